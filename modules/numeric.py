@@ -34,19 +34,24 @@ def draw_exact(problem: "Problem", seed: int) -> Iterator[list[Array]]:
     for reach in _find_reaches(problem):
         inputs = _draw_up_to(problem, reach, seed)
         room = _find_room(problem, inputs)
+        if np.isinf(room):  # the one output of a small problem would add up zeros alone
+            inputs = _draw_up_to(problem, reach, seed, has_zeros=False)
+            room = _find_room(problem, inputs)
         if room >= 1:
             yield _enlarge(problem, inputs, (reach, room), seed) if room >= 4 else inputs
             return
     yield from _draw_in_turns(problem, inputs, np.random.default_rng([seed, 1]))
 
 
-def _draw_up_to(problem: "Problem", reach: int, seed: int) -> list[Array]:
+def _draw_up_to(
+    problem: "Problem", reach: int, seed: int, *, has_zeros: bool = True
+) -> list[Array]:
     rng = np.random.default_rng(seed)
     drawn = [
         draw_whole_numbers(rng, tensor.shape, reach, _get_facts(problem, tensor.dtype))
         for tensor in problem.inputs
     ]
-    return _set_zeros(problem, drawn)
+    return _set_zeros(problem, drawn) if has_zeros else drawn
 
 
 def _enlarge(
@@ -57,8 +62,13 @@ def _enlarge(
     # The first guess was for products of two numbers: 2 where they are that, 1 where none is.
     doubled = _find_room(problem, [array.astype(np.float64) * 2 for array in inputs])
     factors = int(np.ceil(np.log2(room / doubled)))
-    larger = _draw_up_to(problem, reach * 2 ** int(np.log2(room) / max(factors, 1)), seed)
-    return larger if fits(problem, larger) else inputs
+    reach *= 2 ** int(np.log2(room) / max(factors, 1))
+    for has_zeros in (True, False):
+        larger = _draw_up_to(problem, reach, seed, has_zeros=has_zeros)
+        room = _find_room(problem, larger)
+        if not np.isinf(room):
+            break
+    return larger if room >= 1 else inputs
 
 
 def _draw_in_turns(

@@ -40,7 +40,10 @@ def compute_block_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> None:
         -> ``for j: (for ax: P[j + ax]); C[j] = f(P[j])``
     consumes: the loops of `block`
     requires: a loop that is not vectorized nor inside of a vectorized one (TVM accepts that and
-        computes wrong values); all consumers under the loop
+        computes wrong values); all consumers under the loop; for a block that reduces, and whose
+        results stay in global or shared memory, threads and GPU blocks around the loop that each
+        compute results of their own: what several compute for themselves one would begin anew
+        while another reads it. What they compute alike in one step may stand there
     """
     require_scalar_place(sch, loop)
     sch.compute_at(block, loop, preserve_unit_loops=True)
@@ -59,9 +62,10 @@ def reverse_compute_block_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> No
         that are not complete); the block's own consumers after the new place (TVM looks at its
         producers alone); a block whose elements all read its producers; a place outside of the
         block's own loops, or one where these still decide what it computes (in a loop of its own
-        fetch, all iterations would compute the same); registers ("local") read by the
-        thread that wrote them; producers that compute there all that the block would use (behind
-        `align_vectors` with an offset TVM takes elements of the next vectors, too)
+        fetch, all iterations would compute the same); registers ("local"), and elements of global
+        memory that the kernel writes, read by the thread that wrote them; producers that compute
+        there all that the block would use (behind `align_vectors` with an offset TVM takes
+        elements of the next vectors, too)
     """
     require_scalar_place(sch, loop)
     for producer in sch.get_producers(block):

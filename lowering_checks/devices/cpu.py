@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import tvm
+from tvm.tirx import For, PrimFunc
 
+from tirstep.transforms.legality.lifetimes import find_lost_reads
 from tirstep.transforms.passes.serial import make_threads_serial
-from tirstep.transforms.tir import find_all
-from tirstep.tvm_compat import Call, get_op_name
+from tirstep.transforms.tir import find_all, get_axis
+from tirstep.tvm_compat import Call, SBlock, get_op_name
 
 from ..compile.compiling import MAIN, compile_module, count_iterations, name_main
 from .device import (
@@ -32,6 +34,34 @@ LONG = 2**20
 ms, more than half of the compilation, and saves some 2 ns an iteration."""
 
 
+def _find_exchanged(module: tvm.IRModule) -> str | None:
+    """A shared buffer of which a thread reads what threads behind it write; None for none.
+
+    What a thread fetches together with the others in a loop of its own it fetches alone here.
+    """
+    loops = [
+        loop
+        for _, function in module.functions_items()
+        if isinstance(function, PrimFunc)
+        for loop in find_all(function.body, For)
+    ]
+    if not any((get_axis(loop) or "").startswith("threadIdx") for loop in loops):
+        return None
+    lost = find_lost_reads(make_threads_serial(module))
+    if not lost:
+        return None
+    wrong = find_lost_reads(module)  # on a GPU, too
+    shared = {
+        str(buffer.name)
+        for loop in loops
+        for block in find_all(loop, SBlock)
+        for buffer in (region.source for region in block.writes)
+        if str(buffer.scope()).startswith("shared")
+    }
+    new = (read.buffer for key, read in lost.items() if key not in wrong)
+    return next((buffer for buffer in new if buffer in shared), None)
+
+
 class CpuDevice(Device):
     """LLVM on this machine's CPU."""
 
@@ -39,7 +69,7 @@ class CpuDevice(Device):
     description = "CPU (LLVM, thread bindings made serial)"
 
     def find_obstacle(self, module: tvm.IRModule) -> str | None:
-        """A type that TVM computes wrongly through LLVM, or an instruction of GPUs."""
+        """What a CPU does not do: some types, instructions of GPUs, an exchange of threads."""
         for _, function in module.functions_items():
             for call in find_all(function.body, Call):
                 name = get_op_name(call).removeprefix("tirx.")
@@ -50,6 +80,11 @@ class CpuDevice(Device):
                     return (
                         f"TVM's LLVM code reads zeros and small numbers of {buffer.dtype} wrongly"
                     )
+        if (buffer := _find_exchanged(module)) is not None:
+            return (
+                f"threads exchange elements of '{buffer}' in shared memory, and on a CPU they run "
+                "one after the other"
+            )
         return None
 
     def compile(self, module: tvm.IRModule) -> Program:

@@ -25,8 +25,8 @@ GROUPS, PLACES, CALLS = 6, 5, 8
 
 def test_there_are_as_many_functions_as_we_say() -> None:
     families = collections.Counter(foreign.family for foreign in CORPUS.values())
-    assert families.total() == 79
-    assert set(families) == {"elements", "products", "reductions"}
+    assert families.total() == 89
+    assert set(families) == {"elements", "products", "reductions", "types"}
 
 
 def test_every_transform_is_called_somewhere() -> None:
@@ -62,7 +62,7 @@ def test_a_wrong_schedule_and_a_race_are_seen() -> None:
     racing = make_state(CORPUS["softmax"].function, "on threads")
     assert racing is not None
     top, power = racing.get_sblock("top"), racing.get_sblock("power")
-    transforms.compute_block_at(racing, top, racing.get_loops(power)[0])  # two GPU blocks a row
+    racing.compute_at(top, racing.get_loops(power)[0])  # two GPU blocks a row
     assert judge(CORPUS["softmax"], racing.mod, "simulator")[0] == FINDING
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tvm
 from golden_runs import run_golden
+from tvm.script import from_source
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
@@ -158,3 +159,40 @@ def test_a_device_of_ones_own_has_a_name(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_name_that_is_taken_is_refused(name: str) -> None:
     with pytest.raises(DeviceError, match=f"a device cannot be called '{name}'; choose another"):
         devices.register_device(name, CpuDevice)
+
+
+def exchange(columns: str) -> tvm.IRModule:
+    """Threads that each store an element of a shared row, and load one at `columns`."""
+    return from_source(
+        f"""
+@I.ir_module
+class Exchanged:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8, 4), "float32")):
+        T.func_attr({{"tirx.noalias": True}})
+        S = T.sblock_alloc_buffer((8, 4), "float32", scope="shared")
+        for b in T.thread_binding(8, thread="blockIdx.x"):
+            for t in T.thread_binding(4, thread="threadIdx.x"):
+                with T.sblock("S"):
+                    vi, vj = T.axis.remap("SS", [b, t])
+                    S[vi, vj] = A[vi, vj]
+                with T.sblock("B"):
+                    vi, vj = T.axis.remap("SS", [b, t])
+                    B[vi, vj] = S[vi, {columns}]
+"""
+    )
+
+
+def test_threads_that_exchange_values_are_nothing_for_a_cpu():
+    """They run one after the other there: random transforms 8812, trial 144, was called wrong."""
+    module = exchange("3 - vj")
+    given, blank = np.arange(32, dtype="float32").reshape(8, 4), np.zeros((8, 4), "float32")
+    program = get_device("simulator").compile(module)
+    result = program([given, blank])[1]
+    assert not program.findings
+    np.testing.assert_array_equal(result, given[:, ::-1])
+    assert get_device("cpu").find_obstacle(module) == (
+        "threads exchange elements of 'S' in shared memory, and on a CPU they run one after the "
+        "other"
+    )
+    assert get_device("cpu").find_obstacle(exchange("vj")) is None

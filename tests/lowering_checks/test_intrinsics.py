@@ -12,7 +12,6 @@ from tirstep.lowering_checks.devices.simulator.operators import FUNCTIONS
 
 RULES = ("cuda.FLowerIntrinsic", "default.FLowerIntrinsic", "default.FLegalize")
 MISSING = {
-    "popcount": "TVM lowers it for no type that it prints",
     "q_multiply_shift": "fixed-point numbers of CPUs",
     "q_multiply_shift_per_axis": "fixed-point numbers of CPUs",
     "tvm_warp_activemask": "TVM's own, in what it lowers after the simulator's place",
@@ -28,6 +27,8 @@ CASES = [
     ("T.ldexp(A[v], T.float32(3))", lambda x: x * 8, "float32"),
     ("T.nextafter(A[v], T.float32(99))", lambda x: np.nextafter(x, np.float32(99)), "float32"),
     ("T.clz(A[v])", lambda x: np.array([32 - int(it).bit_length() for it in x]), "int32"),
+    ("T.popcount(A[v])", lambda x: np.array([bin(it).count("1") for it in x]), "uint32"),
+    ("T.popcount(A[v])", lambda x: np.array([bin(it).count("1") for it in x]), "uint64"),
     ("T.sigmoid(A[v])", lambda x: 1 / (1 + np.exp(-x)), "float32"),
 ]
 

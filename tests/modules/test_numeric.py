@@ -9,6 +9,7 @@ from tirstep.modules import (
     Problem,
     Tensor,
     conv1d,
+    conv2d,
     depthwise_conv2d,
     gelu,
     get_kernel,
@@ -556,3 +557,12 @@ def test_a_float8_that_overflows_may_be_the_largest_or_infinite(dtype: str) -> N
     ((low, high),) = problem.error_interval([most, np.array([[1.0, -0.5]]).astype(facts.numpy)])
     assert low[0, 0] <= facts.largest <= high[0, 0]
     assert -facts.largest < low[0, 1] <= high[0, 1] < 0
+
+
+@pytest.mark.parametrize(("h", "w"), [(3, 3), (3, 2), (4, 3)])
+def test_the_one_output_of_a_convolution_is_no_sum_of_zeros(h: int, w: int) -> None:
+    """It raised a ValueError: the zeros of the first output were all that any output adds up."""
+    problem = conv2d.problem(n=1, h=h, w=w, ci=2, co=3, kh=3, kw=2, stride=2, padding=0)
+    for inputs in problem.integer_rounds(0):
+        (sums,) = problem.reference(inputs)
+        assert sums.all()

@@ -9,6 +9,8 @@ import pytest
 from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.script import ir as I
+from tvm.script import tirx as T
 
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import Problem, matmul
@@ -23,6 +25,7 @@ from tirstep.transforms import (
     tile_block,
     unroll_loop,
 )
+from tirstep.transforms.legality.pipelines import find_broken_pipelines
 from tirstep.transforms.loops import Split
 
 
@@ -103,3 +106,29 @@ def test_iterations_that_tvm_does_not_tell_apart_may_copy_nothing(
     if unrolled:
         unroll_loop(staged.sch, staged.steps.outer)
     assert find_wrong(staged) == []
+
+
+@I.ir_module
+class Emptied:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+        notes = T.meta_var(
+            {
+                "software_pipeline_stage": [0, 2],
+                "software_pipeline_order": [0, 1],
+                "software_pipeline_async_stages": [0],
+            }
+        )
+        for _ in range(2):
+            for i in T.serial(8, annotations=notes):
+                with T.sblock("copy"):
+                    vi = T.axis.spatial(8, i)
+                    T.where(i < 5)
+                    B[vi] = A[vi]
+
+
+def test_a_pipeline_whose_copy_was_inlined_has_too_few_statements():
+    """It raised a raw IndexError (random transforms 8811, trial 3070)."""
+    assert [fault.problem for fault in find_broken_pipelines(Emptied)] == [
+        "loop 'i' is a pipeline of 2 statements, and its body would have 1"
+    ]

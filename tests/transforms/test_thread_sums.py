@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import tvm
+from foreign_modules import Argmax
 from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
@@ -272,3 +273,26 @@ def test_a_sum_over_threads_into_what_another_block_writes():
     assert find_faults(plain.mod)
     with refuses(sch, "bind_loop: block 'first' reduces over threads .* TVM does not see"):
         bind_loop(sch, along, axis="threadIdx.x")
+
+
+FIRST = "value[vi] > X[vi, vk] or (value[vi] == X[vi, vk] and index[vi] < vk)"
+
+
+@pytest.mark.parametrize("is_decided", [False, True])
+def test_of_equal_maxima_the_combiner_decides(is_decided: bool) -> None:
+    """docs/own-kernels.md: over threads another one of equal elements may come first."""
+    text = Argmax.script()
+    assert text.count("T.Select(value[vi] >= X[vi, vk], index[vi], vk)") == 1
+    if is_decided:
+        text = text.replace("value[vi] >= X[vi, vk], index[vi], vk", f"{FIRST}, index[vi], vk")
+        text = text.replace("value[vi] >= X[vi, vk]", "value[vi] > X[vi, vk]")
+    sch = Schedule(from_source(text))
+    row, column = sch.get_loops(sch.get_sblock("best"))
+    bind_loop(sch, row, axis="blockIdx.x")
+    bind_loop(sch, split_loop(sch, column, inner=8).inner, axis="threadIdx.x")
+    x = np.zeros((16, 40), np.float32)
+    x[:, [1, 16]] = 1  # of thread 1, and of thread 0
+    empty = [np.zeros(16, np.int32), np.zeros(16, np.float32)]
+    _, index, value = get_device("simulator").compile(sch.mod)([x, *empty])
+    assert (value == 1).all()
+    assert set(index.tolist()) == {1 if is_decided else 16}

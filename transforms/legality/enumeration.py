@@ -84,7 +84,7 @@ def meets_again(values: list[Any], predicate: Any, loops: list[For]) -> bool:
     fit; what is found is so, and what is not found may be elsewhere.
     """
     seen = set()
-    for *point, is_let in _compute([*values, predicate], loops):
+    for *point, is_let in compute_values([*values, predicate], loops):
         if is_let and tuple(point) in seen:
             return True
         if is_let:
@@ -98,7 +98,7 @@ def begins_late(values: list[Any], terms: list[Any], predicate: Any, loops: list
     The first and the last iterations of each loop are tried, in their order; what is found is so.
     """
     begun = set()
-    for *point, is_let in _compute([*values, *terms, predicate], loops):
+    for *point, is_let in compute_values([*values, *terms, predicate], loops):
         place = tuple(point[: len(values)])
         if is_let and any(point[len(values) :]):
             begun.add(place)
@@ -123,7 +123,7 @@ def misses(
     sets = []
     for expressions, loops in zip((written, need), own, strict=True):
         chosen = [*tried, *(range(constant(loop.extent) or 0) for loop in loops)]
-        found = _compute([*around, *expressions], [*shared, *loops], chosen)
+        found = compute_values([*around, *expressions], [*shared, *loops], chosen)
         sets.append({tuple(point) for *point, is_let in found if is_let})
     inside = {point for point in sets[1] if _is_inside(point[len(around) :], shape)}
     return bool(sets[0]) and not inside <= sets[0]
@@ -135,7 +135,9 @@ def _is_inside(element: tuple[int, ...], shape: list[int]) -> bool:
 
 def escapes(predicate: Any, condition: Any, loops: list[For]) -> bool:
     """Whether a predicate lets an iteration of loops through that a condition does not."""
-    return any(is_let and not holds for is_let, holds in _compute([predicate, condition], loops))
+    return any(
+        is_let and not holds for is_let, holds in compute_values([predicate, condition], loops)
+    )
 
 
 def varies_along(expression: Any, along: list[For], around: list[For]) -> bool:
@@ -151,7 +153,7 @@ def varies_along(expression: Any, along: list[For], around: list[For]) -> bool:
     outer = tuple(loop.loop_var for loop in around)
     return bool(along) and any(
         seen.setdefault(at, value) != value
-        for at, value in _compute([outer, expression], [*around, *along])
+        for at, value in compute_values([outer, expression], [*around, *along])
     )
 
 
@@ -204,7 +206,7 @@ def is_of(variables: list[Any], expression: Any) -> bool:
     return all(is_among(var, variables) for var in undefined_vars(expression))
 
 
-def _compute(
+def compute_values(
     expressions: list[Any], loops: list[For], chosen: Sequence[Iterable[int]] | None = None
 ) -> Iterator[tuple[Any, ...]]:
     """The values of expressions in the iterations that are tried; none if TVM's are not known.

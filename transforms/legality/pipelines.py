@@ -142,7 +142,8 @@ def _find_copies_of_one_thread(copies: list[Place], pipeline: For) -> Iterator[F
 
 def _find_guarded(pipeline: _Pipeline) -> Iterator[Fault]:
     """What guards make of a pipeline's groups and waits; refused where TVM writes out too many."""
-    if not (pipeline.asks(pipeline.copies) or pipeline.asks(pipeline.users)):
+    has_guards = pipeline.asks(pipeline.copies) or pipeline.asks(pipeline.users)
+    if not pipeline.copies or not has_guards:  # an inlined copy leaves a pipeline of none
         return
     written = pipeline.count_written_out()
     if written > _MOST:

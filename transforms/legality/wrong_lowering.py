@@ -27,6 +27,7 @@ from .lowered_memory import (
 from .masks import find_broken_ends
 from .merged_memory import Overwritten, find_merged, find_overlaps, find_overwritten
 from .open_sizes import close_sizes
+from .owners import find_foreign_reads, find_unowned
 from .pipelines import find_broken_pipelines
 from .repairs import find_broken_repairs
 from .sound import recall
@@ -256,10 +257,12 @@ _BEFORE_READS = (
     _by_problem(find_unordered_sums),
     _by_problem(find_broken_ends),
     _by_problem(find_broken_repairs),
+    _Net(find_unowned, lambda fault: fault),
 )
 _READS = (
     _Net(_at_some_sizes(find_lost_reads), _blame_read),
     _Net(_at_some_sizes(find_outside), _blame_outside),
+    _Net(find_foreign_reads, lambda fault: fault),
 )
 _BEHIND_READS = (
     _Net(find_overlaps, _blame_overlap),

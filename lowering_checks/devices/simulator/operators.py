@@ -149,6 +149,16 @@ def count_leading_zeros(dtype: str) -> Callable[[Any], Any]:
     return run
 
 
+def _count_ones(value: Any) -> Any:
+    """``__popc`` and ``__popcll``: the bits that are set, of any type as wide as the value's."""
+    value = np.asarray(value)
+    rest, ones = value.astype(np.uint64), np.zeros(value.shape, np.uint64)
+    while rest.any():
+        ones += rest & np.uint64(1)
+        rest = rest >> np.uint64(1)
+    return ones.astype(value.dtype)[()]
+
+
 _ERF = np.vectorize(math.erf, otypes=[np.float64])
 _SAME_IN_NUMPY = (
     *("exp", "exp2", "log", "log2", "log10", "log1p", "sqrt", "fmod", "abs"),
@@ -174,6 +184,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "nearbyint": np.round,
     "pow": np.power,
     "fma": _multiply_and_add,
+    "popcount": _count_ones,  # TVM writes it for unsigned numbers of 32 and 64 bits alone
     "likely": lambda x: x,
 }
 """The calls that take and return values only."""

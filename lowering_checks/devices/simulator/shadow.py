@@ -12,14 +12,14 @@ other blocks until the launch ends.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..device import Array
+from .co_writers import NO_THREAD, CoWriters
 from .run_state import RunState
 
-NO_THREAD = -1
 PROXY = "proxy"
 """The fence between stores and what reads shared memory on another way than loads."""
 _MAX_PENDING = 64
@@ -211,7 +211,7 @@ class Shadow:
         lost = self.writer[cells] != threads
         if not lost.any():
             return None
-        self._co_writers.add(cells[lost], threads[lost], self.state.interval)
+        self._remember(cells[lost], threads[lost])
         return lost
 
     def _set_changer(self, cells: Array, threads: Array) -> None:
@@ -225,8 +225,11 @@ class Shadow:
         other = self._find_conflicts(self.writer, self._write_time, cells, threads)
         if other.any():
             cells, threads = cells[other], threads[other]
-            self._co_writers.add(cells, threads, self.state.interval)
-            self._co_writers.add(cells, self.writer[cells], self.state.interval)
+            both = np.concatenate([threads, self.writer[cells]])
+            self._remember(np.concatenate([cells, cells]), both)
+
+    def _remember(self, cells: Array, threads: Array) -> None:
+        self._co_writers.add(cells, threads, self.state.interval, self.state.batch.threads)
 
     def find_unfenced(self, cells: Array, lanes: Array) -> Array:
         """Where a thread stored to a cell, and no proxy fence makes that visible to lanes' copies.
@@ -379,120 +382,3 @@ class Shadow:
         own = self.copier[cells] == threads
         self.copier[cells[own]] = NO_THREAD
         self.record_write(cells, threads, changes)
-
-
-class CoStores(NamedTuple):
-    """Cells, and for each a thread and the interval in which it stored there."""
-
-    cells: Array
-    threads: Array
-    times: Array
-
-    def keep(self, kept: Array) -> CoStores:
-        """Those at the places that are kept."""
-        return CoStores(self.cells[kept], self.threads[kept], self.times[kept])
-
-
-def _join(parts: list[CoStores]) -> CoStores:
-    if len(parts) == 1:
-        return parts[0]
-    columns = zip(CoStores(*np.empty((3, 0), np.int64)), *parts, strict=True)
-    return CoStores(*map(np.concatenate, columns))
-
-
-class CoWriters:
-    """Pairs of a cell and a thread that stored what is there, beside the cell's `writer`.
-
-    Several threads may store one value to one cell at once, and each may then load its own back.
-    Few kernels do so: the shadow remembers one writer of each cell, and the others are kept here,
-    in parts of cells that lie together: a loop that all threads run writes cell after cell.
-    """
-
-    def __init__(self) -> None:
-        self.clear()
-
-    def __bool__(self) -> bool:
-        return bool(self._parts)
-
-    def clear(self) -> None:
-        self._parts: list[tuple[int, int, CoStores]] = []
-
-    def add(self, cells: Array, threads: Array, time: int) -> None:
-        """Remember that threads stored to cells, in an interval."""
-        self._put(CoStores(cells, threads, np.full(cells.size, time)))
-
-    def has(self, cells: Array, threads: Array, since: Array, per_block: int) -> Array:
-        """Which of these threads have stored to these cells, or another thread did before them.
-
-        That is a thread of the same thread block, before the interval in which it last passed a
-        barrier, `since`.
-        """
-        known = self._gather(cells)
-        if not known.cells.size:
-            return np.zeros(cells.shape, bool)
-        stride = int(max(known.threads.max(), threads.max())) + 1
-        own = np.isin(cells * stride + threads, known.cells * stride + known.threads)
-        keys = known.cells * stride + known.threads // per_block
-        order = np.lexsort((known.times, keys))
-        wanted = cells * stride + threads // per_block
-        first = np.minimum(np.searchsorted(keys[order], wanted), keys.size - 1)
-        earliest = order[first]  # of the pairs of a cell and a thread block
-        before: Array = (keys[earliest] == wanted) & (known.times[earliest] < since)
-        return own | before
-
-    def find_rivals(self, cells: Array, threads: Array, since: Array, per_block: int) -> Array:
-        """A thread that stored to one of these cells in no order with the given thread, or -1.
-
-        `since` is the interval in which the thread's block last passed a barrier.
-        """
-        known = self._gather(cells)
-        rivals = np.full(cells.shape, NO_THREAD, np.int64)
-        order = np.argsort(known.cells, kind="stable")
-        first = np.searchsorted(known.cells[order], cells, "left")
-        left = np.searchsorted(known.cells[order], cells, "right") - first
-        for step in reversed(range(int(left.max(initial=0)))):  # all pairs of a cell, in turn
-            pair = order[np.minimum(first + step, order.size - 1)]
-            thread = known.threads[pair]
-            apart = (thread // per_block != threads // per_block) | (known.times[pair] >= since)
-            is_rival = (rivals == NO_THREAD) & (step < left) & (thread != threads) & apart
-            rivals = np.where(is_rival, thread, rivals)
-            if (rivals != NO_THREAD).all():  # of hundreds of threads two mostly tell
-                break
-        return rivals
-
-    def drop(self, cells: Array) -> None:
-        """Forget which threads stored to these cells: another value is there now."""
-        known = self._take_near(cells)
-        self._put(known.keep(~np.isin(known.cells, cells)))
-
-    def drop_blocks(self, passed: Array, per_block: int, first: int) -> None:
-        """Forget what threads of these thread blocks stored: they have passed a barrier."""
-        parts = [part for _, _, part in self._parts]
-        self.clear()
-        for part in parts:
-            self._put(part.keep(~passed[part.threads // per_block - first]))
-
-    def take(self) -> tuple[Array, Array]:
-        """All cells and their threads, which are forgotten here."""
-        known = _join([part for _, _, part in self._parts])
-        self.clear()
-        return known.cells, known.threads
-
-    def _put(self, part: CoStores) -> None:
-        if part.cells.size:
-            self._parts.append((int(part.cells.min()), int(part.cells.max()), part))
-
-    def _gather(self, cells: Array) -> CoStores:
-        """What is known of these cells and of their neighbours, which is one part from then on."""
-        known = self._take_near(cells)
-        self._put(known)
-        return known
-
-    def _take_near(self, cells: Array) -> CoStores:
-        if not cells.size:
-            return _join([])
-        first, last = int(cells.min()), int(cells.max())
-        near = [part for low, high, part in self._parts if low <= last and first <= high]
-        if near:
-            self._parts = [item for item in self._parts if item[0] > last or first > item[1]]
-        return _join(near)

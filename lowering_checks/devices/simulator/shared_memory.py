@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..device import Array
+from .co_writers import NO_THREAD
 from .memory import LOAD, STORE, Arrive, Memory, differ
 from .run_state import RunState, UnsupportedError
-from .shadow import NO_THREAD, Shadow
+from .shadow import Shadow
 
 COPY, MATRIX = "asynchronous copy from", "wgmma of"
 BULK_LOAD, BULK_STORE = "bulk copy from", "bulk copy to"
@@ -329,7 +330,7 @@ class SharedMemory(Memory):
         written = shadow.find_writers(cells, threads)
         if written is not None:
             self._report_race(access, changes & written, shadow.writer, AND_STORE)
-        co_writers = shadow.find_co_writers(cells, threads)
+        co_writers = shadow.find_co_writers(cells, threads) if changes.any() else None
         if co_writers is not None:
             wrong = changes & (co_writers != NO_THREAD)
             wrong = wrong if written is None else wrong & ~written

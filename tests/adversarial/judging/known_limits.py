@@ -49,6 +49,7 @@ LIMITS = (
         (
             "cell that both blocks load and one stores behind a barrier",
             "all threads add to one cell",
+            "histogram of all threads in one array",
         ),
     ),
     Limit(

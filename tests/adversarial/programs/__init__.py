@@ -9,10 +9,12 @@ from . import (
     limits,
     loop_buffers,
     merged_memory,
+    nests,
     ring_buffers,
     shuffles,
     tails,
     tensor_cores,
+    types,
     vectors,
 )
 from .program import KINDS, RIGHT, WRONG, Program
@@ -30,6 +32,8 @@ FAMILIES = (
     vectors,
     tails,
     arithmetic,
+    types,
+    nests,
     limits,
 )
 PROGRAMS: tuple[Program, ...] = tuple(program for family in FAMILIES for program in family.PROGRAMS)

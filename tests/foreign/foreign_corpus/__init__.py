@@ -7,7 +7,7 @@ from types import ModuleType
 
 from tvm.tirx import PrimFunc
 
-from . import elements, products, reductions
+from . import elements, products, reductions, types
 
 OPEN = {"n": 13, "m": 21}
 """What stands for the sizes that a function leaves open."""
@@ -35,7 +35,7 @@ class Foreign:
     Attributes
     ----------
     name : of the function
-    family : "elements", "products" or "reductions"
+    family : "elements", "products", "reductions" or "types"
     function : the program, not scheduled
     is_exact : whether integers as inputs make every legal schedule give the same bits
     """
@@ -55,4 +55,4 @@ def _collect(module: ModuleType) -> dict[str, Foreign]:
     }
 
 
-CORPUS = _collect(elements) | _collect(products) | _collect(reductions)
+CORPUS = _collect(elements) | _collect(products) | _collect(reductions) | _collect(types)

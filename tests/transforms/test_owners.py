@@ -1,0 +1,315 @@
+"""Elements that several threads or GPU blocks store, where these are not one value all the time."""
+
+import re
+import textwrap
+
+import numpy as np
+import pytest
+from pairs import refuses
+from tvm.ir import IRModule
+from tvm.s_tir import Schedule
+from tvm.script import from_source
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.modules import Problem, matmul, softmax
+from tirstep.transforms import (
+    bind_loop,
+    compute_block_at,
+    reverse_compute_block_at,
+    split_loop,
+)
+from tirstep.transforms.legality.owners import find_foreign_reads, find_unowned
+
+SIMULATOR = get_device("simulator")
+
+
+def tell(axis: str, buffer: str, block: str) -> str:
+    who = "threads" if axis.startswith("thread") else "GPU blocks"
+    return re.escape(
+        f"{who} on '{axis}' would store the same elements of '{buffer}' in block '{block}', "
+        "initial values and incomplete sums among them, while others read the complete ones; keep "
+        'its results in registers (cache_write_at with scope="local"), place it where one thread '
+        "computes each of them, or leave it a kernel of its own"
+    )
+
+
+def start(axis: str) -> tuple[Problem, Schedule]:
+    """A softmax with its powers' rows in parts of 8 on an axis, and one GPU block for the rest."""
+    problem = softmax.problem(4, 16)
+    sch = Schedule(problem.module)
+    outer, _ = split_loop(sch, sch.get_loops(sch.get_sblock("exp"))[1], inner=8)
+    bind_loop(sch, outer, axis=axis)
+    for name in ("sum", "B"):
+        bind_loop(sch, sch.get_loops(sch.get_sblock(name))[0], axis="blockIdx.x")
+    return problem, sch
+
+
+@pytest.mark.parametrize("axis", ["blockIdx.x", "threadIdx.x"])
+@pytest.mark.parametrize("scope", ["global", "shared"])
+def test_rows_that_are_reduced_where_several_threads_use_them(axis: str, scope: str):
+    problem, sch = start(axis)
+    block, outer = sch.get_sblock("max"), sch.get_loops(sch.get_sblock("exp"))[1]
+    plain = sch.copy()
+    plain.set_scope(block, 0, scope)
+    plain.compute_at(block, outer)
+    found = check_numbers(problem, plain.mod, SIMULATOR, where="here")
+    if (axis, scope) == ("blockIdx.x", "shared"):  # each GPU block has its own
+        assert found == []
+        sch.set_scope(block, 0, scope)
+        compute_block_at(sch, block, outer)
+        return
+    assert "race: store to" in str(found[0])
+    assert [axis for _, _, axis in find_unowned(plain.mod)] == [axis]
+    sch.set_scope(block, 0, scope)
+    name = "largest" if scope == "global" else "largest_shared"
+    with refuses(sch, tell(axis, name, "max")):
+        compute_block_at(sch, block, outer)
+
+
+def test_rows_that_are_reduced_in_registers_where_several_threads_use_them():
+    problem, sch = start("threadIdx.x")
+    block = sch.get_sblock("max")
+    sch.set_scope(block, 0, "local")
+    compute_block_at(sch, block, sch.get_loops(sch.get_sblock("exp"))[1])
+    assert check_numbers(problem, sch.mod, SIMULATOR, where="here") == []
+
+
+def test_binding_a_loop_around_a_reduction_that_does_not_use_it():
+    problem = softmax.problem(4, 16)
+    sch = Schedule(problem.module)
+    block, outer = sch.get_sblock("max"), sch.get_loops(sch.get_sblock("exp"))[1]
+    compute_block_at(sch, block, outer)
+    with refuses(sch, tell("threadIdx.x", "largest", "max")):
+        bind_loop(sch, outer, axis="threadIdx.x")
+
+
+def copy_rows(axis: str) -> Schedule:
+    """A product of which each row is a kernel, and what computes its columns copies a row of A."""
+    sch = Schedule(matmul.problem(4, 6, 8).module)
+    product = sch.get_sblock("C")
+    columns = sch.get_loops(product)[1]
+    bind_loop(sch, columns, axis=axis)
+    copy = sch.cache_read(product, 0, "global")
+    compute_block_at(sch, copy, columns)
+    return sch
+
+
+@pytest.mark.parametrize("axis", ["blockIdx.x", "threadIdx.x"])
+def test_what_all_gpu_blocks_compute_alike_is_right(axis: str):
+    """Each stores the one value that an element ever has, and reads it back itself.
+
+    The simulator says so in test_simulator_order, test_blocks_may_compute_the_same_twice.
+    """
+    sch = copy_rows(axis)
+    assert find_unowned(sch.mod) == {}
+    text = sch.mod.script().replace("= A[v0, v1]", "= A_global[v0, v1] + A[v0, v1]")
+    assert len(find_unowned(from_source(text))) == 1
+
+
+@I.ir_module
+class TwoWriters:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+        T.func_attr({"tirx.noalias": True})
+        for i in T.thread_binding(8, thread="threadIdx.x"):
+            with T.sblock("zero"):
+                vi = T.axis.spatial(8, 7 - i)
+                B[vi] = T.float32(0.0)
+            with T.sblock("copy"):
+                vi = T.axis.spatial(8, i)
+                B[vi] = A[vi]
+
+
+def test_two_blocks_that_store_an_element_by_other_threads():
+    assert len(find_unowned(TwoWriters)) == 1
+    text = TwoWriters.script()
+    assert find_unowned(from_source(text.replace("7 - i", "i"))) == {}
+    (fault,) = find_unowned(TwoWriters).values()
+    assert fault.problem == (
+        "blocks 'zero' and 'copy' would store the same elements of 'B' in one kernel by other "
+        "threads or GPU blocks on 'threadIdx.x', and nothing orders these"
+    )
+
+
+def test_a_store_behind_a_guard_has_one_thread():
+    """A sum in global memory that the first thread of a GPU block computes for itself."""
+    text = Guarded.script()
+    assert find_unowned(Guarded) == {}
+    (fault,) = find_unowned(from_source(text.replace("t < 1", "t < 2"))).values()
+    assert fault.problem.startswith("threads on 'threadIdx.x' would store the same elements of 'B'")
+
+
+@I.ir_module
+class Guarded:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((1,), "float32")):
+        T.func_attr({"tirx.noalias": True})
+        for t in T.thread_binding(8, thread="threadIdx.x"):
+            for k in range(8):
+                with T.sblock("sum"):
+                    vi = T.axis.spatial(1, 0)
+                    vk = T.axis.reduce(8, k)
+                    T.where(t < 1)
+                    with T.init():
+                        B[vi] = T.float32(0.0)
+                    B[vi] = B[vi] + A[vk]
+
+
+def make_scaled(place: str, row: str) -> IRModule:
+    """Sums of rows in global memory, one a thread, and a block of the same kernel that reads them.
+
+    `place` is "thread", inside of the loop over threads that writes them, or "block", in one of its
+    own; `row` is the row that it reads there, of thread `i` or `t`.
+    """
+    inner = "" if place == "thread" else "for t in T.thread_binding(4, thread='threadIdx.x'):"
+    return from_source(
+        f"""
+@I.ir_module
+class Scaled:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((8, 4), "int32"), total: T.Buffer((8,), "int32"),
+             B: T.Buffer((8, 4), "int32")):
+        T.func_attr({{"tirx.noalias": True}})
+        for b in T.thread_binding(2, thread="blockIdx.x"):
+            for i in T.thread_binding(4, thread="threadIdx.x"):
+                for k in range(4):
+                    with T.sblock("total"):
+                        vi = T.axis.spatial(8, b * 4 + i)
+                        vk = T.axis.reduce(4, k)
+                        with T.init():
+                            total[vi] = 0
+                        total[vi] = total[vi] + A[vi, vk]
+{textwrap.indent(inner or "# in the loop over threads", " " * (12 if inner else 16))}
+                for j in range(4):
+                    with T.sblock("B"):
+                        vi = T.axis.spatial(8, b * 4 + {row})
+                        vj = T.axis.spatial(4, j)
+                        B[vi, vj] = A[vi, vj] * total[vi]
+"""
+    )
+
+
+@pytest.mark.parametrize(
+    ("place", "row", "is_own"),
+    [
+        ("thread", "i", True),
+        ("thread", "3 - i", False),
+        ("block", "t", True),
+        ("block", "3 - t", False),
+        ("block", "t // 2 * 2", False),
+    ],
+)
+def test_what_a_thread_reads_of_global_memory_it_wrote_itself(place: str, row: str, is_own: bool):
+    module = make_scaled(place, row)
+    found = find_foreign_reads(module)
+    assert [*found] == ([] if is_own else [("B", "total", "threadIdx.x")])
+    arguments = [np.ones((8, 4), "int32"), np.zeros(8, "int32"), np.zeros((8, 4), "int32")]
+    program = SIMULATOR.compile(module)
+    program(arguments)
+    raced = any(finding.kind == "race" for finding in program.findings)
+    assert raced != is_own
+
+
+def test_a_block_placed_where_all_threads_would_read_all_sums():
+    """The foreign function `rows_divided_by_their_sums` was accepted so, and raced."""
+    sch = Schedule(Divided)
+    total, divided = sch.get_sblock("total"), sch.get_sblock("B")
+    rows = sch.get_loops(total)[0]
+    block, thread = split_loop(sch, rows, inner=4)
+    bind_loop(sch, block, axis="blockIdx.x")
+    bind_loop(sch, thread, axis="threadIdx.x")
+    sentence = (
+        "block 'B' would read elements of 'total' that others on 'threadIdx.x' write in the same "
+        "kernel, and nothing orders what these do to global memory; place it inside of the loops "
+        "whose threads write them"
+    )
+    with refuses(sch, sentence):
+        reverse_compute_block_at(sch, divided, block)
+    reverse_compute_block_at(sch, divided, thread)
+    assert find_foreign_reads(sch.mod) == {}
+
+
+@I.ir_module
+class Divided:
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer((8, 4), "int32"), total: T.Buffer((8,), "int32"), B: T.Buffer((8, 4), "int32")
+    ):
+        T.func_attr({"tirx.noalias": True})
+        for i, k in T.grid(8, 4):
+            with T.sblock("total"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    total[vi] = 0
+                total[vi] = total[vi] + A[vi, vk]
+        for i, j in T.grid(8, 4):
+            with T.sblock("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * 100 // T.max(total[vi], 1)
+
+
+def test_a_sum_over_threads_is_stored_by_the_first_of_them():
+    """All threads add up, and all of them read the result, which one stores."""
+    sch = Schedule(Divided)
+    total, divided = sch.get_sblock("total"), sch.get_sblock("B")
+    row, terms = sch.get_loops(total)
+    bind_loop(sch, row, axis="blockIdx.x")
+    bind_loop(sch, terms, axis="threadIdx.x")
+    plain = sch.copy()
+    plain.reverse_compute_at(divided, row)
+    plain.bind(plain.get_loops(divided)[1], "threadIdx.x")
+    program = SIMULATOR.compile(plain.mod)
+    program([np.ones((8, 4), "int32"), np.zeros(8, "int32"), np.zeros((8, 4), "int32")])
+    assert [finding.kind for finding in program.findings] == ["race"]
+    assert [*find_foreign_reads(plain.mod)] == [("B", "total", "threadIdx.x")]
+    with refuses(sch, "would read elements of 'total' that others on 'threadIdx.x' write"):
+        reverse_compute_block_at(sch, divided, row)
+
+
+@pytest.mark.parametrize(("index", "is_own"), [("vi * n + vj", True), ("vj", False)])
+def test_open_sizes_and_numbers_of_the_caller(index: str, is_own: bool):
+    """At n = 0, which is tried for what is not known, all rows would be one."""
+    text = f"""
+@I.ir_module
+class Open:
+    @T.prim_func(s_tir=True)
+    def main(a: T.handle, b: T.handle, m: T.int32, n: T.int32, shift: T.int32):
+        A = T.match_buffer(a, (m * n, 16), "int32")
+        s = T.match_buffer(b, (m * n,), "int32")
+        for i in T.thread_binding(m, thread="blockIdx.x"):
+            for j in T.thread_binding(n, thread="blockIdx.y"):
+                for k in range(16):
+                    with T.sblock("s"):
+                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                        with T.init():
+                            s[{index}] = 0
+                        s[{index}] = s[{index}] + A[{index}, vk]
+"""
+    assert (find_unowned(from_source(text)) == {}) == is_own
+    shifted = text.replace(f"s[{index}]", f"s[{index} * shift]")
+    assert find_unowned(from_source(shifted)) == {}, "shift is nobody's size"
+
+
+@I.ir_module
+class Rounds:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((4, 8), "int32"), B: T.Buffer((5, 8), "int32")):
+        T.func_attr({"tirx.noalias": True})
+        for r in range(4):
+            for t in T.thread_binding(8, thread="threadIdx.x"):
+                with T.sblock("B"):
+                    vr, vt = T.axis.remap("SS", [r, t])
+                    B[vr + 1, vt] = B[vr, 7 - vt] + A[vr, vt]
+
+
+def test_launches_are_in_order():
+    """A loop on the host launches its kernel anew: what other threads wrote before is there."""
+    assert find_foreign_reads(Rounds) == {}
+    text = Rounds.script().replace("B[vr, 7 - vt]", "B[vr + 1, 7 - vt]")
+    assert [*find_foreign_reads(from_source(text))] == [("B", "B", "threadIdx.x")]
+    again = Rounds.script().replace("B[vr + 1, vt] =", "B[0, vr + vt] =")
+    assert find_unowned(from_source(again)) == {}
+    apart = again.replace("vr + vt", "vt // 2")
+    assert [*find_unowned(from_source(apart))] == [("B", "B", "threadIdx.x")]

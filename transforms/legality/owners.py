@@ -1,0 +1,310 @@
+"""Elements of memory that several threads store, where that is not one value all the time.
+
+A block that stands in loops of its consumers is computed by each thread, or GPU block, that uses
+it. In global memory these store one element together, and nothing orders what they do. As long as
+all of them store the value that it keeps that is right: a thread reads what it stored itself, and
+the others change nothing. A block that reduces stores an initial value first and sums in between,
+of which another thread reads some that is not complete, or adds to it; and where two blocks store
+an element, one thread's last value is followed by another's first. Shared memory is one GPU block's
+own, and barriers stand between two blocks, but not within one.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvm.ir import IRModule
+from tvm.tirx import BufferStore, For, IterVar, PrimFunc, SeqStmt
+from tvm.tirx import all as all_of
+
+from tirstep.tvm_compat import TensorLoad
+
+from ..errors import Fault
+from ..tir import (
+    Access,
+    Place,
+    cached_by_module,
+    constant,
+    find_accesses,
+    find_all,
+    get_axis,
+    get_places,
+    is_among,
+    is_used,
+    substitute,
+)
+from .enumeration import choose_values, compute_values, is_of
+from .open_sizes import close_sizes
+
+_TRIED = 256
+"""Iterations of a reader that are tried: some milliseconds."""
+_STORED = 512
+"""Elements that a thread may store for each of these to be looked for among them."""
+_Owners = dict[tuple[int, ...], set[tuple[int, ...]]]
+
+
+@cached_by_module(2)  # what one transform leaves behind, the next one finds
+def find_unowned(module: IRModule) -> dict[tuple[str, str, str], Fault]:
+    """The blocks whose elements other threads store in between, by block, buffer and axis."""
+    found: dict[tuple[str, str, str], Fault] = {}
+    for writers in _find_writers(module).values():
+        storing = [writer for writer in writers if not writer.summed]
+        for writer in storing:
+            _look_at(writer, found)
+        for pair in itertools.combinations(storing, 2):
+            _compare(*pair, found)
+    return found
+
+
+@cached_by_module(2)
+def find_foreign_reads(module: IRModule) -> dict[tuple[str, str, str], Fault]:
+    """Blocks that read of global memory what other threads write in the same kernel.
+
+    By block, buffer and axis. Some of what is read is tried; what is found is so.
+    """
+    found: dict[tuple[str, str, str], Fault] = {}
+    writers = {key: part for key, part in _find_writers(module).items() if part[0].is_global}
+    closed = close_sizes(module)
+    functions = [item for _, item in closed.functions_items() if isinstance(item, PrimFunc)]
+    for place in (place for function in functions for place in get_places(function.body)):
+        if not place.is_innermost or place.kernel is None:
+            continue
+        for access in find_accesses(place)[1] if writers else ():
+            own = writers.get((place.kernel, access.buffer), [])
+            # What TVM adds up over threads reads its own sums in registers.
+            adds_up = any(it.summed and it.place.block.same_as(place.block) for it in own)
+            axis = _find_foreign_axis(access, own) if own and not adds_up else ""
+            if axis:
+                name, block = str(access.buffer.name), place.name
+                found[block, name, axis] = Fault(
+                    f"block '{block}' would read elements of '{name}' that others on '{axis}' "
+                    "write in the same kernel, and nothing orders what these do to global memory",
+                    "place it inside of the loops whose threads write them, let them go through "
+                    'shared memory (cache_write_at with scope="shared"), or leave it a kernel of '
+                    "its own",
+                )
+    return found
+
+
+@cached_by_module(2)
+def _find_writers(module: IRModule) -> dict[tuple[For, Any], list[_Writer]]:
+    """The blocks that store elements of a buffer in a kernel, by these two."""
+    kernels: dict[tuple[For, Any], list[_Writer]] = {}
+    for _, function in close_sizes(module).functions_items():
+        for place in get_places(function.body) if isinstance(function, PrimFunc) else ():
+            for writer in _list_writers(place):
+                kernels.setdefault((place.kernel, writer.buffer), []).append(writer)
+    return kernels
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """A block that stores elements of memory that threads share.
+
+    Attributes
+    ----------
+    key : what makes it the same in another module
+    summed : the axes over whose threads TVM adds up what it stores, by the first of them
+    """
+
+    key: tuple[Any, ...]
+    place: Place = field(compare=False)
+    buffer: Any = field(compare=False)
+    summed: tuple[str, ...] = ()
+
+    @property
+    def is_global(self) -> bool:
+        return str(self.buffer.scope()) == "global"
+
+    @property
+    def bound(self) -> dict[str, For]:
+        """The loops of threads that share the buffer, by their axes."""
+        levels = ("blockIdx", "threadIdx") if self.is_global else ("threadIdx",)
+        loops = [loop for loop in self.place.loops if constant(loop.extent) != 1]
+        return {axis: loop for loop in loops if (axis := get_axis(loop) or "").startswith(levels)}
+
+    def changes(self) -> bool:
+        """Whether the block stores several values to one element: a reduction does."""
+        block = self.place.block
+        loads = find_all(block.body, TensorLoad)
+        return block.init is not None or any(load.source.same_as(self.buffer) for load in loads)
+
+
+def _list_writers(place: Place) -> Iterator[_Writer]:
+    """What a block stores, one for each buffer."""
+    if not place.is_innermost or place.kernel is None:
+        return
+    if place.block.match_buffers:
+        return  # of an instruction, whose lanes share what it stores
+    body = place.block.body
+    parts = list(body.seq) if isinstance(body, SeqStmt) else [body]
+    if not all(isinstance(part, BufferStore) for part in parts):
+        return  # a store behind a condition of its own
+    around = ((loop.loop_var, constant(loop.extent), get_axis(loop)) for loop in place.loops)
+    key = (*place.key, *itertools.chain(*around))
+    for buffer in dict.fromkeys(part.buffer for part in parts):
+        if str(buffer.scope()).startswith(("global", "shared")):
+            yield _Writer((buffer, *key), place, buffer, _find_summed(place))
+
+
+def _find_summed(place: Place) -> tuple[str, ...]:
+    """The axes over whose threads TVM adds up what a block computes: it stores complete sums."""
+    reduced = [
+        place.values[iterator.var]
+        for iterator in place.block.iter_vars
+        if iterator.iter_type == IterVar.CommReduce
+    ]
+    loops = place.find_bound("threadIdx") if place.block.init is not None else []
+    return tuple(
+        get_axis(loop) or ""
+        for loop in loops
+        if any(is_used(loop.loop_var, value) for value in reduced)
+    )
+
+
+def _look_at(writer: _Writer, found: dict[tuple[str, str, str], Fault]) -> None:
+    bound = writer.bound
+    if not bound or not writer.changes():
+        return
+    for owners in _list_owners(writer, tuple(bound)).values():
+        if len(owners) > 1:
+            axis = _find_difference(tuple(bound), owners)
+            name, block = str(writer.buffer.name), writer.place.name
+            who = "threads" if axis.startswith("thread") else "GPU blocks"
+            found[block, name, axis] = Fault(
+                f"{who} on '{axis}' would store the same elements of '{name}' in block "
+                f"'{block}', initial values and incomplete sums among them, while others read "
+                "the complete ones",
+                'keep its results in registers (cache_write_at with scope="local"), place it where '
+                "one thread computes each of them, or leave it a kernel of its own",
+            )
+            return
+
+
+def _compare(one: _Writer, other: _Writer, found: dict[tuple[str, str, str], Fault]) -> None:
+    """Look at two blocks of one kernel that store elements of one buffer in global memory."""
+    axes = tuple(axis for axis in one.bound if axis in other.bound)
+    if not one.is_global or not axes:
+        return
+    first, last = (_list_owners(writer, axes) for writer in (one, other))
+    for element, owners in first.items():
+        both = owners | last.get(element, owners)
+        if element in last and len(both) > 1:
+            axis, name = _find_difference(axes, both), str(one.buffer.name)
+            found[f"{one.place.name} and {other.place.name}", name, axis] = Fault(
+                f"blocks '{one.place.name}' and '{other.place.name}' would store the same elements "
+                f"of '{name}' in one kernel by other threads or GPU blocks on '{axis}', and "
+                "nothing orders these",
+                "bind the loops of both alike, or leave them kernels of their own",
+            )
+            return
+
+
+def _find_difference(axes: tuple[str, ...], owners: set[tuple[int, ...]]) -> str:
+    columns = zip(*owners, strict=True)
+    return next(axis for axis, column in zip(axes, columns, strict=True) if len(set(column)) > 1)
+
+
+@functools.lru_cache(maxsize=128)
+def _list_owners(writer: _Writer, axes: tuple[str, ...]) -> _Owners:
+    """The elements that a block stores, each with the threads that do; of some iterations."""
+    owners: _Owners = {}
+    for asked, loops in _list_stores(writer, axes):
+        for element, thread, is_let in compute_values(asked, loops):
+            if is_let:
+                owners.setdefault(element, set()).add(thread)
+    return owners
+
+
+def _list_stored(
+    writer: _Writer, axes: tuple[str, ...], thread: tuple[int, ...]
+) -> set[tuple[int, ...]] | None:
+    """The elements that a thread stores; None where they are too many."""
+    values = {writer.bound[axis].loop_var: at for axis, at in zip(axes, thread, strict=True)}
+    stored: set[tuple[int, ...]] = set()
+    for asked, loops in _list_stores(writer, axes):
+        chosen = [
+            [values[loop.loop_var]]
+            if loop.loop_var in values
+            else range(constant(loop.extent) or 0)
+            for loop in loops
+        ]
+        if not 0 < math.prod(map(len, chosen)) <= _STORED:
+            return None
+        stored |= {element for element, _, is_let in compute_values(asked, loops, chosen) if is_let}
+    return stored
+
+
+def _list_stores(writer: _Writer, axes: tuple[str, ...]) -> Iterator[tuple[list[Any], list[For]]]:
+    """Each store's element, thread and condition, and the loops that decide about these."""
+    place, bound = writer.place, writer.bound
+    threads = tuple(bound[axis].loop_var for axis in axes)
+    guards = [*place.guards, *(bound[axis].loop_var < 1 for axis in writer.summed if axis in bound)]
+    for store in find_all(place.block.body, BufferStore):
+        if not store.buffer.same_as(writer.buffer):
+            continue
+        own = (substitute(index, place.values) for index in store.indices)
+        indices = (*_find_launch(place), *own)
+        needed = [*indices, *guards]
+        if not _is_known(needed, place):
+            continue
+        loops = [
+            loop
+            for loop in place.loops
+            if is_among(loop, list(bound.values()))
+            or any(is_used(loop.loop_var, each) for each in needed)
+        ]
+        yield [indices, threads, all_of(True, *guards)], loops
+
+
+def _find_launch(place: Place) -> list[Any]:
+    """The loops around a kernel: each of their iterations launches it anew, one after the other."""
+    outer = itertools.takewhile(lambda loop: get_axis(loop) is None, place.loops)
+    return [loop.loop_var for loop in outer]
+
+
+def _is_known(expressions: list[Any], place: Place) -> bool:
+    """Whether loops alone decide: sizes that are open, and numbers of the caller's, may be any."""
+    names = [loop.loop_var for loop in place.loops]
+    return all(is_of(names, each) for each in expressions)
+
+
+def _find_foreign_axis(access: Access, writers: list[_Writer]) -> str:
+    """An axis on which another thread writes an element that one reads; empty for none."""
+    if access.pattern.is_conditional or any(constant(it.extent) != 1 for it in access.ranges):
+        return ""
+    bound = writers[0].bound
+    if not bound or any(writer.bound.keys() != bound.keys() for writer in writers):
+        return ""
+    axes, reader = tuple(bound), _Writer((), access.place, access.buffer)
+    own = {**bound, **reader.bound}  # a block that stands outside of them is run by all threads
+    threads = [own[axis] for axis in axes]
+    indices = (*_find_launch(access.place), *(part.min for part in access.ranges))
+    needed = [*indices, *access.guards]
+    if not _is_known(needed, access.place):
+        return ""
+    loops = [
+        loop
+        for loop in access.place.loops
+        if not is_among(loop, threads) and any(is_used(loop.loop_var, item) for item in needed)
+    ]
+    owners: _Owners = {}
+    for writer in writers:
+        for element, each in _list_owners(writer, axes).items():
+            owners.setdefault(element, set()).update(each)
+    asked = [indices, tuple(loop.loop_var for loop in threads), all_of(True, *access.guards)]
+    loops = [*threads, *loops]
+    written: dict[tuple[int, ...], list[set[tuple[int, ...]] | None]] = {}
+    for element, thread, is_let in compute_values(asked, loops, choose_values(loops, _TRIED)):
+        if not is_let or element not in owners or thread in owners[element]:
+            continue
+        if thread not in written:
+            written[thread] = [_list_stored(writer, axes, thread) for writer in writers]
+        if not any(stored is None or element in stored for stored in written[thread]):
+            return _find_difference(axes, {thread, next(iter(owners[element]))})
+    return ""
