@@ -1,0 +1,39 @@
+"""Where a module is run with a change of the pipeline: behind that change, and not for ever."""
+
+from pathlib import Path
+
+import pytest
+
+from tirstep.cli.pass_ import list_subjects
+from tirstep.experiments import Edit, Experiment, TryOptions, trying
+from tirstep.experiments.trying import DeviceVerdict, try_change
+
+TUTORIAL = Path(__file__).resolve().parents[2] / "examples/tutorial/mm_relu.py"
+
+
+def run(*modules: str, drop: str) -> list[DeviceVerdict]:
+    """The verdicts on the last step of some modules, without a pass of TVM's."""
+    edits = [Edit("drop", drop)]
+    subjects, _ = list_subjects(modules, 0, edits)
+    with Experiment("drop", edits) as experiment:
+        return list(try_change(experiment, subjects[-1], TryOptions(with_facts=False)).verdicts)
+
+
+def test_a_state_in_front_of_the_change_is_no_answer():
+    """What can be interpreted of it stands before StorageRewrite, where nothing was dropped yet."""
+    interpreted, run_on_cpu = run(f"{TUTORIAL}:for_cpu", drop="tirx.StorageRewrite")
+    assert interpreted.after is None
+    assert "too much to interpret" in interpreted.note
+    assert run_on_cpu.before == run_on_cpu.after == ()
+
+
+def test_a_state_behind_the_change_is_one():
+    (verdict, _) = run("window_sum_shared", drop="tirx.StorageRewrite")
+    assert (verdict.device, verdict.before, verdict.after) == ("simulator", (), ())
+
+
+def test_a_run_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(trying, "SECONDS", 0.0)
+    (verdict, _) = run("window_sum_shared", drop="tirx.StorageRewrite")
+    assert verdict.before is None
+    assert verdict.note == "it takes more than 0 s to interpret"
