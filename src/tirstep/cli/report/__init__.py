@@ -115,6 +115,7 @@ def _spell(request: Request) -> list[str]:
     pairs += [] if request.shape is None else [("--shape", request.shape)]
     pairs += [] if request.golden_dir is None else [("--golden-dir", str(request.golden_dir))]
     pairs += [] if request.reference is None else [("--reference", request.reference)]
+    pairs += [] if request.function is None else [("--function", request.function)]
     pairs += [("--option", f"{name}={spell(value)}") for name, value in request.options.items()]
     pairs += [("--set", f"{name}={spell(value)}") for name, value in request.config.items()]
     return [word for pair in pairs for word in pair]
