@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tirstep.cli.pass_ import list_subjects
-from tirstep.experiments import Edit, Experiment, TryOptions, trying
+from tirstep.experiments import Edit, Experiment, TryOptions, quick, trying
 from tirstep.experiments.trying import DeviceVerdict, try_change
 
 TUTORIAL = Path(__file__).resolve().parents[2] / "examples/tutorial/mm_relu.py"
@@ -36,4 +36,13 @@ def test_a_run_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(trying, "SECONDS", 0.0)
     (verdict, _) = run("window_sum_shared", drop="tirx.StorageRewrite")
     assert verdict.before is None
-    assert verdict.note == "it takes more than 0 s to interpret"
+    assert verdict.note == "it takes more than 0 s to run"
+
+
+def test_a_search_gives_up_what_takes_too_long(monkeypatch: pytest.MonkeyPatch):
+    """On the simulator, for a GPU's threads, and on the interpreter: the first state has none."""
+    monkeypatch.setattr(quick, "SECONDS", 0.0)
+    subjects, _ = list_subjects(["window_sum_shared"], 0)
+    for subject in (subjects[0], subjects[-1]):
+        lowered = quick.lower_quickly(subject.module, subject.target)
+        assert quick.judge_lowered(subject, lowered) == (None, "it takes more than 0 s to run")

@@ -8,6 +8,7 @@ change of these is tried by `trying.try_change` alone.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,6 +47,10 @@ LEFT_OUT, UNCHANGED, RIGHT, WRONG, REFUSED, UNJUDGED, CRASHED = STATUSES = (
     "unjudged",
     "crashed",
 )
+
+
+SECONDS = 60.0
+"""What it may take to run a module, once without a change or with it: else it is not judged."""
 
 
 @dataclass(frozen=True)
@@ -123,23 +128,30 @@ def judge_lowered(
 ) -> tuple[tuple[Finding, ...] | None, str]:
     """The findings of what the passes made; None, and the reason, where it cannot be run.
 
-    Without `merges`, buffers of dynamic shared memory stay apart (`simulate_lowered`).
+    Without `merges`, buffers of dynamic shared memory stay apart (`simulate_lowered`). All runs
+    together take `SECONDS` at most.
     """
+    deadline = time.monotonic() + SECONDS
     try:
-        program = _make_program(subject, lowered, merges)
+        program = _make_program(subject, lowered, merges, deadline)
         return tuple(subject.oracle.check(program, "simulator", subject.label)), ""
     except (DeviceError, CheckError, UnsupportedError) as error:
-        return None, str(error)
+        is_late = time.monotonic() > deadline
+        return None, f"it takes more than {SECONDS:g} s to run" if is_late else str(error)
     except Exception as error:  # a module that a pass has spoiled may be anything
         return None, f"the interpreter fails: {type(error).__name__}: {error}"
 
 
-def _make_program(subject: Subject, lowered: tvm.IRModule, merges: bool) -> Program:
+def _make_program(
+    subject: Subject, lowered: tvm.IRModule, merges: bool, deadline: float
+) -> Program:
     if subject.target.startswith(HOST):
-        return Interpreter(in_order=False).compile(lowered)
+        interpreter = Interpreter(in_order=False)
+        interpreter.deadline = deadline
+        return interpreter.compile(lowered)
 
     def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
-        simulation = simulate_lowered(lowered, arguments, merges=merges)
+        simulation = simulate_lowered(lowered, arguments, merges=merges, deadline=deadline)
         return simulation.arguments, simulation.findings
 
     return Program(run)

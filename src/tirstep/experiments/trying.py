@@ -30,16 +30,13 @@ from tirstep.lowering_checks.facts import CompiledFacts, Fact, compile_everywher
 from tirstep.transforms import get_pipeline
 
 from .editing import DEFAULT, MARK, Edit, edit_whole, register, register_edited
-from .quick import CRASHED, LEFT_OUT, REFUSED, RIGHT, UNCHANGED, UNJUDGED, WRONG
+from .quick import CRASHED, LEFT_OUT, REFUSED, RIGHT, SECONDS, UNCHANGED, UNJUDGED, WRONG
 from .subject import HOST, ModuleOracle, Subject
 
 BAD = (WRONG, REFUSED, CRASHED)
 """What makes a pass wrong: another answer, or a module that it or a pass behind it refuses, or with
 which it ends the process."""
 SIMULATOR = "simulator"
-SECONDS = 60.0
-"""What one run of the interpreter may take; a program for which that is too short is run elsewhere,
-or not judged."""
 
 
 class Experiment:
@@ -133,7 +130,7 @@ def _run_last(
             return program(arguments), program.findings
         except DeviceError as error:
             is_late = time.monotonic() > deadline
-            reason = f"it takes more than {SECONDS:g} s to interpret" if is_late else str(error)
+            reason = f"it takes more than {SECONDS:g} s to run" if is_late else str(error)
         except Exception as error:  # a module that a pass has spoiled may be anything
             reason = f"the interpreter fails: {type(error).__name__}: {error}"
         stages.pop()
