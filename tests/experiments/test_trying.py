@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pytest
+import tvm
 
 from tirstep.cli.pass_ import list_subjects
 from tirstep.experiments import Edit, Experiment, TryOptions, quick, trying
+from tirstep.experiments.editing import get_pass
 from tirstep.experiments.trying import DeviceVerdict, try_change
 
 TUTORIAL = Path(__file__).resolve().parents[2] / "examples/tutorial/mm_relu.py"
@@ -37,6 +39,20 @@ def test_a_run_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch):
     (verdict, _) = run("window_sum_shared", drop="tirx.StorageRewrite")
     assert verdict.before is None
     assert verdict.note == "it takes more than 0 s to run"
+
+
+def test_a_pass_that_drops_the_function_is_refused():
+    """Nothing can be run behind it, which is no reason to say that nothing is known."""
+    edit = Edit("after", "tirx.FlattenBuffer", get_pass(lambda module: tvm.IRModule({}), "drop"))
+    subjects, _ = list_subjects(["window_sum_shared"], 0)
+    with Experiment("drop", [edit]) as experiment:
+        whole = try_change(experiment, subjects[0], TryOptions(with_facts=False))
+        quickly = quick.try_quickly([edit], subjects[0])
+    for found in (whole, quickly):
+        assert (found.status, found.reason) == (
+            "refused",
+            "the module has no function 'main' behind it",
+        )
 
 
 def test_a_search_gives_up_what_takes_too_long(monkeypatch: pytest.MonkeyPatch):

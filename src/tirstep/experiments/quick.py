@@ -98,6 +98,8 @@ def try_quickly(edits: Sequence[Edit], subject: Subject) -> QuickVerdict:
         return QuickVerdict(LEFT_OUT, f"wrong without the change: {before[0].message}")
     if before is None:
         return QuickVerdict(LEFT_OUT, note)
+    if not isinstance(found, str):
+        found = explain_lost(subject.module, found) or found
     if isinstance(found, str):
         return QuickVerdict(REFUSED, found, REFUSED)
     after, note = judge_lowered(subject, found)
@@ -106,6 +108,13 @@ def try_quickly(edits: Sequence[Edit], subject: Subject) -> QuickVerdict:
     if not after:
         return QuickVerdict(RIGHT)
     return QuickVerdict(WRONG, str(after[0].message), get_kind(after[0], subject.module))
+
+
+def explain_lost(module: tvm.IRModule, lowered: tvm.IRModule) -> str:
+    """A sentence where the passes left a function out; "" where all are there."""
+    names = {str(variable.name_hint) for variable in lowered.get_global_vars()}
+    lost = [it for it in (str(v.name_hint) for v in module.get_global_vars()) if it not in names]
+    return f"the module has no function '{lost[0]}' behind it" if lost else ""
 
 
 def get_kind(finding: Finding, module: tvm.IRModule) -> str:

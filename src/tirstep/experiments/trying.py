@@ -30,7 +30,17 @@ from tirstep.lowering_checks.facts import CompiledFacts, Fact, compile_everywher
 from tirstep.transforms import get_pipeline
 
 from .editing import DEFAULT, MARK, Edit, edit_whole, register, register_edited
-from .quick import CRASHED, LEFT_OUT, REFUSED, RIGHT, SECONDS, UNCHANGED, UNJUDGED, WRONG
+from .quick import (
+    CRASHED,
+    LEFT_OUT,
+    REFUSED,
+    RIGHT,
+    SECONDS,
+    UNCHANGED,
+    UNJUDGED,
+    WRONG,
+    explain_lost,
+)
 from .subject import HOST, ModuleOracle, Subject
 
 BAD = (WRONG, REFUSED, CRASHED)
@@ -225,8 +235,9 @@ def try_change(experiment: Experiment, subject: Subject, options: TryOptions) ->
         return Trial(subject, LEFT_OUT, f"TVM refuses it without the change: {without.failed}")
     found = lower_through_passes(subject.module, subject.target, pipeline=changed)
     trial = _describe(subject, without, found)
-    if found.failed is not None:
-        return _require_right(replace(trial, status=REFUSED, reason=str(found.failed)), without)
+    refusal = str(found.failed or explain_lost(subject.module, get_end(found)))
+    if refusal:
+        return _require_right(replace(trial, status=REFUSED, reason=refusal), without)
     if not trial.is_changed_in_the_end:
         return replace(trial, status=UNCHANGED)
     verdicts = tuple(_judge(subject, without, found, base, changed, options.devices))
