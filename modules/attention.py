@@ -5,8 +5,11 @@ exp(scale * (score - the maximum of its row)), as A. Milakov and N. Gimelshein (
 calculation for softmax, 2018) and T. Dao and others (FlashAttention, 2022) write it.
 """
 
+import contextvars
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -62,7 +65,6 @@ def _attention_of(
     k: Any,
     v: Any,
     *,
-    heads: int,
     dim: int,
     group: int,
     scale: float | None,
@@ -71,9 +73,44 @@ def _attention_of(
     **_: Any,
 ) -> Any:
     visible = find_visible(q.shape[2], k.shape[2], causal=causal, window=window)
-    factor, result = _find_scale(scale, dim), np.empty(q.shape)
-    for b, h in np.ndindex(q.shape[0], heads):
-        result[b, h] = _attend(q[b, h], k[b, h // group], v[b, h // group], visible, factor)
+    factor = _find_scale(scale, dim)
+
+    def attend(q: Any, k: Any, v: Any, visible: Any) -> Any:
+        return _attend(q, k, v, visible, factor)
+
+    return _by_rows(attend, (q, k, v), visible, group)
+
+
+BLOCK = 1 << 22
+"""Scores of which float64 is worked out at once; a dozen arrays of so many are kept."""
+
+
+def _by_rows(
+    of: Callable[..., Any], tensors: tuple[Any, Any, Any], visible: Any, group: int
+) -> Any:
+    """What a function of rows of queries, keys, values and what is visible says of all heads.
+
+    Rows are cut into blocks, which threads share: NumPy is outside of Python for most of the time.
+    """
+    q, k, v = tensors
+    result, size = np.empty(q.shape), max(1, BLOCK // max(1, k.shape[2]))
+
+    def fill(place: tuple[int, int, slice]) -> None:
+        b, h, rows = place
+        result[b, h, rows] = of(q[b, h, rows], k[b, h // group], v[b, h // group], visible[rows])
+
+    def cut() -> Iterator[tuple[int, int, slice]]:
+        starts = range(0, q.shape[2], size)
+        for b, h, start in itertools.product(range(q.shape[0]), range(q.shape[1]), starts):
+            yield b, h, slice(start, start + size)
+
+    if math.prod(q.shape[:3]) * k.shape[2] <= BLOCK:
+        for place in cut():
+            fill(place)
+        return result
+    context = contextvars.copy_context()  # NumPy keeps in it of what it warns
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda place: context.copy().run(fill, place), cut()))
     return result
 
 
@@ -82,7 +119,6 @@ def _attention_error(
     k: Any,
     v: Any,
     *,
-    heads: int,
     dim: int,
     group: int,
     dtype: str,
@@ -95,10 +131,7 @@ def _attention_error(
 ) -> Any:
     visible = find_visible(q.shape[2], k.shape[2], causal=causal, window=window)
     unit = roundings.Attention(_find_scale(scale, dim), dtype, u, tiny)
-    result = np.empty(q.shape)
-    for b, h in np.ndindex(q.shape[0], heads):
-        result[b, h] = unit.bound(q[b, h], k[b, h // group], v[b, h // group], visible)
-    return result
+    return _by_rows(unit.bound, (q, k, v), visible, group)
 
 
 def _mark_keys(q: Any, k: Any, v: Any, *rest: Any, **_: Any) -> list[Any]:

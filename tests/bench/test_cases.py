@@ -51,6 +51,13 @@ def test_a_suite_a_kernel_and_other_wishes():
     ((planned,), _) = plan_cases(CaseChoice(["step-by-step"]), SMALL)
     assert shapes([planned]) == [(512, 512, 512)]
     assert planned.recipes == LADDERS["step-by-step"].recipes
+    # It is measured in its own types, and at what it computes.
+    ((planned,), _) = plan_cases(CaseChoice(["attention_mma_causal"]), SMALL)
+    assert planned.recipes == LADDERS["attention_mma_causal"].recipes
+    assert (planned.problem.options["dtype"], planned.problem.options["causal"]) == (
+        "float16",
+        True,
+    )
     cases, _ = plan_cases(CaseChoice(["one"], quick=True), SMALL)
     assert shapes(cases) == [(64, 48, 32), (128,)]
     cases, _ = plan_cases(CaseChoice(["two"], [(4, 5, 6)], "float16", ["matmul_tiled"]), SMALL)

@@ -1,5 +1,7 @@
 """Attention: what is seen, what is refused, and rows that one key takes, to the bit."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -88,3 +90,16 @@ def test_every_row_of_queries_is_a_corner_case_and_keys_have_marks() -> None:
         [0, 0, 0, 0, 0, 1],
         [1, 0, 0, 0, 0, 0],
     ]
+
+
+@pytest.mark.parametrize("window", [None, 3])
+def test_blocks_of_rows_are_the_whole(monkeypatch: pytest.MonkeyPatch, window: int | None) -> None:
+    """Long sequences are worked out in blocks, by threads."""
+    problem = attention.problem(2, 4, 13, 17, 8, causal=True, window=window, group=2)
+    inputs = problem.float_inputs(3)
+    (right,), (bound,) = problem.reference(inputs), problem.error_bound(inputs)
+    # Blocks of five rows, the last of three.
+    monkeypatch.setattr(sys.modules["tirstep.modules.attention"], "BLOCK", 5 * 17)
+    (parts,), (part_bounds,) = problem.reference(inputs), problem.error_bound(inputs)
+    np.testing.assert_allclose(parts, right, rtol=1e-12)
+    np.testing.assert_allclose(part_bounds, bound, rtol=1e-9)

@@ -123,6 +123,15 @@ LADDER_SUITES = TUTORIAL, RUNGS = "tutorial", "rungs"
 NOT_MEASURED: tuple[str, ...] = (PRODUCT_SHAPES, ROW_SHAPES)
 """Suites that are younger than the stored runs: no document has their tables yet."""
 
+ATTENTION_SHAPES = (
+    (4, 32, 4096, 4096, 128),
+    (1, 32, 16384, 16384, 128),
+    (16, 16, 1024, 1024, 64),
+    (8, 16, 2048, 2048, 128),
+)
+"""Batch, heads, queries, keys and dim of attention that fills a GPU, with short and long rows."""
+DECODING_SHAPES = ((64, 32, 8192, 128), (1, 32, 65536, 128))
+
 MEANINGS = ("causal",)
 """Options that say what is computed: those of the problem, whatever a recipe is shown at."""
 
@@ -205,6 +214,7 @@ def _on_tensor_cores(
     return SuiteEntry("matmul", shapes, options, recipes, TORCH)
 
 
+ATTENTION_PEERS = (PEERS["torch"], PEERS["cudnn"], PEERS["flash_attention"])
 LINEAR = ((4096, 4096, 4096), (8192, 14336, 4096))
 CONV2D = ("conv2d_mma", "conv2d_wgmma", "conv2d_wgmma_best")
 
@@ -293,6 +303,20 @@ SUITES: Mapping[str, tuple[SuiteEntry, ...]] = MappingProxyType(
                 TORCH,
             ),
             SuiteEntry("conv2d", ((32, 14, 14, 1024, 256, 1, 1),), (BFLOAT16,), CONV2D, TORCH),
+        ),
+        # The next token of a sequence reads all of its keys and values once.
+        "attention": (
+            *(
+                SuiteEntry("attention", ATTENTION_SHAPES, (options,), recipes, ATTENTION_PEERS)
+                for options, recipes in (
+                    (BFLOAT16, ("attention_mma_padded", "attention_mma_rows")),
+                    (
+                        {**BFLOAT16, "causal": True},
+                        ("attention_mma_causal_ended", "attention_mma_causal_parted"),
+                    ),
+                )
+            ),
+            SuiteEntry("decode_attention", DECODING_SHAPES, (BFLOAT16,), ("last",), TORCH),
         ),
         # All recipes: which of a ladder's upper ones is the fastest depends on shape and type.
         "bandwidth": tuple(
@@ -428,7 +452,8 @@ def _list_entries(
             continue
         if name in LADDERS and LADDERS[name].kernel != name:
             ladder = LADDERS[name]
-            yield name, SuiteEntry(ladder.kernel, (tuple(ladder.shape.values()),), recipes=(name,))
+            options = (_get_rung_options(ladder[0]),)
+            yield name, SuiteEntry(ladder.kernel, (tuple(ladder.shape.values()),), options, (name,))
             continue
         found = [
             (suite, entry)

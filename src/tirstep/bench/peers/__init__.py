@@ -26,6 +26,7 @@ from tirstep.modules import Problem
 from tirstep.modules.numeric import Array
 
 from .. import BenchError, PeerMissing
+from .sdpa_backends import use_backend
 
 Prepare = Callable[[Sequence[Any], Any, Problem], Callable[[], Any]]
 """From inputs, output and problem to a launch, which returns a result if it is not the output.
@@ -49,7 +50,7 @@ class Peer:
     functions : one for all kernels, or the module here whose ``FUNCTIONS`` has them by kernel
     schedule : in place of functions: TVM compiles what it makes of the kernel
     takes : ``"tensors"`` of PyTorch, or ``"arrays"`` of NumPy, which are on the CPU
-    is_in_suites : whether the suites have it
+    is_in_suites : whether every suite has it that names no peers
 
     Raises `BenchError` for a peer that has both functions and schedule, or neither.
     """
@@ -160,6 +161,20 @@ _ROWS = (
     Peer("triton", "Triton", package="triton", functions="triton_kernels"),
     Peer("dlight", "dlight", schedule=schedule_by_default),
     Peer(
+        "cudnn",
+        "cuDNN",
+        package="torch",
+        functions=use_backend("CUDNN_ATTENTION"),
+        is_in_suites=False,
+    ),
+    Peer(
+        "flash_attention",
+        "FlashAttention 2",
+        package="torch",
+        functions=use_backend("FLASH_ATTENTION"),
+        is_in_suites=False,
+    ),
+    Peer(
         "numpy",
         "NumPy",
         device="cpu",
@@ -182,7 +197,7 @@ GPU_PEERS, CPU_PEERS = (
     tuple(peer for peer in _ROWS if peer.device == device and peer.is_in_suites)
     for device in ("cuda", "cpu")
 )
-"""Those of the suites."""
+"""Those of the suites that name none."""
 
 
 def show_name(candidate: str) -> str:
