@@ -43,6 +43,32 @@ def test_what_is_wrong_in_the_end_is_one_of_two_passes(trial: int, name: str):
     assert (found.status, found.at, found.what) == ("wrong", name, "race")
 
 
+REFUSED_LATER = {
+    "s_tir.MergeSharedMemoryAllocations": """
+    for tx in T.thread_binding(9, thread='threadIdx.x'):
+        S1 = T.alloc_buffer((9,), 'int64', scope='shared.dyn')
+        S1[tx] = T.int64(1)
+        S2 = T.alloc_buffer((1,), 'int32', scope='shared.dyn')
+        S2[0] = T.int32(0)
+        C[0, 0] = T.float32(1)
+""",
+    "tirx.MakePackedAPI": """
+    for i in T.unroll(2):
+        for tx in T.thread_binding(2, thread='threadIdx.x'):
+            C[0, tx] = T.Select(tx == 0, T.float32(0.0), T.float32(1.0))
+""",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_LATER)
+def test_what_cannot_be_run_may_be_refused_by_a_later_pass(name: str) -> None:
+    """The simulator takes the place of these passes, and does not know why it fails."""
+    head = "# from tvm.script import tirx as T\n@T.prim_func\n"
+    head += "def main(C: T.Buffer((1, 2), 'float32')):"
+    found = audit_subject(make_subject("later", parse_program(head + REFUSED_LATER[name])))
+    assert (found.status, found.at) == ("refused", name)
+
+
 def test_a_gpu_s_instruction_beside_loops_that_nothing_binds_is_not_judged() -> None:
     """It is no program of a CPU, which is no refusal of TVM."""
     steps = list_steps(run_golden(RECIPES["matmul_mma_split_k"]))

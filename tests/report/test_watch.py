@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tirstep.cli import main
 from tirstep.cli.report import _spell, watch
 from tirstep.cli.report.model import Report
 from tirstep.cli.report.render import render_report
@@ -142,6 +143,11 @@ def test_a_page_that_was_removed_ends_nothing(
     monkeypatch.setattr(watch, "_make", lambda arguments: next(codes))
     monkeypatch.setattr(time, "sleep", look)
     assert watch_report([str(source)], page, said.append) == 2
+
+
+def test_standard_input_cannot_be_watched(capsys: pytest.CaptureFixture[str]):
+    assert main(["report", "-", "--watch"]) == 2
+    assert "standard input has none; name one" in capsys.readouterr().err
 
 
 def test_each_page_is_of_what_was_asked_for():

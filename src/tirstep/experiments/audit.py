@@ -19,6 +19,7 @@ from tirstep.lowering_checks import Finding
 from tirstep.lowering_checks.bisect.bisection import CODE_GENERATION as UNKNOWN_PASS
 from tirstep.lowering_checks.bisect.bisection import Check, ModuleBisection
 from tirstep.lowering_checks.compile.compiling import get_target, pass_context, require_compilable
+from tirstep.lowering_checks.compile.passes import lower_through_passes
 from tirstep.lowering_checks.devices import CpuDevice, Device
 from tirstep.lowering_checks.devices.device import DeviceError, get_reason, is_tvm_error
 from tirstep.lowering_checks.devices.simulator import NEXT_PASS
@@ -155,7 +156,7 @@ def _run_passes(subject: Subject, tell: Tell) -> _PassRun:
 def _judge(subject: Subject, run: _PassRun) -> dict[str, Any]:
     findings, note = judge_lowered(subject, run.module)
     if findings is None:
-        return {"status": UNJUDGED, "reason": note}
+        return _find_refusal(subject) or {"status": UNJUDGED, "reason": note}
     if findings:
         return _find_first(subject, findings[0])
     if not subject.target.startswith(HOST):
@@ -175,6 +176,16 @@ def _judge(subject: Subject, run: _PassRun) -> dict[str, Any]:
         "what": get_kind(wrong[0], subject.module),
         "reason": wrong[0].message,
     }
+
+
+def _find_refusal(subject: Subject) -> dict[str, Any]:
+    """The later pass that refuses what could not be run; nothing where none does."""
+    if subject.target.startswith(HOST) and CpuDevice().find_obstacle(subject.module) is not None:
+        return {}
+    failed = lower_through_passes(subject.module, subject.target).failed
+    if failed is None or failed.is_limit or failed.name.startswith(OURS):
+        return {}
+    return {"status": REFUSED, "at": failed.name, "reason": failed.reason}
 
 
 def _find_first(subject: Subject, finding: Finding) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -109,7 +108,10 @@ class HuntState:
                 f"{path} is of another text of this pass, of which it says nothing now; "
                 "delete it, or give another file"
             )
-        return f"{path} is of another search: {json.dumps(head)}; give another file"
+        change, seed = head.get("change"), head.get("seed")
+        if change is None or seed is None:
+            return f"{path} is no state of a search; give another file"
+        return f"{path} is of another search ({change}, seed {seed}); give another file"
 
     def add(self, record: TrialRecord) -> None:
         """Note a trial, and write it down."""

@@ -102,6 +102,12 @@ def command(
     for name in recipes:
         require_either(name)
     if watch:
+        from tirstep.programs.naming import STDIN
+
+        if any(name.partition(":")[0] == STDIN for name in recipes):
+            raise UseError(
+                "--watch waits for a file to change, and standard input has none; name one"
+            )
         flags = ["--checks" if checks else "--no-checks", *["--every-step"] * every_step]
         return _watch([*recipes, *flags, "--target", target, *_spell(request)], output)
     return write_report(
