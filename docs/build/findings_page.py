@@ -42,7 +42,8 @@ that is wrong in the end is right without it. Where MergeSharedMemoryAllocations
 buffers in one place as well, the module is run with each buffer of shared memory in a place of its
 own. All that was wrong is right then, and the pass is the first that takes that away:
 [StorageRewrite](#barrier_in_shared_place) or [the merging](#barrier_in_merged_memory).
-The merging itself was not counted among the passes that change a module.
+The merging itself was not counted among the passes that change a module. Refused by tvm.compile are
+kernels with memory for all their blocks, which TVM has for no kernel of CUDA.
 
 | pass | modules it changed | first wrong after it | refused |
 |---|---:|---|---:|

@@ -43,6 +43,34 @@ def test_what_is_wrong_in_the_end_is_one_of_two_passes(trial: int, name: str):
     assert (found.status, found.at, found.what) == ("wrong", name, "race")
 
 
+GLOBAL = """
+# from tvm.script import tirx as T
+@T.prim_func(s_tir=True)
+def main(C: T.Buffer((64,), 'int32')):
+    R = T.sblock_alloc_buffer((64,), 'int32')
+    for tx in T.thread_binding(64, thread='threadIdx.x'):
+        with T.sblock('Z'):
+            v = T.axis.spatial(64, tx)
+            R[v] = 0
+    for b in T.thread_binding(1, thread='blockIdx.x'):
+        for tx in T.thread_binding(64, thread='threadIdx.x'):
+            with T.sblock('R'):
+                v = T.axis.spatial(64, tx)
+                R[v] = v
+        for tx in T.thread_binding(64, thread='threadIdx.x'):
+            with T.sblock('C'):
+                v = T.axis.spatial(64, tx)
+                C[v] = R[63 - v]
+"""
+
+
+def test_a_race_for_global_memory_is_the_program_s_own() -> None:
+    """TVM orders threads in shared memory alone."""
+    found = audit_subject(make_subject("global", parse_program(GLOBAL)))
+    assert found.status == "left out"
+    assert "race: load of R[" in found.reason
+
+
 REFUSED_LATER = {
     "s_tir.MergeSharedMemoryAllocations": """
     for tx in T.thread_binding(9, thread='threadIdx.x'):
