@@ -35,7 +35,7 @@ AUDIT_HEAD = """
 it stands by the interpreter, then through TVM's passes, and names the first pass after which the
 simulator, or for a CPU LLVM's code, finds something else. {statuses}.
 
-Left out is what is wrong as it stands; unjudged what the simulator cannot run. Refused are modules
+Left out is what is wrong as it stands; unjudged what cannot be run in a minute. Refused are modules
 that are right as they stand and that TVM does not compile. What StorageRewrite makes cannot always
 be interpreted, because buffers of several types share a place in it: it is named where a module
 that is wrong in the end is right without it. Where MergeSharedMemoryAllocations puts the same
