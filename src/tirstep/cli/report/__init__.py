@@ -102,12 +102,6 @@ def command(
     for name in recipes:
         require_either(name)
     if watch:
-        from tirstep.programs.naming import STDIN
-
-        if any(name.partition(":")[0] == STDIN for name in recipes):
-            raise UseError(
-                "--watch waits for a file to change, and standard input has none; name one"
-            )
         flags = ["--checks" if checks else "--no-checks", *["--every-step"] * every_step]
         return _watch([*recipes, *flags, "--target", target, *_spell(request)], output)
     return write_report(
@@ -128,9 +122,13 @@ def _spell(request: Request) -> list[str]:
 
 
 def _watch(arguments: Sequence[str], output: Path) -> int:
+    from tirstep.programs.naming import STDIN
+
     from ..screen import Screen
     from .watch import watch_report
 
+    if any(word.partition(":")[0] == STDIN for word in arguments):
+        raise UseError("--watch waits for a file to change, and standard input has none; name one")
     require_replaceable(output)
     return watch_report([*arguments, "--output", str(output)], output, Screen().line)
 
