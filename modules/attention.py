@@ -5,11 +5,9 @@ exp(scale * (score - the maximum of its row)), as A. Milakov and N. Gimelshein (
 calculation for softmax, 2018) and T. Dao and others (FlashAttention, 2022) write it.
 """
 
-import contextvars
 import itertools
 import math
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -81,36 +79,21 @@ def _attention_of(
     return _by_rows(attend, (q, k, v), visible, group)
 
 
-BLOCK = 1 << 22
-"""Scores of which float64 is worked out at once; a dozen arrays of so many are kept."""
+BLOCK = 1 << 20
+"""Scores that are worked out at once, in a dozen arrays of float64: as many as caches hold."""
 
 
 def _by_rows(
     of: Callable[..., Any], tensors: tuple[Any, Any, Any], visible: Any, group: int
 ) -> Any:
-    """What a function of rows of queries, keys, values and what is visible says of all heads.
-
-    Rows are cut into blocks, which threads share: NumPy is outside of Python for most of the time.
-    """
+    """What a function of rows of queries, keys, values and what is visible says of all heads."""
     q, k, v = tensors
     result, size = np.empty(q.shape), max(1, BLOCK // max(1, k.shape[2]))
 
-    def fill(place: tuple[int, int, slice]) -> None:
-        b, h, rows = place
+    starts = range(0, q.shape[2], size)
+    for b, h, start in itertools.product(range(q.shape[0]), range(q.shape[1]), starts):
+        rows = slice(start, start + size)
         result[b, h, rows] = of(q[b, h, rows], k[b, h // group], v[b, h // group], visible[rows])
-
-    def cut() -> Iterator[tuple[int, int, slice]]:
-        starts = range(0, q.shape[2], size)
-        for b, h, start in itertools.product(range(q.shape[0]), range(q.shape[1]), starts):
-            yield b, h, slice(start, start + size)
-
-    if math.prod(q.shape[:3]) * k.shape[2] <= BLOCK:
-        for place in cut():
-            fill(place)
-        return result
-    context = contextvars.copy_context()  # NumPy keeps in it of what it warns
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda place: context.copy().run(fill, place), cut()))
     return result
 
 

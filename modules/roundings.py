@@ -279,9 +279,20 @@ class Attention:
         return facts.unit_roundoff, facts.smallest_subnormal / 2
 
 
+RUN = 64
+"""Keys that are looked at together."""
+
+
 def _find_largest(counts: Array, magnitudes: Array) -> Array:
-    """The largest of the values (keys, dim) that count for each query (queries, keys)."""
-    largest = np.tile(magnitudes.max(axis=0), (len(counts), 1))
-    for query in np.flatnonzero(~counts.all(axis=1)):
-        largest[query] = magnitudes[counts[query]].max(axis=0, initial=0.0)
-    return np.asarray(largest)
+    """The largest of the values (keys, dim) that count for each query (queries, keys).
+
+    Of most runs of keys all or none count: a row at a time are only the others looked at.
+    """
+    largest = np.zeros((len(counts), magnitudes.shape[1]))
+    for start in range(0, len(magnitudes), RUN):
+        here, values = counts[:, start : start + RUN], magnitudes[start : start + RUN]
+        is_whole = here.all(axis=1)
+        largest[is_whole] = np.maximum(largest[is_whole], values.max(axis=0))
+        for query in np.flatnonzero(here.any(axis=1) & ~is_whole):
+            largest[query] = np.maximum(largest[query], values[here[query]].max(axis=0))
+    return largest

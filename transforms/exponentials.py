@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
-from tvm.tirx import FloatImm, Mul, Sub, const, exp2, max_value
+from tvm.tirx import FloatImm, Mul, const, exp2, max_value
 
 from tirstep.tvm_compat import Call, get_op_name, structural_map
 
@@ -21,22 +21,18 @@ _LARGEST = float(max_value("float32").value)
 
 
 @composite
-def use_powers_of_two(sch: Schedule, block: SBlockRV, *, distributes: bool = False) -> None:
+def use_powers_of_two(sch: Schedule, block: SBlockRV) -> None:
     """Compute exponentials of a block as powers of two, with one factor for both.
 
     GPUs have an instruction for powers of two alone, in front of which each exponent is multiplied
-    by log2(e): that becomes one with a factor that the exponent has. With `distributes` the factor
-    goes into a difference, ``a * c - b * c`` with a fused multiplication and addition, where b is
-    the same for many a; what rounding leaves of large a and b no longer vanishes where they are
-    equal.
+    by log2(e): that becomes one with a factor that the exponent has. The factor stays behind a
+    difference, which is exact where both are equal: ``x * c - m * c`` is not, since a GPU fuses a
+    multiplication and the subtraction and rounds the other product alone.
 
-    rewrite: ``exp((x - m) * c)`` -> ``exp2((x - m) * (c * log2(e)))``, or with `distributes`
-        ``exp2(x * (c * log2(e)) - m * (c * log2(e)))``
+    rewrite: ``exp((x - m) * c)`` -> ``exp2((x - m) * (c * log2(e)))``
     consumes: nothing
     requires: a block whose exponentials, of which there is one at least, are of float32, with
-        factors that are so together with log2(e); to distribute, one of a difference and
-        a factor that is at most 1 together with log2(e): the product of the least float32, which
-        stands for a maximum of nothing, would be infinite otherwise
+        factors that are so together with log2(e)
     """
     node, name = sch.get(block), get_sblock_name(sch, block)
     calls = [call for call in find_all(node.body, Call) if _is_exponential(call)]
@@ -45,16 +41,13 @@ def use_powers_of_two(sch: Schedule, block: SBlockRV, *, distributes: bool = Fal
             f"block '{name}' computes no exponential", "pass the block that has T.exp"
         )
     for call in calls:
-        _require_exponent(name, call, distributes)
+        _require_exponent(name, call)
 
     def rewrite(call: Call) -> Any:
         if not _is_exponential(call):
             return call
         value, factor = _split_factor(call.args[0])
-        factor = const(factor * math.log2(math.e), "float32")
-        if distributes:
-            return exp2(value.a * factor - value.b * factor)
-        return exp2(value * factor)
+        return exp2(value * const(factor * math.log2(math.e), "float32"))
 
     made = edit_block(node, structural_map(node.body, (Call, rewrite)))
     replace_blocks(sch, block, {node: made}, [], who="use_powers_of_two")
@@ -71,22 +64,16 @@ def _split_factor(exponent: Any) -> tuple[Any, float]:
     return exponent, 1.0
 
 
-def _require_exponent(name: str, call: Call, distributes: bool) -> None:
+def _require_exponent(name: str, call: Call) -> None:
     if str(call.ty.dtype) != "float32":
         raise TransformError(
             f"block '{name}' computes an exponential in {call.ty.dtype}",
             "leave it as it is: the instruction is one of float32",
         )
-    value, factor = _split_factor(call.args[0])
+    _, factor = _split_factor(call.args[0])
     if not abs(factor) * math.log2(math.e) <= _LARGEST:
         raise TransformError(
             f"the factor {factor:g} of an exponent of block '{name}' is beyond float32 together "
             "with log2(e)",
             "leave the exponential as it is",
-        )
-    if distributes and not (isinstance(value, Sub) and abs(factor) * math.log2(math.e) <= 1):
-        raise TransformError(
-            f"the exponent {call.args[0]} of block '{name}' is no difference times a factor of "
-            f"{1 / math.log2(math.e):.3f} at most",
-            "leave distributes out",
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,6 +34,8 @@ _TVM_MARK = "__tvm_ffi_error__"
 _CALLING = " when calling:"
 _REASONS = ("Error message:", "Check failed:", "InternalError: Check failed:")
 """How the line begins at which TVM's reason begins, behind or before a program."""
+_COMPILER_ERROR = re.compile(r"\.cu\(\d+\): [a-z ]*error\b|^ptxas .*\b(error|fatal)\b")
+"""Of NVRTC and nvcc, which name what they compile, and of ptxas."""
 _NO_PROSE = (
     *("#", "@", "class Module", "def ", "with T.", "for ", "from tvm"),
     *("Error in pass:", "Location (TVMScript):", "Access path:", "Note: The underlined"),
@@ -333,7 +336,10 @@ def convert_tvm_errors(sentence: str) -> Iterator[None]:
 
 def get_reason(error: Exception) -> str:
     """TVM's own reason, on one line: not the program that it prints before or behind it."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line.strip("\0 \t") for line in str(error).splitlines()]
+    lines = [line for line in lines if line]
+    if told := [line for line in lines if _COMPILER_ERROR.search(line)]:
+        return told[0]  # of a log, in which warnings come first and source lines between
     called = next((at for at, line in enumerate(lines) if line.endswith(_CALLING)), None)
     if called is not None:  # what is wrong, the function with all its arguments, what it wants
         return ": ".join([lines[called].removesuffix(_CALLING), *lines[called + 2 :]])

@@ -177,6 +177,16 @@ def main(A: T.Buffer((64,), "float32")):
             "Check failed: no",
         ),
         (PROGRAM.splitlines()[-1], "ValueError"),
+        (
+            "NVRTC compilation failed:\ncuda_fp8.hpp(1461): warning #1444-D: class\n    ^\n"
+            'tvm_kernels.cu(12): error: identifier "a" is undefined\n#include <a>\n\0\0',
+            'tvm_kernels.cu(12): error: identifier "a" is undefined',
+        ),
+        (
+            f"{PROGRAM}\nCompilation error:\ntvm_kernels.cu(81): warning #177-D: never used\n"
+            "ptxas application ptx input, line 9; error   : Instruction 'x' not supported\n\0",
+            "line 9; error   : Instruction 'x' not supported",
+        ),
         ("", "ValueError"),
     ],
 )

@@ -17,6 +17,7 @@ from tirstep.transforms.recipes import LADDERS, RECIPES
 
 SHAPE = {"batch": 1, "heads": 2, "queries": 64, "keys": 96, "dim": 32}
 SMALL = {"warps": 2, "rows": 16, "keys": 32}
+TALL = {"rows": 32, "queries": "shared", "layout": "padded", "starts_before": True}
 PREVIOUS, NOW = "largest_previous[vb, vh, vi]", "largest[vb, vh, vi]"
 SCALE = "T.float32(0.17677669529663687)"
 FACTOR = f"T.exp(({PREVIOUS} - {NOW}) * {SCALE})"
@@ -28,9 +29,9 @@ TILE = "largest_tile[vb, vh, vi, vj_0]"
 @pytest.mark.parametrize(
     ("name", "options", "config"),
     [
-        ("attention_mma_rows", {"dtype": "float16", "out": "float32"}, {}),
-        ("attention_mma_rows", {"dtype": "bfloat16", "group": 2}, {"rows": 32}),
-        ("attention_mma_causal_parted", {"dtype": "float16", "out": "float16"}, {}),
+        ("attention_mma_exp2", {"dtype": "float16", "out": "float32"}, {"queries": "shared"}),
+        ("attention_mma_exp2", {"dtype": "bfloat16", "group": 2}, TALL),
+        ("attention_mma_causal_parted", {"dtype": "float16", "out": "float16"}, TALL),
         ("attention_mma_causal_parted", {"dtype": "bfloat16", "window": 40}, {"keys": 16}),
     ],
     ids=str,
@@ -162,11 +163,10 @@ def test_a_fragment_that_is_transposed_is_found(monkeypatch: pytest.MonkeyPatch)
         ({**SHAPE, "keys": 100}, {}, SMALL, "loop 'j' runs 100 times"),
         ({**SHAPE, "dim": 24}, {}, SMALL, "dim=24 is no multiple of a fragment's 16"),
         (SHAPE, {}, {**SMALL, "splits_at_mask": True}, "no condition under loop 'j_0' holds"),
-        (SHAPE, {"scale": 2.0}, SMALL, "is no difference times a factor"),
     ],
 )
 def test_what_does_not_fit_is_refused(
     shape: dict, options: dict, config: dict, sentence: str
 ) -> None:
     with pytest.raises(TransformError, match=sentence):
-        run_recipe(RECIPES["attention_mma_rows"], shape, options=options, config=config)
+        run_recipe(RECIPES["attention_mma_exp2"], shape, options=options, config=config)

@@ -54,57 +54,36 @@ class Powers:
                 P[vi, vk] = T.exp2((A[vi, vk] - m[vi]) * T.float32(0.5 * LOG2_E))
 
 
-@I.ir_module
-class Distributed:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((8, 24), "float32"),
-        m: T.Buffer((8,), "float32"),
-        P: T.Buffer((8, 24), "float32"),
-    ):
-        for i, k in T.grid(8, 24):
-            with T.sblock("P"):
-                vi, vk = T.axis.remap("SS", [i, k])
-                P[vi, vk] = T.exp2(
-                    A[vi, vk] * T.float32(0.5 * LOG2_E) - m[vi] * T.float32(0.5 * LOG2_E)
-                )
-
-
-@pytest.mark.parametrize(("distributes", "after"), [(False, Powers), (True, Distributed)])
-def test_use_powers_of_two_with_one_factor(distributes: bool, after: tvm.IRModule) -> None:
+def test_use_powers_of_two_with_one_factor() -> None:
     check_pair(
         from_source(PLAIN),
-        lambda sch: use_powers_of_two(sch, get_block(sch), distributes=distributes),
-        after,
+        lambda sch: use_powers_of_two(sch, get_block(sch)),
+        Powers,
         is_replayable=False,
     )
 
 
 @pytest.mark.parametrize(
-    ("term", "distributes", "sentence"),
+    ("term", "sentence"),
     [
-        ("A[vi, vk] - m[vi]", False, "block 'P' computes no exponential; pass the block that has"),
-        ("T.exp2(A[vi, vk])", False, "block 'P' computes no exponential"),
+        ("A[vi, vk] - m[vi]", "block 'P' computes no exponential; pass the block that has"),
+        ("T.exp2(A[vi, vk])", "block 'P' computes no exponential"),
         (
             'T.Cast("float32", T.exp(T.Cast("float16", A[vi, vk])))',
-            False,
             "computes an exponential in float16; leave it as it is",
         ),
         (
             'T.exp(A[vi, vk]) + T.Cast("float32", T.exp(T.Cast("float64", m[vi])))',
-            False,
             "computes an exponential in float64",
         ),
-        ("T.exp(A[vi, vk] * T.float32(3e38))", False, "factor 3e\\+38 of an exponent of block 'P'"),
-        ("T.exp(A[vi, vk] - m[vi])", True, "no difference times a factor of 0.693 at most; leave"),
-        ("T.exp(A[vi, vk] * T.float32(0.5))", True, "is no difference times a factor"),
+        ("T.exp(A[vi, vk] * T.float32(3e38))", "factor 3e\\+38 of an exponent of block 'P'"),
     ],
 )
-def test_use_powers_of_two_refuses(term: str, distributes: bool, sentence: str) -> None:
+def test_use_powers_of_two_refuses(term: str, sentence: str) -> None:
     sch = Schedule(make(term))
     block = get_block(sch)
     with refuses(sch, sentence):
-        use_powers_of_two(sch, block, distributes=distributes)
+        use_powers_of_two(sch, block)
 
 
 def test_use_powers_of_two_refuses_the_root_block() -> None:
@@ -157,11 +136,10 @@ def test_infinite_values_and_the_least_ones_are_as_before(scale: float) -> None:
     maxima = np.random.default_rng(1).choice([least, -100, 0, 3], 8)
     inputs = values.astype(np.float32), maxima.astype(np.float32)
     want = run_on_cpu(before, *inputs, output=(8, 24), dtype="float32")
-    for distributes in (False, True) if scale < 0.5 else (False,):
-        sch = Schedule(before)
-        use_powers_of_two(sch, get_block(sch), distributes=distributes)
-        got = run_on_cpu(sch.mod, *inputs, output=(8, 24), dtype="float32")
-        np.testing.assert_allclose(got, want, rtol=1e-4)
+    sch = Schedule(before)
+    use_powers_of_two(sch, get_block(sch))
+    got = run_on_cpu(sch.mod, *inputs, output=(8, 24), dtype="float32")
+    np.testing.assert_allclose(got, want, rtol=1e-4)
 
 
 def test_a_softmax_by_powers_of_two_stays_within_its_bound() -> None:

@@ -45,8 +45,8 @@ from .recipe import Example, get_sblocks
 
 Queries = Literal["registers", "shared"]
 """Loaded once, or for each tile of keys."""
-Powers = Literal["e", "two", "two, distributed"]
-"""exp((x - m) * c), exp2((x - m) * d) or exp2(x * d - m * d) of scores x and their maximum m."""
+Powers = Literal["e", "two"]
+"""exp((x - m) * c), or exp2((x - m) * d) of scores x and their maximum m."""
 VECTOR = 8
 """Elements of 16 bytes."""
 
@@ -64,9 +64,7 @@ class AttentionMmaConfig:
         choices=("registers", "shared"),
     )
     layout: TileLayout = knob("rows", "how the rows of a tile lie in shared memory")
-    powers: Powers = knob(
-        "e", "of what exponentials are powers, and whether their factor comes before a difference"
-    )
+    powers: Powers = knob("e", "of what exponentials are powers")
     starts_before: bool = knob(
         False, "whether what rows begin with is stored before the loop over tiles of keys"
     )
@@ -109,7 +107,7 @@ def schedule(sch: Schedule, config: AttentionMmaConfig) -> Iterator[str]:
     power, weighted = blocks[2], blocks[4]
     _require_half(sch, weighted)
     if config.powers != "e":
-        use_powers_of_two(sch, power, distributes=config.powers == "two, distributed")
+        use_powers_of_two(sch, power)
         yield "powers_of_two"
     round_operand(sch, weighted, operand=0)
     yield "exponentials_rounded"
@@ -253,23 +251,27 @@ def _stage(
 
 SMALL = {"batch": 1, "heads": 2, "queries": 64, "keys": 64, "dim": 32}
 SHAPE = {"batch": 4, "heads": 16, "queries": 2048, "keys": 2048, "dim": 128}
+EXAMPLE = {**SHAPE, "batch": 1, "heads": 8, "queries": 1024, "keys": 1024}
 HALF = {"dtype": "bfloat16", "out": "bfloat16"}
 FRAGMENTS = Family(
     kernel="attention",
     config=AttentionMmaConfig,
     schedule=schedule,
     blocks=(BLOCKS,),
-    default_example=Example(SHAPE, options=HALF),
+    default_example=Example(EXAMPLE, options=HALF),
     small=Example(SMALL, options=HALF, config={"warps": 2, "keys": 32}),
     tiles=("warps", "rows", "keys"),
     dtypes=("float16", "bfloat16"),
     arch="sm_80",
 )
-WITH_FRAGMENTS = ("kernels == 1", "HMMA > 0 on sm_80", "LDSM > 0 on sm_80")
-ON_TENSOR_CORES = (*WITH_FRAGMENTS, "spills == 0 on sm_80", "spills == 0 on sm_90a")
+ON_TENSOR_CORES = (
+    "kernels == 1",
+    "HMMA > 0 on sm_80",
+    "LDSM > 0 on sm_80",
+    "spills == 0 on sm_80",
+    "spills == 0 on sm_90a",
+)
 ASYNCHRONOUSLY = {"next_tiles_asynchronously": ("cp_async_bytes == 16", *ON_TENSOR_CORES)}
-FULL = {"next_tiles_asynchronously": ("cp_async_bytes == 16", *WITH_FRAGMENTS)}
-"""Of rungs that fill the registers of a thread, of which the compiler spills a few."""
 plain = FRAGMENTS.root(
     "mma",
     why="Tensor cores multiply; scores, exponentials and results are fragments in registers",
@@ -291,39 +293,11 @@ two = piped.plus(
     powers="two",
     why="One factor in front of the power of two that the GPU computes",
 )
-started = two.plus(
-    "mma_straight",
-    starts_before=True,
-    why="The loop over keys has no branch, so that exponentials and products overlap",
-    expects=FULL,
-)
-distributed = started.plus(
-    "mma_multiply_add",
-    powers="two, distributed",
-    why="An exponent is one multiplication and addition",
-    expects=ASYNCHRONOUSLY,
-)
-wide = distributed.plus(
-    "mma_padded",
-    layout="padded",
-    why="Rows that lie apart need no exchange of chunks, whose addresses take registers",
-)
-shared = wide.plus(
-    "mma_queries",
-    queries="shared",
-    why="Fragments of queries come from shared memory each time; sets up the next",
-)
-tall = shared.plus(
-    "mma_rows",
-    rows=32,
-    why="A warp reads half as many fragments of keys and values for each product",
-    expects=FULL,
-)
 ATTENTION_MMA = Ladder(
     "attention_mma",
     "attention",
     "half precision on tensor cores, by mma.sync",
-    (plain, swizzled, piped, two, started, distributed, wide, shared, tall),
+    (plain, swizzled, piped, two),
     SHAPE,
 )
 CAUSAL = {"causal": True}
@@ -334,27 +308,24 @@ CAUSAL_FRAGMENTS = replace(
 )
 causal = CAUSAL_FRAGMENTS.root(
     "mma_causal",
-    rows=32,
-    queries="shared",
-    layout="padded",
+    layout="swizzled",
     stages=2,
-    powers="two, distributed",
-    starts_before=True,
+    powers="two",
     why="All scores are computed, and those of keys behind a query are hidden",
-    expects=FULL,
+    expects=ASYNCHRONOUSLY,
 )
 ended = causal.plus(
     "mma_causal_ended",
     ends_at_mask=True,
     why="A block ends at the last key that one of its queries sees: half of the tiles are never "
     "computed",
-    expects=FULL,
+    expects=ASYNCHRONOUSLY,
 )
 parted = ended.plus(
     "mma_causal_parted",
     splits_at_mask=True,
     why="Only the tiles on the diagonal are masked",
-    expects=FULL,
+    expects=ASYNCHRONOUSLY,
 )
 ATTENTION_MMA_CAUSAL = Ladder(
     "attention_mma_causal",

@@ -352,8 +352,7 @@ class Player(QuadMoves):
         return self.of_place("begin_before_loop")
 
     def do_use_powers_of_two(self) -> Call:
-        distributes = self.one((False, False, True), "distributes")
-        return self.of_block("use_powers_of_two", distributes=distributes)
+        return self.of_block("use_powers_of_two")
 
     def do_fuse_reductions(self) -> Call:
         accumulate = self.one(("in place", "apart"), "accumulate")

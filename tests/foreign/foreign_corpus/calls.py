@@ -69,7 +69,6 @@ OPTIONS: dict[str, Sequence[Options]] = {
         {"threads": (4, 8), "per_thread": (2, 2)},
         {"threads": (4, 8), "per_thread": (2, 2), "warp": (4, 8), "tail": "guard"},
     ),
-    "use_powers_of_two": ({}, {"distributes": True}),
     "vectorize_copy": ({"vector": 4},),
 }
 """What a transform is called with besides its handles; nothing where it has no entry."""

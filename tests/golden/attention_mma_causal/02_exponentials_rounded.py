@@ -35,7 +35,7 @@ class Module:
                 vb, vh, vi, vj = T.axis.remap("SSSS", [b, h, i, j])
                 T.reads(scores[vb, vh, vi, vj], largest[vb, vh, vi])
                 T.writes(power[vb, vh, vi, vj])
-                power[vb, vh, vi, vj] = T.if_then_else(vj <= vi, T.exp2(scores[vb, vh, vi, vj] * T.float32(0.25503486164919736) - largest[vb, vh, vi] * T.float32(0.25503486164919736)), T.float32(0.0))
+                power[vb, vh, vi, vj] = T.if_then_else(vj <= vi, T.exp2((scores[vb, vh, vi, vj] - largest[vb, vh, vi]) * T.float32(0.25503486164919736)), T.float32(0.0))
         for b, h, i, j in T.grid(1, 2, 64, 64):
             with T.sblock("sum"):
                 vb, vh, vi, vj = T.axis.remap("SSSR", [b, h, i, j])

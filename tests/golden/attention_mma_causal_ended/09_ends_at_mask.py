@@ -60,7 +60,7 @@ class Module:
                                             for row in T.thread_binding(8, thread="threadIdx.y"):
                                                 for column in T.thread_binding(4, thread="threadIdx.x"):
                                                     T.ptx_legacy.ldmatrix("bfloat16", T.bool(False), 4, ".b16", F.data, F.elem_offset, T.tvm_access_ptr(T.type_annotation("bfloat16"), S.data, S.elem_offset, S.strides[0] * 16, 1), S.strides[0] * ((row * 4 + column) % 8 + 8 * ((row * 4 + column) // 8 % 2)) + 8 * ((row * 4 + column) // 8 // 2))
-                            for j_0 in range(2):
+                            for j_0 in T.serial(2, annotations={"tirstep_ends_at_mask": 1}):
                                 for ax0_ax1_ax2_ax3_fused_0 in range(2):
                                     for ax0_ax1_ax2_ax3_fused_1 in T.thread_binding(2, thread="threadIdx.z"):
                                         for ax0_ax1_ax2_ax3_fused_2 in T.thread_binding(8, thread="threadIdx.y"):
@@ -153,7 +153,7 @@ class Module:
                                                             T.writes(largest_tile_local[vb, vh, vi // 8, vi % 8, vj_0])
                                                             with T.init():
                                                                 largest_tile_local[vb, vh, vi // 8, vi % 8, vj_0] = T.float32(-340282346638528859811704183484516925440.0)
-                                                            largest_tile_local[vb, vh, vi // 8, vi % 8, vj_0] = T.max(largest_tile_local[vb, vh, vi // 8, vi % 8, vj_0], scores_local[vb, vh, vi // 16, vj_0 * 2 + vj_1 // 16, vi % 8 * 4 + vj_1 % 8 // 2, vj_1 % 16 // 8 * 4 + vi % 16 // 8 * 2 + vj_1 % 2])
+                                                            largest_tile_local[vb, vh, vi // 8, vi % 8, vj_0] = T.max(largest_tile_local[vb, vh, vi // 8, vi % 8, vj_0], T.if_then_else(vj_0 * 32 + vj_1 <= vi, scores_local[vb, vh, vi // 16, vj_0 * 2 + vj_1 // 16, vi % 8 * 4 + vj_1 % 8 // 2, vj_1 % 16 // 8 * 4 + vi % 16 // 8 * 2 + vj_1 % 2], T.float32(-340282346638528859811704183484516925440.0)))
                                 for i_1_1_0 in T.serial(1, annotations={"pragma_auto_unroll_max_step": 2048, "pragma_unroll_explicit": 0}):
                                     for i_1_1_1 in range(2):
                                         for i_1_1_2 in T.thread_binding(8, thread="threadIdx.y"):
@@ -179,7 +179,7 @@ class Module:
                                                             vj = T.axis.spatial(64, j_0 * 32 + j_1_0 * 16 + j_1_1 * 8 + j_1_2 * 2 + j_1_3)
                                                             T.reads(scores_local[vb, vh, vi // 16, vj // 16, vi % 8 * 4 + vj % 8 // 2, vj % 16 // 8 * 4 + vi % 16 // 8 * 2 + vj % 2], largest_local[vb, vh, vi // 8, vi % 8])
                                                             T.writes(power_running_local[vb, vh, vi // 16, vj // 16, vi % 8 * 4 + vj % 8 // 2, vj % 16 // 8 * 4 + vi % 16 // 8 * 2 + vj % 2])
-                                                            power_running_local[vb, vh, vi // 16, vj // 16, vi % 8 * 4 + vj % 8 // 2, vj % 16 // 8 * 4 + vi % 16 // 8 * 2 + vj % 2] = T.exp2((scores_local[vb, vh, vi // 16, vj // 16, vi % 8 * 4 + vj % 8 // 2, vj % 16 // 8 * 4 + vi % 16 // 8 * 2 + vj % 2] - largest_local[vb, vh, vi // 8, vi % 8]) * T.float32(0.25503486164919736))
+                                                            power_running_local[vb, vh, vi // 16, vj // 16, vi % 8 * 4 + vj % 8 // 2, vj % 16 // 8 * 4 + vi % 16 // 8 * 2 + vj % 2] = T.if_then_else(vj <= vi, T.exp2((scores_local[vb, vh, vi // 16, vj // 16, vi % 8 * 4 + vj % 8 // 2, vj % 16 // 8 * 4 + vi % 16 // 8 * 2 + vj % 2] - largest_local[vb, vh, vi // 8, vi % 8]) * T.float32(0.25503486164919736)), T.float32(0.0))
                                 for i_1_1_0 in T.serial(1, annotations={"pragma_auto_unroll_max_step": 2048, "pragma_unroll_explicit": 0}):
                                     for i_1_1_1 in range(2):
                                         for i_1_1_2 in T.thread_binding(8, thread="threadIdx.y"):

@@ -42,7 +42,7 @@ class Module:
                                                     v3 = T.axis.spatial(32, (ax0_ax1_ax2_ax3_fused_0 * 512 + ax0_ax1_ax2_ax3_fused_1 * 256 + ax0_ax1_ax2_ax3_fused_2 * 32 + ax0_ax1_ax2_ax3_fused_3 * 8 + ax0_ax1_ax2_ax3_fused_4) % 32)
                                                     T.reads(Q[v0, v1, v2, v3])
                                                     T.writes(Q_shared_dyn[v0, v1, v2, v3])
-                                                    T.sblock_attr({"buffer_dim_align": [[0, 2, 32, 8]]})
+                                                    T.sblock_attr({"permuted_layout": 1})
                                                     Q_shared_dyn[v0, v1, v2, v3] = Q[v0, v1, v2, v3]
                             for ax0, ax1 in T.grid(1, 1):
                                 for ax2_0 in T.unroll(1):
@@ -54,12 +54,13 @@ class Module:
                                             v3_o = T.axis.spatial(2, ax3_0)
                                             T.reads(Q_shared_dyn[v0_o, v1_o, v2_o * 16:v2_o * 16 + 16, v3_o * 16:v3_o * 16 + 16])
                                             T.writes(Q_local[v0_o, v1_o, v2_o, v3_o, 0:32, 0:8])
+                                            T.sblock_attr({"permuted_layout": 1})
                                             F = T.match_buffer(Q_local[v0_o, v1_o, v2_o, v3_o, 0:32, 0:8], (32, 8), "bfloat16", scope="local", offset_factor=8)
                                             S = T.match_buffer(Q_shared_dyn[v0_o, v1_o, v2_o * 16:v2_o * 16 + 16, v3_o * 16:v3_o * 16 + 16], (16, 16), "bfloat16", strides=("s0", "s1"), scope="shared.dyn", offset_factor=8)
                                             for row in T.thread_binding(8, thread="threadIdx.y"):
                                                 for column in T.thread_binding(4, thread="threadIdx.x"):
                                                     T.ptx_legacy.ldmatrix("bfloat16", T.bool(False), 4, ".b16", F.data, F.elem_offset, T.tvm_access_ptr(T.type_annotation("bfloat16"), S.data, S.elem_offset, S.strides[0] * 16, 1), S.strides[0] * ((row * 4 + column) % 8 + 8 * ((row * 4 + column) // 8 % 2)) + 8 * ((row * 4 + column) // 8 // 2))
-                            for j_0 in range(2):
+                            for j_0 in T.serial(2, annotations={"tirstep_ends_at_mask": 1}):
                                 for ax0_ax1_ax2_ax3_fused_0 in range(2):
                                     for ax0_ax1_ax2_ax3_fused_1 in T.thread_binding(2, thread="threadIdx.z"):
                                         for ax0_ax1_ax2_ax3_fused_2 in T.thread_binding(8, thread="threadIdx.y"):
@@ -72,7 +73,7 @@ class Module:
                                                         v3 = T.axis.spatial(32, (ax0_ax1_ax2_ax3_fused_0 * 512 + ax0_ax1_ax2_ax3_fused_1 * 256 + ax0_ax1_ax2_ax3_fused_2 * 32 + ax0_ax1_ax2_ax3_fused_3 * 8 + ax0_ax1_ax2_ax3_fused_4) % 32)
                                                         T.reads(K[v0, v1, v2, v3])
                                                         T.writes(K_shared_dyn[v0, v1, v2, v3])
-                                                        T.sblock_attr({"buffer_dim_align": [[0, 2, 32, 8]]})
+                                                        T.sblock_attr({"permuted_layout": 1})
                                                         K_shared_dyn[v0, v1, v2, v3] = K[v0, v1, v2, v3]
                                 for ax0_ax1_ax2_ax3_fused_0 in range(2):
                                     for ax0_ax1_ax2_ax3_fused_1 in T.thread_binding(2, thread="threadIdx.z"):
@@ -86,7 +87,7 @@ class Module:
                                                         v3 = T.axis.spatial(32, (ax0_ax1_ax2_ax3_fused_0 * 512 + ax0_ax1_ax2_ax3_fused_1 * 256 + ax0_ax1_ax2_ax3_fused_2 * 32 + ax0_ax1_ax2_ax3_fused_3 * 8 + ax0_ax1_ax2_ax3_fused_4) % 32)
                                                         T.reads(V[v0, v1, v2, v3])
                                                         T.writes(V_shared_dyn[v0, v1, v2, v3])
-                                                        T.sblock_attr({"buffer_dim_align": [[0, 2, 32, 8]]})
+                                                        T.sblock_attr({"permuted_layout": 1})
                                                         V_shared_dyn[v0, v1, v2, v3] = V[v0, v1, v2, v3]
                                 for ax0, ax1 in T.grid(1, 1):
                                     for ax3_0_init in T.unroll(2):
@@ -115,6 +116,7 @@ class Module:
                                                             v3_o = T.axis.spatial(2, ax4_0 + ax3_0_1)
                                                             T.reads(K_shared_dyn[v0_o, v1_o, v2_o * 16:v2_o * 16 + 16, v3_o * 16:v3_o * 16 + 16])
                                                             T.writes(K_shared_dyn_local[v0_o, v1_o, v2_o, v3_o, 0:32, 0:8])
+                                                            T.sblock_attr({"permuted_layout": 1})
                                                             F = T.match_buffer(K_shared_dyn_local[v0_o, v1_o, v2_o, v3_o, 0:32, 0:8], (32, 8), "bfloat16", scope="local", offset_factor=8)
                                                             S = T.match_buffer(K_shared_dyn[v0_o, v1_o, v2_o * 16:v2_o * 16 + 16, v3_o * 16:v3_o * 16 + 16], (16, 16), "bfloat16", strides=("s0", "s1"), scope="shared.dyn", offset_factor=8)
                                                             for row in T.thread_binding(8, thread="threadIdx.y"):
@@ -151,7 +153,7 @@ class Module:
                                                             T.writes(largest_tile_local[vb, vh, vi // 8, vi % 8, vj_0])
                                                             with T.init():
                                                                 largest_tile_local[vb, vh, vi // 8, vi % 8, vj_0] = T.float32(-340282346638528859811704183484516925440.0)
-                                                            largest_tile_local[vb, vh, vi // 8, vi % 8, vj_0] = T.max(largest_tile_local[vb, vh, vi // 8, vi % 8, vj_0], scores_local[vb, vh, vi // 16, vj_0 * 2 + vj_1 // 16, vi % 8 * 4 + vj_1 % 8 // 2, vj_1 % 16 // 8 * 4 + vi % 16 // 8 * 2 + vj_1 % 2])
+                                                            largest_tile_local[vb, vh, vi // 8, vi % 8, vj_0] = T.max(largest_tile_local[vb, vh, vi // 8, vi % 8, vj_0], T.if_then_else(vj_0 * 32 + vj_1 <= vi, scores_local[vb, vh, vi // 16, vj_0 * 2 + vj_1 // 16, vi % 8 * 4 + vj_1 % 8 // 2, vj_1 % 16 // 8 * 4 + vi % 16 // 8 * 2 + vj_1 % 2], T.float32(-340282346638528859811704183484516925440.0)))
                                 for i_1_1_0 in T.serial(1, annotations={"pragma_auto_unroll_max_step": 2048, "pragma_unroll_explicit": 0}):
                                     for i_1_1_1 in range(2):
                                         for i_1_1_2 in T.thread_binding(8, thread="threadIdx.y"):
@@ -177,7 +179,7 @@ class Module:
                                                             vj = T.axis.spatial(64, j_0 * 32 + j_1_0 * 16 + j_1_1 * 8 + j_1_2 * 2 + j_1_3)
                                                             T.reads(scores_local[vb, vh, vi // 16, vj // 16, vi % 8 * 4 + vj % 8 // 2, vj % 16 // 8 * 4 + vi % 16 // 8 * 2 + vj % 2], largest_local[vb, vh, vi // 8, vi % 8])
                                                             T.writes(power_running_local[vb, vh, vi // 16, vj // 16, vi % 8 * 4 + vj % 8 // 2, vj % 16 // 8 * 4 + vi % 16 // 8 * 2 + vj % 2])
-                                                            power_running_local[vb, vh, vi // 16, vj // 16, vi % 8 * 4 + vj % 8 // 2, vj % 16 // 8 * 4 + vi % 16 // 8 * 2 + vj % 2] = T.exp2(scores_local[vb, vh, vi // 16, vj // 16, vi % 8 * 4 + vj % 8 // 2, vj % 16 // 8 * 4 + vi % 16 // 8 * 2 + vj % 2] * T.float32(0.25503486164919736) - largest_local[vb, vh, vi // 8, vi % 8] * T.float32(0.25503486164919736))
+                                                            power_running_local[vb, vh, vi // 16, vj // 16, vi % 8 * 4 + vj % 8 // 2, vj % 16 // 8 * 4 + vi % 16 // 8 * 2 + vj % 2] = T.if_then_else(vj <= vi, T.exp2((scores_local[vb, vh, vi // 16, vj // 16, vi % 8 * 4 + vj % 8 // 2, vj % 16 // 8 * 4 + vi % 16 // 8 * 2 + vj % 2] - largest_local[vb, vh, vi // 8, vi % 8]) * T.float32(0.25503486164919736)), T.float32(0.0))
                                 for i_1_1_0 in T.serial(1, annotations={"pragma_auto_unroll_max_step": 2048, "pragma_unroll_explicit": 0}):
                                     for i_1_1_1 in range(2):
                                         for i_1_1_2 in T.thread_binding(8, thread="threadIdx.y"):
@@ -245,6 +247,7 @@ class Module:
                                                         v3_o = T.axis.spatial(2, d_0 + ax3_0)
                                                         T.reads(V_shared_dyn[v0_o, v1_o, v2_o * 16:v2_o * 16 + 16, v3_o * 16:v3_o * 16 + 16])
                                                         T.writes(V_shared_dyn_local[v0_o, v1_o, v2_o, v3_o, 0:32, 0:8])
+                                                        T.sblock_attr({"permuted_layout": 1})
                                                         F = T.match_buffer(V_shared_dyn_local[v0_o, v1_o, v2_o, v3_o, 0:32, 0:8], (32, 8), "bfloat16", scope="local", offset_factor=8)
                                                         S = T.match_buffer(V_shared_dyn[v0_o, v1_o, v2_o * 16:v2_o * 16 + 16, v3_o * 16:v3_o * 16 + 16], (16, 16), "bfloat16", strides=("s0", "s1"), scope="shared.dyn", offset_factor=8)
                                                         for row in T.thread_binding(8, thread="threadIdx.y"):
