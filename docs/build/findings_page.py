@@ -35,14 +35,15 @@ AUDIT_HEAD = """
 it stands by the interpreter, then through TVM's passes, and names the first pass after which the
 simulator, or for a CPU LLVM's code, finds something else. {statuses}.
 
-Left out is what is wrong as it stands; unjudged what the simulator cannot run. Refused are modules
+Left out is what is wrong as it stands; unjudged what cannot be run in a minute. Refused are modules
 that are right as they stand and that TVM does not compile. What StorageRewrite makes cannot always
 be interpreted, because buffers of several types share a place in it: it is named where a module
 that is wrong in the end is right without it. Where MergeSharedMemoryAllocations puts the same
 buffers in one place as well, the module is run with each buffer of shared memory in a place of its
 own. All that was wrong is right then, and the pass is the first that takes that away:
 [StorageRewrite](#barrier_in_shared_place) or [the merging](#barrier_in_merged_memory).
-The merging itself was not counted among the passes that change a module.
+The merging itself was not counted among the passes that change a module. Refused by tvm.compile are
+kernels with memory for all their blocks, which TVM has for no kernel of CUDA.
 
 | pass | modules it changed | first wrong after it | refused |
 |---|---:|---|---:|

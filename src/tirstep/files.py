@@ -55,6 +55,21 @@ def write_file(
             _sync_folder(place.parent)
 
 
+def append_line(file: Path, line: str) -> None:
+    """Add a line to a file that ends with one; where that fails half-way, it is as it was.
+
+    Raises `OSError` with the file's name.
+    """
+    with _naming(file), open(file, "ab", buffering=0) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        try:
+            _write_all(stream.fileno(), f"{line}\n".encode())
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.ftruncate(stream.fileno(), size)
+            raise
+
+
 def may_replace(file: Path, first_line: str) -> bool:
     """Whether a file is not there, or is one of those that begin so, or the beginning of one."""
     if not file.exists():

@@ -68,7 +68,7 @@ CALLS = {
     "bench --save": ((*BENCH, "--save", "runs"), 0, 1),
     "search": (SEARCH, 0, 1),
     "tune": ((*TUNE, "-o", "db"), 0, 2),
-    "pass": ((*PASSES, "--state", "trials", "--report", "page.html"), 0, 3),
+    "pass": ((*PASSES, "--report", "page.html"), 0, 3),
 }
 AT_MOST = 99
 ONCE = {"new"}

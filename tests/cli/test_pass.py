@@ -218,6 +218,16 @@ def test_the_corpus_is_searched_and_goes_on_from_its_state(command: Command, fol
     assert "is of another search" in other.err
 
 
+@pytest.mark.parametrize("given", [["module.py"], ["--corpus", "3", "--state", "kept"]])
+def test_an_interrupt_in_a_pass_ends_the_command(command: Command, folder: Path, given: list[str]):
+    """It is no refusal of the module, and no trial is noted."""
+    (folder / "hangs.py").write_text("def hangs(module):\n    raise KeyboardInterrupt\n")
+    result = command("pass", "hangs.py:hangs", "--after", "tirx.FlattenBuffer", *given)
+    assert result.code == 130
+    assert "refused" not in result.out
+    assert not (folder / "kept").exists()
+
+
 def test_the_audit_names_passes(command: Command, folder: Path):
     words = ["pass", "--audit", "--corpus", 3, "--state", "audit.jsonl"]
     result = command(*words, "--json")

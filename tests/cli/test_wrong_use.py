@@ -21,6 +21,8 @@ WRONG = [
     ("steps matmul_nave", "matmul_nave", "matmul_naive"),
     ("steps zzz", "zzz", "tirstep list"),
     ("pass --drop tirx.UnrollLoop relu_bound --corpus 3", "--corpus", "relu_bound"),
+    ("pass --drop tirx.UnrollLoop relu_bound --state kept", "--state", "--corpus"),
+    ("pass --drop tirx.UnrollLoop relu_bound --from 3", "--from", "--corpus"),
     ("steps matmul_naive --step bond", "bond", "bound"),
     ("steps matmul_naive --step 2", "matmul_naive 2", "0 1"),
     ("steps matmul_naive --stepp 2", "--stepp", "--step"),

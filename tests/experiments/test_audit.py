@@ -43,6 +43,60 @@ def test_what_is_wrong_in_the_end_is_one_of_two_passes(trial: int, name: str):
     assert (found.status, found.at, found.what) == ("wrong", name, "race")
 
 
+GLOBAL = """
+# from tvm.script import tirx as T
+@T.prim_func(s_tir=True)
+def main(C: T.Buffer((64,), 'int32')):
+    R = T.sblock_alloc_buffer((64,), 'int32')
+    for tx in T.thread_binding(64, thread='threadIdx.x'):
+        with T.sblock('Z'):
+            v = T.axis.spatial(64, tx)
+            R[v] = 0
+    for b in T.thread_binding(1, thread='blockIdx.x'):
+        for tx in T.thread_binding(64, thread='threadIdx.x'):
+            with T.sblock('R'):
+                v = T.axis.spatial(64, tx)
+                R[v] = v
+        for tx in T.thread_binding(64, thread='threadIdx.x'):
+            with T.sblock('C'):
+                v = T.axis.spatial(64, tx)
+                C[v] = R[63 - v]
+"""
+
+
+def test_a_race_for_global_memory_is_the_program_s_own() -> None:
+    """TVM orders threads in shared memory alone."""
+    found = audit_subject(make_subject("global", parse_program(GLOBAL)))
+    assert found.status == "left out"
+    assert "race: load of R[" in found.reason
+
+
+REFUSED_LATER = {
+    "s_tir.MergeSharedMemoryAllocations": """
+    for tx in T.thread_binding(9, thread='threadIdx.x'):
+        S1 = T.alloc_buffer((9,), 'int64', scope='shared.dyn')
+        S1[tx] = T.int64(1)
+        S2 = T.alloc_buffer((1,), 'int32', scope='shared.dyn')
+        S2[0] = T.int32(0)
+        C[0, 0] = T.float32(1)
+""",
+    "tirx.MakePackedAPI": """
+    for i in T.unroll(2):
+        for tx in T.thread_binding(2, thread='threadIdx.x'):
+            C[0, tx] = T.Select(tx == 0, T.float32(0.0), T.float32(1.0))
+""",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_LATER)
+def test_what_cannot_be_run_may_be_refused_by_a_later_pass(name: str) -> None:
+    """The simulator takes the place of these passes, and does not know why it fails."""
+    head = "# from tvm.script import tirx as T\n@T.prim_func\n"
+    head += "def main(C: T.Buffer((1, 2), 'float32')):"
+    found = audit_subject(make_subject("later", parse_program(head + REFUSED_LATER[name])))
+    assert (found.status, found.at) == ("refused", name)
+
+
 def test_a_gpu_s_instruction_beside_loops_that_nothing_binds_is_not_judged() -> None:
     """It is no program of a CPU, which is no refusal of TVM."""
     steps = list_steps(run_golden(RECIPES["matmul_mma_split_k"]))

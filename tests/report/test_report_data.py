@@ -146,3 +146,13 @@ def test_a_module_without_a_shape_is_counted_too(tmp_path: Path):
     assert part.shape == ""
     assert part.steps[0].counts.sectors == 16
     assert part.steps[0].checks.reference == "the program in float64"
+    assert part.steps[0].example_counts is None  # it has no other shape
+
+
+def test_the_last_step_is_counted_at_the_recipes_own_example_too():
+    request = make_request(None, None, None, None, device="simulator")
+    part = do_job(RecipeJob("relu_bound", ("relu_bound",), request, "cuda", True), Screen())
+    assert part.shape != part.example_shape
+    first, last = part.steps
+    assert first.example_counts is None
+    assert last.example_counts.blocks > last.counts.blocks

@@ -1,10 +1,13 @@
 """What the page shows beside diffs, in a browser: Python, linked lines, search, views, print."""
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tirstep.cli.report.model import Report
+from tirstep.cli.report.render import render_report
 
 from .conftest import Open, Visit, is_firefox
 
@@ -170,14 +173,20 @@ def test_a_recipe_is_printed_as_a_whole(visit: Open, report: Report):
         assert max(cut) <= 1  # nothing is cut off
 
 
-def test_counts_at_the_tutorials_shape_stand_beside_the_golden_ones(visit: Open, report: Report):
+def test_counts_at_the_tutorials_shape_stand_beside_the_golden_ones(
+    visit: Open, report: Report, tmp_path: Path
+):
     opened = visit(f"{LAST}/time")
     recipe = report.recipes[1]
-    head = opened.texts(".counts thead th")
-    assert head == ["Count", recipe.shape.replace("x", "×"), recipe.example_shape.replace("x", "×")]
+    assert opened.texts(".counts thead th") == ["Count", recipe.shape]  # both are the same here
     step = recipe.steps[-1]
-    blocks = [f"{counts.blocks:,}" for counts in (step.counts, step.example_counts)]
-    assert opened.texts(".counts tbody tr:first-child td") == blocks
+    larger = replace(step, example_counts=replace(step.counts, blocks=4096))
+    recipe = replace(recipe, example_shape="64x65536", steps=(*recipe.steps[:-1], larger))
+    page = tmp_path / "larger.html"
+    page.write_text(render_report(replace(report, recipes=(recipe,))), encoding="utf-8")
+    opened = visit(f"{LAST}/time", page)
+    assert opened.texts(".counts thead th") == ["Count", recipe.shape, "64×65536"]
+    assert opened.texts(".counts tbody tr:first-child td") == [f"{step.counts.blocks:,}", "4,096"]
 
 
 @pytest.mark.parametrize("browser", ["chromium"], indirect=True)

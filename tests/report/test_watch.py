@@ -1,18 +1,22 @@
 """``tirstep report --watch``: what it watches, what it serves, and how it ends."""
 
+import os
 import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tirstep.cli.report import watch
+from tirstep.cli import main
+from tirstep.cli.report import _spell, watch
 from tirstep.cli.report.model import Report
 from tirstep.cli.report.render import render_report
 from tirstep.cli.report.watch import PageServer, list_files, make_reloading, watch_report
+from tirstep.cli.request import make_request
 
 
 @pytest.fixture
@@ -96,6 +100,73 @@ def test_a_change_makes_the_page_again_and_control_c_ends(
     assert watch_report([str(source)], page, said.append) == 1
     assert said[0].startswith("http://127.0.0.1:")
     assert said[1:] == [f"{source} changed", ""]
+
+
+def test_a_change_while_the_first_page_is_made_is_seen(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Who saves a file again before the page is there waits for the later one."""
+    source, looks = tmp_path / "mine.py", iter(range(3))
+    source.write_text("1")
+    os.utime(source, (0, 0))
+
+    def make(arguments: list[str]) -> int:
+        source.write_text("2")
+        os.utime(source, ns=(time.time_ns() + 1, time.time_ns() + 1))
+        return 0
+
+    def look(seconds: float) -> None:
+        if next(looks) == 1:
+            raise KeyboardInterrupt
+
+    said: list[str] = []
+    monkeypatch.setattr(watch, "_make", make)
+    monkeypatch.setattr(time, "sleep", look)
+    assert watch_report([str(source)], page, said.append) == 0
+    assert said[1:] == [f"{source} changed", ""]
+
+
+def test_a_page_that_was_removed_ends_nothing(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    source, codes, said, looks = tmp_path / "mine.py", iter([0, 2]), [], iter(range(5))
+    source.write_text("1")
+
+    def look(seconds: float) -> None:
+        number = next(looks)
+        if number == 1:
+            page.unlink()
+            source.write_text("def (")
+        if number == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(watch, "_make", lambda arguments: next(codes))
+    monkeypatch.setattr(time, "sleep", look)
+    assert watch_report([str(source)], page, said.append) == 2
+
+
+def test_standard_input_cannot_be_watched(capsys: pytest.CaptureFixture[str]):
+    assert main(["report", "-", "--watch"]) == 2
+    assert "standard input has none; name one" in capsys.readouterr().err
+
+
+def test_each_page_is_of_what_was_asked_for():
+    """All that says what is reported goes to the process that makes the page."""
+    request = make_request(
+        "8",
+        "float16",
+        ["a=1"],
+        ["b=2"],
+        golden_dir=Path("here"),
+        device="cpu",
+        seed=3,
+        function="f",
+    )
+    words = " ".join(_spell(replace(request, reference="x.py:r")))
+    for word in ("--shape 8", "--option a=1", "--option dtype=float16", "--set b=2", "--seed 3"):
+        assert word in words
+    for word in ("--golden-dir here", "--device cpu", "--function f", "--reference x.py:r"):
+        assert word in words
 
 
 def test_a_first_page_that_cannot_be_made_ends_at_once(page: Path, monkeypatch: pytest.MonkeyPatch):

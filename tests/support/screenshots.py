@@ -17,7 +17,7 @@ from tirstep.cli import main as tirstep
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 WIDE, PHONE = (1280, 800), (390, 844)
-STEP = "matmul_shared_blocking/03_A_in_shared_memory"
+STEP = "matmul_prefetched/03_A_in_shared_memory"
 LINE = "tr:nth-child(20) .ln"
 LARGEST = 200_000  # bytes of a picture
 
@@ -63,6 +63,8 @@ def take(browser: Any, report: Path, shot: Shot) -> None:
     page = context.new_page()
     page.goto(f"{report.as_uri()}#{shot.place}")
     page.wait_for_selector("h1")
+    if page.locator("[role=alert]").count():
+        raise SystemExit(f"{shot.name}: {page.locator('[role=alert]').inner_text()}")
     for key in shot.keys:
         page.keyboard.press(key)
     if shot.hover is not None:

@@ -108,15 +108,18 @@ def simulate_lowered(
     *,
     first_only: bool = False,
     merges: bool = True,
+    deadline: float | None = None,
 ) -> Simulation:
     """The same for a module that `lower` made, or that was changed after that.
 
     What runs is `merge_shared_memory` of it, which is what the GPU gets. With `first_only`, each
     launch is its first thread block only, and loops end where their counts come again: enough for
     counts, at any shape. Without `merges`, buffers of dynamic shared memory stay apart, and
-    nothing shares a place: for finding out whether that is what is wrong.
+    nothing shares a place: for finding out whether that is what is wrong. `deadline` is when it is
+    given up, by `time.monotonic`, with an `UnsupportedError`.
     """
-    return _Prepared(lowered, merges=merges).run(arguments, first_only=first_only)
+    prepared = _Prepared(lowered, merges=merges)
+    return prepared.run(arguments, first_only=first_only, deadline=deadline)
 
 
 class _Prepared:
@@ -135,8 +138,10 @@ class _Prepared:
         *,
         first_only: bool = False,
         in_out: Collection[int] = (),
+        deadline: float | None = None,
     ) -> Simulation:
         gpu = SimulatedGpu(first_only=first_only, origins=self._origins, kernels=self._kernels)
+        gpu.deadline = deadline
         parameters, body = self._function.params, self._function.body
         gpu.bind_sizes(parameters, [array.shape for array in arguments])
         results = gpu.run(parameters, body, self._written, arguments, in_out)

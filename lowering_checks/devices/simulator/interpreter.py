@@ -125,10 +125,9 @@ class _StructuredGpu(SimulatedGpu):
     def __init__(self, *, in_order: bool, is_compact: bool) -> None:
         super().__init__()
         self.in_order, self.is_compact = in_order, is_compact
-        self.deadline: float | None = None
 
     def require_time(self) -> None:
-        """Give up behind the deadline."""
+        """Give up behind the deadline, which may be of a command that has one."""
         if self.deadline is not None and time.monotonic() > self.deadline:
             raise UnsupportedError(
                 "the time that is left is too short to interpret it; choose a smaller shape, or "

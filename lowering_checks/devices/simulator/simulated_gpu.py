@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from typing import Any
 
@@ -82,6 +83,7 @@ class SimulatedGpu:
         self._layout = SharedLayout({}, {}, {})
         self._allocated: dict[Var, SharedMemory] = {}
         self._counted: dict[Var, tuple[str, int]] = {}
+        self.deadline: float | None = None
 
     # ---- Functions and launches
 
@@ -189,7 +191,9 @@ class SimulatedGpu:
         return self.evaluate(extent)
 
     def require_time(self) -> None:
-        """Called in every iteration of a loop: raise where a run takes too long; it may here."""
+        """Called in every iteration of a loop: give up behind the deadline."""
+        if self.deadline is not None and time.monotonic() > self.deadline:
+            raise UnsupportedError("it takes too long to simulate; choose a smaller shape")
 
     def evaluate(self, size: Any) -> int:
         """A size that all threads agree on."""

@@ -160,6 +160,8 @@ def command(
     spec = given.pop(0) if wish.takes_pass else ""
     if given and corpus is not None:
         raise UseError(f"--corpus is tried alone; leave it out, or {' and '.join(given)}")
+    if given and (state is not None or first):
+        raise UseError("--state and --from are of a search over --corpus; leave them out here")
     if not given and corpus is None:
         raise UseError("name recipes, ladders or modules to try it on, or give --corpus N")
     tried = Tried(wish, spec, given, corpus, first, seed, state, script, report)

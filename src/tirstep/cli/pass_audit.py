@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from .wrong_use import UseError
 
 if TYPE_CHECKING:
     from tirstep.experiments.audit import AuditedTrial, AuditRow
+    from tirstep.experiments.trial_file import TrialFile
 
     from .screen import Screen
 
@@ -67,33 +67,32 @@ def _audit(
     seed: int, trials: Sequence[int], jobs: int, state: Path | None
 ) -> Iterator[AuditedTrial]:
     """The trials, those of the state file first; new ones are appended to it."""
-    from tirstep.experiments.audit import from_json, to_json
+    from tirstep.experiments.audit import to_json
     from tirstep.experiments.audit_pool import audit_in_processes
 
-    known: dict[int, AuditedTrial] = {}
-    head = {"audit": True, "seed": seed}
-    if state is not None and state.exists():
-        try:
-            lines = [json.loads(line) for line in state.read_text("utf-8").splitlines()]
-            if lines[:1] != [head]:
-                raise UseError(f"{state} is of another search; give another file")
-            known = {each["trial"]: from_json(each) for each in lines[1:]}
-        except (ValueError, TypeError, KeyError) as error:
-            raise UseError(f"{state} is no state of an audit; give another file") from error
-    made = list(known.values())
-    yield from (each for each in made if each.trial in trials)
+    known, file = _read(seed, state)
+    yield from (each for each in known.values() if each.trial in trials)
     missing = [trial for trial in trials if trial not in known]
     for record in audit_in_processes(seed, missing, jobs):
-        made.append(record)
-        if state is not None and (len(made) % 20 == 0 or len(made) >= len(trials)):
-            _write(state, [head, *map(to_json, made)])
+        if file is not None:
+            file.add(to_json(record))
         yield record
 
 
-def _write(state: Path, lines: Sequence[dict[str, Any]]) -> None:
-    from tirstep.files import write_file
+def _read(seed: int, state: Path | None) -> tuple[dict[int, AuditedTrial], TrialFile | None]:
+    """The trials of a state file, by number, and the file."""
+    from tirstep.experiments.audit import from_json
+    from tirstep.experiments.trial_file import TrialFile
 
-    write_file(state, "".join(f"{json.dumps(line)}\n" for line in lines))
+    if state is None:
+        return {}, None
+    file = TrialFile(state, {"audit": True, "seed": seed})
+    try:
+        if file.read() not in (None, file.head):
+            raise UseError(f"{state} is of another search; give another file")
+        return {each["trial"]: from_json(each) for each in file.lines}, file
+    except (ValueError, TypeError, KeyError) as error:
+        raise UseError(f"{state} is no state of an audit; give another file") from error
 
 
 def _show(

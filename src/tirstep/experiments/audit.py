@@ -7,6 +7,7 @@ wrong, the first pass is found after which it is.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -19,10 +20,13 @@ from tirstep.lowering_checks import Finding
 from tirstep.lowering_checks.bisect.bisection import CODE_GENERATION as UNKNOWN_PASS
 from tirstep.lowering_checks.bisect.bisection import Check, ModuleBisection
 from tirstep.lowering_checks.compile.compiling import get_target, pass_context, require_compilable
+from tirstep.lowering_checks.compile.passes import lower_through_passes
 from tirstep.lowering_checks.devices import CpuDevice, Device
 from tirstep.lowering_checks.devices.device import DeviceError, get_reason, is_tvm_error
 from tirstep.lowering_checks.devices.simulator import NEXT_PASS
 from tirstep.transforms import get_pipeline
+from tirstep.transforms.tir import find_all
+from tirstep.tvm_compat import SBlock
 
 from .corpus import Corpus, UndrawnError
 from .editing import Edit, register_edited, take_passes
@@ -155,7 +159,7 @@ def _run_passes(subject: Subject, tell: Tell) -> _PassRun:
 def _judge(subject: Subject, run: _PassRun) -> dict[str, Any]:
     findings, note = judge_lowered(subject, run.module)
     if findings is None:
-        return {"status": UNJUDGED, "reason": note}
+        return _find_refusal(subject) or {"status": UNJUDGED, "reason": note}
     if findings:
         return _find_first(subject, findings[0])
     if not subject.target.startswith(HOST):
@@ -177,6 +181,16 @@ def _judge(subject: Subject, run: _PassRun) -> dict[str, Any]:
     }
 
 
+def _find_refusal(subject: Subject) -> dict[str, Any]:
+    """The later pass that refuses what could not be run; nothing where none does."""
+    if subject.target.startswith(HOST) and CpuDevice().find_obstacle(subject.module) is not None:
+        return {}
+    failed = lower_through_passes(subject.module, subject.target).failed
+    if failed is None or failed.is_limit or failed.name.startswith(OURS):
+        return {}
+    return {"status": REFUSED, "at": failed.name, "reason": failed.reason}
+
+
 def _find_first(subject: Subject, finding: Finding) -> dict[str, Any]:
     """The first pass after which a module is wrong; none where its schedule already is."""
 
@@ -190,12 +204,27 @@ def _find_first(subject: Subject, finding: Finding) -> dict[str, Any]:
     if bad.stage is None:
         return {"status": LEFT_OUT, "reason": f"the schedule itself: {bad.finding.message}"}
     known = {"what": get_kind(bad.finding, subject.module), "reason": bad.finding.message}
+    if _is_in_global_memory(bad.finding, subject.module):
+        return {"status": LEFT_OUT, "reason": f"the schedule itself: {bad.finding.message}"}
     found = {"status": WRONG, "at": bad.stage.name, **known}
     if bad.stage.name == UNKNOWN_PASS:
         found |= _look_without(subject, check)
     if found["at"] == UNKNOWN_PASS or not bad.is_exact:
         found["at"] = _find_sharing_pass(subject) or found["at"]
     return found
+
+
+def _is_in_global_memory(finding: Finding, module: tvm.IRModule) -> bool:
+    """Whether threads race for a buffer of global memory that is no argument: no pass of TVM puts
+    barriers there, so that whoever made the program has to order it.
+    """
+    named = re.match(r"race: (?:load of|store to) (\w+)\[", finding.message)
+    return named is not None and any(
+        str(buffer.name) == named[1] and buffer.scope() == "global"
+        for function in module.functions.values()
+        for block in find_all(function.body, SBlock)
+        for buffer in block.alloc_buffers
+    )
 
 
 def _look_without(subject: Subject, check: Check) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import s_tir
 from tvm.ir.transform import Pass, Sequential
 from tvm.tirx import compilation_pipeline
@@ -35,6 +36,9 @@ OPTIONS = ("tirx.use_async_copy", "tirx.instrument_bound_checkers", "tirx.instru
 MARK = "experiment:"
 """Begins the name under which a user's pass runs, in front of its own."""
 _numbers = itertools.count(1)
+# Ctrl-C in a pass of the user's goes through C++, which would make a RuntimeError of it, and that a
+# refusal: the pass that hangs would be tried again.
+tvm_ffi.register_error("KeyboardInterrupt", KeyboardInterrupt)
 Change = Callable[[list[Any]], list[Any]]
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tirstep.files import write_file
 from tirstep.transforms import get_pipeline
 
 from .corpus import Corpus, UndrawnError
@@ -17,6 +15,7 @@ from .editing import DEFAULT, Edit, ExperimentError, is_reached, list_passes
 from .quick import CRASHED, QuickVerdict, is_quick, try_quickly
 from .shrinking import SECONDS, Shrunk, shows_at_last, shows_change, shrink
 from .subject import Subject
+from .trial_file import TrialFile
 from .trying import BAD, Experiment, Trial, TryOptions, try_change
 
 UNDRAWN = "undrawn"
@@ -85,35 +84,40 @@ class HuntState:
         self.head = {"change": name, "seed": corpus.seed, "kinds": list(corpus.kinds)}
         self.head |= {"text": digest} if digest else {}
         self.records: dict[int, TrialRecord] = {}
-        if path is not None and path.exists():
-            self._read(path)
+        self._file = None if path is None else TrialFile(path, self.head)
+        if self._file is not None:
+            self._read(self._file)
 
-    def _read(self, path: Path) -> None:
+    def _read(self, file: TrialFile) -> None:
         try:
-            lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-            if lines and lines[0] != self.head:
-                found = {**lines[0], "text": self.head.get("text")}
-                if found == {"text": None, **self.head}:
-                    raise ExperimentError(
-                        f"{path} is of another text of this pass, of which it says nothing now; "
-                        "delete it, or give another file"
-                    )
-                raise ExperimentError(
-                    f"{path} is of another search: {json.dumps(lines[0])}; give another file"
-                )
-            made = [TrialRecord(**line) for line in lines[1:]]
+            head = file.read()
+            if head is not None and head != self.head:
+                raise ExperimentError(self._refuse(file.path, head))
+            made = [TrialRecord(**line) for line in file.lines]
         except (ValueError, TypeError) as error:
             if isinstance(error, ExperimentError):
                 raise
-            raise ExperimentError(f"{path} is no state of a search; give another file") from error
+            raise ExperimentError(
+                f"{file.path} is no state of a search; give another file"
+            ) from error
         self.records = {each.trial: each for each in made}
+
+    def _refuse(self, path: Path, head: Mapping[str, Any]) -> str:
+        if {**head, "text": self.head.get("text")} == {"text": None, **self.head}:
+            return (
+                f"{path} is of another text of this pass, of which it says nothing now; "
+                "delete it, or give another file"
+            )
+        change, seed = head.get("change"), head.get("seed")
+        if change is None or seed is None:
+            return f"{path} is no state of a search; give another file"
+        return f"{path} is of another search ({change}, seed {seed}); give another file"
 
     def add(self, record: TrialRecord) -> None:
         """Note a trial, and write it down."""
         self.records[record.trial] = record
-        if self.path is not None:
-            lines: list[Any] = [self.head, *map(asdict, self.records.values())]
-            write_file(self.path, "".join(f"{json.dumps(line)}\n" for line in lines))
+        if self._file is not None:
+            self._file.add(asdict(record))
 
 
 def hunt(

@@ -8,6 +8,7 @@ change of these is tried by `trying.try_change` alone.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,6 +47,10 @@ LEFT_OUT, UNCHANGED, RIGHT, WRONG, REFUSED, UNJUDGED, CRASHED = STATUSES = (
     "unjudged",
     "crashed",
 )
+
+
+SECONDS = 60.0
+"""What it may take to run a module, once without a change or with it: else it is not judged."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +98,8 @@ def try_quickly(edits: Sequence[Edit], subject: Subject) -> QuickVerdict:
         return QuickVerdict(LEFT_OUT, f"wrong without the change: {before[0].message}")
     if before is None:
         return QuickVerdict(LEFT_OUT, note)
+    if not isinstance(found, str):
+        found = explain_lost(subject.module, found) or found
     if isinstance(found, str):
         return QuickVerdict(REFUSED, found, REFUSED)
     after, note = judge_lowered(subject, found)
@@ -101,6 +108,13 @@ def try_quickly(edits: Sequence[Edit], subject: Subject) -> QuickVerdict:
     if not after:
         return QuickVerdict(RIGHT)
     return QuickVerdict(WRONG, str(after[0].message), get_kind(after[0], subject.module))
+
+
+def explain_lost(module: tvm.IRModule, lowered: tvm.IRModule) -> str:
+    """A sentence where the passes left a function out; "" where all are there."""
+    names = {str(variable.name_hint) for variable in lowered.get_global_vars()}
+    lost = [it for it in (str(v.name_hint) for v in module.get_global_vars()) if it not in names]
+    return f"the module has no function '{lost[0]}' behind it" if lost else ""
 
 
 def get_kind(finding: Finding, module: tvm.IRModule) -> str:
@@ -123,23 +137,30 @@ def judge_lowered(
 ) -> tuple[tuple[Finding, ...] | None, str]:
     """The findings of what the passes made; None, and the reason, where it cannot be run.
 
-    Without `merges`, buffers of dynamic shared memory stay apart (`simulate_lowered`).
+    Without `merges`, buffers of dynamic shared memory stay apart (`simulate_lowered`). All runs
+    together take `SECONDS` at most.
     """
+    deadline = time.monotonic() + SECONDS
     try:
-        program = _make_program(subject, lowered, merges)
+        program = _make_program(subject, lowered, merges, deadline)
         return tuple(subject.oracle.check(program, "simulator", subject.label)), ""
     except (DeviceError, CheckError, UnsupportedError) as error:
-        return None, str(error)
+        is_late = time.monotonic() > deadline
+        return None, f"it takes more than {SECONDS:g} s to run" if is_late else str(error)
     except Exception as error:  # a module that a pass has spoiled may be anything
         return None, f"the interpreter fails: {type(error).__name__}: {error}"
 
 
-def _make_program(subject: Subject, lowered: tvm.IRModule, merges: bool) -> Program:
+def _make_program(
+    subject: Subject, lowered: tvm.IRModule, merges: bool, deadline: float
+) -> Program:
     if subject.target.startswith(HOST):
-        return Interpreter(in_order=False).compile(lowered)
+        interpreter = Interpreter(in_order=False)
+        interpreter.deadline = deadline
+        return interpreter.compile(lowered)
 
     def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
-        simulation = simulate_lowered(lowered, arguments, merges=merges)
+        simulation = simulate_lowered(lowered, arguments, merges=merges, deadline=deadline)
         return simulation.arguments, simulation.findings
 
     return Program(run)

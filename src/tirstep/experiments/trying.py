@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -29,7 +30,17 @@ from tirstep.lowering_checks.facts import CompiledFacts, Fact, compile_everywher
 from tirstep.transforms import get_pipeline
 
 from .editing import DEFAULT, MARK, Edit, edit_whole, register, register_edited
-from .quick import CRASHED, LEFT_OUT, REFUSED, RIGHT, UNCHANGED, UNJUDGED, WRONG
+from .quick import (
+    CRASHED,
+    LEFT_OUT,
+    REFUSED,
+    RIGHT,
+    SECONDS,
+    UNCHANGED,
+    UNJUDGED,
+    WRONG,
+    explain_lost,
+)
 from .subject import HOST, ModuleOracle, Subject
 
 BAD = (WRONG, REFUSED, CRASHED)
@@ -77,8 +88,8 @@ class LoweredDevice(Device):
     """Runs what a pipeline makes of a module: its last state that the interpreter can run.
 
     For a GPU that is what `simulator` runs, or what comes behind it. A state before pass number
-    `first` is not taken. `lowering` is that of the module which is compiled, where it was made
-    already.
+    `first` is not taken, for it shows nothing of what the pass does. `lowering` is that of the
+    module which is compiled, where it was made already. A run takes `SECONDS` at most.
     """
 
     def __init__(self, target: str, lowering: Lowering | None = None, first: int = 0) -> None:
@@ -100,7 +111,9 @@ class LoweredDevice(Device):
         if lowering.failed is not None:
             raise DeviceError(str(lowering.failed))
         stages = [each for each in find_stages(lowering) if each.program is not None]
-        chosen = [each for each in stages if each.number >= self._first] or stages[-1:]
+        # Behind the last pass that changes something, an earlier number is the same module.
+        last = max((each.number for each in lowering.passes if each.changed), default=0)
+        chosen = [each for each in stages if each.number >= min(self._first, last)]
 
         # Without the pass that puts barriers in, nothing orders threads.
         is_ordered = any(each.name == ORDERS_THREADS for each in lowering.passes)
@@ -115,16 +128,19 @@ def _run_last(
     stages: list[Stage], arguments: Arrays, *, is_ordered: bool
 ) -> tuple[Arrays, Sequence[DeviceFinding]]:
     """Run the last stage that can be run; those that cannot are taken off the list."""
-    reason = "no state of the module can be interpreted"
+    reason = "no state of the module behind the change can be interpreted"
+    deadline = time.monotonic() + SECONDS
     while stages:
         stage = stages[-1]
         try:
             in_order = stage.is_in_order and is_ordered
             device = Interpreter(in_order=in_order, is_compact=stage.is_compact)
+            device.deadline = deadline
             program = device.compile(stage.program)
             return program(arguments), program.findings
         except DeviceError as error:
-            reason = str(error)
+            is_late = time.monotonic() > deadline
+            reason = f"it takes more than {SECONDS:g} s to run" if is_late else str(error)
         except Exception as error:  # a module that a pass has spoiled may be anything
             reason = f"the interpreter fails: {type(error).__name__}: {error}"
         stages.pop()
@@ -219,8 +235,9 @@ def try_change(experiment: Experiment, subject: Subject, options: TryOptions) ->
         return Trial(subject, LEFT_OUT, f"TVM refuses it without the change: {without.failed}")
     found = lower_through_passes(subject.module, subject.target, pipeline=changed)
     trial = _describe(subject, without, found)
-    if found.failed is not None:
-        return _require_right(replace(trial, status=REFUSED, reason=str(found.failed)), without)
+    refusal = str(found.failed or explain_lost(subject.module, get_end(found)))
+    if refusal:
+        return _require_right(replace(trial, status=REFUSED, reason=refusal), without)
     if not trial.is_changed_in_the_end:
         return replace(trial, status=UNCHANGED)
     verdicts = tuple(_judge(subject, without, found, base, changed, options.devices))
@@ -279,7 +296,7 @@ def _is_same_program(without: Lowering, found: Lowering) -> bool:
         return False
     if without.language == "cuda" and without.source != found.source:
         return False
-    return bool(tvm_ffi.structural_equal(get_end(without), get_end(found), map_free_vars=True))
+    return _is_same(get_end(without), get_end(found))
 
 
 def _diff_ends(without: Lowering, found: Lowering) -> Diff | None:
@@ -310,9 +327,9 @@ def _judge(
     devices: Sequence[str],
 ) -> list[DeviceVerdict]:
     target = subject.target
-    first = max((each.number for each in find_marked(found)), default=0)
+    given, first = _find_change(without, found)
     pairs: list[tuple[Device, Device]] = [
-        (LoweredDevice(target, without), LoweredDevice(target, found, first))
+        (LoweredDevice(target, without, given), LoweredDevice(target, found, first))
     ]
     names = [name for name in devices if name != "cuda" or not target.startswith(HOST)]
     if isinstance(subject.oracle, ModuleOracle) and not target.startswith(HOST):
@@ -332,6 +349,24 @@ def _judge(
             times = _time(subject, (one, base), (other, changed))
         verdicts.append(DeviceVerdict(one.name, before, after, note, times))
     return verdicts
+
+
+def _find_change(without: Lowering, found: Lowering) -> tuple[int, int]:
+    """The number of the last pass that both have and that changes something, in front of the first
+    that one alone has or that makes another module; and the number of that one, with the change.
+    """
+    given = number = 0
+    for one, other in zip(without.passes, found.passes, strict=False):
+        number = other.number
+        is_other = one.name != other.name or one.changed != other.changed
+        if is_other or not _is_same(one.module, other.module):
+            return given, number
+        given = one.number if one.changed else given
+    return given, number
+
+
+def _is_same(module: tvm.IRModule, other: tvm.IRModule) -> bool:
+    return bool(tvm_ffi.structural_equal(module, other, map_free_vars=True))
 
 
 def _check(subject: Subject, device: Device) -> tuple[tuple[Finding, ...] | None, str]:

@@ -115,15 +115,20 @@ def _spell(request: Request) -> list[str]:
     pairs += [] if request.shape is None else [("--shape", request.shape)]
     pairs += [] if request.golden_dir is None else [("--golden-dir", str(request.golden_dir))]
     pairs += [] if request.reference is None else [("--reference", request.reference)]
+    pairs += [] if request.function is None else [("--function", request.function)]
     pairs += [("--option", f"{name}={spell(value)}") for name, value in request.options.items()]
     pairs += [("--set", f"{name}={spell(value)}") for name, value in request.config.items()]
     return [word for pair in pairs for word in pair]
 
 
 def _watch(arguments: Sequence[str], output: Path) -> int:
+    from tirstep.programs.naming import STDIN
+
     from ..screen import Screen
     from .watch import watch_report
 
+    if any(word.partition(":")[0] == STDIN for word in arguments):
+        raise UseError("--watch waits for a file to change, and standard input has none; name one")
     require_replaceable(output)
     return watch_report([*arguments, "--output", str(output)], output, Screen().line)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 
 import tvm
@@ -186,7 +187,7 @@ class StepBuilder:
         return StepPart(
             label=step_label(step),
             name=step.name,
-            source=step.location,
+            source=Path(step.location).name,
             python=python,
             tir=program,
             authors=tuple(authors),

@@ -19,6 +19,7 @@ from tirstep.caches import CacheWarning, find_cache
 from tirstep.lowering_checks import (
     Counts,
     DeviceError,
+    Run,
     count_accesses,
     get_device,
 )
@@ -154,7 +155,7 @@ def do_job(job: RecipeJob, screen: Screen) -> RecipePart:
             for verdict in judge.judge(rung, screen.doing, timed=True):
                 counts[verdict.step.index] = read_counts(judge.device, verdict)
         if rung.run is not None and not judge.device.has_clock and job.request.shape is None:
-            example = count_example(rung.recipe, job, among, screen.doing)
+            example = count_example(rung.recipe, rung.run, job, among, screen.doing)
     return build_recipe(
         rung,
         is_judged=job.checks,
@@ -167,17 +168,19 @@ def do_job(job: RecipeJob, screen: Screen) -> RecipePart:
 
 
 def count_example(
-    recipe: Recipe, job: RecipeJob, among: Sequence[Recipe], tell: Tell
+    recipe: Recipe, judged: Run, job: RecipeJob, among: Sequence[Recipe], tell: Tell
 ) -> ExampleCounts | None:
     """The first block's counts at a recipe's own example, of its last step or of all.
 
-    None where the recipe does not take what was asked for there. A step that cannot be launched
-    yet, or that the simulator does not run, has none.
+    None where the recipe does not take what was asked for there, and where that is what was judged.
+    A step that cannot be launched yet, or that the simulator does not run, has none.
     """
     tell(f"counting {recipe.name} at its own example")
     try:
         run = run_requested(recipe, job.request, example="default", among=among)
     except (TransformError, KernelError):
+        return None
+    if (run.problem.shape, run.config) == (judged.problem.shape, judged.config):
         return None
     counts: dict[int, Counts | None] = {}
     for step in run.steps if job.every_step else run.steps[-1:]:

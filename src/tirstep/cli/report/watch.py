@@ -114,6 +114,7 @@ def watch_report(arguments: Sequence[str], output: Path, say: Callable[[str], No
     `arguments` are those of ``tirstep report`` without --watch. The exit code is that of the last
     page; that of the first at once where it cannot be made.
     """
+    began = time.time_ns()
     code = _make(arguments)
     if code not in MADE:
         return code
@@ -122,7 +123,7 @@ def watch_report(arguments: Sequence[str], output: Path, say: Callable[[str], No
         say(f"{server.address}  changes are watched; Ctrl-C ends")
         try:
             files = list_files(output, arguments)
-            stamps = read_stamps(files)
+            stamps = read_stamps(files, began)
             while True:
                 time.sleep(SECONDS)
                 now = read_stamps(files)
@@ -130,9 +131,11 @@ def watch_report(arguments: Sequence[str], output: Path, say: Callable[[str], No
                     continue
                 changed = sorted(str(path) for path in now if now[path] != stamps.get(path))
                 say(f"{', '.join(changed)} changed")
+                began = time.time_ns()
                 code = _make(arguments)
-                files |= list_files(output, arguments)
-                stamps = {**now, **read_stamps(files - set(now))}
+                if code in MADE:  # else there may be no page any more
+                    files |= list_files(output, arguments)
+                stamps = {**now, **read_stamps(files - set(now), began)}
                 server.tell()
         except KeyboardInterrupt:
             say("")
@@ -159,12 +162,16 @@ def list_files(output: Path, arguments: Iterable[str]) -> set[Path]:
     return {Path(name) for name in (*found, *named) if name.endswith(".py")}
 
 
-def read_stamps(files: Iterable[Path]) -> Stamps:
-    """When each file was changed last; one that is just being written anew has none."""
+def read_stamps(files: Iterable[Path], began: int | None = None) -> Stamps:
+    """When each file was changed last; one that is just being written anew has none.
+
+    One that was changed since a page was `began` may not be in it as it is: it has none, either.
+    """
     stamps = {}
     for path in files:
         try:
-            stamps[path] = path.stat().st_mtime_ns
+            changed = path.stat().st_mtime_ns
         except OSError:
-            stamps[path] = 0
+            changed = 0
+        stamps[path] = 0 if began is not None and changed > began else changed
     return stamps

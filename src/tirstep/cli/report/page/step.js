@@ -29,8 +29,8 @@ function stepPage(route) {
       h("p", { class: "crumbs" }, h("span", {}, step.recipe.name), h("span", { class: "dim" }, step.recipe.about)),
       h("div", { class: "titles" }, h("h1", {}, h("span", { class: "index" }, String(step.index)), " ", step.name),
         walk(back && stepLink(back), on && stepLink(on), "step", ["k", "j"])),
-      h("p", { class: "meta" }, h("code", {}, step.source), changeWords(changeOf(step)), verdictOf(step), settings(step.recipe),
-        h("a", { href: printLink(step.recipe), class: "to-print" }, "Print the recipe"))),
+      h("p", { class: "meta" }, step.source && h("code", {}, step.source), changeWords(changeOf(step)), verdictOf(step), settings(step.recipe),
+        h("a", { href: printLink(step.recipe), class: "to-print" }, `Print the ${report.experiment ? "module" : "recipe"}`))),
     here.missing && h("p", { class: "notice", role: "alert" }, `This report has no '${here.missing}'.`),
     tabList(route), tabPanel(route),
   ];

@@ -26,7 +26,8 @@ function timePanel(step) {
     ? step.time && h("p", { class: "figure" }, h("b", {}, number(step.time.median)), " µs ",
       h("span", { class: "dim" }, `quartiles ${number(step.time.lower)} – ${number(step.time.upper)} µs, ${step.time.repeats} repeats`))
     : h("p", { class: "lead" }, "No GPU timed this report. The simulator counted what the first GPU block of each launch does, each access with the sectors and banks of NVIDIA's GPUs.");
-  return [intro, !step.time && !step.counts && h("p", { class: "empty" }, "This step cannot be launched yet, or is wrong, so nothing was measured."),
+  return [intro, !step.time && !step.counts && h("p", { class: "empty" }, step.checks?.checked_on.startsWith("cpu")
+      ? "No loop of this step is bound to threads of a GPU, so there is nothing to measure." : "This step cannot be launched yet, or is wrong, so nothing was measured."),
     (step.counts || step.example_counts) && countTable(step), metrics.map((name) => stepBars(step.recipe, step, name))];
 }
 

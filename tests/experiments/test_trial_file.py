@@ -1,0 +1,92 @@
+"""The file of a search: a line for each trial, and nothing is lost but a line that was cut."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tirstep.experiments import trial_file
+from tirstep.experiments.trial_file import TrialFile
+
+HEAD = {"change": "mine", "seed": 0}
+
+
+def make(path: Path, *trials: int) -> TrialFile:
+    """A file of some trials."""
+    file = TrialFile(path, HEAD)
+    file.read()
+    for trial in trials:
+        file.add({"trial": trial})
+    return file
+
+
+def read(path: Path) -> list[int]:
+    """The trials of a file."""
+    file = TrialFile(path, HEAD)
+    assert file.read() == HEAD
+    return [line["trial"] for line in file.lines]
+
+
+def test_a_trial_is_added_to_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The whole is written once, whatever the number of trials."""
+    whole: list[Any] = []
+    write = trial_file.write_file
+    monkeypatch.setattr(trial_file, "write_file", lambda *args: whole.append(args) or write(*args))
+    make(tmp_path / "state", 0, 1, 2)
+    make(tmp_path / "state", 3)
+    assert read(tmp_path / "state") == [0, 1, 2, 3]
+    assert len(whole) == 1
+
+
+@pytest.mark.parametrize("lost", range(1, 14))
+def test_a_cut_last_line_is_no_trial(tmp_path: Path, lost: int):
+    """Wherever it was cut; what is added behind it is a line of its own."""
+    path = tmp_path / "state"
+    make(path, 0, 1)
+    path.write_bytes(path.read_bytes()[:-lost])
+    assert read(path) == [0]
+    make(path, 7)
+    assert read(path) == [0, 7]
+
+
+@pytest.mark.parametrize("length", [0, 1, 10, 29])
+def test_a_cut_head_is_written_anew(tmp_path: Path, length: int):
+    path = tmp_path / "state"
+    make(path, 0)
+    path.write_bytes(path.read_bytes()[:length])
+    make(path, 4)
+    assert read(path) == [4]
+
+
+def test_a_file_that_was_removed_has_all_trials_again(tmp_path: Path):
+    file = make(tmp_path / "state", 0, 1)
+    (tmp_path / "state").unlink()
+    file.add({"trial": 2})
+    assert read(tmp_path / "state") == [0, 1, 2]
+
+
+@pytest.mark.parametrize("text", ["print()", "print()\n", "[1]\n", '{"a": 1}\n3\n', "\n\n", "\xff"])
+def test_another_file_is_left_as_it_is(tmp_path: Path, text: str):
+    path = tmp_path / "state"
+    path.write_text(text, "latin-1")
+    with pytest.raises(ValueError, match=r"Expecting value|is no JSON object|can.t decode"):
+        TrialFile(path, HEAD).read()
+    assert path.read_text("latin-1") == text
+
+
+def test_a_full_disk_leaves_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Half of a line is written before there is no place left."""
+    file, write = make(tmp_path / "state", 0), os.write
+
+    def fill(descriptor: int, data: bytes) -> int:
+        if len(data) < 5:
+            raise OSError(28, "No space left on device")
+        return write(descriptor, data[: len(data) // 2])
+
+    monkeypatch.setattr(os, "write", fill)
+    with pytest.raises(OSError, match="No space left on device"):
+        file.add({"trial": 1})
+    monkeypatch.undo()
+    assert (tmp_path / "state").read_bytes().endswith(b"\n")
+    assert read(tmp_path / "state") == [0]
