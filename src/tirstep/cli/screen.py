@@ -145,8 +145,9 @@ class Screen:
         """Say what is being worked on."""
         self._doing = what
         if self._status is not None:
-            self._status.update(Text(what, "dim"))
             self._status.start()
+            # With its spinner it is drawn at once, and not when the next one of some a second is due.
+            self._status.update(Text(what, "dim"), spinner="dots")
 
     def _stop_status(self) -> None:
         """Both streams are often one terminal, which the line of progress must not spoil."""
