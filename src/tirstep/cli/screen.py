@@ -146,7 +146,7 @@ class Screen:
         self._doing = what
         if self._status is not None:
             self._status.start()
-            # With its spinner it is drawn at once, and not when the next one of some a second is due.
+            # With its spinner it is drawn at once, and not when the next tick is due.
             self._status.update(Text(what, "dim"), spinner="dots")
 
     def _stop_status(self) -> None:
