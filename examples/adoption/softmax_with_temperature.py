@@ -66,10 +66,9 @@ def with_tirstep(sch: Schedule) -> None:
     """The same, with both numbers of a row in registers."""
     top, total, out = (sch.get_sblock(name) for name in ("top", "total", "out"))
     outer = fuse_loops(sch, sch.get_loops(out)[:2])
-    bind_loop(sch, outer, axis="blockIdx.x")
     for block in (total, top):
         compute_block_at(sch, block, outer)
+        keep_in_registers(sch, block)
+    bind_loop(sch, outer, axis="blockIdx.x")
     for block in (out, total, top):
         spread_over_threads(sch, block, threads=32, tail="guard")
-    for block in (top, total):
-        keep_in_registers(sch, block)
