@@ -5,6 +5,7 @@ exp(scale * (score - the maximum of its row)), as A. Milakov and N. Gimelshein (
 calculation for softmax, 2018) and T. Dao and others (FlashAttention, 2022) write it.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Callable
@@ -71,11 +72,7 @@ def _attention_of(
     **_: Any,
 ) -> Any:
     visible = find_visible(q.shape[2], k.shape[2], causal=causal, window=window)
-    factor = _find_scale(scale, dim)
-
-    def attend(q: Any, k: Any, v: Any, visible: Any) -> Any:
-        return _attend(q, k, v, visible, factor)
-
+    attend = functools.partial(_attend, scale=_find_scale(scale, dim))
     return _by_rows(attend, (q, k, v), visible, group)
 
 

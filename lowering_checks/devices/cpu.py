@@ -14,7 +14,7 @@ from tvm.tirx import For, PrimFunc
 
 from tirstep.transforms.legality.lifetimes import find_lost_reads
 from tirstep.transforms.passes.serial import make_threads_serial
-from tirstep.transforms.tir import find_all, get_axis
+from tirstep.transforms.tir import cached_by_module, find_all, get_axis
 from tirstep.tvm_compat import Call, SBlock, get_op_name
 
 from ..compile.compiling import MAIN, compile_module, count_iterations, name_main
@@ -34,6 +34,7 @@ LONG = 2**20
 ms, more than half of the compilation, and saves some 2 ns an iteration."""
 
 
+@cached_by_module(2)  # asked for before a step is run, and when it is compiled
 def _find_exchanged(module: tvm.IRModule) -> str | None:
     """A shared buffer of which a thread reads what threads behind it write; None for none.
 

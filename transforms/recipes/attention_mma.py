@@ -39,7 +39,7 @@ from ..reduction import decompose_reduction_at
 from ..tensorize import TileLayout, stage_fragments_at
 from ..tir import constant
 from ..vectorize import vectorize_loop
-from .attention import BLOCKS
+from .attention import BLOCKS, FEWER
 from .ladder import Family, Ladder, knob
 from .recipe import Example, get_sblocks
 
@@ -251,7 +251,7 @@ def _stage(
 
 SMALL = {"batch": 1, "heads": 2, "queries": 64, "keys": 64, "dim": 32}
 SHAPE = {"batch": 4, "heads": 16, "queries": 2048, "keys": 2048, "dim": 128}
-EXAMPLE = {**SHAPE, "batch": 1, "heads": 8, "queries": 1024, "keys": 1024}
+EXAMPLE = {**SHAPE, **FEWER}
 HALF = {"dtype": "bfloat16", "out": "bfloat16"}
 FRAGMENTS = Family(
     kernel="attention",

@@ -201,11 +201,9 @@ def _find_first(subject: Subject, finding: Finding) -> dict[str, Any]:
     known = {"what": get_kind(finding, subject.module), "reason": finding.message}
     if bad is None:
         return {"status": UNJUDGED, **known}
-    if bad.stage is None:
+    if bad.stage is None or _is_in_global_memory(bad.finding, subject.module):
         return {"status": LEFT_OUT, "reason": f"the schedule itself: {bad.finding.message}"}
     known = {"what": get_kind(bad.finding, subject.module), "reason": bad.finding.message}
-    if _is_in_global_memory(bad.finding, subject.module):
-        return {"status": LEFT_OUT, "reason": f"the schedule itself: {bad.finding.message}"}
     found = {"status": WRONG, "at": bad.stage.name, **known}
     if bad.stage.name == UNKNOWN_PASS:
         found |= _look_without(subject, check)
