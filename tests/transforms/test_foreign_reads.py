@@ -24,7 +24,7 @@ from tirstep.transforms import (
     split_loop,
     vectorize_loop,
 )
-from tirstep.transforms.legality.foreign_reads import find_bound_foreign_reads, find_foreign_reads
+from tirstep.transforms.legality.foreign_reads import find_foreign_reads, find_settled_foreign_reads
 
 SIMULATOR = get_device("simulator")
 
@@ -135,7 +135,7 @@ def test_a_sum_over_threads_is_stored_by_the_first_of_them():
     program = SIMULATOR.compile(plain.mod)
     program([np.ones((8, 4), "int32"), np.zeros(8, "int32"), np.zeros((8, 4), "int32")])
     assert [finding.kind for finding in program.findings] == ["race"]
-    assert [*find_foreign_reads(plain.mod)] == [("B", "total", "threadIdx.x", True)]
+    assert [*find_foreign_reads(plain.mod)] == [("B", "total", "threadIdx.x", False)]
     with refuses(sch, "would read elements of 'total' that others on 'threadIdx.x' write"):
         reverse_compute_block_at(sch, divided, row)
 
@@ -424,7 +424,7 @@ def test_a_reader_that_is_yet_to_be_bound_is_not_accused():
     _, columns = padded.place()
     padded.bind(columns)
     assert [*find_foreign_reads(padded.sch.mod)] == [("C", "B_pad", "threadIdx.x", False)]
-    assert find_bound_foreign_reads(padded.sch.mod) == {}
+    assert find_settled_foreign_reads(padded.sch.mod) == {}
 
 
 def test_a_loop_that_launches_kernels_comes_into_a_kernel():

@@ -2,8 +2,9 @@
 
 Nothing orders what the threads of a kernel do to global memory: what a thread reads there it must
 have written itself, or an earlier kernel must. A reader of which a loop is yet to be bound is run
-by all threads, and reads what all of them write: as long as it is on its way to threads of its own
-only the placing of blocks is refused.
+by all threads, and reads what all of them write; and what TVM adds up over threads one of them
+writes, until it is kept in registers, where all have it. As long as a schedule is on that way only
+the placing of blocks is refused.
 """
 
 from __future__ import annotations
@@ -53,13 +54,14 @@ class ForeignRead(NamedTuple):
     Attributes
     ----------
     axis : on which these others run
-    is_bound : whether the reader has threads of its own on that axis
+    is_settled : whether the reader has threads of its own on that axis, and reads no sum over
+        threads, which it could have in registers
     """
 
     reader: str
     buffer: str
     axis: str
-    is_bound: bool
+    is_settled: bool
 
 
 @cached_by_module(2)
@@ -77,7 +79,8 @@ def find_foreign_reads(module: IRModule) -> dict[ForeignRead, Fault]:
             if axis:
                 name, block = str(reader.element.buffer.name), reader.place.name
                 is_bound = axis in reader.bound or axis in reader.element.lanes
-                found[ForeignRead(block, name, axis, is_bound)] = _blame(block, name, axis)
+                is_settled = is_bound and not any(writer.summed for writer in writers)
+                found[ForeignRead(block, name, axis, is_settled)] = _blame(block, name, axis)
     return found
 
 
@@ -94,9 +97,9 @@ def _is_own(reader: _Use, writers: list[_Use]) -> bool:
     )
 
 
-def find_bound_foreign_reads(module: IRModule) -> dict[ForeignRead, Fault]:
-    """Those of readers that have threads of their own: no binding yet to come mends them."""
-    return {read: fault for read, fault in find_foreign_reads(module).items() if read.is_bound}
+def find_settled_foreign_reads(module: IRModule) -> dict[ForeignRead, Fault]:
+    """Those that no binding yet to come, and no registers, would mend."""
+    return {read: fault for read, fault in find_foreign_reads(module).items() if read.is_settled}
 
 
 def _blame(block: str, name: str, axis: str) -> Fault:

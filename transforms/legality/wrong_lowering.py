@@ -16,7 +16,7 @@ from ..tir import cached_by_module, find_all, get_places
 from .bounds import Outside, find_outside
 from .descending import find_negative_divisors
 from .descriptors import MisplacedTile, find_misplaced_tiles
-from .foreign_reads import find_bound_foreign_reads, find_foreign_reads
+from .foreign_reads import find_foreign_reads, find_settled_foreign_reads
 from .lifetimes import LostRead, find_lost_reads
 from .lowered_memory import (
     find_changed_indices,
@@ -275,5 +275,5 @@ _BEHIND_READS = (
     _Net(find_tight_rooms, _blame_tight_room),
     _Net(find_leaked_variables, _blame_variable),
     _Net(find_missing_barriers, _blame_barrier),
-    _Net(find_bound_foreign_reads, lambda fault: fault),
+    _Net(find_settled_foreign_reads, lambda fault: fault),
 )

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..device import Array
+from .broadcasting import spread_to
 from .co_writers import NO_THREAD
 from .memory import LOAD, STORE, Arrive, Memory, differ
 from .run_state import RunState, UnsupportedError
@@ -312,7 +313,7 @@ class SharedMemory(Memory):
         return access, self._convert(access, value)
 
     def _convert(self, access: _CellAccess, value: Any) -> Array:
-        return np.broadcast_to(value, access.elements.shape).astype(self.dtype, copy=False)
+        return spread_to(value, access.elements.shape).astype(self.dtype, copy=False)
 
     def _check_store(self, access: _CellAccess, values: Array) -> Array:
         """No other thread may access the cells at the same time, unless nothing changes.
@@ -411,7 +412,7 @@ class SharedMemory(Memory):
         if self.ratio > 1:
             cells = elements[:, :, None] * self.ratio + np.arange(self.ratio)
             cells = cells.reshape(len(elements), -1)
-        threads = np.broadcast_to(batch.thread, cells.shape)
+        threads = spread_to(batch.thread, cells.shape)
         touched = self._per_cell(active)
         return _CellAccess(kind, location, mask, elements, active, cells, threads, touched)
 
