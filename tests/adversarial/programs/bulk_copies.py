@@ -13,7 +13,7 @@ from .program import (
     MISALIGNED,
     PROXY,
     RACE,
-    UNDEFINED,
+    TENSOR_MAP,
     UNINITIALIZED,
     WARP,
     Launch,
@@ -274,7 +274,7 @@ PHASES = (
     ),
     bad(
         "store over an mbarrier that is in use",
-        UNDEFINED,
+        MBARRIER,
         "an mbarrier is opaque: what threads store there is another state of it",
         init(1),
         within("if tx == 5:", "bar[0] = T.uint64(0)"),
@@ -285,7 +285,7 @@ PHASES = (
     ),
     bad(
         "mbarrier that is read as a number",
-        UNDEFINED,
+        MBARRIER,
         "what the bits of an mbarrier are is nobody's business",
         init(1),
         first(announce(256), load(0, 0)),
@@ -429,7 +429,7 @@ ROLES = (
         DEADLOCK,
         "three warpgroups of 240 registers a thread are 92,160, and a multiprocessor has 65,536: "
         "setmaxnreg waits until there are enough",
-        "T.ptx.setmaxnreg(True, 240)",
+        'T.ptx["setmaxnreg.inc.sync.aligned.u32"](240)',
         "B[tx] = A[tx]",
         threads=384,
         outputs={"B": blank(384)},
@@ -437,8 +437,8 @@ ROLES = (
     ok(
         "registers handed from one warpgroup to two others",
         "40 and twice 232 of 128 threads are 64,512",
-        within("if tx < 128:", "T.ptx.setmaxnreg(False, 40)"),
-        within("if tx >= 128:", "T.ptx.setmaxnreg(True, 232)"),
+        within("if tx < 128:", 'T.ptx["setmaxnreg.dec.sync.aligned.u32"](40)'),
+        within("if tx >= 128:", 'T.ptx["setmaxnreg.inc.sync.aligned.u32"](232)'),
         "B[tx] = A[tx]",
         threads=384,
         outputs={"B": blank(384)},
@@ -528,7 +528,7 @@ TENSORS = (
     ),
     bad(
         "tensor map of halves for a tensor of floats",
-        DEADLOCK,
+        TENSOR_MAP,
         "a box of 8 by 32 halves is 512 bytes, and 1,024 are announced",
         init(1),
         first(announce(1024), load_tile(0, 0)),
@@ -583,6 +583,7 @@ TENSORS = (
         SYNC,
         "S[tx] = T.float32(5)",
         "B[tx] = S[tx]",
+        first(READ.format(0)),
         **{**STORED, "expected": _store_and_fill},
     ),
     ok(

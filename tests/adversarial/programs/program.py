@@ -35,6 +35,7 @@ DEADLOCK = "deadlock"
 PROXY = "missing proxy fence"
 FENCE = "missing fence"
 UNFINISHED = "unfinished bulk store"
+TENSOR_MAP = "tensor map"
 KINDS = (
     RACE,
     UNINITIALIZED,
@@ -53,6 +54,7 @@ KINDS = (
     PROXY,
     FENCE,
     UNFINISHED,
+    TENSOR_MAP,
 )
 
 SYNC = 'T.tvm_storage_sync("shared")'
