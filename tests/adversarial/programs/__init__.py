@@ -15,8 +15,10 @@ from . import (
     shuffles,
     tails,
     tensor_cores,
+    tensor_tails,
     types,
     vectors,
+    warpgroups,
 )
 from .program import KINDS, RIGHT, WRONG, Program
 
@@ -31,6 +33,8 @@ FAMILIES = (
     ring_buffers,
     bulk_copies,
     tensor_cores,
+    tensor_tails,
+    warpgroups,
     vectors,
     tails,
     arithmetic,
