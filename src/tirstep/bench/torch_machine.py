@@ -230,7 +230,7 @@ class TorchMachine:
     def _expect_here(self, reference: Reference) -> Expectation:
         problem, inputs = reference.problem, reference.inputs
         name, dtype = problem.outputs[0].name, problem.outputs[0].dtype
-        doubles = [to_torch(array.astype(np.float64)).to(self._gpu) for array in inputs]
+        doubles = [self.upload(array).double() for array in inputs]
         if _takes_tensors(problem):
             expected, error = self._ask_meaning(problem, doubles)
             bound = bound_storing(expected, error, dtype, torch)
