@@ -100,12 +100,15 @@ class Counts:
     def add_access(self, scope: str, cells: Array, active: Array, itemsize: int) -> None:
         """Add an access: cells of shape (threads of the block, vector), and which are active."""
         counts = self.scopes.setdefault(scope, AccessCounts())
-        lanes = np.flatnonzero(np.broadcast_to(active, cells.shape)[:, 0])
+        (lanes,) = active[:, 0].nonzero()
         if not lanes.size:
             return
         found = _count_once(scope, lanes, cells[lanes], itemsize)
-        for name in _COUNTED:
-            setattr(counts, name, getattr(counts, name) + getattr(found, name))
+        counts.requests += found.requests
+        counts.bytes += found.bytes
+        counts.wavefronts += found.wavefronts
+        counts.bank_conflicts += found.bank_conflicts
+        counts.sectors += found.sectors
 
     def add_bulk_access(self, scope: str, cells: Array, itemsize: int) -> None:
         """Add a side of a bulk copy, one request whatever its size, at these cells; without bank
@@ -117,7 +120,6 @@ class Counts:
             counts.sectors += len(np.unique(cells * itemsize // SECTOR_BYTES))
 
 
-_COUNTED = tuple(each.name for each in fields(AccessCounts))
 _counted: dict[tuple[object, ...], AccessCounts] = {}
 """The counts of accesses that were met, which loops make again and again."""
 _MOST_COUNTED = 512
@@ -130,7 +132,7 @@ def _count_once(scope: str, lanes: Array, cells: Array, itemsize: int) -> Access
     the last multiple of that on: the next iteration of a loop mostly is an access that was met.
     """
     line = max(1, BANKS * BANK_BYTES // itemsize)
-    near = cells - cells.min() // line * line
+    near = cells - cells.item(cells.argmin()) // line * line
     key = (scope, itemsize, near.shape, lanes.tobytes(), near.tobytes())
     if key not in _counted:
         if len(_counted) >= _MOST_COUNTED:

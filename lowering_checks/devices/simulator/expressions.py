@@ -84,9 +84,10 @@ def restrict(mask: Array | None, condition: Any, wanted: bool = True) -> Any:
         return mask if bool(condition) == wanted else False
     kept = condition if wanted else ~condition
     kept = kept if mask is None else mask & kept
-    if not kept.any():
+    count = np.count_nonzero(kept)
+    if not count:
         return False
-    return None if kept.all() else kept
+    return None if count == kept.size else kept
 
 
 # ---- Operators
