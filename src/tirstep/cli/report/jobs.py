@@ -38,6 +38,7 @@ from ..streams import end_command
 from ..wrong_use import UseError, find_sentence
 from .build import ExampleCounts, build_recipe, read_counts
 from .model import RecipePart
+from .own_files import noting_files
 from .repeating import RepeatingSimulator
 
 MOST_PROCESSES = 4  # each loads TVM: some hundred MB
@@ -202,7 +203,8 @@ def count_example(
 
 def _do_alone(job: RecipeJob) -> RecipePart:
     """A job in a process of its own, whose screen is quiet."""
-    with when_stuck(lambda sentence: end_command(job.recipe, sentence)):
+    stuck = when_stuck(lambda sentence: end_command(job.recipe, sentence))
+    with stuck, noting_files():
         try:
             return do_job(job, Screen())
         except Exception as error:  # its lines do not come along to the parent
