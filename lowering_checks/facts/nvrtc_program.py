@@ -57,8 +57,8 @@ def main(cubin: str, options: Sequence[str]) -> int:
 
 
 def prepare(source: str) -> str:
-    """What NVRTC is given of a source of TVM's: tensor maps instead of a header that it lacks, and no
-    type traits where nothing names one. The kernels' machine code is the same.
+    """What NVRTC is given of a source of TVM's: tensor maps for a header that it lacks, and no type
+    traits where nothing names one. The kernels' machine code is the same.
     """
     text = "".join(line for line in source.splitlines(True) if line.strip() != "#include <cuda.h>")
     if (found := TRAITS.search(text)) is not None:
