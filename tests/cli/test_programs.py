@@ -292,7 +292,7 @@ MISTAKES = [
     (
         "",
         "ladder net.py",
-        "net.py has recipes of .*, and a ladder is of one: give net.py:net.add, ",
+        "net.py has recipes of .*, and a ladder is of one: give net.py:net.add",
     ),
     ("", "check net.py --shape 4", "--shape 4: net_add leaves no size open; leave --shape out"),
     (SIZED, "why wrong.py", "the shape of the parameter A has n, a parameter of the function as"),

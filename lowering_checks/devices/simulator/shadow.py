@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from ..device import Array
-from .arrays import are_all, is_any, spread
+from .broadcasting import are_all, is_any, spread_to
 from .co_writers import NO_THREAD, CoWriters
 from .run_state import RunState
 
-PROXY = "proxy"
-"""The fence between stores and what reads shared memory on another way than loads."""
+PROXY, GLOBAL_PROXY = "proxy", "proxy of global memory"
+"""The fences between stores and what reads shared, or global, memory on another way than loads."""
 _MAX_PENDING = 64
 
 
@@ -44,6 +44,7 @@ class Shadow:
     by_proxy : which cells a bulk copy stored to last; None where none did
     loader : the thread that loaded each cell last, by an instruction of its own; None where nothing
         else reads or writes shared memory
+    opaque : which cells are mbarriers now; None for none
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Shadow:
         self._stored: Array | None = None
         self.by_proxy: Array | None = None
         self.loader: Array | None = None
+        self.opaque: Array | None = None
         if is_written:
             self.track()
 
@@ -118,7 +120,7 @@ class Shadow:
             self._launch_reader = self._other_block_reader = self._launch_co_writer = None
         self._co_writers.clear()
         self._pending.clear()
-        self._copier = self.loader = None
+        self._copier = self.loader = self._stored = None
 
     def end_batch(self) -> None:
         """Other thread blocks follow: global accesses of these are in no order with theirs."""
@@ -200,10 +202,10 @@ class Shadow:
                 self._co_writers.drop(cells[changes])
             self._set_changer(cells[changes], threads[changes])
         self.writer[cells], self._write_time[cells] = threads, self.state.interval
-        if self.state.has_proxies and not self.is_global:
+        if self.state.has_proxies:
             if self._stored is None:
                 self._stored = self._no_threads()
-            self._stored[cells] = self.state.get_fences(PROXY).count
+            self._stored[cells] = self.state.get_fences(self._proxy).count
         if self.written.size:
             self.written[cells] = True
         if self.by_proxy is not None:
@@ -214,6 +216,16 @@ class Shadow:
             return None
         self._remember(cells[lost], threads[lost])
         return lost
+
+    @property
+    def _proxy(self) -> str:
+        return GLOBAL_PROXY if self.is_global else PROXY
+
+    def mark_opaque(self, cells: slice, is_opaque: bool) -> None:
+        """Note that an mbarrier lies in these cells from now on, or none any more."""
+        if self.opaque is None:
+            self.opaque = np.zeros(self.cells, bool)
+        self.opaque[cells] = is_opaque
 
     def _set_changer(self, cells: Array, threads: Array) -> None:
         if self.changer is not self.writer:
@@ -240,8 +252,10 @@ class Shadow:
         if self._stored is None:
             return np.zeros(cells.shape, bool)
         stored, writers = self._stored[cells], self.writer[cells]
+        batch = self.state.batch  # blocks before it are in no order at all
+        ours = writers >= batch.first * batch.threads
         behind = self._is_fenced(writers, stored, self._write_time[cells], lanes)
-        unfenced: Array = (stored != NO_THREAD) & ~behind
+        unfenced: Array = (stored != NO_THREAD) & ours & ~behind
         return unfenced if self.by_proxy is None else unfenced & ~self.by_proxy[cells]
 
     def mark_loaded(self, cells: Array, threads: Array) -> None:
@@ -266,7 +280,7 @@ class Shadow:
 
     def _is_fenced(self, threads: Array, counts: Array, times: Array, lanes: Array) -> Array:
         """Whether a proxy fence stands between what threads did and what lanes do."""
-        fences, batch = self.state.get_fences(PROXY), self.state.batch
+        fences, batch = self.state.get_fences(self._proxy), self.state.batch
         own = fences.last[np.maximum(threads - batch.first * batch.threads, 0), 0] > counts
         known = fences.get_known(lanes, threads % batch.threads) > times
         fenced: Array = own | known
@@ -323,7 +337,7 @@ class Shadow:
             return None
         conflicts = self._find_conflicts(self.changer, self._change_time, cells, threads)
         if self._co_writers and is_any(conflicts):
-            since = spread(self.state.get_last_barrier(threads), cells.shape)
+            since = spread_to(self.state.get_last_barrier(threads), cells.shape)
             at = (cells[conflicts], threads[conflicts], since[conflicts])
             conflicts[conflicts] = ~self._co_writers.has(*at, self.state.batch.threads)
         return conflicts
@@ -332,7 +346,7 @@ class Shadow:
         """Another thread that stored what is in a cell, in no order with these; None for none."""
         found = None
         if self._co_writers:
-            since = spread(self.state.get_last_barrier(threads), cells.shape)
+            since = spread_to(self.state.get_last_barrier(threads), cells.shape)
             found = self._co_writers.find_rivals(cells, threads, since, self.state.batch.threads)
         if self._launch_co_writer is not None:
             earlier = self._launch_co_writer[cells]
