@@ -149,7 +149,7 @@ def _count_once(scope: str, lanes: Array, cells: Array, itemsize: int) -> Access
     the last multiple of that on: the next iteration of a loop mostly is an access that was met.
     """
     line = max(1, BANKS * BANK_BYTES // itemsize)
-    near = cells - cells.min() // line * line
+    near = cells - cells.item(cells.argmin()) // line * line
     key = (scope, itemsize, near.shape, lanes.tobytes(), near.tobytes())
     if key not in _counted:
         if len(_counted) >= _MOST_COUNTED:

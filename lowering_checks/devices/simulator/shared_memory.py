@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..device import Array
-from .broadcasting import spread_to
+from .broadcasting import are_all, is_any, spread_to
 from .co_writers import NO_THREAD
 from .memory import LOAD, STORE, Arrive, Memory, differ
 from .run_state import RunState, UnsupportedError
@@ -203,7 +203,7 @@ class SharedMemory(Memory):
         It reads them on another way than loads do, so that stores need a fence, too.
         """
         access = self._locate_cells(MATRIX, index, mask, location, is_counted=False)
-        lanes = np.broadcast_to(self.state.batch.lane, access.cells.shape)
+        lanes = spread_to(self.state.batch.lane, access.cells.shape)
         unfenced = self.shadow.find_unfenced(access.cells, lanes)
         self._report_race(access, unfenced, self.shadow.writer, UNFENCED, "missing fence")
         return self._load(access)
@@ -264,7 +264,7 @@ class SharedMemory(Memory):
         self, wrong: Array, accessors: Array | None, cells: Array, elements: Array
     ) -> tuple[int, int] | None:
         """The thread that accessed the first cell that is wrong, and the element; None for none."""
-        if accessors is None or not wrong.any():
+        if accessors is None or not is_any(wrong):
             return None
         at = int(np.argmax(wrong))
         return int(accessors[cells[at]]), int(elements[at // self.ratio]) - self.low
@@ -307,7 +307,7 @@ class SharedMemory(Memory):
         if self.ratio > 1:
             cells = elements[:, :, None] * self.ratio + np.arange(self.ratio)
             cells = cells.reshape(len(elements), -1)
-        threads = np.broadcast_to(batch.thread[lanes], cells.shape)
+        threads = spread_to(batch.thread[lanes], cells.shape)
         return _CellAccess(kind, location, active, elements, active, cells, threads, touched)
 
     def _prepare_store(
@@ -338,7 +338,7 @@ class SharedMemory(Memory):
         written = shadow.find_writers(cells, threads)
         if written is not None:
             self._report_race(access, changes & written, shadow.writer, AND_STORE)
-        co_writers = shadow.find_co_writers(cells, threads) if changes.any() else None
+        co_writers = shadow.find_co_writers(cells, threads) if is_any(changes) else None
         if co_writers is not None:
             wrong = changes & (co_writers != NO_THREAD)
             wrong = wrong if written is None else wrong & ~written
@@ -359,7 +359,7 @@ class SharedMemory(Memory):
         """Where a store changes the value that a thread stored there."""
         differs = self._per_cell(differ(self.data[access.elements], values))
         shadow, cells = self.shadow, access.cells
-        if shadow.written.size and not differs.all():
+        if shadow.written.size and not are_all(differs):
             holds = shadow.written[cells]
             if shadow.written_before is not None:
                 holds |= shadow.written_before[cells]
@@ -376,7 +376,7 @@ class SharedMemory(Memory):
             foreign = written & (shadow.owner[cells] != self.buffer_id)
             text = f"{before} (another buffer's value is in its place)"
             self._report(kind, access, foreign, text)
-        if not written.all():
+        if not are_all(written):
             wrong = ~written if in_flight is None else ~written & ~in_flight
             self._report(kind, access, wrong, before)
 
@@ -388,7 +388,7 @@ class SharedMemory(Memory):
 
     def _check_lost(self, access: _CellAccess, lost: Array, winner: Array) -> None:
         """Of several threads that store to a cell at once, one wins; `lost` is in a row."""
-        if lost.any():
+        if is_any(lost):
             overwritten = np.zeros(access.elements.shape, bool)
             overwritten[access.active] = lost
             wrong = self._per_cell(overwritten) & (winner[access.cells] != access.threads)
@@ -446,7 +446,7 @@ class SharedMemory(Memory):
     ) -> None:
         """`rivals` are the other threads, of each access or of each cell of the memory."""
         wrong = access.touched & wrong
-        if wrong.any():
+        if is_any(wrong):
             at = int(np.argmax(wrong))
             place = at if rivals.shape == access.cells.shape else access.cells.ravel()[at]
             rival = self.state.describe_thread(int(rivals.ravel()[place]))

@@ -51,6 +51,17 @@ _SPAN_BYTES = 64
 """Thread blocks' copies of shared memory begin at multiples of this, which every type divides."""
 
 
+class Memories(dict[Var, Memory]):
+    """The memory of each buffer. A module that a pass has spoiled may use one that has none yet,
+    or none any more: a kernel's threads take theirs along.
+    """
+
+    def __missing__(self, buffer: Var) -> Memory:
+        scope = str(buffer.scope()) if hasattr(buffer, "scope") else "global"
+        why = "" if scope == "global" else f": what lies in '{scope}' lasts for one kernel"
+        raise UnsupportedError(f"{buffer.name} is not defined where it is used{why}")
+
+
 class SimulatedGpu:
     """Runs one function: its launches one after the other, each in batches of thread blocks.
 
@@ -74,7 +85,7 @@ class SimulatedGpu:
         # By the hashes of variables, which are their identities: == between two of them makes an
         # expression, and takes as long as a statement.
         self.values: dict[int, Any] = {}
-        self.memories: dict[Var, Memory] = {}
+        self.memories = Memories()
         self._shadows: list[Shadow] = []
         self.periods: Mapping[Any, Period] = {}
         self._queues: dict[str, AsyncQueue] = {}
@@ -153,7 +164,7 @@ class SimulatedGpu:
         for shadow in self._shadows:
             shadow.begin_launch()
         self._counted = {}
-        outside, sectors = dict(self.memories), counts.sectors
+        outside, sectors = Memories(self.memories), counts.sectors
         for batch in split_grid(extents, first_only=self.first_only):
             self._begin_batch(batch)
             run(self, None)
@@ -211,7 +222,7 @@ class SimulatedGpu:
         self._end_bulk_stores()
         for shadow in self._shadows:
             shadow.end_batch()
-        self.memories, self._allocated = dict(outside), {}
+        self.memories, self._allocated = Memories(outside), {}
         self._shadows = [shadow for shadow in self._shadows if shadow.is_global]
 
     def _end_bulk_stores(self) -> None:
