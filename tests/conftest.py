@@ -90,11 +90,14 @@ def _remember_origins() -> None:
 _remember_origins()
 
 
+# Collect garbage less often: most of what imports and collection make stays, and looks are dear.
+gc.set_threshold(20_000, 20, 50)
+
+
 def pytest_collection_finish() -> None:
-    """Collect garbage less often: what lives now lives to the end, and looks are dear."""
+    """What lives now lives to the end."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
 
 
 @pytest.hookimpl(tryfirst=True)
