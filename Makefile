@@ -40,7 +40,8 @@ help: ## list the targets
 run: $(STAMP) ## the ladder of matmul: goldens and numbers of every step, and times on a GPU
 	$(VENV)/bin/tirstep ladder matmul
 
-# The processes share the cores already, so each keeps to one thread.
+# The processes share the cores already, so each keeps to one thread. Hundreds of commands start, and
+# without bytecode each would compile all that it imports.
 test: export OPENBLAS_NUM_THREADS = 1
 test: export TVM_NUM_THREADS = 1
 test: export PYTHONDONTWRITEBYTECODE =
