@@ -13,6 +13,7 @@ from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.gpu_limits import WARP
 
 from ..device import Array
+from .broadcasting import get_everywhere, spread_to
 from .run_state import RunState, UnsupportedError
 
 Arrive = Callable[[Array], None]
@@ -115,14 +116,16 @@ class Memory:
         Records what is out of bounds; without the name of an `access`, that was done before.
         """
         lanes = (self.state.batch.lanes, 1)
-        given = (1, 1) if mask is None else mask.shape
-        shape = np.broadcast_shapes(np.shape(index) or (1, 1), given, lanes)
-        active = np.broadcast_to(True if mask is None else mask, shape)
-        places = np.broadcast_to(index, shape)
+        given = index.shape if isinstance(index, np.ndarray) else (1, 1)
+        shape = given if mask is None and given == lanes else _join_shapes(given, mask, lanes)
+        active = get_everywhere(shape) if mask is None else spread_to(mask, shape)
+        places = spread_to(index, shape)
         if mask is not None:
             places = np.where(active, places, self.low)
         end = self.low + self.size
-        if access and places.size and (places.min() < self.low or places.max() >= end):
+        if not access or (index.__class__ is int and self.low <= index < end):
+            return places, active
+        if places.size and (places.min() < self.low or places.max() >= end):
             wrong = active & ((places < self.low) | (places >= end))
 
             def describe(at: tuple[int, ...]) -> str:
@@ -133,6 +136,12 @@ class Memory:
             self.state.log.add("out of bounds", self.name, location, wrong, describe)
             return np.clip(places, self.low, end - 1), active
         return places, active
+
+
+def _join_shapes(
+    given: tuple[int, ...], mask: Array | None, lanes: tuple[int, int]
+) -> tuple[int, ...]:
+    return np.broadcast_shapes(given or (1, 1), (1, 1) if mask is None else mask.shape, lanes)
 
 
 class VectorMemory(Memory):

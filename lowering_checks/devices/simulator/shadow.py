@@ -20,8 +20,8 @@ from ..device import Array
 from .co_writers import NO_THREAD, CoWriters
 from .run_state import RunState
 
-PROXY = "proxy"
-"""The fence between stores and what reads shared memory on another way than loads."""
+PROXY, GLOBAL_PROXY = "proxy", "proxy of global memory"
+"""The fences between stores and what reads shared, or global, memory on another way than loads."""
 _MAX_PENDING = 64
 
 
@@ -43,6 +43,7 @@ class Shadow:
     by_proxy : which cells a bulk copy stored to last; None where none did
     loader : the thread that loaded each cell last, by an instruction of its own; None where nothing
         else reads or writes shared memory
+    opaque : which cells are mbarriers now; None for none
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Shadow:
         self._stored: Array | None = None
         self.by_proxy: Array | None = None
         self.loader: Array | None = None
+        self.opaque: Array | None = None
         if is_written:
             self.track()
 
@@ -117,7 +119,7 @@ class Shadow:
             self._launch_reader = self._other_block_reader = self._launch_co_writer = None
         self._co_writers.clear()
         self._pending.clear()
-        self._copier = self.loader = None
+        self._copier = self.loader = self._stored = None
 
     def end_batch(self) -> None:
         """Other thread blocks follow: global accesses of these are in no order with theirs."""
@@ -199,10 +201,10 @@ class Shadow:
                 self._co_writers.drop(cells[changes])
             self._set_changer(cells[changes], threads[changes])
         self.writer[cells], self._write_time[cells] = threads, self.state.interval
-        if self.state.has_proxies and not self.is_global:
+        if self.state.has_proxies:
             if self._stored is None:
                 self._stored = self._no_threads()
-            self._stored[cells] = self.state.get_fences(PROXY).count
+            self._stored[cells] = self.state.get_fences(self._proxy).count
         if self.written.size:
             self.written[cells] = True
         if self.by_proxy is not None:
@@ -213,6 +215,16 @@ class Shadow:
             return None
         self._remember(cells[lost], threads[lost])
         return lost
+
+    @property
+    def _proxy(self) -> str:
+        return GLOBAL_PROXY if self.is_global else PROXY
+
+    def mark_opaque(self, cells: slice, is_opaque: bool) -> None:
+        """Note that an mbarrier lies in these cells from now on, or none any more."""
+        if self.opaque is None:
+            self.opaque = np.zeros(self.cells, bool)
+        self.opaque[cells] = is_opaque
 
     def _set_changer(self, cells: Array, threads: Array) -> None:
         if self.changer is not self.writer:
@@ -239,8 +251,10 @@ class Shadow:
         if self._stored is None:
             return np.zeros(cells.shape, bool)
         stored, writers = self._stored[cells], self.writer[cells]
+        batch = self.state.batch  # blocks before it are in no order at all
+        ours = writers >= batch.first * batch.threads
         behind = self._is_fenced(writers, stored, self._write_time[cells], lanes)
-        unfenced: Array = (stored != NO_THREAD) & ~behind
+        unfenced: Array = (stored != NO_THREAD) & ours & ~behind
         return unfenced if self.by_proxy is None else unfenced & ~self.by_proxy[cells]
 
     def mark_loaded(self, cells: Array, threads: Array) -> None:
@@ -265,7 +279,7 @@ class Shadow:
 
     def _is_fenced(self, threads: Array, counts: Array, times: Array, lanes: Array) -> Array:
         """Whether a proxy fence stands between what threads did and what lanes do."""
-        fences, batch = self.state.get_fences(PROXY), self.state.batch
+        fences, batch = self.state.get_fences(self._proxy), self.state.batch
         own = fences.last[np.maximum(threads - batch.first * batch.threads, 0), 0] > counts
         known = fences.get_known(lanes, threads % batch.threads) > times
         fenced: Array = own | known

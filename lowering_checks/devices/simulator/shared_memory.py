@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..device import Array
+from .broadcasting import spread_to
 from .co_writers import NO_THREAD
 from .memory import LOAD, STORE, Arrive, Memory, differ
 from .run_state import RunState, UnsupportedError
@@ -26,6 +27,7 @@ AND_LOAD = "and load by {rival} with no barrier in between"
 AND_STORE = "and store by {rival} with no barrier in between"
 IN_FLIGHT = "while an asynchronous copy to it by {rival} is in flight"
 DURING_STORE = "in flight during a store by {rival}"
+OPAQUE = "mbarrier"
 UNFENCED = "stored by {rival} with no fence.proxy.async in between"
 
 
@@ -125,6 +127,8 @@ class SharedMemory(Memory):
 
     def _load(self, access: _CellAccess) -> Any:
         shadow, cells, threads = self.shadow, access.cells, access.threads
+        if shadow.opaque is not None:
+            self._report_opaque(access)
         in_flight = shadow.find_in_flight(cells)
         if in_flight is not None:
             self._report_race(access, in_flight, shadow.copier, IN_FLIGHT)
@@ -240,6 +244,8 @@ class SharedMemory(Memory):
             self._report_race(access, changed, self.shadow.writer, DURING_STORE)
 
     def find_unseen_store(self, lane: int, elements: Array) -> tuple[int, int] | None:
+        if not self.shadow.is_tracked:
+            return None
         cells = self._find_cells(BULK_LOAD, lane, elements)
         unfenced = self.shadow.find_unfenced(cells, np.full(cells.shape, lane))
         return self._pick_first(unfenced, self.shadow.writer, cells, elements)
@@ -312,7 +318,7 @@ class SharedMemory(Memory):
         return access, self._convert(access, value)
 
     def _convert(self, access: _CellAccess, value: Any) -> Array:
-        return np.broadcast_to(value, access.elements.shape).astype(self.dtype, copy=False)
+        return spread_to(value, access.elements.shape).astype(self.dtype, copy=False)
 
     def _check_store(self, access: _CellAccess, values: Array) -> Array:
         """No other thread may access the cells at the same time, unless nothing changes.
@@ -322,6 +328,8 @@ class SharedMemory(Memory):
         shadow, cells, threads = self.shadow, access.cells, access.threads
         if not shadow.is_tracked:
             shadow.track()
+        if shadow.opaque is not None:
+            self._report_opaque(access)
         shadow.apply_pending_reads()
         changes = self._find_changes(access, values)
         readers = shadow.find_readers(cells, threads)
@@ -411,7 +419,7 @@ class SharedMemory(Memory):
         if self.ratio > 1:
             cells = elements[:, :, None] * self.ratio + np.arange(self.ratio)
             cells = cells.reshape(len(elements), -1)
-        threads = np.broadcast_to(batch.thread, cells.shape)
+        threads = spread_to(batch.thread, cells.shape)
         touched = self._per_cell(active)
         return _CellAccess(kind, location, mask, elements, active, cells, threads, touched)
 
@@ -443,6 +451,12 @@ class SharedMemory(Memory):
             place = at if rivals.shape == access.cells.shape else access.cells.ravel()[at]
             rival = self.state.describe_thread(int(rivals.ravel()[place]))
             self._report(kind, access, wrong, text.replace("{rival}", rival))
+
+    def _report_opaque(self, access: _CellAccess) -> None:
+        assert self.shadow.opaque is not None
+        wrong = access.touched & self.shadow.opaque[access.cells]
+        if wrong.any():
+            self._report(OPAQUE, access, wrong, "where an mbarrier is: invalidate it first")
 
     def _report(self, kind: str, access: _CellAccess, wrong: Array, text: str) -> None:
         def describe(at: tuple[int, ...]) -> str:

@@ -24,7 +24,7 @@ from ..device import (
     is_scalar,
 )
 from .async_copies import AsyncQueue
-from .bulk_copies import BULK, BULK_COPIES
+from .bulk_copies import BULK, BULK_COPIES, WRITTEN
 from .expressions import Address, is_tensor_map, translate
 from .mbarriers import MBarriers
 from .memory import (
@@ -208,15 +208,22 @@ class SimulatedGpu:
     def _end_batch(self, outside: Mapping[Var, Memory]) -> None:
         """Forget what thread blocks had for themselves; `outside` is what was there before."""
         self.mbarriers.report_left()
+        self._end_bulk_stores()
+        for shadow in self._shadows:
+            shadow.end_batch()
+        self.memories, self._allocated = dict(outside), {}
+        self._shadows = [shadow for shadow in self._shadows if shadow.is_global]
+
+    def _end_bulk_stores(self) -> None:
+        """What bulk stores have read they write, at the latest when the kernel ends."""
         if BULK in self._queues and self._queues[BULK].left:
             self.state.log.add_sentence(
                 "unfinished bulk store",
                 "a bulk store reads shared memory when the kernel ends: nobody waits for its group",
             )
-        for shadow in self._shadows:
-            shadow.end_batch()
-        self.memories, self._allocated = dict(outside), {}
-        self._shadows = [shadow for shadow in self._shadows if shadow.is_global]
+        if WRITTEN in self._queues:
+            everybody = np.ones((self.state.batch.lanes, 1), bool)
+            self._queues[WRITTEN].wait(everybody, 0)
 
     def get_queue(self, name: str) -> AsyncQueue:
         """What hardware does asynchronously for the threads that run, by its kind."""
