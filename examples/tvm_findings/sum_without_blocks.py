@@ -1,4 +1,4 @@
-"""A sum over threads in a kernel without blockIdx: what a thread adds up lies outside of the kernel.
+"""A sum over threads in a kernel without blockIdx: what is added up lies outside of the kernel.
 
 pass: s_tir.PlanAndUpdateBufferAllocationLocation
 what: a race
