@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import sys
 import sysconfig
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+from tirstep.files import write_file
 
 FOLDER_VARIABLE = "TIRSTEP_OWN_FILES"
 """The environment variable that names the folder, for the processes of ``--watch`` alone."""
@@ -40,17 +42,14 @@ def noting_files() -> Iterator[None]:
 def _leave(folder: Path, files: set[Path]) -> None:
     names = "".join(f"{file}\n" for file in sorted(files))
     with contextlib.suppress(OSError):  # without it a change is not seen, and the page is made
-        handle, _ = tempfile.mkstemp(dir=folder)
-        with open(handle, "w", encoding="utf-8", errors="surrogateescape") as stream:
-            stream.write(names)
+        write_file(folder / f"{secrets.token_hex(8)}.txt", os.fsencode(names), durable=False)
 
 
 def read_left_files(folder: Path) -> set[Path]:
     """The files whose names were left in a folder."""
     found: set[Path] = set()
-    for left in folder.iterdir():
-        names = left.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-        found.update(map(Path, names))
+    for left in folder.glob("*.txt"):
+        found.update(map(Path, os.fsdecode(left.read_bytes()).splitlines()))
     return found
 
 
