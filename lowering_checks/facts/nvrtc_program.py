@@ -21,6 +21,12 @@ HEAD = """#include <cuda/std/limits>
 """
 
 
+# What a kernel with tensor maps takes them as, of <cuda.h>, which NVRTC lacks.
+TENSOR_MAP = """struct alignas(64) CUtensorMap_st { unsigned long long opaque[16]; };
+typedef struct CUtensorMap_st CUtensorMap;
+"""
+
+
 # TVM's names for type traits stand in every source, and the header takes most of a compilation.
 TRAITS = re.compile(
     r"^ *#include <cuda/std/type_traits>\n"
@@ -59,7 +65,7 @@ def prepare(source: str) -> str:
         rest = text[: found.start()] + text[found.end() :]
         if not re.search(rf"\b(?:{'|'.join(names)}|std::(?!u?int\d+_t))\b", rest):
             text = rest
-    return HEAD + text
+    return HEAD + (TENSOR_MAP if "CUtensorMap" in text else "") + text
 
 
 def _call(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -20,6 +20,7 @@ NOT_MEASURED = {
     "attention_causal",
     "attention_mma",
     "attention_mma_causal",
+    "attention_wgmma",
     "decode_attention",
     "matmul_skinny",
 }

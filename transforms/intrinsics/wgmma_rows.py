@@ -331,9 +331,8 @@ def _issue_on_registers(product: RowsProduct) -> Any:
 def _find_rows(product: RowsProduct, descriptor: Any, warp: Any, slab: Any, step: Any) -> Any:
     """The descriptor of a warpgroup's rows in a step of k, of that of a warp's own rows."""
     own = warp % WARPS * (SIDE * (product.swizzle_a or 0) // CHUNK_BYTES)
-    return descriptor + tvm.tirx.Cast(
-        "uint64", find_operand(product.tile, 0, slab, step, 0) - own
-    )
+    at = find_operand(product.tile, 0, slab, step, 0)
+    return descriptor - tvm.tirx.Cast("uint64", own) + tvm.tirx.Cast("uint64", at)
 
 
 def _find_b(product: RowsProduct, descriptor: Any, slab: Any, step: Any, block: Any) -> Any:

@@ -64,6 +64,8 @@ from .uses import is_barrier
 SCOPE = "shared.dyn"
 READ = 1
 """The mask of a pointer that reads."""
+ENCODES = "encode_matrix_descriptor"
+"""What a call of TVM's ends in that describes a tile to wgmma."""
 ROOM = 128
 """Places of 8 bytes for mbarriers: 1024 bytes, so that tiles beside them begin at multiples of
 that."""
@@ -158,7 +160,25 @@ class Pipeline:
             for at, count in enumerate(counts)
         ]
         fence = Evaluate(T.ptx["fence.mbarrier_init.release.cluster"]())
-        return [if_elected(self.threads, [*inits, fence]), make_barrier()]
+        before = [make_proxy_fence()] if self._describes_others() else []
+        return [*before, if_elected(self.threads, [*inits, fence]), make_barrier()]
+
+    def _describes_others(self) -> bool:
+        """Whether wgmma reads what threads stored before the loop.
+
+        The fences in the loop would order that, and are dropped with those of its tiles.
+        """
+        own = [tile.target.data for tile in self.tiles]
+        pointers = [
+            call.args[1]
+            for part in self.rest
+            for call in find_all(part, Call)
+            if get_op_name(call).endswith(ENCODES)
+        ]
+        return any(
+            not any(tvm_ffi.structural_equal(pointer.args[1], data) for data in own)
+            for pointer in pointers
+        )
 
     def invalidate(self, count: int) -> list[Any]:
         """The place of the mbarriers may become another buffer's, or theirs again."""
@@ -190,7 +210,7 @@ class Pipeline:
         The instructions of wgmma read tiles in the proxy of bulk copies, and need none.
         """
         reads = any(_reads(part, buffer) for part in computed for buffer in self.staged)
-        return [Evaluate(T.ptx["fence.proxy.async.shared::cta"]())] if reads else []
+        return [make_proxy_fence()] if reads else []
 
     def loop_over(self, statements: list[Any]) -> For:
         """The loop, with other statements in its body and without the tiles' buffers."""
@@ -292,6 +312,11 @@ def _give_stages(buffer: Any, stages: int) -> Any:
     return decl_buffer((stages, *buffer.shape), buffer.dtype, str(buffer.name), scope=SCOPE)
 
 
+def make_proxy_fence() -> Evaluate:
+    """What threads did in shared memory is there for wgmma and bulk copies, and done before."""
+    return Evaluate(T.ptx["fence.proxy.async.shared::cta"]())
+
+
 def make_barrier() -> Evaluate:
     """A barrier of the thread block."""
     return Evaluate(T.tvm_storage_sync("shared"))
@@ -387,7 +412,7 @@ def _reads(statement: Any, buffer: Any) -> bool:
 
     def skip(call: Any) -> Any:
         name = get_op_name(call)
-        return IntImm("int32", 0) if name.endswith("encode_matrix_descriptor") else call
+        return IntImm("int32", 0) if name.endswith(ENCODES) else call
 
     left = structural_map(statement, (Call, skip))
     loaded = [load.source for load in find_all(left, TensorLoad)]

@@ -1,4 +1,9 @@
-"""Attention in half precision by wgmma: the same fusion as with mma.sync, on Hopper's tensor cores.
+"""Attention in half precision by wgmma: the fusion of `attention_mma` on Hopper's tensor cores.
+
+What FlashAttention-3 does by hand (J. Shah and others, 2024), as far as a schedule has it here: a
+warpgroup has 64 queries, the scores of a tile of keys are one group of instructions, and the
+exponentials are the left operand of the next group out of registers. Keys and values come by the
+TMA, which a warpgroup of its own feeds.
 """
 
 from __future__ import annotations
@@ -7,10 +12,12 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 from tvm.s_tir import Schedule
-from tvm.s_tir.schedule import SBlockRV
+from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from ..bulk_copies import prefetch_by_tma, specialize_warps
 from ..exponentials import use_powers_of_two
+from ..intrinsics.fragments import SIDE
+from ..intrinsics.wgmma_rows import WARPS
 from ..loops import suggest_unrolling
 from ..pipelining import prefetch_asynchronously
 from ..quads import lay_in_quads, round_operand, spread_over_quads
@@ -34,18 +41,30 @@ from .ladder import Family, Ladder, knob
 from .mma import Copies
 from .recipe import Example, get_sblocks
 
+_REGISTERS = {2: (24, 240), 3: (32, 160)}
+"""Of a thread that copies and of one that computes, by the number of warpgroups that compute."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionWgmmaConfig:
+    """Knobs of attention by wgmma, whose tiles divide queries and keys, and 16 dim."""
+
     warpgroups: int = knob(2, "warpgroups of a block, each with 64 queries", choices=(1, 2, 3))
-    keys: int = knob(128, "keys and values of a tile", choices=(64, 80, 96, 128, 160, 176))
+    keys: int = knob(
+        128, "keys and values of a tile, in fragments of 16", choices=(64, 128)
+    )
     powers: Powers = knob("e", "of what exponentials are powers")
     stages: int = knob(1, "tiles in flight: 1 no pipeline", choices=(2, 3))
-    copies: Copies = knob("threads", "who copies tiles into shared memory, of several stages")
-    roles: bool = knob(False, "whether a warpgroup of its own issues TMA copies")
+    copies: Copies = knob(
+        "threads", "who copies keys and values into shared memory, of several stages"
+    )
+    roles: bool = knob(
+        False, "whether a warpgroup of its own issues TMA copies, while the others compute"
+    )
 
 
 def schedule(sch: Schedule, config: AttentionWgmmaConfig) -> Iterator[str]:
+    """One kernel, whose warpgroups keep scores, exponentials and results in fragments."""
     blocks = get_sblocks(sch)
     power, weighted = blocks[2], blocks[4]
     require_half(sch, weighted)
@@ -54,37 +73,33 @@ def schedule(sch: Schedule, config: AttentionWgmmaConfig) -> Iterator[str]:
         yield "powers_of_two"
     round_operand(sch, weighted, operand=0)
     yield "exponentials_rounded"
-    fused = fuse_blocks(sch, blocks, warps=4 * config.warpgroups, rows=16, keys=config.keys)
+    warps = WARPS * config.warpgroups
+    fused = fuse_blocks(sch, blocks, warps=warps, rows=SIDE, keys=config.keys)
     yield "fused"
     copies = yield from _compute_in_fragments(sch, fused, config)
-    stages = min(config.stages, get_extent(sch, fused.steps) or 1)
-    if stages > 1 and config.copies == "tma":
-        prefetch_by_tma(sch, fused.steps, copies, stages=stages)
-        yield "next_tiles_by_tma"
-        if config.roles:
-            specialize_warps(sch, fused.steps, registers=(24, 240))
-            yield "warps_specialized"
-    elif stages > 1:
-        prefetch_asynchronously(sch, fused.steps, copies, stages=stages)
-        yield "next_tiles_asynchronously"
+    yield from _prefetch(sch, fused.steps, copies, config)
 
 
 def _compute_in_fragments(
     sch: Schedule, fused: Fused, config: AttentionWgmmaConfig
 ) -> Generator[str, None, list[SBlockRV]]:
+    """Products by wgmma, and between them what lanes compute in registers of their own.
+
+    Returns the copies of keys and values into shared memory.
+    """
     repair = take_out_repair(sch, fused.weighted)
-    for block in (fused.scores, fused.weighted):
-        order_product(sch, block)
-    yield "ordered"
-    copies = _stage(sch, fused, config)
+    for product in (fused.scores, fused.weighted):
+        order_product(sch, product)
+    copies = _stage(sch, fused, config.warpgroups)
     yield "in_shared_memory"
     for block in (fused.scores, fused.power, fused.rounded, fused.weighted):
         lay_in_quads(sch, block, rows=2, columns=3)
     for block in (fused.tile, fused.part, fused.largest, fused.total):
         lay_in_quads(sch, block, rows=2)
     yield "in_fragments"
-    tensorize_warp_rows(sch, fused.scores)
-    tensorize_warp_rows(sch, fused.weighted)
+    for product in (fused.scores, fused.weighted):
+        tensorize_warp_rows(sch, product)
+    # In the same step: elements of fragments are where a lane finds its own, or nowhere.
     of_rows = (fused.total, fused.largest)
     elements = [fused.result, repair, fused.rounded, fused.total]  # readers first
     elements += [fused.part, fused.power, fused.largest, fused.tile]
@@ -98,20 +113,101 @@ def _compute_in_fragments(
     return copies
 
 
-def _stage(sch: Schedule, fused: Fused, config: AttentionWgmmaConfig) -> list[SBlockRV]:
-    def stage(block: SBlockRV, loop, operand: int) -> SBlockRV:
+def _stage(sch: Schedule, fused: Fused, warpgroups: int) -> list[SBlockRV]:
+    """Bring queries, keys and values into shared memory, as descriptors read them.
+
+    Returns the copies of keys and values in their order.
+    """
+
+    def stage(block: SBlockRV, loop: LoopRV, operand: int) -> SBlockRV:
         return stage_swizzled_at(
             sch,
             block,
             loop,
             operand=operand,
-            warpgroups=config.warpgroups,
+            warpgroups=warpgroups,
             vector=VECTOR,
             in_quads=True,
             comes_first=True,
             tail="guard",
         )
 
-    copies = [stage(fused.weighted, fused.steps, 2), stage(fused.scores, fused.steps, 1)]
+    values, keys = stage(fused.weighted, fused.steps, 2), stage(fused.scores, fused.steps, 1)
     stage(fused.scores, fused.warp, 0)
-    return copies[::-1]
+    return [keys, values]
+
+
+def _prefetch(
+    sch: Schedule, steps: LoopRV, copies: list[SBlockRV], config: AttentionWgmmaConfig
+) -> Iterator[str]:
+    stages = min(config.stages, get_extent(sch, steps) or 1)
+    if stages == 1:
+        return
+    if config.copies == "threads":
+        prefetch_asynchronously(sch, steps, copies, stages=stages)
+        yield "next_tiles_asynchronously"
+        return
+    prefetch_by_tma(sch, steps, copies, stages=stages)
+    yield "next_tiles_by_tma"
+    if config.roles:
+        specialize_warps(sch, steps, registers=_REGISTERS.get(config.warpgroups))
+        yield "warps_specialized"
+
+
+SMALL = {"batch": 1, "heads": 2, "queries": 128, "keys": 64, "dim": 32}
+WGMMA = Family(
+    kernel="attention",
+    config=AttentionWgmmaConfig,
+    schedule=schedule,
+    blocks=(BLOCKS,),
+    default_example=Example(EXAMPLE, options=HALF),
+    small=Example(SMALL, options=HALF, config={"warpgroups": 1, "keys": 32}),
+    tiles=("warpgroups", "keys"),
+    dtypes=("float16", "bfloat16"),
+    arch="sm_90a",
+)
+ON_TENSOR_CORES = (
+    "kernels == 1",
+    "wgmma > 0",
+    "HGMMA > 0 on sm_90a",
+    "spills == 0 on sm_90a",
+)
+BY_TMA = (*ON_TENSOR_CORES, "UTMALDG > 0 on sm_90a")
+plain = WGMMA.root(
+    "wgmma",
+    why="Four warps multiply 64 rows together; exponentials are the next left operand as they lie "
+    "in registers",
+    expects={"unrolled": ON_TENSOR_CORES},
+)
+two = plain.plus(
+    "wgmma_exp2",
+    powers="two",
+    why="One factor in front of the power of two that the GPU computes",
+    expects={"unrolled": ON_TENSOR_CORES},
+)
+piped = two.plus(
+    "wgmma_async",
+    stages=2,
+    why="The next tiles of keys and values are copied asynchronously",
+    expects={"next_tiles_asynchronously": ("cp_async_bytes == 16", *ON_TENSOR_CORES)},
+)
+tma = piped.plus(
+    "wgmma_tma",
+    copies="tma",
+    why="One thread copies whole tiles, in the swizzle that descriptors read; sets up the next",
+    expects={"next_tiles_by_tma": BY_TMA},
+)
+roles = tma.plus(
+    "wgmma_roles",
+    roles=True,
+    why="A warpgroup of its own copies, and the two that compute wait for tiles alone, and not "
+    "for each other",
+    expects={"warps_specialized": BY_TMA},
+)
+ATTENTION_WGMMA = Ladder(
+    "attention_wgmma",
+    "attention",
+    "half precision on Hopper's tensor cores, by wgmma",
+    (plain, two, piped, tma, roles),
+    SHAPE,
+)

@@ -309,7 +309,7 @@ SUITES: Mapping[str, tuple[SuiteEntry, ...]] = MappingProxyType(
             *(
                 SuiteEntry("attention", ATTENTION_SHAPES, (options,), recipes, ATTENTION_PEERS)
                 for options, recipes in (
-                    (BFLOAT16, ("attention_mma_async", "attention_mma_exp2")),
+                    (BFLOAT16, ("attention_mma_exp2", "attention_wgmma_roles")),
                     (
                         {**BFLOAT16, "causal": True},
                         ("attention_mma_causal_ended", "attention_mma_causal_parted"),
