@@ -25,10 +25,10 @@ Mask: TypeAlias = Callable[[Any, Any, Any], Any]
 """Of (sequence, query, key), what the key counts for and what else: that where it is hidden."""
 
 
-def find_visible(queries: int, keys: int, *, causal: bool, window: int | None) -> Any:
-    """Which keys each query sees, as an array of bool (queries, keys)."""
-    ahead = np.arange(keys) - (np.arange(queries)[:, None] + keys - queries)
-    visible = ahead <= 0 if causal else np.ones((queries, keys), bool)
+def find_visible(queries: int, keys: int, *, causal: bool, window: int | None, xp: Any = np) -> Any:
+    """Which keys each query sees, as an array of bool (queries, keys) of the module `xp`."""
+    ahead = xp.arange(keys) - (xp.arange(queries)[:, None] + keys - queries)
+    visible = ahead <= 0 if causal else xp.full((queries, keys), True)
     return visible if window is None else visible & (ahead > -window)
 
 
@@ -41,10 +41,10 @@ def _count_pairs(queries: int, keys: int, causal: bool, window: int | None) -> i
     return growing * first + growing * (growing - 1) // 2 + (queries - growing) * width
 
 
-def _attend(q: Any, k: Any, v: Any, visible: Any, scale: float) -> Any:
+def _attend(q: Any, k: Any, v: Any, visible: Any, *, scale: float, xp: Any) -> Any:
     """softmax(scale q k^T) v of one head: q (queries, dim), k and v (keys, dim)."""
-    scores = np.where(visible, scale * (q @ k.T), -np.inf)
-    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    scores = xp.where(visible, scale * (q @ k.T), -math.inf)
+    powers = xp.exp(scores - xp.amax(scores, axis=1, keepdims=True))
     return powers @ v / powers.sum(axis=1, keepdims=True)
 
 
@@ -69,11 +69,12 @@ def _attention_of(
     scale: float | None,
     causal: bool = False,
     window: int | None = None,
+    xp: Any = np,
     **_: Any,
 ) -> Any:
-    visible = find_visible(q.shape[2], k.shape[2], causal=causal, window=window)
-    attend = functools.partial(_attend, scale=_find_scale(scale, dim))
-    return _by_rows(attend, (q, k, v), visible, group)
+    visible = find_visible(q.shape[2], k.shape[2], causal=causal, window=window, xp=xp)
+    attend = functools.partial(_attend, scale=_find_scale(scale, dim), xp=xp)
+    return _by_rows(attend, (q, k, v), visible, group, xp)
 
 
 BLOCK = 1 << 20
@@ -81,11 +82,11 @@ BLOCK = 1 << 20
 
 
 def _by_rows(
-    of: Callable[..., Any], tensors: tuple[Any, Any, Any], visible: Any, group: int
+    of: Callable[..., Any], tensors: tuple[Any, Any, Any], visible: Any, group: int, xp: Any
 ) -> Any:
     """What a function of rows of queries, keys, values and what is visible says of all heads."""
     q, k, v = tensors
-    result, size = np.empty(q.shape), max(1, BLOCK // max(1, k.shape[2]))
+    result, size = xp.empty_like(q), max(1, BLOCK // max(1, k.shape[2]))
 
     starts = range(0, q.shape[2], size)
     for b, h, start in itertools.product(range(q.shape[0]), range(q.shape[1]), starts):
@@ -107,11 +108,12 @@ def _attention_error(
     tiny: float,
     causal: bool = False,
     window: int | None = None,
+    xp: Any = np,
     **_: Any,
 ) -> Any:
-    visible = find_visible(q.shape[2], k.shape[2], causal=causal, window=window)
-    unit = roundings.Attention(_find_scale(scale, dim), dtype, u, tiny)
-    return _by_rows(unit.bound, (q, k, v), visible, group)
+    visible = find_visible(q.shape[2], k.shape[2], causal=causal, window=window, xp=xp)
+    unit = roundings.Attention(_find_scale(scale, dim), dtype, u, tiny, xp)
+    return _by_rows(unit.bound, (q, k, v), visible, group, xp)
 
 
 def _mark_keys(q: Any, k: Any, v: Any, *rest: Any, **_: Any) -> list[Any]:
@@ -332,12 +334,12 @@ def _write_values(sizes: Sizes, dtypes: DTypes) -> Blocks:
     return add_values
 
 
-def _decode_of(q: Any, k: Any, v: Any, lengths: Any, **options: Any) -> Any:
-    return _by_batch(q, k, v, lengths, _attention_of, options)
+def _decode_of(q: Any, k: Any, v: Any, lengths: Any, *, xp: Any = np, **options: Any) -> Any:
+    return _by_batch(q, k, v, lengths, _attention_of, {**options, "xp": xp})
 
 
-def _decode_error(q: Any, k: Any, v: Any, lengths: Any, **options: Any) -> Any:
-    return _by_batch(q, k, v, lengths, _attention_error, options)
+def _decode_error(q: Any, k: Any, v: Any, lengths: Any, *, xp: Any = np, **options: Any) -> Any:
+    return _by_batch(q, k, v, lengths, _attention_error, {**options, "xp": xp})
 
 
 def _by_batch(
@@ -346,9 +348,9 @@ def _by_batch(
     """What a function of attention says of each sequence, cut to its length."""
     rows = [
         of(q[b : b + 1], k[b : b + 1, :, :length], v[b : b + 1, :, :length], **options)
-        for b, length in enumerate(np.asarray(lengths).astype(int))
+        for b, length in enumerate(map(int, lengths))
     ]
-    return np.concatenate(rows)
+    return options["xp"].concatenate(rows)
 
 
 @kernel(

@@ -60,7 +60,8 @@ class Meaning:
     Used as a decorator, under the name `kernel`: it makes a factory a `Kernel`.
     """
 
-    # Of the inputs in float64, by place; of several outputs a tuple.
+    # Of the inputs in float64, by place; of several outputs a tuple. If this and `error` have a
+    # parameter `xp`, the module that the arrays belong to, a bench asks them on the GPU.
     reference: Callable[..., Array | tuple[Array, ...]]
     flops: Callable[..., int]  # operations
     terms: Callable[..., int]  # roundings on the way to one element of the output, at most
@@ -102,6 +103,12 @@ class Meaning:
             _require_sums(name, sums)
         if type(self.outputs) is not int or self.outputs < 1:
             raise KernelError(f"kernel: outputs={self.outputs!r}: must be an integer >= 1")
+
+    @property
+    def takes_tensors(self) -> bool:
+        """Whether reference and error take tensors of PyTorch, with `xp`, as well as arrays."""
+        rules = (self.reference, self.error)
+        return all(rule and "xp" in inspect.signature(rule).parameters for rule in rules)
 
     def __call__(self, factory: Callable[..., tvm.IRModule]) -> "Kernel":
         return Kernel(factory, self)

@@ -17,6 +17,7 @@ one by 1 is its dividend, since the reciprocal of 1 is a 1 that rounds nothing.
 """
 
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -34,9 +35,9 @@ GONE = -104.0
 """Below this, exp(x) is less than half of float32's least subnormal number."""
 
 
-def exponential(x: Array) -> Array:
+def exponential(x: Any, xp: Any = np) -> Any:
     """The relative error of exp(x), in u, for an exact x; none for 0."""
-    return np.where(x == 0, 0.0, 2 * (2 + 1.173 * np.abs(x)))
+    return xp.where(x == 0, 0.0, 2 * (2 + 1.173 * xp.abs(x)))
 
 
 def sums_exactly(terms: Array, u: float) -> Array:
@@ -216,60 +217,66 @@ class Attention:
     ----------
     dtype : of values, to which powers are rounded before they are multiplied
     u, tiny : as for all functions here
+    xp : the module that the arrays belong to, NumPy or PyTorch
     """
 
     scale: float
     dtype: str
     u: float
     tiny: float
+    xp: Any = np
 
-    def bound(self, q: Array, k: Array, v: Array, visible: Array) -> Array:
+    def bound(self, q: Any, k: Any, v: Any, visible: Any) -> Any:
         """For q (queries, dim), k and v (keys, dim), visible (queries, keys): (queries, dim).
 
         Maxima cancel. A row of equal scores sums ones; a key that leaves no other any power has the
         power 1, and its value is the result. Where scores may be so far off that the first order
         says nothing, the result still lies among the values.
         """
+        xp = self.xp
         with np.errstate(invalid="ignore", over="ignore"):
-            scores = np.where(visible, self.scale * (q @ k.T), -np.inf)
-            shifted = scores - scores.max(axis=1, keepdims=True)
-            off = np.where(visible, self._bound_scores(q, k), 0.0)
-            counts = shifted > GONE - 2 * off.max(axis=1, keepdims=True)
-            powers = np.exp(shifted)
+            scores = xp.where(visible, self.scale * (q @ k.T), -math.inf)
+            shifted = scores - _largest(scores, xp)
+            off = xp.where(visible, self._bound_scores(q, k), 0.0)
+            counts = shifted > GONE - 2 * _largest(off, xp)
+            powers = xp.exp(shifted)
             is_alone = counts.sum(axis=1, keepdims=True) == 1
-            first_order = self._bound_powers(powers, np.abs(shifted), off, counts, v)
-            among = 2.1 * _find_largest(counts, np.abs(v))
-            is_far = (np.where(counts, off, 0.0) > 0.25).any(axis=1, keepdims=True)
-            rounding = np.where(is_far, among, np.minimum(first_order, among))
-            most = 1 + np.abs(v).max(axis=0)
-            return np.where(is_alone, 0.0, rounding) + 2 * (len(k) + 2) * self.tiny * most
+            first_order = self._bound_powers(powers, xp.abs(shifted), off, counts, v)
+            among = 2.1 * _find_largest(counts, xp.abs(v), xp)
+            is_far = (xp.where(counts, off, 0.0) > 0.25).any(axis=1, keepdims=True)
+            rounding = xp.where(is_far, among, xp.minimum(first_order, among))
+            most = 1 + xp.amax(xp.abs(v), axis=0)
+            return xp.where(is_alone, 0.0, rounding) + 2 * (len(k) + 2) * self.tiny * most
 
-    def _bound_scores(self, q: Array, k: Array) -> Array:
+    def _bound_scores(self, q: Any, k: Any) -> Any:
         """How far off scores are, and so the logarithms of powers."""
-        magnitudes = np.abs(q) @ np.abs(k).T
-        are_whole = all((array == np.rint(array)).all() for array in (q, k))
-        is_exact = (magnitudes == 0) | (are_whole & (magnitudes <= 1 / self.u))
+        xp = self.xp
+        magnitudes = xp.abs(q) @ xp.abs(k).T
+        are_whole = all(bool((array == xp.round(array)).all()) for array in (q, k))
+        is_exact = magnitudes == 0
+        if are_whole:
+            is_exact |= magnitudes <= 1 / self.u
         rounded = q.shape[1] * (self.u * magnitudes + self.tiny)
-        return np.where(is_exact, 0.0, self.scale * rounded)
+        return xp.where(is_exact, 0.0, self.scale * rounded)
 
-    def _bound_powers(
-        self, powers: Array, distance: Array, off: Array, counts: Array, v: Array
-    ) -> Array:
+    def _bound_powers(self, powers: Any, distance: Any, off: Any, counts: Any, v: Any) -> Any:
         """To first order in u, doubled."""
-        distance = np.where(counts, distance, 0.0)
+        xp = self.xp
+        distance = xp.where(counts, distance, 0.0)
         terms = counts.sum(axis=1, keepdims=True)
         is_equal = ~(distance > 0).any(axis=1, keepdims=True)
-        of_power = np.where(counts, off / self.u + 3 * distance + exponential(distance), 0.0)
-        of_power = of_power + np.where(is_equal, 0, ONLINE * terms)
+        of_power = off / self.u + 3 * distance + exponential(distance, xp)
+        of_power = xp.where(counts, of_power, 0.0) + xp.where(is_equal, 0, ONLINE * terms)
         total = powers.sum(axis=1, keepdims=True)
-        magnitudes = powers @ np.abs(v) / total
+        magnitudes = powers @ xp.abs(v) / total
         narrow, least = self._find_narrow()
-        of_sum = (powers * of_power) @ np.abs(v) / total + terms * magnitudes
+        of_sum = (powers * of_power) @ xp.abs(v) / total + terms * magnitudes
         of_total = (powers * of_power).sum(axis=1, keepdims=True) / total
-        of_result = np.abs(powers @ v / total) * (of_total + DIVISION)
+        of_result = xp.abs(powers @ v / total) * (of_total + DIVISION)
         rounded = self.u * (of_sum + of_result)
-        stored = np.where(is_equal, 0.0, narrow * magnitudes + least * (counts @ np.abs(v)) / total)
-        return np.asarray(SAFETY * (rounded + stored))
+        counted = xp.where(counts, 1.0, xp.zeros_like(powers))
+        stored = narrow * magnitudes + least * (counted @ xp.abs(v)) / total
+        return SAFETY * (rounded + xp.where(is_equal, 0.0, stored))
 
     def _find_narrow(self) -> tuple[float, float]:
         """What powers lose in the type of the values: of themselves, and at least."""
@@ -283,16 +290,22 @@ RUN = 64
 """Keys that are looked at together."""
 
 
-def _find_largest(counts: Array, magnitudes: Array) -> Array:
+def _largest(rows: Any, xp: Any) -> Any:
+    return xp.amax(rows, axis=1, keepdims=True)
+
+
+def _find_largest(counts: Any, magnitudes: Any, xp: Any) -> Any:
     """The largest of the values (keys, dim) that count for each query (queries, keys).
 
-    Of most runs of keys all or none count: a row at a time are only the others looked at.
+    Of most runs of keys all or none count: one key after the other are only the others looked at.
     """
-    largest = np.zeros((len(counts), magnitudes.shape[1]))
+    largest = xp.where(counts[:, :1], 0.0, xp.zeros_like(magnitudes[:1]))
     for start in range(0, len(magnitudes), RUN):
         here, values = counts[:, start : start + RUN], magnitudes[start : start + RUN]
         is_whole = here.all(axis=1)
-        largest[is_whole] = np.maximum(largest[is_whole], values.max(axis=0))
-        for query in np.flatnonzero(here.any(axis=1) & ~is_whole):
-            largest[query] = np.maximum(largest[query], values[here[query]].max(axis=0))
+        is_part = here.any(axis=1) & ~is_whole
+        largest[is_whole] = xp.maximum(largest[is_whole], xp.amax(values, axis=0))
+        if bool(is_part.any()):
+            counted = xp.where(here[is_part][:, :, None], values, 0.0)
+            largest[is_part] = xp.maximum(largest[is_part], xp.amax(counted, axis=1))
     return largest

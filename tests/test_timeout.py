@@ -72,6 +72,20 @@ def test_every_test_that_ends_its_process_fails_once(tmp_path: Path) -> None:
     assert "2 failed, 4 passed" in out
 
 
+def test_processes_that_end_together_are_all_replaced(tmp_path: Path) -> None:
+    # Both new processes are there before the first says which tests it has, and the other does not.
+    source = "import os\nimport time\nimport pytest\n\n\n"
+    source += "time.sleep({'gw2': 1, 'gw3': 2}.get(os.environ['PYTEST_XDIST_WORKER'], 0))\n\n\n"
+    source += "\n\n".join(
+        f'@pytest.mark.xdist_group("{number}")\ndef test_{number}():\n    {body}\n\n\n'
+        f'@pytest.mark.xdist_group("{number}")\ndef test_behind_{number}():\n    pass\n'
+        for number, body in enumerate(("os._exit(3)", "os._exit(3)", *["pass"] * 6))
+    )
+    code, out, _ = run_planted(tmp_path, "-n", "2", "--dist", "loadgroup", source=source)
+    assert code == 1, out
+    assert "2 failed, 14 passed" in out
+
+
 def test_a_group_stays_in_one_process(tmp_path: Path) -> None:
     source = "import os\nimport time\nimport pytest\n\n\n" + "\n\n".join(
         f'@pytest.mark.xdist_group("{name}")\n@pytest.mark.parametrize("number", range(6))\n'

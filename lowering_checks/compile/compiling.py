@@ -36,7 +36,12 @@ TARGET = "nvidia/nvidia-h100"
 KINDS = ("cuda", "opencl", "llvm")
 """The kinds of targets whose source tirstep reads."""
 MAIN = "main"
+COMPILER = "tvm_callback_cuda_compile"
+"""The function that TVM's registry has for CUDA source; where there is a GPU it is called."""
+UNCOMPILED = b"not compiled"
 _chosen_pipeline: ContextVar[str | None] = ContextVar("pipeline", default=None)
+_keeps_source: ContextVar[bool] = ContextVar("keeps_source", default=False)
+_registered: Any = None  # the function that register_compiler made
 
 
 @contextmanager
@@ -86,16 +91,52 @@ def compile_unrun(
     """The same for a module that is looked at and not run: its host's part becomes C.
 
     Nobody compiles that C, and it takes a third of the time of LLVM's code: of a small kernel 11 ms
-    instead of 28. Passes and the source for the GPU are the same. What TVM refuses so is compiled
-    as `compile_module` does, so that the reason is the usual one.
+    instead of 28. Passes and the source for the GPU are the same, and the source stays one
+    (`keeping_source`). What TVM refuses so is compiled as `compile_module` does, so that the reason
+    is the usual one.
     """
     with_c = write_host_in_c(tvm.target.Target(target))
+    with keeping_source():
+        try:
+            return compile_module(module, with_c, instruments=instruments, pipeline=pipeline)
+        except DeviceError:
+            raise  # it would take too long in any case
+        except Exception:
+            return compile_module(module, target, instruments=instruments, pipeline=pipeline)
+
+
+@contextmanager
+def keeping_source() -> Iterator[None]:
+    """While this lasts, CUDA source is made and not compiled, as on a machine without a GPU.
+
+    With one, TVM has NVIDIA's compiler make machine code of it, which takes a second or more, and
+    refuses what no GPU holds, of a module that nobody runs there.
+    """
+    register_compiler()
+    token = _keeps_source.set(True)
     try:
-        return compile_module(module, with_c, instruments=instruments, pipeline=pipeline)
-    except DeviceError:
-        raise  # it would take too long in any case
-    except Exception:
-        return compile_module(module, target, instruments=instruments, pipeline=pipeline)
+        yield
+    finally:
+        _keeps_source.reset(token)
+
+
+def register_compiler() -> None:
+    """Let the compiler of CUDA source, whichever TVM has now, ask `is_source_kept` first."""
+    global _registered
+    compile_source = tvm.get_global_func(COMPILER, allow_missing=True)
+    if compile_source is None or compile_source == _registered:
+        return
+
+    def compile_unless_kept(*arguments: Any) -> Any:
+        return UNCOMPILED if is_source_kept() else compile_source(*arguments)
+
+    tvm.register_global_func(COMPILER, compile_unless_kept, override=True)
+    _registered = tvm.get_global_func(COMPILER)
+
+
+def is_source_kept() -> bool:
+    """Whether CUDA source is not to be compiled, here and now."""
+    return _keeps_source.get()
 
 
 def write_host_in_c(target: Any) -> Any:

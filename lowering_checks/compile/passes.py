@@ -20,7 +20,7 @@ from ..devices.device import DeviceError, find_unbound_sblocks, get_reason, is_t
 from ..diff import Diff, diff_modules
 from ..finding import CheckError
 from .advice import find_advice
-from .compiling import TARGET, compile_module, get_target, write_host_in_c
+from .compiling import TARGET, compile_module, get_target, keeping_source, write_host_in_c
 from .instruments import watch_passes
 
 CONTAINERS = ("sequential", "_pipeline")
@@ -162,7 +162,8 @@ class Lowering:
     language : of `source`: ``"cuda"``, ``"opencl"`` or ``"llvm"``
     passes : in the order in which they ended, so that one that runs others stands behind them
     source : for the device; empty where the compilation failed
-    executable : None where the compilation failed
+    executable : of ``"llvm"`` alone one that runs, since no machine code is made of CUDA source
+        (`tirstep.lowering_checks.get_device` does that); None where the compilation failed
     failed : None where the compilation succeeded
     """
 
@@ -228,7 +229,10 @@ def lower_through_passes(
     log = PassLog()
     executable, failed = None, None
     try:
-        executable = compile_module(module, made, instruments=[log.instrument()], pipeline=pipeline)
+        with keeping_source():
+            executable = compile_module(
+                module, made, instruments=[log.instrument()], pipeline=pipeline
+            )
     except DeviceError as error:
         failed = Failure(0, BEFORE_PASSES, str(error), is_limit=True)
     except Exception as error:

@@ -14,7 +14,7 @@ from bad_jobs import misbehave, refuse_to_start
 
 from tirstep.bench import BenchError
 from tirstep.bench.compile_pool import (
-    CALLBACK,
+    COMPILER,
     CompileJob,
     compile_all,
     compile_job,
@@ -32,7 +32,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The sources that TVM's own function was called with; a compiler stands in for it."""
     import tvm.support.nvcc  # noqa: F401 - registers the function
 
-    original = tvm_ffi.get_global_func(CALLBACK)
+    original = tvm_ffi.get_global_func(COMPILER)
     sources: list[str] = []
 
     def compile_source(source: str) -> bytes:
@@ -41,13 +41,13 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> Any:
         sources.append(source)
         return b"code of " + source.encode()
 
-    tvm_ffi.register_global_func(CALLBACK, compile_source, override=True)
+    tvm_ffi.register_global_func(COMPILER, compile_source, override=True)
     yield sources
-    tvm_ffi.register_global_func(CALLBACK, original, override=True)
+    tvm_ffi.register_global_func(COMPILER, original, override=True)
 
 
 def ask(source: str) -> bytes:
-    return bytes(tvm_ffi.get_global_func(CALLBACK)(source))
+    return bytes(tvm_ffi.get_global_func(COMPILER)(source))
 
 
 def test_a_source_is_compiled_once(compiled: list[str], tmp_path: Path):

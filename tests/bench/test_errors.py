@@ -3,6 +3,7 @@
 import pytest
 
 from tirstep.bench import LONGEST_NOTE, BenchError, PeerMissing, find_last_line, shorten
+from tirstep.lowering_checks import DeviceError
 
 
 @pytest.mark.parametrize(
@@ -24,3 +25,16 @@ def test_a_note_has_the_kind_and_the_words():
     assert shorten(RuntimeError("\x00")) == "RuntimeError"
     assert shorten(PeerMissing("triton is not installed")) == "triton is not installed"
     assert shorten(BenchError("x" * 2 * LONGEST_NOTE)).endswith("x…")
+
+
+def test_an_error_without_a_word_has_its_place():
+    with pytest.raises(AssertionError) as caught:
+        raise AssertionError
+    line = caught.traceback[-1].lineno + 1
+    assert shorten(caught.value) == (
+        f"AssertionError: raise AssertionError (bench/test_errors.py, line {line})"
+    )
+
+
+def test_a_sentence_of_ours_has_no_kind():
+    assert shorten(DeviceError("not bound to the GPU: Y")) == "not bound to the GPU: Y"

@@ -1,5 +1,6 @@
 """The machine for real: what it launches, records and judges."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,17 @@ from tirstep.bench.run_case import Settings, run_case
 from tirstep.bench.search import SearchPlan, search
 from tirstep.bench.session import run_bench
 from tirstep.lowering_checks import run_recipe
-from tirstep.modules import Kernel, conv1d, depthwise_conv2d, matmul, row_argmax, vector_add
+from tirstep.modules import (
+    Kernel,
+    attention,
+    conv1d,
+    decode_attention,
+    depthwise_conv2d,
+    matmul,
+    relu,
+    row_argmax,
+    vector_add,
+)
 from tirstep.transforms.recipes import RECIPES
 
 pytestmark = pytest.mark.gpu
@@ -151,3 +162,31 @@ def test_a_search_in_other_processes(machine: Any, tmp_path: Path):
     assert found.peer is not None
     assert found.config is not None
     assert fixed.items() <= found.config.items()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "sizes", "options"),
+    [
+        (attention, (1, 4, 70, 130, 16), {"dtype": "float16", "group": 2}),
+        (attention, (2, 2, 130, 130, 8), {"causal": True}),
+        (attention, (1, 2, 70, 130, 8), {"causal": True, "window": 40, "scale": 30.0}),
+        (decode_attention, (3, 4, 130, 16), {"dtype": "bfloat16"}),
+    ],
+)
+def test_what_attention_must_be_is_the_same_on_the_gpu(
+    machine: Any, kernel: Kernel, sizes: tuple[int, ...], options: dict
+):
+    problem = kernel.problem(*sizes, **options)
+    assert machine.has_reference(problem)
+    for inputs in [problem.float_inputs(3), *(inputs for _, inputs in problem.corner_inputs(3))]:
+        reference = Reference(problem, inputs)
+        (here,) = machine.expect(reference)
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_allclose(here.expected.cpu(), reference.right[0], 1e-12, 1e-15)
+            np.testing.assert_allclose(here.bound.cpu(), reference.bound[0], 1e-6, 1e-300)
+
+
+def test_somebody_else_s_kernel_is_not_ours_for_its_name(machine: Any):
+    other = Kernel(relu.factory, replace(relu.meaning))
+    assert machine.has_reference(relu.problem(8))
+    assert not machine.has_reference(other.problem(8))

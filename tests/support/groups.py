@@ -2,9 +2,10 @@
 
 xdist 3.8 hangs where a process of ``--dist loadgroup`` dies. It gives out groups that are finished
 already, which a process waits behind for ever (pytest-dev/pytest-xdist#1323, #1378); it gives a new
-process one test where that begins none before it knows the next (#1327); and it gives out again the
-very test that killed the last one (#1371). Without this file a test that takes too long, and so
-ends its process, would hang all others.
+process one test where that begins none before it knows the next (#1327); it gives out again the
+very test that killed the last one (#1371); and it gives tests to a process that has not yet said
+which it has, where two new ones come at once. Without this file a test that takes too long, and so
+ends its process, would hang all others, or end the run.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class GroupScheduling(LoadGroupScheduling):
         return crashed
 
     def _reschedule(self, node: Any) -> None:
+        if node not in self.registered_collections:
+            return  # it gets its share once it has told its tests
         super()._reschedule(node)
         while not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
             super()._reschedule(node)

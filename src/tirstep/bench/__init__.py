@@ -9,9 +9,11 @@ made of them. PyTorch and Triton (the extra ``bench``) are imported only by `tor
 from __future__ import annotations
 
 import re
+import traceback
+from pathlib import Path
 
 LONGEST_NOTE = 300
-OWN = ("TransformError", "KernelError", "PeerMissing")
+OWN = ("TransformError", "KernelError", "PeerMissing", "DeviceError")
 """Errors whose words are whole sentences; of others the kind is told as well."""
 
 
@@ -35,8 +37,20 @@ def find_last_line(error: Exception) -> str:
 
 
 def shorten(error: Exception) -> str:
-    """The last line of an error, where frameworks have their reason, cut to a readable length."""
-    text = find_last_line(error)
+    """The last line of an error, where frameworks have their reason, cut to a readable length.
+
+    Of one without a word, such as a bare assertion, the place where it was raised is told.
+    """
+    text = find_last_line(error) or _find_place(error)
     if type(error).__name__ not in OWN:
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return text if len(text) <= LONGEST_NOTE else f"{text[:LONGEST_NOTE]}…"
+
+
+def _find_place(error: Exception) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return ""
+    last = frames[-1]
+    file = "/".join(Path(last.filename).parts[-2:])
+    return f"{last.line} ({file}, line {last.lineno})" if last.line else f"{file}:{last.lineno}"

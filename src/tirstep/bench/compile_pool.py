@@ -32,17 +32,21 @@ from tvm.tirx import PrimFunc
 
 from tirstep.caches import find_cache, keep, take
 from tirstep.lowering_checks import run_recipe
-from tirstep.lowering_checks.compile.compiling import compile_module
+from tirstep.lowering_checks.compile.compiling import (
+    COMPILER,
+    compile_module,
+    is_source_kept,
+    register_compiler,
+)
 from tirstep.modules import KernelError, get_kernel
 from tirstep.programs.naming import is_program
 from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import Recipe, find_recipe
 from tirstep.tvm_compat import SBlock, SBlockRealize
 
-from . import BenchError, find_last_line
+from . import BenchError, shorten
 from .peers import PEERS
 
-CALLBACK = "tvm_callback_cuda_compile"
 OPTIONS = (
     "TVM_CUDA_COMPILE_MODE",
     "TVM_CUDA_PTXAS_REG_LEVEL",
@@ -81,6 +85,8 @@ class CompileCache:
 
     def __call__(self, source: str) -> bytes:
         """The machine code of a source, from the folder if it is there."""
+        if is_source_kept():
+            return bytes(self._compile(source))
         file = self.folder / compute_key(source)
         content = take(file)
         if content is not None:
@@ -98,13 +104,14 @@ def installed(folder: Path) -> Iterator[CompileCache]:
     """Let TVM compile through a cache, and as before afterwards."""
     import tvm.support.nvcc  # noqa: F401 - it registers the function that is replaced
 
-    original = tvm_ffi.get_global_func(CALLBACK)
+    register_compiler()
+    original = tvm_ffi.get_global_func(COMPILER)
     cache = CompileCache(folder, original)
-    tvm_ffi.register_global_func(CALLBACK, cache.__call__, override=True)
+    tvm_ffi.register_global_func(COMPILER, cache.__call__, override=True)
     try:
         yield cache
     finally:
-        tvm_ffi.register_global_func(CALLBACK, original, override=True)
+        tvm_ffi.register_global_func(COMPILER, original, override=True)
 
 
 def compute_key(source: str) -> str:
@@ -300,7 +307,7 @@ def compile_job(job: CompileJob, spelled: Mapping[str, object]) -> str:
         if job.library:
             _export(executable, workspaces, Path(job.library))
     except Exception as error:  # TVM, NVRTC and ptxas each have errors of their own
-        return f"failed: {type(error).__name__}: {find_last_line(error)[:200]}"
+        return f"failed: {shorten(error)}"
     return ""
 
 

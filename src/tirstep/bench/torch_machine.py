@@ -25,7 +25,7 @@ from tirstep.lowering_checks import DeviceError
 from tirstep.lowering_checks.compile.compiling import compile_module
 from tirstep.lowering_checks.devices import find_unbound_sblocks
 from tirstep.lowering_checks.devices.device import convert_tvm_errors
-from tirstep.modules import Problem
+from tirstep.modules import Problem, kernels
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.numeric import Array, bound_storing, bound_sums
 
@@ -210,9 +210,10 @@ class TorchMachine:
         return Replay(graph.replay, take_results(result, outputs), "graph", kept)
 
     def has_reference(self, problem: Problem) -> bool:
-        """For sums of products: NumPy takes long for them."""
-        is_single = len(problem.outputs) == 1
-        return problem.is_exact and problem.kernel.name in FUNCTIONS and is_single
+        """For our sums of products, and for meanings that take tensors: NumPy takes long."""
+        if len(problem.outputs) > 1:
+            return False
+        return _is_known_sum(problem) or _takes_tensors(problem)
 
     def expect(self, reference: Reference) -> tuple[Expectation, ...]:
         """In float64, on the GPU where that `has_reference`."""
@@ -230,6 +231,10 @@ class TorchMachine:
         problem, inputs = reference.problem, reference.inputs
         name, dtype = problem.outputs[0].name, problem.outputs[0].dtype
         doubles = [to_torch(array.astype(np.float64)).to(self._gpu) for array in inputs]
+        if _takes_tensors(problem):
+            expected, error = self._ask_meaning(problem, doubles)
+            bound = bound_storing(expected, error, dtype, torch)
+            return Expectation(name, dtype, expected, bound, torch)
         function = FUNCTIONS[problem.kernel.name]
         expected = function(doubles, None, problem)().clone()
         if reference.is_exact:
@@ -238,6 +243,15 @@ class TorchMachine:
         magnitudes = function([double.abs() for double in doubles], None, problem)()
         bound = bound_storing(expected, bound_sums(problem, magnitudes, torch), dtype, torch)
         return Expectation(name, dtype, expected, bound, torch)
+
+    def _ask_meaning(self, problem: Problem, doubles: Sequence[Any]) -> tuple[Any, Any]:
+        """A kernel's reference, and how far off its output may be before it is stored."""
+        acc = dtype_facts(problem.accumulator)
+        constants = {**problem.shape, **problem.options, "xp": torch}
+        with self._gpu:  # tensors that are made on the way belong there too
+            expected = problem.kernel.ask("reference", *doubles, **constants)
+            units = {"u": acc.unit_roundoff, "tiny": acc.underflow}
+            return expected, problem.kernel.ask("error", *doubles, **units, **constants)
 
     def find_error(self, expectation: Expectation, output: Any) -> str | None:
         """Hold an output, of the GPU or of the CPU, against what it must be."""
@@ -298,6 +312,16 @@ class TorchMachine:
             torch.amax(read, dim=0, out=largest)
 
         return self.record(flush, [largest])
+
+
+def _is_known_sum(problem: Problem) -> bool:
+    """Of a kernel of ours: somebody else's may have its name."""
+    name = problem.kernel.name
+    return problem.is_exact and name in FUNCTIONS and kernels().get(name) is problem.kernel
+
+
+def _takes_tensors(problem: Problem) -> bool:
+    return isinstance(problem, Problem) and problem.kernel.meaning.takes_tensors
 
 
 def _launch(function: Any, arguments: Sequence[Any]) -> Launch:

@@ -27,7 +27,7 @@ import tvm
 from tvm.ir.utils import derived_object
 from tvm.s_tir.meta_schedule.builder import BuilderResult, PyBuilder
 
-from tirstep.bench import BenchError, find_last_line
+from tirstep.bench import BenchError, shorten
 from tirstep.bench.compile_pool import spell_target
 from tirstep.lowering_checks.compile.compiling import compile_module
 from tirstep.programs.loading import load_place
@@ -105,7 +105,7 @@ def take_result(future: Future[Any], limit: float, doing: str) -> tuple[Any, str
     except Exception as error:  # TVM, compilers and linkers have errors of their own
         if getattr(error, "errno", None) in _FULL or _FULL_WORDS in str(error):
             raise OSError(errno.ENOSPC, _FULL_WORDS) from error
-        return None, f"failed: {type(error).__name__}: {find_last_line(error)[:200]}"
+        return None, f"failed: {shorten(error)}"
 
 
 def make_builder(folder: Path, *, jobs: int = 1, limit: float = 60.0, program: str = "") -> Any:
