@@ -111,9 +111,7 @@ def schedule(sch: Schedule, config: AttentionMmaConfig) -> Iterator[str]:
         yield "powers_of_two"
     round_operand(sch, weighted, operand=0)
     yield "exponentials_rounded"
-    fused = fuse_blocks(
-        sch, blocks, warps=config.warps, rows=config.rows, keys=config.keys
-    )
+    fused = fuse_blocks(sch, blocks, warps=config.warps, rows=config.rows, keys=config.keys)
     yield "fused"
     copies = yield from _compute_in_fragments(sch, fused, config)
     if config.ends_at_mask:

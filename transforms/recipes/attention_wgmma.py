@@ -50,9 +50,7 @@ class AttentionWgmmaConfig:
     """Knobs of attention by wgmma, whose tiles divide queries and keys, and 16 dim."""
 
     warpgroups: int = knob(2, "warpgroups of a block, each with 64 queries", choices=(1, 2, 3))
-    keys: int = knob(
-        128, "keys and values of a tile, in fragments of 16", choices=(64, 128)
-    )
+    keys: int = knob(128, "keys and values of a tile, in fragments of 16", choices=(64, 128))
     powers: Powers = knob("e", "of what exponentials are powers")
     stages: int = knob(1, "tiles in flight: 1 no pipeline", choices=(2, 3))
     copies: Copies = knob(
