@@ -45,6 +45,7 @@ from .loops import (
 from .masks import end_loop_at_mask, split_loop_at_mask
 from .pass_options import set_pass_option, set_pipeline
 from .passes.pipeline import get_pass_options, get_pipeline
+from .overlapping import overlap_products
 from .pipelining import (
     prefetch_asynchronously,
     prefetch_fragments,
@@ -136,6 +137,7 @@ __all__ = [
     "lay_in_panels",
     "lay_in_quads",
     "order_product",
+    "overlap_products",
     "pad_block",
     "pad_shared_rows",
     "prefetch_asynchronously",

@@ -52,6 +52,7 @@ from ..tma_tiles import (
     SWIZZLES,
     TMA_COPY,
     TMA_IN_FLIGHT,
+    TMA_OVERLAP,
     TMA_ROLES,
     TMA_STAGES,
     CopyShape,
@@ -114,6 +115,7 @@ class Pipeline:
 
     def __post_init__(self) -> None:
         self.in_flight = int(self.loop.annotations.get(TMA_IN_FLIGHT, 0))
+        self.overlaps = TMA_OVERLAP in self.loop.annotations
         self.count = constant(self.loop.extent) or 0
         self.staged = [_give_stages(tile.target, self.stages) for tile in self.tiles]
         self.barriers = decl_buffer((ROOM,), "uint64", "tma_barriers", scope=SCOPE)
@@ -150,7 +152,7 @@ class Pipeline:
         made = [source for source in sources if not is_among(source, self.parameters)]
         named = [Evaluate(source.access_ptr(READ)) for source in made]
         body = join([body, *named])
-        buffers = [*self.staged, self.barriers]
+        buffers = [*self.staged, self.barriers, *(self.find_others() if self.overlaps else [])]
         return SBlockRealize([], True, SBlock([], [], [], "", body, alloc_buffers=buffers))
 
     def initialize(self, counts: list[int]) -> list[Any]:
@@ -212,17 +214,20 @@ class Pipeline:
         reads = any(_reads(part, buffer) for part in computed for buffer in self.staged)
         return [make_proxy_fence()] if reads else []
 
-    def loop_over(self, statements: list[Any]) -> For:
-        """The loop, with other statements in its body and without the tiles' buffers."""
+    def find_others(self) -> list[Any]:
+        """The buffers that the loop's body allocates beside the tiles."""
         own = [tile.target for tile in self.tiles]
-        left = [
+        return [
             buffer
             for buffer in self.block.alloc_buffers
             if not any(buffer.same_as(each) for each in own)
         ]
+
+    def loop_over(self, statements: list[Any]) -> For:
+        """The loop, with other statements in its body and without the tiles' buffers."""
         name = self.block.name_hint
-        block = SBlock([], [], [], name, SeqStmt(statements), alloc_buffers=left)
-        ours = (TMA_STAGES, TMA_IN_FLIGHT, TMA_ROLES)
+        block = SBlock([], [], [], name, SeqStmt(statements), alloc_buffers=self.find_others())
+        ours = (TMA_STAGES, TMA_IN_FLIGHT, TMA_ROLES, TMA_OVERLAP)
         notes = {key: value for key, value in self.loop.annotations.items() if key not in ours}
         realized = SBlockRealize([], True, block)
         loop = self.loop

@@ -19,6 +19,7 @@ from ..exponentials import use_powers_of_two
 from ..intrinsics.fragments import SIDE
 from ..intrinsics.wgmma_rows import WARPS
 from ..loops import suggest_unrolling
+from ..overlapping import overlap_products
 from ..pipelining import prefetch_asynchronously
 from ..quads import lay_in_quads, round_operand, spread_over_quads
 from ..queries import get_extent, get_own_loops
@@ -58,6 +59,9 @@ class AttentionWgmmaConfig:
     )
     roles: bool = knob(
         False, "whether a warpgroup of its own issues TMA copies, while the others compute"
+    )
+    overlaps: bool = knob(
+        False, "whether the scores of the next tile are computed ahead, where warps have roles"
     )
 
 
@@ -150,6 +154,9 @@ def _prefetch(
     if config.roles:
         specialize_warps(sch, steps, registers=_REGISTERS.get(config.warpgroups))
         yield "warps_specialized"
+    if config.overlaps:
+        overlap_products(sch, steps)
+        yield "products_overlapped"
 
 
 SMALL = {"batch": 1, "heads": 2, "queries": 128, "keys": 64, "dim": 32}
@@ -202,10 +209,22 @@ roles = tma.plus(
     "for each other",
     expects={"warps_specialized": BY_TMA},
 )
+deeper = roles.plus(
+    "wgmma_stages",
+    stages=3,
+    why="A tile more is on its way, so that warpgroups may be an iteration apart",
+    expects={"warps_specialized": BY_TMA},
+)
+overlapped = deeper.plus(
+    "wgmma_overlap",
+    overlaps=True,
+    why="Scores of the next tile are computed ahead, and softmax runs under the product by values",
+    expects={"products_overlapped": BY_TMA},
+)
 ATTENTION_WGMMA = Ladder(
     "attention_wgmma",
     "attention",
     "half precision on Hopper's tensor cores, by wgmma",
-    (plain, two, piped, tma, roles),
+    (plain, two, piped, tma, roles, deeper, overlapped),
     SHAPE,
 )

@@ -64,6 +64,7 @@ WEIGHTS = {
     "lay_in_panels": 1,
     "lay_in_quads": 2,
     "order_product": 1,
+    "overlap_products": 1,
     "pad_block": 2,
     "pad_shared_rows": 3,
     "prefetch_asynchronously": 3,
