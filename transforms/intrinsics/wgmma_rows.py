@@ -6,7 +6,10 @@ described by its own rows: the fragments that one product leaves are the left op
 one, which wgmma takes from registers, and whatever lies between two products is the same as with
 mma.sync. Lanes are 8 on threadIdx.y by 4 on threadIdx.x, and warps are on threadIdx.z.
 
-Instructions are ordered as in `wgmma`. All of a group have ended before the next statement.
+Instructions are ordered as in `wgmma`. All of a group have ended before the next statement. Sums that
+begin with zeros have them in their registers too, which the first instruction does not read, and
+which cost nothing: ptxas (CUDA 12 and 13) takes sums of two groups in the same registers for the
+same values otherwise, and gives what it computed of the first for what stands behind the second.
 """
 
 from __future__ import annotations
@@ -256,7 +259,7 @@ def _issue_on_shared(product: RowsProduct) -> Any:
     """The descriptor of A is that of its warpgroup: of the first warp's rows."""
     tile, (shape_a, shape_b, shape_c), dtype = product.tile, product.shapes, product.dtype
     rows_a, rows_b, all_c = _strides(shape_a), _strides(shape_b), _all(shape_c)
-    across, steps = tile.blocks[1], tile.depth // tile.step
+    across, steps, columns = tile.blocks[1], tile.depth // tile.step, shape_c[0]
 
     @T.prim_func(s_tir=True)
     def multiply(left: T.handle, right: T.handle, sums: T.handle) -> None:
@@ -280,6 +283,10 @@ def _issue_on_shared(product: RowsProduct) -> Any:
                             T.evaluate(T.tvm_storage_sync(SCOPE))
                             T.evaluate(emit_descriptor(tile, 0, T.address_of(d[0]), A, s))
                             T.evaluate(emit_descriptor(tile, 1, T.address_of(d[1]), B, t))
+                            if product.begins:
+                                for at in T.unroll(columns):
+                                    for element in T.unroll(SHARE):
+                                        C[at, 0, element] = T.float32(0)
                             T.ptx.wgmma.fence.sync.aligned()
                             for step in T.unroll(steps):
                                 for j in T.unroll(across):
@@ -295,7 +302,7 @@ def _issue_on_shared(product: RowsProduct) -> Any:
 def _issue_on_registers(product: RowsProduct) -> Any:
     tile, (shape_a, shape_b, shape_c), dtype = product.tile, product.shapes, product.dtype
     rows_b, all_c = _strides(shape_b), _all(shape_c)
-    across, steps = tile.blocks[1], tile.depth // tile.step
+    across, steps, columns = tile.blocks[1], tile.depth // tile.step, shape_c[0]
 
     @T.prim_func(s_tir=True)
     def multiply(left: T.handle, right: T.handle, sums: T.handle) -> None:
@@ -316,6 +323,10 @@ def _issue_on_registers(product: RowsProduct) -> Any:
                             T.ptx.fence.proxy.async_.shared__cta()
                             T.evaluate(T.tvm_storage_sync(SCOPE))
                             T.evaluate(emit_descriptor(tile, 1, T.address_of(d[0]), B, t))
+                            if product.begins:
+                                for at in T.unroll(columns):
+                                    for element in T.unroll(SHARE):
+                                        C[at, 0, element] = T.float32(0)
                             T.ptx.wgmma.fence.sync.aligned()
                             for step in T.unroll(steps):
                                 for j in T.unroll(across):

@@ -9,7 +9,7 @@ TMA, which a warpgroup of its own feeds.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
@@ -19,6 +19,7 @@ from ..exponentials import use_powers_of_two
 from ..intrinsics.fragments import SIDE
 from ..intrinsics.wgmma_rows import WARPS
 from ..loops import suggest_unrolling
+from ..masks import end_loop_at_mask
 from ..overlapping import overlap_products
 from ..pipelining import prefetch_asynchronously
 from ..quads import lay_in_quads, round_operand, spread_over_quads
@@ -60,6 +61,9 @@ class AttentionWgmmaConfig:
     roles: bool = knob(
         False, "whether a warpgroup of its own issues TMA copies, while the others compute"
     )
+    ends_at_mask: bool = knob(
+        False, "whether tiles of keys that causality hides are left out; of causal attention"
+    )
     overlaps: bool = knob(
         False, "whether the scores of the next tile are computed ahead, where warps have roles"
     )
@@ -79,6 +83,9 @@ def schedule(sch: Schedule, config: AttentionWgmmaConfig) -> Iterator[str]:
     fused = fuse_blocks(sch, blocks, warps=warps, rows=SIDE, keys=config.keys)
     yield "fused"
     copies = yield from _compute_in_fragments(sch, fused, config)
+    if config.ends_at_mask:
+        end_loop_at_mask(sch, fused.steps)
+        yield "ends_at_mask"
     yield from _prefetch(sch, fused.steps, copies, config)
 
 
@@ -226,5 +233,35 @@ ATTENTION_WGMMA = Ladder(
     "attention",
     "half precision on Hopper's tensor cores, by wgmma",
     (plain, two, piped, tma, roles, deeper, overlapped),
+    SHAPE,
+)
+CAUSAL = {"causal": True}
+CAUSAL_WGMMA = replace(
+    WGMMA,
+    default_example=replace(WGMMA.default_example, options={**HALF, **CAUSAL}),
+    small=replace(WGMMA.small, options={**HALF, **CAUSAL}),
+)
+causal = CAUSAL_WGMMA.root(
+    "wgmma_causal",
+    powers="two",
+    copies="tma",
+    stages=3,
+    roles=True,
+    overlaps=True,
+    why="All scores are computed, and those of keys behind a query are hidden",
+    expects={"products_overlapped": BY_TMA},
+)
+ended = causal.plus(
+    "wgmma_causal_ended",
+    ends_at_mask=True,
+    why="A block ends at the last key that one of its queries sees: half of the tiles are never "
+    "computed",
+    expects={"products_overlapped": BY_TMA},
+)
+ATTENTION_WGMMA_CAUSAL = Ladder(
+    "attention_wgmma_causal",
+    "attention",
+    "causal attention on Hopper's tensor cores, by wgmma",
+    (causal, ended),
     SHAPE,
 )
