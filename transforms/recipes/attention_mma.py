@@ -131,11 +131,11 @@ def fuse_blocks(
 ) -> Fused:
     """All blocks in one nest, under the loop over tiles of keys.
 
-    A thread block has so many `warps` on threadIdx.z, each of so many `rows` of queries; a tile has
-    so many `keys`.
+    A thread block is to have so many `warps`, each of so many `rows` of queries; a tile has so many
+    `keys`.
     """
     scores, largest, _, total, weighted, result = blocks
-    batch, head, query, key = sch.get_loops(largest)
+    _, _, query, key = sch.get_loops(largest)
     tiles, rest = split_loop(sch, query, inner=warps * rows)
     warp, row = split_loop(sch, rest, inner=rows)
     steps, _ = split_loop(sch, key, inner=keys)
@@ -144,10 +144,14 @@ def fuse_blocks(
     _, (power, rounded) = fuse_reductions(sch, largest, weighted, steps)
     compute_block_at(sch, scores, steps)
     reverse_compute_block_at(sch, result, warp)
-    axes = {"blockIdx.z": batch, "blockIdx.y": head, "blockIdx.x": tiles, "threadIdx.z": warp}
-    for axis, loop in axes.items():
-        bind_loop(sch, loop, axis=axis)
     return Fused(warp, steps, scores, tile, largest, power, rounded, part, total, weighted, result)
+
+
+def bind_fused(sch: Schedule, fused: Fused) -> None:
+    """Bind tiles of queries to GPU blocks, and warps to threadIdx.z."""
+    axes = ("blockIdx.z", "blockIdx.y", "blockIdx.x", "threadIdx.z")
+    for axis, loop in zip(axes, sch.get_loops(fused.scores)[: len(axes)], strict=True):
+        bind_loop(sch, loop, axis=axis)
 
 
 def _compute_in_fragments(
@@ -157,9 +161,9 @@ def _compute_in_fragments(
 
     Returns the copies of keys and values into shared memory.
     """
+    bind_fused(sch, fused)  # in the step that leaves a kernel no buffers in global memory
     repair = take_out_repair(sch, fused.weighted)
     products = tile_product(sch, fused.scores), tile_product(sch, fused.weighted)
-    yield "tiled"
     for block in (fused.scores, fused.power, fused.rounded, fused.weighted):
         lay_in_quads(sch, block, rows=2, columns=3)
     for block in (fused.tile, fused.part, fused.largest, fused.total):

@@ -35,6 +35,7 @@ from .attention_mma import (
     VECTOR,
     Fused,
     Powers,
+    bind_fused,
     fuse_blocks,
     require_half,
     take_out_repair,
@@ -96,16 +97,17 @@ def _compute_in_fragments(
 
     Returns the copies of keys and values into shared memory.
     """
+    bind_fused(sch, fused)
     repair = take_out_repair(sch, fused.weighted)
     for product in (fused.scores, fused.weighted):
         order_product(sch, product)
-    copies = _stage(sch, fused, config.warpgroups)
-    yield "in_shared_memory"
     for block in (fused.scores, fused.power, fused.rounded, fused.weighted):
         lay_in_quads(sch, block, rows=2, columns=3)
     for block in (fused.tile, fused.part, fused.largest, fused.total):
         lay_in_quads(sch, block, rows=2)
     yield "in_fragments"
+    copies = _stage(sch, fused, config.warpgroups)
+    yield "in_shared_memory"
     for product in (fused.scores, fused.weighted):
         tensorize_warp_rows(sch, product)
     # In the same step: elements of fragments are where a lane finds its own, or nowhere.
@@ -239,7 +241,7 @@ CAUSAL = {"causal": True}
 CAUSAL_WGMMA = replace(
     WGMMA,
     default_example=replace(WGMMA.default_example, options={**HALF, **CAUSAL}),
-    small=replace(WGMMA.small, options={**HALF, **CAUSAL}),
+    small=replace(WGMMA.small, shape={**SMALL, "keys": 128}, options={**HALF, **CAUSAL}),
 )
 causal = CAUSAL_WGMMA.root(
     "wgmma_causal",

@@ -12,12 +12,12 @@ class Module:
             T.writes()
             T.sblock_attr({"tir_pipeline": "tirstep", "tirstep_own_lanes": 1})
             scores_local = T.sblock_alloc_buffer((1, 2, 8, 4, 32, 8), scope="local")
-            largest_local = T.sblock_alloc_buffer((1, 2, 16, 8), scope="local")
-            total_local = T.sblock_alloc_buffer((1, 2, 16, 8), scope="local")
+            largest_local = T.sblock_alloc_buffer((1, 2, 16, 1, 8), scope="local")
+            total_local = T.sblock_alloc_buffer((1, 2, 16, 1, 8), scope="local")
             weighted_local = T.sblock_alloc_buffer((1, 2, 8, 2, 32, 8), scope="local")
             power_bfloat16_local = T.sblock_alloc_buffer((1, 2, 8, 4, 32, 8), "bfloat16", scope="local")
             largest_tile_local = T.sblock_alloc_buffer((1, 2, 16, 8, 2), scope="local")
-            largest_previous_local = T.sblock_alloc_buffer((1, 2, 16, 8), scope="local")
+            largest_previous_local = T.sblock_alloc_buffer((1, 2, 16, 1, 8), scope="local")
             power_running_local = T.sblock_alloc_buffer((1, 2, 8, 4, 32, 8), scope="local")
             total_tile_local = T.sblock_alloc_buffer((1, 2, 16, 8, 2), scope="local")
             V_shared_dyn = T.sblock_alloc_buffer((1, 2, 1, 64, 4, 8), "bfloat16", scope="shared.dyn")
@@ -90,6 +90,9 @@ class Module:
                                                         T.tvm_storage_sync("shared.dyn", T.bool(False), -1)
                                                         T.cuda.wgmma.encode_matrix_descriptor(T.address_of(d[0]), T.tvm_access_ptr(T.type_annotation("bfloat16"), A.data, A.elem_offset, A.strides[0], 1), 1, 32, 2)
                                                         T.cuda.wgmma.encode_matrix_descriptor(T.address_of(d[1]), T.tvm_access_ptr(T.type_annotation("bfloat16"), B.data, B.elem_offset, B.strides[0], 1), 1, 32, 2)
+                                                        for at in T.unroll(2):
+                                                            for element in T.unroll(8):
+                                                                C[at, 0, element] = T.float32(0.0)
                                                         T.ptx.wgmma("fence", "sync", "aligned", "")
                                                         for step in T.unroll(2):
                                                             for j in T.unroll(1):
@@ -118,11 +121,11 @@ class Module:
                                             vi = T.axis.spatial(128, i_0 * 64 + i_1_0 * 16 + i_1_1_0 * 16 + i_1_1_1 * 8 + i_1_1_2)
                                             vj_0 = T.axis.reduce(2, j_0)
                                             T.reads(largest_tile_local[vb, vh, vi // 8, vi % 8, vj_0])
-                                            T.writes(largest_local[vb, vh, vi // 8, vi % 8], largest_previous_local[vb, vh, vi // 8, vi % 8])
+                                            T.writes(largest_local[vb, vh, vi // 8, 0, vi % 8], largest_previous_local[vb, vh, vi // 8, 0, vi % 8])
                                             with T.init():
-                                                largest_local[vb, vh, vi // 8, vi % 8] = T.float32(-340282346638528859811704183484516925440.0)
-                                            largest_previous_local[vb, vh, vi // 8, vi % 8] = largest_local[vb, vh, vi // 8, vi % 8]
-                                            largest_local[vb, vh, vi // 8, vi % 8] = T.max(largest_local[vb, vh, vi // 8, vi % 8], largest_tile_local[vb, vh, vi // 8, vi % 8, vj_0])
+                                                largest_local[vb, vh, vi // 8, 0, vi % 8] = T.float32(-340282346638528859811704183484516925440.0)
+                                            largest_previous_local[vb, vh, vi // 8, 0, vi % 8] = largest_local[vb, vh, vi // 8, 0, vi % 8]
+                                            largest_local[vb, vh, vi // 8, 0, vi % 8] = T.max(largest_local[vb, vh, vi // 8, 0, vi % 8], largest_tile_local[vb, vh, vi // 8, vi % 8, vj_0])
                                 for i_1_1_0, i_1_1_1 in T.grid(1, 2):
                                     for i_1_1_2 in T.thread_binding(8, thread="threadIdx.y"):
                                         for j_1_0, j_1_1 in T.grid(2, 2):
@@ -132,9 +135,9 @@ class Module:
                                                         vb, vh = T.axis.remap("SS", [b, h])
                                                         vi = T.axis.spatial(128, i_0 * 64 + i_1_0 * 16 + i_1_1_0 * 16 + i_1_1_1 * 8 + i_1_1_2)
                                                         vj = T.axis.spatial(64, j_0 * 32 + j_1_0 * 16 + j_1_1 * 8 + j_1_2 * 2 + j_1_3)
-                                                        T.reads(scores_local[vb, vh, vi // 16, vj // 16, vi % 8 * 4 + vj % 8 // 2, vj % 16 // 8 * 4 + vi % 16 // 8 * 2 + vj % 2], largest_local[vb, vh, vi // 8, vi % 8])
+                                                        T.reads(scores_local[vb, vh, vi // 16, vj // 16, vi % 8 * 4 + vj % 8 // 2, vj % 16 // 8 * 4 + vi % 16 // 8 * 2 + vj % 2], largest_local[vb, vh, vi // 8, 0, vi % 8])
                                                         T.writes(power_running_local[vb, vh, vi // 16, vj // 16, vi % 8 * 4 + vj % 8 // 2, vj % 16 // 8 * 4 + vi % 16 // 8 * 2 + vj % 2])
-                                                        power_running_local[vb, vh, vi // 16, vj // 16, vi % 8 * 4 + vj % 8 // 2, vj % 16 // 8 * 4 + vi % 16 // 8 * 2 + vj % 2] = T.exp2((scores_local[vb, vh, vi // 16, vj // 16, vi % 8 * 4 + vj % 8 // 2, vj % 16 // 8 * 4 + vi % 16 // 8 * 2 + vj % 2] - largest_local[vb, vh, vi // 8, vi % 8]) * T.float32(0.25503486164919736))
+                                                        power_running_local[vb, vh, vi // 16, vj // 16, vi % 8 * 4 + vj % 8 // 2, vj % 16 // 8 * 4 + vi % 16 // 8 * 2 + vj % 2] = T.exp2((scores_local[vb, vh, vi // 16, vj // 16, vi % 8 * 4 + vj % 8 // 2, vj % 16 // 8 * 4 + vi % 16 // 8 * 2 + vj % 2] - largest_local[vb, vh, vi // 8, 0, vi % 8]) * T.float32(0.25503486164919736))
                                 for i_1_1_0, i_1_1_1 in T.grid(1, 2):
                                     for i_1_1_2 in T.thread_binding(8, thread="threadIdx.y"):
                                         for j_1_0, j_1_1 in T.grid(2, 2):
@@ -156,11 +159,11 @@ class Module:
                                             vb, vh = T.axis.remap("SS", [b, h])
                                             vi = T.axis.spatial(128, i_0 * 64 + i_1_0 * 16 + i_1_1_0 * 16 + i_1_1_1 * 8 + i_1_1_2)
                                             vj_0 = T.axis.reduce(2, j_0)
-                                            T.reads(largest_previous_local[vb, vh, vi // 8, vi % 8], largest_local[vb, vh, vi // 8, vi % 8], total_tile_local[vb, vh, vi // 8, vi % 8, vj_0])
-                                            T.writes(total_local[vb, vh, vi // 8, vi % 8])
+                                            T.reads(largest_previous_local[vb, vh, vi // 8, 0, vi % 8], largest_local[vb, vh, vi // 8, 0, vi % 8], total_tile_local[vb, vh, vi // 8, vi % 8, vj_0])
+                                            T.writes(total_local[vb, vh, vi // 8, 0, vi % 8])
                                             with T.init():
-                                                total_local[vb, vh, vi // 8, vi % 8] = T.float32(0.0)
-                                            total_local[vb, vh, vi // 8, vi % 8] = total_local[vb, vh, vi // 8, vi % 8] * T.exp2((largest_previous_local[vb, vh, vi // 8, vi % 8] - largest_local[vb, vh, vi // 8, vi % 8]) * T.float32(0.25503486164919736)) + total_tile_local[vb, vh, vi // 8, vi % 8, vj_0]
+                                                total_local[vb, vh, vi // 8, 0, vi % 8] = T.float32(0.0)
+                                            total_local[vb, vh, vi // 8, 0, vi % 8] = total_local[vb, vh, vi // 8, 0, vi % 8] * T.exp2((largest_previous_local[vb, vh, vi // 8, 0, vi % 8] - largest_local[vb, vh, vi // 8, 0, vi % 8]) * T.float32(0.25503486164919736)) + total_tile_local[vb, vh, vi // 8, vi % 8, vj_0]
                                 for i_1_1_0, i_1_1_1 in T.grid(1, 2):
                                     for i_1_1_2 in T.thread_binding(8, thread="threadIdx.y"):
                                         for j_1_0, j_1_1 in T.grid(2, 2):
@@ -185,7 +188,7 @@ class Module:
                                                         vj_0 = T.axis.spatial(2, j_0)
                                                         T.reads()
                                                         T.writes(weighted_local[vb, vh, vi // 16, vd // 16, vi % 8 * 4 + vd % 8 // 2, vd % 16 // 8 * 4 + vi % 16 // 8 * 2 + vd % 2])
-                                                        weighted_local[vb, vh, vi // 16, vd // 16, vi % 8 * 4 + vd % 8 // 2, vd % 16 // 8 * 4 + vi % 16 // 8 * 2 + vd % 2] = T.if_then_else(vj_0 == 0, T.float32(0.0), weighted_local[vb, vh, vi // 16, vd // 16, vi % 8 * 4 + vd % 8 // 2, vd % 16 // 8 * 4 + vi % 16 // 8 * 2 + vd % 2] * T.exp2((largest_previous_local[vb, vh, vi // 8, vi % 8] - largest_local[vb, vh, vi // 8, vi % 8]) * T.float32(0.25503486164919736)))
+                                                        weighted_local[vb, vh, vi // 16, vd // 16, vi % 8 * 4 + vd % 8 // 2, vd % 16 // 8 * 4 + vi % 16 // 8 * 2 + vd % 2] = T.if_then_else(vj_0 == 0, T.float32(0.0), weighted_local[vb, vh, vi // 16, vd // 16, vi % 8 * 4 + vd % 8 // 2, vd % 16 // 8 * 4 + vi % 16 // 8 * 2 + vd % 2] * T.exp2((largest_previous_local[vb, vh, vi // 8, 0, vi % 8] - largest_local[vb, vh, vi // 8, 0, vi % 8]) * T.float32(0.25503486164919736)))
                                 with T.sblock("weighted_update_o"):
                                     vb_o, vh_o = T.axis.remap("SS", [b, h])
                                     vi_o = T.axis.spatial(8, i_0 * 4 + i_1_0)
@@ -223,6 +226,6 @@ class Module:
                                                     vh = T.axis.spatial(2, h + ax1)
                                                     vi = T.axis.spatial(128, i_0 * 64 + i_1_0 * 16 + ax2_0 * 16 + ax2_1 * 8 + ax2_2)
                                                     vd = T.axis.spatial(32, ax3_0 * 16 + ax3_1 * 8 + ax3_2 * 2 + ax3_3)
-                                                    T.reads(weighted_local[vb, vh, vi // 16, vd // 16, vi % 8 * 4 + vd % 8 // 2, vd % 16 // 8 * 4 + vi % 16 // 8 * 2 + vd % 2], total_local[vb, vh, vi // 8, vi % 8])
+                                                    T.reads(weighted_local[vb, vh, vi // 16, vd // 16, vi % 8 * 4 + vd % 8 // 2, vd % 16 // 8 * 4 + vi % 16 // 8 * 2 + vd % 2], total_local[vb, vh, vi // 8, 0, vi % 8])
                                                     T.writes(Y[vb, vh, vi, vd])
-                                                    Y[vb, vh, vi, vd] = T.Cast("bfloat16", weighted_local[vb, vh, vi // 16, vd // 16, vi % 8 * 4 + vd % 8 // 2, vd % 16 // 8 * 4 + vi % 16 // 8 * 2 + vd % 2] / total_local[vb, vh, vi // 8, vi % 8])
+                                                    Y[vb, vh, vi, vd] = T.Cast("bfloat16", weighted_local[vb, vh, vi // 16, vd // 16, vi % 8 * 4 + vd % 8 // 2, vd % 16 // 8 * 4 + vi % 16 // 8 * 2 + vd % 2] / total_local[vb, vh, vi // 8, 0, vi % 8])
