@@ -168,7 +168,7 @@ def _prefetch(
         yield "products_overlapped"
 
 
-SMALL = {"batch": 1, "heads": 2, "queries": 128, "keys": 64, "dim": 32}
+SMALL = {"batch": 1, "heads": 1, "queries": 128, "keys": 128, "dim": 32}
 WGMMA = Family(
     kernel="attention",
     config=AttentionWgmmaConfig,
@@ -241,7 +241,7 @@ CAUSAL = {"causal": True}
 CAUSAL_WGMMA = replace(
     WGMMA,
     default_example=replace(WGMMA.default_example, options={**HALF, **CAUSAL}),
-    small=replace(WGMMA.small, shape={**SMALL, "keys": 128}, options={**HALF, **CAUSAL}),
+    small=replace(WGMMA.small, options={**HALF, **CAUSAL}),
 )
 causal = CAUSAL_WGMMA.root(
     "wgmma_causal",

@@ -5,24 +5,23 @@
 @I.ir_module
 class Module:
     @T.prim_func(s_tir=True)
-    def main(Q: T.Buffer((1, 2, 128, 32), "bfloat16"), K: T.Buffer((1, 2, 128, 32), "bfloat16"), V: T.Buffer((1, 2, 128, 32), "bfloat16"), Y: T.Buffer((1, 2, 128, 32), "bfloat16")):
+    def main(Q: T.Buffer((1, 1, 128, 32), "bfloat16"), K: T.Buffer((1, 1, 128, 32), "bfloat16"), V: T.Buffer((1, 1, 128, 32), "bfloat16"), Y: T.Buffer((1, 1, 128, 32), "bfloat16")):
         T.func_attr({"tirx.noalias": True})
         # with T.sblock("root"):
-        scores = T.sblock_alloc_buffer((1, 2, 128, 128))
-        largest = T.sblock_alloc_buffer((1, 2, 128))
-        total = T.sblock_alloc_buffer((1, 2, 128))
-        weighted = T.sblock_alloc_buffer((1, 2, 128, 32))
-        power_bfloat16 = T.sblock_alloc_buffer((1, 2, 128, 128), "bfloat16")
-        largest_tile = T.sblock_alloc_buffer((1, 2, 128, 4))
-        largest_previous = T.sblock_alloc_buffer((1, 2, 128))
-        power_running = T.sblock_alloc_buffer((1, 2, 128, 128))
-        total_tile = T.sblock_alloc_buffer((1, 2, 128, 4))
-        for b, h, i_0, i_1_0 in T.grid(1, 2, 2, 4):
+        scores = T.sblock_alloc_buffer((1, 1, 128, 128))
+        largest = T.sblock_alloc_buffer((1, 1, 128))
+        total = T.sblock_alloc_buffer((1, 1, 128))
+        weighted = T.sblock_alloc_buffer((1, 1, 128, 32))
+        power_bfloat16 = T.sblock_alloc_buffer((1, 1, 128, 128), "bfloat16")
+        largest_tile = T.sblock_alloc_buffer((1, 1, 128, 4))
+        largest_previous = T.sblock_alloc_buffer((1, 1, 128))
+        power_running = T.sblock_alloc_buffer((1, 1, 128, 128))
+        total_tile = T.sblock_alloc_buffer((1, 1, 128, 4))
+        for b, h, i_0, i_1_0 in T.grid(1, 1, 2, 4):
             for j_0 in range(4):
                 for ax0, ax1, ax2, ax3, ax4 in T.grid(1, 1, 16, 32, 32):
                     with T.sblock("scores"):
-                        vb = T.axis.spatial(1, ax0)
-                        vh = T.axis.spatial(2, h + ax1)
+                        vb, vh = T.axis.remap("SS", [ax0, ax1])
                         vi = T.axis.spatial(128, i_0 * 64 + i_1_0 * 16 + ax2)
                         vj = T.axis.spatial(128, j_0 * 32 + ax3)
                         vd = T.axis.reduce(32, ax4)
@@ -100,8 +99,7 @@ class Module:
                         weighted[vb, vh, vi, vd] = weighted[vb, vh, vi, vd] + T.Cast("float32", power_bfloat16[vb, vh, vi, vj_0 * 32 + vj_1]) * T.Cast("float32", V[vb, vh, vj_0 * 32 + vj_1, vd])
             for ax0, ax1, ax2, ax3 in T.grid(1, 1, 16, 32):
                 with T.sblock("Y"):
-                    vb = T.axis.spatial(1, ax0)
-                    vh = T.axis.spatial(2, h + ax1)
+                    vb, vh = T.axis.remap("SS", [ax0, ax1])
                     vi = T.axis.spatial(128, i_0 * 64 + i_1_0 * 16 + ax2)
                     vd = T.axis.spatial(32, ax3)
                     T.reads(weighted[vb, vh, vi, vd], total[vb, vh, vi])

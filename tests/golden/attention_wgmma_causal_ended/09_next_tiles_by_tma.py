@@ -5,26 +5,26 @@
 @I.ir_module
 class Module:
     @T.prim_func(s_tir=True)
-    def main(Q: T.Buffer((1, 2, 128, 32), "bfloat16"), K: T.Buffer((1, 2, 128, 32), "bfloat16"), V: T.Buffer((1, 2, 128, 32), "bfloat16"), Y: T.Buffer((1, 2, 128, 32), "bfloat16")):
+    def main(Q: T.Buffer((1, 1, 128, 32), "bfloat16"), K: T.Buffer((1, 1, 128, 32), "bfloat16"), V: T.Buffer((1, 1, 128, 32), "bfloat16"), Y: T.Buffer((1, 1, 128, 32), "bfloat16")):
         T.func_attr({"tirx.noalias": True})
         with T.sblock("root"):
             T.reads()
             T.writes()
             T.sblock_attr({"tir_pipeline": "tirstep", "tirstep_own_lanes": 1})
-            scores_local = T.sblock_alloc_buffer((1, 2, 8, 8, 32, 8), scope="local")
-            largest_local = T.sblock_alloc_buffer((1, 2, 16, 1, 8), scope="local")
-            total_local = T.sblock_alloc_buffer((1, 2, 16, 1, 8), scope="local")
-            weighted_local = T.sblock_alloc_buffer((1, 2, 8, 2, 32, 8), scope="local")
-            power_bfloat16_local = T.sblock_alloc_buffer((1, 2, 8, 8, 32, 8), "bfloat16", scope="local")
-            largest_tile_local = T.sblock_alloc_buffer((1, 2, 16, 8, 4), scope="local")
-            largest_previous_local = T.sblock_alloc_buffer((1, 2, 16, 1, 8), scope="local")
-            power_running_local = T.sblock_alloc_buffer((1, 2, 8, 8, 32, 8), scope="local")
-            total_tile_local = T.sblock_alloc_buffer((1, 2, 16, 8, 4), scope="local")
-            V_shared_dyn = T.sblock_alloc_buffer((1, 2, 1, 128, 4, 8), "bfloat16", scope="shared.dyn")
-            K_shared_dyn = T.sblock_alloc_buffer((1, 2, 1, 128, 4, 8), "bfloat16", scope="shared.dyn")
-            Q_shared_dyn = T.sblock_alloc_buffer((1, 2, 1, 128, 4, 8), "bfloat16", scope="shared.dyn")
+            scores_local = T.sblock_alloc_buffer((1, 1, 8, 8, 32, 8), scope="local")
+            largest_local = T.sblock_alloc_buffer((1, 1, 16, 1, 8), scope="local")
+            total_local = T.sblock_alloc_buffer((1, 1, 16, 1, 8), scope="local")
+            weighted_local = T.sblock_alloc_buffer((1, 1, 8, 2, 32, 8), scope="local")
+            power_bfloat16_local = T.sblock_alloc_buffer((1, 1, 8, 8, 32, 8), "bfloat16", scope="local")
+            largest_tile_local = T.sblock_alloc_buffer((1, 1, 16, 8, 4), scope="local")
+            largest_previous_local = T.sblock_alloc_buffer((1, 1, 16, 1, 8), scope="local")
+            power_running_local = T.sblock_alloc_buffer((1, 1, 8, 8, 32, 8), scope="local")
+            total_tile_local = T.sblock_alloc_buffer((1, 1, 16, 8, 4), scope="local")
+            V_shared_dyn = T.sblock_alloc_buffer((1, 1, 1, 128, 4, 8), "bfloat16", scope="shared.dyn")
+            K_shared_dyn = T.sblock_alloc_buffer((1, 1, 1, 128, 4, 8), "bfloat16", scope="shared.dyn")
+            Q_shared_dyn = T.sblock_alloc_buffer((1, 1, 1, 128, 4, 8), "bfloat16", scope="shared.dyn")
             for b in T.thread_binding(1, thread="blockIdx.z"):
-                for h in T.thread_binding(2, thread="blockIdx.y"):
+                for h in T.thread_binding(1, thread="blockIdx.y"):
                     for i_0 in T.thread_binding(2, thread="blockIdx.x"):
                         for i_1_0 in T.thread_binding(4, thread="threadIdx.z"):
                             for ax0_ax1_ax2_ax3_fused_0 in range(2):
@@ -34,7 +34,7 @@ class Module:
                                             for ax0_ax1_ax2_ax3_fused_4 in T.vectorized(8):
                                                 with T.sblock("Q_shared.dyn"):
                                                     v0 = T.axis.spatial(1, 0)
-                                                    v1 = T.axis.spatial(2, h)
+                                                    v1 = T.axis.spatial(1, 0)
                                                     v2 = T.axis.spatial(128, i_0 * 64 + (ax0_ax1_ax2_ax3_fused_0 * 1024 + ax0_ax1_ax2_ax3_fused_1 * 256 + ax0_ax1_ax2_ax3_fused_2 * 32 + ax0_ax1_ax2_ax3_fused_3 * 8 + ax0_ax1_ax2_ax3_fused_4) // 32)
                                                     v3 = T.axis.spatial(32, (ax0_ax1_ax2_ax3_fused_0 * 1024 + ax0_ax1_ax2_ax3_fused_1 * 256 + ax0_ax1_ax2_ax3_fused_2 * 32 + ax0_ax1_ax2_ax3_fused_3 * 8 + ax0_ax1_ax2_ax3_fused_4) % 32)
                                                     T.reads(Q[v0, v1, v2, v3])
@@ -48,7 +48,7 @@ class Module:
                                                 for ax0_ax1_ax2_ax3_fused_4 in T.vectorized(8):
                                                     with T.sblock("K_shared.dyn"):
                                                         v0 = T.axis.spatial(1, 0)
-                                                        v1 = T.axis.spatial(2, h)
+                                                        v1 = T.axis.spatial(1, 0)
                                                         v2 = T.axis.spatial(128, j_0 * 32 + (ax0_ax1_ax2_ax3_fused_0 * 1024 + ax0_ax1_ax2_ax3_fused_1 * 256 + ax0_ax1_ax2_ax3_fused_2 * 32 + ax0_ax1_ax2_ax3_fused_3 * 8 + ax0_ax1_ax2_ax3_fused_4) // 32)
                                                         v3 = T.axis.spatial(32, (ax0_ax1_ax2_ax3_fused_0 * 1024 + ax0_ax1_ax2_ax3_fused_1 * 256 + ax0_ax1_ax2_ax3_fused_2 * 32 + ax0_ax1_ax2_ax3_fused_3 * 8 + ax0_ax1_ax2_ax3_fused_4) % 32)
                                                         T.reads(K[v0, v1, v2, v3])
@@ -62,7 +62,7 @@ class Module:
                                                 for ax0_ax1_ax2_ax3_fused_4 in T.vectorized(8):
                                                     with T.sblock("V_shared.dyn"):
                                                         v0 = T.axis.spatial(1, 0)
-                                                        v1 = T.axis.spatial(2, h)
+                                                        v1 = T.axis.spatial(1, 0)
                                                         v2 = T.axis.spatial(128, j_0 * 32 + (ax0_ax1_ax2_ax3_fused_0 * 1024 + ax0_ax1_ax2_ax3_fused_1 * 256 + ax0_ax1_ax2_ax3_fused_2 * 32 + ax0_ax1_ax2_ax3_fused_3 * 8 + ax0_ax1_ax2_ax3_fused_4) // 32)
                                                         v3 = T.axis.spatial(32, (ax0_ax1_ax2_ax3_fused_0 * 1024 + ax0_ax1_ax2_ax3_fused_1 * 256 + ax0_ax1_ax2_ax3_fused_2 * 32 + ax0_ax1_ax2_ax3_fused_3 * 8 + ax0_ax1_ax2_ax3_fused_4) % 32)
                                                         T.reads(V[v0, v1, v2, v3])
@@ -71,8 +71,7 @@ class Module:
                                                         V_shared_dyn[v0, v1, 0, v2, (v3 // 8 ^ v2 % 8 // 2) % 4, v3 % 8] = V[v0, v1, v2, v3]
                                 for ax0, ax1 in T.grid(1, 1):
                                     with T.sblock("scores_o"):
-                                        vb_o = T.axis.spatial(1, ax0)
-                                        vh_o = T.axis.spatial(2, h + ax1)
+                                        vb_o, vh_o = T.axis.remap("SS", [ax0, ax1])
                                         vi_o = T.axis.spatial(8, i_0 * 4 + i_1_0)
                                         vj_o = T.axis.spatial(4, j_0)
                                         vd_o = T.axis.reduce(1, 0)
@@ -232,8 +231,7 @@ class Module:
                                             for ax3_2 in T.thread_binding(4, thread="threadIdx.x"):
                                                 for ax3_3 in T.vectorized(2):
                                                     with T.sblock("Y"):
-                                                        vb = T.axis.spatial(1, ax0)
-                                                        vh = T.axis.spatial(2, h + ax1)
+                                                        vb, vh = T.axis.remap("SS", [ax0, ax1])
                                                         vi = T.axis.spatial(128, i_0 * 64 + i_1_0 * 16 + ax2_0 * 16 + ax2_1 * 8 + ax2_2)
                                                         vd = T.axis.spatial(32, ax3_0 * 16 + ax3_1 * 8 + ax3_2 * 2 + ax3_3)
                                                         T.reads(weighted_local[vb, vh, vi // 16, vd // 16, vi % 8 * 4 + vd % 8 // 2, vd % 16 // 8 * 4 + vi % 16 // 8 * 2 + vd % 2], total_local[vb, vh, vi // 8, 0, vi % 8])

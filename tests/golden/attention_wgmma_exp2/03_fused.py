@@ -5,26 +5,25 @@
 @I.ir_module
 class Module:
     @T.prim_func(s_tir=True)
-    def main(Q: T.Buffer((1, 2, 128, 32), "bfloat16"), K: T.Buffer((1, 2, 64, 32), "bfloat16"), V: T.Buffer((1, 2, 64, 32), "bfloat16"), Y: T.Buffer((1, 2, 128, 32), "bfloat16")):
+    def main(Q: T.Buffer((1, 1, 128, 32), "bfloat16"), K: T.Buffer((1, 1, 128, 32), "bfloat16"), V: T.Buffer((1, 1, 128, 32), "bfloat16"), Y: T.Buffer((1, 1, 128, 32), "bfloat16")):
         T.func_attr({"tirx.noalias": True})
         # with T.sblock("root"):
-        scores = T.sblock_alloc_buffer((1, 2, 128, 64))
-        largest = T.sblock_alloc_buffer((1, 2, 128))
-        total = T.sblock_alloc_buffer((1, 2, 128))
-        weighted = T.sblock_alloc_buffer((1, 2, 128, 32))
-        power_bfloat16 = T.sblock_alloc_buffer((1, 2, 128, 64), "bfloat16")
-        largest_tile = T.sblock_alloc_buffer((1, 2, 128, 2))
-        largest_previous = T.sblock_alloc_buffer((1, 2, 128))
-        power_running = T.sblock_alloc_buffer((1, 2, 128, 64))
-        total_tile = T.sblock_alloc_buffer((1, 2, 128, 2))
-        for b, h, i_0, i_1_0 in T.grid(1, 2, 2, 4):
-            for j_0 in range(2):
+        scores = T.sblock_alloc_buffer((1, 1, 128, 128))
+        largest = T.sblock_alloc_buffer((1, 1, 128))
+        total = T.sblock_alloc_buffer((1, 1, 128))
+        weighted = T.sblock_alloc_buffer((1, 1, 128, 32))
+        power_bfloat16 = T.sblock_alloc_buffer((1, 1, 128, 128), "bfloat16")
+        largest_tile = T.sblock_alloc_buffer((1, 1, 128, 4))
+        largest_previous = T.sblock_alloc_buffer((1, 1, 128))
+        power_running = T.sblock_alloc_buffer((1, 1, 128, 128))
+        total_tile = T.sblock_alloc_buffer((1, 1, 128, 4))
+        for b, h, i_0, i_1_0 in T.grid(1, 1, 2, 4):
+            for j_0 in range(4):
                 for ax0, ax1, ax2, ax3, ax4 in T.grid(1, 1, 16, 32, 32):
                     with T.sblock("scores"):
-                        vb = T.axis.spatial(1, ax0)
-                        vh = T.axis.spatial(2, h + ax1)
+                        vb, vh = T.axis.remap("SS", [ax0, ax1])
                         vi = T.axis.spatial(128, i_0 * 64 + i_1_0 * 16 + ax2)
-                        vj = T.axis.spatial(64, j_0 * 32 + ax3)
+                        vj = T.axis.spatial(128, j_0 * 32 + ax3)
                         vd = T.axis.reduce(32, ax4)
                         T.reads(Q[vb, vh, vi, vd], K[vb, vh, vj, vd])
                         T.writes(scores[vb, vh, vi, vj])
@@ -45,7 +44,7 @@ class Module:
                     with T.sblock("max"):
                         vb, vh = T.axis.remap("SS", [b, h])
                         vi = T.axis.spatial(128, i_0 * 64 + i_1_0 * 16 + i_1_1)
-                        vj_0 = T.axis.reduce(2, j_0)
+                        vj_0 = T.axis.reduce(4, j_0)
                         T.reads(largest_tile[vb, vh, vi, vj_0])
                         T.writes(largest[vb, vh, vi], largest_previous[vb, vh, vi])
                         with T.init():
@@ -56,7 +55,7 @@ class Module:
                     with T.sblock("exp_running"):
                         vb, vh = T.axis.remap("SS", [b, h])
                         vi = T.axis.spatial(128, i_0 * 64 + i_1_0 * 16 + i_1_1)
-                        vj = T.axis.spatial(64, j_0 * 32 + j_1)
+                        vj = T.axis.spatial(128, j_0 * 32 + j_1)
                         T.reads(scores[vb, vh, vi, vj], largest[vb, vh, vi])
                         T.writes(power_running[vb, vh, vi, vj])
                         power_running[vb, vh, vi, vj] = T.exp2((scores[vb, vh, vi, vj] - largest[vb, vh, vi]) * T.float32(0.25503486164919736))
@@ -74,7 +73,7 @@ class Module:
                     with T.sblock("sum"):
                         vb, vh = T.axis.remap("SS", [b, h])
                         vi = T.axis.spatial(128, i_0 * 64 + i_1_0 * 16 + i_1_1)
-                        vj_0 = T.axis.reduce(2, j_0)
+                        vj_0 = T.axis.reduce(4, j_0)
                         T.reads(largest_previous[vb, vh, vi], largest[vb, vh, vi], total_tile[vb, vh, vi, vj_0])
                         T.writes(total[vb, vh, vi])
                         with T.init():
@@ -84,7 +83,7 @@ class Module:
                     with T.sblock("power_global"):
                         v0, v1 = T.axis.remap("SS", [b, h])
                         v2 = T.axis.spatial(128, i_0 * 64 + i_1_0 * 16 + i_1_1)
-                        v3 = T.axis.spatial(64, j_0 * 32 + j_1)
+                        v3 = T.axis.spatial(128, j_0 * 32 + j_1)
                         T.reads(power_running[v0, v1, v2, v3])
                         T.writes(power_bfloat16[v0, v1, v2, v3])
                         power_bfloat16[v0, v1, v2, v3] = T.Cast("bfloat16", power_running[v0, v1, v2, v3])
@@ -100,8 +99,7 @@ class Module:
                         weighted[vb, vh, vi, vd] = weighted[vb, vh, vi, vd] + T.Cast("float32", power_bfloat16[vb, vh, vi, vj_0 * 32 + vj_1]) * T.Cast("float32", V[vb, vh, vj_0 * 32 + vj_1, vd])
             for ax0, ax1, ax2, ax3 in T.grid(1, 1, 16, 32):
                 with T.sblock("Y"):
-                    vb = T.axis.spatial(1, ax0)
-                    vh = T.axis.spatial(2, h + ax1)
+                    vb, vh = T.axis.remap("SS", [ax0, ax1])
                     vi = T.axis.spatial(128, i_0 * 64 + i_1_0 * 16 + ax2)
                     vd = T.axis.spatial(32, ax3)
                     T.reads(weighted[vb, vh, vi, vd], total[vb, vh, vi])
