@@ -22,19 +22,20 @@ def overlap_products(sch: Schedule, loop: LoopRV) -> None:
     """Let the last products of an iteration run while the next one computes.
 
     The loop's first and last statements are products by wgmma. Behind the first of the next
-    iteration the last of this one is issued, threads wait for the first alone, and compute on, until
+    iteration the last of this one is issued; threads wait for the first alone, and compute on until
     they need registers of the last. As by hand in FlashAttention-3 (J. Shah and others, 2024),
     where scores of the next tile are computed ahead, and softmax runs under the product by values.
+    Tiles of two iterations are in use at once: with 3 stages another one is on its way.
 
     rewrite: ``for j: wait for full[j]; S = Q * K[j]; P = f(S); O = g(O) + P * V[j]`` ->
         ``S = Q * K[0]; P = f(S); O = g(O); for j: wait for full[j + 1]; issue S = Q * K[j + 1];
         issue O += P * V[j]; wait for S; P' = f(S); wait for O; P = P'; O = g(O)`` and the last
         ``O += P * V[j]`` behind the loop, when the module is lowered
     consumes: nothing
-    requires: a loop to which `specialize_warps` has given roles, in which no group of wgmma stays in
-        flight, and whose stages are better 3 or more, as tiles of two iterations are in use; its first statement behind the copies, and its last one, are
-        groups of wgmma that wait for themselves, as `tensorize_warp_rows` makes them, of other
-        registers; no other statement of the loop is one
+    requires: a loop to which `specialize_warps` has given roles, in which no group of wgmma stays
+        in flight; its first statement behind the copies, and its last one, are groups of wgmma that
+        wait for themselves, as `tensorize_warp_rows` makes them, of other registers; no other
+        statement of the loop is one
     """
     name, node = get_loop_name(sch, loop), sch.get(loop)
     if TMA_ROLES not in node.annotations or TMA_OVERLAP in node.annotations:

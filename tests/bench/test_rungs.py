@@ -21,6 +21,7 @@ NOT_MEASURED = {
     "attention_mma",
     "attention_mma_causal",
     "attention_wgmma",
+    "attention_wgmma_causal",
     "decode_attention",
     "matmul_skinny",
 }

@@ -6,10 +6,10 @@ described by its own rows: the fragments that one product leaves are the left op
 one, which wgmma takes from registers, and whatever lies between two products is the same as with
 mma.sync. Lanes are 8 on threadIdx.y by 4 on threadIdx.x, and warps are on threadIdx.z.
 
-Instructions are ordered as in `wgmma`. All of a group have ended before the next statement. Sums that
-begin with zeros have them in their registers too, which the first instruction does not read, and
-which cost nothing: ptxas (CUDA 12 and 13) takes sums of two groups in the same registers for the
-same values otherwise, and gives what it computed of the first for what stands behind the second.
+Instructions are ordered as in `wgmma`. All of a group have ended before the next statement. Sums
+that begin with zeros have them in their registers too, which the first instruction does not read
+and which cost nothing: C++ may do anything with values that nothing wrote, and ptxas of CUDA 13.0
+takes the sums of two such groups for the same values, and the maximum of one for that of the other.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ def fuse_blocks(
     """
     scores, largest, _, total, weighted, result = blocks
     _, _, query, key = sch.get_loops(largest)
-    tiles, rest = split_loop(sch, query, inner=warps * rows)
+    _, rest = split_loop(sch, query, inner=warps * rows)
     warp, row = split_loop(sch, rest, inner=rows)
     steps, _ = split_loop(sch, key, inner=keys)
     reorder_loops(sch, [warp, steps, row])
