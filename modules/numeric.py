@@ -190,8 +190,17 @@ def draw_floats(rng: np.random.Generator, shape: tuple[int, ...], facts: DType) 
     """Random floats in [-1, 1) of a type, that lie between two numbers of narrower ones."""
     # The clip is for the types so narrow that 0.999 would round to 1.
     below_one = 1.0 - facts.unit_roundoff
-    drawn = np.clip(rng.uniform(-1.0, 1.0, shape), -below_one, below_one)
-    return lie_between(drawn).astype(facts.numpy)
+    result = np.empty(shape, facts.numpy)
+    flat = result.reshape(-1)
+    for start in range(0, flat.size, DRAWN_AT_ONCE):
+        part = flat[start : start + DRAWN_AT_ONCE]
+        drawn = np.clip(rng.uniform(-1.0, 1.0, part.size), -below_one, below_one)
+        part[:] = lie_between(drawn)
+    return result
+
+
+DRAWN_AT_ONCE = 1 << 16
+"""Numbers of a large tensor that are drawn together: their float64 stay in the cache."""
 
 
 # Of the 24 bits of a float32, the first of which has the weight 2^23: the 9th and 12th; the 10th,

@@ -76,7 +76,9 @@ def test_tensorize_warp_rows_pair() -> None:
 def test_tensorize_warp_rows_refuses_one_product_of_a_chain_alone() -> None:
     sch = Schedule(read("04_in_shared_memory"))
     block = sch.get_sblock("scores")
-    with refuses(sch, "lays 'scores_local' out over the registers of a warp's lanes, and block 'exp_r"):
+    with refuses(
+        sch, "lays 'scores_local' out over the registers of a warp's lanes, and block 'exp_r"
+    ):
         tensorize_warp_rows(sch, block)
 
 

@@ -160,7 +160,7 @@ class TorchMachine:
         if unbound := find_unbound_sblocks(module):
             raise DeviceError(f"not bound to the GPU: {', '.join(unbound)}; bind their loops")
         lifted, workspaces = lift_workspaces(module)
-        with convert_tvm_errors("CUDA does not compile the module"):
+        with convert_tvm_errors("CUDA does not compile the module", module):
             function = compile_module(lifted, self.target)["main"]
         return _launch(function, [*arguments, *self._provide(workspaces)])
 
@@ -230,7 +230,7 @@ class TorchMachine:
     def _expect_here(self, reference: Reference) -> Expectation:
         problem, inputs = reference.problem, reference.inputs
         name, dtype = problem.outputs[0].name, problem.outputs[0].dtype
-        doubles = [to_torch(array.astype(np.float64)).to(self._gpu) for array in inputs]
+        doubles = [self.upload(array).double() for array in inputs]
         if _takes_tensors(problem):
             expected, error = self._ask_meaning(problem, doubles)
             bound = bound_storing(expected, error, dtype, torch)
