@@ -60,7 +60,7 @@ def overlap_products(sch: Schedule, loop: LoopRV) -> None:
             "between",
             "tensorize both with tensorize_warp_rows first",
         )
-    require_independent(*(_find_registers(part) for part in (parts[0], parts[-1])), name)
+    require_independent(_find_registers(parts[0]), _find_registers(parts[-1]), name)
     sch.annotate(loop, TMA_OVERLAP, 1)
 
 
