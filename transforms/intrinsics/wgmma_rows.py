@@ -240,6 +240,7 @@ def _describe_more(product: RowsProduct) -> Any:
 
 
 def _issue(product: RowsProduct) -> Any:
+    """The instructions, in a block: TVM takes its statements for as many of a pipeline."""
     if product.swizzle_a is None:
         return _issue_on_registers(product)
     return _issue_on_shared(product)
@@ -274,7 +275,6 @@ def _issue_on_shared(product: RowsProduct) -> Any:
             for warp in T.thread_binding(product.warps, "threadIdx.z"):
                 for _row in T.thread_binding(WARP // QUAD, "threadIdx.y"):
                     for _column in T.thread_binding(QUAD, "threadIdx.x"):
-                        # In a block: TVM takes its statements for as many of a pipeline.
                         with T.sblock("group"):
                             T.reads(_reads(product, A, B, C))
                             T.writes(C[all_c])
