@@ -257,7 +257,6 @@ def _strides(shape: tuple[int, ...]) -> list[int]:
 
 
 def _issue_on_shared(product: RowsProduct) -> Any:
-    """The descriptor of A is that of its warpgroup: of the first warp's rows."""
     tile, (shape_a, shape_b, shape_c), dtype = product.tile, product.shapes, product.dtype
     rows_a, rows_b, all_c = _strides(shape_a), _strides(shape_b), _all(shape_c)
     across, steps, columns = tile.blocks[1], tile.depth // tile.step, shape_c[0]
