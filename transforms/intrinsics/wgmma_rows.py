@@ -290,8 +290,7 @@ def _issue_on_shared(product: RowsProduct) -> Any:
                             for step in T.unroll(steps):
                                 for j in T.unroll(across):
                                     a = T.meta_var([_find_rows(product, d[0], warp, s, step)])
-                                    b = T.meta_var(_find_b(product, d[1], t, step, j))
-                                    T.evaluate(_emit(product, C, a, b, step, j))
+                                    T.evaluate(_emit(product, C, a, (d[1], t), step, j))
                             T.ptx.wgmma.commit_group.sync.aligned()
                             T.ptx.wgmma.wait_group.sync.aligned(0)
 
@@ -330,8 +329,7 @@ def _issue_on_registers(product: RowsProduct) -> Any:
                             for step in T.unroll(steps):
                                 for j in T.unroll(across):
                                     a = T.meta_var(_read_fragment(A, step))
-                                    b = T.meta_var(_find_b(product, d[0], t, step, j))
-                                    T.evaluate(_emit(product, C, a, b, step, j))
+                                    T.evaluate(_emit(product, C, a, (d[0], t), step, j))
                             T.ptx.wgmma.commit_group.sync.aligned()
                             T.ptx.wgmma.wait_group.sync.aligned(0)
 
@@ -355,8 +353,14 @@ def _read_fragment(fragments: Any, step: Any) -> list[Any]:
     return [T.reinterpret("uint32", BufferLoad(fragments, [step, 0, pair])) for pair in pairs]
 
 
-def _emit(product: RowsProduct, sums: Any, a: list[Any], b: Any, step: Any, block: Any) -> Any:
-    """wgmma.mma_async of one step of k, and of one block of columns."""
+def _emit(
+    product: RowsProduct, sums: Any, a: list[Any], tile_b: tuple[Any, Any], step: Any, block: Any
+) -> Any:
+    """wgmma.mma_async of one step of k, and of one block of columns.
+
+    `tile_b` is the descriptor of B, and how far its slabs are apart.
+    """
+    b = _find_b(product, *tile_b, step, block)
     tile, kind = product.tile, PTX_TYPES[product.dtype]
     shape = f"m{ROWS}n{tile.each}k{tile.step}"
     chain = T.ptx[f"wgmma.mma_async.sync.aligned.{shape}.{SUMS[ACC]}.{kind}.{kind}"]
