@@ -31,7 +31,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeMachine:
 @pytest.fixture
 def no_farm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "tirstep.bench.search.compile_all", lambda jobs, *rest, **named: [""] * len(jobs)
+        "tirstep.bench.workers.compile_all", lambda jobs, *rest, **named: [""] * len(jobs)
     )
 
 
@@ -306,7 +306,7 @@ def test_a_search_that_every_candidate_refuses_says_which_tail_would_help(
         'divisor, pass tail="guard", or pad the block first with pad_block [recipe x, 1]'
     )
     monkeypatch.setattr(
-        "tirstep.bench.search.compile_all", lambda jobs, *rest, **named: [reason] * len(jobs)
+        "tirstep.bench.workers.compile_all", lambda jobs, *rest, **named: [reason] * len(jobs)
     )
     argv = ("search", "matmul_shared_blocking", "--shape", "30x30x30", "--limit", "4")
     result = command(*argv)
