@@ -30,9 +30,7 @@ def test_a_cluster_finds_what_one_process_finds(
         "tirstep.bench.workers.compile_all",
         lambda jobs, *rest, **named: [compile_nothing(job, {}) for job in jobs],
     )
-    alone = search(
-        PLAN, ClusterMachine(tmp_path), SETTINGS, cache=tmp_path, tell=lambda line: None
-    )
+    alone = search(PLAN, ClusterMachine(tmp_path), SETTINGS, cache=tmp_path, tell=lambda line: None)
     assert get_rows(found) == 2
     assert found == alone
 
@@ -47,8 +45,11 @@ def test_a_gpu_of_another_model_is_left_out(cluster: OneCluster):
     assert "models are not mixed" in cluster.warned[0]
 
 
-def test_a_worker_that_is_killed_costs_its_candidate_a_retry(cluster: OneCluster):
+def test_a_worker_that_is_killed_costs_its_candidate_a_retry(
+    cluster: OneCluster, capfd: pytest.CaptureFixture[str]
+):
     found = run(cluster, "kill once")
+    assert capfd.readouterr() == ("", "")
     assert (cluster.folder / "killed").exists()
     assert get_rows(found) == 2
     assert found.skipped == {"refused by split_loop": 1}
@@ -64,4 +65,5 @@ def test_a_worker_with_wrong_numbers_costs_its_candidates_a_retry(cluster: OneCl
     found = run(cluster, "wrong")
     assert (cluster.folder / "wrong").exists()
     assert get_rows(found) == 2
+    assert "3 candidates that it found wrong are right elsewhere" in cluster.warned[-1]
     assert found.skipped == {"refused by split_loop": 1}

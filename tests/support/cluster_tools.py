@@ -22,9 +22,7 @@ from tirstep.cluster.actors import Tools
 from tirstep.modules import matmul
 from tirstep.transforms.recipes import RECIPES
 
-BLOCKING = dataclasses.replace(
-    RECIPES["matmul_shared_blocking"], choices={"local_y": (2, 4, 16)}
-)
+BLOCKING = dataclasses.replace(RECIPES["matmul_shared_blocking"], choices={"local_y": (2, 4, 16)})
 FIXED = {"local_x": 2, "block_y": 4, "block_x": 8, "tile_k": 4, "vector": 1}
 PLAN = SearchPlan(BLOCKING, matmul.problem(32, 32, 16), FIXED)
 SETTINGS = Settings(rounds=3)
@@ -63,9 +61,8 @@ class ClusterMachine(FakeMachine):
 
     def _misbehave(self, rows: int, output: Any) -> None:
         plant = (self.folder / "plant").read_text()
-        if plant in ("kill once", "kill") and rows == 2:
-            if plant == "kill" or _is_first(self.folder, "killed"):
-                os.kill(os.getpid(), signal.SIGKILL)
+        if plant == "kill once" and rows == 2 and _is_first(self.folder, "killed"):
+            os.kill(os.getpid(), signal.SIGKILL)
         if plant == "hang" and rows == 2:
             time.sleep(1000)
         if plant == "wrong" and _is_first(self.folder, "wrong", os.getpid()):

@@ -258,14 +258,20 @@ class SearchResult:
 
 
 def search(
-    plan: SearchPlan, machine: Machine, settings: Settings, *, cache: Path, tell: Tell
+    plan: SearchPlan,
+    machine: Machine,
+    settings: Settings,
+    *,
+    cache: Path,
+    tell: Tell,
+    kept: KeptCandidates | None = None,
 ) -> SearchResult:
     """The same as `search_with` on this process's machine.
 
     Raises `BenchError` where the device has too little memory, or a candidate leaves it unusable.
     """
     workers = LocalWorkers(plan, machine, settings, cache, tell)
-    return search_with(workers, plan, settings.seed, tell)
+    return search_with(workers, plan, settings.seed, tell, kept)
 
 
 def search_with(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from tirstep.lowering_checks.devices.device import blank
+from tirstep.modules.numeric import Array
 
 from . import BenchError, PeerMissing
 from .accuracy import Reference
@@ -106,7 +107,7 @@ class LocalWorkers:
         problem, machine = self.plan.problem, self.machine
         if shortage := describe_shortage(problem, machine):
             raise BenchError(f"{problem} {shortage}; search at a smaller shape")
-        inputs = problem.integer_inputs(self.settings.seed)
+        self._inputs = inputs = problem.integer_inputs(self.settings.seed)
         outputs = [machine.upload(blank(output)) for output in problem.outputs]
         self.arguments = problem.make_arguments(list(map(machine.upload, inputs)), outputs)
         self.expectations = machine.expect(Reference(problem, inputs, problem.is_exact))
@@ -151,16 +152,19 @@ class LocalWorkers:
         """The same for what others compiled."""
         with installed(self.cache):
             finalists = [self._find(job) for job in jobs]
-        machine, problem, rounds = self.machine, self.plan.problem, self.settings.rounds
-        drawn = problem.float_inputs(self.settings.seed)
-        for tensor, array in zip(problem.take_inputs(self.arguments), drawn, strict=True):
-            tensor[...] = machine.upload(array)
+        self._fill(self.plan.problem.float_inputs(self.settings.seed))
         peer = self._find_peer()
         replays = [each.replay for each in finalists if each] + ([] if peer is None else [peer])
-        seconds = machine.time(replays, [rounds] * len(replays))
+        seconds = self.machine.time(replays, [self.settings.rounds] * len(replays))
+        self._fill(self._inputs)  # what is checked after this is held against these
         times = iter([summarize(each) for each in seconds])
         found = [None if each is None else next(times) for each in finalists]
         return Contest(found, None if peer is None else next(times))
+
+    def _fill(self, inputs: Sequence[Array]) -> None:
+        tensors = self.plan.problem.take_inputs(self.arguments)
+        for tensor, array in zip(tensors, inputs, strict=True):
+            tensor[...] = self.machine.upload(array)
 
     def _find(self, job: CompileJob) -> _CheckedConfig | None:
         """What was checked here; what another run or process has measured is checked first."""

@@ -130,9 +130,7 @@ class Measurer:
         jobs = [self._write(config, compiled) for config, compiled in group]
         screened = self._workers.measure(jobs)
         self._workers.keep([])
-        return [
-            next(one for one in screened if one.config == config) for config, _ in group
-        ]
+        return [next(one for one in screened if one.config == config) for config, _ in group]
 
     def decide(self, finalists: Sequence[tuple[Sizes, Compiled | None]]) -> Contest:
         """Check the finalists here, and time them in turns."""

@@ -74,15 +74,36 @@ def connected(address: str, **settings: Any) -> Iterator[None]:
     if address not in (AUTO, LOCAL):
         require_reachable(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Those that compile have no GPU of their own: Ray then leaves their environment as it is.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     import ray
 
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    with _without_messages():
+        try:
+            _join(address, settings, quiet)
+            yield
+        finally:
+            ray.shutdown()
+
+
+@contextlib.contextmanager
+def _without_messages() -> Iterator[None]:
+    """Ray prints a paragraph for each process that dies, whatever is asked of it: the search says
+    what it came to. It goes through a function of Ray's own, which it may rename.
+    """
+    import ray
+
+    module, name = ray._private.worker, "print_to_stdstream"
+    original = getattr(module, name, None)
+    if original is None:
+        yield
+        return
+    setattr(module, name, lambda *arguments, **named: None)
     try:
-        _join(address, settings, quiet)
         yield
     finally:
-        ray.shutdown()
+        setattr(module, name, original)
 
 
 def _join(address: str, settings: dict[str, Any], quiet: dict[str, Any]) -> None:

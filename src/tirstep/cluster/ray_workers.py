@@ -206,10 +206,8 @@ class RayEngine:
         return None
 
     def _describe_hang(self, worker: _Worker) -> str:
-        did = "to start" if not worker.is_up else "to " + {COMPILE: COMPILE, MEASURE: "run"}[
-            worker.step
-        ]
-        return f"took longer than {worker.seconds:g} s {did}"
+        did = {COMPILE: "compile", MEASURE: "run"}[worker.step] if worker.is_up else "start"
+        return f"took longer than {worker.seconds:g} s to {did}"
 
 
 def _describe_death(worker: _Worker, error: RayError) -> str:
@@ -288,9 +286,7 @@ class RayWorkers:
 
     def screen(self, configs: Sequence[Sizes]) -> Iterator[Sequence[Screened]]:
         """What becomes of each config, as it comes."""
-        done = 0
-        for task, screened in Scheduler(self._engine).run(configs):
-            done += 1
+        for done, (task, screened) in enumerate(Scheduler(self._engine).run(configs), 1):
             self._tell(f"compiled, checked and timed {done} of {len(configs)} candidates")
             if screened.us is not None:
                 self._compiled.append((task.config, task.compiled))
@@ -305,7 +301,9 @@ class RayWorkers:
 
         Raises `BenchError` where none can.
         """
-        known = [next((it for it in self._compiled if it[0] == one), (one, None)) for one in configs]
+        known = [
+            next((it for it in self._compiled if it[0] == one), (one, None)) for one in configs
+        ]
         tried: list[str] = []
         contest: Contest | None = None
         while name := self._await_idle(tried):
@@ -324,6 +322,10 @@ class RayWorkers:
                 "which goes on from what was kept"
             )
         return contest
+
+    def describe(self) -> str:
+        """What measures: ``2 x NVIDIA H200``, those that are on their way included."""
+        return f"{len(self._engine.list_alive(MEASURE))} x {self.device['name']}"
 
     def stop(self) -> None:
         """End the workers."""

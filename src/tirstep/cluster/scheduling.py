@@ -170,7 +170,9 @@ class Scheduler:
         if answer.us is not None and accused != worker:
             self._strikes[accused] += 1
             if self._strikes[accused] == STRIKES:
-                self._engine.dismiss(accused, f"{STRIKES} of its results were wrong elsewhere not")
+                self._engine.dismiss(
+                    accused, f"{STRIKES} candidates that it found wrong are right elsewhere"
+                )
         return True
 
     def _require_workers(self) -> None:
