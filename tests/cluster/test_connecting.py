@@ -107,11 +107,10 @@ def test_a_search_that_was_cut_goes_on_where_it_was(
         return [""] * len(jobs)
 
     monkeypatch.setattr("tirstep.bench.workers.compile_all", compile_all)
-    (tmp_path / "plant").write_text("")
     plan = SearchPlan(PLAN.recipe, PLAN.problem, PLAN.fixed, {"local_y": (2, 4)})
 
     def run() -> object:
-        machine = ClusterMachine(tmp_path)
+        machine = ClusterMachine(make_folder(tmp_path, len(asked)))
         kept = Kept(tmp_path, plan, machine.device, machine.versions)
         return search(plan, machine, SETTINGS, cache=tmp_path, tell=lambda line: None, kept=kept)
 
@@ -124,5 +123,12 @@ def test_a_search_that_was_cut_goes_on_where_it_was(
     assert run() == whole
     assert asked[1:] == [1]
     assert run() == whole
-    print(file.read_text(), asked)
     assert asked[2:] == []
+
+
+def make_folder(within: Path, number: int) -> Path:
+    """Of a machine that is the first one."""
+    folder = within / str(number)
+    folder.mkdir(exist_ok=True)
+    (folder / "plant").write_text("")
+    return folder
