@@ -186,7 +186,7 @@ def _unique(configs: list[Sizes]) -> list[Sizes]:
 FINALISTS = 8
 WRONG_AT_THE_END = "wrong when the finalists were timed"
 ROUND = 4 * BATCH
-"""Candidates that are compiled before the forecast is corrected."""
+"""Candidates that are compiled before the forecast is corrected; more where many workers run."""
 MOST = 20000
 """Candidates of which a forecast chooses; of more, so many at random."""
 
@@ -290,7 +290,8 @@ def search_with(
     candidates = _list_candidates(plan, seed)
     found, ranking = SearchResult(), Ranking(candidates[0])
     order = SearchOrder(candidates, plan.forecast)
-    while round_ := order.take(ROUND if plan.forecast else len(candidates)):
+    size = max(ROUND, workers.width) if plan.forecast else len(candidates)
+    while round_ := order.take(size):
         times: list[tuple[Sizes, float]] = []
         for part in _screen(workers, round_, kept):
             for one in part:

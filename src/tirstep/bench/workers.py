@@ -55,6 +55,10 @@ class Contest:
 class Workers(Protocol):
     """Who runs candidates; a search asks for nothing else."""
 
+    @property
+    def width(self) -> int:
+        """Candidates that a round needs at least, so that nobody waits for long at its end."""
+
     def screen(self, configs: Sequence[Sizes]) -> Iterator[Sequence[Screened]]:
         """Compile, check and time each config once; what became of them, as it comes."""
 
@@ -101,6 +105,7 @@ class LocalWorkers:
     settings: Settings
     cache: Path
     tell: Tell
+    width: int = BATCH
     _checked: list[_CheckedConfig] = field(default_factory=list)
 
     def __post_init__(self) -> None:

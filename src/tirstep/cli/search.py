@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tirstep.bench.machine import Machine
     from tirstep.bench.results import Time
     from tirstep.bench.search import SearchPlan, SearchResult
-    from tirstep.bench.workers import KeptCandidates
+    from tirstep.cluster.kept import Kept
     from tirstep.transforms.recipes import Recipe
     from tirstep.transforms.recipes.forecast import Forecast
 
@@ -76,7 +76,7 @@ Cluster = Annotated[
         "starts one, HOST:PORT joins that one. Who joins a cluster can run code on it.",
     ),
 ]
-Kept = Annotated[
+Trials = Annotated[
     Path | None,
     typer.Option(
         "--trials",
@@ -112,7 +112,7 @@ def command(
         ),
     ] = None,
     cluster: Cluster = None,
-    trials: Kept = None,
+    trials: Trials = None,
 ) -> int:
     """Find a recipe's fastest config on a GPU.
 
@@ -243,14 +243,14 @@ def _search_on_cluster(
             plan = replace(plan, forecast=_make_forecast(plan, facts))
             kept = _open_kept(screen, trials, plan, facts)
             found = search_with(workers, plan, seed, screen.doing, kept)
+            if kept is not None:
+                kept.write_seconds(workers.seconds)
         finally:
             workers.stop()
     return plan, found, facts
 
 
-def _open_kept(
-    screen: Screen, folder: Path | None, plan: SearchPlan, facts: Facts
-) -> KeptCandidates | None:
+def _open_kept(screen: Screen, folder: Path | None, plan: SearchPlan, facts: Facts) -> Kept | None:
     if folder is None:
         return None
     from tirstep.cluster.kept import Kept

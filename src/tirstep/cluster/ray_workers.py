@@ -17,7 +17,7 @@ from tirstep.bench.search import SearchPlan
 from tirstep.bench.workers import Contest, Screened, Sizes, make_job
 
 from .actors import Compiler, Measurer, PlanSpec, Tools, require_known
-from .scheduling import COMPILE, MEASURE, Compiled, Event, Scheduler, Task
+from .scheduling import COMPILE, MEASURE, WIDTH, Compiled, Event, Scheduler, Task
 
 COMPILERS = 16
 """Processes that compile, for each GPU at most."""
@@ -60,7 +60,13 @@ class _Worker:
 
 @dataclass
 class RayEngine:
-    """The workers of a cluster; the first GPU that is there says which model all have to be."""
+    """The workers of a cluster; the first GPU that is there says which model all have to be.
+
+    Attributes
+    ----------
+    first : what the first GPU is
+    seconds : by step, what each candidate took, which had others beside it on a GPU
+    """
 
     plan: SearchPlan
     settings: Settings
@@ -70,6 +76,7 @@ class RayEngine:
     gpus: int
     compilers: int
     first: dict[str, Any] = field(default_factory=dict)
+    seconds: dict[str, list[float]] = field(default_factory=lambda: {COMPILE: [], MEASURE: []})
     _workers: dict[str, _Worker] = field(default_factory=dict)
 
     def start(self) -> None:
@@ -180,6 +187,9 @@ class RayEngine:
         if not worker.is_up:
             self._welcome(worker, answer)
             return None
+        began = worker.deadline - worker.seconds
+        taken = (time.monotonic() - began) / len(tasks)
+        self.seconds[worker.step] += [taken] * len(tasks)
         answers = [answer] if worker.step == COMPILE else answer
         return Event(worker.name, tasks, answers)
 
@@ -322,6 +332,16 @@ class RayWorkers:
                 "which goes on from what was kept"
             )
         return contest
+
+    @property
+    def width(self) -> int:
+        """Some for each GPU that is there."""
+        return WIDTH * len(self._engine.list_alive(MEASURE))
+
+    @property
+    def seconds(self) -> Mapping[str, Sequence[float]]:
+        """By step, what each candidate took: what `simulate` goes by."""
+        return self._engine.seconds
 
     def describe(self) -> str:
         """What measures: ``2 x NVIDIA H200``, those that are on their way included."""

@@ -17,6 +17,8 @@ from tirstep.bench.workers import Screened, Sizes
 COMPILE, MEASURE = "compile", "measure"
 GROUP = 8
 """Candidates that a GPU takes at once, where so many wait: warming it up takes its time."""
+WIDTH = 4 * GROUP
+"""Candidates of a round for each GPU."""
 STRIKES = 3
 """Answers that other workers refute, before a worker gets no more candidates."""
 

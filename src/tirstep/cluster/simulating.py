@@ -10,9 +10,10 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tirstep.bench.workers import Screened
+from tirstep.bench.search import ROUND
+from tirstep.bench.workers import Screened, Sizes
 
-from .scheduling import COMPILE, MEASURE, Compiled, Event, Scheduler, Task
+from .scheduling import COMPILE, MEASURE, WIDTH, Compiled, Event, Scheduler, Task
 
 
 @dataclass(frozen=True)
@@ -101,15 +102,23 @@ class _Clock:
 
 
 def simulate(times: TaskTimes, candidates: int, gpus: int, cores: int) -> Simulated:
-    """A search of so many candidates on so many GPUs, each with so many cores that compile."""
+    """A search of so many candidates on so many GPUs, each with so many cores that compile.
+
+    In rounds, as where there is a model of time: the next one waits for the last of a round.
+    """
     compilers = min(gpus * cores, candidates)
     workers = {
         COMPILE: [f"{COMPILE} {number}" for number in range(compilers)],
         MEASURE: [f"{MEASURE} {number}" for number in range(gpus)],
     }
     clock = _Clock(times, workers, now=times.start)
-    for _ in Scheduler(clock).run([{"number": number} for number in range(candidates)]):
-        pass
+    size = max(ROUND, WIDTH * gpus)
+    for begin in range(0, candidates, size):
+        round_: list[Sizes] = [
+            {"number": number} for number in range(begin, min(begin + size, candidates))
+        ]
+        for _ in Scheduler(clock).run(round_):
+            pass
     total = clock.now + times.end
     busy = {step: clock.busy[step] / (total * len(workers[step])) for step in workers}
     return Simulated(gpus, compilers, total, busy)
