@@ -105,7 +105,7 @@ class LocalWorkers:
     settings: Settings
     cache: Path
     tell: Tell
-    width: int = BATCH
+    width: int = 1
     _checked: list[_CheckedConfig] = field(default_factory=list)
 
     def __post_init__(self) -> None:
