@@ -40,15 +40,18 @@ help: ## list the targets
 run: $(STAMP) ## the ladder of matmul: goldens and numbers of every step, and times on a GPU
 	$(VENV)/bin/tirstep ladder matmul
 
-# The processes share the cores already, so each keeps to one thread.
+# The processes share the cores already, so each keeps to one thread. Hundreds of commands start, and
+# without bytecode each would compile all that it imports.
 test: export OPENBLAS_NUM_THREADS = 1
 test: export TVM_NUM_THREADS = 1
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(STAMP) ## every test that needs no GPU
 	$(PYTEST) -m "not gpu" -n $(JOBS) --maxprocesses 8 --dist loadgroup $(ARGS)
 
 # Without the tools that check and build, whose versions matter to nobody who installs tirstep.
 test-lowest: export OPENBLAS_NUM_THREADS = 1
 test-lowest: export TVM_NUM_THREADS = 1
+test-lowest: export PYTHONDONTWRITEBYTECODE =
 test-lowest: $(STAMP_LOWEST) ## the tests of the command line and of kernels, with the lowest versions
 	$(VENV_LOWEST)/bin/python -m pytest -q -m "not gpu" -n $(JOBS) --maxprocesses 8 \
 	  --dist loadgroup $(LOWEST) $(ARGS)
@@ -58,6 +61,7 @@ test-lowest: $(STAMP_LOWEST) ## the tests of the command line and of kernels, wi
 # tests were skipped for it, and why.
 test-versions: export OPENBLAS_NUM_THREADS = 1
 test-versions: export TVM_NUM_THREADS = 1
+test-versions: export PYTHONDONTWRITEBYTECODE =
 test-versions: $(STAMP) $(OLDER:%=.venv-%/.installed) ## transforms and numbers under each TVM allowed
 	code=0; for venv in $(OLDER:%=.venv-%) $(VENV); do echo "== $$venv"; \
 	  $$venv/bin/python -m pytest -q -m "not gpu" -n $(JOBS) --maxprocesses 8 --dist loadgroup \

@@ -23,7 +23,6 @@ from tirstep.transforms.errors import TransformError
 from tirstep.transforms.gpu_limits import MAX_THREADS
 from tirstep.transforms.recipes import Recipe, Step
 
-from .compile.passes import find_remedy
 from .devices import CpuDevice, Device, Timing
 from .devices.device import DeviceError, blank
 from .diff import Diff, diff_steps
@@ -438,9 +437,7 @@ def _check(
         findings = check_numbers(run.problem, step.module, device, where=where, seed=seed)
         return tuple(findings), _name_place(device.name, run)
     except DeviceError as error:
-        remedy = find_remedy(step.module, str(error))
-        message = f"{remedy} ({error})" if remedy else str(error)
-        refused = Finding("lowering", where, message)
+        refused = Finding("lowering", where, str(error))
     if device.name == cpu.name:
         return (refused,), f"no device: {cpu.name} does not run it"
     try:

@@ -1,9 +1,6 @@
 """Fixtures that several test files share."""
 
-import functools
 import gc
-import inspect
-import linecache
 import os
 import re
 import shutil
@@ -13,12 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+import faster_tvm
 import pytest
 from groups import pytest_handlecrashitem, pytest_xdist_make_scheduler  # noqa: F401
 from hypothesis import HealthCheck, Phase, settings
-from tvm.s_tir.schedule import _type_checker
 
 from tirstep.transforms.recipes import RECIPES, Recipe
 
@@ -50,51 +46,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "xdist_group: tests that one process runs in turn")
 
 
-_CONTEXT = 3  # how many frames of a stack TVM's parser reads the source of
-
-
-def _get_stack(context: int = 1) -> list[inspect.FrameInfo]:
-    """What `inspect.stack` returns, with source text for the first frames alone, a line each.
-
-    TVM's parser asks for the stack at each decorator, and under pytest that has a hundred frames: a
-    tenth of the tests' time went into finding the modules and files of them.
-    """
-    frame = inspect.currentframe()
-    return _get_frames(frame and frame.f_back, context)
-
-
-def _get_frames(frame: Any, context: int = 1) -> list[inspect.FrameInfo]:
-    """What `inspect.getouterframes` returns, in the same way: the parser asks at each macro."""
-    found: list[inspect.FrameInfo] = []
-    while frame:
-        file, line = frame.f_code.co_filename, frame.f_lineno
-        text = linecache.getline(file, line) if context and len(found) <= _CONTEXT else ""
-        shown = ([text], 0) if text else (None, None)
-        found.append(inspect.FrameInfo(frame, file, line, frame.f_code.co_name, *shown))
-        frame = frame.f_back
-    return found
-
-
-inspect.stack, inspect.getouterframes = _get_stack, _get_frames
-
-
-def _remember_origins() -> None:
-    """TVM holds the arguments of each primitive against their types, and asks these what they are
-    a list, a union or a tuple of: a tenth of the time of a schedule.
-    """
-    subtype = getattr(_type_checker, "_Subtype", None)
-    if hasattr(subtype, "_origin"):
-        subtype._origin = staticmethod(functools.cache(subtype._origin))
-
-
-_remember_origins()
+faster_tvm.install()
+# Collect garbage less often: most of what imports and collection make stays, and looks are dear.
+gc.set_threshold(20_000, 20, 50)
 
 
 def pytest_collection_finish() -> None:
-    """Collect garbage less often: what lives now lives to the end, and looks are dear."""
+    """What lives now lives to the end."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
 
 
 @pytest.hookimpl(tryfirst=True)

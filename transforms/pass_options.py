@@ -11,12 +11,16 @@ from __future__ import annotations
 import tvm
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
+from tvm.tirx import For
 
 from .arguments import Int64, suggest
 from .decorators import composite
 from .errors import TransformError
 from .legality.own_lanes import OWN_LANES
+from .legality.pipelines import computes_first
 from .passes.pipeline import KEY, PIPELINE, PIPELINES, PREFIX
+from .tir import find_all
+from .tma_tiles import TMA_IN_FLIGHT
 
 
 @composite
@@ -75,7 +79,9 @@ def set_pipeline(sch: Schedule, *, name: str = PIPELINE) -> None:
     rewrite: root block -> root block with ``T.sblock_attr({"tir_pipeline": name})``
     consumes: nothing
     requires: "tirstep" or "default"; a schedule that works on one function; "tirstep" where
-        `lay_in_quads` laid out fragments: lanes find their own rows in no other pipeline
+        `lay_in_quads` laid out fragments, whose lanes find their own rows in no other pipeline,
+        behind `prefetch_by_tma` with groups in flight, and behind `prefetch_asynchronously` with
+        `products_first`
     """
     if name not in PIPELINES:
         raise TransformError(
@@ -83,11 +89,23 @@ def set_pipeline(sch: Schedule, *, name: str = PIPELINE) -> None:
             f"use one of {', '.join(PIPELINES)}",
         )
     root = require_root(sch)
-    if name != PIPELINE and OWN_LANES in sch.get(root).annotations:
-        raise TransformError(
-            f"fragments that lay_in_quads has laid out are other ones in the pipeline {name!r}",
-            f"keep the pipeline {PIPELINE!r}",
-        )
+    if name != PIPELINE and (need := _find_need(sch, root)):
+        raise TransformError(f"{need} the pipeline {name!r}", f"keep the pipeline {PIPELINE!r}")
     if KEY in sch.get(root).annotations:
         sch.unannotate(root, KEY)
     sch.annotate(root, KEY, name)
+
+
+def _find_need(sch: Schedule, root: SBlockRV) -> str:
+    """What of a schedule is wrong in other pipelines than tirstep's; empty for nothing."""
+    if OWN_LANES in sch.get(root).annotations:
+        return "fragments that lay_in_quads has laid out are other ones in"
+    for loop in find_all(sch.get(root), For):
+        name = f"loop '{loop.loop_var.name}'"
+        if TMA_IN_FLIGHT in loop.annotations:
+            return (
+                f"the copies of {name} would be plain ones, over tiles that wgmma still reads, in"
+            )
+        if computes_first(loop):
+            return f"{name}, of asynchronous copies behind products, waits for too few of them in"
+    return ""

@@ -14,13 +14,12 @@ from tirstep.tvm_compat import SBlock
 from .decorators import composite
 from .errors import TransformError
 from .layout import require_copy
-from .legality.pipelines import ASYNC, LOCAL_STAGE, STAGE, count_statements
+from .legality.pipelines import ASYNC, LOCAL_STAGE, ORDER, STAGE, count_statements
 from .loops import UNROLL, require_constant, require_serial
 from .pass_options import set_pass_option, set_pipeline
 from .queries import get_enclosing_loops, get_loop_name, get_root, get_sblock_name
 from .tir import find_all, get_regions
 
-ORDER = "software_pipeline_order"
 DOUBLE_BUFFER = "double_buffer_scope"
 
 

@@ -10,16 +10,13 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm.tirx import AllocBuffer, BufferStore, For
 
 from tirstep.transforms.passes.serial import make_threads_serial
-from tirstep.transforms.tir import find_all, get_axis
-from tirstep.tvm_compat import SBlock, TensorLoad
 
 from ..devices.device import DeviceError, find_unbound_sblocks, get_reason, is_tvm_error
 from ..diff import Diff, diff_modules
 from ..finding import CheckError
-from .advice import find_advice
+from .advice import find_advice, find_remedy
 from .compiling import TARGET, compile_module, get_target, keeping_source, write_host_in_c
 from .instruments import watch_passes
 
@@ -27,7 +24,6 @@ CONTAINERS = ("sequential", "_pipeline")
 """Passes that only run others; TVM names a pipeline after its function."""
 BEFORE_PASSES = "tvm.compile"
 """The name of a failure while no pass was running."""
-_GLOBAL_IN_KERNEL = "Cannot allocate global memory"
 
 
 @dataclass(frozen=True)
@@ -283,46 +279,3 @@ def explain_failure(module: tvm.IRModule, failed: Failure) -> str:
     advice = find_advice(failed.reason)
     told = f"{failed}; {advice}" if advice else str(failed)
     return f"{remedy} ({failed})" if remedy else told
-
-
-def find_remedy(module: tvm.IRModule, reason: str) -> str:
-    """What a reason of TVM's means for the scheduled module; empty where that is not known."""
-    if _GLOBAL_IN_KERNEL not in reason:
-        return ""
-    buffers = find_global_in_kernels(module)
-    if not buffers:
-        return ""
-    kernels = "a kernel" if len(buffers) == 1 else "kernels"
-    stays = "stays" if len(buffers) == 1 else "stay"
-    return (
-        f"{', '.join(buffers)} {stays} in global memory inside {kernels}: keep_in_registers, or "
-        "cache_read_at into shared memory"
-    )
-
-
-def find_global_in_kernels(module: tvm.IRModule) -> list[str]:
-    """Intermediate buffers in global memory that one kernel alone writes and reads, by name."""
-    found = []
-    for _, function in module.functions_items():
-        kernels = _find_kernel_loops(function.body)
-        blocks = find_all(function.body, SBlock)
-        buffers = [buffer for block in blocks for buffer in block.alloc_buffers]
-        for buffer in (*buffers, *(node.buffer for node in find_all(function.body, AllocBuffer))):
-            if str(buffer.scope()) != "global":
-                continue
-            uses = [count for kernel in kernels if (count := _count_uses(kernel, buffer))]
-            if len(uses) == 1 and uses[0] == _count_uses(function.body, buffer):
-                found.append(str(buffer.name))
-    return list(dict.fromkeys(found))
-
-
-def _find_kernel_loops(body: Any) -> list[For]:
-    """The outermost loops that are bound to a GPU."""
-    bound = [loop for loop in find_all(body, For) if "Idx" in (get_axis(loop) or "")]
-    inner = [nested for loop in bound for nested in find_all(loop.body, For)]
-    return [loop for loop in bound if not any(loop.same_as(nested) for nested in inner)]
-
-
-def _count_uses(node: Any, buffer: Any) -> int:
-    stores = sum(store.buffer.same_as(buffer) for store in find_all(node, BufferStore))
-    return stores + sum(load.source.same_as(buffer) for load in find_all(node, TensorLoad))

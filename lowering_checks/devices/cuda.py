@@ -102,7 +102,7 @@ class CudaDevice(Device):
 
     def _compile(self, module: tvm.IRModule) -> Any:
         require_launchable(self, module)
-        with convert_tvm_errors("CUDA does not compile the module"):
+        with convert_tvm_errors("CUDA does not compile the module", module):
             return compile_module(module, self._target)
 
 

@@ -322,8 +322,11 @@ def is_tvm_error(error: Exception) -> bool:
 
 
 @contextmanager
-def convert_tvm_errors(sentence: str) -> Iterator[None]:
-    """While this lasts, an error of TVM is a `DeviceError`: the sentence, TVM's reason, advice."""
+def convert_tvm_errors(sentence: str, module: tvm.IRModule | None = None) -> Iterator[None]:
+    """While this lasts, an error of TVM is a `DeviceError`: the sentence, TVM's reason, advice.
+
+    The advice is about the `module`, where one is given.
+    """
     try:
         yield
     except DeviceError:
@@ -331,7 +334,7 @@ def convert_tvm_errors(sentence: str) -> Iterator[None]:
     except Exception as error:
         if not is_tvm_error(error):
             raise
-        raise DeviceError(f"{sentence}: {add_advice(get_reason(error))}") from error
+        raise DeviceError(f"{sentence}: {add_advice(get_reason(error), module)}") from error
 
 
 def get_reason(error: Exception) -> str:

@@ -164,7 +164,7 @@ class RpcDevice(Device):
         else:
             require_launchable(self, module)
         with (
-            convert_tvm_errors(f"TVM does not compile the module for {self.name}"),
+            convert_tvm_errors(f"TVM does not compile the module for {self.name}", module),
             tempfile.TemporaryDirectory() as folder,
         ):
             file = Path(folder) / "kernel.tar"

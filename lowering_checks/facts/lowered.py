@@ -311,7 +311,7 @@ def count_accesses(problem: AnyProblem, module: tvm.IRModule) -> Counts:
     obstacle = SimulatorDevice().find_obstacle(module)
     if obstacle is not None:
         raise DeviceError(f"there is no launch to count: {obstacle}; bind its loops first")
-    with convert_tvm_errors("TVM does not lower the module"):
+    with convert_tvm_errors("TVM does not lower the module", module):
         lowered = lower(module)
     if is_decided_by_memory(lowered["main"].body):
         blanks = [blank(tensor) for tensor in problem.outputs]

@@ -21,6 +21,13 @@ HEAD = """#include <cuda/std/limits>
 """
 
 
+# What <cuda.h> has for tensor maps, which kernels with bulk copies take by value; TVM gives NVRTC
+# the same, by the tag that <cuda/barrier> declares.
+TENSOR_MAP = """struct alignas(64) CUtensorMap_st { unsigned long long opaque[16]; };
+typedef struct CUtensorMap_st CUtensorMap;
+"""
+
+
 # TVM's names for type traits stand in every source, and the header takes most of a compilation.
 TRAITS = re.compile(
     r"^ *#include <cuda/std/type_traits>\n"
@@ -50,7 +57,7 @@ def main(cubin: str, options: Sequence[str]) -> int:
 
 
 def prepare(source: str) -> str:
-    """What NVRTC is given of a source of TVM's: without a header that it lacks, and without type
+    """What NVRTC is given of a source of TVM's: tensor maps for a header that it lacks, and no type
     traits where nothing names one. The kernels' machine code is the same.
     """
     text = "".join(line for line in source.splitlines(True) if line.strip() != "#include <cuda.h>")
@@ -59,7 +66,7 @@ def prepare(source: str) -> str:
         rest = text[: found.start()] + text[found.end() :]
         if not re.search(rf"\b(?:{'|'.join(names)}|std::(?!u?int\d+_t))\b", rest):
             text = rest
-    return HEAD + text
+    return HEAD + (TENSOR_MAP if re.search(r"\bCUtensorMap\b", text) else "") + text
 
 
 def _call(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -99,6 +99,11 @@ def read_arguments(function: PrimFunc, kernel: str) -> tuple[Tensor, ...]:
     for parameter in function.params:
         name = str(parameter.name)
         if not is_scalar(parameter):
+            if open_ones := [each for each in parameter.shape if constant(each) is None]:
+                raise KernelError(
+                    f"{kernel}: the shape of the parameter {name} has {open_ones[0]}, a parameter "
+                    "of the function as well; leave that out, since the shape says it already"
+                )
             shape = tuple(int(constant(extent) or 0) for extent in parameter.shape)
             if 0 in shape:
                 raise KernelError(

@@ -25,7 +25,16 @@ if TVM >= (0, 27):
         estimate_region_upper_bound,
     )
     from tvm.sym.iter_affine_map import IterMapLevel
-    from tvm.tirx import Break, Continue, Return
+    from tvm.tirx import (
+        BitwiseAnd,
+        BitwiseOr,
+        BitwiseXor,
+        Break,
+        Continue,
+        LShift,
+        Return,
+        RShift,
+    )
     from tvm.tirx.buffer import BufferType
     from tvm_ffi import structural_map, structural_walk
 
@@ -92,6 +101,13 @@ else:
                 case _:
                     yield from _list_pairs(each)
 
+
+BITS: dict[type, str] = (
+    {BitwiseAnd: "and_", BitwiseOr: "or_", BitwiseXor: "xor", LShift: "lshift", RShift: "rshift"}
+    if TVM >= (0, 27)
+    else {}
+)
+"""Operators of bits, with their names in Python's `operator`; calls in an older version."""
 
 _LAUNCH_PARAMS = "tirx.kernel_launch_params"
 

@@ -1,5 +1,6 @@
 """The command line in this process, and a device with a clock that needs no GPU."""
 
+import functools
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import tvm
 from tvm.script import from_source
 
 from tirstep.cli import main
-from tirstep.lowering_checks import print_module
+from tirstep.lowering_checks import Finding, print_module, self_test
 from tirstep.lowering_checks.devices import CpuDevice, DeviceError, Timing, find_unbound_sblocks
 from tirstep.modules import vector_add
 
@@ -42,6 +43,33 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     for name in ("CI", "FORCE_COLOR", "NO_COLOR", "COLUMNS", "TTY_COMPATIBLE"):
         monkeypatch.delenv(name, raising=False)
+
+
+find_blind_checks = self_test.find_blind_checks
+
+
+@functools.cache
+def _find_blind_checks_once() -> list[Finding]:
+    return find_blind_checks()
+
+
+@pytest.fixture(autouse=True)
+def self_test_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what each `tirstep check` asks first, the answer at the default seed, before anything is
+    planted; a process of its own has the real one.
+    """
+    found = _find_blind_checks_once()
+    monkeypatch.setattr(
+        self_test,
+        "find_blind_checks",
+        lambda *, seed=0: [*found] if seed == 0 else find_blind_checks(seed=seed),
+    )
+
+
+@pytest.fixture
+def self_test_each_time(self_test_once: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The self-test as it is, for what is planted in the checks."""
+    monkeypatch.setattr(self_test, "find_blind_checks", find_blind_checks)
 
 
 @pytest.fixture

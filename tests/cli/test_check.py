@@ -45,6 +45,7 @@ def test_good_recipes(command: Command):
     assert result.out.endswith("2 recipes, 5 modules: all good\n")
 
 
+@pytest.mark.usefixtures("self_test_each_time")
 def test_a_check_that_lets_all_pass_is_told(command: Command, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(
         numeric, "find_wrong", lambda got, expected, ends: np.zeros(got.shape, dtype=bool)

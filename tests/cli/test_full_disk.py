@@ -18,6 +18,8 @@ from tvm.s_tir.meta_schedule.runner import RunnerResult
 from tirstep.bench.compile_pool import CompileJob
 from tirstep.bench.machine import Launch
 from tirstep.cli.app import COMMANDS, MODULES
+from tirstep.experiments import Corpus
+from tirstep.experiments.audit import AuditedTrial, audit_trial
 from tirstep.lowering_checks.bisect.reproducer import Reproduction
 from tirstep.tuning.building import CandidateBuilder
 from tirstep.tuning.running import CandidateRunner, Done
@@ -214,3 +216,42 @@ def test_a_disk_that_gets_full_at_any_moment(command: Command, disk: Disk, name:
         assert all(text in (old[file], new[file]) for file, text in state.items()), room
     assert disk.read().keys() >= old.keys()
     assert disk.list_unfinished() == []
+
+
+SEARCHES = {
+    "search": ("pass", "own_pass.py:rename", "--after", "s_tir.LowerInitBlock", "--corpus", "4"),
+    "audit": ("pass", "--audit", "--corpus", "2"),
+}
+
+
+def audit_here(seed: int, trials: Sequence[int], jobs: int) -> Iterator[AuditedTrial]:
+    """What other processes do, each of which takes seconds to begin."""
+    return (audit_trial(Corpus(seed), trial) for trial in trials)
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_search_keeps_the_trials_that_it_wrote(
+    command: Command, disk: Disk, name: str, monkeypatch: pytest.MonkeyPatch
+):
+    """A whole run, on a disk that is full after every number of changes, and one that goes on."""
+    monkeypatch.setattr("tirstep.experiments.audit_pool.audit_in_processes", audit_here)
+    arguments = (*SEARCHES[name], "--state", "trials.jsonl")
+    state = disk.folder / "trials.jsonl"
+    assert command(*arguments).code == 0
+    whole = state.read_text().splitlines()
+    state.unlink()
+    kept: list[int] = []
+    for room in range(AT_MOST):
+        disk.room, disk.changes = room, 0
+        result = command(*arguments)
+        lines = state.read_text().splitlines() if state.exists() else []
+        assert lines == whole[: len(lines)], room
+        kept.append(len(lines))
+        if result.code == 0:
+            break
+        assert (result.code, result.out, result.err.count("\n")) == (2, "", 1), result.err
+        assert result.err.startswith("tirstep: ")
+        assert "No space left on device" in result.err
+    assert kept == sorted(kept)
+    assert (result.code, kept[-1], disk.list_unfinished()) == (0, len(whole), [])
+    assert len(set(kept)) > 2

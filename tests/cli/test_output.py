@@ -16,7 +16,7 @@ import pytest
 
 from tirstep.cli import main
 from tirstep.cli.app import COMMANDS
-from tirstep.cli.report.jobs import _interrupts_held
+from tirstep.cli.report.jobs import _interrupts_held, count_cores
 from tirstep.cli.wrong_use import find_sentence
 
 from .conftest import ROOT, Command
@@ -257,7 +257,7 @@ def find_children(process: int) -> list[str]:
     return found
 
 
-@pytest.mark.skipif((os.cpu_count() or 1) == 1, reason="one core has no pool of processes")
+@pytest.mark.skipif(count_cores() == 1, reason="one core has no pool of processes")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_the_processes_of_a_report_end_with_it(tmp_path: Path, number: signal.Signals):
     """Ctrl-C goes to all processes of a terminal, and a kill to one."""

@@ -51,7 +51,7 @@ def test_processes_make_the_same_as_one(command: Command, tmp_path: Path, monkey
 
     arguments = ("report", "vector_add_bound", "window_sum_bound", "--no-checks", "-o")
     monkeypatch.setattr("tirstep.cli.report.jobs.MOST_PROCESSES", 2)
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr("tirstep.cli.report.jobs.count_cores", lambda: 2)
     assert command(*arguments, tmp_path / "two.html").code == 0
     monkeypatch.setattr("tirstep.cli.report.jobs.MOST_PROCESSES", 1)
     assert command(*arguments, tmp_path / "one.html").code == 0

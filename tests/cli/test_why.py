@@ -158,7 +158,7 @@ def add_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tirstep.transforms.recipes.RECIPES", known)
 
 
-REMEDY = "C stays in global memory inside a kernel: keep_in_registers, or cache_read_at into shared"
+REMEDY = "C stays in global memory inside a kernel: keep_in_registers where each thread uses its"
 
 
 def test_a_refused_step_is_told_with_its_diff_and_the_remedy(

@@ -1,5 +1,7 @@
 """The script of a counterexample: what it takes from the file of the pass, and how it is run."""
 
+import functools
+import inspect
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +10,14 @@ import tvm
 import tvm_ffi
 from tvm.tirx import Evaluate
 
-from tirstep.experiments import Corpus, Edit, Experiment, ExperimentError, emulator
+from tirstep.experiments import (
+    Corpus,
+    Edit,
+    Experiment,
+    ExperimentError,
+    counterexample,
+    emulator,
+)
 from tirstep.experiments.counterexample import read_source
 from tirstep.experiments.editing import get_pass
 from tirstep.experiments.hunting import (
@@ -202,3 +211,38 @@ def test_a_pass_that_returns_no_module_is_told_so(returned: str, told: str):
         found = try_subject(experiment, make_subject("scalar", parse_program(SCALAR)))
     assert found.status == "refused"
     assert told in found.reason
+
+
+class Doubling:
+    """A pass as a class: called with a module, it returns one."""
+
+    def __init__(self, factor: int = 2) -> None:
+        self.factor = factor
+
+    def __call__(self, module: tvm.IRModule) -> tvm.IRModule:
+        return module.with_attr("factor", self.factor)
+
+
+class Needing:
+    def __init__(self, factor: int) -> None: ...
+
+    def __call__(self, module: tvm.IRModule) -> tvm.IRModule:
+        return module
+
+
+@pytest.mark.parametrize(
+    "value", [Doubling, Doubling(), functools.partial(Doubling.__call__, Doubling())]
+)
+def test_what_is_called_with_a_module_is_a_pass(value: object):
+    """Here, and in the script of a counterexample, where tirstep may be missing."""
+    space: dict[str, object] = {"tvm": tvm, "inspect": inspect}
+    text = inspect.getsource(counterexample)
+    exec(text[text.index("def get_pass(made):") : text.index("def list_whole(made):")], space)
+    for make in (get_pass, space["get_pass"]):
+        assert make(value)(tvm.IRModule()).attrs["factor"] == 2
+
+
+@pytest.mark.parametrize("value", [Needing, lambda module, context: module, 3])
+def test_what_needs_more_is_no_pass(value: object):
+    with pytest.raises(ExperimentError, match="is no pass; give a pass of TVM"):
+        get_pass(value, "mine")

@@ -75,6 +75,12 @@ def test_another_file_is_left_as_it_is(tmp_path: Path, text: str):
     assert path.read_text("latin-1") == text
 
 
+@pytest.mark.parametrize("name", ["/dev/full", "."])
+def test_a_device_or_a_folder_is_no_file(name: str):
+    with pytest.raises(ValueError, match="a folder or a device"):
+        TrialFile(Path(name), HEAD).read()
+
+
 def test_a_full_disk_leaves_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Half of a line is written before there is no place left."""
     file, write = make(tmp_path / "state", 0), os.write

@@ -6,7 +6,7 @@ import pytest
 import tvm
 
 from tirstep.cli.pass_ import list_subjects
-from tirstep.experiments import Edit, Experiment, TryOptions, quick, trying
+from tirstep.experiments import Edit, Experiment, TryOptions, quick
 from tirstep.experiments.editing import get_pass
 from tirstep.experiments.trying import DeviceVerdict, try_change
 
@@ -35,7 +35,7 @@ def test_a_state_behind_the_change_is_one():
 
 
 def test_a_run_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(trying, "SECONDS", 0.0)
+    monkeypatch.setattr(quick, "SECONDS", 0.0)
     (verdict, _) = run("window_sum_shared", drop="tirx.StorageRewrite")
     assert verdict.before is None
     assert verdict.note == "it takes more than 0 s to run"

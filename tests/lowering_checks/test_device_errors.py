@@ -14,7 +14,15 @@ from tirstep.lowering_checks.devices import is_host_available
 from tirstep.lowering_checks.devices.device import convert_tvm_errors, get_reason, is_tvm_error
 from tirstep.lowering_checks.devices.host.cxx_compiler import run_limited
 from tirstep.modules import get_kernel, row_sum, vector_add
-from tirstep.transforms import TransformError, bind_loop, cache_write_at, prefetch_fragments
+from tirstep.transforms import (
+    TransformError,
+    bind_loop,
+    cache_write_at,
+    compute_block_at,
+    inline_producers,
+    prefetch_fragments,
+    rfactor_reduction,
+)
 
 needs_compiler = pytest.mark.skipif(not is_host_available(), reason="no C++ compiler")
 DEVICES = ["cpu", "simulator", pytest.param("host", marks=needs_compiler)]
@@ -212,6 +220,33 @@ def test_a_refusal_to_lower_says_what_to_do():
         get_device("simulator").compile(raw.mod)
     with pytest.raises(TransformError, match="TVM would add up for one virtual thread"):
         bind_loop(sch, inner, axis="vthread.x")
+
+
+def place_parts(sch: Schedule) -> None:
+    """Parts of a sum, one a thread, in the kernel that adds them up."""
+    parts, total = (sch.get_sblock(name) for name in ("B_rf", "B"))
+    row = sch.get_loops(total)[0]
+    compute_block_at(sch, parts, row)
+    bind_loop(sch, row, axis="blockIdx.x")
+    bind_loop(sch, sch.get_loops(parts)[1], axis="threadIdx.x")
+
+
+@pytest.mark.parametrize("device", DEVICES[1:])
+def test_parts_that_stay_in_global_memory_are_told_by_name(device: str):
+    """Each of the sentence's ways ends in a kernel that TVM lowers."""
+    sch = Schedule(row_sum(4, 16))
+    rfactor_reduction(sch, sch.get_sblock("B"), parts=4)
+    apart = sch.copy()
+    place_parts(sch)
+    with pytest.raises(
+        DeviceError, match=r": B\.rf stays in global memory inside a kernel: keep_i"
+    ):
+        get_device(device).compile(sch.mod)
+    parts = apart.get_sblock("B_rf")
+    cache_write_at(apart, parts, apart.get_loops(parts)[0], scope="shared")
+    inline_producers(apart, apart.get_sblock("B"))
+    place_parts(apart)
+    get_device(device).compile(apart.mod)
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,12 @@
 
 import dataclasses
 import importlib.util
+from pathlib import Path
 
 import pytest
 from compiled_together import (
     COMPILED,
+    KeepingCompiler,
     compile_part_of,
     compile_together,
     get_facts_of_step,
@@ -248,3 +250,25 @@ def test_sources_that_are_compiled_together_are_what_each_is_alone():
     assert found[0] == found[1]
     assert [*found[0][0]] == [*found[0][1]] == ["main_kernel"]
     assert found[0][0] != found[0][1]
+
+
+@pytest.mark.skipif(not has_compiler(), reason=cuda_compilers.MISSING)
+def test_what_is_kept_of_a_source_is_what_was_made_and_of_no_other_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    found = cuda_compilers.get_compiler()
+    compiler = KeepingCompiler(found.name, found.command, found.advice)
+    source = KERNEL.format(name="main_kernel", size=4)
+    made = compiler.compile(source, "sm_80")
+
+    def compile_again(*args: object, **options: object) -> None:
+        raise AssertionError("it is compiled again")
+
+    monkeypatch.setattr(cuda_compilers.subprocess, "run", compile_again)
+    assert compiler.compile(source, "sm_80") == made
+    keys = [compiler.compute_key(*each) for each in ((source, "sm_80"), (source, "sm_90a"))]
+    keys.append(compiler.compute_key(source.replace("64", "32"), "sm_80"))
+    keys.append(KeepingCompiler("nvcc 1", found.command).compute_key(source, "sm_80"))
+    assert len(set(keys)) == 4
+    assert [file.name for file in tmp_path.rglob("*") if file.is_file()] == keys[:1]

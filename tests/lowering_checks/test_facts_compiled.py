@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import tvm
-from golden_runs import run_default_example
+from golden_runs import run_default_example, run_golden
 
 from tirstep.lowering_checks import CheckError
 from tirstep.lowering_checks.facts import (
@@ -34,7 +34,7 @@ from tirstep.lowering_checks.facts.cuda_compilers import (
     CompilerMissing,
     CudaCompiler,
 )
-from tirstep.lowering_checks.facts.nvrtc_program import HEAD, prepare
+from tirstep.lowering_checks.facts.nvrtc_program import HEAD, TENSOR_MAP, prepare
 from tirstep.transforms.recipes import find_recipe
 
 
@@ -140,6 +140,25 @@ def test_type_traits_are_kept_where_something_names_them():
     for use in ("std::is_same<A, B>", "enable_if<C>", "std::move(a)"):
         kept = TRAITS.partition("\n")[2]
         assert prepare(f"{TRAITS}{use};\n") == f"{HEAD}{kept}{use};\n"
+
+
+def test_tensor_maps_are_given_where_a_kernel_takes_one():
+    kernel = "void f(const __grid_constant__ CUtensorMap tensor_map_0) {}\n"
+    assert prepare(f"#include <cuda.h>\n{kernel}") == f"{HEAD}{TENSOR_MAP}{kernel}"
+    assert TENSOR_MAP not in prepare("struct MyCUtensorMap_st {};\n")
+
+
+@needs_nvrtc
+def test_nvrtc_compiles_bulk_copies_as_tvm_does(monkeypatch: pytest.MonkeyPatch):
+    source = get_facts(run_golden(find_recipe("matmul_mma_tma")).steps[-1].module).source
+    mine = get_compiler("nvrtc").compile(source, "sm_90a").cubin
+    root = cuda_compilers.find_wheels()
+    monkeypatch.setenv("CUDA_PATH", str(root))
+    monkeypatch.setenv("TVM_CUDA_NVRTC_EXTRA_OPTS", f"-I{root}/include/cccl")
+    its = tvm.support.nvcc.compile_cuda(source, "cubin", arch="sm_90a", compiler="nvrtc")
+    if cuda_compilers.find_tool("nvdisasm") is not None:
+        assert read_code(mine) == read_code(bytes(its))
+    assert mine
 
 
 @needs_nvcc

@@ -18,6 +18,7 @@ from golden_runs import check_golden_on_simulator, check_recorded, run_golden
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels import BeyondTheEnd, RowSum
+from remembered_compiler import remember
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
@@ -551,9 +552,11 @@ def test_no_compiler_is_one_sentence(named: str, monkeypatch: pytest.MonkeyPatch
         HostDevice()
 
 
+@pytest.mark.xdist_group("damaged cache")
 def test_what_was_built_is_kept(
     host: HostDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    remember(monkeypatch)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(cxx_compiler, "KEPT", 4)
     for dtype in ("float32", "float16", "int8", "int32"):
@@ -595,6 +598,7 @@ def built_cache(host: HostDevice, tmp_path_factory: pytest.TempPathFactory) -> P
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder))
+        remember(patch)
         host.compile(bind_ones())
     return folder
 
@@ -607,6 +611,7 @@ def test_what_is_damaged_in_the_cache_is_built_again(
     """Programs, and the objects of the runtime that are linked into others."""
     shutil.copytree(built_cache, tmp_path / "cache")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    asked = remember(monkeypatch)
     monkeypatch.chdir(tmp_path)
     ones = np.ones(128, "int32")
     files = sorted(cxx_compiler.get_cache().iterdir())
@@ -618,12 +623,15 @@ def test_what_is_damaged_in_the_cache_is_built_again(
     np.testing.assert_array_equal(program([ones, ones, ones])[2], 2 * ones)
     assert sorted(cxx_compiler.get_cache().iterdir()) == files
     assert all(file.read_bytes() != damage(right[file]) for file in files)
+    assert len(asked) == 1 + len(files)  # the kernel's object is in no cache
     assert not (tmp_path / "stolen").exists()
 
 
+@pytest.mark.xdist_group("damaged cache")
 def test_a_cache_on_a_full_disk_is_given_up(
     host: HostDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    remember(monkeypatch)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(caches, "_given_up", {})
     caches._make_own.cache_clear()
@@ -647,10 +655,12 @@ def test_a_cache_on_a_full_disk_is_given_up(
     assert sorted(cxx_compiler.get_cache().iterdir()) == before
 
 
+@pytest.mark.xdist_group("damaged cache")
 def test_without_a_cache_programs_are_built_all_the_same(
     host: HostDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
+    remember(monkeypatch)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     caches._make_own.cache_clear()
     monkeypatch.setattr(caches, "_given_up", {})

@@ -14,7 +14,7 @@ from tvm.script import ir as I
 from tvm.script import tirx as T
 from tvm.tirx import AttrStmt
 
-from tirstep.lowering_checks import check_numbers
+from tirstep.lowering_checks import DeviceError, check_numbers
 from tirstep.lowering_checks.devices.simulator.flatten import flatten
 from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.modules import matmul
@@ -127,3 +127,60 @@ def test_a_naive_matmul_is_right_behind_the_pass_that_drops_iterators():
     problem = matmul.problem(16, 8, 24)
     module = make_opaque(problem.module)
     assert check_numbers(problem, module, Interpreter(), where="here") == []
+
+
+@pytest.mark.parametrize("is_bound", [True, False], ids=["threads", "host"])
+def test_a_truth_that_is_constant_is_no_number(is_bound: bool):
+    """``~True`` is -2 in Python, which is as true."""
+    bound = 'T.thread_binding(8, thread="threadIdx.x")' if is_bound else "range(8)"
+    module = from_source(f"""
+@I.ir_module
+class Guarded:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), C: T.Buffer((8,), "bool")):
+        for i in {bound}:
+            if T.And(A[i] < T.float32(3), T.bool(True)):
+                B[i] = T.float32(1)
+            else:
+                B[i] = T.float32(2)
+            C[i] = T.Or(T.bool(False), A[i] < T.float32(3))
+""")
+    array = np.arange(8, dtype="float32")
+    program = Interpreter().compile(module)
+    _, numbers, truths = program([array, np.full(8, np.nan, "float32"), np.zeros(8, bool)])
+    np.testing.assert_array_equal(numbers, np.where(array < 3, 1, 2))
+    np.testing.assert_array_equal(truths, array < 3)
+
+
+@pytest.mark.parametrize("scope", ["shared", "local", "global"])
+def test_what_lasts_for_a_kernel_is_not_used_behind_it(scope: str):
+    module = from_source(f"""
+@I.ir_module
+class Late:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+        X = T.alloc_buffer((8,), scope="{scope}")
+        for i in T.thread_binding(8, thread="threadIdx.x"):
+            X[i] = A[i]
+        for i in range(8):
+            B[i] = X[i]
+""")
+    array = np.arange(8, dtype="float32")
+    program = Interpreter().compile(module)
+    if scope == "global":
+        np.testing.assert_array_equal(program([array, np.zeros(8, "float32")])[1], array)
+        return
+    sentence = f"X is not defined where it is used: what lies in '{scope}' lasts for one kernel"
+    with pytest.raises(DeviceError, match=sentence):
+        program([array, np.zeros(8, "float32")])
+
+
+def test_a_variable_that_a_pass_took_away_is_named():
+    n = tvm.tirx.Var("n", "int32")
+    function = Sums["main"]
+    buffer = function.params[1]
+    body = tvm.tirx.BufferStore(buffer, tvm.tirx.Cast("float32", n), [0, 0])
+    module = tvm.IRModule({"main": function.with_body(body)})
+    program = Interpreter().compile(module)
+    with pytest.raises(DeviceError, match="the variable n is not defined where it is used"):
+        program([np.zeros((3, 4, 6), "float32"), np.zeros((3, 4), "float32")])

@@ -196,8 +196,9 @@ def make_refused(sch: Schedule) -> Iterator[str]:
 
 
 REMEDY = (
-    "C stays in global memory inside a kernel: keep_in_registers, or cache_read_at into shared "
-    "memory ("
+    "C stays in global memory inside a kernel: keep_in_registers where each thread uses its own "
+    "elements, or, before the block is placed, cache_write_at into shared memory and "
+    "inline_producers of its reader ("
 )
 
 
@@ -205,7 +206,7 @@ def test_check_goes_on_behind_a_step_that_tvm_refuses() -> None:
     run = make_run(make_refused, "matmul_bias_relu", {"m": 8, "n": 8, "k": 4})
     _, fused, registers = judge_run(run, get_device("simulator"))
     assert [finding.check for finding in fused.findings] == ["lowering"]
-    assert fused.findings[0].message.startswith(REMEDY)
+    assert fused.findings[0].message.startswith(f"TVM does not lower the module: {REMEDY}")
     assert fused.checked_on == "cpu 8x8x4"
     assert (registers.findings, registers.checked_on) == ((), "simulator 8x8x4")
 

@@ -217,3 +217,36 @@ Model = relax.transform.LegalizeOps()(Net)
     assert [recipe.name for recipe in pick_programs("net.py")] == ["Model"]
     with pytest.raises(ProgramError, match="'Net' has no PrimFunc"):
         pick_programs("net.py:Net")
+
+
+COLONS = """
+import tvm
+from tvm.script import tirx as T
+
+def make(size):
+    @T.prim_func(s_tir=True)
+    def f(A: T.Buffer((size,), "float32"), B: T.Buffer((size,), "float32")):
+        for i in range(size):
+            with T.sblock("B"):
+                v = T.axis.spatial(size, i)
+                B[v] = A[v] + T.float32(1)
+    return f
+
+names = ("class", "a b:c/d", "x::y")
+odd = tvm.IRModule(
+    {name: make(8 + place).with_attr("global_symbol", name) for place, name in enumerate(names)}
+)
+"""
+
+
+def test_functions_whose_names_have_colons_are_named(folder: Path):
+    (folder / "odd.py").write_text(COLONS)
+    every = {recipe.spelling for recipe in pick_programs("odd.py")}
+    assert every == {"odd.py:odd.class", "odd.py:odd.a b:c/d", "odd.py:odd.x::y"}
+    for text in every - {"odd.py:odd.x::y"}:
+        (recipe,) = pick_programs(text)
+        assert recipe.spelling == text
+    with pytest.raises(ProgramError, match="has an empty name"):
+        pick_programs("odd.py:odd.x::y")
+    (recipe,) = pick_programs("odd.py", "x::y")
+    assert recipe.spelling == "odd.py:odd.x::y"

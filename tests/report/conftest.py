@@ -60,6 +60,31 @@ class Visit:
     asked: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
+    def listen(self) -> None:
+        """Note from now on what the page asks for, and its errors."""
+        self.page.set_default_timeout(5000)
+        self.page.route("**/*", self._let_through)
+        self.page.on("console", self._note_message)
+        self.page.on("pageerror", self._note_error)
+
+    def leave(self) -> None:
+        """Have the page be as a new one."""
+        self.page.evaluate("localStorage.clear(); sessionStorage.clear();")
+        self.page.remove_listener("console", self._note_message)
+        self.page.remove_listener("pageerror", self._note_error)
+        self.page.unroute_all()
+        self.page.goto("about:blank")
+
+    def _let_through(self, route: Any) -> None:
+        self.asked.append(route.request.url)
+        route.continue_()
+
+    def _note_message(self, message: Any) -> None:
+        self.errors.append(message.text)
+
+    def _note_error(self, error: Any) -> None:
+        self.errors.append(str(error))
+
     def texts(self, selector: str) -> list[str]:
         self.settle()
         return self.page.locator(selector).all_inner_texts()
@@ -95,8 +120,14 @@ def file(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def spare(browser: Any) -> list[Any]:
+    """Pages of Firefox that a test has left: a context of its own costs it half a second."""
+    return []
+
+
 @pytest.fixture
-def visit(browser: Any, file: Path) -> Iterator[Open]:
+def visit(browser: Any, spare: list[Any], file: Path) -> Iterator[Open]:
     """Open a file at a place; at the end nothing may have been fetched and no error be logged."""
     visits = []
 
@@ -104,14 +135,13 @@ def visit(browser: Any, file: Path) -> Iterator[Open]:
         options = {"viewport": SCREEN, "reduced_motion": "reduce", **options}
         if is_firefox(browser):  # its protocol sets no media features
             options |= dict.fromkeys(MEDIA, "null")
-        context = browser.new_context(**options)
-        visited = Visit(context.new_page(), path.as_uri())
-        visited.page.set_default_timeout(5000)
-        visited.page.route(
-            "**/*", lambda route: (visited.asked.append(route.request.url), route.continue_())
-        )
-        visited.page.on("console", lambda message: visited.errors.append(message.text))
-        visited.page.on("pageerror", lambda error: visited.errors.append(str(error)))
+        if spare and options.keys() == {"viewport", *MEDIA}:
+            visited = Visit(spare.pop(), path.as_uri())
+            visited.page.set_viewport_size(options["viewport"])
+            visited.page.bring_to_front()  # keys go to no other one
+        else:
+            visited = Visit(browser.new_context(**options).new_page(), path.as_uri())
+        visited.listen()
         visited.page.goto(f"{path.as_uri()}#{place}")
         visited.page.wait_for_selector("h1")
         visits.append((visited, path))
@@ -125,4 +155,8 @@ def visit(browser: Any, file: Path) -> Iterator[Open]:
             "data:,",
             "about:blank",
         }
-        visited.page.context.close()
+        if is_firefox(browser):
+            visited.leave()
+            spare.append(visited.page)
+        else:
+            visited.page.context.close()

@@ -97,10 +97,13 @@ main_kernel:
         /*0000*/                   LDC R1, c[0x0][0x28] ;
         /*0010*/              @!P0 BRA `(.L_x_0) ;
 .L_x_0:
-	//## File "/tmp/x/cuda_fp16.h", line 99 inlined at "/tmp/x/tirstep-kernels", line 9
+	//## File "/tmp/x/cuda_fp16.h", line 99 inlined at "/tmp/x/kernels.cu", line 132
+	//## File "/tmp/x/kernels.cu", line 132 inlined at "/tmp/x/tirstep-kernels", line 9
+	//## File "/tmp/x/tirstep-kernels", line 9
         /*0020*/                   FFMA.FTZ R41, R18, R50.reuse, R38 ;
 	//## File "/usr/include/other.h", line 3
         /*0030*/                   EXIT ;
+        /*0040*/                   BRA `(.L_x_0);
 """
 
 
@@ -113,8 +116,9 @@ def test_sass_has_the_line_of_each_instruction():
         ".L_x_0:",
         "    FFMA.FTZ R41, R18, R50.reuse, R38",
         "    EXIT",
+        "    BRA `(.L_x_0)",
     ]
-    assert places == [0, 7, 7, 0, 9, 0]
+    assert places == [0, 7, 7, 0, 9, 0, 0]
 
 
 def test_kernels_say_which_line_they_are():
@@ -135,13 +139,19 @@ def test_where_a_tool_is_missing_the_part_says_so(monkeypatch: pytest.MonkeyPatc
     assert get_machine_code("x", "llvm", "").missing == machine_code.NOT_CUDA
 
 
-def test_instructions_have_the_lines_of_their_source():
+@pytest.fixture
+def tools() -> None:
+    """A compiler and a disassembler."""
     try:
         get_compiler()
     except CompilerMissing as missing:
         pytest.skip(str(missing))
     if find_tool("nvdisasm") is None:
         pytest.skip("the extra cuda: there is no nvdisasm here")
+
+
+@pytest.mark.usefixtures("tools")
+def test_instructions_have_the_lines_of_their_source():
     _, source, _ = link("relu_bound")
     code = get_machine_code("\n".join(source), "cuda", "sm_90a")
     assert code.missing is None
@@ -154,6 +164,28 @@ def test_instructions_have_the_lines_of_their_source():
     assert all(text.strip().startswith("B_ptr[") for text in loads)
     wrong = get_machine_code('extern "C" __global__ void f() { no; }', "cuda", "sm_90a")
     assert "no" in wrong.missing
+
+
+@pytest.mark.usefixtures("tools")
+@pytest.mark.parametrize("name", ["matmul_mma_async", "matmul_mma_tma_roles"])
+def test_what_was_inlined_has_the_line_of_its_call(name: str):
+    """Copies are functions above the kernel; and every instruction has a line."""
+    _, source, _ = link(name)
+    code = get_machine_code("\n".join(source), "cuda", "sm_90a")
+    assert code.missing is None
+    placed = [
+        (text, place)
+        for text, place in zip(code.text.lines, code.source_lines, strict=True)
+        if text.startswith(" ")
+    ]
+    assert all(place for _, place in placed)
+    assert not any(text.endswith(";") for text, _ in placed)
+    called = {"LDGSTS": "cp_async", "UTMALDG": "cp_async_bulk"}
+    copies = [
+        (sign, source[place - 1]) for text, place in placed for sign in called if sign in text
+    ]
+    assert copies
+    assert all(called[sign] in line for sign, line in copies)
 
 
 def test_the_python_of_a_step_is_what_ran_since_the_step_before():

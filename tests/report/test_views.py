@@ -235,3 +235,52 @@ def test_axe_finds_a_planted_pale_text(visit: Open):
     opened.page.evaluate("document.querySelector('.meta code').style.color = '#bbb'")
     opened.page.evaluate("document.documentElement.dataset.theme = 'light'")
     assert "color-contrast" in {name for name, _ in list_violations(axe, opened.page)}
+
+
+CLIPBOARD = ["clipboard-read", "clipboard-write"]
+COPIES = (
+    f"{LAST}/tir?view=split,blame",
+    f"{LAST}/lines?line=14&in=source",
+    f"{LAST}/pass-42",
+)
+
+
+def get_clipboard(visit: Visit) -> str:
+    """What a user would paste; a browser that lets nobody read it pastes into a box."""
+    if not is_firefox(visit.page.context.browser):
+        return str(visit.page.evaluate("navigator.clipboard.readText()"))
+    visit.page.evaluate(
+        "document.body.append(Object.assign(document.createElement('textarea'), {id: 'pasted'}))"
+    )
+    box = visit.page.locator("#pasted")
+    box.focus()
+    visit.page.keyboard.press("ControlOrMeta+v")
+    pasted = str(box.input_value())
+    box.evaluate("(box) => box.remove()")
+    return pasted
+
+
+def click_copy(visit: Visit, what: str) -> str:
+    """Click a button, and what the page says then."""
+    visit.page.locator("button", has_text=f"Copy {what}").first.click()
+    visit.page.wait_for_function(
+        "(what) => document.body.textContent.includes(`${what} is copied`)", arg=what
+    )
+    return get_clipboard(visit)
+
+
+@pytest.mark.parametrize("place", COPIES)
+def test_what_is_copied_can_be_pasted(visit: Open, browser: Any, report: Report, place: str):
+    """The whole text that is shown, and an address at which another reader sees the same."""
+    granted = {} if is_firefox(browser) else {"permissions": CLIPBOARD}
+    opened = visit(place, **granted)
+    step = report.recipes[1].steps[3]
+    texts = {"tir": step.tir, "lines": step.device_source.text}
+    tab = place.removeprefix(f"{LAST}/").partition("?")[0]
+    expected = texts.get(tab) or next(it.after for it in step.passes if it.number == 42)
+    assert click_copy(opened, "text") == "\n".join(expected.lines) + "\n"
+    link = click_copy(opened, "link")
+    assert link == f"{opened.address}#{place}"
+    again = visit(link.partition("#")[2])
+    assert again.heading == opened.heading
+    assert again.place == place

@@ -95,7 +95,7 @@ def test_a_change_makes_the_page_again_and_control_c_ends(
         if number == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(watch, "_make", lambda arguments: next(codes))
+    monkeypatch.setattr(watch, "_make", lambda arguments: (next(codes), set()))
     monkeypatch.setattr(time, "sleep", look)
     assert watch_report([str(source)], page, said.append) == 1
     assert said[0].startswith("http://127.0.0.1:")
@@ -110,10 +110,10 @@ def test_a_change_while_the_first_page_is_made_is_seen(
     source.write_text("1")
     os.utime(source, (0, 0))
 
-    def make(arguments: list[str]) -> int:
+    def make(arguments: list[str]) -> tuple[int, set[Path]]:
         source.write_text("2")
         os.utime(source, ns=(time.time_ns() + 1, time.time_ns() + 1))
-        return 0
+        return 0, set()
 
     def look(seconds: float) -> None:
         if next(looks) == 1:
@@ -140,9 +140,92 @@ def test_a_page_that_was_removed_ends_nothing(
         if number == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(watch, "_make", lambda arguments: next(codes))
+    monkeypatch.setattr(watch, "_make", lambda arguments: (next(codes), set()))
     monkeypatch.setattr(time, "sleep", look)
     assert watch_report([str(source)], page, said.append) == 2
+
+
+OWN = """
+import numpy
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+import sizes
+
+
+@I.ir_module
+class Twice:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((sizes.N,), "float32"), C: T.Buffer((sizes.N,), "float32")):
+        for i in range(sizes.N):
+            with T.sblock("C"):
+                v = T.axis.spatial(sizes.N, i)
+                C[v] = A[v] + A[v]
+
+
+def bound(sch):
+    from later import bind
+
+    bind(sch)
+"""
+LATER = """
+def bind(sch):
+    sch.bind(*sch.get_loops(sch.get_sblock("C")), "threadIdx.x")
+"""
+
+
+def test_what_a_file_imports_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Beside it and behind that, at once and while it runs; a file that does not import, too."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "inner").mkdir()
+    texts = {"own.py": OWN, "later.py": LATER, "sizes.py": "from inner.number import N"}
+    texts |= {"inner/__init__.py": "", "inner/number.py": "N = 8", "idle.py": ""}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    code, files = watch._make(["own.py:bound", "--no-checks", "-o", "page.html"])
+    assert code == 0
+    own = {str(file.relative_to(tmp_path)) for file in files if tmp_path in file.parents}
+    assert own == {*texts} - {"idle.py"}
+    assert not any("site-packages" in file.parts for file in files)
+    (tmp_path / "inner" / "number.py").write_text("N = ")
+    code, files = watch._make(["own.py:bound", "--no-checks", "-o", "page.html"])
+    assert code == 2
+    assert tmp_path / "inner" / "number.py" in files
+
+
+def test_what_a_new_import_brings_is_watched_from_then_on(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A first import that fails is mended in the file that it is of."""
+    source, helper = tmp_path / "mine.py", tmp_path / "helper.py"
+    source.write_text("1")
+    helper.write_text("N = ")
+    made, looks = iter([(0, set()), (2, {helper}), (0, {helper})]), iter(range(6))
+
+    def look(seconds: float) -> None:
+        number = next(looks)
+        if number == 1:
+            source.write_text("import helper")
+        if number == 3:
+            helper.write_text("N = 8")
+        if number == 5:
+            raise KeyboardInterrupt
+
+    said: list[str] = []
+    monkeypatch.setattr(watch, "_make", lambda arguments: next(made))
+    monkeypatch.setattr(time, "sleep", look)
+    assert watch_report([str(source)], page, said.append) == 0
+    assert said[1:] == [f"{source} changed", f"{helper} changed", ""]
+
+
+def test_json_and_databases_are_watched(page: Path, tmp_path: Path):
+    folder = tmp_path / "database"
+    folder.mkdir()
+    for name in ("database_workload.json", "database_tuning_record.json", "log.txt"):
+        (folder / name).write_text("")
+    found = list_files(page, [str(tmp_path / "module.json"), f"{folder}/", "--shape", "64"])
+    names = {path.name for path in found if tmp_path in path.parents}
+    assert names == {"module.json", "database_workload.json", "database_tuning_record.json"}
 
 
 def test_standard_input_cannot_be_watched(capsys: pytest.CaptureFixture[str]):
@@ -170,7 +253,7 @@ def test_each_page_is_of_what_was_asked_for():
 
 
 def test_a_first_page_that_cannot_be_made_ends_at_once(page: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(watch, "_make", lambda arguments: 2)
+    monkeypatch.setattr(watch, "_make", lambda arguments: (2, set()))
     said: list[str] = []
     assert watch_report([], page, said.append) == 2
     assert said == []

@@ -1,4 +1,5 @@
 """A compiler of CUDA that is given many sources at once, and reads CUDA's headers once for them;
+one that keeps what it made for the next run of the tests, as the device "host" keeps its programs;
 and the parts of the recipes whose default examples are compiled so, each in one test process.
 
 Of the half second that nvcc takes for a small kernel, nearly all goes into its headers. Each kernel
@@ -7,15 +8,22 @@ is optimized by itself, so that ptxas says of it what it says of it alone.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import hashlib
+import json
+import os
 import re
+import shutil
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from golden_runs import run_default_example
 
+from tirstep.caches import find_cache, forget_oldest, keep, take
 from tirstep.lowering_checks import expectations
 from tirstep.lowering_checks.facts import Facts, get_facts
 from tirstep.lowering_checks.facts.cuda_compilers import (
@@ -31,6 +39,32 @@ from tirstep.transforms.recipes.expected_facts import Expect
 _KERNEL = re.compile(r"__global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(")
 _ENTRY = re.compile(r"(?m)^(?=.*Compiling entry function ')")
 _FIRST = 'extern "C" __global__'
+_KEPT = 300
+"""Compiled sources that are kept, of some 100 KB each."""
+
+
+@dataclass(frozen=True)
+class KeepingCompiler(CudaCompiler):
+    """A compiler that keeps what it made, by the source, its options and its version."""
+
+    def compile(self, source: str, architecture: str) -> Compiled:
+        file = find_cache("tests") / self.compute_key(source, architecture)
+        if (content := take(file)) is not None:
+            log, _, cubin = content.partition(b"\n")
+            os.utime(file)
+            return Compiled(cubin, json.loads(log))
+        made = super().compile(source, architecture)
+        with contextlib.suppress(OSError):
+            keep(json.dumps(made.log).encode() + b"\n" + made.cubin, file)
+            forget_oldest(file.parent, _KEPT)
+        return made
+
+    def compute_key(self, source: str, architecture: str) -> str:
+        """A digest of all that decides what is made; a program that was changed is another one."""
+        words = self.command(architecture, Path("kernels.cubin"))
+        program = os.stat(shutil.which(words[0]) or words[0])
+        parts = [self.name, str(program.st_mtime_ns), str(program.st_size), *words, source]
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -39,15 +73,17 @@ class CompilerOfMany(CudaCompiler):
 
     Attributes
     ----------
+    other : what compiles the others
     known : what was made of a source for an architecture, without the machine code
     """
 
+    other: CudaCompiler = field(kw_only=True)
     known: dict[tuple[str, str], Compiled] = field(
         default_factory=dict, compare=False, kw_only=True
     )
 
     def compile(self, source: str, architecture: str) -> Compiled:
-        return self.known.get((source, architecture)) or super().compile(source, architecture)
+        return self.known.get((source, architecture)) or self.other.compile(source, architecture)
 
 
 def compile_together(compiler: CudaCompiler, sources: Iterable[tuple[str, str]]) -> CompilerOfMany:
@@ -56,7 +92,7 @@ def compile_together(compiler: CudaCompiler, sources: Iterable[tuple[str, str]])
     Those of one beginning, which is headers and functions of TVM's, are compiled together; what is
     refused in company is left to be compiled alone, and so is all where the machine code is read.
     """
-    known = CompilerOfMany(compiler.name, compiler.command, compiler.advice)
+    known = CompilerOfMany(compiler.name, compiler.command, compiler.advice, other=compiler)
     together: dict[tuple[str, str], list[str]] = defaultdict(list)
     for source, architecture in dict.fromkeys(sources):
         together[source.partition(_FIRST)[0], architecture].append(source)
@@ -127,7 +163,8 @@ def _compile_part(part: int) -> CudaCompiler:
     names = COMPILED[part * _PART : (part + 1) * _PART]
     wanted = [(name, *each) for name in names for each in find_compiled(name)]
     sources = [(get_facts_of_step(name, step).source, place) for name, step, place in wanted]
-    return compile_together(get_compiler(), sources)
+    found = get_compiler()
+    return compile_together(KeepingCompiler(found.name, found.command, found.advice), sources)
 
 
 @functools.lru_cache(maxsize=2 * _PART)

@@ -2,16 +2,20 @@
 
 import pytest
 import tvm
+from pairs import refuses
 from pipelines import tensor_core_matmul
 from tvm.s_tir import Schedule
 from tvm.tirx import AttrStmt
 
-from tirstep.lowering_checks import get_device, run_golden, run_recipe
+from tirstep.lowering_checks import check_numbers, get_device, run_golden, run_recipe
 from tirstep.lowering_checks.devices.simulator import lower
 from tirstep.transforms.pass_options import set_pipeline
 from tirstep.transforms.passes.async_waits import COMMIT, WAIT, CorrectAsyncWaits
+from tirstep.transforms.passes.pipeline import KEY
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tir import constant, find_all
+
+SIMULATOR = get_device("simulator")
 
 
 def count(module: tvm.IRModule) -> list[int | None]:
@@ -22,8 +26,37 @@ def count(module: tvm.IRModule) -> list[int | None]:
 
 def in_default_pipeline(module: tvm.IRModule) -> tvm.IRModule:
     sch = Schedule(module)
-    set_pipeline(sch, name="default")
+    root = sch.get_sblock("root")
+    if KEY in sch.get(root).annotations:
+        sch.unannotate(root, KEY)  # set_pipeline refuses it
+    sch.annotate(root, KEY, "default")
     return sch.mod
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("matmul_wgmma_in_flight", "'k_0', of asynchronous copies behind products, waits for too"),
+        (
+            "matmul_wgmma_tma",
+            "'k_0' would be plain ones, over tiles that wgmma still reads, in",
+        ),
+        ("matmul_wgmma_async", ""),
+        ("matmul_mma_tma", ""),
+    ],
+)
+def test_what_needs_our_pipeline_keeps_it(name: str, told: str) -> None:
+    """Where it is refused TVM's own pipeline makes a race of it, and elsewhere none."""
+    run = run_golden(RECIPES[name])
+    sch = Schedule(run.steps[-1].module)
+    if told:
+        with refuses(sch, told):
+            set_pipeline(sch, name="default")
+    else:
+        set_pipeline(sch, name="default")
+    plain = in_default_pipeline(run.steps[-1].module)
+    found = check_numbers(run.problem, plain, SIMULATOR, where=name)
+    assert any("race: " in str(finding) for finding in found) == bool(told)
 
 
 @pytest.mark.parametrize("stages", [3, 4, 5])

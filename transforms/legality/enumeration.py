@@ -33,6 +33,8 @@ from tvm.tirx import (
 )
 from tvm.tirx.analysis import undefined_vars
 
+from tirstep.tvm_compat import BITS
+
 from ..tir import constant, get_operands, is_among, is_used
 
 _MOST = 2048
@@ -55,6 +57,14 @@ _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     NE: operator.ne,
     And: operator.and_,
     Or: operator.or_,
+    **{kind: getattr(operator, name) for kind, name in BITS.items()},
+}
+_BITS: dict[str, ast.operator] = {
+    "and_": ast.BitAnd(),
+    "or_": ast.BitOr(),
+    "xor": ast.BitXor(),
+    "lshift": ast.LShift(),
+    "rshift": ast.RShift(),
 }
 _SYMBOLS: dict[type, ast.operator | ast.cmpop] = {
     Add: ast.Add(),
@@ -70,6 +80,7 @@ _SYMBOLS: dict[type, ast.operator | ast.cmpop] = {
     GE: ast.GtE(),
     EQ: ast.Eq(),
     NE: ast.NotEq(),
+    **{kind: _BITS[name] for kind, name in BITS.items()},
 }
 _AT: dict[str, Any] = {"lineno": 1, "col_offset": 0}
 """The place of all nodes that are compiled: giving each its own took half of the time."""

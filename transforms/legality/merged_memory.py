@@ -58,6 +58,8 @@ from .enumeration import meets_again
 SCOPE = "shared.dyn"
 _REWRITING = "tirx.StorageRewrite"
 _SYNCHRONIZING = "s_tir.ThreadSync"
+_ON_THE_WAY = ("s_tir.CompactBufferAllocation", "tirx.FlattenBuffer")
+"""What other nets ask about, so that a module is lowered once for them and for this one."""
 _OWN_AXES = {"global": (), "shared": ("blockIdx",)}
 """The axes along which each has a buffer of its own, by scope.
 
@@ -243,7 +245,7 @@ def find_merged(module: IRModule) -> list[tuple[str, str]]:
     bodies = [f.body for _, f in module.functions_items() if isinstance(f, PrimFunc)]
     if not any(_copies_within(body) or _follows(body) for body in bodies):
         return []
-    around = lower_around(module, [_SYNCHRONIZING] * 2).get(_SYNCHRONIZING)
+    around = lower_around(module, [*_ON_THE_WAY, *[_SYNCHRONIZING] * 2]).get(_SYNCHRONIZING)
     if around is None:
         return []
     merged = MergeSharedMemoryAllocations()(around.after)

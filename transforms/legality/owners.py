@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,11 +25,9 @@ from tirstep.tvm_compat import TensorLoad
 
 from ..errors import Fault
 from ..tir import (
-    Access,
     Place,
     cached_by_module,
     constant,
-    find_accesses,
     find_all,
     get_axis,
     get_places,
@@ -38,13 +35,9 @@ from ..tir import (
     is_used,
     substitute,
 )
-from .enumeration import choose_values, compute_values, is_of
+from .enumeration import compute_values, is_of
 from .open_sizes import close_sizes
 
-_TRIED = 256
-"""Iterations of a reader that are tried: some milliseconds."""
-_STORED = 512
-"""Elements that a thread may store for each of these to be looked for among them."""
 _Owners = dict[tuple[int, ...], set[tuple[int, ...]]]
 
 
@@ -58,36 +51,6 @@ def find_unowned(module: IRModule) -> dict[tuple[str, str, str], Fault]:
             _look_at(writer, found)
         for pair in itertools.combinations(storing, 2):
             _compare(*pair, found)
-    return found
-
-
-@cached_by_module(2)
-def find_foreign_reads(module: IRModule) -> dict[tuple[str, str, str], Fault]:
-    """Blocks that read of global memory what other threads write in the same kernel.
-
-    By block, buffer and axis. Some of what is read is tried; what is found is so.
-    """
-    found: dict[tuple[str, str, str], Fault] = {}
-    writers = {key: part for key, part in _find_writers(module).items() if part[0].is_global}
-    closed = close_sizes(module)
-    functions = [item for _, item in closed.functions_items() if isinstance(item, PrimFunc)]
-    for place in (place for function in functions for place in get_places(function.body)):
-        if not place.is_innermost or place.kernel is None:
-            continue
-        for access in find_accesses(place)[1] if writers else ():
-            own = writers.get((place.kernel, access.buffer), [])
-            # What TVM adds up over threads reads its own sums in registers.
-            adds_up = any(it.summed and it.place.block.same_as(place.block) for it in own)
-            axis = _find_foreign_axis(access, own) if own and not adds_up else ""
-            if axis:
-                name, block = str(access.buffer.name), place.name
-                found[block, name, axis] = Fault(
-                    f"block '{block}' would read elements of '{name}' that others on '{axis}' "
-                    "write in the same kernel, and nothing orders what these do to global memory",
-                    "place it inside of the loops whose threads write them, let them go through "
-                    'shared memory (cache_write_at with scope="shared"), or leave it a kernel of '
-                    "its own",
-                )
     return found
 
 
@@ -149,10 +112,10 @@ def _list_writers(place: Place) -> Iterator[_Writer]:
     key = (*place.key, *itertools.chain(*around))
     for buffer in dict.fromkeys(part.buffer for part in parts):
         if str(buffer.scope()).startswith(("global", "shared")):
-            yield _Writer((buffer, *key), place, buffer, _find_summed(place))
+            yield _Writer((buffer, *key), place, buffer, find_summed(place))
 
 
-def _find_summed(place: Place) -> tuple[str, ...]:
+def find_summed(place: Place) -> tuple[str, ...]:
     """The axes over whose threads TVM adds up what a block computes: it stores complete sums."""
     reduced = [
         place.values[iterator.var]
@@ -221,25 +184,6 @@ def _list_owners(writer: _Writer, axes: tuple[str, ...]) -> _Owners:
     return owners
 
 
-def _list_stored(
-    writer: _Writer, axes: tuple[str, ...], thread: tuple[int, ...]
-) -> set[tuple[int, ...]] | None:
-    """The elements that a thread stores; None where they are too many."""
-    values = {writer.bound[axis].loop_var: at for axis, at in zip(axes, thread, strict=True)}
-    stored: set[tuple[int, ...]] = set()
-    for asked, loops in _list_stores(writer, axes):
-        chosen = [
-            [values[loop.loop_var]]
-            if loop.loop_var in values
-            else range(constant(loop.extent) or 0)
-            for loop in loops
-        ]
-        if not 0 < math.prod(map(len, chosen)) <= _STORED:
-            return None
-        stored |= {element for element, _, is_let in compute_values(asked, loops, chosen) if is_let}
-    return stored
-
-
 def _list_stores(writer: _Writer, axes: tuple[str, ...]) -> Iterator[tuple[list[Any], list[For]]]:
     """Each store's element, thread and condition, and the loops that decide about these."""
     place, bound = writer.place, writer.bound
@@ -249,7 +193,7 @@ def _list_stores(writer: _Writer, axes: tuple[str, ...]) -> Iterator[tuple[list[
         if not store.buffer.same_as(writer.buffer):
             continue
         own = (substitute(index, place.values) for index in store.indices)
-        indices = (*_find_launch(place), *own)
+        indices = (*find_launch(place), *own)
         needed = [*indices, *guards]
         if not _is_known(needed, place):
             continue
@@ -262,7 +206,7 @@ def _list_stores(writer: _Writer, axes: tuple[str, ...]) -> Iterator[tuple[list[
         yield [indices, threads, all_of(True, *guards)], loops
 
 
-def _find_launch(place: Place) -> list[Any]:
+def find_launch(place: Place) -> list[Any]:
     """The loops around a kernel: each of their iterations launches it anew, one after the other."""
     outer = itertools.takewhile(lambda loop: get_axis(loop) is None, place.loops)
     return [loop.loop_var for loop in outer]
@@ -272,39 +216,3 @@ def _is_known(expressions: list[Any], place: Place) -> bool:
     """Whether loops alone decide: sizes that are open, and numbers of the caller's, may be any."""
     names = [loop.loop_var for loop in place.loops]
     return all(is_of(names, each) for each in expressions)
-
-
-def _find_foreign_axis(access: Access, writers: list[_Writer]) -> str:
-    """An axis on which another thread writes an element that one reads; empty for none."""
-    if access.pattern.is_conditional or any(constant(it.extent) != 1 for it in access.ranges):
-        return ""
-    bound = writers[0].bound
-    if not bound or any(writer.bound.keys() != bound.keys() for writer in writers):
-        return ""
-    axes, reader = tuple(bound), _Writer((), access.place, access.buffer)
-    own = {**bound, **reader.bound}  # a block that stands outside of them is run by all threads
-    threads = [own[axis] for axis in axes]
-    indices = (*_find_launch(access.place), *(part.min for part in access.ranges))
-    needed = [*indices, *access.guards]
-    if not _is_known(needed, access.place):
-        return ""
-    loops = [
-        loop
-        for loop in access.place.loops
-        if not is_among(loop, threads) and any(is_used(loop.loop_var, item) for item in needed)
-    ]
-    owners: _Owners = {}
-    for writer in writers:
-        for element, each in _list_owners(writer, axes).items():
-            owners.setdefault(element, set()).update(each)
-    asked = [indices, tuple(loop.loop_var for loop in threads), all_of(True, *access.guards)]
-    loops = [*threads, *loops]
-    written: dict[tuple[int, ...], list[set[tuple[int, ...]] | None]] = {}
-    for element, thread, is_let in compute_values(asked, loops, choose_values(loops, _TRIED)):
-        if not is_let or element not in owners or thread in owners[element]:
-            continue
-        if thread not in written:
-            written[thread] = [_list_stored(writer, axes, thread) for writer in writers]
-        if not any(stored is None or element in stored for stored in written[thread]):
-            return _find_difference(axes, {thread, next(iter(owners[element]))})
-    return ""

@@ -33,6 +33,7 @@ from .vectors import find_scattered, takes_neighbours
 
 STAGE = "software_pipeline_stage"
 ASYNC = "software_pipeline_async_stages"
+ORDER = "software_pipeline_order"
 LOCAL_STAGE = "tirx.manifest_shared_memory_local_stage"
 _MOST = 1024
 """Iterations that TVM writes out and that are asked for: some tenths of a second."""
@@ -64,6 +65,18 @@ def _find_broken_pipelines(module: IRModule) -> Iterator[Fault]:
                 yield from _find_scattered_copies(pipeline.copies)
                 yield from _find_copies_of_one_thread(pipeline.copies, loop)
                 yield from _find_guarded(pipeline)
+
+
+def computes_first(loop: For) -> bool:
+    """Whether a pipeline issues its asynchronous copies behind what computes with earlier ones."""
+    notes = loop.annotations
+    if ASYNC not in notes or STAGE not in notes or ORDER not in notes:
+        return False
+    early = {int(stage) for stage in notes[ASYNC]}
+    placed = [
+        (int(at), int(stage) in early) for stage, at in zip(notes[STAGE], notes[ORDER], strict=True)
+    ]
+    return not min(placed)[1]
 
 
 def count_statements(part: Any) -> int:

@@ -16,6 +16,7 @@ from ..tir import cached_by_module, find_all, get_places
 from .bounds import Outside, find_outside
 from .descending import find_negative_divisors
 from .descriptors import MisplacedTile, find_misplaced_tiles
+from .foreign_reads import find_foreign_reads, find_settled_foreign_reads
 from .lifetimes import LostRead, find_lost_reads
 from .lowered_memory import (
     find_changed_indices,
@@ -27,7 +28,7 @@ from .lowered_memory import (
 from .masks import find_broken_ends
 from .merged_memory import Overwritten, find_merged, find_overlaps, find_overwritten
 from .open_sizes import close_sizes
-from .owners import find_foreign_reads, find_unowned
+from .owners import find_unowned
 from .pipelines import find_broken_pipelines
 from .repairs import find_broken_repairs
 from .sound import recall
@@ -274,4 +275,5 @@ _BEHIND_READS = (
     _Net(find_tight_rooms, _blame_tight_room),
     _Net(find_leaked_variables, _blame_variable),
     _Net(find_missing_barriers, _blame_barrier),
+    _Net(find_settled_foreign_reads, lambda fault: fault),
 )

@@ -19,7 +19,7 @@ from tvm.tirx import compilation_pipeline
 from tirstep.tvm_compat import SBlock
 
 from ..errors import query
-from ..tir import find_all
+from ..tir import cached_by_module, find_all
 from .async_waits import CorrectAsyncWaits
 from .barriers import DropDoubledBarriers, DropRedundantBarriers
 from .before_flattening import DropImpliedConditions, DropThreadDimensions, SplitGuardedVectors
@@ -177,7 +177,23 @@ def lower_around(
     the module before the first, `after` the one after the last. No pass runs after the last of
     them. Loops stay as they are where TVM would unroll them, unless `unrolls`. Passes that are not
     reached, where TVM refuses the module on the way, are left out.
+
+    What was seen of a module is kept for who asks about the same passes next, or some of them.
     """
+    seen, wanted = _remember(module, unrolls=unrolls), Counter(names)
+    around = next((found for runs, found in seen if wanted.items() <= runs.items()), None)
+    if around is None:
+        around = _lower_around(module, names, unrolls)
+        seen.append((wanted, around))
+    return {name: around[name] for name in names if name in around}
+
+
+@cached_by_module(4)
+def _remember(_module: tvm.IRModule, *, unrolls: bool) -> list[tuple[Counter[str], Any]]:
+    return []
+
+
+def _lower_around(module: tvm.IRModule, names: Sequence[str], unrolls: bool) -> dict[str, Around]:
     left_out = {_NEEDS_TARGET} if unrolls else {_NEEDS_TARGET, _UNROLLING}
     watch = _Watch(names, left_out)
     if get_pipeline(module) == PIPELINE:

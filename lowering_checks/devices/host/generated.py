@@ -103,7 +103,7 @@ def generate(module: tvm.IRModule, *, pipeline: str | None = None) -> Generated:
     `pipeline` is the name of one that is registered with TVM, in place of the module's own.
     """
     split = Snapshot(SPLIT_PASS)
-    with convert_tvm_errors("TVM does not generate CUDA source"):
+    with convert_tvm_errors("TVM does not generate CUDA source", module):
         executable = compile_unrun(
             module, TARGET, instruments=[split.instrument()], pipeline=pipeline
         )

@@ -79,7 +79,7 @@ class SimulatorDevice(Device):
         """Lower a module with TVM's own passes; the program's `findings` are those of its run."""
         require_launchable(self, module)
         module = name_main(module)
-        with convert_tvm_errors("TVM does not lower the module"):
+        with convert_tvm_errors("TVM does not lower the module", module):
             prepared = _Prepared(lower(module))
 
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:

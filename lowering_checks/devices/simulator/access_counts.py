@@ -8,6 +8,7 @@ Memory Accesses").
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from tirstep.transforms.gpu_limits import WARP
 
 from ..device import Array
+from .broadcasting import spread_to
 
 BANKS, BANK_BYTES, SECTOR_BYTES = 32, 4, 32
 _GROUP_BIT = 44
@@ -39,6 +41,14 @@ class AccessCounts:
     wavefronts: int = 0
     bank_conflicts: int = 0
     sectors: int = 0
+
+    def add(self, other: AccessCounts) -> None:
+        """Count these, too."""
+        self.requests += other.requests
+        self.bytes += other.bytes
+        self.wavefronts += other.wavefronts
+        self.bank_conflicts += other.bank_conflicts
+        self.sectors += other.sectors
 
     @property
     def sectors_per_request(self) -> float:
@@ -99,13 +109,17 @@ class Counts:
 
     def add_access(self, scope: str, cells: Array, active: Array, itemsize: int) -> None:
         """Add an access: cells of shape (threads of the block, vector), and which are active."""
-        counts = self.scopes.setdefault(scope, AccessCounts())
-        lanes = np.flatnonzero(np.broadcast_to(active, cells.shape)[:, 0])
-        if not lanes.size:
-            return
-        found = _count_once(scope, lanes, cells[lanes], itemsize)
-        for name in _COUNTED:
-            setattr(counts, name, getattr(counts, name) + getattr(found, name))
+        counts = self.scopes.get(scope)
+        if counts is None:
+            counts = self.scopes[scope] = AccessCounts()
+        reached = spread_to(active, cells.shape)[:, 0]
+        if reached.strides == (0,):  # all lanes alike
+            lanes = _count_up(len(reached)) if reached[0] else _NOBODY
+        else:
+            lanes = np.flatnonzero(reached)
+        if lanes.size:
+            near = cells if len(lanes) == len(cells) else cells[lanes]
+            counts.add(_count_once(scope, lanes, near, itemsize))
 
     def add_bulk_access(self, scope: str, cells: Array, itemsize: int) -> None:
         """Add a side of a bulk copy, one request whatever its size, at these cells; without bank
@@ -117,10 +131,15 @@ class Counts:
             counts.sectors += len(np.unique(cells * itemsize // SECTOR_BYTES))
 
 
-_COUNTED = tuple(each.name for each in fields(AccessCounts))
+_NOBODY = np.zeros(0, np.int64)
 _counted: dict[tuple[object, ...], AccessCounts] = {}
 """The counts of accesses that were met, which loops make again and again."""
 _MOST_COUNTED = 512
+
+
+@functools.lru_cache(maxsize=64)
+def _count_up(lanes: int) -> Array:
+    return np.arange(lanes)
 
 
 def _count_once(scope: str, lanes: Array, cells: Array, itemsize: int) -> AccessCounts:
@@ -130,7 +149,7 @@ def _count_once(scope: str, lanes: Array, cells: Array, itemsize: int) -> Access
     the last multiple of that on: the next iteration of a loop mostly is an access that was met.
     """
     line = max(1, BANKS * BANK_BYTES // itemsize)
-    near = cells - cells.min() // line * line
+    near = cells - cells.item(cells.argmin()) // line * line
     key = (scope, itemsize, near.shape, lanes.tobytes(), near.tobytes())
     if key not in _counted:
         if len(_counted) >= _MOST_COUNTED:

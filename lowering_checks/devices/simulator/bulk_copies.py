@@ -22,7 +22,9 @@ from .memory import Memory
 from .run_state import UnsupportedError
 
 BULK = "cp.async.bulk"
-"""The queue of bulk stores."""
+"""The queue of bulk stores: of what they read in shared memory."""
+WRITTEN = "cp.async.bulk, written"
+"""The same of what they write, for which ``wait_group.read`` does not wait."""
 ALIGNMENT = {"tensor": 128, "linear": 16}
 """Bytes that a copy's place in shared memory is a multiple of."""
 _SWIZZLE_BITS = (0, 1, 2, 3)
@@ -52,6 +54,13 @@ class TensorMap:
         shape, pitches = sizes[:rank], sizes[rank : 2 * rank - 1]
         box, steps = sizes[2 * rank - 1 : 3 * rank - 1], sizes[3 * rank - 1 :]
         size = memory.dtype.itemsize
+        described = str(attributes.descriptor_dtype)
+        if (other := np.dtype(described).itemsize) != size:
+            memory.state.log.add_sentence(
+                "tensor map",
+                f"a tensor map of {memory.name}, whose elements have {size} bytes, describes "
+                f"{described}, of {other}",
+            )
         wrong = (
             any(pitch % 16 or pitch <= 0 for pitch in pitches)
             or any(not 1 <= extent <= 256 for extent in box)
@@ -112,7 +121,9 @@ def _load(threads: Threads, target: Pointer, source: Pointer, size: Any, *rest: 
     barrier = rest[0]
     _require_plain(threads, rest[1:], ("async", "bulk"))
     for lane in get_lanes(threads):
-        count = int(pick(size, lane)) // target.dtype.itemsize
+        whole = int(pick(size, lane))
+        _check_size(threads, target, whole, lane)
+        count = whole // target.dtype.itemsize
         first, begin = target.get_place(lane), source.get_place(lane)
         _check_aligned(threads, target, first, lane, "linear")
         _check_aligned(threads, source, begin, lane, "linear")
@@ -139,6 +150,7 @@ def _begin_load(
     if not found.is_fenced:
         text = "that no fence after its initialization made visible to bulk copies"
         mbarriers.report(threads, barrier, lane, text)
+    _check_proxy(threads, source, lane, elements[inside], "asynchronous load of")
     values = source.load_rows([lane], elements[None], inside[None], threads.location)
     values = np.where(inside, values, 0).astype(source.dtype, copy=False)
     if values.dtype != target.dtype:
@@ -190,15 +202,14 @@ def _begin_store(
     kept = values[:, inside].view(target.dtype)
     bring = target.begin_store_rows([lane], elements[inside][None], kept, threads.location)
 
-    def arrive(lanes: Array) -> None:
-        if lanes[lane, 0]:
-            rows = [lane], places[None], everywhere[None], values
-            source.memory.check_rows(*rows, threads.location)
-            bring()
+    def end_reading(lanes: Array) -> None:
+        rows = [lane], places[None], everywhere[None], values
+        source.memory.check_rows(*rows, threads.location)
 
     alone = np.zeros((threads.lanes, 1), bool)
     alone[lane] = True
-    threads.defer(BULK, arrive, alone)
+    threads.defer(BULK, end_reading, alone)
+    threads.defer(WRITTEN, lambda lanes: bring(), alone)
     threads.count_once(lane, "bulk_copies")
 
 
@@ -222,6 +233,19 @@ def _check_aligned(threads: Threads, pointer: Pointer, place: int, lane: int, ki
         message = (
             f"{threads.name} at {pointer.name}[{pointer.get_index(lane)}] by "
             f"{threads.state.describe_lane(lane)} (must begin at a multiple of {size} bytes)"
+        )
+        wrong = np.ones(1, bool)
+        threads.state.log.add(
+            "misaligned access", pointer.name, threads.location, wrong, lambda at: message
+        )
+
+
+def _check_size(threads: Threads, pointer: Pointer, size: int, lane: int) -> None:
+    unit = ALIGNMENT["linear"]
+    if size % unit:
+        message = (
+            f"{threads.name} of {size} bytes by {threads.state.describe_lane(lane)} (must be a "
+            f"multiple of {unit} bytes)"
         )
         wrong = np.ones(1, bool)
         threads.state.log.add(
@@ -257,11 +281,15 @@ def _report_unfenced(
 
 
 def _commit(threads: Threads, *modifiers: str) -> None:
-    threads.commit(BULK)
+    for queue in (BULK, WRITTEN):
+        threads.commit(queue)
 
 
 def _wait(threads: Threads, in_flight: Any, *modifiers: str) -> None:
+    """With `.read` until shared memory has been read; what is written may still be in flight."""
     threads.wait(BULK, in_flight)
+    if "read" not in modifiers:
+        threads.wait(WRITTEN, in_flight)
 
 
 def _ignore(threads: Threads, *arguments: Any) -> None:

@@ -84,9 +84,10 @@ def restrict(mask: Array | None, condition: Any, wanted: bool = True) -> Any:
         return mask if bool(condition) == wanted else False
     kept = condition if wanted else ~condition
     kept = kept if mask is None else mask & kept
-    if not kept.any():
+    count = np.count_nonzero(kept)
+    if not count:
         return False
-    return None if kept.all() else kept
+    return None if count == kept.size else kept
 
 
 # ---- Operators
@@ -174,9 +175,24 @@ def _constant(value: Any) -> Evaluate:
     return lambda gpu, mask: value
 
 
+def _get_integer(node: Any) -> int:
+    """The value of an integer; a truth, whose inverse is no ``~`` of it, as one of Python's."""
+    value = int(node.value)
+    return bool(value) if str(node.ty.dtype) == "bool" else value
+
+
 def _variable(node: Any) -> Evaluate:
     key = hash(node)
-    return lambda gpu, mask: gpu.values[key]
+
+    def read(gpu: SimulatedGpu, mask: Array | None) -> Any:
+        try:
+            return gpu.values[key]
+        except KeyError:
+            raise UnsupportedError(
+                f"the variable {node.name} is not defined where it is used"
+            ) from None
+
+    return read
 
 
 def _ramp(node: Any) -> Evaluate:
@@ -387,7 +403,7 @@ _POINTERS: dict[str, Callable[[Any], Evaluate]] = {
     "cuda.cvta_generic_to_shared": lambda node: translate(node.args[0]),
 }
 _MAKERS: dict[str, Callable[[Any], Evaluate]] = {
-    "IntImm": lambda node: _constant(int(node.value)),
+    "IntImm": lambda node: _constant(_get_integer(node)),
     "FloatImm": lambda node: _constant(get_numpy_dtype(node.ty.dtype).type(node.value)),
     "StringImm": lambda node: _constant(str(node.value)),
     "Var": _variable,

@@ -21,7 +21,7 @@ from tirstep.transforms.gpu_limits import WARP
 
 from ..device import Array
 from .function_semantics import Pointer, Semantics, Threads
-from .shadow import PROXY
+from .shadow import GLOBAL_PROXY, PROXY
 
 if TYPE_CHECKING:
     from .simulated_gpu import SimulatedGpu
@@ -30,6 +30,9 @@ KIND = "mbarrier"
 """Of findings about the use of mbarriers."""
 DEADLOCK = "deadlock"
 MAX_COUNT = 2**20 - 1
+_BYTES = 8
+_REGISTERS = 1 << 16
+"""Of a multiprocessor (CUDA C++ Programming Guide, "Compute Capabilities")."""
 
 
 @dataclass
@@ -89,6 +92,7 @@ class MBarriers:
     def __init__(self, gpu: SimulatedGpu) -> None:
         self.gpu, self.progress = gpu, 0
         self._made: dict[tuple[int, int], MBarrier] = {}
+        self._asked: dict[tuple[int, int], int] = {}
 
     def find(self, threads: Threads, pointer: Pointer, lane: int) -> tuple[int, int]:
         """What names the mbarrier that a lane's pointer points at."""
@@ -117,6 +121,7 @@ class MBarriers:
             self.report(threads, pointer, lane, f"for {count} arrivals (1 to {MAX_COUNT} can be)")
         state, zeros = threads.state, np.zeros(threads.state.batch.threads, np.int64)
         name = f"{pointer.name}[{pointer.get_index(lane)}]"
+        self._mark(pointer, lane, is_opaque=True)
         self._made[key] = MBarrier(name, count, count, lane, state.interval, zeros, zeros.copy())
 
     def forget(self, threads: Threads, pointer: Pointer, lane: int) -> None:
@@ -127,7 +132,13 @@ class MBarriers:
                 self.report(
                     threads, pointer, lane, "while a bulk copy to arrive there is in flight"
                 )
+            self._mark(pointer, lane, is_opaque=False)
             del self._made[self.find(threads, pointer, lane)]
+
+    def _mark(self, pointer: Pointer, lane: int, *, is_opaque: bool) -> None:
+        """Threads may not load or store what an mbarrier is made of."""
+        shadow, cell = pointer.locate(lane)
+        shadow.mark_opaque(slice(cell, cell + _BYTES // shadow.unit), is_opaque)
 
     def get_made_by(self, lane: int) -> Iterator[MBarrier]:
         return (barrier for barrier in self._made.values() if barrier.maker == lane)
@@ -186,8 +197,21 @@ class MBarriers:
             kind, pointer.name, threads.location, np.ones(1, bool), lambda at: message
         )
 
+    def ask_registers(self, threads: Threads, group: Array, count: int) -> None:
+        """A warpgroup asks for so many registers a thread."""
+        block = int(threads.state.batch.block[group[0], 0])
+        self._asked[block, int(group[0])] = count * len(group)
+
     def report_left(self) -> None:
-        """Findings about copies that nobody waited for until the kernel ended."""
+        """Findings about what nobody waited for until the kernel ended, or waited for in vain."""
+        for block in {block for block, _ in self._asked}:
+            asked = sum(count for (its, _), count in self._asked.items() if its == block)
+            if asked > _REGISTERS:
+                message = (
+                    f"setmaxnreg waits forever: the warpgroups of a thread block ask for {asked} "
+                    f"registers, of {_REGISTERS} that a multiprocessor has"
+                )
+                self.gpu.state.log.add_sentence(DEADLOCK, message)
         for barrier in self._made.values():
             for lane, _ in barrier.arriving[:1]:
                 message = (
@@ -274,11 +298,18 @@ def _fence_initialization(threads: Threads, *modifiers: str) -> None:
 
 
 def _fence_proxy(threads: Threads, *modifiers: str) -> None:
-    """Stores of these threads before are there for bulk copies, and the other way round."""
+    """Stores of these threads before are there for bulk copies, and the other way round.
+
+    Of global memory, of shared memory, or of both where it names none of them.
+    """
     if "async" not in modifiers:
         return
     _fence_initialization(threads)
-    threads.state.pass_fence(PROXY, threads.active)
+    is_shared = any(modifier.startswith("shared") for modifier in modifiers)
+    if not is_shared:
+        threads.state.pass_fence(GLOBAL_PROXY, threads.active)
+    if is_shared or "global" not in modifiers:
+        threads.state.pass_fence(PROXY, threads.active)
     threads.gpu.begin_step()
 
 
@@ -294,8 +325,10 @@ def _pass_warp_barrier(threads: Threads) -> None:
 
 
 def _set_registers(threads: Threads, *arguments: Any) -> None:
-    """setmaxnreg changes no value; all threads of a warpgroup run it."""
-    threads.groups(4 * WARP)
+    """setmaxnreg changes no value; all threads of a warpgroup run it, and wait for registers."""
+    counts = [each for each in arguments if not isinstance(each, str)]
+    for group in threads.groups(4 * WARP):
+        threads.gpu.mbarriers.ask_registers(threads, group, int(pick(counts[0], group[0])))
 
 
 MBARRIERS: dict[str, Semantics] = {

@@ -13,6 +13,7 @@ from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.gpu_limits import WARP
 
 from ..device import Array
+from .broadcasting import are_all, get_everywhere, get_row, is_within, spread_to
 from .run_state import RunState, UnsupportedError
 
 Arrive = Callable[[Array], None]
@@ -115,14 +116,16 @@ class Memory:
         Records what is out of bounds; without the name of an `access`, that was done before.
         """
         lanes = (self.state.batch.lanes, 1)
-        given = (1, 1) if mask is None else mask.shape
-        shape = np.broadcast_shapes(np.shape(index) or (1, 1), given, lanes)
-        active = np.broadcast_to(True if mask is None else mask, shape)
-        places = np.broadcast_to(index, shape)
+        given = index.shape if isinstance(index, np.ndarray) else (1, 1)
+        shape = given if mask is None and given == lanes else _join_shapes(given, mask, lanes)
+        active = get_everywhere(shape) if mask is None else spread_to(mask, shape)
+        places = spread_to(index, shape)
         if mask is not None:
             places = np.where(active, places, self.low)
         end = self.low + self.size
-        if access and places.size and (places.min() < self.low or places.max() >= end):
+        if not access or (index.__class__ is int and self.low <= index < end):
+            return places, active
+        if places.size and not is_within(places, self.low, end):
             wrong = active & ((places < self.low) | (places >= end))
 
             def describe(at: tuple[int, ...]) -> str:
@@ -133,6 +136,12 @@ class Memory:
             self.state.log.add("out of bounds", self.name, location, wrong, describe)
             return np.clip(places, self.low, end - 1), active
         return places, active
+
+
+def _join_shapes(
+    given: tuple[int, ...], mask: Array | None, lanes: tuple[int, int]
+) -> tuple[int, ...]:
+    return np.broadcast_shapes(given or (1, 1), (1, 1) if mask is None else mask.shape, lanes)
 
 
 class VectorMemory(Memory):
@@ -180,23 +189,23 @@ class LocalMemory(Memory):
             cells, _ = self._locate(index, mask, location, LOAD)
             lanes = self.state.batch.lane
             values, written = self.data[cells, lanes], self.written[cells, lanes]
-        if written.all():
+        if are_all(written):
             return values
         wrong = ~written if mask is None else ~written & mask
-        self._report_uninitialized(wrong, np.broadcast_to(cells, wrong.shape), location)
+        self._report_uninitialized(wrong, spread_to(cells, wrong.shape), location)
         return np.where(written, values, get_garbage(self.dtype))
 
     def store(self, index: Any, value: Any, mask: Array | None, location: str) -> None:
         self._use(STORE, index, mask, location)
         rows = self._find_rows(index) if mask is None else None
         if rows is not None:
-            self.data[rows] = np.broadcast_to(value, (self.state.batch.lanes, len(rows))).T
+            self.data[rows] = spread_to(value, (self.state.batch.lanes, len(rows))).T
             self.written[rows] = True
             return
         cells, active = self._locate(index, mask, location, STORE)
-        lanes = np.broadcast_to(self.state.batch.lane, cells.shape)
+        lanes = spread_to(self.state.batch.lane, cells.shape)
         place = cells[active], lanes[active]
-        self.data[place] = np.broadcast_to(value, cells.shape)[active]
+        self.data[place] = spread_to(value, cells.shape)[active]
         self.written[place] = True
 
     def _use(self, access: str, index: Any, mask: Array | None, location: str) -> None:
@@ -267,8 +276,10 @@ class LocalMemory(Memory):
 
     def _find_rows(self, index: Any) -> Array | None:
         """The cells of an index in which all threads agree, if it is within bounds."""
+        if isinstance(index, int):
+            return get_row(index) if 0 <= index < self.size else None
         places: Array = np.atleast_2d(index)
-        if len(places) > 1 or places.min() < 0 or places.max() >= self.size:
+        if len(places) > 1 or not is_within(places, 0, self.size):
             return None
         return places[0]
 
@@ -314,7 +325,7 @@ class WarpMemory(Memory):
     def store(self, index: Any, value: Any, mask: Array | None, location: str) -> None:
         places, active = self._locate(index, mask, location, STORE)
         cells = (places + self._first)[active]
-        self.data[cells] = np.broadcast_to(value, active.shape)[active]
+        self.data[cells] = spread_to(value, active.shape)[active]
         self.written[cells] = True
 
 

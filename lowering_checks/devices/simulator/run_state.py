@@ -16,6 +16,7 @@ from tirstep.transforms.tir import find_location
 
 from ..device import BLOCK_AXES, THREAD_AXES, Array, DeviceFinding
 from .access_counts import Counts
+from .broadcasting import get_everywhere, spread_to
 
 LANES = 1 << 15
 """About how many threads are evaluated at once: enough to hide Python, few enough for the cache."""
@@ -273,7 +274,8 @@ class RunState:
 
     def get_active(self, mask: Array | None) -> Array:
         """The lanes of a mask (None: all), of shape (lanes, 1)."""
-        return np.broadcast_to(True if mask is None else mask, (self.batch.lanes, 1))
+        shape = (self.batch.lanes, 1)
+        return get_everywhere(shape) if mask is None else spread_to(mask, shape)
 
     def exit_threads(self, mask: Array | None) -> None:
         """Threads return: they do nothing more."""

@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 
 from ..device import Array
+from .broadcasting import are_all, is_any, spread_to
 from .co_writers import NO_THREAD, CoWriters
 from .run_state import RunState
 
-PROXY = "proxy"
-"""The fence between stores and what reads shared memory on another way than loads."""
+PROXY, GLOBAL_PROXY = "proxy", "proxy of global memory"
+"""The fences between stores and what reads shared, or global, memory on another way than loads."""
 _MAX_PENDING = 64
 
 
@@ -43,6 +44,7 @@ class Shadow:
     by_proxy : which cells a bulk copy stored to last; None where none did
     loader : the thread that loaded each cell last, by an instruction of its own; None where nothing
         else reads or writes shared memory
+    opaque : which cells are mbarriers now; None for none
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class Shadow:
         self._stored: Array | None = None
         self.by_proxy: Array | None = None
         self.loader: Array | None = None
+        self.opaque: Array | None = None
         if is_written:
             self.track()
 
@@ -117,7 +120,7 @@ class Shadow:
             self._launch_reader = self._other_block_reader = self._launch_co_writer = None
         self._co_writers.clear()
         self._pending.clear()
-        self._copier = self.loader = None
+        self._copier = self.loader = self._stored = None
 
     def end_batch(self) -> None:
         """Other thread blocks follow: global accesses of these are in no order with theirs."""
@@ -160,7 +163,7 @@ class Shadow:
             if self.state.known is not None:
                 self._reader_time[cells[~several]] = self.state.interval
                 self._second_reader_time[cells[several]] = self.state.interval
-            if several.any():
+            if is_any(several):
                 self._second_reader[cells[several]] = threads[several]
         self._pending.clear()
 
@@ -170,11 +173,11 @@ class Shadow:
             self._launch_reader, self._other_block_reader = self._no_threads(), self._no_threads()
         first = self._launch_reader[cells]
         new = first == NO_THREAD
-        if new.any():
+        if is_any(new):
             self._launch_reader[cells[new]] = threads[new]
             first = self._launch_reader[cells]
         other = first != threads
-        if other.any():
+        if is_any(other):
             other[other] = self._are_other_blocks(first[other], threads[other])
             self._other_block_reader[cells[other]] = threads[other]
 
@@ -189,7 +192,7 @@ class Shadow:
         Returns where another thread stored to the same cell in the same instruction and won; None
         for nowhere.
         """
-        if changes.all():
+        if are_all(changes):
             if self._co_writers:
                 self._co_writers.drop(cells)
             self._set_changer(cells, threads)
@@ -199,20 +202,30 @@ class Shadow:
                 self._co_writers.drop(cells[changes])
             self._set_changer(cells[changes], threads[changes])
         self.writer[cells], self._write_time[cells] = threads, self.state.interval
-        if self.state.has_proxies and not self.is_global:
+        if self.state.has_proxies:
             if self._stored is None:
                 self._stored = self._no_threads()
-            self._stored[cells] = self.state.get_fences(PROXY).count
+            self._stored[cells] = self.state.get_fences(self._proxy).count
         if self.written.size:
             self.written[cells] = True
         if self.by_proxy is not None:
             self.by_proxy[cells] = False
         self.last_write = self.state.interval
         lost = self.writer[cells] != threads
-        if not lost.any():
+        if not is_any(lost):
             return None
         self._remember(cells[lost], threads[lost])
         return lost
+
+    @property
+    def _proxy(self) -> str:
+        return GLOBAL_PROXY if self.is_global else PROXY
+
+    def mark_opaque(self, cells: slice, is_opaque: bool) -> None:
+        """Note that an mbarrier lies in these cells from now on, or none any more."""
+        if self.opaque is None:
+            self.opaque = np.zeros(self.cells, bool)
+        self.opaque[cells] = is_opaque
 
     def _set_changer(self, cells: Array, threads: Array) -> None:
         if self.changer is not self.writer:
@@ -223,7 +236,7 @@ class Shadow:
         if self.changer is self.writer:
             self.changer, self._change_time = self.writer.copy(), self._write_time.copy()
         other = self._find_conflicts(self.writer, self._write_time, cells, threads)
-        if other.any():
+        if is_any(other):
             cells, threads = cells[other], threads[other]
             both = np.concatenate([threads, self.writer[cells]])
             self._remember(np.concatenate([cells, cells]), both)
@@ -239,8 +252,10 @@ class Shadow:
         if self._stored is None:
             return np.zeros(cells.shape, bool)
         stored, writers = self._stored[cells], self.writer[cells]
+        batch = self.state.batch  # blocks before it are in no order at all
+        ours = writers >= batch.first * batch.threads
         behind = self._is_fenced(writers, stored, self._write_time[cells], lanes)
-        unfenced: Array = (stored != NO_THREAD) & ~behind
+        unfenced: Array = (stored != NO_THREAD) & ours & ~behind
         return unfenced if self.by_proxy is None else unfenced & ~self.by_proxy[cells]
 
     def mark_loaded(self, cells: Array, threads: Array) -> None:
@@ -265,7 +280,7 @@ class Shadow:
 
     def _is_fenced(self, threads: Array, counts: Array, times: Array, lanes: Array) -> Array:
         """Whether a proxy fence stands between what threads did and what lanes do."""
-        fences, batch = self.state.get_fences(PROXY), self.state.batch
+        fences, batch = self.state.get_fences(self._proxy), self.state.batch
         own = fences.last[np.maximum(threads - batch.first * batch.threads, 0), 0] > counts
         known = fences.get_known(lanes, threads % batch.threads) > times
         fenced: Array = own | known
@@ -278,19 +293,19 @@ class Shadow:
         """
         current = self._read_time[cells] >= self.state.get_last_barrier(threads)
         rivals = None
-        if self.state.known is not None and current.any():
+        if self.state.known is not None and is_any(current):
             rivals = self._find_unknown_readers(cells, threads)
-        elif current.any():
+        elif is_any(current):
             rivals = np.where(current, self.reader[cells], NO_THREAD)
             own = rivals == threads
-            if own.any():
+            if is_any(own):
                 rivals[own] = self._second_reader[cells[own]]
         if self._launch_reader is None or self._other_block_reader is None:
             return rivals
         rivals = np.full(cells.shape, NO_THREAD) if rivals is None else rivals
         for readers in (self._launch_reader[cells], self._other_block_reader[cells]):
             other = (rivals == NO_THREAD) & (readers != threads) & (readers != NO_THREAD)
-            if other.any():
+            if is_any(other):
                 other &= self._are_other_blocks(readers, threads)
                 rivals = np.where(other, readers, rivals)
         return rivals
@@ -321,8 +336,8 @@ class Shadow:
         if not self.is_global and self.last_write < self.state.oldest_interval:
             return None
         conflicts = self._find_conflicts(self.changer, self._change_time, cells, threads)
-        if self._co_writers and conflicts.any():
-            since = np.broadcast_to(self.state.get_last_barrier(threads), cells.shape)
+        if self._co_writers and is_any(conflicts):
+            since = spread_to(self.state.get_last_barrier(threads), cells.shape)
             at = (cells[conflicts], threads[conflicts], since[conflicts])
             conflicts[conflicts] = ~self._co_writers.has(*at, self.state.batch.threads)
         return conflicts
@@ -331,7 +346,7 @@ class Shadow:
         """Another thread that stored what is in a cell, in no order with these; None for none."""
         found = None
         if self._co_writers:
-            since = np.broadcast_to(self.state.get_last_barrier(threads), cells.shape)
+            since = spread_to(self.state.get_last_barrier(threads), cells.shape)
             found = self._co_writers.find_rivals(cells, threads, since, self.state.batch.threads)
         if self._launch_co_writer is not None:
             earlier = self._launch_co_writer[cells]
@@ -344,7 +359,7 @@ class Shadow:
         """Where another thread accessed a cell in no order with these threads."""
         found = accessors[cells]
         other = (found != threads) & (found != NO_THREAD)
-        if not other.any():
+        if not is_any(other):
             return other
         unordered = times[cells] >= self.state.get_since_pairs(threads, found)
         if self.is_global:
@@ -375,7 +390,7 @@ class Shadow:
         if self._copier is None:
             return None
         in_flight = self._copier[cells] != NO_THREAD
-        return in_flight if in_flight.any() else None
+        return in_flight if is_any(in_flight) else None
 
     def complete_copies(self, cells: Array, threads: Array, changes: Array) -> None:
         """Copies of these threads have arrived."""

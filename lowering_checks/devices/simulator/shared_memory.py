@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..device import Array
+from .broadcasting import are_all, is_any, spread_to
 from .co_writers import NO_THREAD
 from .memory import LOAD, STORE, Arrive, Memory, differ
 from .run_state import RunState, UnsupportedError
@@ -26,6 +27,7 @@ AND_LOAD = "and load by {rival} with no barrier in between"
 AND_STORE = "and store by {rival} with no barrier in between"
 IN_FLIGHT = "while an asynchronous copy to it by {rival} is in flight"
 DURING_STORE = "in flight during a store by {rival}"
+OPAQUE = "mbarrier"
 UNFENCED = "stored by {rival} with no fence.proxy.async in between"
 
 
@@ -125,6 +127,8 @@ class SharedMemory(Memory):
 
     def _load(self, access: _CellAccess) -> Any:
         shadow, cells, threads = self.shadow, access.cells, access.threads
+        if shadow.opaque is not None:
+            self._report_opaque(access)
         in_flight = shadow.find_in_flight(cells)
         if in_flight is not None:
             self._report_race(access, in_flight, shadow.copier, IN_FLIGHT)
@@ -199,7 +203,7 @@ class SharedMemory(Memory):
         It reads them on another way than loads do, so that stores need a fence, too.
         """
         access = self._locate_cells(MATRIX, index, mask, location, is_counted=False)
-        lanes = np.broadcast_to(self.state.batch.lane, access.cells.shape)
+        lanes = spread_to(self.state.batch.lane, access.cells.shape)
         unfenced = self.shadow.find_unfenced(access.cells, lanes)
         self._report_race(access, unfenced, self.shadow.writer, UNFENCED, "missing fence")
         return self._load(access)
@@ -240,6 +244,8 @@ class SharedMemory(Memory):
             self._report_race(access, changed, self.shadow.writer, DURING_STORE)
 
     def find_unseen_store(self, lane: int, elements: Array) -> tuple[int, int] | None:
+        if not self.shadow.is_tracked:
+            return None
         cells = self._find_cells(BULK_LOAD, lane, elements)
         unfenced = self.shadow.find_unfenced(cells, np.full(cells.shape, lane))
         return self._pick_first(unfenced, self.shadow.writer, cells, elements)
@@ -258,7 +264,7 @@ class SharedMemory(Memory):
         self, wrong: Array, accessors: Array | None, cells: Array, elements: Array
     ) -> tuple[int, int] | None:
         """The thread that accessed the first cell that is wrong, and the element; None for none."""
-        if accessors is None or not wrong.any():
+        if accessors is None or not is_any(wrong):
             return None
         at = int(np.argmax(wrong))
         return int(accessors[cells[at]]), int(elements[at // self.ratio]) - self.low
@@ -301,7 +307,7 @@ class SharedMemory(Memory):
         if self.ratio > 1:
             cells = elements[:, :, None] * self.ratio + np.arange(self.ratio)
             cells = cells.reshape(len(elements), -1)
-        threads = np.broadcast_to(batch.thread[lanes], cells.shape)
+        threads = spread_to(batch.thread[lanes], cells.shape)
         return _CellAccess(kind, location, active, elements, active, cells, threads, touched)
 
     def _prepare_store(
@@ -312,7 +318,7 @@ class SharedMemory(Memory):
         return access, self._convert(access, value)
 
     def _convert(self, access: _CellAccess, value: Any) -> Array:
-        return np.broadcast_to(value, access.elements.shape).astype(self.dtype, copy=False)
+        return spread_to(value, access.elements.shape).astype(self.dtype, copy=False)
 
     def _check_store(self, access: _CellAccess, values: Array) -> Array:
         """No other thread may access the cells at the same time, unless nothing changes.
@@ -322,6 +328,8 @@ class SharedMemory(Memory):
         shadow, cells, threads = self.shadow, access.cells, access.threads
         if not shadow.is_tracked:
             shadow.track()
+        if shadow.opaque is not None:
+            self._report_opaque(access)
         shadow.apply_pending_reads()
         changes = self._find_changes(access, values)
         readers = shadow.find_readers(cells, threads)
@@ -330,7 +338,7 @@ class SharedMemory(Memory):
         written = shadow.find_writers(cells, threads)
         if written is not None:
             self._report_race(access, changes & written, shadow.writer, AND_STORE)
-        co_writers = shadow.find_co_writers(cells, threads) if changes.any() else None
+        co_writers = shadow.find_co_writers(cells, threads) if is_any(changes) else None
         if co_writers is not None:
             wrong = changes & (co_writers != NO_THREAD)
             wrong = wrong if written is None else wrong & ~written
@@ -351,7 +359,7 @@ class SharedMemory(Memory):
         """Where a store changes the value that a thread stored there."""
         differs = self._per_cell(differ(self.data[access.elements], values))
         shadow, cells = self.shadow, access.cells
-        if shadow.written.size and not differs.all():
+        if shadow.written.size and not are_all(differs):
             holds = shadow.written[cells]
             if shadow.written_before is not None:
                 holds |= shadow.written_before[cells]
@@ -368,7 +376,7 @@ class SharedMemory(Memory):
             foreign = written & (shadow.owner[cells] != self.buffer_id)
             text = f"{before} (another buffer's value is in its place)"
             self._report(kind, access, foreign, text)
-        if not written.all():
+        if not are_all(written):
             wrong = ~written if in_flight is None else ~written & ~in_flight
             self._report(kind, access, wrong, before)
 
@@ -380,7 +388,7 @@ class SharedMemory(Memory):
 
     def _check_lost(self, access: _CellAccess, lost: Array, winner: Array) -> None:
         """Of several threads that store to a cell at once, one wins; `lost` is in a row."""
-        if lost.any():
+        if is_any(lost):
             overwritten = np.zeros(access.elements.shape, bool)
             overwritten[access.active] = lost
             wrong = self._per_cell(overwritten) & (winner[access.cells] != access.threads)
@@ -411,7 +419,7 @@ class SharedMemory(Memory):
         if self.ratio > 1:
             cells = elements[:, :, None] * self.ratio + np.arange(self.ratio)
             cells = cells.reshape(len(elements), -1)
-        threads = np.broadcast_to(batch.thread, cells.shape)
+        threads = spread_to(batch.thread, cells.shape)
         touched = self._per_cell(active)
         return _CellAccess(kind, location, mask, elements, active, cells, threads, touched)
 
@@ -438,11 +446,17 @@ class SharedMemory(Memory):
     ) -> None:
         """`rivals` are the other threads, of each access or of each cell of the memory."""
         wrong = access.touched & wrong
-        if wrong.any():
+        if is_any(wrong):
             at = int(np.argmax(wrong))
             place = at if rivals.shape == access.cells.shape else access.cells.ravel()[at]
             rival = self.state.describe_thread(int(rivals.ravel()[place]))
             self._report(kind, access, wrong, text.replace("{rival}", rival))
+
+    def _report_opaque(self, access: _CellAccess) -> None:
+        assert self.shadow.opaque is not None
+        wrong = access.touched & self.shadow.opaque[access.cells]
+        if wrong.any():
+            self._report(OPAQUE, access, wrong, "where an mbarrier is: invalidate it first")
 
     def _report(self, kind: str, access: _CellAccess, wrong: Array, text: str) -> None:
         def describe(at: tuple[int, ...]) -> str:

@@ -24,7 +24,7 @@ from ..device import (
     is_scalar,
 )
 from .async_copies import AsyncQueue
-from .bulk_copies import BULK, BULK_COPIES
+from .bulk_copies import BULK, BULK_COPIES, WRITTEN
 from .expressions import Address, is_tensor_map, translate
 from .mbarriers import MBarriers
 from .memory import (
@@ -51,6 +51,17 @@ _SPAN_BYTES = 64
 """Thread blocks' copies of shared memory begin at multiples of this, which every type divides."""
 
 
+class Memories(dict[Var, Memory]):
+    """The memory of each buffer. A module that a pass has spoiled may use one that has none yet,
+    or none any more: a kernel's threads take theirs along.
+    """
+
+    def __missing__(self, buffer: Var) -> Memory:
+        scope = str(buffer.scope()) if hasattr(buffer, "scope") else "global"
+        why = "" if scope == "global" else f": what lies in '{scope}' lasts for one kernel"
+        raise UnsupportedError(f"{buffer.name} is not defined where it is used{why}")
+
+
 class SimulatedGpu:
     """Runs one function: its launches one after the other, each in batches of thread blocks.
 
@@ -74,7 +85,7 @@ class SimulatedGpu:
         # By the hashes of variables, which are their identities: == between two of them makes an
         # expression, and takes as long as a statement.
         self.values: dict[int, Any] = {}
-        self.memories: dict[Var, Memory] = {}
+        self.memories = Memories()
         self._shadows: list[Shadow] = []
         self.periods: Mapping[Any, Period] = {}
         self._queues: dict[str, AsyncQueue] = {}
@@ -153,7 +164,7 @@ class SimulatedGpu:
         for shadow in self._shadows:
             shadow.begin_launch()
         self._counted = {}
-        outside, sectors = dict(self.memories), counts.sectors
+        outside, sectors = Memories(self.memories), counts.sectors
         for batch in split_grid(extents, first_only=self.first_only):
             self._begin_batch(batch)
             run(self, None)
@@ -208,15 +219,22 @@ class SimulatedGpu:
     def _end_batch(self, outside: Mapping[Var, Memory]) -> None:
         """Forget what thread blocks had for themselves; `outside` is what was there before."""
         self.mbarriers.report_left()
+        self._end_bulk_stores()
+        for shadow in self._shadows:
+            shadow.end_batch()
+        self.memories, self._allocated = Memories(outside), {}
+        self._shadows = [shadow for shadow in self._shadows if shadow.is_global]
+
+    def _end_bulk_stores(self) -> None:
+        """What bulk stores have read they write, at the latest when the kernel ends."""
         if BULK in self._queues and self._queues[BULK].left:
             self.state.log.add_sentence(
                 "unfinished bulk store",
                 "a bulk store reads shared memory when the kernel ends: nobody waits for its group",
             )
-        for shadow in self._shadows:
-            shadow.end_batch()
-        self.memories, self._allocated = dict(outside), {}
-        self._shadows = [shadow for shadow in self._shadows if shadow.is_global]
+        if WRITTEN in self._queues:
+            everybody = np.ones((self.state.batch.lanes, 1), bool)
+            self._queues[WRITTEN].wait(everybody, 0)
 
     def get_queue(self, name: str) -> AsyncQueue:
         """What hardware does asynchronously for the threads that run, by its kind."""

@@ -160,7 +160,7 @@ class TorchMachine:
         if unbound := find_unbound_sblocks(module):
             raise DeviceError(f"not bound to the GPU: {', '.join(unbound)}; bind their loops")
         lifted, workspaces = lift_workspaces(module)
-        with convert_tvm_errors("CUDA does not compile the module"):
+        with convert_tvm_errors("CUDA does not compile the module", module):
             function = compile_module(lifted, self.target)["main"]
         return _launch(function, [*arguments, *self._provide(workspaces)])
 

@@ -262,6 +262,8 @@ def separate_lists(
 
 def parse_shape(text: str, kernel: str, names: Sequence[str]) -> dict[str, int]:
     """The sizes of a kernel from ``1024x512x2048``, by place, or ``m=64,n=48,k=32``, by name."""
+    if not names:
+        raise UseError(f"--shape {text}: {kernel} leaves no size open; leave --shape out")
     sample = {name: 64 >> place for place, name in enumerate(names)}
     advice = (
         f"{kernel} has the sizes {', '.join(names)}: give --shape "

@@ -299,12 +299,12 @@ def get_pass(made):
     if isinstance(made, tvm.ir.transform.Pass):
         return made
     free = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
-    needed = inspect.isfunction(made) and [
-        p for p in inspect.signature(made).parameters.values() if p.default is p.empty
-    ]
-    if needed and any(p.kind not in free for p in needed):
-        return tvm.transform.module_pass(lambda module, _: made(module), opt_level=0)
-    return made()
+    parameters = inspect.signature(made).parameters.values()
+    if all(p.default is not p.empty or p.kind in free for p in parameters):
+        made = made()
+    if isinstance(made, tvm.ir.transform.Pass):
+        return made
+    return tvm.transform.module_pass(lambda module, _: made(module), opt_level=0)
 
 
 def list_whole(made):

@@ -73,7 +73,8 @@ class Edit:
 
 
 def get_pass(value: Any, name: str = "") -> Pass:
-    """The pass that a value is: one of TVM's, what makes one, or a function of a module.
+    """The pass that a value is: one of TVM's, what makes one, or what is called with a module, as a
+    function, an object or, without parameters, the class of one.
 
     Raises `ExperimentError` for anything else.
     """
@@ -86,11 +87,13 @@ def get_pass(value: Any, name: str = "") -> Pass:
             made = value()
             if isinstance(made, Pass):
                 return made
-        elif needed == 1 and inspect.isfunction(value):
+            if inspect.isclass(value) and callable(made) and _count_needed(made) == 1:
+                return _wrap_function(made, shown)
+        elif needed == 1 and not inspect.isclass(value):
             return _wrap_function(value, shown)
     raise ExperimentError(
         f"{shown} is no pass; give a pass of TVM, a function without parameters that returns one, "
-        "or a function of an IRModule that returns one"
+        "or what is called with an IRModule alone and returns one"
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from tirstep.lowering_checks import CheckError, Finding
+from tirstep.lowering_checks import Finding
 from tirstep.lowering_checks.compile.compiling import (
     MAIN,
     get_target,
@@ -31,12 +31,12 @@ from tirstep.lowering_checks.devices.device import (
     get_reason,
     is_tvm_error,
 )
-from tirstep.lowering_checks.devices.simulator import NEXT_PASS, UnsupportedError, simulate_lowered
+from tirstep.lowering_checks.devices.simulator import NEXT_PASS, simulate_lowered
 from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.transforms import get_pipeline
 
 from .editing import Edit, cut_passes
-from .subject import HOST, Subject
+from .subject import HOST, Subject, explain_failure
 
 LEFT_OUT, UNCHANGED, RIGHT, WRONG, REFUSED, UNJUDGED, CRASHED = STATUSES = (
     "left out",
@@ -51,6 +51,19 @@ LEFT_OUT, UNCHANGED, RIGHT, WRONG, REFUSED, UNJUDGED, CRASHED = STATUSES = (
 
 SECONDS = 60.0
 """What it may take to run a module, once without a change or with it: else it is not judged."""
+
+
+class TimeLimit:
+    """`SECONDS` from now on; `end` is when they are over, by `time.monotonic`."""
+
+    def __init__(self) -> None:
+        self.end = time.monotonic() + SECONDS
+
+    def explain(self, error: Exception) -> str:
+        """Why nothing came of a run: that the time was over, or what it raised."""
+        if time.monotonic() > self.end:
+            return f"it takes more than {SECONDS:g} s to run"
+        return explain_failure(error)
 
 
 @dataclass(frozen=True)
@@ -140,15 +153,12 @@ def judge_lowered(
     Without `merges`, buffers of dynamic shared memory stay apart (`simulate_lowered`). All runs
     together take `SECONDS` at most.
     """
-    deadline = time.monotonic() + SECONDS
+    limit = TimeLimit()
     try:
-        program = _make_program(subject, lowered, merges, deadline)
+        program = _make_program(subject, lowered, merges, limit.end)
         return tuple(subject.oracle.check(program, "simulator", subject.label)), ""
-    except (DeviceError, CheckError, UnsupportedError) as error:
-        is_late = time.monotonic() > deadline
-        return None, f"it takes more than {SECONDS:g} s to run" if is_late else str(error)
     except Exception as error:  # a module that a pass has spoiled may be anything
-        return None, f"the interpreter fails: {type(error).__name__}: {error}"
+        return None, limit.explain(error)
 
 
 def _make_program(

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import tvm
 
-from tirstep.lowering_checks import Finding
+from tirstep.lowering_checks import CheckError, Finding
 from tirstep.lowering_checks.compile.compiling import MAIN, TARGET
 from tirstep.lowering_checks.devices.device import (
     Arrays,
@@ -22,6 +22,7 @@ from tirstep.lowering_checks.devices.device import (
     find_unbound_sblocks,
     is_scalar,
 )
+from tirstep.lowering_checks.devices.simulator import UnsupportedError
 from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.lowering_checks.numeric import check_case, compare_outputs, make_cases
 from tirstep.modules import AnyProblem
@@ -121,12 +122,19 @@ def _interpret(module: tvm.IRModule) -> Callable[[Arrays], Arrays]:
         except DeviceError:
             raise
         except Exception as error:  # a module that was cut down may be anything
-            raise DeviceError(f"the interpreter fails: {type(error).__name__}: {error}") from error
+            raise DeviceError(explain_failure(error)) from error
         if program.findings:
             raise DeviceError(f"{WRONG_AS_IT_STANDS}: {program.findings[0]}")
         return after
 
     return run
+
+
+def explain_failure(error: Exception) -> str:
+    """What an error of the interpreter's says, or of a program that may be anything."""
+    if isinstance(error, DeviceError | CheckError | UnsupportedError):
+        return str(error)
+    return f"the interpreter fails: {type(error).__name__}: {error}"
 
 
 def make_arguments(module: tvm.IRModule, seed: int) -> Arrays:

@@ -34,6 +34,8 @@ class TrialFile:
         """
         if not self.path.exists():
             return None
+        if not self.path.is_file():  # some devices have no end
+            raise ValueError("it is a folder or a device")
         text, end, rest = self.path.read_bytes().decode().rpartition("\n")
         self._is_whole = bool(end) and not rest
         if not end:

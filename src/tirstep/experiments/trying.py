@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -35,10 +34,10 @@ from .quick import (
     LEFT_OUT,
     REFUSED,
     RIGHT,
-    SECONDS,
     UNCHANGED,
     UNJUDGED,
     WRONG,
+    TimeLimit,
     explain_lost,
 )
 from .subject import HOST, ModuleOracle, Subject
@@ -89,7 +88,7 @@ class LoweredDevice(Device):
 
     For a GPU that is what `simulator` runs, or what comes behind it. A state before pass number
     `first` is not taken, for it shows nothing of what the pass does. `lowering` is that of the
-    module which is compiled, where it was made already. A run takes `SECONDS` at most.
+    module which is compiled, where it was made already. A run takes `quick.SECONDS` at most.
     """
 
     def __init__(self, target: str, lowering: Lowering | None = None, first: int = 0) -> None:
@@ -129,20 +128,17 @@ def _run_last(
 ) -> tuple[Arrays, Sequence[DeviceFinding]]:
     """Run the last stage that can be run; those that cannot are taken off the list."""
     reason = "no state of the module behind the change can be interpreted"
-    deadline = time.monotonic() + SECONDS
+    limit = TimeLimit()
     while stages:
         stage = stages[-1]
         try:
             in_order = stage.is_in_order and is_ordered
             device = Interpreter(in_order=in_order, is_compact=stage.is_compact)
-            device.deadline = deadline
+            device.deadline = limit.end
             program = device.compile(stage.program)
             return program(arguments), program.findings
-        except DeviceError as error:
-            is_late = time.monotonic() > deadline
-            reason = f"it takes more than {SECONDS:g} s to run" if is_late else str(error)
         except Exception as error:  # a module that a pass has spoiled may be anything
-            reason = f"the interpreter fails: {type(error).__name__}: {error}"
+            reason = limit.explain(error)
         stages.pop()
     raise DeviceError(reason)
 

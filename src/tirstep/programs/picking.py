@@ -148,10 +148,9 @@ def pick_program_ladder(text: str, function: str | None = None) -> Ladder:
     recipes = pick_programs(text, function)
     names = list(dict.fromkeys(str(recipe.kernel_name) for recipe in recipes))
     if len(names) > 1:
-        place = read_spelling(text).place
         raise ProgramError(
             f"{text} has recipes of {', '.join(names)}, and a ladder is of one: give "
-            f"{place}:{names[0]}, say"
+            f"{recipes[0].spelling}, say"
         )
     shape = recipes[-1].default_example.shape
     return Ladder(text, names[0], "", tuple(recipes), shape)
@@ -210,6 +209,8 @@ class Picker:
     def pick(self) -> list[Recipe]:
         """The recipes that the text and the function name."""
         names = self.spelling.names
+        if len(names) > 1 and (whole := self._find_with_colons(names)) is not None:
+            return self._make(whole, whole.functions[0], is_named=True)
         if len(names) > 2:
             raise ProgramError(
                 f"{self.spelling.text} has {len(names)} names; give {self.spelling.place}:NAME, or "
@@ -230,6 +231,12 @@ class Picker:
             name, _, function = names[0].partition(".")
             return self._make(self.get_program(name), function or self.function, is_named=True)
         return [it for found in self._list_meant() for it in self._make(found, self.function)]
+
+    def _find_with_colons(self, names: Sequence[str]) -> Found | None:
+        """A function of a module whose own name has colons, where the names are that."""
+        module, _, function = ":".join(names).partition(".")
+        having = [it for it in self.programs if it.name == module and function in it.functions]
+        return dataclasses.replace(having[0], functions=(function,)) if having else None
 
     def _list_meant(self) -> list[Found]:
         """The programs that a place stands for: with `function`, those that have one of that name.

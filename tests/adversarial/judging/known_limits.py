@@ -14,7 +14,7 @@ from programs import PROGRAMS
 
 from .devices import FALSE_ALARM, HOST, MISSED, REFUSED, SIMULATOR
 
-_ASSEMBLY = re.compile(r"cp_async_raw|copy_where|ptx_legacy")
+_ASSEMBLY = re.compile(r"cp_async_raw|copy_where|ptx_legacy|T\.ptx")
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from . import (
     arithmetic,
     async_copies,
     barriers,
+    bulk_copies,
     global_memory,
     launches,
     limits,
@@ -14,8 +15,10 @@ from . import (
     shuffles,
     tails,
     tensor_cores,
+    tensor_tails,
     types,
     vectors,
+    warpgroups,
 )
 from .program import KINDS, RIGHT, WRONG, Program
 
@@ -28,7 +31,10 @@ FAMILIES = (
     loop_buffers,
     async_copies,
     ring_buffers,
+    bulk_copies,
     tensor_cores,
+    tensor_tails,
+    warpgroups,
     vectors,
     tails,
     arithmetic,

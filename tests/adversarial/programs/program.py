@@ -30,6 +30,12 @@ LAUNCH = "launch"
 NUMBERS = "wrong numbers"
 INPUT = "input changed"
 UNDEFINED = "undefined operation"
+MBARRIER = "mbarrier"
+DEADLOCK = "deadlock"
+PROXY = "missing proxy fence"
+FENCE = "missing fence"
+UNFINISHED = "unfinished bulk store"
+TENSOR_MAP = "tensor map"
 KINDS = (
     RACE,
     UNINITIALIZED,
@@ -43,6 +49,12 @@ KINDS = (
     NUMBERS,
     INPUT,
     UNDEFINED,
+    MBARRIER,
+    DEADLOCK,
+    PROXY,
+    FENCE,
+    UNFINISHED,
+    TENSOR_MAP,
 )
 
 SYNC = 'T.tvm_storage_sync("shared")'
@@ -160,10 +172,11 @@ def right(
     threads: int | tuple[int, ...] = 32,
     blocks: int | tuple[int, ...] = 1,
     arch: str = "sm_70",
+    host: str = "",
 ) -> Program:
-    """A right program, of one launch or of several."""
+    """A right program, of one launch or of several; `host` is what the host does before."""
     launches = [Launch(body, threads, blocks)] if isinstance(body, str) else body
-    script = write_module(declare({**inputs, **outputs}), launches)
+    script = write_module(declare({**inputs, **outputs}), launches, host)
     return Program(name, RIGHT, "", why, script, inputs, outputs, expected, arch=arch)
 
 
@@ -179,10 +192,11 @@ def wrong(
     threads: int | tuple[int, ...] = 32,
     blocks: int | tuple[int, ...] = 1,
     arch: str = "sm_70",
+    host: str = "",
 ) -> Program:
     """A wrong program; `expected` is what its author meant."""
     launches = [Launch(body, threads, blocks)] if isinstance(body, str) else body
-    script = write_module(declare({**inputs, **outputs}), launches)
+    script = write_module(declare({**inputs, **outputs}), launches, host)
     return Program(name, WRONG, kind, why, script, inputs, outputs, expected, arch=arch)
 
 

@@ -32,6 +32,7 @@ from ..request import (
     pick_recipes,
 )
 from ..wrong_use import UseError
+from .own_files import noting_files
 
 if TYPE_CHECKING:
     from ..screen import Screen
@@ -54,8 +55,8 @@ Watch = Annotated[
     bool,
     typer.Option(
         "--watch",
-        help="Serve the page on this machine, make it again when a file of the recipes changes, "
-        "and reload it; Ctrl-C ends.",
+        help="Serve the page on this machine, make it again when a file of the recipes or one "
+        "that they import changes, and reload it; Ctrl-C ends.",
     ),
 ]
 
@@ -99,14 +100,15 @@ def command(
         shape, dtype, option, config, golden_dir, device, seed, function=function
     )
     request = replace(request, reference=reference)
-    for name in recipes:
-        require_either(name)
-    if watch:
-        flags = ["--checks" if checks else "--no-checks", *["--every-step"] * every_step]
-        return _watch([*recipes, *flags, "--target", target, *_spell(request)], output)
-    return write_report(
-        recipes, request, output, target=target, checks=checks, every_step=every_step
-    )
+    with noting_files():
+        for name in recipes:
+            require_either(name)
+        if watch:
+            flags = ["--checks" if checks else "--no-checks", *["--every-step"] * every_step]
+            return _watch([*recipes, *flags, "--target", target, *_spell(request)], output)
+        return write_report(
+            recipes, request, output, target=target, checks=checks, every_step=every_step
+        )
 
 
 def _spell(request: Request) -> list[str]:

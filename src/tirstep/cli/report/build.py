@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
@@ -195,7 +195,7 @@ class StepBuilder:
             device_source=source,
             links=lowered.links,
             machine_code=self._machine_code(step is run.steps[-1], lowering),
-            passes=build_passes(lowering, program, tuple(authors)),
+            passes=lowered.get_passes(program, tuple(authors)),
             pass_count=len(lowering.passes),
             nests=find_nests(step.module),
             buffers=find_buffers(step.module, compacted[0] if compacted else None),
@@ -233,6 +233,7 @@ class LoweredStep:
 
     lowering: Lowering
     links: tuple[int, ...]
+    _passes: dict[tuple[int, ...], tuple[PassPart, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, module: tvm.IRModule, target: str) -> LoweredStep:
@@ -241,6 +242,12 @@ class LoweredStep:
         lowering = lower_through_passes(noted, target)
         linked = lowering.source and lowering.language in LINKED
         return cls(lowering, link_source(lowering, lines) if linked else ())
+
+    def get_passes(self, program: Text, authors: tuple[int, ...]) -> tuple[PassPart, ...]:
+        """What `build_passes` makes of it, made once for a step that several recipes have."""
+        if authors not in self._passes:
+            self._passes[authors] = build_passes(self.lowering, program, authors)
+        return self._passes[authors]
 
 
 _LOWERED: dict[tuple[Text, str], LoweredStep] = {}

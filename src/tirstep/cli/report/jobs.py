@@ -24,6 +24,7 @@ from tirstep.lowering_checks import (
     get_device,
 )
 from tirstep.lowering_checks.compile.instruments import when_stuck
+from tirstep.lowering_checks.devices import SimulatorDevice
 from tirstep.modules import KernelError
 from tirstep.programs.naming import STDIN
 from tirstep.transforms.errors import TransformError
@@ -37,6 +38,8 @@ from ..streams import end_command
 from ..wrong_use import UseError, find_sentence
 from .build import ExampleCounts, build_recipe, read_counts
 from .model import RecipePart
+from .own_files import noting_files
+from .repeating import RepeatingSimulator
 
 MOST_PROCESSES = 4  # each loads TVM: some hundred MB
 
@@ -68,7 +71,7 @@ def do_jobs(jobs: Sequence[RecipeJob], screen: Screen) -> list[RecipePart]:
     device = get_device(jobs[0].request.device)
     if device.name == "host":
         find_cache(device.name)  # says here, once, if nothing is kept
-    processes = min(os.cpu_count() or 1, MOST_PROCESSES, len(jobs))
+    processes = min(count_cores(), MOST_PROCESSES, len(jobs))
     if any(job.recipe.partition(":")[0] == STDIN for job in jobs):
         processes = 1  # what was read is here alone
     if processes == 1 or (device.has_clock and jobs[0].checks):
@@ -81,6 +84,13 @@ def do_jobs(jobs: Sequence[RecipeJob], screen: Screen) -> list[RecipePart]:
             "recipes one by one"
         ) from None
     return [parts[job.recipe] for job in jobs]
+
+
+def count_cores() -> int:
+    """The cores that this process may use, where the system says it; else all of the machine."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _do_all(jobs: Sequence[RecipeJob], processes: int, screen: Screen) -> dict[str, RecipePart]:
@@ -143,6 +153,8 @@ def _end_after(process: BaseProcess) -> None:
 def do_job(job: RecipeJob, screen: Screen) -> RecipePart:
     """Run, judge and lower one recipe."""
     judge = make_judge(job.request)
+    if isinstance(judge.device, SimulatorDevice):
+        judge = replace(judge, device=RepeatingSimulator())
     request = replace(job.request, function=None)  # the texts name what is meant
     name: ExampleName = "default" if judge.device.has_clock and job.checks else "golden"
     among = [pick_recipe(text, request) for text in job.among]
@@ -191,7 +203,8 @@ def count_example(
 
 def _do_alone(job: RecipeJob) -> RecipePart:
     """A job in a process of its own, whose screen is quiet."""
-    with when_stuck(lambda sentence: end_command(job.recipe, sentence)):
+    stuck = when_stuck(lambda sentence: end_command(job.recipe, sentence))
+    with stuck, noting_files():
         try:
             return do_job(job, Screen())
         except Exception as error:  # its lines do not come along to the parent

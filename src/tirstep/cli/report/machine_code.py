@@ -24,7 +24,7 @@ _KERNEL = re.compile(r'^extern "C" __global__ ')
 _PLACE = re.compile(rf'"[^"]*{NAME}", line (\d+)')
 _SECTION = re.compile(r"^\s*\.section\s+(\S+?),")
 _LABEL = re.compile(r"^(?:\.text\.)?([.\w$]+):\s*$")
-_INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(.*?)\s*$")
+_INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(.*?)\s*;?\s*$")
 NO_NVDISASM = (
     "there is no nvdisasm here, which prints machine code: pip install 'tirstep[cuda]', or install "
     "NVIDIA's CUDA toolkit"
@@ -57,7 +57,7 @@ def _disassemble(source: str, architecture: str) -> MachineCodePart:
         file = Path(folder) / "kernels.cubin"
         file.write_bytes(compiled.cubin)
         done = subprocess.run(
-            [program, "--print-code", "--print-line-info", str(file)],
+            [program, "--print-code", "--print-line-info-inline", str(file)],
             capture_output=True,
             text=True,
             errors="replace",
@@ -103,7 +103,7 @@ def read_sass(text: str) -> tuple[list[str], list[int]]:
                 lines.append(f"{label[1]}:")
                 places.append(0)
         elif (instruction := _INSTRUCTION.match(each)) is not None:
-            lines.append(f"    {instruction[1].removesuffix(' ;')}")
+            lines.append(f"    {instruction[1]}")
             places.append(place)
     return lines, places
 

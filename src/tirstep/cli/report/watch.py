@@ -7,14 +7,19 @@ machine, too, with a script that waits for the next one.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from tirstep.programs.program_error import show_path
+
+from .own_files import FOLDER_VARIABLE, read_left_files
 from .render import unpack_document
 
 SECONDS = 0.5
@@ -109,30 +114,32 @@ def make_reloading(page: str) -> str:
 
 
 def watch_report(arguments: Sequence[str], output: Path, say: Callable[[str], None]) -> int:
-    """Make the page, serve it, and make it again when a file of its recipes changes, until Ctrl-C.
+    """Make the page, serve it, and make it again when a file that it is made of changes, until
+    Ctrl-C: those of its recipes, what they import (`own_files`), and what `arguments` name.
 
     `arguments` are those of ``tirstep report`` without --watch. The exit code is that of the last
     page; that of the first at once where it cannot be made.
     """
     began = time.time_ns()
-    code = _make(arguments)
+    code, own = _make(arguments)
     if code not in MADE:
         return code
     with PageServer(output) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         say(f"{server.address}  changes are watched; Ctrl-C ends")
         try:
-            files = list_files(output, arguments)
+            files = list_files(output, arguments) | own
             stamps = read_stamps(files, began)
             while True:
                 time.sleep(SECONDS)
                 now = read_stamps(files)
                 if now == stamps:
                     continue
-                changed = sorted(str(path) for path in now if now[path] != stamps.get(path))
+                changed = sorted(show_path(path) for path in now if now[path] != stamps.get(path))
                 say(f"{', '.join(changed)} changed")
                 began = time.time_ns()
-                code = _make(arguments)
+                code, own = _make(arguments)
+                files |= own
                 if code in MADE:  # else there may be no page any more
                     files |= list_files(output, arguments)
                 stamps = {**now, **read_stamps(files - set(now), began)}
@@ -144,13 +151,19 @@ def watch_report(arguments: Sequence[str], output: Path, say: Callable[[str], No
     return code
 
 
-def _make(arguments: Sequence[str]) -> int:
-    done = subprocess.run([sys.executable, "-m", "tirstep", "report", *arguments])
-    return done.returncode
+def _make(arguments: Sequence[str]) -> tuple[int, set[Path]]:
+    """The exit code, and the files that were imported."""
+    with tempfile.TemporaryDirectory(prefix="tirstep-") as folder:
+        environment = {**os.environ, FOLDER_VARIABLE: folder}
+        command = [sys.executable, "-m", "tirstep", "report", *arguments]
+        done = subprocess.run(command, env=environment)
+        return done.returncode, read_left_files(Path(folder))
 
 
 def list_files(output: Path, arguments: Iterable[str]) -> set[Path]:
-    """The files of a page's recipes and kernels, and those that the arguments name."""
+    """The files of a page's recipes and kernels, and those that the arguments name: a database is a
+    folder of JSON.
+    """
     document = unpack_document(output.read_text(encoding="utf-8"))
     found = {
         step["python"]["path"]
@@ -158,8 +171,10 @@ def list_files(output: Path, arguments: Iterable[str]) -> set[Path]:
         for step in recipe.get("steps", ())
         if "python" in step
     }
-    named = (argument.partition(":")[0] for argument in arguments)
-    return {Path(name) for name in (*found, *named) if name.endswith(".py")}
+    for argument in arguments:
+        place = Path(argument.partition(":")[0])
+        found.update(map(str, place.glob("*.json")) if place.is_dir() else [str(place)])
+    return {Path(os.path.abspath(name)) for name in found if name.endswith((".py", ".json"))}
 
 
 def read_stamps(files: Iterable[Path], began: int | None = None) -> Stamps:
