@@ -43,6 +43,7 @@ from .loops import (
     unroll_loop,
 )
 from .masks import end_loop_at_mask, split_loop_at_mask
+from .overlapping import overlap_products
 from .pass_options import set_pass_option, set_pipeline
 from .passes.pipeline import get_pass_options, get_pipeline
 from .pipelining import (
@@ -85,6 +86,7 @@ from .tensorize import (
     tile_in_fragments,
 )
 from .vectorize import align_vectors, vectorize_copy, vectorize_loop
+from .warp_rows import ProductLoops, order_product, tensorize_warp_rows
 from .warp_tiling import WarpTile, tile_in_warps
 from .warpgroups import (
     WarpgroupTile,
@@ -99,6 +101,7 @@ __all__ = [
     "FusedReductions",
     "Padding",
     "PartialSums",
+    "ProductLoops",
     "SharedStore",
     "Split",
     "SplitReductions",
@@ -133,6 +136,8 @@ __all__ = [
     "keep_in_registers",
     "lay_in_panels",
     "lay_in_quads",
+    "order_product",
+    "overlap_products",
     "pad_block",
     "pad_shared_rows",
     "prefetch_asynchronously",
@@ -159,6 +164,7 @@ __all__ = [
     "suggest_unrolling",
     "tensorize_fragments",
     "tensorize_in_quads",
+    "tensorize_warp_rows",
     "tensorize_warpgroups",
     "tile_block",
     "tile_in_fragments",

@@ -69,7 +69,7 @@ def prefetch_by_tma(
     """
     _require_arch(arch)
     parts = require_pipeline(sch, loop)
-    require_copies(sch, loop, copies, parts)
+    require_copies(sch, loop, copies, parts, takes_more=True)
     if constant(sch.get(loop).min) != 0:
         raise TransformError(f"loop '{get_loop_name(sch, loop)}' does not begin at 0", "let it")
     extent = require_constant(sch, loop)

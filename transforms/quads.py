@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.tirx import BufferLoad, BufferStore, Cast, decl_buffer, floormod
+from tvm.tirx import BufferLoad, BufferStore, Cast, const, decl_buffer, floormod
 
 from tirstep.tvm_compat import SBlock, TensorLoad, structural_map
 
@@ -189,7 +189,9 @@ def lay_in_quads(sch: Schedule, block: SBlockRV, *, rows: int, columns: int | No
         sch.set_scope(block, place, "local")
 
         def place_row(*at: Any) -> tuple[Any, ...]:
-            return (*at[:rows], at[rows] // ROWS, at[rows] % ROWS, *at[rows + 1 :])
+            # Where 32 of them would lie behind one another, they would be taken for lanes.
+            apart = [const(0)] if rows + 1 == len(at) else []
+            return (*at[:rows], at[rows] // ROWS, *apart, at[rows] % ROWS, *at[rows + 1 :])
 
         def place_element(*at: Any) -> tuple[Any, ...]:
             i, j = at[rows], at[columns or 0]

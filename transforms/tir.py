@@ -8,7 +8,19 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, cast
 
 from tvm.ir import IRModule, Range, SequentialSpan
-from tvm.tirx import And, BufferStore, Evaluate, For, ForKind, IfThenElse, IterVar, Not, Select, Var
+from tvm.tirx import (
+    EQ,
+    And,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    IterVar,
+    Not,
+    Select,
+    Var,
+)
 from tvm.tirx.analysis import undefined_vars
 
 from tirstep.tvm_compat import (
@@ -334,7 +346,7 @@ class Access:
 
 
 def find_accesses(place: Place) -> tuple[list[Access], list[Access]]:
-    """What a block writes and what it reads, its initialization apart; it holds no other blocks.
+    """What a block writes and what it reads, first values included; it holds no other blocks.
 
     Of a body whose elements cannot be told, such as an intrinsic's, the regions that the block
     declares are taken.
@@ -358,7 +370,7 @@ def get_patterns(block: SBlock) -> tuple[list[Pattern], list[Pattern]]:
         found.append(Pattern(buffer, ranges, known, branch or len(known) < len(conditions)))
     opaque = block.match_buffers or find_all(body, Evaluate) or find_all(body, For)
     if not opaque and not _depend_on_data(elements):
-        return found[:stores], found[stores:]
+        return found[:stores], [*found[stores:], *_find_first_loads(block)]
     is_chosen = bool(_find_choices(body))
     regions = [
         Pattern(region.source, tuple(region.region), (), branch or is_chosen)
@@ -366,6 +378,22 @@ def get_patterns(block: SBlock) -> tuple[list[Pattern], list[Pattern]]:
     ]
     reads = len(block.reads)
     return regions[reads:], regions[:reads]
+
+
+def _find_first_loads(block: SBlock) -> Iterator[Pattern]:
+    """What a reduction's first values are made of, where the loops alone say which elements.
+
+    They are loaded in the first iteration of its own loops.
+    """
+    loads = find_all(block.init, TensorLoad) if block.init is not None else []
+    reduced = [it for it in block.iter_vars if it.iter_type == IterVar.CommReduce]
+    first = [EQ(it.var, it.dom.min) for it in reduced] if loads else []
+    for load in loads:
+        if not find_all(load.indices, TensorLoad):
+            conditions = [*first, *find_conditions(block.init, load.indices)]
+            known = tuple(filter(_is_known, conditions))
+            ranges = tuple(Range.from_min_extent(index, 1) for index in load.indices)
+            yield Pattern(load.source, ranges, known, len(known) < len(conditions))
 
 
 def _depend_on_data(elements: list[tuple[Any, Any]]) -> bool:

@@ -27,6 +27,8 @@ TMA_IN_FLIGHT = "tirstep_tma_in_flight"
 TMA_ROLES = "tirstep_tma_roles"
 """Our annotation of such a loop whose copies warps of their own issue: how many threads these
 are, and the registers of a thread of theirs and of the others; 0 for as the compiler chooses."""
+TMA_OVERLAP = "tirstep_tma_overlap"
+"""Our annotation of such a loop: the last products of an iteration run under the next one."""
 PITCH = 16
 """Bytes that every pitch of a tensor is a multiple of, and the address that it begins at."""
 MAX_BOX = 256

@@ -20,8 +20,9 @@ from .caching import place_copy_at
 from .decorators import composite
 from .errors import TransformError
 from .fetching import can_inline_producers, fetch_by_threads
-from .gpu_limits import MAX_THREADS
+from .gpu_limits import MAX_THREADS, WARP
 from .inlining import inline_producers
+from .intrinsics.fragments import QUAD
 from .intrinsics.mma import SCOPE
 from .intrinsics.warpgroups import (
     CHUNK_BYTES,
@@ -139,6 +140,8 @@ def stage_swizzled_at(
     warpgroups: int,
     vector: int,
     swizzle: int = 128,
+    in_quads: bool = False,
+    comes_first: bool = False,
     tail: Tail = "refuse",
 ) -> SBlockRV:
     """Stage an operand's tile in shared memory as wgmma's descriptors read it.
@@ -147,8 +150,10 @@ def stage_swizzled_at(
     what a warpgroup reads of a row, and their chunks of 16 bytes are exchanged by the number of the
     row (`place_in_tile`); a wider tile has several slabs of such rows. 16 exchanges nothing.
     An operand of 8 or 32 bits that does not lie along k is transposed as it is copied, an element
-    at a time whatever `vector` is, since wgmma transposes 16 bits alone. A producer that can be
-    inlined is: zeros of a padding become part of the fetch.
+    at a time whatever `vector` is, since wgmma transposes 16 bits alone. With `in_quads` lanes are
+    8 on threadIdx.y by 4 on threadIdx.x, and warps, four of a warpgroup, on threadIdx.z. With
+    `comes_first` the copy stands in front of all else in the loop, as a pipeline wants it. A
+    producer that can be inlined is: zeros of a padding become part of the fetch.
 
     rewrite: ``for k_0: C += A[...]`` -> ``for k_0: (for f_0: for f_1 in threadIdx.y: for f_2 in
         threadIdx.x: for f_3 in T.vectorized(vector): A_shared[k // 64, i, (k % 64 // 8 ^ i % 8) %
@@ -159,7 +164,7 @@ def stage_swizzled_at(
         have threadIdx.x yet; rows of whole chunks of 16 bytes; vectors of 16 bytes at most
     """
     row, is_transposed = _find_row(sch, block, operand)
-    copy = place_copy_at(sch, block, loop, operand=operand, scope=SCOPE)
+    copy = place_copy_at(sch, block, loop, operand=operand, scope=SCOPE, comes_first=comes_first)
     if can_inline_producers(sch, copy):
         inline_producers(sch, copy)
     target = sch.get(copy).writes[0].source
@@ -169,7 +174,9 @@ def stage_swizzled_at(
     width = min(swizzle, choose_swizzle(row_bytes))
     vector = 1 if is_transposed else vector
     _require_vector(str(target.name), vector, bits)
-    fetch_by_threads(sch, copy, (warpgroups, THREADS), vector=vector, tail=tail)
+    quads = (warpgroups * THREADS // WARP, WARP // QUAD, QUAD)
+    shape = quads if in_quads else (warpgroups, THREADS)
+    fetch_by_threads(sch, copy, shape, vector=vector, tail=tail)
 
     is_one = constant(target.shape[-2 if is_transposed else -1]) == width * 8 // bits
 

@@ -20,6 +20,8 @@ NOT_MEASURED = {
     "attention_causal",
     "attention_mma",
     "attention_mma_causal",
+    "attention_wgmma",
+    "attention_wgmma_causal",
     "decode_attention",
     "matmul_skinny",
 }

@@ -5,12 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 from golden_runs import run_golden
+from one_key import plant_places
 from tvm.script import from_source
 
 from tirstep.lowering_checks import Finding, check_numbers, get_device, run_recipe
 from tirstep.lowering_checks.devices.device import run
-from tirstep.modules import Problem
-from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms import TransformError, mask_bounds, quads
 from tirstep.transforms.passes import mask_loops
 from tirstep.transforms.recipes import LADDERS, RECIPES
@@ -109,27 +108,6 @@ def test_a_bound_of_tiles_off_by_one_is_found(
 
     monkeypatch.setattr(at, what, off_by_one)
     assert find_wrong(name) != []
-
-
-def plant_places(problem: Problem, seed: int) -> tuple[list[np.ndarray], np.ndarray]:
-    """Queries that each find one key that counts, by its number in binary; whole numbers as values.
-
-    All other keys score less by so much that their exponentials are 0.
-    """
-    shape, rng = problem.shape, np.random.default_rng(seed)
-    queries, keys = shape["queries"], shape["keys"]
-    codes = 2.0 * (np.arange(keys)[:, None] >> np.arange(shape["dim"]) & 1) - 1
-    seen = np.full(queries, keys)
-    if problem.options["causal"]:
-        seen = np.arange(queries) + keys - queries + 1
-    wanted = rng.integers(0, seen, (shape["batch"], shape["heads"], queries))
-    v = rng.integers(1, 100, problem.inputs[2].shape)
-    arrays = 512 * codes[wanted], np.broadcast_to(codes, problem.inputs[1].shape), v
-    typed = [
-        np.array(array, dtype_facts(tensor.dtype).numpy)
-        for array, tensor in zip(arrays, problem.inputs, strict=True)
-    ]
-    return typed, np.take_along_axis(v, wanted[..., None], axis=2)
 
 
 @pytest.mark.parametrize(

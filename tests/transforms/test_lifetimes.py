@@ -11,6 +11,7 @@ import tvm
 from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.script import from_source
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
@@ -27,6 +28,7 @@ from tirstep.transforms import (
     split_loop,
     stage_operand_at,
 )
+from tirstep.transforms.legality.bounds import find_outside
 from tirstep.transforms.legality.lifetimes import find_lost_reads
 
 
@@ -299,3 +301,56 @@ def test_guards_of_the_reader_and_of_the_writer():
     assert find_lost_reads(make_copy(width=3))["B", "P"].element in ("P[2]", "P[14]")
     assert find_lost_reads(make_copy(width=3, guard=lambda i, j: j < 2)) == {}
     assert find_lost_reads(make_copy(begin=-1, guard=lambda i, j: i < 0)) == {}
+
+
+FIRST_VALUES = """
+@I.ir_module
+class FirstValues:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((8, 8), "int32"), C: T.Buffer((8,), "int32")):
+        T.func_attr({"tirx.noalias": True})
+        with T.sblock("root"):
+            S = T.sblock_alloc_buffer((8,), "int32", scope="local")
+            for b in T.thread_binding(8, thread="blockIdx.x"):
+                with T.sblock("S"):
+                    v = T.axis.spatial(8, b)
+                    S[v] = A[v, 0]
+                for k in range(8):
+                    with T.sblock("C"):
+                        vi, vk = T.axis.remap("SR", [b, k])
+                        with T.init():
+                            C[vi] = S[READ]
+                        C[vi] = C[vi] + A[vi, vk]
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "is_lost", "is_outside"),
+    [("vi", False, False), ("7 - vi", True, False), ("vi + 9", False, True)],
+)
+def test_what_sums_begin_with_is_read(read: str, is_lost: bool, is_outside: bool):
+    module = from_source(FIRST_VALUES.replace("READ", read))
+    assert bool(find_lost_reads(module)) == is_lost
+    assert bool(find_outside(module)) == is_outside
+
+
+def test_what_sums_begin_with_is_read_once():
+    """The first iteration alone reads it: what later ones have in its place is no matter."""
+    guarded = FIRST_VALUES.replace("for k in range(8):", "for k in range(8):  # terms")
+    split = guarded.replace(
+        """                with T.sblock("S"):
+                    v = T.axis.spatial(8, b)
+                    S[v] = A[v, 0]
+                for k in range(8):  # terms
+""",
+        """                for k in range(8):
+                    with T.sblock("S"):
+                        v = T.axis.spatial(8, b)
+                        T.where(k < 1)
+                        S[v] = A[v, 0]
+""",
+    ).replace("READ", "vi")
+    assert split.count("T.where") == 1
+    assert find_lost_reads(from_source(split)) == {}
+    each = split.replace("C[vi] + A[vi, vk]", "C[vi] + S[vi]")
+    assert len(find_lost_reads(from_source(each))) == 1

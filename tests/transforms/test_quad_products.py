@@ -55,7 +55,7 @@ def test_tensorize_in_quads_of_attention() -> None:
             spread_over_quads(sch, sch.get_sblock(name), columns=name not in ("sum", "max"))
         vectorize_loop(sch, sch.get_loops(sch.get_sblock("Y"))[-1])
 
-    check_pair(read("05_in_shared_memory"), change, read("06_tensorized"), is_verified=False)
+    check_pair(read("04_in_shared_memory"), change, read("05_tensorized"), is_verified=False)
 
 
 ONE = """

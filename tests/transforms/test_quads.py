@@ -291,7 +291,7 @@ def make_elements(
     [
         ({"rows": 0, "columns": 1}, (2, 2, 32, 8), FRAGMENT),
         ({"rows": 0}, (4, 8, 32), "vi // 8, vi % 8, vj"),
-        ({"rows": 1}, (32, 4, 8), "vi, vj // 8, vj % 8"),
+        ({"rows": 1}, (32, 4, 1, 8), "vi, vj // 8, 0, vj % 8"),
     ],
 )
 def test_lay_in_quads_as_fragments_or_rows(dimensions: dict, shape: tuple, place: str) -> None:

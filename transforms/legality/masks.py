@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,7 @@ from ..fusion.evaluation import UnknownOperationError, evaluate
 from ..mask_bounds import ENDS_AT_MASK, Masks, get_condition, is_choice_or_select, read_masks
 from ..tir import find_all, is_among, is_used
 
+_INSTRUCTIONS = re.compile(r".*\.(mma|ldmatrix|wgmma_\w+_[rs]s)")
 DRAWS = 8
 """Drawn numbers on which an iteration is tried."""
 
@@ -29,7 +31,7 @@ def find_end_fault(body: Any, loop: For, around: list[For]) -> Fault | None:
             f"no condition under loop '{name}' hides all that comes behind some iteration",
             "leave the loop as it is, or choose the serial loop over what a mask hides",
         )
-    blocks = find_all(loop.body, SBlockRealize)
+    blocks = _find_whole(loop.body)
     private = _find_private(body, blocks)
     for seed in range(DRAWS):
         trial = _Trial(masks, loop.loop_var, random.Random(seed), private)
@@ -63,6 +65,18 @@ def find_broken_ends(module: IRModule) -> list[Fault]:
     return faults
 
 
+def _find_whole(body: Any) -> list[SBlockRealize]:
+    """The blocks of a body but those within an instruction, which stand for nothing alone."""
+    blocks = find_all(body, SBlockRealize)
+    inside = [
+        part
+        for realize in blocks
+        if realize.block.match_buffers
+        for part in find_all(realize.block.body, SBlockRealize)
+    ]
+    return [realize for realize in blocks if not is_among(realize, inside)]
+
+
 def _find_private(body: Any, blocks: list[SBlockRealize]) -> list[Any]:
     """The intermediate buffers that nobody reads but some blocks."""
     allocated = [buffer for block in find_all(body, SBlock) for buffer in block.alloc_buffers]
@@ -85,15 +99,18 @@ def find_stores(block: SBlock) -> list[BufferStore]:
         for store in find_all(block.body, BufferStore)
     ]
     names = [get_op_name(call) for call in find_all(block.body, Call)] if own else []
-    if not any(name.endswith((".mma", ".ldmatrix")) for name in names):
+    if not any(map(_INSTRUCTIONS.fullmatch, names)):
         return stores
     target = block.writes[0].source
     operands = [
         Cast(target.dtype, BufferLoad(region.source, [0] * len(region.source.shape)))
         for region in block.reads
     ]
-    *sums, value = operands if len(operands) == 1 else (operands[0], operands[1] * operands[2])
-    value = sums[0] + value if sums else value
+    value = operands[-1]
+    if len(operands) > 1:
+        value = operands[-2] * value
+    if len(operands) > 2:
+        value = operands[0] + value
     return [BufferStore(target, value, [0] * len(target.shape))]
 
 

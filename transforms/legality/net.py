@@ -340,10 +340,13 @@ def _read_block(block: SBlock) -> _Facts:
 
 
 def _find_used(block: SBlock, memory: str) -> list[Any]:
-    """The buffers in a memory that a block without others in it uses."""
+    """The buffers in a memory that a block without others in it uses, or in registers that an
+    instruction does, whose statements may be a block.
+    """
     used = [region.source for region in (*block.reads, *block.writes)]
     used = [buffer for buffer in used if str(buffer.scope()).startswith(memory)]
-    return used if used and not find_all(block.body, SBlock) else []
+    is_whole = memory == "local" and len(block.match_buffers) > 0
+    return used if used and (is_whole or not find_all(block.body, SBlock)) else []
 
 
 def _find_mixed(

@@ -32,6 +32,7 @@ from ..errors import TransformError
 from ..gpu_limits import WARP, count_registers
 from ..tir import constant, find_all, get_axis, get_elements
 from ..tma_tiles import TMA_ROLES, TMA_STAGES
+from .overlap import run_overlapped
 from .tma_pipeline import Pipeline, if_elected, if_one_lane, join
 from .uses import is_barrier
 
@@ -229,16 +230,22 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, registers: list[int]) -> 
     stages, step = pipeline.stages, pipeline.loop.loop_var
     warps = math.prod(count for _, count in pipeline.threads) // WARP
     late = pipeline.in_flight
-    arrive = T.ptx["mbarrier.arrive.shared.b64"](_point_to_empty(pipeline, step - late))
     computed = pipeline.compute()
-    done = [*pipeline.fence_loads(computed), *_arrive_by_warps(arrive)]
+    require_no_barrier(computed, pipeline)
+
+    def release(done: Any) -> list[Any]:
+        arrive = T.ptx["mbarrier.arrive.shared.b64"](_point_to_empty(pipeline, done))
+        return [*pipeline.fence_loads(computed), *_arrive_by_warps(arrive)]
+
+    done = release(step - late)
     if late:  # the groups behind may still read their tiles
         done = [IfThenElse(GE(step, IntImm("int32", late)), join(done), None)]
-    require_no_barrier(computed, pipeline)
     consumer: list[Any] = [
         pipeline.loop_over([pipeline.wait_for_tile(), *computed, *done]),
         *pipeline.wait_for_groups(),
     ]
+    if pipeline.overlaps:
+        consumer = run_overlapped(pipeline, release)
     producer = [_produce(pipeline)]
     counts = [1] * stages + [warps] * stages
     if registers[0]:

@@ -52,6 +52,7 @@ from ..tma_tiles import (
     SWIZZLES,
     TMA_COPY,
     TMA_IN_FLIGHT,
+    TMA_OVERLAP,
     TMA_ROLES,
     TMA_STAGES,
     CopyShape,
@@ -64,6 +65,8 @@ from .uses import is_barrier
 SCOPE = "shared.dyn"
 READ = 1
 """The mask of a pointer that reads."""
+ENCODES = "encode_matrix_descriptor"
+"""What a call of TVM's ends in that describes a tile to wgmma."""
 ROOM = 128
 """Places of 8 bytes for mbarriers: 1024 bytes, so that tiles beside them begin at multiples of
 that."""
@@ -112,6 +115,7 @@ class Pipeline:
 
     def __post_init__(self) -> None:
         self.in_flight = int(self.loop.annotations.get(TMA_IN_FLIGHT, 0))
+        self.overlaps = TMA_OVERLAP in self.loop.annotations
         self.count = constant(self.loop.extent) or 0
         self.staged = [_give_stages(tile.target, self.stages) for tile in self.tiles]
         self.barriers = decl_buffer((ROOM,), "uint64", "tma_barriers", scope=SCOPE)
@@ -148,7 +152,7 @@ class Pipeline:
         made = [source for source in sources if not is_among(source, self.parameters)]
         named = [Evaluate(source.access_ptr(READ)) for source in made]
         body = join([body, *named])
-        buffers = [*self.staged, self.barriers]
+        buffers = [*self.staged, self.barriers, *(self.find_others() if self.overlaps else [])]
         return SBlockRealize([], True, SBlock([], [], [], "", body, alloc_buffers=buffers))
 
     def initialize(self, counts: list[int]) -> list[Any]:
@@ -158,7 +162,25 @@ class Pipeline:
             for at, count in enumerate(counts)
         ]
         fence = Evaluate(T.ptx["fence.mbarrier_init.release.cluster"]())
-        return [if_elected(self.threads, [*inits, fence]), make_barrier()]
+        before = [make_proxy_fence()] if self._describes_others() else []
+        return [*before, if_elected(self.threads, [*inits, fence]), make_barrier()]
+
+    def _describes_others(self) -> bool:
+        """Whether wgmma reads what threads stored before the loop.
+
+        The fences in the loop would order that, and are dropped with those of its tiles.
+        """
+        own = [tile.target.data for tile in self.tiles]
+        pointers = [
+            call.args[1]
+            for part in self.rest
+            for call in find_all(part, Call)
+            if get_op_name(call).endswith(ENCODES)
+        ]
+        return any(
+            not any(tvm_ffi.structural_equal(pointer.args[1], data) for data in own)
+            for pointer in pointers
+        )
 
     def invalidate(self, count: int) -> list[Any]:
         """The place of the mbarriers may become another buffer's, or theirs again."""
@@ -190,19 +212,22 @@ class Pipeline:
         The instructions of wgmma read tiles in the proxy of bulk copies, and need none.
         """
         reads = any(_reads(part, buffer) for part in computed for buffer in self.staged)
-        return [Evaluate(T.ptx["fence.proxy.async.shared::cta"]())] if reads else []
+        return [make_proxy_fence()] if reads else []
 
-    def loop_over(self, statements: list[Any]) -> For:
-        """The loop, with other statements in its body and without the tiles' buffers."""
+    def find_others(self) -> list[Any]:
+        """The buffers that the loop's body allocates beside the tiles."""
         own = [tile.target for tile in self.tiles]
-        left = [
+        return [
             buffer
             for buffer in self.block.alloc_buffers
             if not any(buffer.same_as(each) for each in own)
         ]
+
+    def loop_over(self, statements: list[Any]) -> For:
+        """The loop, with other statements in its body and without the tiles' buffers."""
         name = self.block.name_hint
-        block = SBlock([], [], [], name, SeqStmt(statements), alloc_buffers=left)
-        ours = (TMA_STAGES, TMA_IN_FLIGHT, TMA_ROLES)
+        block = SBlock([], [], [], name, SeqStmt(statements), alloc_buffers=self.find_others())
+        ours = (TMA_STAGES, TMA_IN_FLIGHT, TMA_ROLES, TMA_OVERLAP)
         notes = {key: value for key, value in self.loop.annotations.items() if key not in ours}
         realized = SBlockRealize([], True, block)
         loop = self.loop
@@ -290,6 +315,11 @@ def _read(part: Any, threads: list[tuple[Any, int]]) -> TmaTile:
 def _give_stages(buffer: Any, stages: int) -> Any:
     """A buffer of several stages, in dynamic memory: CUDA aligns static arrays to 64 bytes only."""
     return decl_buffer((stages, *buffer.shape), buffer.dtype, str(buffer.name), scope=SCOPE)
+
+
+def make_proxy_fence() -> Evaluate:
+    """What threads did in shared memory is there for wgmma and bulk copies, and done before."""
+    return Evaluate(T.ptx["fence.proxy.async.shared::cta"]())
 
 
 def make_barrier() -> Evaluate:
@@ -387,7 +417,7 @@ def _reads(statement: Any, buffer: Any) -> bool:
 
     def skip(call: Any) -> Any:
         name = get_op_name(call)
-        return IntImm("int32", 0) if name.endswith("encode_matrix_descriptor") else call
+        return IntImm("int32", 0) if name.endswith(ENCODES) else call
 
     left = structural_map(statement, (Call, skip))
     loaded = [load.source for load in find_all(left, TensorLoad)]

@@ -12,6 +12,7 @@ from tirstep.former_names import add_former_modules
 from ..errors import TransformError
 from .attention import ATTENTION, ATTENTION_CAUSAL
 from .attention_mma import ATTENTION_MMA, ATTENTION_MMA_CAUSAL
+from .attention_wgmma import ATTENTION_WGMMA, ATTENTION_WGMMA_CAUSAL
 from .chains import MLP_SWIGLU, RMS_NORM_MATMUL
 from .conv1d import (
     CONV1D,
@@ -131,6 +132,8 @@ _ALL = (
     RMS_NORM_MATMUL,
     ATTENTION_MMA,
     ATTENTION_MMA_CAUSAL,
+    ATTENTION_WGMMA,
+    ATTENTION_WGMMA_CAUSAL,
     ATTENTION_CAUSAL,
     ATTENTION,  # the last of its kernel: its recipes are for all
     DECODE_ATTENTION,

@@ -105,13 +105,13 @@ def schedule(sch: Schedule, config: AttentionMmaConfig) -> Iterator[str]:
     """One kernel, whose warps keep scores, exponentials and results in fragments."""
     blocks = get_sblocks(sch)
     power, weighted = blocks[2], blocks[4]
-    _require_half(sch, weighted)
+    require_half(sch, weighted)
     if config.powers != "e":
         use_powers_of_two(sch, power)
         yield "powers_of_two"
     round_operand(sch, weighted, operand=0)
     yield "exponentials_rounded"
-    fused = _fuse(sch, blocks, config)
+    fused = fuse_blocks(sch, blocks, warps=config.warps, rows=config.rows, keys=config.keys)
     yield "fused"
     copies = yield from _compute_in_fragments(sch, fused, config)
     if config.ends_at_mask:
@@ -126,22 +126,32 @@ def schedule(sch: Schedule, config: AttentionMmaConfig) -> Iterator[str]:
         yield "next_tiles_asynchronously"
 
 
-def _fuse(sch: Schedule, blocks: Sequence[SBlockRV], config: AttentionMmaConfig) -> Fused:
-    """All blocks in one nest, under the loop over tiles of keys."""
+def fuse_blocks(
+    sch: Schedule, blocks: Sequence[SBlockRV], *, warps: int, rows: int, keys: int
+) -> Fused:
+    """All blocks in one nest, under the loop over tiles of keys.
+
+    A thread block is to have so many `warps`, each of so many `rows` of queries; a tile has so many
+    `keys`.
+    """
     scores, largest, _, total, weighted, result = blocks
-    batch, head, query, key = sch.get_loops(largest)
-    tiles, rest = split_loop(sch, query, inner=config.warps * config.rows)
-    warp, row = split_loop(sch, rest, inner=config.rows)
-    steps, _ = split_loop(sch, key, inner=config.keys)
+    _, _, query, key = sch.get_loops(largest)
+    _, rest = split_loop(sch, query, inner=warps * rows)
+    warp, row = split_loop(sch, rest, inner=rows)
+    steps, _ = split_loop(sch, key, inner=keys)
     reorder_loops(sch, [warp, steps, row])
     (tile, part), _ = fuse_reductions(sch, largest, total, steps, accumulate="apart")
     _, (power, rounded) = fuse_reductions(sch, largest, weighted, steps)
     compute_block_at(sch, scores, steps)
     reverse_compute_block_at(sch, result, warp)
-    axes = {"blockIdx.z": batch, "blockIdx.y": head, "blockIdx.x": tiles, "threadIdx.z": warp}
-    for axis, loop in axes.items():
-        bind_loop(sch, loop, axis=axis)
     return Fused(warp, steps, scores, tile, largest, power, rounded, part, total, weighted, result)
+
+
+def bind_fused(sch: Schedule, fused: Fused) -> None:
+    """Bind tiles of queries to GPU blocks, and warps to threadIdx.z."""
+    axes = ("blockIdx.z", "blockIdx.y", "blockIdx.x", "threadIdx.z")
+    for axis, loop in zip(axes, sch.get_loops(fused.scores)[: len(axes)], strict=True):
+        bind_loop(sch, loop, axis=axis)
 
 
 def _compute_in_fragments(
@@ -151,9 +161,9 @@ def _compute_in_fragments(
 
     Returns the copies of keys and values into shared memory.
     """
-    repair = _take_out_repair(sch, fused.weighted)
+    bind_fused(sch, fused)  # in the step that leaves a kernel no buffers in global memory
+    repair = take_out_repair(sch, fused.weighted)
     products = tile_product(sch, fused.scores), tile_product(sch, fused.weighted)
-    yield "tiled"
     for block in (fused.scores, fused.power, fused.rounded, fused.weighted):
         lay_in_quads(sch, block, rows=2, columns=3)
     for block in (fused.tile, fused.part, fused.largest, fused.total):
@@ -183,7 +193,7 @@ def _compute_in_fragments(
     return copies
 
 
-def _require_half(sch: Schedule, weighted: SBlockRV) -> None:
+def require_half(sch: Schedule, weighted: SBlockRV) -> None:
     values = sch.get(weighted).reads[-1].source
     if values.dtype.bits != SIDE:
         raise TransformError(
@@ -199,7 +209,7 @@ def _require_half(sch: Schedule, weighted: SBlockRV) -> None:
         )
 
 
-def _take_out_repair(sch: Schedule, weighted: SBlockRV) -> SBlockRV:
+def take_out_repair(sch: Schedule, weighted: SBlockRV) -> SBlockRV:
     """The block that repairs the sums where the maximum moves, in front of a tile's products."""
     own = get_own_loops(sch, weighted)
     steps = [loop for loop in own if is_reduction_loop(sch, weighted, loop)]

@@ -45,7 +45,7 @@ from .operators import (
 from .run_state import UnsupportedError, get_location
 from .tensor_cores import TENSOR_CORES, TYPED
 from .warp_shuffles import WARP_SHUFFLES
-from .warpgroups import PRODUCTS, WARPGROUPS, count_sums
+from .warpgroups import PRODUCTS, WARPGROUPS, count_registers
 
 if TYPE_CHECKING:
     from .simulated_gpu import SimulatedGpu
@@ -352,7 +352,7 @@ def _call_function(name: str, node: Any) -> Evaluate:
     semantics, location = get_semantics(name, BUILT_IN), get_location(node)
     if name in TYPED:
         semantics = functools.partial(semantics, result=str(node.ty))
-    changed = count_sums(arguments) if name in PRODUCTS else 0
+    changed = count_registers(name, arguments) if name in PRODUCTS else 0
     values = [_point_to_element(argument) for argument in arguments[:changed]]
     values += [translate(argument) for argument in arguments[changed:]]
 

@@ -178,6 +178,7 @@ class LocalMemory(Memory):
         # Of instructions that change registers while threads go on: how many will, and when
         # threads used them last, counted in fences.
         self._in_flight: Array | None = None
+        self._used = "adds to"
         self._last_use = 0
 
     def load(self, index: Any, mask: Array | None, location: str) -> Any:
@@ -221,8 +222,8 @@ class LocalMemory(Memory):
         def describe(at: tuple[int, ...]) -> str:
             thread = self.state.describe_lane(at[0])
             return (
-                f"{access} {self.name}[{int(cells[at])}] by {thread} while a wgmma that adds to it "
-                "is in flight"
+                f"{access} {self.name}[{int(cells[at])}] by {thread} while a wgmma that "
+                f"{self._used} it is in flight"
             )
 
         self.state.log.add("race", self.name, location, wrong, describe)
@@ -233,7 +234,7 @@ class LocalMemory(Memory):
 
         def describe(at: tuple[int, ...]) -> str:
             thread = self.state.describe_lane(at[0])
-            return f"wgmma adds to {self.name} of {thread} with no wgmma.fence after its last use"
+            return f"wgmma uses {self.name} of {thread} with no wgmma.fence after its last use"
 
         self.state.log.add("missing fence", self.name, location, wrong, describe)
 
@@ -263,8 +264,21 @@ class LocalMemory(Memory):
             self._in_flight = np.zeros(self.data.shape, np.int16)
         self._in_flight[at] += 1
 
+    def begin_reading(self, cells: Array, lanes: Array, location: str) -> Array:
+        """Hardware reads cells of some lanes from now on; what they hold, of shape (lanes, cells).
+
+        `cells` have the shape (cells, lanes), as of `begin_update`.
+        """
+        wrong = lanes & ~self.written[cells, np.arange(len(lanes))].T
+        self._report_uninitialized(wrong, cells.T, location)
+        if self._in_flight is None:
+            self._in_flight = np.zeros(self.data.shape, np.int16)
+        self._in_flight[self._pick(cells, lanes)] += 1
+        self._used = "reads"
+        return self.data[cells, np.arange(len(lanes))].T
+
     def end_update(self, cells: Array, lanes: Array) -> None:
-        """Threads have waited for a change that `begin_update` began."""
+        """Threads have waited for what `begin_update` or `begin_reading` began."""
         assert self._in_flight is not None
         self._in_flight[self._pick(cells, lanes)] -= 1
 

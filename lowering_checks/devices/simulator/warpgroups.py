@@ -7,11 +7,12 @@ ignores, hold the number of the memory: addresses begin anew in each.
 
 An instruction begins when it is issued and ends at the wait for its group. In between
 
-- its sums may not be loaded or stored, but by instructions of the same kind, which run in order;
+- its sums may not be loaded or stored, but by instructions of the same kind, which run in order,
+  and neither may the registers of A, where it takes A from these;
 - what it reads may not change. It counts as a load at both ends, so that a later store of another
   thread needs a barrier behind the wait.
 
-``wgmma.fence`` must stand between other accesses of the sums and the instruction, and
+``wgmma.fence`` must stand between other accesses of these registers and the instruction, and
 ``fence.proxy.async`` between stores to shared memory and the instruction, in the thread that stored
 or in the one that issues it.
 
@@ -49,6 +50,9 @@ _FIELD = (1 << 14) - 1
 _MEMORY_BIT = 52
 _BANK_BIT = 7
 """Chunks are exchanged by the bits of the address above the 128 bytes of all banks."""
+FRAGMENT = 4
+"""The registers of 32 bits that a thread has of A: one row of eight, the other, and the next k."""
+_ON_REGISTERS = "_rs"
 _KINDS = {
     "f16": "float16",
     "bf16": "bfloat16",
@@ -101,11 +105,54 @@ class _Matrix(NamedTuple):
         rows = np.broadcast_to(values, self.elements.shape)[self.lanes].reshape(len(self.lanes), -1)
         return rows[:, :count].reshape(len(self.lanes), *self.shape)
 
+    def load(self, location: str) -> Array:
+        """The values as the instruction begins."""
+        return self.memory.load_matrix(self.elements, self.mask, location)
 
-def count_sums(arguments: Sequence[Any]) -> int:
-    """How many of a call's first arguments are registers of sums: two for each four columns."""
-    shape, _ = _split(arguments)
-    return ROWS * shape.columns // WARPGROUP
+    def end(self, values: Array, ready: Array, location: str) -> None:
+        """The instruction has ended, for the lanes of a mask; the values must be the same."""
+        self.memory.end_matrix(self.elements, values, ready & self.mask, location)
+
+
+class _Fragments(NamedTuple):
+    """A in registers of 32 bits, of two elements each.
+
+    Attributes
+    ----------
+    lanes : of the warpgroups, of shape (groups, 128)
+    cells : of the elements, of shape (8, lanes)
+    mask : of all lanes
+    """
+
+    memory: LocalMemory
+    lanes: Array
+    cells: Array
+    mask: Array
+
+    def arrange(self, values: Array) -> Array:
+        """Values of shape (lanes, 8) as a matrix of 64 rows and 16 steps for each warpgroup."""
+        thread, element = np.indices((WARPGROUP, 2 * FRAGMENT))
+        row = thread // 32 * 16 + thread % 32 // 4 + element // 2 % 2 * 8
+        k = thread % 4 * 2 + element % 2 + element // 4 * 8
+        made = np.zeros((len(self.lanes), ROWS, 4 * FRAGMENT), values.dtype)
+        made[:, row, k] = values[self.lanes]
+        return made
+
+    def load(self, location: str) -> Array:
+        """The values as the instruction begins."""
+        return self.memory.begin_reading(self.cells, self.mask, location)
+
+    def end(self, values: Array, ready: Array, location: str) -> None:
+        """The instruction has ended, for the lanes of a mask."""
+        self.memory.end_update(self.cells, ready & self.mask)
+
+
+def count_registers(name: str, arguments: Sequence[Any]) -> int:
+    """How many of a call's first arguments are registers: two of sums for each four columns, and
+    four of A where it is not in shared memory.
+    """
+    shape, _ = _split(arguments, in_shared=1 if name.endswith(_ON_REGISTERS) else 2)
+    return ROWS * shape.columns // WARPGROUP + (FRAGMENT if name.endswith(_ON_REGISTERS) else 0)
 
 
 def _encode(
@@ -154,21 +201,27 @@ def _wait(threads: Threads, in_flight: int, *modifiers: str) -> None:
 
 def _multiply(threads: Threads, *arguments: Any) -> None:
     """wgmma.mma_async: sums += A × B, or A × B alone where scale-d is 0."""
-    shape, rest = _split(arguments)
+    on_registers = threads.name.endswith(_ON_REGISTERS)
+    shape, rest = _split(arguments, in_shared=1 if on_registers else 2)
     count = ROWS * shape.columns // WARPGROUP
-    registers, (a, b, is_added) = arguments[:count], rest[:3]
+    registers, operands = arguments[:count], list(rest)
     groups = threads.groups(WARPGROUP)
     if not len(groups):
         return
     memory, cells = _read_registers(threads, registers)
-    sizes = ((ROWS, shape.depth), (shape.depth, shape.columns))
-    matrices = [
-        _locate(threads, groups, descriptor, size, shape, operand)
-        for operand, (descriptor, size) in enumerate(zip((a, b), sizes, strict=True))
-    ]
     mask = threads.get_mask(groups)
     memory.require_fence(mask, threads.location)
-    read = [it.memory.load_matrix(it.elements, it.mask, threads.location) for it in matrices]
+    matrices: list[_Matrix | _Fragments] = []
+    if on_registers:
+        fragments, operands = operands[:FRAGMENT], operands[FRAGMENT:]
+        matrices.append(_take_fragments(threads, groups, fragments, shape, mask))
+    else:
+        size, *operands = (ROWS, shape.depth), *operands
+        matrices.append(_locate(threads, groups, operands.pop(0), size, shape, 0))
+    descriptor, is_added = operands[:2]
+    size = (shape.depth, shape.columns)
+    matrices.append(_locate(threads, groups, descriptor, size, shape, 1))
+    read = [it.load(threads.location) for it in matrices]
     left, right = (it.arrange(values) for it, values in zip(matrices, read, strict=True))
     wide = np.int64 if shape.kinds[0] == "s8" else np.float64
     product = np.matmul(_widen(left, wide, shape), _widen(right, wide, shape))
@@ -179,16 +232,18 @@ def _multiply(threads: Threads, *arguments: Any) -> None:
 
     def arrive(ready: Array) -> None:
         for matrix, values in zip(matrices, read, strict=True):
-            at = ready & matrix.mask
-            matrix.memory.end_matrix(matrix.elements, values, at, threads.location)
+            matrix.end(values, ready, threads.location)
         memory.end_update(cells, ready & mask)
 
     threads.defer(WGMMA, arrive, mask)
     threads.count("matrix_multiplies")
 
 
-def _split(arguments: Sequence[Any]) -> tuple[_Shape, list[Any]]:
-    """The shape of a call, and what stands between the sums and the modifiers."""
+def _split(arguments: Sequence[Any], *, in_shared: int = 2) -> tuple[_Shape, list[Any]]:
+    """The shape of a call, and what stands between the sums and the modifiers.
+
+    `in_shared` is how many operands are in shared memory, where those of 16 bits may be transposed.
+    """
     words = [str(getattr(it, "value", it)) for it in arguments if _is_text(it)]
     sizes = next(filter(None, (re.fullmatch(r"m64n(\d+)k(\d+)", word) for word in words)), None)
     kinds = [word for word in words if word in _KINDS]
@@ -197,30 +252,45 @@ def _split(arguments: Sequence[Any]) -> tuple[_Shape, list[Any]]:
         raise UnsupportedError(f"the simulator does not support wgmma of {' '.join(words)}")
     columns, depth = int(sizes[1]), int(sizes[2])
     rest = [it for it in arguments[ROWS * columns // WARPGROUP :] if not _is_text(it)]
-    scales = rest[3:]
+    scales = rest[3 if in_shared == 2 else FRAGMENT + 2 :]
+    flags = (False, False)
     if kinds[0] in ("f16", "bf16"):
-        transposed = tuple(bool(int(it)) for it in scales[2:4])
-    else:
-        transposed = (False, False)
+        of_b = bool(int(scales[1 + in_shared]))
+        flags = (in_shared == 2 and bool(int(scales[2])), of_b)
     if any(int(it) != 1 for it in scales[:2]):
         raise UnsupportedError("the simulator does not support wgmma of negated operands")
-    return _Shape(columns, depth, (kinds[0], kinds[1]), (transposed[0], transposed[1])), rest
+    return _Shape(columns, depth, (kinds[0], kinds[1]), flags), rest
 
 
 def _is_text(argument: Any) -> bool:
     return isinstance(argument, str) or isinstance(getattr(argument, "value", None), str)
 
 
+def _take_fragments(
+    threads: Threads, groups: Array, registers: Sequence[Pointer], shape: _Shape, mask: Array
+) -> _Fragments:
+    """A in registers, which are pairs of neighbours in one buffer."""
+    memory, places = _read_registers(threads, registers)
+    wanted = _KINDS[shape.kinds[0]]
+    if str(memory.dtype) != wanted:
+        raise UnsupportedError(
+            f"{threads.name} multiplies {wanted}, and {memory.name} has {memory.dtype}"
+        )
+    memory.require_fence(mask, threads.location)
+    cells = (places[:, None] + np.arange(2)[None, :, None]).reshape(-1, threads.lanes)
+    return _Fragments(memory, groups, cells, mask)
+
+
 def _read_registers(threads: Threads, registers: Sequence[Pointer]) -> tuple[LocalMemory, Array]:
-    """The registers of the sums, which are those of one buffer; (registers, lanes)."""
+    """Registers, which are those of one buffer: it, and their places as (registers, lanes)."""
     memory = registers[0].memory
     offsets = [it.offset for it in registers]
     if not isinstance(memory, LocalMemory) or any(it.memory is not memory for it in registers):
-        raise UnsupportedError(f"{threads.name} has sums that are not one buffer of registers")
+        raise UnsupportedError(f"{threads.name} has registers that are not of one buffer")
     columns = [np.broadcast_to(it, (threads.lanes, 1))[:, 0] for it in offsets]
     places = np.stack(columns)
     if places.min() < 0 or places.max() >= memory.size:
-        raise UnsupportedError(f"{threads.name} has sums beyond {memory.name}")
+        raise UnsupportedError(f"{threads.name} has registers beyond {memory.name}")
     return memory, places
 
 
@@ -339,8 +409,11 @@ def _place_sums(columns: int) -> tuple[Array, Array]:
     return row, element // 4 * 8 + thread % 4 * 2 + element % 2
 
 
-PRODUCTS = frozenset(f"ptx.wgmma_{kind}_ss" for kind in ("f16", "bf16", "tf32", "fp8", "int"))
-"""Instructions whose first arguments are registers that they change."""
+PRODUCTS = frozenset(
+    [f"ptx.wgmma_{kind}_ss" for kind in ("f16", "bf16", "tf32", "fp8", "int")]
+    + [f"ptx.wgmma_{kind}{_ON_REGISTERS}" for kind in ("f16", "bf16")]
+)
+"""Instructions whose first arguments are registers that they use."""
 WARPGROUPS: dict[str, Semantics] = {
     "cuda.wgmma_encode_matrix_descriptor": _encode,
     "ptx.wgmma_fence": _fence,

@@ -309,10 +309,13 @@ SUITES: Mapping[str, tuple[SuiteEntry, ...]] = MappingProxyType(
             *(
                 SuiteEntry("attention", ATTENTION_SHAPES, (options,), recipes, ATTENTION_PEERS)
                 for options, recipes in (
-                    (BFLOAT16, ("attention_mma_async", "attention_mma_exp2")),
+                    (
+                        BFLOAT16,
+                        ("attention_mma_exp2", "attention_wgmma_roles", "attention_wgmma_overlap"),
+                    ),
                     (
                         {**BFLOAT16, "causal": True},
-                        ("attention_mma_causal_ended", "attention_mma_causal_parted"),
+                        ("attention_mma_causal_parted", "attention_wgmma_causal_ended"),
                     ),
                 )
             ),

@@ -143,6 +143,9 @@ class FragmentMoves(Places):
         registers = self.one((None, None, (24, 64), (40, 240)), "registers")
         return Call("specialize_warps", (self.sequence(),), {"registers": registers})
 
+    def do_overlap_products(self) -> Call:
+        return Call("overlap_products", (self.sequence(),))
+
     def _node(self, block: Block) -> SBlock:
         return self.play.sch.get(self.play.block(block))
 

@@ -15,6 +15,12 @@ class QuadMoves(FragmentMoves):
     def do_tile_product(self) -> Call:
         return self.of_block("tile_product")
 
+    def do_order_product(self) -> Call:
+        return self.of_block("order_product")
+
+    def do_tensorize_warp_rows(self) -> Call:
+        return self.of_block("tensorize_warp_rows")
+
     def do_lay_in_quads(self) -> Call:
         """The last two dimensions of what a block writes mostly, or one of rows."""
         writes = self._node(self.at).writes

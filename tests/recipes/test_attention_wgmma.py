@@ -1,0 +1,255 @@
+"""Attention by wgmma at other sizes, and bugs planted in its lowered kernels: none needs a GPU."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+from edits import NOTHING, edit
+from one_key import plant_places
+from tvm.tirx import BufferStore, Evaluate, Mul, call_intrin, const
+
+from tirstep.lowering_checks import CheckError, check_numbers, get_device, run_recipe
+from tirstep.lowering_checks.devices.device import blank, run
+from tirstep.lowering_checks.devices.simulator import lower, simulate_lowered
+from tirstep.lowering_checks.facts import compile_facts, cuda_compilers, get_facts
+from tirstep.lowering_checks.steps import Run
+from tirstep.transforms import TransformError
+from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.tir import find_all
+from tirstep.tvm_compat import Call, TensorLoad, get_op_name
+
+SHAPE = {"batch": 1, "heads": 1, "queries": 128, "keys": 96, "dim": 32}
+SMALL = {"warpgroups": 1, "keys": 32}
+HALF = {"dtype": "float16", "out": "float16"}
+BRAIN = {"dtype": "bfloat16", "out": "float32"}
+LAST = "attention_wgmma_overlap"
+ENDED = "attention_wgmma_causal_ended"
+FENCE, WAIT = "tirx.ptx.wgmma_fence", "tirx.ptx.wgmma_wait_group"
+FULL = "tirx.cuda.mbarrier_wait"
+ON_REGISTERS, ON_SHARED = "tirx.ptx.wgmma_f16_rs", "tirx.ptx.wgmma_f16_ss"
+SUMS = 16
+"""Registers of a thread, of 64 rows and 32 columns."""
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "options", "config"),
+    [
+        ("attention_wgmma", {"queries": 256}, {}, {}),
+        ("attention_wgmma_async", {"dim": 64, "heads": 2}, {"group": 2}, {"keys": 48}),
+        ("attention_wgmma_tma", {"dim": 16, "keys": 128}, BRAIN, {"keys": 64}),
+        (LAST, {"dim": 64, "heads": 2}, {"group": 2}, {"warpgroups": 2}),
+        (LAST, {"keys": 64}, BRAIN, {"stages": 2}),
+        (ENDED, {"keys": 160}, {"window": 40}, {"stages": 2}),
+    ],
+    ids=str,
+)
+def test_types_masks_and_tiles(name: str, shape: dict, options: dict, config: dict) -> None:
+    causal = {"causal": True} if "causal" in name else {}
+    made = run_recipe(
+        RECIPES[name],
+        {**SHAPE, **shape},
+        options={**HALF, **causal, **options},
+        config={**SMALL, **config},
+    )
+    module = made.steps[-1].module
+    assert check_numbers(made.problem, module, get_device("simulator"), where=name) == []
+
+
+@pytest.mark.parametrize("name", ["attention_wgmma_async", "attention_wgmma_roles", LAST, ENDED])
+def test_one_key_takes_all_and_nothing_is_tolerated(name: str) -> None:
+    causal = "causal" in name
+    shape = {**SHAPE, "keys": 128} if causal else SHAPE
+    made = run_recipe(RECIPES[name], shape, options={**HALF, "causal": causal}, config=SMALL)
+    inputs, right = plant_places(made.problem, 0)
+    program = get_device("simulator").compile(made.steps[-1].module)
+    (got,) = run(program, inputs, made.problem.outputs)
+    assert list(program.findings) == []
+    np.testing.assert_array_equal(got.astype(np.float32), right)
+
+
+# ---- Bugs planted in what the last rung is lowered to: two iterations of its loop, and both ends
+
+
+@functools.cache
+def make(stages: int = 3) -> tuple[Run, tvm.IRModule]:
+    made = run_recipe(RECIPES[LAST], SHAPE, options=HALF, config={**SMALL, "stages": stages})
+    return made, lower(made.steps[-1].module)
+
+
+def judge(module: tvm.IRModule) -> tuple[dict[str, str], bool]:
+    """The first message of each kind of finding, and whether the numbers are right."""
+    made, _ = make()
+    inputs, right = plant_places(made.problem, 1)
+    result = simulate_lowered(module, [*inputs, *(blank(it) for it in made.problem.outputs)])
+    found: dict[str, str] = {}
+    for finding in result.findings:
+        found.setdefault(finding.kind, finding.message)
+    return found, bool((result.arguments[-1].astype(np.float32) == right).all())
+
+
+def is_call(name: str) -> Callable[[Evaluate], bool]:
+    return lambda node: isinstance(node.value, Call) and get_op_name(node.value).startswith(name)
+
+
+def count(name: str) -> int:
+    return sum(map(is_call(name), find_all(make()[1]["main"].body, Evaluate)))
+
+
+def drop(name: str, which: int) -> tvm.IRModule:
+    return edit(make()[1], Evaluate, is_call(name), lambda _: NOTHING, which)
+
+
+def change(name: str, which: int, new: Callable[[list[Any]], None]) -> tvm.IRModule:
+    """The module with other arguments of a call."""
+
+    def replace(node: Evaluate) -> Evaluate:
+        arguments = list(node.value.args)
+        new(arguments)
+        return Evaluate(call_intrin(node.value.ty, node.value.op, *arguments))
+
+    return edit(make()[1], Evaluate, is_call(name), replace, which)
+
+
+def wait_for_fewer(arguments: list[Any]) -> None:
+    arguments[0] = arguments[0] + 1
+
+
+def test_what_is_not_changed_is_right_and_the_calls_are_where_they_are_sought() -> None:
+    assert judge(make()[1]) == ({}, True)
+    # Of the first iteration; of the loop, for its scores and for the products before; at the end.
+    assert count(WAIT) == 4
+    assert count(FENCE) == 4
+    # Two steps of k each, in the loop and at its end; before the loop, in the loop.
+    assert (count(ON_REGISTERS), count(ON_SHARED)) == (4, 4)
+
+
+def test_scores_that_are_read_before_their_group_has_ended_are_a_race() -> None:
+    found, _ = judge(change(WAIT, 1, wait_for_fewer))
+    assert "scores_local" in found["race"]
+    assert "while a wgmma that adds to it is in flight" in found["race"]
+
+
+def test_fragments_that_are_rewritten_under_a_group_one_too_many_are_a_race() -> None:
+    found, _ = judge(change(WAIT, 2, wait_for_fewer))
+    assert "store to power_float16_local" in found["race"]
+    assert "while a wgmma that reads it is in flight" in found["race"]
+
+
+def test_results_that_are_stored_under_their_last_group_are_a_race() -> None:
+    found, _ = judge(drop(WAIT, 3))
+    assert "load of weighted_local" in found["race"]
+
+
+@pytest.mark.parametrize("which", [0, 1, 3])
+def test_a_missing_fence_of_registers_is_found(which: int) -> None:
+    """The third one stands behind another group of the loop, and threads use nothing between."""
+    found, _ = judge(drop(FENCE, which))
+    assert "with no wgmma.fence after its last use" in found["missing fence"]
+
+
+def test_a_stage_that_is_filled_before_it_is_empty_is_a_race() -> None:
+    """With two stages for three tiles: who copies has one place less than there are."""
+    module, is_wait = make(2)[1], is_call(FULL)
+    assert judge(module) == ({}, True)
+    waits = [it for it in find_all(module["main"].body, Evaluate) if is_wait(it)]
+    (which,) = [at for at, it in enumerate(waits) if "copied" in str(it)]
+    assert "race" in judge(edit(module, Evaluate, is_wait, lambda _: NOTHING, which))[0]
+
+
+def test_tiles_that_nobody_waits_for_are_a_race() -> None:
+    found, _ = judge(drop(FULL, 1))
+    assert "race" in found
+
+
+def test_a_fragment_of_exponentials_that_is_transposed_gives_wrong_numbers() -> None:
+    """The second and the third register change rows for columns, by blocks of 8."""
+
+    def exchange(arguments: list[Any]) -> None:
+        second, third = SUMS + 1, SUMS + 2
+        arguments[second], arguments[third] = arguments[third], arguments[second]
+
+    assert not judge(change(ON_REGISTERS, 0, exchange))[1]
+
+
+def test_values_that_are_not_transposed_give_wrong_numbers() -> None:
+    def keep(arguments: list[Any]) -> None:
+        places = [at for at, it in enumerate(arguments) if not isinstance(it, TensorLoad)]
+        flag = max(at for at in places if str(arguments[at]) == "1")
+        arguments[flag] = const(0, "int32")
+
+    assert not judge(change(ON_REGISTERS, 0, keep))[1]
+
+
+def test_results_that_are_not_repaired_give_wrong_numbers() -> None:
+    def is_repair(store: BufferStore) -> bool:
+        return store.buffer.name == "weighted_local" and isinstance(store.value, Mul)
+
+    module = edit(
+        make()[1],
+        BufferStore,
+        is_repair,
+        lambda it: BufferStore(it.buffer, it.value.a, it.indices),
+    )
+    assert not judge(module)[1]
+
+
+def test_sums_begin_with_zeros_in_their_registers() -> None:
+    """Two groups in the same registers, which nothing else writes, are one value to ptxas."""
+    source = get_facts(make()[0].steps[-1].module, "cuda", problem=make()[0].problem).source
+    groups = source[source.rindex('extern "C" __global__') :].split("wgmma_fence_fence_sync")[:-1]
+    zeros = [group.rstrip().splitlines()[-3:-1] for group in groups]
+    begun = [all("scores_local_ptr" in line and "= 0x0p+0f" in line for line in it) for it in zeros]
+    assert begun == [True, True, False, False]
+
+
+# ---- The compiler's word
+
+
+def has_compiler() -> bool:
+    try:
+        return bool(cuda_compilers.get_compiler())
+    except CheckError:
+        return False
+
+
+@pytest.mark.skipif(not has_compiler(), reason=cuda_compilers.MISSING)
+@pytest.mark.parametrize("name", [LAST, ENDED])
+def test_nothing_is_spilled_and_no_instruction_serialized(name: str) -> None:
+    shape = {"batch": 4, "heads": 16, "queries": 2048, "keys": 2048, "dim": 128}
+    made = run_recipe(RECIPES[name], shape, options={**HALF, "causal": "causal" in name})
+    facts = get_facts(made.steps[-1].module, "cuda", problem=made.problem)
+    compiled = compile_facts(facts.source, "sm_90a", facts.kernels)
+    assert (facts.refusal, compiled.refusal) == (None, None)
+    assert compiled.values()["spills"] == 0
+    assert " 0 bytes stack frame" in compiled.log
+    assert "serializ" not in compiled.log.lower()
+    assert "(C75" not in compiled.log
+
+
+# ---- What does not fit
+
+
+@pytest.mark.parametrize(
+    ("shape", "options", "config", "sentence"),
+    [
+        ({"queries": 96}, HALF, {}, "loop 'i' runs 96 times"),
+        ({"keys": 100}, HALF, {}, "loop 'j' runs 100 times"),
+        ({"dim": 24}, HALF, {}, "dim=24 is no multiple of a fragment's 16"),
+        ({}, {"dtype": "float32", "out": "float32"}, {}, "values of float32 are not of 16 bits"),
+        ({}, HALF, {"keys": 24}, "a tile of 24 columns has no whole fragments"),
+        ({"dim": 16}, HALF, {"keys": 16}, "copies a part of its tile only, under a predicate"),
+        ({"dim": 256, "keys": 512}, HALF, {"keys": 128}, "of shared memory"),
+        ({"keys": 64}, HALF, {"ends_at_mask": True}, "no condition under loop 'j_0' hides all"),
+    ],
+    ids=str,
+)
+def test_what_does_not_fit_is_refused(
+    shape: dict, options: dict, config: dict, sentence: str
+) -> None:
+    with pytest.raises(TransformError, match=sentence):
+        run_recipe(RECIPES[LAST], {**SHAPE, **shape}, options=options, config={**SMALL, **config})

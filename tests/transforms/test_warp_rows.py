@@ -1,0 +1,176 @@
+"""Chains of products by wgmma: pairs out of the goldens, a chain of one's own, and refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import tvm
+from pairs import check_pair, refuses
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV
+from tvm.script import from_source
+
+from tirstep.transforms import (
+    TransformError,
+    order_product,
+    overlap_products,
+    spread_over_quads,
+    tensorize_warp_rows,
+    vectorize_loop,
+)
+from tirstep.transforms.decorators import composite
+from tirstep.transforms.intrinsics.wgmma_rows import RowsProduct, get_rows_intrinsic
+from tirstep.transforms.tma_tiles import TMA_IN_FLIGHT, TMA_ROLES
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+
+
+def read(step: str, recipe: str = "attention_wgmma") -> tvm.IRModule:
+    return from_source((GOLDEN / recipe / f"{step}.py").read_text())
+
+
+ORDER = """
+@I.ir_module
+class Module:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((32, 64)), B: T.Buffer((64, 48)), C: T.Buffer((32, 48))):
+        for {loops}:
+            with T.sblock("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    C[vi, vj] = T.float32(0)
+                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+"""
+
+
+def test_order_product_pair() -> None:
+    before = from_source(ORDER.format(loops="k, i, j in T.grid(64, 32, 48)"))
+    after = from_source(ORDER.format(loops="i, j, k in T.grid(32, 48, 64)"))
+    check_pair(before, lambda sch: order_product(sch, sch.get_sblock("C")), after)
+
+
+def test_order_product_refuses_what_is_no_product() -> None:
+    sch = Schedule(read("02_fused"))
+    block = sch.get_sblock("max")
+    with refuses(sch, "block 'max' has 1 spatial and 0 reduction loops of its own; pass a product"):
+        order_product(sch, block)
+
+
+def tensorize(sch: Schedule) -> None:
+    """Both products of attention, and what lies between them, in a transform of one's own."""
+    for name in ("scores", "weighted_update"):
+        tensorize_warp_rows(sch, sch.get_sblock(name))
+    names = ("Y", "weighted_init", "power_global", "sum", "sum_tile", "exp_running", "max")
+    for name in (*names, "max_tile"):
+        spread_over_quads(sch, sch.get_sblock(name), columns=name not in ("sum", "max"))
+    vectorize_loop(sch, sch.get_loops(sch.get_sblock("Y"))[-1])
+
+
+@pytest.mark.since_tvm("0.27", "the expected TIR is in its words")
+def test_tensorize_warp_rows_pair() -> None:
+    before, after = read("04_in_shared_memory"), read("05_tensorized")
+    check_pair(before, composite(tensorize), after, is_verified=False, is_replayable=False)
+
+
+def test_tensorize_warp_rows_refuses_one_product_of_a_chain_alone() -> None:
+    sch = Schedule(read("04_in_shared_memory"))
+    block = sch.get_sblock("scores")
+    with refuses(
+        sch, "lays 'scores_local' out over the registers of a warp's lanes, and block 'exp_r"
+    ):
+        tensorize_warp_rows(sch, block)
+
+
+@pytest.mark.parametrize(
+    ("step", "block", "arch", "message"),
+    [
+        ("04_in_shared_memory", "max", None, "are not rows, columns and steps of k; call order_pr"),
+        ("03_in_fragments", "scores", None, "which is no tile that descriptors of wgmma describe"),
+        (
+            "04_in_shared_memory",
+            "scores",
+            "sm_90",
+            "sm_90 has no wgmma; compile for sm_90a, or use",
+        ),
+    ],
+)
+def test_tensorize_warp_rows_refuses(step: str, block: str, arch: str | None, message: str) -> None:
+    sch = Schedule(read(step))
+    product = sch.get_sblock(block)
+    with refuses(sch, message):
+        tensorize_warp_rows(sch, product, arch=arch)
+
+
+PRODUCT = {
+    "dtype": "float16",
+    "columns": 32,
+    "depth": 32,
+    "transpose_b": True,
+    "swizzle_a": None,
+    "swizzle_b": 64,
+    "begins": True,
+    "warps": 4,
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"dtype": "int8"}, "int8 is no type of 16 bits that wgmma multiplies; use float16"),
+        ({"warps": 6}, "6 warps are no whole warpgroups; use a multiple of 4"),
+        ({"columns": 24}, "a tile of 24 columns has no whole fragments; use a multiple of 16"),
+        ({"depth": 8}, "a tile of 8 steps of k has no whole fragments"),
+        ({"swizzle_b": 128}, "rows of 64 bytes are no multiple of a swizzle of 128"),
+    ],
+)
+def test_products_that_wgmma_does_not_make_of_a_warp_s_rows(change: dict, message: str) -> None:
+    with pytest.raises(TransformError, match=message):
+        get_rows_intrinsic(RowsProduct(**{**PRODUCT, **change}))
+
+
+# ---- Overlap
+
+
+def find_steps(sch: Schedule, block: str = "K_shared.dyn") -> LoopRV:
+    """The loop over tiles of keys."""
+    loops = sch.get_loops(sch.get_sblock(block))
+    return next(loop for loop in loops if sch.get(loop).loop_var.name == "j_0")
+
+
+@pytest.mark.since_tvm("0.27", "the expected TIR is in its words")
+def test_overlap_products_pair() -> None:
+    before, after = (
+        read(step, "attention_wgmma_overlap")
+        for step in ("09_warps_specialized", "10_products_overlapped")
+    )
+    check_pair(before, lambda sch: overlap_products(sch, find_steps(sch)), after)
+
+
+def test_overlap_products_refuses_a_loop_without_roles_and_a_second_time() -> None:
+    for step in ("08_next_tiles_by_tma", "10_products_overlapped"):
+        sch = Schedule(read(step, "attention_wgmma_overlap"))
+        loop = find_steps(sch)
+        with refuses(sch, "'j_0' is no pipeline in which warps have roles, or overlaps already"):
+            overlap_products(sch, loop)
+
+
+def test_overlap_products_refuses_groups_that_stay_in_flight() -> None:
+    sch = Schedule(read("09_warps_specialized", "attention_wgmma_overlap"))
+    loop = find_steps(sch)
+    sch.annotate(loop, TMA_IN_FLIGHT, 1)
+    with refuses(sch, "leaves groups of wgmma in flight, .* call prefetch_by_tma without in_fli"):
+        overlap_products(sch, loop)
+
+
+def test_overlap_products_refuses_a_loop_of_one_product() -> None:
+    """Of a matmul with roles: nothing is computed between two groups."""
+    sch = Schedule(read("08_fragments_ahead", "matmul_mma_tma_roles"))
+    (loop,) = [
+        loop
+        for loop in sch.get_loops(sch.get_sblock("A_shared.dyn"))
+        if sch.get(loop).loop_var.name == "k_0"
+    ]
+    sch.annotate(loop, TMA_ROLES, [32, 0, 0])
+    with refuses(sch, "does not begin with products by wgmma and end with others, with none betw"):
+        overlap_products(sch, loop)

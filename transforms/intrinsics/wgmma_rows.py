@@ -1,0 +1,371 @@
+"""Tensor intrinsics of wgmma for chains of products, in which a warp keeps to its own 16 rows.
+
+Four neighbouring warps multiply 64 rows together, and each has the sums of 16 of them in its
+registers, as fragments of mma.sync have them (`place_in_fragment`). What a warp computes is then
+described by its own rows: the fragments that one product leaves are the left operand of the next
+one, which wgmma takes from registers, and whatever lies between two products is the same as with
+mma.sync. Lanes are 8 on threadIdx.y by 4 on threadIdx.x, and warps are on threadIdx.z.
+
+Instructions are ordered as in `wgmma`. All of a group have ended before the next statement. Sums
+that begin with zeros have them in their registers too, which the first instruction does not read
+and which cost nothing: C++ may do anything with values that nothing wrote, and ptxas of CUDA 13.0
+takes the sums of two such groups for the same values, and the maximum of one for that of the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+from tvm.script import tirx as T
+from tvm.tirx import BufferLoad, Ramp
+
+from ..errors import TransformError, require_tvm
+from ..gpu_limits import WARP
+from .fragments import QUAD, SIDE, place_in_fragment
+from .mma import SCOPE, register_intrinsic, require_architecture
+from .warpgroups import CHUNK_BYTES, ROWS, get_tile_shape
+from .wgmma import (
+    ARCHITECTURE,
+    IN_SHARED,
+    PTX_TYPES,
+    SUMS,
+    WgmmaTile,
+    emit_descriptor,
+    find_operand,
+)
+
+WARPS = ROWS // SIDE
+"""Of a warpgroup."""
+SHARE = SIDE * SIDE // WARP
+"""The elements of a fragment that a lane has."""
+TYPES = ("float16", "bfloat16")
+ACC = "float32"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsProduct:
+    """The product of a warp's 16 rows by a tile of shared memory.
+
+    Attributes
+    ----------
+    dtype : of the operands, of 16 bits; sums are float32
+    columns, depth : of the sums, and the steps of k
+    transpose_b : whether B lies as (columns, k)
+    swizzle_a : bytes of a row of A's tile in shared memory; None where A is in registers
+    swizzle_b : the same of B's
+    begins : whether sums begin with zeros, and not with what is in the registers
+    warps : of a thread block, on threadIdx.z
+    """
+
+    dtype: str
+    columns: int
+    depth: int
+    transpose_b: bool
+    swizzle_a: int | None
+    swizzle_b: int
+    begins: bool
+    warps: int
+
+    @property
+    def tile(self) -> WgmmaTile:
+        """The tile that four warps multiply together."""
+        return WgmmaTile(
+            dtype=self.dtype,
+            acc=ACC,
+            rows=ROWS,
+            columns=self.columns,
+            depth=self.depth,
+            transpose_b=self.transpose_b,
+            swizzles=(self.swizzle_a or CHUNK_BYTES, self.swizzle_b),
+        )
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Of a warp's A, of B, and of a warp's sums."""
+        b = self.tile.get_shape(1)
+        sums = (self.columns // SIDE, WARP, SHARE)
+        if self.swizzle_a is None:
+            return (self.depth // SIDE, WARP, SHARE), b, sums
+        a = get_tile_shape(SIDE, self.depth, bits=SIDE, swizzle=self.swizzle_a)
+        return a, b, sums
+
+    def place(self, row: Any, column: Any, k: Any) -> tuple[Any, Any, Any]:
+        """Where the elements of A and of B and the sum lie."""
+        in_registers = self.swizzle_a is None
+        a = place_in_row(row, k) if in_registers else self.tile.place_operand(0, row, k)
+        return a, self.tile.place_operand(1, k, column), place_in_row(row, column)
+
+    @property
+    def name(self) -> str:
+        """What tells it from others, for the name of its intrinsic."""
+        a = "registers" if self.swizzle_a is None else f"swizzled_{self.swizzle_a}"
+        b = f"{'columns_k' if self.transpose_b else 'k_columns'}_swizzled_{self.swizzle_b}"
+        begins = "_from_zeros" if self.begins else ""
+        sizes = f"{self.columns}x{self.depth}_of_{self.warps}_warps"
+        return f"tirstep_wgmma_rows_{self.dtype}_{sizes}_{a}_{b}{begins}"
+
+
+def place_in_row(row: Any, column: Any) -> tuple[Any, ...]:
+    """The fragment of 16 columns, the lane and its element: a warp's sums, or A of 16 bits."""
+    return (column // SIDE, *place_in_fragment("C", row, column % SIDE, bits=32))
+
+
+def get_rows_intrinsic(product: RowsProduct, *, arch: str | None = None) -> str:
+    """The name of a product's intrinsic, registered.
+
+    Raises `TransformError` for types and tiles that wgmma does not multiply so, and for another
+    architecture than ``"sm_90a"``; without `arch` that is not asked.
+    """
+    _require_product(product)
+    if arch is not None:
+        require_architecture("get_rows_intrinsic", arch)
+        if arch != ARCHITECTURE:
+            raise TransformError(
+                "get_rows_intrinsic",
+                f"{arch} has no wgmma",
+                f"compile for {ARCHITECTURE}, or use mma.sync",
+            )
+    require_tvm((0, 27), "TVMScript for wgmma")
+    return register_intrinsic(product.name, lambda: (_describe(product), _issue(product)))
+
+
+def _require_product(product: RowsProduct) -> None:
+    who, tile = "get_rows_intrinsic", product.tile
+    if product.dtype not in TYPES:
+        raise TransformError(
+            who, f"{product.dtype} is no type of 16 bits that wgmma multiplies", "use float16"
+        )
+    if product.warps < 1 or product.warps % WARPS:
+        raise TransformError(
+            who,
+            f"{product.warps} warps are no whole warpgroups",
+            f"use a multiple of {WARPS}",
+        )
+    for size, what in ((product.columns, "columns"), (product.depth, "steps of k")):
+        if size < SIDE or size % SIDE:
+            raise TransformError(
+                who, f"a tile of {size} {what} has no whole fragments", f"use a multiple of {SIDE}"
+            )
+    rows = [(product.depth if product.transpose_b else product.columns, product.swizzle_b)]
+    if product.swizzle_a is not None:
+        rows.append((product.depth, product.swizzle_a))
+    for length, swizzle in rows:
+        if length * SIDE // 8 % swizzle:
+            raise TransformError(
+                who,
+                f"rows of {length * SIDE // 8} bytes are no multiple of a swizzle of {swizzle}",
+                "use a narrower swizzle",
+            )
+    if not tile.each or tile.each % SIDE:
+        raise TransformError(
+            who,
+            f"no instruction has whole fragments of columns that divide {product.columns} and that "
+            f"a swizzle of {product.swizzle_b} bytes divides",
+            f"use a multiple of {SIDE}, or a narrower swizzle of B",
+        )
+
+
+def _all(shape: tuple[int, ...]) -> tuple[slice, ...]:
+    return tuple(slice(0, size) for size in shape)
+
+
+def _match_a(product: RowsProduct) -> dict[str, Any]:
+    return {"offset_factor": SHARE, "scope": "local"} if product.swizzle_a is None else IN_SHARED
+
+
+def _describe(product: RowsProduct) -> Any:
+    return _describe_first(product) if product.begins else _describe_more(product)
+
+
+def _widen(value: Any) -> Any:
+    return T.Cast(ACC, value)
+
+
+def _find_region(at: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """What TVM takes a block to read of a tile: any chunk of a row whose chunks change places."""
+    if len(shape) < 4 or shape[2] == 1:
+        return at
+    slab, row, _, element = at
+    return slab, row, slice(0, shape[2]), element
+
+
+def _describe_first(product: RowsProduct) -> Any:
+    (shape_a, shape_b, shape_c), dtype, place = product.shapes, product.dtype, product.place
+    all_a, all_b, all_c = map(_all, product.shapes)
+    sizes, of_a = (SIDE, product.columns, product.depth), _match_a(product)
+
+    @T.prim_func(s_tir=True)
+    def describe(left: T.handle, right: T.handle, sums: T.handle) -> None:
+        A = T.match_buffer(left, shape_a, dtype, **of_a)
+        B = T.match_buffer(right, shape_b, dtype, **IN_SHARED)
+        C = T.match_buffer(sums, shape_c, ACC, offset_factor=SHARE, scope="local")
+        with T.sblock("root"):
+            T.reads(A[all_a], B[all_b])
+            T.writes(C[all_c])
+            for i, j, k in T.grid(*sizes):
+                with T.sblock("multiply"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    at_a, at_b, at_c = T.meta_var(place(vi, vj, vk))
+                    T.reads(C[at_c], A[_find_region(at_a, shape_a)], B[_find_region(at_b, shape_b)])
+                    T.writes(C[at_c])
+                    with T.init():
+                        C[at_c] = T.float32(0)
+                    C[at_c] = C[at_c] + _widen(A[at_a]) * _widen(B[at_b])
+
+    return describe
+
+
+def _describe_more(product: RowsProduct) -> Any:
+    (shape_a, shape_b, shape_c), dtype, place = product.shapes, product.dtype, product.place
+    all_a, all_b, all_c = map(_all, product.shapes)
+    sizes, of_a = (SIDE, product.columns, product.depth), _match_a(product)
+
+    @T.prim_func(s_tir=True)
+    def describe(left: T.handle, right: T.handle, sums: T.handle) -> None:
+        A = T.match_buffer(left, shape_a, dtype, **of_a)
+        B = T.match_buffer(right, shape_b, dtype, **IN_SHARED)
+        C = T.match_buffer(sums, shape_c, ACC, offset_factor=SHARE, scope="local")
+        with T.sblock("root"):
+            T.reads(C[all_c], A[all_a], B[all_b])
+            T.writes(C[all_c])
+            for i, j, k in T.grid(*sizes):
+                with T.sblock("multiply"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    at_a, at_b, at_c = T.meta_var(place(vi, vj, vk))
+                    C[at_c] = C[at_c] + _widen(A[at_a]) * _widen(B[at_b])
+
+    return describe
+
+
+def _issue(product: RowsProduct) -> Any:
+    """The instructions, in a block: TVM takes its statements for as many of a pipeline."""
+    if product.swizzle_a is None:
+        return _issue_on_registers(product)
+    return _issue_on_shared(product)
+
+
+def _reads(product: RowsProduct, a: Any, b: Any, c: Any) -> list[Any]:
+    (all_a, all_b, all_c), before = map(_all, product.shapes), not product.begins
+    return [*([c[all_c]] if before else []), a[all_a], b[all_b]]
+
+
+def _strides(shape: tuple[int, ...]) -> list[int]:
+    """Of a tile's dimensions but the slabs, which lie as far apart as the block's tile wants."""
+    return [shape[2] * shape[3], shape[3], 1]
+
+
+def _issue_on_shared(product: RowsProduct) -> Any:
+    tile, (shape_a, shape_b, shape_c), dtype = product.tile, product.shapes, product.dtype
+    rows_a, rows_b, all_c = _strides(shape_a), _strides(shape_b), _all(shape_c)
+    across, steps, columns = tile.blocks[1], tile.depth // tile.step, shape_c[0]
+
+    @T.prim_func(s_tir=True)
+    def multiply(left: T.handle, right: T.handle, sums: T.handle) -> None:
+        s = T.int32()
+        t = T.int32()
+        A = T.match_buffer(left, shape_a, dtype, strides=[s, *rows_a], **IN_SHARED)
+        B = T.match_buffer(right, shape_b, dtype, strides=[t, *rows_b], **IN_SHARED)
+        C = T.match_buffer(sums, shape_c, ACC, offset_factor=SHARE, scope="local")
+        with T.sblock("root"):
+            T.reads(_reads(product, A, B, C))
+            T.writes(C[all_c])
+            for warp in T.thread_binding(product.warps, "threadIdx.z"):
+                for _row in T.thread_binding(WARP // QUAD, "threadIdx.y"):
+                    for _column in T.thread_binding(QUAD, "threadIdx.x"):
+                        with T.sblock("group"):
+                            T.reads(_reads(product, A, B, C))
+                            T.writes(C[all_c])
+                            d = T.sblock_alloc_buffer((2,), "uint64", scope="local")
+                            T.ptx.fence.proxy.async_.shared__cta()
+                            T.evaluate(T.tvm_storage_sync(SCOPE))
+                            T.evaluate(emit_descriptor(tile, 0, T.address_of(d[0]), A, s))
+                            T.evaluate(emit_descriptor(tile, 1, T.address_of(d[1]), B, t))
+                            if product.begins:
+                                for at in T.unroll(columns):
+                                    for element in T.unroll(SHARE):
+                                        C[at, 0, element] = T.float32(0)
+                            T.ptx.wgmma.fence.sync.aligned()
+                            for step in T.unroll(steps):
+                                for j in T.unroll(across):
+                                    a = T.meta_var([_find_rows(product, d[0], warp, s, step)])
+                                    T.evaluate(_emit(product, C, a, (d[1], t), step, j))
+                            T.ptx.wgmma.commit_group.sync.aligned()
+                            T.ptx.wgmma.wait_group.sync.aligned(0)
+
+    return multiply
+
+
+def _issue_on_registers(product: RowsProduct) -> Any:
+    tile, (shape_a, shape_b, shape_c), dtype = product.tile, product.shapes, product.dtype
+    rows_b, all_c = _strides(shape_b), _all(shape_c)
+    across, steps, columns = tile.blocks[1], tile.depth // tile.step, shape_c[0]
+
+    @T.prim_func(s_tir=True)
+    def multiply(left: T.handle, right: T.handle, sums: T.handle) -> None:
+        t = T.int32()
+        A = T.match_buffer(left, shape_a, dtype, offset_factor=SHARE, scope="local")
+        B = T.match_buffer(right, shape_b, dtype, strides=[t, *rows_b], **IN_SHARED)
+        C = T.match_buffer(sums, shape_c, ACC, offset_factor=SHARE, scope="local")
+        with T.sblock("root"):
+            T.reads(_reads(product, A, B, C))
+            T.writes(C[all_c])
+            for _warp in T.thread_binding(product.warps, "threadIdx.z"):
+                for _row in T.thread_binding(WARP // QUAD, "threadIdx.y"):
+                    for _column in T.thread_binding(QUAD, "threadIdx.x"):
+                        with T.sblock("group"):
+                            T.reads(_reads(product, A, B, C))
+                            T.writes(C[all_c])
+                            d = T.sblock_alloc_buffer((1,), "uint64", scope="local")
+                            T.ptx.fence.proxy.async_.shared__cta()
+                            T.evaluate(T.tvm_storage_sync(SCOPE))
+                            T.evaluate(emit_descriptor(tile, 1, T.address_of(d[0]), B, t))
+                            if product.begins:
+                                for at in T.unroll(columns):
+                                    for element in T.unroll(SHARE):
+                                        C[at, 0, element] = T.float32(0)
+                            T.ptx.wgmma.fence.sync.aligned()
+                            for step in T.unroll(steps):
+                                for j in T.unroll(across):
+                                    a = T.meta_var(_read_fragment(A, step))
+                                    T.evaluate(_emit(product, C, a, (d[0], t), step, j))
+                            T.ptx.wgmma.commit_group.sync.aligned()
+                            T.ptx.wgmma.wait_group.sync.aligned(0)
+
+    return multiply
+
+
+def _find_rows(product: RowsProduct, descriptor: Any, warp: Any, slab: Any, step: Any) -> Any:
+    """The descriptor of a warpgroup's rows in a step of k, of that of a warp's own rows."""
+    own = warp % WARPS * (SIDE * (product.swizzle_a or 0) // CHUNK_BYTES)
+    at = find_operand(product.tile, 0, slab, step, 0)
+    return descriptor - tvm.tirx.Cast("uint64", own) + tvm.tirx.Cast("uint64", at)
+
+
+def _find_b(product: RowsProduct, descriptor: Any, slab: Any, step: Any, block: Any) -> Any:
+    return descriptor + tvm.tirx.Cast("uint64", find_operand(product.tile, 1, slab, step, block))
+
+
+def _read_fragment(fragments: Any, step: Any) -> list[Any]:
+    """The four registers of A in a step of k: pairs of neighbours, in the order of fragments."""
+    pairs = [Ramp(2 * register, 1, 2) for register in range(SHARE // 2)]
+    return [T.reinterpret("uint32", BufferLoad(fragments, [step, 0, pair])) for pair in pairs]
+
+
+def _emit(
+    product: RowsProduct, sums: Any, a: list[Any], tile_b: tuple[Any, Any], step: Any, block: Any
+) -> Any:
+    """wgmma.mma_async of one step of k, and of one block of columns.
+
+    `tile_b` is the descriptor of B, and how far its slabs are apart.
+    """
+    b = _find_b(product, *tile_b, step, block)
+    tile, kind = product.tile, PTX_TYPES[product.dtype]
+    shape = f"m{ROWS}n{tile.each}k{tile.step}"
+    chain = T.ptx[f"wgmma.mma_async.sync.aligned.{shape}.{SUMS[ACC]}.{kind}.{kind}"]
+    first = block * (tile.share // SHARE)
+    registers = [sums[first + at // SHARE, 0, at % SHARE] for at in range(tile.share)]
+    adds = step > 0 if product.begins else T.bool(True)
+    transposed = [0] if product.swizzle_a is not None else []
+    return chain(*registers, *a, b, adds, 1, 1, *transposed, int(not product.transpose_b))

@@ -1,0 +1,100 @@
+"""The loop of `overlap_products`: the last products of an iteration run under the next one.
+
+The first statement of an iteration and its last one are groups of wgmma each. The loop is turned
+by one of them: the first group of the next iteration is issued, behind it the last one of this
+iteration, and what lies between the two is computed while that runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm.script import tirx as T
+from tvm.tirx import Evaluate, For, ForKind, IntImm, SeqStmt
+
+from tirstep.tvm_compat import Call, get_op_name, structural_map
+
+from ..errors import TransformError
+from ..tir import find_all, get_elements, is_among, substitute
+from .tma_pipeline import Pipeline, join
+
+WAIT = "wgmma_wait_group"
+
+
+def run_overlapped(pipeline: Pipeline, done: Callable[[Any], list[Any]]) -> list[Any]:
+    """What computes, of warps with roles; `done` says that an iteration's stage is empty.
+
+    The first iteration has its own first group, and the last one its own last group.
+    """
+    first, *between, last = pipeline.compute()
+    own = find_registers(last)
+    require_independent(find_registers(first), own, pipeline.loop.loop_var.name)
+    step = pipeline.loop.loop_var
+    kept = _find_first_use(between, own)
+    ahead = step + 1
+
+    def at(value: Any, statements: list[Any]) -> list[Any]:
+        return [substitute(each, {step: value}) for each in statements]
+
+    wait = pipeline.wait_for_tile()
+    zero = IntImm("int32", 0)
+    body = [
+        *at(ahead, [wait, _drop_wait(first)]),
+        _drop_wait(last),
+        _wait_for_groups(1),
+        *at(ahead, between[:kept]),
+        _wait_for_groups(0),
+        *done(step),
+        *at(ahead, between[kept:]),
+    ]
+    loop = pipeline.loop
+    turned = For(step, zero, loop.extent - 1, ForKind.SERIAL, join(body), None, {})
+    end = loop.extent - 1
+    return [*at(zero, [wait, first, *between]), turned, *at(end, [last]), *done(end)]
+
+
+def require_independent(first: list[Any], last: list[Any], name: str) -> None:
+    """Refuse the buffers of two statements that cannot change places, since they share one."""
+    shared = [each for each in first if is_among(each, last)]
+    if shared:
+        raise TransformError(
+            f"the first and the last products of loop '{name}' both use '{shared[0].name}'",
+            "overlap products that have sums and fragments of their own",
+        )
+
+
+def _drop_wait(statement: Any) -> Any:
+    """A statement without the wait for its own group."""
+
+    def rewrite(sequence: Any) -> Any:
+        kept = [part for part in sequence.seq if not _is_wait(part)]
+        return sequence if len(kept) == len(sequence.seq) else join(kept)
+
+    return structural_map(statement, (SeqStmt, rewrite))
+
+
+def count_waits(statement: Any) -> int:
+    """How often a statement waits for groups of wgmma."""
+    return sum(_is_wait(each) for each in find_all(statement, Evaluate))
+
+
+def _is_wait(statement: Any) -> bool:
+    if not isinstance(statement, Evaluate) or not isinstance(statement.value, Call):
+        return False
+    return get_op_name(statement.value).endswith(WAIT)
+
+
+def _wait_for_groups(in_flight: int) -> Evaluate:
+    return Evaluate(T.ptx.wgmma.wait_group.sync.aligned(in_flight))
+
+
+def find_registers(statement: Any) -> list[Any]:
+    """The buffers in registers whose elements a statement loads or stores."""
+    return [buffer for buffer, _ in get_elements(statement) if str(buffer.scope()) == "local"]
+
+
+def _find_first_use(between: list[Any], own: list[Any]) -> int:
+    """The place of the first statement that uses registers of the last one."""
+    uses = [any(is_among(each, own) for each in find_registers(part)) for part in between]
+    return uses.index(True) if True in uses else len(uses)

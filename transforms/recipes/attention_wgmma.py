@@ -1,0 +1,269 @@
+"""Attention in half precision by wgmma: the fusion of `attention_mma` on Hopper's tensor cores.
+
+What FlashAttention-3 does by hand (J. Shah and others, 2024), as far as a schedule has it here: a
+warpgroup has 64 queries, the scores of a tile of keys are one group of instructions, and the
+exponentials are the left operand of the next group out of registers. Keys and values come by the
+TMA, which a warpgroup of its own feeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, replace
+
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+
+from ..bulk_copies import prefetch_by_tma, specialize_warps
+from ..exponentials import use_powers_of_two
+from ..intrinsics.fragments import SIDE
+from ..intrinsics.wgmma_rows import WARPS
+from ..loops import suggest_unrolling
+from ..masks import end_loop_at_mask
+from ..overlapping import overlap_products
+from ..pipelining import prefetch_asynchronously
+from ..quads import lay_in_quads, round_operand, spread_over_quads
+from ..queries import get_extent, get_own_loops
+from ..vectorize import vectorize_loop
+from ..warp_rows import order_product, tensorize_warp_rows
+from ..warpgroups import stage_swizzled_at
+from .attention import BLOCKS
+from .attention_mma import (
+    EXAMPLE,
+    HALF,
+    SHAPE,
+    VECTOR,
+    Fused,
+    Powers,
+    bind_fused,
+    fuse_blocks,
+    require_half,
+    take_out_repair,
+)
+from .ladder import Family, Ladder, knob
+from .mma import Copies
+from .recipe import Example, get_sblocks
+
+_REGISTERS = {2: (24, 240), 3: (32, 160)}
+"""Of a thread that copies and of one that computes, by the number of warpgroups that compute."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionWgmmaConfig:
+    """Knobs of attention by wgmma, whose tiles divide queries and keys, and 16 dim."""
+
+    warpgroups: int = knob(2, "warpgroups of a block, each with 64 queries", choices=(1, 2, 3))
+    keys: int = knob(128, "keys and values of a tile, in fragments of 16", choices=(64, 128))
+    powers: Powers = knob("e", "of what exponentials are powers")
+    stages: int = knob(1, "tiles in flight: 1 no pipeline", choices=(2, 3))
+    copies: Copies = knob(
+        "threads", "who copies keys and values into shared memory, of several stages"
+    )
+    roles: bool = knob(
+        False, "whether a warpgroup of its own issues TMA copies, while the others compute"
+    )
+    ends_at_mask: bool = knob(
+        False, "whether tiles of keys that causality hides are left out; of causal attention"
+    )
+    overlaps: bool = knob(
+        False, "whether the scores of the next tile are computed ahead, where warps have roles"
+    )
+
+
+def schedule(sch: Schedule, config: AttentionWgmmaConfig) -> Iterator[str]:
+    """One kernel, whose warpgroups keep scores, exponentials and results in fragments."""
+    blocks = get_sblocks(sch)
+    power, weighted = blocks[2], blocks[4]
+    require_half(sch, weighted)
+    if config.powers != "e":
+        use_powers_of_two(sch, power)
+        yield "powers_of_two"
+    round_operand(sch, weighted, operand=0)
+    yield "exponentials_rounded"
+    warps = WARPS * config.warpgroups
+    fused = fuse_blocks(sch, blocks, warps=warps, rows=SIDE, keys=config.keys)
+    yield "fused"
+    copies = yield from _compute_in_fragments(sch, fused, config)
+    if config.ends_at_mask:
+        end_loop_at_mask(sch, fused.steps)
+        yield "ends_at_mask"
+    yield from _prefetch(sch, fused.steps, copies, config)
+
+
+def _compute_in_fragments(
+    sch: Schedule, fused: Fused, config: AttentionWgmmaConfig
+) -> Generator[str, None, list[SBlockRV]]:
+    """Products by wgmma, and between them what lanes compute in registers of their own.
+
+    Returns the copies of keys and values into shared memory.
+    """
+    bind_fused(sch, fused)
+    repair = take_out_repair(sch, fused.weighted)
+    for product in (fused.scores, fused.weighted):
+        order_product(sch, product)
+    for block in (fused.scores, fused.power, fused.rounded, fused.weighted):
+        lay_in_quads(sch, block, rows=2, columns=3)
+    for block in (fused.tile, fused.part, fused.largest, fused.total):
+        lay_in_quads(sch, block, rows=2)
+    yield "in_fragments"
+    copies = _stage(sch, fused, config.warpgroups)
+    yield "in_shared_memory"
+    for product in (fused.scores, fused.weighted):
+        tensorize_warp_rows(sch, product)
+    # In the same step: elements of fragments are where a lane finds its own, or nowhere.
+    of_rows = (fused.total, fused.largest)
+    elements = [fused.result, repair, fused.rounded, fused.total]  # readers first
+    elements += [fused.part, fused.power, fused.largest, fused.tile]
+    for block in elements:
+        spread_over_quads(sch, block, columns=block not in of_rows)
+    vectorize_loop(sch, get_own_loops(sch, fused.result)[-1])
+    yield "tensorized"
+    for block in elements:
+        suggest_unrolling(sch, get_own_loops(sch, block)[0])
+    yield "unrolled"
+    return copies
+
+
+def _stage(sch: Schedule, fused: Fused, warpgroups: int) -> list[SBlockRV]:
+    """Bring queries, keys and values into shared memory, as descriptors read them.
+
+    Returns the copies of keys and values in their order.
+    """
+
+    def stage(block: SBlockRV, loop: LoopRV, operand: int) -> SBlockRV:
+        return stage_swizzled_at(
+            sch,
+            block,
+            loop,
+            operand=operand,
+            warpgroups=warpgroups,
+            vector=VECTOR,
+            in_quads=True,
+            comes_first=True,
+            tail="guard",
+        )
+
+    values, keys = stage(fused.weighted, fused.steps, 2), stage(fused.scores, fused.steps, 1)
+    stage(fused.scores, fused.warp, 0)
+    return [keys, values]
+
+
+def _prefetch(
+    sch: Schedule, steps: LoopRV, copies: list[SBlockRV], config: AttentionWgmmaConfig
+) -> Iterator[str]:
+    stages = min(config.stages, get_extent(sch, steps) or 1)
+    if stages == 1:
+        return
+    if config.copies == "threads":
+        prefetch_asynchronously(sch, steps, copies, stages=stages)
+        yield "next_tiles_asynchronously"
+        return
+    prefetch_by_tma(sch, steps, copies, stages=stages)
+    yield "next_tiles_by_tma"
+    if config.roles:
+        specialize_warps(sch, steps, registers=_REGISTERS.get(config.warpgroups))
+        yield "warps_specialized"
+    if config.overlaps:
+        overlap_products(sch, steps)
+        yield "products_overlapped"
+
+
+SMALL = {"batch": 1, "heads": 1, "queries": 128, "keys": 128, "dim": 32}
+WGMMA = Family(
+    kernel="attention",
+    config=AttentionWgmmaConfig,
+    schedule=schedule,
+    blocks=(BLOCKS,),
+    default_example=Example(EXAMPLE, options=HALF),
+    small=Example(SMALL, options=HALF, config={"warpgroups": 1, "keys": 32}),
+    tiles=("warpgroups", "keys"),
+    dtypes=("float16", "bfloat16"),
+    arch="sm_90a",
+)
+ON_TENSOR_CORES = (
+    "kernels == 1",
+    "wgmma > 0",
+    "HGMMA > 0 on sm_90a",
+    "spills == 0 on sm_90a",
+)
+BY_TMA = (*ON_TENSOR_CORES, "UTMALDG > 0 on sm_90a")
+plain = WGMMA.root(
+    "wgmma",
+    why="Four warps multiply 64 rows together; exponentials are the next left operand as they lie "
+    "in registers",
+    expects={"unrolled": ON_TENSOR_CORES},
+)
+two = plain.plus(
+    "wgmma_exp2",
+    powers="two",
+    why="One factor in front of the power of two that the GPU computes",
+    expects={"unrolled": ON_TENSOR_CORES},
+)
+piped = two.plus(
+    "wgmma_async",
+    stages=2,
+    why="The next tiles of keys and values are copied asynchronously",
+    expects={"next_tiles_asynchronously": ("cp_async_bytes == 16", *ON_TENSOR_CORES)},
+)
+tma = piped.plus(
+    "wgmma_tma",
+    copies="tma",
+    why="One thread copies whole tiles, in the swizzle that descriptors read; sets up the next",
+    expects={"next_tiles_by_tma": BY_TMA},
+)
+roles = tma.plus(
+    "wgmma_roles",
+    roles=True,
+    why="A warpgroup of its own copies, and the two that compute wait for tiles alone, and not "
+    "for each other",
+    expects={"warps_specialized": BY_TMA},
+)
+deeper = roles.plus(
+    "wgmma_stages",
+    stages=3,
+    why="A tile more is on its way, so that warpgroups may be an iteration apart",
+    expects={"warps_specialized": BY_TMA},
+)
+overlapped = deeper.plus(
+    "wgmma_overlap",
+    overlaps=True,
+    why="Scores of the next tile are computed ahead, and softmax runs under the product by values",
+    expects={"products_overlapped": BY_TMA},
+)
+ATTENTION_WGMMA = Ladder(
+    "attention_wgmma",
+    "attention",
+    "half precision on Hopper's tensor cores, by wgmma",
+    (plain, two, piped, tma, roles, deeper, overlapped),
+    SHAPE,
+)
+CAUSAL = {"causal": True}
+CAUSAL_WGMMA = replace(
+    WGMMA,
+    default_example=replace(WGMMA.default_example, options={**HALF, **CAUSAL}),
+    small=replace(WGMMA.small, options={**HALF, **CAUSAL}),
+)
+causal = CAUSAL_WGMMA.root(
+    "wgmma_causal",
+    powers="two",
+    copies="tma",
+    stages=3,
+    roles=True,
+    overlaps=True,
+    why="All scores are computed, and those of keys behind a query are hidden",
+    expects={"products_overlapped": BY_TMA},
+)
+ended = causal.plus(
+    "wgmma_causal_ended",
+    ends_at_mask=True,
+    why="A block ends at the last key that one of its queries sees: half of the tiles are never "
+    "computed",
+    expects={"products_overlapped": BY_TMA},
+)
+ATTENTION_WGMMA_CAUSAL = Ladder(
+    "attention_wgmma_causal",
+    "attention",
+    "causal attention on Hopper's tensor cores, by wgmma",
+    (causal, ended),
+    SHAPE,
+)
