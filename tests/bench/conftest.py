@@ -20,4 +20,4 @@ def no_farm(monkeypatch: pytest.MonkeyPatch) -> None:
         return [""] * len(jobs)
 
     monkeypatch.setattr("tirstep.bench.session.compile_all", compile_all)
-    monkeypatch.setattr("tirstep.bench.search.compile_all", compile_all)
+    monkeypatch.setattr("tirstep.bench.workers.compile_all", compile_all)

@@ -131,7 +131,7 @@ def test_what_does_not_run_is_counted(machine: FakeMachine, monkeypatch: pytest.
 
 def test_what_does_not_compile_is_counted(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch):
     reasons = ["", "refused: split_loop: loop 'i' runs 7 times", "took longer than 1 s to compile"]
-    monkeypatch.setattr("tirstep.bench.search.compile_all", lambda *a, **k: reasons)
+    monkeypatch.setattr("tirstep.bench.workers.compile_all", lambda *a, **k: reasons)
     found = run_search(machine)
     assert found.config == {"local_y": 8, **FIXED}
     assert found.skipped == {
@@ -155,7 +155,7 @@ def test_what_another_process_compiled_is_loaded(
         return lambda: np.matmul(a, b, out=c)
 
     loaded: list[str] = []
-    monkeypatch.setattr("tirstep.bench.search.compile_all", compile_all)
+    monkeypatch.setattr("tirstep.bench.workers.compile_all", compile_all)
     monkeypatch.setattr(machine, "load", load)
     machine.seconds = [4e-3, 1e-3, 2e-3]
     found = run_search(machine)

@@ -1,9 +1,12 @@
 """``tirstep bench`` and ``tirstep search``, on a machine that needs no GPU."""
 
+import contextlib
 import errno
 import importlib.util
 import json
 import os
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ import pytest
 from fake_machine import FakeMachine
 
 from tirstep.bench.results import read_run, write_run
+from tirstep.bench.workers import LocalWorkers
 from tirstep.files import locked
 from tirstep.lowering_checks.devices import is_cuda_available
 
@@ -31,7 +35,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeMachine:
 @pytest.fixture
 def no_farm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "tirstep.bench.search.compile_all", lambda jobs, *rest, **named: [""] * len(jobs)
+        "tirstep.bench.workers.compile_all", lambda jobs, *rest, **named: [""] * len(jobs)
     )
 
 
@@ -306,7 +310,7 @@ def test_a_search_that_every_candidate_refuses_says_which_tail_would_help(
         'divisor, pass tail="guard", or pad the block first with pad_block [recipe x, 1]'
     )
     monkeypatch.setattr(
-        "tirstep.bench.search.compile_all", lambda jobs, *rest, **named: [reason] * len(jobs)
+        "tirstep.bench.workers.compile_all", lambda jobs, *rest, **named: [reason] * len(jobs)
     )
     argv = ("search", "matmul_shared_blocking", "--shape", "30x30x30", "--limit", "4")
     result = command(*argv)
@@ -323,3 +327,64 @@ def test_a_search_that_every_candidate_refuses_says_which_tail_would_help(
     told = command(*argv, "--set", "tail=guard").out.splitlines()[-1]
     assert "none of these sizes" not in told
     assert "tile_block: loop 'i' runs 30 times" in told
+
+
+def test_a_search_over_a_cluster_is_shown_and_kept(
+    command: Command, machine: FakeMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Another engine behind the same command; a second call runs nothing that is known."""
+    screened: list[int] = []
+
+    class ClusterWorkers(LocalWorkers):
+        def __init__(self, plan: Any, settings: Any, tell: Any, warn: Any) -> None:
+            super().__init__(plan, machine, settings, tmp_path, tell)
+            warn("left out worker measure 2: it does not start")
+            self.device, self.versions = machine.device, machine.versions
+            self.seconds = {"compile": [1.0], "measure": [0.25]}
+
+        def screen(self, configs: Any) -> Any:
+            screened.append(len(configs))
+            return super().screen(configs)
+
+        def describe(self) -> str:
+            return "2 x Test GPU"
+
+        def stop(self) -> None:
+            ended.append("stopped")
+
+    @contextlib.contextmanager
+    def connected(address: str) -> Any:
+        yield ended.append(address)
+        ended.append("left")
+
+    ended: list[str] = []
+    fixed = [f"{name}=4" for name in ("local_x", "block_y", "block_x", "tile_k", "local_y")]
+    sets = [word for size in fixed for word in ("--set", size)]
+    found = types.SimpleNamespace(RayWorkers=ClusterWorkers)
+    monkeypatch.setitem(sys.modules, "tirstep.cluster.ray_workers", found)
+    monkeypatch.setattr("tirstep.cluster.connecting.connected", connected)
+    monkeypatch.setattr(
+        "tirstep.bench.workers.compile_all", lambda jobs, *rest, **named: [""] * len(jobs)
+    )
+    argv = (*SEARCH, *sets, "--cluster", "auto", "--trials", tmp_path / "kept")
+    result = command(*argv, "--into", tmp_path / "best.json")
+    assert result.code == 0, result.err
+    assert "left out worker measure 2: it does not start" in result.out
+    assert "device  2 x Test GPU of a cluster" in result.out
+    assert ended == ["auto", "stopped", "left"]
+    assert "config" in (tmp_path / "best.json").read_text()
+    (seconds,) = (tmp_path / "kept/tirstep_trials").glob("*.seconds.json")
+    assert json.loads(seconds.read_text())["seconds"] == {"compile": [1.0], "measure": [0.25]}
+    again = command(*argv)
+    assert again.code == 0, again.err
+    assert f"{screened[0]} candidates known from" in again.out
+    assert len(screened) == 1
+
+
+def test_a_cluster_that_is_not_there_is_one_sentence(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("tirstep.cluster.connecting.require_ray", lambda: None)
+    result = command(*SEARCH, "--cluster", "here")
+    assert (result.code, result.out) == (2, "")
+    assert "--cluster here is no address; give auto, local, or HOST:PORT" in result.err

@@ -172,7 +172,7 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
         monkeypatch.setattr(os, name, wrapped)
     for module in ("bench", "search"):
         monkeypatch.setattr(f"tirstep.cli.{module}.make_machine", lambda _: QuickMachine())
-    monkeypatch.setattr("tirstep.bench.search.compile_all", compile_none)
+    monkeypatch.setattr("tirstep.bench.workers.compile_all", compile_none)
     monkeypatch.setattr(CandidateBuilder, "build", build_none)
     monkeypatch.setattr(CandidateRunner, "run", run_none)
     monkeypatch.setattr("tirstep.tuning.database._verify", lambda *_: None)

@@ -192,16 +192,17 @@ def lift_workspaces(module: tvm.IRModule) -> tuple[tvm.IRModule, list[Workspace]
 
 def write_workspaces(workspaces: Sequence[Workspace], library: Path) -> None:
     """Keep them beside the library of their function."""
-    _find_file(library).write_text(json.dumps(workspaces), encoding="utf-8")
+    find_workspaces(library).write_text(json.dumps(workspaces), encoding="utf-8")
 
 
 def read_workspaces(library: Path) -> list[Workspace]:
     """The workspaces of a library."""
-    workspaces = json.loads(_find_file(library).read_text(encoding="utf-8"))
+    workspaces = json.loads(find_workspaces(library).read_text(encoding="utf-8"))
     return [Workspace(tuple(shape), dtype) for shape, dtype in workspaces]
 
 
-def _find_file(library: Path) -> Path:
+def find_workspaces(library: Path) -> Path:
+    """The file of a library's workspaces."""
     return library.with_suffix(".workspaces.json")
 
 
@@ -317,12 +318,12 @@ def _schedule(job: CompileJob, target: Any) -> tvm.IRModule:
         settings: dict[str, Any] = {**job.shape, **job.options}
         problem = get_kernel(job.kernel).problem(**settings)
         return peer.schedule(problem.module, target)
-    recipe = _find_recipe(job.recipe)
+    recipe = find_recipe_of(job.recipe)
     run = run_recipe(recipe, job.shape, options=job.options, config=job.config)
     return run.steps[-1].module
 
 
-def _find_recipe(text: str) -> Recipe:
+def find_recipe_of(text: str) -> Recipe:
     """By its name, or of a file of the user's, which this process loads for itself."""
     if not is_program(text):
         return find_recipe(text)

@@ -7,26 +7,22 @@ import math
 import random
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from tirstep.lowering_checks.devices.device import blank
 from tirstep.modules import Problem
 from tirstep.transforms.recipes import Recipe
 from tirstep.transforms.recipes.forecast import Forecast
 
-from . import BenchError, PeerMissing
-from .accuracy import Reference
-from .compile_pool import CompileJob, compile_all, installed, name_library
-from .machine import Launch, Machine, Replay, find_first_error, require_alive
+from . import BenchError
+from .machine import Machine
 from .peers import PEERS, Peer
-from .results import Time, summarize
-from .run_case import Settings, Tell, describe_shortage, prepare_recipe
-
-Sizes = dict[str, object]
+from .results import Time
+from .run_case import Settings, Tell
+from .workers import BATCH, KeptCandidates, LocalWorkers, Screened, Sizes, Workers
 
 AT_RANDOM = 4
 """One candidate of so many is drawn where a limit leaves others out: the model may be wrong."""
@@ -187,16 +183,12 @@ def _unique(configs: list[Sizes]) -> list[Sizes]:
     return [*{tuple(config.items()): config for config in configs}.values()]
 
 
-SCREENING_ROUNDS = 5
 FINALISTS = 8
-BATCH = 32
-"""Candidates that take turns at the clock together."""
+WRONG_AT_THE_END = "wrong when the finalists were timed"
 ROUND = 4 * BATCH
-"""Candidates that are compiled before the forecast is corrected."""
+"""Candidates that are compiled before the forecast is corrected; more where many workers run."""
 MOST = 20000
 """Candidates of which a forecast chooses; of more, so many at random."""
-HOPELESS = 3.0
-"""Times slower than the fastest of a batch: not worth a second look."""
 
 
 @dataclass(frozen=True)
@@ -266,31 +258,115 @@ class SearchResult:
 
 
 def search(
-    plan: SearchPlan, machine: Machine, settings: Settings, *, cache: Path, tell: Tell
+    plan: SearchPlan,
+    machine: Machine,
+    settings: Settings,
+    *,
+    cache: Path,
+    tell: Tell,
+    kept: KeptCandidates | None = None,
+) -> SearchResult:
+    """The same as `search_with` on this process's machine.
+
+    Raises `BenchError` where the device has too little memory, or a candidate leaves it unusable.
+    """
+    workers = LocalWorkers(plan, machine, settings, cache, tell)
+    return search_with(workers, plan, settings.seed, tell, kept)
+
+
+def search_with(
+    workers: Workers,
+    plan: SearchPlan,
+    seed: int,
+    tell: Tell,
+    kept: KeptCandidates | None = None,
 ) -> SearchResult:
     """Compile, check and time candidates; the best of them take turns once more with the peer.
 
     A candidate is checked on whole numbers, for which every order of summation gives the same
     bits, and nothing is tolerated; for a kernel that is no sum of products, within its own bound.
-    Raises `BenchError` where the device has too little memory, or a candidate leaves it unusable.
+    What `kept` knows is not run again, and it gets every other candidate as it comes.
     """
-    candidates = _list_candidates(plan, settings.seed)
-    found = SearchResult()
-    if shortage := describe_shortage(plan.problem, machine):
-        raise BenchError(f"{plan.problem} {shortage}; search at a smaller shape")
+    candidates = _list_candidates(plan, seed)
+    found, ranking = SearchResult(), Ranking(candidates[0])
     order = SearchOrder(candidates, plan.forecast)
-    runner = _ConfigRunner(plan, machine, settings, found, tell, candidates[0])
-    with installed(cache):
-        while round_ := order.take(ROUND if plan.forecast else len(candidates)):
-            jobs = [_make_job(plan, sizes, name_library()) for sizes in round_]
-            order.learn(runner.screen(_compile(plan, machine, cache, jobs, found, tell)))
-            found.tried += len(round_)
-            if _is_enough(plan, order, runner, found):
-                break
-        runner.decide()
+    size = max(ROUND, workers.width) if plan.forecast else len(candidates)
+    while round_ := order.take(size):
+        times: list[tuple[Sizes, float]] = []
+        for part in _screen(workers, round_, kept):
+            for one in part:
+                if one.us is None:
+                    found.skip(one.reason)
+                else:
+                    times.append((one.config, one.us))
+            ranking.add(part)
+            workers.keep(ranking.configs)
+        order.learn(times)
+        found.tried += len(round_)
+        if _is_enough(plan, order, ranking.best_us, found, tell):
+            break
+    _decide(workers, ranking, found, tell)
     if plan.forecast is not None and found.config is not None:
         found.expected_us = plan.forecast.predict(found.config)
     return found
+
+
+def _screen(
+    workers: Workers, configs: Sequence[Sizes], kept: KeptCandidates | None
+) -> Iterator[Sequence[Screened]]:
+    """What becomes of each config: first what is known, then the others as they come."""
+    if kept is None:
+        yield from workers.screen(configs)
+        return
+    known = [kept.find(config) for config in configs]
+    yield [one for one in known if one is not None]
+    left = [config for config, one in zip(configs, known, strict=True) if one is None]
+    for part in workers.screen(left) if left else ():
+        for one in part:
+            kept.add(one)
+        yield part
+
+
+def _decide(workers: Workers, ranking: Ranking, found: SearchResult, tell: Tell) -> None:
+    """The fastest wins; a finalist that is not right any more is out."""
+    if not ranking.configs:
+        return
+    tell(f"timing {len(ranking.configs)} finalists")
+    contest = workers.decide(ranking.configs)
+    found.peer = contest.peer
+    for config, time in zip(ranking.configs, contest.times, strict=True):
+        if time is None:
+            found.skip(WRONG_AT_THE_END)
+            continue
+        if config == ranking.default:
+            found.default = time
+        if found.best is None or time.median_us < found.best.median_us:
+            found.best, found.config = time, config
+
+
+class Ranking:
+    """The fastest candidates so far, and the default one, with rough times."""
+
+    def __init__(self, default: Sizes) -> None:
+        self.default = default
+        self._best: list[tuple[float, Sizes]] = []
+
+    @property
+    def configs(self) -> list[Sizes]:
+        """The fastest first."""
+        return [config for _, config in self._best]
+
+    @property
+    def best_us(self) -> float | None:
+        """The rough time of the fastest candidate."""
+        return self._best[0][0] if self._best else None
+
+    def add(self, part: Sequence[Screened]) -> None:
+        """Count in what was timed."""
+        timed = [(one.us, one.config) for one in part if one.us is not None]
+        best = sorted([*self._best, *timed], key=lambda pair: pair[0])
+        own = [pair for pair in best[FINALISTS:] if pair[1] == self.default]
+        self._best = best[:FINALISTS] + own
 
 
 def _list_candidates(plan: SearchPlan, seed: int) -> list[Sizes]:
@@ -306,43 +382,19 @@ def _list_candidates(plan: SearchPlan, seed: int) -> list[Sizes]:
 
 
 def _is_enough(
-    plan: SearchPlan, order: SearchOrder, runner: _ConfigRunner, found: SearchResult
+    plan: SearchPlan, order: SearchOrder, best_us: float | None, found: SearchResult, tell: Tell
 ) -> bool:
     """Say what is to be gained from going on; whether that is less than what is asked for."""
-    if runner.best_us is None:
+    if best_us is None:
         return False
-    found.left, found.gain = order.left, order.expect_gain(runner.best_us)
+    found.left, found.gain = order.left, order.expect_gain(best_us)
     if found.gain is None:
         return False
-    runner.tell(
-        f"best {runner.best_us:.1f} us; the model expects {found.gain:.1%} at most from the "
+    tell(
+        f"best {best_us:.1f} us; the model expects {found.gain:.1%} at most from the "
         f"{found.left} candidates that are left"
     )
     return plan.least_gain is not None and found.gain < plan.least_gain
-
-
-def _make_job(plan: SearchPlan, sizes: Sizes, library: Path) -> CompileJob:
-    shape, options = dict(plan.problem.shape), dict(plan.problem.options)
-    return CompileJob(plan.recipe.spelling or plan.recipe.name, shape, options, sizes, str(library))
-
-
-def _compile(
-    plan: SearchPlan,
-    machine: Machine,
-    cache: Path,
-    jobs: Sequence[CompileJob],
-    found: SearchResult,
-    tell: Tell,
-) -> list[CompileJob]:
-    """The candidates that compile; the others are counted."""
-
-    def report(done: int, reason: str) -> None:
-        tell(f"compiled {done} of {len(jobs)} candidates")
-
-    reasons = compile_all(jobs, machine.target, cache, limit=plan.compile_limit, report=report)
-    for reason in filter(None, reasons):
-        found.skip(reason)
-    return [job for job, reason in zip(jobs, reasons, strict=True) if not reason]
 
 
 def classify(reason: str) -> str:
@@ -351,123 +403,3 @@ def classify(reason: str) -> str:
     if head == "refused":
         return f"refused by {rest.partition(':')[0]}"
     return f"{head}: {rest.partition(':')[0]}" if colon else reason
-
-
-@dataclass(frozen=True)
-class _CheckedConfig:
-    """Sizes whose result is exact, and how they are run."""
-
-    config: Sizes
-    replay: Replay
-
-
-@dataclass
-class _ConfigRunner:
-    """Checks and times what compiled.
-
-    Attributes
-    ----------
-    default : the config that the recipe has by itself
-    best : the fastest candidates so far, and the default, with rough times
-    """
-
-    plan: SearchPlan
-    machine: Machine
-    settings: Settings
-    found: SearchResult
-    tell: Tell
-    default: Sizes
-    best: list[tuple[float, _CheckedConfig]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        problem, machine = self.plan.problem, self.machine
-        inputs = problem.integer_inputs(self.settings.seed)
-        outputs = [machine.upload(blank(output)) for output in problem.outputs]
-        self.arguments = problem.make_arguments(list(map(machine.upload, inputs)), outputs)
-        self.expectations = machine.expect(Reference(problem, inputs, problem.is_exact))
-
-    @property
-    def best_us(self) -> float | None:
-        """The rough time of the fastest candidate so far."""
-        return self.best[0][0] if self.best else None
-
-    def screen(self, compiled: Sequence[CompileJob]) -> list[tuple[Sizes, float]]:
-        """Check and time candidates in batches; the rough times of the right ones, in us."""
-        times: list[tuple[Sizes, float]] = []
-        for begin in range(0, len(compiled), BATCH):
-            self.tell(f"checked and timed {begin} of {len(compiled)} candidates")
-            batch = compiled[begin : begin + BATCH]
-            admitted = [self._admit(job) for job in batch]
-            timed = self._screen([candidate for candidate in admitted if candidate is not None])
-            times += [(candidate.config, us) for us, candidate in timed]
-            self.best = sorted([*self.best, *timed], key=lambda pair: pair[0])
-            slower = self.best[FINALISTS:]
-            own = [pair for pair in slower if pair[1].config == self.default]
-            self.best = self.best[:FINALISTS] + own
-        return times
-
-    def _admit(self, job: CompileJob) -> _CheckedConfig | None:
-        """A candidate if its result is exact; otherwise it is counted."""
-        machine, skipped = self.machine, self.found.skipped
-        outputs = self.plan.problem.take_outputs(self.arguments)
-        sizes = dict(job.config)
-        try:
-            replay = machine.record(self._prepare(job), outputs)
-            for tensor in outputs:
-                machine.poison(tensor)
-            replay.run()
-            error = find_first_error(machine, self.expectations, outputs)
-        except Exception as error_:  # whatever TVM and CUDA raise: the others still run
-            skipped[f"does not run: {type(error_).__name__}"] += 1
-            spelt = " ".join(f"--set {name}={value}" for name, value in sizes.items())
-            require_alive(machine, f"{self.plan.recipe.name} with {spelt}", error_)
-            return None
-        if error is not None:
-            skipped["wrong"] += 1
-            return None
-        return _CheckedConfig(sizes, replay)
-
-    def _prepare(self, job: CompileJob) -> Launch:
-        """What the other process compiled, or the same again where it left no file."""
-        library = Path(job.library)
-        if library.exists():
-            return self.machine.load(library, self.arguments)
-        prepare = prepare_recipe(self.plan.recipe, dict(job.config))
-        return prepare(self.machine, self.plan.problem, self.arguments)
-
-    def _screen(self, candidates: Sequence[_CheckedConfig]) -> list[tuple[float, _CheckedConfig]]:
-        """Rough times; what is far slower than the fastest is not run again."""
-        replays = [candidate.replay for candidate in candidates]
-        first = [seconds[0] for seconds in self.machine.time(replays, [1] * len(replays))]
-        repeats = [SCREENING_ROUNDS if seconds < HOPELESS * min(first) else 1 for seconds in first]
-        times = self.machine.time(replays, repeats)
-        medians = [summarize(seconds).median_us for seconds in times]
-        return list(zip(medians, candidates, strict=True))
-
-    def decide(self) -> None:
-        """The fastest wins, on random floats: small whole numbers make a GPU a little faster."""
-        finalists, arguments = [candidate for _, candidate in self.best], self.arguments
-        if not finalists:
-            return
-        self.tell(f"timing {len(finalists)} finalists")
-        machine, found, rounds = self.machine, self.found, self.settings.rounds
-        drawn = self.plan.problem.float_inputs(self.settings.seed)
-        for tensor, array in zip(self.plan.problem.take_inputs(arguments), drawn, strict=True):
-            tensor[...] = machine.upload(array)
-        peer = self._find_peer()
-        replays = [candidate.replay for candidate in finalists] + ([] if peer is None else [peer])
-        times = [summarize(seconds) for seconds in machine.time(replays, [rounds] * len(replays))]
-        found.peer = None if peer is None else times.pop()
-        for candidate, time in zip(finalists, times, strict=True):
-            if candidate.config == self.default:
-                found.default = time
-            if found.best is None or time.median_us < found.best.median_us:
-                found.best, found.config = time, candidate.config
-
-    def _find_peer(self) -> Replay | None:
-        plan, arguments = self.plan, self.arguments
-        try:
-            launch = self.machine.prepare_peer(plan.peer, plan.problem, arguments)
-        except PeerMissing:
-            return None
-        return self.machine.record(launch, plan.problem.take_outputs(arguments))

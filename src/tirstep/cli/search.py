@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tirstep.bench.machine import Machine
     from tirstep.bench.results import Time
     from tirstep.bench.search import SearchPlan, SearchResult
+    from tirstep.cluster.kept import Kept
     from tirstep.transforms.recipes import Recipe
     from tirstep.transforms.recipes.forecast import Forecast
 
@@ -66,6 +67,23 @@ Timeout = Annotated[
         help="What one candidate may take to compile.",
     ),
 ]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="Over the GPUs of a cluster of Ray's: auto joins this machine's or starts one, local "
+        "starts one, HOST:PORT joins that one. Who joins a cluster can run code on it.",
+    ),
+]
+Trials = Annotated[
+    Path | None,
+    typer.Option(
+        "--trials",
+        metavar="DIR",
+        help="Keep every candidate in a folder as it comes; the same command goes on from there.",
+    ),
+]
 
 
 def command(
@@ -93,6 +111,8 @@ def command(
             "--into", metavar="FILE", help="A table of the best configs to put the winners into."
         ),
     ] = None,
+    cluster: Cluster = None,
+    trials: Trials = None,
 ) -> int:
     """Find a recipe's fastest config on a GPU.
 
@@ -113,7 +133,12 @@ def command(
         from tirstep.bench.best_table import require_table
 
         require_table(into)
-    return search_all(plans, seed, into)
+    if cluster is None:
+        return search_all(plans, seed, into, trials)
+    from tirstep.cluster.connecting import connected
+
+    with connected(cluster):
+        return search_all(plans, seed, into, trials, on_cluster=True)
 
 
 def make_plans(
@@ -148,41 +173,108 @@ def make_plans(
     return [SearchPlan(picked, problem, fixed, among, limit, timeout) for problem in problems]
 
 
-def search_all(plans: Sequence[SearchPlan], seed: int, into: Path | None) -> int:
+def search_all(
+    plans: Sequence[SearchPlan],
+    seed: int,
+    into: Path | None,
+    trials: Path | None = None,
+    *,
+    on_cluster: bool = False,
+) -> int:
     """Search at each shape; 1 where no candidate was right."""
-    from tirstep.bench.compile_pool import get_cache_folder
-    from tirstep.bench.run_case import Settings
-    from tirstep.bench.search import search
-
     from .screen import Screen
 
-    machine = make_machine("search")
     screen, code = Screen(), 0
-    screen.line(("device  ", "dim"), str(machine.device["name"]))
+    machine = None if on_cluster else make_machine("search")
+    if machine is not None:
+        screen.line(("device  ", "dim"), str(machine.device["name"]))
     for plan in plans:
-        with screen.working():
-            plan = replace(plan, forecast=_make_forecast(plan, machine))
-            found = search(
-                plan,
-                machine,
-                Settings(seed=seed),
-                cache=get_cache_folder(),
-                tell=screen.doing,
-            )
+        if machine is None:
+            plan, found, facts = _search_on_cluster(screen, plan, seed, trials)
+        else:
+            plan, found, facts = _search_here(screen, plan, seed, trials, machine)
         _show(screen, plan, found)
         if found.best is None:
             code = 1
         elif into is not None:
-            _keep(screen, into, plan, found, machine)
+            _keep(screen, into, plan, found, facts)
     return code
 
 
-def _make_forecast(plan: SearchPlan, machine: Machine) -> Forecast | None:
+Searched: TypeAlias = "tuple[SearchPlan, SearchResult, Facts]"
+
+
+def _search_here(
+    screen: Screen, plan: SearchPlan, seed: int, trials: Path | None, machine: Machine
+) -> Searched:
+    from tirstep.bench.compile_pool import get_cache_folder
+    from tirstep.bench.run_case import Settings
+    from tirstep.bench.search import search
+
+    facts = Facts(machine.device, machine.versions)
+    plan = replace(plan, forecast=_make_forecast(plan, facts))
+    with screen.working():
+        found = search(
+            plan,
+            machine,
+            Settings(seed=seed),
+            cache=get_cache_folder(),
+            tell=screen.doing,
+            kept=_open_kept(screen, trials, plan, facts),
+        )
+    return plan, found, facts
+
+
+def _search_on_cluster(
+    screen: Screen, plan: SearchPlan, seed: int, trials: Path | None
+) -> Searched:
+    from tirstep.bench.run_case import Settings
+    from tirstep.bench.search import search_with
+    from tirstep.cluster.ray_workers import RayWorkers
+
+    def warn(line: str) -> None:
+        screen.line((line, "yellow"), wrap=True)
+
+    with screen.working():
+        workers = RayWorkers(plan, Settings(seed=seed), screen.doing, warn)
+        try:
+            facts = Facts(workers.device, workers.versions)
+            screen.line(("device  ", "dim"), f"{workers.describe()} of a cluster")
+            plan = replace(plan, forecast=_make_forecast(plan, facts))
+            kept = _open_kept(screen, trials, plan, facts)
+            found = search_with(workers, plan, seed, screen.doing, kept)
+            if kept is not None:
+                kept.write_seconds(workers.seconds)
+        finally:
+            workers.stop()
+    return plan, found, facts
+
+
+def _open_kept(screen: Screen, folder: Path | None, plan: SearchPlan, facts: Facts) -> Kept | None:
+    if folder is None:
+        return None
+    from tirstep.cluster.kept import Kept
+
+    kept = Kept(folder, plan, facts.device, facts.versions)
+    if kept.count:
+        screen.line((f"{count(kept.count, 'candidate')} known from {folder}", "dim"))
+    return kept
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Of the GPU, or of all GPUs of a cluster."""
+
+    device: Mapping[str, Any]
+    versions: Mapping[str, str]
+
+
+def _make_forecast(plan: SearchPlan, facts: Facts) -> Forecast | None:
     """What a model of time expects on this GPU; one that nobody described is as an H200."""
     from tirstep.transforms.recipes.forecast import make_forecast
     from tirstep.transforms.recipes.gpus import GPUS, H200
 
-    gpu = GPUS.get(str(machine.device["name"]), H200)
+    gpu = GPUS.get(str(facts.device["name"]), H200)
     return make_forecast(plan.recipe, plan.problem, gpu)
 
 
@@ -261,12 +353,10 @@ def _show_time(screen: Screen, name: str, time: Time | None) -> None:
         screen.line((f"{name:<9}", "dim"), f"{time.median_us:,.1f} us", (f"  {spread}", "dim"))
 
 
-def _keep(
-    screen: Screen, file: Path, plan: SearchPlan, found: SearchResult, machine: Machine
-) -> None:
+def _keep(screen: Screen, file: Path, plan: SearchPlan, found: SearchResult, facts: Facts) -> None:
     from tirstep.bench.best_table import record_best
 
-    if record_best(file, plan, found, machine.device, machine.versions):
+    if record_best(file, plan, found, facts.device, facts.versions):
         screen.line((f"wrote {file}", "green"))
     else:
         screen.line((f"{file} has a faster config for this, which stays", "yellow"))

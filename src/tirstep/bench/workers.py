@@ -1,0 +1,228 @@
+"""Who compiles, checks and times the candidates of a search: this process, or others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from tirstep.lowering_checks.devices.device import blank
+from tirstep.modules.numeric import Array
+
+from . import BenchError, PeerMissing
+from .accuracy import Reference
+from .compile_pool import CompileJob, compile_all, installed, name_library
+from .machine import Launch, Machine, Replay, find_first_error, require_alive
+from .results import Time, summarize
+from .run_case import Settings, Tell, describe_shortage, prepare_recipe
+
+if TYPE_CHECKING:
+    from .search import SearchPlan
+
+Sizes = dict[str, object]
+
+SCREENING_ROUNDS = 5
+BATCH = 32
+"""Candidates that take turns at the clock together."""
+HOPELESS = 3.0
+"""Times slower than the fastest of a batch: not worth a second look."""
+
+
+@dataclass(frozen=True)
+class Screened:
+    """What became of a candidate.
+
+    Attributes
+    ----------
+    us : a rough time in microseconds; None where it is out
+    reason : why it is out
+    """
+
+    config: Sizes
+    us: float | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Contest:
+    """The finalists' times, in their order, None for one that is not right; and the peer's."""
+
+    times: list[Time | None]
+    peer: Time | None = None
+
+
+class Workers(Protocol):
+    """Who runs candidates; a search asks for nothing else."""
+
+    @property
+    def width(self) -> int:
+        """Candidates that a round needs at least, so that nobody waits for long at its end."""
+
+    def screen(self, configs: Sequence[Sizes]) -> Iterator[Sequence[Screened]]:
+        """Compile, check and time each config once; what became of them, as it comes."""
+
+    def keep(self, configs: Sequence[Sizes]) -> None:
+        """Only these may come to `decide`: what else is kept of others can go."""
+
+    def decide(self, configs: Sequence[Sizes]) -> Contest:
+        """Time the finalists in turns with the peer, all on one device, on random floats."""
+
+
+class KeptCandidates(Protocol):
+    """A memory of candidates that outlives the process."""
+
+    def find(self, config: Sizes) -> Screened | None:
+        """What became of a config; None if that is not known, or is to be tried again."""
+
+    def add(self, screened: Screened) -> None:
+        """Keep it; it is on the disk when this returns."""
+
+
+def make_job(plan: SearchPlan, sizes: Sizes, library: Path) -> CompileJob:
+    """A candidate for another process to compile."""
+    shape, options = dict(plan.problem.shape), dict(plan.problem.options)
+    return CompileJob(plan.recipe.spelling or plan.recipe.name, shape, options, sizes, str(library))
+
+
+@dataclass(frozen=True)
+class _CheckedConfig:
+    """Sizes whose result is exact, and how they are run."""
+
+    config: Sizes
+    replay: Replay
+
+
+@dataclass
+class LocalWorkers:
+    """This process measures on its machine, and processes beside it compile.
+
+    Raises `BenchError` where the device has too little memory, or a candidate leaves it unusable.
+    """
+
+    plan: SearchPlan
+    machine: Machine
+    settings: Settings
+    cache: Path
+    tell: Tell
+    width: int = 1
+    _checked: list[_CheckedConfig] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        problem, machine = self.plan.problem, self.machine
+        if shortage := describe_shortage(problem, machine):
+            raise BenchError(f"{problem} {shortage}; search at a smaller shape")
+        self._inputs = inputs = problem.integer_inputs(self.settings.seed)
+        outputs = [machine.upload(blank(output)) for output in problem.outputs]
+        self.arguments = problem.make_arguments(list(map(machine.upload, inputs)), outputs)
+        self.expectations = machine.expect(Reference(problem, inputs, problem.is_exact))
+
+    def screen(self, configs: Sequence[Sizes]) -> Iterator[Sequence[Screened]]:
+        """Compile all, then check and time them in batches."""
+        plan, tell = self.plan, self.tell
+        jobs = [make_job(plan, sizes, name_library()) for sizes in configs]
+
+        def report(done: int, reason: str) -> None:
+            tell(f"compiled {done} of {len(jobs)} candidates")
+
+        target, limit = self.machine.target, plan.compile_limit
+        reasons = compile_all(jobs, target, self.cache, limit=limit, report=report)
+        pairs = [*zip(jobs, reasons, strict=True)]
+        yield [Screened(dict(job.config), None, reason) for job, reason in pairs if reason]
+        compiled = [job for job, reason in pairs if not reason]
+        for begin in range(0, len(compiled), BATCH):
+            tell(f"checked and timed {begin} of {len(compiled)} candidates")
+            yield self.measure(compiled[begin : begin + BATCH])
+
+    def measure(self, jobs: Sequence[CompileJob]) -> list[Screened]:
+        """Check what compiled, and time together what is right."""
+        out: list[Screened] = []
+        with installed(self.cache):
+            admitted = [self._admit(job, out.append) for job in jobs]
+        timed = self._time([candidate for candidate in admitted if candidate is not None])
+        self._checked += [candidate for _, candidate in timed]
+        return [*out, *(Screened(candidate.config, us) for us, candidate in timed)]
+
+    def keep(self, configs: Sequence[Sizes]) -> None:
+        """Of others nothing stays on the device."""
+        self._checked = [candidate for candidate in self._checked if candidate.config in configs]
+
+    def decide(self, configs: Sequence[Sizes]) -> Contest:
+        """The fastest wins, on random floats: small whole numbers make a GPU a little faster."""
+        return self.decide_compiled(
+            [make_job(self.plan, config, name_library()) for config in configs]
+        )
+
+    def decide_compiled(self, jobs: Sequence[CompileJob]) -> Contest:
+        """The same for what others compiled."""
+        with installed(self.cache):
+            finalists = [self._find(job) for job in jobs]
+        self._fill(self.plan.problem.float_inputs(self.settings.seed))
+        peer = self._find_peer()
+        replays = [each.replay for each in finalists if each] + ([] if peer is None else [peer])
+        seconds = self.machine.time(replays, [self.settings.rounds] * len(replays))
+        self._fill(self._inputs)  # what is checked after this is held against these
+        times = iter([summarize(each) for each in seconds])
+        found = [None if each is None else next(times) for each in finalists]
+        return Contest(found, None if peer is None else next(times))
+
+    def _fill(self, inputs: Sequence[Array]) -> None:
+        tensors = self.plan.problem.take_inputs(self.arguments)
+        for tensor, array in zip(tensors, inputs, strict=True):
+            tensor[...] = self.machine.upload(array)
+
+    def _find(self, job: CompileJob) -> _CheckedConfig | None:
+        """What was checked here; what another run or process has measured is checked first."""
+        for candidate in self._checked:
+            if candidate.config == job.config:
+                return candidate
+        return self._admit(job, lambda screened: None)
+
+    def _admit(
+        self, job: CompileJob, leave_out: Callable[[Screened], None]
+    ) -> _CheckedConfig | None:
+        """A candidate if its result is exact, None otherwise."""
+        machine, sizes = self.machine, dict(job.config)
+        outputs = self.plan.problem.take_outputs(self.arguments)
+        try:
+            replay = machine.record(self._prepare(job), outputs)
+            for tensor in outputs:
+                machine.poison(tensor)
+            replay.run()
+            error = find_first_error(machine, self.expectations, outputs)
+        except Exception as error_:  # whatever TVM and CUDA raise: the others still run
+            leave_out(Screened(sizes, None, f"does not run: {type(error_).__name__}"))
+            spelt = " ".join(f"--set {name}={value}" for name, value in sizes.items())
+            require_alive(machine, f"{self.plan.recipe.name} with {spelt}", error_)
+            return None
+        if error is not None:
+            leave_out(Screened(sizes, None, "wrong"))
+            return None
+        return _CheckedConfig(sizes, replay)
+
+    def _prepare(self, job: CompileJob) -> Launch:
+        """What the other process compiled, or the same again where it left no file."""
+        library = Path(job.library)
+        if library.exists():
+            return self.machine.load(library, self.arguments)
+        prepare = prepare_recipe(self.plan.recipe, dict(job.config))
+        return prepare(self.machine, self.plan.problem, self.arguments)
+
+    def _time(self, candidates: Sequence[_CheckedConfig]) -> list[tuple[float, _CheckedConfig]]:
+        """Rough times; what is far slower than the fastest is not run again."""
+        if not candidates:
+            return []
+        replays = [candidate.replay for candidate in candidates]
+        first = [seconds[0] for seconds in self.machine.time(replays, [1] * len(replays))]
+        repeats = [SCREENING_ROUNDS if seconds < HOPELESS * min(first) else 1 for seconds in first]
+        times = self.machine.time(replays, repeats)
+        medians = [summarize(seconds).median_us for seconds in times]
+        return list(zip(medians, candidates, strict=True))
+
+    def _find_peer(self) -> Replay | None:
+        plan, arguments = self.plan, self.arguments
+        try:
+            launch = self.machine.prepare_peer(plan.peer, plan.problem, arguments)
+        except PeerMissing:
+            return None
+        return self.machine.record(launch, plan.problem.take_outputs(arguments))

@@ -1,0 +1,134 @@
+"""Addresses that lead nowhere, a missing Ray, and what a search keeps, without a cluster."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+from cluster_tools import PLAN, SETTINGS, ClusterMachine
+
+from tirstep.bench import BenchError
+from tirstep.bench.search import SearchPlan, search
+from tirstep.bench.workers import Screened
+from tirstep.cluster import connecting
+from tirstep.cluster.connecting import connected, require_reachable
+from tirstep.cluster.kept import Kept
+
+DEVICE = {"name": "Test GPU"}
+CONFIGS = [{"local_y": 2, "pair": (8, 16)}, {"local_y": 4, "pair": (8, 8)}, {"local_y": 8}]
+
+
+def test_without_ray_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(BenchError, match=r"pip install 'tirstep\[cluster\]'$"):
+        with connected("auto"):
+            pass
+
+
+@pytest.mark.parametrize(
+    "address", ["here", "10.0.0.5", "host:", ":6379", "host:port", "host:0", "host:99999", ""]
+)
+def test_an_address_that_is_none(address: str):
+    with pytest.raises(BenchError, match="is no address; give auto, local, or HOST:PORT"):
+        require_reachable(address)
+
+
+def test_an_address_of_ray_s_client():
+    with pytest.raises(BenchError, match="give HOST:PORT of the cluster's head"):
+        require_reachable("ray://10.0.0.5:10001")
+
+
+def test_an_address_where_nobody_listens():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(BenchError, match=rf"--cluster 127.0.0.1:{port}: nothing answers there"):
+        require_reachable(f"127.0.0.1:{port}")
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n", None])
+def test_an_address_where_something_else_listens(
+    answer: bytes | None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(connecting, "REACH_SECONDS", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        ended = threading.Event()
+        serving = threading.Thread(target=serve, args=(server, answer, ended))
+        serving.start()
+        try:
+            with pytest.raises(BenchError, match=r"no head of a cluster|nothing answers there"):
+                require_reachable(f"127.0.0.1:{server.getsockname()[1]}")
+        finally:
+            ended.set()
+            serving.join()
+
+
+def serve(server: socket.socket, answer: bytes | None, ended: threading.Event) -> None:
+    connection, _ = server.accept()
+    with connection:
+        if answer is None:
+            ended.wait()
+        else:
+            connection.recv(100)
+            connection.sendall(answer)
+
+
+def test_what_is_kept_is_known_again(tmp_path: Path):
+    kept = Kept(tmp_path, PLAN, DEVICE, {"tirstep": "1"})
+    done = [
+        Screened(CONFIGS[0], 12.5),
+        Screened(CONFIGS[1], None, "wrong"),
+        Screened(CONFIGS[2], None, "crashed: the process died"),
+    ]
+    for one in done:
+        kept.add(one)
+    again = Kept(tmp_path, PLAN, DEVICE, {"tirstep": "1"})
+    # What crashed may have been the machine's fault.
+    assert [again.find(config) for config in CONFIGS] == [*done[:2], None]
+    assert again.count == 2
+    for device, versions in (({"name": "Another"}, {"tirstep": "1"}), (DEVICE, {"tirstep": "2"})):
+        assert Kept(tmp_path, PLAN, device, versions).count == 0
+    other = SearchPlan(PLAN.recipe, PLAN.problem.kernel.problem(m=64, n=32, k=16))
+    assert Kept(tmp_path, other, DEVICE, {"tirstep": "1"}).count == 0
+
+
+def test_a_search_that_was_cut_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The second search compiles only what the first one did not come to, and finds the same."""
+    asked: list[int] = []
+
+    def compile_all(jobs, target, cache, *, limit, report):
+        asked.append(len(jobs))
+        return [""] * len(jobs)
+
+    monkeypatch.setattr("tirstep.bench.workers.compile_all", compile_all)
+    plan = SearchPlan(PLAN.recipe, PLAN.problem, PLAN.fixed, {"local_y": (2, 4)})
+
+    def run() -> object:
+        machine = ClusterMachine(make_folder(tmp_path, len(asked)))
+        kept = Kept(tmp_path, plan, machine.device, machine.versions)
+        return search(plan, machine, SETTINGS, cache=tmp_path, tell=lambda line: None, kept=kept)
+
+    whole = run()
+    (file,) = (tmp_path / "tirstep_trials").iterdir()
+    lines = file.read_text().splitlines(keepends=True)
+    assert len(lines) == 1 + asked[0]
+    assert json.loads(lines[1])["seconds"]
+    file.write_text("".join(lines[:-1]) + lines[-1][:9])
+    assert run() == whole
+    assert asked[1:] == [1]
+    assert run() == whole
+    assert asked[2:] == []
+
+
+def make_folder(within: Path, number: int) -> Path:
+    """Of a machine that is the first one."""
+    folder = within / str(number)
+    folder.mkdir(exist_ok=True)
+    (folder / "plant").write_text("")
+    return folder

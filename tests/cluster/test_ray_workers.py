@@ -1,0 +1,69 @@
+"""A search over a cluster of CPU workers: the same best, whatever happens to them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cluster_tools import PLAN, SETTINGS, ClusterMachine, OneCluster, compile_nothing
+
+from tirstep.bench.search import SearchResult, search, search_with
+
+pytestmark = pytest.mark.xdist_group("cluster")
+
+
+def run(cluster: OneCluster, plant: str) -> SearchResult:
+    (cluster.folder / "plant").write_text(plant)
+    return search_with(cluster.workers, PLAN, 0, lambda line: None)
+
+
+def get_rows(found: SearchResult) -> object:
+    return None if found.config is None else found.config["local_y"]
+
+
+def test_a_cluster_finds_what_one_process_finds(
+    cluster: OneCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    found = run(cluster, "")
+    (tmp_path / "plant").write_text("")
+    monkeypatch.setattr(
+        "tirstep.bench.workers.compile_all",
+        lambda jobs, *rest, **named: [compile_nothing(job, {}) for job in jobs],
+    )
+    alone = search(PLAN, ClusterMachine(tmp_path), SETTINGS, cache=tmp_path, tell=lambda line: None)
+    assert get_rows(found) == 2
+    assert found == alone
+
+
+def test_a_gpu_of_another_model_is_left_out(cluster: OneCluster):
+    for _ in range(100):
+        if cluster.warned:
+            break
+        cluster.workers._engine.wait()
+    assert len(cluster.warned) == 1
+    assert "Another GPU (sm_90)" in cluster.warned[0] or "Test GPU (sm_90)" in cluster.warned[0]
+    assert "models are not mixed" in cluster.warned[0]
+
+
+def test_a_worker_that_is_killed_costs_its_candidate_a_retry(
+    cluster: OneCluster, capfd: pytest.CaptureFixture[str]
+):
+    found = run(cluster, "kill once")
+    assert capfd.readouterr() == ("", "")
+    assert (cluster.folder / "killed").exists()
+    assert get_rows(found) == 2
+    assert found.skipped == {"refused by split_loop": 1}
+
+
+def test_a_candidate_that_hangs_is_out_after_its_retry(cluster: OneCluster):
+    found = run(cluster, "hang")
+    assert get_rows(found) == 4
+    assert found.skipped == {"refused by split_loop": 1, "took longer than 3 s to run": 1}
+
+
+def test_a_worker_with_wrong_numbers_costs_its_candidates_a_retry(cluster: OneCluster):
+    found = run(cluster, "wrong")
+    assert (cluster.folder / "wrong").exists()
+    assert get_rows(found) == 2
+    assert "3 candidates that it found wrong are right elsewhere" in cluster.warned[-1]
+    assert found.skipped == {"refused by split_loop": 1}

@@ -1,0 +1,112 @@
+"""Workers of a cluster that need no GPU, and what tests plant in them."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fake_machine import FakeMachine
+
+from tirstep.bench.compile_pool import CompileJob
+from tirstep.bench.machine import Launch, Replay, order_turns
+from tirstep.bench.run_case import Settings
+from tirstep.bench.search import SearchPlan
+from tirstep.cluster.actors import Tools
+from tirstep.modules import matmul
+from tirstep.transforms.recipes import RECIPES
+
+BLOCKING = dataclasses.replace(RECIPES["matmul_shared_blocking"], choices={"local_y": (2, 4, 16)})
+FIXED = {"local_x": 2, "block_y": 4, "block_x": 8, "tile_k": 4, "vector": 1}
+PLAN = SearchPlan(BLOCKING, matmul.problem(32, 32, 16), FIXED)
+SETTINGS = Settings(rounds=3)
+
+
+@dataclass
+class OneCluster:
+    """Workers, what they warned of, and the folder with what is planted."""
+
+    workers: Any
+    warned: list[str]
+    folder: Path
+
+
+class ClusterMachine(FakeMachine):
+    """Takes 10 ms for each row of a thread's tile. What goes wrong stands in the file "plant"."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+        if not any(_is_first(folder, f"machine {number}") for number in range(2)) and _is_first(
+            folder, "another"
+        ):
+            self.device["name"] = "Another GPU"
+        self.rows: dict[int, int] = {}
+
+    def compile(self, module: Any, arguments: Sequence[Any]) -> Launch:
+        right, rows = super().compile(module, arguments), count_rows(module)
+
+        def launch() -> None:
+            right()
+            self._misbehave(rows, arguments[-1])
+
+        self.rows[id(launch)] = rows
+        return launch
+
+    def _misbehave(self, rows: int, output: Any) -> None:
+        plant = (self.folder / "plant").read_text()
+        if plant == "kill once" and rows == 2 and _is_first(self.folder, "killed"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if plant == "hang" and rows == 2:
+            time.sleep(1000)
+        if plant == "wrong" and _is_first(self.folder, "wrong", os.getpid()):
+            output[5, 7] *= 1 + 2**-20  # far below what random floats may be off
+
+    def time(self, replays: Sequence[Replay], repeats: Sequence[int]) -> list[list[float]]:
+        times: list[list[float]] = [[] for _ in replays]
+        for turn in order_turns(repeats):
+            times[turn].append(1e-2 * self.rows.get(id(replays[turn].run), 1))
+        return times
+
+
+@dataclass(frozen=True)
+class MakeMachine:
+    """Goes to the workers."""
+
+    folder: Path
+
+    def __call__(self) -> ClusterMachine:
+        return ClusterMachine(self.folder)
+
+
+def count_rows(module: Any) -> int:
+    """Of a thread's tile, where 4 threads of a block share 32 rows with the other blocks."""
+    found = re.search(r'thread_binding\((\d+), thread="blockIdx.y"\)', module.script())
+    return 8 // int(found[1]) if found else 8
+
+
+def compile_nothing(job: CompileJob, target: Mapping[str, object]) -> str:
+    """Leaves no library: the machine compiles for itself."""
+    return "refused: split_loop: no" if job.config["local_y"] == 16 else ""
+
+
+def make_tools(folder: Path) -> Tools:
+    """The tools of workers that need no GPU."""
+    return Tools(MakeMachine(folder), compile_nothing, gpus=0)
+
+
+def _is_first(folder: Path, what: str, process: int = -1) -> bool:
+    """Whether nobody has asked for this yet, but for the same process."""
+    file = folder / what
+    try:
+        with open(file, "x") as stream:
+            stream.write(str(process))
+    except FileExistsError:
+        return process >= 0 and file.read_text() == str(process)
+    return True
