@@ -45,7 +45,8 @@ FUSED = (
     "attention_causal_ended",
     *(
         recipe.name
-        for name in ("attention_mma", "attention_mma_causal")
+        for kind in ("mma", "wgmma")
+        for name in (f"attention_{kind}", f"attention_{kind}_causal")
         for recipe in LADDERS[name]
     ),
     *(recipe.name for recipe in LADDERS["decode_attention"][2:]),
