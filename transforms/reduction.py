@@ -10,7 +10,7 @@ import tvm_ffi
 from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.tirx import floormod
+from tvm.tirx import For, floormod
 
 from tirstep.tvm_compat import Analyzer
 
@@ -72,7 +72,8 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
     returns: the new block that initializes
     requires: a block that reduces and is not decomposed yet; a loop around it, with no reduction
         loop further out; no loop from there on that repeats the sum, as its consumer's may (it
-        would be initialized once and added up in each iteration); reduction loops that are not
+        would be initialized once and added up in each iteration), nor one on threads that only a
+        guard knows, unless the sum is in registers; reduction loops that are not
         bound (TVM reduces over threads only where block and initialization are one, and makes a
         race of the rest without an error)
     """
@@ -102,6 +103,7 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
                 "without its initialization its threads would race for the sum",
                 "leave the initialization in the block, or bind another loop",
             )
+    _require_own_threads(sch, block, [sch.get(it) for it in sch.get_loops(block)][len(outer) :])
     init = sch.decompose_reduction(block, loop)
     require_single_terms(sch, block, name)
     old = [sch.get(init), sch.get(block)]
@@ -110,6 +112,25 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
         made = dict(zip(old, new, strict=True))
         replace_blocks(sch, init, made, [], who="decompose_reduction_at")
     return init
+
+
+def _require_own_threads(sch: Schedule, block: SBlockRV, loops: Sequence[For]) -> None:
+    """Refuse threads inside of the place that no iterator knows: all would initialize one cell.
+
+    In registers each thread has a cell of its own.
+    """
+    if all(str(it.source.scope()).startswith("local") for it in sch.get(block).writes):
+        return
+    for loop in loops:
+        axis = get_axis(loop)
+        is_own = bool(list(get_fed_iterators(get_realize(sch, block), loop)))
+        if axis is not None and constant(loop.extent) != 1 and not is_own:
+            raise TransformError(
+                f"loop '{loop.loop_var.name}' on '{axis}' has one thread sum in block "
+                f"'{get_sblock_name(sch, block)}', and all its threads would initialize the sum in "
+                "front of it",
+                "choose a loop inside of it",
+            )
 
 
 @composite

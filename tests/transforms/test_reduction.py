@@ -221,6 +221,35 @@ def test_decompose_reduction_at_a_thread_loop_leaves_registers_to_their_threads(
     check_pair(Matmul, change, After)
 
 
+def test_decompose_reduction_at_refuses_threads_that_only_a_guard_knows():
+    """One thread sums, and in front of it all would set the sum to 0, the last of them too late."""
+
+    @I.ir_module
+    class SumOfAll:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((64,)), S: T.Buffer((1,))):
+            for t in T.thread_binding(8, "threadIdx.x"):
+                for k in range(64):
+                    with T.sblock("S"):
+                        v = T.axis.spatial(1, 0)
+                        vk = T.axis.reduce(64, k)
+                        T.where(t < 1)
+                        with T.init():
+                            S[v] = T.float32(0)
+                        S[v] = S[v] + A[vk]
+
+    sch = Schedule(SumOfAll)
+    block = sch.get_sblock("S")
+    threads, k = sch.get_loops(block)
+    with refuses(
+        sch,
+        "loop 't' on 'threadIdx.x' has one thread sum in block 'S', and all its threads would "
+        "initialize the sum in front of it; choose a loop inside of it",
+    ):
+        decompose_reduction_at(sch, block, threads)
+    decompose_reduction_at(sch, block, k)
+
+
 def test_decompose_reduction_at_refuses_a_block_without_an_initialization():
     sch, block, i, _ = start(Scale, "B")
     with refuses(sch, r"decompose_reduction_at: block 'B' has no initialization to take out; call"):

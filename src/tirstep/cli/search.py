@@ -129,6 +129,17 @@ def command(
     plans = make_plans(recipe, shape or [], request, among, limit, timeout)
     if gain is not None:
         plans = [replace(plan, least_gain=gain / 100) for plan in plans]
+    return _search(plans, seed, into, trials, cluster)
+
+
+def _search(
+    plans: Sequence[SearchPlan],
+    seed: int,
+    into: Path | None,
+    trials: Path | None,
+    cluster: str | None,
+) -> int:
+    """In this process or on a cluster, once the table is known to be one."""
     if into is not None:
         from tirstep.bench.best_table import require_table
 
