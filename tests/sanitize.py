@@ -1,7 +1,7 @@
 """NVIDIA's compute-sanitizer over every recipe: `make sanitize`, on a machine with a GPU.
 
-Each of its four tools runs all recipes, or those that are named, at their golden examples in one
-process, the four side by side; any report fails.
+Each of its four tools runs all recipes, or those that are named, at their golden examples, in
+``--jobs`` processes of its own, and the four side by side; any report fails.
 """
 
 import argparse
@@ -22,49 +22,68 @@ REPORTED = 86  # the exit code that we ask of the sanitizer where it has somethi
 def run_recipes(names: Sequence[str]) -> int:
     """Run each recipe's last step once on CUDA; what the sanitizer then watches."""
     device = CudaDevice(has_guard_zones=False)
+    code = 0
     for name in names:
         golden = run_golden(RECIPES[name])
         last = golden.steps[-1]
-        findings = check_numbers(golden.problem, last.module, device, where=golden.label(last))
-        print(f"{name}: {'; '.join(map(str, findings)) or 'right'}", flush=True)
-        if findings:
-            return 1
-    return 0
+        try:
+            findings = check_numbers(golden.problem, last.module, device, where=golden.label(last))
+            said = "; ".join(map(str, findings)) or "right"
+        except DeviceError as error:
+            said = str(error)
+        print(f"{name}: {said}", flush=True)
+        code = max(code, int(said != "right"))
+    return code
 
 
-def sanitize(names: Sequence[str]) -> int:
+def sanitize(names: Sequence[str], jobs: int) -> int:
     """Run the four tools and say what each of them found."""
     program = shutil.which("compute-sanitizer")
     if program is None:
         print("compute-sanitizer is not on the PATH; it comes with the CUDA toolkit")
         return 2
-    with ThreadPoolExecutor(len(TOOLS)) as pool:
-        results = list(pool.map(lambda tool: run_tool(program, tool, names), TOOLS))
-    return max(results)
+    # Neighbours in the list are of one family and take about as long: they are dealt out.
+    parts = [part for start in range(jobs) if (part := names[start::jobs])]
+    with ThreadPoolExecutor(len(TOOLS) * jobs) as pool:
+        running = {
+            tool: [pool.submit(run_tool, program, tool, part) for part in parts] for tool in TOOLS
+        }
+        return max([tell(tool, names, [it.result() for it in of]) for tool, of in running.items()])
 
 
-def run_tool(program: str, tool: str, names: Sequence[str]) -> int:
-    """Run all recipes under one tool; 1 if it reports something or one of them is wrong."""
+def run_tool(program: str, tool: str, names: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run recipes in one process under one tool."""
     command = [program, "--tool", tool, f"--error-exitcode={REPORTED}"]
-    done = subprocess.run(
-        [*command, sys.executable, __file__, "--run", *names], capture_output=True, text=True
-    )
-    right = done.stdout.count(": right")
-    told = f"{tool}: exit code {done.returncode}, {right} of {len(names)} recipes ran right"
-    is_good = not done.returncode and right == len(names)
-    print(told if is_good else f"{told}\n{done.stdout[-4000:]}{done.stderr[-2000:]}", flush=True)
-    return int(not is_good)
+    command += [sys.executable, __file__, "--run", *names]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def tell(
+    tool: str, names: Sequence[str], processes: Sequence[subprocess.CompletedProcess[str]]
+) -> int:
+    """Say what a tool found; 1 if it reports something or a recipe is wrong or did not run."""
+    right = 0
+    for done in processes:
+        right += done.stdout.count(": right\n")
+        if done.returncode:
+            lines = [it for it in done.stdout.splitlines() if not it.endswith(": right")]
+            print("\n".join(lines[-200:]), done.stderr[-2000:], sep="\n")
+    codes = sorted({done.returncode for done in processes})
+    told = ", ".join(map(str, codes))
+    print(f"{tool}: exit code {told}; {right} of {len(names)} recipes ran right", flush=True)
+    return int(codes != [0] or right != len(names))
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--run", action="store_true", help="run the recipes; used by the tools")
+    parser.add_argument("--jobs", type=int, default=1, help="processes for each of the four tools")
     parser.add_argument("names", nargs="*", metavar="RECIPE", help="all by default")
     given = parser.parse_args()
     if unknown := [name for name in given.names if name not in RECIPES]:
         sys.exit(f"there is no recipe {unknown[0]}; see tirstep list")
     try:
         chosen = given.names or list(RECIPES)
-        sys.exit(run_recipes(chosen) if given.run else sanitize(chosen))
+        sys.exit(run_recipes(chosen) if given.run else sanitize(chosen, given.jobs))
     except DeviceError as error:
         sys.exit(str(error))
