@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from fake_machine import FakeMachine
 
+from tirstep.bench.cases import SUITES
 from tirstep.bench.results import read_run, write_run
 from tirstep.bench.workers import LocalWorkers
 from tirstep.files import locked
@@ -388,3 +389,9 @@ def test_a_cluster_that_is_not_there_is_one_sentence(
     result = command(*SEARCH, "--cluster", "here")
     assert (result.code, result.out) == (2, "")
     assert "--cluster here is no address; give auto, local, or HOST:PORT" in result.err
+
+
+def test_help_names_every_suite(command: Command):
+    said = " ".join(command("bench", "--help").out.split()).replace("- ", "-")  # wrapped
+    named = said.partition("Suites (")[2].partition(")")[0].split(", ")
+    assert set(named) == set(SUITES)

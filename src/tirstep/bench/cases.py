@@ -304,7 +304,6 @@ SUITES: Mapping[str, tuple[SuiteEntry, ...]] = MappingProxyType(
             ),
             SuiteEntry("conv2d", ((32, 14, 14, 1024, 256, 1, 1),), (BFLOAT16,), CONV2D, TORCH),
         ),
-        # The next token of a sequence reads all of its keys and values once.
         "attention": (
             *(
                 SuiteEntry("attention", ATTENTION_SHAPES, (options,), recipes, ATTENTION_PEERS)
@@ -319,6 +318,7 @@ SUITES: Mapping[str, tuple[SuiteEntry, ...]] = MappingProxyType(
                     ),
                 )
             ),
+            # The next token of a sequence reads all of its keys and values once.
             SuiteEntry("decode_attention", DECODING_SHAPES, (BFLOAT16,), ("last",), TORCH),
         ),
         # All recipes: which of a ladder's upper ones is the fastest depends on shape and type.

@@ -35,7 +35,8 @@ Names = Annotated[
     typer.Argument(
         metavar="NAME",
         show_default=False,
-        help="Suites (matmul, bandwidth, convolution, tutorial, rungs), kernels or ladders, or "
+        help="Suites (matmul, half, tf32, eight-bit, fused, conv2d, attention, bandwidth, "
+        "convolution, product-shapes, row-shapes, tutorial, rungs), kernels or ladders, or "
         "programs of yours: FILE.py, FILE.py:NAME, module:NAME, FILE.json. [default: all]",
         autocompletion=complete_ladder,
     ),
