@@ -6,7 +6,6 @@ Registers and spills are read off ptxas's log, instructions off what nvdisasm pr
 from __future__ import annotations
 
 import functools
-import os
 import re
 import subprocess
 import tempfile
@@ -15,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tirstep.processes import count_cores
 
 from .architectures import (
     ARCHITECTURES,
@@ -198,7 +199,7 @@ def compile_everywhere(
     """
     for name in architectures:
         get_architecture(name)
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(count_cores()) as pool:
         return tuple(
             pool.map(lambda name: compile_facts(facts.source, name, facts.kernels), architectures)
         )

@@ -16,8 +16,9 @@ import pytest
 
 from tirstep.cli import main
 from tirstep.cli.app import COMMANDS
-from tirstep.cli.report.jobs import _interrupts_held, count_cores
+from tirstep.cli.report.jobs import _interrupts_held
 from tirstep.cli.wrong_use import find_sentence
+from tirstep.processes import count_cores
 
 from .conftest import ROOT, Command
 

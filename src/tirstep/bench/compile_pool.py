@@ -39,6 +39,7 @@ from tirstep.lowering_checks.compile.compiling import (
     register_compiler,
 )
 from tirstep.modules import KernelError, get_kernel
+from tirstep.processes import count_cores
 from tirstep.programs.naming import is_program
 from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import Recipe, find_recipe
@@ -245,7 +246,7 @@ def compile_all(
         return []
     spelled = spell_target(target)
     with pebble.ProcessPool(
-        max_workers=min(len(jobs), len(os.sched_getaffinity(0))),
+        max_workers=min(len(jobs), count_cores()),
         initializer=_set_up,
         initargs=(str(cache),),
         context=multiprocessing.get_context("spawn"),  # TVM's threads do not survive a fork

@@ -7,7 +7,6 @@ are launched, recorded and timed in one way.
 from __future__ import annotations
 
 import math
-import os
 import platform
 import subprocess
 import time
@@ -28,6 +27,7 @@ from tirstep.lowering_checks.devices.device import convert_tvm_errors
 from tirstep.modules import Problem, kernels
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.numeric import Array, bound_storing, bound_sums
+from tirstep.processes import count_cores
 
 from .accuracy import Expectation, Reference
 from .compile_pool import Workspace, lift_workspaces, read_workspaces
@@ -64,7 +64,7 @@ def describe_device(properties: Any, architecture: str) -> dict[str, object]:
         "memory_bytes": int(properties.total_memory),
         "l2_bytes": int(properties.L2_cache_size),
         "cpu": platform.processor() or platform.machine(),
-        "cpu_cores": len(os.sched_getaffinity(0)),
+        "cpu_cores": count_cores(),
     }
 
 

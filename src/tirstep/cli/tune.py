@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from tirstep.processes import count_cores
 
 from .catalogue import require_recipe
 from .formatting import count, format_shape, get_dtype, spell
@@ -119,7 +120,7 @@ def command(
         require_table(into)
     searches = make_plans(recipe, shape or [], request, among, None, timeout)
     wanted = Wanted(
-        output, _find_target(target), trials, seed, jobs or _count_cores(), timeout, into
+        output, _find_target(target), trials, seed, jobs or count_cores(), timeout, into
     )
     _require_linker()
     return max(tune_one(search, wanted) for search in searches)
@@ -240,10 +241,6 @@ def _require_linker() -> None:
 
     if cc.get_cc() is None:
         raise UseError("there is no C++ compiler here, which links candidates; install g++")
-
-
-def _count_cores() -> int:
-    return len(os.sched_getaffinity(0))
 
 
 def _show(screen: Screen, search: SearchPlan, plan: TunePlan, found: TuneResult) -> None:

@@ -26,6 +26,7 @@ from tirstep.lowering_checks import (
 from tirstep.lowering_checks.compile.instruments import when_stuck
 from tirstep.lowering_checks.devices import SimulatorDevice
 from tirstep.modules import KernelError
+from tirstep.processes import count_cores
 from tirstep.programs.naming import STDIN
 from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import Recipe
@@ -84,13 +85,6 @@ def do_jobs(jobs: Sequence[RecipeJob], screen: Screen) -> list[RecipePart]:
             "recipes one by one"
         ) from None
     return [parts[job.recipe] for job in jobs]
-
-
-def count_cores() -> int:
-    """The cores that this process may use, where the system says it; else all of the machine."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _do_all(jobs: Sequence[RecipeJob], processes: int, screen: Screen) -> dict[str, RecipePart]:
