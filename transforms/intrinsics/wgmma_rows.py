@@ -171,14 +171,6 @@ def _all(shape: tuple[int, ...]) -> tuple[slice, ...]:
     return tuple(slice(0, size) for size in shape)
 
 
-def _match_a(product: RowsProduct) -> dict[str, Any]:
-    return {"offset_factor": SHARE, "scope": "local"} if product.swizzle_a is None else IN_SHARED
-
-
-def _describe(product: RowsProduct) -> Any:
-    return _describe_first(product) if product.begins else _describe_more(product)
-
-
 def _widen(value: Any) -> Any:
     return T.Cast(ACC, value)
 
@@ -191,10 +183,10 @@ def _find_region(at: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]
     return slab, row, slice(0, shape[2]), element
 
 
-def _describe_first(product: RowsProduct) -> Any:
+def _describe(product: RowsProduct) -> Any:
     (shape_a, shape_b, shape_c), dtype, place = product.shapes, product.dtype, product.place
-    all_a, all_b, all_c = map(_all, product.shapes)
-    sizes, of_a = (SIDE, product.columns, product.depth), _match_a(product)
+    sizes, all_c = (SIDE, product.columns, product.depth), _all(shape_c)
+    of_a = IN_SHARED if product.swizzle_a else {"offset_factor": SHARE, "scope": "local"}
 
     @T.prim_func(s_tir=True)
     def describe(left: T.handle, right: T.handle, sums: T.handle) -> None:
@@ -202,48 +194,22 @@ def _describe_first(product: RowsProduct) -> Any:
         B = T.match_buffer(right, shape_b, dtype, **IN_SHARED)
         C = T.match_buffer(sums, shape_c, ACC, offset_factor=SHARE, scope="local")
         with T.sblock("root"):
-            T.reads(A[all_a], B[all_b])
+            T.reads(_reads(product, A, B, C))
             T.writes(C[all_c])
             for i, j, k in T.grid(*sizes):
                 with T.sblock("multiply"):
                     vi, vj, vk = T.axis.remap("SSR", [i, j, k])
                     at_a, at_b, at_c = T.meta_var(place(vi, vj, vk))
-                    T.reads(C[at_c], A[_find_region(at_a, shape_a)], B[_find_region(at_b, shape_b)])
-                    T.writes(C[at_c])
-                    with T.init():
-                        C[at_c] = T.float32(0)
+                    if product.begins:
+                        region_a = T.meta_var(_find_region(at_a, shape_a))
+                        region_b = T.meta_var(_find_region(at_b, shape_b))
+                        T.reads(C[at_c], A[region_a], B[region_b])
+                        T.writes(C[at_c])
+                        with T.init():
+                            C[at_c] = T.float32(0)
                     C[at_c] = C[at_c] + _widen(A[at_a]) * _widen(B[at_b])
 
     return describe
-
-
-def _describe_more(product: RowsProduct) -> Any:
-    (shape_a, shape_b, shape_c), dtype, place = product.shapes, product.dtype, product.place
-    all_a, all_b, all_c = map(_all, product.shapes)
-    sizes, of_a = (SIDE, product.columns, product.depth), _match_a(product)
-
-    @T.prim_func(s_tir=True)
-    def describe(left: T.handle, right: T.handle, sums: T.handle) -> None:
-        A = T.match_buffer(left, shape_a, dtype, **of_a)
-        B = T.match_buffer(right, shape_b, dtype, **IN_SHARED)
-        C = T.match_buffer(sums, shape_c, ACC, offset_factor=SHARE, scope="local")
-        with T.sblock("root"):
-            T.reads(C[all_c], A[all_a], B[all_b])
-            T.writes(C[all_c])
-            for i, j, k in T.grid(*sizes):
-                with T.sblock("multiply"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                    at_a, at_b, at_c = T.meta_var(place(vi, vj, vk))
-                    C[at_c] = C[at_c] + _widen(A[at_a]) * _widen(B[at_b])
-
-    return describe
-
-
-def _issue(product: RowsProduct) -> Any:
-    """The instructions, in a block: TVM takes its statements for as many of a pipeline."""
-    if product.swizzle_a is None:
-        return _issue_on_registers(product)
-    return _issue_on_shared(product)
 
 
 def _reads(product: RowsProduct, a: Any, b: Any, c: Any) -> list[Any]:
@@ -256,16 +222,22 @@ def _strides(shape: tuple[int, ...]) -> list[int]:
     return [shape[2] * shape[3], shape[3], 1]
 
 
-def _issue_on_shared(product: RowsProduct) -> Any:
+def _issue(product: RowsProduct) -> Any:
+    """The instructions, in a block: TVM takes its statements for as many of a pipeline."""
     tile, (shape_a, shape_b, shape_c), dtype = product.tile, product.shapes, product.dtype
-    rows_a, rows_b, all_c = _strides(shape_a), _strides(shape_b), _all(shape_c)
+    rows_b, all_c, in_shared = _strides(shape_b), _all(shape_c), product.swizzle_a is not None
     across, steps, columns = tile.blocks[1], tile.depth // tile.step, shape_c[0]
+
+    def of_a(slab: Any) -> dict[str, Any]:
+        if in_shared:
+            return {"strides": [slab, *_strides(shape_a)], **IN_SHARED}
+        return {"offset_factor": SHARE, "scope": "local"}
 
     @T.prim_func(s_tir=True)
     def multiply(left: T.handle, right: T.handle, sums: T.handle) -> None:
         s = T.int32()
         t = T.int32()
-        A = T.match_buffer(left, shape_a, dtype, strides=[s, *rows_a], **IN_SHARED)
+        A = T.match_buffer(left, shape_a, dtype, **of_a(s))
         B = T.match_buffer(right, shape_b, dtype, strides=[t, *rows_b], **IN_SHARED)
         C = T.match_buffer(sums, shape_c, ACC, offset_factor=SHARE, scope="local")
         with T.sblock("root"):
@@ -277,11 +249,13 @@ def _issue_on_shared(product: RowsProduct) -> Any:
                         with T.sblock("group"):
                             T.reads(_reads(product, A, B, C))
                             T.writes(C[all_c])
-                            d = T.sblock_alloc_buffer((2,), "uint64", scope="local")
+                            d = T.sblock_alloc_buffer((1 + in_shared,), "uint64", scope="local")
+                            of_b = T.meta_var(d[int(in_shared)])
                             T.ptx.fence.proxy.async_.shared__cta()
                             T.evaluate(T.tvm_storage_sync(SCOPE))
-                            T.evaluate(emit_descriptor(tile, 0, T.address_of(d[0]), A, s))
-                            T.evaluate(emit_descriptor(tile, 1, T.address_of(d[1]), B, t))
+                            if in_shared:
+                                T.evaluate(emit_descriptor(tile, 0, T.address_of(d[0]), A, s))
+                            T.evaluate(emit_descriptor(tile, 1, T.address_of(of_b), B, t))
                             if product.begins:
                                 for at in T.unroll(columns):
                                     for element in T.unroll(SHARE):
@@ -289,47 +263,12 @@ def _issue_on_shared(product: RowsProduct) -> Any:
                             T.ptx.wgmma.fence.sync.aligned()
                             for step in T.unroll(steps):
                                 for j in T.unroll(across):
-                                    a = T.meta_var([_find_rows(product, d[0], warp, s, step)])
-                                    T.evaluate(_emit(product, C, a, (d[1], t), step, j))
-                            T.ptx.wgmma.commit_group.sync.aligned()
-                            T.ptx.wgmma.wait_group.sync.aligned(0)
-
-    return multiply
-
-
-def _issue_on_registers(product: RowsProduct) -> Any:
-    tile, (shape_a, shape_b, shape_c), dtype = product.tile, product.shapes, product.dtype
-    rows_b, all_c = _strides(shape_b), _all(shape_c)
-    across, steps, columns = tile.blocks[1], tile.depth // tile.step, shape_c[0]
-
-    @T.prim_func(s_tir=True)
-    def multiply(left: T.handle, right: T.handle, sums: T.handle) -> None:
-        t = T.int32()
-        A = T.match_buffer(left, shape_a, dtype, offset_factor=SHARE, scope="local")
-        B = T.match_buffer(right, shape_b, dtype, strides=[t, *rows_b], **IN_SHARED)
-        C = T.match_buffer(sums, shape_c, ACC, offset_factor=SHARE, scope="local")
-        with T.sblock("root"):
-            T.reads(_reads(product, A, B, C))
-            T.writes(C[all_c])
-            for _warp in T.thread_binding(product.warps, "threadIdx.z"):
-                for _row in T.thread_binding(WARP // QUAD, "threadIdx.y"):
-                    for _column in T.thread_binding(QUAD, "threadIdx.x"):
-                        with T.sblock("group"):
-                            T.reads(_reads(product, A, B, C))
-                            T.writes(C[all_c])
-                            d = T.sblock_alloc_buffer((1,), "uint64", scope="local")
-                            T.ptx.fence.proxy.async_.shared__cta()
-                            T.evaluate(T.tvm_storage_sync(SCOPE))
-                            T.evaluate(emit_descriptor(tile, 1, T.address_of(d[0]), B, t))
-                            if product.begins:
-                                for at in T.unroll(columns):
-                                    for element in T.unroll(SHARE):
-                                        C[at, 0, element] = T.float32(0)
-                            T.ptx.wgmma.fence.sync.aligned()
-                            for step in T.unroll(steps):
-                                for j in T.unroll(across):
-                                    a = T.meta_var(_read_fragment(A, step))
-                                    T.evaluate(_emit(product, C, a, (d[0], t), step, j))
+                                    a = T.meta_var(
+                                        [_find_rows(product, d[0], warp, s, step)]
+                                        if in_shared
+                                        else _read_fragment(A, step)
+                                    )
+                                    T.evaluate(_emit(product, C, a, (of_b, t), step, j))
                             T.ptx.wgmma.commit_group.sync.aligned()
                             T.ptx.wgmma.wait_group.sync.aligned(0)
 

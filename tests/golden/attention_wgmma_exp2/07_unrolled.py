@@ -206,7 +206,7 @@ class Module:
                                     A = T.match_buffer(power_bfloat16_local[vb_o, vh_o, vi_o, vj_0_o * 2:vj_0_o * 2 + 2, 0:32, 0:8], (2, 32, 8), "bfloat16", scope="local", offset_factor=8)
                                     B = T.match_buffer(V_shared_dyn[vb_o, vh_o, 0, vj_0_o * 32:vj_0_o * 32 + 32, 0:4, 0:8], (1, 32, 4, 8), "bfloat16", strides=("t", 32, 8, 1), scope="shared.dyn", offset_factor=1)
                                     C = T.match_buffer(weighted_local[vb_o, vh_o, vi_o, 0:2, 0:32, 0:8], (2, 32, 8), scope="local", offset_factor=8)
-                                    for _warp in T.thread_binding(4, thread="threadIdx.z"):
+                                    for warp in T.thread_binding(4, thread="threadIdx.z"):
                                         for _row in T.thread_binding(8, thread="threadIdx.y"):
                                             for _column in T.thread_binding(4, thread="threadIdx.x"):
                                                 with T.sblock("group"):
