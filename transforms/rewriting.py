@@ -31,7 +31,7 @@ from tirstep.tvm_compat import SBlock, SBlockRealize, TensorLoad
 
 from .errors import TransformError
 from .queries import get_root
-from .tir import find_all, get_regions, is_among
+from .tir import find_all, get_regions, is_among, replace_fields
 
 NO_REPLAY = "which no trace can replay"
 """What a trace says of itself where blocks were replaced by others."""
@@ -79,7 +79,7 @@ def edit_scope(scope: SBlock, body: Any, new_buffers: list[Any]) -> SBlock:
     blocks = find_all(body, SBlock)
     used = [region.source for block in blocks for region in get_regions(block)]
     buffers = [buffer for buffer in (*scope.alloc_buffers, *new_buffers) if is_among(buffer, used)]
-    return _copy(scope, body, buffers)
+    return replace_fields(scope, body=body, alloc_buffers=buffers)
 
 
 def edit_block(block: SBlock, body: Any, replaced: tuple[Any, Any] | None = None) -> SBlock:
@@ -103,17 +103,7 @@ def edit_block(block: SBlock, body: Any, replaced: tuple[Any, Any] | None = None
         reads = [region for region in reads if is_among(region.source, loaded)]
         stored = [store.buffer for part in parts for store in find_all(part, BufferStore)]
         writes = [region for region in writes if is_among(region.source, stored)]
-    return SBlock(
-        block.iter_vars,
-        reads,
-        writes,
-        block.name_hint,
-        body,
-        block.init,
-        block.alloc_buffers,
-        block.match_buffers,
-        block.annotations,
-    )
+    return replace_fields(block, reads=reads, writes=writes, body=body)
 
 
 def replace_blocks(
@@ -165,20 +155,6 @@ def with_annotations(loop: For, annotations: dict[str, Any]) -> For:
     )
 
 
-def _copy(scope: SBlock, body: Any, buffers: list[Any]) -> SBlock:
-    return SBlock(
-        scope.iter_vars,
-        scope.reads,
-        scope.writes,
-        scope.name_hint,
-        body,
-        scope.init,
-        buffers,
-        scope.match_buffers,
-        scope.annotations,
-    )
-
-
 def _add_probe(scope: SBlock) -> SBlock:
     """The block with one more nest at its end, which computes nothing that is used."""
     buffer, loop, point = decl_buffer((1,), "int32", _PROBE), Var("u", "int32"), Var("v", "int32")
@@ -189,7 +165,9 @@ def _add_probe(scope: SBlock) -> SBlock:
     realize = SBlockRealize([loop], True, SBlock([iterator], [], [written], _PROBE, store))
     nest = For(loop, IntImm("int32", 0), IntImm("int32", 1), ForKind.SERIAL, realize)
     statements = list(scope.body.seq) if isinstance(scope.body, SeqStmt) else [scope.body]
-    return _copy(scope, SeqStmt([*statements, nest]), [*scope.alloc_buffers, buffer])
+    return replace_fields(
+        scope, body=SeqStmt([*statements, nest]), alloc_buffers=[*scope.alloc_buffers, buffer]
+    )
 
 
 def _analyze(sch: Schedule, function: str) -> None:

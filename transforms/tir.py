@@ -1,4 +1,4 @@
-"""TIR, read: nodes of a statement, the place of every block, and what each block accesses."""
+"""TIR: nodes of a statement, places of blocks, what blocks access, and nodes with changes."""
 
 from __future__ import annotations
 
@@ -42,6 +42,20 @@ _KIND_NAMES = {
     ForKind.THREAD_BINDING: "thread-bound",
 }
 
+
+_FIELDS = (
+    "iter_vars",
+    "reads",
+    "writes",
+    "name_hint",
+    "body",
+    "init",
+    "alloc_buffers",
+    "match_buffers",
+    "annotations",
+    "span",
+)
+"""Of a block, in the order in which TVM takes them."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -163,6 +177,11 @@ def get_fed_iterators(realize: SBlockRealize, loop: For) -> Iterator[IterVar]:
     for iterator, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
         if any(variable.same_as(loop.loop_var) for variable in undefined_vars(value)):
             yield iterator
+
+
+def replace_fields(block: SBlock, **fields: Any) -> SBlock:
+    """A block with other values of the fields that are named, as `dataclasses.replace` makes it."""
+    return SBlock(*({name: getattr(block, name) for name in _FIELDS} | fields).values())
 
 
 def get_regions(block: SBlock) -> list[Any]:

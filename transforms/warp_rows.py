@@ -14,8 +14,6 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import For
 
-from tirstep.tvm_compat import SBlock
-
 from .decorators import composite
 from .errors import TransformError
 from .gpu_limits import WARP
@@ -33,7 +31,7 @@ from .queries import (
     is_reduction_loop,
 )
 from .rewriting import edit_block, replace_blocks
-from .tir import constant, find_all, get_axis, is_used
+from .tir import constant, find_all, get_axis, is_used, replace_fields
 
 
 class ProductLoops(NamedTuple):
@@ -96,17 +94,7 @@ def tensorize_warp_rows(sch: Schedule, block: SBlockRV, *, arch: str | None = No
     sch.tensorize(outer, name)
     if product.begins:  # the instruction begins with zeros, which TVM would store before it too
         node = sch.get(outer)
-        made = SBlock(
-            node.iter_vars,
-            node.reads,
-            node.writes,
-            node.name_hint,
-            node.body,
-            None,
-            node.alloc_buffers,
-            node.match_buffers,
-            node.annotations,
-        )
+        made = replace_fields(node, init=None)
         replace_blocks(sch, outer, {node: made}, [], who="tensorize_warp_rows")
     return name
 

@@ -26,11 +26,11 @@ from tvm.tirx import (
 )
 from tvm.tirx.transform import prim_func_pass
 
-from tirstep.tvm_compat import Call, SBlock, SBlockRealize, TensorLoad, get_op_name, structural_map
+from tirstep.tvm_compat import Call, SBlockRealize, TensorLoad, get_op_name, structural_map
 
 from ..errors import TransformError
 from ..gpu_limits import WARP, count_registers
-from ..tir import constant, find_all, get_axis, get_elements
+from ..tir import constant, find_all, get_axis, get_elements, replace_fields
 from ..tma_tiles import TMA_ROLES, TMA_STAGES
 from .overlap import run_overlapped
 from .tma_pipeline import Pipeline, if_elected, if_one_lane, join
@@ -111,22 +111,7 @@ def _put_at_root(body: Any, statements: list[Any]) -> Any:
         return SeqStmt([*statements, body])
     block = body.block
     inner = SeqStmt([*statements, block.body])
-    return SBlockRealize(body.iter_values, body.predicate, replace_block_body(block, inner))
-
-
-def replace_block_body(block: SBlock, body: Any) -> SBlock:
-    """A block with another body."""
-    return SBlock(
-        block.iter_vars,
-        block.reads,
-        block.writes,
-        block.name_hint,
-        body,
-        block.init,
-        block.alloc_buffers,
-        block.match_buffers,
-        block.annotations,
-    )
+    return SBlockRealize(body.iter_values, body.predicate, replace_fields(block, body=inner))
 
 
 def _find_threads(body: Any, loop: For) -> list[tuple[Any, int]]:
@@ -206,7 +191,7 @@ def _guard(statement: Any, pipeline: Pipeline, computes: Any, registers: list[in
         return statement if _is_of_registers(statement) else IfThenElse(computes, statement, None)
     if isinstance(statement, SBlockRealize):
         inner = _guard(statement.block.body, pipeline, computes, registers)
-        block = replace_block_body(statement.block, inner)
+        block = replace_fields(statement.block, body=inner)
         return SBlockRealize(statement.iter_values, statement.predicate, block)
     if isinstance(statement, SeqStmt):
         return SeqStmt([_guard(each, pipeline, computes, registers) for each in statement.seq])

@@ -25,7 +25,7 @@ from ..recipes.mma import MmaConfig
 from ..recipes.recipe import Recipe
 from ..recipes.rows import RowConfig
 from ..recipes.wgmma import WgmmaConfig
-from ..tir import find_all
+from ..tir import find_all, replace_fields
 from .plan import FLAT_PLAN, MATMUL, ROWS, Plan
 from .roles import DEVICE, Mismatch, Roles, list_sblocks, make_roles
 from .targets import find_unsupported
@@ -172,19 +172,6 @@ def rename_sblocks(function: PrimFunc, names: Mapping[str, str]) -> PrimFunc:
 
     def rename(node: Any) -> Any:
         new = names.get(str(node.name_hint))
-        if new is None:
-            return node
-        return SBlock(
-            node.iter_vars,
-            node.reads,
-            node.writes,
-            new,
-            node.body,
-            node.init,
-            node.alloc_buffers,
-            node.match_buffers,
-            node.annotations,
-            node.span,
-        )
+        return node if new is None else replace_fields(node, name_hint=new)
 
     return function.with_body(structural_map(function.body, (SBlock, rename)))

@@ -43,7 +43,8 @@ from tirstep.processes import count_cores
 from tirstep.programs.naming import is_program
 from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import Recipe, find_recipe
-from tirstep.tvm_compat import SBlock, SBlockRealize
+from tirstep.transforms.tir import replace_fields
+from tirstep.tvm_compat import SBlockRealize
 
 from . import BenchError, shorten
 from .peers import PEERS
@@ -166,18 +167,8 @@ def lift_workspaces(module: tvm.IRModule) -> tuple[tvm.IRModule, list[Workspace]
     lifted = [buffer for buffer in root.alloc_buffers if buffer.scope() == "global"]
     if not lifted:
         return module, []
-    block = SBlock(
-        root.iter_vars,
-        root.reads,
-        root.writes,
-        root.name_hint,
-        root.body,
-        root.init,
-        [buffer for buffer in root.alloc_buffers if buffer.scope() != "global"],
-        root.match_buffers,
-        root.annotations,
-        root.span,
-    )
+    kept = [buffer for buffer in root.alloc_buffers if buffer.scope() != "global"]
+    block = replace_fields(root, alloc_buffers=kept)
     main = PrimFunc(
         [*function.params, *lifted],
         SBlockRealize([], True, block),

@@ -29,7 +29,7 @@ from tirstep.modules import AnyProblem
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.passes.pipeline import KEY as PIPELINE_KEY
 from tirstep.transforms.passes.serial import make_threads_serial
-from tirstep.transforms.tir import find_all, get_axis
+from tirstep.transforms.tir import find_all, get_axis, replace_fields
 from tirstep.tvm_compat import SBlock, structural_map
 
 HOST = "llvm"
@@ -204,17 +204,7 @@ def ask_for_default(subject: Subject) -> Subject:
         kept = {key: value for key, value in block.annotations.items() if str(key) != PIPELINE_KEY}
         if len(kept) == len(block.annotations):
             return block
-        return SBlock(
-            block.iter_vars,
-            block.reads,
-            block.writes,
-            block.name_hint,
-            block.body,
-            block.init,
-            block.alloc_buffers,
-            block.match_buffers,
-            kept,
-        )
+        return replace_fields(block, annotations=kept)
 
     functions = {
         name: structural_map(function, (SBlock, drop))
