@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from rpc_servers import find_port, serve
 
 from tirstep.cli import main
+from tirstep.lowering_checks.devices import is_cuda_available
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 FOLDERS = sorted(path.parent.name for path in EXAMPLES.glob("*/README.md"))
@@ -41,8 +43,20 @@ RUN = [
     ("transformer_block", "check block.py --function rms_norm", "2 modules: all good"),
     ("tuning", "check for_cpu.py", "1 recipe, 4 modules: all good"),
     ("relax_model", "why perceptron.py --function matmul", "nothing is wrong"),
+    ("cluster", "check gram.py", "1 recipe, 4 modules: all good"),
 ]
 
+SEARCHED = (
+    "cluster",
+    "search gram.py --cluster local --trials {out}/kept",
+    "times as fast as torch",
+)
+SERVED = ("remote", "serve --port 9090", "serving at rpc://127.0.0.1:9090/tirstep")
+REMOTE = (
+    "remote",
+    "check saxpy.py --device rpc://127.0.0.1:9090/tirstep",
+    "1 recipe, 2 modules: all good",
+)
 TUNED = (
     "tuning",
     "tune for_cpu.py --shape 48x64x32 --target llvm --trials 3 --jobs 1 -o {out}/db",
@@ -82,11 +96,47 @@ def test_a_project_without_tirstep_applies_what_was_tuned(
     assert done.stdout == "tuned, right, and without tirstep: True\n", done.stderr
 
 
+@pytest.mark.xdist_group("rpc")
+def test_a_kernel_is_checked_on_a_server(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    folder, line, shown = REMOTE
+    monkeypatch.chdir(EXAMPLES / folder)
+    port = find_port()
+    with serve(port):
+        assert main(line.replace("9090", str(port)).split()) == 0
+    printed = capfd.readouterr().out
+    assert shown in printed
+    assert f"numbers ok on rpc://127.0.0.1:{port}/tirstep" in printed
+
+
+@pytest.mark.skipif(is_cuda_available(), reason="this machine has a GPU")
+def test_a_cluster_without_a_gpu_is_told_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    pytest.importorskip("ray", reason="the extra cluster: Ray is not installed")
+    folder, line, _ = SEARCHED
+    monkeypatch.chdir(EXAMPLES / folder)
+    assert main(line.format(out=tmp_path).split()) == 2
+    assert "the cluster has no GPU; join machines that have" in capfd.readouterr().err
+
+
+@pytest.mark.gpu
+def test_a_recipe_is_searched_over_a_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    pytest.importorskip("ray", reason="the extra cluster: Ray is not installed")
+    folder, line, shown = SEARCHED
+    monkeypatch.chdir(EXAMPLES / folder)
+    assert main(line.format(out=tmp_path).split()) == 0
+    assert shown in capfd.readouterr().out
+
+
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_a_readme_has_a_title_and_commands_that_are_run(folder: str):
     lines = [line for line in (EXAMPLES / folder / "README.md").read_text().splitlines() if line]
     assert len(lines) == 3
-    ran = [(where, line.split()[:2]) for where, line, _ in [*RUN, TUNED]]
+    ran = [(where, line.split()[:2]) for where, line, _ in [*RUN, TUNED, SEARCHED, SERVED, REMOTE]]
     commands = re.findall(r"`tirstep ([^`]+)`", "\n".join(lines))
     assert len(commands) >= 2
     for command in commands:

@@ -7,12 +7,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
 import tvm
 from golden_runs import run_golden
+from rpc_servers import find_port, is_listening, serve
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
@@ -45,29 +45,6 @@ class Endless:
                 B[v] = A[v]
                 while B[v] >= T.float32(0.0):
                     B[v] = B[v] * T.float32(0.5)
-
-
-def find_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
-
-
-def is_listening(port: int) -> bool:
-    with socket.socket() as tried:
-        return tried.connect_ex(("127.0.0.1", port)) == 0
-
-
-@contextmanager
-def serve(port: int, *words: str) -> Iterator[subprocess.Popen[str]]:
-    """`tirstep serve`, which is ready when this begins."""
-    command = [sys.executable, "-m", "tirstep", "serve", "--port", str(port), *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            assert f"serving at rpc://127.0.0.1:{port}/" in process.stdout.readline()
-            yield process
-        finally:
-            process.kill()
 
 
 @pytest.fixture(scope="module")
