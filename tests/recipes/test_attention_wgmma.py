@@ -45,6 +45,7 @@ SUMS = 16
         (LAST, {"dim": 64, "heads": 2}, {"group": 2}, {"warpgroups": 2}),
         (LAST, {"keys": 64}, BRAIN, {"stages": 2}),
         (ENDED, {"keys": 160}, {"window": 40}, {"stages": 2}),
+        (ENDED, {"keys": 160}, {}, {"roles": False, "overlaps": False}),
     ],
     ids=str,
 )

@@ -1,9 +1,11 @@
 """Every recipe computes what its kernel means, at drawn shapes, sizes, types and seeds."""
 
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import pytest
+import tvm
 from drawn_recipes import DRAWN
 from golden_runs import run_default_example, run_golden
 from hypothesis import event, given, settings
@@ -18,6 +20,7 @@ from tirstep.lowering_checks import (
     judge_run,
     run_recipe,
 )
+from tirstep.lowering_checks.devices.simulator import lower
 from tirstep.lowering_checks.numeric import check_program
 from tirstep.lowering_checks.steps import Run
 from tirstep.strategies.kernel_strategies import (
@@ -103,6 +106,21 @@ def explain(findings, run: Run, seed: int) -> str:
     dtype = f" --dtype {run.problem.options['dtype']}"
     command = f"tirstep why {run.recipe.name} --shape {shape}{dtype}{sizes} --seed {seed}"
     return "\n".join([*map(str, findings), str(run.problem), f"to find the culprit: {command}"])
+
+
+@ALL
+def test_every_step_lowers_that_can_be_run(recipe: Recipe) -> None:
+    """The drawn tests run the last step of what takes long to simulate; people run each."""
+    simulator = get_device("simulator")
+    run = run_golden(recipe)
+    for step in run.steps:
+        if simulator.find_obstacle(step.module) is None:
+            assert lower_once(step.module.script(), step.module), run.label(step)
+
+
+@functools.lru_cache(maxsize=64)  # the steps of a ladder's rungs that they share
+def lower_once(_text: str, module: tvm.IRModule) -> tvm.IRModule:
+    return lower(module)
 
 
 def by_name(recipes: Iterable[Recipe]) -> pytest.MarkDecorator:

@@ -183,14 +183,21 @@ def _find_region(at: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]
     return slab, row, slice(0, shape[2]), element
 
 
+def _match_a(product: RowsProduct, slab: Any = None) -> dict[str, Any]:
+    """How A lies, with its slabs so far apart; compact without that."""
+    if product.swizzle_a is None:
+        return {"offset_factor": SHARE, "scope": "local"}
+    strides = [] if slab is None else [slab, *_strides(product.shapes[0])]
+    return {"strides": strides, **IN_SHARED}
+
+
 def _describe(product: RowsProduct) -> Any:
     (shape_a, shape_b, shape_c), dtype, place = product.shapes, product.dtype, product.place
     sizes, all_c = (SIDE, product.columns, product.depth), _all(shape_c)
-    of_a = IN_SHARED if product.swizzle_a else {"offset_factor": SHARE, "scope": "local"}
 
     @T.prim_func(s_tir=True)
     def describe(left: T.handle, right: T.handle, sums: T.handle) -> None:
-        A = T.match_buffer(left, shape_a, dtype, **of_a)
+        A = T.match_buffer(left, shape_a, dtype, **_match_a(product))
         B = T.match_buffer(right, shape_b, dtype, **IN_SHARED)
         C = T.match_buffer(sums, shape_c, ACC, offset_factor=SHARE, scope="local")
         with T.sblock("root"):
@@ -225,30 +232,23 @@ def _strides(shape: tuple[int, ...]) -> list[int]:
 def _issue(product: RowsProduct) -> Any:
     """The instructions, in a block: TVM takes its statements for as many of a pipeline."""
     tile, (shape_a, shape_b, shape_c), dtype = product.tile, product.shapes, product.dtype
-    rows_b, all_c, in_shared = _strides(shape_b), _all(shape_c), product.swizzle_a is not None
-    across, steps, columns = tile.blocks[1], tile.depth // tile.step, shape_c[0]
-
-    def of_a(slab: Any) -> dict[str, Any]:
-        if in_shared:
-            return {"strides": [slab, *_strides(shape_a)], **IN_SHARED}
-        return {"offset_factor": SHARE, "scope": "local"}
+    across, steps, in_shared = tile.blocks[1], tile.depth // tile.step, bool(product.swizzle_a)
 
     @T.prim_func(s_tir=True)
     def multiply(left: T.handle, right: T.handle, sums: T.handle) -> None:
-        s = T.int32()
-        t = T.int32()
-        A = T.match_buffer(left, shape_a, dtype, **of_a(s))
-        B = T.match_buffer(right, shape_b, dtype, strides=[t, *rows_b], **IN_SHARED)
+        s, t = T.int32(), T.int32()
+        A = T.match_buffer(left, shape_a, dtype, **_match_a(product, s))
+        B = T.match_buffer(right, shape_b, dtype, strides=[t, *_strides(shape_b)], **IN_SHARED)
         C = T.match_buffer(sums, shape_c, ACC, offset_factor=SHARE, scope="local")
         with T.sblock("root"):
             T.reads(_reads(product, A, B, C))
-            T.writes(C[all_c])
+            T.writes(C[_all(shape_c)])
             for warp in T.thread_binding(product.warps, "threadIdx.z"):
                 for _row in T.thread_binding(WARP // QUAD, "threadIdx.y"):
                     for _column in T.thread_binding(QUAD, "threadIdx.x"):
                         with T.sblock("group"):
                             T.reads(_reads(product, A, B, C))
-                            T.writes(C[all_c])
+                            T.writes(C[_all(shape_c)])
                             d = T.sblock_alloc_buffer((1 + in_shared,), "uint64", scope="local")
                             of_b = T.meta_var(d[int(in_shared)])
                             T.ptx.fence.proxy.async_.shared__cta()
@@ -257,17 +257,13 @@ def _issue(product: RowsProduct) -> Any:
                                 T.evaluate(emit_descriptor(tile, 0, T.address_of(d[0]), A, s))
                             T.evaluate(emit_descriptor(tile, 1, T.address_of(of_b), B, t))
                             if product.begins:
-                                for at in T.unroll(columns):
+                                for at in T.unroll(shape_c[0]):
                                     for element in T.unroll(SHARE):
                                         C[at, 0, element] = T.float32(0)
                             T.ptx.wgmma.fence.sync.aligned()
                             for step in T.unroll(steps):
                                 for j in T.unroll(across):
-                                    a = T.meta_var(
-                                        [_find_rows(product, d[0], warp, s, step)]
-                                        if in_shared
-                                        else _read_fragment(A, step)
-                                    )
+                                    a = T.meta_var(_find_a(product, A, d[0], warp, s, step))
                                     T.evaluate(_emit(product, C, a, (of_b, t), step, j))
                             T.ptx.wgmma.commit_group.sync.aligned()
                             T.ptx.wgmma.wait_group.sync.aligned(0)
@@ -275,21 +271,22 @@ def _issue(product: RowsProduct) -> Any:
     return multiply
 
 
-def _find_rows(product: RowsProduct, descriptor: Any, warp: Any, slab: Any, step: Any) -> Any:
-    """The descriptor of a warpgroup's rows in a step of k, of that of a warp's own rows."""
-    own = warp % WARPS * (SIDE * (product.swizzle_a or 0) // CHUNK_BYTES)
+def _find_a(
+    product: RowsProduct, tile: Any, descriptor: Any, warp: Any, slab: Any, step: Any
+) -> list[Any]:
+    """The operand A of a step of k: the four registers of it, pairs of neighbours in the order of
+    fragments, or the descriptor of a warpgroup's rows, of that of a warp's own rows.
+    """
+    if product.swizzle_a is None:
+        pairs = [Ramp(2 * register, 1, 2) for register in range(SHARE // 2)]
+        return [T.reinterpret("uint32", BufferLoad(tile, [step, 0, pair])) for pair in pairs]
+    own = warp % WARPS * (SIDE * product.swizzle_a // CHUNK_BYTES)
     at = find_operand(product.tile, 0, slab, step, 0)
-    return descriptor - tvm.tirx.Cast("uint64", own) + tvm.tirx.Cast("uint64", at)
+    return [descriptor - tvm.tirx.Cast("uint64", own) + tvm.tirx.Cast("uint64", at)]
 
 
 def _find_b(product: RowsProduct, descriptor: Any, slab: Any, step: Any, block: Any) -> Any:
     return descriptor + tvm.tirx.Cast("uint64", find_operand(product.tile, 1, slab, step, block))
-
-
-def _read_fragment(fragments: Any, step: Any) -> list[Any]:
-    """The four registers of A in a step of k: pairs of neighbours, in the order of fragments."""
-    pairs = [Ramp(2 * register, 1, 2) for register in range(SHARE // 2)]
-    return [T.reinterpret("uint32", BufferLoad(fragments, [step, 0, pair])) for pair in pairs]
 
 
 def _emit(

@@ -116,7 +116,6 @@ class Pipeline:
     def __post_init__(self) -> None:
         self.in_flight = int(self.loop.annotations.get(TMA_IN_FLIGHT, 0))
         self.overlaps = TMA_OVERLAP in self.loop.annotations
-        self.count = constant(self.loop.extent) or 0
         self.staged = [_give_stages(tile.target, self.stages) for tile in self.tiles]
         self.barriers = decl_buffer((ROOM,), "uint64", "tma_barriers", scope=SCOPE)
         self.maps = [
@@ -132,7 +131,7 @@ class Pipeline:
     def lower(self) -> Any:
         """The pipeline in which all threads wait and compute, and one of them copies."""
         ahead = self.stages - 1 - self.in_flight
-        first = [self.copy(step) for step in range(min(ahead, self.count))]
+        first = [part for step in range(ahead) if (part := self._copy_within(step)) is not None]
         body = [
             *self.initialize([1] * self.stages),
             if_elected(self.threads, first),
@@ -236,13 +235,23 @@ class Pipeline:
     def _run(self, ahead: int) -> For:
         step = self.loop.loop_var
         following = IfThenElse(
-            LT(step + ahead, IntImm("int32", self.count)),
+            LT(step + ahead, self.loop.extent),
             if_elected(self.threads, [self.copy(step + ahead)]),
             None,
         )
         computed = self.compute()
         fence = self.fence_loads(computed)
         return self.loop_over([self.wait_for_tile(), make_barrier(), following, *computed, *fence])
+
+    def _copy_within(self, step: int) -> Any:
+        """The copies of one of the first iterations; None where there are not so many.
+
+        A loop that ends at a mask has another number of iterations in each block.
+        """
+        count = constant(self.loop.extent)
+        if count is None:
+            return IfThenElse(LT(IntImm("int32", step), self.loop.extent), self.copy(step), None)
+        return self.copy(step) if step < count else None
 
     def copy(self, step: Any) -> Any:
         """Announce the bytes of an iteration's tiles, and issue their copies."""
