@@ -1,6 +1,8 @@
 """A user's kernel or module in the bench: its recipes, its own function of tensors, dlight."""
 
 import sys
+import types
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
@@ -8,13 +10,15 @@ from fake_machine import FakeMachine
 from own_files import write_programs
 
 from tirstep.bench.cases import CaseChoice
-from tirstep.bench.compile_pool import CompileJob, _schedule
+from tirstep.bench.compile_pool import CompileJob, _schedule, find_recipe_of
 from tirstep.bench.run_case import Settings
+from tirstep.bench.search import SearchPlan
 from tirstep.bench.session import run_bench
 from tirstep.cli import main
 from tirstep.cli.bench import plan_all
-from tirstep.modules import KernelError
-from tirstep.programs.benching import plan_program
+from tirstep.cluster.actors import PlanSpec, require_known
+from tirstep.modules import KernelError, get_kernel
+from tirstep.programs.benching import find_peer, plan_program
 from tirstep.programs.program_error import ProgramError
 
 
@@ -78,3 +82,64 @@ def test_what_is_refused(folder: Path, capfd: pytest.CaptureFixture[str]):
     assert main(["bench", "kern.py", "--recipe", "twice_bound"]) == 2
     assert "give kern.py:NAME instead" in capfd.readouterr().err
     assert main(["bench", "relu", "--function", "main"]) == 2
+
+
+SEARCH = ("search", "kern.py:twice_bound", "--shape", "96")
+
+
+@pytest.mark.usefixtures("no_farm")
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("a + a", "ratio    2.000 times as fast as torch"),
+        ("2 * a + 1", "torch: computes something else: C[0] is -51421, and float64 has -51422"),
+        ("a + b", "torch: does not run: NameError: name 'b' is not defined"),
+    ],
+)
+def test_a_search_ends_with_the_file_s_own_function(
+    folder: Path,
+    machine: FakeMachine,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    function: str,
+    said: str,
+):
+    monkeypatch.setattr("tirstep.cli.search.make_machine", lambda command: machine)
+    torch = types.ModuleType("torch")
+    torch.__spec__ = ModuleSpec("torch", None)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    file = folder / "kern.py"
+    file.write_text(file.read_text().replace("lambda a: a + a}", f"lambda a: {function}}}"))
+    machine.seconds = [1e-3, 2e-3]  # of 32 threads and of the peer: 64 do not divide 96
+    assert main([*SEARCH]) == 0
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("no_farm")
+def test_a_pair_of_an_own_recipe_is_given_as_the_search_prints_it(
+    folder: Path,
+    machine: FakeMachine,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    monkeypatch.setattr("tirstep.cli.search.make_machine", lambda command: machine)
+    text = (folder / "kern.py").read_text()
+    text = text.replace("threads: int = 128", "threads: tuple = (128, 1)")
+    text = text.replace('"threads": (32, 64)', '"threads": ((32, 1), (48, 2))')
+    text = text.replace("threads=(threads,)", "threads=(threads[0],)")
+    (folder / "kern.py").write_text(text)
+    assert main([*SEARCH, "--set", "threads=32,1"]) == 0
+    assert "config   --set threads=32,1" in capsys.readouterr().out
+    assert main([*SEARCH, "--set", "threads=32x1,48x2"]) == 0
+    assert "tried 2 candidates of 2" in capsys.readouterr().out
+
+
+def test_a_worker_of_a_cluster_has_the_file_s_kernel_and_function():
+    recipe = find_recipe_of("kern.py:twice_bound")
+    plan = SearchPlan(recipe, get_kernel(recipe.kernel).problem(96), peer=find_peer(recipe))
+    require_known(plan)
+    made = PlanSpec.of(plan, Settings()).make_plan()
+    assert (made.recipe.spelling, made.problem.kernel.name) == ("kern.py:twice_bound", "twice")
+    assert made.peer.functions([3], None, made.problem)() == 6
+    (case,) = plan_program("mine.py")
+    assert find_peer(case.recipes[0]).name == "dlight"

@@ -227,6 +227,7 @@ class SearchResult:
     skipped : how many candidates are out, by reason
     samples : the first whole sentence of each of these reasons, where there is one
     tried : how many there were
+    peer_error : why a peer of the user's has no time
     left : how many were left out, since they promised too little
     gain : what these promised at best, as a part; None without a forecast
     expected_us : what the model of time expected of the best, before it was corrected
@@ -242,6 +243,7 @@ class SearchResult:
     left: int = 0
     gain: float | None = None
     expected_us: float | None = None
+    peer_error: str = ""
 
     def skip(self, reason: str) -> None:
         """Count a candidate that is out, by the kind of its reason."""
@@ -333,7 +335,7 @@ def _decide(workers: Workers, ranking: Ranking, found: SearchResult, tell: Tell)
         return
     tell(f"timing {len(ranking.configs)} finalists")
     contest = workers.decide(ranking.configs)
-    found.peer = contest.peer
+    found.peer, found.peer_error = contest.peer, contest.peer_error
     for config, time in zip(ranking.configs, contest.times, strict=True):
         if time is None:
             found.skip(WRONG_AT_THE_END)

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Protocol
 from tirstep.lowering_checks.devices.device import blank
 from tirstep.modules.numeric import Array
 
-from . import BenchError, PeerMissing
+from . import BenchError, PeerMissing, shorten
 from .accuracy import Reference
 from .compile_pool import CompileJob, compile_all, installed, name_library
-from .machine import Launch, Machine, Replay, find_first_error, require_alive
+from .machine import Launch, Machine, Replay, find_first_error, require_alive, take_results
+from .peers import PEERS
 from .results import Time, summarize
 from .run_case import Settings, Tell, describe_shortage, prepare_recipe
 
@@ -46,10 +47,14 @@ class Screened:
 
 @dataclass(frozen=True)
 class Contest:
-    """The finalists' times, in their order, None for one that is not right; and the peer's."""
+    """The finalists' times, in their order, None for one that is not right; and the peer's.
+
+    `peer_error` is why a peer of the user's has none.
+    """
 
     times: list[Time | None]
     peer: Time | None = None
+    peer_error: str = ""
 
 
 class Workers(Protocol):
@@ -157,14 +162,14 @@ class LocalWorkers:
         """The same for what others compiled."""
         with installed(self.cache):
             finalists = [self._find(job) for job in jobs]
+        peer, error = self._find_peer()
         self._fill(self.plan.problem.float_inputs(self.settings.seed))
-        peer = self._find_peer()
         replays = [each.replay for each in finalists if each] + ([] if peer is None else [peer])
         seconds = self.machine.time(replays, [self.settings.rounds] * len(replays))
         self._fill(self._inputs)  # what is checked after this is held against these
         times = iter([summarize(each) for each in seconds])
         found = [None if each is None else next(times) for each in finalists]
-        return Contest(found, None if peer is None else next(times))
+        return Contest(found, None if peer is None else next(times), error)
 
     def _fill(self, inputs: Sequence[Array]) -> None:
         tensors = self.plan.problem.take_inputs(self.arguments)
@@ -219,10 +224,20 @@ class LocalWorkers:
         medians = [summarize(seconds).median_us for seconds in times]
         return list(zip(medians, candidates, strict=True))
 
-    def _find_peer(self) -> Replay | None:
-        plan, arguments = self.plan, self.arguments
+    def _find_peer(self) -> tuple[Replay | None, str]:
+        """The peer's replay; why there is none, where the peer is the user's own and is wrong."""
+        plan, machine = self.plan, self.machine
+        outputs = plan.problem.take_outputs(self.arguments)
         try:
-            launch = self.machine.prepare_peer(plan.peer, plan.problem, arguments)
+            launch = machine.prepare_peer(plan.peer, plan.problem, self.arguments)
+            replay = machine.record(launch, outputs)
+            if PEERS.get(plan.peer.name) is plan.peer:
+                return replay, ""
+            results = take_results(replay.run(), replay.outputs)  # others each time, it may be
+            error = find_first_error(machine, self.expectations, results)
         except PeerMissing:
-            return None
-        return self.machine.record(launch, plan.problem.take_outputs(arguments))
+            return None, ""
+        except Exception as raised:  # whatever a framework raises: the winner is known without it
+            require_alive(machine, plan.peer.name, raised)
+            return None, f"does not run: {shorten(raised)}"
+        return (replay, "") if error is None else (None, f"computes something else: {error}")

@@ -120,8 +120,9 @@ def command(
     same in all of them, and --set tile_k=8,16 has these two in place of its choices. Every
     candidate is checked exactly before it may win. Products of matrices have a model of time: the
     candidates of which it expects most come first, what was measured corrects it, and it says what
-    is to be gained from going on. The best of them take turns with PyTorch at the end. A table
-    keeps the faster one where it has an entry for the shape already.
+    is to be gained from going on. The best of them take turns with PyTorch at the end; those of a
+    program of yours with the function in its file's TORCH, or with dlight. A table keeps the faster
+    one where it has an entry for the shape already.
     """
     single, among = separate_lists(config or [])
     request = make_request(None, dtype, option, single, function=function)
@@ -164,6 +165,7 @@ def make_plans(
     from tirstep.bench.run_case import require_timeable
     from tirstep.bench.search import SearchPlan, get_choices
     from tirstep.modules import get_kernel
+    from tirstep.programs.benching import find_peer
 
     picked = pick_recipe(name, request)
     kernel = get_kernel(picked.kernel)
@@ -181,7 +183,8 @@ def make_plans(
         for value in values:  # each must be one that the size can have
             choose_config(replace(request, config={name: value}), picked, picked.config)
     get_choices(picked, among)
-    return [SearchPlan(picked, problem, fixed, among, limit, timeout) for problem in problems]
+    peer = find_peer(picked)
+    return [SearchPlan(picked, problem, fixed, among, limit, timeout, peer) for problem in problems]
 
 
 def search_all(
@@ -293,18 +296,26 @@ def _join_pairs(
     recipe: Recipe, request: Request, among: Mapping[str, tuple[object, ...]]
 ) -> tuple[Request, dict[str, tuple[object, ...]]]:
     """``threads=16,16`` is one value where a knob takes pairs; several are ``16x16,8x16``."""
-    from tirstep.transforms.recipes import Rung
-
     pairs = {
         name: values
         for name, values in among.items()
-        if isinstance(recipe, Rung) and name in recipe.config and recipe.has_pairs(name)
-        if all(isinstance(value, int) for value in values)
+        if _takes_pairs(recipe, name) and all(isinstance(value, int) for value in values)
     }
     several = {
         name: tuple(dict.fromkeys(values)) for name, values in among.items() if name not in pairs
     }
     return replace(request, config={**request.config, **pairs}), several
+
+
+def _takes_pairs(recipe: Recipe, name: str) -> bool:
+    """Whether a knob takes rows and columns: a rung says so, another recipe by its default."""
+    from tirstep.transforms.recipes import Rung
+
+    if name not in recipe.config:
+        return False
+    if isinstance(recipe, Rung):
+        return recipe.has_pairs(name)
+    return isinstance(recipe.config[name], tuple)
 
 
 def _show(screen: Screen, plan: SearchPlan, found: SearchResult) -> None:
@@ -334,6 +345,8 @@ def _show(screen: Screen, plan: SearchPlan, found: SearchResult) -> None:
         )
     _show_time(screen, "as it is", found.default)
     _show_time(screen, plan.peer.name, found.peer)
+    if found.peer_error:
+        screen.line((f"{plan.peer.name}: {found.peer_error}", "yellow"), wrap=True)
     if found.ratio is not None:
         screen.line(
             (f"{'ratio':<9}", "dim"), f"{found.ratio:.3f} times as fast as {plan.peer.name}"

@@ -55,10 +55,8 @@ class PlanSpec:
     """A plan in names and values, since it goes to other machines, which have the same recipes."""
 
     recipe: str
-    kernel: str
     shape: Mapping[str, int]
     options: Mapping[str, object]
-    peer: str
     settings: Settings
 
     @classmethod
@@ -67,18 +65,19 @@ class PlanSpec:
         problem, recipe = plan.problem, plan.recipe
         return cls(
             recipe.spelling or recipe.name,
-            problem.kernel.name,
             dict(problem.shape),
             dict(problem.options),
-            plan.peer.name,
             settings,
         )
 
     def make_plan(self) -> SearchPlan:
         """The plan again, without what only the search itself needs."""
+        from tirstep.programs.benching import find_peer
+
         recipe = find_recipe_of(self.recipe)
         values: dict[str, Any] = {**self.shape, **self.options}
-        return SearchPlan(recipe, get_kernel(self.kernel).problem(**values), peer=PEERS[self.peer])
+        problem = get_kernel(recipe.kernel).problem(**values)
+        return SearchPlan(recipe, problem, peer=find_peer(recipe))
 
 
 class Compiler:
@@ -148,5 +147,5 @@ class Measurer:
 
 def require_known(plan: SearchPlan) -> None:
     """Raise `BenchError` for a plan that cannot be told to other machines by names."""
-    if PEERS.get(plan.peer.name) is not plan.peer:
+    if not plan.recipe.spelling and plan.peer is not PEERS["torch"]:
         raise BenchError(f"{plan.peer.name} is a peer of this process alone; leave --cluster out")

@@ -70,6 +70,18 @@ def plan_program(
     return cases
 
 
+def find_peer(recipe: Recipe) -> Peer:
+    """What the winner of a search is compared with: PyTorch, of a user's own what its file gives.
+
+    Where that gives no function of its kernel, dlight.
+    """
+    if not recipe.spelling:
+        return PEERS["torch"]
+    functions, name = _read_functions(recipe.spelling), recipe.kernel_name
+    is_known = kernels().get(name) is get_kernel(recipe.kernel)
+    return [*_list_torch(functions, name, is_known), PEERS["dlight"]][0]
+
+
 def _read_functions(text: str) -> Mapping[str, Callable[..., Any]]:
     loaded = load_place(read_spelling(text).place)
     functions = loaded.values.get(FUNCTIONS, {})
