@@ -117,8 +117,6 @@ WRONG = {
     "in place in shared memory": SHARED
     + SHARED.replace("A[0, 0]", "S[vi] + 1")
     + block("C[vi, vj] = S[0]", ROW, COLUMN, row="t", column="j"),
-    "in place in each round": rounds(block(IN_PLACE)),
-    "a sum over rounds": rounds(total(term="r", length=4)),
     "a sum of one term": total(term="0", length=1) + ALONG_X,
     "in vectors": block(IN_PLACE, "for j in T.vectorized(4)", column="j") + ALONG_X,
     "unrolled": block(IN_PLACE, "for j in T.unroll(4)", column="j") + ALONG_X,
@@ -152,6 +150,8 @@ UNFINISHED = {
     "a sum": total(TERMS) + ALONG_X,
     "a sum in GPU blocks": total(TERMS) + ALONG_G,
     "rows in place": block(IN_PLACE, "for i in range(8)", row="i") + ALONG_X,
+    "in place in each round": rounds(block(IN_PLACE)),
+    "a sum over rounds": rounds(total(term="r", length=4)),
     "a loop of one": block(IN_PLACE, "for i in range(1)", row="i") + ALONG_X,
     "zeros, and a row": block(ZERO, COLUMN, column="j") + total(ROW, TERMS, row="t"),
 }

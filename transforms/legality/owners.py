@@ -74,8 +74,8 @@ class _Writer:
     ----------
     key : what makes it the same in another module
     summed : the axes over whose threads TVM adds up what it stores, by the first of them
-    idle : the loops of other blocks on axes that it does not have, nor a loop left to be bound to
-        them: all threads along these run it
+    idle : the loops of other blocks on axes that it does not have, nor a loop left to be bound:
+        all threads along these run it
     """
 
     key: tuple[Any, ...]
@@ -122,21 +122,16 @@ def _list_writers(place: Place) -> Iterator[_Writer]:
 
 
 def find_idle(place: Place) -> tuple[For, ...]:
-    """The loops of a kernel on axes that a block of it does not have, and will not have.
+    """The loops of a kernel on axes that a block of it does not have; none while a loop is serial.
 
-    A serial loop of its own may yet be bound, if there is no such loop inside of it.
+    That one may yet be bound, or what it computes kept in registers before all of it has threads.
     """
     around = itertools.dropwhile(lambda loop: get_axis(loop) is None, place.loops)
-    serial = [loop for loop in around if loop.kind == ForKind.SERIAL]
+    if any(loop.kind == ForKind.SERIAL for loop in around):
+        return ()
     own = {get_axis(loop) for loop in place.loops}
     others = {get_axis(loop): loop for loop in find_all(place.kernel, For)}
-    return tuple(
-        loop
-        for axis, loop in others.items()
-        if axis is not None
-        and axis not in own
-        and all(axis in map(get_axis, find_all(one, For)) for one in serial)
-    )
+    return tuple(loop for axis, loop in others.items() if axis is not None and axis not in own)
 
 
 def find_summed(place: Place) -> tuple[str, ...]:

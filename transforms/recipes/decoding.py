@@ -294,11 +294,11 @@ def _combine_ranges(sch: Schedule, sums: Sums, result: SBlockRV) -> None:
     reverse_compute_block_at(sch, result, query)
     bind_loop(sch, batch, axis="blockIdx.y")
     bind_loop(sch, head, axis="blockIdx.x")
+    for block in (weighted, result):
+        bind_loop(sch, get_spatial_loops(sch, block)[-1], axis="threadIdx.x")
     for block in sums:
         for place in range(len(sch.get(block).writes)):
             sch.set_scope(block, place, "local")
-    for block in (result, weighted):
-        bind_loop(sch, get_spatial_loops(sch, block)[-1], axis="threadIdx.x")
 
 
 DECODED = {"batch": 16, "heads": 32, "keys": 8192, "dim": 128}
