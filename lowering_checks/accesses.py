@@ -260,9 +260,12 @@ class Points:
         for axis in axes:
             if axis in self.owners:
                 kept &= self.owners[axis] == 0
-        return Points(
-            self.elements[kept], {key: column[kept] for key, column in self.owners.items()}
-        )
+        return self.keep(kept)
+
+    def keep(self, kept: Array) -> Points:
+        """Some of the points."""
+        owners = {key: column[kept] for key, column in self.owners.items()}
+        return Points(self.elements[kept], owners)
 
     def find_in(self, other: Points, keys: Sequence[Any]) -> Array:
         """Which points touch an element that others touch at the same coordinates."""

@@ -6,6 +6,7 @@ unfinished; what it ends with may not.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 from collections.abc import Callable, Iterator
@@ -16,9 +17,11 @@ import numpy as np
 import tvm
 from tvm.tirx import For
 
+from tirstep.transforms.legality.foreign_reads import find_settled_foreign_reads
 from tirstep.transforms.legality.lowered_memory import find_missing_barriers
 from tirstep.transforms.legality.merged_memory import find_overwritten
 from tirstep.transforms.legality.own_lanes import stay_in_lanes
+from tirstep.transforms.legality.owners import find_unowned
 from tirstep.transforms.tir import (
     Place,
     constant,
@@ -60,10 +63,10 @@ def check_ownership(module: tvm.IRModule, *, where: str = "") -> list[Finding]:
     Nothing for functions without a bound loop. In all others: blocks that are in no kernel; an
     axis with several extents in one kernel; iterations that no thread runs (two loops on one
     axis); shared or global memory that several threads update with nothing between them (a
-    reduction beside threads that it does not use); reads of what other threads keep in registers,
-    other GPU blocks or kernels in shared memory, or, with no barrier, in global memory; shared
-    memory that TVM takes for one thread's, and puts no barrier there; and buffers that are written
-    again while TVM keeps another one in their place.
+    reduction beside threads that it does not use), or that two blocks set by other threads; reads
+    of what other threads keep in registers, other GPU blocks or kernels in shared memory, or, with
+    no barrier, in global memory; shared memory that TVM takes for one thread's, and puts no barrier
+    there; and buffers that are written again while TVM keeps another one in their place.
 
     A module may be as it was written, scheduled, with any sizes open (each is tried with one
     value). The elements are counted, not proven, so each finding has a witness; where a kernel has
@@ -80,6 +83,12 @@ def check_ownership(module: tvm.IRModule, *, where: str = "") -> list[Finding]:
         if any(place.kernel is not None for place in places):
             name = "" if len(module.functions) == 1 else f"{variable.name_hint}: "
             messages.update(dict.fromkeys(name + message for message in _judge(places)))
+    for (block, *_), fault in {
+        **find_unowned(module),
+        **find_settled_foreign_reads(module),
+    }.items():
+        if not any(f"block '{block}'" in message for message in messages):
+            messages[f"{fault.problem}; {fault.advice}"] = None
     for buffer in find_missing_barriers(module, is_last=True):
         message = (
             f"threads share elements of the shared buffer '{buffer}' with no barrier between: TVM "
@@ -256,14 +265,15 @@ def _find_shared_updates(kernel: _Kernel) -> Iterator[str]:
     """Shared and global memory that several threads update, with no barrier between."""
     for write in kernel.writes:
         updates = kernel.updates(write)
-        begins = not updates and write.scope == "global" and _is_updated(kernel, write)
-        if not (updates or begins) or write.scope not in ("global", "shared", "shared.dyn"):
+        others = [] if updates or write.scope != "global" else _list_updates(kernel, write)
+        if not (updates or others) or write.scope not in ("global", "shared", "shared.dyn"):
             continue
         if find_reduced_axes(write.place):
             continue
         levels = GPU_AXES if write.scope == "global" else ("threadIdx",)
         axes = kernel.find_axes(*levels)
-        found = _try(functools.partial(_find_several, write=write, axes=axes, host=kernel.host))
+        search = functools.partial(_find_several, others=others, axes=axes, host=kernel.host)
+        found = _try(functools.partial(search, write=write))
         if found:
             element, axis, many = found
             yield (
@@ -274,24 +284,38 @@ def _find_shared_updates(kernel: _Kernel) -> Iterator[str]:
             )
 
 
-def _is_updated(kernel: _Kernel, write: BlockAccess) -> bool:
-    """Whether another block of the kernel updates what a block has stored."""
-    return any(
-        other.has_buffer_of(write) and not other.has_block_of(write) and kernel.updates(other)
+def _list_updates(kernel: _Kernel, write: BlockAccess) -> list[BlockAccess]:
+    """What other blocks of the kernel update of the buffer that a block has stored to."""
+    return [
+        other
         for other in kernel.writes
-    )
+        if other.has_buffer_of(write) and not other.has_block_of(write) and kernel.updates(other)
+    ]
 
 
 def _find_several(
-    grid: Grid, write: BlockAccess, axes: dict[str, For], host: Loops
+    grid: Grid,
+    write: BlockAccess,
+    others: list[BlockAccess],
+    axes: dict[str, For],
+    host: Loops,
 ) -> Witness | None:
-    """An element with several owners, an axis along which they lie, and how many those are."""
+    """An element with several owners, an axis along which they lie, and how many those are.
+
+    Where there are `others`, one that these write, too, if that can be told.
+    """
     if write.is_conditional:
         raise UndecidedError
     used = {find_key(loop) for loop in find_used_loops(write.place, _find_uses(write))}
     unused = [axis for axis in axes if axis not in used]
     among = [*host, *((axis, loop) for axis, loop in axes.items() if axis in used)]
     points = enumerate_access(grid, write, among, may_thin=True)
+    with contextlib.suppress(UndecidedError):
+        written = [enumerate_access(grid.fresh(), one, [], may_thin=True) for one in others]
+        if written:
+            points = points.keep(
+                np.isin(points.elements, [it for w in written for it in w.elements])
+            )
     if not len(points.elements):
         return None
     if unused:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ from .placement import (
 )
 from .queries import (
     find_epilogue,
+    get_loop_name,
     get_outer_loops,
     get_readers_under,
     get_root,
@@ -31,7 +33,7 @@ from .queries import (
     get_sblocks_under,
     is_reduction,
 )
-from .tir import constant, find_all
+from .tir import constant, find_all, is_among
 
 _HELD = "tirstep.held"
 SCOPES = ("shared", "shared.dyn", "local")
@@ -135,7 +137,9 @@ def cache_write_at(
         a thread cannot read another's registers; a block that computes all elements which the
         copy would write: of a tile with a guard TVM may copy more, or beyond the tensor, and of
         swizzled places or ones from data all of a region; a block that stores without a branch
-        around
+        around; a tile that the copy goes over in no more iterations than the block does, or than
+        the tensor has elements: of loops that were split with guards and reordered TVM estimates
+        larger ones
     """
     _require_scope(scope)
     require_around(sch, loop, block)
@@ -145,6 +149,7 @@ def cache_write_at(
     copy = sch.cache_write(block, 0, scope)
     _require_inside(sch, copy)
     sch.reverse_compute_at(copy, loop, preserve_unit_loops=True)
+    _require_few_iterations(sch, block, copy, loop)
     require_own_registers(sch, copy)
     require_computed(sch, block, copy)
     require_virtual_threads_around_all(sch, copy)
@@ -229,6 +234,29 @@ def _require_scope(scope: str) -> None:
         hint = _WHY_NOT.get(scope, "")
         raise TransformError(
             f"scope '{scope}' is not supported{hint}", f"use one of {', '.join(SCOPES)}"
+        )
+
+
+def _require_few_iterations(sch: Schedule, block: SBlockRV, copy: SBlockRV, loop: LoopRV) -> None:
+    """Refuse a copy that runs more often under a loop than there is anything to be copied."""
+    place = sch.get(loop).body
+    runs, own = (
+        math.prod(
+            constant(sch.get(one).extent) or 1
+            for one in sch.get_loops(handle)
+            if is_among(sch.get(one), find_all(place, For))
+        )
+        for handle in (copy, block)
+    )
+    target = sch.get(copy).writes[0].source
+    elements = math.prod(constant(length) or 1 for length in target.shape)
+    if runs > max(own, elements):
+        raise TransformError(
+            f"the copy of '{target.name}', which has {elements} elements, would run {runs} times "
+            f"in each iteration of loop '{get_loop_name(sch, loop)}', and block "
+            f"'{get_sblock_name(sch, block)}' {own} times: TVM estimates the tile of loops that "
+            "were split with guards and reordered",
+            "cache the result before its loops are split, or at a loop further in",
         )
 
 

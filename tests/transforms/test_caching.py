@@ -7,7 +7,7 @@ from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.modules import softmax
+from tirstep.modules import softmax, vector_add
 from tirstep.transforms import (
     accumulate_in_registers,
     bind_loop,
@@ -415,3 +415,24 @@ def test_cache_read_at_leaves_readers_elsewhere_what_they_read():
     (read, *_), (kept, *_) = sch.get(quotient).reads, sch.get(total).reads
     assert (str(read.source.name), str(kept.source.name)) == ("power_shared", "power")
     assert sch.get(sch.get_producers(quotient)[0]).same_as(sch.get(copy))
+
+
+def test_cache_write_at_refuses_a_copy_that_runs_more_often_than_its_block():
+    """Of loops whose guards overlap TVM estimates a tile of 204,900 elements, and there are 5."""
+    sch = Schedule(vector_add.problem(5).module)
+    block = sch.get_sblock("C")
+    for inner in (100, 64, 32):
+        split_loop(sch, sch.get_loops(block)[0], inner=inner, tail="guard")
+    parts = sch.get_loops(block)
+    reorder_loops(sch, [parts[0], parts[2], parts[3], parts[1]])
+    split_loop(sch, sch.get_loops(block)[3], inner=3, tail="guard")
+    loops = sch.get_loops(block)
+    with refuses(
+        sch,
+        "the copy of 'C', which has 5 elements, would run 204900 times in each iteration of loop "
+        "'i_0_1', and block 'C' 3300 times: TVM estimates the tile of loops that were split with "
+        "guards and reordered; cache the result before its loops are split, or at a loop further "
+        "in",
+    ):
+        cache_write_at(sch, block, loops[1], scope="shared")
+    cache_write_at(sch, block, loops[-1], scope="shared")

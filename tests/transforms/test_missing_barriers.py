@@ -19,7 +19,7 @@ from tirstep.transforms import (
     tile_block,
     unroll_loop,
 )
-from tirstep.transforms.legality import lowered_memory
+from tirstep.transforms.legality import lowered_memory, races
 from tirstep.transforms.legality.lowered_memory import find_missing_barriers
 from tirstep.transforms.recipes import RECIPES
 
@@ -212,6 +212,36 @@ def copy_by_all(offset) -> Schedule:
 def test_threads_that_copy_the_same_to_one_element_need_no_barrier_between_them():
     assert find_missing_barriers(copy_by_all(lambda t, k: t + k).mod) == []
     assert find_missing_barriers(copy_by_all(lambda t, k: t + 2 * k).mod) == ["S"]
+
+
+@pytest.mark.parametrize("step", [16, 8])
+def test_copies_of_an_unrolled_loop_are_looked_at_once_each(
+    monkeypatch: pytest.MonkeyPatch, step: int
+):
+    """Not once in each pair of them: 64 stores have 2016. Of every 8 the halves are others' too."""
+
+    @I.ir_module
+    class Copies:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((1024,), "float32"), B: T.Buffer((16,), "float32")):
+            T.func_attr({"tirx.noalias": True})
+            S = T.sblock_alloc_buffer((1024,), scope="shared")
+            for tx in T.thread_binding(16, thread="threadIdx.x"):
+                for k in T.unroll(64):
+                    with T.sblock("S"):
+                        vt, vk = T.axis.remap("SS", [tx, k])
+                        S[vk * step + vt] = A[vk + vt]
+                with T.sblock("B"):
+                    vt = T.axis.spatial(16, tx)
+                    B[vt] = S[17 - vt]
+
+    asked = []
+    collect = races._Pair._collect
+    monkeypatch.setattr(
+        races._Pair, "_collect", lambda pair, use, at: asked.append(use) or collect(pair, use, at)
+    )
+    assert find_missing_barriers(Schedule(Copies).mod) == ([] if step == 16 else ["S"])
+    assert len(asked) <= 2 * 65
 
 
 def test_a_module_is_lowered_once_for_all_questions_about_it(monkeypatch):

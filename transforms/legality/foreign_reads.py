@@ -39,12 +39,13 @@ from ..tir import (
 )
 from .enumeration import choose_values, compute_values, is_of
 from .open_sizes import close_sizes
-from .owners import find_launch, find_summed
+from .owners import find_idle, find_launch, find_summed
 
 _TRIED = 256
 """Iterations of a reader that are tried: some milliseconds."""
 _STORED = 2048
 """Elements that a thread may store for each of these to be looked for among them."""
+_LEVELS = ("blockIdx", "threadIdx")
 _Numbers = tuple[int, ...]
 
 
@@ -81,7 +82,32 @@ def find_foreign_reads(module: IRModule) -> dict[ForeignRead, Fault]:
                 is_bound = axis in reader.bound or axis in reader.element.lanes
                 is_settled = is_bound and not any(writer.summed for writer in writers)
                 found[ForeignRead(block, name, axis, is_settled)] = _blame(block, name, axis)
+        for reader in readers:
+            behind = [use for use in uses[uses.index(reader) :] if use.element.is_written]
+            axis = next(filter(None, (_find_early_axis(reader, use) for use in behind)), "")
+            if axis:
+                name, block = str(reader.element.buffer.name), reader.place.name
+                found[ForeignRead(block, name, axis, True)] = _blame(block, name, axis)
     return found
+
+
+def _find_early_axis(reader: _Use, writer: _Use) -> str:
+    """An axis on which another thread writes an element behind its reading; empty for none.
+
+    That one writes it, too, is no help: others may have done so before it reads.
+    """
+    if writer.place is reader.place or writer.element.lanes or reader.element.lanes:
+        return ""
+    axes = tuple(axis for axis in reader.known if axis in writer.known)
+    if not axes:
+        return ""
+    first, last = (_list_owners(use, axes) or {} for use in (reader, writer))
+    for element in first.keys() & last.keys():
+        both = [*first[element], *last[element]]
+        for other in both[1:]:
+            if differing := _find_differences(axes, both[0], other):
+                return differing[0]
+    return ""
 
 
 def _is_own(reader: _Use, writers: list[_Use]) -> bool:
@@ -153,8 +179,14 @@ class _Use:
     def bound(self) -> dict[str, For]:
         """The innermost loops on blocks and threads of a GPU, by their axes."""
         loops = [loop for loop in self.place.loops if constant(loop.extent) != 1]
-        levels = ("blockIdx", "threadIdx")
-        return {axis: loop for loop in loops if (axis := get_axis(loop) or "").startswith(levels)}
+        return {axis: loop for loop in loops if (axis := get_axis(loop) or "").startswith(_LEVELS)}
+
+    @functools.cached_property
+    def known(self) -> dict[str, For]:
+        """The same, and those of other blocks on axes that it will not have: all run it."""
+        idle = (loop for loop in find_idle(self.place) if constant(loop.extent) != 1)
+        others = {str(get_axis(loop)): loop for loop in idle}
+        return {a: it for a, it in others.items() if a.startswith(_LEVELS)} | self.bound
 
     @functools.cached_property
     def summed(self) -> tuple[str, ...]:
@@ -345,7 +377,7 @@ def _list_owners(writer: _Use, axes: tuple[str, ...]) -> dict[_Numbers, set[_Num
 
     None where what it writes is not known.
     """
-    threads = {axis: writer.bound[axis] for axis in axes}
+    threads = {axis: writer.known[axis] for axis in axes}
     loops = writer.find_loops({axis: loop.loop_var for axis, loop in threads.items()})
     if loops is None:
         return None

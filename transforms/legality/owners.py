@@ -6,7 +6,8 @@ all of them store the value that it keeps that is right: a thread reads what it 
 the others change nothing. A block that reduces stores an initial value first and sums in between,
 of which another thread reads some that is not complete, or adds to it; and where two blocks store
 an element, one thread's last value is followed by another's first. Shared memory is one GPU block's
-own, and barriers stand between two blocks, but not within one.
+own, and barriers stand between two blocks, but not within one. A block that stands outside of the
+loops over threads that others have is run by all of them, unless it has a loop yet to be bound.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tvm.ir import IRModule
-from tvm.tirx import BufferStore, For, IterVar, PrimFunc, SeqStmt
+from tvm.tirx import BufferStore, For, ForKind, IterVar, PrimFunc, SeqStmt
 from tvm.tirx import all as all_of
 
 from tirstep.tvm_compat import TensorLoad
@@ -73,12 +74,15 @@ class _Writer:
     ----------
     key : what makes it the same in another module
     summed : the axes over whose threads TVM adds up what it stores, by the first of them
+    idle : the loops of other blocks on axes that it does not have, nor a loop left to be bound:
+        all threads along these run it
     """
 
     key: tuple[Any, ...]
     place: Place = field(compare=False)
     buffer: Any = field(compare=False)
     summed: tuple[str, ...] = ()
+    idle: tuple[For, ...] = field(default=(), compare=False)
 
     @property
     def is_global(self) -> bool:
@@ -88,7 +92,8 @@ class _Writer:
     def bound(self) -> dict[str, For]:
         """The loops of threads that share the buffer, by their axes."""
         levels = ("blockIdx", "threadIdx") if self.is_global else ("threadIdx",)
-        loops = [loop for loop in self.place.loops if constant(loop.extent) != 1]
+        around = (*self.idle, *self.place.loops)
+        loops = [loop for loop in around if constant(loop.extent) != 1]
         return {axis: loop for loop in loops if (axis := get_axis(loop) or "").startswith(levels)}
 
     def changes(self) -> bool:
@@ -108,11 +113,25 @@ def _list_writers(place: Place) -> Iterator[_Writer]:
     parts = list(body.seq) if isinstance(body, SeqStmt) else [body]
     if not all(isinstance(part, BufferStore) for part in parts):
         return  # a store behind a condition of its own
-    around = ((loop.loop_var, constant(loop.extent), get_axis(loop)) for loop in place.loops)
+    idle = find_idle(place)
+    around = ((it.loop_var, constant(it.extent), get_axis(it)) for it in (*idle, *place.loops))
     key = (*place.key, *itertools.chain(*around))
     for buffer in dict.fromkeys(part.buffer for part in parts):
         if str(buffer.scope()).startswith(("global", "shared")):
-            yield _Writer((buffer, *key), place, buffer, find_summed(place))
+            yield _Writer((buffer, *key), place, buffer, find_summed(place), idle)
+
+
+def find_idle(place: Place) -> tuple[For, ...]:
+    """The loops of a kernel on axes that a block of it does not have; none while a loop is serial.
+
+    That one may yet be bound, or what it computes kept in registers before all of it has threads.
+    """
+    around = itertools.dropwhile(lambda loop: get_axis(loop) is None, place.loops)
+    if any(loop.kind == ForKind.SERIAL for loop in around):
+        return ()
+    own = {get_axis(loop) for loop in place.loops}
+    others = {get_axis(loop): loop for loop in find_all(place.kernel, For)}
+    return tuple(loop for axis, loop in others.items() if axis is not None and axis not in own)
 
 
 def find_summed(place: Place) -> tuple[str, ...]:
@@ -199,7 +218,7 @@ def _list_stores(writer: _Writer, axes: tuple[str, ...]) -> Iterator[tuple[list[
             continue
         loops = [
             loop
-            for loop in place.loops
+            for loop in (*writer.idle, *place.loops)
             if is_among(loop, list(bound.values()))
             or any(is_used(loop.loop_var, each) for each in needed)
         ]

@@ -16,6 +16,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from tvm.tirx import Cast, FloatImm, For, ForKind, IntImm
@@ -44,13 +45,14 @@ def find_races(uses: Uses) -> Iterator[str]:
         and use.launch
         and all(index.ty.dtype.lanes == 1 for index in use.indices)
     ]
+    known: dict[Any, _Touched] = {}
     for first, last in itertools.combinations_with_replacement(shared, 2):
         if first.launch != last.launch or not first.buffer.same_as(last.buffer):
             continue
         if not _needs_barrier(first, last):
             continue
         try:
-            if _Pair(uses, first, last).races():
+            if _Pair(uses, first, last, known).races():
                 yield str(first.buffer.name)
         except TypeError:
             continue  # an expression that is not known, a loaded one, say, or too many threads
@@ -67,14 +69,32 @@ def _needs_barrier(first: Use, last: Use) -> bool:
     )
 
 
+@dataclass
+class _Touched:
+    """What is known of a use beside others in the same loops.
+
+    Attributes
+    ----------
+    own : the iterations of loops that it does not share, and what it touches as a function of all
+    cells : its elements in iterations of the shared loops
+    elements : all that are in `cells`, once those of all iterations are
+    """
+
+    own: tuple[list[list[int]], Callable[..., Any]] | None = None
+    cells: dict[tuple[int, ...], _Cells] = field(default_factory=dict)
+    elements: set[tuple[int, ...]] | None = None
+
+
 class _Pair:
     """Two uses of a buffer, the first one earlier in the program, or a store and itself.
+
+    What is `known` of each serves its pairs with all copies of an unrolled loop's body.
 
     Of loops and of threads those are tried that decide what a use touches. Threads along other
     axes all do the same, and are `several` where there are any.
     """
 
-    def __init__(self, uses: Uses, first: Use, last: Use) -> None:
+    def __init__(self, uses: Uses, first: Use, last: Use, known: dict[Any, _Touched]) -> None:
         self.uses, self.first, self.last = uses, first, last
         self.common = [loop for loop in first.loops if is_among(loop, last.loops)]
         self._sources = self._get_sources()
@@ -98,8 +118,10 @@ class _Pair:
             ]
             for use in (first, last)
         }
-        self._cells: dict[int, dict[tuple[int, ...], _Cells]] = {}
-        self._touch: dict[int, Any] = {}
+        around = (tuple(map(id, self.common)), tuple(self._axes), bool(self._sources))
+        self._known = {
+            id(use): known.setdefault((id(use), *around), _Touched()) for use in (first, last)
+        }
 
     def _find_asked(self, use: Use) -> tuple[Any, ...]:
         """The expressions that decide what a use touches."""
@@ -110,7 +132,7 @@ class _Pair:
         is_open = not self.uses.has_barrier(self.first.place, self.last.place)
         if is_open and not self._writes_the_same() and self._clashes_at_once():
             return True
-        return any(
+        return not self._is_apart() and any(
             self._races_around(depth, *uses)
             for depth in range(self.uses.outer[self.first.launch], len(self.common))
             for uses in ((self.last, self.first), (self.first, self.last))
@@ -118,7 +140,7 @@ class _Pair:
 
     def _clashes_at_once(self) -> bool:
         """Whether the uses clash in one iteration of the loops around both."""
-        return any(
+        return not self._is_apart() and any(
             self._clashes(
                 self._find_cells(self.first, at),
                 self._find_cells(self.last, at),
@@ -126,6 +148,22 @@ class _Pair:
             )
             for at in itertools.product(*self._choose())
         )
+
+    def _is_apart(self) -> bool:
+        """Whether both are stores, and use no element in common: copies of a loop's body do so."""
+        if not (self.first.is_write and self.last.is_write) or self.first.place == self.last.place:
+            return False
+        return self._list_elements(self.first).isdisjoint(self._list_elements(self.last))
+
+    def _list_elements(self, use: Use) -> set[tuple[int, ...]]:
+        """All elements of a use that are tried."""
+        known = self._known[id(use)]
+        if known.elements is None:
+            moving = self._moving[id(use)]
+            tried = [v if at in moving else v[:1] for at, v in enumerate(self._chosen)]
+            found = (self._find_cells(use, at) for at in itertools.product(*tried))
+            known.elements = set(itertools.chain.from_iterable(found))
+        return known.elements
 
     def _choose(self) -> list[list[int]]:
         """The iterations of each common loop that are tried: of those that decide nothing, one."""
@@ -237,16 +275,16 @@ class _Pair:
 
     def _find_cells(self, use: Use, at: Sequence[int]) -> _Cells:
         """The elements of a use, and of copies their sources, in one iteration of common loops."""
-        known = self._cells.setdefault(id(use), {})
+        known = self._known[id(use)].cells
         key = tuple(at[depth] for depth in self._moving[id(use)])
         if key not in known:
             known[key] = self._collect(use, at)
         return known[key]
 
     def _collect(self, use: Use, at: Sequence[int]) -> _Cells:
-        if id(use) not in self._touch:
-            self._touch[id(use)] = self._compile(use)
-        own, touch = self._touch[id(use)]
+        known = self._known[id(use)]
+        known.own = known.own or self._compile(use)
+        own, touch = known.own
         found: _Cells = {}
         for iteration in itertools.product(*own):
             for number, thread in enumerate(self._threads):

@@ -1,0 +1,245 @@
+"""Blocks that all threads run, or all GPU blocks, as they stand outside of the loops over these."""
+
+import textwrap
+
+import numpy as np
+import pytest
+from pairs import refuses
+from tvm.ir import IRModule
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV
+from tvm.script import from_source
+
+from tirstep.lowering_checks import check_ownership, get_device
+from tirstep.transforms import bind_loop, fuse_loops, split_loop
+from tirstep.transforms.legality.foreign_reads import (
+    find_foreign_reads,
+    find_settled_foreign_reads,
+)
+from tirstep.transforms.legality.owners import find_unowned
+
+SIMULATOR = get_device("simulator")
+X = "T.thread_binding(8, thread='threadIdx.x')"
+Y = "T.thread_binding(4, thread='threadIdx.y')"
+Z = "T.thread_binding(2, thread='threadIdx.z')"
+G = "T.thread_binding(2, thread='blockIdx.y')"
+
+
+def nest(*lines: str) -> str:
+    """Loops, or conditions, around what comes last."""
+    *around, last = lines
+    for line in reversed(around):
+        last = f"{line}:\n{textwrap.indent(last, '    ')}"
+    return last + "\n"
+
+
+def block(body: str, *loops: str, row: str = "0", column: str = "0", where: str = "") -> str:
+    """A block of an element `vi`, `vj`; several of one name are numbered by what they store."""
+    axes = f"vi = T.axis.spatial(8, {row})\nvj = T.axis.spatial(8, {column})\n"
+    guard = f"T.where({where})\n" if where else ""
+    return nest(*loops, 'with T.sblock("block")', axes + guard + body)
+
+
+def total(*loops: str, term: str = "k", length: int = 8, where: str = "", row: str = "0") -> str:
+    """A block that sums up a row of A in the first column of B."""
+    axes = f"vi = T.axis.spatial(8, {row})\nvk = T.axis.reduce({length}, {term})\n"
+    guard = f"T.where({where})\n" if where else ""
+    body = "with T.init():\n    B[vi, 0] = 0\nB[vi, 0] = B[vi, 0] + A[vi, vk]"
+    return nest(*loops, 'with T.sblock("sum")', axes + guard + body)
+
+
+IN_PLACE = "B[vi, vj] = B[vi, vj] + A[vi, vj]"
+SET = "B[vi, vj] = A[vi, vj]"
+ZERO = "B[vi, vj] = 0"
+KEEP = "C[vi, vj] = A[vi, vj]"
+READ = "B[vi, vj] = C[0, 0]"
+SHOW = "C[vi, vj] = B[0, 0] + A[vi, vj]"
+ROW, COLUMN = f"for t in {X}", "for j in range(8)"
+ALONG_X = block(KEEP, ROW, COLUMN, row="t", column="j")
+NEXT = block(KEEP, ROW, row="t", column="1")
+ALONG_Y = block(KEEP, f"for y in {Y}", ROW, row="y", column="t")
+ALONG_Z = block(KEEP, f"for z in {Z}", ROW, row="z", column="t")
+ALONG_G = block(KEEP, f"for g in {G}", COLUMN, row="g", column="j")
+TERMS = "for k in range(8)"
+REGISTERS = nest(
+    TERMS,
+    'with T.sblock("registers")',
+    "vi = T.axis.spatial(1, 0)\nvk = T.axis.reduce(8, k)\n"
+    "with T.init():\n    L[vi] = 0\nL[vi] = L[vi] + A[0, vk]",
+)
+SHARED = nest('with T.sblock("shared")', "vi = T.axis.spatial(1, 0)\nS[vi] = A[0, 0]")
+ROUNDS = "for r in range(4)"
+
+
+def rounds(first: str) -> str:
+    """A block, and one on threads behind it, in a loop around both."""
+    return nest(ROUNDS, first + block(KEEP, ROW, row="t", column="r"))
+
+
+RIGHT = {
+    "one value": block(SET) + ALONG_X,
+    "one value that each reads": block(SET) + block(SHOW, ROW, COLUMN, row="t", column="j"),
+    "one value for each element": block(SET, "for i in range(8)", COLUMN, row="i", column="j")
+    + ALONG_X,
+    "one value in each round": rounds(block(SET, row="r")),
+    "the first thread": block(IN_PLACE, ROW, where="t < 1") + ALONG_X,
+    "the first thread of all": block(IN_PLACE, f"for y in {Y}", ROW, where="y < 1 and t < 1")
+    + ALONG_Y,
+    "the first thread sums": total(ROW, TERMS, where="t < 1") + ALONG_X,
+    "its own": block(IN_PLACE, ROW, row="t") + ALONG_X,
+    "a sum in registers": REGISTERS + block("B[vi, vj] = L[0]") + ALONG_X,
+    "a sum over threads": total(ROW, term="t") + ALONG_X,
+    "a sum over threads beside others": total(ROW, term="t") + ALONG_Y,
+    "its GPU block's": block(IN_PLACE, f"for g in {G}", row="g") + ALONG_G,
+    "one thread": block(IN_PLACE) + ALONG_X.replace("8, thread=", "1, thread="),
+    "shared by all threads": SHARED + block("C[vi, vj] = S[0]", ROW, COLUMN, row="t", column="j"),
+    "shared in each GPU block": SHARED
+    + SHARED.replace("A[0, 0]", "S[vi] + A[0, 1]")
+    + block("C[vi, vj] = S[0]", f"for g in {G}", COLUMN, row="g", column="j"),
+    "each its own twice": block(ZERO, ROW, row="t") + block(SET, ROW, row="t"),
+    "each sums behind its zero": block(ZERO, ROW, row="t")
+    + total(ROW, TERMS, row="t").replace("with T.init():\n            B[vi, 0] = 0", "pass"),
+    "read before each sets its own": block("B[vi, vj] = C[vi, vj]", ROW, row="t")
+    + block("C[vi, vj] = 5", ROW, row="t"),
+    "read behind what all set": block("C[vi, vj] = 5") + block(READ, ROW, row="t"),
+    "another element": block(IN_PLACE, ROW, row="t", column="1") + block(SET) + ALONG_X,
+}
+WRONG = {
+    "in place": block(IN_PLACE) + ALONG_X,
+    "in place behind the threads": ALONG_X + block(IN_PLACE),
+    "in place along y": block(IN_PLACE, f"for y in {Y}", row="y") + ALONG_Y,
+    "in place along x": block(IN_PLACE, ROW, row="t") + ALONG_Y,
+    "in place along x, beside z": block(IN_PLACE, ROW, row="t") + ALONG_Z,
+    "in place in GPU blocks": block(IN_PLACE) + ALONG_G,
+    "in place along x in GPU blocks": block(IN_PLACE, ROW, row="t")
+    + block(KEEP, f"for g in {G}", ROW, row="g", column="t"),
+    "in place along blockIdx.z": block(IN_PLACE) + ALONG_G.replace("blockIdx.y", "blockIdx.z"),
+    "in place in shared memory": SHARED
+    + SHARED.replace("A[0, 0]", "S[vi] + 1")
+    + block("C[vi, vj] = S[0]", ROW, COLUMN, row="t", column="j"),
+    "a sum of one term": total(term="0", length=1) + ALONG_X,
+    "in vectors": block(IN_PLACE, "for j in T.vectorized(4)", column="j") + ALONG_X,
+    "unrolled": block(IN_PLACE, "for j in T.unroll(4)", column="j") + ALONG_X,
+    "a guard on y": block(IN_PLACE, f"for y in {Y}", where="y < 1") + ALONG_Y,
+    "a sum of the first along y": total(f"for y in {Y}", where="y < 1", term="0", length=1)
+    + ALONG_Y,
+    "zero, and the first sets it": block(ZERO) + block(SET, ROW, where="t < 1") + ALONG_X,
+    "the first sets it, and zero": block(SET, ROW, where="t < 1") + block(ZERO) + ALONG_X,
+    "zeros along y": block(ZERO, f"for y in {Y}", row="y")
+    + block(SET, f"for y in {Y}", ROW, row="y", where="t < 1"),
+    "zero, and a row": block(ZERO) + block(SET, ROW, column="t"),
+    "zero in all GPU blocks": block(ZERO) + block(SET, f"for g in {G}", COLUMN, column="j"),
+    "two values that each reads": block(ZERO)
+    + block(SET)
+    + block(SHOW, ROW, COLUMN, row="t", column="j"),
+}
+LATE = {
+    "a sum through another block": block("B[vi, vj] = C[vi, vj]")
+    + block("C[vi, vj] = B[vi, vj] + 1")
+    + NEXT,
+    "read before all set it": block(READ, ROW, row="t") + block("C[vi, vj] = 5") + NEXT,
+    "read before each sets all": block(READ, ROW, row="t")
+    + block("C[vi, vj] = 5", ROW, COLUMN, row="j"),
+    "read before all GPU blocks set it": block(READ, f"for g in {G}", row="g")
+    + block("C[vi, vj] = 5"),
+    "read before the first sets it": block(READ, ROW, row="t")
+    + block("C[vi, vj] = 5", ROW, where="t < 1"),
+}
+"""An element that is read before other threads set it, the reader's own among them."""
+UNFINISHED = {
+    "a sum": total(TERMS) + ALONG_X,
+    "a sum in GPU blocks": total(TERMS) + ALONG_G,
+    "rows in place": block(IN_PLACE, "for i in range(8)", row="i") + ALONG_X,
+    "in place in each round": rounds(block(IN_PLACE)),
+    "a sum over rounds": rounds(total(term="r", length=4)),
+    "a loop of one": block(IN_PLACE, "for i in range(1)", row="i") + ALONG_X,
+    "zeros, and a row": block(ZERO, COLUMN, column="j") + total(ROW, TERMS, row="t"),
+}
+
+
+def make_kernel(blocks: str) -> IRModule:
+    memory = [
+        f'    {name} = T.sblock_alloc_buffer((1,), "int32", scope="{scope}")'
+        for name, scope in (("S", "shared"), ("L", "local"))
+        if f"{name}[" in blocks
+    ]
+    text = "\n".join(
+        [
+            "@I.ir_module",
+            "class Kernel:",
+            "  @T.prim_func(s_tir=True)",
+            '  def main(A: T.Buffer((8, 8), "int32"), B: T.Buffer((8, 8), "int32"),',
+            '           C: T.Buffer((8, 8), "int32")):',
+            '    T.func_attr({"tirx.noalias": True})',
+            *memory,
+            '    for b in T.thread_binding(1, thread="blockIdx.x"):',
+            textwrap.indent(blocks, "        "),
+        ]
+    )
+    return from_source(text)
+
+
+def races(module: IRModule) -> bool:
+    """Whether the simulator sees a race."""
+    program = SIMULATOR.compile(module)
+    data = 1 + np.arange(64, dtype="int32").reshape(8, 8)
+    program([data, np.zeros((8, 8), "int32"), np.zeros((8, 8), "int32")])
+    return "race" in [finding.kind for finding in program.findings]
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_programs_whose_status_was_reasoned_first(name: str):
+    module = make_kernel(RIGHT[name])
+    assert not races(module)
+    assert find_unowned(module) == {}
+    assert find_foreign_reads(module) == {}
+    assert check_ownership(module) == []
+
+
+@pytest.mark.parametrize("name", [*WRONG, *LATE, *UNFINISHED])
+def test_wrong_programs_whose_status_was_reasoned_first(name: str):
+    """Those with a loop that may yet be bound are told at the end alone."""
+    module = make_kernel({**WRONG, **LATE, **UNFINISHED}[name])
+    assert races(module)
+    assert bool(find_unowned(module)) == (name in WRONG)
+    assert name not in LATE or find_settled_foreign_reads(module)
+    assert check_ownership(module)
+
+
+def start() -> tuple[Schedule, LoopRV, LoopRV]:
+    """Sums of one term, the loop over their rows, and one over another block's columns."""
+    rows = total("for i in range(4)", term="0", length=1, row="i")
+    copy = block(KEEP, f"for y in {Y}", COLUMN, row="y", column="j")
+    sch = Schedule(make_kernel(rows + copy))
+    row = sch.get_loops(sch.get_sblock("sum"))[1]
+    return sch, row, sch.get_loops(sch.get_sblock("block"))[2]
+
+
+REFUSAL = "threads on 'threadIdx.x' would store the same elements of 'B' in block 'sum', "
+
+
+def test_the_last_loop_of_a_block_is_bound_to_another_axis():
+    sch, row, column = start()
+    bind_loop(sch, column, axis="threadIdx.x")
+    with refuses(sch, REFUSAL):
+        bind_loop(sch, row, axis="threadIdx.y")
+    outer, inner = split_loop(sch, row, inner=1)
+    row = fuse_loops(sch, [outer, inner])
+    with refuses(sch, REFUSAL.replace("Idx.x", "Idx.y")):
+        bind_loop(sch, row, axis="threadIdx.z")
+
+
+def test_threads_that_a_block_without_loops_does_not_have():
+    """The first of them may do it, where a loop is split for them before they are bound."""
+    sch, row, column = start()
+    bind_loop(sch, row, axis="threadIdx.y")
+    with refuses(sch, REFUSAL):
+        bind_loop(sch, column, axis="threadIdx.x")
+    sch, row, column = start()
+    outer, inner = split_loop(sch, row, inner=1)
+    _, first = split_loop(sch, inner, inner=8, tail="guard")
+    bind_loop(sch, outer, axis="threadIdx.y")
+    bind_loop(sch, column, axis="threadIdx.x")
+    bind_loop(sch, first, axis="threadIdx.x")
+    assert not races(sch.mod)
+    assert check_ownership(sch.mod) == []
