@@ -63,6 +63,9 @@ def test_what_may_not_run_alone_is_told_with_its_reason() -> None:
     assert gpu.get_reason(matrices, "sm_75") == "needs sm_80"
     assert gpu.get_reason(matrices, "sm_90a") == ""
     assert gpu.get_reason(RIGHT_ONE, "sm_100a") == ""
+    groups = next(program for program in PROGRAMS if program.arch == "sm_90a")
+    assert gpu.get_reason(groups, "sm_90") == ""
+    assert gpu.get_reason(groups, "sm_100") == "needs sm_90a itself"
 
 
 def say(number: int) -> None:

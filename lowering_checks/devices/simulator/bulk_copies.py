@@ -189,6 +189,7 @@ def _store_tensor(threads: Threads, tensor_map: TensorMap, *rest: Any) -> None:
         _check_aligned(threads, source, first, lane, "tensor")
         places = tensor_map.place_in_shared(first, source.dtype.itemsize)
         _begin_store(threads, lane, (target, elements, inside), (source, places))
+        target.mark_stored_by_map(elements[inside])
     threads.gpu.begin_step()
 
 

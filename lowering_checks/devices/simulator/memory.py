@@ -67,6 +67,9 @@ class Memory:
         """Begin what a bulk copy stores for a few lanes; returns what makes it arrive."""
         raise UnsupportedError(f"bulk copies are between global and shared memory, not {self.name}")
 
+    def mark_stored_by_map(self, elements: Array) -> None:
+        """A tensor map's store changes elements in the launch that runs, which no compiler sees."""
+
     def check_rows(
         self, lanes: Sequence[int], elements: Array, active: Array, values: Array, location: str
     ) -> None:

@@ -28,6 +28,10 @@ AND_STORE = "and store by {rival} with no barrier in between"
 IN_FLIGHT = "while an asynchronous copy to it by {rival} is in flight"
 DURING_STORE = "in flight during a store by {rival}"
 OPAQUE = "mbarrier"
+CONSTANT = (
+    "which the kernel stores by a tensor map alone: where buffers do not alias, NVIDIA's compiler "
+    "takes it for constant, and loads what was there before; load it in another kernel"
+)
 UNFENCED = "stored by {rival} with no fence.proxy.async in between"
 
 
@@ -86,6 +90,7 @@ class SharedMemory(Memory):
         self.span = shadow.span // self.ratio
         super().__init__(name, self.span if size is None else size, data.dtype, shadow.state, low)
         self.data, self.shadow, self.buffer_id = data, shadow, buffer_id
+        self._stored_by_map: Array | None = None  # the launch that did so last, by element
         if buffer_id:
             shadow.track_owners()
 
@@ -129,6 +134,8 @@ class SharedMemory(Memory):
         shadow, cells, threads = self.shadow, access.cells, access.threads
         if shadow.opaque is not None:
             self._report_opaque(access)
+        if self._stored_by_map is not None and access.kind == LOAD:
+            self._report_constant(access)
         in_flight = shadow.find_in_flight(cells)
         if in_flight is not None:
             self._report_race(access, in_flight, shadow.copier, IN_FLIGHT)
@@ -234,6 +241,12 @@ class SharedMemory(Memory):
             self.shadow.mark_by_proxy(access.cells[access.touched])
 
         return arrive
+
+    def mark_stored_by_map(self, elements: Array) -> None:
+        if self._stored_by_map is None:
+            self._stored_by_map = np.zeros(self.data.size, np.int32)
+        inside = np.clip(elements, self.low, self.low + self.size - 1)
+        self._stored_by_map[inside] = self.state.launch
 
     def check_rows(
         self, lanes: Sequence[int], elements: Array, active: Array, values: Array, location: str
@@ -457,6 +470,14 @@ class SharedMemory(Memory):
         wrong = access.touched & self.shadow.opaque[access.cells]
         if wrong.any():
             self._report(OPAQUE, access, wrong, "where an mbarrier is: invalidate it first")
+
+    def _report_constant(self, access: _CellAccess) -> None:
+        """Loads of what NVIDIA's compiler takes for constant: at any time, and by its own cache."""
+        assert self._stored_by_map is not None
+        if self.name in self.state.read_only:
+            wrong = self._per_cell(self._stored_by_map[access.elements] == self.state.launch)
+            if wrong.any():
+                self._report("race", access, wrong, CONSTANT)
 
     def _report(self, kind: str, access: _CellAccess, wrong: Array, text: str) -> None:
         def describe(at: tuple[int, ...]) -> str:

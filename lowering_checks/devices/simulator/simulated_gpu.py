@@ -8,11 +8,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
-from tvm.tirx import AttrStmt, Bind, Var
+from tvm.tirx import AttrStmt, Bind, BufferStore, Var
 
 from tirstep.transforms.gpu_limits import MAX_EXTENTS, WARP
 from tirstep.transforms.tir import constant, find_all
-from tirstep.tvm_compat import Call, get_op_name
+from tirstep.tvm_compat import Call, TensorLoad, get_op_name
 
 from ..device import (
     BLOCK_AXES,
@@ -161,6 +161,12 @@ class SimulatedGpu:
         self.periods = find_periods(body) if self.first_only else {}
         names = (get_op_name(call) for call in find_all(body, Call))
         self.state.has_proxies = any(name.removeprefix("tirx.") in PROXIES for name in names)
+        self.state.launch += 1
+        self.state.read_only = frozenset()
+        if self.state.has_proxies and self.state.has_restricted:
+            loaded = {str(load.source.name) for load in find_all(body, TensorLoad)}
+            stored = {str(store.buffer.name) for store in find_all(body, BufferStore)}
+            self.state.read_only = frozenset(loaded - stored)
         for shadow in self._shadows:
             shadow.begin_launch()
         self._counted = {}

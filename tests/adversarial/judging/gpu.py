@@ -49,9 +49,15 @@ def get_reason(program: Program, arch: str) -> str:
     """Why a program is not run on a GPU without the sanitizer; empty where it can be."""
     if program.kind == BOUNDS:
         return "out of bounds by construction: under the sanitizer only"
-    if int(program.arch.removeprefix("sm_")) > int("".join(filter(str.isdigit, arch)) or 0):
+    if _read_number(program.arch) > _read_number(arch):
         return f"needs {program.arch}"
+    if program.arch.endswith("a") and _read_number(program.arch) != _read_number(arch):
+        return f"needs {program.arch} itself"
     return ""
+
+
+def _read_number(arch: str) -> int:
+    return int("".join(filter(str.isdigit, arch)) or 0)
 
 
 def get_device() -> tvm.runtime.Device:

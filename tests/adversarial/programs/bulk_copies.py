@@ -431,7 +431,8 @@ ROLES = (
         "three warpgroups of 240 registers a thread are 92,160, and a multiprocessor has 65,536: "
         "setmaxnreg waits until there are enough",
         'T.ptx["setmaxnreg.inc.sync.aligned.u32"](240)',
-        "B[tx] = A[tx]",
+        "S[tx] = A[tx]",
+        "B[tx] = S[tx]",
         threads=384,
         outputs={"B": blank(384)},
     ),
@@ -440,7 +441,8 @@ ROLES = (
         "40 and twice 232 of 128 threads are 64,512",
         within("if tx < 128:", 'T.ptx["setmaxnreg.dec.sync.aligned.u32"](40)'),
         within("if tx >= 128:", 'T.ptx["setmaxnreg.inc.sync.aligned.u32"](232)'),
-        "B[tx] = A[tx]",
+        "S[tx] = A[tx]",
+        "B[tx] = S[tx]",
         threads=384,
         outputs={"B": blank(384)},
         expected=lambda A: A[:384],
@@ -479,6 +481,14 @@ FILL = within("for i in range(4):", "S[i * 64 + tx] = A[i * 64 + tx]")
 FILL_TWO = within("for i in range(8):", "S[i * 64 + tx] = A[i * 64 + tx]")
 TAKE_TILE = within("for i in range(4):", "B[i * 64 + tx] = S[i * 64 + tx]")
 TILED = {"threads": THREADS, "inputs": TENSOR, "outputs": TILES, "host": encode()}
+READ_BACK = (
+    FILL,
+    FENCE_SHARED,
+    SYNC,
+    first(store_tile(0, 0), COMMIT, WRITTEN.format(0)),
+    SYNC,
+    "B[tx] = C[tx // 32 * 36 + tx % 32]",
+)
 STORED = {
     "inputs": {"A": whole(512)},
     "outputs": {"C": blank(ROWS * COLUMNS), "B": blank(THREADS)},
@@ -538,14 +548,17 @@ TENSORS = (
         **{**TILED, "host": encode(dtype="float16")},
     ),
     ok(
-        "tile stored, and read back by all threads",
+        "tile stored, and read back by all threads, where buffers may alias",
         "the wait is until it is written, and the barrier makes that known",
-        FILL,
-        FENCE_SHARED,
-        SYNC,
-        first(store_tile(0, 0), COMMIT, WRITTEN.format(0)),
-        SYNC,
-        "B[tx] = C[tx // 32 * 36 + tx % 32]",
+        *READ_BACK,
+        **{**STORED, "expected": _store_and_take, "noalias": False},
+    ),
+    bad(
+        "tile stored, and read back by all threads, where buffers do not alias",
+        RACE,
+        "no statement stores to C, which NVIDIA's compiler then loads as constants, by another "
+        "cache: an H100 returned what was there before",
+        *READ_BACK,
         **{**STORED, "expected": _store_and_take},
     ),
     bad(

@@ -138,9 +138,11 @@ class Launch:
         return "\n".join([*lines, body, ""])
 
 
-def write_module(parameters: str, launches: Sequence[Launch], before: str = "") -> str:
+def write_module(
+    parameters: str, launches: Sequence[Launch], before: str = "", *, noalias: bool = True
+) -> str:
     """The text of a module whose main has these parameters and launches."""
-    attributes = '{"tirx.is_entry_func": True, "tirx.noalias": True}'
+    attributes = f'{{"tirx.is_entry_func": True, "tirx.noalias": {noalias}}}'
     body = "\n".join(
         [f"T.func_attr({attributes})", before, *(launch.render() for launch in launches)]
     )
@@ -173,10 +175,11 @@ def right(
     blocks: int | tuple[int, ...] = 1,
     arch: str = "sm_70",
     host: str = "",
+    noalias: bool = True,
 ) -> Program:
     """A right program, of one launch or of several; `host` is what the host does before."""
     launches = [Launch(body, threads, blocks)] if isinstance(body, str) else body
-    script = write_module(declare({**inputs, **outputs}), launches, host)
+    script = write_module(declare({**inputs, **outputs}), launches, host, noalias=noalias)
     return Program(name, RIGHT, "", why, script, inputs, outputs, expected, arch=arch)
 
 
