@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import socket
 import threading
 from pathlib import Path
@@ -48,6 +49,37 @@ def test_an_address_where_nobody_listens():
         port = free.getsockname()[1]
     with pytest.raises(BenchError, match=rf"--cluster 127.0.0.1:{port}: nothing answers there"):
         require_reachable(f"127.0.0.1:{port}")
+
+
+@pytest.mark.parametrize(
+    ("variable", "file", "mode"),
+    [("", True, "token"), ("RAY_AUTH_TOKEN", False, "token"), ("", False, None)],
+)
+def test_a_cluster_that_is_named_gets_the_user_s_token(
+    variable: str,
+    file: bool,
+    mode: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Ray leaves it out for those, and says for twenty seconds that the token is missing."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    if variable:
+        monkeypatch.setenv(variable, "secret")
+    if file:
+        (tmp_path / ".ray").mkdir()
+        (tmp_path / ".ray" / "auth_token").write_text("secret")
+    connecting._use_token()
+    assert os.environ.pop("RAY_AUTH_MODE", None) == mode
+
+
+def test_what_a_library_writes_past_python_is_not_shown(capfd: pytest.CaptureFixture[str]):
+    with connecting._without_log():
+        os.write(connecting.STDERR, b"attempt 1\n")
+    os.write(connecting.STDERR, b"the sentence\n")
+    assert capfd.readouterr().err == "the sentence\n"
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n", None])

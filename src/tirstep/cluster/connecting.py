@@ -6,7 +6,9 @@ import contextlib
 import importlib.util
 import os
 import socket
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from tirstep.bench import BenchError, find_last_line
@@ -17,6 +19,7 @@ REACH_SECONDS = 4.0
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 """How HTTP/2, which Ray speaks, begins (RFC 9113, 3.4), with empty settings."""
 SETTINGS = 4
+STDERR = 2
 
 
 def require_ray() -> None:
@@ -73,6 +76,9 @@ def connected(address: str, **settings: Any) -> Iterator[None]:
         address = os.environ["RAY_ADDRESS"]
     if address not in (AUTO, LOCAL):
         require_reachable(address)
+        _use_token()
+        # Its head answers: three tries say whether it takes us. Ray reads this as it is imported.
+        os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "3")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Those that compile have no GPU of their own: Ray then leaves their environment as it is.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -106,20 +112,56 @@ def _without_messages() -> Iterator[None]:
         setattr(module, name, original)
 
 
+@contextlib.contextmanager
+def _without_log() -> Iterator[None]:
+    """Ray's library writes a line for each attempt to this process's standard error, past Python:
+    what fails is a sentence of ours.
+    """
+    try:
+        sys.stderr.flush()
+        kept = os.dup(STDERR)
+    except (OSError, ValueError):  # there is none
+        yield
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, STDERR)
+    try:
+        yield
+    finally:
+        os.dup2(kept, STDERR)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def _use_token() -> None:
+    """Show a cluster that is named the user's token, where there is one.
+
+    Ray asks for tokens where it finds one as a cluster starts, and takes it along by itself only to
+    a cluster that it finds or starts. It reads this setting as it is imported; one that asks for
+    none ignores it.
+    """
+    places = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+    if any(os.environ.get(it) for it in places) or (Path.home() / ".ray" / "auth_token").is_file():
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+
+
 def _join(address: str, settings: dict[str, Any], quiet: dict[str, Any]) -> None:
     import ray
+    from ray.exceptions import RayError
 
     try:
         if address != LOCAL:
             try:
-                ray.init(address=address, **quiet)
+                with _without_log():
+                    ray.init(address=address, **quiet)
                 return
             except ConnectionError:
                 if address != AUTO:
                     raise
         ray.init(address=LOCAL, include_dashboard=False, **settings, **quiet)
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+    except (ConnectionError, RuntimeError, ValueError, OSError, RayError) as error:
         raise BenchError(
             f"--cluster {address}: Ray does not take part ({find_last_line(error)}); run this on a "
-            "machine that has joined the cluster, with the same versions of Ray and Python"
+            "machine that has joined the cluster, with the same versions of Ray and Python, and "
+            "with the head's ~/.ray/auth_token if there is one"
         ) from error
