@@ -86,6 +86,10 @@ RIGHT = {
     "the first thread of all": block(IN_PLACE, f"for y in {Y}", ROW, where="y < 1 and t < 1")
     + ALONG_Y,
     "the first thread sums": total(ROW, TERMS, where="t < 1") + ALONG_X,
+    "its own behind a condition": block(f"if A[vi, vj] > 0:\n    {IN_PLACE}", ROW, row="t")
+    + ALONG_X,
+    "the first thread by a condition": block(f"if vi < 1:\n    {IN_PLACE}", ROW, row="t") + ALONG_X,
+    "one value behind a condition": block(f"if A[vi, vj] > 0:\n    {SET}") + ALONG_X,
     "its own": block(IN_PLACE, ROW, row="t") + ALONG_X,
     "a sum in registers": REGISTERS + block("B[vi, vj] = L[0]") + ALONG_X,
     "a sum over threads": total(ROW, term="t") + ALONG_X,
@@ -120,6 +124,13 @@ WRONG = {
     "a sum of one term": total(term="0", length=1) + ALONG_X,
     "in vectors": block(IN_PLACE, "for j in T.vectorized(4)", column="j") + ALONG_X,
     "unrolled": block(IN_PLACE, "for j in T.unroll(4)", column="j") + ALONG_X,
+    "in place behind a condition": block(f"if A[vi, vj] > 0:\n    {IN_PLACE}") + ALONG_X,
+    "in place in a loop of its own": nest(
+        'with T.sblock("block")',
+        "vi = T.axis.spatial(8, 0)\nT.reads(A[vi, 0:4], B[vi, 0:4])\nT.writes(B[vi, 0:4])\n"
+        "for vj in range(4):\n    " + IN_PLACE,
+    )
+    + ALONG_X,
     "a guard on y": block(IN_PLACE, f"for y in {Y}", where="y < 1") + ALONG_Y,
     "a sum of the first along y": total(f"for y in {Y}", where="y < 1", term="0", length=1)
     + ALONG_Y,
@@ -129,6 +140,9 @@ WRONG = {
     + block(SET, f"for y in {Y}", ROW, row="y", where="t < 1"),
     "zero, and a row": block(ZERO) + block(SET, ROW, column="t"),
     "zero in all GPU blocks": block(ZERO) + block(SET, f"for g in {G}", COLUMN, column="j"),
+    "zero, and a value behind a condition": block(ZERO)
+    + block(f"if A[vi, vj] > 0:\n    {SET}")
+    + block(SHOW, ROW, COLUMN, row="t", column="j"),
     "two values that each reads": block(ZERO)
     + block(SET)
     + block(SHOW, ROW, COLUMN, row="t", column="j"),

@@ -76,6 +76,7 @@ class _Writer:
     summed : the axes over whose threads TVM adds up what it stores, by the first of them
     idle : the loops of other blocks on axes that it does not have, nor a loop left to be bound:
         all threads along these run it
+    is_plain : whether its block stores without a loop or a condition of its own
     """
 
     key: tuple[Any, ...]
@@ -83,6 +84,7 @@ class _Writer:
     buffer: Any = field(compare=False)
     summed: tuple[str, ...] = ()
     idle: tuple[For, ...] = field(default=(), compare=False)
+    is_plain: bool = field(default=True, compare=False)
 
     @property
     def is_global(self) -> bool:
@@ -92,7 +94,7 @@ class _Writer:
     def bound(self) -> dict[str, For]:
         """The loops of threads that share the buffer, by their axes."""
         levels = ("blockIdx", "threadIdx") if self.is_global else ("threadIdx",)
-        around = (*self.idle, *self.place.loops)
+        around = (*self.idle, *(self.place.loops if self.is_plain else ()))
         loops = [loop for loop in around if constant(loop.extent) != 1]
         return {axis: loop for loop in loops if (axis := get_axis(loop) or "").startswith(levels)}
 
@@ -109,16 +111,16 @@ def _list_writers(place: Place) -> Iterator[_Writer]:
         return
     if place.block.match_buffers:
         return  # of an instruction, whose lanes share what it stores
-    body = place.block.body
+    body, idle = place.block.body, find_idle(place)
     parts = list(body.seq) if isinstance(body, SeqStmt) else [body]
-    if not all(isinstance(part, BufferStore) for part in parts):
-        return  # a store behind a condition of its own
-    idle = find_idle(place)
+    is_plain = all(isinstance(part, BufferStore) for part in parts)
+    if not is_plain:  # a condition of its own may keep other threads out, but no idle ones
+        parts = find_all(body, BufferStore) if idle else []
     around = ((it.loop_var, constant(it.extent), get_axis(it)) for it in (*idle, *place.loops))
     key = (*place.key, *itertools.chain(*around))
     for buffer in dict.fromkeys(part.buffer for part in parts):
         if str(buffer.scope()).startswith(("global", "shared")):
-            yield _Writer((buffer, *key), place, buffer, find_summed(place), idle)
+            yield _Writer((buffer, *key), place, buffer, find_summed(place), idle, is_plain)
 
 
 def find_idle(place: Place) -> tuple[For, ...]:
@@ -218,7 +220,7 @@ def _list_stores(writer: _Writer, axes: tuple[str, ...]) -> Iterator[tuple[list[
             continue
         loops = [
             loop
-            for loop in (*writer.idle, *place.loops)
+            for loop in (*writer.idle, *place.loops, *find_all(place.block.body, For))
             if is_among(loop, list(bound.values()))
             or any(is_used(loop.loop_var, each) for each in needed)
         ]
@@ -233,5 +235,5 @@ def find_launch(place: Place) -> list[Any]:
 
 def _is_known(expressions: list[Any], place: Place) -> bool:
     """Whether loops alone decide: sizes that are open, and numbers of the caller's, may be any."""
-    names = [loop.loop_var for loop in place.loops]
+    names = [loop.loop_var for loop in (*place.loops, *find_all(place.block.body, For))]
     return all(is_of(names, each) for each in expressions)
