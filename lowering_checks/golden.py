@@ -58,8 +58,12 @@ class GoldenStore:
 
     def check(self, run: Run) -> list[list[Finding]]:
         """The findings of each step of a run, in the order of the steps."""
+        advice = REWRITE
+        if run.recipe.spelling:  # a user's own, which the command would not find by itself
+            words = f"tirstep golden {run.recipe.spelling} --golden-dir {self.root} --write"
+            advice = REWRITE.replace("tirstep golden --write", words)
         return [
-            check_golden_file(file, step.module, where=run.label(step))
+            check_golden_file(file, step.module, where=run.label(step), advice=advice)
             for file, step in zip(self.get_files(run), run.steps, strict=True)
         ]
 

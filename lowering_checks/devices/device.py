@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import tvm
 from tvm.tirx import AttrStmt, BufferStore, For, IntImm, PrimFunc, Var
+from tvm.tirx.analysis import undefined_vars
 
 from tirstep.modules import Tensor
 from tirstep.modules.dtypes import dtype_facts
@@ -211,9 +212,12 @@ def close_extents(function: Any, values: Mapping[Var, Any]) -> Any:
     """A function with a constant for each variable that the shapes of its parameters leave open.
 
     TVM's `specialize` takes constants for parameters that are numbers, wherever they stand in a
-    shape (n + 1, say), so they become such parameters first.
+    shape (n + 1, say), so they become such parameters first. It takes these parameters away; one
+    that the function had itself stays, and nothing reads it any more.
     """
-    opened = PrimFunc([*values, *function.params], function.body, function.ret_type, function.attrs)
+    own = {each: Var(each.name, each.ty) for each in function.params if each in values}
+    params = [*values, *(own.get(each, each) for each in function.params)]
+    opened = PrimFunc(params, function.body, function.ret_type, function.attrs)
     return opened.specialize(dict(values))
 
 
@@ -237,6 +241,15 @@ def close_for(function: Any, arguments: Arrays) -> Any:
         for extent, size in zip(parameter.shape, array.shape, strict=True)
         if isinstance(extent, Var)
     }
+    for parameter, array in zip(function.params, arguments, strict=True):
+        if is_scalar(parameter) and any(
+            parameter.same_as(variable)
+            for each in function.params
+            if not is_scalar(each)
+            for extent in each.shape
+            for variable in undefined_vars(extent)
+        ):
+            values[parameter] = IntImm(str(parameter.ty), int(array))
     try:
         return close_extents(function, values)
     except (ValueError, RuntimeError) as error:

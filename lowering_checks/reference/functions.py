@@ -46,15 +46,17 @@ def get_function(module: tvm.IRModule, name: str | None, kernel: str) -> tuple[s
 
 
 def get_open_sizes(function: PrimFunc) -> dict[str, Any]:
-    """The sizes that a function takes from the shapes of its arguments, by name."""
+    """The sizes that a function takes from the shapes of its arguments, by name.
+
+    One may be a parameter as well: ``n: T.int32, A: T.Buffer((n,))``.
+    """
     found: dict[str, Any] = {}
     for parameter in function.params:
         if is_scalar(parameter):
             continue
         for extent in parameter.shape:
             for variable in undefined_vars(extent):
-                if not any(variable.same_as(other) for other in function.params):
-                    found.setdefault(str(variable.name), variable)
+                found.setdefault(str(variable.name), variable)
     return found
 
 
@@ -99,11 +101,6 @@ def read_arguments(function: PrimFunc, kernel: str) -> tuple[Tensor, ...]:
     for parameter in function.params:
         name = str(parameter.name)
         if not is_scalar(parameter):
-            if open_ones := [each for each in parameter.shape if constant(each) is None]:
-                raise KernelError(
-                    f"{kernel}: the shape of the parameter {name} has {open_ones[0]}, a parameter "
-                    "of the function as well; leave that out, since the shape says it already"
-                )
             shape = tuple(int(constant(extent) or 0) for extent in parameter.shape)
             if 0 in shape:
                 raise KernelError(

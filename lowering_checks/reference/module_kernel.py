@@ -196,7 +196,12 @@ class ModuleProblem(AnyProblem):
 
     @functools.cached_property
     def _ranges(self) -> dict[str, tuple[int, int]]:
-        return find_index_ranges(self.function)
+        sizes = {
+            each.name: (self.shape[each.name],) * 2
+            for each in self.arguments
+            if each.is_scalar and each.name in self.shape
+        }
+        return {**find_index_ranges(self.function), **sizes}
 
     @property
     def accumulator(self) -> str:

@@ -46,10 +46,16 @@ def lanes(sch):  # docs/tvm-findings.md, vectorized_buffer
     sch.vectorize(columns)
 """
 
+NUMBERED = PROGRAM.replace("(a: T.handle, c: T.handle)", "(a: T.handle, n: T.int32, c: T.handle)")
+NUMBERED = NUMBERED.replace("        n = T.int32()\n", "")
+NUMBERED = NUMBERED.replace("match_buffer(a, (n, 8))", "match_buffer(a, (n + 1, 8))")
+NUMBERED = NUMBERED.replace("A[v, w] + T.float32(1)", "A[v + 1, w] + T.Cast('float32', n)")
+
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "open.py").write_text(PROGRAM)
+    (tmp_path / "numbered.py").write_text(NUMBERED)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -100,3 +106,36 @@ def test_why_takes_a_recipe_of_ours_with_open_sizes(command: Command):
 def test_what_cannot_be_left_open_is_a_sentence(command: Command, words: list[str], sentence: str):
     result = command("why", *words)
     assert (result.code, sentence in result.err) == (2, True), result.err
+
+
+def test_a_parameter_that_is_a_size_too_is_given_and_left_open(command: Command):
+    words = ("numbered.py:bound", "--shape", "n=37", "--runs", "4", "--device", "host")
+    result = command("check", *words, "--json")
+    assert result.code == 0
+    (recipe,) = result.document["recipes"]
+    (run,) = [each for each in recipe["other_runs"] if each["about"] == "with open sizes"]
+    assert (run["symbolic"], run["numbers"]) == (["n"], "ok")
+    step = command("steps", "numbered.py:bound", "--shape", "n=37").out
+    assert 'main(A: T.Buffer((38, 8), "float32"), n: T.int32, C: T.Buffer((37, 8)' in step
+
+
+def test_a_wrong_program_with_such_a_parameter_has_a_script(command: Command, folder: Path):
+    words = ("--shape", "n=5", "--open", "n", "--script", "shows.py")
+    result = command("why", "numbered.py:lanes", *words)
+    assert (result.code, "tirx.VectorizeLoop" in result.out) == (1, True)
+    ran = subprocess.run(
+        [sys.executable, "shows.py"], cwd=folder, capture_output=True, text=True, timeout=120
+    )
+    assert (ran.returncode, "assert is_right.all()" in ran.stderr) == (1, True), ran.stderr
+
+
+def test_such_programs_are_lowered_and_compared(command: Command):
+    shape = ("--shape", "n=37")
+    facts = command("facts", "numbered.py:bound", *shape, "--json")
+    assert facts.code == 0
+    assert command("lower", "numbered.py:bound", *shape).code == 0
+    assert command("diff", "numbered.py:bound", *shape).code == 0
+    same = command("compare", "numbered.py:bound", "numbered.py:Open", *shape)
+    assert (same.code, "numbers  the same to the bit, and right" in same.out) == (0, True)
+    other = command("compare", "numbered.py:bound", "open.py:bound", *shape)
+    assert (other.code, "compare programs of the same arguments" in other.err) == (2, True)

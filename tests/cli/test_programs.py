@@ -212,7 +212,10 @@ def test_goldens_of_ones_own(command: Command, folder: Path):
     assert (golden / "inputs" / "Mine_module.py").is_file()
     file = golden / "twice_bound" / "01_bound.py"
     file.write_text(file.read_text().replace("+ A[vi]", "- A[vi]"))
-    assert command("check", "kern.py", "--golden-dir", golden).code == 1
+    differs = command("check", "kern.py", "--golden-dir", golden)
+    assert differs.code == 1
+    advice = f"`tirstep golden kern.py:twice_bound --golden-dir {golden} --write`"
+    assert advice in " ".join(differs.out.split())
 
 
 def test_goldens_of_others_are_no_reason_to_fail(command: Command, folder: Path):

@@ -117,3 +117,14 @@ def test_an_error_in_one_line():
     assert describe_error(ZeroDivisionError()) == "ZeroDivisionError"
     schedule = type("ScheduleError", (RuntimeError,), {})
     assert describe_error(schedule("TIR\nError message: no\n")) == "no"
+
+
+@pytest.mark.parametrize(
+    ("head", "encoding"),
+    [("", "utf-8-sig"), ("# -*- coding: latin-1 -*-\n# größe\n", "latin-1")],
+)
+@pytest.mark.parametrize("script", [True, False])
+def test_a_file_is_read_as_python_reads_it(folder: Path, head: str, encoding: str, script: bool):
+    text = head + ("" if script else "import sys\n") + HEAD + make_function("mine")
+    (folder / "marked.py").write_text(text, encoding=encoding)
+    assert "mine" in load_place("marked.py").values

@@ -297,6 +297,16 @@ def test_a_phone_shows_it_without_scrolling_sideways(visit: Open, place: str):
     assert opened.place == ""
 
 
+def test_long_counts_of_a_recipe_fit_on_a_phone(visit: Open):
+    opened = visit("window_sum_shared/print", viewport={"width": 390, "height": 844})
+    opened.page.evaluate(
+        "document.querySelectorAll('.print-step .facts .num').forEach("
+        "(cell) => { cell.textContent = '1,048,576 × 65,536 × 64'; })"
+    )
+    room = opened.page.evaluate("document.documentElement.clientWidth")
+    assert opened.page.evaluate("document.documentElement.scrollWidth") == room
+
+
 def test_landmarks_and_names_for_a_screen_reader(visit: Open):
     page: Any = visit(f"{LAST}/tir").page
     for role, name in [

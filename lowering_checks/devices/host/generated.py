@@ -135,7 +135,9 @@ class HostPart:
             for extent, size in zip(parameter.shape, data.shape, strict=True):
                 if isinstance(extent, Var):
                     self._values[extent] = size
-            self._add(parameter, data)
+        for parameter, data in zip(generated.parameters, arguments, strict=True):
+            if not is_scalar(parameter):  # with a shape that a later argument may tell: (n + 1,)
+                self._add(parameter, data)
         self._walk(generated.lowered["main"].body)
 
     def _add_number(self, parameter: Any, data: Array) -> None:

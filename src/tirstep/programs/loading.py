@@ -9,6 +9,7 @@ import functools
 import importlib
 import importlib.util
 import sys
+import tokenize
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,7 +58,7 @@ def _load_place(place: str, folder: str) -> Loaded:
     """`folder` is the current one, from which the place is seen."""
     spelling = Spelling(place, place, ())
     if place == STDIN:
-        return load_text(sys.stdin.read(), STDIN, "stdin")
+        return load_text(sys.stdin.read().removeprefix("\ufeff"), STDIN, "stdin")
     if spelling.is_module:
         return _import_module(place)
     path = spelling.path
@@ -66,8 +67,8 @@ def _load_place(place: str, folder: str) -> Loaded:
 
         return Loaded(load_database(path), {}, place)
     try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
+        text = _read_text(path)
+    except (UnicodeDecodeError, SyntaxError):
         raise ProgramError(f"{place} is no text in UTF-8; give {_known_files()}") from None
     if path.suffix == ".py":
         return _load_python(text, path, place)
@@ -146,6 +147,14 @@ def _is_of_script(node: ast.FunctionDef | ast.ClassDef) -> bool:
             and callees[0].value.id in ("I", "T", "R")
         )
     )
+
+
+def _read_text(path: Path) -> str:
+    """A file's text, without a byte order mark; a .py file's in the encoding that it declares."""
+    if path.suffix != ".py":
+        return path.read_text(encoding="utf-8-sig")
+    with tokenize.open(path) as file:
+        return file.read()
 
 
 def _is_import_of_script(node: ast.stmt) -> bool:
@@ -277,7 +286,7 @@ def _import_module(name: str) -> Loaded:
     if file is None:
         return Loaded(vars(module), {}, name, name)
     watch_file(Path(file).resolve())
-    tree = _parse(Path(file).read_text(encoding="utf-8"), file) if file.endswith(".py") else None
+    tree = _parse(_read_text(Path(file)), file) if file.endswith(".py") else None
     return _describe_module(module, tree, name)
 
 
