@@ -13,6 +13,7 @@ from pathlib import Path
 
 import faster_tvm
 import pytest
+import warm_python
 from groups import pytest_handlecrashitem, pytest_xdist_make_scheduler  # noqa: F401
 from hypothesis import HealthCheck, Phase, settings
 
@@ -47,6 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 faster_tvm.install()
+warm_python.install()
 # Collect garbage less often: most of what imports and collection make stays, and looks are dear.
 gc.set_threshold(20_000, 20, 50)
 

@@ -1,11 +1,11 @@
 """The Python programs of the README, and of the pages that continue it, run as they stand."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import warm_python
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", "docs/own-kernels.md", "docs/reuse.md", "docs/tuning.md")
@@ -17,7 +17,7 @@ PROGRAMS = re.findall(r"^```python\n(.*?)^```$", TEXT, re.S | re.M)
 def test_a_program_runs(program: str, tmp_path: Path) -> None:
     script = tmp_path / "program.py"
     script.write_text(program)
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
+    done = warm_python.run([sys.executable, script], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "Finding" not in done.stdout
 

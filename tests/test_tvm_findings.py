@@ -1,11 +1,11 @@
 """The page of what is wrong in TVM is as generated, and every script on it still shows it."""
 
 import json
-import subprocess
 import sys
 from collections import Counter
 
 import pytest
+import warm_python
 from findings_page import AUDIT, PAGE, SCRIPTS, make_page, read_findings
 
 SHOWN = {path.stem: path for path in sorted(SCRIPTS.glob("*.py"))}
@@ -15,7 +15,7 @@ SHOWN = {path.stem: path for path in sorted(SCRIPTS.glob("*.py"))}
 def test_a_finding_still_shows_with_tvm_alone(name: str):
     text = SHOWN[name].read_text("utf-8")
     assert "tirstep" not in text
-    done = subprocess.run(
+    done = warm_python.run(
         [sys.executable, str(SHOWN[name])], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1, done.stdout + done.stderr

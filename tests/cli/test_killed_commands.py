@@ -13,6 +13,7 @@ import os, signal, sys
 from pathlib import Path
 sys.path.insert(0, {support!r})
 from fake_machine import FakeMachine
+import tirstep.bench, tirstep.lowering_checks  # once, and not in each process
 import tirstep.cli.bench, tirstep.cli.search
 from tirstep.cli import main
 

@@ -1,10 +1,10 @@
 """Programs whose sizes stay open: checked so, and bisected with `why --open`."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import warm_python
 
 from .conftest import Command
 
@@ -78,7 +78,7 @@ def test_why_with_open_sizes_finds_the_pass_and_its_script_shows_it(command: Com
     assert "run     the script shows it: " in result.out
     script = (folder / "why_lanes.py").read_text()
     assert "SHAPES = [[6, 8], [6, 8]]" in script
-    done = subprocess.run([sys.executable, "why_lanes.py"], capture_output=True, cwd=folder)
+    done = warm_python.run([sys.executable, "why_lanes.py"], capture_output=True, cwd=folder)
     assert done.returncode == 1
 
 

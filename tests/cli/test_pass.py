@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import warm_python
 
 from .conftest import Command
 
@@ -183,7 +184,7 @@ def test_a_wrong_pipeline_is_made_small_and_shown_by_a_script(command: Command, 
     assert found["shown"]
     assert found["last_line"].startswith("WRONG: ")
     assert found["lines"] <= 8
-    done = subprocess.run([sys.executable, folder / found["script"]], capture_output=True)
+    done = warm_python.run([sys.executable, folder / found["script"]], capture_output=True)
     assert done.returncode == 1
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import warm_python
 from tvm.s_tir import Schedule
 
 from tirstep.lowering_checks.compile import passes
@@ -55,7 +56,7 @@ def test_a_wrong_kernel_is_told_with_the_script(command: Command, tmp_path: Path
     assert result.out.splitlines()[-2] == f"script  {script}"
     shown = r"run     the script shows it: \d+ of 256 elements are wrong"
     assert re.fullmatch(shown, result.out.splitlines()[-1])
-    alone = subprocess.run([sys.executable, script], capture_output=True, text=True)
+    alone = warm_python.run([sys.executable, script], capture_output=True, text=True)
     assert alone.returncode == 1
     assert " of 256 elements are wrong" in alone.stdout
 
@@ -101,7 +102,7 @@ sys.exit(main(sys.argv[1:]))
 def test_a_spoiled_step_is_told_with_its_diff(tmp_path: Path):
     program = tmp_path / "spoiled.py"
     program.write_text(SPOILED)
-    done = subprocess.run(
+    done = warm_python.run(
         [sys.executable, program, "why", "window_sum_shared"],
         capture_output=True,
         text=True,

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tvm
+import warm_python
 from golden_runs import run_golden
 from planted.own_programs import run_by_warp
 from tvm import s_tir
@@ -345,7 +346,7 @@ def test_wrong_code_generation_is_named(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert found.finding.message.startswith("race: B[")
     assert "__global__" in found.source
     write_reproducer(found, tmp_path / "why.py")
-    done = subprocess.run([sys.executable, tmp_path / "why.py"], capture_output=True, text=True)
+    done = warm_python.run([sys.executable, tmp_path / "why.py"], capture_output=True, text=True)
     assert "# The module is right after the last pass" in (tmp_path / "why.py").read_text()
     assert "__global__" in done.stdout
 
@@ -396,7 +397,7 @@ def test_a_reproducer_sets_the_options_of_the_module(tmp_path: Path) -> None:
     script = tmp_path / "why.py"
     write_reproducer(found, script)
     assert "OPTIONS = {'tirx.disable_storage_rewrite': True}" in script.read_text()
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True)
+    done = warm_python.run([sys.executable, script], capture_output=True, text=True)
     assert done.stderr.rstrip().endswith("AssertionError")
     assert "# before tirx.VectorizeLoop" in done.stdout
 

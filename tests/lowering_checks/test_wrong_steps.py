@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -12,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tvm
+import warm_python
 from tvm.s_tir import Schedule
 from tvm.script import from_source
 from tvm.script import ir as I
@@ -171,7 +171,7 @@ def test_what_a_gpu_alone_shows_the_script_shows_on_the_interpreter(tmp_path: Pa
     assert shown.is_shown, shown.text
     if tvm.cuda().exist:
         return
-    done = subprocess.run(
+    done = warm_python.run(
         [sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path
     )
     printed = done.stdout.partition("Before, by tirstep's interpreter:")[2]

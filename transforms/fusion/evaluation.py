@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from tvm.tirx import (
@@ -57,24 +57,47 @@ class UnknownOperationError(Exception):
     """An expression has an operation or a variable that is not known; its name is the message."""
 
 
-_Values: TypeAlias = Mapping[Any, float]
+_Values: TypeAlias = Any  # a mapping of variables, or a sequence in the order of some
 _Load: TypeAlias = Callable[[TensorLoad], float]
 _Compute: TypeAlias = Callable[[_Values, _Load], Any]
+_Bind: TypeAlias = Callable[[Var], _Compute]
 
 
-def evaluate(expression: Any, values: _Values, load: _Load) -> float:
+def evaluate(expression: Any, values: Mapping[Any, float], load: _Load) -> float:
     """The value of an expression, of its variables and what `load` says of each load."""
 
-    return _compile(expression)(values, load)
+    return _compile_once(expression)(values, load)
+
+
+def compile_expression(
+    expression: Any, variables: Sequence[Var]
+) -> Callable[[Sequence[float], _Load], float]:
+    """An expression as a function of the values of `variables`, in their order, and of loads.
+
+    For what is evaluated on many numbers: a look-up of a variable of TVM's costs more than most
+    operations. A variable that is not among them raises `UnknownOperationError` where it is read.
+    """
+
+    def bind(variable: Var) -> _Compute:
+        for place, known in enumerate(variables):
+            if known.same_as(variable):
+                return lambda values, load: values[place]
+        return functools.partial(_refuse, f"'{variable.name}'")
+
+    return _compile(expression, bind)
 
 
 @functools.lru_cache(maxsize=512)  # each is evaluated on many drawn numbers
-def _compile(node: Any) -> _Compute:
+def _compile_once(expression: Any) -> _Compute:
+    return _compile(expression, lambda variable: functools.partial(_get_value, variable))
+
+
+def _compile(node: Any, bind: _Bind) -> _Compute:
     """A node's value, as a function.
 
     What its type does not hold is infinite, or NaN if it is an integer.
     """
-    compute, dtype = _read(node), str(node.ty.dtype)
+    compute, dtype = _read(node, bind), str(node.ty.dtype)
     if dtype in _INTEGERS:
         least, most = _INTEGERS[dtype]
         # What is NaN compares false, and stays NaN.
@@ -92,28 +115,28 @@ def _compile(node: Any) -> _Compute:
     return limit
 
 
-def _read(node: Any) -> _Compute:
+def _read(node: Any, bind: _Bind) -> _Compute:
     if isinstance(node, Var):
-        return functools.partial(_get_value, node)
+        return bind(node)
     if isinstance(node, TensorLoad):
         return lambda values, load: load(node)
     if isinstance(node, Cast):
-        inner = _compile(node.value)
+        inner = _compile(node.value, bind)
         if "int" in str(node.ty.dtype):
             return lambda values, load: _truncate(inner(values, load))
         return inner
     if isinstance(node, Select):
-        return _choose(node.condition, node.true_value, node.false_value)
+        return _choose(node.condition, node.true_value, node.false_value, bind)
     if isinstance(node, Call):
-        return _choose(*node.args) if is_choice(node) else _read_call(node)
+        return _choose(*node.args, bind) if is_choice(node) else _read_call(node, bind)
     if isinstance(node, Not):
-        inner = _compile(node.a)
+        inner = _compile(node.a, bind)
         return lambda values, load: not inner(values, load)
     function = next((_BINARY[kind] for kind in _BINARY if isinstance(node, kind)), None)
     if isinstance(node, Div) and str(node.ty.dtype) in _INTEGERS:
         function = _divide_integers
     if function is not None:
-        left, right = _compile(node.a), _compile(node.b)
+        left, right = _compile(node.a, bind), _compile(node.b, bind)
         return lambda values, load: function(left(values, load), right(values, load))
     value = getattr(node, "value", None)
     if isinstance(value, (int, float)):
@@ -121,15 +144,15 @@ def _read(node: Any) -> _Compute:
     return functools.partial(_refuse, type(node).__name__)
 
 
-def _get_value(variable: Var, values: _Values, _load: _Load) -> Any:
+def _get_value(variable: Var, values: Mapping[Any, float], _load: _Load) -> Any:
     if variable not in values:  # a parameter, an open size, or what a statement binds
         raise UnknownOperationError(f"'{variable.name}'")
     return values[variable]
 
 
-def _choose(condition: Any, one: Any, other: Any) -> _Compute:
+def _choose(condition: Any, one: Any, other: Any, bind: _Bind) -> _Compute:
     """The value of one of two nodes; the other one is not computed."""
-    asked, first, second = _compile(condition), _compile(one), _compile(other)
+    asked, first, second = (_compile(node, bind) for node in (condition, one, other))
 
     def choose(values: _Values, load: _Load) -> Any:
         return first(values, load) if asked(values, load) else second(values, load)
@@ -137,12 +160,12 @@ def _choose(condition: Any, one: Any, other: Any) -> _Compute:
     return choose
 
 
-def _read_call(node: Any) -> _Compute:
+def _read_call(node: Any, bind: _Bind) -> _Compute:
     name = get_operation(node)
     function = _CALLS.get(name)
     if function is None:
         return functools.partial(_refuse, name or str(node.op))
-    arguments = [_compile(argument) for argument in node.args]
+    arguments = [_compile(argument, bind) for argument in node.args]
 
     def call(values: _Values, load: _Load) -> Any:
         given = [argument(values, load) for argument in arguments]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ from tvm.tirx import Var, const
 from tirstep.tvm_compat import Analyzer, TensorLoad
 
 from ..tir import find_all, substitute
-from .evaluation import UnknownOperationError, evaluate
+from .evaluation import UnknownOperationError, compile_expression
 from .factors import ANY, NoRepairError, Running, Scale, find_scale, find_shift
 from .nests import simplify_indices
 from .polynomials import find_derivatives
@@ -40,9 +40,10 @@ _COARSE = 1e-2
 """Of narrower types."""
 _ROW = 2
 """What stands for the iterators of rows."""
-_NOTHING: Mapping[Any, float] = {}
 _Load = Callable[[int], Callable[[Any], float]]
 """Drawn numbers: of a step, and there of a load."""
+_Compute = Callable[[Sequence[float], Callable[[Any], float]], float]
+"""An expression that is ready to be calculated."""
 
 
 @dataclass(frozen=True)
@@ -128,8 +129,8 @@ class Pair:
     is_plain: bool
 
 
-Reduce = Callable[[Pair, _Load, Repair], float]
-"""The consumer's result on drawn numbers, found with a repair."""
+Reduce = Callable[["_Calculator", Repair], Callable[[], float]]
+"""What finds the consumer's result on the numbers that are drawn, with a repair."""
 
 
 def find_repair(pair: Pair) -> Repair:
@@ -150,7 +151,7 @@ def find_split_repair(pair: Pair) -> Repair:
 
     Raises `NoRepairError` where there is none: sums of derivatives are not kept by range.
     """
-    return try_repair(pair, derive_repair(pair), _reduce_by_ranges)
+    return try_repair(pair, derive_repair(pair), _by_ranges)
 
 
 def derive_repair(pair: Pair) -> Repair:
@@ -222,10 +223,11 @@ def try_repair(pair: Pair, repair: Repair, reduce: Reduce | None = None) -> Repa
     Raises `NoRepairError` where none gives the results of the two reductions one after the other.
     """
     wrong: str | None = "blocks between it would need to know the iteration"
+    at = _Calculator(pair)
     for reference in _find_references(pair, repair):
         for begins in (True, False):
             tried = replace(repair, reference=reference, begins=begins)
-            wrong = _find_wrong(pair, tried, reduce or _reduce_by_updates)
+            wrong = _find_wrong(at, (reduce or _by_updates)(at, tried))
             if wrong is None:
                 return tried
     raise NoRepairError(
@@ -242,16 +244,17 @@ def _find_references(pair: Pair, repair: Repair) -> list[str]:
     return ["itself", "not 0"] if identity == 0 else ["itself"]
 
 
-def _find_wrong(pair: Pair, repair: Repair, reduce: Reduce) -> str | None:
+def _find_wrong(at: _Calculator, reduce: Callable[[], float]) -> str | None:
     """The drawn numbers on which a repair does not give the result of the two reductions.
 
     Where the direct result is not finite, such as that of a row of nothing but -inf, there is
     nothing to compare.
     """
-    compared = 0
+    pair, compared = at.pair, 0
     for name, load in _draw_loads(pair):
+        at.load = load
         try:
-            wanted, got = _reduce_in_two_passes(pair, load), reduce(pair, load, repair)
+            wanted, got = at.reduce_in_two_passes(), reduce()
         except UnknownOperationError as error:
             raise NoRepairError(
                 pair.term, f"has the operation '{error}', which is not evaluated on drawn numbers"
@@ -271,38 +274,66 @@ def _find_wrong(pair: Pair, repair: Repair, reduce: Reduce) -> str | None:
 class _Calculator:
     """Values of expressions of two reductions, at drawn numbers.
 
+    What it calculates is made ready once, for all drawn numbers.
+
     Attributes
     ----------
-    values : of the producer: what it begins with, and then after each step
+    term : the consumer's term in the producer's iterators, of the running value
     """
 
-    def __init__(self, pair: Pair, load: _Load, steps: Sequence[int]) -> None:
-        self.pair, self.load = pair, load
-        self.iterators = [(item, pair.running.varying(item)) for item in pair.iterators]
-        producer = pair.producer
+    def __init__(self, pair: Pair) -> None:
+        self.pair, self.load = pair, _unknown
+        varying = [pair.running.varying(item) for item in pair.iterators]
+        self.places = [[step if it else _ROW for it in varying] for step in range(_STEPS)]
+        producer, consumer = pair.producer, pair.consumer
         old, found = (Var(name, producer.dtype) for name in ("old", "found"))
-        moved = producer.combine(old, found)
-        self.values = [self.calculate(producer.identity, 0)]
-        for step in steps:
-            item = self.calculate(producer.term, step)
-            self.values.append(self.calculate(moved, step, {old: self.values[-1], found: item}))
+        before, taken = (Var(name, consumer.dtype) for name in ("before", "taken"))
+        self.own_identity = self.prepare(producer.identity)
+        self.own_term = self.prepare(producer.term)
+        self.own_join = self.prepare(producer.combine(old, found), old, found)
+        self.identity = self.prepare(consumer.identity)
+        self.joined = self.prepare(consumer.combine(before, taken), before, taken)
+        self.term = self.prepare_term(pair.term)
 
-    def calculate(
-        self, expression: Any, step: int, values: Mapping[Any, float] = _NOTHING
-    ) -> float:
-        """The value of an expression at a step."""
-        places = {item: step if varies else _ROW for item, varies in self.iterators}
-        return evaluate(expression, {**places, **values}, self.load(step))
+    def prepare(self, expression: Any, *variables: Var) -> _Compute:
+        """An expression for `calculate`, of iterators and of `variables`."""
+        return compile_expression(expression, [*self.pair.iterators, *variables])
+
+    def prepare_term(self, term: Any, *variables: Var) -> _Compute:
+        """A term for `calculate`, of the running value and of `variables`."""
+        return self.prepare(_place(term, self.pair), self.pair.running.value, *variables)
+
+    def calculate(self, compute: _Compute, step: int, *values: float) -> float:
+        """The value at a step of what was prepared; `values` are those of its variables."""
+        return compute([*self.places[step], *values], self.load(step))
+
+    def reduce(self, steps: Sequence[int]) -> list[float]:
+        """Values of the producer: what it begins with, and then after each step."""
+        values = [self.calculate(self.own_identity, 0)]
+        for step in steps:
+            item = self.calculate(self.own_term, step)
+            values.append(self.calculate(self.own_join, step, values[-1], item))
+        return values
 
     def begin(self) -> float:
         """What the consumer begins with."""
-        return self.calculate(self.pair.consumer.identity, 0)
+        return self.calculate(self.identity, 0)
 
     def join(self, result: float, item: float, step: int) -> float:
         """The consumer's result with one more term."""
-        consumer = self.pair.consumer
-        before, taken = (Var(name, consumer.dtype) for name in ("before", "taken"))
-        return self.calculate(consumer.combine(before, taken), step, {before: result, taken: item})
+        return self.calculate(self.joined, step, result, item)
+
+    def reduce_in_two_passes(self) -> float:
+        """The consumer's result with the producer's final value."""
+        final = self.reduce(range(_STEPS))[-1]
+        result = self.begin()
+        for step in range(_STEPS):
+            result = self.join(result, self.calculate(self.term, step, final), step)
+        return result
+
+
+def _unknown(step: int) -> Callable[[Any], float]:
+    raise AssertionError(f"no numbers are drawn for step {step}")
 
 
 def _place(term: Any, pair: Pair) -> Any:
@@ -310,61 +341,64 @@ def _place(term: Any, pair: Pair) -> Any:
     return simplify_indices(substitute(term, pair.terms), Analyzer())
 
 
-def _reduce_in_two_passes(pair: Pair, load: _Load) -> float:
-    """The consumer's result with the producer's final value."""
-    at, term = _Calculator(pair, load, range(_STEPS)), _place(pair.term, pair)
-    result = at.begin()
-    for step in range(_STEPS):
-        item = at.calculate(term, step, {pair.running.value: at.values[-1]})
-        result = at.join(result, item, step)
-    return result
-
-
-def _reduce_by_ranges(pair: Pair, load: _Load, repair: Repair) -> float:
+def _by_ranges(at: _Calculator, repair: Repair) -> Callable[[], float]:
     """The consumer's result by ranges of terms, each with the producer's value of its own."""
-    running, term = pair.running.value, _place(pair.term, pair)
-    old, new = (Var(name, pair.producer.dtype) for name in ("old", "new"))
-    partial_result = Var("part", pair.consumer.dtype)
-    repaired = repair.apply([partial_result], old, new)
-    whole = _Calculator(pair, load, range(_STEPS))
-    result = whole.begin()
-    for first in range(0, _STEPS, _RANGE):
-        steps = range(first, first + _RANGE)
-        own = _Calculator(pair, load, steps)
-        part, value = own.begin(), own.values[-1]
-        for step in steps:
-            used = own.calculate(repair.refer(running), step, {running: value})
-            part = own.join(part, own.calculate(term, step, {running: used}), step)
-        known = {old: value, new: whole.values[-1], partial_result: part}
-        result = whole.join(result, whole.calculate(repaired, first, known), first)
-    return result
+    running = at.pair.running.value
+    old, new = (Var(name, at.pair.producer.dtype) for name in ("old", "new"))
+    part = Var("part", at.pair.consumer.dtype)
+    repaired = at.prepare(repair.apply([part], old, new), old, new, part)
+    referred = at.prepare(repair.refer(running), running)
+
+    def reduce() -> float:
+        whole = at.reduce(range(_STEPS))[-1]
+        result = at.begin()
+        for first in range(0, _STEPS, _RANGE):
+            steps = range(first, first + _RANGE)
+            own = at.reduce(steps)[-1]
+            came_to = at.begin()
+            for step in steps:
+                used = at.calculate(referred, step, own)
+                came_to = at.join(came_to, at.calculate(at.term, step, used), step)
+            result = at.join(result, at.calculate(repaired, first, own, whole, came_to), first)
+        return result
+
+    return reduce
 
 
-def _reduce_by_updates(pair: Pair, load: _Load, repair: Repair) -> float:
+def _by_updates(at: _Calculator, repair: Repair) -> Callable[[], float]:
     """The consumer's result by rolling updates."""
-    consumer, running = pair.consumer, pair.running.value
-    old, new = (Var(name, pair.producer.dtype) for name in ("old", "new"))
-    at = _Calculator(pair, load, range(_STEPS))
-    terms = [_place(term, pair) for term in (pair.term, *repair.derivatives)]
+    consumer, running = at.pair.consumer, at.pair.running.value
+    old, new = (Var(name, at.pair.producer.dtype) for name in ("old", "new"))
+    terms = [at.term, *map(at.prepare_term, repair.derivatives)]
     names = [Var(f"sum{order}", consumer.dtype) for order in range(len(terms))]
-    results = [at.begin()] * len(terms)
-    repaired = [repair.apply(names[order:], old, new) for order in range(len(terms))]
-    for step in range(_STEPS):
-        shares = {SHARE: _STEPS / (step + 1), EARLIER: _STEPS / step if step else math.nan}
-        if step or repair.begins:
-            known = dict(zip(names, results, strict=True))
-            known.update({old: at.values[step], new: at.values[step + 1], **shares})
-            results = [at.calculate(expression, step, known) for expression in repaired]
-        used = at.calculate(repair.refer(running), step, {running: at.values[step + 1], **shares})
-        items = [at.calculate(term, step, {running: used}) for term in terms]
-        results = [at.join(result, item, step) for result, item in zip(results, items, strict=True)]
-    return results[0]
+    known = (old, new, SHARE, EARLIER, *names)
+    repaired = [
+        at.prepare(repair.apply(names[order:], old, new), *known) for order in range(len(terms))
+    ]
+    referred = at.prepare(repair.refer(running), running, SHARE, EARLIER)
+
+    def reduce() -> float:
+        values = at.reduce(range(_STEPS))
+        results = [at.begin()] * len(terms)
+        for step in range(_STEPS):
+            shares = (_STEPS / (step + 1), _STEPS / step if step else math.nan)
+            if step or repair.begins:
+                now = (*values[step : step + 2], *shares, *results)
+                results = [at.calculate(expression, step, *now) for expression in repaired]
+            used = at.calculate(referred, step, values[step + 1], *shares)
+            items = [at.calculate(term, step, used) for term in terms]
+            results = [
+                at.join(result, item, step) for result, item in zip(results, items, strict=True)
+            ]
+        return results[0]
+
+    return reduce
 
 
 _Draw = Callable[[random.Random, int, bool], float]
 
 
-def _draw_loads(pair: Pair) -> Iterator[tuple[str, Callable[[int], Callable[[Any], float]]]]:
+def _draw_loads(pair: Pair) -> Iterator[tuple[str, _Load]]:
     """Drawn values of all that the two reductions load, each as a function of step and load."""
     read_first = {str(load) for load in find_all(pair.producer.term, TensorLoad)}
     is_extreme = pair.producer.kind in ("maximum", "minimum")
@@ -388,14 +422,14 @@ class _Drawn:
     def __init__(self, pair: Pair, first: set[str], draw: _Draw, generator: random.Random) -> None:
         self.pair, self.first, self.draw, self.generator = pair, first, draw, generator
         self.known: dict[tuple[str, int], float] = {}
+        self.read = functools.cache(self._read)
 
     def at(self, step: int) -> Callable[[Any], float]:
         """The numbers at a step, by load."""
         return partial(self._load, step)
 
     def _load(self, step: int, node: Any) -> float:
-        varies = self.pair.running.varying(node)
-        name = _spell(node)
+        name, varies = self.read(node)
         key = (name, step if varies else -1)
         if key not in self.known and self._counts(node):
             self.known[key] = self.generator.randint(0, _STEPS)
@@ -404,6 +438,9 @@ class _Drawn:
             value = self.draw(self.generator, step, is_first)
             self.known[key] = abs(value) if "uint" in str(node.ty.dtype) else value
         return self.known[key]
+
+    def _read(self, node: Any) -> tuple[str, bool]:
+        return _spell(node), self.pair.running.varying(node)
 
     def _counts(self, node: Any) -> bool:
         """Whether a load is of an integer beside floats: a length or a place, as a mask has."""
