@@ -23,6 +23,7 @@ from .caching import (
 from .errors import TransformError
 from .exponentials import use_powers_of_two
 from .fetching import fetch_cooperatively, stage_operand_at
+from .fusion.factoring import factor_out_of_sum
 from .fusion.fuse import FusedReductions, fuse_reductions
 from .fusion.split import SplitReductions, split_reductions
 from .inlining import inline_epilogue, inline_producers
@@ -37,6 +38,7 @@ from .layout import (
 from .loops import (
     Split,
     fuse_loops,
+    merge_loops,
     reorder_loops,
     split_loop,
     suggest_unrolling,
@@ -121,6 +123,7 @@ __all__ = [
     "compute_block_at",
     "decompose_reduction_at",
     "end_loop_at_mask",
+    "factor_out_of_sum",
     "fetch_cooperatively",
     "find_epilogue",
     "fold_tile",
@@ -136,6 +139,7 @@ __all__ = [
     "keep_in_registers",
     "lay_in_panels",
     "lay_in_quads",
+    "merge_loops",
     "order_product",
     "overlap_products",
     "pad_block",

@@ -1,4 +1,4 @@
-"""Loops: split, fuse, reorder, unroll."""
+"""Loops: split, fuse, merge, reorder, unroll."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Literal, NamedTuple
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
-from tvm.tirx import For, ForKind, IterVar, floormod
+from tvm.tirx import For, ForKind, IterVar, SeqStmt, floormod
 
-from tirstep.tvm_compat import Analyzer, SBlockRealize
+from tirstep.tvm_compat import Analyzer, SBlock, SBlockRealize
 
 from .arguments import Int64
 from .decorators import composite, transform
@@ -25,7 +25,7 @@ from .queries import (
     get_outer_loops,
     is_reduction,
 )
-from .tir import constant, find_all, get_axis, get_fed_iterators, get_kind
+from .tir import constant, find_all, get_axis, get_fed_iterators, get_kind, get_regions
 
 UNROLL = "pragma_auto_unroll_max_step"
 Tail = Literal["refuse", "guard"]
@@ -82,6 +82,83 @@ def fuse_loops(sch: Schedule, loops: Sequence[LoopRV]) -> LoopRV:
             )
     require_countable(sch, loops)
     return sch.fuse(*loops)
+
+
+@transform
+def merge_loops(sch: Schedule, loops: Sequence[LoopRV]) -> LoopRV:
+    """Make one loop of loops that stand one after the other, with the body of each in it.
+
+    Two sums over one range, say, become sums under one loop, where what both read is fetched once.
+
+    rewrite: ``for k in n: G += x[k] * a[k]`` and ``for k in n: U += x[k] * b[k]``
+        -> ``for k_m in n: (G += x[k_m] * a[k_m]); (U += x[k_m] * b[k_m])``
+    consumes: `loops`
+    returns: the merged loop
+    requires: two loops or more, serial, from 0 on, of one extent and without annotations, which
+        follow each other in this order with nothing between; no block under one that writes what a
+        block under another one reads or writes (TVM merges a sum with the loop that uses it, which
+        then takes sums that are not complete)
+    """
+    if len(loops) < 2:
+        raise TransformError(f"{len(loops)} loops are given", "pass two loops or more")
+    for loop in loops:
+        require_serial(sch, loop)
+    _require_alike(sch, loops)
+    _require_neighbours(sch, loops)
+    for first, second in itertools.combinations(loops, 2):
+        _require_independent(sch, first, second)
+    return sch.merge(*loops)
+
+
+def _require_alike(sch: Schedule, loops: Sequence[LoopRV]) -> None:
+    """Refuse loops to merge that do not run alike."""
+    nodes = [sch.get(loop) for loop in loops]
+    for node in nodes:
+        if constant(node.min) != 0 or node.annotations:
+            state = "is annotated" if node.annotations else f"begins at {node.min}"
+            raise TransformError(
+                f"loop '{node.loop_var.name}' {state}",
+                "merge loops from 0 on, before they are annotated",
+            )
+        if not Analyzer().can_prove_equal(node.extent, nodes[0].extent):
+            raise TransformError(
+                f"loop '{nodes[0].loop_var.name}' runs {nodes[0].extent} times, and loop "
+                f"'{node.loop_var.name}' {node.extent} times",
+                "split both so that the loops to merge run equally often",
+            )
+
+
+def _require_neighbours(sch: Schedule, loops: Sequence[LoopRV]) -> None:
+    """Refuse loops to merge that are no statements of one body in this order."""
+    parent = sch.get_sref(loops[0]).parent
+    body = parent.stmt.body if parent is not None else None
+    parts = list(body.seq) if isinstance(body, SeqStmt) else []
+    nodes = [sch.get(loop) for loop in loops]
+    places = [[n for n, part in enumerate(parts) if part.same_as(node)] for node in nodes]
+    for (first, second), (place, following) in zip(
+        itertools.pairwise(nodes), itertools.pairwise(places), strict=True
+    ):
+        if not place or following != [place[0] + 1]:
+            raise TransformError(
+                f"loop '{second.loop_var.name}' does not follow loop '{first.loop_var.name}' "
+                "directly, in the same body",
+                "merge the loops around both first, and before other blocks are placed between",
+            )
+
+
+def _require_independent(sch: Schedule, first: LoopRV, second: LoopRV) -> None:
+    """Refuse to merge loops of which one uses what the other one makes."""
+    sides = [find_all(sch.get(loop), SBlock) for loop in (first, second)]
+    for writers, users in (sides, sides[::-1]):
+        written = [(it, region.source) for it in writers for region in it.writes]
+        for (writer, buffer), user in itertools.product(written, users):
+            if any(region.source.same_as(buffer) for region in get_regions(user)):
+                raise TransformError(
+                    f"block '{user.name_hint}' uses '{buffer.name}', which block "
+                    f"'{writer.name_hint}' writes, and merged it would find what is there halfway",
+                    "place one under a loop of the other with compute_block_at, or fuse dependent "
+                    "reductions with fuse_reductions",
+                )
 
 
 @transform

@@ -1,14 +1,33 @@
-"""The gated layer and the product behind a normalization, a kernel for each block or fewer."""
+"""The gated layer and the product behind a normalization: a kernel for each block, fewer, or one.
+
+In one kernel both have two sums under one loop over k, which share the tile of X, and a function of
+both as the store.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from .ladder import Family, Ladder, Rung, knob
+from ..caching import cache_read_at
+from ..fetching import fetch_cooperatively
+from ..fusion.factoring import factor_out_of_sum
+from ..inlining import inline_epilogue
+from ..layout import pad_longer_rows, transpose_tile
+from ..loops import Split, Tail, merge_loops, reorder_loops, suggest_unrolling
+from ..pass_options import set_pipeline
+from ..pipelining import prefetch_through_registers
+from ..placement import compute_block_at
+from ..queries import find_row_length, get_extent, get_own_loops, get_spatial_loops
+from ..reduction import decompose_reduction_at, split_reduction
+from ..vectorize import vectorize_copy
+from ..warp_tiling import largest_divisor, tile_in_warps
+from .gemm import STRIP
+from .ladder import Family, Ladder, Pair, Rung, knob, pairs
 from .recipe import Example, get_sblocks
 from .unfused import TilesConfig, bind_elements, share_rows, tile_product
 
@@ -16,6 +35,10 @@ SHAPE = {"m": 4096, "n": 4096, "k": 4096}
 SMALL = {"m": 8, "n": 12, "k": 16}
 SMALL_CONFIG = {"threads": (2, 2), "thread_tile": (2, 2), "tile_k": 4}
 TILES = ("thread_tile", "tile_k")
+VECTOR_BYTES = 16
+"""Of a vector, and of the padding behind each row of X's tile, with which transposed stores fall
+into different banks of shared memory.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +73,178 @@ def schedule_norm_product(sch: Schedule, config: NormProductConfig) -> Iterator[
     for block in (*rows, *([] if config.tiled else [normed, product]), result):
         bind_elements(sch, block, config)
     yield "bound"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FusedConfig:
+    """Knobs of a chain in one kernel.
+
+    With a tail of "refuse" the tile divides m and n, and tile_k divides k. With one of "guard" a
+    block has no more threads, and a thread no more strips, than there are rows and columns for.
+    """
+
+    threads: Pair = knob(
+        (16, 16), "rows and columns of threads in a block", choices=pairs((4, 8, 16), (8, 16, 32))
+    )
+    thread_tile: Pair = knob(
+        (8, 4), "rows and columns of results that a thread computes", choices=pairs((4, 8), (4, 8))
+    )
+    tile_k: int = knob(8, "the depth of the tiles of operands", choices=(8, 16, 32))
+    shared: bool = knob(
+        False, "whether tiles of operands lie in shared memory, that of X once for both sums"
+    )
+    vectors: bool = knob(
+        False,
+        "whether rows of X's tile lie side by side and a thread's tile in strips of 4, so that "
+        "a thread reads both operands in vectors, into registers",
+    )
+    warp: Pair | None = knob(
+        None, "rows and columns of a warp's 32 lanes, by default a row", choices=((2, 16), (4, 8))
+    )
+    swizzle: int = knob(
+        1, "rows of tiles, at most, that blocks go through column by column", choices=(1, 4, 8, 16)
+    )
+    stages: int = knob(1, "tiles in flight: 1 no pipeline, 2 registers", choices=(1, 2))
+    tail: Tail = knob("refuse", "what happens where a tile does not divide")
+
+    @property
+    def strips(self) -> Pair:
+        """The pieces of a thread's tile, by rows and by columns."""
+        rows, columns = (
+            size // STRIP if self.vectors and size % STRIP == 0 else 1 for size in self.thread_tile
+        )
+        return rows, columns
+
+
+def schedule_fused_swiglu(sch: Schedule, config: FusedConfig) -> Iterator[str]:
+    """Two products under one loop, and a function of both as the store."""
+    gate, up, result = get_sblocks(sch)
+    yield from fuse_sums(sch, (gate, up), result, config, ((gate, 0), (gate, 1), (up, 1)))
+
+
+def schedule_fused_norm_product(sch: Schedule, config: FusedConfig) -> Iterator[str]:
+    """Squares and products under one loop, and the norm as a factor of the store."""
+    squares, normed, product, result = get_sblocks(sch)
+    sch.compute_inline(normed)
+    yield "normalized_in_the_product"
+    factor_out_of_sum(sch, product)
+    yield "norm_out_of_the_sum"
+    inline_epilogue(sch, product)
+    yield "norm_in_the_store"
+    operands = ((squares, 0), (product, 1), (product, 2))
+    yield from fuse_sums(sch, (squares, product), result, config, operands)
+
+
+Operands = Sequence[tuple[SBlockRV, int]]
+"""Each tile once: a block that reads it, and which operand of the block's it is; X's first."""
+
+
+def fuse_sums(
+    sch: Schedule,
+    sums: Sequence[SBlockRV],
+    result: SBlockRV,
+    config: FusedConfig,
+    operands: Operands,
+) -> Iterator[str]:
+    """The steps of a config: sums over one range that a result is a function of."""
+    config = fit_tile(sch, result, config)
+    tile = tile_in_warps(
+        sch,
+        result,
+        threads=config.threads,
+        per_thread=config.thread_tile,
+        strips=config.strips,
+        warp=config.warp,
+        interleave=1 if config.warp is None else 2,
+        swizzle=config.swizzle,
+        tail=config.tail,
+    )
+    yield "tiled"
+    for block in sums:
+        sch.set_scope(block, 0, "local")
+        compute_block_at(sch, block, tile.threads)
+    yield "sums_in_registers"
+    steps = merge_sums(sch, sums, config)
+    yield "under_one_loop"
+    copies = []
+    for block, operand in operands if config.shared else ():
+        copies.append(_stage(sch, block, steps.outer, operand, config, is_first=not copies))
+    if config.shared:
+        yield "tiles_in_shared_memory"
+    if config.vectors:
+        vectorize_copy(sch, result)
+        for block, operand in operands:
+            fragment = cache_read_at(sch, block, steps.inner, operand=operand, scope="local")
+            vectorize_copy(sch, fragment)
+        yield "vectors_in_registers"
+    suggest_unrolling(sch, steps.inner)
+    for block in sums:
+        decompose_reduction_at(sch, block, steps.outer)
+    yield "decomposed"
+    if config.stages == 2 and get_extent(sch, steps.outer) != 1:
+        prefetch_through_registers(sch, steps.outer, copies)
+        set_pipeline(sch)
+        yield "next_tiles_through_registers"
+
+
+def fit_tile(sch: Schedule, result: SBlockRV, config: FusedConfig) -> FusedConfig:
+    """The config with rows of tiles that a swizzle divides and, guarded, no idle threads or strips:
+    TVM would simplify what a thread sums and not what it stores, so that these look different.
+    """
+    rows, columns = (get_extent(sch, it) or 1 for it in get_spatial_loops(sch, result)[-2:])
+    if config.tail == "guard":
+        fitted = [
+            _fit(extent, *given)
+            for extent, *given in zip(
+                (rows, columns), config.threads, config.thread_tile, config.strips, strict=True
+            )
+        ]
+        threads, thread_tile = zip(*fitted, strict=True)
+        warp = config.warp if threads == config.threads else None
+        config = replace(config, threads=threads, thread_tile=thread_tile, warp=warp)
+    tiles = -(-rows // (config.threads[0] * config.thread_tile[0]))
+    return replace(config, swizzle=largest_divisor(tiles, most=config.swizzle))
+
+
+def _fit(extent: int, threads: int, per_thread: int, strips: int) -> tuple[int, int]:
+    """The threads along a dimension, and the elements of each, that are not all behind its end."""
+    strip = per_thread // strips
+    strips = min(strips, -(-extent // (threads * strip)))
+    return min(threads, -(-extent // strip)), strips * strip
+
+
+def merge_sums(sch: Schedule, sums: Sequence[SBlockRV], config: FusedConfig) -> Split:
+    """Bring sums over one range under the same two loops, of which the inner one is a tile deep."""
+    depths = []
+    for block in sums:
+        own = get_own_loops(sch, block)
+        depth = split_reduction(sch, block, inner=config.tile_k, tail=config.tail)
+        reorder_loops(sch, [*depth, *own[:-1]])
+        depths.append(depth)
+    outer = merge_loops(sch, [depth.outer for depth in depths])
+    return Split(outer, merge_loops(sch, [depth.inner for depth in depths]))
+
+
+def _stage(
+    sch: Schedule,
+    block: SBlockRV,
+    loop: LoopRV,
+    operand: int,
+    config: FusedConfig,
+    *,
+    is_first: bool,
+) -> SBlockRV:
+    """A tile in shared memory; that of X, the first, is transposed for vectors of rows."""
+    copy = cache_read_at(sch, block, loop, operand=operand, scope="shared")
+    lanes = VECTOR_BYTES // sch.get(copy).writes[0].source.dtype.itemsize
+    is_whole = config.vectors and (find_row_length(sch, copy) or 1) % lanes == 0
+    if is_first and config.vectors:
+        transpose_tile(sch, copy)
+        if (find_row_length(sch, copy) or 1) % lanes == 0:
+            pad_longer_rows(sch, copy, elements=lanes)
+    threads = config.threads[0] * config.threads[1]
+    fetch_cooperatively(sch, copy, threads=threads, vector=lanes if is_whole else 1, tail="guard")
+    return copy
 
 
 def _make_family(
@@ -87,12 +282,69 @@ def _begin(
     )
 
 
+def _make_fused_family(
+    kernel: str, blocks: str, schedule: Callable[[Schedule, Any], Iterator[str]]
+) -> Family:
+    return Family(
+        kernel=kernel,
+        config=FusedConfig,
+        schedule=schedule,
+        blocks=(blocks,),
+        default_example=Example(SHAPE),
+        small=Example(
+            {"m": 64, "n": 96, "k": 24},
+            config={"threads": (4, 8), "thread_tile": (8, 4), "tile_k": 4},
+        ),
+        tiles=("threads", "thread_tile", "tile_k"),
+    )
+
+
+def _climb(fused: Rung, *, tile_bytes: int) -> tuple[Rung, ...]:
+    """The rungs over the first one with all in one kernel, whose tiles have so many bytes."""
+    shared = fused.plus(
+        "shared",
+        shared=True,
+        why="Tiles in shared memory, of which that of X is fetched once for both sums",
+        expects={"decomposed": ("barriers_per_step == 2", f"shared_bytes == {tile_bytes}")},
+    )
+    vectors = shared.plus(
+        "vectors",
+        vectors=True,
+        why="Operands are read in vectors, into registers, and results stored so",
+        expects={"decomposed": ("kernels == 1", "barriers_per_step == 2", "scalar_loads == 0")},
+    )
+    warps = vectors.plus(
+        "warps",
+        warp=(4, 8),
+        why="A warp's tile is almost square, so it reads less shared memory",
+    )
+    prefetched = warps.plus(
+        "prefetched",
+        stages=2,
+        why="The next tiles are loaded into registers during the sums; one barrier a step",
+        expects={
+            "next_tiles_through_registers": ("barriers_per_step == 1", "spills == 0 on sm_90a")
+        },
+    )
+    return fused, shared, vectors, warps, prefetched
+
+
 SWIGLU = _make_family("mlp_swiglu", "G U D", TilesConfig, schedule_swiglu)
+FUSED_SWIGLU = _make_fused_family("mlp_swiglu", "G U D", schedule_fused_swiglu)
+swiglu_fused = FUSED_SWIGLU.root(
+    "fused",
+    swizzle=8,
+    why="One kernel: both products under one loop, in registers, and silu where they are stored",
+    expects={"decomposed": ("kernels == 1", "barriers == 0")},
+)
 MLP_SWIGLU = Ladder(
     "mlp_swiglu",
     "mlp_swiglu",
-    "a kernel for each block",
-    _begin(SWIGLU, 3, tiled=3, products=2, why=""),
+    "from a kernel for each block to one",
+    (
+        *_begin(SWIGLU, 3, tiled=3, products=2, why=""),
+        *_climb(swiglu_fused, tile_bytes=8192),
+    ),
     SHAPE,
 )
 NORM_PRODUCT = _make_family(
@@ -104,10 +356,20 @@ norm_naive, norm_tiled = _begin(
 norm_rows = norm_tiled.plus(
     "rows", rows=True, why="A warp shares each row, so that its threads read side by side"
 )
+FUSED_NORM_PRODUCT = _make_fused_family(
+    "rms_norm_matmul", "sum R C C_cast", schedule_fused_norm_product
+)
+norm_fused = FUSED_NORM_PRODUCT.root(
+    "fused",
+    swizzle=8,
+    why="One kernel: the norm is a factor of the sum, which waits for no squares then, and both "
+    "are summed under one loop",
+    expects={"decomposed": ("kernels == 1", "barriers == 0")},
+)
 RMS_NORM_MATMUL = Ladder(
     "rms_norm_matmul",
     "rms_norm_matmul",
-    "a kernel for each block, and one less",
-    (norm_naive, norm_tiled, norm_rows),
+    "from a kernel for each block to one",
+    (norm_naive, norm_tiled, norm_rows, *_climb(norm_fused, tile_bytes=6176)),
     SHAPE,
 )

@@ -53,6 +53,7 @@ WEIGHTS = {
     "compute_block_at": 4,
     "decompose_reduction_at": 3,
     "end_loop_at_mask": 1,
+    "factor_out_of_sum": 2,
     "fetch_cooperatively": 4,
     "fold_tile": 2,
     "fuse_epilogue_at": 2,
@@ -63,6 +64,7 @@ WEIGHTS = {
     "keep_in_registers": 3,
     "lay_in_panels": 1,
     "lay_in_quads": 2,
+    "merge_loops": 2,
     "order_product": 1,
     "overlap_products": 1,
     "pad_block": 2,
@@ -229,6 +231,12 @@ class Player(QuadMoves):
         last = min(count, first + self.one((1, 2, 2, 3), "count"))
         return Call("fuse_loops", ([Loop(self.at, index) for index in range(first, last)],))
 
+    def do_merge_loops(self) -> Call:
+        other = self.block()
+        depth = min(len(self.play.loops(it)) for it in (self.at, other))
+        index = self.one(range(max(1, depth)), "depth")
+        return Call("merge_loops", ([Loop(self.at, index), Loop(other, index)],))
+
     def do_reorder_loops(self) -> Call:
         left = list(range(len(self.play.loops(self.at))))
         drawn = []
@@ -356,6 +364,9 @@ class Player(QuadMoves):
 
     def do_use_powers_of_two(self) -> Call:
         return self.of_block("use_powers_of_two")
+
+    def do_factor_out_of_sum(self) -> Call:
+        return self.of_block("factor_out_of_sum")
 
     def do_fuse_reductions(self) -> Call:
         accumulate = self.one(("in place", "apart"), "accumulate")

@@ -174,6 +174,10 @@ def _list_places(
         for name, loop in itertools.product(loops, every):
             if (loop.block != name) == elsewhere:
                 yield (name, loop)
+    elif transform == "merge_loops":
+        for one, other in itertools.pairwise(loops):
+            for place in range(min(loops[one], loops[other])):
+                yield ((Loop(one, place), Loop(other, place)),)
     elif shape == ["Sequence[LoopRV]"]:
         for name, count in loops.items():
             for place in range(count - 1):

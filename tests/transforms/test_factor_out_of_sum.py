@@ -1,0 +1,223 @@
+"""Factors taken out of a sum: what comes out of which terms, and which sums have none."""
+
+import numpy as np
+import pytest
+from pairs import check_pair, refuses, run_on_cpu
+from tvm.s_tir import Schedule
+from tvm.script import ir as I
+from tvm.script import tirx as T
+from tvm.tirx import const
+
+from tirstep.transforms import bind_loop, compute_block_at, factor_out_of_sum
+from tirstep.transforms.fusion.factoring import split_factor
+from tirstep.transforms.fusion.reductions import read_reduction, uses_any
+
+
+def make_sum(write_term, *, dtype: str = "float32", begin=0.0, combine=None):
+    """A sum of terms of a row's element, a value of the row, and a weight, all of one type."""
+    combine = combine or (lambda a, b: a + b)
+    identity = const(begin, dtype)
+
+    @I.ir_module
+    class Sum:
+        @T.prim_func(s_tir=True)
+        def main(
+            X: T.Buffer((6, 20), dtype),
+            S: T.Buffer((6,), dtype),
+            W: T.Buffer((20,), dtype),
+            C: T.Buffer((6,), dtype),
+        ):
+            for i, k in T.grid(6, 20):
+                with T.sblock("C"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        C[vi] = identity
+                    C[vi] = combine(C[vi], write_term(X[vi, vk], S[vi], W[vk]))
+
+    return Sum
+
+
+@I.ir_module
+class Normed:
+    """A product whose left operand is multiplied by a value of its row, and rounded."""
+
+    @T.prim_func(s_tir=True)
+    def main(
+        X: T.Buffer((6, 20), "float16"),
+        S: T.Buffer((6,), "float32"),
+        W: T.Buffer((20, 4), "float16"),
+        C: T.Buffer((6, 4), "float32"),
+    ):
+        for i, j, k in T.grid(6, 4, 20):
+            with T.sblock("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    C[vi, vj] = T.float32(0)
+                C[vi, vj] = C[vi, vj] + T.Cast(
+                    "float32", T.Cast("float16", T.Cast("float32", X[vi, vk]) * T.rsqrt(S[vi]))
+                ) * T.Cast("float32", W[vk, vj])
+
+
+def test_the_factor_leaves_the_sum_and_the_rounding_it_stood_in():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(
+            X: T.Buffer((6, 20), "float16"),
+            S: T.Buffer((6,), "float32"),
+            W: T.Buffer((20, 4), "float16"),
+            C: T.Buffer((6, 4), "float32"),
+        ):
+            C_global = T.sblock_alloc_buffer((6, 4))
+            for i, j, k in T.grid(6, 4, 20):
+                with T.sblock("C"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    with T.init():
+                        C_global[vi, vj] = T.float32(0)
+                    C_global[vi, vj] = C_global[vi, vj] + T.Cast("float32", X[vi, vk]) * T.Cast(
+                        "float32", W[vk, vj]
+                    )
+            for ax0, ax1 in T.grid(6, 4):
+                with T.sblock("C_global"):
+                    v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                    C[v0, v1] = C_global[v0, v1] * T.rsqrt(S[v0])
+
+    def change(sch: Schedule):
+        block = sch.get_sblock("C")
+        loops = sch.get_loops(block)
+        return factor_out_of_sum(sch, block), block, loops
+
+    check_pair(Normed, change, After, is_replayable=False)
+
+
+TERMS = {
+    "X * S * W": (lambda x, s, w: x * s * w, "S[vi]", "X[vi, vk] * W[vk]"),
+    "X / S": (lambda x, s, w: x / s, "T.float32(1.0) / S[vi]", "X[vi, vk]"),
+    "S / X": (lambda x, s, w: s / x, "S[vi]", "T.float32(1.0) / X[vi, vk]"),
+    "X / (S * W)": (
+        lambda x, s, w: x / (s * w),
+        "T.float32(1.0) / S[vi]",
+        "X[vi, vk] / W[vk]",
+    ),
+    "(S + 1) * X": (lambda x, s, w: (s + 1.0) * x, "S[vi] + T.float32(1.0)", "X[vi, vk]"),
+    "2 * exp(X)": (lambda x, s, w: T.float32(2) * T.exp(x), "T.float32(2.0)", "T.exp(X[vi, vk])"),
+    "S": (lambda x, s, w: s, "S[vi]", "None"),
+}
+
+
+@pytest.mark.parametrize("name", TERMS)
+def test_a_term_is_taken_apart(name: str):
+    write, factor, rest = TERMS[name]
+    sch = Schedule(make_sum(write))
+    reduction = read_reduction(sch.get(sch.get_sblock("C")))
+    reduced = [item.var for item in reduction.iterators(reduced=True)]
+    parts = split_factor(reduction.term, lambda it: uses_any(it, reduced))
+    assert (str(parts.factor), str(parts.rest)) == (factor, rest)
+
+
+@pytest.mark.parametrize("name", TERMS)
+def test_the_sum_is_what_it_was(name: str):
+    """Values are powers of two, so that nothing is rounded but exponentials."""
+    module = make_sum(TERMS[name][0])
+    sch = Schedule(module)
+    factor_out_of_sum(sch, sch.get_sblock("C"))
+    rng = np.random.default_rng(0)
+    inputs = [
+        (2.0 ** rng.integers(-2, 3, shape)).astype("float32") for shape in ((6, 20), (6,), (20,))
+    ]
+    expected, got = (
+        run_on_cpu(each, *inputs, output=(6,), dtype="float32") for each in (module, sch.mod)
+    )
+    np.testing.assert_allclose(got, expected, rtol=1e-6 if "exp" in name else 0)
+
+
+REFUSED = {
+    "each factor depends on the reduction": (
+        make_sum(lambda x, s, w: x * w),
+        r"each factor of the term X\[vi, vk\] \* W\[vk\] of block 'C' depends on 'vk', over which",
+    ),
+    "a summand is no factor": (
+        make_sum(lambda x, s, w: x + s),
+        r"each factor of the term X\[vi, vk\] \+ S\[vi\] of block 'C' depends on 'vk'",
+    ),
+    "a factor within a function": (
+        make_sum(lambda x, s, w: T.exp(x * s)),
+        r"each factor of the term T.exp\(X\[vi, vk\] \* S\[vi\]\) of block 'C' depends on 'vk'",
+    ),
+    "a maximum": (
+        make_sum(lambda x, s, w: x * s, combine=T.max),
+        "block 'C' is a maximum of float32, out of which a factor comes only if its sign is known",
+    ),
+    "a product": (
+        make_sum(lambda x, s, w: x * s, begin=1.0, combine=lambda a, b: a * b),
+        "block 'C' is a product of float32",
+    ),
+    "integers, which wrap around": (
+        make_sum(lambda x, s, w: x * s, dtype="int32"),
+        "block 'C' is a sum of int32",
+    ),
+    "a sum that does not begin with 0": (
+        make_sum(lambda x, s, w: x * s, begin=1.0),
+        "block 'C' begins with .*, which the factor would change, too; let the sum begin with 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_sums_without_a_factor_are_refused(name: str):
+    module, sentence = REFUSED[name]
+    sch = Schedule(module)
+    block = sch.get_sblock("C")
+    with refuses(sch, f"factor_out_of_sum: {sentence}"):
+        factor_out_of_sum(sch, block)
+
+
+@I.ir_module
+class Rescaled:
+    """The value of a row is computed by a block of its own, and the sum is used by another one."""
+
+    @T.prim_func(s_tir=True)
+    def main(
+        X: T.Buffer((6, 20), "float32"), R: T.Buffer((6,), "float32"), Y: T.Buffer((6,), "float32")
+    ):
+        S = T.sblock_alloc_buffer((6,))
+        C = T.sblock_alloc_buffer((6,))
+        for i in range(6):
+            with T.sblock("S"):
+                vi = T.axis.spatial(6, i)
+                S[vi] = R[vi] + T.float32(1)
+        for i, k in T.grid(6, 20):
+            with T.sblock("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    C[vi] = T.float32(0)
+                C[vi] = C[vi] + X[vi, vk] * S[vi]
+        for i in range(6):
+            with T.sblock("Y"):
+                vi = T.axis.spatial(6, i)
+                Y[vi] = C[vi] + T.float32(1)
+
+
+def test_a_block_in_the_sum_s_loops_is_refused():
+    """It could change the factor, or use the sum, before the factor is applied."""
+    sch = Schedule(Rescaled)
+    block = sch.get_sblock("C")
+    compute_block_at(sch, sch.get_sblock("S"), sch.get_loops(block)[0])
+    with refuses(sch, "blocks 'C' and 'S' stand in one loop, behind which the factor would be"):
+        factor_out_of_sum(sch, block)
+
+
+def test_bound_loops_are_refused():
+    sch = Schedule(Rescaled)
+    block = sch.get_sblock("C")
+    bind_loop(sch, sch.get_loops(block)[0], axis="threadIdx.x")
+    with refuses(sch, "factor_out_of_sum: loop 'i' is already bound to 'threadIdx.x'"):
+        factor_out_of_sum(sch, block)
+
+
+def test_a_sum_with_readers_has_the_factor_before_they_read():
+    sch = Schedule(Rescaled)
+    factor_out_of_sum(sch, sch.get_sblock("C"))
+    x, r = np.ones((6, 20), "float32"), np.arange(6, dtype="float32")
+    got = run_on_cpu(sch.mod, x, r, output=(6,), dtype="float32")
+    np.testing.assert_array_equal(got, 20 * (r + 1) + 1)

@@ -1,0 +1,136 @@
+"""Merging loops that stand one after the other, and what may not share a loop."""
+
+from kernels import Scale
+from pairs import assert_dead, check_pair, refuses
+from tvm.s_tir import Schedule
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.transforms import fuse_loops, merge_loops, split_loop, unroll_loop
+
+
+@I.ir_module
+class TwoSums:
+    """Sums over one range, a square of one of them, and a copy of another length."""
+
+    @T.prim_func(s_tir=True)
+    def main(
+        X: T.Buffer((6, 20), "float32"),
+        G: T.Buffer((6,), "float32"),
+        U: T.Buffer((6,), "float32"),
+        S: T.Buffer((6, 20), "float32"),
+        Y: T.Buffer((5,), "float32"),
+    ):
+        for i, k in T.grid(6, 20):
+            with T.sblock("G"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    G[vi] = T.float32(0)
+                G[vi] = G[vi] + X[vi, vk]
+        for j, k in T.grid(6, 20):
+            with T.sblock("U"):
+                vj, vk = T.axis.remap("SR", [j, k])
+                with T.init():
+                    U[vj] = T.float32(0)
+                U[vj] = U[vj] + X[vj, vk] * X[vj, vk]
+        for x, y in T.grid(6, 20):
+            with T.sblock("S"):
+                vx, vy = T.axis.remap("SS", [x, y])
+                S[vx, vy] = G[vx] * G[vx]
+        for z in range(5):
+            with T.sblock("Y"):
+                vz = T.axis.spatial(5, z)
+                Y[vz] = X[vz, 0]
+
+
+def start() -> tuple[Schedule, dict[str, list]]:
+    sch = Schedule(TwoSums, debug_mask="all")
+    return sch, {name: sch.get_loops(sch.get_sblock(name)) for name in "GUSY"}
+
+
+def test_two_sums_come_under_the_same_two_loops():
+    @I.ir_module
+    class After:
+        @T.prim_func(s_tir=True)
+        def main(
+            X: T.Buffer((6, 20), "float32"),
+            G: T.Buffer((6,), "float32"),
+            U: T.Buffer((6,), "float32"),
+            S: T.Buffer((6, 20), "float32"),
+            Y: T.Buffer((5,), "float32"),
+        ):
+            for i_m, k_m in T.grid(6, 20):
+                with T.sblock("G"):
+                    vi, vk = T.axis.remap("SR", [i_m, k_m])
+                    with T.init():
+                        G[vi] = T.float32(0)
+                    G[vi] = G[vi] + X[vi, vk]
+                with T.sblock("U"):
+                    vj, vk = T.axis.remap("SR", [i_m, k_m])
+                    with T.init():
+                        U[vj] = T.float32(0)
+                    U[vj] = U[vj] + X[vj, vk] * X[vj, vk]
+            for x, y in T.grid(6, 20):
+                with T.sblock("S"):
+                    vx, vy = T.axis.remap("SS", [x, y])
+                    S[vx, vy] = G[vx] * G[vx]
+            for z in range(5):
+                with T.sblock("Y"):
+                    vz = T.axis.spatial(5, z)
+                    Y[vz] = X[vz, 0]
+
+    def change(sch: Schedule):
+        (i, k), (j, other) = (sch.get_loops(sch.get_sblock(name)) for name in "GU")
+        rows = merge_loops(sch, [i, j])
+        depth = merge_loops(sch, [k, other])
+        assert_dead(sch, i, j, k, other)
+        return rows, depth
+
+    check_pair(TwoSums, change, After)
+
+
+def test_a_sum_and_what_uses_it_are_not_merged():
+    """TVM merges both loops of both: the squares would be of sums that are not complete."""
+    sch, loops = start()
+    rows = merge_loops(sch, [loops["G"][0], loops["U"][0]])
+    with refuses(sch, "merge_loops: block 'S' uses 'G', which block 'G' writes, and merged it"):
+        merge_loops(sch, [rows, loops["S"][0]])
+
+
+def test_loops_to_merge_follow_each_other():
+    sch, loops = start()
+    with refuses(sch, "loop 'x' does not follow loop 'i' directly, in the same body; merge the"):
+        merge_loops(sch, [loops["G"][0], loops["S"][0]])
+    with refuses(sch, "loop 'i' does not follow loop 'j' directly, in the same body"):
+        merge_loops(sch, [loops["U"][0], loops["G"][0]])
+    with refuses(sch, "loop 'k' does not follow loop 'k' directly, in the same body"):
+        merge_loops(sch, [loops["G"][1], loops["U"][1]])
+    with refuses(sch, "loop 'i' does not follow loop 'i' directly, in the same body"):
+        merge_loops(sch, [loops["G"][0], loops["G"][0]])
+
+
+def test_loops_to_merge_run_alike():
+    sch, loops = start()
+    with refuses(sch, "loop 'x' runs 6 times, and loop 'z' 5 times; split both so that"):
+        merge_loops(sch, [loops["S"][0], loops["Y"][0]])
+    unroll_loop(sch, loops["U"][0])
+    with refuses(sch, "loop 'j' is already unrolled"):
+        merge_loops(sch, [loops["G"][0], loops["U"][0]])
+    sch.annotate(loops["S"][0], "pragma_unroll_explicit", 0)
+    with refuses(sch, "loop 'x' is annotated; merge loops from 0 on, before they are annotated"):
+        merge_loops(sch, [loops["G"][0], loops["S"][0]])
+
+
+def test_one_loop_is_not_merged():
+    sch = Schedule(Scale, debug_mask="all")
+    loop = fuse_loops(sch, sch.get_loops(sch.get_sblock("B")))
+    with refuses(sch, "merge_loops: 1 loops are given; pass two loops or more"):
+        merge_loops(sch, [loop])
+
+
+def test_extents_are_the_same_where_they_are_proven_so():
+    """Of loops that were split alike, under a guard or not."""
+    sch, loops = start()
+    outer = [split_loop(sch, loops[name][0], inner=4, tail="guard").outer for name in "GU"]
+    merged = merge_loops(sch, outer)
+    assert sch.get(merged).extent == 2
