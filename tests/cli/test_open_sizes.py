@@ -123,7 +123,7 @@ def test_a_wrong_program_with_such_a_parameter_has_a_script(command: Command, fo
     words = ("--shape", "n=5", "--open", "n", "--script", "shows.py")
     result = command("why", "numbered.py:lanes", *words)
     assert (result.code, "tirx.VectorizeLoop" in result.out) == (1, True)
-    ran = subprocess.run(
+    ran = warm_python.run(
         [sys.executable, "shows.py"], cwd=folder, capture_output=True, text=True, timeout=120
     )
     assert (ran.returncode, "assert is_right.all()" in ran.stderr) == (1, True), ran.stderr

@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from golden_runs import run_golden
 from kernels import Matmul, Scale
 from pairs import assert_dead, check_pair, compile_for_cuda, refuses, run_on_cpu
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
+from tvm.tirx import ForKind
 
 from tirstep.lowering_checks.devices import SimulatorDevice
 from tirstep.modules import matmul
@@ -21,7 +23,7 @@ from tirstep.transforms import (
     split_loop,
     tile_block,
 )
-from tirstep.transforms.recipes import find_recipe
+from tirstep.transforms.recipes import RECIPES, find_recipe
 
 
 @I.ir_module
@@ -708,3 +710,16 @@ def test_a_producer_under_a_tile_takes_threads_of_its_own():
         bind_loop(sch, own, axis="threadIdx.x")
     bind_loop(sch, split_loop(sch, own, inner=32, tail="guard").inner, axis="threadIdx.x")
     assert "__launch_bounds__(32)" in compile_for_cuda(sch.mod)
+
+
+def test_refuses_a_loop_around_an_instruction_of_the_same_threads() -> None:
+    """A split with a guard makes 32 iterations of one; bound, one lane of 32 would come."""
+    tensorized = next(
+        it for it in run_golden(RECIPES["batched_matmul_mma"]).steps if "tensor" in it.name
+    )
+    sch = Schedule(tensorized.module)
+    loops = sch.get_loops(sch.get_sblock("C_acc_shared.dyn_local_o"))
+    serial = next(loop for loop in loops if sch.get(loop).kind == ForKind.SERIAL)
+    _, inner = split_loop(sch, serial, inner=32, tail="guard")
+    with refuses(sch, "is an instruction of all threads on 'threadIdx.x', of which each would do"):
+        bind_loop(sch, inner, axis="threadIdx.x")

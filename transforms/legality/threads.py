@@ -64,9 +64,22 @@ def require_axis_free(sch: Schedule, loop: LoopRV, axis: str) -> None:
         if not is_among(node, place.loops):
             continue
         guards = place.find_real_guards()
+        _require_no_instruction(place, guards, node, rivals)
         mine = [rival for rival in rivals if is_among(rival, place.loops)]
         if mine and _is_used(place, guards, node):
             _require_unused(place, guards, node, mine)
+
+
+def _require_no_instruction(place: Place, guards: list[Any], loop: For, rivals: list[For]) -> None:
+    """Refuse a loop of an instruction's block, whose own loops are all threads of the axis."""
+    own = find_all(place.block.body, For)
+    taken = [rival for rival in rivals if place.is_innermost and is_among(rival, own)]
+    if taken and _is_used(place, guards, loop):
+        raise TransformError(
+            f"loop '{loop.loop_var.name}': block '{place.name}' is an instruction of all threads "
+            f"on '{get_axis(taken[0])}', of which each would do its own share of the loop only",
+            "bind it to another axis, or leave it serial",
+        )
 
 
 def _require_unused(place: Place, guards: list[Any], loop: For, rivals: list[For]) -> None:
