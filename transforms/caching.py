@@ -239,14 +239,12 @@ def _require_scope(scope: str) -> None:
 
 def _require_few_iterations(sch: Schedule, block: SBlockRV, copy: SBlockRV, loop: LoopRV) -> None:
     """Refuse a copy that runs more often under a loop than there is anything to be copied."""
-    place = sch.get(loop).body
+    inside = find_all(sch.get(loop).body, For)
     runs, own = (
         math.prod(
-            constant(sch.get(one).extent) or 1
-            for one in sch.get_loops(handle)
-            if is_among(sch.get(one), find_all(place, For))
+            constant(it.extent) or 1 for it in get_outer_loops(sch, each) if is_among(it, inside)
         )
-        for handle in (copy, block)
+        for each in (copy, block)
     )
     target = sch.get(copy).writes[0].source
     elements = math.prod(constant(length) or 1 for length in target.shape)

@@ -5,6 +5,8 @@ import pytest
 import tvm
 from golden_runs import run_golden
 from lowered import find_kinds, run_kernel
+from programs import clusters
+from programs.program import SYNC
 from tvm.s_tir import Schedule
 from tvm.script import from_source
 from tvm.script import ir as I
@@ -12,7 +14,7 @@ from tvm.script import tirx as T
 
 from tirstep.lowering_checks import DeviceError, get_device
 from tirstep.lowering_checks.devices.host import generate
-from tirstep.lowering_checks.devices.simulator import lower, simulate_lowered
+from tirstep.lowering_checks.devices.simulator import UnsupportedError, lower, simulate_lowered
 from tirstep.modules import matmul, vector_add
 from tirstep.transforms.recipes import RECIPES
 
@@ -135,6 +137,21 @@ def test_an_axis_that_no_gpu_has_is_refused() -> None:
     problem, module = bound(64, 8, "blockIdx.x", "threadIdx.q")
     with pytest.raises(DeviceError, match="which a GPU does not have; bind its loops"):
         findings(problem, lower(module))
+
+
+CLUSTER = 'T.launch_thread("clusterCtaIdx.x", 2)'
+
+
+def test_clusters_of_thread_blocks_and_multicast_are_refused() -> None:
+    name = "multicast to one block, for which two wait"
+    (program,) = (program for program in clusters.PROGRAMS if program.name == name)
+    with pytest.raises(UnsupportedError, match=r"clusters of thread blocks, as 'clusterCtaIdx"):
+        simulate_lowered(program.module, program.make_arguments())
+    assert CLUSTER in program.script
+    apart = program.script.replace(CLUSTER, 'T.launch_thread("blockIdx.y", 1)')
+    apart = apart.replace("T.cuda.cluster_sync()", SYNC)
+    with pytest.raises(UnsupportedError, match=r"_g2s_cluster with multicast::cluster$"):
+        simulate_lowered(from_source(apart), program.make_arguments())
 
 
 @pytest.mark.parametrize(

@@ -435,4 +435,7 @@ def test_cache_write_at_refuses_a_copy_that_runs_more_often_than_its_block():
         "in",
     ):
         cache_write_at(sch, block, loops[1], scope="shared")
+    steps = len(sch.trace.insts)
     cache_write_at(sch, block, loops[-1], scope="shared")
+    made = [str(step.kind.name) for step in sch.trace.insts[steps:]]
+    assert made[-2:] == ["CacheWrite", "ReverseComputeAt"], "what is asked leaves nothing behind"

@@ -100,6 +100,7 @@ RIGHT = {
     "shared in each GPU block": SHARED
     + SHARED.replace("A[0, 0]", "S[vi] + A[0, 1]")
     + block("C[vi, vj] = S[0]", f"for g in {G}", COLUMN, row="g", column="j"),
+    "zeros twice": block(ZERO) + block(ZERO, ROW, COLUMN, row="t", column="j"),
     "each its own twice": block(ZERO, ROW, row="t") + block(SET, ROW, row="t"),
     "each sums behind its zero": block(ZERO, ROW, row="t")
     + total(ROW, TERMS, row="t").replace("with T.init():\n            B[vi, 0] = 0", "pass"),

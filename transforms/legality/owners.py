@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tvm.ir import IRModule
-from tvm.tirx import BufferStore, For, ForKind, IterVar, PrimFunc, SeqStmt
+from tvm.tirx import BufferStore, FloatImm, For, ForKind, IntImm, IterVar, PrimFunc, SeqStmt
 from tvm.tirx import all as all_of
+from tvm_ffi import structural_equal
 
 from tirstep.tvm_compat import TensorLoad
 
@@ -173,7 +174,7 @@ def _look_at(writer: _Writer, found: dict[tuple[str, str, str], Fault]) -> None:
 def _compare(one: _Writer, other: _Writer, found: dict[tuple[str, str, str], Fault]) -> None:
     """Look at two blocks of one kernel that store elements of one buffer in global memory."""
     axes = tuple(axis for axis in one.bound if axis in other.bound)
-    if not one.is_global or not axes:
+    if not one.is_global or not axes or _store_one_constant(one, other):
         return
     first, last = (_list_owners(writer, axes) for writer in (one, other))
     for element, owners in first.items():
@@ -187,6 +188,18 @@ def _compare(one: _Writer, other: _Writer, found: dict[tuple[str, str, str], Fau
                 "bind the loops of both alike, or leave them kernels of their own",
             )
             return
+
+
+def _store_one_constant(*writers: _Writer) -> bool:
+    """Whether all that blocks store to their buffer is one number: it matters not who is last."""
+    values = [
+        store.value
+        for writer in writers
+        for store in find_all((writer.place.block.body, writer.place.block.init), BufferStore)
+        if store.buffer.same_as(writer.buffer)
+    ]
+    is_number = isinstance(values[0], IntImm | FloatImm)
+    return is_number and all(structural_equal(value, values[0]) for value in values)
 
 
 def _find_difference(axes: tuple[str, ...], owners: set[tuple[int, ...]]) -> str:

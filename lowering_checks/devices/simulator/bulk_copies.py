@@ -225,7 +225,8 @@ def _require_plain(threads: Threads, rest: Sequence[Any], known: Sequence[str]) 
     usual = {*known, "", "global", "shared::cluster", "shared::cta", "bulk_group", "tile"}
     others = [each for each in rest if each not in usual and each != "mbarrier::complete_tx::bytes"]
     if others:
-        raise UnsupportedError(f"the simulator does not support {threads.name} with {others[0]}")
+        named = next((each for each in others if isinstance(each, str)), others[0])
+        raise UnsupportedError(f"the simulator does not support {threads.name} with {named}")
 
 
 def _check_aligned(threads: Threads, pointer: Pointer, place: int, lane: int, kind: str) -> None:

@@ -183,6 +183,11 @@ class SimulatedGpu:
         for node in find_all(body, AttrStmt):
             if node.attr_key == "thread_extent":
                 axis, extent = str(node.node.thread_tag), self._compute_extent(node.value, body)
+                if axis.startswith("cluster"):
+                    raise UnsupportedError(
+                        f"the simulator does not support clusters of thread blocks, as '{axis}' "
+                        'makes them; choose the device "cuda"'
+                    )
                 if axis not in MAX_EXTENTS:
                     raise DeviceError(
                         f"the kernel uses the thread axis '{axis}', which a GPU does not have; "

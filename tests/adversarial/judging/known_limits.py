@@ -14,7 +14,7 @@ from programs import PROGRAMS
 
 from .devices import FALSE_ALARM, HOST, MISSED, REFUSED, SIMULATOR
 
-_ASSEMBLY = re.compile(r"cp_async_raw|copy_where|ptx_legacy|T\.ptx")
+_ASSEMBLY = re.compile(r"cp_async_raw|copy_where|ptx_legacy|T\.ptx|T\.cuda\.cluster_sync")
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,12 @@ LIMITS = (
         MISSED,
         "it rounds as IEEE says, and NVIDIA's compiler is told --use_fast_math",
         ("subnormal float32 doubled", "rounding error of a product, by subtraction"),
+    ),
+    Limit(
+        SIMULATOR,
+        REFUSED,
+        "it runs thread blocks one by one, and knows no clusters of them, nor multicast",
+        tuple(program.name for program in PROGRAMS if program.family == "clusters"),
     ),
     Limit(
         HOST,
