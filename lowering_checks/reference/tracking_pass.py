@@ -253,8 +253,8 @@ class _TrackingPass(ConditionTracking):
         extent = buffer.parts["error"].shape[0]
         if (constant(extent) or 0) > MOST:
             raise RefusedError(
-                f"its parameter {buffer.source.name} has {constant(extent):,} elements, which are counted "
-                f"in 32 bits, up to {MOST:,}; give a smaller shape"
+                f"its parameter {buffer.source.name} has {constant(extent):,} elements, which are "
+                f"counted in 32 bits, up to {MOST:,}; give a smaller shape"
             )
         self.add(For(index, 0, extent, ForKind.SERIAL, sequence(statements)))
 
