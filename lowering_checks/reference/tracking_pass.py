@@ -82,6 +82,10 @@ _INTEGER_OPERATIONS = (
 )
 
 
+MOST = 2**31 - 1
+"""Elements that an index of 32 bits counts."""
+
+
 @dataclass(frozen=True)
 class TrackedBuffer:
     """A buffer's parts, each a flat buffer of its own, by the names in `Tracked`."""
@@ -247,6 +251,11 @@ class _TrackingPass(ConditionTracking):
             closed = self.tracker.close(self._load_from(buffer, index))
             self.add(BufferStore(buffer.parts["error"], lift(closed.error), [index]))
         extent = buffer.parts["error"].shape[0]
+        if (constant(extent) or 0) > MOST:
+            raise RefusedError(
+                f"its parameter {buffer.source.name} has {constant(extent):,} elements, which are "
+                f"counted in 32 bits, up to {MOST:,}; give a smaller shape"
+            )
         self.add(For(index, 0, extent, ForKind.SERIAL, sequence(statements)))
 
     # ---- Statements

@@ -5,12 +5,14 @@ import types
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
+import numpy as np
 import pytest
 from fake_machine import FakeMachine
 from own_files import write_programs
 
 from tirstep.bench.cases import CaseChoice
 from tirstep.bench.compile_pool import CompileJob, _schedule, find_recipe_of
+from tirstep.bench.peers import run_unscheduled
 from tirstep.bench.run_case import Settings
 from tirstep.bench.search import SearchPlan
 from tirstep.bench.session import run_bench
@@ -143,3 +145,49 @@ def test_a_worker_of_a_cluster_has_the_file_s_kernel_and_function():
     assert made.peer.functions([3], None, made.problem)() == 6
     (case,) = plan_program("mine.py")
     assert find_peer(case.recipes[0]).name == "dlight"
+
+
+NUMBERED = """
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+
+@I.ir_module
+class Numbered:
+    @T.prim_func(s_tir=True)
+    def main(n: T.int32, a: T.handle, f: T.float32, b: T.handle):
+        A = T.match_buffer(a, (n,), "float32")
+        B = T.match_buffer(b, (n,), "float32")
+        for i in range(n):
+            with T.sblock("B"):
+                vi = T.axis.spatial(n, i)
+                B[vi] = A[vi] * f + T.Cast("float32", n)
+
+
+def bound(sch):
+    (loop,) = sch.get_loops(sch.get_sblock("B"))
+    outer, inner = sch.split(loop, [None, 8])
+    sch.bind(outer, "blockIdx.x")
+    sch.bind(inner, "threadIdx.x")
+
+
+TORCH = {"Numbered": lambda n, a, f: a * f + n}
+"""
+
+
+def test_numbers_among_the_parameters_are_numbers(
+    folder: Path, machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
+):
+    (folder / "numbered.py").write_text(NUMBERED)
+    torch = types.ModuleType("torch")
+    torch.__spec__ = ModuleSpec("torch", None)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    machine.peers = {"dlight": lambda n, a, f: a * np.float32(f) + n}
+    cases = plan_program("numbered.py:bound", [(37,)])
+    *_, run = run_bench(cases, machine, Settings(rounds=2), folder / "cache", lambda line: None)
+    outcomes = {outcome.candidate: outcome for outcome in run.cases[0].outcomes}
+    named = {name: each.status for name, each in outcomes.items() if name != "unscheduled"}
+    assert named == dict.fromkeys(("bound", "torch", "dlight"), "ok"), outcomes
+    array = np.arange(37, dtype=np.float32)
+    launch = run_unscheduled([37, array, 2.0], None, cases[0].problem)
+    np.testing.assert_array_equal(launch(), 2 * array + 37)

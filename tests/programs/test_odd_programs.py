@@ -119,6 +119,15 @@ def test_what_cannot_be_judged_is_a_sentence(
     assert sentence in f"{told.out}{told.err}"
 
 
+def test_an_output_with_more_elements_than_32_bits_count(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+):
+    text = FUNCTION.replace("B: T.Buffer((4,)", "B: T.Buffer((65536, 65536)")
+    (folder / "f.py").write_text(HEAD + text.format(shape="(4,)", body="B[i, i] = A[i]"))
+    assert main(["check", "f.py"]) == 1
+    assert "B has 4,294,967,296 elements" in capfd.readouterr().out
+
+
 STRIDED = """
 @T.prim_func
 def strided(a: T.handle, C: T.Buffer((4, 4), "float32")):

@@ -50,8 +50,13 @@ class FakeMachine:
         program = CpuDevice().compile(module)
 
         def launch() -> None:
-            for tensor, computed in zip(arguments, program(arguments), strict=True):
-                tensor[...] = computed
+            arrays = [
+                np.asarray(it, None if isinstance(it, np.ndarray) else str(parameter.ty))
+                for it, parameter in zip(arguments, module["main"].params, strict=True)
+            ]
+            for tensor, computed in zip(arguments, program(arrays), strict=True):
+                if isinstance(tensor, np.ndarray):
+                    tensor[...] = computed
 
         return launch
 
@@ -79,7 +84,7 @@ class FakeMachine:
 
     def expect(self, reference: Reference) -> tuple[Expectation, ...]:
         problem, inputs = reference.problem, reference.inputs
-        if len(problem.outputs) > 1:
+        if len(problem.outputs) > 1 or any(each.is_scalar for each in problem.inputs):
             outputs = zip(problem.outputs, reference.right, reference.bound, strict=True)
             return tuple(Expectation(it.name, it.dtype, *arrays, np) for it, *arrays in outputs)
         right = problem.reference(inputs)[0]

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import tvm
 
-from tirstep.modules import Problem
+from tirstep.modules import AnyProblem, Problem
 from tirstep.modules.numeric import Array
 
 from . import BenchError, shorten
@@ -102,6 +102,14 @@ class Machine(Protocol):
 
     def clear(self) -> None:
         """Give back memory that nobody uses any more."""
+
+
+def upload_inputs(machine: Machine, problem: AnyProblem, arrays: Sequence[Array]) -> list[Any]:
+    """A problem's inputs as a launch takes them: tensors, and numbers for such parameters."""
+    return [
+        array.item() if tensor.is_scalar else machine.upload(array)
+        for tensor, array in zip(problem.inputs, arrays, strict=True)
+    ]
 
 
 def take_results(result: Any, outputs: Sequence[Any]) -> tuple[Any, ...]:

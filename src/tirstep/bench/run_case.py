@@ -30,6 +30,7 @@ from .machine import (
     plan_repeats,
     require_alive,
     take_results,
+    upload_inputs,
 )
 from .peers import Peer
 from .results import Case, Outcome, summarize
@@ -135,16 +136,13 @@ def get_options(recipe: Recipe, problem: Problem) -> dict[str, object]:
 
 def require_timeable(problem: AnyProblem) -> None:
     """Raise `KernelError` for a program that cannot be run again and again on the same tensors:
-    one that reads what it wrote, one that writes nothing, or one with scalar parameters.
+    one that reads what it wrote, or one that writes nothing.
     """
     changed = [problem.arguments[place].name for place in problem.in_out]
-    scalars = [tensor.name for tensor in problem.arguments if tensor.is_scalar]
     if not problem.outputs:
         reason = "it has no output"
     elif changed:
         reason = f"it reads and writes {', '.join(changed)}, which each run would change"
-    elif scalars:
-        reason = f"{', '.join(scalars)} is a scalar, and arguments are tensors"
     else:
         return
     raise KernelError(
@@ -249,7 +247,7 @@ def run_case(
     if shortage := describe_shortage(problem, machine):
         return replace(case, skipped=shortage)
     reference = find_reference() if find_reference else draw_reference(planned, settings)
-    tensors = [machine.upload(array) for array in reference.inputs]
+    tensors = upload_inputs(machine, problem, reference.inputs)
     outputs = [machine.upload(blank(output)) for output in problem.outputs]
     arguments = problem.make_arguments(tensors, outputs)
     runner = _CaseRunner(problem, machine, settings, arguments, machine.expect(reference), tell)

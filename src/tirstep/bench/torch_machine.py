@@ -185,7 +185,8 @@ class TorchMachine:
         function = peer.get_function(problem.kernel.name)
         if peer.device == "cuda":
             return function(inputs, outputs[0] if len(outputs) == 1 else tuple(outputs), problem)
-        there = [to_numpy(it) if peer.takes == "arrays" else it.cpu() for it in inputs]
+        bring = to_numpy if peer.takes == "arrays" else torch.Tensor.cpu
+        there = [bring(it) if isinstance(it, torch.Tensor) else it for it in inputs]
         return function(there, None, problem)
 
     def record(self, launch: Launch, outputs: Sequence[Any]) -> Replay:

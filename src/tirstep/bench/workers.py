@@ -13,7 +13,15 @@ from tirstep.modules.numeric import Array
 from . import BenchError, PeerMissing, shorten
 from .accuracy import Reference
 from .compile_pool import CompileJob, compile_all, installed, name_library
-from .machine import Launch, Machine, Replay, find_first_error, require_alive, take_results
+from .machine import (
+    Launch,
+    Machine,
+    Replay,
+    find_first_error,
+    require_alive,
+    take_results,
+    upload_inputs,
+)
 from .peers import PEERS
 from .results import Time, summarize
 from .run_case import Settings, Tell, describe_shortage, prepare_recipe
@@ -119,7 +127,7 @@ class LocalWorkers:
             raise BenchError(f"{problem} {shortage}; search at a smaller shape")
         self._inputs = inputs = problem.integer_inputs(self.settings.seed)
         outputs = [machine.upload(blank(output)) for output in problem.outputs]
-        self.arguments = problem.make_arguments(list(map(machine.upload, inputs)), outputs)
+        self.arguments = problem.make_arguments(upload_inputs(machine, problem, inputs), outputs)
         self.expectations = machine.expect(Reference(problem, inputs, problem.is_exact))
 
     def screen(self, configs: Sequence[Sizes]) -> Iterator[Sequence[Screened]]:
@@ -173,8 +181,9 @@ class LocalWorkers:
 
     def _fill(self, inputs: Sequence[Array]) -> None:
         tensors = self.plan.problem.take_inputs(self.arguments)
-        for tensor, array in zip(tensors, inputs, strict=True):
-            tensor[...] = self.machine.upload(array)
+        for kind, tensor, array in zip(self.plan.problem.inputs, tensors, inputs, strict=True):
+            if not kind.is_scalar:  # a recorded launch keeps its numbers
+                tensor[...] = self.machine.upload(array)
 
     def _find(self, job: CompileJob) -> _CheckedConfig | None:
         """What was checked here; what another run or process has measured is checked first."""

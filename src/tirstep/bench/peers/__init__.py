@@ -146,7 +146,7 @@ def run_unscheduled(inputs: Sequence[Array], out: Any, problem: Problem) -> Call
         raise PeerMissing(obstacle)
     function = compile_module(problem.module, "llvm")["main"]
     arrays = problem.make_arguments(inputs, [blank(output) for output in problem.outputs])
-    arguments = [tvm.runtime.tensor(array) for array in arrays]
+    arguments = [it if isinstance(it, int | float) else tvm.runtime.tensor(it) for it in arrays]
 
     def launch() -> Any:
         function(*arguments)
