@@ -528,10 +528,12 @@ def _covers(write: _Access, read: _Access, spread: list[For]) -> bool:
         if loop.loop_var not in merged and not (get_axis(loop) or "").startswith("threadIdx"):
             analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
             merged[loop.loop_var] = loop.loop_var
-    if _is_same(write, read, merged):
+    placed = _place(write, merged), _place(read, merged)
+    if _is_same(write, read, merged, placed):
         return True
-    written = estimate_region_lower_bound(*_relax(write, merged), True, analyzer)
-    needed = estimate_region_upper_bound(*_relax(read, merged), True, analyzer)
+    domains = [_find_domains(access, merged) for access in (write, read)]
+    written = estimate_region_lower_bound(placed[0], domains[0], True, analyzer)
+    needed = estimate_region_upper_bound(placed[1], domains[1], True, analyzer)
     # Of quotients of differences, (i - r) // 2, TVM estimates regions that end before they begin.
     is_nonsense = any(analyzer.can_prove(need.max_value < need.min_value) for need in needed)
     if written is None or is_nonsense:
@@ -547,24 +549,27 @@ def _covers(write: _Access, read: _Access, spread: list[For]) -> bool:
     )
 
 
-def _is_same(write: _Access, read: _Access, fixed: dict[Any, Any]) -> bool:
-    """Whether the loops of a thread read, pass by pass, what loops like them have written."""
-    ours, theirs = (_find_own(access, fixed) for access in (write, read))
+def _is_same(
+    write: _Access, read: _Access, fixed: dict[Any, Any], placed: tuple[list[Range], list[Range]]
+) -> bool:
+    """Whether the loops of a thread read, pass by pass, what loops like them have written.
+
+    `placed` are the ranges of both with the `fixed` loops renamed.
+    """
+    ours, theirs = map(_find_own, (write, read), (fixed, fixed), placed)
     if [constant(loop.extent) for loop in ours] != [constant(loop.extent) for loop in theirs]:
         return False
     renamed = {b.loop_var: a.loop_var for a, b in zip(ours, theirs, strict=True)}
+    others = _place(read, {**fixed, **renamed}) if renamed else placed[1]
     return all(
         structural_equal(item.min, other.min)
         and Analyzer().can_prove_equal(item.extent, other.extent)  # of int32 or int64
-        for item, other in zip(
-            _place(write, fixed), _place(read, {**fixed, **renamed}), strict=True
-        )
+        for item, other in zip(placed[0], others, strict=True)
     )
 
 
-def _find_own(access: _Access, fixed: dict[Any, Any]) -> list[For]:
+def _find_own(access: _Access, fixed: dict[Any, Any], ranges: list[Range]) -> list[For]:
     """The loops of an access that are not fixed and decide what it touches, by dimension."""
-    ranges = _place(access, fixed)
     used = {
         loop.loop_var: [
             at
@@ -592,11 +597,10 @@ def _place(access: _Access, names: dict[Any, Any]) -> list[Range]:
     ]
 
 
-def _relax(access: _Access, fixed: dict[Any, Any]) -> tuple[list[Range], dict[Any, Range]]:
-    """The ranges and the domains of the loops that are not fixed."""
-    domains = {
+def _find_domains(access: _Access, fixed: dict[Any, Any]) -> dict[Any, Range]:
+    """The domains of the loops that are not fixed."""
+    return {
         loop.loop_var: Range.from_min_extent(loop.min, loop.extent)
         for loop in access.loops
         if loop.loop_var not in fixed
     }
-    return _place(access, fixed), domains

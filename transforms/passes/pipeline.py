@@ -20,6 +20,7 @@ from tirstep.tvm_compat import SBlock
 
 from ..errors import query
 from ..tir import cached_by_module, find_all
+from .async_dma import LowerAsyncDMA
 from .async_waits import CorrectAsyncWaits
 from .barriers import DropDoubledBarriers, DropRedundantBarriers
 from .before_flattening import DropImpliedConditions, DropThreadDimensions, SplitGuardedVectors
@@ -91,7 +92,7 @@ def name_passes(pipeline: str) -> dict[str, Any]:
     fragments, and bulk copies are made, before TVM swizzles indices; loops are split at masks when
     pipelines are loops. Three of our passes come directly before FlattenBuffer, where buffers still
     have their dimensions and vectors are loops, the others directly after the passes that put
-    barriers in.
+    barriers in. LowerAsyncDMA is TVM's, made faster.
     """
     if pipeline != PIPELINE:
         return {}
@@ -111,13 +112,16 @@ def name_passes(pipeline: str) -> dict[str, Any]:
                 "LowerOpaqueBlock": SplitLoopsAtMasks,
                 "LowerThreadAllreduce": after_barriers,
             },
+            LowerAsyncDMA=lambda: LowerAsyncDMA,
         ),
         "tirx": _put_before(tirx.transform, {"FlattenBuffer": before_flattening}),
     }
 
 
-def _put_before(passes: Any, ours: dict[str, Any]) -> SimpleNamespace:
-    """What stands for a module of TVM's, in which passes come after one of ours each."""
+def _put_before(passes: Any, ours: dict[str, Any], **others: Any) -> SimpleNamespace:
+    """What stands for a module of TVM's, in which passes come after one of ours each, and `others`
+    are other ones.
+    """
 
     def join(name: str, own: Any) -> Any:
         following = getattr(passes, name)
@@ -128,7 +132,7 @@ def _put_before(passes: Any, ours: dict[str, Any]) -> SimpleNamespace:
         return both
 
     joined = {name: join(name, own) for name, own in ours.items()}
-    return SimpleNamespace(transform=SimpleNamespace(**{**vars(passes), **joined}))
+    return SimpleNamespace(transform=SimpleNamespace(**{**vars(passes), **joined, **others}))
 
 
 compilation_pipeline.register_tir_pipeline(PIPELINE, _make_pipeline)
