@@ -122,14 +122,18 @@ def rms_norm(a: Array, gain: Array, *, u: float, tiny: float, **_: Any) -> Array
 def rms_norm_matmul(
     x: Array, gain: Array, w: Array, *, u: float, tiny: float, dtype: str, **_: Any
 ) -> Array:
-    """Of the rows of X (m, k), normalized with gain (k) and rounded to a type, times W (k, n)."""
+    """Of the rows of X (m, k), normalized with gain (k) and rounded to a type, times W (k, n).
+
+    The inverse of a row's root may be a factor of each term or of their sum; what is too small then
+    is multiplied by it.
+    """
     inverse = 1 / np.sqrt((x * x).mean(axis=1, keepdims=True) + EPSILON)
     normed = np.abs(x) * inverse * np.abs(gain)
     facts, terms = dtype_facts(dtype), _count_terms(x)
     narrow, least = (facts.unit_roundoff, facts.underflow) if facts.unit_roundoff > u else (0, 0)
     of_normed = rms_norm(x, gain, u=u, tiny=tiny) + SAFETY * (narrow * normed + least)
     sums = (of_normed + SAFETY * u * terms * normed) @ np.abs(w)
-    return np.asarray(sums + SAFETY * (terms + 1) * tiny)
+    return np.asarray(sums + SAFETY * (terms + 1) * tiny * (1 + inverse))
 
 
 def gelu(a: Array, *, u: float, tiny: float, **_: Any) -> Array:

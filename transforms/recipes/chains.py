@@ -6,7 +6,7 @@ both as the store.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -166,17 +166,7 @@ def fuse_sums(
     yield "sums_in_registers"
     steps = merge_sums(sch, sums, config)
     yield "under_one_loop"
-    copies = []
-    for block, operand in operands if config.shared else ():
-        copies.append(_stage(sch, block, steps.outer, operand, config, is_first=not copies))
-    if config.shared:
-        yield "tiles_in_shared_memory"
-    if config.vectors:
-        vectorize_copy(sch, result)
-        for block, operand in operands:
-            fragment = cache_read_at(sch, block, steps.inner, operand=operand, scope="local")
-            vectorize_copy(sch, fragment)
-        yield "vectors_in_registers"
+    copies = yield from _feed(sch, result, steps, config, operands)
     suggest_unrolling(sch, steps.inner)
     for block in sums:
         decompose_reduction_at(sch, block, steps.outer)
@@ -185,6 +175,25 @@ def fuse_sums(
         prefetch_through_registers(sch, steps.outer, copies)
         set_pipeline(sch)
         yield "next_tiles_through_registers"
+
+
+def _feed(
+    sch: Schedule, result: SBlockRV, steps: Split, config: FusedConfig, operands: Operands
+) -> Generator[str, None, list[SBlockRV]]:
+    """Bring the operands through shared memory into registers; the copies into the former."""
+    copies: list[SBlockRV] = []
+    if config.shared:
+        for block, operand in operands:
+            copy = _stage(sch, block, steps.outer, operand, config, is_first=not copies)
+            copies.append(copy)
+        yield "tiles_in_shared_memory"
+    if config.vectors:
+        vectorize_copy(sch, result)
+        for block, operand in operands:
+            fragment = cache_read_at(sch, block, steps.inner, operand=operand, scope="local")
+            vectorize_copy(sch, fragment)
+        yield "vectors_in_registers"
+    return copies
 
 
 def fit_tile(sch: Schedule, result: SBlockRV, config: FusedConfig) -> FusedConfig:

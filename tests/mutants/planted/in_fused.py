@@ -1,4 +1,4 @@
-"""Fused attention with one line of its text wrong: maxima, repairs, masks and tiles of keys."""
+"""Fused kernels with one line of their text wrong: maxima, repairs, masks, factors and tiles."""
 
 from .in_schedules import plant_scheduled
 from .plant import Edit
@@ -8,6 +8,10 @@ SCALE = "T.float32(0.35355339059327373)"
 MOVED = f"T.exp((largest_previous_local[vb, vh, vi] - largest_local[vb, vh, vi]) * {SCALE})"
 BACK = f"T.exp((largest_local[vb, vh, vi] - largest_previous_local[vb, vh, vi]) * {SCALE})"
 SUMS, TOTAL = "weighted_local[vb, vh, vi, vd] * ", "total_local[vb, vh, vi] * "
+NORMED = "rms_norm_matmul_shared"
+GATED = "mlp_swiglu_shared"
+NORM = " * T.rsqrt(squares_local[vi] / T.float32(24.0) + T.float32(1.0000000000000001e-05))"
+SILU = "{0}_local[vi, vj] / (T.float32(1.0) + T.exp(T.float32(0.0) - {0}_local[vi, vj]))"
 HIGHER = "T.max(largest_local[vb, vh, vi], largest_tile_local[vb, vh, vi, vj_0])"
 
 IN_FUSED = (
@@ -60,5 +64,34 @@ IN_FUSED = (
         CAUSAL,
         Edit("T.reads(K[v0, v1, v2, v3])", "T.reads(K[v0, v1, T.max(v2 - 1, 0), v3])"),
         Edit("= K[v0, v1, v2, v3]", "= K[v0, v1, T.max(v2 - 1, 0), v3]"),
+    ),
+    plant_scheduled(
+        "norm left out",
+        "wrong operand",
+        "the sum is stored without the factor that came out of it",
+        NORMED,
+        Edit(NORM, ""),
+    ),
+    plant_scheduled(
+        "norm twice",
+        "wrong operand",
+        "the factor that came out of the sum is applied twice",
+        NORMED,
+        Edit(NORM, NORM + NORM),
+    ),
+    plant_scheduled(
+        "gate and up swapped",
+        "wrong operand",
+        "silu is applied to the product that it gates",
+        GATED,
+        Edit(f"{SILU.format('G')} * U_local[vi, vj]", f"{SILU.format('U')} * G_local[vi, vj]"),
+    ),
+    plant_scheduled(
+        "tile of X one early",
+        "index swapped",
+        "the tile of X is that of the step before, the first one twice",
+        GATED,
+        Edit("T.reads(X[v0, v1])", "T.reads(X[v0, T.max(v1 - 4, v1 % 4)])"),
+        Edit("= X[v0, v1]", "= X[v0, T.max(v1 - 4, v1 % 4)]"),
     ),
 )
