@@ -83,7 +83,8 @@ def check_ownership(module: tvm.IRModule, *, where: str = "") -> list[Finding]:
         if any(place.kernel is not None for place in places):
             name = "" if len(module.functions) == 1 else f"{variable.name_hint}: "
             messages.update(dict.fromkeys(name + message for message in _judge(places)))
-    faults = [(block, fault) for (block, _, _), fault in find_unowned(module).items()]
+    unowned = find_unowned(module, is_last=True)
+    faults = [(block, fault) for (block, _, _), fault in unowned.items()]
     faults += [(read.reader, fault) for read, fault in find_settled_foreign_reads(module).items()]
     for block, fault in faults:
         if not any(f"block '{block}'" in message for message in messages):

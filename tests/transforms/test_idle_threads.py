@@ -167,6 +167,8 @@ UNFINISHED = {
     "rows in place": block(IN_PLACE, "for i in range(8)", row="i") + ALONG_X,
     "in place in each round": rounds(block(IN_PLACE)),
     "a sum over rounds": rounds(total(term="r", length=4)),
+    "zeros, and a number in a row": block("B[vi, vj] = 3", COLUMN)
+    + block(ZERO, f"for y in {Y}", ROW, row="t"),
     "a loop of one": block(IN_PLACE, "for i in range(1)", row="i") + ALONG_X,
     "zeros, and a row": block(ZERO, COLUMN, column="j") + total(ROW, TERMS, row="t"),
 }

@@ -44,10 +44,13 @@ _Owners = dict[tuple[int, ...], set[tuple[int, ...]]]
 
 
 @cached_by_module(2)  # what one transform leaves behind, the next one finds
-def find_unowned(module: IRModule) -> dict[tuple[str, str, str], Fault]:
-    """The blocks whose elements other threads store in between, by block, buffer and axis."""
+def find_unowned(module: IRModule, *, is_last: bool = False) -> dict[tuple[str, str, str], Fault]:
+    """The blocks whose elements other threads store in between, by block, buffer and axis.
+
+    Unless it `is_last`, a block with a serial loop may yet get threads of its own.
+    """
     found: dict[tuple[str, str, str], Fault] = {}
-    for writers in _find_writers(module).values():
+    for writers in _find_writers(module, is_last=is_last).values():
         storing = [writer for writer in writers if not writer.summed]
         for writer in storing:
             _look_at(writer, found)
@@ -57,12 +60,12 @@ def find_unowned(module: IRModule) -> dict[tuple[str, str, str], Fault]:
 
 
 @cached_by_module(2)
-def _find_writers(module: IRModule) -> dict[tuple[For, Any], list[_Writer]]:
+def _find_writers(module: IRModule, *, is_last: bool) -> dict[tuple[For, Any], list[_Writer]]:
     """The blocks that store elements of a buffer in a kernel, by these two."""
     kernels: dict[tuple[For, Any], list[_Writer]] = {}
     for _, function in close_sizes(module).functions_items():
         for place in get_places(function.body) if isinstance(function, PrimFunc) else ():
-            for writer in _list_writers(place):
+            for writer in _list_writers(place, is_last):
                 kernels.setdefault((place.kernel, writer.buffer), []).append(writer)
     return kernels
 
@@ -106,13 +109,13 @@ class _Writer:
         return block.init is not None or any(load.source.same_as(self.buffer) for load in loads)
 
 
-def _list_writers(place: Place) -> Iterator[_Writer]:
+def _list_writers(place: Place, is_last: bool) -> Iterator[_Writer]:
     """What a block stores, one for each buffer."""
     if not place.is_innermost or place.kernel is None:
         return
     if place.block.match_buffers:
         return  # of an instruction, whose lanes share what it stores
-    body, idle = place.block.body, find_idle(place)
+    body, idle = place.block.body, find_idle(place, is_last=is_last)
     parts = list(body.seq) if isinstance(body, SeqStmt) else [body]
     is_plain = all(isinstance(part, BufferStore) for part in parts)
     if not is_plain:  # a condition of its own may keep other threads out, but no idle ones
@@ -124,13 +127,14 @@ def _list_writers(place: Place) -> Iterator[_Writer]:
             yield _Writer((buffer, *key), place, buffer, find_summed(place), idle, is_plain)
 
 
-def find_idle(place: Place) -> tuple[For, ...]:
+def find_idle(place: Place, *, is_last: bool = False) -> tuple[For, ...]:
     """The loops of a kernel on axes that a block of it does not have; none while a loop is serial.
 
-    That one may yet be bound, or what it computes kept in registers before all of it has threads.
+    That one may yet be bound, or what it computes kept in registers before all of it has threads,
+    unless this `is_last`.
     """
     around = itertools.dropwhile(lambda loop: get_axis(loop) is None, place.loops)
-    if any(loop.kind == ForKind.SERIAL for loop in around):
+    if not is_last and any(loop.kind == ForKind.SERIAL for loop in around):
         return ()
     own = {get_axis(loop) for loop in place.loops}
     others = {get_axis(loop): loop for loop in find_all(place.kernel, For)}
