@@ -76,10 +76,15 @@ def facts_of_lowering(lowering: Lowering, *, problem: AnyProblem | None = None) 
         refusal = str(lowering.failed)
     else:
         lowered = lowering.get_pass(SPLIT_PASS).module
-        kernels = _read_kernels(lowered)
+        kernels, absent = _read_kernels(lowered)
         unrolls = [each for each in lowering.passes if each.name == UNROLL_PASS]
         unrolled = sum(count_unrolled_loops(each.before, each.module) for each in unrolls)
-        if not kernels:
+        if absent:
+            refusal = (
+                f"it launches {', '.join(absent)}, which the module does not have: it is the host's"
+                " part of a module that was split already; give the module before that"
+            )
+        elif not kernels:
             refusal = "the module launches no kernel: no loop is bound to a GPU"
     return Facts(
         target=lowering.target,
@@ -94,15 +99,22 @@ def facts_of_lowering(lowering: Lowering, *, problem: AnyProblem | None = None) 
     )
 
 
-def _read_kernels(lowered: tvm.IRModule) -> tuple[KernelFacts, ...]:
-    """The facts of each kernel, in the order of their first launches."""
+def _read_kernels(lowered: tvm.IRModule) -> tuple[tuple[KernelFacts, ...], list[str]]:
+    """The facts of each kernel, in the order of their first launches; the names of those that are
+    launched and are no function of the module.
+    """
     extents: dict[str, dict[str, int | None]] = {}
     kernels = find_kernels(lowered)
     for function in lowered.functions.values():
         for launch in find_launches(function.body, kernels):
             sizes = {tag: constant(size) for tag, size in launch.extents.items()}
             extents.setdefault(launch.kernel, sizes)
-    return tuple(_read_kernel(name, lowered[name].body, sizes) for name, sizes in extents.items())
+    there = {str(variable.name_hint) for variable, _ in lowered.functions_items()}
+    absent = [name for name in extents if name not in there]
+    found = {name: sizes for name, sizes in extents.items() if name in there}
+    return tuple(
+        _read_kernel(name, lowered[name].body, each) for name, each in found.items()
+    ), absent
 
 
 def _read_kernel(name: str, body: Any, extents: Mapping[str, int | None]) -> KernelFacts:

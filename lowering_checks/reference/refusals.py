@@ -46,3 +46,13 @@ def refuse_call(call: Any) -> NoReturn:
     if name == "reinterpret":
         raise RefusedError("'reinterpret' takes the bits of a number, which float64 has others of")
     raise RefusedError(f"'{shown}' has no meaning in float64 here; {GIVE_REFERENCE}")
+
+
+def require_countable(name: str, elements: int) -> None:
+    """Raise `RefusedError` for a parameter of more elements than an index of 32 bits counts."""
+    most = 2**31 - 1
+    if elements > most:
+        raise RefusedError(
+            f"its parameter {name} has {elements:,} elements, which are counted in 32 bits, up to "
+            f"{most:,}; give a smaller shape"
+        )

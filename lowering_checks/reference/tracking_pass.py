@@ -43,7 +43,7 @@ from .conditions import (
     needs_guard,
 )
 from .float_functions import FLOAT_FUNCTIONS, apply_function, apply_power
-from .refusals import RefusedError, get_call_name, refuse_call
+from .refusals import RefusedError, get_call_name, refuse_call, require_countable
 from .tracked import (
     DOUBLE,
     INFINITE,
@@ -80,10 +80,6 @@ _INTEGER_OPERATIONS = (
     "LShift",
     "RShift",
 )
-
-
-MOST = 2**31 - 1
-"""Elements that an index of 32 bits counts."""
 
 
 @dataclass(frozen=True)
@@ -251,11 +247,7 @@ class _TrackingPass(ConditionTracking):
             closed = self.tracker.close(self._load_from(buffer, index))
             self.add(BufferStore(buffer.parts["error"], lift(closed.error), [index]))
         extent = buffer.parts["error"].shape[0]
-        if (constant(extent) or 0) > MOST:
-            raise RefusedError(
-                f"its parameter {buffer.source.name} has {constant(extent):,} elements, which are "
-                f"counted in 32 bits, up to {MOST:,}; give a smaller shape"
-            )
+        require_countable(buffer.source.name, constant(extent) or 0)
         self.add(For(index, 0, extent, ForKind.SERIAL, sequence(statements)))
 
     # ---- Statements

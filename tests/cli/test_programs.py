@@ -165,6 +165,7 @@ def test_a_database_gives_the_best_record_of_each_workload(command: Command, fol
         "workload_0_record_0",
         "workload_0_record_1",
     ]
+    assert command("report", "db/", "-o", "page.html").code == 0
     (folder / "db" / "database_tuning_record.json").unlink()
     assert "workload_0" in command("check", "db/").out
 

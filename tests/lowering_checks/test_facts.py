@@ -16,6 +16,14 @@ def facts_of(run: Run, step: int = -1) -> Facts:
     return get_facts(run.steps[step].module, problem=run.problem)
 
 
+def test_the_host_s_part_of_a_split_module_is_refused():
+    module = copy_through_shared("shared")
+    split = get_facts(module).lowered
+    assert split is not None
+    refusal = get_facts(tvm.IRModule({"main": split["main"]})).refusal
+    assert str(refusal).startswith("it launches main_kernel, which the module does not have")
+
+
 def only_kernel(facts: Facts) -> KernelFacts:
     assert facts.refusal is None
     (kernel,) = facts.kernels

@@ -189,6 +189,20 @@ def test_tabs_go_with_the_arrows(visit: Open):
     assert opened.page.evaluate("document.activeElement.id") == "tab-loops"
 
 
+def test_the_tab_of_a_source_that_nobody_made_has_a_name(
+    visit: Open, report: Report, tmp_path: Path
+):
+    recipe = report.recipes[1]
+    last = recipe.steps[-1]
+    last = dataclasses.replace(
+        last, device_source=dataclasses.replace(last.device_source, language="")
+    )
+    recipe = dataclasses.replace(recipe, steps=(*recipe.steps[:-1], last))
+    path = tmp_path / "page.html"
+    path.write_text(render_report(dataclasses.replace(report, recipes=(recipe,))), "utf-8")
+    assert visit(f"{LAST}/tir", path=path).texts("#tab-source") == ["Source"]
+
+
 def test_an_address_of_nothing_says_so(visit: Open):
     opened = visit("no_such_recipe/01_bound/tir")
     assert opened.texts("[role=alert]") == ["This report has no 'no_such_recipe/01_bound/tir'."]

@@ -71,7 +71,9 @@ def _find_step(step: Step, before: Step) -> PythonPart | None:
 
 
 def _read_line(step: Step) -> int:
-    return int(step.location.rpartition(":")[2])
+    """The line of a step's location; 0 where that is a place without lines, as a database is."""
+    line = step.location.rpartition(":")[2]
+    return int(line) if line.isdecimal() else 0
 
 
 def _find_definition(path: str, line: int) -> Definition | None:

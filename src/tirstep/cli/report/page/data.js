@@ -36,7 +36,7 @@ function linesOf(text) {
 const previousStep = (step) => step.recipe.steps[step.index - 1] ?? null;
 
 const LANGUAGES = { cuda: "CUDA", opencl: "OpenCL", llvm: "LLVM IR" };
-const languageOf = (step) => LANGUAGES[step.device_source.language] ?? step.device_source.language;
+const languageOf = (step) => (LANGUAGES[step.device_source.language] ?? step.device_source.language) || "Source";
 
 // A text of a step: its lines, their authors where they are known, or why there is none.
 function programOf(step, kind) {
