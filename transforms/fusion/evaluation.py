@@ -126,9 +126,9 @@ def _read(node: Any, bind: _Bind) -> _Compute:
             return lambda values, load: _truncate(inner(values, load))
         return inner
     if isinstance(node, Select):
-        return _choose(node.condition, node.true_value, node.false_value, bind)
+        return _choose(node.condition, node.true_value, node.false_value, bind=bind)
     if isinstance(node, Call):
-        return _choose(*node.args, bind) if is_choice(node) else _read_call(node, bind)
+        return _choose(*node.args, bind=bind) if is_choice(node) else _read_call(node, bind)
     if isinstance(node, Not):
         inner = _compile(node.a, bind)
         return lambda values, load: not inner(values, load)
@@ -150,7 +150,7 @@ def _get_value(variable: Var, values: Mapping[Any, float], _load: _Load) -> Any:
     return values[variable]
 
 
-def _choose(condition: Any, one: Any, other: Any, bind: _Bind) -> _Compute:
+def _choose(condition: Any, one: Any, other: Any, *, bind: _Bind) -> _Compute:
     """The value of one of two nodes; the other one is not computed."""
     asked, first, second = (_compile(node, bind) for node in (condition, one, other))
 

@@ -282,7 +282,8 @@ class _Calculator:
     """
 
     def __init__(self, pair: Pair) -> None:
-        self.pair, self.load = pair, _unknown
+        self.pair = pair
+        self.load: _Load = _unknown
         varying = [pair.running.varying(item) for item in pair.iterators]
         self.places = [[step if it else _ROW for it in varying] for step in range(_STEPS)]
         producer, consumer = pair.producer, pair.consumer

@@ -33,10 +33,10 @@ def LowerAsyncDMA(  # noqa: N802 - a pass is named like TVM's
     """
     axes: dict[Any, AttrStmt] = {}
     attributes = find_all(function.body, AttrStmt)
-    first = next((each for each in attributes if each.attr_key == _AXIS), None)
+    outermost = next((each.node for each in attributes if each.attr_key == _AXIS), None)
 
     def hide(node: AttrStmt) -> Any:
-        if node.attr_key != _AXIS or node.node.same_as(first.node):
+        if node.attr_key != _AXIS or node.node.same_as(outermost):
             return node
         variable = node.node.var
         axes[variable] = node
