@@ -8,7 +8,13 @@ from tvm.script import ir as I
 from tvm.script import tirx as T
 from tvm.tirx import const
 
-from tirstep.transforms import bind_loop, compute_block_at, factor_out_of_sum
+from tirstep.transforms import (
+    bind_loop,
+    compute_block_at,
+    factor_out_of_sum,
+    fuse_loops,
+    split_loop,
+)
 from tirstep.transforms.fusion.factoring import split_factor
 from tirstep.transforms.fusion.reductions import read_reduction, uses_any
 
@@ -221,3 +227,42 @@ def test_a_sum_with_readers_has_the_factor_before_they_read():
     x, r = np.ones((6, 20), "float32"), np.arange(6, dtype="float32")
     got = run_on_cpu(sch.mod, x, r, output=(6,), dtype="float32")
     np.testing.assert_array_equal(got, 20 * (r + 1) + 1)
+
+
+@pytest.mark.parametrize("inner", [4, 7])
+def test_a_guarded_sum_is_multiplied_where_it_is_computed(inner: int):
+    sch = Schedule(Normed)
+    block = sch.get_sblock("C")
+    rows = fuse_loops(sch, sch.get_loops(block)[:2])
+    split_loop(sch, rows, inner=inner, tail="guard")
+    split_loop(sch, sch.get_loops(block)[-1], inner=3, tail="guard")
+    factor_out_of_sum(sch, block)
+    x, w = np.ones((6, 20), "float16"), np.ones((20, 4), "float16")
+    s = (4.0 ** np.arange(6)).astype("float32")
+    got = run_on_cpu(sch.mod, x, s, w, output=(6, 4), dtype="float32")
+    np.testing.assert_allclose(got, np.repeat(20 / 2.0 ** np.arange(6)[:, None], 4, axis=1))
+
+
+@I.ir_module
+class Some:
+    """Sums of rows of which the kernel computes every other one."""
+
+    @T.prim_func(s_tir=True)
+    def main(
+        X: T.Buffer((6, 20), "float32"), S: T.Buffer((6,), "float32"), C: T.Buffer((6,), "float32")
+    ):
+        for i, k in T.grid(6, 20):
+            with T.sblock("C"):
+                T.where(i % 2 == 0)
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    C[vi] = T.float32(0)
+                C[vi] = C[vi] + X[vi, vk] * S[vi]
+
+
+def test_sums_of_which_some_are_left_out_are_refused():
+    """The others would be overwritten, by what no block has computed."""
+    sch = Schedule(Some)
+    block = sch.get_sblock("C")
+    with refuses(sch, r"'C_global' would read C_global\[1\], which block 'C' has not written"):
+        factor_out_of_sum(sch, block)

@@ -41,8 +41,9 @@ def factor_out_of_sum(sch: Schedule, block: SBlockRV) -> SBlockRV:
     returns: the new block, which multiplies the sums by the factor
     requires: a block that sums floats from 0 on, each of its spatial iterators one index of the
         sums; serial loops around it, which hold no other block: one could use a sum before it is
-        multiplied, or change the factor; a factor or a divisor of the term that depends on none of
-        the iterators it reduces over, in products, quotients and casts between floats
+        multiplied, or change the factor; sums of all elements that a guard lets it reach; a factor
+        or a divisor of the term that depends on none of the iterators it reduces over, in products,
+        quotients and casts between floats
     """
     reduction = read_reduction(sch.get(block))
     _require_sum(reduction)
