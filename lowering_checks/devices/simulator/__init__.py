@@ -142,7 +142,6 @@ class _Prepared:
     ) -> Simulation:
         gpu = SimulatedGpu(first_only=first_only, origins=self._origins, kernels=self._kernels)
         gpu.deadline = deadline
-        gpu.state.has_restricted = bool((self._function.attrs or {}).get("tirx.noalias", False))
         parameters, body = self._function.params, self._function.body
         gpu.bind_sizes(parameters, [array.shape for array in arguments])
         results = gpu.run(parameters, body, self._written, arguments, in_out)

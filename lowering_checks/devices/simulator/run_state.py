@@ -185,9 +185,9 @@ class RunState:
     extents : of the launch's thread axes
     running : the batch that runs; None between launches
     has_proxies : whether anything in the launch reads shared memory on another way than loads
-    has_restricted : whether no two buffers of the function lie in the same place, as it promises
-    read_only : names of buffers that the launch loads and stores to by no statement, where that is
-        promised: NVIDIA's compiler takes what lies there for constant
+    read_only : names of buffers that the launch loads and stores to by no statement, asked where
+        it has bulk copies: TVM says of each kernel that no two buffers lie in the same place, so
+        that NVIDIA's compiler takes what lies there for constant
     launch : the number of the launch that runs, from 1 on
     known : for each lane, and each thread of its block, the interval before which all that thread
         did is known to the lane through mbarriers; None where there were none
@@ -202,7 +202,6 @@ class RunState:
     counts: Counts = field(default_factory=Counts)
     running: Batch | None = None
     has_proxies: bool = False
-    has_restricted: bool = False
     read_only: frozenset[str] = frozenset()
     launch: int = 0
     known: Array | None = None

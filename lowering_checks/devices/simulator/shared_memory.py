@@ -29,8 +29,8 @@ IN_FLIGHT = "while an asynchronous copy to it by {rival} is in flight"
 DURING_STORE = "in flight during a store by {rival}"
 OPAQUE = "mbarrier"
 CONSTANT = (
-    "which the kernel stores by a tensor map alone: where buffers do not alias, NVIDIA's compiler "
-    "takes it for constant, and loads what was there before; load it in another kernel"
+    "which the kernel stores by a tensor map alone: NVIDIA's compiler takes it for constant, "
+    "and loads what was there before; load it in another kernel"
 )
 UNFENCED = "stored by {rival} with no fence.proxy.async in between"
 

@@ -163,7 +163,7 @@ class SimulatedGpu:
         self.state.has_proxies = any(name.removeprefix("tirx.") in PROXIES for name in names)
         self.state.launch += 1
         self.state.read_only = frozenset()
-        if self.state.has_proxies and self.state.has_restricted:
+        if self.state.has_proxies:
             loaded = {str(load.source.name) for load in find_all(body, TensorLoad)}
             stored = {str(store.buffer.name) for store in find_all(body, BufferStore)}
             self.state.read_only = frozenset(loaded - stored)

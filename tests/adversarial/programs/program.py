@@ -138,11 +138,9 @@ class Launch:
         return "\n".join([*lines, body, ""])
 
 
-def write_module(
-    parameters: str, launches: Sequence[Launch], before: str = "", *, noalias: bool = True
-) -> str:
+def write_module(parameters: str, launches: Sequence[Launch], before: str = "") -> str:
     """The text of a module whose main has these parameters and launches."""
-    attributes = f'{{"tirx.is_entry_func": True, "tirx.noalias": {noalias}}}'
+    attributes = '{"tirx.is_entry_func": True, "tirx.noalias": True}'
     body = "\n".join(
         [f"T.func_attr({attributes})", before, *(launch.render() for launch in launches)]
     )
@@ -175,11 +173,10 @@ def right(
     blocks: int | tuple[int, ...] = 1,
     arch: str = "sm_70",
     host: str = "",
-    noalias: bool = True,
 ) -> Program:
     """A right program, of one launch or of several; `host` is what the host does before."""
     launches = [Launch(body, threads, blocks)] if isinstance(body, str) else body
-    script = write_module(declare({**inputs, **outputs}), launches, host, noalias=noalias)
+    script = write_module(declare({**inputs, **outputs}), launches, host)
     return Program(name, RIGHT, "", why, script, inputs, outputs, expected, arch=arch)
 
 
