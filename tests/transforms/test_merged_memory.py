@@ -120,3 +120,15 @@ def test_results_of_one_type_behind_a_tile_are_ordered():
     cache_write_at(sch, store, loop, scope=SCOPE)
     problem = get_kernel("row_sum").problem(m=8, n=16, dtype="float32", acc="float32")
     assert check_numbers(problem, sch.mod, get_device("simulator"), where="here") == []
+
+
+def test_a_tile_of_28_bytes_behind_which_two_tiles_get_one_place() -> None:
+    """TVM frees it where the tiles are filled, and puts the second one over the first."""
+    problem = matmul.problem(4, 16, 7, dtype="int8", acc="int32", out="int32", transpose_b=True)
+    sch = Schedule(problem.module)
+    sizes = {"stages": 3, "tile_k": 32, "tile": (32, 16), "warp": (16, 16), "tail": "pad"}
+    for _ in RECIPES["matmul_mma_async"].run(sch, **sizes):
+        pass
+    block = sch.get_sblock("A_pad_shared.dyn")
+    with refuses(sch, "TVM would put 'B_pad_shared.dyn' in the place of 'A_pad_shared.dyn'"):
+        cache_read_at(sch, block, sch.get_loops(block)[0], operand=0, scope="shared.dyn")

@@ -27,15 +27,18 @@ from tvm.ir import IRModule
 from tvm.s_tir.transform import MergeSharedMemoryAllocations
 from tvm.tirx import (
     Add,
+    AllocBuffer,
     And,
     Broadcast,
     BufferStore,
     DeclBuffer,
     Evaluate,
     For,
+    IfThenElse,
     PrimFunc,
     const,
 )
+from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_equal
 
 from tirstep.tvm_compat import Analyzer, Call, SBlock, TensorLoad
@@ -223,8 +226,7 @@ def _find_common_rooms(module: IRModule) -> set[tuple[str, str]]:
         return found
     for variable, function in around.before.functions_items():
         after = around.after[variable].body
-        views = [node for node in find_all(after, DeclBuffer) if isinstance(node.data, Call)]
-        homes = {node.buffer: node.data.args[0] for node in views}
+        homes = _find_homes(after)
         rooms: dict[Any, set[str]] = {}
         for (old, _), (new, _) in zip(
             get_elements(function.body), get_elements(after), strict=True
@@ -258,6 +260,7 @@ def find_merged(module: IRModule) -> list[tuple[str, str]]:
                 if load.source.scope() == SCOPE and _shares_bytes(old, new, load, moved):
                     found.append((str(load.source.name), str(old.buffer.name)))
         found += _find_unordered(function, merged[variable])
+        found += _find_interleaved(function, merged[variable])
     return list(dict.fromkeys(found))
 
 
@@ -296,6 +299,53 @@ def _find_unordered(function: PrimFunc, merged: PrimFunc) -> Iterator[tuple[str,
             found, first, last
         ):
             yield str(first.buffer.name), str(last.buffer.name)
+
+
+def _find_interleaved(function: PrimFunc, merged: PrimFunc) -> Iterator[tuple[str, str]]:
+    """Buffers of which one is used between the uses of another one in its place.
+
+    All that names a buffer uses it, instructions too, which get a pointer. Of those that had one
+    place before, other nets ask.
+    """
+    spans, homes = _find_spans(function, merged), _find_homes(function.body)
+    pairs = [
+        (one, other)
+        for one, other in itertools.combinations(spans, 2)
+        if spans[one][0] < spans[other][1] and spans[other][0] < spans[one][1]
+        if not homes.get(one, one).same_as(homes.get(other, other))
+    ]
+    if not pairs:
+        return
+    lives: dict[Any, tuple[int, int]] = {}
+    for at, statement in enumerate(_list_statements(function.body)):
+        for used in undefined_vars(statement):
+            lives[used] = (lives.get(used, (at,))[0], at)
+    for one, other in pairs:
+        if one in lives and other in lives:
+            (first, last), (begin, end) = lives[one], lives[other]
+            if first < end and begin < last:
+                yield str(one.name), str(other.name)
+
+
+def _find_homes(body: Any) -> dict[Any, Any]:
+    """The buffers that others lie in."""
+    views = [node for node in find_all(body, DeclBuffer) if isinstance(node.data, Call)]
+    return {node.buffer: node.data.args[0] for node in views}
+
+
+def _list_statements(node: Any) -> Iterator[Any]:
+    """The statements of a function without blocks that hold no others, in program order."""
+    if getattr(node, "seq", None) is not None:
+        for part in node.seq:
+            yield from _list_statements(part)
+    elif isinstance(node, IfThenElse):
+        yield from _list_statements(node.then_case)
+        if node.else_case is not None:
+            yield from _list_statements(node.else_case)
+    elif hasattr(node, "body"):
+        yield from _list_statements(node.body)
+    elif not isinstance(node, (AllocBuffer, DeclBuffer)):
+        yield node
 
 
 def _find_spans(function: PrimFunc, merged: PrimFunc) -> dict[Any, tuple[int, int]]:

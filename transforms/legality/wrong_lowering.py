@@ -182,7 +182,8 @@ def _blame_merged(two: tuple[str, str]) -> Fault:
     buffer, taker = two
     return Fault(
         f"TVM would put '{taker}' in the place of {'another ' * (taker == buffer)}'{buffer}' with "
-        "no barrier between, and threads would write what others have yet to read",
+        "no barrier between, or while that is in use, and threads would write what others have yet "
+        "to read",
         'keep one of them in scope "shared", or leave this as it is',
     )
 
