@@ -16,6 +16,7 @@ from .errors import TransformError
 from .legality.enumeration import count_points
 from .legality.lifetimes import require_computed
 from .legality.pipelines import STAGE
+from .legality.running_values import require_in_iteration
 from .legality.sums import require_single_terms
 from .legality.threads import require_own_registers, require_virtual_threads_around_all
 from .queries import (
@@ -43,9 +44,11 @@ def compute_block_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> None:
         computes wrong values); all consumers under the loop; for a block that reduces, and whose
         results stay in global or shared memory, threads and GPU blocks around the loop that each
         compute results of their own: what several compute for themselves one would begin anew
-        while another reads it. What they compute alike in one step may stand there
+        while another reads it. What they compute alike in one step may stand there; a place
+        inside of all loops in which another block overwrites what it reads, as running values are
     """
     require_scalar_place(sch, loop)
+    require_in_iteration(sch, block, loop)
     sch.compute_at(block, loop, preserve_unit_loops=True)
     require_own_registers(sch, block)
     require_virtual_threads_around_all(sch, block)
@@ -65,11 +68,13 @@ def reverse_compute_block_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> No
         fetch, all iterations would compute the same); registers ("local"), and elements of global
         memory that the kernel writes, read by the thread that wrote them; producers that compute
         there all that the block would use (behind `align_vectors` with an offset TVM takes
-        elements of the next vectors, too)
+        elements of the next vectors, too); a place inside of all loops in which another block
+        overwrites what it reads
     """
     require_scalar_place(sch, loop)
     for producer in sch.get_producers(block):
         require_outside_reductions(sch, loop, producer)
+    require_in_iteration(sch, block, loop)
     consumers = list(sch.get_consumers(block))
     feeding = _find_feeding_loops(sch, block)
     sch.reverse_compute_at(block, loop, preserve_unit_loops=True)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tvm
+from golden_runs import run_golden
 from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.script import from_source
@@ -11,10 +12,12 @@ from tirstep.lowering_checks.devices import CpuDevice
 from tirstep.transforms import (
     accumulate_in_registers,
     bind_loop,
+    compute_block_at,
     fuse_reductions,
     split_loop,
     spread_over_threads,
 )
+from tirstep.transforms.recipes import RECIPES
 
 AXES = """
 @I.ir_module
@@ -240,3 +243,12 @@ def test_spread_over_threads_refuses_a_repair_in_place() -> None:
     bind_loop(sch, row, axis="blockIdx.x")
     with refuses(sch, 'come from the threads of loop .*; fuse with accumulate="apart"'):
         spread_over_threads(sch, total, threads=8)
+
+
+def test_what_reads_running_values_stays_in_their_iteration() -> None:
+    """The maximum of an iteration before is overwritten in the next one, and repairs need it."""
+    steps = run_golden(RECIPES["decode_attention_fused"]).steps
+    sch = Schedule(next(step.module for step in steps if step.name == "fused"))
+    weighted, loop = sch.get_sblock("weighted"), sch.get_loops(sch.get_sblock("Y"))[-2]
+    with refuses(sch, "block 'weighted' reads 'largest.*' in each iteration of loop 'j_0', where"):
+        compute_block_at(sch, weighted, loop)

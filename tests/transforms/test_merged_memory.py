@@ -130,5 +130,6 @@ def test_a_tile_of_28_bytes_behind_which_two_tiles_get_one_place() -> None:
     for _ in RECIPES["matmul_mma_async"].run(sch, **sizes):
         pass
     block = sch.get_sblock("A_pad_shared.dyn")
+    loop = sch.get_loops(block)[0]
     with refuses(sch, "TVM would put 'B_pad_shared.dyn' in the place of 'A_pad_shared.dyn'"):
-        cache_read_at(sch, block, sch.get_loops(block)[0], operand=0, scope="shared.dyn")
+        cache_read_at(sch, block, loop, operand=0, scope="shared.dyn")
