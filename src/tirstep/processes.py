@@ -1,8 +1,11 @@
-"""How many processes, or threads, to start at once."""
+"""Processes: how many to start at once, and one that has this one's packages and nothing else."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 
 def count_cores() -> int:
@@ -10,3 +13,20 @@ def count_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def run_alone(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a script that imports what this process can, wherever that lies, but from this folder.
+
+    Settings of Python's in the environment do not count, as with ``python -I``; PYTHONPATH, by
+    which this process may have found TVM, counts as it did here.
+    """
+    here = Path.cwd()
+    folders = [str(Path(it).resolve()) for it in sys.path if it and Path(it).resolve() != here]
+    found = f"import sys\nsys.path += [it for it in {folders!r} if it not in sys.path]\n"
+    return subprocess.run(
+        [sys.executable, "-I", "-c", found + script, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tirstep.files import made_aside, write_file
+from tirstep.processes import run_alone
 
 from .wrong_use import UseError
 
@@ -209,12 +208,7 @@ def _verify(run: Run, files: dict[str, str], form: str) -> None:
         for name, text in files.items():
             write_file(folder / name, text)
         write_file(expected, tvm.ir.save_json(run.steps[-1].module))
-        done = subprocess.run(
-            [sys.executable, "-I", "-c", _CHECK, str(folder), str(expected)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = run_alone(_CHECK, str(folder), str(expected))
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
         other = "trace" if form == "python" else "git"

@@ -6,8 +6,6 @@ own; then it is put into copies of the two files, which take their places.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +19,7 @@ from tvm_ffi import structural_equal
 
 from tirstep.bench import BenchError
 from tirstep.files import locked, require_writable, write_file
+from tirstep.processes import run_alone
 from tirstep.programs.databases import load_database, mark_bools
 
 WORKLOAD_FILE, RECORD_FILE = "database_workload.json", "database_tuning_record.json"
@@ -154,12 +153,7 @@ def _verify(folder: Path, workload: tvm.IRModule, trace: Trace) -> None:
     with tempfile.TemporaryDirectory(prefix="tirstep-") as scratch:
         for name, module in (("workload.json", workload), ("expected.json", expected.mod)):
             write_file(Path(scratch) / name, tvm.ir.save_json(module), durable=False)
-        done = subprocess.run(
-            [sys.executable, "-I", "-c", _CHECK, str(folder), scratch],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = run_alone(_CHECK, str(folder), scratch)
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
         raise BenchError(
