@@ -12,10 +12,10 @@ from .arguments import Int64
 from .decorators import composite, transform
 from .errors import TransformError
 from .gpu_limits import MAX_THREADS
+from .legality.axes import require_axis_free
 from .legality.pipelines import STAGE
 from .legality.sums import require_single_terms
 from .legality.threads import (
-    require_axis_free,
     require_axis_limit,
     require_own_registers,
     require_same_extents,
