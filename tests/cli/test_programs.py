@@ -264,17 +264,6 @@ class net:
         y = R.add(x, x)
         return y
 """
-SIZED = """
-from tvm.script import tirx as T
-
-@T.prim_func(s_tir=True)
-def f(a: T.handle, n: T.int64):
-    A = T.match_buffer(a, (n, 16))
-    for i, j in T.grid(n, 16):
-        with T.sblock("A"):
-            v, w = T.axis.remap("SS", [i, j])
-            A[v, w] = T.float32(1)
-"""
 MISTAKES = [
     # What the file has, what is asked, and what the sentence says.
     ("", "check wrong.py", "wrong.py has nothing to check"),
@@ -299,7 +288,6 @@ MISTAKES = [
         "net.py has recipes of .*, and a ladder is of one: give net.py:net.add",
     ),
     ("", "check net.py --shape 4", "--shape 4: net_add leaves no size open; leave --shape out"),
-    (SIZED, "why wrong.py", "the shape of the parameter A has n, a parameter of the function as"),
     ("", "check everything.py", "'tiled' may be of Mine or alone; name one: everything.py:Mine:"),
     (RECIPE.replace('twice"', 'twic"'), "check wrong.py", "wrong.py:6: .*'twic'.* tirstep's"),
     (RECIPE.replace('"C"', '"Q"'), "check wrong.py", "wrong.py:5.*schedules 'Q'"),

@@ -140,4 +140,4 @@ def test_most_random_schedules_can_be_launched() -> None:
     assert finished >= 33  # 28 are without the finishing phase
     assert begun >= 12
     assert several >= 8
-    assert len(done) > len(WEIGHTS) * 2 // 5  # the rest takes more than 39 schedules
+    assert len(done) > len(WEIGHTS) // 3  # the rest takes more than 39 schedules

@@ -10,6 +10,7 @@ ends its process, would hang all others, or end the run.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -36,6 +37,10 @@ class GroupScheduling(LoadGroupScheduling):
         for other in self.assigned_work:
             self._reschedule(other)
         return crashed
+
+    def _assign_work_unit(self, node: Any) -> None:
+        with suppress(OSError):  # it has just died: its share goes to others once xdist knows
+            super()._assign_work_unit(node)
 
     def _reschedule(self, node: Any) -> None:
         if node not in self.registered_collections:

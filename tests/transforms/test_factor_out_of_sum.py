@@ -64,7 +64,7 @@ class Normed:
                 ) * T.Cast("float32", W[vk, vj])
 
 
-def test_the_factor_leaves_the_sum_and_the_rounding_it_stood_in():
+def test_factor_out_of_sum_takes_the_factor_and_the_rounding_it_stood_in():
     @I.ir_module
     class After:
         @T.prim_func(s_tir=True)
@@ -170,7 +170,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_sums_without_a_factor_are_refused(name: str):
+def test_factor_out_of_sum_refuses_sums_without_a_factor(name: str):
     module, sentence = REFUSED[name]
     sch = Schedule(module)
     block = sch.get_sblock("C")

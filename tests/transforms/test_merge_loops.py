@@ -48,7 +48,7 @@ def start() -> tuple[Schedule, dict[str, list]]:
     return sch, {name: sch.get_loops(sch.get_sblock(name)) for name in "GUSY"}
 
 
-def test_two_sums_come_under_the_same_two_loops():
+def test_merge_loops_brings_two_sums_under_the_same_two_loops():
     @I.ir_module
     class After:
         @T.prim_func(s_tir=True)
@@ -89,7 +89,7 @@ def test_two_sums_come_under_the_same_two_loops():
     check_pair(TwoSums, change, After)
 
 
-def test_a_sum_and_what_uses_it_are_not_merged():
+def test_merge_loops_refuses_a_sum_and_what_uses_it():
     """TVM merges both loops of both: the squares would be of sums that are not complete."""
     sch, loops = start()
     rows = merge_loops(sch, [loops["G"][0], loops["U"][0]])
