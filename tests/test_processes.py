@@ -1,11 +1,12 @@
-"""A process with this one's packages and nothing else."""
+"""A process with this one's packages and nothing else, and what is written past Python."""
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
-from tirstep.processes import run_alone
+from tirstep.processes import STDERR, run_alone, silenced_stderr
 
 
 def test_what_this_process_can_import_from_elsewhere(
@@ -22,3 +23,10 @@ def test_what_this_process_can_import_from_elsewhere(
     done = run_alone("import only_here")
     assert done.returncode == 1
     assert "No module named 'only_here'" in done.stderr
+
+
+def test_what_a_library_writes_past_python_is_not_shown(capfd: pytest.CaptureFixture[str]):
+    with silenced_stderr():
+        os.write(STDERR, b"attempt 1\n")
+    os.write(STDERR, b"the sentence\n")
+    assert capfd.readouterr().err == "the sentence\n"

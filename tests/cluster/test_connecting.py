@@ -75,13 +75,6 @@ def test_a_cluster_that_is_named_gets_the_user_s_token(
     assert os.environ.pop("RAY_AUTH_MODE", None) == mode
 
 
-def test_what_a_library_writes_past_python_is_not_shown(capfd: pytest.CaptureFixture[str]):
-    with connecting._without_log():
-        os.write(connecting.STDERR, b"attempt 1\n")
-    os.write(connecting.STDERR, b"the sentence\n")
-    assert capfd.readouterr().err == "the sentence\n"
-
-
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n", None])
 def test_an_address_where_something_else_listens(
     answer: bytes | None, monkeypatch: pytest.MonkeyPatch

@@ -6,12 +6,12 @@ import contextlib
 import importlib.util
 import os
 import socket
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from tirstep.bench import BenchError, find_last_line
+from tirstep.processes import silenced_stderr
 
 AUTO, LOCAL = "auto", "local"
 REACH_SECONDS = 4.0
@@ -19,7 +19,6 @@ REACH_SECONDS = 4.0
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 """How HTTP/2, which Ray speaks, begins (RFC 9113, 3.4), with empty settings."""
 SETTINGS = 4
-STDERR = 2
 
 
 def require_ray() -> None:
@@ -112,27 +111,6 @@ def _without_messages() -> Iterator[None]:
         setattr(module, name, original)
 
 
-@contextlib.contextmanager
-def _without_log() -> Iterator[None]:
-    """Ray's library writes a line for each attempt to this process's standard error, past Python:
-    what fails is a sentence of ours.
-    """
-    try:
-        sys.stderr.flush()
-        kept = os.dup(STDERR)
-    except (OSError, ValueError):  # there is none
-        yield
-        return
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, STDERR)
-    try:
-        yield
-    finally:
-        os.dup2(kept, STDERR)
-        os.close(kept)
-        os.close(nowhere)
-
-
 def _use_token() -> None:
     """Show a cluster that is named the user's token, where there is one.
 
@@ -152,7 +130,8 @@ def _join(address: str, settings: dict[str, Any], quiet: dict[str, Any]) -> None
     try:
         if address != LOCAL:
             try:
-                with _without_log():
+                # A line for each attempt, past Python: what fails is a sentence of ours.
+                with silenced_stderr():
                     ray.init(address=address, **quiet)
                 return
             except ConnectionError:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import ast
-import contextlib
-import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import tvm
 
 from tirstep.lowering_checks.devices.device import DeviceError
+from tirstep.processes import silenced_stderr
 from tirstep.strategies.program_text import parse_program
 
 from .audit import audit_subject
@@ -187,24 +186,11 @@ def _normalize(text: str) -> str:
 def _make(text: str, seed: int) -> Subject | None:
     """The program of a text; None where it is none."""
     try:
-        with _silenced():
+        with silenced_stderr():
             module: tvm.IRModule = parse_program(text)
         return make_subject("the shrunk program", module, seed)
     except Exception:  # whatever TVM's parser raises of a text that is no program
         return None
-
-
-@contextlib.contextmanager
-def _silenced() -> Iterator[None]:
-    """While this lasts, what TVM's C++ writes to standard error is lost: warnings of programs."""
-    kept = os.dup(2)
-    try:
-        with open(os.devnull, "ab") as nothing:
-            os.dup2(nothing.fileno(), 2)
-            yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
 
 
 def _is_shown(subject: Subject, shows: Shows) -> bool:
