@@ -120,7 +120,7 @@ PRODUCT_SHAPES, ROW_SHAPES = "product-shapes", "row-shapes"
 LADDER_SUITES = TUTORIAL, RUNGS = "tutorial", "rungs"
 """The suites of whole ladders: what they show is every recipe, and not the fastest alone."""
 
-NOT_MEASURED: tuple[str, ...] = (PRODUCT_SHAPES, ROW_SHAPES, "attention")
+NOT_MEASURED: tuple[str, ...] = (PRODUCT_SHAPES, ROW_SHAPES)
 """Suites that are younger than the stored runs: no document has their tables yet."""
 
 ATTENTION_SHAPES = (
