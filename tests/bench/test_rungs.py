@@ -11,20 +11,7 @@ from tirstep.transforms.recipes import LADDERS, RECIPES, Ladder, Recipe
 RUN = Path(__file__).parents[2] / "benchmarks/results/bench-nvidia-h200-rungs.json"
 NOISE = 0.02
 EXCUSES = ("sets up ", "slower ")
-NOT_MEASURED = {
-    "matmul_mma",
-    "matmul_wgmma",
-    "mlp_swiglu",
-    "rms_norm_matmul",
-    "attention",
-    "attention_causal",
-    "attention_mma",
-    "attention_mma_causal",
-    "attention_wgmma",
-    "attention_wgmma_causal",
-    "decode_attention",
-    "matmul_skinny",
-}
+NOT_MEASURED: set[str] = {"matmul_wgmma", "attention_wgmma", "attention_wgmma_causal"}
 """Ladders that are younger than the stored run: the next one has them."""
 FAST = {
     name: ladder
