@@ -9,7 +9,7 @@ from dataclasses import replace
 from tvm.error import InternalError
 from tvm.s_tir import Schedule, ScheduleError
 from tvm.s_tir.schedule import SBlockRV
-from tvm.tirx import Add, Bind, BufferStore, IterVar, Max, Min, Mul
+from tvm.tirx import Add, Bind, BufferStore, FloorDiv, IterVar, Max, Min, Mul
 
 from tirstep.tvm_compat import Call, SBlock, TensorLoad, get_op_name
 
@@ -36,6 +36,7 @@ ROWS = "rows"
 PLAIN_ROWS = RowConfig(threads=256, tail="guard")
 """Rows of any length, that are read again by each block."""
 _MANY = 1 << 16
+_MOST_PACKED = 16
 _DEAR = ("exp", "exp2", "exp10", "tanh", "erf", "sigmoid", "log", "pow", "sin", "cos")
 """Functions whose values are kept where several blocks read them, as far as there are registers."""
 
@@ -55,9 +56,7 @@ def schedule_rows(sch: Schedule, blocks: Sequence[SBlockRV], *, config: RowConfi
     consumes: the loops of all blocks; the other blocks, which are inlined
     requires: blocks that `match_rows` finds, the result last; ``tail="guard"`` for open sizes
     """
-    left = inline_others(sch, list_sblocks(sch), kept=blocks)
-    if _is_behind(sch, left, blocks):
-        sch.reverse_compute_inline(left[-1])
+    _inline_around(sch, blocks)
     left = list_sblocks(sch)
     if len(left) != len(blocks):
         names = ", ".join(f"'{get_sblock_name(sch, block)}'" for block in left)
@@ -70,6 +69,13 @@ def schedule_rows(sch: Schedule, blocks: Sequence[SBlockRV], *, config: RowConfi
         _bring_rows_in_front(sch, block, results)
     for _ in schedule_row_blocks(sch, list(blocks), config):
         pass
+
+
+def _inline_around(sch: Schedule, blocks: Sequence[SBlockRV]) -> None:
+    """Inline all other blocks into those of rows, as far as TVM can."""
+    left = inline_others(sch, list_sblocks(sch), kept=blocks)
+    if _is_behind(sch, left, blocks):
+        sch.reverse_compute_inline(left[-1])
 
 
 def match_rows(sch: Schedule) -> Roles | Mismatch:
@@ -230,6 +236,8 @@ def choose_row_configs(
     sch: Schedule, blocks: Sequence[SBlockRV], *, device: str = DEVICE
 ) -> list[RowConfig]:
     """Configs for rows: by the rules of the recipes for rows, and one of rows of any length."""
+    sch = sch.copy()
+    _inline_around(sch, blocks)
     block = next(each for each in blocks if is_reduction(sch, each))
     node = sch.get(block)
     row = find_row_iterators(sch, block, [])
@@ -249,7 +257,19 @@ def choose_row_configs(
     if not axes and not is_reduction(sch, blocks[-1]):  # one number for each row is stored
         chosen = replace(chosen, in_registers=False, each=0, parts=1)
     plain = replace(PLAIN_ROWS, threads=chosen.threads, rows=chosen.rows)
+    if packed := _find_packing(node):
+        plain = replace(plain, vector=packed)
     return [chosen, plain, replace(plain, rows=1), PLAIN_ROWS]
+
+
+def _find_packing(node: SBlock) -> int:
+    """How many elements of a row stand in one word that a block unpacks; 0 where it has none."""
+    found = [
+        constant(load.indices[-1].b) or 0
+        for load in find_all(node.body, TensorLoad)
+        if "int" in str(load.source.dtype) and isinstance(load.indices[-1], FloorDiv)
+    ]
+    return min((number for number in found if 1 < number <= _MOST_PACKED), default=0)
 
 
 def _multiply(iterators: Sequence[IterVar]) -> int | None:
