@@ -3,9 +3,9 @@
 python benchmarks/model_functions.py [--seconds 480] [PIECE...]
 
 The pieces are those of examples/model_functions, at the sizes of a model of 8 billion parameters
-and of a U-Net. Each function is compiled by a pool of processes, checked against dlight's, and timed
-as `tirstep bench` does: a CUDA graph of one call, cold caches, in turns. The whole piece runs
-through Relax's virtual machine; PyTorch computes the same through torch.compile. A table
+and of a U-Net. Each function is compiled by a pool of processes, checked against dlight's, and
+timed as `tirstep bench` does: a CUDA graph of one call, cold caches, in turns. The whole piece
+runs through Relax's virtual machine; PyTorch computes the same through torch.compile. A table
 comes last.
 """
 
