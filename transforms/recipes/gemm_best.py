@@ -98,11 +98,6 @@ def choose_config(sch: Schedule, device: str) -> GemmConfig:
     return next((it.config for it in ranked if _fits(sch, it.config)), _get_config(ranked[0]))
 
 
-def rank_product(sch: Schedule, device: str) -> list[Ranked]:
-    """What the model has for a schedule of matmul on a GPU, the fastest first."""
-    return rank_configs(_read_sizes(sch).product, read_gpu(device))
-
-
 def _get_config(ranked: Ranked) -> GemmConfig:
     config: GemmConfig = ranked.config
     return config

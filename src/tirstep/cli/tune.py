@@ -199,7 +199,9 @@ def _list_promising(
     if str(wanted.target.kind.name) != "cuda":
         return []
     name = str(tvm.cuda(0).device_name)
-    return list_promising(search.recipe, search.problem, fixed, choices, name)
+    return list_promising(
+        search.recipe, search.problem, fixed, choices, device=name, seed=wanted.seed
+    )
 
 
 def _write(screen: Screen, folder: Path, plan: TunePlan, found: TuneResult) -> None:
