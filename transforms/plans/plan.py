@@ -151,7 +151,9 @@ FLAT_PLAN = Plan("flat", match_flat, _run_flat, lambda *_: choose_flat())
 def _match_several_rows(sch: Schedule) -> Roles | Mismatch:
     """The roles of a product, unless threads do better to share its sums, as those of rows."""
     roles = match_matmul(sch)
-    if roles and is_by_vector(sch, roles.blocks[0]) and match_rows(sch):
+    if isinstance(roles, Mismatch):
+        return roles
+    if is_by_vector(sch, roles.blocks[0]) and match_rows(sch):
         reason = (
             f"block '{roles.names[0]}' has one row, and reads each other element once, in order"
         )
