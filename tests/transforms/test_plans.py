@@ -69,6 +69,13 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str]] = {
     ),
     "softmax over rows inside": (lambda x: op.nn.softmax(x, axis=1), ((2, 7, 5),), "rows"),
     "softmax over rows in front": (lambda x: op.nn.softmax(x, axis=0), ((9, 6),), "rows"),
+    "group norm of halves and SiLU": (
+        lambda x, g, b: op.nn.silu(
+            op.nn.group_norm(x, g, b, num_groups=4, channel_axis=1, axes=[2, 3])
+        ),
+        ((2, 8, 3, 5, "float16"), (8, "float16"), (8, "float16")),
+        "rows",
+    ),
     "log softmax": (lambda x: op.nn.log_softmax(x, axis=-1), ((6, 40),), "rows"),
     "mean": (lambda x: op.mean(x, axis=-1), ((4, 6, 33),), "rows"),
     "mean that keeps its dimension": (
@@ -198,6 +205,99 @@ def test_functions_written_by_hand(function: Any) -> None:
     assert schedule_function(sch)[0] == "matmul"
     for rows in (5, 40):
         assert find_difference(sch.mod, function, rows) == ""
+
+
+@T.prim_func(private=True, s_tir=True)
+def repeated(
+    A: T.Buffer((9, 16), "float32"),
+    B: T.Buffer((7, 16), "float32"),
+    D: T.Buffer((2, 3, 9, 7), "float32"),
+):
+    """Scores that are repeated, over more dimensions than the product has."""
+    C = T.sblock_alloc_buffer((9, 7), "float32")
+    for i, j, k in T.grid(9, 7, 16):
+        with T.sblock("scores"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vj, vk]
+    for a, b, i, j in T.grid(2, 3, 9, 7):
+        with T.sblock("repeated"):
+            va, vb, vi, vj = T.axis.remap("SSSS", [a, b, i, j])
+            D[va, vb, vi, vj] = C[vi, vj] * T.float32(2)
+
+
+def test_a_product_whose_results_are_repeated_is_two_kernels() -> None:
+    sch = Schedule(repeated)
+    assert schedule_function(sch)[0] == "matmul"
+    assert find_difference(sch.mod, repeated) == ""
+
+
+def make_moments(rows: int, length: int) -> Any:
+    @T.prim_func(private=True, s_tir=True)
+    def moments(
+        X: T.Buffer((rows, length), "float16"),
+        first: T.Buffer((rows, 1), "float32"),
+        second: T.Buffer((rows, 1), "float32"),
+    ):
+        for i, k in T.grid(rows, length):
+            with T.sblock("moments"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    first[vi, 0] = T.float32(0)
+                    second[vi, 0] = T.float32(0)
+                one: T.let[T.float32] = first[vi, 0] + T.cast(X[vi, vk], "float32")
+                two: T.let[T.float32] = second[vi, 0] + T.cast(X[vi, vk] * X[vi, vk], "float32")
+                first[vi, 0] = one
+                second[vi, 0] = two
+
+    return moments
+
+
+@pytest.mark.parametrize("sizes", [(3, 33), (300, 64), (2, 20000)])  # the last in parts
+def test_two_sums_at_a_time(sizes: tuple[int, int]) -> None:
+    function = make_moments(*sizes)
+    sch = Schedule(function)
+    assert schedule_function(sch)[0] == "rows"
+    assert find_difference(sch.mod, function) == ""
+
+
+def make_logarithm(wanted: int) -> Any:
+    @T.prim_func(private=True, s_tir=True)
+    def logarithm(A: T.Buffer((5, 40), "float32"), B: T.Buffer((5,), "float32")):
+        """The finish goes over a dimension of one more, which is no row."""
+        sums = T.sblock_alloc_buffer((5,), "float32")
+        for i, k in T.grid(5, 40):
+            with T.sblock("sums"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    sums[vi] = T.float32(0)
+                sums[vi] = sums[vi] + T.exp(A[vi, vk])
+        for i, k in T.grid(5, wanted):
+            with T.sblock("logarithm"):
+                vi, vk = T.axis.remap("SS", [i, k])
+                B[vi] = T.log(sums[vi])
+
+    return logarithm
+
+
+def test_a_dimension_of_one_is_no_row() -> None:
+    sch = Schedule(make_logarithm(1))
+    assert schedule_function(sch)[0] == "rows"
+    assert find_difference(sch.mod, make_logarithm(1)) == ""
+    assert not match_rows(Schedule(make_logarithm(2)))
+
+
+def test_a_function_without_a_root_block_is_left_with_reasons() -> None:
+    @T.prim_func(private=True, s_tir=True)
+    def library(A: T.Buffer((8,), "float32")):
+        with T.sblock("library"):
+            T.reads()
+            T.writes()
+            T.evaluate(T.call_packed("no.library", A.data))
+
+    with pytest.raises(TransformError, match="no blocks under a root block"):
+        schedule_function(Schedule(library))
 
 
 @T.prim_func(private=True, s_tir=True)

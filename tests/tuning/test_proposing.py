@@ -18,6 +18,13 @@ def test_each_config_comes_once_and_the_recipes_own_comes_first() -> None:
     assert proposals.total == 12
 
 
+def test_what_is_promising_comes_behind_the_recipes_own_and_once() -> None:
+    promising = [{"a": 2, "b": 1}, {"b": 0, "a": 0}, {"a": 2, "b": 1}, {"a": 1, "b": 0}]
+    found = list_all(Proposals({"a": 3, "b": 2}, seed=0, promising=promising))
+    assert found[:3] == [(0, 0), (2, 1), (1, 0)]
+    assert len(found) == len({*found}) == 6
+
+
 def test_a_seed_repeats_the_order_and_another_one_does_not() -> None:
     orders = [list_all(Proposals({"a": 5, "b": 5}, seed)) for seed in (1, 1, 2)]
     assert orders[0] == orders[1] != orders[2]

@@ -36,7 +36,6 @@ from tvm.tirx import (
     Sub,
     Var,
     max_value,
-    min_value,
 )
 
 from tirstep.tvm_compat import Call, TensorLoad
@@ -46,11 +45,10 @@ from ..tir import is_choice
 NAN, INFINITY = math.nan, math.inf
 _LARGEST = {name: float(max_value(name).value) for name in ("float32", "float16", "bfloat16")}
 """The largest finite number of a type."""
-_INTEGERS = {
-    name: (int(min_value(name).value), int(max_value(name).value))
-    for name in (f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+_INTEGERS = {f"int{bits}": (-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (8, 16, 32, 64)} | {
+    f"uint{bits}": (0, (1 << bits) - 1) for bits in (8, 16, 32, 64)
 }
-"""The least and the largest number of a type."""
+"""The least and the largest number of a type; TVM's own are calls, in 0.26, where 64 bits are."""
 
 
 class UnknownOperationError(Exception):

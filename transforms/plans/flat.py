@@ -53,7 +53,7 @@ def match_flat(sch: Schedule) -> Roles | Mismatch:
     reduced = [get_sblock_name(sch, block) for block in blocks if is_reduction(sch, block)]
     reason = f"block '{reduced[0]}' reduces" if reduced else find_obstacle(sch, blocks)
     if not reason and not blocks:
-        reason = "the function has no blocks"
+        reason = "the function has no blocks under a root block"
     if reason:
         return Mismatch(FLAT, reason)
     trial = sch.copy()

@@ -50,7 +50,9 @@ def schedule_matmul(sch: Schedule, block: SBlockRV, *, config: MatmulConfig) -> 
     for producer in sch.get_producers(block):
         if not is_reduction(sch, producer):
             inline_chain(sch, producer, kept=[])
-    inline_epilogue(sch, block)
+    epilogue = inline_epilogue(sch, block)
+    if epilogue is not None and _count_dimensions(sch, epilogue) > _count_dimensions(sch, block):
+        sch.cache_write(block, 0, "global")  # what repeats the results is a kernel of its own
     if isinstance(config, gemm.GemmConfig):
         steps = gemm.schedule_product(sch, block, config)
     elif isinstance(config, mma.MmaConfig):
@@ -59,6 +61,12 @@ def schedule_matmul(sch: Schedule, block: SBlockRV, *, config: MatmulConfig) -> 
         steps = wgmma.schedule_product(sch, block, config)
     for _ in steps:
         pass
+
+
+def _count_dimensions(sch: Schedule, block: SBlockRV) -> int:
+    """Over how many spatial iterators of more than one value a block goes."""
+    spatial = [it for it in sch.get(block).iter_vars if it.iter_type == IterVar.DataPar]
+    return sum(constant(it.dom.extent) != 1 for it in spatial)
 
 
 def match_matmul(sch: Schedule) -> Roles | Mismatch:
@@ -101,6 +109,14 @@ def _find_difference(sch: Schedule, block: SBlockRV) -> str:
                 "A[.., i, k] * B[.., k, j] has it"
             )
     return ""
+
+
+def is_by_vector(sch: Schedule, block: SBlockRV) -> bool:
+    """Whether a product has one row, and the other operand has a sum's elements side by side."""
+    node = sch.get(block)
+    *_, row, _, depth = node.iter_vars
+    (*_, last) = node.reads[-1].region
+    return constant(row.dom.extent) == 1 and last.min.same_as(depth.var)
 
 
 def _is_sum_of_products(store: BufferStore) -> bool:

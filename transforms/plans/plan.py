@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm.s_tir import Schedule
@@ -15,7 +15,7 @@ from ..errors import TransformError
 from ..legality.net import inlines
 from ..queries import get_sblock_name, is_reduction
 from .flat import LEFT_OVER, choose_flat, match_flat, schedule_flat
-from .matmul import choose_matmul, match_matmul, schedule_matmul
+from .matmul import choose_matmul, is_by_vector, match_matmul, schedule_matmul
 from .roles import DEVICE, Mismatch, Roles, inline_others, is_bound, list_sblocks
 from .rows import choose_row_configs, match_rows, schedule_rows
 from .targets import find_unsupported
@@ -146,5 +146,20 @@ ROWS = Plan(
     lambda sch, roles, device, _: choose_row_configs(sch, roles.blocks, device=device),
 )
 FLAT_PLAN = Plan("flat", match_flat, _run_flat, lambda *_: choose_flat())
-PLANS = (MATMUL, ROWS, FLAT_PLAN)
+
+
+def _match_several_rows(sch: Schedule) -> Roles | Mismatch:
+    """The roles of a product, unless threads do better to share its sums, as those of rows."""
+    roles = match_matmul(sch)
+    if isinstance(roles, Mismatch):
+        return roles
+    if is_by_vector(sch, roles.blocks[0]) and match_rows(sch):
+        reason = (
+            f"block '{roles.names[0]}' has one row, and reads each other element once, in order"
+        )
+        return Mismatch(MATMUL.name, reason)
+    return roles
+
+
+PLANS = (replace(MATMUL, match=_match_several_rows), ROWS, FLAT_PLAN)
 """In the order in which a function is held against them."""

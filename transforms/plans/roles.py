@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tvm.s_tir import Schedule
+from tvm.error import InternalError
+from tvm.s_tir import Schedule, ScheduleError
 from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import IterVar
 from tvm.tirx.analysis import undefined_vars
@@ -61,8 +62,15 @@ def make_roles(sch: Schedule, plan: str, blocks: Sequence[SBlockRV]) -> Roles:
 
 
 def list_sblocks(sch: Schedule) -> list[SBlockRV]:
-    """The blocks of the function that a schedule works on, outermost ones alone, in order."""
-    return list(sch.get_child_blocks(sch.get_sblock("root")))
+    """The blocks of the function that a schedule works on, outermost ones alone, in order.
+
+    None of a function that TVM's parser gave no root block, whose one block calls a library, say.
+    """
+    try:
+        root = sch.get_sblock("root")
+    except (ScheduleError, InternalError):
+        return []
+    return list(sch.get_child_blocks(root))
 
 
 def find_obstacle(sch: Schedule, blocks: Sequence[SBlockRV]) -> str:
@@ -108,7 +116,7 @@ def find_row_iterators(sch: Schedule, block: SBlockRV, results: Sequence[Any]) -
     """The iterators of a block that go over a row, whose reductions write some results.
 
     Of a reduction it is that over which it reduces; of another block all those that are in no
-    index of a result.
+    index of a result, or none where these have one value each.
     """
     node = sch.get(block)
     if is_reduction(sch, block):
@@ -117,7 +125,8 @@ def find_row_iterators(sch: Schedule, block: SBlockRV, results: Sequence[Any]) -
     for buffer, indices in get_elements(node.body):
         if is_among(buffer, results):
             used += [var for index in indices for var in undefined_vars(index)]
-    return [it for it in node.iter_vars if not is_among(it.var, used)]
+    found = [it for it in node.iter_vars if not is_among(it.var, used)]
+    return found if any(constant(it.dom.extent) != 1 for it in found) else []
 
 
 def have_same_extents(first: Sequence[Any], second: Sequence[Any]) -> bool:

@@ -6,11 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tvm.s_tir import Schedule
+from tvm.error import InternalError
+from tvm.s_tir import Schedule, ScheduleError
 from tvm.s_tir.schedule import SBlockRV
-from tvm.tirx import Add, BufferStore, IterVar, Max, Min, Mul
+from tvm.tirx import Add, Bind, BufferStore, FloorDiv, IterVar, Max, Min, Mul
 
-from tirstep.tvm_compat import Call, TensorLoad, get_op_name
+from tirstep.tvm_compat import Call, SBlock, TensorLoad, get_op_name
 
 from ..decorators import composite
 from ..errors import TransformError
@@ -35,6 +36,7 @@ ROWS = "rows"
 PLAIN_ROWS = RowConfig(threads=256, tail="guard")
 """Rows of any length, that are read again by each block."""
 _MANY = 1 << 16
+_MOST_PACKED = 16
 _DEAR = ("exp", "exp2", "exp10", "tanh", "erf", "sigmoid", "log", "pow", "sin", "cos")
 """Functions whose values are kept where several blocks read them, as far as there are registers."""
 
@@ -45,7 +47,8 @@ def schedule_rows(sch: Schedule, blocks: Sequence[SBlockRV], *, config: RowConfi
     """Let threads share the rows of some blocks, as the recipes of softmax and norms do.
 
     A row is what each reduction goes over; it may be any dimensions, and all others together count
-    the rows. Other blocks are inlined into these.
+    the rows. Other blocks are inlined into these, one behind the result where TVM can turn its
+    indices round: the reshape behind a group norm.
 
     rewrite: ``for i, k: S[i] += A[i, k]`` and ``for i, k: B[i, k] = A[i, k] / S[i]`` ->
         ``for i in blockIdx.x: (for k in threadIdx.x: S_local += A[i, k]); (for k in
@@ -53,7 +56,7 @@ def schedule_rows(sch: Schedule, blocks: Sequence[SBlockRV], *, config: RowConfi
     consumes: the loops of all blocks; the other blocks, which are inlined
     requires: blocks that `match_rows` finds, the result last; ``tail="guard"`` for open sizes
     """
-    inline_others(sch, list_sblocks(sch), kept=blocks)
+    _inline_around(sch, blocks)
     left = list_sblocks(sch)
     if len(left) != len(blocks):
         names = ", ".join(f"'{get_sblock_name(sch, block)}'" for block in left)
@@ -66,6 +69,13 @@ def schedule_rows(sch: Schedule, blocks: Sequence[SBlockRV], *, config: RowConfi
         _bring_rows_in_front(sch, block, results)
     for _ in schedule_row_blocks(sch, list(blocks), config):
         pass
+
+
+def _inline_around(sch: Schedule, blocks: Sequence[SBlockRV]) -> None:
+    """Inline all other blocks into those of rows, as far as TVM can."""
+    left = inline_others(sch, list_sblocks(sch), kept=blocks)
+    if _is_behind(sch, left, blocks):
+        sch.reverse_compute_inline(left[-1])
 
 
 def match_rows(sch: Schedule) -> Roles | Mismatch:
@@ -83,7 +93,44 @@ def match_rows(sch: Schedule) -> Roles | Mismatch:
     dear = [block for block in every if _is_dear(trial, block)]
     left = inline_others(trial, every, kept=dear)
     reason = _find_difference(trial, left)
+    if reason and (folded := _fold_end(sch, every, dear)):
+        trial, left = folded
+        reason = _find_difference(trial, left)
     return Mismatch(ROWS, reason) if reason else make_roles(trial, ROWS, left)
+
+
+def _fold_end(
+    sch: Schedule, every: Sequence[SBlockRV], dear: Sequence[SBlockRV]
+) -> tuple[Schedule, list[SBlockRV]] | None:
+    """A copy whose last block became part of what finishes the rows before it, and what is left."""
+    finish = [block for block in every if _is_finish(sch, block)]
+    if len(finish) != 1:
+        return None
+    trial = sch.copy()
+    left = inline_others(trial, every, kept=[*dear, *finish])
+    if not _is_behind(trial, left, finish):
+        return None
+    try:
+        trial.reverse_compute_inline(left[-1])
+    except (ScheduleError, InternalError, ValueError):
+        return None
+    return trial, left[:-1]
+
+
+def _is_finish(sch: Schedule, block: SBlockRV) -> bool:
+    """Whether a block reads a reduction's result, and is neither one itself nor the last block."""
+    producers = sch.get_producers(block)
+    is_read = bool(sch.get_consumers(block)) and any(is_reduction(sch, it) for it in producers)
+    return is_read and not is_reduction(sch, block)
+
+
+def _is_behind(sch: Schedule, left: Sequence[SBlockRV], blocks: Sequence[SBlockRV]) -> bool:
+    """Whether the last block that is left reads the last one of some blocks, and no other."""
+    *_, end = left
+    producers = [sch.get(each) for each in sch.get_producers(end)]
+    result = sch.get(blocks[-1])
+    is_other = not sch.get(end).same_as(result) and not is_reduction(sch, end)
+    return is_other and bool(producers) and all(it.same_as(result) for it in producers)
 
 
 def find_row_axes(sch: Schedule, blocks: Sequence[SBlockRV]) -> list[int]:
@@ -129,12 +176,11 @@ def _find_difference(sch: Schedule, blocks: Sequence[SBlockRV]) -> str:
         is_last = block is blocks[-1]
         if not row and not is_last:
             return f"block '{node.name_hint}' goes over no dimension of a row"
-        if is_reduction(sch, block) and (node.init is None or len(node.writes) != 1):
-            return f"block '{node.name_hint}' reduces to {len(node.writes)} results at a time"
-        if is_reduction(sch, block) and not _is_known(node.body):
+        if is_reduction(sch, block) and not _is_known(node):
+            several = f" to {len(node.writes)} results at a time" if len(node.writes) > 1 else ""
             return (
-                f"block '{node.name_hint}' does not reduce as TVM knows it over threads: "
-                "x = x + term, say, with x in front"
+                f"block '{node.name_hint}' reduces{several}, not as TVM knows it over threads: "
+                "x = x + term, say, with x in front, or two such sums"
             )
         known = find_row_iterators(sch, blocks[0], results)
         rows = [it for it in first.iter_vars if not is_among(it.var, [each.var for each in known])]
@@ -145,12 +191,24 @@ def _find_difference(sch: Schedule, blocks: Sequence[SBlockRV]) -> str:
     return ""
 
 
-def _is_known(body: object) -> bool:
-    """Whether a reduction is a sum, product, maximum or minimum, written as TVM looks for it."""
-    if not isinstance(body, BufferStore) or not isinstance(body.value, (Add, Mul, Max, Min)):
+def _is_known(node: SBlock) -> bool:
+    """Whether a reduction is written as TVM looks for it over threads.
+
+    A sum, product, maximum or minimum, or two sums at a time, as the moments of a norm.
+    """
+    stores, results = find_all(node.body, BufferStore), len(node.writes)
+    is_alone = isinstance(node.body, BufferStore)
+    if node.init is None or len(stores) != results or is_alone != (results == 1) or results > 2:
         return False
-    first = body.value.a
-    return isinstance(first, TensorLoad) and bool(first.source.same_as(body.buffer))
+    bound = {bind.var: bind.value for bind in find_all(node.body, Bind)}
+    kinds = (Add, Mul, Max, Min) if is_alone else (Add,)
+    for store in stores:
+        value = bound.get(store.value, store.value)
+        if not isinstance(value, kinds):
+            return False
+        if not (isinstance(value.a, TensorLoad) and value.a.source.same_as(store.buffer)):
+            return False
+    return True
 
 
 def _bring_rows_in_front(sch: Schedule, block: SBlockRV, results: Sequence[object]) -> None:
@@ -178,6 +236,8 @@ def choose_row_configs(
     sch: Schedule, blocks: Sequence[SBlockRV], *, device: str = DEVICE
 ) -> list[RowConfig]:
     """Configs for rows: by the rules of the recipes for rows, and one of rows of any length."""
+    sch = sch.copy()
+    _inline_around(sch, blocks)
     block = next(each for each in blocks if is_reduction(sch, each))
     node = sch.get(block)
     row = find_row_iterators(sch, block, [])
@@ -197,7 +257,19 @@ def choose_row_configs(
     if not axes and not is_reduction(sch, blocks[-1]):  # one number for each row is stored
         chosen = replace(chosen, in_registers=False, each=0, parts=1)
     plain = replace(PLAIN_ROWS, threads=chosen.threads, rows=chosen.rows)
+    if packed := _find_packing(node):
+        plain = replace(plain, vector=packed)
     return [chosen, plain, replace(plain, rows=1), PLAIN_ROWS]
+
+
+def _find_packing(node: SBlock) -> int:
+    """How many elements of a row stand in one word that a block unpacks; 0 where it has none."""
+    found = [
+        constant(load.indices[-1].b) or 0
+        for load in find_all(node.body, TensorLoad)
+        if "int" in str(load.source.dtype) and isinstance(load.indices[-1], FloorDiv)
+    ]
+    return min((number for number in found if 1 < number <= _MOST_PACKED), default=0)
 
 
 def _multiply(iterators: Sequence[IterVar]) -> int | None:

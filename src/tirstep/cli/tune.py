@@ -174,15 +174,33 @@ def _make_plan(search: SearchPlan, wanted: Wanted) -> TunePlan:
     from tirstep.tuning.tuner import TunePlan
 
     choices = read_choices(search.recipe, search.among, search.fixed)
+    fixed = read_fixed(search.recipe, choices, search.fixed)
     return TunePlan(
         search.recipe,
         search.problem,
         wanted.target,
-        read_fixed(search.recipe, choices, search.fixed),
+        fixed,
         choices,
         wanted.trials,
         wanted.seed,
         max(LEAST_BATCH, 2 * wanted.jobs),
+        _list_promising(search, wanted, fixed, choices),
+    )
+
+
+def _list_promising(
+    search: SearchPlan, wanted: Wanted, fixed: dict[str, object], choices: Any
+) -> list[dict[str, int]]:
+    """What is known to be fast on this machine's GPU; of another target nothing is."""
+    import tvm
+
+    from tirstep.tuning.starting import list_promising
+
+    if str(wanted.target.kind.name) != "cuda":
+        return []
+    name = str(tvm.cuda(0).device_name)
+    return list_promising(
+        search.recipe, search.problem, fixed, choices, device=name, seed=wanted.seed
     )
 
 

@@ -1,5 +1,5 @@
-"""Which configs of a recipe are tried next: the recipe's own, some at random, and neighbours of the
-fastest.
+"""Which configs of a recipe are tried next: the recipe's own, those that are known to be fast, some
+at random, and neighbours of the fastest.
 
 MetaSchedule's evolutionary search needs 50 candidates that nobody has measured for its first
 generation, and replays without an end where most configs are refused; a recipe's choices have a
@@ -26,10 +26,17 @@ DRAWS = 2000
 
 
 class Proposals:
-    """Each config once. `sizes` are how many values each choice has, `seed` makes it repeatable."""
+    """Each config once.
 
-    def __init__(self, sizes: dict[str, int], seed: int) -> None:
+    `sizes` are how many values each choice has, `seed` makes it repeatable, and `promising` come
+    behind the recipe's own config, before all others.
+    """
+
+    def __init__(
+        self, sizes: dict[str, int], seed: int, promising: Sequence[Decisions] = ()
+    ) -> None:
         self._sizes = sizes
+        self._promising = [{name: each[name] for name in sizes} for each in promising]
         self._rng = random.Random(seed)
         self._seen: set[tuple[int, ...]] = set()
         self._ranked: list[tuple[float, Decisions]] = []
@@ -55,6 +62,10 @@ class Proposals:
         own = dict.fromkeys(self._sizes, 0)
         if tuple(own.values()) not in self._seen:
             return self._take(own)
+        while self._promising:
+            known = self._promising.pop(0)
+            if tuple(known.values()) not in self._seen:
+                return self._take(known)
         is_late = len(self._seen) > RANDOM_FIRST and self._ranked
         if is_late and self._rng.random() >= RANDOM_SHARE:
             neighbour = self._find_neighbour()

@@ -53,6 +53,7 @@ class TunePlan:
     trials : how many configs are built and timed in all, those of earlier runs included
     seed : of the order in which configs come
     batch : candidates that are compiled before they are timed
+    promising : decisions that are tried first, behind the recipe's own
     """
 
     recipe: Recipe
@@ -63,6 +64,7 @@ class TunePlan:
     trials: int
     seed: int = 0
     batch: int = 8
+    promising: Sequence[Decisions] = ()
 
     @property
     def workload(self) -> tvm.IRModule:
@@ -149,7 +151,7 @@ class _Tuner:
         self.trials, self.tell = trials, tell
         self.space = RecipeSpace(plan.recipe, plan.fixed, plan.choices)
         sizes = {name: len(values) for name, values in plan.choices.items()}
-        self.proposals = Proposals(sizes, plan.seed)
+        self.proposals = Proposals(sizes, plan.seed, plan.promising)
         self.found = TuneResult(self.proposals.total)
         self.right: list[tuple[float, Candidate]] = []
         self.programs: set[str] = set()

@@ -1,0 +1,85 @@
+"""A tuning of the product starts from what is known to be fast."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import tvm
+from tvm.s_tir import Schedule
+from tvm.s_tir.meta_schedule.runner import RunnerResult
+from tvm_ffi import structural_equal
+
+from tirstep.modules import get_kernel
+from tirstep.transforms.recipes import find_recipe
+from tirstep.transforms.recipes.forecast import make_forecast
+from tirstep.transforms.recipes.gemm_best import choose_config
+from tirstep.transforms.recipes.gpus import GPUS
+from tirstep.tuning.space import RecipeSpace, read_choices
+from tirstep.tuning.starting import EXPECTED, OWN, list_promising
+from tirstep.tuning.trials import Trials
+from tirstep.tuning.tuner import TunePlan, tune
+
+H100 = "NVIDIA H100 80GB HBM3"
+PROBLEM = get_kernel("matmul").problem(1024, 512, 2048)
+RECIPE = find_recipe("matmul_split_k")
+CHOICES = read_choices(RECIPE, {}, {})
+SCHEDULE = Schedule(PROBLEM.module)
+
+
+@pytest.mark.parametrize("device", [H100, "a GPU of tomorrow"])
+def test_the_config_of_matmul_best_comes_first(device: str) -> None:
+    found = list_promising(RECIPE, PROBLEM, {}, CHOICES, device=device)
+    known = device if "NVIDIA" in device else "NVIDIA H200"
+    space = RecipeSpace(RECIPE, {}, CHOICES)
+    configs = [{**RECIPE.config, **space.get_config(it)} for it in found]
+    assert configs[0] == vars(choose_config(SCHEDULE, known))
+    forecast = make_forecast(RECIPE, PROBLEM, GPUS[known])
+    assert forecast is not None
+    assert forecast.list_best(2)[1] in configs
+    assert len(found) == len({tuple(each.values()) for each in found})
+    assert EXPECTED <= len(found) <= EXPECTED + OWN + 1
+    expected = [forecast.predict(config) for config in configs[-EXPECTED:]]
+    assert expected == sorted(expected)
+
+
+def test_what_the_space_has_not_is_left_out() -> None:
+    prefetched, rows = find_recipe("matmul_prefetched"), find_recipe("softmax_rows")
+    choices = read_choices(prefetched, {}, {})  # without slices of k, which all known ones have
+    found = list_promising(prefetched, PROBLEM, {}, choices, device=H100)
+    assert len(found) == EXPECTED
+    assert all(set(each) == set(choices) for each in found)
+    softmax = get_kernel("softmax").problem(64, 64)
+    assert list_promising(rows, softmax, {}, read_choices(rows, {}, {}), device=H100) == []
+
+
+def test_four_trials_are_no_slower_than_the_chosen_config(tmp_path: Path) -> None:
+    best = find_recipe("matmul_best").steps(PROBLEM.module, device=H100)[-1].module
+
+    fast: list[bool] = []
+
+    class Builder:
+        """Notes which candidates are the program of `matmul_best`."""
+
+        def build(self, inputs: Sequence[Any]) -> list[Any]:
+            built = []
+            for each in inputs:
+                built.append(SimpleNamespace(artifact_path=str(len(fast)), error_msg=None))
+                fast.append(structural_equal(each.mod["main"].body, best["main"].body))
+            return built
+
+    class Runner:
+        """That program takes 50 us, and all others a millisecond."""
+
+        def run(self, inputs: Sequence[Any]) -> list[Any]:
+            seconds = 5e-5 if fast[int(inputs[0].artifact_path)] else 1e-3
+            return [SimpleNamespace(result=lambda: RunnerResult([seconds], None))]
+
+    promising = list_promising(RECIPE, PROBLEM, {}, CHOICES, device=H100)
+    target = tvm.target.Target("nvidia/nvidia-h100")
+    plan = TunePlan(RECIPE, PROBLEM, target, {}, CHOICES, trials=4, promising=promising)
+    found = tune(plan, Builder(), Runner(), Trials.open(tmp_path, plan.describe()), print)
+    assert found.best is not None
+    assert {**RECIPE.config, **found.best.config} == vars(choose_config(SCHEDULE, H100))
+    assert (found.seconds, found.default_seconds) == ((5e-5,) * 3, (1e-3,) * 3)
