@@ -372,6 +372,7 @@ norm_fused = FUSED_NORM_PRODUCT.root(
     "fused",
     thread_tile=(8, 8),
     swizzle=8,
+    golden={"thread_tile": (8, 4)},
     why="One kernel: the norm is a factor of the sum, which waits for no squares then, and both "
     "are summed under one loop",
     expects={"decomposed": ("kernels == 1", "barriers == 0")},
