@@ -434,7 +434,7 @@ def find_accesses(place: Place) -> tuple[list[Access], list[Access]]:
     return [Access(place, write) for write in writes], [Access(place, read) for read in reads]
 
 
-@functools.lru_cache(maxsize=64)  # a transform leaves most blocks as they are
+@cached_by_node(512)  # a transform leaves most blocks as they are
 def get_patterns(block: SBlock) -> tuple[list[Pattern], list[Pattern]]:
     """What a block writes and what it reads, as `find_accesses`."""
     body = block.body
