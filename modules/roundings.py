@@ -234,8 +234,9 @@ class Attention:
         """For q (queries, dim), k and v (keys, dim), visible (queries, keys): (queries, dim).
 
         Maxima cancel. A row of equal scores sums ones; a key that leaves no other any power has the
-        power 1, and its value is the result. Where scores may be so far off that the first order
-        says nothing, the result still lies among the values.
+        power 1, and its value is the result: to the bit of whole numbers, and of others but for a
+        product with a power that is nearly 1, and the quotient by that. Where scores may be so far
+        off that the first order says nothing, the result still lies among the values.
         """
         xp = self.xp
         with np.errstate(invalid="ignore", over="ignore"):
@@ -246,19 +247,19 @@ class Attention:
             powers = xp.exp(shifted)
             is_alone = counts.sum(axis=1, keepdims=True) == 1
             first_order = self._bound_powers(powers, xp.abs(shifted), off, counts, v)
-            among = 2.1 * _find_largest(counts, xp.abs(v), xp)
+            largest = _find_largest(counts, xp.abs(v), xp)
+            among, alone = 2.1 * largest, 0.0 if _are_whole(v, xp) else 2 * self.u * largest
             is_far = (xp.where(counts, off, 0.0) > 0.25).any(axis=1, keepdims=True)
             rounding = xp.where(is_far, among, xp.minimum(first_order, among))
             most = 1 + xp.amax(xp.abs(v), axis=0)
-            return xp.where(is_alone, 0.0, rounding) + 2 * (len(k) + 2) * self.tiny * most
+            return xp.where(is_alone, alone, rounding) + 2 * (len(k) + 2) * self.tiny * most
 
     def _bound_scores(self, q: Any, k: Any) -> Any:
         """How far off scores are, and so the logarithms of powers."""
         xp = self.xp
         magnitudes = xp.abs(q) @ xp.abs(k).T
-        are_whole = all(bool((array == xp.round(array)).all()) for array in (q, k))
         is_exact = magnitudes == 0
-        if are_whole:
+        if _are_whole(q, xp) and _are_whole(k, xp):
             is_exact |= magnitudes <= 1 / self.u
         rounded = q.shape[1] * (self.u * magnitudes + self.tiny)
         return xp.where(is_exact, 0.0, self.scale * rounded)
@@ -292,6 +293,10 @@ class Attention:
 
 RUN = 64
 """Keys that are looked at together."""
+
+
+def _are_whole(array: Any, xp: Any) -> bool:
+    return bool((array == xp.round(array)).all())
 
 
 def _largest(rows: Any, xp: Any) -> Any:

@@ -120,3 +120,19 @@ def test_the_largest_of_the_values_that_count(keys: int) -> None:
     ):
         plain = np.where(counts[:, :, None], values, 0).max(axis=1)
         np.testing.assert_array_equal(roundings._find_largest(counts, values, np), plain)
+
+
+def test_a_key_alone_may_be_multiplied_and_divided_by_what_is_nearly_one() -> None:
+    """As kernels do whose powers are exp2(x * log2(e) - m * log2(e)); of whole numbers, not."""
+    problem = attention.problem(1, 1, 3, 3, 64, causal=True)
+    q, k, v = problem.float_inputs(0)
+    power = np.float32(1 - 3 * 2.0**-24)
+    (right,), (bound,) = problem.reference([q, k, v]), problem.error_bound([q, k, v])
+    first = power * v[..., :1, :] * (np.float32(1) / power)
+    assert (first != v[..., :1, :]).any()
+    assert (abs(first - right[..., :1, :]) <= bound[..., :1, :]).all()
+    assert (bound[..., :1, :] <= 2.0**-21).all()
+    values = np.round(4 * v)
+    (whole,) = problem.error_bound([q, k, values])
+    half_a_unit = 2.0**-24 * abs(values[..., :1, :]) + 1e-30
+    assert (whole[..., :1, :] <= half_a_unit).all()
