@@ -250,7 +250,7 @@ def _count_function(function: PrimFunc, prefix: str, census: _Census) -> None:
     large = False
     # The root block is another after each change; the others mostly stay what they were.
     others = [_read_block(block) for block in blocks[1:]]
-    for facts in [*(_read_block.__wrapped__(block) for block in blocks[:1]), *others]:
+    for facts in [*(_read_facts(block) for block in blocks[:1]), *others]:
         census.blocks[prefix + facts.name] += 1
         written |= facts.written
         read.update(dict.fromkeys(facts.read, prefix + facts.name))
@@ -327,6 +327,10 @@ def _find_pitches(block: SBlock) -> list[tuple[Any, int]]:
 
 @cached_by_node(512)
 def _read_block(block: SBlock) -> _Facts:
+    return _read_facts(block)
+
+
+def _read_facts(block: SBlock) -> _Facts:
     registers = _find_used(block, "local")
     written = {region.source for region in block.writes}
     written.update(match.buffer for match in block.match_buffers)
