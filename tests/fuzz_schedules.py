@@ -232,12 +232,13 @@ def play_here(wishes: argparse.Namespace) -> int:
             break
         session.note(trial)
         faulthandler.dump_traceback_later(LONGEST, exit=True)  # TVM cannot be interrupted
-        trial_begin = time.monotonic()
+        trial_begin, cpu_begin = time.monotonic(), time.process_time()
         session.play(trial)
         if (spent := time.monotonic() - trial_begin) >= SLOW:
             session.counts["slow"] += 1
             again = say_again(wishes.seed, trial, wishes.only)
-            print(f"slow: trial {trial} took {spent:.0f} s\n  again: {again}", flush=True)
+            took = f"{spent:.0f} s, and {time.process_time() - cpu_begin:.0f} s of a core"
+            print(f"slow: trial {trial} took {took}\n  again: {again}", flush=True)
         if session.wrong and not wishes.keep_going:
             break
         if time.monotonic() - last >= OFTEN:

@@ -320,5 +320,5 @@ def test_a_slow_trial_is_told(monkeypatch, tmp_path, capsys):
     arguments = ["slow", "0", "--trial", "3", "--only", "vector_add", "--folder", str(tmp_path)]
     assert fuzz_schedules.main(arguments) == 0
     told = capsys.readouterr().out
-    assert re.search(r"slow: trial 3 took \d+ s\n", told)
+    assert re.search(r"slow: trial 3 took \d+ s, and \d+ s of a core\n", told)
     assert "again: fuzz_schedules.py slow 0 --trial 3 --only vector_add\n" in told

@@ -223,6 +223,13 @@ def test_wrong_programs_whose_status_was_reasoned_first(name: str):
     assert check_ownership(module)
 
 
+def test_a_loop_that_launches_a_kernel_several_times_gives_a_block_no_threads():
+    sch = Schedule(make_kernel(WRONG["in place"]))
+    first = sch.get_child_blocks(sch.get_sblock("root"))[0]
+    sch.add_unit_loop(sch.get_loops(first)[0])
+    assert find_unowned(sch.mod)
+
+
 def start() -> tuple[Schedule, LoopRV, LoopRV]:
     """Sums of one term, the loop over their rows, and one over another block's columns."""
     rows = total("for i in range(4)", term="0", length=1, row="i")
