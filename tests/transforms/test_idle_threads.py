@@ -123,6 +123,11 @@ WRONG = {
     + SHARED.replace("A[0, 0]", "S[vi] + 1")
     + block("C[vi, vj] = S[0]", ROW, COLUMN, row="t", column="j"),
     "a sum of one term": total(term="0", length=1) + ALONG_X,
+    "a value over an initial one": total(term="0", length=1).replace("B[vi, 0] + A", "A")
+    + block(SHOW, ROW, COLUMN, row="t", column="j"),
+    "five, and five over a zero": block("B[vi, vj] = 5")
+    + total(ROW, TERMS, where="t < 1").replace("B[vi, 0] + A[vi, vk]", "5")
+    + block(SHOW, ROW, COLUMN, row="t", column="j"),
     "in vectors": block(IN_PLACE, "for j in T.vectorized(4)", column="j") + ALONG_X,
     "unrolled": block(IN_PLACE, "for j in T.unroll(4)", column="j") + ALONG_X,
     "in place behind a condition": block(f"if A[vi, vj] > 0:\n    {IN_PLACE}") + ALONG_X,

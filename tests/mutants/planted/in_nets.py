@@ -34,7 +34,7 @@ def _compute_sums_behind_their_maximum(sch: Schedule) -> None:
 
 
 def _sum_in_shared_memory(sch: Schedule) -> LoopRV:
-    """A sum without a serial loop, and the columns of what reads it, of which some go to threads."""
+    """A sum without a serial loop, and 8 columns of what reads it, which may go to threads."""
     sch.set_scope(sch.get_sblock("sum"), 0, "shared")
     unroll_loop(sch, fuse_loops(sch, _find_loops(sch, "sum")[2:]))
     return split_loop(sch, _find_loops(sch, "B")[-1], inner=8).inner
