@@ -162,6 +162,8 @@ LATE = {
     + block("C[vi, vj] = 5", ROW, COLUMN, row="j"),
     "read before all GPU blocks set it": block(READ, f"for g in {G}", row="g")
     + block("C[vi, vj] = 5"),
+    "read where a condition keeps it from setting it": block(SET, ROW, column="t")
+    + block("if vi > 6:\n    B[vi, vj] = 3\nC[vi, vj] = B[vi, vj]", ROW, column="7 - t"),
     "read before the first sets it": block(READ, ROW, row="t")
     + block("C[vi, vj] = 5", ROW, where="t < 1"),
 }
