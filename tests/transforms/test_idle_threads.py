@@ -69,6 +69,8 @@ REGISTERS = nest(
 )
 SHARED = nest('with T.sblock("shared")', "vi = T.axis.spatial(1, 0)\nS[vi] = A[0, 0]")
 ROUNDS = "for r in range(4)"
+EACH = block(SET, ROW, column="t")
+HALF = "if vj < 4:\n    C[vi, vj] = A[vi, vj]\nelse:\n    "
 
 
 def rounds(first: str) -> str:
@@ -107,6 +109,10 @@ RIGHT = {
     "read before each sets its own": block("B[vi, vj] = C[vi, vj]", ROW, row="t")
     + block("C[vi, vj] = 5", ROW, row="t"),
     "read behind what all set": block("C[vi, vj] = 5") + block(READ, ROW, row="t"),
+    "its own behind another condition": EACH
+    + block(f"{HALF}C[vi, vj] = B[0, T.max(vj, 4)]", ROW, column="t"),
+    "nested loops of one axis": EACH
+    + block("C[vi, vj] = B[vi, vj]", ROW, f"for u in {X}", column="t"),
     "another element": block(IN_PLACE, ROW, row="t", column="1") + block(SET) + ALONG_X,
 }
 WRONG = {
@@ -164,6 +170,14 @@ LATE = {
     + block("C[vi, vj] = 5"),
     "read where a condition keeps it from setting it": block(SET, ROW, column="t")
     + block("if vi > 6:\n    B[vi, vj] = 3\nC[vi, vj] = B[vi, vj]", ROW, column="7 - t"),
+    "another's behind another condition": EACH
+    + block(f"{HALF}C[vi, vj] = B[0, 7 - vj]", ROW, column="t"),
+    "another's in a condition": EACH
+    + block("if B[0, 7 - vj] > 0:\n    C[vi, vj] = A[vi, vj]", ROW, column="t"),
+    "another's in an index": EACH + block("C[vi, B[0, 7 - vj] % 8] = 1", ROW, column="t"),
+    "data tell which it sets": block(
+        "B[vi, A[vi, vj] % 8] = B[vi, A[vi, 7 - vj] % 8] + 1", ROW, column="t"
+    ),
     "read before the first sets it": block(READ, ROW, row="t")
     + block("C[vi, vj] = 5", ROW, where="t < 1"),
 }
