@@ -175,6 +175,8 @@ LATE = {
     "another's in a condition": EACH
     + block("if B[0, 7 - vj] > 0:\n    C[vi, vj] = A[vi, vj]", ROW, column="t"),
     "another's in an index": EACH + block("C[vi, B[0, 7 - vj] % 8] = 1", ROW, column="t"),
+    "another's where data say": block(SET, ROW, column="t", where="t > 3")
+    + block("C[vi, vj] = B[vi, A[vi, 7 - vj] % 8]", ROW, column="t"),
     "data tell which it sets": block(
         "B[vi, A[vi, vj] % 8] = B[vi, A[vi, 7 - vj] % 8] + 1", ROW, column="t"
     ),
