@@ -6,7 +6,7 @@
 The moves are those of tests/recipes/test_random_schedules.py, drawn by Python's `random`. After the
 last move of a trial the numbers are checked on the CPU and, where every block is spread over the
 threads of its kernel, on the simulator and on the other devices named. At the first wrong trial it
-ends with exit code 1 and a program that reproduces it, with as few calls as do; with
+ends with exit code 1 and a program of as few calls as show it, which was run and seen to; with
 ``--keep-going`` it collects them. Trials are played in worker processes: one that dies, of a
 program that writes where it may not, of too much memory or of too much time, is a finding of its
 trial, and with ``--keep-going`` another worker goes on behind it. A trial of a minute or more is
@@ -25,9 +25,10 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -37,7 +38,9 @@ os.environ.setdefault("TVM_NUM_THREADS", "1")
 os.environ.setdefault("TIRSTEP_COMPILE_SECONDS", "60")
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
+from tirstep.files import write_file
 from tirstep.modules import Problem
+from tirstep.processes import count_cores
 from tirstep.strategies.players import (
     MOVES,
     RARE,
@@ -77,6 +80,7 @@ class Session:
     counts : of trials, transforms and devices, by name
     ignored : findings with one of these in their text count for nothing
     only : the kernel that is drawn, or one of `PARTS`; "" for all, and huge ones
+    shows : whether the text of a program shows a kind of wrong; none is kept that does not
     """
 
     seed: str
@@ -86,6 +90,7 @@ class Session:
     only: str = ""
     counts: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
+    shows: Callable[[str, str], bool] = field(default_factory=lambda: shows)
 
     def play(self, trial: int) -> None:
         """Play one trial, and write a program about it if it is wrong."""
@@ -139,27 +144,52 @@ class Session:
 
     def _report(self, trial: int, play: Play | None, wrong: WrongError) -> None:
         assert play is not None
-        calls = [*play.calls, *([wrong.call] if wrong.call else [])]
-        fewer = shorten(play.problem, calls, lambda other: self._is_wrong(other, wrong.kind))
+        play.wrong = wrong
+        fewer = shorten(play.problem, play.all_calls, lambda other: self._is_wrong(other, wrong))
         path = self.folder / f"{self.seed}-{trial}.py"
-        path.write_text(write_script(wrong, play.problem, fewer, self.devices), "utf-8")
+        for calls in (fewer, play.all_calls):
+            text = write_script(wrong, play.problem, calls, self.devices)
+            if is_shown := self.shows(text, wrong.kind):
+                write_file(path, text)
+                break
+        log = "\n".join(f"  {call}" for call in calls)
         again = say_again(self.seed, trial, self.only)
-        log = "\n".join(f"  {call}" for call in fewer)
-        text = f"{wrong}\n{play.problem}\n{log}\n  again: {again}\n  program: {path}"
-        self.wrong.append(text)
-        print(text, flush=True)
+        program = path if is_shown else "none: in a process of their own these calls do not show it"
+        said = f"{wrong}\n{play.problem}\n{log}\n  again: {again}\n  program: {program}"
+        self.wrong.append(said)
+        print(said, flush=True)
 
-    def _is_wrong(self, play: Play, kind: str) -> bool:
+    def _is_wrong(self, play: Play, wrong: WrongError) -> bool:
         if play.wrong is not None:
-            return play.wrong.kind == kind
+            return play.wrong.kind == wrong.kind
+        if wrong.call is not None:
+            return False
         try:
             require_structure(play.module)
-            if kind != "wrong":  # nor may a huge one be run
+            if wrong.kind == "structure":  # nor may a huge one be run
                 return False
             found = judge(play.problem, play.module, self.devices).findings
-            return any(not self._is_ignored(text) for text in found)
-        except WrongError as wrong:
-            return wrong.kind == kind
+            return wrong.kind == "wrong" and any(not self._is_ignored(text) for text in found)
+        except WrongError as other:
+            return other.kind == wrong.kind
+
+
+def shows(text: str, kind: str, *, seconds: float = LONGEST / 4) -> bool:
+    """Whether a program ends with a `WrongError` of a kind, or by a signal, in its own process."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "program.py"
+        path.write_text(text, "utf-8")
+        try:
+            done = subprocess.run(
+                [sys.executable, str(path)],
+                capture_output=True,
+                text=True,
+                timeout=seconds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return False
+    return done.returncode < 0 or f".WrongError: {kind}: " in done.stderr
 
 
 def summarize(seed: str, counts: Counter[str], seconds: float, wrong: int) -> str:
@@ -202,12 +232,13 @@ def play_here(wishes: argparse.Namespace) -> int:
             break
         session.note(trial)
         faulthandler.dump_traceback_later(LONGEST, exit=True)  # TVM cannot be interrupted
-        trial_begin = time.monotonic()
+        trial_begin, cpu_begin = time.monotonic(), time.process_time()
         session.play(trial)
         if (spent := time.monotonic() - trial_begin) >= SLOW:
             session.counts["slow"] += 1
             again = say_again(wishes.seed, trial, wishes.only)
-            print(f"slow: trial {trial} took {spent:.0f} s\n  again: {again}", flush=True)
+            took = f"{spent:.0f} s, and {time.process_time() - cpu_begin:.0f} s of a core"
+            print(f"slow: trial {trial} took {took}\n  again: {again}", flush=True)
         if session.wrong and not wishes.keep_going:
             break
         if time.monotonic() - last >= OFTEN:
@@ -333,7 +364,7 @@ def main(arguments: Sequence[str]) -> int:
     wishes = parser.parse_args(arguments)
     wishes.devices = ("cpu", "simulator", *(wishes.devices or ()))
     wishes.folder.mkdir(parents=True, exist_ok=True)
-    wishes.jobs = wishes.jobs or os.cpu_count() or 1
+    wishes.jobs = wishes.jobs or count_cores()
     if wishes.is_part:
         limit_worker()
     is_here = wishes.is_part or wishes.trial is not None

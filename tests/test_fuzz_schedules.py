@@ -9,6 +9,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+import warm_python
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
 from tvm.script import from_source
@@ -16,8 +17,8 @@ from tvm.script import from_source
 from tirstep import transforms as tr
 from tirstep.modules import kernels, matmul, vector_add
 from tirstep.strategies.players import Dice, Player, draw_problem, draw_warpgroups
-from tirstep.strategies.plays import Block as At
 from tirstep.strategies.plays import (
+    PREFIX,
     Call,
     Judgement,
     Loop,
@@ -26,7 +27,10 @@ from tirstep.strategies.plays import (
     judge,
     replay,
     require_structure,
+    shorten,
+    write_script,
 )
+from tirstep.strategies.plays import Block as At
 from tirstep.transforms import Split, TransformError
 from tirstep.transforms.decorators import transform
 
@@ -56,9 +60,9 @@ SEED = "planted-a"
 """A lost guard may store far beyond the guard zones and end the process; in these trials none does
 so."""
 SHOWN = {
-    "wrong": "cpu: ",
-    "raised": "a mistake of ours",
-    "changed by a refusal": "split_loop: no; leave it",
+    "wrong": "wrong: cpu: ",
+    "raised": "raised: KeyError: 'a mistake of ours'",
+    "changed by a refusal": "changed by a refusal: refuse_too_late: split_loop: no",
 }
 PLANTED = {"wrong": lose_the_guard, "raised": stumble, "changed by a refusal": refuse_too_late}
 
@@ -66,7 +70,7 @@ PLANTED = {"wrong": lose_the_guard, "raised": stumble, "changed by a refusal": r
 @pytest.mark.parametrize("kind", PLANTED)
 def test_what_is_planted_is_found_and_shown(kind, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(tr, "split_loop", PLANTED[kind])
-    session = fuzz_schedules.Session(SEED, ("cpu",), tmp_path)
+    session = fuzz_schedules.Session(SEED, ("cpu",), tmp_path, shows=shows_here)
     trial = -1
     while not session.wrong:
         trial += 1
@@ -76,11 +80,12 @@ def test_what_is_planted_is_found_and_shown(kind, monkeypatch, tmp_path, capsys)
     assert said.startswith(f"{kind}: ")
     assert f"again: fuzz_schedules.py {SEED} 0 --trial {trial}" in said
     program = tmp_path / f"{SEED}-{trial}.py"
-    calls = re.findall(r"^tr\.\w+", program.read_text("utf-8"), re.MULTILINE)
+    calls = re.findall(r"^ *(tr\.\w+)\(sch", program.read_text("utf-8"), re.MULTILINE)
     assert "tr.split_loop" in calls
     assert len(calls) <= 3
-    assert SHOWN[kind] in exec_program(program)
-    again = fuzz_schedules.Session(SEED, ("cpu",), tmp_path)
+    assert f"program: {program}" in said
+    assert exec_program(program.read_text("utf-8")).startswith(SHOWN[kind])
+    again = fuzz_schedules.Session(SEED, ("cpu",), tmp_path, shows=shows_here)
     again.play(trial)
     # What lies behind a buffer's end, and so how many elements it spoils, is the allocator's.
     assert [mask_numbers(text) for text in again.wrong] == [
@@ -94,15 +99,58 @@ def mask_numbers(wrong):
     return re.sub(r"\d[\d.e+-]*", "#", finding) + "\n" + calls
 
 
-def exec_program(program):
-    """What a program prints of its checks, or what it raised; with what is planted here."""
-    lines = []
-    names = {"print": lambda *parts, **_: lines.extend(map(str, parts[1:]))}
+def exec_program(text):
+    """The wrong that a program ends with, in this process, with what is planted here."""
     try:
-        exec(compile(program.read_text("utf-8"), str(program), "exec"), names)
-    except (KeyError, TransformError) as error:
-        return str(error)
-    return "\n".join(lines)
+        exec(compile(text, "program", "exec"), {"print": lambda *_, **__: None})
+    except WrongError as wrong:
+        return str(wrong)
+    return "right"
+
+
+def shows_here(text, kind):
+    return exec_program(text).startswith(f"{kind}: ")
+
+
+SPLIT = Call("split_loop", (Loop(At("C"), 0),), {"inner": 4})
+BIND = Call("bind_loop", (Loop(At("C"), 1),), {"axis": "threadIdx.x"})
+
+
+def test_a_call_that_is_refused_without_another_goes_with_it():
+    """Neither can be left out alone, and the second has no loop without the first."""
+    few = shorten(vector_add.problem(8), [SPLIT, BIND], lambda play: len(play.calls) != 1)
+    assert few == []
+
+
+PREFIXED = Call(PREFIX, ("vector_add_bound", 9), {"threads": 3})
+PROGRAMS = {
+    "wrong": (WrongError("wrong", "x"), [SPLIT, BIND]),
+    "raised": (WrongError("raised", "x", Call("bind_loop", (1,), {})), [SPLIT]),
+    "changed by a refusal": (WrongError("changed by a refusal", "x", SPLIT), []),
+    "structure": (WrongError("structure", "x"), [SPLIT]),
+    "a prefix that is refused": (WrongError("wrong", "x"), [PREFIXED]),
+}
+
+
+@pytest.mark.parametrize("kind", PROGRAMS)
+def test_a_program_runs_and_shows_nothing_where_nothing_is_wrong(kind):
+    wrong, calls = PROGRAMS[kind]
+    own = [wrong.call] if wrong.call else []
+    text = write_script(wrong, vector_add.problem(8), [*calls, *own], ("cpu",))
+    assert exec_program(text) == "right"
+
+
+def test_a_program_is_kept_that_shows_it_in_a_process_of_its_own(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(fuzz_schedules.subprocess, "run", warm_python.run)
+    assert not fuzz_schedules.shows("print('right')", "raised")
+    session = fuzz_schedules.Session("own", ("cpu",), tmp_path)
+    play = Play(vector_add.problem(8))
+    session._report(0, play, WrongError("raised", "x", Call("Split", (), {})))
+    assert f"program: {tmp_path / 'own-0.py'}" in capsys.readouterr().out
+    session.shows = lambda text, kind: False
+    session._report(1, play, WrongError("structure", "x"))
+    assert "program: none: in a process of their own these calls" in capsys.readouterr().out
+    assert [path.name for path in tmp_path.iterdir()] == ["own-0.py"]
 
 
 def test_the_trials_of_a_session_are_of_every_kernel_and_now_and_then_huge(tmp_path):
@@ -272,5 +320,5 @@ def test_a_slow_trial_is_told(monkeypatch, tmp_path, capsys):
     arguments = ["slow", "0", "--trial", "3", "--only", "vector_add", "--folder", str(tmp_path)]
     assert fuzz_schedules.main(arguments) == 0
     told = capsys.readouterr().out
-    assert re.search(r"slow: trial 3 took \d+ s\n", told)
+    assert re.search(r"slow: trial 3 took \d+ s, and \d+ s of a core\n", told)
     assert "again: fuzz_schedules.py slow 0 --trial 3 --only vector_add\n" in told

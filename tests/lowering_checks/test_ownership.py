@@ -10,6 +10,7 @@ from golden_runs import run_default_example
 from pairs import compile_for_cuda
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
+from tvm.script import from_source
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
@@ -353,3 +354,34 @@ def test_the_last_step_of_a_recipe_is_judged_for_it_on_any_device() -> None:
     assert [len(verdict.findings) for verdict in verdicts] == [0, 1]
     assert verdicts[-1].findings[0].check == "threads"
     assert verdicts[-1].findings[0].place.startswith("left_unfinished")
+
+
+@I.ir_module
+class Doubled:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((32,), "int32"), C: T.Buffer((4, 32), "int32")):
+        T.func_attr({"tirx.noalias": True})
+        first = T.sblock_alloc_buffer((32,), "int32", scope="shared")
+        second = T.sblock_alloc_buffer((32,), "int32", scope="shared")
+        for _ in T.thread_binding(1, thread="blockIdx.x"):
+            for t in T.thread_binding(32, thread="threadIdx.x"):
+                with T.sblock("first"):
+                    vi = T.axis.spatial(32, t)
+                    first[vi] = A[vi]
+            for t in T.thread_binding(32, thread="threadIdx.x"):
+                with T.sblock("second"):
+                    vi = T.axis.spatial(32, t)
+                    second[vi] = first[vi] * 2
+            for y in T.thread_binding(4, thread="threadIdx.y"):
+                for t in T.thread_binding(32, thread="threadIdx.x"):
+                    with T.sblock("C"):
+                        vy, vi = T.axis.remap("SS", [y, t])
+                        C[vy, vi] = second[vi]
+
+
+def test_threads_that_compute_a_buffer_from_the_one_in_whose_place_it_is() -> None:
+    """Each of four threads would double the same elements in place; along y nobody else runs."""
+    (finding,) = check_ownership(Doubled)
+    assert "TVM keeps 'second' in the place of 'first', from which it is computed" in str(finding)
+    fewer = Doubled.script().replace('(4, thread="threadIdx.y")', '(1, thread="threadIdx.y")')
+    assert check_ownership(from_source(fewer)) == []

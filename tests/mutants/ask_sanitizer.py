@@ -28,6 +28,7 @@ from tirstep.lowering_checks import DeviceError, get_device
 from tirstep.lowering_checks.compile.compiling import compile_module
 from tirstep.modules import Problem
 from tirstep.modules.dtypes import dtype_facts
+from tirstep.processes import count_cores
 
 FAULTS = (DeviceError, RuntimeError, tvm.error.InternalError)
 SECONDS = 60  # for one program, its compilation among them
@@ -211,7 +212,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=elsewhere.FILE, help="the file to write")
     parser.add_argument("--only", nargs="+", default=[""], help="what is in a program's name")
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 4)
+    parser.add_argument("--processes", type=int, default=count_cores())
     parser.add_argument("--seconds", type=float, default=3600, help="then it asks no more")
     parser.add_argument("--run", nargs=2, metavar=("TOOL", "NUMBERS"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -432,3 +432,29 @@ def test_a_loop_that_launches_kernels_comes_into_a_kernel():
     rounds, threads = sch.get_loops(sch.get_sblock("B"))
     with refuses(sch, "block 'B' would read elements of 'B' that others on 'threadIdx.x' write"):
         reorder_loops(sch, [threads, rounds])
+
+
+WIDE = """
+@I.ir_module
+class Wide:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((128,), "int32"), B: T.Buffer((128,), "int32"),
+             C: T.Buffer((512,), "int32")):
+        T.func_attr({"tirx.noalias": True})
+        for b in T.thread_binding(1, thread="blockIdx.x"):
+            for t in T.thread_binding(512, thread="threadIdx.x"):
+                for j in range(128):
+                    with T.sblock("B"):
+                        vt, vj = T.axis.remap("SS", [t, j])
+                        B[vj] = A[vj]
+                with T.sblock("C"):
+                    vt = T.axis.spatial(512, t)
+                    C[vt] = B[0]
+"""
+
+
+def test_what_all_of_many_threads_set_alike_each_has_set_itself():
+    """Too many to try them all: of a thread that is not among the writers tried one is asked."""
+    assert find_foreign_reads(from_source(WIDE)) == {}
+    first = WIDE.replace("B[vj] = A", "T.where(t < 1)\n" + " " * 24 + "B[vj] = A")
+    assert [read.axis for read in find_foreign_reads(from_source(first))] == ["threadIdx.x"]

@@ -17,6 +17,7 @@ from tirstep.transforms import (
     split_loop,
     spread_over_threads,
 )
+from tirstep.transforms.legality.running_values import require_in_iteration
 from tirstep.transforms.recipes import RECIPES
 
 AXES = """
@@ -252,3 +253,40 @@ def test_what_reads_running_values_stays_in_their_iteration() -> None:
     weighted, loop = sch.get_sblock("weighted"), sch.get_loops(sch.get_sblock("Y"))[-2]
     with refuses(sch, "block 'weighted' reads 'largest.*' in each iteration of loop 'j_0', where"):
         compute_block_at(sch, weighted, loop)
+
+
+REPEATED = """
+@I.ir_module
+class Repeated:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+        first = T.sblock_alloc_buffer((1,))
+        C = T.sblock_alloc_buffer((4,))
+        for r in range(4):
+            with T.sblock("first"):
+                vi = T.axis.spatial(4, 0)
+                first[0] = A[vi]
+            with T.sblock("C"):
+                vr = T.axis.spatial(4, r)
+                C[vr] = first[0] + A[vr]
+        for i in range(4):
+            with T.sblock("B"):
+                vi = T.axis.spatial(4, i)
+                B[vi] = C[vi]
+"""
+
+
+def test_what_may_leave_an_iteration() -> None:
+    """What reads no running value may, and what each iteration writes anew alike."""
+    steps = run_golden(RECIPES["decode_attention_fused"]).steps
+    sch = Schedule(next(step.module for step in steps if step.name == "fused"))
+    weighted, scores = sch.get_sblock("weighted"), sch.get_sblock("scores")
+    for loop in sch.get_loops(weighted)[3:]:  # j_0 itself, and those inside of it
+        require_in_iteration(sch, weighted, loop)
+    require_in_iteration(sch, scores, sch.get_loops(sch.get_sblock("Y"))[-1])
+    sch = Schedule(from_source(REPEATED))
+    require_in_iteration(sch, sch.get_sblock("C"), sch.get_loops(sch.get_sblock("B"))[0])
+    sch = Schedule(from_source(REPEATED.replace("spatial(4, 0)", "spatial(4, r)")))
+    block, loop = sch.get_sblock("C"), sch.get_loops(sch.get_sblock("B"))[0]
+    with refuses(sch, "block 'C' reads 'first' in each iteration of loop 'r', where block 'first'"):
+        require_in_iteration(sch, block, loop)

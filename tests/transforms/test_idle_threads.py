@@ -69,6 +69,8 @@ REGISTERS = nest(
 )
 SHARED = nest('with T.sblock("shared")', "vi = T.axis.spatial(1, 0)\nS[vi] = A[0, 0]")
 ROUNDS = "for r in range(4)"
+EACH = block(SET, ROW, column="t")
+HALF = "if vj < 4:\n    C[vi, vj] = A[vi, vj]\nelse:\n    "
 
 
 def rounds(first: str) -> str:
@@ -107,6 +109,10 @@ RIGHT = {
     "read before each sets its own": block("B[vi, vj] = C[vi, vj]", ROW, row="t")
     + block("C[vi, vj] = 5", ROW, row="t"),
     "read behind what all set": block("C[vi, vj] = 5") + block(READ, ROW, row="t"),
+    "its own behind another condition": EACH
+    + block(f"{HALF}C[vi, vj] = B[0, T.max(vj, 4)]", ROW, column="t"),
+    "nested loops of one axis": EACH
+    + block("C[vi, vj] = B[vi, vj]", ROW, f"for u in {X}", column="t"),
     "another element": block(IN_PLACE, ROW, row="t", column="1") + block(SET) + ALONG_X,
 }
 WRONG = {
@@ -123,6 +129,11 @@ WRONG = {
     + SHARED.replace("A[0, 0]", "S[vi] + 1")
     + block("C[vi, vj] = S[0]", ROW, COLUMN, row="t", column="j"),
     "a sum of one term": total(term="0", length=1) + ALONG_X,
+    "a value over an initial one": total(term="0", length=1).replace("B[vi, 0] + A", "A")
+    + block(SHOW, ROW, COLUMN, row="t", column="j"),
+    "five, and five over a zero": block("B[vi, vj] = 5")
+    + total(ROW, TERMS, where="t < 1").replace("B[vi, 0] + A[vi, vk]", "5")
+    + block(SHOW, ROW, COLUMN, row="t", column="j"),
     "in vectors": block(IN_PLACE, "for j in T.vectorized(4)", column="j") + ALONG_X,
     "unrolled": block(IN_PLACE, "for j in T.unroll(4)", column="j") + ALONG_X,
     "in place behind a condition": block(f"if A[vi, vj] > 0:\n    {IN_PLACE}") + ALONG_X,
@@ -157,6 +168,18 @@ LATE = {
     + block("C[vi, vj] = 5", ROW, COLUMN, row="j"),
     "read before all GPU blocks set it": block(READ, f"for g in {G}", row="g")
     + block("C[vi, vj] = 5"),
+    "read where a condition keeps it from setting it": block(SET, ROW, column="t")
+    + block("if vi > 6:\n    B[vi, vj] = 3\nC[vi, vj] = B[vi, vj]", ROW, column="7 - t"),
+    "another's behind another condition": EACH
+    + block(f"{HALF}C[vi, vj] = B[0, 7 - vj]", ROW, column="t"),
+    "another's in a condition": EACH
+    + block("if B[0, 7 - vj] > 0:\n    C[vi, vj] = A[vi, vj]", ROW, column="t"),
+    "another's in an index": EACH + block("C[vi, B[0, 7 - vj] % 8] = 1", ROW, column="t"),
+    "another's where data say": block(SET, ROW, column="t", where="t > 3")
+    + block("C[vi, vj] = B[vi, A[vi, 7 - vj] % 8]", ROW, column="t"),
+    "data tell which it sets": block(
+        "B[vi, A[vi, vj] % 8] = B[vi, A[vi, 7 - vj] % 8] + 1", ROW, column="t"
+    ),
     "read before the first sets it": block(READ, ROW, row="t")
     + block("C[vi, vj] = 5", ROW, where="t < 1"),
 }
@@ -221,6 +244,13 @@ def test_wrong_programs_whose_status_was_reasoned_first(name: str):
     assert bool(find_unowned(module)) == (name in WRONG)
     assert name not in LATE or find_settled_foreign_reads(module)
     assert check_ownership(module)
+
+
+def test_a_loop_that_launches_a_kernel_several_times_gives_a_block_no_threads():
+    sch = Schedule(make_kernel(WRONG["in place"]))
+    first = sch.get_child_blocks(sch.get_sblock("root"))[0]
+    sch.add_unit_loop(sch.get_loops(first)[0])
+    assert find_unowned(sch.mod)
 
 
 def start() -> tuple[Schedule, LoopRV, LoopRV]:

@@ -6,7 +6,7 @@ from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.tirx import Broadcast, Ramp, Var
 
-from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.lowering_checks import DeviceError, check_numbers, get_device
 from tirstep.modules import get_kernel, matmul
 from tirstep.transforms import (
     accumulate_in_registers,
@@ -91,11 +91,13 @@ def test_the_place_of_a_buffer_is_what_is_added_to_each_lane(lanes: int):
     assert find_offset(index, other + place) is None
 
 
-def schedule_result_behind_tile(dtype: str, scope: str = SCOPE) -> tuple[Schedule, list[object]]:
+def schedule_result_behind_tile(
+    dtype: str, scope: str = SCOPE, threads: int = 4
+) -> tuple[Schedule, list[object]]:
     """Sums of rows whose tile of A is in dynamic shared memory, and where their results begin."""
     sch = Schedule(get_kernel("row_sum").problem(m=8, n=16, dtype=dtype, acc="float32").module)
     block = sch.get_sblock("B")
-    tile_block(sch, block, threads=(4,), fuse_threads=False)
+    tile_block(sch, block, threads=(threads,), fuse_threads=False)
     accumulate_in_registers(sch, block, sch.get_loops(block)[1])
     decompose_reduction_at(sch, block, sch.get_loops(block)[2])
     update = sch.get_sblock("B_update")
@@ -112,6 +114,17 @@ def test_results_of_another_type_in_the_place_of_a_tile_that_others_still_read()
     cache_write_at(sch, store, loop, scope="shared")
     problem = get_kernel("row_sum").problem(m=8, n=16, dtype="float16", acc="float32")
     assert check_numbers(problem, sch.mod, get_device("simulator"), where="here") == []
+
+
+def test_two_buffers_of_one_thread_to_which_tvm_gives_no_place():
+    """The refusal was TVM's own error, with the advice to choose smaller sizes."""
+    sch, (store, loop) = schedule_result_behind_tile("float16", threads=1)
+    cache_write_at(sch, store, loop, scope=SCOPE)
+    with pytest.raises(DeviceError, match='gets no place in the kernel: keep it in scope "shared"'):
+        get_device("simulator").compile(sch.mod)
+    sch, (store, loop) = schedule_result_behind_tile("float16", threads=1)
+    cache_write_at(sch, store, loop, scope="shared")
+    get_device("simulator").compile(sch.mod)
 
 
 def test_results_of_one_type_behind_a_tile_are_ordered():

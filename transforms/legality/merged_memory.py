@@ -23,6 +23,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from tvm.error import InternalError
 from tvm.ir import IRModule
 from tvm.s_tir.transform import MergeSharedMemoryAllocations
 from tvm.tirx import (
@@ -250,7 +251,10 @@ def find_merged(module: IRModule) -> list[tuple[str, str]]:
     around = lower_around(module, [*_ON_THE_WAY, *[_SYNCHRONIZING] * 2]).get(_SYNCHRONIZING)
     if around is None:
         return []
-    merged = MergeSharedMemoryAllocations()(around.after)
+    try:
+        merged = MergeSharedMemoryAllocations()(around.after)
+    except InternalError:  # as TVM itself will, and a device says what to do
+        return []
     found: list[tuple[str, str]] = []
     for variable, function in around.after.functions_items():
         stores = (find_all(each.body, BufferStore) for each in (function, merged[variable]))

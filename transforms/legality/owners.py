@@ -226,13 +226,12 @@ def _list_stores(writer: _Writer, axes: tuple[str, ...]) -> Iterator[tuple[list[
     """Each store's element, thread and condition, and the loops that decide about these."""
     place, bound = writer.place, writer.bound
     threads = tuple(bound[axis].loop_var for axis in axes)
-    guards = [*place.guards, *(bound[axis].loop_var < 1 for axis in writer.summed if axis in bound)]
     for store in find_all(place.block.body, BufferStore):
         if not store.buffer.same_as(writer.buffer):
             continue
         own = (substitute(index, place.values) for index in store.indices)
         indices = (*find_launch(place), *own)
-        needed = [*indices, *guards]
+        needed = [*indices, *place.guards]
         if not _is_known(needed, place):
             continue
         loops = [
@@ -241,7 +240,7 @@ def _list_stores(writer: _Writer, axes: tuple[str, ...]) -> Iterator[tuple[list[
             if is_among(loop, list(bound.values()))
             or any(is_used(loop.loop_var, each) for each in needed)
         ]
-        yield [indices, threads, all_of(True, *guards)], loops
+        yield [indices, threads, all_of(True, *place.guards)], loops
 
 
 def find_launch(place: Place) -> list[Any]:

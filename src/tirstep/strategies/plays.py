@@ -118,6 +118,12 @@ class Play:
     def module(self) -> tvm.IRModule:
         return self.sch.mod
 
+    @property
+    def all_calls(self) -> list[Call]:
+        """Those that were done, and behind them the one that did what none may."""
+        own = self.wrong.call if self.wrong else None
+        return [*self.calls, *([own] if own else [])]
+
     def blocks(self) -> list[Block]:
         """All blocks, in program order."""
         names: list[str] = []
@@ -389,11 +395,13 @@ def find_copies(play: Play, place: Loop) -> list[Block]:
 
 SCRIPT = '''"""{kind}: {text}"""
 
+import tvm_ffi
 from tvm.s_tir import Schedule
 
 from tirstep import transforms as tr
-from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import get_kernel
+from tirstep.strategies.plays import WrongError, judge, require_structure
+from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES
 
 problem = get_kernel("{kernel}").problem({arguments})
@@ -411,43 +419,80 @@ def loop(block, index):
 
 def prefix(sch, recipe, steps, /, **sizes):
     running = RECIPES[recipe].run(sch, **sizes)
-    for _ in range(steps):
-        next(running, None)
+    try:
+        for _ in range(steps):
+            next(running, None)
+    except TransformError as error:
+        print("refused, and the steps before stay:", error)
 
 
 {calls}
-print(sch.mod.script())
-for name in {devices}:
-    device = get_device(name)
-    if device.find_obstacle(sch.mod) is None:
-        print(name, *check_numbers(problem, sch.mod, device, where=name) or ["right"], sep="\\n  ")
-'''
+{end}'''
+JUDGED = """print(sch.mod.script())
+require_structure(sch.mod)
+said = judge(problem, sch.mod, {devices})
+for name, found in said.by_device.items():
+    print(name, *found or ["right"], sep="\\n  ")
+for refusal in said.refusals:
+    print("not run:", refusal)
+if said.findings:
+    raise WrongError("wrong", "; ".join(said.findings))
+"""
+CALLED = """print(sch.mod.script())
+before, steps = sch.mod, len(sch.trace.insts)
+try:
+    {call}
+except TransformError as error:
+    if len(sch.trace.insts) != steps or not tvm_ffi.structural_equal(before, sch.mod):
+        raise WrongError("changed by a refusal", str(error)) from error
+except Exception as error:
+    raise WrongError("raised", f"{{type(error).__name__}}: {{error}}") from error
+"""
+CHECKED = """print(sch.mod.script())
+require_structure(sch.mod)
+"""
 
 
 def write_script(
     wrong: WrongError, problem: Problem, calls: Sequence[Call], devices: Sequence[str]
 ) -> str:
-    """A program that makes the same schedule and checks it."""
+    """A program that makes the same schedule and ends with the same `WrongError`.
+
+    Of calls that did what none may, the last is that one. What no refusal may leave and what is
+    wrong in structure is not run: it may be of any size.
+    """
     given = {**problem.shape, **problem.options}
     first_line = str(wrong).splitlines()[0][:200]
     text = first_line.partition(": ")[2].replace("\\", "/").replace('"', "'")
+    done = list(calls)
+    if wrong.call is not None:
+        end = CALLED.format(call=done.pop())
+    elif wrong.kind == "structure":
+        end = CHECKED
+    else:
+        end = JUDGED.format(devices=tuple(devices))
     return SCRIPT.format(
         kind=wrong.kind,
         text=text,
         kernel=problem.kernel.name,
         arguments=", ".join(f"{name}={value!r}" for name, value in given.items()),
-        calls="\n".join(map(str, calls)),
-        devices=tuple(devices),
+        calls="\n".join(map(str, done)),
+        end=end,
     )
 
 
 def shorten(
     problem: Problem, calls: Sequence[Call], is_wrong: Callable[[Play], bool]
 ) -> list[Call]:
-    """Fewer calls that are wrong in the same way: each is left out once, from the last on."""
+    """Fewer calls that are wrong in the same way: each is left out once, from the last on.
+
+    A call that is refused, or finds no place, without another that was left out goes with it.
+    """
     kept = list(calls)
     for index in reversed(range(len(calls))):
-        fewer = kept[:index] + kept[index + 1 :]
-        if is_wrong(replay(problem, fewer)):
-            kept = fewer
+        if index >= len(kept):
+            continue
+        play = replay(problem, kept[:index] + kept[index + 1 :])
+        if is_wrong(play):
+            kept = play.all_calls
     return kept

@@ -15,10 +15,15 @@ from tirstep.lowering_checks.devices.simulator import lower
 from tirstep.transforms.recipes import RECIPES
 
 from .own_programs import (
+    SHORT_SUM,
+    TENSORIZED,
+    decode_in_blocks,
     matmul_asynchronous,
     matmul_prefetched,
     matmul_sum_over_threads,
     run_by_warp,
+    run_short_sum,
+    run_tensorized,
 )
 from .plant import Edit, RecipeMutant
 from .traces import TraceEdit, edit_trace
@@ -43,12 +48,16 @@ class Original:
 
 
 TENSOR_CORES = "matmul on tensor cores"
+_FOR_GPUS = (TENSOR_CORES, SHORT_SUM, TENSORIZED)
 # At the shapes of their goldens these recipes would not show what is planted.
 _ELSEWHERE: dict[str, Callable[[], Run]] = {
     "matmul_sum_over_threads": lambda: run_golden(matmul_sum_over_threads),
     "matmul_prefetched": lambda: run_golden(matmul_prefetched),
     "matmul_asynchronous": lambda: run_golden(matmul_asynchronous),
+    "decode_in_blocks": lambda: run_golden(decode_in_blocks),
     TENSOR_CORES: run_by_warp,
+    SHORT_SUM: run_short_sum,
+    TENSORIZED: run_tensorized,
     "matmul_naive, square": lambda: run_recipe(RECIPES["matmul_naive"], {"m": 16, "n": 16, "k": 8}),
     "matmul_naive, int8": lambda: run_recipe(
         RECIPES["matmul_naive"], {"m": 12, "n": 10, "k": 24}, options={"dtype": "int8"}
@@ -78,7 +87,7 @@ _ELSEWHERE: dict[str, Callable[[], Run]] = {
 def find_original(name: str) -> Original:
     """The original of a name: one of `_ELSEWHERE`, or a recipe's golden example."""
     if name in _ELSEWHERE:
-        return Original(_ELSEWHERE[name](), has_golden=False, is_for_gpu=name == TENSOR_CORES)
+        return Original(_ELSEWHERE[name](), has_golden=False, is_for_gpu=name in _FOR_GPUS)
     return Original(run_golden(RECIPES[name]), has_golden=True)
 
 
@@ -98,8 +107,12 @@ def plant_in_recipe(run: Run, mutant: RecipeMutant) -> Run | None:
 
     Raises `ScheduleError` where TVM refuses the mistake, too.
     """
-    if mutant.trace or mutant.primitives is not None:
+    if mutant.trace:
         return replay(run, mutant.trace, mutant.primitives)
+    if mutant.primitives is not None:
+        sch = Schedule(run.steps[-1].module)
+        mutant.primitives(sch)
+        return _end_with(run, sch.mod)
     return run_with(run, mutant.config) if mutant.config else None
 
 
@@ -113,7 +126,11 @@ def replay(
     edit_trace(run.steps, edits).apply_to_schedule(sch, remove_postproc=False)
     if primitives is not None:
         primitives(sch)
-    return replace(run, steps=(*run.steps[:-1], replace(run.steps[-1], module=sch.mod)))
+    return _end_with(run, sch.mod)
+
+
+def _end_with(run: Run, module: tvm.IRModule) -> Run:
+    return replace(run, steps=(*run.steps[:-1], replace(run.steps[-1], module=module)))
 
 
 def run_with(run: Run, config: Mapping[str, object]) -> Run:

@@ -12,7 +12,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.lowering_checks import Run, run_recipe
+from tirstep.lowering_checks import Run, run_golden, run_recipe
 from tirstep.transforms import (
     accumulate_in_registers,
     bind_loop,
@@ -27,6 +27,7 @@ from tirstep.transforms import (
 from tirstep.transforms.recipes import RECIPES, Example, recipe
 
 SMALL = Example({"m": 16, "n": 16, "k": 32})
+DECODED = Example({"batch": 3, "heads": 2, "keys": 32, "dim": 16})
 # The types of mma's operands and of its result, and what else every mma here has.
 MMA = ("m16n8k16", "row", "col", "fp16", "fp16", "fp32")
 
@@ -60,6 +61,49 @@ def matmul_asynchronous(sch: Schedule) -> Iterator[str]:
     outer, copies = _stage(sch)
     prefetch_asynchronously(sch, outer, copies, stages=3)
     yield "prefetched"
+
+
+@recipe(
+    kernel="decode_attention",
+    blocks=("scores max exp sum weighted Y",),
+    default_example=DECODED,
+    golden=DECODED,
+)
+def decode_in_blocks(sch: Schedule) -> Iterator[str]:
+    """A head for each GPU block of one thread, with a running maximum over tiles of 4 keys."""
+    next(RECIPES["decode_attention_fused"].run(sch, lanes=4, keys=4))
+    names = ("scores", "max_tile", "max", "exp_running", "sum", "weighted")
+    for block in map(sch.get_sblock, names):
+        for number in range(len(sch.get(block).writes)):
+            sch.set_scope(block, number, "local")
+    batch, head, query, *_ = sch.get_loops(sch.get_sblock("weighted"))
+    sch.reverse_compute_at(sch.get_sblock("Y"), query)
+    bind_loop(sch, batch, axis="blockIdx.y")
+    bind_loop(sch, head, axis="blockIdx.x")
+    yield "bound"
+
+
+SHORT_SUM = "matmul_mma_async, a short sum"
+
+
+def run_short_sum() -> Run:
+    """A product with a sum of 7 terms: a tile of A is 28 bytes, and is padded to fragments."""
+    return run_recipe(
+        RECIPES["matmul_mma_async"],
+        {"m": 4, "n": 16, "k": 7},
+        options={"dtype": "int8", "acc": "int32", "out": "int32", "transpose_b": True},
+        config={"stages": 3, "tile_k": 32, "tile": (32, 16), "warp": (16, 16), "tail": "pad"},
+    )
+
+
+TENSORIZED = "batched_matmul_mma, tensorized"
+
+
+def run_tensorized() -> Run:
+    """The batches' product before its tiles are fetched ahead, when loops can still be split."""
+    run = run_golden(RECIPES["batched_matmul_mma"])
+    names = [step.name for step in run.steps]
+    return replace(run, steps=run.steps[: names.index("tensorized") + 1])
 
 
 def _stage(sch: Schedule) -> tuple[LoopRV, list[SBlockRV]]:
