@@ -14,8 +14,18 @@ from tvm import IRModule
 from tvm.error import InternalError
 from tvm.s_tir import Schedule
 
-from .errors import NO_COPY, Options, Result, TransformError, describe_error, read_call, run_call
-from .legality.net import find_fault, inlines
+from .errors import (
+    NO_COPY,
+    Fault,
+    Options,
+    Result,
+    TransformError,
+    describe_error,
+    read_call,
+    run_call,
+)
+from .legality.net import find_fault, inlines, moves_blocks
+from .legality.wrong_lowering import find_wrong_lowering
 
 
 def transform(
@@ -177,11 +187,16 @@ class _Postponed:
             change.function for change in self.changes if hasattr(change.function, "inlines")
         ]
         steps = [step for change in self.changes for step in change.steps]
+        later = _lowered_later.get()
+        asks_lowering = later is None or later.schedule is not self.schedule
+        if later is not None and not asks_lowering:
+            later.note(last.after, steps)
+        all_of_it = _Change((*inlining, last.function)[0], first.before, last.after, steps)
         try:
-            _require_whole(_Change((*inlining, last.function)[0], first.before, last.after, steps))
+            _require_whole(all_of_it, asks_lowering=asks_lowering)
         except TransformError:
             for change in self.changes:
-                _require_whole(change)
+                _require_whole(change, asks_lowering=asks_lowering)
             raise
 
 
@@ -207,6 +222,60 @@ def asked_together(sch: Schedule) -> Iterator[None]:
         held.require_whole()
     finally:
         _postponed.reset(token)
+
+
+class LoweredWrongError(TransformError):
+    """Of several steps: which of them it came with is not known yet."""
+
+
+@dataclass
+class _LoweredLater:
+    """Steps of a schedule that are not yet asked what TVM would make another program of."""
+
+    schedule: Schedule
+    before: IRModule
+    after: IRModule
+    primitives: list[str] = field(default_factory=list)
+
+    def note(self, after: IRModule, primitives: list[str]) -> None:
+        self.after = after
+        self.primitives += primitives
+
+    def require_whole(self) -> None:
+        if self.after.same_as(self.before):
+            return
+        asks_reads = moves_blocks(self.primitives)
+        look = functools.partial(find_wrong_lowering, self.before, self.after)
+        try:
+            fault = _find("recipe", lambda: look(asks_reads=asks_reads))
+        except TransformError as error:
+            raise LoweredWrongError("recipe", error.problem, error.advice) from error
+        if fault is not None:
+            raise LoweredWrongError("recipe", fault.problem, fault.advice)
+
+
+_lowered_later: ContextVar[_LoweredLater | None] = ContextVar("_lowered_later", default=None)
+
+
+@contextlib.contextmanager
+def lowered_at_end(sch: Schedule) -> Iterator[None]:
+    """Ask once what TVM would make another program of, behind all `asked_together` of a schedule.
+
+    For all steps of a recipe of ours, of which nobody sees one before the last. Raises
+    `LoweredWrongError`, also where an error within may come of that: who looks for the step that
+    it came with asks after each, without this.
+    """
+    later = _LoweredLater(sch, sch.mod, sch.mod)
+    token = _lowered_later.set(later)
+    try:
+        yield
+    except Exception:
+        later.require_whole()
+        raise
+    else:
+        later.require_whole()
+    finally:
+        _lowered_later.reset(token)
 
 
 def _adopt(sch: Schedule, copy: Schedule) -> None:
@@ -272,10 +341,17 @@ def _require_sound(function: Callable[..., object], was: _State, sch: Schedule) 
     _require_whole(_Change(function, was.module, sch.mod, was.find_steps(sch)))
 
 
-def _require_whole(change: _Change) -> None:
+def _require_whole(change: _Change, *, asks_lowering: bool = True) -> None:
     name = change.function.__name__
+    fault = _find(name, lambda: find_fault(*change, asks_lowering=asks_lowering))
+    if fault is not None:
+        raise TransformError(name, fault.problem, fault.advice)
+
+
+def _find(name: str, find: Callable[[], Fault | None]) -> Fault | None:
+    """What is found; where TVM cannot say, a refusal in the name of a transform."""
     try:
-        fault = find_fault(*change)
+        return find()
     except (ValueError, InternalError) as error:
         if "Check failed" not in str(error):
             raise
@@ -284,8 +360,6 @@ def _require_whole(change: _Change) -> None:
             f"TVM cannot analyze what this would make: {describe_error(error)}",
             "choose smaller sizes, or give the kernel int64 loops",
         ) from error
-    if fault is not None:
-        raise TransformError(name, fault.problem, fault.advice)
 
 
 def _run_within(

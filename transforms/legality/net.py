@@ -106,10 +106,13 @@ def find_fault(
     before: IRModule,
     after: IRModule,
     steps: Iterable[str] | None = None,
+    *,
+    asks_lowering: bool = True,
 ) -> Fault | None:
     """What a transform lost or broke between two modules, or None.
 
-    `steps` are the names of the primitives that it ran, where they are known.
+    `steps` are the names of the primitives that it ran, where they are known. Without
+    `asks_lowering` it is left to another look what TVM would make another program of.
     """
     if before.same_as(after):
         return None
@@ -133,8 +136,14 @@ def find_fault(
     )
     if (guarded := find_guarded_allocation(after)) is not None:  # TVM cannot be asked about it
         return fault or _find_guarded_tile(before, *guarded)
-    moves_blocks = steps is None or not _LOOPS_ALONE.issuperset(steps)
-    return fault or find_wrong_lowering(before, after, asks_reads=moves_blocks)
+    if fault is not None or not asks_lowering:
+        return fault
+    return find_wrong_lowering(before, after, asks_reads=moves_blocks(steps))
+
+
+def moves_blocks(steps: Iterable[str] | None) -> bool:
+    """Whether some primitive of these moves a block; None stands for any."""
+    return steps is None or not _LOOPS_ALONE.issuperset(steps)
 
 
 def _find_guarded_tile(before: IRModule, buffer: str, block: str) -> Fault | None:

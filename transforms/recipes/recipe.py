@@ -32,7 +32,7 @@ from tvm.tirx import PrimFunc
 from tirstep.tvm_compat import SBlock
 
 from ..arguments import UnfitError, read_arguments, show, suggest
-from ..decorators import asked_together
+from ..decorators import LoweredWrongError, asked_together, lowered_at_end
 from ..errors import TransformError, advise, describe_error
 from ..tir import find_all
 from .expected_facts import Expectation, Expectations, read_expectations
@@ -167,8 +167,7 @@ class Recipe:
 
     def __call__(self, sch: Schedule, **config: object) -> Schedule:
         """Run all steps on a schedule and return it."""
-        for _ in self.run(sch, **config):
-            pass
+        self._run_whole(sch, config)
         return sch
 
     def steps(self, module: tvm.IRModule, **config: object) -> list[Step]:
@@ -176,7 +175,23 @@ class Recipe:
         sch = Schedule(module)
         path = inspect.getfile(self.body)
         first = Step(0, "input", module, _copy_trace(sch), self._line(), path)
-        return [first, *self.run(sch, **config)]
+        return [first, *self._run_whole(sch, config)]
+
+    def _run_whole(self, sch: Schedule, config: Mapping[str, object]) -> list[Step]:
+        """All steps. What TVM would lower to another program is looked for at the end; if there is
+        something, after each step of another run, which says with which it came.
+        """
+        if not self._is_ours:
+            return [*self.run(sch, **config)]
+        module = sch.mod
+        try:
+            with lowered_at_end(sch):
+                return [*self.run(sch, **config)]
+        except LoweredWrongError as error:
+            steps = [*self.run(Schedule(module), **config)]
+            error.transform, error.recipe, error.line = self.name, self.name, self._line()
+            error.step = steps[-1].name if steps else "input"
+            raise
 
     def matches(self, function: PrimFunc | tvm.IRModule | Schedule) -> Roles | Mismatch:
         """The blocks of anybody's function that this would schedule by `rule`, or why it would not.
