@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from tvm.error import InternalError
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
 from tvm.tirx import For, ForKind, IterVar, SeqStmt, floormod
@@ -15,7 +16,7 @@ from tirstep.tvm_compat import Analyzer, SBlock, SBlockRealize
 
 from .arguments import Int64
 from .decorators import composite, transform
-from .errors import TransformError
+from .errors import TransformError, require_tvm
 from .legality.pipelines import ASYNC
 from .legality.sums import require_single_terms
 from .queries import (
@@ -107,7 +108,12 @@ def merge_loops(sch: Schedule, loops: Sequence[LoopRV]) -> LoopRV:
     _require_neighbours(sch, loops)
     for first, second in itertools.combinations(loops, 2):
         _require_independent(sch, first, second)
-    return sch.merge(*loops)
+    try:
+        return sch.merge(*loops)
+    except InternalError as error:
+        if "SeqStmt of length 1" in str(error):
+            require_tvm((0, 27), "merge of loops that are all there is in a loop")
+        raise
 
 
 def _require_alike(sch: Schedule, loops: Sequence[LoopRV]) -> None:
