@@ -301,9 +301,15 @@ def _largest(rows: Any, xp: Any) -> Any:
 def _find_largest(counts: Any, magnitudes: Any, xp: Any) -> Any:
     """The largest of the values (keys, dim) that count for each query (queries, keys).
 
-    Of most runs of keys all or none count: one key after the other are only the others looked at.
+    Keys that count for all queries are looked at once for all of them. Of most runs of the others
+    all or none count for a query: one key after the other are only those looked at that do not.
     """
     largest = xp.where(counts[:, :1], 0.0, xp.zeros_like(magnitudes[:1]))
+    of_all = counts.all(axis=0)
+    if bool(of_all.any()):
+        largest = xp.maximum(largest, xp.amax(magnitudes[of_all], axis=0))
+    of_some = counts.any(axis=0) & ~of_all
+    counts, magnitudes = counts[:, of_some], magnitudes[of_some]
     for start in range(0, len(magnitudes), RUN):
         here, values = counts[:, start : start + RUN], magnitudes[start : start + RUN]
         is_whole = here.all(axis=1)

@@ -14,6 +14,7 @@ from pathlib import Path
 import faster_tvm
 import pytest
 import warm_python
+from compiled_together import find_group
 from groups import pytest_handlecrashitem, pytest_xdist_make_scheduler  # noqa: F401
 from hypothesis import HealthCheck, Phase, settings
 
@@ -62,13 +63,13 @@ def pytest_collection_finish() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give the tests that need the wheel to one process, so that it is built once, and those of a
-    recipe, so that it is run once.
+    recipe, so that it is run once; recipes whose machine code is compiled together stay together.
     """
     for item in items:
         if "installed_wheel" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("wheel"))
         elif item.get_closest_marker("xdist_group") is None and (recipe := _find_recipe(item)):
-            item.add_marker(pytest.mark.xdist_group(recipe))
+            item.add_marker(pytest.mark.xdist_group(find_group(recipe)))
         for mark in item.iter_markers("since_tvm"):
             _skip_with_older_tvm(item, *mark.args)
 

@@ -22,6 +22,7 @@ from tvm.tirx import (
     Var,
 )
 from tvm.tirx.analysis import undefined_vars
+from tvm_ffi import Object
 
 from tirstep.tvm_compat import (
     Analyzer,
@@ -30,8 +31,8 @@ from tirstep.tvm_compat import (
     SBlockRealize,
     TensorLoad,
     get_op_name,
-    structural_map,
-    structural_walk,
+    map_nodes,
+    walk_nodes,
 )
 
 _KIND_NAMES = {
@@ -116,9 +117,36 @@ def get_axis(loop: For) -> str | None:
     return None if binding is None else str(binding.thread_tag)
 
 
+def cached_by_node(size: int) -> Callable[[_Function], _Function]:
+    """Keep the last `size` results of a function of a node, and of others that have a hash.
+
+    A node never changes, and most stay from one module to the next. It is known by its address,
+    which is no other's while the result is kept with it: to compare expressions of TVM makes
+    another expression each time.
+    """
+
+    def wrap(function: _Function) -> _Function:
+        @functools.lru_cache(maxsize=size)
+        def get_cell(_address: int, *_others: Any) -> list[tuple[Any, Any]]:
+            return []
+
+        @functools.wraps(function)
+        def cached(node: Any, *others: Any) -> Any:
+            if not isinstance(node, Object):
+                return function(node, *others)
+            cell = get_cell(node.__chandle__(), *others)
+            if not cell:
+                cell.append((node, function(node, *others)))
+            return cell[0][1]
+
+        return cast(_Function, cached)
+
+    return wrap
+
+
 def walk(statement: Any, kind: type, visit: Callable[[Any], None]) -> None:
     """Call `visit` on every node of one kind in a statement, in program order."""
-    structural_walk(statement, [(kind, visit)], order="pre")
+    walk_nodes(statement, kind, visit)
 
 
 def find_all(statement: Any, kind: type) -> list[Any]:
@@ -126,10 +154,10 @@ def find_all(statement: Any, kind: type) -> list[Any]:
     return list(_find_all(statement, kind))
 
 
-@functools.lru_cache(maxsize=4096)  # nodes never change, and most stay from one module to the next
+@cached_by_node(8192)
 def _find_all(statement: Any, kind: type) -> tuple[Any, ...]:
     found: list[Any] = []
-    walk(statement, kind, found.append)
+    walk_nodes(statement, kind, found.append)
     return tuple(found)
 
 
@@ -141,12 +169,13 @@ def get_elements(statement: Any) -> list[tuple[Any, Any]]:
 
 def is_used(variable: Any, expression: Any) -> bool:
     """Whether a variable stands in an expression."""
-    return is_among(variable, _find_variables(expression))
+    return variable.__chandle__() in _find_used(expression)
 
 
-@functools.lru_cache(maxsize=4096)
-def _find_variables(expression: Any) -> tuple[Any, ...]:
-    return tuple(undefined_vars(expression))
+@cached_by_node(8192)
+def _find_used(expression: Any) -> frozenset[int]:
+    """The addresses of an expression's variables, which it keeps alive."""
+    return frozenset(variable.__chandle__() for variable in undefined_vars(expression))
 
 
 def is_choice(node: Any) -> bool:
@@ -211,7 +240,38 @@ def substitute(expression: Any, values: dict[Any, Any]) -> Any:
     """The expression with variables replaced; those without a value stay."""
     if not values:
         return expression
-    return structural_map(expression, (Var, lambda var: values.get(var, var)))
+    new = [(var, values[var]) for var in _find_variables(expression) if var in values]
+    if not new:
+        return expression
+    if not all(isinstance(value, Object) for _, value in new):
+        return _substitute(expression, new)
+    cell = _get_substituted(
+        expression.__chandle__(),
+        *(each.__chandle__() for pair in new for each in pair),
+    )
+    if not cell:
+        cell.append((_substitute(expression, new), expression, new))
+    return cell[0][0]
+
+
+@functools.lru_cache(maxsize=8192)
+def _get_substituted(*_addresses: int) -> list[tuple[Any, ...]]:
+    """Where an expression with other variables is kept, with all whose addresses these are.
+
+    What is kept is the same node each time, so that what is known of it is found again.
+    """
+    return []
+
+
+def _substitute(expression: Any, new: list[tuple[Any, Any]]) -> Any:
+    values = {variable.__chandle__(): value for variable, value in new}
+    return map_nodes(expression, Var, lambda var: values.get(var.__chandle__(), var))
+
+
+@cached_by_node(8192)
+def _find_variables(expression: Any) -> tuple[Any, ...]:
+    """The variables that stand in an expression, each once."""
+    return tuple({var.__chandle__(): var for var in _find_all(expression, Var)}.values())
 
 
 class Place(NamedTuple):
@@ -374,7 +434,7 @@ def find_accesses(place: Place) -> tuple[list[Access], list[Access]]:
     return [Access(place, write) for write in writes], [Access(place, read) for read in reads]
 
 
-@functools.lru_cache(maxsize=64)  # a transform leaves most blocks as they are
+@cached_by_node(512)  # a transform leaves most blocks as they are
 def get_patterns(block: SBlock) -> tuple[list[Pattern], list[Pattern]]:
     """What a block writes and what it reads, as `find_accesses`."""
     body = block.body

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from types import MappingProxyType
 
-from tirstep.bench.peers import GPU_PEERS, show_name
+from tirstep.bench.peers import PEERS, show_name
 from tirstep.bench.results import BenchRun, Case, Outcome
 from tirstep.bench.tables import (
     format_rate,
@@ -96,12 +96,13 @@ def number(value: float) -> str:
 
 
 FASTEST, OTHERS = "fastest recipe", "other recipes"
-PEER_COLOURS = ("#d55e00", "#0072b2", "#009e73", "#e69f00", "#f0e442")
+PEER_TITLES = tuple(peer.title for peer in PEERS.values() if peer.device == "cuda")
+PEER_COLOURS = ("#d55e00", "#0072b2", "#009e73", "#e69f00", "#56b4e9")
 COLOURS: Mapping[str, str] = MappingProxyType(
     {
         FASTEST: "#5b2a48",
         OTHERS: "#cc79a7",
-        **dict(zip((peer.title for peer in GPU_PEERS), PEER_COLOURS, strict=False)),
+        **dict(zip(PEER_TITLES, PEER_COLOURS, strict=True)),
     }
 )
 """From Okabe and Ito's palette, which colour-blind people can tell apart; recipes share a hue."""
@@ -184,7 +185,7 @@ def _draw_group(drawing: Drawing, y: float, case: Case, shown: Shown, run: Bench
 
 LEFT, TOP, WIDTH, HEIGHT, BOTTOM = 70, 84, 760, 380, 60
 
-FRONT = (OTHERS, *reversed([peer.title for peer in GPU_PEERS]), FASTEST)
+FRONT = (OTHERS, *reversed(PEER_TITLES), FASTEST)
 """Where dots lie on each other, the later is on top."""
 
 Point = tuple[str, Case, Outcome, float, float]

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import tvm
+import tvm_ffi
 
 TVM = tuple(int(part) for part in tvm.__version__.split(".")[:2])
 
@@ -37,6 +38,8 @@ if TVM >= (0, 27):
     )
     from tvm.tirx.buffer import BufferType
     from tvm_ffi import structural_map, structural_walk
+
+    _map_structure = tvm_ffi.get_global_func("ffi.StructuralMap")
 
     ptx_legacy = _T.ptx_legacy
 else:
@@ -100,6 +103,28 @@ else:
                     yield tuple(kinds), call
                 case _:
                     yield from _list_pairs(each)
+
+
+_walk_structure = tvm_ffi.get_global_func("ffi.StructuralWalk")
+_PREORDER, _POSTORDER = map(int, (tvm_ffi.WalkOrder.PREORDER, tvm_ffi.WalkOrder.POSTORDER))
+
+
+def walk_nodes(root: Any, kind: type, visit: Callable[[Any], None]) -> None:
+    """`structural_walk` in program order, of one kind of node.
+
+    For what is asked thousands of times: TVM reads what callbacks there are anew each time, which
+    takes longer than a walk over an expression does.
+    """
+    index = kind.__tvm_ffi_type_info__.type_index  # type: ignore[attr-defined]
+    _walk_structure(root, [(index, visit)], [], _PREORDER)
+
+
+def map_nodes(root: Any, kind: type, replace: Callable[[Any], Any]) -> Any:
+    """`structural_map` of one kind of node, for what is asked thousands of times, too."""
+    if TVM < (0, 27):
+        return structural_map(root, (kind, replace))
+    index = kind.__tvm_ffi_type_info__.type_index  # type: ignore[attr-defined]
+    return _map_structure(root, [(index, replace)], [], _POSTORDER)
 
 
 BITS: dict[type, str] = (
@@ -188,8 +213,10 @@ __all__ = [
     "get_launch_tags",
     "get_old_op_name",
     "get_op_name",
+    "map_nodes",
     "ptx_legacy",
     "spell_as_newer",
     "structural_map",
     "structural_walk",
+    "walk_nodes",
 ]

@@ -10,6 +10,7 @@ from tirstep.bench.cases import (
     SuiteEntry,
     plan_cases,
 )
+from tirstep.bench.peers import PEERS
 from tirstep.modules import KernelError
 from tirstep.transforms.recipes import LADDERS, RECIPES
 
@@ -67,6 +68,17 @@ def test_a_suite_a_kernel_and_other_wishes():
     # Two entries of a suite come to one problem: it is measured once.
     double = {"one": (SuiteEntry("matmul", ((8, 8, 8),)), SuiteEntry("matmul", ((9, 9, 9),)))}
     assert len(plan_cases(CaseChoice(["one"], [(4, 5, 6)]), double)[0]) == 1
+
+
+def test_a_problem_of_two_entries_has_the_recipes_and_peers_of_both():
+    entries = [
+        SuiteEntry("matmul", ((8, 8, 8),), recipes=recipes, peers=(PEERS[peer],))
+        for recipes, peer in ((("matmul_tiled", "matmul_naive"), "torch"), (("all",), "triton"))
+    ]
+    (planned,), _ = plan_cases(CaseChoice(["one"]), {"one": entries})
+    every = [it.name for it in RECIPES.values() if it.kernel == "matmul" and not it.dtypes]
+    assert sorted(it.name for it in planned.recipes) == sorted(every)
+    assert [it.name for it in planned.peers] == ["torch", "triton"]
 
 
 def test_integer_types_keep_their_own_outputs():

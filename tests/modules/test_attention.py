@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from tirstep.modules import KernelError, Problem, attention, decode_attention
+from tirstep.modules import KernelError, Problem, attention, decode_attention, roundings
 from tirstep.modules.attention import find_visible
 from tirstep.modules.dtypes import dtype_facts
 
@@ -103,3 +103,20 @@ def test_blocks_of_rows_are_the_whole(monkeypatch: pytest.MonkeyPatch, window: i
     (parts,), (part_bounds,) = problem.reference(inputs), problem.error_bound(inputs)
     np.testing.assert_allclose(parts, right, rtol=1e-12)
     np.testing.assert_allclose(part_bounds, bound, rtol=1e-9)
+
+
+@pytest.mark.parametrize("keys", [1, 33, 150])
+def test_the_largest_of_the_values_that_count(keys: int) -> None:
+    """Of keys that all queries see, that none sees, and that some do, whole runs of them or not."""
+    rng = np.random.default_rng(keys)
+    values = rng.uniform(0, 1, (keys, 3))
+    places = np.arange(keys)
+    for counts in (
+        np.full((7, keys), True),
+        np.full((7, keys), False),
+        places <= np.arange(7)[:, None] * keys // 6,
+        np.tile(rng.random(keys) < 0.5, (7, 1)),
+        rng.random((7, keys)) < 0.9,
+    ):
+        plain = np.where(counts[:, :, None], values, 0).max(axis=1)
+        np.testing.assert_array_equal(roundings._find_largest(counts, values, np), plain)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import tvm
-from compiled_together import get_marks
 from golden_runs import run_default_example, run_golden
 from tvm.ir import assert_structural_equal
 from tvm.s_tir import Schedule, ScheduleError
@@ -147,11 +146,7 @@ def tag(loop: For) -> str:
     return "" if loop.thread_binding is None else str(loop.thread_binding.thread_tag)
 
 
-@pytest.mark.parametrize(
-    "recipe",
-    [pytest.param(recipe, marks=get_marks(recipe.name)) for recipe in RECIPES.values()],
-    ids=lambda recipe: recipe.name,
-)
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.name)
 def test_a_recipe_compiles_for_a_gpu_at_its_seed(recipe: Recipe) -> None:
     """TVM's own code generator, without a GPU: its kernels have the threads of the schedule."""
     module = run_default_example(recipe).steps[-1].module

@@ -20,7 +20,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
 from golden_runs import run_default_example
 
 from tirstep.caches import find_cache, forget_oldest, keep, take
@@ -144,9 +143,9 @@ _PART = 13
 """Recipes whose sources are compiled together: fewer than the runs that are kept."""
 
 
-def get_marks(name: str) -> list[pytest.MarkDecorator]:
-    """The mark of a test of a recipe's default example: one process has the tests of a part."""
-    return [pytest.mark.xdist_group(f"compiled {_find_part(name)}")] if name in COMPILED else []
+def find_group(name: str) -> str:
+    """What one process has all tests of: a recipe, or a part of those that are compiled."""
+    return f"compiled {_find_part(name)}" if name in COMPILED else name
 
 
 def compile_part_of(name: str) -> CudaCompiler:

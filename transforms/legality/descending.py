@@ -29,6 +29,11 @@ def find_negative_divisors(module: IRModule) -> list[str]:
     found = [
         str(buffer.name)
         for _, function in module.functions_items()
+        if any(
+            (constant(node.b) or 0) < 0
+            for kind in (FloorDiv, FloorMod)
+            for node in find_all(function.body, kind)
+        )
         for buffer, indices in get_elements(function.body)
         for kind in (FloorDiv, FloorMod)
         for index in indices

@@ -19,7 +19,15 @@ from tvm.tirx import BufferStore, For, ForKind, PrimFunc, Var
 from tirstep.tvm_compat import Call, SBlock, get_op_name, structural_walk
 
 from ..errors import Fault
-from ..tir import cached_by_module, constant, find_all, get_axis, get_places, is_among
+from ..tir import (
+    cached_by_module,
+    cached_by_node,
+    constant,
+    find_all,
+    get_axis,
+    get_places,
+    is_among,
+)
 from .guarded_allocations import find_guarded_allocation
 from .own_lanes import OWN_LANES, uses_own_lane
 from .wrong_lowering import find_wrong_lowering
@@ -317,7 +325,7 @@ def _find_pitches(block: SBlock) -> list[tuple[Any, int]]:
     return found
 
 
-@functools.lru_cache(maxsize=64)
+@cached_by_node(512)
 def _read_block(block: SBlock) -> _Facts:
     registers = _find_used(block, "local")
     written = {region.source for region in block.writes}

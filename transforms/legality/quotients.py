@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 
 from tvm.tirx import Add, BufferStore, FloorDiv, FloorMod, For, Sub
 
-from tirstep.tvm_compat import structural_walk
-
 from ..tir import (
     Place,
     constant,
@@ -83,12 +81,10 @@ def _is_strange(quotient: Any, threads: tuple[tuple[Any, int], ...], conditions:
     )
 
 
-@functools.lru_cache(maxsize=1024)
 def divides(node: Any) -> bool:
     """Whether there is a quotient or a remainder in a statement or in expressions."""
-    found: list[Any] = []
-    structural_walk(node, [((FloorDiv, FloorMod), found.append)], order="pre")
-    return bool(found)
+    parts = node if isinstance(node, tuple) else (node,)
+    return any(find_all(part, kind) for part in parts for kind in (FloorDiv, FloorMod))
 
 
 def _find_threads(place: Place) -> tuple[tuple[Any, int], ...]:
@@ -126,13 +122,9 @@ def is_pinned(conditions: list[Any], thread: Any, count: int) -> bool:
 
 def find_quotients(indices: Iterable[Any]) -> list[Any]:
     """Of each index the remainders, then the quotients."""
-    found: list[Any] = []
-    for index in indices:
-        divided: list[Any] = []
-        kinds = [(FloorMod, found.append), (FloorDiv, divided.append)]
-        structural_walk(index, kinds, order="pre")
-        found += divided
-    return found
+    return [
+        node for index in indices for kind in (FloorMod, FloorDiv) for node in find_all(index, kind)
+    ]
 
 
 def _find_shift(expression: Any) -> int:

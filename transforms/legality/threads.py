@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -34,6 +34,8 @@ from ..gpu_limits import MAX_EXTENTS, WARP
 from ..queries import get_enclosing_kernel, get_enclosing_loops, get_loop_name, get_root
 from ..tir import (
     Place,
+    bind_ranges,
+    cached_by_node,
     constant,
     find_all,
     get_axis,
@@ -266,30 +268,30 @@ class _Access:
 
     Attributes
     ----------
-    key : what makes it the same in another module: its block, and what stands around that
+    key : what makes it the same in another module: the addresses of its block, and of what stands
+        around that, all of which the place keeps alive
+    drops_lane : whether the ranges are those of any lane as if it were the first one
     """
 
     key: tuple[Any, ...]
     place: Place = field(compare=False)
-    buffer: Any = field(compare=False)
-    ranges: list[Range] = field(compare=False)
+    region: Any = field(compare=False)
+    drops_lane: bool = False
 
     @classmethod
     def of(cls, place: Place, kind: str, number: int) -> _Access:
         """The access by a region of a block: of what it ``"reads"`` or ``"writes"``."""
-        region = getattr(place.block, kind)[number]
-        loops = (
-            (
-                loop.loop_var,
-                constant(loop.min) or loop.min,
-                constant(loop.extent) or loop.extent,
-                get_axis(loop),
-            )
-            for loop in place.loops
-        )
-        ranges = [substitute(each, place.values) for each in region.region]
-        begins = (constant(loop.min) or loop.min for loop in place.loops)
-        return cls((kind, number, *place.key, *loops, *begins), place, region.source, ranges)
+        key = (kind, number, *_list_addresses(place))
+        return cls(key, place, getattr(place.block, kind)[number])
+
+    @property
+    def buffer(self) -> Any:
+        return self.region.source
+
+    @functools.cached_property
+    def ranges(self) -> list[Range]:
+        found = [substitute(each, self.place.values) for each in self.region.region]
+        return drop_lane(found) if self.drops_lane else found
 
     @property
     def block(self) -> SBlock:
@@ -307,6 +309,30 @@ class _Access:
     def levels(self) -> tuple[str, ...]:
         """The axes along which each has a buffer of its own."""
         return ("blockIdx", "threadIdx") if self.scope == "local" else ("blockIdx",)
+
+
+def _list_addresses(place: Place) -> Iterator[Any]:
+    """What makes a place the same in another module; loops with other bodies are the same."""
+    yield place.block.__chandle__()
+    yield len(place.values)
+    for variable, value in place.values.items():
+        yield variable.__chandle__()
+        yield value.__chandle__()
+    for guard in place.guards:
+        yield guard.__chandle__()
+    for loop in place.loops:
+        yield from _read_loop(loop)
+
+
+@cached_by_node(4096)
+def _read_loop(loop: For) -> tuple[Any, ...]:
+    begin, extent = constant(loop.min), constant(loop.extent)
+    return (
+        loop.loop_var.__chandle__(),
+        loop.min.__chandle__() if begin is None else (begin,),
+        loop.extent.__chandle__() if extent is None else (extent,),
+        get_axis(loop),
+    )
 
 
 def require_own_registers(sch: Schedule, handle: LoopRV | SBlockRV) -> None:
@@ -347,10 +373,13 @@ def find_register_leak(sch: Schedule, handle: LoopRV | SBlockRV) -> RegisterLeak
     value must be a part of what each writer that is spread over the axis writes at that value.
     """
     places = get_places(get_root(sch, handle))
-    writes, reads = _find_accesses(places, "writes"), _find_accesses(places, "reads")
-    for write in writes:
-        for read in reads:
-            if not read.buffer.same_as(write.buffer) or read.block.same_as(write.block):
+    bound = [place for place in places if place.kernel is not None]
+    reads: dict[int, list[_Access]] = {}
+    for read in _find_accesses(places, "reads") if bound else ():
+        reads.setdefault(read.buffer.__chandle__(), []).append(read)
+    for write in _find_accesses(bound, "writes") if reads else ():
+        for read in reads.get(write.buffer.__chandle__(), ()):
+            if read.block.same_as(write.block):
                 continue
             axis, guard = _find_leak(write, read)
             if axis is not None:
@@ -363,8 +392,7 @@ def find_register_leak(sch: Schedule, handle: LoopRV | SBlockRV) -> RegisterLeak
 def _find_leak(write: _Access, read: _Access) -> tuple[str | None, str]:
     """The axis over which a buffer leaks, and the guard that keeps its writers out."""
     if stay_in_lanes(write.buffer, write.place, read.place):
-        write = replace(write, ranges=drop_lane(write.ranges))
-        read = replace(read, ranges=drop_lane(read.ranges))
+        write, read = replace(write, drops_lane=True), replace(read, drops_lane=True)
     axis = _find_leaking_axis(write, read)
     return (axis, "") if axis is not None else _find_idle_axis(write, read)
 
@@ -390,6 +418,8 @@ def _find_idle_axis(write: _Access, read: _Access) -> tuple[str | None, str]:
     Most threads along it write nothing, and would read what they never wrote. Shared memory is
     theirs to read, but not in the very loop, where nothing says that the others have written.
     """
+    if not write.place.guards:
+        return None, ""
     idle = [
         loop
         for loop in write.loops
@@ -449,24 +479,28 @@ def _find_spreading_loops(write: _Access, level: str) -> list[For]:
 
 def _covers(write: _Access, read: _Access, spread: list[For]) -> bool:
     """Whether each thread, or GPU block, writes all that it reads."""
+    if all(map(structural_equal, write.ranges, read.ranges)):  # in the same loops, then
+        return True
     threads: dict[str, Any] = {}
-    analyzer, merged = Analyzer(), {}
+    merged: dict[Any, Any] = {}
+    known: list[For] = []
     for loop in [*write.loops, *read.loops]:
         axis = str(get_axis(loop))
         if axis.startswith(write.levels):
             if axis not in threads:
                 threads[axis] = loop.loop_var
-                analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
+                known.append(loop)
             merged[loop.loop_var] = threads[axis]
     shared = [loop for loop in write.loops if is_among(loop, read.loops)]
     for loop in shared:
         # Shared memory is read by other threads than those that wrote it.
         if loop.loop_var not in merged and not (get_axis(loop) or "").startswith("threadIdx"):
-            analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
+            known.append(loop)
             merged[loop.loop_var] = loop.loop_var
     placed = _place(write, merged), _place(read, merged)
     if _is_same(write, read, merged, placed):
         return True
+    analyzer = bind_ranges(known)
     domains = [_find_domains(access, merged) for access in (write, read)]
     written = estimate_region_lower_bound(placed[0], domains[0], True, analyzer)
     needed = estimate_region_upper_bound(placed[1], domains[1], True, analyzer)
@@ -506,11 +540,10 @@ def _is_same(
 
 def _find_own(access: _Access, fixed: dict[Any, Any], ranges: list[Range]) -> list[For]:
     """The loops of an access that are not fixed and decide what it touches, by dimension."""
+    ends = [(each.min, each.extent) for each in ranges]
     used = {
         loop.loop_var: [
-            at
-            for at, each in enumerate(ranges)
-            if is_used(loop.loop_var, each.min) or is_used(loop.loop_var, each.extent)
+            at for at, both in enumerate(ends) if any(is_used(loop.loop_var, end) for end in both)
         ]
         for loop in access.loops
         if loop.loop_var not in fixed
@@ -522,11 +555,14 @@ def _find_own(access: _Access, fixed: dict[Any, Any], ranges: list[Range]) -> li
 def _place(access: _Access, names: dict[Any, Any]) -> list[Range]:
     """The ranges with loops renamed, and those that run once at their only value."""
     once = {loop.loop_var: loop.min for loop in access.loops if constant(loop.extent) == 1}
-    analyzer = Analyzer()
+    values = {**names, **once}
+    ranges = [substitute(each, values) for each in access.ranges]
+    ends = [end for each in ranges for end in (each.min, each.extent)]
+    analyzer, is_closed = Analyzer(), all(constant(loop.extent) for loop in access.loops)
     for loop in access.loops:
         named = names.get(loop.loop_var, loop.loop_var)
-        analyzer.bind(named, Range.from_min_extent(loop.min, loop.extent))
-    ranges = [substitute(each, {**names, **once}) for each in access.ranges]
+        if not is_closed or any(is_used(named, end) for end in ends):
+            analyzer.bind(named, Range.from_min_extent(loop.min, loop.extent))
     return [
         Range.from_min_extent(analyzer.simplify(each.min), analyzer.simplify(each.extent))
         for each in ranges

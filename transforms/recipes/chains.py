@@ -84,12 +84,12 @@ class FusedConfig:
     """
 
     threads: Pair = knob(
-        (16, 16), "rows and columns of threads in a block", choices=pairs((4, 8, 16), (8, 16, 32))
+        (8, 16), "rows and columns of threads in a block", choices=pairs((4, 8, 16), (8, 16, 32))
     )
     thread_tile: Pair = knob(
         (8, 4), "rows and columns of results that a thread computes", choices=pairs((4, 8), (4, 8))
     )
-    tile_k: int = knob(8, "the depth of the tiles of operands", choices=(8, 16, 32))
+    tile_k: int = knob(16, "the depth of the tiles of operands", choices=(8, 16, 32))
     shared: bool = knob(
         False, "whether tiles of operands lie in shared memory, that of X once for both sums"
     )
@@ -352,7 +352,7 @@ MLP_SWIGLU = Ladder(
     "from a kernel for each block to one",
     (
         *_begin(SWIGLU, 3, tiled=3, products=2, why=""),
-        *_climb(swiglu_fused, tile_bytes=8192),
+        *_climb(swiglu_fused, tile_bytes=12288),
     ),
     SHAPE,
 )
@@ -370,7 +370,9 @@ FUSED_NORM_PRODUCT = _make_fused_family(
 )
 norm_fused = FUSED_NORM_PRODUCT.root(
     "fused",
+    thread_tile=(8, 8),
     swizzle=8,
+    golden={"thread_tile": (8, 4)},
     why="One kernel: the norm is a factor of the sum, which waits for no squares then, and both "
     "are summed under one loop",
     expects={"decomposed": ("kernels == 1", "barriers == 0")},
@@ -379,6 +381,6 @@ RMS_NORM_MATMUL = Ladder(
     "rms_norm_matmul",
     "rms_norm_matmul",
     "from a kernel for each block to one",
-    (norm_naive, norm_tiled, norm_rows, *_climb(norm_fused, tile_bytes=6176)),
+    (norm_naive, norm_tiled, norm_rows, *_climb(norm_fused, tile_bytes=12352)),
     SHAPE,
 )

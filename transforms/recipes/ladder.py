@@ -11,6 +11,7 @@ and golden example follow from those of its base.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -212,7 +213,13 @@ class Rung(Recipe):
         return Pair in (hint, *get_args(hint))
 
     def _find_type(self, name: str) -> Any:
-        return get_type_hints(self.family.config)[name]
+        return _read_types(self.family.config)[name]
+
+
+@functools.cache
+def _read_types(config: type) -> dict[str, Any]:
+    """The types of a config's knobs, which Python compiles out of their text."""
+    return get_type_hints(config)
 
 
 def _is_pair(value: object, least: int | None) -> bool:

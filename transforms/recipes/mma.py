@@ -329,14 +329,16 @@ ON_HOPPER = ("HMMA > 0 on sm_90a", "UTMALDG > 0 on sm_90a", "spills == 0 on sm_9
 tma = ahead.plus(
     "mma_tma",
     copies="tma",
-    why="One thread copies whole tiles, and no others spend registers and instructions on it",
+    why="One thread copies whole tiles, and no others spend registers and instructions on it; "
+    "slower than cp.async for large products",
     expects={"next_tiles_by_tma": ON_HOPPER},
     changes={"arch": "sm_90"},
 )
 roles = tma.plus(
     "mma_tma_roles",
     roles=True,
-    why="Warps that compute wait for no others, but for tiles that a warp of its own copies",
+    why="Warps that compute wait for no others, but for tiles that a warp of its own copies; "
+    "slower for large products",
     expects={"warps_specialized": ON_HOPPER},
 )
 

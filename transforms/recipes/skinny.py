@@ -254,7 +254,7 @@ columns = SKINNY.root(
 vectors = columns.plus(
     "skinny_vectors",
     vector=8,
-    why="One load moves 16 bytes of a row of B",
+    why="One load moves 16 bytes of a row of B; sets up the next, with fewer threads until then",
     expects={"unrolled": ("vector_loads == 1", "scalar_stores == 0")},
 )
 batches = vectors.plus(

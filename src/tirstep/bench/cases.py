@@ -120,7 +120,7 @@ PRODUCT_SHAPES, ROW_SHAPES = "product-shapes", "row-shapes"
 LADDER_SUITES = TUTORIAL, RUNGS = "tutorial", "rungs"
 """The suites of whole ladders: what they show is every recipe, and not the fastest alone."""
 
-NOT_MEASURED: tuple[str, ...] = (PRODUCT_SHAPES, ROW_SHAPES, "attention")
+NOT_MEASURED: tuple[str, ...] = (PRODUCT_SHAPES, ROW_SHAPES)
 """Suites that are younger than the stored runs: no document has their tables yet."""
 
 ATTENTION_SHAPES = (
@@ -408,7 +408,7 @@ def plan_cases(
 ) -> tuple[list[PlannedCase], list[str]]:
     """The cases that are chosen, and the kernels of the suites that are not here.
 
-    A suite has each problem once: the first entry that names it counts.
+    A suite has each problem once, with the recipes and peers of all its entries for that problem.
 
     Raises `BenchError` for a name that is neither suite nor kernel and for unknown recipes,
     `KernelError` for a shape that a kernel cannot have.
@@ -421,11 +421,21 @@ def plan_cases(
             absent[entry.kernel] = None
             continue
         for planned in _expand(suite, _narrow(entry, choice), choice):
-            cases.setdefault((suite, planned.problem), planned)
+            place = suite, planned.problem
+            cases[place] = _join(cases[place], planned) if place in cases else planned
     if not cases:
         here = f"{', '.join(absent)} is not here yet" if absent else "no recipe fits"
         raise BenchError(f"there is nothing to measure: {here}; see tirstep list")
     return list(cases.values()), list(absent)
+
+
+def _join(first: PlannedCase, other: PlannedCase) -> PlannedCase:
+    """A problem's case with what two entries name for it, each once."""
+    return dataclasses.replace(
+        first,
+        recipes=tuple({it.name: it for it in (*first.recipes, *other.recipes)}.values()),
+        peers=tuple({it.name: it for it in (*first.peers, *other.peers)}.values()),
+    )
 
 
 def _require_known(choice: CaseChoice, suites: Mapping[str, Sequence[SuiteEntry]]) -> None:
