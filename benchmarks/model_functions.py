@@ -197,6 +197,8 @@ class Bench:
                 continue
             torch.cuda.synchronize()
             results[who] = [output.double() for output in outputs]
+        if not replays:
+            return
         seconds = self.machine.time([*replays.values()], [ROUNDS] * len(replays))
         for who, each in zip(replays, seconds, strict=True):
             timed.seconds[who] = statistics.median(each)
