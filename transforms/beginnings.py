@@ -8,9 +8,25 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.tirx import EQ, BufferStore, For, IfThenElse, IterVar, Select, SeqStmt, Var
+from tvm.tirx import (
+    EQ,
+    BufferRegion,
+    BufferStore,
+    For,
+    IfThenElse,
+    IterVar,
+    Select,
+    SeqStmt,
+    Var,
+)
 
-from tirstep.tvm_compat import Call, SBlock, SBlockRealize, TensorLoad, structural_map
+from tirstep.tvm_compat import (
+    Call,
+    SBlock,
+    SBlockRealize,
+    TensorLoad,
+    structural_map,
+)
 
 from .decorators import composite
 from .errors import TransformError
@@ -239,7 +255,10 @@ def _make_nest(sch: Schedule, block: SBlockRV, loop: LoopRV, first: Any) -> Any:
     own = {item.var: Var(item.var.name, item.var.ty) for item, _ in pairs}
     items = [IterVar(item.dom, own[item.var], item.iter_type) for item, _ in pairs]
     store = substitute(BufferStore(node.body.buffer, first, node.body.indices), own)
-    writes = [substitute(region, own) for region in node.writes]
+    writes = [
+        BufferRegion(region.source, [substitute(part, own) for part in region.region])
+        for region in node.writes
+    ]
     made = SBlock(items, [], writes, f"{node.name_hint}_first", store)
     values = [substitute(value, fresh) for _, value in pairs]
     nest: Any = SBlockRealize(values, substitute(realize.predicate, fresh), made)

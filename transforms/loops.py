@@ -5,17 +5,18 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from tvm.error import InternalError
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
-from tvm.tirx import For, ForKind, IterVar, SeqStmt, floormod
+from tvm.tirx import For, ForKind, IfThenElse, IterVar, SeqStmt, floormod
 
-from tirstep.tvm_compat import Analyzer, SBlock, SBlockRealize
+from tirstep.tvm_compat import Analyzer, SBlock, SBlockRealize, TensorLoad
 
 from .arguments import Int64
 from .decorators import composite, transform
-from .errors import TransformError
+from .errors import TransformError, require_tvm
 from .legality.pipelines import ASYNC
 from .legality.sums import require_single_terms
 from .queries import (
@@ -25,7 +26,16 @@ from .queries import (
     get_outer_loops,
     is_reduction,
 )
-from .tir import constant, find_all, get_axis, get_fed_iterators, get_kind, get_regions
+from .tir import (
+    constant,
+    find_all,
+    get_axis,
+    get_fed_iterators,
+    get_kind,
+    get_regions,
+    is_among,
+    is_used,
+)
 
 UNROLL = "pragma_auto_unroll_max_step"
 Tail = Literal["refuse", "guard"]
@@ -51,7 +61,8 @@ def split_loop(sch: Schedule, loop: LoopRV, *, inner: int, tail: Tail = "refuse"
     requires: a serial loop; `inner` at least 1 and a divisor of the extent, or ``tail="guard"``,
         which puts a predicate on the blocks inside; an extent that with a whole tile more is
         within the loop's integer type; no guard on the outputs of a reduction over threads (TVM
-        loses it, if it is the only one)
+        loses it, if it is the only one), nor where a condition outside of the blocks loads by the
+        loop (it would be asked beyond the loop's end)
     """
     require_serial(sch, loop)
     require_factors(sch, loop, {"inner": inner}, tail)
@@ -107,7 +118,12 @@ def merge_loops(sch: Schedule, loops: Sequence[LoopRV]) -> LoopRV:
     _require_neighbours(sch, loops)
     for first, second in itertools.combinations(loops, 2):
         _require_independent(sch, first, second)
-    return sch.merge(*loops)
+    try:
+        return sch.merge(*loops)
+    except InternalError as error:
+        if "SeqStmt of length 1" in str(error):
+            require_tvm((0, 27), "merge of loops that are all there is in a loop")
+        raise
 
 
 def _require_alike(sch: Schedule, loops: Sequence[LoopRV]) -> None:
@@ -297,6 +313,7 @@ def require_factors(sch: Schedule, loop: LoopRV, factors: dict[str, int], tail: 
     _require_room(sch, loop, product, given)
     if tail == "guard":
         _require_kept_guard(sch, loop, product, given)
+        _require_guarded_loads(sch, loop, product)
         return
     extent, name = get_extent(sch, loop), get_loop_name(sch, loop)
     if extent is None:
@@ -328,6 +345,32 @@ def _require_room(sch: Schedule, loop: LoopRV, tile: int, given: str) -> None:
             f"multiple of {given} that is beyond {node.loop_var.ty}, which ends at {limit}",
             "choose a smaller size, or give the kernel int64 loops",
         )
+
+
+def _require_guarded_loads(sch: Schedule, loop: LoopRV, tile: int) -> None:
+    """Refuse a guard where a condition or an extent outside of the blocks loads by the loop.
+
+    The guard is the blocks': the condition would be asked beyond the loop's end, out of bounds.
+    """
+    node, extent = sch.get(loop), get_extent(sch, loop)
+    if extent is not None and extent % tile == 0:
+        return
+    within = [it for block in find_all(node, SBlock) for it in _find_asking(block)]
+    for each in _find_asking(node.body):
+        asked = each.condition if isinstance(each, IfThenElse) else each.extent
+        loads = [it for it in find_all(asked, TensorLoad) if is_used(node.loop_var, it)]
+        if loads and not is_among(each, within):
+            raise TransformError(
+                f"loop '{node.loop_var.name}' runs {node.extent} times, and {asked}, outside of "
+                f"its blocks, would load '{loads[0].source.name}' beyond its end, where no guard "
+                "stands",
+                "choose a size that divides, or move the condition into the block",
+            )
+
+
+def _find_asking(statement: Any) -> list[Any]:
+    """The statements that ask something before they do what is in them."""
+    return [*find_all(statement, For), *find_all(statement, IfThenElse)]
 
 
 def _require_kept_guard(sch: Schedule, loop: LoopRV, tile: int, given: str) -> None:

@@ -91,6 +91,13 @@ class _Respell(ast.NodeTransformer):
             return ast.Attribute(node.value, RENAMED.get(node.attr, node.attr), node.ctx)
         return node
 
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        self.generic_visit(node)
+        if self.is_old and node.value is not None:  # a name for a value, and no variable
+            let = ast.Attribute(ast.Name("T", ast.Load()), "let", ast.Load())
+            node.annotation = ast.Subscript(let, node.annotation, ast.Load())
+        return node
+
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         self.generic_visit(node)
         if not ast.unparse(node.value).endswith(".Buffer"):
@@ -117,8 +124,9 @@ def _parse(file: Path, name: str, node: ast.FunctionDef) -> Published:
     if not find_all(function.body, SBlock):
         return Published(file, name, None, "it has no blocks")
     loops = find_all(function.body, For)
-    noted = {str(key).rpartition(".")[2] for key in function.attrs or {}}
-    if "is_scheduled" in noted or any(get_axis(loop) for loop in loops):
+    keys = ("tirx.is_scheduled", "tir.is_scheduled")
+    is_noted = function.attrs is not None and any(function.attrs.get(key) for key in keys)
+    if is_noted or any(get_axis(loop) for loop in loops):
         return Published(file, name, None, "it is scheduled already")
     return Published(file, name, function)
 

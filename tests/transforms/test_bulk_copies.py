@@ -364,6 +364,7 @@ def test_prefetch_by_tma_takes_no_such_copy(old: str, new: str, message: str) ->
         measure_copy(block, extents, is_swizzled=False, name="copy")
 
 
+@pytest.mark.since_tvm("0.27", "the program is in its words")
 @pytest.mark.parametrize(
     ("registers", "message"),
     [

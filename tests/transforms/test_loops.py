@@ -86,6 +86,28 @@ def test_split_loop_with_a_guarded_tail():
     check_pair(Scale, change, After)
 
 
+def test_split_loop_refuses_a_guard_behind_a_condition_that_loads():
+    """The condition was asked beyond the end: the simulator found a load out of bounds."""
+
+    @T.prim_func(s_tir=True)
+    def chosen(M: T.Buffer((6,), "int32"), A: T.Buffer((6,)), B: T.Buffer((6,))):
+        for i in range(6):
+            if M[i] != 0:
+                with T.sblock("B"):
+                    vi = T.axis.spatial(6, i)
+                    if M[vi] > 1:
+                        B[vi] = A[vi]
+
+    sch = Schedule(chosen)
+    (loop,) = sch.get_loops(sch.get_sblock("B"))
+    with refuses(
+        sch, "loop 'i' runs 6 times, and .*, outside of its blocks, would load 'M' beyond"
+    ):
+        split_loop(sch, loop, inner=4, tail="guard")
+    split_loop(sch, loop, inner=3, tail="guard")  # divides
+    assert "T.where" not in sch.mod.script()
+
+
 def test_split_loop_of_symbolic_extent_with_a_guarded_tail():
     @I.ir_module
     class After:

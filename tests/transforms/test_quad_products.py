@@ -39,6 +39,7 @@ def read(step: str) -> tvm.IRModule:
     return from_source((GOLDEN / f"{step}.py").read_text())
 
 
+@pytest.mark.since_tvm("0.27", "the expected TIR is in its words")
 def test_tensorize_in_quads_of_attention() -> None:
     """Both products, and what lies between them, in a transform of one's own."""
 

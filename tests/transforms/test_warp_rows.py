@@ -73,6 +73,7 @@ def test_tensorize_warp_rows_pair() -> None:
     check_pair(before, composite(tensorize), after, is_verified=False, is_replayable=False)
 
 
+@pytest.mark.since_tvm("0.27", "the program is in its words")
 def test_tensorize_warp_rows_refuses_one_product_of_a_chain_alone() -> None:
     sch = Schedule(read("04_in_shared_memory"))
     block = sch.get_sblock("scores")
@@ -147,6 +148,7 @@ def test_overlap_products_pair() -> None:
     check_pair(before, lambda sch: overlap_products(sch, find_steps(sch)), after)
 
 
+@pytest.mark.since_tvm("0.27", "the program is in its words")
 def test_overlap_products_refuses_a_loop_without_roles_and_a_second_time() -> None:
     for step in ("08_next_tiles_by_tma", "10_products_overlapped"):
         sch = Schedule(read(step, "attention_wgmma_overlap"))
@@ -155,6 +157,7 @@ def test_overlap_products_refuses_a_loop_without_roles_and_a_second_time() -> No
             overlap_products(sch, loop)
 
 
+@pytest.mark.since_tvm("0.27", "the program is in its words")
 def test_overlap_products_refuses_groups_that_stay_in_flight() -> None:
     sch = Schedule(read("09_warps_specialized", "attention_wgmma_overlap"))
     loop = find_steps(sch)
@@ -163,6 +166,7 @@ def test_overlap_products_refuses_groups_that_stay_in_flight() -> None:
         overlap_products(sch, loop)
 
 
+@pytest.mark.since_tvm("0.27", "the program is in its words")
 def test_overlap_products_refuses_a_loop_of_one_product() -> None:
     """Of a matmul with roles: nothing is computed between two groups."""
     sch = Schedule(read("08_fragments_ahead", "matmul_mma_tma_roles"))
