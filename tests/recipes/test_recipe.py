@@ -12,7 +12,7 @@ import tvm
 from golden_runs import run_default_example, run_golden
 from tvm.ir import assert_structural_equal
 from tvm.s_tir import Schedule, ScheduleError
-from tvm.s_tir.schedule import SBlockRV
+from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.script import tirx as T
 from tvm.tirx import For
 
@@ -371,7 +371,9 @@ def test_a_step_of_ours_is_asked_about_once_and_the_refusal_names_the_transform(
     asked, caught = [], []
     find_fault = decorators.find_fault
     monkeypatch.setattr(
-        decorators, "find_fault", lambda *change: asked.append(1) or find_fault(*change)
+        decorators,
+        "find_fault",
+        lambda *change, **how: asked.append(1) or find_fault(*change, **how),
     )
 
     @recipe(
@@ -406,6 +408,53 @@ def test_a_step_of_ours_is_asked_about_once_and_the_refusal_names_the_transform(
         next(steps)
     assert refused.value.step == "copied"
     assert len(caught) == 1
+
+
+@transform
+def widen(sch: Schedule, loop: LoopRV) -> None:
+    sch.vectorize(loop)
+
+
+def test_the_lowering_of_a_recipe_of_ours_is_asked_about_once_and_a_refusal_names_the_step(
+    monkeypatch,
+):
+    asked = []
+    find_wrong = decorators.find_wrong_lowering
+    monkeypatch.setattr(
+        decorators,
+        "find_wrong_lowering",
+        lambda *modules, **how: asked.append(modules) or find_wrong(*modules, **how),
+    )
+
+    @recipe(
+        kernel="vector_add",
+        blocks=("C",),
+        default_example=Example({"n": 64}),
+        golden=Example({"n": 64}),
+    )
+    def widening(sch: Schedule, *, lanes: int = 4) -> Iterator[str]:
+        """A recipe."""
+        outer, inner = split_loop(sch, sch.get_loops(sch.get_sblock("C"))[0], inner=lanes)
+        yield "split"
+        widen(sch, inner)
+        yield "widened"
+        bind_loop(sch, outer, axis="threadIdx.x")
+        yield "bound"
+
+    widening.body.__module__ = BLOCKING.body.__module__
+    module = vector_add(64)
+    steps = widening.steps(module)
+    assert [step.name for step in steps] == ["input", "split", "widened", "bound"]
+    ((first, last),) = asked
+    assert first.same_as(module)
+    assert last.same_as(steps[-1].module)
+    for run in (
+        lambda: widening.steps(vector_add(64), lanes=16),
+        lambda: widening(Schedule(vector_add(64)), lanes=16),
+    ):
+        with pytest.raises(TransformError, match=r"^widen: loop 'i_1' would make ") as refused:
+            run()
+        assert (refused.value.recipe, refused.value.step) == ("widening", "split")
 
 
 @pytest.mark.parametrize("blocks", ["C", ["C", 3]])
