@@ -17,7 +17,7 @@ from tvm.script import tirx as T
 from tvm.tirx import For
 
 from tirstep.lowering_checks import run_recipe
-from tirstep.modules import depthwise_conv2d, get_kernel, matmul, matmul_bias_relu, vector_add
+from tirstep.modules import depthwise_conv2d, get_kernel, matmul, matmul_bias_relu, relu, vector_add
 from tirstep.transforms import TransformError, bind_loop, cache_read_at, decorators, split_loop
 from tirstep.transforms.decorators import transform
 from tirstep.transforms.recipes import (
@@ -427,34 +427,35 @@ def test_the_lowering_of_a_recipe_of_ours_is_asked_about_once_and_a_refusal_name
     )
 
     @recipe(
-        kernel="vector_add",
-        blocks=("C",),
+        kernel="relu",
+        blocks=("B",),
         default_example=Example({"n": 64}),
         golden=Example({"n": 64}),
     )
     def widening(sch: Schedule, *, lanes: int = 4) -> Iterator[str]:
         """A recipe."""
-        outer, inner = split_loop(sch, sch.get_loops(sch.get_sblock("C"))[0], inner=lanes)
-        yield "split"
-        widen(sch, inner)
-        yield "widened"
+        outer, inner = split_loop(sch, sch.get_loops(sch.get_sblock("B"))[0], inner=lanes)
         bind_loop(sch, outer, axis="threadIdx.x")
         yield "bound"
+        widen(sch, inner)
+        yield "widened"
+        bind_loop(sch, sch.add_unit_loop(sch.get_sblock("B")), axis="threadIdx.y")
+        yield "bound_twice"
 
     widening.body.__module__ = BLOCKING.body.__module__
-    module = vector_add(64)
+    module = relu(64)
     steps = widening.steps(module)
-    assert [step.name for step in steps] == ["input", "split", "widened", "bound"]
+    assert [step.name for step in steps] == ["input", "bound", "widened", "bound_twice"]
     ((first, last),) = asked
     assert first.same_as(module)
     assert last.same_as(steps[-1].module)
     for run in (
-        lambda: widening.steps(vector_add(64), lanes=16),
-        lambda: widening(Schedule(vector_add(64)), lanes=16),
+        lambda: widening.steps(relu(64), lanes=8),
+        lambda: widening(Schedule(relu(64)), lanes=8),
     ):
-        with pytest.raises(TransformError, match=r"^widen: loop 'i_1' would make ") as refused:
+        with pytest.raises(TransformError, match=r"^widen: loop '\w+' would make ") as refused:
             run()
-        assert (refused.value.recipe, refused.value.step) == ("widening", "split")
+        assert (refused.value.recipe, refused.value.step) == ("widening", "bound")
 
 
 @pytest.mark.parametrize("blocks", ["C", ["C", 3]])
