@@ -364,6 +364,24 @@ def test_matches_say_what_is_scheduled_and_why_not() -> None:
     assert "has 4 spatial iterators and 3 that reduce" in str(match_matmul(sch))
 
 
+def test_a_convolution_is_left_to_others() -> None:
+    sch = Schedule(get_only(op.nn.conv2d, (1, 3, 8, 8), (4, 3, 3, 3)))
+    with pytest.raises(TransformError, match="several tensors again for other results"):
+        schedule_function(sch)
+
+
+def test_vectors_that_cuda_does_not_compile_are_not_made() -> None:
+    """Eight halves that lie apart: TVM calls make_uint4 with eight of them."""
+    function = get_only(lambda x: op.permute_dims(x, [0, 2, 1]), (2, 16, 24, "float16"))
+    sch = Schedule(function)
+    config = FlatConfig(vector=8, tail="guard")
+    with pytest.raises(TransformError, match="gathers vectors of 8 elements of 16 bits out of"):
+        schedule_flat(sch, match_flat(sch).blocks[0], config=config)
+    sch = Schedule(function)
+    assert schedule_function(sch)[1].vector == 1
+    assert find_difference(sch.mod, function) == ""
+
+
 def test_a_function_that_no_plan_takes_is_refused_with_all_reasons() -> None:
     sch = Schedule(get_only(lambda x: op.argmax(x, axis=1), (3, 70)))
     before = sch.mod.script()

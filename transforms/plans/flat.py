@@ -11,9 +11,10 @@ from ..decorators import composite
 from ..errors import TransformError
 from ..legality.net import inlines
 from ..loops import fuse_loops
-from ..queries import get_sblock_name, is_reduction
+from ..queries import get_root, get_sblock_name, is_reduction
 from ..recipes.elementwise import FlatConfig, schedule_elements
 from .roles import Mismatch, Roles, find_obstacle, inline_others, list_sblocks, make_roles
+from .targets import find_gather
 
 FLAT = "flat"
 LEFT_OVER = FlatConfig(threads=256, vector=8, tail="guard")
@@ -41,6 +42,8 @@ def schedule_flat(sch: Schedule, block: SBlockRV, *, config: FlatConfig) -> None
         fuse_loops(sch, loops)
     for _ in schedule_elements(sch, block, config):
         pass
+    if reason := find_gather(get_root(sch, block).body):
+        raise TransformError(reason, "take vectors of 4 elements or fewer")
 
 
 def match_flat(sch: Schedule) -> Roles | Mismatch:
