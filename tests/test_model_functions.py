@@ -35,9 +35,10 @@ def test_a_quantized_decoder_is_taken_and_unpacks_in_its_products(models: dict[s
     assert find_difference(models["tvm"].IRModule({"main": alone}), function) == ""
 
 
-def make_linear(models: dict[str, Any], rows: int) -> Any:
-    """The function of a layer of weights in four bits, alone."""
-    layer = models["GroupedLinear"](64, 48, "float16")
+def make_linear(models: dict[str, Any], rows: int, *, is_packed: bool = True) -> Any:
+    """The function of a layer alone, with weights in four bits, or in halves and with a bias."""
+    plain, packed = models["nn"].Linear, models["GroupedLinear"]
+    layer = packed(64, 48, "float16") if is_packed else plain(64, 48, dtype="float16")
     spec = {"x": models["nn"].spec.Tensor([1, rows, 64], "float16")}
     module = models["fuse"](layer.export_tvm({"forward": spec})[0])
     (function,) = list_functions(module).values()
@@ -53,6 +54,16 @@ def test_tensor_cores_have_packed_weights_unpacked_by_a_kernel_before(
     text = sch.mod.script()
     assert text.count('thread="blockIdx.x"') == 2
     assert "mma" in text
+    assert find_difference(sch.mod, function) == ""
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_one_row_is_read_by_vectors_once(models: dict[str, Any], *, is_packed: bool) -> None:
+    function = make_linear(models, 1, is_packed=is_packed)
+    sch = Schedule(function)
+    name, config = schedule_function(sch)
+    assert (name, config.in_registers) == ("rows", True)
+    assert sch.mod.script().count("T.vectorized(T.int64(8))") == (1 if is_packed else 2)
     assert find_difference(sch.mod, function) == ""
 
 

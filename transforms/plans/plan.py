@@ -147,7 +147,7 @@ ROWS = Plan(
     _run_rows,
     lambda sch, roles, device, _: choose_row_configs(sch, roles.blocks, device=device),
 )
-FLAT_PLAN = Plan("flat", match_flat, _run_flat, lambda *_: choose_flat())
+FLAT_PLAN = Plan("flat", match_flat, _run_flat, lambda sch, roles, *_: choose_flat(sch, roles))
 
 
 def _match_several_rows(sch: Schedule) -> Roles | Mismatch:

@@ -281,7 +281,7 @@ def choose_row_configs(
     if height is None:
         chosen = replace(chosen, rows=1)
     if not axes and not is_reduction(sch, blocks[-1]):  # one number for each row is stored
-        chosen = replace(chosen, in_registers=False, each=0, parts=1)
+        chosen = replace(chosen, parts=1)
     plain = replace(PLAIN_ROWS, threads=chosen.threads, rows=chosen.rows)
     if packed := find_packing(node):
         plain = replace(plain, vector=packed)
