@@ -34,7 +34,7 @@ from tvm.s_tir import dlight
 from tvm.tirx import PrimFunc
 
 ROOT = Path(__file__).resolve().parents[1]
-OURS, THEIRS = "tirstep", "dlight"
+OURS, THEIRS, LEFT = "tirstep", "dlight", "left"
 JOB_SECONDS = 300
 """That one function, or a whole piece, may take to be scheduled and compiled."""
 ROUNDS = 15
@@ -63,7 +63,10 @@ PIECES: Mapping[str, Callable[[Any], tvm.IRModule]] = {
 
 
 def schedule_alone(function: PrimFunc, who: str, gpu: str, target: Any) -> tuple[Any, str]:
-    """A function as the "main" of a module, scheduled by one of the two, and by which rule."""
+    """A function as the "main" of a module, scheduled by one of the two, and by which rule.
+
+    What tirstep's rules leave goes to dlight's, as they are used together; the rule is "left" then.
+    """
     if who == THEIRS:
         return schedule_by_dlight(tvm.IRModule({"main": function}), target), ""
     from tirstep import rules
@@ -73,7 +76,7 @@ def schedule_alone(function: PrimFunc, who: str, gpu: str, target: Any) -> tuple
         made = rule.apply(function, target, False)
         if made is not None:
             return made.mod, str(rule.name)
-    raise ValueError(" | ".join(reason for rule in ours for reason in rule.reasons.values()))
+    return schedule_by_dlight(tvm.IRModule({"main": function}), target), LEFT
 
 
 def schedule_by_dlight(module: tvm.IRModule, target: Any) -> tvm.IRModule:

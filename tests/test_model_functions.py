@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 from relax_functions import find_difference, list_functions
+from tvm.s_tir import Schedule
+
+from tirstep.transforms.plans import MmaConfig, schedule_function
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "model_functions" / "models.py"
 
@@ -32,6 +35,42 @@ def test_a_quantized_decoder_is_taken_and_unpacks_in_its_products(models: dict[s
     assert find_difference(models["tvm"].IRModule({"main": alone}), function) == ""
 
 
-def test_a_piece_of_a_diffusion_model_is_taken(models: dict[str, Any]) -> None:
+def make_linear(models: dict[str, Any], rows: int, *, is_packed: bool = True) -> Any:
+    """The function of a layer alone, with weights in four bits, or in halves and with a bias."""
+    plain, packed = models["nn"].Linear, models["GroupedLinear"]
+    layer = packed(64, 48, "float16") if is_packed else plain(64, 48, dtype="float16")
+    spec = {"x": models["nn"].spec.Tensor([1, rows, 64], "float16")}
+    module = models["fuse"](layer.export_tvm({"forward": spec})[0])
+    (function,) = list_functions(module).values()
+    return function
+
+
+def test_tensor_cores_have_packed_weights_unpacked_by_a_kernel_before(
+    models: dict[str, Any],
+) -> None:
+    function = make_linear(models, 40)
+    sch = Schedule(function)
+    assert isinstance(schedule_function(sch, tensor_cores=True)[1], MmaConfig)
+    text = sch.mod.script()
+    assert text.count('thread="blockIdx.x"') == 2
+    assert "mma" in text
+    assert find_difference(sch.mod, function) == ""
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_one_row_is_read_by_vectors_once(models: dict[str, Any], *, is_packed: bool) -> None:
+    function = make_linear(models, 1, is_packed=is_packed)
+    sch = Schedule(function)
+    name, config = schedule_function(sch)
+    assert (name, config.in_registers) == ("rows", True)
+    assert sch.mod.script().count("T.vectorized(T.int64(8))") == (1 if is_packed else 2)
+    assert find_difference(sch.mod, function) == ""
+
+
+def test_a_piece_of_a_diffusion_model_is_taken_but_for_its_convolutions(
+    models: dict[str, Any],
+) -> None:
     _, taken, left = models["schedule"](models["MODELS"]["diffusion, float16"]())
-    assert (dict(taken), left) == ({"matmul": 10, "rows": 8, "flat": 9}, {})
+    assert dict(taken) == {"matmul": 10, "rows": 5, "flat": 9}
+    assert all("conv2d" in name for name in left)
+    assert all("reads each element of several tensors again" in each[1] for each in left.values())

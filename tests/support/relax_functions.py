@@ -64,7 +64,11 @@ def find_difference(
             for each in parameter.shape
         ]
         dtype = str(parameter.dtype)
-        values = generator.integers(0, 5, shape) / (4 if "float" in dtype else 1)
+        if dtype == "uint32":  # eight numbers of four bits in a word
+            nibbles = generator.integers(0, 5, (*shape, 8))
+            values = (nibbles << np.arange(0, 32, 4)).sum(-1)
+        else:
+            values = generator.integers(0, 5, shape) / (4 if "float" in dtype else 1)
         arrays.append(np.asarray(values).astype(dtype))
     expected = get_device("cpu").compile(tvm.IRModule({"main": function}))(
         [array.copy() for array in arrays]

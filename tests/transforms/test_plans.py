@@ -78,6 +78,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str]] = {
     ),
     "log softmax": (lambda x: op.nn.log_softmax(x, axis=-1), ((6, 40),), "rows"),
     "mean": (lambda x: op.mean(x, axis=-1), ((4, 6, 33),), "rows"),
+    "mean of a row read in rounds": (lambda x: op.mean(x, axis=-1), ((2, 33000),), "rows"),
     "mean that keeps its dimension": (
         lambda x: op.mean(x, axis=-1, keepdims=True),
         ((4, 6, 33),),
@@ -117,6 +118,7 @@ NOT_LOWERED = {
     "largest",
     "matrix by vector",
     "mean",
+    "mean of a row read in rounds",
     "mean over a dimension inside",
     "mean that keeps its dimension",
     "standard deviation",
@@ -362,6 +364,39 @@ def test_matches_say_what_is_scheduled_and_why_not() -> None:
     assert "reduces to 2 results at a time" in str(match_rows(sch))
     sch = Schedule(get_only(op.nn.conv2d, (1, 3, 8, 8), (4, 3, 3, 3)))
     assert "has 4 spatial iterators and 3 that reduce" in str(match_matmul(sch))
+
+
+def test_a_convolution_is_left_to_others() -> None:
+    sch = Schedule(get_only(op.nn.conv2d, (1, 3, 8, 8), (4, 3, 3, 3)))
+    with pytest.raises(TransformError, match="several tensors again for other results"):
+        schedule_function(sch)
+
+
+def test_vectors_that_cuda_does_not_compile_are_not_made() -> None:
+    """Eight halves that lie apart: TVM calls make_uint4 with eight of them."""
+    function = get_only(lambda x: op.permute_dims(x, [0, 2, 1]), (2, 16, 24, "float16"))
+    sch = Schedule(function)
+    config = FlatConfig(vector=8, tail="guard")
+    with pytest.raises(TransformError, match="gathers vectors of 8 elements of 16 bits out of"):
+        schedule_flat(sch, match_flat(sch).blocks[0], config=config)
+    sch = Schedule(function)
+    assert schedule_function(sch)[1].vector == 1
+    assert find_difference(sch.mod, function) == ""
+
+
+def turn(x: Any, y: Any) -> Any:
+    """Rotary positions, of halves of a row."""
+    halves = op.split(x, 2, axis=-1)
+    first, second = halves[0], halves[1]
+    return op.add(x, op.multiply(op.concat([op.negative(second), first], axis=-1), y))
+
+
+def test_vectors_with_a_condition_for_each_element_are_not_made() -> None:
+    """TVM would make a loop of each, whose loads lie a vector apart from the next thread's."""
+    function = get_only(turn, (2, 63, 32, "float16"), (2, 63, 32, "float16"))
+    sch = Schedule(function)
+    assert schedule_function(sch)[1].vector == 1
+    assert find_difference(sch.mod, function) == ""
 
 
 def test_a_function_that_no_plan_takes_is_refused_with_all_reasons() -> None:

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tvm.ir import IRModule
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
+from tvm.tirx import For, ForKind
+
+from tirstep.tvm_compat import Call
 
 from ..decorators import composite
 from ..errors import TransformError
 from ..legality.net import inlines
 from ..loops import fuse_loops
-from ..queries import get_sblock_name, is_reduction
+from ..passes.pipeline import lower_around
+from ..queries import get_root, get_sblock_name, is_reduction
 from ..recipes.elementwise import FlatConfig, schedule_elements
+from ..tir import find_all, is_choice, is_used
 from .roles import Mismatch, Roles, find_obstacle, inline_others, list_sblocks, make_roles
+from .targets import find_gather
 
 FLAT = "flat"
+_VECTORS = "tirx.VectorizeLoop"
 LEFT_OVER = FlatConfig(threads=256, vector=8, tail="guard")
 """Of any function, and of what another plan leaves alone."""
 
@@ -41,6 +49,8 @@ def schedule_flat(sch: Schedule, block: SBlockRV, *, config: FlatConfig) -> None
         fuse_loops(sch, loops)
     for _ in schedule_elements(sch, block, config):
         pass
+    if reason := find_gather(get_root(sch, block).body):
+        raise TransformError(reason, "take vectors of 4 elements or fewer")
 
 
 def match_flat(sch: Schedule) -> Roles | Mismatch:
@@ -60,6 +70,36 @@ def match_flat(sch: Schedule) -> Roles | Mismatch:
     return make_roles(trial, FLAT, inline_others(trial, blocks, kept=[]))
 
 
-def choose_flat() -> list[FlatConfig]:
-    """Configs for elements: in vectors where there are some, and one by one."""
-    return [LEFT_OVER, replace(LEFT_OVER, vector=1)]
+def choose_flat(sch: Schedule, roles: Roles) -> list[FlatConfig]:
+    """Configs for elements: in vectors where there are some, and one by one.
+
+    One by one first where TVM would take vectors apart: a condition that it tells for each element
+    makes a loop over them of each thread, whose loads lie a vector apart from the next thread's.
+    """
+    single = replace(LEFT_OVER, vector=1)
+    if any(map(is_choice, find_all(get_root(sch, roles.blocks[0]).body, Call))):
+        trial = sch.copy()
+        try:
+            inline_others(trial, list_sblocks(trial), kept=roles.blocks)
+            for block in roles.blocks:
+                schedule_flat(trial, block, config=LEFT_OVER)
+        except TransformError:
+            return [single]
+        if tells_elements_apart(trial.mod):
+            return [single, LEFT_OVER]
+    return [LEFT_OVER, single]
+
+
+def tells_elements_apart(module: IRModule) -> bool:
+    """Whether a vector of a module has a condition for each element when TVM makes vectors."""
+    around = lower_around(module, [_VECTORS])
+    if _VECTORS not in around:
+        return False
+    for function in around[_VECTORS].before.functions.values():
+        for loop in find_all(function.body, For):
+            if loop.kind == ForKind.VECTORIZED and any(
+                is_choice(call) and is_used(loop.loop_var, call.args[0])
+                for call in find_all(loop.body, Call)
+            ):
+                return True
+    return False

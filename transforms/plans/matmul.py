@@ -20,7 +20,16 @@ from ..recipes.gemm_best import rank_configs
 from ..recipes.gpus import read_gpu
 from ..recipes.tile_choice import Sizes
 from ..tir import constant, is_used
-from .roles import DEVICE, Mismatch, Roles, find_obstacle, list_sblocks, make_roles
+from .flat import LEFT_OVER, schedule_flat
+from .roles import (
+    DEVICE,
+    Mismatch,
+    Roles,
+    find_obstacle,
+    find_packing,
+    list_sblocks,
+    make_roles,
+)
 
 MATMUL = "matmul"
 OPEN_MATMUL = gemm.GemmConfig(
@@ -39,7 +48,9 @@ def schedule_matmul(sch: Schedule, block: SBlockRV, *, config: MatmulConfig) -> 
 
     What follows the sums (scale, bias, activation, cast) becomes part of the store, what makes the
     operands (dequantization, cast) part of their fetch. Loops in front of the last two spatial
-    ones are a batch, on blockIdx.z. Sizes may be open with ``tail="pad"``.
+    ones are a batch, on blockIdx.z. Sizes may be open with ``tail="pad"``. Asynchronous copies
+    unpack nothing: where a tile is in flight on its way to tensor cores, an operand whose elements
+    are packed in words is unpacked by a kernel of its own before, into a workspace of its size.
 
     rewrite: ``for b, i, j, k: C += A * B`` and ``for b, i, j: D = f(C)`` -> ``for b in
         blockIdx.z: for i_j in blockIdx.x: ...: C_local += A_shared * B_shared; D = f(C_local)``
@@ -48,8 +59,11 @@ def schedule_matmul(sch: Schedule, block: SBlockRV, *, config: MatmulConfig) -> 
         "matmul_mma" or "matmul_wgmma", and what that requires
     """
     for producer in sch.get_producers(block):
-        if not is_reduction(sch, producer):
-            inline_chain(sch, producer, kept=[])
+        if is_reduction(sch, producer):
+            continue
+        inline_chain(sch, producer, kept=[])
+        if _is_asynchronous(config) and find_packing(sch.get(producer)):
+            schedule_flat(sch, producer, config=LEFT_OVER)
     epilogue = inline_epilogue(sch, block)
     if epilogue is not None and _count_dimensions(sch, epilogue) > _count_dimensions(sch, block):
         sch.cache_write(block, 0, "global")  # what repeats the results is a kernel of its own
@@ -61,6 +75,10 @@ def schedule_matmul(sch: Schedule, block: SBlockRV, *, config: MatmulConfig) -> 
         steps = wgmma.schedule_product(sch, block, config)
     for _ in steps:
         pass
+
+
+def _is_asynchronous(config: MatmulConfig) -> bool:
+    return not isinstance(config, gemm.GemmConfig) and config.stages > 1
 
 
 def _count_dimensions(sch: Schedule, block: SBlockRV) -> int:

@@ -18,7 +18,7 @@ from .flat import LEFT_OVER, choose_flat, match_flat, schedule_flat
 from .matmul import choose_matmul, is_by_vector, match_matmul, schedule_matmul
 from .roles import DEVICE, Mismatch, Roles, inline_others, is_bound, list_sblocks
 from .rows import choose_row_configs, match_rows, schedule_rows
-from .targets import find_unsupported
+from .targets import find_gather, find_unsupported
 
 Match = Callable[[Schedule], Roles | Mismatch]
 
@@ -113,6 +113,8 @@ def schedule_by_plan(
                 "give it a function of its own, or schedule it by hand",
             )
         schedule_flat(sch, block, config=LEFT_OVER)
+    if reason := find_gather(sch.get(sch.get_sblock("root")).body):
+        raise TransformError(reason, "take shorter vectors")
     if target is not None and (reason := find_unsupported(sch.mod, target)):
         raise TransformError(reason, f"choose a config that {target.kind.name} takes")
 
@@ -145,7 +147,7 @@ ROWS = Plan(
     _run_rows,
     lambda sch, roles, device, _: choose_row_configs(sch, roles.blocks, device=device),
 )
-FLAT_PLAN = Plan("flat", match_flat, _run_flat, lambda *_: choose_flat())
+FLAT_PLAN = Plan("flat", match_flat, _run_flat, lambda sch, roles, *_: choose_flat(sch, roles))
 
 
 def _match_several_rows(sch: Schedule) -> Roles | Mismatch:

@@ -9,7 +9,8 @@ from dataclasses import replace
 from tvm.error import InternalError
 from tvm.s_tir import Schedule, ScheduleError
 from tvm.s_tir.schedule import SBlockRV
-from tvm.tirx import Add, Bind, BufferStore, FloorDiv, IterVar, Max, Min, Mul
+from tvm.tirx import Add, Bind, BufferStore, IterVar, Max, Min, Mul
+from tvm.tirx.analysis import undefined_vars
 
 from tirstep.tvm_compat import Call, SBlock, TensorLoad, get_op_name
 
@@ -19,12 +20,13 @@ from ..legality.net import inlines
 from ..loops import fuse_loops
 from ..queries import get_sblock_name, is_reduction
 from ..recipes.rows import RowConfig, choose_config, schedule_row_blocks
-from ..tir import constant, find_all, is_among
+from ..tir import constant, find_all, get_elements, is_among
 from .roles import (
     DEVICE,
     Mismatch,
     Roles,
     find_obstacle,
+    find_packing,
     find_row_iterators,
     have_same_extents,
     inline_others,
@@ -36,7 +38,6 @@ ROWS = "rows"
 PLAIN_ROWS = RowConfig(threads=256, tail="guard")
 """Rows of any length, that are read again by each block."""
 _MANY = 1 << 16
-_MOST_PACKED = 16
 _DEAR = ("exp", "exp2", "exp10", "tanh", "erf", "sigmoid", "log", "pow", "sin", "cos")
 """Functions whose values are kept where several blocks read them, as far as there are registers."""
 
@@ -182,6 +183,11 @@ def _find_difference(sch: Schedule, blocks: Sequence[SBlockRV]) -> str:
                 f"block '{node.name_hint}' reduces{several}, not as TVM knows it over threads: "
                 "x = x + term, say, with x in front, or two such sums"
             )
+        if is_reduction(sch, block) and _reuses_all(node):
+            return (
+                f"block '{node.name_hint}' reads each element of several tensors again for other "
+                "results, as a convolution does, and threads of a row keep none for these"
+            )
         known = find_row_iterators(sch, blocks[0], results)
         rows = [it for it in first.iter_vars if not is_among(it.var, [each.var for each in known])]
         if (row and not have_same_extents(row, known)) or not have_same_extents(others, rows):
@@ -189,6 +195,26 @@ def _find_difference(sch: Schedule, blocks: Sequence[SBlockRV]) -> str:
                 f"the rows of block '{node.name_hint}' are not those of block '{first.name_hint}'"
             )
     return ""
+
+
+def _reuses_all(node: SBlock) -> bool:
+    """Whether a reduction reads two tensors or more over all of it, each again for other results.
+
+    A product by a vector reuses the vector alone, and what it is read once for is its time.
+    """
+    spatial, reduced = (
+        [it.var for it in node.iter_vars if it.iter_type == kind and constant(it.dom.extent) != 1]
+        for kind in (IterVar.DataPar, IterVar.CommReduce)
+    )
+    written = [region.source for region in node.writes]
+    reused = []
+    for buffer, indices in get_elements(node.body):
+        if is_among(buffer, written):
+            continue
+        used = [var for index in indices for var in undefined_vars(index)]
+        if all(is_among(var, used) for var in reduced):
+            reused.append(not all(is_among(var, used) for var in spatial))
+    return len(reused) > 1 and all(reused)
 
 
 def _is_known(node: SBlock) -> bool:
@@ -255,21 +281,11 @@ def choose_row_configs(
     if height is None:
         chosen = replace(chosen, rows=1)
     if not axes and not is_reduction(sch, blocks[-1]):  # one number for each row is stored
-        chosen = replace(chosen, in_registers=False, each=0, parts=1)
+        chosen = replace(chosen, parts=1)
     plain = replace(PLAIN_ROWS, threads=chosen.threads, rows=chosen.rows)
-    if packed := _find_packing(node):
+    if packed := find_packing(node):
         plain = replace(plain, vector=packed)
     return [chosen, plain, replace(plain, rows=1), PLAIN_ROWS]
-
-
-def _find_packing(node: SBlock) -> int:
-    """How many elements of a row stand in one word that a block unpacks; 0 where it has none."""
-    found = [
-        constant(load.indices[-1].b) or 0
-        for load in find_all(node.body, TensorLoad)
-        if "int" in str(load.source.dtype) and isinstance(load.indices[-1], FloorDiv)
-    ]
-    return min((number for number in found if 1 < number <= _MOST_PACKED), default=0)
 
 
 def _multiply(iterators: Sequence[IterVar]) -> int | None:

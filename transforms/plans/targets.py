@@ -15,12 +15,25 @@ from tvm.tirx import BufferStore, For, ForKind, PrimFunc
 
 from tirstep.tvm_compat import Call, SBlock, get_op_name
 
+from ..legality.vectors import find_scattered
 from ..passes.pipeline import get_pass_options
-from ..tir import constant, find_all, get_axis
+from ..tir import (
+    Place,
+    bind_ranges,
+    constant,
+    find_all,
+    get_axis,
+    get_elements,
+    get_places,
+    is_among,
+    is_used,
+    substitute,
+)
 
 CUDA = "cuda"
 _INSTRUCTIONS = (".ptx", ".cuda.", "cp_async", "tvm_mma_sync", "tvm_load_matrix_sync")
 """Parts of the names of operators that become instructions of NVIDIA's GPUs."""
+_MOST_GATHERED = 4
 _NARROW = {"metal": 4, "webgpu": 4}
 """The most lanes of a vector of 16 bits an element."""
 
@@ -36,6 +49,37 @@ def find_unsupported(module: IRModule, target: Target) -> str:
             for reason in _list_reasons(module, function.body, kind, target):
                 return reason
     return ""
+
+
+def find_gather(body: Any) -> str:
+    """Why CUDA compiles no vector that a kernel gathers out of elements apart; or "".
+
+    TVM writes ``make_uint4`` of eight elements of 16 bits, which takes four words (nvcc 13.0).
+    One element that is repeated is no gather.
+    """
+    for place in get_places(body):
+        written = [store.buffer for store in find_all(place.block.body, BufferStore)]
+        for loop, buffer in find_scattered(place):
+            lanes, bits = constant(loop.extent) or 1, int(buffer.dtype.bits)
+            if lanes <= _MOST_GATHERED or bits != 16 or is_among(buffer, written):
+                continue
+            if not _is_repeated(place, loop, buffer):
+                return (
+                    f"block '{place.name}' gathers vectors of {lanes} elements of 16 bits out of "
+                    f"'{buffer.name}', where they do not lie side by side"
+                )
+    return ""
+
+
+def _is_repeated(place: Place, loop: For, buffer: Any) -> bool:
+    """Whether all lanes of a vector read the same element of a buffer."""
+    analyzer, lane = bind_ranges(place.loops), loop.loop_var
+    for read, indices in get_elements(place.block.body):
+        for index in indices if read.same_as(buffer) else ():
+            inner = substitute(index, place.values)
+            if is_used(lane, inner) and is_used(lane, analyzer.simplify(inner)):
+                return False
+    return True
 
 
 def _list_reasons(module: IRModule, body: Any, kind: str, target: Target) -> Iterator[str]:

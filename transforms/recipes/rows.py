@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.tirx import ForKind
+from tvm.tirx import FloorDiv, ForKind
 
 from ..binding import bind_loop
 from ..caching import cache_write_at
@@ -28,7 +28,7 @@ from ..placement import compute_block_at
 from ..queries import get_extent, get_own_loops, is_reduction
 from ..reduction import rfactor_reduction
 from ..rows import cache_row_at, find_vector, keep_in_registers, spread_over_threads
-from ..tir import constant
+from ..tir import constant, find_all
 from ..vectorize import MAX_VECTOR_BYTES, WIDEST, vectorize_loop
 from .gpus import read_gpu
 from .ladder import Family, Ladder, Rung, knob
@@ -117,6 +117,7 @@ def schedule_row_blocks(sch: Schedule, blocks: list[SBlockRV], config: RowConfig
     if not config.in_registers and _inline_copies(sch, blocks):
         yield "exponentials_inlined"
     *producers, output = blocks
+    is_one = _has_one(sch, output)
     fit = _fit(sch, blocks, config)
     row = _bind_rows(sch, output, fit.rows, config.tail)
     _compute_row_at(sch, producers, row)
@@ -128,11 +129,17 @@ def schedule_row_blocks(sch: Schedule, blocks: list[SBlockRV], config: RowConfig
     yield "spread_over_threads"
     if config.in_registers:
         for block in blocks:
-            _cache_inputs(sch, block, row)
+            if not (block is output and is_one):
+                _cache_inputs(sch, block, row)
         yield "row_in_registers"
         for loop in steps:
             unroll_loop(sch, loop)
         yield "unrolled"
+
+
+def _has_one(sch: Schedule, block: SBlockRV) -> bool:
+    """Whether a block finishes one number for each row, such as a sum's scale."""
+    return not is_reduction(sch, block) and get_extent(sch, sch.get_loops(block)[-1]) == 1
 
 
 def _inline_copies(sch: Schedule, blocks: list[SBlockRV]) -> bool:
@@ -153,11 +160,15 @@ def _spread_rows(
     """Spread every block over the threads of a row; the loops over what each thread has of it."""
     *producers, output = blocks
     threads, vector, _ = fit
-    store = cache_write_at(sch, output, row) if config.in_registers else None
+    is_one = _has_one(sch, output)
+    store = cache_write_at(sch, output, row) if config.in_registers and not is_one else None
     steps = []
     for block in [*([store] if store else []), *reversed(blocks)]:  # readers first
         if block is store and is_reduction(sch, output):
             sch.add_unit_loop(block)  # one thread stores
+            spread_over_threads(sch, block, threads=threads, tail="guard")
+            continue
+        if block is output and is_one:
             spread_over_threads(sch, block, threads=threads, tail="guard")
             continue
         spread = spread_over_threads(sch, block, threads=threads, vector=vector, tail=config.tail)
@@ -206,6 +217,9 @@ def _read_in_rounds(
     """Spread every block over the threads of a row, each of which reads some vectors at a time."""
     rounds = []
     for block in reversed(blocks):  # readers first
+        if _has_one(sch, block):
+            spread_over_threads(sch, block, threads=fit.threads, tail="guard")
+            continue
         # Sums of half precision are float32, of which 16 bytes make a vector.
         regions = [*sch.get(block).reads, *sch.get(block).writes]
         widest = MAX_VECTOR_BYTES // max(region.source.dtype.itemsize for region in regions)
@@ -304,11 +318,16 @@ def _compute_row_at(sch: Schedule, producers: Sequence[SBlockRV], row: LoopRV) -
 
 
 def _cache_inputs(sch: Schedule, block: SBlockRV, loop: LoopRV) -> list[SBlockRV]:
-    """Copy all that a block reads of the kernel's tensors under a loop; the copies."""
+    """Copy all that a block reads of the kernel's tensors under a loop; the copies.
+
+    Not a tensor of which several elements of a row share one, such as words that they are packed in
+    and their scales: once the loops over the row are unrolled, a thread reads each of these once.
+    """
     return [
         cache_row_at(sch, block, loop, operand=operand)
         for operand, region in enumerate(sch.get(block).reads)
         if region.source.scope() == "global"
+        and not (region.region and find_all(region.region[-1].min, FloorDiv))
     ]
 
 
