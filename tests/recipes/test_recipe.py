@@ -12,12 +12,12 @@ import tvm
 from golden_runs import run_default_example, run_golden
 from tvm.ir import assert_structural_equal
 from tvm.s_tir import Schedule, ScheduleError
-from tvm.s_tir.schedule import SBlockRV
+from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.script import tirx as T
 from tvm.tirx import For
 
 from tirstep.lowering_checks import run_recipe
-from tirstep.modules import depthwise_conv2d, get_kernel, matmul, matmul_bias_relu, vector_add
+from tirstep.modules import depthwise_conv2d, get_kernel, matmul, matmul_bias_relu, relu, vector_add
 from tirstep.transforms import TransformError, bind_loop, cache_read_at, decorators, split_loop
 from tirstep.transforms.decorators import transform
 from tirstep.transforms.recipes import (
@@ -371,7 +371,9 @@ def test_a_step_of_ours_is_asked_about_once_and_the_refusal_names_the_transform(
     asked, caught = [], []
     find_fault = decorators.find_fault
     monkeypatch.setattr(
-        decorators, "find_fault", lambda *change: asked.append(1) or find_fault(*change)
+        decorators,
+        "find_fault",
+        lambda *change, **how: asked.append(1) or find_fault(*change, **how),
     )
 
     @recipe(
@@ -406,6 +408,54 @@ def test_a_step_of_ours_is_asked_about_once_and_the_refusal_names_the_transform(
         next(steps)
     assert refused.value.step == "copied"
     assert len(caught) == 1
+
+
+@transform
+def widen(sch: Schedule, loop: LoopRV) -> None:
+    sch.vectorize(loop)
+
+
+def test_the_lowering_of_a_recipe_of_ours_is_asked_about_once_and_a_refusal_names_the_step(
+    monkeypatch,
+):
+    asked = []
+    find_wrong = decorators.find_wrong_lowering
+    monkeypatch.setattr(
+        decorators,
+        "find_wrong_lowering",
+        lambda *modules, **how: asked.append(modules) or find_wrong(*modules, **how),
+    )
+
+    @recipe(
+        kernel="relu",
+        blocks=("B",),
+        default_example=Example({"n": 64}),
+        golden=Example({"n": 64}),
+    )
+    def widening(sch: Schedule, *, lanes: int = 4) -> Iterator[str]:
+        """A recipe."""
+        outer, inner = split_loop(sch, sch.get_loops(sch.get_sblock("B"))[0], inner=lanes)
+        bind_loop(sch, outer, axis="threadIdx.x")
+        yield "bound"
+        widen(sch, inner)
+        yield "widened"
+        bind_loop(sch, sch.add_unit_loop(sch.get_sblock("B")), axis="threadIdx.y")
+        yield "bound_twice"
+
+    widening.body.__module__ = BLOCKING.body.__module__
+    module = relu(64)
+    steps = widening.steps(module)
+    assert [step.name for step in steps] == ["input", "bound", "widened", "bound_twice"]
+    ((first, last),) = asked
+    assert first.same_as(module)
+    assert last.same_as(steps[-1].module)
+    for run in (
+        lambda: widening.steps(relu(64), lanes=8),
+        lambda: widening(Schedule(relu(64)), lanes=8),
+    ):
+        with pytest.raises(TransformError, match=r"^widen: loop '\w+' would make ") as refused:
+            run()
+        assert (refused.value.recipe, refused.value.step) == ("widening", "bound")
 
 
 @pytest.mark.parametrize("blocks", ["C", ["C", 3]])

@@ -4,6 +4,7 @@ import pytest
 from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
+from tvm.script import from_source
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
@@ -100,3 +101,94 @@ def test_rows_that_a_guard_keeps_inside_and_data_that_nobody_knows():
                     A[vi * 3 + vj] = A[P[vi * 3 + vj]]
 
     assert find_outside(Inside) == {}
+
+
+SHAPED = """
+@I.ir_module
+class Shaped:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((8, 8), "int32"), B: T.Buffer((8, 8), "int32")):
+        for i in {rows}:
+            for j in {columns}:
+                with T.sblock("B"):
+                    vi = T.axis.spatial(16, i)
+                    vj = T.axis.spatial(16, j)
+                    T.where({guard})
+                    {body}
+"""
+COPY = "B[vi, vj] = A[vi, vj]"
+CHUNKS = """T.reads(A[vi, {0}:{0} + 4])
+                    T.writes(B[vi, vj * 4:vj * 4 + 4])
+                    for lane in range(4):
+                        B[vi, vj * 4 + lane] = A[vi, {0} + lane]"""
+EIGHT = {"rows": "range(8)", "columns": "range(8)", "guard": "i < 8", "body": COPY}
+KEPT_INSIDE = {
+    "all of it": {},
+    "a guard at the first": {"guard": "j >= 2", "body": "B[vi, vj] = A[vi, vj - 2]"},
+    "chunks": {"columns": "range(2)", "body": CHUNKS.format("vj * 4")},
+    "data decide": {"body": "if A[vi, vj] > 0:\n                        B[vi, vj + 1] = 0"},
+    "a triangle": {"columns": "range(8 - i)", "body": "B[vi, vi + vj] = A[vi, vj]"},
+    "a loop that begins later": {
+        "columns": "T.serial(2, 12)",
+        "guard": "j < 10",
+        "body": "B[vi, vj - 2] = 0",
+    },
+}
+LEFT = {
+    "before the first": ({"body": "B[vi, vj] = A[vi, vj - 2]"}, ("read", "A", 1)),
+    "the end of a chunk": (
+        {"columns": "range(2)", "body": CHUNKS.format("vj * 4 + 2")},
+        ("read", "A", 1),
+    ),
+    "rows kept inside, columns not": (
+        {"rows": "range(10)", "columns": "range(9)", "body": "B[vi, vj] = 0"},
+        ("write", "B", 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KEPT_INSIDE)
+def test_what_is_kept_inside_is_not_accused(name: str):
+    assert find_outside(from_source(SHAPED.format(**EIGHT | KEPT_INSIDE[name]))) == {}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_leaves_a_buffer_is_found(name: str):
+    changes, (verb, buffer, dimension) = LEFT[name]
+    (found,) = find_outside(from_source(SHAPED.format(**EIGHT | changes))).values()
+    assert found == Outside("B", verb, buffer, dimension, 8)
+
+
+NESTED = """
+@I.ir_module
+class Nested:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((30, 8), "float32"), B: T.Buffer((30, 8), "float32")):
+        for i in T.thread_binding(30, thread="blockIdx.x"):
+            for t in range(1):
+                with T.sblock("row"):
+                    vi = T.axis.spatial(30, i + t)
+                    T.where(i + t < 29)
+                    T.reads(A[vi, 0:8])
+                    T.writes(B[vi, 0:8])
+                    for j in range(8):
+                        with T.sblock("B"):
+                            vj = T.axis.spatial(8, j)
+                            B[vi, vj] = A[vi, vj] + T.float32(1)
+"""
+
+
+def test_shared_memory_of_a_block_behind_a_guard_which_ends_tvm_s_process():
+    for text, is_refused in (
+        (NESTED, True),
+        (NESTED.replace("T.where(i + t < 29)", "pass"), False),
+    ):
+        sch = Schedule(from_source(text))
+        block = sch.get_sblock("B")
+        loop = sch.get_loops(block)[0]
+        cache_read_at(sch.copy(), block, loop, operand=0, scope="local")
+        if is_refused:
+            with refuses(sch, "'A_shared' would be shared memory of block 'row', which stands beh"):
+                cache_read_at(sch, block, loop, operand=0)
+        else:
+            cache_read_at(sch, block, loop, operand=0)

@@ -108,6 +108,18 @@ class _Writer:
         loads = find_all(block.body, TensorLoad)
         return block.init is not None or any(load.source.same_as(self.buffer) for load in loads)
 
+    def varies(self) -> bool:
+        """Whether what the block stores is computed from the iterators of a block around it."""
+        own = [iterator.var for iterator in self.place.block.iter_vars]
+        outer = [variable for variable in self.place.values if not is_among(variable, own)]
+        stores = find_all(self.place.block.body, BufferStore) if outer else []
+        return any(
+            is_used(variable, store.value)
+            for store in stores
+            if store.buffer.same_as(self.buffer)
+            for variable in outer
+        )
+
 
 def _list_writers(place: Place, is_last: bool) -> Iterator[_Writer]:
     """What a block stores, one for each buffer."""
@@ -158,17 +170,18 @@ def find_summed(place: Place) -> tuple[str, ...]:
 
 def _look_at(writer: _Writer, found: dict[tuple[str, str, str], Fault]) -> None:
     bound = writer.bound
-    if not bound or not writer.changes():
+    if not bound or not (writer.changes() or writer.varies()):
         return
     for owners in _list_owners(writer, tuple(bound)).values():
         if len(owners) > 1:
             axis = _find_difference(tuple(bound), owners)
             name, block = str(writer.buffer.name), writer.place.name
             who = "threads" if axis.startswith("thread") else "GPU blocks"
+            what = "initial values and incomplete sums among them, while others read the complete"
+            what = f"{what} ones" if writer.changes() else "each a value of its own"
             found[block, name, axis] = Fault(
                 f"{who} on '{axis}' would store the same elements of '{name}' in block "
-                f"'{block}', initial values and incomplete sums among them, while others read "
-                "the complete ones",
+                f"'{block}', {what}",
                 'keep its results in registers (cache_write_at with scope="local"), place it where '
                 "one thread computes each of them, or leave it a kernel of its own",
             )
