@@ -25,14 +25,10 @@ def models() -> dict[str, Any]:
 
 def test_a_quantized_decoder_is_taken_and_unpacks_in_its_products(models: dict[str, Any]) -> None:
     module = models["MODELS"]["Llama, 4 bits, one row"]()
-    scheduled, taken, left = models["schedule"](module)
+    _, taken, left = models["schedule"](module)
     assert (dict(taken), left) == ({"rows": 9, "matmul": 1, "flat": 7}, {})
     unpacked = {name for name in list_functions(module) if "unpack" in name}
     assert len(unpacked) == 5  # each within the product that reads it
-    name = next(name for name in unpacked if "add" in name)
-    alone = list_functions(scheduled)[name]
-    function = list_functions(module)[name]
-    assert find_difference(models["tvm"].IRModule({"main": alone}), function) == ""
 
 
 def make_linear(models: dict[str, Any], rows: int, *, is_packed: bool = True) -> Any:

@@ -210,6 +210,43 @@ def test_functions_written_by_hand(function: Any) -> None:
 
 
 @T.prim_func(private=True, s_tir=True)
+def packed_along_columns(
+    words: T.Buffer((8, 48), "uint32"),
+    scale: T.Buffer((2, 48), "float16"),
+    X: T.Buffer((40, 64), "float16"),
+    Y: T.Buffer((40, 48), "float16"),
+):
+    """Weights in four bits, eight rows of them to a row of words."""
+    weights = T.sblock_alloc_buffer((64, 48), "float16")
+    for i, j in T.grid(64, 48):
+        with T.sblock("weights"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            weights[vi, vj] = (
+                T.Cast(
+                    "float16",
+                    T.bitwise_and(
+                        T.shift_right(words[vi // 8, vj], T.Cast("uint32", vi % 8 * 4)),
+                        T.uint32(15),
+                    ),
+                )
+                - T.float16(7)
+            ) * scale[vi // 32, vj]
+    for i, j, k in T.grid(40, 48, 64):
+        with T.sblock("sums"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                Y[vi, vj] = T.float16(0)
+            Y[vi, vj] = Y[vi, vj] + X[vi, vk] * weights[vk, vj]
+
+
+def test_tensor_cores_take_weights_packed_along_columns() -> None:
+    sch = Schedule(packed_along_columns)
+    assert isinstance(schedule_function(sch, tensor_cores=True)[1], MmaConfig)
+    assert sch.mod.script().count('thread="blockIdx.x"') == 2
+    assert find_difference(sch.mod, packed_along_columns) == ""
+
+
+@T.prim_func(private=True, s_tir=True)
 def repeated(
     A: T.Buffer((9, 16), "float32"),
     B: T.Buffer((7, 16), "float32"),

@@ -7,9 +7,9 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
-from tvm.tirx import Add, BufferStore, Cast, IterVar, Mul
+from tvm.tirx import Add, BufferStore, Cast, FloorDiv, IterVar, Mul
 
-from tirstep.tvm_compat import TensorLoad
+from tirstep.tvm_compat import SBlock, TensorLoad
 
 from ..decorators import composite
 from ..inlining import inline_chain, inline_epilogue
@@ -19,14 +19,13 @@ from ..recipes import gemm, mma, wgmma
 from ..recipes.gemm_best import rank_configs
 from ..recipes.gpus import read_gpu
 from ..recipes.tile_choice import Sizes
-from ..tir import constant, is_used
+from ..tir import constant, find_all, is_used
 from .flat import LEFT_OVER, schedule_flat
 from .roles import (
     DEVICE,
     Mismatch,
     Roles,
     find_obstacle,
-    find_packing,
     list_sblocks,
     make_roles,
 )
@@ -49,8 +48,8 @@ def schedule_matmul(sch: Schedule, block: SBlockRV, *, config: MatmulConfig) -> 
     What follows the sums (scale, bias, activation, cast) becomes part of the store, what makes the
     operands (dequantization, cast) part of their fetch. Loops in front of the last two spatial
     ones are a batch, on blockIdx.z. Sizes may be open with ``tail="pad"``. Asynchronous copies
-    unpack nothing: where a tile is in flight on its way to tensor cores, an operand whose elements
-    are packed in words is unpacked by a kernel of its own before, into a workspace of its size.
+    compute nothing: where tiles are in flight on their way to tensor cores, an operand of elements
+    that share words or scales is dequantized by a kernel of its own before, into a workspace.
 
     rewrite: ``for b, i, j, k: C += A * B`` and ``for b, i, j: D = f(C)`` -> ``for b in
         blockIdx.z: for i_j in blockIdx.x: ...: C_local += A_shared * B_shared; D = f(C_local)``
@@ -62,7 +61,7 @@ def schedule_matmul(sch: Schedule, block: SBlockRV, *, config: MatmulConfig) -> 
         if is_reduction(sch, producer):
             continue
         inline_chain(sch, producer, kept=[])
-        if _is_asynchronous(config) and find_packing(sch.get(producer)):
+        if _is_asynchronous(config) and _dequantizes(sch.get(producer)):
             schedule_flat(sch, producer, config=LEFT_OVER)
     epilogue = inline_epilogue(sch, block)
     if epilogue is not None and _count_dimensions(sch, epilogue) > _count_dimensions(sch, block):
@@ -79,6 +78,15 @@ def schedule_matmul(sch: Schedule, block: SBlockRV, *, config: MatmulConfig) -> 
 
 def _is_asynchronous(config: MatmulConfig) -> bool:
     return not isinstance(config, gemm.GemmConfig) and config.stages > 1
+
+
+def _dequantizes(node: SBlock) -> bool:
+    """Whether a block computes its elements of what several of them share: a word, or a scale."""
+    stores = find_all(node.body, BufferStore)
+    if all(isinstance(store.value, TensorLoad) for store in stores):
+        return False  # a reshape
+    loads = find_all(node.body, TensorLoad)
+    return any(find_all(index, FloorDiv) for load in loads for index in load.indices)
 
 
 def _count_dimensions(sch: Schedule, block: SBlockRV) -> int:
