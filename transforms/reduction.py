@@ -28,7 +28,7 @@ from .queries import (
     is_reduction,
 )
 from .rewriting import edit_block, replace_blocks
-from .tir import constant, get_axis, get_fed_iterators
+from .tir import constant, get_axis, get_fed_iterators, is_used
 
 FLOAT = "float32"
 
@@ -73,7 +73,8 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
     requires: a block that reduces and is not decomposed yet; a loop around it, with no reduction
         loop further out; no loop from there on that repeats the sum, as its consumer's may (it
         would be initialized once and added up in each iteration), nor one on threads that only a
-        guard knows, unless the sum is in registers; reduction loops that are not
+        guard knows, unless the sum is in registers, nor one further out of which a guard lets some
+        iterations sum; reduction loops that are not
         bound (TVM reduces over threads only where block and initialization are one, and makes a
         race of the rest without an error)
     """
@@ -105,6 +106,7 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
             )
     _require_own_threads(sch, block, [sch.get(it) for it in sch.get_loops(block)][len(outer) :])
     init = sch.decompose_reduction(block, loop)
+    _require_guard(sch, init, block, outer, name)
     require_single_terms(sch, block, name)
     old = [sch.get(init), sch.get(block)]
     new = [edit_block(node, node.body) for node in old]
@@ -130,6 +132,26 @@ def _require_own_threads(sch: Schedule, block: SBlockRV, loops: Sequence[For]) -
                 f"'{get_sblock_name(sch, block)}', and all its threads would initialize the sum in "
                 "front of it",
                 "choose a loop inside of it",
+            )
+
+
+def _require_guard(
+    sch: Schedule, init: SBlockRV, block: SBlockRV, outer: Sequence[For], name: str
+) -> None:
+    """Refuse loops around the place of which a guard lets some iterations sum, and the others
+    initialize the same cell, before or after that. In registers each thread has a cell of its own.
+    """
+    first, realize = get_realize(sch, init), get_realize(sch, block)
+    in_registers = all(str(it.source.scope()).startswith("local") for it in realize.block.writes)
+    for loop in outer:
+        used = (is_used(loop.loop_var, each.predicate) for each in (first, realize))
+        is_lost = tuple(used) == (False, True) and constant(loop.extent) != 1
+        is_own = in_registers and get_axis(loop) is not None
+        if is_lost and not is_own and not list(get_fed_iterators(realize, loop)):
+            raise TransformError(
+                f"a guard has some iterations of loop '{loop.loop_var.name}' sum in block "
+                f"'{name}', and all of them would initialize the same sum",
+                "leave the initialization in the block, or split that loop without a guard",
             )
 
 

@@ -15,6 +15,7 @@ from tirstep.transforms import (
     accumulate_in_registers,
     bind_loop,
     decompose_reduction_at,
+    fuse_loops,
     reorder_loops,
     rfactor_reduction,
     split_loop,
@@ -248,6 +249,22 @@ def test_decompose_reduction_at_refuses_threads_that_only_a_guard_knows():
     ):
         decompose_reduction_at(sch, block, threads)
     decompose_reduction_at(sch, block, k)
+
+
+@pytest.mark.parametrize("kernel", ["row_argmax", "row_sum"])
+def test_decompose_reduction_at_refuses_loops_further_out_of_which_a_guard_lets_some_sum(kernel):
+    """A sum of one term, on eight threads: seven would initialize it behind the one that sums."""
+    sch = Schedule(get_kernel(kernel).problem(m=4, n=1).module)
+    (block,) = sch.get_child_blocks(sch.get_sblock("root"))
+    fuse_loops(sch, sch.get_loops(block)[1:])
+    tile_block(sch, block, threads=[1, 8], per_thread=[3, 1], tail="guard", fuse_threads=False)
+    last = sch.get_loops(block)[5]
+    with refuses(
+        sch,
+        r"a guard has some iterations of loop 'k_fused_1' sum in block '\w+', and all of them "
+        "would initialize the same sum; leave the initialization in the block, or split that loop",
+    ):
+        decompose_reduction_at(sch, block, last)
 
 
 def test_decompose_reduction_at_refuses_a_block_without_an_initialization():
