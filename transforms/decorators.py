@@ -209,17 +209,22 @@ def asked_together(sch: Schedule) -> Iterator[None]:
 
     For a step of a recipe of ours, which is one change to whoever looks at it: asking costs more
     than most transforms do. A refusal names the transform whose work is not whole, as it would
-    have; the schedule is then as all of them left it. What is tried on a copy is asked as always.
+    have; the schedule is then as it was before all of them, where TVM can copy it. What is tried
+    on a copy is asked as always.
     """
-    held = _Postponed(sch)
+    held, before = _Postponed(sch), None if is_lowered_later(sch) else _copy(sch)
     token = _postponed.set(held)
     try:
-        yield
-    except TransformError:  # maybe of what an earlier one broke, which is the reason then
+        try:
+            yield
+        except TransformError:  # maybe of what an earlier one broke, which is the reason then
+            held.require_whole()
+            raise
         held.require_whole()
+    except TransformError:
+        if before is not None:
+            _adopt(sch, before)
         raise
-    else:
-        held.require_whole()
     finally:
         _postponed.reset(token)
 
@@ -263,19 +268,30 @@ def lowered_at_end(sch: Schedule) -> Iterator[None]:
 
     For all steps of a recipe of ours, of which nobody sees one before the last. Raises
     `LoweredWrongError`, also where an error within may come of that: who looks for the step that
-    it came with asks after each, without this.
+    it came with asks after each, without this. After a refusal the schedule is as it was, where
+    TVM can copy it.
     """
-    later = _LoweredLater(sch, sch.mod, sch.mod)
+    later, before = _LoweredLater(sch, sch.mod, sch.mod), _copy(sch)
     token = _lowered_later.set(later)
     try:
-        yield
-    except Exception:
+        try:
+            yield
+        except Exception:
+            later.require_whole()
+            raise
         later.require_whole()
+    except TransformError:
+        if before is not None:
+            _adopt(sch, before)
         raise
-    else:
-        later.require_whole()
     finally:
         _lowered_later.reset(token)
+
+
+def is_lowered_later(sch: Schedule) -> bool:
+    """Whether `lowered_at_end` has a schedule."""
+    later = _lowered_later.get()
+    return later is not None and later.schedule is sch
 
 
 def _adopt(sch: Schedule, copy: Schedule) -> None:

@@ -247,8 +247,8 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
         C_pad[i, j] += A_pad[i, k] * B_pad[k, j]; C = crop(C_pad)``
     consumes: nothing
     returns: the new blocks; where nothing needs padding there are none
-    requires: an untouched block, one serial loop of its own for each iterator, on tensors in global
-        memory; one multiple of at least 1 for each iterator; where a reduction is padded, a sum of
+    requires: an untouched block, one serial loop of its own for each iterator and no other block
+        in a loop around it, on tensors in global memory; one multiple of at least 1 for each iterator; where a reduction is padded, a sum of
         terms that are zero where the padded operands are, as products of these; each padded
         iterator in the indices that are padded (of one element TVM may know the index, and the
         other iterations would use the same one)
@@ -263,6 +263,7 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
         )
     advice = "pad a block before its loops are split or fused or shared with other blocks"
     require_own_loops(sch, block, advice)
+    _require_no_neighbours(sch, block, advice)
     for region in get_regions(sch.get(block)):
         if region.source.scope() != "global":
             raise TransformError(
@@ -284,6 +285,19 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
 
 def _find_new(sch: Schedule, blocks: Sequence[SBlockRV], old: list[SBlock]) -> tuple[SBlockRV, ...]:
     return tuple(block for block in blocks if not any(sch.get(block).same_as(node) for node in old))
+
+
+def _require_no_neighbours(sch: Schedule, block: SBlockRV, advice: str) -> None:
+    """Refuse other blocks in a loop around: TVM would have them use the padded tensors, too."""
+    for loop in sch.get_loops(block):
+        others = [str(node.name_hint) for node in get_sblocks_under(sch, loop)]
+        others.remove(get_sblock_name(sch, block))
+        if others:
+            raise TransformError(
+                f"block '{get_sblock_name(sch, block)}' shares loop '{sch.get(loop).loop_var.name}' "
+                f"with block '{others[0]}', which would use the padded tensors, too",
+                advice,
+            )
 
 
 def require_own_loops(sch: Schedule, block: SBlockRV, advice: str) -> None:

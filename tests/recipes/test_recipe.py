@@ -449,13 +449,20 @@ def test_the_lowering_of_a_recipe_of_ours_is_asked_about_once_and_a_refusal_name
     ((first, last),) = asked
     assert first.same_as(module)
     assert last.same_as(steps[-1].module)
+    sch = Schedule(module)
     for run in (
-        lambda: widening.steps(relu(64), lanes=8),
-        lambda: widening(Schedule(relu(64)), lanes=8),
+        lambda: widening.steps(module, lanes=8),
+        lambda: widening(sch, lanes=8),
     ):
         with pytest.raises(TransformError, match=r"^widen: loop '\w+' would make ") as refused:
             run()
         assert (refused.value.recipe, refused.value.step) == ("widening", "bound")
+    assert_structural_equal(sch.mod, module)
+    running = widening.run(sch, lanes=8)
+    bound = next(running).module
+    with pytest.raises(TransformError, match=r"^widen: "):
+        next(running)
+    assert_structural_equal(sch.mod, bound)
 
 
 @pytest.mark.parametrize("blocks", ["C", ["C", 3]])

@@ -93,6 +93,19 @@ def test_pad_block_after_a_cache_wrote_beyond_the_tensor():
         pad_block(sch, block, multiples=[4, 2, 4])
 
 
+def test_pad_block_padded_what_the_block_beside_it_sums():
+    """Of one batch its loop is no iterator's: the block had its own loops, and a neighbour."""
+    sch = start("attention", 1, 2, 1, 8, 8, causal=True)
+    scores, largest = sch.get_sblock("scores"), sch.get_sblock("max")
+    reverse_compute_block_at(sch, largest, loops(sch, "scores")[0])
+    decompose_reduction_at(sch, scores, sch.get_loops(scores)[0])
+    with refuses(
+        sch,
+        "pad_block: block 'max' shares loop 'b' with block 'scores_update', which would use the",
+    ):
+        pad_block(sch, largest, multiples=[2, 2, 1, 2])
+
+
 def test_pad_block_of_a_fetch_of_one_element_took_its_consumer_s_loops():
     sch = start("matmul", 1, 4, 24)
     fetch = stage_operand_at(
