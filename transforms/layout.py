@@ -248,10 +248,10 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
     consumes: nothing
     returns: the new blocks; where nothing needs padding there are none
     requires: an untouched block, one serial loop of its own for each iterator and no other block
-        in a loop around it, on tensors in global memory; one multiple of at least 1 for each iterator; where a reduction is padded, a sum of
-        terms that are zero where the padded operands are, as products of these; each padded
-        iterator in the indices that are padded (of one element TVM may know the index, and the
-        other iterations would use the same one)
+        in a loop around it, on tensors in global memory; one multiple of at least 1 for each
+        iterator; where a reduction is padded, a sum of terms that are zero where the padded
+        operands are, as products of these; each padded iterator in the indices that are padded (of
+        one element TVM may know the index, and the other iterations would use the same one)
     """
     name = get_sblock_name(sch, block)
     iterators = sch.get(block).iter_vars
@@ -289,13 +289,14 @@ def _find_new(sch: Schedule, blocks: Sequence[SBlockRV], old: list[SBlock]) -> t
 
 def _require_no_neighbours(sch: Schedule, block: SBlockRV, advice: str) -> None:
     """Refuse other blocks in a loop around: TVM would have them use the padded tensors, too."""
+    name = get_sblock_name(sch, block)
     for loop in sch.get_loops(block):
         others = [str(node.name_hint) for node in get_sblocks_under(sch, loop)]
-        others.remove(get_sblock_name(sch, block))
+        others.remove(name)
         if others:
             raise TransformError(
-                f"block '{get_sblock_name(sch, block)}' shares loop '{sch.get(loop).loop_var.name}' "
-                f"with block '{others[0]}', which would use the padded tensors, too",
+                f"block '{name}' shares loop '{sch.get(loop).loop_var.name}' with block "
+                f"'{others[0]}', which would use the padded tensors, too",
                 advice,
             )
 
