@@ -33,6 +33,8 @@ from tvm import relax
 from tvm.s_tir import dlight
 from tvm.tirx import PrimFunc
 
+from tirstep.files import write_file
+
 ROOT = Path(__file__).resolve().parents[1]
 OURS, THEIRS, LEFT = "tirstep", "dlight", "left"
 JOB_SECONDS = 300
@@ -469,7 +471,7 @@ def main() -> int:
             document[name] = [vars(each) for each in (*functions, whole)]
         pool.stop()
     if arguments.save:
-        arguments.save.write_text(json.dumps(document, indent=1), encoding="utf-8")
+        write_file(arguments.save, json.dumps(document, indent=1))
     print(f"{bench.machine.device['name']}; us; the middle of {ROUNDS} runs with cold caches")
     print(
         "piece             functions   mean sum: ours    dlight all: ours    dlight     torch wrong"
