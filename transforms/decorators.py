@@ -12,7 +12,7 @@ from typing import Any, Concatenate, NamedTuple
 
 from tvm import IRModule
 from tvm.error import InternalError
-from tvm.s_tir import Schedule
+from tvm.s_tir import Schedule, ScheduleError
 
 from .errors import (
     NO_COPY,
@@ -221,7 +221,7 @@ def asked_together(sch: Schedule) -> Iterator[None]:
             held.require_whole()
             raise
         held.require_whole()
-    except TransformError:
+    except (TransformError, ScheduleError):
         if before is not None:
             _adopt(sch, before)
         raise
