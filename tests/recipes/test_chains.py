@@ -19,7 +19,7 @@ def list_blocks(name: str, shape: dict[str, int], **config: object) -> list[str]
 
 @pytest.mark.parametrize("kernel", ["mlp_swiglu", "rms_norm_matmul"])
 def test_both_sums_share_one_tile_of_x(kernel: str) -> None:
-    names = list_blocks(f"{kernel}_vectors", {"m": 128, "n": 64, "k": 16})
+    names = list_blocks(f"{kernel}_vectors", {"m": 128, "n": 128, "k": 32})
     assert [name for name in names if name.startswith("X_")] == ["X_shared", "X_shared_local"]
 
 
@@ -36,7 +36,7 @@ def test_a_guarded_tile_is_no_larger_than_the_result() -> None:
 
 def test_no_pipeline_is_made_of_one_step() -> None:
     run = run_recipe(
-        RECIPES["rms_norm_matmul_prefetched"], {"m": 128, "n": 64, "k": 8}, config={"tile_k": 8}
+        RECIPES["rms_norm_matmul_prefetched"], {"m": 128, "n": 128, "k": 8}, config={"tile_k": 8}
     )
     assert run.steps[-1].name == "decomposed"
 
