@@ -23,7 +23,7 @@ from tvm.tirx import (
 )
 from tvm_ffi import structural_equal
 
-from tirstep.tvm_compat import SBlock, TensorLoad
+from tirstep.tvm_compat import Analyzer, SBlock, TensorLoad
 
 from .decorators import composite
 from .errors import TransformError
@@ -251,7 +251,8 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
         in a loop around it, on tensors in global memory; one multiple of at least 1 for each
         iterator; where a reduction is padded, a sum of terms that are zero where the padded
         operands are, as products of these; each padded iterator in the indices that are padded (of
-        one element TVM may know the index, and the other iterations would use the same one)
+        one element TVM may know the index, and the other iterations would use the same one), and
+        over the whole of its dimension where it reduces or writes
     """
     name = get_sblock_name(sch, block)
     iterators = sch.get(block).iter_vars
@@ -274,6 +275,7 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
     _require_room(sch, block, multiples)
     _require_zero_terms(sch, block, multiples)
     _require_padded_outputs(sch, block, multiples)
+    _require_whole_tensors(sch, block, multiples)
     old = find_all(get_root(sch, block), SBlock)
     sch.pad_einsum(block, list(multiples))
     operands = _find_new(sch, sch.get_producers(block), old)
@@ -386,6 +388,32 @@ def _require_padded_outputs(sch: Schedule, block: SBlockRV, multiples: Sequence[
                 "iterations would store over the old ones",
                 "pad its other iterators only (a multiple of 1)",
             )
+
+
+def _require_whole_tensors(sch: Schedule, block: SBlockRV, multiples: Sequence[int]) -> None:
+    """Refuse to pad over a part of a tensor: what lies behind it is there already, and no zero.
+
+    TVM pads up to the tensor's length, and takes what is longer as it is.
+    """
+    node = sch.get(block)
+    analyzer = Analyzer()
+    for iterator, multiple in zip(node.iter_vars, multiples, strict=True):
+        extent = iterator.dom.extent
+        if (constant(extent) or 1) % multiple == 0:
+            continue
+        reduces = iterator.iter_type == IterVar.CommReduce
+        for region in node.reads if reduces else node.writes:
+            for part, length in zip(region.region, region.source.shape, strict=True):
+                if not part.min.same_as(iterator.var) or analyzer.can_prove_equal(length, extent):
+                    continue
+                does = "read and summed" if reduces else "stored over"
+                raise TransformError(
+                    f"iterator '{iterator.var.name}' of block '{get_sblock_name(sch, block)}' goes "
+                    f"over {extent} of the {length} elements of '{region.source.name}', and those "
+                    f"behind would be {does} in place of padding",
+                    "pad its other iterators only (a multiple of 1), and split the rest with "
+                    'tail="guard"',
+                )
 
 
 def _is_zero_sum(store: BufferStore, padded: list[Any]) -> bool:

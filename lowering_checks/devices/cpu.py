@@ -25,7 +25,9 @@ from .device import (
     DeviceFinding,
     Program,
     convert_tvm_errors,
+    get_reason,
     is_scalar,
+    is_tvm_error,
 )
 from .guard_zones import run_in_guard_zones
 
@@ -81,7 +83,13 @@ class CpuDevice(Device):
                     return (
                         f"TVM's LLVM code reads zeros and small numbers of {buffer.dtype} wrongly"
                     )
-        if (buffer := _find_exchanged(module)) is not None:
+        try:
+            buffer = _find_exchanged(module)
+        except Exception as error:
+            if not is_tvm_error(error):
+                raise
+            return f"TVM cannot analyze the module: {get_reason(error)}"
+        if buffer is not None:
             return (
                 f"threads exchange elements of '{buffer}' in shared memory, and on a CPU they run "
                 "one after the other"

@@ -15,6 +15,7 @@ from tirstep.lowering_checks.devices import (
     DEVICES,
     CpuDevice,
     Program,
+    cpu,
     find_unbound_sblocks,
     is_cuda_available,
     run,
@@ -196,3 +197,16 @@ def test_threads_that_exchange_values_are_nothing_for_a_cpu():
         "other"
     )
     assert get_device("cpu").find_obstacle(exchange("vj")) is None
+
+
+def test_what_tvm_cannot_analyze_is_an_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random transforms 20270202, trial 851: numbers beyond 32 bits, and a raw error of TVM's."""
+
+    def analyze(module: tvm.IRModule) -> None:
+        tvm.tirx.IntImm("int32", 2**31)
+
+    monkeypatch.setattr(cpu, "find_lost_reads", analyze)
+    obstacle = get_device("cpu").find_obstacle(exchange("2 - vj"))
+    assert obstacle is not None
+    assert obstacle.startswith("TVM cannot analyze the module: ")
+    assert obstacle.endswith("2147483648 exceeds range of int32")

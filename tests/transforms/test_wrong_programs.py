@@ -189,6 +189,43 @@ def test_pad_block_added_the_same_term_in_each_iteration_of_a_padded_reduction()
     assert run_on_cpu(sch.mod, ones, output=(4,), dtype="float32")[0] == 5
 
 
+def test_pad_block_summed_what_lies_behind_the_end_of_its_loop():
+    """TVM pads up to the tensor's length, and the first padding has made that tensor longer."""
+    sch = start("decode_attention", 2, 1, 13, 1, full=True)
+    pad_block(sch, sch.get_sblock("exp"), multiples=[1, 1, 1, 4])
+    block = sch.get_sblock("sum")
+    with refuses(
+        sch,
+        "pad_block: iterator 'vj' of block 'sum' goes over 13 of the 16 elements of 'power_pad', "
+        "and those behind would be read and summed in place of padding; pad its other iterators",
+    ):
+        pad_block(sch, block, multiples=[1, 1, 1, 4])
+    pad_block(sch, block, multiples=[2, 4, 1, 1])
+
+
+def test_pad_block_stored_over_what_another_block_had_written():
+    @I.ir_module
+    class Halves:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
+            for i in range(3):
+                with T.sblock("last"):
+                    vi = T.axis.spatial(3, i)
+                    B[vi + 13] = A[vi + 13] * T.float32(2)
+            for i in range(13):
+                with T.sblock("first"):
+                    vi = T.axis.spatial(13, i)
+                    B[vi] = A[vi] + T.float32(1)
+
+    threes, plain = np.full(16, 3, "float32"), Schedule(Halves)
+    plain.pad_einsum(plain.get_sblock("first"), [8])
+    assert run_on_cpu(plain.mod, threes, output=(16,), dtype="float32")[15] == 4  # for 6
+    sch = Schedule(Halves)
+    block = sch.get_sblock("first")
+    with refuses(sch, "'vi' of block 'first' goes over 13 of the 16 elements of 'B', and those be"):
+        pad_block(sch, block, multiples=[8])
+
+
 def test_fold_tile_misaligned_the_vectors_of_a_fetch():
     sch = start("matmul", 8, 16, 8)
     tile = tile_block(sch, sch.get_sblock("C"), threads=(16,), fuse_threads=True)
@@ -318,6 +355,21 @@ def test_extents_that_wrapped_around_when_they_were_rounded_up(call):
     with refuses(sch, sentence):
         call(sch, block, i)
     assert sch.get(split_loop(sch, i, inner=8).outer).extent == 2**28 - 1
+
+
+def test_guards_of_guards_are_asked_with_numbers_that_wrap_around():
+    """Rounded up again and again, three iterations end at a number beyond 32 bits."""
+    sch = start("vector_add", 3)
+    (loop,) = loops(sch, "C")
+    for size in (8,) * 9 + (4, 2):
+        loop = split_loop(sch, loop, inner=size, tail="guard").outer
+    with refuses(
+        sch,
+        "split_loop: iterator 'vi' of block 'C' would be up to 2147483647 where its guard is "
+        "asked, and indices of 32 bits end before 2147483647; choose smaller sizes, or give",
+    ):
+        split_loop(sch, loop, inner=2, tail="guard")
+    assert_right("vector_add", sch, 3)
 
 
 @pytest.mark.parametrize("call", [rfactor_reduction, split_reduction])

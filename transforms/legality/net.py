@@ -20,6 +20,8 @@ from tirstep.tvm_compat import Call, SBlock, get_op_name, structural_walk
 
 from ..errors import Fault
 from ..tir import (
+    Place,
+    bind_ranges,
     cached_by_module,
     cached_by_node,
     constant,
@@ -37,7 +39,8 @@ _RENAMED = "_update"
 """How TVM renames a block whose initialization becomes a block of its own."""
 SWIZZLE = "permuted_layout"
 """TVM's annotation: rows of 16-bit elements whose chunks of 16 bytes change places."""
-_LARGEST = 2**31 - 1
+_BITS = 32
+_LARGEST = 2 ** (_BITS - 1) - 1
 ALIGNMENT = "buffer_dim_align"
 """What storage_align notes: of a buffer's axis, a factor and an offset of its stride."""
 _MATRIX_BYTES = 16
@@ -70,6 +73,7 @@ class _Census(NamedTuple):
     unwritten: dict[str, str]
     extents: dict[str, int]
     short: dict[str, tuple[int, int]]
+    beyond: dict[str, tuple[str, int]]
     large: dict[str, int]
     moved: dict[str, tuple[str, str]]
     unrolled: dict[str, str]
@@ -164,6 +168,13 @@ def _find_broken_sizes(old: _Census, new: _Census) -> Fault | None:
     for name, (runs, points) in new.short.items():
         if name not in old.short:
             return Fault(f"block '{name}' of {points} points would run {runs} times", advice)
+    for name, (iterator, value) in new.beyond.items():
+        if name not in old.beyond:
+            return Fault(
+                f"iterator '{iterator}' of block '{name}' would be up to {value} where its guard "
+                f"is asked, and indices of 32 bits end before {_LARGEST}",
+                advice,
+            )
     # A copy of an intermediate tensor is no larger than what the kernel had before.
     largest = max(old.large.values(), default=0)
     for name, elements in new.large.items():
@@ -243,7 +254,7 @@ def _find_lost(old: Counter[str], new: Counter[str]) -> list[str]:
 @cached_by_module(2)  # what one transform leaves behind, the next one finds
 def _count(module: IRModule) -> _Census:
     functions = [(v, f) for v, f in module.functions_items() if isinstance(f, PrimFunc)]
-    census = _Census(Counter(), set(), *({} for _ in range(9)))
+    census = _Census(Counter(), set(), *({} for _ in range(10)))
     for variable, function in functions:
         prefix = f"{variable.name_hint}." if len(functions) > 1 else ""
         _count_function(function, prefix, census)
@@ -288,6 +299,9 @@ def _count_function(function: PrimFunc, prefix: str, census: _Census) -> None:
             census.extents[prefix + str(loop.loop_var.name)] = extent
     if large:
         _count_points(blocks, loops, prefix, census)
+    for place in places[1:]:
+        if place.guards:
+            census.beyond.update(_find_wrapped(place, prefix))
 
 
 def _find_skewed(
@@ -427,6 +441,20 @@ def _count_points(blocks: list[Any], loops: list[Any], prefix: str, census: _Cen
         runs = math.prod(extent or 0 for extent in around)
         if points > _LARGEST and None not in around and runs < points:
             census.short[prefix + str(block.name_hint)] = (runs, points)
+
+
+def _find_wrapped(place: Place, prefix: str) -> Iterator[tuple[str, tuple[str, int]]]:
+    """The iterators of a guarded block that its loops bring beyond 32 bits, round up on round up.
+
+    Guards that stop them are asked with the number that has wrapped around.
+    """
+    if math.prod(constant(loop.extent) or 1 for loop in place.loops) < _LARGEST:
+        return
+    analyzer = bind_ranges(place.loops)
+    for iterator in place.block.iter_vars:
+        largest = int(analyzer.const_int_bound(place.values[iterator.var]).max_value)
+        if largest >= _LARGEST and iterator.var.ty.dtype.bits == _BITS:
+            yield prefix + place.name, (str(iterator.var.name), largest)
 
 
 def _holds(loop: For, block: SBlock) -> bool:
