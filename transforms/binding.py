@@ -22,6 +22,7 @@ from .legality.threads import (
     require_sound_reduction,
     require_thread_limit,
     require_virtual_threads_around_all,
+    tried_on_copy,
 )
 from .loops import (
     Tail,
@@ -78,7 +79,8 @@ def bind_loop(sch: Schedule, loop: LoopRV, *, axis: str, max_threads: Int64 = MA
     require_bindable(sch, loop, axis, max_threads)
     trial = sch.copy()
     trial.bind(loop, axis)
-    require_own_registers(trial, loop)
+    with tried_on_copy(sch, trial):
+        require_own_registers(trial, loop)
     require_virtual_threads_around_all(trial, loop)
     sch.bind(loop, axis)
 

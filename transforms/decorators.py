@@ -25,6 +25,7 @@ from .errors import (
     run_call,
 )
 from .legality.net import find_fault, inlines, moves_blocks
+from .legality.threads import find_any_leak, registers_later, tried_on_copy
 from .legality.wrong_lowering import find_wrong_lowering
 
 
@@ -150,7 +151,8 @@ def _try_on_copy(
     first, sch = next(iter(bound.arguments.items()))
     bound.arguments[first] = copy
     try:
-        return attempt, _run_within(attempt, function, bound)
+        with tried_on_copy(sch, copy):
+            return attempt, _run_within(attempt, function, bound)
     except TransformError:
         if is_careful or not attempt.is_spoiled:
             raise
@@ -262,25 +264,38 @@ class _LoweredLater:
 _lowered_later: ContextVar[_LoweredLater | None] = ContextVar("_lowered_later", default=None)
 
 
+class AskedTooLateError(Exception):
+    """Threads may read each other's registers; it has to be asked where it would come about."""
+
+
 @contextlib.contextmanager
-def lowered_at_end(sch: Schedule) -> Iterator[None]:
+def lowered_at_end(sch: Schedule, *, asks_registers: bool = False) -> Iterator[None]:
     """Ask once what TVM would make another program of, behind all `asked_together` of a schedule.
 
     For all steps of a recipe of ours, of which nobody sees one before the last. Raises
     `LoweredWrongError`, also where an error within may come of that: who looks for the step that
     it came with asks after each, without this. After a refusal the schedule is as it was, where
     TVM can copy it.
+
+    Whose registers threads read is asked at the end, too, but for `asks_registers`: where an answer
+    may be due before, this raises `AskedTooLateError`, and what is within has to run again.
     """
     later, before = _LoweredLater(sch, sch.mod, sch.mod), _copy(sch)
+    asks_registers = asks_registers or before is None
     token = _lowered_later.set(later)
     try:
-        try:
-            yield
-        except Exception:
-            later.require_whole()
-            raise
+        with contextlib.nullcontext() if asks_registers else registers_later(sch) as registers:
+            try:
+                yield
+            except Exception as error:
+                if registers is not None and registers.is_needed:
+                    raise AskedTooLateError from error
+                later.require_whole()
+                raise
+        if registers is not None and registers.is_needed and find_any_leak(sch.mod) is not None:
+            raise AskedTooLateError
         later.require_whole()
-    except TransformError:
+    except (TransformError, AskedTooLateError):
         if before is not None:
             _adopt(sch, before)
         raise

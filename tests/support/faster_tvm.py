@@ -24,7 +24,7 @@ evaluate_compiled = evaluator._eval_expr
 def install() -> None:
     """Let this process's TVM have all of it."""
     inspect.stack, inspect.getouterframes = _get_stack, _get_frames
-    _remember_origins()
+    _remember_types()
     doc._is_atomic_type = is_atom
     doc.parse = functools.lru_cache(maxsize=_PARSED)(doc.parse)
     evaluator._eval_expr = evaluate
@@ -52,13 +52,13 @@ def _get_frames(frame: Any, context: int = 1) -> list[inspect.FrameInfo]:
     return found
 
 
-def _remember_origins() -> None:
-    """TVM holds the arguments of each primitive against their types, and asks these what they are
-    a list, a union or a tuple of: a tenth of the time of a schedule.
+def _remember_types() -> None:
+    """TVM holds the arguments of each primitive against their types, and asks these each time what
+    they are a list, a union or a tuple of, and how they are spelt: a fifth of a schedule's time.
     """
-    subtype = getattr(_type_checker, "_Subtype", None)
-    if hasattr(subtype, "_origin"):
-        subtype._origin = staticmethod(functools.cache(subtype._origin))
+    for name in ("_dispatcher", "_type2str"):
+        if hasattr(_type_checker, name):
+            setattr(_type_checker, name, functools.cache(getattr(_type_checker, name)))
 
 
 def is_atom(node: Any) -> bool:

@@ -6,16 +6,18 @@ its kernel.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from tvm.ir import Range
+from tvm.ir import IRModule, Range
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.tirx import BufferStore, For, IterVar
+from tvm.tirx import BufferStore, For, IterVar, PrimFunc
 from tvm_ffi import structural_equal
 
 from tirstep.tvm_compat import (
@@ -335,8 +337,68 @@ def _read_loop(loop: For) -> tuple[Any, ...]:
     )
 
 
+@dataclass
+class RegistersLater:
+    """Schedules that are not asked yet whether threads read each other's registers.
+
+    Attributes
+    ----------
+    schedules : the one that a recipe runs on, and the copies on which its transforms are tried
+    is_needed : whether somebody would have asked
+    """
+
+    schedules: list[Schedule]
+    is_needed: bool = False
+
+    def has(self, sch: Schedule) -> bool:
+        return any(sch is each for each in self.schedules)
+
+
+_later: ContextVar[RegistersLater | None] = ContextVar("_later", default=None)
+
+
+@contextlib.contextmanager
+def registers_later(sch: Schedule) -> Iterator[RegistersLater]:
+    """While this lasts, `require_own_registers` takes a schedule as it is: who asks for this asks
+    `find_any_leak` at the end, which takes a tenth of the time.
+    """
+    token = _later.set(held := RegistersLater([sch]))
+    try:
+        yield held
+    finally:
+        _later.reset(token)
+
+
+@contextlib.contextmanager
+def tried_on_copy(sch: Schedule, copy: Schedule) -> Iterator[None]:
+    """While this lasts, a copy is asked about registers when its schedule is."""
+    later = _later.get()
+    if later is None or not later.has(sch):
+        yield
+        return
+    later.schedules.append(copy)
+    try:
+        yield
+    finally:
+        later.schedules.pop()
+
+
+def find_any_leak(module: IRModule) -> RegisterLeak | None:
+    """What `find_register_leak` finds in the first function of a module that has it."""
+    leaks = (
+        _find_leak_in(places)
+        for _, function in module.functions_items()
+        if isinstance(function, PrimFunc) and (places := get_places(function.body))
+    )
+    return next((leak for leak in leaks if leak is not None), None)
+
+
 def require_own_registers(sch: Schedule, handle: LoopRV | SBlockRV) -> None:
     """Refuse a schedule in which a thread would have to read the registers of another."""
+    later = _later.get()
+    if later is not None and later.has(sch):
+        later.is_needed = True
+        return
     leak = find_register_leak(sch, handle)
     if leak is None:
         return
@@ -372,7 +434,10 @@ def find_register_leak(sch: Schedule, handle: LoopRV | SBlockRV) -> RegisterLeak
     In one thread, all loops on one thread axis have the same value. What a block reads at that
     value must be a part of what each writer that is spread over the axis writes at that value.
     """
-    places = get_places(get_root(sch, handle))
+    return _find_leak_in(get_places(get_root(sch, handle)))
+
+
+def _find_leak_in(places: list[Place]) -> RegisterLeak | None:
     bound = [place for place in places if place.kernel is not None]
     reads: dict[int, list[_Access]] = {}
     for read in _find_accesses(places, "reads") if bound else ():

@@ -32,7 +32,7 @@ from tvm.tirx import PrimFunc
 from tirstep.tvm_compat import SBlock
 
 from ..arguments import UnfitError, read_arguments, show, suggest
-from ..decorators import LoweredWrongError, asked_together, lowered_at_end
+from ..decorators import AskedTooLateError, LoweredWrongError, asked_together, lowered_at_end
 from ..errors import TransformError, advise, describe_error
 from ..tir import find_all
 from .expected_facts import Expectation, Expectations, read_expectations
@@ -185,8 +185,12 @@ class Recipe:
             return [*self.run(sch, **config)]
         module = sch.mod
         try:
-            with lowered_at_end(sch):
-                return [*self.run(sch, **config)]
+            try:
+                with lowered_at_end(sch):
+                    return [*self.run(sch, **config)]
+            except AskedTooLateError:
+                with lowered_at_end(sch, asks_registers=True):
+                    return [*self.run(sch, **config)]
         except LoweredWrongError as error:
             steps = [*self.run(Schedule(module), **config)]
             error.transform, error.recipe, error.line = self.name, self.name, self._line()
