@@ -20,7 +20,7 @@ def _make_golden(name: str) -> Run:
     return lowering_checks.run_golden(RECIPES[name])
 
 
-@functools.lru_cache(maxsize=16)  # of large modules
+@functools.lru_cache(maxsize=64)  # the recipes that are compiled together, in one process
 def _make_default(name: str) -> Run:
     return lowering_checks.run_default_example(RECIPES[name])
 

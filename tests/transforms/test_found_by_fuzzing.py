@@ -12,7 +12,15 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from tirstep.lowering_checks import DeviceError, check_numbers, get_device
 from tirstep.lowering_checks.ownership import check_ownership
-from tirstep.modules import Problem, depthwise_conv2d, matmul, softmax, transpose, window_sum
+from tirstep.modules import (
+    Problem,
+    depthwise_conv2d,
+    get_kernel,
+    matmul,
+    softmax,
+    transpose,
+    window_sum,
+)
 from tirstep.transforms import (
     align_vectors,
     bind_loop,
@@ -39,6 +47,7 @@ from tirstep.transforms import (
     unroll_loop,
     vectorize_copy,
 )
+from tirstep.transforms.recipes import RECIPES
 
 
 def find_wrong(problem: Problem, module: tvm.IRModule, device: str = "simulator") -> list[str]:
@@ -345,3 +354,20 @@ def test_a_copy_of_one_place_of_a_swizzled_region_would_write_all_of_it():
     place = sch.get_loops(copy)[-1]
     with refuses(sch, "cache_write_at: block 'A_shared.dyn' writes one element at a time of a reg"):
         cache_write_at(sch, copy, place, scope="shared")
+
+
+def test_a_guard_of_quotients_made_a_tile_of_one_column():
+    """The threads of an image's columns stored into one place of a tile that TVM made too small."""
+    problem = get_kernel("conv2d").problem(1, 4, 8, 4, 4, 3, 1, padding=2)
+    sch = Schedule(problem.module)
+    RECIPES["conv2d_naive"](sch)
+    block = sch.get_sblock("Y_update")
+    copy = cache_read_at(sch, block, sch.get_loops(block)[2], operand=1, scope="local")
+    place = sch.get_loops(copy)[4]
+    plain = sch.copy()
+    plain.reverse_compute_at(plain.cache_write(copy, 0, "shared.dyn"), place)
+    assert find_wrong(problem, plain.mod) != []
+    with refuses(
+        sch, "cache_write_at: TVM would make 'X_local_shared.dyn' smaller, as if each thr"
+    ):
+        cache_write_at(sch, copy, place, scope="shared.dyn")

@@ -327,7 +327,8 @@ def find_split_rooms(module: IRModule) -> list[str]:
 
     Their first element in the smaller buffer is then another one for each thread. Asked is TVM,
     where a shared buffer is indexed by quotients of threads that have remainders of other divisors
-    in them, or where a guard lets one thread alone in: its region is that of all threads otherwise.
+    in them, or where a guard lets one thread alone in, or asks about a quotient itself: its region
+    is that of all threads otherwise.
     Empty where it does not lower.
     """
     doubts = _doubt(module)

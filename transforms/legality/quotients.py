@@ -77,7 +77,9 @@ def _is_strange(quotient: Any, threads: tuple[tuple[Any, int], ...], conditions:
     """Whether TVM may take a quotient's value in one thread for that in all."""
     moving = [item for item in threads if is_used(item[0], quotient)]
     return bool(moving) and (
-        _is_uneven(quotient) or any(is_pinned(conditions, *item) for item in moving)
+        _is_uneven(quotient)
+        or any(is_pinned(conditions, *item) for item in moving)
+        or any(divides(each) for each in conditions if any(is_used(it, each) for it, _ in moving))
     )
 
 
