@@ -407,9 +407,10 @@ def tell(timed: Timed) -> None:
     """One line on standard error."""
     times = ", ".join(f"{who} {1e6 * seconds:.1f} us" for who, seconds in timed.seconds.items())
     failed = "; ".join(f"{who}: {reason}" for who, reason in timed.failed.items())
+    apart = "" if math.isnan(timed.differs) else f", differs by {timed.differs:.0e}"
     print(
         f"  {timed.name} ({timed.rule or '-'}, {timed.calls} calls): {times or 'no times'}"
-        f", differs by {timed.differs:.0e}; {failed}",
+        f"{apart}; {failed}",
         file=sys.stderr,
         flush=True,
     )

@@ -100,12 +100,13 @@ def _list_reasons(module: IRModule, body: Any, kind: str, target: Target) -> Ite
 
 def count_threads(body: Any) -> int:
     """The threads of a GPU block, over all axes: the most of any kernel; 1 of a loop on none."""
-    most: dict[str, int] = {}
-    for loop in find_all(body, For):
-        axis = get_axis(loop) or ""
-        if axis.startswith("threadIdx"):
+    kernels: dict[Any, dict[str, int]] = {}
+    for place in get_places(body):
+        most = kernels.setdefault(place.kernel, {})
+        for loop in place.find_bound("threadIdx"):
+            axis = str(get_axis(loop))
             most[axis] = max(most.get(axis, 1), constant(loop.extent) or 1)
-    return math.prod(most.values())
+    return max((math.prod(most.values()) for most in kernels.values()), default=1)
 
 
 def _get_threads(target: Target) -> int | None:
