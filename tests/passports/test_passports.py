@@ -113,7 +113,9 @@ def test_kernels_of_a_function_have_threads_of_their_own() -> None:
     tile_block(sch, sch.get_sblock("C"), threads=(8, 32))
     fits = tvm.target.Target({"kind": "opencl", "max_num_threads": 256})
     assert find_unsupported(sch.mod, fits) == ""
-    few = tvm.target.Target({"kind": "opencl", "max_num_threads": 255})
+    few = tvm.target.Target(
+        {"kind": "opencl", "max_num_threads": 255, "max_threads_per_block": 255}
+    )
     assert find_unsupported(sch.mod, few).startswith("it runs 256 threads in a block, and")
 
 
