@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from cluster_tools import PLAN, SETTINGS, ClusterMachine, OneCluster, compile_nothing
+from fake_pool import compile_here
 
 from tirstep.bench.search import SearchResult, search, search_with
 
@@ -26,13 +27,15 @@ def test_a_cluster_finds_what_one_process_finds(
 ):
     found = run(cluster, "")
     (tmp_path / "plant").write_text("")
-    monkeypatch.setattr(
-        "tirstep.bench.workers.compile_all",
-        lambda jobs, *rest, **named: [compile_nothing(job, {}) for job in jobs],
-    )
+    compile_here(monkeypatch, lambda job: compile_nothing(job, {}))
     alone = search(PLAN, ClusterMachine(tmp_path), SETTINGS, cache=tmp_path, tell=lambda line: None)
     assert get_rows(found) == 2
     assert found == alone
+    for one, measuring in ((found, {1, 2, 3}), (alone, {1})):  # the others may still start
+        there = {it.step: it.workers for it in one.waited}
+        assert there["compile"] == 1
+        assert there["measure"] in measuring
+        assert all(0 <= it.part <= 1 for it in one.waited)
 
 
 def test_a_gpu_of_another_model_is_left_out(cluster: OneCluster):
