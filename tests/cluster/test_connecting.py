@@ -6,7 +6,9 @@ import importlib.util
 import json
 import os
 import socket
+import sys
 import threading
+import types
 from pathlib import Path
 
 import pytest
@@ -176,3 +178,20 @@ def test_what_compiles_is_loaded_before_the_first_candidate(
         assert 0 <= seconds < 60
     finally:
         compiler._held.close()
+
+
+def test_a_cluster_that_is_started_keeps_to_the_cores_of_this_process(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    began: list[dict[str, object]] = []
+    ray = types.ModuleType("ray")
+    ray.init = lambda **settings: began.append(settings)
+    exceptions = types.ModuleType("ray.exceptions")
+    exceptions.RayError = RuntimeError
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setitem(sys.modules, "ray.exceptions", exceptions)
+    monkeypatch.setattr(os, "cpu_count", lambda: 32)
+    for cores, settings in ((16, {}), (32, {}), (16, {"num_cpus": 4})):
+        monkeypatch.setattr(connecting, "count_cores", lambda cores=cores: cores)
+        connecting._join("local", settings, {})
+    assert [it.get("num_cpus") for it in began] == [16, None, 4]

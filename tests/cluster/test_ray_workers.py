@@ -70,3 +70,21 @@ def test_a_worker_with_wrong_numbers_costs_its_candidates_a_retry(cluster: OneCl
     assert get_rows(found) == 2
     assert "3 candidates that it found wrong are right elsewhere" in cluster.warned[-1]
     assert found.skipped == {"refused by split_loop": 1}
+
+
+@pytest.mark.parametrize(
+    ("cpus", "gpus", "expected"),
+    [(32, 2, (2, 30)), (16, 1, (1, 15)), (32, 1, (1, 31)), (128, 1, (1, 32)), (128, 8, (8, 120))],
+)
+def test_all_cores_compile_up_to_what_gpus_can_measure(
+    cluster: OneCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    cpus: int,
+    gpus: int,
+    expected: tuple[int, int],
+):
+    from tirstep.cluster import ray_workers
+
+    there = {"CPU": float(cpus), "GPU": float(gpus)}
+    monkeypatch.setattr(ray_workers.ray, "cluster_resources", lambda: there)
+    assert ray_workers.count_workers(1, None) == expected

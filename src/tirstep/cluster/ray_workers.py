@@ -20,8 +20,8 @@ from tirstep.bench.workers import COMPILE, MEASURE, Contest, Screened, Sizes, ma
 from .actors import Compiler, Measurer, PlanSpec, Tools, require_known
 from .scheduling import WIDTH, Compiled, Event, Scheduler, Task
 
-COMPILERS = 16
-"""Processes that compile, for each GPU at most."""
+COMPILERS = 32
+"""Processes that compile, for each GPU at most: it cannot measure what more of them compile."""
 SAME = ("tirstep", "apache-tvm", "cuda", "driver")
 """Versions that workers must have in common: times of others are not theirs."""
 
