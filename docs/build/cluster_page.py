@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pages import write_table
 
+from tirstep.bench.rounds import AHEAD
 from tirstep.cluster.simulating import Simulated, TaskTimes, simulate
 from tirstep.files import write_file
 
@@ -21,17 +22,24 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/cluster.md"
 SECONDS = ROOT / "benchmarks/cluster-seconds.json"
 BEGIN, END = "<!-- simulated: begin -->", "<!-- simulated: end -->"
-SEARCHES = (128, 1024, 10000)
+SEARCHES = (128, 1024, 4200, 10000)
 GPUS = (1, 2, 8, 100)
-CORES = 16
+CORES = 15
+"""That compile, of sixteen for each GPU; the last one is for the process that measures."""
+ROUNDS = 4200
+"""Candidates of the search for which the rounds are compared."""
 
 
 def read_times(file: Path) -> TaskTimes:
-    """Of a search's file; what it does not have is as in the project's own."""
+    """Of a search's file; what it does not have is as in the project's own.
+
+    What a search says of measuring has each candidate's share of the warming up.
+    """
     given = json.loads(SECONDS.read_text(encoding="utf-8"))
     read = json.loads(file.read_text(encoding="utf-8"))
     each = {**given["seconds"], **read["seconds"]}
-    once = {**given["once"], **read.get("once", {})}
+    shared = {"warm_up": 0.0} if "measure" in read["seconds"] else {}
+    once = {**given["once"], **shared, **read.get("once", {})}
     return TaskTimes(each["compile"], each["measure"], **once)
 
 
@@ -41,7 +49,22 @@ def write_part(file: Path) -> str:
     rows = [row for count in SEARCHES for row in _list_rows(times, count)]
     header = ["candidates", "GPUs", "takes", "speed-up", "compiling", "measuring", "limited by"]
     sentences = about.get("source", f"Task times of {file.name}.")
-    return "\n\n".join([textwrap.fill(sentences, 110), write_table(header, rows), ""])
+    parts = [textwrap.fill(sentences, 110), write_table(header, rows), *_compare_rounds(times)]
+    return "\n\n".join([*parts, ""])
+
+
+def _compare_rounds(times: TaskTimes) -> list[str]:
+    """What it saves that a round is under way while the one in front of it ends."""
+    header = ["rounds", "GPUs", "takes", "speed-up", "compiling waits", "measuring waits"]
+    rows = []
+    for ahead, name in ((0, "one after the other"), (AHEAD, "the next one is under way")):
+        runs = [simulate(times, ROUNDS, gpus, CORES, ahead) for gpus in GPUS]
+        for run in runs:
+            waits = [f"{run.waited[step]:.1%}" for step in ("compile", "measure")]
+            speed_up = f"{runs[0].seconds / run.seconds:.2f}"
+            rows.append([name, str(run.gpus), f"{run.seconds:,.0f} s", speed_up, *waits])
+    sentence = f"What the overlap of rounds saves, for {ROUNDS:,} candidates:"
+    return [sentence, write_table(header, rows)]
 
 
 def _list_rows(times: TaskTimes, count: int) -> list[list[str]]:

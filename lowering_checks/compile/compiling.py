@@ -29,6 +29,7 @@ from tirstep.transforms.tir import constant, get_axis
 
 from ..devices.device import DeviceError
 from ..finding import CheckError, suggest
+from .cuda_source import drop_unused_traits
 from .instruments import SECONDS, SECONDS_VARIABLE, Deadline
 
 TARGET = "nvidia/nvidia-h100"
@@ -121,14 +122,19 @@ def keeping_source() -> Iterator[None]:
 
 
 def register_compiler() -> None:
-    """Let the compiler of CUDA source, whichever TVM has now, ask `is_source_kept` first."""
+    """Let the compiler of CUDA source, whichever TVM has now, ask `is_source_kept` first.
+
+    It gets the source by `drop_unused_traits`.
+    """
     global _registered
     compile_source = tvm.get_global_func(COMPILER, allow_missing=True)
     if compile_source is None or compile_source == _registered:
         return
 
-    def compile_unless_kept(*arguments: Any) -> Any:
-        return UNCOMPILED if is_source_kept() else compile_source(*arguments)
+    def compile_unless_kept(source: str, *arguments: Any) -> Any:
+        if is_source_kept():
+            return UNCOMPILED
+        return compile_source(drop_unused_traits(source), *arguments)
 
     tvm.register_global_func(COMPILER, compile_unless_kept, override=True)
     _registered = tvm.get_global_func(COMPILER)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from fake_machine import FakeMachine
+from fake_pool import compile_here
 
 
 @pytest.fixture
@@ -20,4 +21,4 @@ def no_farm(monkeypatch: pytest.MonkeyPatch) -> None:
         return [""] * len(jobs)
 
     monkeypatch.setattr("tirstep.bench.session.compile_all", compile_all)
-    monkeypatch.setattr("tirstep.bench.workers.compile_all", compile_all)
+    compile_here(monkeypatch)

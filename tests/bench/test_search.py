@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 from fake_machine import FakeMachine
+from fake_pool import compile_here
 
 from tirstep.bench import BenchError
 from tirstep.bench.best_table import read_best, record_best, require_table
+from tirstep.bench.compile_pool import CompileJob
 from tirstep.bench.results import Time
 from tirstep.bench.run_case import Settings
 from tirstep.bench.search import (
@@ -131,7 +133,7 @@ def test_what_does_not_run_is_counted(machine: FakeMachine, monkeypatch: pytest.
 
 def test_what_does_not_compile_is_counted(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch):
     reasons = ["", "refused: split_loop: loop 'i' runs 7 times", "took longer than 1 s to compile"]
-    monkeypatch.setattr("tirstep.bench.workers.compile_all", lambda *a, **k: reasons)
+    compile_here(monkeypatch, lambda job, left=[*reasons]: left.pop(0))
     found = run_search(machine)
     assert found.config == {"local_y": 8, **FIXED}
     assert found.skipped == {
@@ -144,10 +146,10 @@ def test_what_does_not_compile_is_counted(machine: FakeMachine, monkeypatch: pyt
 def test_what_another_process_compiled_is_loaded(
     machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
 ):
-    def compile_all(jobs: Any, *rest: Any, **named: Any) -> list[str]:
-        for job in jobs[1:]:
+    def compile_some(job: CompileJob) -> str:
+        if job.config["local_y"] != 8:
             Path(job.library).write_text(str(job.config["local_y"]))
-        return [""] * len(jobs)
+        return ""
 
     def load(library: Path, arguments: Any) -> Any:
         loaded.append(library.read_text())
@@ -155,7 +157,7 @@ def test_what_another_process_compiled_is_loaded(
         return lambda: np.matmul(a, b, out=c)
 
     loaded: list[str] = []
-    monkeypatch.setattr("tirstep.bench.workers.compile_all", compile_all)
+    compile_here(monkeypatch, compile_some)
     monkeypatch.setattr(machine, "load", load)
     machine.seconds = [4e-3, 1e-3, 2e-3]
     found = run_search(machine)
@@ -353,6 +355,7 @@ AT_ONCE = """
 import os, sys
 from pathlib import Path
 from tirstep.bench.best_table import read_best, record_best
+from tirstep.bench.compile_pool import CompileJob
 from tirstep.bench.results import Time
 from tirstep.bench.search import SearchPlan, SearchResult
 from tirstep.bench.search import SearchOrder, choose_promising, list_own

@@ -5,6 +5,7 @@ import errno
 import importlib.util
 import json
 import os
+import re
 import sys
 import types
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from fake_machine import FakeMachine
+from fake_pool import compile_here
 
 from tirstep.bench.cases import SUITES
 from tirstep.bench.results import read_run, write_run
@@ -35,9 +37,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeMachine:
 
 @pytest.fixture
 def no_farm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "tirstep.bench.workers.compile_all", lambda jobs, *rest, **named: [""] * len(jobs)
-    )
+    compile_here(monkeypatch)
 
 
 RUN = ("bench", "matmul", "--shape", "64x48x32", "--recipe", "matmul_naive", "--quick")
@@ -244,6 +244,10 @@ def test_a_search_is_shown_and_kept(command: Command, machine: FakeMachine, tmp_
     assert "matmul_shared_blocking at 16x16x8, float32\ntried 3 candidates of 3\n" in result.out
     assert "best     1,000.0 us  1,000.0 to 1,000.0\nas it is 3,000.0 us" in result.out
     assert "ratio    1.500 times as fast as torch\nconfig   --set vector=1" in result.out
+    took = r"^took {5}\d+\.\d s for the candidates, \d+\.\d s for the finalists$"
+    assert re.search(took, result.out, re.MULTILINE)
+    waited = r"^waited   measure \d+\.\d% \(1 worker\), compile \d+\.\d% \(\d+ workers?\)$"
+    assert re.search(waited, result.out, re.MULTILINE)
     assert result.out.endswith(f"wrote {table}\n")
     entry = json.loads(table.read_text())["Test GPU"]["float32"]["16x16x8"]
     assert entry["config"]["vector"] == 1
@@ -310,9 +314,7 @@ def test_a_search_that_every_candidate_refuses_says_which_tail_would_help(
         "refused: tile_block: loop 'i' runs 30 times, which threads=16 does not divide; choose a "
         'divisor, pass tail="guard", or pad the block first with pad_block [recipe x, 1]'
     )
-    monkeypatch.setattr(
-        "tirstep.bench.workers.compile_all", lambda jobs, *rest, **named: [reason] * len(jobs)
-    )
+    compile_here(monkeypatch, lambda job: reason)
     argv = ("search", "matmul_shared_blocking", "--shape", "30x30x30", "--limit", "4")
     result = command(*argv)
     assert result.code == 1
@@ -343,9 +345,9 @@ def test_a_search_over_a_cluster_is_shown_and_kept(
             self.device, self.versions = machine.device, machine.versions
             self.seconds = {"compile": [1.0], "measure": [0.25]}
 
-        def screen(self, configs: Any) -> Any:
+        def submit(self, configs: Any) -> None:
             screened.append(len(configs))
-            return super().screen(configs)
+            super().submit(configs)
 
         def describe(self) -> str:
             return "2 x Test GPU"
@@ -364,14 +366,12 @@ def test_a_search_over_a_cluster_is_shown_and_kept(
     found = types.SimpleNamespace(RayWorkers=ClusterWorkers)
     monkeypatch.setitem(sys.modules, "tirstep.cluster.ray_workers", found)
     monkeypatch.setattr("tirstep.cluster.connecting.connected", connected)
-    monkeypatch.setattr(
-        "tirstep.bench.workers.compile_all", lambda jobs, *rest, **named: [""] * len(jobs)
-    )
+    compile_here(monkeypatch)
     argv = (*SEARCH, *sets, "--cluster", "auto", "--trials", tmp_path / "kept")
     result = command(*argv, "--into", tmp_path / "best.json")
     assert result.code == 0, result.err
     assert "left out worker measure 2: it does not start" in result.out
-    assert "device  2 x Test GPU of a cluster" in result.out
+    assert re.search(r"device  2 x Test GPU of a cluster  there after \d+\.\d s\n", result.out)
     assert ended == ["auto", "stopped", "left"]
     assert "config" in (tmp_path / "best.json").read_text()
     (seconds,) = (tmp_path / "kept/tirstep_trials").glob("*.seconds.json")

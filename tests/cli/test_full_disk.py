@@ -12,6 +12,7 @@ from typing import Any, get_type_hints
 import numpy as np
 import pytest
 from fake_machine import FakeMachine
+from fake_pool import compile_here
 from tvm.s_tir.meta_schedule.builder import BuilderResult
 from tvm.s_tir.meta_schedule.runner import RunnerResult
 
@@ -102,11 +103,10 @@ class Disk:
         return [*self.folder.rglob(".tirstep-*"), *self.folder.rglob("*.lock")]
 
 
-def compile_none(jobs: list[CompileJob], *_: object, **__: object) -> list[str]:
+def compile_none(job: CompileJob) -> str:
     """What other processes compile, for `QuickMachine`."""
-    for job in jobs:
-        Path(job.library).write_bytes(b"")
-    return [""] * len(jobs)
+    Path(job.library).write_bytes(b"")
+    return ""
 
 
 class QuickMachine(FakeMachine):
@@ -172,7 +172,7 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
         monkeypatch.setattr(os, name, wrapped)
     for module in ("bench", "search"):
         monkeypatch.setattr(f"tirstep.cli.{module}.make_machine", lambda _: QuickMachine())
-    monkeypatch.setattr("tirstep.bench.workers.compile_all", compile_none)
+    compile_here(monkeypatch, compile_none)
     monkeypatch.setattr(CandidateBuilder, "build", build_none)
     monkeypatch.setattr(CandidateRunner, "run", run_none)
     monkeypatch.setattr("tirstep.tuning.database._verify", lambda *_: None)

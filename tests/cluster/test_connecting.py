@@ -6,16 +6,21 @@ import importlib.util
 import json
 import os
 import socket
+import sys
 import threading
+import types
 from pathlib import Path
 
 import pytest
 from cluster_tools import PLAN, SETTINGS, ClusterMachine
+from fake_pool import compile_here
 
 from tirstep.bench import BenchError
+from tirstep.bench.compile_pool import CompileJob
 from tirstep.bench.search import SearchPlan, search
 from tirstep.bench.workers import Screened
 from tirstep.cluster import connecting
+from tirstep.cluster.actors import Compiler, Tools, load_compilers
 from tirstep.cluster.connecting import connected, require_reachable
 from tirstep.cluster.kept import Kept
 
@@ -125,30 +130,24 @@ def test_a_search_that_was_cut_goes_on_where_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """The second search compiles only what the first one did not come to, and finds the same."""
-    asked: list[int] = []
-
-    def compile_all(jobs, target, cache, *, limit, report):
-        asked.append(len(jobs))
-        return [""] * len(jobs)
-
-    monkeypatch.setattr("tirstep.bench.workers.compile_all", compile_all)
+    pools = compile_here(monkeypatch)
     plan = SearchPlan(PLAN.recipe, PLAN.problem, PLAN.fixed, {"local_y": (2, 4)})
 
     def run() -> object:
-        machine = ClusterMachine(make_folder(tmp_path, len(asked)))
+        machine = ClusterMachine(make_folder(tmp_path, len(pools)))
         kept = Kept(tmp_path, plan, machine.device, machine.versions)
         return search(plan, machine, SETTINGS, cache=tmp_path, tell=lambda line: None, kept=kept)
 
     whole = run()
     (file,) = (tmp_path / "tirstep_trials").iterdir()
     lines = file.read_text().splitlines(keepends=True)
-    assert len(lines) == 1 + asked[0]
+    assert len(lines) == 1 + len(pools[0].jobs)
     assert json.loads(lines[1])["seconds"]
     file.write_text("".join(lines[:-1]) + lines[-1][:9])
     assert run() == whole
-    assert asked[1:] == [1]
+    assert [len(pool.jobs) for pool in pools[1:]] == [1]
     assert run() == whole
-    assert asked[2:] == []
+    assert pools[2:] == []
 
 
 def make_folder(within: Path, number: int) -> Path:
@@ -157,3 +156,42 @@ def make_folder(within: Path, number: int) -> Path:
     folder.mkdir(exist_ok=True)
     (folder / "plant").write_text("")
     return folder
+
+
+def test_what_compiles_is_loaded_before_the_first_candidate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    did: list[str] = []
+
+    def compile_(job: CompileJob, target: object) -> str:
+        did.append(job.recipe)
+        return "refused: no"
+
+    tools = Tools(compile=compile_, load=lambda: did.append(load_compilers()))
+    compiler = Compiler(tools)
+    try:
+        assert did == [""]  # it compiled
+        job = CompileJob("matmul_naive", {}, {}, {})
+        compiled, seconds = compiler.compile(job, {})
+        assert (compiled.reason, did[1:]) == ("refused: no", ["matmul_naive"])
+        assert 0 <= seconds < 60
+    finally:
+        compiler._held.close()
+
+
+def test_a_cluster_that_is_started_keeps_to_the_cores_of_this_process(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    began: list[dict[str, object]] = []
+    ray = types.ModuleType("ray")
+    ray.init = lambda **settings: began.append(settings)
+    exceptions = types.ModuleType("ray.exceptions")
+    exceptions.RayError = RuntimeError
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setitem(sys.modules, "ray.exceptions", exceptions)
+    monkeypatch.setattr(os, "cpu_count", lambda: 32)
+    for cores, settings in ((16, {}), (32, {}), (16, {"num_cpus": 4})):
+        monkeypatch.setattr(connecting, "count_cores", lambda cores=cores: cores)
+        connecting._join("local", settings, {})
+    assert [it.get("num_cpus") for it in began] == [16, None, 4]

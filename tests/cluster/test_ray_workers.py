@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from cluster_tools import PLAN, SETTINGS, ClusterMachine, OneCluster, compile_nothing
+from fake_pool import compile_here
 
 from tirstep.bench.search import SearchResult, search, search_with
 
@@ -26,13 +27,15 @@ def test_a_cluster_finds_what_one_process_finds(
 ):
     found = run(cluster, "")
     (tmp_path / "plant").write_text("")
-    monkeypatch.setattr(
-        "tirstep.bench.workers.compile_all",
-        lambda jobs, *rest, **named: [compile_nothing(job, {}) for job in jobs],
-    )
+    compile_here(monkeypatch, lambda job: compile_nothing(job, {}))
     alone = search(PLAN, ClusterMachine(tmp_path), SETTINGS, cache=tmp_path, tell=lambda line: None)
     assert get_rows(found) == 2
     assert found == alone
+    for one, measuring in ((found, {1, 2, 3}), (alone, {1})):  # the others may still start
+        there = {it.step: it.workers for it in one.waited}
+        assert there["compile"] == 1
+        assert there["measure"] in measuring
+        assert all(0 <= it.part <= 1 for it in one.waited)
 
 
 def test_a_gpu_of_another_model_is_left_out(cluster: OneCluster):
@@ -67,3 +70,21 @@ def test_a_worker_with_wrong_numbers_costs_its_candidates_a_retry(cluster: OneCl
     assert get_rows(found) == 2
     assert "3 candidates that it found wrong are right elsewhere" in cluster.warned[-1]
     assert found.skipped == {"refused by split_loop": 1}
+
+
+@pytest.mark.parametrize(
+    ("cpus", "gpus", "expected"),
+    [(32, 2, (2, 30)), (16, 1, (1, 15)), (32, 1, (1, 31)), (128, 1, (1, 32)), (128, 8, (8, 120))],
+)
+def test_all_cores_compile_up_to_what_gpus_can_measure(
+    cluster: OneCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    cpus: int,
+    gpus: int,
+    expected: tuple[int, int],
+):
+    from tirstep.cluster import ray_workers
+
+    there = {"CPU": float(cpus), "GPU": float(gpus)}
+    monkeypatch.setattr(ray_workers.ray, "cluster_resources", lambda: there)
+    assert ray_workers.count_workers(1, None) == expected

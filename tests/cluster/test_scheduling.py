@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from tirstep.bench import BenchError
-from tirstep.bench.workers import Screened
-from tirstep.cluster.scheduling import COMPILE, MEASURE, Compiled, Event, Scheduler, Task
+from tirstep.bench.workers import COMPILE, MEASURE, Screened
+from tirstep.cluster.scheduling import Compiled, Event, Scheduler, Task
 from tirstep.cluster.simulating import TaskTimes, simulate
 
 Behave = Callable[[str, Task], str]
@@ -65,10 +65,21 @@ def run(behave: Behave, count: int, measuring: int = 2) -> tuple[ScriptedEngine,
     """The engine afterwards, and by candidate why it is out, empty where it is right."""
     workers = {COMPILE: ["c1", "c2"], MEASURE: [f"m{it}" for it in range(1, measuring + 1)]}
     engine = ScriptedEngine(behave, workers)
-    configs = [{"number": number} for number in range(count)]
-    done = [(task.config["number"], it.reason) for task, it in Scheduler(engine).run(configs)]
+    done = run_all(engine, count)
     assert len({number for number, _ in done}) == len(done) == count
-    return engine, {int(str(number)): reason for number, reason in done}
+    return engine, dict(done)
+
+
+def run_all(engine: ScriptedEngine, count: int) -> list[tuple[int, str]]:
+    """Half of the candidates, and the others while they are under way."""
+    scheduler, done = Scheduler(engine), []
+    configs = [{"number": number} for number in range(count)]
+    for part in (configs[: -(-count // 2)], configs[-(-count // 2) :]):
+        scheduler.add(part)
+        done += scheduler.step()
+    while len(done) < count:
+        done += scheduler.step()
+    return [(int(str(task.config["number"])), it.reason) for task, it in done]
 
 
 def test_every_candidate_is_compiled_and_measured_once():
@@ -126,7 +137,7 @@ def test_a_single_worker_is_asked_twice():
 def test_without_a_worker_the_search_ends_with_a_sentence():
     engine = ScriptedEngine(lambda worker, task: "", {COMPILE: ["c1"], MEASURE: []})
     with pytest.raises(BenchError, match="no worker is left to measure candidates"):
-        [*Scheduler(engine).run([{"number": 1}])]
+        run_all(engine, 1)
 
 
 # ---- The simulation
@@ -153,3 +164,42 @@ def test_more_gpus_are_never_faster_than_their_number():
     one = simulate(times, 500, gpus=1, cores=8).seconds
     for gpus in (2, 8, 100):
         assert 1 < one / simulate(times, 500, gpus=gpus, cores=8).seconds <= gpus
+
+
+def test_what_failed_is_tried_again_before_what_came_later():
+    """A round waits for it."""
+
+    def fail(worker: str, task: Task) -> str:
+        if task.failures or task.first or task.config["number"] not in (1, 3):
+            return ""
+        return "die" if (worker == "c1") == (task.config["number"] == 1) else ""
+
+    engine = ScriptedEngine(fail, {COMPILE: ["c1"], MEASURE: ["m1"]})
+    run_all(engine, 12)
+    compiled = [it for worker, its in engine.begun if worker == "c1" for it in its]
+    assert compiled[:4] == [0, 1, 1, 2]
+    measured = [its for worker, its in engine.begun if worker == "m1"]
+    dead = next(place for place, its in enumerate(measured) if 3 in its)
+    assert measured[dead + 1] == [3]
+
+
+# ---- Simulated time: who waits
+
+COMPILING = [1.5, 2.0, 0.01, 1.2, 4.5, 1.7, 0.01, 2.2, 1.4, 1.6, 3.5]
+
+
+@pytest.mark.parametrize("gpus", [1, 2, 8])
+def test_nobody_waits_where_a_round_ends(gpus: int):
+    """The step that takes longest has always something to do, but for the last candidates."""
+    few_cores = TaskTimes(COMPILING, [0.01], warm_up=0.4, start=0.0, end=0.0)
+    slow_gpus = TaskTimes(COMPILING, [0.4], warm_up=0.4, start=0.0, end=0.0)
+    for times, step in ((few_cores, COMPILE), (slow_gpus, MEASURE)):
+        done = simulate(times, 1000 * gpus, gpus, cores=15)
+        assert done.waited[step] < 0.03
+    one_by_one = simulate(few_cores, 1000 * gpus, gpus, cores=15, ahead=0)
+    assert one_by_one.waited[COMPILE] > 0.08
+
+
+def test_what_is_refused_is_not_measured_in_a_simulation():
+    times = TaskTimes([4.0, 0.0], [1.0], warm_up=0.0, start=0.0, end=0.0)
+    assert simulate(times, 20, gpus=1, cores=20).seconds == 4 + 10

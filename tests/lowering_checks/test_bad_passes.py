@@ -497,7 +497,7 @@ def test_reductions_over_threads_are_run_in_every_stage_before_the_barriers(name
 
 def only_at_tensor_cores(change: Change) -> Change:
     """The change, in modules that multiply on tensor cores."""
-    words = ("ptx_legacy.mma", "ptx.wgmma")
+    words = ("ptx_legacy.mma", "ptx.mma.legacy", "ptx.wgmma")  # TVM 0.27, 0.26, both
     return lambda module: (
         change(module) if any(word in str(module.script()) for word in words) else module
     )

@@ -16,6 +16,7 @@ def facts_of(run: Run, step: int = -1) -> Facts:
     return get_facts(run.steps[step].module, problem=run.problem)
 
 
+@pytest.mark.since_tvm("0.27", "an older TVM calls kernels as any packed function")
 def test_the_host_s_part_of_a_split_module_is_refused():
     module = copy_through_shared("shared")
     split = get_facts(module).lowered
@@ -200,6 +201,7 @@ def tensor_cores() -> tvm.IRModule:
     return Module
 
 
+@pytest.mark.since_tvm("0.27", "the program is in its words")
 def test_copies_and_tensor_cores_are_counted():
     kernel = only_kernel(get_facts(tensor_cores()))
     assert kernel.copies == {16: 1}

@@ -12,6 +12,7 @@ import tvm
 from golden_runs import run_default_example, run_golden
 
 from tirstep.lowering_checks import CheckError
+from tirstep.lowering_checks.compile.cuda_source import drop_unused_traits
 from tirstep.lowering_checks.facts import (
     ARCHITECTURES,
     Facts,
@@ -114,6 +115,18 @@ def test_nvrtc_makes_the_code_that_tvm_runs(blocking: Facts, monkeypatch: pytest
     its = tvm.support.nvcc.compile_cuda(source, "cubin", arch="sm_80", compiler="nvrtc")
     assert mine == read_code(bytes(its))
     assert "FFMA" in mine
+
+
+@needs_nvrtc
+@needs_nvdisasm
+def test_the_code_is_the_same_without_type_traits():
+    source = get_facts(run_golden(find_recipe("matmul_wgmma_async")).steps[-1].module).source
+    short = drop_unused_traits(source)
+    assert short != source
+    compiler = get_compiler("nvrtc")
+    codes = [read_code(compiler.compile(it, "sm_90a").cubin) for it in (source, short)]
+    assert codes[0] == codes[1]
+    assert "main_kernel" in codes[0]
 
 
 def read_code(cubin: bytes) -> str:

@@ -146,9 +146,9 @@ def test_a_golden_that_does_not_parse_is_a_changed_program(store: GoldenStore, r
 
 
 def test_goldens_of_another_tvm_are_told_apart_first(store: GoldenStore) -> None:
-    (store.root / "TVM_VERSION").write_text("0.26.0\n")
+    (store.root / "TVM_VERSION").write_text("0.25.0\n")
     (finding,) = store.check_version()
-    assert f"written by TVM 0.26.0, and TVM {tvm.__version__} is installed" in finding.message
+    assert f"written by TVM 0.25.0, and TVM {tvm.__version__} is installed" in finding.message
 
 
 def test_a_missing_version_is_found(store: GoldenStore) -> None:
@@ -220,7 +220,7 @@ def test_one_recipe_of_several_is_written(store: GoldenStore, run: Run) -> None:
 @pytest.mark.parametrize(
     ("version", "said"),
     [
-        ("0.26.0\n", "TVM 0.26.0 wrote the goldens of matmul_threads_1d"),
+        ("0.25.0\n", "TVM 0.25.0 wrote the goldens of matmul_threads_1d"),
         (None, "an unknown version of TVM wrote"),
     ],
 )

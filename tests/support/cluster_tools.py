@@ -98,7 +98,7 @@ def compile_nothing(job: CompileJob, target: Mapping[str, object]) -> str:
 
 def make_tools(folder: Path) -> Tools:
     """The tools of workers that need no GPU."""
-    return Tools(MakeMachine(folder), compile_nothing, gpus=0)
+    return Tools(MakeMachine(folder), compile_nothing, load=int, gpus=0)
 
 
 def _is_first(folder: Path, what: str, process: int = -1) -> bool:

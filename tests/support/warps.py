@@ -9,6 +9,7 @@ from tvm.s_tir import Schedule
 from tvm.script import tirx as T
 
 from tirstep.transforms import set_pass_option
+from tirstep.tvm_compat import ptx_legacy
 
 BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "int8": 1, "uint8": 1, "float8_e4m3fn": 1}
 
@@ -46,7 +47,7 @@ def multiply_once(
                     c[i] = C[lane // 4 + i // 2 * 8, lane % 4 * 2 + i % 2]
                 if lane < threads:
                     T.evaluate(
-                        T.ptx_legacy.mma(
+                        ptx_legacy.mma(
                             shape,
                             "row",
                             "col",
@@ -125,7 +126,7 @@ def load_once(
                     T.evaluate(T.tvm_storage_sync("shared"))
                 if lane < threads:
                     T.evaluate(
-                        T.ptx_legacy.ldmatrix(
+                        ptx_legacy.ldmatrix(
                             transposed,
                             count,
                             ".b16",
@@ -169,7 +170,7 @@ def multiply_in_warp_memory() -> tvm.IRModule:
                             R[i * 32 + lane] = B[i * 32 + lane]
                         T.evaluate(T.tvm_storage_sync("shared"))
                         T.evaluate(
-                            T.ptx_legacy.ldmatrix(
+                            ptx_legacy.ldmatrix(
                                 False,
                                 4,
                                 ".b16",
@@ -181,7 +182,7 @@ def multiply_in_warp_memory() -> tvm.IRModule:
                             )
                         )
                         T.evaluate(
-                            T.ptx_legacy.ldmatrix(
+                            ptx_legacy.ldmatrix(
                                 True,
                                 4,
                                 ".b16",
@@ -195,7 +196,7 @@ def multiply_in_warp_memory() -> tvm.IRModule:
                         T.evaluate(T.cuda.mma_fill_legacy(8, c.data, 0, dtype="float32"))
                         for half in T.unroll(2):
                             T.evaluate(
-                                T.ptx_legacy.mma(
+                                ptx_legacy.mma(
                                     "m16n8k16",
                                     "row",
                                     "col",
@@ -241,7 +242,7 @@ def load_bytes_transposed() -> tvm.IRModule:
                     S[i * 32 + lane] = A[i * 32 + lane]
                 T.evaluate(T.tvm_storage_sync("shared"))
                 T.evaluate(
-                    T.ptx_legacy.ldmatrix(
+                    ptx_legacy.ldmatrix(
                         True,
                         4,
                         ".b16",

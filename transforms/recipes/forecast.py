@@ -7,6 +7,7 @@ similar one. That is a guess, good enough to say which of some hundred configs t
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -89,6 +90,10 @@ class _Model(NamedTuple):
     costs: Callable[[int, Gpu], Costs]
 
 
+_borrow_rates = functools.lru_cache(maxsize=4096)(borrow_rates)
+"""Thousands of configs have a few hundred tiles."""
+
+
 class Forecast(NamedTuple):
     """What is expected of the configs of a recipe, for a product on a GPU."""
 
@@ -103,7 +108,7 @@ class Forecast(NamedTuple):
         model = _MODELS[self.recipe.family.config]
         made = self.recipe.family.config(**{**self.recipe.config, **config})
         tile = model.describe(made, self.product.size)
-        tile = borrow_rates(tile, model.measured(self.product.size))
+        tile = _borrow_rates(tile, tuple(model.measured(self.product.size)))
         costs = model.costs(self.product.size, self.gpu)
         us = choose(self.product, tile, made.split_k, costs).estimate.us
         return us if math.isfinite(us) else math.inf

@@ -17,6 +17,7 @@ import multiprocessing
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, TimeoutError, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -222,49 +223,93 @@ class CompileJob:
     kernel: str = ""
 
 
+class Compilation(NamedTuple):
+    """What became of a job.
+
+    Attributes
+    ----------
+    reason : empty if it compiled, otherwise why it did not; it begins with the kind of failure:
+        ``refused:``, ``failed:``, ``crashed:`` or ``took longer than``
+    seconds : what it took a process, as far as that is known
+    """
+
+    reason: str
+    seconds: float
+
+
+class CompilePool:
+    """Processes that compile into a cache while this one does something else.
+
+    `target` is TVM's target, `limit` the seconds that one job may take. Leave it (it is a context)
+    once all is done; where that is because of an exception, what has not ended does not.
+    """
+
+    def __init__(self, target: Any, cache: Path, *, limit: float, processes: int) -> None:
+        self._spelled, self._limit = spell_target(target), limit
+        self._pool = pebble.ProcessPool(
+            max_workers=max(1, processes),
+            initializer=_set_up,
+            initargs=(str(cache),),
+            context=multiprocessing.get_context("spawn"),  # TVM's threads do not survive a fork
+        )
+
+    def __enter__(self) -> CompilePool:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.stop()
+        self._pool.close()
+        self._pool.join()
+
+    def stop(self) -> None:
+        """End the processes, whatever they do."""
+        self._pool.stop()
+        self._pool.join()
+
+    def submit(self, job: CompileJob) -> Future[Compilation]:
+        """Compile a job when its turn comes, which `read` says when it is done."""
+        arguments = (compile_job, job, self._spelled)
+        future: Future[Compilation] = self._pool.schedule(
+            _compile_on_time, arguments, timeout=self._limit
+        )
+        return future
+
+    def read(self, future: Future[Compilation]) -> Compilation:
+        """What became of a job that is done.
+
+        Raises `BenchError` where no process starts, such as in a script that compiles while it is
+        imported: each process imports it again.
+        """
+        try:
+            return future.result()
+        except TimeoutError:
+            return Compilation(f"took longer than {self._limit:g} s to compile", self._limit)
+        except pebble.ProcessExpired as error:
+            reason = f"crashed: the compiling process ended with code {error.exitcode}"
+            return Compilation(reason, 0.0)
+        except BrokenProcessPool as error:
+            raise BenchError(
+                "the processes that compile candidates do not start; see what they say above, and "
+                'let a script of yours begin its work under: if __name__ == "__main__"'
+            ) from error
+
+
 def compile_all(
     jobs: Sequence[CompileJob], target: Any, cache: Path, *, limit: float, report: Report
 ) -> list[str]:
-    """Compile jobs into a cache; by job, empty if it compiled, otherwise why it did not.
+    """Compile jobs into a cache, on all cores; by job, the reason of its `Compilation`.
 
-    `target` is TVM's target, `limit` the seconds that one job may take. A reason begins with the
-    kind of failure: ``refused:``, ``failed:``, ``crashed:`` or ``took longer than``.
-
-    Raises `BenchError` where no process starts, such as in a script that calls this while it is
-    imported: each process imports it again.
+    Raises `BenchError` where no process starts.
     """
     if not jobs:
         return []
-    spelled = spell_target(target)
-    with pebble.ProcessPool(
-        max_workers=min(len(jobs), count_cores()),
-        initializer=_set_up,
-        initargs=(str(cache),),
-        context=multiprocessing.get_context("spawn"),  # TVM's threads do not survive a fork
-    ) as pool:
-        try:
-            futures = [pool.schedule(compile_job, (job, spelled), timeout=limit) for job in jobs]
-            for done, future in enumerate(as_completed(futures), 1):
-                report(done, _read_reason(future, limit))
-        except BaseException:
-            pool.stop()
-            raise
-    return [_read_reason(future, limit) for future in futures]
-
-
-def _read_reason(future: Future[str], limit: float) -> str:
-    """What became of a job that is done."""
-    try:
-        return future.result()
-    except TimeoutError:
-        return f"took longer than {limit:g} s to compile"
-    except pebble.ProcessExpired as error:
-        return f"crashed: the compiling process ended with code {error.exitcode}"
-    except BrokenProcessPool as error:
-        raise BenchError(
-            "the processes that compile candidates do not start; see what they say above, and "
-            'let a script of yours begin its work under: if __name__ == "__main__"'
-        ) from error
+    processes = min(len(jobs), count_cores())
+    with CompilePool(target, cache, limit=limit, processes=processes) as pool:
+        futures = [pool.submit(job) for job in jobs]
+        for done, future in enumerate(as_completed(futures), 1):
+            report(done, pool.read(future).reason)
+        return [pool.read(future).reason for future in futures]
 
 
 def _set_up(cache: str) -> None:
@@ -285,6 +330,16 @@ def spell_target(target: Any) -> dict[str, object]:
     for name, value in attributes.items():
         attributes[name] = value if isinstance(value, int) else str(value)
     return {"kind": str(target.kind.name), **attributes}
+
+
+def _compile_on_time(
+    compile_: Callable[[CompileJob, Mapping[str, object]], str],
+    job: CompileJob,
+    spelled: Mapping[str, object],
+) -> Compilation:
+    began = time.monotonic()
+    reason = compile_(job, spelled)
+    return Compilation(reason, time.monotonic() - began)
 
 
 def compile_job(job: CompileJob, spelled: Mapping[str, object]) -> str:

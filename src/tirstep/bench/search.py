@@ -6,21 +6,25 @@ import itertools
 import math
 import random
 import statistics
+import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from tirstep.modules import Problem
+from tirstep.processes import count_cores
 from tirstep.transforms.recipes import Recipe
 from tirstep.transforms.recipes.forecast import Forecast
 
 from . import BenchError
+from .attendance import Waited
 from .machine import Machine
 from .peers import PEERS, Peer
 from .results import Time
+from .rounds import Rounds
 from .run_case import Settings, Tell
 from .workers import BATCH, KeptCandidates, LocalWorkers, Screened, Sizes, Workers
 
@@ -186,7 +190,7 @@ def _unique(configs: list[Sizes]) -> list[Sizes]:
 FINALISTS = 8
 WRONG_AT_THE_END = "wrong when the finalists were timed"
 ROUND = 4 * BATCH
-"""Candidates that are compiled before the forecast is corrected; more where many workers run."""
+"""Candidates between two corrections of the forecast; more where many workers run."""
 MOST = 20000
 """Candidates of which a forecast chooses; of more, so many at random."""
 
@@ -231,6 +235,9 @@ class SearchResult:
     left : how many were left out, since they promised too little
     gain : what these promised at best, as a part; None without a forecast
     expected_us : what the model of time expected of the best, before it was corrected
+    waited : how long the workers of each step had nothing to do
+    seconds : what it took, by ``candidates``, from the first that workers got to the last that was
+        done, and ``finalists``
     """
 
     config: Sizes | None = None
@@ -244,6 +251,14 @@ class SearchResult:
     gain: float | None = None
     expected_us: float | None = None
     peer_error: str = ""
+    waited: list[Waited] = field(default_factory=list, compare=False)
+    seconds: dict[str, float] = field(default_factory=dict, compare=False)
+
+    def count(self, part: Sequence[Screened]) -> None:
+        """Count those that are out."""
+        for one in part:
+            if one.us is None:
+                self.skip(one.reason)
 
     def skip(self, reason: str) -> None:
         """Count a candidate that is out, by the kind of its reason."""
@@ -272,8 +287,13 @@ def search(
 
     Raises `BenchError` where the device has too little memory, or a candidate leaves it unusable.
     """
-    workers = LocalWorkers(plan, machine, settings, cache, tell)
-    return search_with(workers, plan, settings.seed, tell, kept)
+    total = count_configs(plan.recipe, plan.fixed, plan.among)
+    processes = min(count_cores() - 1, total if plan.limit is None else plan.limit)
+    workers = LocalWorkers(plan, machine, settings, cache, tell, processes)
+    try:
+        return search_with(workers, plan, settings.seed, tell, kept)
+    finally:
+        workers.stop()
 
 
 def search_with(
@@ -287,46 +307,52 @@ def search_with(
 
     A candidate is checked on whole numbers, for which every order of summation gives the same
     bits, and nothing is tolerated; for a kernel that is no sum of products, within its own bound.
+    With a forecast they come in rounds, the most promising first; a round is under way while the
+    one in front of it ends, so that it is chosen without what that one teaches (`rounds.AHEAD`).
     What `kept` knows is not run again, and it gets every other candidate as it comes.
     """
-    candidates = _list_candidates(plan, seed)
-    found, ranking = SearchResult(), Ranking(candidates[0])
-    order = SearchOrder(candidates, plan.forecast)
-    size = max(ROUND, workers.width) if plan.forecast else len(candidates)
-    while round_ := order.take(size):
-        times: list[tuple[Sizes, float]] = []
-        for part in _screen(workers, round_, kept):
-            for one in part:
-                if one.us is None:
-                    found.skip(one.reason)
-                else:
-                    times.append((one.config, one.us))
-            ranking.add(part)
-            workers.keep(ranking.configs)
-        order.learn(times)
-        found.tried += len(round_)
-        if _is_enough(plan, order, ranking.best_us, found, tell):
-            break
+    candidates, found = _list_candidates(plan, seed), SearchResult()
+    ranking = _try_all(workers, plan, candidates, found, tell, kept)
+    found.waited = workers.attendance.waited
+    found.seconds["candidates"] = workers.attendance.seconds
+    began = time.monotonic()
     _decide(workers, ranking, found, tell)
+    found.seconds["finalists"] = time.monotonic() - began
     if plan.forecast is not None and found.config is not None:
         found.expected_us = plan.forecast.predict(found.config)
     return found
 
 
-def _screen(
-    workers: Workers, configs: Sequence[Sizes], kept: KeptCandidates | None
-) -> Iterator[Sequence[Screened]]:
-    """What becomes of each config: first what is known, then the others as they come."""
-    if kept is None:
-        yield from workers.screen(configs)
-        return
-    known = [kept.find(config) for config in configs]
-    yield [one for one in known if one is not None]
-    left = [config for config, one in zip(configs, known, strict=True) if one is None]
-    for part in workers.screen(left) if left else ():
-        for one in part:
-            kept.add(one)
-        yield part
+def _try_all(
+    workers: Workers,
+    plan: SearchPlan,
+    candidates: Sequence[Sizes],
+    found: SearchResult,
+    tell: Tell,
+    kept: KeptCandidates | None,
+) -> Ranking:
+    """The fastest of all candidates, or of as many as it takes; the rest goes into `found`."""
+    ranking, order = Ranking(candidates[0]), SearchOrder(candidates, plan.forecast)
+    size = max(ROUND, workers.width) if plan.forecast else len(candidates)
+    best_us, is_enough, done = math.inf, False, 0
+
+    def take() -> list[Sizes]:
+        return [] if is_enough else order.take(size)
+
+    for part, ended in Rounds(workers, kept).run(take):
+        if ended is None:
+            found.count(part)
+            ranking.add(part)
+            workers.keep(ranking.configs)
+            done += len(part)
+            tell(f"compiled, checked and timed {done} of {len(candidates)} candidates")
+        else:
+            order.learn(ended.times)
+            found.tried += ended.size
+            # Of rounds that have ended alone, so that a search that goes on ends where this does.
+            best_us = min([best_us, *(us for _, us in ended.times)])
+            is_enough = _is_enough(plan, order, best_us, found, tell)
+    return ranking
 
 
 def _decide(workers: Workers, ranking: Ranking, found: SearchResult, tell: Tell) -> None:
@@ -336,14 +362,14 @@ def _decide(workers: Workers, ranking: Ranking, found: SearchResult, tell: Tell)
     tell(f"timing {len(ranking.configs)} finalists")
     contest = workers.decide(ranking.configs)
     found.peer, found.peer_error = contest.peer, contest.peer_error
-    for config, time in zip(ranking.configs, contest.times, strict=True):
-        if time is None:
+    for config, timed in zip(ranking.configs, contest.times, strict=True):
+        if timed is None:
             found.skip(WRONG_AT_THE_END)
             continue
         if config == ranking.default:
-            found.default = time
-        if found.best is None or time.median_us < found.best.median_us:
-            found.best, found.config = time, config
+            found.default = timed
+        if found.best is None or timed.median_us < found.best.median_us:
+            found.best, found.config = timed, config
 
 
 class Ranking:
@@ -357,11 +383,6 @@ class Ranking:
     def configs(self) -> list[Sizes]:
         """The fastest first."""
         return [config for _, config in self._best]
-
-    @property
-    def best_us(self) -> float | None:
-        """The rough time of the fastest candidate."""
-        return self._best[0][0] if self._best else None
 
     def add(self, part: Sequence[Screened]) -> None:
         """Count in what was timed."""
@@ -384,10 +405,10 @@ def _list_candidates(plan: SearchPlan, seed: int) -> list[Sizes]:
 
 
 def _is_enough(
-    plan: SearchPlan, order: SearchOrder, best_us: float | None, found: SearchResult, tell: Tell
+    plan: SearchPlan, order: SearchOrder, best_us: float, found: SearchResult, tell: Tell
 ) -> bool:
     """Say what is to be gained from going on; whether that is less than what is asked for."""
-    if best_us is None:
+    if best_us == math.inf:
         return False
     found.left, found.gain = order.left, order.expect_gain(best_us)
     if found.gain is None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Protocol
 
 from tirstep.lowering_checks.devices.device import blank
@@ -12,7 +16,8 @@ from tirstep.modules.numeric import Array
 
 from . import BenchError, PeerMissing, shorten
 from .accuracy import Reference
-from .compile_pool import CompileJob, compile_all, installed, name_library
+from .attendance import Attendance
+from .compile_pool import Compilation, CompileJob, CompilePool, installed, name_library
 from .machine import (
     Launch,
     Machine,
@@ -31,6 +36,8 @@ if TYPE_CHECKING:
 
 Sizes = dict[str, object]
 
+COMPILE, MEASURE = "compile", "measure"
+"""The steps of a candidate."""
 SCREENING_ROUNDS = 5
 BATCH = 32
 """Candidates that take turns at the clock together."""
@@ -70,10 +77,17 @@ class Workers(Protocol):
 
     @property
     def width(self) -> int:
-        """Candidates that a round needs at least, so that nobody waits for long at its end."""
+        """Candidates that a round needs at least, so that nobody waits while one ends."""
 
-    def screen(self, configs: Sequence[Sizes]) -> Iterator[Sequence[Screened]]:
-        """Compile, check and time each config once; what became of them, as it comes."""
+    @property
+    def attendance(self) -> Attendance:
+        """Who was there, and how long they had something to do."""
+
+    def submit(self, configs: Sequence[Sizes]) -> None:
+        """Compile, check and time each config once, after those that were submitted before."""
+
+    def collect(self) -> Sequence[Screened]:
+        """What became of some that were submitted; waits until there is something."""
 
     def keep(self, configs: Sequence[Sizes]) -> None:
         """Only these may come to `decide`: what else is kept of others can go."""
@@ -108,7 +122,7 @@ class _CheckedConfig:
 
 @dataclass
 class LocalWorkers:
-    """This process measures on its machine, and processes beside it compile.
+    """This process measures on its machine, and so many processes beside it compile ahead of it.
 
     Raises `BenchError` where the device has too little memory, or a candidate leaves it unusable.
     """
@@ -118,8 +132,14 @@ class LocalWorkers:
     settings: Settings
     cache: Path
     tell: Tell
+    processes: int = 1
     width: int = 1
+    attendance: Attendance = field(default_factory=Attendance)
     _checked: list[_CheckedConfig] = field(default_factory=list)
+    _pool: CompilePool | None = None
+    _compiling: int = 0
+    _done: SimpleQueue[tuple[CompileJob, Future[Compilation]]] = field(default_factory=SimpleQueue)
+    _compiled: list[CompileJob] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         problem, machine = self.plan.problem, self.machine
@@ -130,22 +150,67 @@ class LocalWorkers:
         self.arguments = problem.make_arguments(upload_inputs(machine, problem, inputs), outputs)
         self.expectations = machine.expect(Reference(problem, inputs, problem.is_exact))
 
-    def screen(self, configs: Sequence[Sizes]) -> Iterator[Sequence[Screened]]:
-        """Compile all, then check and time them in batches."""
-        plan, tell = self.plan, self.tell
-        jobs = [make_job(plan, sizes, name_library()) for sizes in configs]
+    def submit(self, configs: Sequence[Sizes]) -> None:
+        """Have them compiled, by processes that live until `stop`."""
+        pool = self._start()
+        self.attendance.mark()
+        self._compiling += len(configs)
+        for config in configs:
+            job = make_job(self.plan, config, name_library())
+            future = pool.submit(job)
+            future.add_done_callback(partial(self._note, job))
 
-        def report(done: int, reason: str) -> None:
-            tell(f"compiled {done} of {len(jobs)} candidates")
+    def _note(self, job: CompileJob, future: Future[Compilation]) -> None:
+        self._done.put((job, future))
 
-        target, limit = self.machine.target, plan.compile_limit
-        reasons = compile_all(jobs, target, self.cache, limit=limit, report=report)
-        pairs = [*zip(jobs, reasons, strict=True)]
-        yield [Screened(dict(job.config), None, reason) for job, reason in pairs if reason]
-        compiled = [job for job, reason in pairs if not reason]
-        for begin in range(0, len(compiled), BATCH):
-            tell(f"checked and timed {begin} of {len(compiled)} candidates")
-            yield self.measure(compiled[begin : begin + BATCH])
+    def collect(self) -> Sequence[Screened]:
+        """Check and time a batch of what compiled, while others still compile."""
+        while True:
+            is_batch = len(self._compiled) >= BATCH
+            if out := self._gather(wait=not is_batch):
+                return out
+            if self._compiled and (is_batch or not self._compiling):
+                batch, self._compiled = self._compiled[:BATCH], self._compiled[BATCH:]
+                began = time.monotonic()
+                screened = self.measure(batch)
+                self.attendance.work(MEASURE, time.monotonic() - began)
+                self.attendance.mark()
+                return screened
+
+    def _gather(self, *, wait: bool) -> list[Screened]:
+        """Take what compiled; returns what did not. Waits for one if that is asked for."""
+        out: list[Screened] = []
+        while self._compiling:
+            try:
+                job, future = self._done.get(block=wait)
+            except Empty:
+                break
+            assert self._pool is not None
+            reason, seconds = self._pool.read(future)
+            wait, self._compiling = False, self._compiling - 1
+            self.attendance.work(COMPILE, seconds)
+            if reason:
+                out.append(Screened(dict(job.config), None, reason))
+            else:
+                self._compiled.append(job)
+        self.attendance.mark()
+        self.tell(f"{self._compiling} candidates are left to compile")
+        return out
+
+    def _start(self) -> CompilePool:
+        if self._pool is None:
+            limit, count = self.plan.compile_limit, max(1, self.processes)
+            self._pool = CompilePool(self.machine.target, self.cache, limit=limit, processes=count)
+            self.attendance.come(MEASURE, MEASURE)
+            for number in range(count):
+                self.attendance.come(f"{COMPILE} {number}", COMPILE)
+        return self._pool
+
+    def stop(self) -> None:
+        """End the processes that compile."""
+        if self._pool is not None:
+            self._pool.stop()
+            self._pool = None
 
     def measure(self, jobs: Sequence[CompileJob]) -> list[Screened]:
         """Check what compiled, and time together what is right."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -249,11 +250,14 @@ def _search_on_cluster(
     def warn(line: str) -> None:
         screen.line((line, "yellow"), wrap=True)
 
+    began = time.monotonic()
     with screen.working():
         workers = RayWorkers(plan, Settings(seed=seed), screen.doing, warn)
         try:
             facts = Facts(workers.device, workers.versions)
-            screen.line(("device  ", "dim"), f"{workers.describe()} of a cluster")
+            there = f"{workers.describe()} of a cluster"
+            after = f"  there after {time.monotonic() - began:.1f} s"
+            screen.line(("device  ", "dim"), there, (after, "dim"))
             plan = replace(plan, forecast=_make_forecast(plan, facts))
             kept = _open_kept(screen, trials, plan, facts)
             found = search_with(workers, plan, seed, screen.doing, kept)
@@ -333,6 +337,8 @@ def _show(screen: Screen, plan: SearchPlan, found: SearchResult) -> None:
         screen.line((left, "dim"))
     for reason, number in found.skipped.most_common():
         screen.line((f"  {number:>5} {reason}", "dim"))
+    for line in describe_time(found) if found.waited else ():
+        screen.line((line, "dim"))
     if found.best is None or found.config is None:
         screen.line(("no candidate ran and was exact", "bold red"))
         if found.skipped:
@@ -354,6 +360,14 @@ def _show(screen: Screen, plan: SearchPlan, found: SearchResult) -> None:
     chosen = {name: value for name, value in found.config.items() if value is not None}
     words = " ".join(f"--set {name}={spell(value)}" for name, value in chosen.items())
     screen.line((f"{'config':<9}", "dim"), words)
+
+
+def describe_time(found: SearchResult) -> list[str]:
+    """What the search took, and which part of it the workers of each step had nothing to do."""
+    seconds = [f"{taken:.1f} s for the {what}" for what, taken in found.seconds.items()]
+    waited = [f"{it.step} {it.part:.1%} ({count(it.workers, 'worker')})" for it in found.waited]
+    rows = (("took", seconds), ("waited", waited))
+    return [f"{name:<9}{', '.join(parts)}" for name, parts in rows if parts]
 
 
 def explain_none(plan: SearchPlan, found: SearchResult) -> str:

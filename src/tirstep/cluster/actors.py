@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import tvm
 
 from tirstep.bench import BenchError
 from tirstep.bench.compile_pool import (
@@ -24,9 +27,14 @@ from tirstep.bench.peers import PEERS
 from tirstep.bench.run_case import Settings
 from tirstep.bench.search import SearchPlan
 from tirstep.bench.workers import Contest, LocalWorkers, Screened, Sizes, make_job
+from tirstep.lowering_checks.compile.compiling import TARGET
 from tirstep.modules import get_kernel
+from tirstep.transforms.recipes import find_recipe
 
 from .scheduling import Compiled
+
+FIRST = "vector_add_bound"
+"""The recipe that processes compile to have loaded what compiles."""
 
 
 def make_torch_machine() -> Machine:
@@ -36,17 +44,30 @@ def make_torch_machine() -> Machine:
     return TorchMachine()
 
 
+def load_compilers() -> str:
+    """Compile something small, for any GPU: a process's first candidate takes seconds more.
+
+    Returns why it did not compile, if it did not; the first candidate will say it again.
+    """
+    recipe = find_recipe(FIRST)
+    shape, options = recipe.default_example.shape, recipe.default_example.options
+    job = CompileJob(FIRST, dict(shape), dict(options), {}, str(name_library()))
+    return compile_job(job, spell_target(tvm.target.Target(TARGET)))
+
+
 @dataclass(frozen=True)
 class Tools:
     """What workers work with; a test brings others.
 
     Attributes
     ----------
+    load : what a process that compiles does before the first candidate is there
     gpus : what of GPUs a worker takes that measures; 0 in tests alone
     """
 
     make_machine: Callable[[], Machine] = make_torch_machine
     compile: Callable[[CompileJob, Mapping[str, object]], str] = compile_job
+    load: Callable[[], object] = load_compilers
     gpus: float = 1
 
 
@@ -87,13 +108,18 @@ class Compiler:
         self._tools = tools
         self._held = contextlib.ExitStack()
         self._held.enter_context(installed(get_cache_folder()))
+        tools.load()
 
     def describe(self) -> dict[str, Any]:
         """That it is there."""
         return {}
 
-    def compile(self, job: CompileJob, target: Mapping[str, object]) -> Compiled:
-        """The file of a candidate, or why there is none."""
+    def compile(self, job: CompileJob, target: Mapping[str, object]) -> tuple[Compiled, float]:
+        """The file of a candidate, or why there is none; and the seconds that it took."""
+        began = time.monotonic()
+        return self._compile(job, target), time.monotonic() - began
+
+    def _compile(self, job: CompileJob, target: Mapping[str, object]) -> Compiled:
         library = name_library()
         reason = self._tools.compile(replace(job, library=str(library)), target)
         if reason or not library.exists():
@@ -124,8 +150,12 @@ class Measurer:
             "target": spell_target(machine.target),
         }
 
-    def screen(self, group: Sequence[tuple[Sizes, Compiled]]) -> list[Screened]:
-        """What became of each candidate, in their order."""
+    def screen(self, group: Sequence[tuple[Sizes, Compiled]]) -> tuple[list[Screened], float]:
+        """What became of each candidate, in their order; and the seconds that it took."""
+        began = time.monotonic()
+        return self._screen(group), time.monotonic() - began
+
+    def _screen(self, group: Sequence[tuple[Sizes, Compiled]]) -> list[Screened]:
         jobs = [self._write(config, compiled) for config, compiled in group]
         screened = self._workers.measure(jobs)
         self._workers.keep([])

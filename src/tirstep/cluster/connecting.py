@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tirstep.bench import BenchError, find_last_line
-from tirstep.processes import silenced_stderr
+from tirstep.processes import count_cores, silenced_stderr
 
 AUTO, LOCAL = "auto", "local"
 REACH_SECONDS = 4.0
@@ -123,6 +123,15 @@ def _use_token() -> None:
         os.environ.setdefault("RAY_AUTH_MODE", "token")
 
 
+def _limit_cores() -> dict[str, int]:
+    """What a cluster that is started here may use, where that is not all of the machine.
+
+    Ray counts the machine's cores, or those of a container, and not those that ``taskset`` leaves.
+    """
+    cores = count_cores()
+    return {"num_cpus": cores} if cores < (os.cpu_count() or 1) else {}
+
+
 def _join(address: str, settings: dict[str, Any], quiet: dict[str, Any]) -> None:
     import ray
     from ray.exceptions import RayError
@@ -137,7 +146,8 @@ def _join(address: str, settings: dict[str, Any], quiet: dict[str, Any]) -> None
             except ConnectionError:
                 if address != AUTO:
                     raise
-        ray.init(address=LOCAL, include_dashboard=False, **settings, **quiet)
+        given = {**_limit_cores(), **settings}
+        ray.init(address=LOCAL, include_dashboard=False, **given, **quiet)
     except (ConnectionError, RuntimeError, ValueError, OSError, RayError) as error:
         raise BenchError(
             f"--cluster {address}: Ray does not take part ({find_last_line(error)}); run this on a "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,15 +12,16 @@ import ray
 from ray.exceptions import RayActorError, RayError, RayTaskError
 
 from tirstep.bench import BenchError, find_last_line, shorten
+from tirstep.bench.attendance import Attendance
 from tirstep.bench.run_case import Settings, Tell
 from tirstep.bench.search import SearchPlan
-from tirstep.bench.workers import Contest, Screened, Sizes, make_job
+from tirstep.bench.workers import COMPILE, MEASURE, Contest, Screened, Sizes, make_job
 
 from .actors import Compiler, Measurer, PlanSpec, Tools, require_known
-from .scheduling import COMPILE, MEASURE, WIDTH, Compiled, Event, Scheduler, Task
+from .scheduling import WIDTH, Compiled, Event, Scheduler, Task
 
-COMPILERS = 16
-"""Processes that compile, for each GPU at most."""
+COMPILERS = 32
+"""Processes that compile, for each GPU at most: it cannot measure what more of them compile."""
 SAME = ("tirstep", "apache-tvm", "cuda", "driver")
 """Versions that workers must have in common: times of others are not theirs."""
 
@@ -57,6 +58,11 @@ class _Worker:
     is_up: bool = False
     failed_starts: int = 0
 
+    @property
+    def elapsed(self) -> float:
+        """Since it got what it does now."""
+        return time.monotonic() - (self.deadline - self.seconds)
+
 
 @dataclass
 class RayEngine:
@@ -77,6 +83,7 @@ class RayEngine:
     compilers: int
     first: dict[str, Any] = field(default_factory=dict)
     seconds: dict[str, list[float]] = field(default_factory=lambda: {COMPILE: [], MEASURE: []})
+    attendance: Attendance = field(default_factory=Attendance)
     _workers: dict[str, _Worker] = field(default_factory=dict)
 
     def start(self) -> None:
@@ -143,6 +150,7 @@ class RayEngine:
         """Leave a worker out from now on, and say so."""
         worker = self._workers.pop(name, None)
         if worker is not None:
+            self.attendance.leave(name)
             self.warn(f"left out worker {name}: {why}")
             ray.kill(worker.actor)
 
@@ -155,6 +163,7 @@ class RayEngine:
     def restart(self, name: str) -> None:
         """Another process in a worker's place."""
         worker = self._workers[name]
+        self.attendance.leave(name)
         ray.kill(worker.actor)
         self._start(worker)
 
@@ -187,15 +196,16 @@ class RayEngine:
         if not worker.is_up:
             self._welcome(worker, answer)
             return None
-        began = worker.deadline - worker.seconds
-        taken = (time.monotonic() - began) / len(tasks)
+        taken = worker.elapsed / len(tasks)
         self.seconds[worker.step] += [taken] * len(tasks)
-        answers = [answer] if worker.step == COMPILE else answer
-        return Event(worker.name, tasks, answers)
+        answers, worked = answer
+        self.attendance.work(worker.step, worked)
+        return Event(worker.name, tasks, [answers] if worker.step == COMPILE else answers)
 
     def _welcome(self, worker: _Worker, facts: dict[str, Any]) -> None:
         """A worker is up, and stays if it is as the first one."""
         worker.is_up, worker.failed_starts = True, 0
+        self.attendance.come(worker.name, worker.step)
         if worker.step != MEASURE:
             return
         self.first = self.first or facts
@@ -206,6 +216,7 @@ class RayEngine:
         """A worker failed: another process takes its place, and its tasks are told."""
         tasks, was_up = worker.tasks, worker.is_up
         if was_up:
+            self.attendance.work(worker.step, worker.elapsed)
             self.restart(worker.name)
             return Event(worker.name, tasks, None, failure)
         worker.failed_starts += 1
@@ -283,7 +294,8 @@ class RayWorkers:
         self._engine = RayEngine(
             plan, settings, tools, limits or Limits(), warn, measuring, compiling
         )
-        self._tell, self._warn = tell, warn
+        self._warn = warn
+        self._scheduler = Scheduler(self._engine)
         self._compiled: list[tuple[Sizes, Compiled | None]] = []
         tell(f"starting {measuring} workers that measure, and {compiling} that compile")
         try:
@@ -294,13 +306,18 @@ class RayWorkers:
         self.device: dict[str, Any] = self._engine.first["device"]
         self.versions: dict[str, str] = self._engine.first["versions"]
 
-    def screen(self, configs: Sequence[Sizes]) -> Iterator[Sequence[Screened]]:
-        """What becomes of each config, as it comes."""
-        for done, (task, screened) in enumerate(Scheduler(self._engine).run(configs), 1):
-            self._tell(f"compiled, checked and timed {done} of {len(configs)} candidates")
-            if screened.us is not None:
-                self._compiled.append((task.config, task.compiled))
-            yield [screened]
+    def submit(self, configs: Sequence[Sizes]) -> None:
+        """Put them behind those that are there."""
+        self.attendance.mark()
+        self._scheduler.add(configs)
+
+    def collect(self) -> Sequence[Screened]:
+        """What became of candidates, as it comes."""
+        while not (done := self._scheduler.step()):
+            pass
+        self.attendance.mark()
+        self._compiled += [(task.config, task.compiled) for task, it in done if it.us is not None]
+        return [screened for _, screened in done]
 
     def keep(self, configs: Sequence[Sizes]) -> None:
         """Of others what they were compiled to goes."""
@@ -337,6 +354,11 @@ class RayWorkers:
     def width(self) -> int:
         """Some for each GPU that is there."""
         return WIDTH * len(self._engine.list_alive(MEASURE))
+
+    @property
+    def attendance(self) -> Attendance:
+        """Who was there, and how long they had something to do by their own clocks."""
+        return self._engine.attendance
 
     @property
     def seconds(self) -> Mapping[str, Sequence[float]]:

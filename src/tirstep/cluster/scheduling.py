@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tirstep.bench import BenchError
-from tirstep.bench.workers import Screened, Sizes
+from tirstep.bench.workers import COMPILE, MEASURE, Screened, Sizes
 
-COMPILE, MEASURE = "compile", "measure"
 GROUP = 8
 """Candidates that a GPU takes at once, where so many wait: warming it up takes its time."""
-WIDTH = 4 * GROUP
+WIDTH = 8 * GROUP
 """Candidates of a round for each GPU."""
 STRIKES = 3
 """Answers that other workers refute, before a worker gets no more candidates."""
@@ -91,29 +90,35 @@ class Engine(Protocol):
 
 
 class Scheduler:
-    """One round of candidates over the workers of an engine."""
+    """Candidates over the workers of an engine, in the order in which they came.
+
+    What failed goes first when it is tried again: whoever waits for its round waits for it.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._raw: deque[Task] = deque()
         self._ready: deque[Task] = deque()
         self._strikes: Counter[str] = Counter()
+        self._left = 0
 
-    def run(self, configs: Sequence[Sizes]) -> Iterator[tuple[Task, Screened]]:
-        """What becomes of each config, as it comes.
+    def add(self, configs: Sequence[Sizes]) -> None:
+        """Some more candidates; whoever is idle begins with them at once."""
+        self._raw.extend(Task(config) for config in configs)
+        self._left += len(configs)
+        self._give()
+
+    def step(self) -> list[tuple[Task, Screened]]:
+        """Wait for what happens next; returns what became of candidates, which may be nothing.
 
         Raises `BenchError` when no worker is left that could do what is left to do.
         """
-        self._raw.extend(Task(config) for config in configs)
-        left = len(self._raw)
-        while left:
-            self._give()
-            for event in self._engine.wait():
-                for done in self._take(event):
-                    left -= 1
-                    yield done
-            if left:
-                self._require_workers()
+        done = [it for event in self._engine.wait() for it in self._take(event)]
+        self._left -= len(done)
+        self._give()
+        if self._left:
+            self._require_workers()
+        return done
 
     def _give(self) -> None:
         for worker in self._engine.list_idle(COMPILE):
@@ -148,7 +153,7 @@ class Scheduler:
                 if task.failures > 1:
                     yield task, Screened(task.config, None, event.failure)
                 else:
-                    (self._raw if task.compiled is None else self._ready).append(task)
+                    (self._raw if task.compiled is None else self._ready).appendleft(task)
             return
         for task, answer in zip(event.tasks, event.answers, strict=True):
             if isinstance(answer, Compiled):
@@ -166,7 +171,7 @@ class Scheduler:
             if answer.us is not None:
                 return True
             task.first = (worker, answer)
-            self._ready.append(task)
+            self._ready.appendleft(task)
             return False
         accused = task.first[0]
         if answer.us is not None and accused != worker:

@@ -1,0 +1,268 @@
+"""Rounds that overlap: nobody waits where one ends, and who is fast does not say what is next."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_machine import FakeMachine
+from fake_pool import FakePool, compile_here
+
+from tirstep.bench import rounds as rounds_module
+from tirstep.bench.attendance import Attendance, Waited
+from tirstep.bench.compile_pool import Compilation, CompileJob
+from tirstep.bench.rounds import Rounds
+from tirstep.bench.run_case import Settings
+from tirstep.bench.search import SearchPlan, SearchResult, list_configs, search, search_with
+from tirstep.bench.workers import BATCH, Contest, Screened, Sizes
+from tirstep.modules import matmul
+from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.recipes.forecast import make_forecast
+from tirstep.transforms.recipes.gpus import H200
+
+Pick = Callable[[list[Sizes]], int]
+"""The place of the candidate that is done next."""
+
+
+class ListedWorkers:
+    """One candidate after the other is done, in the order that `pick` says."""
+
+    width = 1
+
+    def __init__(self, pick: Pick, measure: Callable[[Sizes], float] = lambda config: 1.0) -> None:
+        self.pick, self.measure = pick, measure
+        self.submitted: list[list[Sizes]] = []
+        self.left: list[Sizes] = []
+        self.attendance = Attendance()
+
+    def submit(self, configs: Sequence[Sizes]) -> None:
+        self.submitted.append([*configs])
+        self.left += configs
+
+    def collect(self) -> Sequence[Screened]:
+        config = self.left.pop(self.pick(self.left))
+        return [Screened(dict(config), self.measure(config))]
+
+    def keep(self, configs: Sequence[Sizes]) -> None:
+        pass
+
+    def decide(self, configs: Sequence[Sizes]) -> Contest:
+        return Contest([None] * len(configs))
+
+
+def first(left: list[Sizes]) -> int:
+    return 0
+
+
+def last(left: list[Sizes]) -> int:
+    return -1
+
+
+class Memory:
+    """What was kept of another search."""
+
+    def __init__(self, known: Sequence[Screened] = ()) -> None:
+        self.known = [*known]
+        self.asked: list[Sizes] = []
+
+    def find(self, config: Sizes) -> Screened | None:
+        self.asked.append(config)
+        return next((it for it in self.known if it.config == config), None)
+
+    def add(self, screened: Screened) -> None:
+        self.known.append(screened)
+
+
+def number_rounds(count: int) -> Callable[[], list[Sizes]]:
+    """So many rounds of two candidates, whose numbers go up."""
+    left: list[list[Sizes]] = [[{"n": 2 * it}, {"n": 2 * it + 1}] for it in range(count)]
+    return lambda: left.pop(0) if left else []
+
+
+@pytest.mark.parametrize("pick", [first, last])
+def test_a_round_is_under_way_before_the_one_in_front_of_it_ends(pick: Pick):
+    workers = ListedWorkers(pick)
+    under_way, ended = [], 0
+    for part, round_ in Rounds(workers).run(number_rounds(4)):
+        assert bool(part) != bool(round_)
+        if round_ is None:
+            under_way.append(len(workers.submitted) - ended)
+        else:
+            ended += 1
+            assert [config["n"] // 2 for config, _ in round_.times] == [ended - 1] * 2
+    assert ended == 4
+    assert under_way[0] == 2
+    assert max(under_way) == 2
+    assert [[it["n"] for it in each] for each in workers.submitted] == [
+        *([0, 1], [2, 3], [4, 5], [6, 7])
+    ]
+
+
+def test_rounds_of_which_all_is_known_ask_no_worker():
+    memory = Memory([Screened({"n": it}, 1.0) for it in range(8)])
+    workers = ListedWorkers(first)
+    ended = [it for _, it in Rounds(workers, memory).run(number_rounds(4)) if it is not None]
+    assert (len(ended), workers.submitted) == (4, [])
+
+
+PREFETCHED = RECIPES["matmul_prefetched"]
+PROBLEM = matmul.problem(256, 256, 64)
+FORECAST = make_forecast(PREFETCHED, PROBLEM, H200)
+FIXED = {"thread_tile": (4, 4), "warp": (4, 8), "interleave": 1, "stages": 2}
+PLAN = SearchPlan(PREFETCHED, PROBLEM, FIXED, forecast=FORECAST)
+assert FORECAST is not None
+PROMISING = FORECAST.get_tile(
+    min(list_configs(PREFETCHED, FIXED, limit=None, seed=0), key=FORECAST.predict)
+)
+
+
+def measure(config: Sizes) -> float:
+    """What promises most takes three times as long."""
+    assert FORECAST is not None
+    is_worse = FORECAST.get_tile(config) == PROMISING
+    return FORECAST.predict(config) * (3.0 if is_worse else 1.1)
+
+
+def propose(
+    monkeypatch: pytest.MonkeyPatch, pick: Pick, known: Sequence[Screened] = (), **changes: Any
+) -> tuple[list[Sizes], SearchResult]:
+    """Which candidates a search asks for, in their order."""
+    monkeypatch.setattr("tirstep.bench.search.ROUND", 6)
+    memory = Memory(known)
+    plan = SearchPlan(PREFETCHED, PROBLEM, FIXED, forecast=FORECAST, **changes)
+    found = search_with(ListedWorkers(pick, measure), plan, 0, lambda line: None, memory)
+    return memory.asked, found
+
+
+def test_who_is_fast_does_not_say_what_comes_next(monkeypatch: pytest.MonkeyPatch):
+    """Nor what was known before: a search that goes on is where it was."""
+    asked, found = propose(monkeypatch, first)
+    assert found.tried == len(asked) > 40
+    drawing = random.Random(7)
+    for pick in (last, lambda left: drawing.randrange(len(left))):
+        assert propose(monkeypatch, pick)[0] == asked
+    known = [Screened(config, measure(config)) for config in asked[:27]]
+    assert propose(monkeypatch, last, known) == (asked, found)
+    drawing.shuffle(known)
+    assert propose(monkeypatch, first, known[9:]) == (asked, found)
+
+
+@pytest.mark.parametrize(("ahead", "learnt"), [(0, 6), (1, 12)])
+def test_what_is_learnt_changes_the_round_after_the_next_one(
+    monkeypatch: pytest.MonkeyPatch, ahead: int, learnt: int
+):
+    monkeypatch.setattr(rounds_module, "AHEAD", ahead)
+    asked, _ = propose(monkeypatch, first)
+    assert FORECAST is not None
+    monkeypatch.setitem(globals(), "measure", FORECAST.predict)
+    uncorrected, _ = propose(monkeypatch, first)
+    assert asked[:learnt] == uncorrected[:learnt]
+    assert asked[learnt : learnt + 6] != uncorrected[learnt : learnt + 6]
+
+
+def test_a_search_that_promises_little_ends_the_same_whoever_is_fast(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    asked, found = propose(monkeypatch, first, least_gain=0.05)
+    assert 6 < found.tried == len(asked) < found.tried + found.left
+    assert found.gain is not None
+    assert found.gain < 0.05
+    for pick, known in ((last, ()), (last, [Screened(it, measure(it)) for it in asked[:8]])):
+        again, same = propose(monkeypatch, pick, known, least_gain=0.05)
+        assert (again, same.left, same.gain) == (asked, found.left, found.gain)
+
+
+class SlowPool(FakePool):
+    """Compiles one job after the other, each for a hundredth of a second."""
+
+    def __init__(self, target: Any, cache: Any, *, limit: float, processes: int) -> None:
+        super().__init__(lambda job: "", processes)
+        self.futures: list[Future[Compilation]] = []
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def submit(self, job: CompileJob) -> Future[Compilation]:
+        self.futures.append(Future())
+        return self.futures[-1]
+
+    def _run(self) -> None:
+        done = 0
+        while not self.is_stopped:
+            time.sleep(0.01)
+            if done < len(self.futures):
+                self.futures[done].set_result(Compilation("", 0.01))
+                done += 1
+
+
+def test_one_process_measures_while_others_compile(monkeypatch: pytest.MonkeyPatch):
+    """The pool stays through all rounds, and always has something to do."""
+    pools: list[SlowPool] = []
+
+    def make(*arguments: Any, **named: Any) -> SlowPool:
+        pools.append(SlowPool(*arguments, **named))
+        return pools[-1]
+
+    class QuickMachine(FakeMachine):
+        def compile(self, module: Any, arguments: Any) -> Any:
+            a, b, c = arguments
+            left.append(sum(not it.done() for it in pools[0].futures))
+            return lambda: np.matmul(a, b, out=c)
+
+    left: list[int] = []
+    monkeypatch.setattr("tirstep.bench.workers.CompilePool", make)
+    monkeypatch.setattr("tirstep.bench.search.ROUND", BATCH)
+    monkeypatch.setattr("tirstep.bench.workers.prepare_recipe", prepare_nothing)
+    machine = QuickMachine()
+    plan = SearchPlan(PREFETCHED, PROBLEM, FIXED, forecast=FORECAST, limit=80)
+    cache = Path("unused")
+    found = search(plan, machine, Settings(rounds=1), cache=cache, tell=lambda line: None)
+    assert (found.tried, len(pools), pools[0].is_stopped) == (80, 1, True)
+    assert left[0] >= BATCH // 2  # of the second round
+    assert [(it.step, it.workers) for it in found.waited] == [
+        ("measure", 1),
+        ("compile", pools[0].processes),
+    ]
+
+
+def prepare_nothing(recipe: Any, config: Any) -> Any:
+    return lambda machine, problem, arguments: machine.compile(None, arguments)
+
+
+def test_the_pool_ends_with_the_search_whatever_happens(monkeypatch: pytest.MonkeyPatch):
+    def fail(job: CompileJob) -> str:
+        raise KeyboardInterrupt
+
+    pools = compile_here(monkeypatch, fail)
+    with pytest.raises(KeyboardInterrupt):
+        search(PLAN, FakeMachine(), Settings(), cache=Path("unused"), tell=lambda line: None)
+    assert [pool.is_stopped for pool in pools] == [True]
+
+
+def test_who_waited_is_counted_where_it_was_there():
+    now = [0.0]
+    attendance = Attendance(lambda: now[0])
+    attendance.come("measure 1", "measure")
+    attendance.come("compile 1", "compile")
+    assert (attendance.waited, attendance.seconds) == ([], 0.0)
+    now[0] = 10.0  # nothing was there to do until now
+    attendance.mark()
+    attendance.come("compile 2", "compile")
+    now[0] = 16.0
+    attendance.leave("compile 2")
+    attendance.leave("compile 3")
+    attendance.work("compile", 6.0 + 8.0)
+    attendance.work("measure", 5.0)
+    now[0] = 20.0
+    attendance.mark()
+    now[0] = 99.0  # nor after the last one
+    assert attendance.seconds == 10.0
+    assert attendance.waited == [
+        Waited("measure", 1, 0.5),
+        Waited("compile", 2, pytest.approx(1 - 14 / 16)),
+    ]

@@ -1,0 +1,46 @@
+"""What compiles candidates of a search where no other process is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from tirstep.bench.compile_pool import Compilation, CompileJob
+
+
+class FakePool:
+    """Each job is done at once; `compile` says why it did not compile, nothing where it did."""
+
+    def __init__(self, compile: Callable[[CompileJob], str], processes: int) -> None:
+        self.compile, self.processes = compile, processes
+        self.jobs: list[CompileJob] = []
+        self.is_stopped = False
+
+    def submit(self, job: CompileJob) -> Future[Compilation]:
+        self.jobs.append(job)
+        future: Future[Compilation] = Future()
+        future.set_result(Compilation(self.compile(job), 0.5))
+        return future
+
+    def read(self, future: Future[Compilation]) -> Compilation:
+        return future.result()
+
+    def stop(self) -> None:
+        self.is_stopped = True
+
+
+def compile_here(
+    monkeypatch: pytest.MonkeyPatch, compile: Callable[[CompileJob], str] = lambda job: ""
+) -> list[FakePool]:
+    """Let searches compile so; the pools that they made."""
+    pools: list[FakePool] = []
+
+    def make(target: Any, cache: Any, *, limit: float, processes: int) -> FakePool:
+        pools.append(FakePool(compile, processes))
+        return pools[-1]
+
+    monkeypatch.setattr("tirstep.bench.workers.CompilePool", make)
+    return pools
