@@ -6,10 +6,11 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import faster_tvm
 import pytest
@@ -116,6 +117,51 @@ def _skip_with_older_tvm(item: pytest.Item, series: str, reason: str) -> None:
 
     if tuple(map(int, series.split("."))) > TVM:
         item.add_marker(pytest.mark.skip(reason=f"since TVM {series}: {reason}"))
+
+
+@pytest.fixture(scope="session")
+def find_blind_checks() -> Callable[..., list[Any]]:
+    """The self-test as it is before anything is planted."""
+    from tirstep.lowering_checks import self_test
+
+    return self_test.find_blind_checks
+
+
+@pytest.fixture(scope="session")
+def blind_checks(find_blind_checks: Callable[..., list[Any]]) -> list[Any]:
+    """What the self-test finds at the default seed: nothing."""
+    return find_blind_checks()
+
+
+@pytest.fixture
+def self_test_once(
+    find_blind_checks: Callable[..., list[Any]],
+    blind_checks: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of what each `tirstep check` asks first, the answer at the default seed, before anything is
+    planted; a process of its own has the real one.
+    """
+    monkeypatch.setattr(
+        "tirstep.lowering_checks.self_test.find_blind_checks",
+        lambda *, seed=0: [*blind_checks] if seed == 0 else find_blind_checks(seed=seed),
+    )
+
+
+@pytest.fixture
+def report_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process more takes seconds to import TVM."""
+    monkeypatch.setattr("tirstep.cli.report.jobs.MOST_PROCESSES", 1)
+
+
+@pytest.fixture
+def warm_commands() -> Iterator[None]:
+    """What a test starts as `sys.executable`, or as ``tirstep``, begins with tirstep imported."""
+    folder = warm_python.find_launchers()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "executable", str(folder / "python"))
+        patch.setenv("PATH", str(folder), prepend=os.pathsep)
+        yield
 
 
 @dataclass(frozen=True)

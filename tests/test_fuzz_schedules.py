@@ -242,6 +242,7 @@ def test_structure_sees_what_does_not_run():
         require_structure(none)
 
 
+@pytest.mark.usefixtures("warm_commands")
 def test_the_command_plays_in_several_processes(tmp_path):
     done = subprocess.run(
         [sys.executable, str(SCRIPT), "5", "1", "--jobs", "2", "--folder", str(tmp_path)],
@@ -299,6 +300,7 @@ def run_with_a_crash(tmp_path, *options):
     return done.returncode, done.stdout
 
 
+@pytest.mark.usefixtures("warm_commands")
 def test_a_crash_is_a_finding_of_its_trial_and_the_run_goes_on(tmp_path):
     code, said = run_with_a_crash(tmp_path, "--keep-going")
     assert code == 1, said
@@ -307,6 +309,7 @@ def test_a_crash_is_a_finding_of_its_trial_and_the_run_goes_on(tmp_path):
     assert re.search(r"^seed 6: 4 trials in .* 1 wrong$", said, re.MULTILINE), said
 
 
+@pytest.mark.usefixtures("warm_commands")
 def test_a_crash_ends_a_run_that_is_not_to_go_on(tmp_path):
     code, said = run_with_a_crash(tmp_path)
     assert code == 1, said

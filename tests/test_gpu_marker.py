@@ -13,6 +13,7 @@ TEST = "tests/report/test_roofline.py::test_a_gpu_tells_its_peaks"
 WITHOUT_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 
 
+@pytest.mark.usefixtures("warm_commands")
 @pytest.mark.parametrize(
     ("required", "code", "words"),
     [("", 0, "1 skipped"), ("1", 1, "there is no CUDA device that TVM can use; see nvidia-smi")],

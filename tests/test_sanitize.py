@@ -16,6 +16,7 @@ for name in names:
     print(f"{name}: {'wrong numbers' if name in sys.argv[0] else 'right'}")
 sys.exit(86 if tool in sys.argv[0] else 0)
 """
+pytestmark = pytest.mark.usefixtures("warm_commands")
 
 
 def sanitize(folder: Path, program: str) -> subprocess.CompletedProcess[str]:

@@ -1,5 +1,6 @@
 """Scripts that `warm_python` runs end as those that Python starts."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -92,3 +93,51 @@ def test_the_server_has_imported_tvm_and_nothing_of_ours(tmp_path: Path) -> None
     script.write_text("import sys; print('tvm' in sys.modules, 'tirstep' in sys.modules)")
     assert warm_python.run([sys.executable, script], text=True).stdout == "True False\n"
     assert signal.getsignal(signal.SIGCHLD) == signal.SIG_DFL
+
+
+def launch(*words: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
+    python = warm_python.find_launchers() / "python"
+    return subprocess.run([python, *words], capture_output=True, text=True, **options)
+
+
+@pytest.mark.parametrize("program", ENDINGS.values(), ids=ENDINGS)
+def test_what_is_launched_ends_as_it_does_elsewhere(tmp_path: Path, program: str) -> None:
+    script = tmp_path / "script.py"
+    for text in (program, "print(__import__('sys').argv[1:], __import__('os').getcwd())"):
+        script.write_text(text, encoding="utf-8")
+        for words in ([script, "one"], ["-c", text, "one"]):
+            cold = subprocess.run(
+                [sys.executable, *words], capture_output=True, text=True, cwd=tmp_path
+            )
+            warm = launch(*words, cwd=tmp_path)
+            assert {**vars(warm), "args": cold.args} == vars(cold)
+
+
+def test_what_is_launched_has_ours_and_what_needs_a_python_of_its_own_gets_it() -> None:
+    asked = ("-c", "import sys; print('tvm' in sys.modules, 'tirstep' in sys.modules)")
+    environment = {**os.environ, "PYTHONHASHSEED": "1"}
+    assert launch(*asked).stdout == "True True\n"
+    assert launch("-I", *asked).stdout == "False False\n"
+    assert launch(*asked, env=environment).stdout == "False False\n"
+
+
+def test_a_command_is_launched_and_guards_itself_without_another_import(tmp_path: Path) -> None:
+    text = "import sys; raise KeyError(len({'tvm', 'tirstep.cli.report.jobs'} & {*sys.modules}))"
+    (tmp_path / "mine.py").write_text(text)
+    command = [warm_python.find_launchers() / "tirstep", "check", "mine.py"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("tirstep: mine.py")
+    assert done.stderr.endswith("KeyError: 2\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_who_is_launched_ends_with_the_launcher(tmp_path: Path, number: signal.Signals) -> None:
+    text = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
+    python = warm_python.find_launchers() / "python"
+    with subprocess.Popen([python, "-c", text], stdout=subprocess.PIPE, text=True) as process:
+        child = int(process.stdout.readline())
+        assert child != process.pid
+        process.send_signal(number)
+        assert process.stdout.read() == ""  # which the child holds, too
+    assert process.returncode == -number

@@ -248,6 +248,7 @@ def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
 
 
+@pytest.mark.usefixtures("warm_commands")
 @pytest.mark.skipif(is_cuda_available(), reason="this machine has a GPU")
 def test_without_a_gpu_a_sentence_and_exit_1() -> None:
     before = results.FILE.read_bytes()

@@ -119,6 +119,7 @@ def test_the_document_has_this_table() -> None:
     assert text == render(), "docs/adversarial.md is not up to date: run `make adversarial`"
 
 
+@pytest.mark.usefixtures("warm_commands")
 def test_a_program_is_shown_as_text() -> None:
     script = Path(__file__).with_name("make_table.py")
     name = "two slots, one barrier"

@@ -377,6 +377,7 @@ print(len(read_best(file)["GPU"]["float32"]), *os.listdir(file.parent))
 """
 
 
+@pytest.mark.usefixtures("warm_commands")
 def test_of_four_searches_at_once_every_record_stays(tmp_path: Path):
     done = subprocess.run(
         [sys.executable, "-c", AT_ONCE, str(tmp_path / "best.json")], capture_output=True, text=True

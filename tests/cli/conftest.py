@@ -1,6 +1,5 @@
 """The command line in this process, and a device with a clock that needs no GPU."""
 
-import functools
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -45,29 +44,17 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-find_blind_checks = self_test.find_blind_checks
-
-
-@functools.cache
-def _find_blind_checks_once() -> list[Finding]:
-    return find_blind_checks()
-
-
 @pytest.fixture(autouse=True)
-def self_test_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of what each `tirstep check` asks first, the answer at the default seed, before anything is
-    planted; a process of its own has the real one.
-    """
-    found = _find_blind_checks_once()
-    monkeypatch.setattr(
-        self_test,
-        "find_blind_checks",
-        lambda *, seed=0: [*found] if seed == 0 else find_blind_checks(seed=seed),
-    )
+def commands_ask_the_self_test_once(self_test_once: None) -> None:
+    """What is planted in the checks asks for `self_test_each_time`."""
 
 
 @pytest.fixture
-def self_test_each_time(self_test_once: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def self_test_each_time(
+    find_blind_checks: Callable[..., list[Finding]],
+    self_test_once: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The self-test as it is, for what is planted in the checks."""
     monkeypatch.setattr(self_test, "find_blind_checks", find_blind_checks)
 

@@ -155,6 +155,7 @@ sys.exit(bool(check_numbers(problem, module, SimulatorDevice(), where="module.py
 """
 
 
+@pytest.mark.usefixtures("warm_commands")
 def test_git_bisects_to_a_planted_wrong_step(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

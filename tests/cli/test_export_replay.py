@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import warm_python
 from tvm.ir import assert_structural_equal
 from tvm.script import from_source
 
@@ -20,15 +20,12 @@ SMALL = ("--shape", "m=6,n=64", "--set", "threads=8")
 
 
 def replay(folder: Path) -> str:
-    """What the export prints in a process of its own, which finds no tirstep."""
-    done = subprocess.run(
-        [sys.executable, "-I", str(folder / "replay.py")],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=folder.parent,
-    )
-    return done.stdout
+    """What the export prints in a process of its own, which has TVM alone; the command has run it
+    with ``python -I``.
+    """
+    return warm_python.run(
+        [sys.executable, folder / "replay.py"], text=True, check=True, cwd=folder.parent
+    ).stdout
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,7 @@ assert read(folder).keys() == old.keys()
 """
 
 
+@pytest.mark.usefixtures("warm_commands")
 # After the last of these the folder lies beside its place.
 @pytest.mark.parametrize(
     ("kills", "line"),

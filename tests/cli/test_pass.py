@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -123,7 +122,7 @@ def test_a_wrong_pass_is_told_with_a_script_that_shows_it(command: Command, fold
     assert found["shown"]
     assert found["lines"] <= 6
     script = folder / found["script"]
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    done = warm_python.run([sys.executable, script], text=True)
     assert done.returncode == 1
     assert "WRONG: " in done.stdout
 

@@ -416,6 +416,7 @@ def test_an_error_of_the_users_own_functions_is_at_its_line(command: Command, fo
     assert "wrong.py:" in result.err
 
 
+@pytest.mark.usefixtures("warm_commands")
 def test_looking_for_a_name_runs_no_file(folder: Path):
     """Neither the list without a file, nor a name that is refused at once, nor completion."""
     (folder / "loud.py").write_text("print('loud')\n")
@@ -480,6 +481,7 @@ def test_where_one_of_several_raises_the_others_are_judged(command: Command, fol
     assert (report.code, (folder / "page.html").is_file()) == (2, True)
 
 
+@pytest.mark.usefixtures("report_in_this_process")
 def test_a_schedule_of_several_modules_leaves_these_judged(command: Command, folder: Path):
     (folder / "two.py").write_text(TWO)
     told = "two.py:4: 'f' may be of One or Two; name one: two.py:One:f"

@@ -105,6 +105,7 @@ def test_a_readme_that_cannot_be_filled(
     assert readme.read_text() == before
 
 
+@pytest.mark.usefixtures("warm_commands")
 def test_the_documents_are_as_generated(fill_documents: Command):
     result = fill_documents("--check")
     assert result.code == 0, result.out + result.err

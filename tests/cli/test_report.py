@@ -9,11 +9,7 @@ from tirstep.cli.report.render import unpack_document
 
 from .conftest import Command
 
-
-@pytest.fixture(autouse=True)
-def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process more takes seconds to import TVM."""
-    monkeypatch.setattr("tirstep.cli.report.jobs.MOST_PROCESSES", 1)
+pytestmark = pytest.mark.usefixtures("report_in_this_process")
 
 
 def read(path: Path) -> dict:

@@ -9,12 +9,14 @@ import subprocess
 import sys
 import termios
 
+import pytest
 from golden_runs import run_golden
 
 from tirstep.transforms.recipes import find_recipe
 
 REGISTERS = run_golden(find_recipe("matmul_registers"))
 COLOUR = re.compile(r"\x1b\[(?:[0-9]+;)*(?:3[0-7]|9[0-7])m")
+WARM = pytest.mark.usefixtures("warm_commands")
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -51,12 +53,14 @@ def test_diff_is_coloured_and_long_lines_are_not_wrapped():
     assert max(len(line) for line in ESCAPE.sub("", text).splitlines()) > 100
 
 
+@WARM
 def test_no_color_is_respected():
     text = run_in_terminal("diff", "vector_add_bound", "0", "1", NO_COLOR="1")
     assert not COLOUR.search(text)
     assert "\n-        for i in range(1024):\n" in text
 
 
+@WARM
 def test_ladder_shows_progress_in_a_terminal_only():
     text = run_in_terminal("ladder", "vector_add", "--device", "cpu", columns=100)
     assert "vector_add_bound 0" in ESCAPE.sub("", text)  # the step that is worked on
@@ -73,11 +77,13 @@ def test_ladder_shows_progress_in_a_terminal_only():
     assert re.search(r"^vector_add_bound +2 +(ok)? +ok on cpu +\+7 −6", piped.stdout, re.MULTILINE)
 
 
+@WARM
 def test_a_table_is_not_cut_in_a_narrow_terminal():
     text = ESCAPE.sub("", run_in_terminal("ladder", "vector_add", "--device", "cpu", columns=40))
     assert re.search(r"^vector_add_bound +2 +(ok)? +ok on cpu +\+7 −6", text, re.MULTILINE)
 
 
+@WARM
 def test_facts_that_are_too_wide_go_into_several_tables():
     text = ESCAPE.sub("", run_in_terminal("facts", "matmul_registers", columns=60))
     tables = re.findall(r"^ {20,}(\d\d_.*\S)", text, re.MULTILINE)
@@ -87,6 +93,7 @@ def test_facts_that_are_too_wide_go_into_several_tables():
     assert text.count("  floating-point operations ") == len(tables)
 
 
+@WARM
 def test_steps_are_highlighted_python_in_a_terminal():
     text = run_in_terminal("steps", "vector_add_bound", "--step", "bound")
     assert COLOUR.search(text)

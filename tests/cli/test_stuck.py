@@ -63,6 +63,7 @@ def test_a_wrong_limit_is_told(command: Command, monkeypatch: pytest.MonkeyPatch
     assert "variable TIRSTEP_COMPILE_SECONDS is 'soon'; give a number above zero" in result.out
 
 
+@pytest.mark.usefixtures("warm_commands")
 def test_a_pass_that_does_not_end_ends_the_command(tmp_path: Path) -> None:
     """LLVM would take minutes for a vector of 1024 lanes, and nothing interrupts it."""
     script = """

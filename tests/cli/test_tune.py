@@ -105,7 +105,7 @@ sys.exit(main())
 """
 
 
-@pytest.mark.usefixtures("inline")
+@pytest.mark.usefixtures("inline", "warm_commands")
 def test_a_run_that_is_killed_loses_nothing(command: Command, tmp_path: Path) -> None:
     line = ["tune", f"{OWN}:folded", *SMALL, "--set", "fold=1", "-o", str(tmp_path)]
     script = KILLED.format(support=str(SUPPORT))

@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -115,7 +114,7 @@ def test_a_spoiled_step_is_told_with_its_diff(tmp_path: Path):
     assert "in a register of its own" in done.stdout
     script = tmp_path / "why_window_sum_shared.py"
     assert f"script  {script.name}" in done.stdout
-    alone = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=tmp_path)
+    alone = warm_python.run([sys.executable, script], text=True, cwd=tmp_path)
     assert alone.returncode == 1
     assert "elements are wrong" in alone.stdout
     assert "run     the script shows it: " in done.stdout

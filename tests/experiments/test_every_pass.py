@@ -4,10 +4,20 @@ be left out.
 
 import pytest
 import tvm
+from golden_runs import run_golden
 
-from tirstep.experiments import Edit, Experiment, Subject, TryOptions, list_passes, list_steps
+from tirstep.experiments import (
+    Edit,
+    Experiment,
+    Subject,
+    TryOptions,
+    list_passes,
+    list_steps,
+    trying,
+)
+from tirstep.experiments.editing import DEFAULT
 from tirstep.experiments.trying import try_change
-from tirstep.lowering_checks import run_golden
+from tirstep.lowering_checks.compile.passes import Lowering, lower_through_passes
 from tirstep.transforms.recipes import RECIPES
 
 CRASHES = "s_tir.LowerOpaqueBlock"
@@ -22,6 +32,19 @@ def nothing(module: tvm.IRModule, _context: object) -> tvm.IRModule:
 @pytest.fixture(scope="module")
 def subject() -> Subject:
     return list(list_steps(run_golden(RECIPES["relu_bound"]), 0))[-1]
+
+
+@pytest.fixture(autouse=True)
+def lowered_once_without_a_change(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    without = lower_through_passes(subject.module, subject.target, pipeline=DEFAULT)
+
+    def lower(module: tvm.IRModule, target: str, *, pipeline: str) -> Lowering:
+        if pipeline == DEFAULT:
+            assert (module, target) == (subject.module, subject.target)
+            return without
+        return lower_through_passes(module, target, pipeline=pipeline)
+
+    monkeypatch.setattr(trying, "lower_through_passes", lower)
 
 
 def judge(subject: Subject, place: str, anchor: str) -> str:

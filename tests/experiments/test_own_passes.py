@@ -1,6 +1,7 @@
 """tirstep's own passes keep what they promise, and do to a few modules what their goldens say."""
 
 import pytest
+from golden_runs import run_golden
 from own_passes import DECLARED, GOLDENS, get_pass, list_subjects, make_golden
 
 from tirstep.experiments import (
@@ -15,7 +16,6 @@ from tirstep.experiments import (
 from tirstep.experiments.editing import get_pass as make_pass
 from tirstep.experiments.editing import list_own_passes, require_reached
 from tirstep.experiments.hunting import try_subject
-from tirstep.lowering_checks.steps import run_golden
 from tirstep.transforms import passes
 from tirstep.transforms.recipes import RECIPES
 

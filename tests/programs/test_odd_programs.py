@@ -51,6 +51,9 @@ def f(A: T.Buffer({shape}, "float32"), B: T.Buffer((4,), "float32")):
 """
 
 
+pytestmark = pytest.mark.usefixtures("report_in_this_process", "self_test_once")
+
+
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)

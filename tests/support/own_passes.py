@@ -8,13 +8,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import tvm
+from golden_runs import run_golden
 from masked_sums import bind_masked_sum, make_masked_sum, see
 from tvm.s_tir import Schedule
 
 from tirstep.experiments import Declaration, Experiment, Subject, TryOptions, list_steps, try_change
 from tirstep.experiments.subject import ask_for_default, make_subject
 from tirstep.files import write_file
-from tirstep.lowering_checks.steps import Run, run_golden, run_recipe
+from tirstep.lowering_checks.steps import Run, run_recipe
 from tirstep.transforms import passes
 from tirstep.transforms.masks import split_loop_at_mask
 from tirstep.transforms.recipes import RECIPES

@@ -12,6 +12,8 @@ import contextlib
 import functools
 import json
 import os
+import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -24,7 +26,7 @@ from typing import Any
 from tirstep.experiments import counterexample
 from tirstep.lowering_checks.bisect import reproducer
 
-SERVER = Path(__file__).with_name("warm_server.py")
+SERVER, LAUNCHER = map(Path(__file__).with_name, ("warm_server.py", "warm_launcher.py"))
 
 
 def run(
@@ -82,14 +84,46 @@ def _ask(
         server.settimeout(None)
 
 
+def find_launchers() -> Path:
+    """A folder with programs ``python`` and ``tirstep``, which take a script or a command to a
+    server that has imported tirstep, too, and have their own streams, terminals among them.
+    """
+    return _make_launchers(os.getpid())
+
+
 @functools.cache
-def _start(_process: int) -> socket.socket:
+def _make_launchers(process: int) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="warm-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    place = str(folder / "server")
+    begin = {
+        "SERVER": place,
+        "SETTINGS": {name: it for name, it in os.environ.items() if re.match("PYTHON.", name)},
+        "PYTHON": sys.executable,
+    }
+    for name, words in (("python", []), ("tirstep", ["-m", "tirstep"])):
+        lines = [f"#!{os.path.realpath(sys.executable)} -IS"]
+        lines += [f"{key} = {value!r}" for key, value in {**begin, "BEFORE": words}.items()]
+        (folder / name).write_text("\n".join([*lines, LAUNCHER.read_text("utf-8")]), "utf-8")
+        (folder / name).chmod(0o700)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(place)
+        listener.listen(64)
+        _start(process, listener.fileno())
+    return folder
+
+
+@functools.cache
+def _start(_process: int, listener: int | None = None) -> socket.socket:
     """The socket of this process' own server, which ends with it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    words = [] if listener is None else [listener]
     with theirs:
         # OpenBLAS begins its threads as NumPy is imported, and they would not be there in a fork.
         alone = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-        process = subprocess.Popen([sys.executable, str(SERVER)], stdin=theirs, env=alone)
+        process = subprocess.Popen(
+            [sys.executable, str(SERVER), *map(str, words)], stdin=theirs, env=alone, pass_fds=words
+        )
 
     def end() -> None:
         ours.close()

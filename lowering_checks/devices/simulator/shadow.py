@@ -80,20 +80,26 @@ class Shadow:
         self.is_tracked = True
         self.writer, self._write_time = self._no_threads(), self._no_threads()
         self.changer, self._change_time = self.writer, self._write_time
-        self.reader, self._read_time = self._no_threads(), self._no_threads()
-        self._second_reader = self._no_threads()
-        # When these two loaded last; kept where threads know of one another through mbarriers.
-        self._reader_time, self._second_reader_time = self._no_threads(), self._no_threads()
+        self._has_readers = False  # most outputs are never loaded
         # Of global memory, since the launch began: a reader of each cell, one of another thread
         # block, and a writer of the value that was there.
         self._launch_reader: Array | None = None
         self._other_block_reader: Array | None = None
         self._launch_co_writer: Array | None = None
 
+    def _begin_readers(self) -> None:
+        """Make room for two threads that loaded each cell, with the first load."""
+        self._has_readers = True
+        self.reader, self._read_time = self._no_threads(), self._no_threads()
+        self._second_reader = self._no_threads()
+        if self.state.known is not None:
+            self._reader_time, self._second_reader_time = self._no_threads(), self._no_threads()
+
     def begin_knowing(self) -> None:
         """Threads know of one another through mbarriers from now on: keep when each loaded."""
         if self.is_tracked:
             self.apply_pending_reads()
+        if self.is_tracked and self._has_readers:
             self._reader_time = self._read_time.copy()
             self._second_reader_time = self._read_time.copy()
 
@@ -116,7 +122,8 @@ class Shadow:
         if self.is_tracked:
             self.writer.fill(NO_THREAD)
             self.changer, self._change_time = self.writer, self._write_time
-            self.reader.fill(NO_THREAD)
+            if self._has_readers:
+                self.reader.fill(NO_THREAD)
             self._launch_reader = self._other_block_reader = self._launch_co_writer = None
         self._co_writers.clear()
         self._pending.clear()
@@ -152,6 +159,8 @@ class Shadow:
 
     def apply_pending_reads(self) -> None:
         """Bring the loads since the last barrier into the shadow; needed before a store only."""
+        if self._pending and not self._has_readers:
+            self._begin_readers()
         for cells, threads in self._pending:
             stale = self._read_time[cells] < self.state.get_last_barrier(threads)
             if self.is_global:
@@ -291,6 +300,8 @@ class Shadow:
 
         None where there is none at all.
         """
+        if not self._has_readers:
+            return None
         current = self._read_time[cells] >= self.state.get_last_barrier(threads)
         rivals = None
         if self.state.known is not None and is_any(current):
