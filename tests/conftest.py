@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
 faster_tvm.install()
 warm_python.install()
 # Collect garbage less often: most of what imports and collection make stays, and looks are dear.
-gc.set_threshold(20_000, 20, 50)
+gc.set_threshold(50_000, 20, 100)
 
 
 def pytest_collection_finish() -> None:
