@@ -3,9 +3,11 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-# One test process per core, up to 8: each loads TVM (1.5 s, some hundred MB), and in a container
-# the cores counted are often the host's. `make test JOBS=0` runs all in one process.
-JOBS ?= auto
+# One test process more than there are cores, up to 8: some wait for a browser or for a command that
+# is killed. Each loads TVM (1.5 s, some hundred MB), and in a container the cores counted are often
+# the host's. `make test JOBS=0` runs all in one process.
+JOBS ?= $(shell $(PYTHON) -c "import os; print(1 + len(getattr(os, 'sched_getaffinity', \
+  lambda _: range(os.cpu_count() or 1))(0)))")
 # More for pytest: make test ARGS="-k matmul -x"
 ARGS ?=
 # Of `make fuzz`: how long and from where it plays, and more for tests/fuzz_schedules.py, as
