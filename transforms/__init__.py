@@ -45,7 +45,7 @@ from .loops import (
     unroll_loop,
 )
 from .masks import end_loop_at_mask, split_loop_at_mask
-from .overlapping import overlap_products
+from .overlapping import alternate_warpgroups, overlap_products
 from .pass_options import set_pass_option, set_pipeline
 from .passes.pipeline import get_pass_options, get_pipeline
 from .pipelining import (

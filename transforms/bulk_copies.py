@@ -127,7 +127,7 @@ def specialize_warps(
             f"loop '{serial[-1].loop_var.name}' around loop '{name}' is not bound",
             "give roles to warps where the loop over tiles is the kernel's outermost one",
         )
-    extents = _get_thread_extents(sch, loop)
+    extents = get_thread_extents(sch, loop)
     threads, row = math.prod(extents), math.prod(extents[:-1])
     added = (WARP if WARP % row == 0 else row) if registers is None else 4 * WARP
     if added % row or added % WARP or threads + added > MAX_THREADS:
@@ -165,7 +165,7 @@ def _require_registers(counts: list[int], threads: int) -> None:
         )
 
 
-def _get_thread_extents(sch: Schedule, loop: LoopRV) -> list[int]:
+def get_thread_extents(sch: Schedule, loop: LoopRV) -> list[int]:
     """The extents of the kernel's thread axes, x first; without those that it does not have."""
     bound = find_all(get_enclosing_kernel(sch, loop), For)
     extents = {get_axis(each): constant(each.extent) or 1 for each in bound}
@@ -233,7 +233,7 @@ def _require_room(
 
 def _require_whole_warps(sch: Schedule, loop: LoopRV) -> None:
     """One lane of a warp is elected, which takes a whole warp."""
-    threads = math.prod(_get_thread_extents(sch, loop))
+    threads = math.prod(get_thread_extents(sch, loop))
     if threads % WARP:
         raise TransformError(
             f"the kernel around loop '{get_loop_name(sch, loop)}' has {threads} threads",

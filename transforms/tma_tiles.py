@@ -29,6 +29,8 @@ TMA_ROLES = "tirstep_tma_roles"
 are, and the registers of a thread of theirs and of the others; 0 for as the compiler chooses."""
 TMA_OVERLAP = "tirstep_tma_overlap"
 """Our annotation of such a loop: the last products of an iteration run under the next one."""
+TMA_PINGPONG = "tirstep_tma_pingpong"
+"""Our annotation of such a loop: warpgroups take turns to issue their products."""
 PITCH = 16
 """Bytes that every pitch of a tensor is a multiple of, and the address that it begins at."""
 MAX_BOX = 256

@@ -32,7 +32,7 @@ from ..errors import TransformError
 from ..gpu_limits import WARP, count_registers
 from ..tir import constant, find_all, get_axis, get_elements, replace_fields
 from ..tma_tiles import TMA_ROLES, TMA_STAGES
-from .overlap import run_overlapped
+from .overlap import run_in_turns, run_overlapped
 from .tma_pipeline import Pipeline, if_elected, if_one_lane, join
 from .uses import is_barrier
 
@@ -231,6 +231,8 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, registers: list[int]) -> 
     ]
     if pipeline.overlaps:
         consumer = run_overlapped(pipeline, release)
+    elif pipeline.alternates:
+        consumer = run_in_turns(pipeline, release)
     producer = [_produce(pipeline)]
     counts = [1] * stages + [warps] * stages
     if registers[0]:

@@ -53,6 +53,7 @@ from ..tma_tiles import (
     TMA_COPY,
     TMA_IN_FLIGHT,
     TMA_OVERLAP,
+    TMA_PINGPONG,
     TMA_ROLES,
     TMA_STAGES,
     CopyShape,
@@ -116,6 +117,7 @@ class Pipeline:
     def __post_init__(self) -> None:
         self.in_flight = int(self.loop.annotations.get(TMA_IN_FLIGHT, 0))
         self.overlaps = TMA_OVERLAP in self.loop.annotations
+        self.alternates = TMA_PINGPONG in self.loop.annotations
         self.staged = [_give_stages(tile.target, self.stages) for tile in self.tiles]
         self.barriers = decl_buffer((ROOM,), "uint64", "tma_barriers", scope=SCOPE)
         self.maps = [
@@ -226,7 +228,7 @@ class Pipeline:
         """The loop, with other statements in its body and without the tiles' buffers."""
         name = self.block.name_hint
         block = SBlock([], [], [], name, SeqStmt(statements), alloc_buffers=self.find_others())
-        ours = (TMA_STAGES, TMA_IN_FLIGHT, TMA_ROLES, TMA_OVERLAP)
+        ours = (TMA_STAGES, TMA_IN_FLIGHT, TMA_ROLES, TMA_OVERLAP, TMA_PINGPONG)
         notes = {key: value for key, value in self.loop.annotations.items() if key not in ours}
         realized = SBlockRealize([], True, block)
         loop = self.loop

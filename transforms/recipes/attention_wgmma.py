@@ -20,7 +20,7 @@ from ..intrinsics.fragments import SIDE
 from ..intrinsics.wgmma_rows import WARPS
 from ..loops import suggest_unrolling
 from ..masks import end_loop_at_mask
-from ..overlapping import overlap_products
+from ..overlapping import alternate_warpgroups, overlap_products
 from ..pipelining import prefetch_asynchronously
 from ..quads import lay_in_quads, round_operand, spread_over_quads
 from ..queries import get_extent, get_own_loops
@@ -67,6 +67,9 @@ class AttentionWgmmaConfig:
     )
     overlaps: bool = knob(
         False, "whether the scores of the next tile are computed ahead, where warps have roles"
+    )
+    pingpong: bool = knob(
+        False, "whether warpgroups take turns to issue products, where warps have roles"
     )
 
 
@@ -166,6 +169,9 @@ def _prefetch(
     if config.overlaps:
         overlap_products(sch, steps)
         yield "products_overlapped"
+    if config.pingpong:
+        alternate_warpgroups(sch, steps)
+        yield "warpgroups_alternate"
 
 
 SMALL = {"batch": 1, "heads": 1, "queries": 128, "keys": 128, "dim": 32}
