@@ -114,6 +114,7 @@ __all__ = [
     "WarpgroupTile",
     "accumulate_in_registers",
     "align_vectors",
+    "alternate_warpgroups",
     "begin_before_loop",
     "bind_batch",
     "bind_loop",

@@ -44,6 +44,7 @@ from .quad_moves import QuadMoves
 WEIGHTS = {
     "accumulate_in_registers": 3,
     "align_vectors": 2,
+    "alternate_warpgroups": 1,
     "begin_before_loop": 1,
     "bind_batch": 1,
     "bind_loop": 6,
