@@ -44,8 +44,9 @@ from .ladder import Family, Ladder, knob
 from .mma import Copies
 from .recipe import Example, get_sblocks
 
-_REGISTERS = {2: (24, 240), 3: (32, 160)}
-"""Of a thread that copies and of one that computes, by the number of warpgroups that compute."""
+_REGISTERS = {(2, 1): (24, 240), (3, 1): (32, 160), (2, 2): (24, 104)}
+"""Of a thread that copies and of one that computes, by the numbers of warpgroups that compute and
+of blocks on a multiprocessor."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +62,9 @@ class AttentionWgmmaConfig:
     )
     roles: bool = knob(
         False, "whether a warpgroup of its own issues TMA copies, while the others compute"
+    )
+    blocks: int = knob(
+        1, "thread blocks that share a multiprocessor, where warps have roles", choices=(1, 2)
     )
     ends_at_mask: bool = knob(
         False, "whether tiles of keys that causality hides are left out; of causal attention"
@@ -164,7 +168,8 @@ def _prefetch(
     prefetch_by_tma(sch, steps, copies, stages=stages)
     yield "next_tiles_by_tma"
     if config.roles:
-        specialize_warps(sch, steps, registers=_REGISTERS.get(config.warpgroups))
+        registers = _REGISTERS.get((config.warpgroups, config.blocks))
+        specialize_warps(sch, steps, registers=registers, blocks=config.blocks)
         yield "warps_specialized"
     if config.overlaps:
         overlap_products(sch, steps)
