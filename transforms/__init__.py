@@ -44,7 +44,7 @@ from .loops import (
     suggest_unrolling,
     unroll_loop,
 )
-from .masks import end_loop_at_mask, split_loop_at_mask
+from .masks import end_loop_at_mask, launch_longest_first, split_loop_at_mask
 from .overlapping import alternate_warpgroups, overlap_products
 from .pass_options import set_pass_option, set_pipeline
 from .passes.pipeline import get_pass_options, get_pipeline
@@ -138,6 +138,7 @@ __all__ = [
     "inline_epilogue",
     "inline_producers",
     "keep_in_registers",
+    "launch_longest_first",
     "lay_in_panels",
     "lay_in_quads",
     "merge_loops",

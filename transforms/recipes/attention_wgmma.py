@@ -19,7 +19,7 @@ from ..exponentials import use_powers_of_two
 from ..intrinsics.fragments import SIDE
 from ..intrinsics.wgmma_rows import WARPS
 from ..loops import suggest_unrolling
-from ..masks import end_loop_at_mask
+from ..masks import end_loop_at_mask, launch_longest_first
 from ..overlapping import alternate_warpgroups, overlap_products
 from ..pipelining import prefetch_asynchronously
 from ..quads import lay_in_quads, round_operand, spread_over_quads
@@ -69,6 +69,9 @@ class AttentionWgmmaConfig:
     ends_at_mask: bool = knob(
         False, "whether tiles of keys that causality hides are left out; of causal attention"
     )
+    longest_first: bool = knob(
+        False, "whether blocks with the most tiles are launched first, where tiles are left out"
+    )
     overlaps: bool = knob(
         False, "whether the scores of the next tile are computed ahead, where warps have roles"
     )
@@ -94,6 +97,9 @@ def schedule(sch: Schedule, config: AttentionWgmmaConfig) -> Iterator[str]:
     if config.ends_at_mask:
         end_loop_at_mask(sch, fused.steps)
         yield "ends_at_mask"
+        if config.longest_first:
+            launch_longest_first(sch, fused.steps)
+            yield "longest_first"
     yield from _prefetch(sch, fused.steps, copies, config)
 
 
