@@ -66,7 +66,9 @@ class NamedBarriers:
     gpu: SimulatedGpu
     _made: dict[tuple[int, int], NamedBarrier] = field(default_factory=dict)
 
-    def arrive(self, threads: Threads, warp: Array, number: int, count: int) -> tuple[int, int]:
+    def arrive(
+        self, threads: Threads, warp: Array, number: int, count: int
+    ) -> tuple[tuple[int, int], int]:
         """A warp comes; returns what names the barrier, and how often it was complete before."""
         batch, lane = threads.state.batch, int(warp[0])
         key = int(batch.block[lane, 0]), number

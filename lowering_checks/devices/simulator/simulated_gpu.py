@@ -475,8 +475,8 @@ def _merge_values(values: dict[int, Any], parts: Sequence[tuple[Array, dict[int,
         bound = [(part, own[key]) for part, own in parts if key in own]
         bound = [(part, value) for part, value in bound if value is not values.get(key)]
         for part, value in bound:
-            other = values.get(key)
-            if key not in values or not isinstance(value, np.ndarray | np.number | int | float):
+            other: Any = values.get(key)
+            if other is None or not isinstance(value, np.ndarray | np.number | int | float):
                 values[key] = value
             elif np.ndim(value) or np.ndim(other) or value != other:
                 values[key] = np.where(part, value, other)

@@ -63,7 +63,7 @@ def _attribute(node: Any) -> Execute:
     if node.attr_key == "thread_extent":
         return _enter_axis(node.node.var, str(node.node.thread_tag), body)
     if node.attr_key == APART:
-        threads = constant(node.value)
+        threads = int(node.value)
         return lambda gpu, mask: gpu.run_apart(mask, body, threads=threads)
     if node.attr_key == "reduce_scope":
         return _mute_uninitialized(body)
