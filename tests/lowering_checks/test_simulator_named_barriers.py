@@ -146,6 +146,35 @@ def test_who_arrives_does_not_wait() -> None:
     assert find_kinds(run(body.replace(ARRIVE.format(1, 128), SYNC.format(1, 128)))) == []
 
 
+def test_what_is_stored_behind_an_arrival_is_not_known() -> None:
+    body = f"""{ALLOCATE}
+    if tx < 64:
+        {ARRIVE.format(1, 128)}
+        S[tx] = A[tx]
+    else:
+        {SYNC.format(1, 128)}
+        B[tx] = S[tx - 64]
+    """.replace("\n    ", "\n")
+    assert "race" in find_kinds(run(body))
+
+
+def test_what_was_known_to_who_arrives_is_known_behind() -> None:
+    body = f"""{ALLOCATE}
+    if tx < 32:
+        S[tx] = A[tx]
+        {ARRIVE.format(1, 64)}
+    elif tx < 64:
+        {SYNC.format(1, 64)}
+        {ARRIVE.format(2, 64)}
+    elif tx < 96:
+        {SYNC.format(2, 64)}
+        B[tx] = S[tx - 64]
+    """.replace("\n    ", "\n")
+    simulation = run(body)
+    assert simulation.findings == []
+    np.testing.assert_array_equal(simulation.arguments[1][64:96], INPUT[:32])
+
+
 def test_what_a_barrier_of_the_block_stands_between() -> None:
     """Variables and registers of parts are there behind it, and blocks have their own barriers."""
     body = f"""{ALLOCATE}
