@@ -44,8 +44,8 @@ from .loops import (
     suggest_unrolling,
     unroll_loop,
 )
-from .masks import end_loop_at_mask, split_loop_at_mask
-from .overlapping import overlap_products
+from .masks import end_loop_at_mask, launch_longest_first, split_loop_at_mask
+from .overlapping import alternate_warpgroups, overlap_products
 from .pass_options import set_pass_option, set_pipeline
 from .passes.pipeline import get_pass_options, get_pipeline
 from .pipelining import (
@@ -114,6 +114,7 @@ __all__ = [
     "WarpgroupTile",
     "accumulate_in_registers",
     "align_vectors",
+    "alternate_warpgroups",
     "begin_before_loop",
     "bind_batch",
     "bind_loop",
@@ -137,6 +138,7 @@ __all__ = [
     "inline_epilogue",
     "inline_producers",
     "keep_in_registers",
+    "launch_longest_first",
     "lay_in_panels",
     "lay_in_quads",
     "merge_loops",

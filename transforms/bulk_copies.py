@@ -13,9 +13,17 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import BufferStore, For
 
+from .arguments import Int64
 from .decorators import composite
 from .errors import TransformError, require_tvm
-from .gpu_limits import MAX_SHARED_BYTES, MAX_THREADS, REGISTERS, WARP, count_registers
+from .gpu_limits import (
+    MAX_SHARED_BYTES,
+    MAX_THREADS,
+    REGISTERS,
+    THREADS,
+    WARP,
+    count_registers,
+)
 from .intrinsics.mma import SCOPE
 from .legality.net import ALIGNMENT, SWIZZLE
 from .loops import require_constant
@@ -30,7 +38,16 @@ from .queries import (
     get_sblock_name,
 )
 from .tir import bind_ranges, constant, find_all, get_axis, substitute
-from .tma_tiles import ATOM, TMA_COPY, TMA_IN_FLIGHT, TMA_ROLES, TMA_STAGES, CopyShape, measure_copy
+from .tma_tiles import (
+    ATOM,
+    TMA_BLOCKS,
+    TMA_COPY,
+    TMA_IN_FLIGHT,
+    TMA_ROLES,
+    TMA_STAGES,
+    CopyShape,
+    measure_copy,
+)
 
 MIN_ARCH = 90
 """The compute capability, times ten, that brought the TMA."""
@@ -96,7 +113,7 @@ def prefetch_by_tma(
 
 @composite
 def specialize_warps(
-    sch: Schedule, loop: LoopRV, *, registers: Sequence[int] | None = None
+    sch: Schedule, loop: LoopRV, *, registers: Sequence[int] | None = None, blocks: Int64 = 1
 ) -> None:
     """Give warps roles in a pipeline of `prefetch_by_tma`: one issues copies, the others compute.
 
@@ -104,7 +121,8 @@ def specialize_warps(
     waits for a stage to be empty, which an mbarrier says that each computing warp arrives at, and
     fills it; no barrier of all threads is left in the loop. With `registers`, of a thread that
     copies and of one that computes, the block grows by a warpgroup of four warps instead, and
-    registers move from it to the others (setmaxnreg), and back behind the loop.
+    registers move from it to the others (setmaxnreg), and back behind the loop. The compiler leaves
+    registers to so many `blocks` of a multiprocessor: one may begin and end while others compute.
 
     rewrite: ``for k: wait for mbarrier[k % stages]; barrier; copy A[k + stages - 1]; compute`` ->
         ``if computing: for k: wait for full[k % stages]; compute; arrive at empty[k % stages]
@@ -113,7 +131,8 @@ def specialize_warps(
     requires: a loop that `prefetch_by_tma` annotated, with nothing but thread-bound loops around
         it; threadIdx.x of a divisor or a multiple of 32, or no other thread axis; 1024 threads at
         most with those that are added; of `registers` multiples of 8 from 24 to 256, that share out
-        those that all threads begin with, and whole warpgroups that compute
+        those that all threads begin with, and whole warpgroups that compute; no more `blocks` than
+        the 2048 threads of a multiprocessor are
     """
     name, node = get_loop_name(sch, loop), sch.get(loop)
     if TMA_STAGES not in node.annotations or TMA_ROLES in node.annotations:
@@ -127,7 +146,7 @@ def specialize_warps(
             f"loop '{serial[-1].loop_var.name}' around loop '{name}' is not bound",
             "give roles to warps where the loop over tiles is the kernel's outermost one",
         )
-    extents = _get_thread_extents(sch, loop)
+    extents = get_thread_extents(sch, loop)
     threads, row = math.prod(extents), math.prod(extents[:-1])
     added = (WARP if WARP % row == 0 else row) if registers is None else 4 * WARP
     if added % row or added % WARP or threads + added > MAX_THREADS:
@@ -137,35 +156,45 @@ def specialize_warps(
             f"bind threadIdx.x to {WARP} or 4 times that, and use {MAX_THREADS - added} threads at "
             "most",
         )
+    most = THREADS // (threads + added)
+    if not 1 <= blocks <= most:
+        raise TransformError(
+            f"blocks={blocks} of {threads + added} threads are none that fit on a multiprocessor "
+            f"of {THREADS}",
+            f"use 1 to {most}" if most > 1 else "use 1",
+        )
     counts = list(registers or (0, 0))
     if registers is not None:
-        _require_registers(counts, threads)
+        _require_registers(counts, threads, blocks)
     sch.annotate(loop, TMA_ROLES, [added, *counts])
+    if blocks > 1:
+        sch.annotate(loop, TMA_BLOCKS, blocks)
 
 
-def _require_registers(counts: list[int], threads: int) -> None:
+def _require_registers(counts: list[int], threads: int, blocks: int) -> None:
     if len(counts) != 2 or any(count % 8 or not 24 <= count <= 256 for count in counts):
         raise TransformError(
             f"registers={counts} are none that setmaxnreg sets",
             "give two multiples of 8 from 24 to 256: of a thread that copies, and that computes",
         )
     used, total = 4 * WARP * counts[0] + threads * counts[1], threads + 4 * WARP
-    if threads % (4 * WARP) or used > REGISTERS:
+    of_block = f" of {blocks} blocks" if blocks > 1 else ""
+    if threads % (4 * WARP) or used * blocks > REGISTERS:
         raise TransformError(
             f"{threads} threads with {counts[1]} registers and {4 * WARP} with {counts[0]} are no "
-            f"whole warpgroups in the {REGISTERS} registers of a multiprocessor",
+            f"whole warpgroups{of_block} in the {REGISTERS} registers of a multiprocessor",
             "let a multiple of 128 threads compute, with fewer registers",
         )
-    first = count_registers(total)
+    first = count_registers(total * blocks)
     if not counts[0] <= first <= counts[1] or used > total * first:
         raise TransformError(
-            f"{total} threads begin with {first} registers each, and registers={counts} are no "
-            f"share of these {total * first}, fewer and more",
+            f"{total} threads{of_block} begin with {first} registers each, and registers={counts} "
+            f"are no share of these {total * first}, fewer and more",
             "give those that copy at most as many, and those that compute what that leaves",
         )
 
 
-def _get_thread_extents(sch: Schedule, loop: LoopRV) -> list[int]:
+def get_thread_extents(sch: Schedule, loop: LoopRV) -> list[int]:
     """The extents of the kernel's thread axes, x first; without those that it does not have."""
     bound = find_all(get_enclosing_kernel(sch, loop), For)
     extents = {get_axis(each): constant(each.extent) or 1 for each in bound}
@@ -233,7 +262,7 @@ def _require_room(
 
 def _require_whole_warps(sch: Schedule, loop: LoopRV) -> None:
     """One lane of a warp is elected, which takes a whole warp."""
-    threads = math.prod(_get_thread_extents(sch, loop))
+    threads = math.prod(get_thread_extents(sch, loop))
     if threads % WARP:
         raise TransformError(
             f"the kernel around loop '{get_loop_name(sch, loop)}' has {threads} threads",

@@ -20,6 +20,8 @@ MAX_SHARED_BYTES = {"shared": 48 << 10, "shared.dyn": 227 << 10}
 """Of a block, static and dynamic, on compute capability 9.0."""
 WARP = 32
 """Threads of a warp."""
+THREADS = 2048
+"""Of a multiprocessor, on compute capability 9.0."""
 REGISTERS = 65536
 """Of a multiprocessor, since compute capability 5.0."""
 

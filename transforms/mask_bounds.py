@@ -36,6 +36,28 @@ ENDS_AT_MASK = "tirstep_ends_at_mask"
 SPLITS_AT_MASKS = "tirstep_splits_at_masks"
 """The annotation of a loop that the pass SplitLoopsAtMasks splits."""
 
+LONGEST_FIRST = "tirstep_longest_first"
+"""The annotation of such a loop: GPU blocks in which it goes on longest are launched first."""
+
+
+def find_growing_axis(loop: For, around: list[For], count: Any) -> For | None:
+    """The one loop of GPU blocks around along which a loop gets longer; None for none."""
+    axes = [
+        each
+        for each in around
+        if (get_axis(each) or "").startswith("blockIdx") and is_used(each.loop_var, count)
+    ]
+    if len(axes) != 1 or (extent := constant(axes[0].extent)) is None:
+        return None
+    analyzer, variable = Analyzer(), axes[0].loop_var
+    first, last = (
+        constant(analyzer.simplify(substitute(count, {variable: const(at)})))
+        for at in (0, extent - 1)
+    )
+    if first is None or last is None or constant(axes[0].min) != 0:
+        return None
+    return axes[0] if last > first else None
+
 
 def read_masks(loop: For, around: list[For]) -> Masks:
     """The masks under a loop, of which some of `around` are the threads of a block."""

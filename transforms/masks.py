@@ -9,7 +9,13 @@ from .decorators import composite
 from .errors import TransformError
 from .legality.masks import find_end_fault
 from .loops import require_constant, require_serial
-from .mask_bounds import ENDS_AT_MASK, SPLITS_AT_MASKS, read_masks
+from .mask_bounds import (
+    ENDS_AT_MASK,
+    LONGEST_FIRST,
+    SPLITS_AT_MASKS,
+    find_growing_axis,
+    read_masks,
+)
 from .pass_options import set_pipeline
 from .queries import get_enclosing_loops, get_loop_name, get_root
 from .tir import constant
@@ -47,6 +53,36 @@ def end_loop_at_mask(sch: Schedule, loop: LoopRV) -> None:
         raise TransformError(fault.problem, fault.advice)
     sch.annotate(loop, ENDS_AT_MASK, 1)
     set_pipeline(sch)
+
+
+@composite
+def launch_longest_first(sch: Schedule, loop: LoopRV) -> None:
+    """Launch those GPU blocks first in which a loop goes on longest before it ends at its mask.
+
+    A GPU takes up blocks in the order of their numbers, and the last ones leave multiprocessors
+    idle: these are short then. Nothing is computed otherwise, or elsewhere.
+
+    rewrite: ``for i in blockIdx.x: for j in min(n, i * 2 + 1): C[i] += A[i, j]`` ->
+        ``for i in blockIdx.x: for j in min(n, (m - 1 - i) * 2 + 1): C[m - 1 - i] += ...``, when the
+        module is lowered
+    consumes: nothing
+    requires: a loop that `end_loop_at_mask` has marked, whose iterations become more along one axis
+        of GPU blocks, and depend on no other
+    """
+    name, node = get_loop_name(sch, loop), sch.get(loop)
+    if ENDS_AT_MASK not in node.annotations or LONGEST_FIRST in node.annotations:
+        raise TransformError(
+            f"loop '{name}' does not end at a mask, or its longest blocks come first already",
+            "call end_loop_at_mask first, and this once",
+        )
+    around = get_enclosing_loops(sch, loop)
+    count = read_masks(node, around).count_iterations()
+    if count is None or find_growing_axis(node, around, count) is None:
+        raise TransformError(
+            f"loop '{name}' does not become longer along one axis of GPU blocks alone",
+            "bind the loop that its mask depends on to blockIdx",
+        )
+    sch.annotate(loop, LONGEST_FIRST, 1)
 
 
 @composite

@@ -18,6 +18,7 @@ from .intrinsics.warpgroups import SWIZZLES as ROWS_OF_TILES
 from .intrinsics.warpgroups import place_in_tile
 from .tir import constant, get_operands, is_choice, substitute
 
+TMA_PREFIX = "tirstep_tma_"
 TMA_COPY = "tirstep_tma_copy"
 """Our annotation of a block that the TMA copies, by a `CopyShape`."""
 TMA_STAGES = "tirstep_tma_stages"
@@ -29,6 +30,10 @@ TMA_ROLES = "tirstep_tma_roles"
 are, and the registers of a thread of theirs and of the others; 0 for as the compiler chooses."""
 TMA_OVERLAP = "tirstep_tma_overlap"
 """Our annotation of such a loop: the last products of an iteration run under the next one."""
+TMA_PINGPONG = "tirstep_tma_pingpong"
+"""Our annotation of such a loop: warpgroups take turns to issue their products."""
+TMA_BLOCKS = "tirstep_tma_blocks"
+"""Our annotation of such a loop: as many thread blocks share a multiprocessor's registers."""
 PITCH = 16
 """Bytes that every pitch of a tensor is a multiple of, and the address that it begins at."""
 MAX_BOX = 256

@@ -29,6 +29,8 @@ HALF = {"dtype": "float16", "out": "float16"}
 BRAIN = {"dtype": "bfloat16", "out": "float32"}
 LAST = "attention_wgmma_overlap"
 ENDED = "attention_wgmma_causal_ended"
+IN_TURNS = {"warpgroups": 2, "keys": 64, "pingpong": True}
+"""Two warpgroups take turns, each with 64 queries."""
 FENCE, WAIT = "tirx.ptx.wgmma_fence", "tirx.ptx.wgmma_wait_group"
 FULL = "tirx.cuda.mbarrier_wait"
 ON_REGISTERS, ON_SHARED = "tirx.ptx.wgmma_f16_rs", "tirx.ptx.wgmma_f16_ss"
@@ -46,6 +48,9 @@ SUMS = 16
         (LAST, {"keys": 64}, BRAIN, {"stages": 2}),
         (ENDED, {"keys": 160}, {"window": 40}, {"stages": 2}),
         (ENDED, {"keys": 160}, {}, {"roles": False, "overlaps": False}),
+        (LAST, {"keys": 192}, BRAIN, IN_TURNS),
+        (LAST, {"keys": 128}, {}, {**IN_TURNS, "overlaps": False, "stages": 2}),
+        (ENDED, {"keys": 256, "queries": 256}, {}, IN_TURNS),
     ],
     ids=str,
 )
@@ -82,14 +87,14 @@ def make(stages: int = 3) -> tuple[Run, tvm.IRModule]:
     return made, lower(made.steps[-1].module)
 
 
-def judge(module: tvm.IRModule) -> tuple[dict[str, str], bool]:
-    """The first message of each kind of finding, and whether the numbers are right."""
-    made, _ = make()
+def judge(module: tvm.IRModule, made: Run | None = None) -> tuple[dict[str, str], bool]:
+    """The messages of each kind of finding, and whether the numbers are right."""
+    made = made or make()[0]
     inputs, right = plant_places(made.problem, 1)
     result = simulate_lowered(module, [*inputs, *(blank(it) for it in made.problem.outputs)])
     found: dict[str, str] = {}
     for finding in result.findings:
-        found.setdefault(finding.kind, finding.message)
+        found[finding.kind] = f"{found.get(finding.kind, '')}\n{finding.message}".strip()
     return found, bool((result.arguments[-1].astype(np.float32) == right).all())
 
 
@@ -208,6 +213,88 @@ def test_sums_begin_with_zeros_in_their_registers() -> None:
     assert begun == [True, True, False, False]
 
 
+# ---- Bugs planted in the turns of two warpgroups, which change no number: tiles are as they were
+
+SYNC, ARRIVE = "tirx.ptx.bar_sync_count", "tirx.ptx.bar_arrive"
+
+
+@functools.cache
+def make_turns(overlaps: bool) -> tuple[Run, tvm.IRModule]:
+    shape, config = {**SHAPE, "keys": 128}, {**IN_TURNS, "overlaps": overlaps}
+    made = run_recipe(RECIPES[LAST], shape, options=HALF, config=config)
+    return made, lower(made.steps[-1].module)
+
+
+def plant_in_turns(
+    name: str, which: int, new: Callable[[Evaluate], Any], *, overlaps: bool = True
+) -> dict[str, str]:
+    """What is found, by kind, where one instruction of the turns is another."""
+    made, module = make_turns(overlaps)
+    return judge(edit(module, Evaluate, is_call(name), new, which), made)[0]
+
+
+def with_argument(place: int, change: Callable[[Any], Any]) -> Callable[[Evaluate], Evaluate]:
+    def replace(node: Evaluate) -> Evaluate:
+        arguments = list(node.value.args)
+        arguments[place] = change(arguments[place])
+        return Evaluate(call_intrin(node.value.ty, node.value.op, *arguments))
+
+    return replace
+
+
+@pytest.mark.parametrize("overlaps", [True, False])
+def test_turns_begin_in_front_of_products_and_end_behind_them(overlaps: bool) -> None:
+    made, module = make_turns(overlaps)
+    assert judge(module, made) == ({}, True)
+    names = [
+        get_op_name(it.value)
+        for it in find_all(module["main"].body, Evaluate)
+        if isinstance(it.value, Call)
+    ]
+    words = {SYNC: "sync", ARRIVE: "arrive", WAIT: "wait", "tirx.ptx.wgmma_commit_group": "issue"}
+    told = " ".join(words[name] for name in names if name in words)
+    scores, turn = "issue wait", "sync issue issue arrive wait wait"
+    apart = "arrive sync issue arrive wait sync issue wait arrive sync"
+    assert told == (f"arrive {scores} {turn} {scores} sync" if overlaps else apart)
+
+
+def test_warpgroups_whose_first_turn_never_begins_wait_forever() -> None:
+    found = plant_in_turns(ARRIVE, 0, lambda _: NOTHING)
+    assert "of barrier 1 by thread (0, 0, 0) of block (0, 0, 0) waits" in found["deadlock"]
+    assert "waits forever: 128 of 256 threads have come" in found["deadlock"]
+    assert "deadlock" in plant_in_turns(ARRIVE, 0, lambda _: NOTHING, overlaps=False)
+
+
+def test_a_warpgroup_that_calls_itself_leaves_the_other_one_waiting() -> None:
+    own = with_argument(0, lambda number: const(3, "uint32") - number)
+    assert "waits forever: 128 of 256" in plant_in_turns(ARRIVE, 1, own)["deadlock"]
+
+
+@pytest.mark.parametrize(
+    ("name", "which", "kind"),
+    [(ARRIVE, 1, "named barrier"), (SYNC, 0, "named barrier"), (ARRIVE, 0, "named barrier")],
+)
+def test_a_count_that_is_a_warp_short_is_found(name: str, which: int, kind: str) -> None:
+    short = with_argument(1, lambda count: count - const(32, "uint32"))
+    found = plant_in_turns(name, which, short)
+    assert "for 224 threads" in found[kind] or "has come for 224" in found[kind]
+
+
+def test_counts_that_all_are_a_warp_short_leave_a_warp_waiting() -> None:
+    made, module = make_turns(True)
+    short = with_argument(1, lambda count: count - const(32, "uint32"))
+    for name in (SYNC, ARRIVE):
+        for which in range(2):
+            module = edit(module, Evaluate, is_call(name), short, which)
+    assert "of 224 threads have come" in judge(module, made)[0]["deadlock"]
+
+
+def test_an_arrival_that_nobody_waits_for_is_found() -> None:
+    found = plant_in_turns(SYNC, 1, lambda _: NOTHING)
+    assert "barrier 1, to which" in found["named barrier"]
+    assert "has 128 of 256 threads when the kernel ends" in found["named barrier"]
+
+
 # ---- The compiler's word
 
 
@@ -219,10 +306,11 @@ def has_compiler() -> bool:
 
 
 @pytest.mark.skipif(not has_compiler(), reason=cuda_compilers.MISSING)
-@pytest.mark.parametrize("name", [LAST, ENDED])
-def test_nothing_is_spilled_and_no_instruction_serialized(name: str) -> None:
+@pytest.mark.parametrize(("name", "config"), [(LAST, {"pingpong": True}), (ENDED, {})])
+def test_nothing_is_spilled_and_no_instruction_serialized(name: str, config: dict) -> None:
     shape = {"batch": 4, "heads": 16, "queries": 2048, "keys": 2048, "dim": 128}
-    made = run_recipe(RECIPES[name], shape, options={**HALF, "causal": "causal" in name})
+    options = {**HALF, "causal": "causal" in name}
+    made = run_recipe(RECIPES[name], shape, options=options, config=config)
     facts = get_facts(made.steps[-1].module, "cuda", problem=made.problem)
     compiled = compile_facts(facts.source, "sm_90a", facts.kernels)
     assert (facts.refusal, compiled.refusal) == (None, None)

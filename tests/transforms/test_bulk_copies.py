@@ -391,6 +391,30 @@ def test_specialize_warps_shares_out_what_threads_begin_with(registers: tuple[in
         specialize_warps(sch, outer, registers=registers)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"blocks": 0}, "blocks=0 of 288 threads are none that fit on a multiprocessor of 2048"),
+        ({"blocks": 8}, "blocks=8 of 288 threads .* of 2048; use 1 to 7"),
+        (
+            {"blocks": 2, "registers": (40, 232)},
+            "256 threads with 232 registers and 128 with 40 are no whole warpgroups of 2 blocks in",
+        ),
+        (
+            {"blocks": 2, "registers": (24, 112)},
+            "384 threads of 2 blocks begin with 80 registers each, .* are no share of these 30720",
+        ),
+    ],
+)
+def test_specialize_warps_leaves_registers_to_other_blocks(options: dict, message: str) -> None:
+    config = {**SMALL, "tile": (64, 64), "warp": (16, 32), "roles": False}
+    run = run_recipe(TMA, {"m": 64, "n": 64, "k": 96}, options={"dtype": "float16"}, config=config)
+    sch = Schedule(run.steps[-1].module)
+    outer, _ = find_handles(sch)
+    with refuses(sch, f"specialize_warps: {message}"):
+        specialize_warps(sch, outer, **options)
+
+
 @pytest.mark.since_tvm("0.27", "the expected TIR is in its words")
 def test_specialize_warps_refuses_a_loop_without_bulk_copies() -> None:
     sch = Schedule(read("08_fragments_ahead"))
@@ -409,6 +433,19 @@ def test_registers_move_to_the_warps_that_compute() -> None:
     body = source[source.rindex("__launch_bounds__") :]
     found = re.findall(r"setmaxnreg_(inc|dec)_sync_aligned_u32_(\d+)", body)
     assert found == [("inc", "232"), ("dec", "168"), ("dec", "40"), ("inc", "168")]
+
+
+def test_two_blocks_share_the_registers_of_a_multiprocessor() -> None:
+    config = {**SMALL, "tile": (64, 64), "warp": (16, 32), "roles": False}
+    run = run_recipe(TMA, {"m": 64, "n": 64, "k": 96}, options={"dtype": "float16"}, config=config)
+    sch = Schedule(run.steps[-1].module)
+    specialize_warps(sch, find_handles(sch)[0], registers=(24, 104), blocks=2)
+    assert check_numbers(run.problem, sch.mod, SIMULATOR, where="blocks") == []
+    source = get_facts(sch.mod, "cuda", problem=run.problem).source
+    body = source[source.rindex("__launch_bounds__") :]
+    assert body.startswith("__launch_bounds__(384, 2)")
+    found = re.findall(r"setmaxnreg_(inc|dec)_sync_aligned_u32_(\d+)", body)
+    assert found == [("inc", "104"), ("dec", "80"), ("dec", "24"), ("inc", "80")]
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from tirstep.transforms import (
     bind_loop,
     end_loop_at_mask,
     get_pipeline,
+    launch_longest_first,
     split_loop,
     split_loop_at_mask,
     unroll_loop,
@@ -128,6 +129,47 @@ def test_a_block_ends_with_the_last_of_its_threads_and_reads_nothing_behind() ->
     inputs = np.where(np.arange(24) < 4 * (np.arange(16)[:, None] // 4 + 1), values, np.nan)
     got = run_on_simulator(Marked, inputs)
     np.testing.assert_array_equal(got, np.where(seen, values, 0).sum(axis=1))
+
+
+def test_launch_longest_first_marks_a_loop_that_ends() -> None:
+    text = Marked.script().replace(
+        '"tirstep_ends_at_mask": 1', '"tirstep_ends_at_mask": 1, "tirstep_longest_first": 1'
+    )
+    check_pair(Marked, mark_longest_first, from_source(text))
+
+
+def mark_longest_first(sch: Schedule) -> None:
+    launch_longest_first(sch, sch.get_loops(sch.get_sblock("B"))[2])
+
+
+def test_the_last_rows_are_those_of_the_first_block() -> None:
+    sch = Schedule(Marked)
+    mark_longest_first(sch)
+    source = get_source(sch.mod)
+    assert "k_0 < (4 - ((int)blockIdx.x))" in source
+    assert "B_ptr[((((int)threadIdx.x) + 12) - (((int)blockIdx.x) * 4))]" in source
+    values = np.random.default_rng(0).integers(-9, 9, (16, 24)).astype(np.float32)
+    got = run_on_simulator(sch.mod, values)
+    np.testing.assert_array_equal(got, np.tril(values).sum(axis=1))
+
+
+def test_launch_longest_first_refuses_loops_that_do_not_grow() -> None:
+    for module, sentence in (
+        (Masked, "does not end at a mask, or its longest blocks come first already"),
+        (make_masked_sum(lambda i, k, value: T.if_then_else(k < 9, value, 0.0)), "one axis of GPU"),
+        (make_masked_sum(lambda i, k, value: T.if_then_else(k < 16 - i, value, 0.0)), "one axis"),
+    ):
+        sch = Schedule(module)
+        loop = bind_masked_sum(sch)
+        if module is not Masked:
+            end_loop_at_mask(sch, loop)
+        with refuses(sch, sentence):
+            launch_longest_first(sch, loop)
+    sch = Schedule(Marked)
+    mark_longest_first(sch)
+    loop = sch.get_loops(sch.get_sblock("B"))[2]
+    with refuses(sch, "its longest blocks come first already"):
+        launch_longest_first(sch, loop)
 
 
 def run_on_simulator(module: tvm.IRModule, inputs: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,10 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
 from tvm.script import from_source
 
+from tirstep.lowering_checks import run_recipe
 from tirstep.transforms import (
     TransformError,
+    alternate_warpgroups,
     order_product,
     overlap_products,
     spread_over_quads,
@@ -21,7 +24,8 @@ from tirstep.transforms import (
 )
 from tirstep.transforms.decorators import composite
 from tirstep.transforms.intrinsics.wgmma_rows import RowsProduct, get_rows_intrinsic
-from tirstep.transforms.tma_tiles import TMA_IN_FLIGHT, TMA_ROLES
+from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.tma_tiles import TMA_IN_FLIGHT, TMA_PINGPONG, TMA_ROLES
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 
@@ -155,6 +159,42 @@ def test_overlap_products_refuses_a_loop_without_roles_and_a_second_time() -> No
         loop = find_steps(sch)
         with refuses(sch, "'j_0' is no pipeline in which warps have roles, or overlaps already"):
             overlap_products(sch, loop)
+
+
+@functools.cache
+def make_two_warpgroups() -> dict[str, tvm.IRModule]:
+    """The steps of attention of which two warpgroups compute a tile."""
+    shape = {"batch": 1, "heads": 1, "queries": 128, "keys": 128, "dim": 32}
+    options = {"dtype": "float16", "out": "float16"}
+    recipe = RECIPES["attention_wgmma_overlap"]
+    made = run_recipe(recipe, shape, options=options, config={"keys": 64})
+    return {step.name: step.module for step in made.steps}
+
+
+@pytest.mark.parametrize("step", ["products_overlapped", "warps_specialized"])
+def test_alternate_warpgroups_pair(step: str) -> None:
+    before = make_two_warpgroups()[step]
+    note = '"tirstep_tma_roles"'
+    after = from_source(before.script().replace(note, f'"{TMA_PINGPONG}": 1, {note}'))
+    check_pair(before, lambda sch: alternate_warpgroups(sch, find_steps(sch)), after)
+
+
+def test_alternate_warpgroups_refuses_a_loop_without_roles_and_a_second_time() -> None:
+    for step in ("next_tiles_by_tma", "warps_specialized"):
+        sch = Schedule(make_two_warpgroups()[step])
+        loop = find_steps(sch)
+        if step == "warps_specialized":
+            alternate_warpgroups(sch, loop)
+        with refuses(sch, "'j_0' is no pipeline in which warps have roles, or alternates already"):
+            alternate_warpgroups(sch, loop)
+
+
+@pytest.mark.since_tvm("0.27", "the program is in its words")
+def test_alternate_warpgroups_refuses_a_warpgroup_alone() -> None:
+    sch = Schedule(read("10_products_overlapped", "attention_wgmma_overlap"))
+    loop = find_steps(sch)
+    with refuses(sch, "128 threads compute in loop 'j_0', and 128 are a warpgroup; let two"):
+        alternate_warpgroups(sch, loop)
 
 
 @pytest.mark.since_tvm("0.27", "the program is in its words")

@@ -12,7 +12,14 @@ from tvm.tirx.transform import prim_func_pass
 
 from tirstep.tvm_compat import Analyzer, Call, detect_linear_equation, structural_map
 
-from ..mask_bounds import ENDS_AT_MASK, SPLITS_AT_MASKS, is_known_before, read_masks
+from ..mask_bounds import (
+    ENDS_AT_MASK,
+    LONGEST_FIRST,
+    SPLITS_AT_MASKS,
+    find_growing_axis,
+    is_known_before,
+    read_masks,
+)
 from ..rewriting import with_annotations
 from ..tir import (
     constant,
@@ -20,6 +27,7 @@ from ..tir import (
     get_axis,
     get_loops_around,
     get_operands,
+    is_among,
     is_choice,
     is_used,
     substitute,
@@ -35,32 +43,33 @@ def EndLoopsAtMasks(  # noqa: N802 - a pass is named like TVM's
     The bound depends on GPU blocks and outer loops alone, so that all threads of a block leave the
     loop together: barriers may stand in it. It comes when reductions over threads are lowered.
 
+    With `launch_longest_first` the blocks along its axis change places, last for first.
+
     rewrite: ``for j in n: ... if_then_else(j * 4 + t <= i * 8, x, 0)`` of threads t < 4 ->
         the same with ``for j in min(n, max(1, i * 2 + 1))``
     """
     loops = find_all(function.body, For)
-
-    counts = {
-        loop.loop_var: read_masks(loop, get_loops_around(loop, loops)).count_iterations()
-        for loop in loops
-        if ENDS_AT_MASK in loop.annotations
-    }
+    counts: dict[Any, Any] = {}
+    turned: list[Any] = []  # variables of GPU blocks
+    for loop in loops:
+        if ENDS_AT_MASK in loop.annotations:
+            around = get_loops_around(loop, loops)
+            count = counts[loop.loop_var] = read_masks(loop, around).count_iterations()
+            axis = None if count is None else find_growing_axis(loop, around, count)
+            if axis is not None and LONGEST_FIRST in loop.annotations:
+                turned.append(axis.loop_var)
 
     def shorten(loop: For) -> For:
-        if ENDS_AT_MASK not in loop.annotations:
+        variable, count = loop.loop_var, counts.get(loop.loop_var)
+        body, extent = loop.body, loop.extent if count is None else count
+        if is_among(variable, turned):
+            body = substitute(body, {variable: extent - 1 - variable})
+        elif ENDS_AT_MASK not in loop.annotations:
             return loop
-        count = counts[loop.loop_var]
-        rest = {key: it for key, it in loop.annotations.items() if key != ENDS_AT_MASK}
-        return For(
-            loop.loop_var,
-            loop.min,
-            loop.extent if count is None else count,
-            loop.kind,
-            loop.body,
-            loop.thread_binding,
-            rest,
-            loop.step,
-        )
+        ours = (ENDS_AT_MASK, LONGEST_FIRST)
+        rest = {key: it for key, it in loop.annotations.items() if str(key) not in ours}
+        axis = loop.thread_binding
+        return For(variable, loop.min, extent, loop.kind, body, axis, rest, loop.step)
 
     return function.with_body(structural_map(function.body, (For, shorten)))
 

@@ -1,8 +1,9 @@
-"""The loop of `overlap_products`: the last products of an iteration run under the next one.
+"""The loops of `overlap_products` and `alternate_warpgroups`: what runs under groups of wgmma.
 
-The first statement of an iteration and its last one are groups of wgmma each. The loop is turned
-by one of them: the first group of the next iteration is issued, behind it the last one of this
-iteration, and what lies between the two is computed while that runs.
+The first statement of an iteration and its last one are groups of wgmma each. With
+`overlap_products` the loop is turned by one of them: the first group of the next iteration is
+issued, behind it the last one of this iteration, and what lies between the two is computed while
+that runs. With `alternate_warpgroups` warpgroups take turns to issue the two.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tirstep.tvm_compat import Call, get_op_name, structural_map
 
 from ..errors import TransformError
 from ..tir import find_all, get_elements, is_among, substitute
+from .pingpong import PingPong
 from .tma_pipeline import Pipeline, join
 
 WAIT = "wgmma_wait_group"
@@ -37,11 +39,12 @@ def run_overlapped(pipeline: Pipeline, done: Callable[[Any], list[Any]]) -> list
     def at(value: Any, statements: list[Any]) -> list[Any]:
         return [substitute(each, {step: value}) for each in statements]
 
-    wait = pipeline.wait_for_tile()
+    wait, turns = pipeline.wait_for_tile(), PingPong.of(pipeline)
     zero = IntImm("int32", 0)
     body = [
-        *at(ahead, [wait, _drop_wait(first)]),
+        *at(ahead, [wait, *turns.begin_turn(), _drop_wait(first)]),
         _drop_wait(last),
+        *turns.end_turn(),
         _wait_for_groups(1),
         *at(ahead, between[:kept]),
         _wait_for_groups(0),
@@ -51,7 +54,29 @@ def run_overlapped(pipeline: Pipeline, done: Callable[[Any], list[Any]]) -> list
     loop = pipeline.loop
     turned = For(step, zero, loop.extent - 1, ForKind.SERIAL, join(body), None, {})
     end = loop.extent - 1
-    return [*at(zero, [wait, first, *between]), turned, *at(end, [last]), *done(end)]
+    begin = [*turns.open(), *at(zero, [wait, first, *between])]
+    return [*begin, turned, *at(end, [last]), *done(end), *turns.close()]
+
+
+def run_in_turns(pipeline: Pipeline, done: Callable[[Any], list[Any]]) -> list[Any]:
+    """What computes, of warpgroups that take turns and do not overlap their own iterations.
+
+    A turn is the last products of an iteration and the first ones of the next.
+    """
+    first, *between, last = pipeline.compute()
+    turns = PingPong.of(pipeline)
+    body = [
+        pipeline.wait_for_tile(),
+        _drop_wait(first),
+        *turns.end_turn(),
+        _wait_for_groups(0),
+        *between,
+        *turns.begin_turn(),
+        last,
+        *done(pipeline.loop.loop_var),
+    ]
+    begin = [*turns.open(), *turns.begin_turn()]
+    return [*begin, pipeline.loop_over(body), *turns.end_turn(), *turns.close()]
 
 
 def require_independent(first: list[Any], last: list[Any], name: str) -> None:

@@ -13,6 +13,7 @@ from tvm.script import tirx as T
 from tvm.tirx import (
     GE,
     LT,
+    AttrStmt,
     Evaluate,
     FloorDiv,
     FloorMod,
@@ -32,9 +33,12 @@ from ..errors import TransformError
 from ..gpu_limits import WARP, count_registers
 from ..tir import constant, find_all, get_axis, get_elements, replace_fields
 from ..tma_tiles import TMA_ROLES, TMA_STAGES
-from .overlap import run_overlapped
+from .overlap import run_in_turns, run_overlapped
 from .tma_pipeline import Pipeline, if_elected, if_one_lane, join
 from .uses import is_barrier
+
+MIN_BLOCKS = "tirx.launch_bounds_min_blocks_per_sm"
+"""TVM's attribute within a kernel: the second of the launch bounds."""
 
 
 @prim_func_pass(opt_level=0, name="tirstep.LowerTmaPipelines")
@@ -145,13 +149,21 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
 
     def rewrite(loop: For) -> Any:
         if loop.loop_var.same_as(within.loop_var):
-            kernel = _guard(loop.body, pipeline, computes, registers)
+            kernel = _leave_registers(_guard(loop.body, pipeline, computes, registers), pipeline)
             loop = _with_extent(loop, constant(loop.extent) or 1, pipeline.allocate(kernel))
         if loop.loop_var.same_as(variable):
             return _with_extent(loop, extent + producers // inner, loop.body)
         return loop
 
     return structural_map(body, (For, rewrite))
+
+
+def _leave_registers(kernel: Any, pipeline: Pipeline) -> Any:
+    """A kernel of whose blocks a multiprocessor has several at once: ``__launch_bounds__``."""
+    if pipeline.blocks == 1:
+        return kernel
+    blocks = IntImm("int32", pipeline.blocks)
+    return AttrStmt(IntImm("int32", 0), MIN_BLOCKS, blocks, kernel)
 
 
 def _find_innermost(body: Any, loop: For) -> For:
@@ -231,6 +243,8 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, registers: list[int]) -> 
     ]
     if pipeline.overlaps:
         consumer = run_overlapped(pipeline, release)
+    elif pipeline.alternates:
+        consumer = run_in_turns(pipeline, release)
     producer = [_produce(pipeline)]
     counts = [1] * stages + [warps] * stages
     if registers[0]:
@@ -251,7 +265,7 @@ def _share_registers(
     less, more = T.ptx.setmaxnreg.dec.sync.aligned.u32, T.ptx.setmaxnreg.inc.sync.aligned.u32
     producer, consumer = roles
     producers = int(pipeline.loop.annotations[TMA_ROLES][0])
-    first = count_registers(warps * WARP + producers)
+    first = count_registers((warps * WARP + producers) * pipeline.blocks)
     given_back = pipeline.point_to(2 * pipeline.stages)
     arrive = T.ptx["mbarrier.arrive.shared.b64"](given_back)
     wait = T.cuda.mbarrier_wait(given_back, 0)

@@ -50,10 +50,12 @@ from ..gpu_limits import WARP
 from ..tir import constant, find_all, is_among
 from ..tma_tiles import (
     SWIZZLES,
+    TMA_BLOCKS,
     TMA_COPY,
     TMA_IN_FLIGHT,
     TMA_OVERLAP,
-    TMA_ROLES,
+    TMA_PINGPONG,
+    TMA_PREFIX,
     TMA_STAGES,
     CopyShape,
     TmaTile,
@@ -116,6 +118,8 @@ class Pipeline:
     def __post_init__(self) -> None:
         self.in_flight = int(self.loop.annotations.get(TMA_IN_FLIGHT, 0))
         self.overlaps = TMA_OVERLAP in self.loop.annotations
+        self.alternates = TMA_PINGPONG in self.loop.annotations
+        self.blocks = int(self.loop.annotations.get(TMA_BLOCKS, 1))
         self.staged = [_give_stages(tile.target, self.stages) for tile in self.tiles]
         self.barriers = decl_buffer((ROOM,), "uint64", "tma_barriers", scope=SCOPE)
         self.maps = [
@@ -226,8 +230,11 @@ class Pipeline:
         """The loop, with other statements in its body and without the tiles' buffers."""
         name = self.block.name_hint
         block = SBlock([], [], [], name, SeqStmt(statements), alloc_buffers=self.find_others())
-        ours = (TMA_STAGES, TMA_IN_FLIGHT, TMA_ROLES, TMA_OVERLAP)
-        notes = {key: value for key, value in self.loop.annotations.items() if key not in ours}
+        notes = {
+            key: value
+            for key, value in self.loop.annotations.items()
+            if not str(key).startswith(TMA_PREFIX)
+        }
         realized = SBlockRealize([], True, block)
         loop = self.loop
         return For(loop.loop_var, loop.min, loop.extent, ForKind.SERIAL, realized, None, notes)

@@ -19,8 +19,8 @@ from ..exponentials import use_powers_of_two
 from ..intrinsics.fragments import SIDE
 from ..intrinsics.wgmma_rows import WARPS
 from ..loops import suggest_unrolling
-from ..masks import end_loop_at_mask
-from ..overlapping import overlap_products
+from ..masks import end_loop_at_mask, launch_longest_first
+from ..overlapping import alternate_warpgroups, overlap_products
 from ..pipelining import prefetch_asynchronously
 from ..quads import lay_in_quads, round_operand, spread_over_quads
 from ..queries import get_extent, get_own_loops
@@ -44,8 +44,9 @@ from .ladder import Family, Ladder, knob
 from .mma import Copies
 from .recipe import Example, get_sblocks
 
-_REGISTERS = {2: (24, 240), 3: (32, 160)}
-"""Of a thread that copies and of one that computes, by the number of warpgroups that compute."""
+_REGISTERS = {(2, 1): (24, 240), (3, 1): (32, 160), (2, 2): (24, 104)}
+"""Of a thread that copies and of one that computes, by the numbers of warpgroups that compute and
+of blocks on a multiprocessor."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,11 +63,20 @@ class AttentionWgmmaConfig:
     roles: bool = knob(
         False, "whether a warpgroup of its own issues TMA copies, while the others compute"
     )
+    blocks: int = knob(
+        1, "thread blocks that share a multiprocessor, where warps have roles", choices=(1, 2)
+    )
     ends_at_mask: bool = knob(
         False, "whether tiles of keys that causality hides are left out; of causal attention"
     )
+    longest_first: bool = knob(
+        False, "whether blocks with the most tiles are launched first, where tiles are left out"
+    )
     overlaps: bool = knob(
         False, "whether the scores of the next tile are computed ahead, where warps have roles"
+    )
+    pingpong: bool = knob(
+        False, "whether warpgroups take turns to issue products, where warps have roles"
     )
 
 
@@ -87,6 +97,9 @@ def schedule(sch: Schedule, config: AttentionWgmmaConfig) -> Iterator[str]:
     if config.ends_at_mask:
         end_loop_at_mask(sch, fused.steps)
         yield "ends_at_mask"
+        if config.longest_first:
+            launch_longest_first(sch, fused.steps)
+            yield "longest_first"
     yield from _prefetch(sch, fused.steps, copies, config)
 
 
@@ -161,11 +174,15 @@ def _prefetch(
     prefetch_by_tma(sch, steps, copies, stages=stages)
     yield "next_tiles_by_tma"
     if config.roles:
-        specialize_warps(sch, steps, registers=_REGISTERS.get(config.warpgroups))
+        registers = _REGISTERS.get((config.warpgroups, config.blocks))
+        specialize_warps(sch, steps, registers=registers, blocks=config.blocks)
         yield "warps_specialized"
     if config.overlaps:
         overlap_products(sch, steps)
         yield "products_overlapped"
+    if config.pingpong:
+        alternate_warpgroups(sch, steps)
+        yield "warpgroups_alternate"
 
 
 SMALL = {"batch": 1, "heads": 1, "queries": 128, "keys": 128, "dim": 32}

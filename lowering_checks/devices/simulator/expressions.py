@@ -25,6 +25,7 @@ from .folding import fold
 from .function_semantics import Pointer, Semantics, Threads, get_semantics
 from .mbarriers import MBARRIERS
 from .memory import Memory, VectorMemory, count_lanes, get_numpy_dtype
+from .named_barriers import NAMED_BARRIERS
 from .operators import (
     ARITHMETIC,
     BITWISE,
@@ -55,6 +56,7 @@ BUILT_IN: dict[str, Semantics] = {
     **ASYNC_COPIES,
     **BULK_COPIES,
     **MBARRIERS,
+    **NAMED_BARRIERS,
     **TENSOR_CORES,
     **WARP_SHUFFLES,
     **WARPGROUPS,

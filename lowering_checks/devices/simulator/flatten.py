@@ -47,7 +47,7 @@ from tirstep.tvm_compat import (
 
 from ..device import BLOCK_AXES, THREAD_AXES, is_scalar
 from .allreduce import Axis, integer, is_allreduce, make_allreduce
-from .run_state import UnsupportedError
+from .run_state import IN_ORDER, UnsupportedError
 from .wide_loops import has_wide_loops, widen_loops
 
 
@@ -246,7 +246,7 @@ class _Flattener:
         """A statement that accesses memory; all threads wait for it while they are in order."""
         if not (self.in_order and self.is_launched):
             return statement
-        barrier = tvm.tirx.call_intrin("int32", "tirx.tvm_storage_sync", "shared")
+        barrier = tvm.tirx.call_intrin("int32", "tirx.tvm_storage_sync", IN_ORDER)
         return SeqStmt([statement, Evaluate(barrier)])
 
     def _flatten_allocbuffer(self, node: Any) -> Any:

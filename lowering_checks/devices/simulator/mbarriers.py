@@ -274,7 +274,7 @@ def _wait(threads: Threads, pointer: Pointer, parity: Any) -> None:
             for lane in waiting
             if not mbarriers.pass_wait(threads, pointer, lane, int(pick(parity, lane)))
         ]
-        if waiting and not threads.gpu.turns.give_up_turn(mbarriers):
+        if waiting and not threads.gpu.let_others_run():
             _report_deadlock(threads, pointer, waiting)
             return
 

@@ -20,6 +20,8 @@ from .broadcasting import get_everywhere, spread_to
 
 LANES = 1 << 15
 """About how many threads are evaluated at once: enough to hide Python, few enough for the cache."""
+IN_ORDER = "in order"
+"""The scope of barriers behind every store, of modules in which TVM has not ordered threads yet."""
 Describe = Callable[[tuple[int, ...]], str]
 """A finding's message, for the position of its first occurrence in an array."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
@@ -23,6 +24,7 @@ from ..device import (
     find_excess_memory,
     is_scalar,
 )
+from .apart import set_apart
 from .async_copies import AsyncQueue
 from .bulk_copies import BULK, BULK_COPIES, WRITTEN
 from .expressions import Address, is_tensor_map, translate
@@ -37,6 +39,7 @@ from .memory import (
     get_numpy_dtype,
 )
 from .merged_memory import Origin, SharedLayout, get_shared_layout
+from .named_barriers import NamedBarriers
 from .periodic_loops import Period, find_periods
 from .run_state import Batch, RunState, UnsupportedError, count_places, split_grid
 from .shadow import Shadow
@@ -91,6 +94,8 @@ class SimulatedGpu:
         self._queues: dict[str, AsyncQueue] = {}
         self._numbered: list[SharedMemory] = []
         self.mbarriers, self.turns = MBarriers(self), Turns()
+        self.named_barriers = NamedBarriers(self)
+        self.part: Array | None = None  # the lanes of what runs apart; None for all
         self._layout = SharedLayout({}, {}, {})
         self._allocated: dict[Var, SharedMemory] = {}
         self._counted: dict[Var, tuple[str, int]] = {}
@@ -155,7 +160,7 @@ class SimulatedGpu:
         self.require_time()
         extents = self._get_extents(body)
         if body not in self.kernels:
-            self.kernels[body] = translate_statement(body)
+            self.kernels[body] = translate_statement(set_apart(body))
         run, counts = self.kernels[body], self.state.counts
         self.state.extents, self._layout = extents, get_shared_layout(body, self.origins)
         self.periods = find_periods(body) if self.first_only else {}
@@ -225,11 +230,12 @@ class SimulatedGpu:
         """Begin with other thread blocks, which order nothing."""
         self.state.begin_batch(batch)
         self._queues, self._numbered = {}, []
-        self.mbarriers = MBarriers(self)
+        self.mbarriers, self.named_barriers = MBarriers(self), NamedBarriers(self)
 
     def _end_batch(self, outside: Mapping[Var, Memory]) -> None:
         """Forget what thread blocks had for themselves; `outside` is what was there before."""
         self.mbarriers.report_left()
+        self.named_barriers.report_left()
         self._end_bulk_stores()
         for shadow in self._shadows:
             shadow.end_batch()
@@ -279,6 +285,41 @@ class SimulatedGpu:
         for step in together:
             run(step)
         self.state.counts.repeat_since(before, more)
+
+    # ---- Parts of a kernel that wait for one another
+
+    def run_apart(self, mask: Array | None, run: Execute, *, threads: int) -> None:
+        """Run a statement for so many neighbours at a time: while some wait, others go on.
+
+        Each part has its own variables, and buffers that it allocates; behind the statement lanes
+        have the variables of their part.
+        """
+        if self.turns.are_taken:
+            run(self, mask)
+            return
+        batch, active = self.state.batch, self.state.get_active(mask)
+        group = batch.lane % batch.threads // threads
+        parts = [active & (group == number) for number in np.unique(group[active])]
+        before = self.values, self.memories, self.location
+        ended: list[tuple[Array, dict[int, Any]]] = []
+
+        def run_part(part: Array) -> None:
+            values, memories, self.location = before
+            self.values, self.memories, self.part = dict(values), Memories(memories), part
+            run(self, part)
+            ended.append((part, self.values))
+
+        self.turns.run_together([functools.partial(run_part, part) for part in parts])
+        self.values, self.memories, self.location = before
+        self.part = None
+        _merge_values(self.values, ended)
+
+    def let_others_run(self) -> bool:
+        """Another part of the kernel goes on; False where none can, because all wait already."""
+        kept = self.values, self.memories, self.location, self.part
+        went_on = self.turns.give_up_turn(self.mbarriers)
+        self.values, self.memories, self.location, self.part = kept
+        return went_on
 
     # ---- Barriers
 
@@ -426,3 +467,16 @@ class SimulatedGpu:
             used[kind] = used.get(kind, 0) + count
         for sentence in find_excess_memory(used):
             self.state.log.add_sentence("launch", sentence)
+
+
+def _merge_values(values: dict[int, Any], parts: Sequence[tuple[Array, dict[int, Any]]]) -> None:
+    """Give each lane the variables that its part of the kernel has bound."""
+    for key in {key for _, own in parts for key in own}:
+        bound = [(part, own[key]) for part, own in parts if key in own]
+        bound = [(part, value) for part, value in bound if value is not values.get(key)]
+        for part, value in bound:
+            other: Any = values.get(key)
+            if other is None or not isinstance(value, np.ndarray | np.number | int | float):
+                values[key] = value
+            elif np.ndim(value) or np.ndim(other) or value != other:
+                values[key] = np.where(part, value, other)

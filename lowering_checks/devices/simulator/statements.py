@@ -13,11 +13,12 @@ from tirstep.transforms.tir import constant, find_all
 from tirstep.tvm_compat import Analyzer, Call, get_op_name
 
 from ..device import Array
+from .apart import APART
 from .async_copies import CP_ASYNC
 from .expressions import Address, Evaluate, restrict, translate
 from .memory import count_lanes, get_numpy_dtype
 from .operators import as_stored, is_narrow
-from .run_state import UnsupportedError, get_location
+from .run_state import IN_ORDER, UnsupportedError, get_location
 from .wide_loops import is_wide
 
 if TYPE_CHECKING:
@@ -61,6 +62,9 @@ def _attribute(node: Any) -> Execute:
     body = translate_statement(node.body)
     if node.attr_key == "thread_extent":
         return _enter_axis(node.node.var, str(node.node.thread_tag), body)
+    if node.attr_key == APART:
+        threads = int(node.value)
+        return lambda gpu, mask: gpu.run_apart(mask, body, threads=threads)
     if node.attr_key == "reduce_scope":
         return _mute_uninitialized(body)
     if node.attr_key == "async_commit_queue_scope":
@@ -285,6 +289,8 @@ def _evaluate(node: Any) -> Execute:
 def _barrier(scope: str) -> Execute:
     """A barrier of the thread block, or of a warp, which matters where mbarriers tell what a thread
     knows."""
+    if scope == IN_ORDER:
+        return lambda gpu, mask: gpu.begin_interval()
     if scope == "warp":
         return lambda gpu, mask: gpu.pass_warp_barrier(mask)
     if scope not in ("shared", "shared.dyn"):

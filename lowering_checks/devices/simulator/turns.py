@@ -39,6 +39,11 @@ class Turns:
         self._ended = threading.Semaphore(0)
         self._failed = False
 
+    @property
+    def are_taken(self) -> bool:
+        """Whether parts of a kernel take turns."""
+        return self._current is not None
+
     def run_together(self, runs: Sequence[Callable[[], None]]) -> None:
         """Run parts of a kernel until all have ended; one at a time."""
         if self._current is not None:  # within a part: the outer parts are those that take turns

@@ -143,6 +143,9 @@ class FragmentMoves(Places):
         registers = self.one((None, None, (24, 64), (40, 240)), "registers")
         return Call("specialize_warps", (self.sequence(),), {"registers": registers})
 
+    def do_alternate_warpgroups(self) -> Call:
+        return Call("alternate_warpgroups", (self.sequence(),))
+
     def do_overlap_products(self) -> Call:
         return Call("overlap_products", (self.sequence(),))
 

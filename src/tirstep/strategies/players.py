@@ -44,6 +44,7 @@ from .quad_moves import QuadMoves
 WEIGHTS = {
     "accumulate_in_registers": 3,
     "align_vectors": 2,
+    "alternate_warpgroups": 1,
     "begin_before_loop": 1,
     "bind_batch": 1,
     "bind_loop": 6,
@@ -62,6 +63,7 @@ WEIGHTS = {
     "inline_epilogue": 1,
     "inline_producers": 2,
     "keep_in_registers": 3,
+    "launch_longest_first": 1,
     "lay_in_panels": 1,
     "lay_in_quads": 2,
     "merge_loops": 2,
@@ -355,6 +357,9 @@ class Player(QuadMoves):
 
     def do_end_loop_at_mask(self) -> Call:
         return Call("end_loop_at_mask", (self.loop(),))
+
+    def do_launch_longest_first(self) -> Call:
+        return Call("launch_longest_first", (self.loop(),))
 
     def do_split_loop_at_mask(self) -> Call:
         return Call("split_loop_at_mask", (self.loop(),))
