@@ -14,15 +14,14 @@ from .errors import TransformError
 from .gpu_limits import MAX_THREADS
 from .legality.axes import require_axis_free
 from .legality.pipelines import STAGE
+from .legality.registers import require_own_registers, tried_on_copy
 from .legality.sums import require_single_terms
 from .legality.threads import (
     require_axis_limit,
-    require_own_registers,
     require_same_extents,
     require_sound_reduction,
     require_thread_limit,
     require_virtual_threads_around_all,
-    tried_on_copy,
 )
 from .loops import (
     Tail,

@@ -16,7 +16,8 @@ from .decorators import composite
 from .errors import TransformError
 from .legality.lifetimes import require_computed
 from .legality.pipelines import ASYNC, STAGE
-from .legality.threads import require_own_registers, require_virtual_threads_around_all
+from .legality.registers import require_own_registers
+from .legality.threads import require_virtual_threads_around_all
 from .placement import (
     fuse_epilogue_at,
     require_around,

@@ -25,7 +25,7 @@ from .errors import (
     run_call,
 )
 from .legality.net import find_fault, inlines, moves_blocks
-from .legality.threads import find_any_leak, registers_later, tried_on_copy
+from .legality.registers import find_any_leak, registers_later, tried_on_copy
 from .legality.wrong_lowering import find_wrong_lowering
 
 

@@ -17,7 +17,7 @@ from .gpu_limits import MAX_THREADS
 from .inlining import inline_producers
 from .layout import require_copy
 from .legality.net import inlines
-from .legality.threads import require_own_registers
+from .legality.registers import require_own_registers
 from .legality.vectors import find_longest_vector
 from .loops import Tail, require_countable, require_serial
 from .queries import (

@@ -16,9 +16,10 @@ from .errors import TransformError
 from .legality.enumeration import count_points
 from .legality.lifetimes import require_computed
 from .legality.pipelines import STAGE
+from .legality.registers import require_own_registers
 from .legality.running_values import require_in_iteration
 from .legality.sums import require_single_terms
-from .legality.threads import require_own_registers, require_virtual_threads_around_all
+from .legality.threads import require_virtual_threads_around_all
 from .queries import (
     get_extent,
     get_loop_name,

@@ -26,7 +26,8 @@ from .intrinsics.fragments import QUAD, SIDE, Role, place_in_fragment
 from .intrinsics.mma import SCOPE, MmaIntrinsics, get_mma_intrinsics
 from .legality.net import inlines
 from .legality.own_lanes import OWN_LANES, has_lane_rows
-from .legality.threads import require_own_registers, require_virtual_threads_around_all
+from .legality.registers import require_own_registers
+from .legality.threads import require_virtual_threads_around_all
 from .loops import require_serial
 from .pass_options import require_root, set_pipeline
 from .queries import get_loop_name, get_own_loops, get_sblock_name, is_reduction_loop

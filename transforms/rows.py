@@ -18,7 +18,8 @@ from .binding import bind_loop
 from .caching import list_consumers
 from .decorators import composite
 from .errors import TransformError
-from .legality.threads import require_own_registers, require_virtual_threads_around_all
+from .legality.registers import require_own_registers
+from .legality.threads import require_virtual_threads_around_all
 from .loops import Tail, require_factors, require_serial
 from .pass_options import set_pass_option, set_pipeline
 from .placement import require_around, require_scalar_place

@@ -29,7 +29,8 @@ from .intrinsics.mma import SCOPE, MmaIntrinsics, get_mma_intrinsics
 from .layout import lay_in_panels, pad_shared_rows
 from .legality.lifetimes import require_computed
 from .legality.net import SWIZZLE, inlines
-from .legality.threads import require_own_registers, require_virtual_threads_around_all
+from .legality.registers import require_own_registers
+from .legality.threads import require_virtual_threads_around_all
 from .loops import Tail, require_factors, require_serial
 from .placement import require_around, require_outside_reductions
 from .queries import (

@@ -16,7 +16,7 @@ from tirstep.lowering_checks.self_test import (
 )
 from tirstep.modules import numeric as numbers
 from tirstep.transforms import decorators
-from tirstep.transforms.legality import threads
+from tirstep.transforms.legality import registers
 from tirstep.transforms.passes import barriers, before_flattening, uses
 
 find_wrong = numeric.find_wrong
@@ -134,7 +134,7 @@ def test_a_pass_that_forgets_the_last_iteration_is_found(monkeypatch):
 
 
 def test_transforms_that_refuse_too_little_or_too_late_are_found(monkeypatch):
-    monkeypatch.setattr(threads, "_find_spreading_loops", lambda *_: [])
+    monkeypatch.setattr(registers, "_find_spreading_loops", lambda *_: [])
     assert [text.split()[0] for text in list_broken_refusals()] == ["cache_write_at"]
     monkeypatch.setattr(decorators, "_copy", lambda _: None)
     assert "a composite that is refused half-way changes" in list_broken_refusals()[-1]

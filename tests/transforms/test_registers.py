@@ -21,7 +21,7 @@ from tirstep.transforms import (
     stage_operand_at,
     tile_block,
 )
-from tirstep.transforms.legality.threads import find_register_leak
+from tirstep.transforms.legality.registers import find_register_leak
 
 Matmul = make_matmul(64, 48, 32)
 

@@ -293,12 +293,16 @@ def _count_function(function: PrimFunc, prefix: str, census: _Census) -> None:
         mixed.update((prefix + str(buffer.name), two) for buffer, two in _find_mixed(uses))
     census.skewed.update((prefix + str(it.name), two) for it, two in _find_skewed(others))
     census.unrolled.update(_find_unrolled_kernels(loops, prefix))
+    if large:
+        _count_points(blocks, loops, prefix, census)
+    _count_iterations(loops, places, prefix, census)
+
+
+def _count_iterations(loops: list[Any], places: list[Place], prefix: str, census: _Census) -> None:
     for loop in loops:
         extent = constant(loop.extent)
         if extent is not None and extent < 1:
             census.extents[prefix + str(loop.loop_var.name)] = extent
-    if large:
-        _count_points(blocks, loops, prefix, census)
     for place in places[1:]:
         if place.guards:
             census.beyond.update(_find_wrapped(place, prefix))
