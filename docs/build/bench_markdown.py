@@ -124,9 +124,11 @@ def to_markdown(table: Table) -> str:
 
 
 def find_runs(folder: Path) -> list[Path]:
-    """The files of runs in a folder, without those of ``--quick``, whose times are rough."""
+    """The files of runs in a folder, without those of ``--quick``, whose times are rough, and
+    without those of drawn shapes, which docs/shapes.md sums up.
+    """
     files = sorted(folder.glob("bench-*.json"))
-    return [file for file in files if not file.stem.endswith("-quick")]
+    return [file for file in files if not file.stem.endswith(("-quick", "-shapes"))]
 
 
 def find_newest(files: Iterable[Path], suite: str) -> tuple[Path, BenchRun]:
