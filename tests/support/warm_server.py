@@ -80,6 +80,8 @@ def finish(selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None
     that was killed takes its child along.
     """
     child, asking, ended = key.data
+    if asking.fileno() < 0:  # both have been seen at once, and the end of the child is told
+        return
     if key.fileobj is asking:
         said = asking.recv(64)
         if not said:
