@@ -57,6 +57,9 @@ def serve_launchers(
     while True:
         for key, _ in selector.select():
             if key.fileobj is ending:
+                for other in filter(None, (each.data for each in selector.get_map().values())):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(other[0], signal.SIGKILL)
                 os._exit(0)
             elif key.fileobj is not listener:
                 finish(selector, key)
