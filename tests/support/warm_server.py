@@ -57,6 +57,9 @@ def serve_launchers(
     while True:
         for key, _ in selector.select():
             if key.fileobj is ending:
+                for other in filter(None, (each.data for each in selector.get_map().values())):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(other[0], signal.SIGKILL)
                 os._exit(0)
             elif key.fileobj is not listener:
                 finish(selector, key)
@@ -80,6 +83,8 @@ def finish(selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None
     that was killed takes its child along.
     """
     child, asking, ended = key.data
+    if asking.fileno() < 0:  # both have been seen at once, and the end of the child is told
+        return
     if key.fileobj is asking:
         said = asking.recv(64)
         if not said:
