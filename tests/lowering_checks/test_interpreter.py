@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tvm
+from golden_runs import run_golden
 from tvm.s_tir import Schedule
 from tvm.s_tir.transform import (
     ConvertBlocksToOpaque,
@@ -18,6 +19,8 @@ from tirstep.lowering_checks import DeviceError, check_numbers
 from tirstep.lowering_checks.devices.simulator.flatten import flatten
 from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.modules import matmul
+from tirstep.transforms.passes.pipeline import lower_around
+from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tir import find_all
 from tirstep.tvm_compat import SBlock
 
@@ -184,3 +187,15 @@ def test_a_variable_that_a_pass_took_away_is_named():
     program = Interpreter().compile(module)
     with pytest.raises(DeviceError, match="the variable n is not defined where it is used"):
         program([np.zeros((3, 4, 6), "float32"), np.zeros((3, 4), "float32")])
+
+
+def test_what_the_tma_copies_is_interpreted_behind_its_pass():
+    """A tensor map is bound to a variable, and its value has no type of numbers."""
+    name = "tirstep.LowerTmaPipelines"
+    run = run_golden(RECIPES["matmul_wgmma_tma"])
+    made = lower_around(run.steps[-1].module, [name])[name].after
+    interpreter = Interpreter()
+    assert check_numbers(run.problem, made, interpreter, where="here") == []
+    text = made.script()
+    wrong = from_source(text.replace("T.float32(0.0)", "T.float32(1.0)"))
+    assert check_numbers(run.problem, wrong, interpreter, where="here") != []

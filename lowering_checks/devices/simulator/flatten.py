@@ -278,7 +278,7 @@ class _Flattener:
 
     def _find_threads(self, value: Any) -> dict[Var, int]:
         found: dict[Var, int] = {}
-        for variable in undefined_vars(value):
+        for variable in find_all(value, Var):
             found.update(self.threads.get(variable, {}))
         return found
 
