@@ -26,6 +26,8 @@ BLOCKING = dataclasses.replace(RECIPES["matmul_shared_blocking"], choices={"loca
 FIXED = {"local_x": 2, "block_y": 4, "block_x": 8, "tile_k": 4, "vector": 1}
 PLAN = SearchPlan(BLOCKING, matmul.problem(32, 32, 16), FIXED)
 SETTINGS = Settings(rounds=3)
+LATE = 4
+"""Seconds that a GPU of another model comes late: the first worker's model is what is kept."""
 
 
 @dataclass
@@ -47,6 +49,7 @@ class ClusterMachine(FakeMachine):
             folder, "another"
         ):
             self.device["name"] = "Another GPU"
+            time.sleep(LATE)
         self.rows: dict[int, int] = {}
 
     def compile(self, module: Any, arguments: Sequence[Any]) -> Launch:
