@@ -8,6 +8,7 @@ no place here: `tirstep pass FILE.py:MyPass` tries it in TVM's pipeline.
 from .async_waits import CorrectAsyncWaits
 from .barriers import DropDoubledBarriers, DropRedundantBarriers
 from .before_flattening import DropImpliedConditions, DropThreadDimensions, SplitGuardedVectors
+from .butterflies import ExchangeByButterflies
 from .mask_loops import EndLoopsAtMasks, SplitLoopsAtMasks
 from .own_lanes import UseOwnLanes
 from .pipeline import PIPELINE, get_pass_options, get_pipeline
@@ -21,6 +22,7 @@ __all__ = [
     "DropRedundantBarriers",
     "DropThreadDimensions",
     "EndLoopsAtMasks",
+    "ExchangeByButterflies",
     "LowerTmaPipelines",
     "SplitGuardedVectors",
     "SplitLoopsAtMasks",

@@ -127,6 +127,15 @@ class Pipeline:
             for at in range(len(self.tiles))
         ]
 
+    @property
+    def notes(self) -> dict[str, Any]:
+        """What others say of the loop."""
+        return {
+            key: value
+            for key, value in self.loop.annotations.items()
+            if not str(key).startswith(TMA_PREFIX)
+        }
+
     def make_tensor_maps(self) -> list[Any]:
         """What the host does before the kernel: two statements for each tensor."""
         pairs = zip(self.maps, self.tiles, strict=True)
@@ -230,14 +239,9 @@ class Pipeline:
         """The loop, with other statements in its body and without the tiles' buffers."""
         name = self.block.name_hint
         block = SBlock([], [], [], name, SeqStmt(statements), alloc_buffers=self.find_others())
-        notes = {
-            key: value
-            for key, value in self.loop.annotations.items()
-            if not str(key).startswith(TMA_PREFIX)
-        }
         realized = SBlockRealize([], True, block)
         loop = self.loop
-        return For(loop.loop_var, loop.min, loop.extent, ForKind.SERIAL, realized, None, notes)
+        return For(loop.loop_var, loop.min, loop.extent, ForKind.SERIAL, realized, None, self.notes)
 
     def _run(self, ahead: int) -> For:
         step = self.loop.loop_var
