@@ -21,7 +21,7 @@ from .caching import (
     cache_write_at,
 )
 from .errors import TransformError
-from .exponentials import use_powers_of_two
+from .exponentials import fuse_exponents, use_powers_of_two
 from .fetching import fetch_cooperatively, stage_operand_at
 from .fusion.factoring import factor_out_of_sum
 from .fusion.fuse import FusedReductions, fuse_reductions
@@ -129,6 +129,7 @@ __all__ = [
     "find_epilogue",
     "fold_tile",
     "fuse_epilogue_at",
+    "fuse_exponents",
     "fuse_loops",
     "fuse_reductions",
     "get_pass_options",

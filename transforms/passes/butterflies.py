@@ -11,13 +11,13 @@ from typing import Any
 import tvm_ffi
 from tvm.ir import Range
 from tvm.script import tirx as T
-from tvm.tirx import Add, AttrStmt, BufferStore, IntImm, Max, Min, Mul, SeqStmt
+from tvm.tirx import Add, AttrStmt, Bind, BufferStore, IntImm, Max, Min, Mul, SeqStmt, Var
 from tvm.tirx.transform import prim_func_pass
 
 from tirstep.tvm_compat import Analyzer, Call, TensorLoad, get_op_name, structural_map
 
 from ..gpu_limits import WARP
-from ..tir import constant, find_all
+from ..tir import constant, find_all, substitute
 
 COMMUTATIVE = (Add, Mul, Max, Min)
 """What gives the same bits whichever operand comes first."""
@@ -72,6 +72,7 @@ class _Lanes:
                 axis, extent = axes[name].node.var, axes[name].value
                 self.analyzer.bind(axis, Range.from_min_extent(0, extent))
                 self.number = self.number * extent + axis
+        self.named = {bind.var: bind.value for bind in find_all(kernel, Bind)}
 
     def rewrite(self, sequence: SeqStmt) -> Any:
         """A sequence with butterflies, where it has all shuffles of a group."""
@@ -101,6 +102,10 @@ class _Lanes:
 
     def _is_first(self, lane: Any, size: int) -> bool:
         """Whether a shuffle reads the first lane of a thread's group of so many lanes."""
+        while named := {
+            each: self.named[each] for each in find_all(lane, Var) if each in self.named
+        }:
+            lane = substitute(lane, named)
         first = self.number - self.number % size
         return bool(self.analyzer.can_prove((lane - first) % WARP == 0))
 
