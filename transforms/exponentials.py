@@ -83,9 +83,10 @@ def fuse_exponents(sch: Schedule, block: SBlockRV) -> None:
         )
 
     def rewrite(call: Call) -> Any:
-        if not _is_power(call):
+        read = _read_difference(call.args[0]) if _is_power(call) else None
+        if read is None:
             return call
-        value, largest, factor = _read_difference(call.args[0]) or ()
+        value, largest, factor = read
         return exp2(value * factor - largest * factor)
 
     made = edit_block(node, structural_map(node.body, (Call, rewrite)))
