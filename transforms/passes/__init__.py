@@ -10,6 +10,7 @@ from .barriers import DropDoubledBarriers, DropRedundantBarriers
 from .before_flattening import DropImpliedConditions, DropThreadDimensions, SplitGuardedVectors
 from .mask_loops import EndLoopsAtMasks, SplitLoopsAtMasks
 from .own_lanes import UseOwnLanes
+from .persistent import NameBarriersOfRoles
 from .pipeline import PIPELINE, get_pass_options, get_pipeline
 from .tma import LowerTmaPipelines
 
@@ -22,6 +23,7 @@ __all__ = [
     "DropThreadDimensions",
     "EndLoopsAtMasks",
     "LowerTmaPipelines",
+    "NameBarriersOfRoles",
     "SplitGuardedVectors",
     "SplitLoopsAtMasks",
     "UseOwnLanes",
