@@ -48,6 +48,7 @@ from .masks import end_loop_at_mask, launch_longest_first, split_loop_at_mask
 from .overlapping import alternate_warpgroups, overlap_products
 from .pass_options import set_pass_option, set_pipeline
 from .passes.pipeline import get_pass_options, get_pipeline
+from .persistent import make_persistent
 from .pipelining import (
     prefetch_asynchronously,
     prefetch_fragments,
@@ -142,6 +143,7 @@ __all__ = [
     "launch_longest_first",
     "lay_in_panels",
     "lay_in_quads",
+    "make_persistent",
     "merge_loops",
     "order_product",
     "overlap_products",

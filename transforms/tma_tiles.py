@@ -34,6 +34,8 @@ TMA_PINGPONG = "tirstep_tma_pingpong"
 """Our annotation of such a loop: warpgroups take turns to issue their products."""
 TMA_BLOCKS = "tirstep_tma_blocks"
 """Our annotation of such a loop: as many thread blocks share a multiprocessor's registers."""
+TMA_PERSISTENT = "tirstep_tma_persistent"
+"""Our annotation of such a loop: as many thread blocks go through all tiles of the grid."""
 PITCH = 16
 """Bytes that every pitch of a tensor is a multiple of, and the address that it begins at."""
 MAX_BOX = 256

@@ -19,7 +19,7 @@ from tirstep.experiments.hunting import try_subject
 from tirstep.transforms import passes
 from tirstep.transforms.recipes import RECIPES
 
-CORRECTING = ("CorrectAsyncWaits", "UseOwnLanes")
+CORRECTING = ("CorrectAsyncWaits", "NameBarriersOfRoles", "UseOwnLanes")
 
 
 @pytest.mark.parametrize("name", DECLARED)
@@ -35,8 +35,8 @@ def test_a_pass_of_ours_does_what_its_golden_says(name: str):
 
 
 def test_every_pass_of_ours_is_held():
-    """But for those without which a module is wrong: test_async_waits.py holds one, the next test
-    the other.
+    """But for those without which a module is wrong: test_async_waits.py holds one, the next tests
+    the others.
     """
     ours = {name for name in passes.__all__ if name[0].isupper() and not name.isupper()}
     assert ours == {*DECLARED, *CORRECTING}
@@ -49,6 +49,14 @@ def test_without_the_lanes_of_fragments_a_module_is_refused() -> None:
         trial = try_change(experiment, last, TryOptions((), with_facts=False))
     assert trial.status == "refused"
     assert trial.reason
+
+
+def test_without_their_names_barriers_of_roles_are_found_wrong() -> None:
+    """All warps would do what those do that compute, and what those do that copy."""
+    (*_, last) = list_steps(run_golden(RECIPES["matmul_wgmma_persistent"]))
+    with Experiment("drop", [Edit("drop", "NameBarriersOfRoles")]) as experiment:
+        trial = try_change(experiment, last, TryOptions((), with_facts=False))
+    assert trial.status == "wrong"
 
 
 def test_a_pass_of_ours_is_a_place() -> None:

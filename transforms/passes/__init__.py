@@ -11,6 +11,7 @@ from .before_flattening import DropImpliedConditions, DropThreadDimensions, Spli
 from .butterflies import ExchangeByButterflies
 from .mask_loops import EndLoopsAtMasks, SplitLoopsAtMasks
 from .own_lanes import UseOwnLanes
+from .persistent import NameBarriersOfRoles
 from .pipeline import PIPELINE, get_pass_options, get_pipeline
 from .tma import LowerTmaPipelines
 
@@ -24,6 +25,7 @@ __all__ = [
     "EndLoopsAtMasks",
     "ExchangeByButterflies",
     "LowerTmaPipelines",
+    "NameBarriersOfRoles",
     "SplitGuardedVectors",
     "SplitLoopsAtMasks",
     "UseOwnLanes",

@@ -27,6 +27,7 @@ from .before_flattening import DropImpliedConditions, DropThreadDimensions, Spli
 from .butterflies import ExchangeByButterflies
 from .mask_loops import EndLoopsAtMasks, SplitLoopsAtMasks
 from .own_lanes import UseOwnLanes
+from .persistent import NameBarriersOfRoles
 from .tma import LowerTmaPipelines
 
 PIPELINE = "tirstep"
@@ -103,7 +104,7 @@ def name_passes(pipeline: str) -> dict[str, Any]:
         [DropThreadDimensions, DropImpliedConditions, SplitGuardedVectors]
     )
     after_barriers = tvm.transform.Sequential(
-        [CorrectAsyncWaits, DropDoubledBarriers, DropRedundantBarriers]
+        [CorrectAsyncWaits, DropDoubledBarriers, DropRedundantBarriers, NameBarriersOfRoles]
     )
     return {
         "s_tir": _put_before(

@@ -20,14 +20,17 @@ from tvm.s_tir.schedule import SBlockRV
 from ..bulk_copies import prefetch_by_tma, specialize_warps
 from ..caching import accumulate_in_registers
 from ..errors import TransformError
+from ..gpu_limits import MAX_SHARED_BYTES
 from ..intrinsics import get_depth
 from ..intrinsics.warpgroups import ROWS, THREADS
 from ..pass_options import set_pipeline
+from ..persistent import make_persistent
 from ..pipelining import prefetch_asynchronously
 from ..queries import get_extent
 from ..reduction import decompose_reduction_at
 from ..tensorize import store_through_shared
 from ..tir import is_used
+from ..tma_tiles import ATOM
 from ..warpgroups import (
     WarpgroupTile,
     stage_swizzled_at,
@@ -101,6 +104,13 @@ class WgmmaConfig:
         "whether a warpgroup of its own issues TMA copies, while the others compute",
         choices=(False, True),
     )
+    persistent: int = knob(
+        0,
+        "thread blocks that stay and go through all tiles, where warps have roles: 0 one for each "
+        "tile",
+        choices=(0, 132),
+        least=0,
+    )
     in_flight: int = knob(
         0, "groups of products that run while the next one is issued", choices=(0, 1), least=0
     )
@@ -153,9 +163,9 @@ def schedule_product(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> Ite
         transpose_operand(sch, total, operand=1)
         yield "B_transposed"
     lengths = get_row_lengths(sch, total)
-    store = choose_store(sch, total, config.store, config.tail)
     depth, config = get_depth(dtype.bits), _fit_copies(sch, total, config, lengths)
-    config = replace(config, tile_k=max(config.tile_k, depth), store=store)
+    config = replace(config, tile_k=max(config.tile_k, depth))
+    config = replace(config, store=_choose_store(sch, total, config))
     block = yield from cut_matmul(
         sch, total, (*config.tile, config.tile_k), split_k=config.split_k, tail=config.tail
     )
@@ -172,6 +182,26 @@ def schedule_product(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> Ite
         add_parts(sch, total, config.tail)
         yield "parts_added"
     yield from _compute(sch, tile, config, lengths)
+
+
+def _choose_store(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> Store:
+    """From where the result is written.
+
+    Where blocks stay, shared memory must hold it beside the stages, or it is written from registers
+    if nothing else is to be done with it.
+    """
+    stays = config.persistent and config.roles and config.copies == "tma"
+    is_full = stays and not has_room_beside_stages(sch, total, config)
+    return choose_store(sch, total, "registers" if is_full else config.store, config.tail)
+
+
+def has_room_beside_stages(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> bool:
+    """Whether shared memory holds the sums of a tile beside all stages."""
+    node = sch.get(total)
+    rows, columns = config.tile
+    stages = (rows + columns) * config.tile_k * config.stages * node.reads[-1].source.dtype.itemsize
+    sums = rows * columns * node.writes[0].source.dtype.itemsize + rows * 2 * VECTOR_BYTES
+    return stages + sums + ATOM <= MAX_SHARED_BYTES["shared.dyn"]
 
 
 def is_across_k(sch: Schedule, total: SBlockRV) -> bool:
@@ -258,6 +288,9 @@ def _compute(
     if stages > 1 and config.roles and config.copies == "tma":
         specialize_warps(sch, tile.outer, registers=_REGISTERS.get(config.groups))
         yield "warps_specialized"
+        if config.persistent:
+            make_persistent(sch, tile.outer, blocks=config.persistent, stages=config.stages)
+            yield "blocks_stay"
 
 
 def _store(sch: Schedule, tile: WarpgroupTile, config: WgmmaConfig, length: int) -> SBlockRV:
@@ -384,6 +417,14 @@ roles = tma.plus(
     why="Warpgroups that compute wait for no others, but for tiles that one of its own copies",
     expects={"warps_specialized": BY_TMA},
 )
+persistent = roles.plus(
+    "wgmma_persistent",
+    persistent=132,
+    why="A block for each multiprocessor goes through tiles, and the next one is copied while this "
+    "one is stored: for a short k; slower where stages leave no room to store through, as here",
+    golden={"persistent": 3},
+    expects={"blocks_stay": BY_TMA},
+)
 
 
 TILES = (
@@ -491,6 +532,7 @@ MATMUL_WGMMA = Ladder(
         split,
         tma,
         roles,
+        persistent,
         matmul_wgmma_best,
     ),
     shape={"m": 4096, "n": 4096, "k": 4096},

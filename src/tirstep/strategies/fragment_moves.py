@@ -143,6 +143,11 @@ class FragmentMoves(Places):
         registers = self.one((None, None, (24, 64), (40, 240)), "registers")
         return Call("specialize_warps", (self.sequence(),), {"registers": registers})
 
+    def do_make_persistent(self) -> Call:
+        return Call(
+            "make_persistent", (self.sequence(),), {"blocks": self.one((1, 2, 3), "blocks")}
+        )
+
     def do_alternate_warpgroups(self) -> Call:
         return Call("alternate_warpgroups", (self.sequence(),))
 
@@ -215,6 +220,8 @@ class FragmentMoves(Places):
         ]
         if ahead == "tma":
             steps.append(lambda: self._at(self.do_specialize_warps, loop.block, loop))
+            if self.one((False, True), "blocks stay"):
+                steps.append(lambda: self._at(self.do_make_persistent, loop.block, loop))
         return steps
 
     def _at(self, draw: Callable[[], Call], at: Block, *places: Any) -> Call:

@@ -67,6 +67,7 @@ WEIGHTS = {
     "launch_longest_first": 1,
     "lay_in_panels": 1,
     "lay_in_quads": 2,
+    "make_persistent": 1,
     "merge_loops": 2,
     "order_product": 1,
     "overlap_products": 1,
