@@ -152,7 +152,9 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
     def rewrite(loop: For) -> Any:
         if loop.loop_var.same_as(within.loop_var):
             kernel = _leave_registers(_guard(loop.body, pipeline, computes, registers), pipeline)
-            others = find_lasting(loop.body, pipeline) if pipeline.rounds else []
+            others = []
+            if pipeline.rounds:
+                others = [*find_lasting(loop.body, pipeline), *pipeline.rounds.buffers]
             loop = _with_extent(loop, constant(loop.extent) or 1, pipeline.allocate(kernel, others))
         if loop.loop_var.same_as(variable):
             return _with_extent(loop, extent + producers // inner, loop.body)
@@ -261,6 +263,7 @@ def _run_with_roles(
         consumer = [*pipeline.fence_others(), *consumer]
         last = range(late)  # groups that ended behind the loop, whose stages the next tile needs
         consumer += [each for at in last for each in release(pipeline.loop.extent - late + at)]
+        consumer += pipeline.rounds.end_tile()
         consumer = [go_through_tiles(kernel, pipeline, consumer)]
     counts = [1] * stages + [warps] * stages
     if registers[0]:
@@ -269,6 +272,7 @@ def _run_with_roles(
     split: list[Any] = [IfThenElse(computes, join(consumer), join(producer))]
     if pipeline.rounds:
         split = mark_roles(pipeline, computes, join(consumer), join(producer))
+        split = [*pipeline.rounds.begin(), *split]
     return [*pipeline.initialize(counts), *split, *pipeline.invalidate(len(counts))]
 
 
@@ -320,7 +324,8 @@ def _produce(pipeline: Pipeline) -> Any:
     body = SeqStmt([wait, pipeline.copy(step)])
     copies = For(step, loop.min, loop.extent, ForKind.SERIAL, body, None, {})
     if pipeline.rounds:
-        copies = pipeline.rounds.loop_over(copies, f"{loop.loop_var.name}_tile_copied")
+        tile = join([copies, *pipeline.rounds.end_tile()])
+        copies = pipeline.rounds.loop_over(tile, f"{loop.loop_var.name}_tile_copied")
     first = math.prod(count for _, count in pipeline.threads)
     return if_elected(pipeline.threads, [copies], first=first)
 
