@@ -11,7 +11,9 @@ from .before_flattening import DropImpliedConditions, DropThreadDimensions, Spli
 from .mask_loops import EndLoopsAtMasks, SplitLoopsAtMasks
 from .own_lanes import UseOwnLanes
 from .pipeline import PIPELINE, get_pass_options, get_pipeline
+from .pointer_types import PointInOwnTypes
 from .tma import LowerTmaPipelines
+from .tma_store import LowerTmaStores
 
 __all__ = [
     "PIPELINE",
@@ -22,6 +24,8 @@ __all__ = [
     "DropThreadDimensions",
     "EndLoopsAtMasks",
     "LowerTmaPipelines",
+    "LowerTmaStores",
+    "PointInOwnTypes",
     "SplitGuardedVectors",
     "SplitLoopsAtMasks",
     "UseOwnLanes",

@@ -26,7 +26,9 @@ from .barriers import DropDoubledBarriers, DropRedundantBarriers
 from .before_flattening import DropImpliedConditions, DropThreadDimensions, SplitGuardedVectors
 from .mask_loops import EndLoopsAtMasks, SplitLoopsAtMasks
 from .own_lanes import UseOwnLanes
+from .pointer_types import PointInOwnTypes
 from .tma import LowerTmaPipelines
+from .tma_store import LowerTmaStores
 
 PIPELINE = "tirstep"
 PIPELINES = (PIPELINE, "default")
@@ -96,12 +98,12 @@ def name_passes(pipeline: str) -> dict[str, Any]:
     """
     if pipeline != PIPELINE:
         return {}
-    before_swizzling = tvm.transform.Sequential([UseOwnLanes, LowerTmaPipelines])
+    before_swizzling = tvm.transform.Sequential([UseOwnLanes, LowerTmaPipelines, LowerTmaStores])
     before_flattening = tvm.transform.Sequential(
         [DropThreadDimensions, DropImpliedConditions, SplitGuardedVectors]
     )
     after_barriers = tvm.transform.Sequential(
-        [CorrectAsyncWaits, DropDoubledBarriers, DropRedundantBarriers]
+        [CorrectAsyncWaits, DropDoubledBarriers, DropRedundantBarriers, PointInOwnTypes]
     )
     return {
         "s_tir": _put_before(

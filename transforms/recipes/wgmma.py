@@ -18,13 +18,14 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
 from ..bulk_copies import prefetch_by_tma, specialize_warps
+from ..bulk_stores import store_by_tma, store_through_tiles
 from ..caching import accumulate_in_registers
 from ..errors import TransformError
 from ..intrinsics import get_depth
 from ..intrinsics.warpgroups import ROWS, THREADS
 from ..pass_options import set_pipeline
 from ..pipelining import prefetch_asynchronously
-from ..queries import get_extent
+from ..queries import find_epilogue, get_extent
 from ..reduction import decompose_reduction_at
 from ..tensorize import store_through_shared
 from ..tir import is_used
@@ -38,7 +39,7 @@ from . import skinny
 from .gemm import WholeTail, add_parts, cut_matmul, fit_swizzle
 from .gpus import GPUS, H200, Gpu
 from .ladder import Family, Ladder, Pair, knob
-from .mma import TYPES, Copies, Store, choose_store, get_row_lengths, has_odd_pitch
+from .mma import TYPES, Copies, choose_store, get_row_lengths, has_odd_pitch
 from .recipe import Example, recipe
 from .tile_choice import (
     VECTOR_BYTES,
@@ -57,6 +58,8 @@ from .transpose import TransposeConfig, transpose_by_tiles
 
 Transpose = Literal["tile", "kernel"]
 """Where an operand is transposed that wgmma reads along k alone."""
+WgmmaStore = Literal["registers", "shared", "tma"]
+"""From where a result is written: registers, shared memory, or that by the TMA."""
 MAX_SUMS = 192
 """Registers of a thread for its sums: beyond, addresses and descriptors are spilled."""
 
@@ -107,7 +110,11 @@ class WgmmaConfig:
     swizzle: int = knob(
         1, "rows of tiles, at most, that blocks go through column by column", choices=(1, 4, 8, 16)
     )
-    store: Store = knob("registers", "from where the result is written")
+    store: WgmmaStore = knob(
+        "registers",
+        "from where the result is written, and by whom: by threads, or from shared memory by the "
+        "TMA, in the result's own type",
+    )
     transpose: Transpose = knob(
         "tile",
         "where B as (k, columns) of 8 or 32 bits is transposed: in tiles as threads copy them, or, "
@@ -153,7 +160,9 @@ def schedule_product(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> Ite
         transpose_operand(sch, total, operand=1)
         yield "B_transposed"
     lengths = get_row_lengths(sch, total)
-    store = choose_store(sch, total, config.store, config.tail)
+    store: WgmmaStore = "tma"
+    if config.store != "tma":
+        store = choose_store(sch, total, config.store, config.tail)
     depth, config = get_depth(dtype.bits), _fit_copies(sch, total, config, lengths)
     config = replace(config, tile_k=max(config.tile_k, depth), store=store)
     block = yield from cut_matmul(
@@ -233,7 +242,7 @@ def _compute(
     sch: Schedule, tile: WarpgroupTile, config: WgmmaConfig, lengths: tuple[int, int, int]
 ) -> Iterator[str]:
     """Bring the operands into shared memory, multiply them there, and store."""
-    store = _store(sch, tile, config, lengths[2])
+    store, write = _store(sch, tile, config, lengths[2])
     yield "accumulated_in_registers"
     copies = []
     for operand, name in enumerate("AB"):
@@ -255,27 +264,34 @@ def _compute(
     tensorize_warpgroups(sch, tile.block, zeros, store, in_flight=in_flight, tf32=True, fp22=True)
     set_pipeline(sch)
     yield "tensorized"
+    if config.store == "tma" and write is not None:
+        store_by_tma(sch, write)
+        yield "stored_by_tma"
     if stages > 1 and config.roles and config.copies == "tma":
         specialize_warps(sch, tile.outer, registers=_REGISTERS.get(config.groups))
         yield "warps_specialized"
 
 
-def _store(sch: Schedule, tile: WarpgroupTile, config: WgmmaConfig, length: int) -> SBlockRV:
-    """Keep the sums in registers; the block that stores them."""
+def _store(
+    sch: Schedule, tile: WarpgroupTile, config: WgmmaConfig, length: int
+) -> tuple[SBlockRV, SBlockRV | None]:
+    """Keep the sums in registers; the block that stores them, and the one that writes from shared
+    memory, where there is one."""
     if config.store == "registers":
-        return accumulate_in_registers(sch, tile.block, tile.warpgroups)
+        return accumulate_in_registers(sch, tile.block, tile.warpgroups), None
     set_pipeline(sch)  # whose passes keep vectors under the guard of a crop
+    sizes = {"warps": config.groups, "lanes": THREADS}
+    if config.store == "tma":
+        last = find_epilogue(sch, tile.block) or tile.block
+        vector = math.gcd(VECTOR_BYTES // sch.get(last).writes[0].source.dtype.itemsize, length)
+        return store_through_tiles(
+            sch, tile.block, tile.grid, tile.warpgroups, vector=vector, **sizes
+        )
     sums = sch.get(tile.block).writes[0].source.dtype.itemsize
+    vector, columns = math.gcd(VECTOR_BYTES // sums, length), config.tile[1]
     return store_through_shared(
-        sch,
-        tile.block,
-        tile.grid,
-        tile.warpgroups,
-        columns=config.tile[1],
-        warps=config.groups,
-        vector=math.gcd(VECTOR_BYTES // sums, length),
-        lanes=THREADS,
-    ).store
+        sch, tile.block, tile.grid, tile.warpgroups, columns=columns, vector=vector, **sizes
+    )
 
 
 def _stage(
