@@ -209,9 +209,7 @@ def require_tma(arch: str | None, advice: str) -> None:
     if not arch.startswith("sm_") or not digits:
         raise TransformError(f"arch={arch!r} is no architecture", 'give one, as "sm_90a"')
     if int(digits) < MIN_ARCH:
-        raise TransformError(
-            f"{arch} has no TMA, which came with sm_{MIN_ARCH}", advice
-        )
+        raise TransformError(f"{arch} has no TMA, which came with sm_{MIN_ARCH}", advice)
 
 
 def _measure_copy(sch: Schedule, copy: SBlockRV) -> CopyShape:

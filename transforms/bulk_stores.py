@@ -160,9 +160,9 @@ def _measure(sch: Schedule, write: SBlockRV) -> CopyShape:
         for at, variable in enumerate(places)
     }
     shape, sizes = measure_store(block, extents, name=name)
-    if len(points) < math.prod(sizes.values()):
+    if len(points) < (whole := math.prod(sizes.values())):
         raise TransformError(
-            f"block '{name}' copies {len(points)} elements of a tile of {math.prod(sizes.values())}",
+            f"block '{name}' copies {len(points)} elements of a tile of {whole}",
             "let it copy the whole tile",
         )
     return shape
@@ -192,9 +192,7 @@ def _find_conditions(realize: Any, own: list[Any], name: str) -> list[Any]:
     return alone
 
 
-def _visit(
-    places: dict[Any, Any], conditions: list[Any], own: list[Any]
-) -> set[tuple[int, ...]]:
+def _visit(places: dict[Any, Any], conditions: list[Any], own: list[Any]) -> set[tuple[int, ...]]:
     """Where a block's own loops go in its tile, as far as conditions let them."""
     chosen = [range(constant(loop.extent) or 0) for loop in own]
     points = compute_values([*conditions, *places.values()], own, chosen)

@@ -280,7 +280,7 @@ def _require_addressable(source: Any, name: str) -> None:
         raise TransformError(
             f"'{source.name}' of shape {list(source.shape)} is no dense tensor of constant sizes "
             f"and {MAX_RANK} dimensions at most, which a tensor map describes",
-            "fetch it by threads",
+            "let threads copy it",
         )
     sizes = [size or 1 for size in shape]
     for dimension in range(1, len(sizes)):
@@ -289,7 +289,7 @@ def _require_addressable(source: Any, name: str) -> None:
             raise TransformError(
                 f"'{source.name}', which block '{name}' copies, has a pitch of {pitch} bytes, and "
                 f"the TMA takes multiples of {PITCH}",
-                "pad its rows by a copy first, or fetch it by threads",
+                "pad its rows by a copy first, or let threads copy it",
             )
 
 

@@ -77,7 +77,9 @@ def _find_path(statement: Any, block: SBlock) -> list[Any]:
     """The statements around a block, outermost first, and the realization of the block last."""
     path = [statement]
     while not (isinstance(path[-1], SBlockRealize) and path[-1].block.same_as(block)):
-        path.append(next(it for it in _get_parts(path[-1]) if is_among(block, find_all(it, SBlock))))
+        path.append(
+            next(it for it in _get_parts(path[-1]) if is_among(block, find_all(it, SBlock)))
+        )
     return path
 
 

@@ -28,7 +28,8 @@ from ..pipelining import prefetch_asynchronously
 from ..queries import find_epilogue, get_extent
 from ..reduction import decompose_reduction_at
 from ..tensorize import store_through_shared
-from ..tir import is_used
+from ..tir import constant, is_used
+from ..tma_tiles import PITCH
 from ..warpgroups import (
     WarpgroupTile,
     stage_swizzled_at,
@@ -76,8 +77,9 @@ class WgmmaConfig:
     problem and its crop are written through shared memory. The pipeline has fewer stages where the
     reduction has fewer steps, and no group in flight with fewer than three. With a tail of "pad"
     the TMA brings the zeros, and where rows are no multiples of 16 bytes, operands are copied
-    between zeros before, as with "copy". Tiles that are transposed, of B of 8 bits as (k, columns),
-    are copied by threads whatever `copies` says, since the TMA copies rows as rows.
+    between zeros before, as with "copy", and threads write such rows of a result. Tiles that are
+    transposed, of B of 8 bits as (k, columns), are copied by threads whatever `copies` says, since
+    the TMA copies rows as rows.
     """
 
     tile: Pair = knob(
@@ -160,9 +162,7 @@ def schedule_product(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> Ite
         transpose_operand(sch, total, operand=1)
         yield "B_transposed"
     lengths = get_row_lengths(sch, total)
-    store: WgmmaStore = "tma"
-    if config.store != "tma":
-        store = choose_store(sch, total, config.store, config.tail)
+    store = _choose_store(sch, total, config)
     depth, config = get_depth(dtype.bits), _fit_copies(sch, total, config, lengths)
     config = replace(config, tile_k=max(config.tile_k, depth), store=store)
     block = yield from cut_matmul(
@@ -217,6 +217,17 @@ def _fit_copies(
     else:
         is_padded = is_padded and has_odd_pitch(lengths, dtype.itemsize)
     return replace(config, tail="copy") if is_padded else config
+
+
+def _choose_store(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> WgmmaStore:
+    """From where a result is written: by threads, where the TMA cannot address its rows."""
+    last = sch.get(find_epilogue(sch, total) or total).writes[0].source
+    pitch = (constant(last.shape[-1]) or 1) * last.dtype.itemsize
+    if config.store == "tma" and pitch % PITCH == 0:
+        return "tma"
+    return choose_store(
+        sch, total, "registers" if config.store == "registers" else "shared", config.tail
+    )
 
 
 def _require_warpgroups(config: WgmmaConfig) -> None:
@@ -400,6 +411,13 @@ roles = tma.plus(
     why="Warpgroups that compute wait for no others, but for tiles that one of its own copies",
     expects={"warps_specialized": BY_TMA},
 )
+tma_store = tma.plus(
+    "wgmma_tma_store",
+    store="tma",
+    why="Sums are converted in registers, half as many bytes go to shared memory, and one thread "
+    "has whole tiles written from there",
+    expects={"stored_by_tma": (*BY_TMA, "UTMASTG > 0 on sm_90a")},
+)
 
 
 TILES = (
@@ -507,6 +525,7 @@ MATMUL_WGMMA = Ladder(
         split,
         tma,
         roles,
+        tma_store,
         matmul_wgmma_best,
     ),
     shape={"m": 4096, "n": 4096, "k": 4096},

@@ -1,8 +1,9 @@
 """Tensor cores: ldmatrix, stmatrix and mma, with a matrix distributed over the registers of a warp.
 
 Layouts from the PTX ISA, section "Warp Level Matrix Instructions" (ldmatrix; stmatrix; matrix
-fragments for mma.m16n8k*). In one formula: a 32-bit register holds ``e = 4 / itemsize`` elements of a row of A,
-or of a column of B; lane ``t`` has ``g = t // 4`` and ``q = t % 4``. Element j of register r is
+fragments for mma.m16n8k*). In one formula: a 32-bit register holds ``e = 4 / itemsize`` elements of
+a row of A, or of a column of B; lane ``t`` has ``g = t // 4`` and ``q = t % 4``. Element j of
+register r is
 
 - of A, row ``g + 8 * (r % 2)``, column ``4 * e * (r // 2) + e * q + j``;
 - of B, row ``4 * e * r + e * q + j``, column ``g``;
@@ -86,7 +87,9 @@ def _store_matrices(threads: Threads, target: Pointer, *rest: Any) -> None:
     registers = [each for each in rest if not isinstance(each, str)]
     count, is_transposed = len(registers), "trans" in modifiers
     warps = threads.groups(WARP)
-    shares = [np.broadcast_to(each, (threads.lanes, 1))[warps].astype(np.uint32) for each in registers]
+    shares = [
+        np.broadcast_to(each, (threads.lanes, 1))[warps].astype(np.uint32) for each in registers
+    ]
     halves = np.ascontiguousarray(np.concatenate(shares, axis=-1)).view(np.uint16)
     halves = halves.reshape(len(warps), 8, 4, count, 2).transpose(0, 3, 1, 2, 4)
     matrices = halves.reshape(len(warps), count, 8, 8)
