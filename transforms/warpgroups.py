@@ -264,17 +264,15 @@ def tensorize_warpgroups(
     returns: the names of the intrinsics
     requires: the block that `tile_in_warpgroups` returned, decomposed, of operands that
         `stage_swizzled_at` staged; `zeros`, the block that initializes it; the one store of its
-        result from registers to ``global`` or ``shared.dyn`` memory, which converts at most; no
-        predicates; types and columns that wgmma multiplies, and ``sm_90a``, where `arch` is given;
-        of float32 operands, which keep 10 bits of 23, `tf32`; of float8 operands, whose sums keep
-        13 bits of 23, `fp22`; one group in flight at most, and that in a loop which
-        `prefetch_asynchronously` made a pipeline with `products_first`, or as many as
-        `prefetch_by_tma` was told: no tile is overwritten then before its group has ended
+        result from registers to ``global`` or ``shared.dyn`` memory, which converts at most, or
+        computes with each sum where `store_through_tiles` made it; no predicates; types and columns
+        that wgmma multiplies, and ``sm_90a``, where `arch` is given; of float32 operands, which
+        keep 10 bits of 23, `tf32`; of float8 operands, whose sums keep 13 bits of 23, `fp22`; one
+        group in flight at most, and that in a loop which `prefetch_asynchronously` made a pipeline
+        with `products_first`, or as many as `prefetch_by_tma` was told: no tile is overwritten then
+        before its group has ended
     """
-    is_tile = TILE_STORE in sch.get(store).annotations
-    result = sch.get(store).writes[0].source
-    if not is_tile:
-        require_register_store(sch, store)
+    is_tile, result = TILE_STORE in sch.get(store).annotations, _get_result(sch, store)
     tile = _read_tile(sch, block, store, in_flight)
     _require_allowed(tile, tf32=tf32, fp22=fp22)
     _require_whole_store(sch, store, tile)
@@ -297,13 +295,25 @@ def tensorize_warpgroups(
     if tile.register != tile.acc:
         sch.unsafe_set_dtype(fill, 0, tile.register)
     if is_tile:
-        sums = sch.get(products).writes[0].source
-        made = StagedStore(sch.get(piece), tile, sums).make()
-        replace_blocks(sch, piece, {sch.get(piece): made}, [], who="tensorize_warpgroups")
+        _store_in_tile(sch, piece, tile)
     else:
         sch.tensorize(piece, intrinsics.store)
     sch.tensorize(products, intrinsics.multiply)
     return intrinsics
+
+
+def _get_result(sch: Schedule, store: SBlockRV) -> Any:
+    """What a store writes; refuse one that does more than to convert, but into a tile."""
+    if TILE_STORE in sch.get(store).annotations:
+        return sch.get(store).writes[0].source
+    return require_register_store(sch, store)[1]
+
+
+def _store_in_tile(sch: Schedule, piece: SBlockRV, tile: WgmmaTile) -> None:
+    """Let threads store what they have of a tile."""
+    node, (_, sums) = sch.get(piece), _find_sums(sch, piece)
+    made = StagedStore(node, tile, sums).make()
+    replace_blocks(sch, piece, {node: made}, [], who="tensorize_warpgroups")
 
 
 def _lay_result(sch: Schedule, store: SBlockRV, tile: WgmmaTile) -> None:

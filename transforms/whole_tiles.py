@@ -6,6 +6,7 @@ consumer that crops them goes through what is inside alone, and cannot stand whe
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from tvm.ir import Range
@@ -86,35 +87,13 @@ def _extend(
     old = node.writes[0].source
     tile = decl_buffer(whole, old.dtype, str(old.name), scope=str(old.scope()))
     (copy,) = (sch.get(each) for each in sch.get_consumers(consumer))
-    variables = [iterator.var for iterator in node.iter_vars]
-
-    def guard(load: Any) -> Any:
-        if load.source.same_as(sums):
-            return load
-        ends = [
-            LT(variable, IntImm("int32", length))
-            for variable, length, size in zip(variables, lengths, whole, strict=True)
-            if size > length and any(is_used(variable, index) for index in load.indices)
-        ]
-        if not ends:
-            return load
-        inside = ends[0]
-        for end in ends[1:]:
-            inside = And(inside, end)
-        return choose(inside, load, const(0, load.ty.dtype))
-
-    iterators = [
-        IterVar(Range.from_min_extent(0, size), iterator.var, iterator.iter_type)
-        for iterator, size in zip(node.iter_vars, whole, strict=True)
-    ]
-    value = structural_map(node.body.value, (TensorLoad, guard))
+    ends = {
+        iterator.var: LT(iterator.var, IntImm("int32", length))
+        for iterator, length, size in zip(node.iter_vars, lengths, whole, strict=True)
+        if size > length
+    }
     made = {
-        node: replace_fields(
-            node,
-            iter_vars=iterators,
-            writes=[BufferRegion(tile, region.region) for region in node.writes],
-            body=BufferStore(tile, value, node.body.indices),
-        ),
+        node: _compute_whole(node, tile, sums, whole, ends),
         copy: replace_fields(
             copy,
             reads=[BufferRegion(tile, region.region) for region in copy.reads],
@@ -126,6 +105,36 @@ def _extend(
     scope = get_scope(sch, consumer).stmt
     body = _rebuild(scope.body, node, made, whole)
     replace_scope(sch, consumer, edit_scope(scope, body, [tile]), made, who="store_through_tiles")
+
+
+def _compute_whole(
+    node: SBlock, tile: Any, sums: Any, whole: list[int], ends: dict[Any, Any]
+) -> SBlock:
+    """A block that computes a whole tile; what it reads beside the sums is 0 outside of `ends`."""
+
+    def guard(load: Any) -> Any:
+        if load.source.same_as(sums):
+            return load
+        inside = [
+            end
+            for variable, end in ends.items()
+            if any(is_used(variable, index) for index in load.indices)
+        ]
+        if not inside:
+            return load
+        return choose(functools.reduce(And, inside), load, const(0, load.ty.dtype))
+
+    iterators = [
+        IterVar(Range.from_min_extent(0, size), iterator.var, iterator.iter_type)
+        for iterator, size in zip(node.iter_vars, whole, strict=True)
+    ]
+    value = structural_map(node.body.value, (TensorLoad, guard))
+    return replace_fields(
+        node,
+        iter_vars=iterators,
+        writes=[BufferRegion(tile, region.region) for region in node.writes],
+        body=BufferStore(tile, value, node.body.indices),
+    )
 
 
 def _rebuild(statement: Any, node: SBlock, made: dict[SBlock, SBlock], whole: list[int]) -> Any:
