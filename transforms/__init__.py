@@ -22,7 +22,7 @@ from .caching import (
     cache_write_at,
 )
 from .errors import TransformError
-from .exponentials import use_powers_of_two
+from .exponentials import fuse_exponents, use_powers_of_two
 from .fetching import fetch_cooperatively, stage_operand_at
 from .fusion.factoring import factor_out_of_sum
 from .fusion.fuse import FusedReductions, fuse_reductions
@@ -49,6 +49,7 @@ from .masks import end_loop_at_mask, launch_longest_first, split_loop_at_mask
 from .overlapping import alternate_warpgroups, overlap_products
 from .pass_options import set_pass_option, set_pipeline
 from .passes.pipeline import get_pass_options, get_pipeline
+from .persistent import make_persistent
 from .pipelining import (
     prefetch_asynchronously,
     prefetch_fragments,
@@ -130,6 +131,7 @@ __all__ = [
     "find_epilogue",
     "fold_tile",
     "fuse_epilogue_at",
+    "fuse_exponents",
     "fuse_loops",
     "fuse_reductions",
     "get_pass_options",
@@ -142,6 +144,7 @@ __all__ = [
     "launch_longest_first",
     "lay_in_panels",
     "lay_in_quads",
+    "make_persistent",
     "merge_loops",
     "order_product",
     "overlap_products",

@@ -36,6 +36,8 @@ TMA_BLOCKS = "tirstep_tma_blocks"
 """Our annotation of such a loop: as many thread blocks share a multiprocessor's registers."""
 TMA_STORE = "tirstep_tma_store"
 """Our annotation of a block that writes a tile which the TMA stores, by a `CopyShape`."""
+TMA_PERSISTENT = "tirstep_tma_persistent"
+"""Our annotation of such a loop: as many thread blocks go through all tiles of the grid."""
 PITCH = 16
 """Bytes that every pitch of a tensor is a multiple of, and the address that it begins at."""
 MAX_BOX = 256

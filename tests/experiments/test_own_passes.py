@@ -20,7 +20,7 @@ from tirstep.lowering_checks import run_recipe
 from tirstep.transforms import passes
 from tirstep.transforms.recipes import RECIPES
 
-CORRECTING = ("CorrectAsyncWaits", "PointInOwnTypes", "UseOwnLanes")
+CORRECTING = ("CorrectAsyncWaits", "NameBarriersOfRoles", "PointInOwnTypes", "UseOwnLanes")
 
 
 @pytest.mark.parametrize("name", DECLARED)
@@ -65,6 +65,14 @@ def test_without_pointers_of_their_own_types_a_module_is_refused() -> None:
     assert trial.status == "refused"
     assert trial.reason is not None
     assert "tvm_access_ptr element type must match" in trial.reason
+
+
+def test_without_their_names_barriers_of_roles_are_found_wrong() -> None:
+    """All warps would do what those do that compute, and what those do that copy."""
+    (*_, last) = list_steps(run_golden(RECIPES["matmul_wgmma_persistent"]))
+    with Experiment("drop", [Edit("drop", "NameBarriersOfRoles")]) as experiment:
+        trial = try_change(experiment, last, TryOptions((), with_facts=False))
+    assert trial.status == "wrong"
 
 
 def test_a_pass_of_ours_is_a_place() -> None:

@@ -38,6 +38,9 @@ DECLARED = {
     "EndLoopsAtMasks": Declaration(
         "before", "s_tir.LowerInitBlock", (EXACT, "adds no barriers", "is done at once")
     ),
+    "ExchangeByButterflies": Declaration(
+        "before", "s_tir.MergeSharedMemoryAllocations", (EXACT, "adds no barriers")
+    ),
     "LowerTmaPipelines": Declaration(
         "before", "s_tir.InjectPermutedLayout", (EXACT, "is done at once")
     ),
@@ -58,6 +61,7 @@ CHANGED = {
     "DropThreadDimensions": ("row_sum_cached", "softmax_cached"),
     "DropImpliedConditions": ("depthwise_conv2d_strips",),
     "EndLoopsAtMasks": ("attention_causal_ended",),
+    "ExchangeByButterflies": ("softmax_rows",),
     "LowerTmaPipelines": ("matmul_mma_tma", "matmul_mma_tma_roles"),
     "LowerTmaStores": ("matmul_wgmma",),
     "SplitGuardedVectors": ("vector_add_vectors", "relu_vectors"),

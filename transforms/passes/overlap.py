@@ -52,7 +52,7 @@ def run_overlapped(pipeline: Pipeline, done: Callable[[Any], list[Any]]) -> list
         *at(ahead, between[kept:]),
     ]
     loop = pipeline.loop
-    turned = For(step, zero, loop.extent - 1, ForKind.SERIAL, join(body), None, {})
+    turned = For(step, zero, loop.extent - 1, ForKind.SERIAL, join(body), None, pipeline.notes)
     end = loop.extent - 1
     begin = [*turns.open(), *at(zero, [wait, first, *between])]
     return [*begin, turned, *at(end, [last]), *done(end), *turns.close()]

@@ -34,6 +34,7 @@ from ..gpu_limits import WARP, count_registers
 from ..tir import constant, find_all, get_axis, get_elements, replace_fields
 from ..tma_tiles import TMA_ROLES, TMA_STAGES
 from .overlap import run_in_turns, run_overlapped
+from .persistent import Rounds, find_lasting, go_through_tiles, mark_roles
 from .tma_pipeline import Pipeline, if_elected, if_one_lane, join
 from .uses import is_barrier
 
@@ -146,14 +147,17 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
         )
     computes = LT(variable, IntImm("int32", extent))
     within = _find_innermost(body, pipeline.loop)
+    pipeline.rounds = Rounds.of(body, pipeline)
 
     def rewrite(loop: For) -> Any:
         if loop.loop_var.same_as(within.loop_var):
             kernel = _leave_registers(_guard(loop.body, pipeline, computes, registers), pipeline)
-            loop = _with_extent(loop, constant(loop.extent) or 1, pipeline.allocate(kernel))
+            others = find_lasting(loop.body, pipeline) if pipeline.rounds else []
+            loop = _with_extent(loop, constant(loop.extent) or 1, pipeline.allocate(kernel, others))
         if loop.loop_var.same_as(variable):
             return _with_extent(loop, extent + producers // inner, loop.body)
-        return loop
+        blocks = pipeline.rounds.find_extent(loop) if pipeline.rounds else None
+        return loop if blocks is None else _with_extent(loop, blocks, loop.body)
 
     return structural_map(body, (For, rewrite))
 
@@ -196,6 +200,8 @@ def _with_extent(loop: For, extent: int, body: Any) -> For:
 
 def _guard(statement: Any, pipeline: Pipeline, computes: Any, registers: list[int]) -> Any:
     """A statement around the pipeline, whose parts are for the warps that compute alone."""
+    if pipeline.rounds:
+        return SeqStmt(_run_with_roles(pipeline, computes, registers, statement))
     if isinstance(statement, For) and statement.loop_var.same_as(pipeline.loop.loop_var):
         return SeqStmt(_run_with_roles(pipeline, computes, registers))
     loops = find_all(statement, For)
@@ -222,8 +228,13 @@ def _is_of_registers(statement: Any) -> bool:
     return not find_all(statement, Call) and all(scope == "local" for scope in used)
 
 
-def _run_with_roles(pipeline: Pipeline, computes: Any, registers: list[int]) -> list[Any]:
-    """Mbarriers of full stages, and behind them those of empty ones, at which warps arrive."""
+def _run_with_roles(
+    pipeline: Pipeline, computes: Any, registers: list[int], kernel: Any = None
+) -> list[Any]:
+    """Mbarriers of full stages, and behind them those of empty ones, at which warps arrive.
+
+    Where a thread block goes through tiles, both roles do all of the kernel.
+    """
     stages, step = pipeline.stages, pipeline.loop.loop_var
     warps = math.prod(count for _, count in pipeline.threads) // WARP
     late = pipeline.in_flight
@@ -246,12 +257,19 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, registers: list[int]) -> 
     elif pipeline.alternates:
         consumer = run_in_turns(pipeline, release)
     producer = [_produce(pipeline)]
+    if pipeline.rounds:
+        consumer = [*pipeline.fence_others(), *consumer]
+        last = range(late)  # groups that ended behind the loop, whose stages the next tile needs
+        consumer += [each for at in last for each in release(pipeline.loop.extent - late + at)]
+        consumer = [go_through_tiles(kernel, pipeline, consumer)]
     counts = [1] * stages + [warps] * stages
     if registers[0]:
         producer, consumer = _share_registers(pipeline, warps, (producer, consumer), registers)
         counts.append(warps)
-    split = IfThenElse(computes, join(consumer), join(producer))
-    return [*pipeline.initialize(counts), split, *pipeline.invalidate(len(counts))]
+    split: list[Any] = [IfThenElse(computes, join(consumer), join(producer))]
+    if pipeline.rounds:
+        split = mark_roles(pipeline, computes, join(consumer), join(producer))
+    return [*pipeline.initialize(counts), *split, *pipeline.invalidate(len(counts))]
 
 
 def _share_registers(
@@ -297,13 +315,15 @@ def _produce(pipeline: Pipeline) -> Any:
     """One lane copies tile after tile, each to a stage that is empty: at first all of them are."""
     loop, stages = pipeline.loop, pipeline.stages
     step = Var(f"{loop.loop_var.name}_copied", loop.loop_var.ty)
-    free = FloorMod(FloorDiv(step, stages) + 1, 2)
+    free = FloorMod(FloorDiv(pipeline.count(step), stages) + 1, 2)
     wait = Evaluate(T.cuda.mbarrier_wait(_point_to_empty(pipeline, step), free))
     body = SeqStmt([wait, pipeline.copy(step)])
     copies = For(step, loop.min, loop.extent, ForKind.SERIAL, body, None, {})
+    if pipeline.rounds:
+        copies = pipeline.rounds.loop_over(copies, f"{loop.loop_var.name}_tile_copied")
     first = math.prod(count for _, count in pipeline.threads)
     return if_elected(pipeline.threads, [copies], first=first)
 
 
 def _point_to_empty(pipeline: Pipeline, step: Any) -> Any:
-    return pipeline.point_to(FloorMod(step, pipeline.stages) + pipeline.stages)
+    return pipeline.point_to(FloorMod(pipeline.count(step), pipeline.stages) + pipeline.stages)

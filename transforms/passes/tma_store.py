@@ -23,11 +23,14 @@ from tvm.tirx import (
     const,
 )
 from tvm.tirx.transform import prim_func_pass
+from tvm_ffi import structural_equal
 
 from tirstep.tvm_compat import (
     Analyzer,
+    Call,
     SBlock,
     SBlockRealize,
+    get_op_name,
 )
 
 from ..errors import TransformError
@@ -106,6 +109,8 @@ class TileStore:
     threads : as `find_threads`
     place : in the statements around the copy, of the one that the store takes the place of
     is_last : whether the kernel ends behind it
+    waits_late : whether the memory of the tile is its own all the time, so that threads need not
+        wait before they store to it again
     is_made : whether the function makes the tensor itself
     """
 
@@ -114,6 +119,7 @@ class TileStore:
     threads: list[tuple[Any, int]]
     place: int
     is_last: bool
+    waits_late: bool
     is_made: bool
 
     @classmethod
@@ -131,7 +137,8 @@ class TileStore:
             Var(name, T.handle("tensormap").ty),
             threads,
             place,
-            _is_last(path, place),
+            is_last := _is_last(path, place),
+            not is_last and _is_lasting(path, tile.target),
             not is_among(tile.source, parameters),
         )
 
@@ -140,12 +147,20 @@ class TileStore:
 
         Where the kernel goes on, threads wait until the tile has been read, and may be stored to.
         """
-        wait = make_wait() if self.is_last else make_wait("read")
+        wait = [] if self.waits_late else [make_wait() if self.is_last else make_wait("read")]
         commit = Evaluate(T.ptx["cp.async.bulk.commit_group"]())
-        statements = [*make_tile_visible(), if_elected(self.threads, [*self._copy(), commit, wait])]
+        statements = [
+            *make_tile_visible(),
+            if_elected(self.threads, [*self._copy(), commit, *wait]),
+        ]
         if self.is_made:  # TVM's StorageRewrite would otherwise give its memory away
             statements.append(Evaluate(self.tile.source.access_ptr(_WRITE)))
-        return SeqStmt(statements if self.is_last else [*statements, make_barrier()])
+        ends = self.is_last or self.waits_late
+        return SeqStmt(statements if ends else [*statements, make_barrier()])
+
+    def wait(self) -> list[Any]:
+        """What stands before the tile is stored to again."""
+        return [if_elected(self.threads, [make_wait("read")]), make_barrier()]
 
     def _copy(self) -> list[Any]:
         source, target = self.tile.target, self.tile.source
@@ -203,12 +218,62 @@ def _is_last(path: list[Any], place: int) -> bool:
 
 def _put_in(path: list[Any], store: TileStore) -> Any:
     """The body with a store in the place of its copy, whose kernel ends when all is written."""
+    at, made = store.place, store.lower()
+    if store.waits_late:
+        at = find_loops(path)[0]
+        made = _rebuild(path[at:], store.place - at, made)
+        again = _wait_before(made.body, store) or SeqStmt([*store.wait(), made.body])
+        made = with_body(made, again)
     innermost = max(at for at, it in enumerate(path) if isinstance(it, For) and get_axis(it))
-    kernel = _rebuild(path[innermost:], store.place - innermost, store.lower())
+    kernel = _rebuild(path[innermost:], at - innermost, made)
     if not store.is_last:
         end = if_elected(store.threads, [make_wait()])
         kernel = with_body(kernel, SeqStmt([kernel.body, end]))
     return _rebuild(path, innermost, kernel)
+
+
+def find_loops(path: list[Any]) -> list[int]:
+    """The places of loops on a path that no thread axis is bound to, up to the last sequence."""
+    last = max((at for at, it in enumerate(path) if isinstance(it, SeqStmt)), default=0)
+    return [at for at, it in enumerate(path[:last]) if isinstance(it, For) and not get_axis(it)]
+
+
+def _is_lasting(path: list[Any], buffer: Any) -> bool:
+    """Whether a buffer is allocated outside of the one loop that comes back to its store."""
+    loops = find_loops(path)
+    outside = [it for it in path[: loops[0]] if isinstance(it, SBlockRealize)] if loops else []
+    return len(loops) == 1 and any(is_among(buffer, it.block.alloc_buffers) for it in outside)
+
+
+def _wait_before(statement: Any, store: TileStore) -> Any:
+    """A statement in which threads wait until a tile has been read, before they store to it again.
+
+    None where it runs several times, or not for all of them.
+    """
+    tile = store.tile.target
+    if isinstance(statement, SeqStmt):
+        parts = list(statement.seq)
+        at = next(at for at, part in enumerate(parts) if _stores_to(part, tile))
+        made = _wait_before(parts[at], store)
+        parts[at : at + 1] = [*store.wait(), parts[at]] if made is None else [made]
+        return SeqStmt(parts)
+    if not isinstance(statement, SBlockRealize | AttrStmt):
+        return None
+    (inner,) = _get_parts(statement)
+    made = _wait_before(inner, store)
+    return None if made is None else _exchange(statement, inner, made)
+
+
+def _stores_to(statement: Any, buffer: Any) -> bool:
+    """Whether threads store to a buffer, or an instruction of theirs does."""
+    if any(store.buffer.same_as(buffer) for store in find_all(statement, BufferStore)):
+        return True
+    return any(
+        get_op_name(call) == "tirx.tvm_access_ptr"
+        and structural_equal(call.args[1], buffer.data)
+        and int(call.args[4]) & _WRITE
+        for call in find_all(statement, Call)
+    )
 
 
 def _rebuild(path: list[Any], place: int, made: Any) -> Any:

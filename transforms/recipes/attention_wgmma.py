@@ -15,11 +15,10 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from ..bulk_copies import prefetch_by_tma, specialize_warps
-from ..exponentials import use_powers_of_two
 from ..intrinsics.fragments import SIDE
 from ..intrinsics.wgmma_rows import WARPS
 from ..loops import suggest_unrolling
-from ..masks import end_loop_at_mask, launch_longest_first
+from ..masks import end_loop_at_mask, launch_longest_first, split_loop_at_mask
 from ..overlapping import alternate_warpgroups, overlap_products
 from ..pipelining import prefetch_asynchronously
 from ..quads import lay_in_quads, round_operand, spread_over_quads
@@ -36,6 +35,7 @@ from .attention_mma import (
     Fused,
     Powers,
     bind_fused,
+    compute_powers,
     fuse_blocks,
     require_half,
     take_out_repair,
@@ -72,6 +72,9 @@ class AttentionWgmmaConfig:
     longest_first: bool = knob(
         False, "whether blocks with the most tiles are launched first, where tiles are left out"
     )
+    splits_at_mask: bool = knob(
+        False, "whether tiles of which causality hides nothing do without masks; of the same"
+    )
     overlaps: bool = knob(
         False, "whether the scores of the next tile are computed ahead, where warps have roles"
     )
@@ -85,9 +88,7 @@ def schedule(sch: Schedule, config: AttentionWgmmaConfig) -> Iterator[str]:
     blocks = get_sblocks(sch)
     power, weighted = blocks[2], blocks[4]
     require_half(sch, weighted)
-    if config.powers != "e":
-        use_powers_of_two(sch, power)
-        yield "powers_of_two"
+    yield from compute_powers(sch, power, config.powers)
     round_operand(sch, weighted, operand=0)
     yield "exponentials_rounded"
     warps = WARPS * config.warpgroups
@@ -100,6 +101,9 @@ def schedule(sch: Schedule, config: AttentionWgmmaConfig) -> Iterator[str]:
         if config.longest_first:
             launch_longest_first(sch, fused.steps)
             yield "longest_first"
+    if config.splits_at_mask:
+        split_loop_at_mask(sch, fused.steps)
+        yield "splits_at_mask"
     yield from _prefetch(sch, fused.steps, copies, config)
 
 
@@ -277,10 +281,33 @@ ended = causal.plus(
     "computed",
     expects={"products_overlapped": BY_TMA},
 )
+parted = ended.plus(
+    "wgmma_causal_parted",
+    splits_at_mask=True,
+    why="Only the tiles on the diagonal are masked",
+    expects={"products_overlapped": BY_TMA},
+)
 ATTENTION_WGMMA_CAUSAL = Ladder(
     "attention_wgmma_causal",
     "attention",
     "causal attention on Hopper's tensor cores, by wgmma",
-    (causal, ended),
+    (causal, ended, parted),
     SHAPE,
+)
+FUSED = {"fused_exponents": True}
+FUSED_WGMMA = replace(
+    WGMMA,
+    default_example=replace(WGMMA.default_example, options={**HALF, **FUSED}),
+    small=replace(WGMMA.small, options={**HALF, **FUSED}),
+)
+fused = FUSED_WGMMA.root(
+    "wgmma_fused",
+    powers="fused",
+    copies="tma",
+    stages=3,
+    roles=True,
+    overlaps=True,
+    why="An exponent is one multiply-add instead of a difference and a product, which the kernel "
+    "must allow",
+    expects={"products_overlapped": BY_TMA},
 )

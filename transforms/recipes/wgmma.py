@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
@@ -21,15 +21,17 @@ from ..bulk_copies import prefetch_by_tma, specialize_warps
 from ..bulk_stores import store_by_tma, store_through_tiles
 from ..caching import accumulate_in_registers
 from ..errors import TransformError
+from ..gpu_limits import MAX_SHARED_BYTES
 from ..intrinsics import get_depth
 from ..intrinsics.warpgroups import ROWS, THREADS
 from ..pass_options import set_pipeline
+from ..persistent import make_persistent
 from ..pipelining import prefetch_asynchronously
 from ..queries import find_epilogue, get_extent
 from ..reduction import decompose_reduction_at
 from ..tensorize import store_through_shared
 from ..tir import constant, is_used
-from ..tma_tiles import PITCH
+from ..tma_tiles import ATOM, PITCH
 from ..warpgroups import (
     WarpgroupTile,
     stage_swizzled_at,
@@ -106,6 +108,13 @@ class WgmmaConfig:
         "whether a warpgroup of its own issues TMA copies, while the others compute",
         choices=(False, True),
     )
+    persistent: int = knob(
+        0,
+        "thread blocks that stay and go through all tiles, where warps have roles: 0 one for each "
+        "tile",
+        choices=(0, 132),
+        least=0,
+    )
     in_flight: int = knob(
         0, "groups of products that run while the next one is issued", choices=(0, 1), least=0
     )
@@ -162,9 +171,9 @@ def schedule_product(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> Ite
         transpose_operand(sch, total, operand=1)
         yield "B_transposed"
     lengths = get_row_lengths(sch, total)
-    store = _choose_store(sch, total, config)
     depth, config = get_depth(dtype.bits), _fit_copies(sch, total, config, lengths)
-    config = replace(config, tile_k=max(config.tile_k, depth), store=store)
+    config = replace(config, tile_k=max(config.tile_k, depth))
+    config = replace(config, store=_choose_store(sch, total, config))
     block = yield from cut_matmul(
         sch, total, (*config.tile, config.tile_k), split_k=config.split_k, tail=config.tail
     )
@@ -181,6 +190,38 @@ def schedule_product(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> Ite
         add_parts(sch, total, config.tail)
         yield "parts_added"
     yield from _compute(sch, tile, config, lengths)
+
+
+def _choose_store(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> WgmmaStore:
+    """From where a result is written: by threads, where the TMA cannot address its rows.
+
+    Where blocks stay, shared memory must hold it beside the stages, or it is written from registers
+    if nothing else is to be done with it.
+    """
+    stays = config.persistent and config.roles and config.copies == "tma"
+    result = _get_result(sch, total, config)
+    pitch = (constant(result.shape[-1]) or 1) * result.dtype.itemsize
+    wanted = config.store if config.store != "tma" or pitch % PITCH == 0 else "shared"
+    if stays and not has_room_beside_stages(sch, total, replace(config, store=wanted)):
+        wanted = "registers"
+    return "tma" if wanted == "tma" else choose_store(sch, total, wanted, config.tail)
+
+
+def _get_result(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> Any:
+    """What a tile is stored to: the result of an epilogue, or sums."""
+    epilogue = find_epilogue(sch, total) if config.split_k == 1 else None
+    return sch.get(epilogue or total).writes[0].source
+
+
+def has_room_beside_stages(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> bool:
+    """Whether shared memory holds what is stored of a tile beside all stages."""
+    node = sch.get(total)
+    rows, columns = config.tile
+    stages = (rows + columns) * config.tile_k * config.stages * node.reads[-1].source.dtype.itemsize
+    stored = rows * columns * node.writes[0].source.dtype.itemsize + rows * 2 * VECTOR_BYTES
+    if config.store == "tma":
+        stored = rows * columns * _get_result(sch, total, config).dtype.itemsize
+    return stages + stored + ATOM <= MAX_SHARED_BYTES["shared.dyn"]
 
 
 def is_across_k(sch: Schedule, total: SBlockRV) -> bool:
@@ -217,17 +258,6 @@ def _fit_copies(
     else:
         is_padded = is_padded and has_odd_pitch(lengths, dtype.itemsize)
     return replace(config, tail="copy") if is_padded else config
-
-
-def _choose_store(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> WgmmaStore:
-    """From where a result is written: by threads, where the TMA cannot address its rows."""
-    last = sch.get(find_epilogue(sch, total) or total).writes[0].source
-    pitch = (constant(last.shape[-1]) or 1) * last.dtype.itemsize
-    if config.store == "tma" and pitch % PITCH == 0:
-        return "tma"
-    return choose_store(
-        sch, total, "registers" if config.store == "registers" else "shared", config.tail
-    )
 
 
 def _require_warpgroups(config: WgmmaConfig) -> None:
@@ -281,6 +311,9 @@ def _compute(
     if stages > 1 and config.roles and config.copies == "tma":
         specialize_warps(sch, tile.outer, registers=_REGISTERS.get(config.groups))
         yield "warps_specialized"
+        if config.persistent:
+            make_persistent(sch, tile.outer, blocks=config.persistent, stages=config.stages)
+            yield "blocks_stay"
 
 
 def _store(
@@ -418,6 +451,14 @@ tma_store = tma.plus(
     "has whole tiles written from there",
     expects={"stored_by_tma": (*BY_TMA, "UTMASTG > 0 on sm_90a")},
 )
+persistent = roles.plus(
+    "wgmma_persistent",
+    persistent=132,
+    why="A block for each multiprocessor goes through tiles, and the next one is copied while this "
+    "one is stored: for a short k; slower where stages leave no room to store through, as here",
+    golden={"persistent": 3},
+    expects={"blocks_stay": BY_TMA},
+)
 
 
 TILES = (
@@ -526,6 +567,7 @@ MATMUL_WGMMA = Ladder(
         tma,
         roles,
         tma_store,
+        persistent,
         matmul_wgmma_best,
     ),
     shape={"m": 4096, "n": 4096, "k": 4096},

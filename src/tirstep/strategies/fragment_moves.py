@@ -143,6 +143,11 @@ class FragmentMoves(Places):
         registers = self.one((None, None, (24, 64), (40, 240)), "registers")
         return Call("specialize_warps", (self.sequence(),), {"registers": registers})
 
+    def do_make_persistent(self) -> Call:
+        return Call(
+            "make_persistent", (self.sequence(),), {"blocks": self.one((1, 2, 3), "blocks")}
+        )
+
     def do_alternate_warpgroups(self) -> Call:
         return Call("alternate_warpgroups", (self.sequence(),))
 
@@ -234,6 +239,8 @@ class FragmentMoves(Places):
             steps.append(lambda: Call("store_by_tma", (Block("C_shared.dyn"),)))
         if ahead == "tma":
             steps.append(lambda: self._at(self.do_specialize_warps, loop.block, loop))
+            if self.one((False, True), "blocks stay"):
+                steps.append(lambda: self._at(self.do_make_persistent, loop.block, loop))
         return steps
 
     def _store_warpgroups(self, block: Block, *, by_tma: bool) -> Call:
