@@ -15,6 +15,7 @@ require_supported_tvm()
 from .beginnings import begin_before_loop
 from .binding import Tile, bind_batch, bind_loop, tile_block
 from .bulk_copies import prefetch_by_tma, specialize_warps
+from .bulk_stores import store_by_tma, store_through_tiles
 from .caching import (
     accumulate_in_registers,
     cache_read_at,
@@ -169,7 +170,9 @@ __all__ = [
     "stage_fragments_at",
     "stage_operand_at",
     "stage_swizzled_at",
+    "store_by_tma",
     "store_through_shared",
+    "store_through_tiles",
     "suggest_unrolling",
     "tensorize_fragments",
     "tensorize_in_quads",

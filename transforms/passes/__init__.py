@@ -13,7 +13,9 @@ from .mask_loops import EndLoopsAtMasks, SplitLoopsAtMasks
 from .own_lanes import UseOwnLanes
 from .persistent import NameBarriersOfRoles
 from .pipeline import PIPELINE, get_pass_options, get_pipeline
+from .pointer_types import PointInOwnTypes
 from .tma import LowerTmaPipelines
+from .tma_store import LowerTmaStores
 
 __all__ = [
     "PIPELINE",
@@ -25,7 +27,9 @@ __all__ = [
     "EndLoopsAtMasks",
     "ExchangeByButterflies",
     "LowerTmaPipelines",
+    "LowerTmaStores",
     "NameBarriersOfRoles",
+    "PointInOwnTypes",
     "SplitGuardedVectors",
     "SplitLoopsAtMasks",
     "UseOwnLanes",

@@ -28,7 +28,9 @@ from .butterflies import ExchangeByButterflies
 from .mask_loops import EndLoopsAtMasks, SplitLoopsAtMasks
 from .own_lanes import UseOwnLanes
 from .persistent import NameBarriersOfRoles
+from .pointer_types import PointInOwnTypes
 from .tma import LowerTmaPipelines
+from .tma_store import LowerTmaStores
 
 PIPELINE = "tirstep"
 PIPELINES = (PIPELINE, "default")
@@ -99,12 +101,18 @@ def name_passes(pipeline: str) -> dict[str, Any]:
     """
     if pipeline != PIPELINE:
         return {}
-    before_swizzling = tvm.transform.Sequential([UseOwnLanes, LowerTmaPipelines])
+    before_swizzling = tvm.transform.Sequential([UseOwnLanes, LowerTmaPipelines, LowerTmaStores])
     before_flattening = tvm.transform.Sequential(
         [DropThreadDimensions, DropImpliedConditions, SplitGuardedVectors]
     )
     after_barriers = tvm.transform.Sequential(
-        [CorrectAsyncWaits, DropDoubledBarriers, DropRedundantBarriers, NameBarriersOfRoles]
+        [
+            CorrectAsyncWaits,
+            DropDoubledBarriers,
+            DropRedundantBarriers,
+            NameBarriersOfRoles,
+            PointInOwnTypes,
+        ]
     )
     return {
         "s_tir": _put_before(

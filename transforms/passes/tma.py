@@ -55,11 +55,11 @@ def LowerTmaPipelines(  # noqa: N802 - a pass is named like TVM's
         barrier; copy A[k + stages - 1]; compute(A_shared[k % stages]))``
     """
     annotated = [loop for loop in find_all(function.body, For) if TMA_STAGES in loop.annotations]
-    loops = [loop for loop in annotated if _find_threads(function.body, loop)]
+    loops = [loop for loop in annotated if find_threads(function.body, loop)]
     maps: list[Any] = []
     body = function.body
     for loop in loops:
-        threads = _find_threads(function.body, loop)
+        threads = find_threads(function.body, loop)
         pipeline = Pipeline.of(loop, threads, len(maps) // 2, list(function.params))
         maps += pipeline.make_tensor_maps()
         if TMA_ROLES in loop.annotations:
@@ -70,7 +70,7 @@ def LowerTmaPipelines(  # noqa: N802 - a pass is named like TVM's
         return function
     if any(TMA_ROLES in loop.annotations for loop in loops):
         body = shrink_registers(body)
-    return function.with_body(_put_at_root(body, maps))
+    return function.with_body(put_at_root(body, maps))
 
 
 def shrink_registers(body: Any) -> Any:
@@ -110,7 +110,7 @@ def replace_loop(body: Any, loop: For, made: Any) -> Any:
     )
 
 
-def _put_at_root(body: Any, statements: list[Any]) -> Any:
+def put_at_root(body: Any, statements: list[Any]) -> Any:
     """Statements of the host before all others of a function."""
     if not isinstance(body, SBlockRealize):
         return SeqStmt([*statements, body])
@@ -119,7 +119,7 @@ def _put_at_root(body: Any, statements: list[Any]) -> Any:
     return SBlockRealize(body.iter_values, body.predicate, replace_fields(block, body=inner))
 
 
-def _find_threads(body: Any, loop: For) -> list[tuple[Any, int]]:
+def find_threads(body: Any, loop: For) -> list[tuple[Any, int]]:
     """The thread axes around a loop, threadIdx.x first, and their extents."""
     around = [
         outer

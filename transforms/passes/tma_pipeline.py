@@ -86,7 +86,7 @@ class Pipeline:
     tiles : of the copies, with buffers of one stage
     rest : what the loop computes
     block : that allocates the tiles, around the loop's body
-    threads : as `_find_threads`
+    threads : as `find_threads`
     first_map : the number of its first tensor map
     parameters : of the function
     rounds : in which a thread block goes through several tiles; None for one tile
