@@ -84,7 +84,7 @@ def prefetch_by_tma(
         most 256 elements along each dimension, rows of the length of the swizzle; compute
         capability 9.0, where `arch` is given
     """
-    _require_arch(arch)
+    require_tma(arch)
     parts = require_pipeline(sch, loop)
     require_copies(sch, loop, copies, parts, takes_more=True)
     if constant(sch.get(loop).min) != 0:
@@ -201,7 +201,8 @@ def get_thread_extents(sch: Schedule, loop: LoopRV) -> list[int]:
     return [extents[f"threadIdx.{axis}"] for axis in "xyz" if f"threadIdx.{axis}" in extents]
 
 
-def _require_arch(arch: str | None) -> None:
+def require_tma(arch: str | None) -> None:
+    """Refuse an architecture that has no TMA; None is any."""
     if arch is None:
         return
     digits = "".join(letter for letter in arch.removeprefix("sm_") if letter.isdigit())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tvm.ir import Range
 from tvm.script import tirx as T
 from tvm.tirx import (
     GE,
@@ -27,7 +28,14 @@ from tvm.tirx import (
 )
 from tvm.tirx.transform import prim_func_pass
 
-from tirstep.tvm_compat import Call, SBlockRealize, TensorLoad, get_op_name, structural_map
+from tirstep.tvm_compat import (
+    Analyzer,
+    Call,
+    SBlockRealize,
+    TensorLoad,
+    get_op_name,
+    structural_map,
+)
 
 from ..errors import TransformError
 from ..gpu_limits import WARP, count_registers
@@ -59,10 +67,11 @@ def LowerTmaPipelines(  # noqa: N802 - a pass is named like TVM's
     body = function.body
     for loop in loops:
         threads = _find_threads(function.body, loop)
-        pipeline = Pipeline.of(loop, threads, len(maps) // 2, list(function.params))
+        parameters = list(function.params)
+        pipeline = Pipeline.of(loop, threads, len(maps) // 2, parameters, function.body)
         maps += pipeline.make_tensor_maps()
         if TMA_ROLES in loop.annotations:
-            body = give_roles(body, pipeline)
+            body = pipeline.cluster.launch(give_roles(body, pipeline))
         else:
             body = replace_loop(body, loop, pipeline.lower())
     if not loops:
@@ -229,10 +238,11 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, registers: list[int]) -> 
     late = pipeline.in_flight
     computed = pipeline.compute()
     require_no_barrier(computed, pipeline)
+    loads = pipeline.fence_loads(computed)
 
     def release(done: Any) -> list[Any]:
-        arrive = T.ptx["mbarrier.arrive.shared.b64"](_point_to_empty(pipeline, done))
-        return [*pipeline.fence_loads(computed), *_arrive_by_warps(arrive)]
+        empty = _point_to_empty(pipeline, done)
+        return [*loads, *_release_stage(pipeline, empty, releases=bool(loads))]
 
     done = release(step - late)
     if late:  # the groups behind may still read their tiles
@@ -245,8 +255,8 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, registers: list[int]) -> 
         consumer = run_overlapped(pipeline, release)
     elif pipeline.alternates:
         consumer = run_in_turns(pipeline, release)
-    producer = [_produce(pipeline)]
-    counts = [1] * stages + [warps] * stages
+    producer = [_produce(pipeline, acquires=bool(loads))]
+    counts = [1] * stages + [warps * pipeline.cluster.size] * stages
     if registers[0]:
         producer, consumer = _share_registers(pipeline, warps, (producer, consumer), registers)
         counts.append(warps)
@@ -279,6 +289,20 @@ def _share_registers(
     return producer, consumer
 
 
+def _release_stage(pipeline: Pipeline, empty: Any, *, releases: bool) -> list[Any]:
+    """Each warp arrives at the mbarrier of an empty stage, of each block that copies to it."""
+    if pipeline.cluster.size == 1:
+        return _arrive_by_warps(T.ptx["mbarrier.arrive.shared.b64"](empty))
+    lane: Any = IntImm("int32", 0)
+    for variable, extent in reversed(pipeline.threads):
+        lane = lane * extent + variable
+    analyzer = Analyzer()
+    for variable, extent in pipeline.threads:
+        analyzer.bind(variable, Range(0, extent))
+    lane = analyzer.simplify(FloorMod(lane, WARP))
+    return [Evaluate(T.cuda.warp_sync()), pipeline.cluster.arrive(lane, empty, releases=releases)]
+
+
 def _arrive_by_warps(arrive: Any) -> list[Any]:
     """Each warp arrives at an mbarrier, when all its lanes have come so far."""
     return [Evaluate(T.cuda.warp_sync()), if_one_lane([Evaluate(arrive)])]
@@ -293,12 +317,12 @@ def require_no_barrier(statements: list[Any], pipeline: Pipeline) -> None:
         )
 
 
-def _produce(pipeline: Pipeline) -> Any:
+def _produce(pipeline: Pipeline, *, acquires: bool) -> Any:
     """One lane copies tile after tile, each to a stage that is empty: at first all of them are."""
     loop, stages = pipeline.loop, pipeline.stages
     step = Var(f"{loop.loop_var.name}_copied", loop.loop_var.ty)
     free = FloorMod(FloorDiv(step, stages) + 1, 2)
-    wait = Evaluate(T.cuda.mbarrier_wait(_point_to_empty(pipeline, step), free))
+    wait = pipeline.cluster.wait(_point_to_empty(pipeline, step), free, acquires=acquires)
     body = SeqStmt([wait, pipeline.copy(step)])
     copies = For(step, loop.min, loop.extent, ForKind.SERIAL, body, None, {})
     first = math.prod(count for _, count in pipeline.threads)
