@@ -105,8 +105,9 @@ def _load_tensor(threads: Threads, target: Pointer, tensor_map: TensorMap, *rest
     """A tile arrives in shared memory, with zeros where it lies outside of the tensor."""
     source = _require_encoded(threads, tensor_map)
     rank = len(tensor_map.box)
-    starts, barrier, masks, rest = rest[:rank], rest[rank], *_split_mask(rest[rank + 1 :])
-    _require_plain(threads, rest, ("async", "bulk", "tensor", f"{rank}d"))
+    starts, barrier = rest[:rank], rest[rank]
+    masks, others = _split_mask(rest[rank + 1 :])
+    _require_plain(threads, others, ("async", "bulk", "tensor", f"{rank}d"))
     for lane in get_lanes(threads):
         start = [int(pick(each, lane)) for each in starts]
         elements, inside = tensor_map.find_elements(start)
@@ -120,8 +121,8 @@ def _load_tensor(threads: Threads, target: Pointer, tensor_map: TensorMap, *rest
 
 def _load(threads: Threads, target: Pointer, source: Pointer, size: Any, *rest: Any) -> None:
     """Neighbours arrive in shared memory."""
-    barrier, masks, rest = rest[0], *_split_mask(rest[1:])
-    _require_plain(threads, rest, ("async", "bulk"))
+    barrier, (masks, others) = rest[0], _split_mask(rest[1:])
+    _require_plain(threads, others, ("async", "bulk"))
     for lane in get_lanes(threads):
         whole = int(pick(size, lane))
         _check_size(threads, target, whole, lane)

@@ -88,7 +88,7 @@ class Meetings:
         assert state.known is not None
         lanes = np.flatnonzero(ready)
         state.known[lanes] = np.maximum(state.known[lanes], by_cluster[lanes // batch.group])
-        whole = ready.reshape(batch.blocks, -1).all(axis=1)
+        whole = np.asarray(ready.reshape(batch.blocks, -1).all(axis=1))
         least = by_cluster.min(axis=1).repeat(batch.cluster)
         self.gpu.pass_meeting(whole, least)
 

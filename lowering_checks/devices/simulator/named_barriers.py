@@ -21,8 +21,9 @@ import numpy as np
 from tirstep.transforms.gpu_limits import WARP
 
 from ..device import Array
+from .addresses import pick
 from .function_semantics import Semantics, Threads
-from .mbarriers import DEADLOCK, pick
+from .mbarriers import DEADLOCK
 from .run_state import UnsupportedError
 
 if TYPE_CHECKING:
