@@ -10,7 +10,7 @@ from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 from tvm.script import from_source
 from tvm.script import tirx as T
-from tvm.tirx import Evaluate, IntImm
+from tvm.tirx import Evaluate, For, IntImm
 
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.lowering_checks.devices.device import blank
@@ -144,22 +144,20 @@ def change_calls(module: tvm.IRModule, name: str, change: Callable) -> tvm.IRMod
     return tvm.IRModule({var: structural_map(each, (Call, rewrite)) for var, each in functions})
 
 
-def drop_meeting(module: tvm.IRModule, number: int) -> tvm.IRModule:
-    """The module without one of its barriers of the cluster: an arrival and a wait."""
-    seen = []
+def drop(module: tvm.IRModule, kind: type, is_wanted: Callable) -> tvm.IRModule:
+    """The module without statements of a kind."""
 
-    def rewrite(statement: Evaluate) -> Evaluate:
-        name = str(getattr(getattr(statement.value, "op", None), "name", ""))
-        if "barrier_cluster" in name:
-            seen.append(name)
-            if (len(seen) - 1) // 2 == number:
-                return Evaluate(0)
-        return statement
+    def rewrite(statement):
+        return Evaluate(0) if is_wanted(statement) else statement
 
     functions = module.functions_items()
-    made = tvm.IRModule({var: structural_map(each, (Evaluate, rewrite)) for var, each in functions})
-    assert len(seen) == 4
-    return made
+    return tvm.IRModule({var: structural_map(each, (kind, rewrite)) for var, each in functions})
+
+
+def drop_calls(module: tvm.IRModule, name: str) -> tvm.IRModule:
+    return drop(
+        module, Evaluate, lambda it: name in str(getattr(getattr(it.value, "op", None), "name", ""))
+    )
 
 
 def to_itself(arguments: list) -> list:
@@ -201,10 +199,17 @@ BUGS = {
         "deadlock",
         lambda module: change_calls(module, "mapa_u32", arrive_at_first),
     ),
-    "no barrier of the cluster first": ("mbarrier", lambda module: drop_meeting(module, 0)),
-    "no barrier of the cluster last": (
+    "no barrier of the cluster": (
+        "mbarrier",
+        lambda module: drop_calls(module, "barrier_cluster"),
+    ),
+    "mbarriers that no fence releases to the cluster": (
+        "mbarrier",
+        lambda module: drop_calls(module, "fence_mbarrier_init"),
+    ),
+    "no wait for the last arrivals": (
         "undefined operation",
-        lambda module: drop_meeting(module, 1),
+        lambda module: drop(module, For, lambda it: it.loop_var.name.endswith("_emptied")),
     ),
 }
 

@@ -30,8 +30,6 @@ from tvm.tirx import (
     decl_buffer,
 )
 
-from tirstep.tvm_compat import structural_map
-
 from ..tir import find_all, get_axis
 from ..tma_tiles import TMA_CLUSTER, TmaTile
 
@@ -47,21 +45,19 @@ class Cluster:
     shape : blocks along rows and along columns
     shared : for each copy along which of these blocks share its tile
     rank : of a block, an expression
-    grid : the variable of blockIdx.x
     scratch : registers for an address in another block
     """
 
     shape: tuple[int, int]
     shared: list[int]
     rank: Any
-    grid: Any
     scratch: list[Any]
 
     @classmethod
     def of(cls, loop: For, body: Any) -> Cluster:
         """The cluster that `multicast_in_clusters` asked for; of one block where it did not."""
         if TMA_CLUSTER not in loop.annotations:
-            return cls((1, 1), [], None, None, [])
+            return cls((1, 1), [], None, [])
         rows, columns, *shared = map(int, loop.annotations[TMA_CLUSTER])
         around = [
             each
@@ -70,7 +66,7 @@ class Cluster:
         ]
         grid = around[0].loop_var
         place = decl_buffer((1,), "uint32", "place_in_cluster", scope="local")
-        return cls((rows, columns), shared, FloorMod(grid, rows * columns), grid, [place])
+        return cls((rows, columns), shared, FloorMod(grid, rows * columns), [place])
 
     @property
     def size(self) -> int:
@@ -102,12 +98,20 @@ class Cluster:
             return [T.uint16(bits)]
         return [(IntImm("int32", bits) << first).astype("uint16")]
 
-    def meet(self) -> list[Any]:
-        """A barrier of all threads of the cluster."""
+    def begin(self) -> list[Any]:
+        """A barrier of the cluster, with the axis by which TVM launches the kernel so.
+
+        All blocks have begun behind it, and made their mbarriers, which the fence of the
+        initialization releases. It stands around that alone: around reductions over threads, TVM
+        takes no such axis.
+        """
         if self.size == 1:
             return []
-        names = "barrier.cluster.arrive.release.aligned", "barrier.cluster.wait.acquire.aligned"
-        return [Evaluate(T.ptx[name]()) for name in names]
+        rank = Var("rank", "int32")
+        axis = IterVar(None, rank, IterVar.ThreadIndex, AXIS)
+        names = "barrier.cluster.arrive.relaxed.aligned", "barrier.cluster.wait.acquire.aligned"
+        body = SeqStmt([Evaluate(T.ptx[name]()) for name in names])
+        return [For(rank, 0, self.size, ForKind.THREAD_BINDING, body, axis)]
 
     def arrive(self, lane: Any, pointer: Any, *, releases: bool) -> IfThenElse:
         """Each of a warp's first lanes arrives at an mbarrier of another block.
@@ -130,20 +134,6 @@ class Cluster:
         if self.size == 1 or not acquires:
             return Evaluate(T.cuda.mbarrier_wait(pointer, parity))
         return Evaluate(T.cuda.mbarrier_wait_acquire_cluster(pointer, parity))
-
-    def launch(self, body: Any) -> Any:
-        """A function's body, whose kernel is launched in clusters."""
-        if self.size == 1:
-            return body
-
-        def wrap(loop: For) -> For:
-            if not loop.loop_var.same_as(self.grid):
-                return loop
-            rank = Var("rank", "int32")
-            axis = IterVar(None, rank, IterVar.ThreadIndex, AXIS)
-            return For(rank, 0, self.size, ForKind.THREAD_BINDING, loop, axis)
-
-        return structural_map(body, (For, wrap))
 
     def _count_parts(self, copy: int) -> int:
         return 1 if self.size == 1 else self.shape[self.shared[copy]]

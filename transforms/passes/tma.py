@@ -42,7 +42,7 @@ from ..gpu_limits import WARP, count_registers
 from ..tir import constant, find_all, get_axis, get_elements, replace_fields
 from ..tma_tiles import TMA_ROLES, TMA_STAGES
 from .overlap import run_in_turns, run_overlapped
-from .tma_pipeline import Pipeline, if_elected, if_one_lane, join
+from .tma_pipeline import Pipeline, if_elected, if_one_lane, join, make_barrier
 from .uses import is_barrier
 
 MIN_BLOCKS = "tirx.launch_bounds_min_blocks_per_sm"
@@ -71,7 +71,7 @@ def LowerTmaPipelines(  # noqa: N802 - a pass is named like TVM's
         pipeline = Pipeline.of(loop, threads, len(maps) // 2, parameters, function.body)
         maps += pipeline.make_tensor_maps()
         if TMA_ROLES in loop.annotations:
-            body = pipeline.cluster.launch(give_roles(body, pipeline))
+            body = give_roles(body, pipeline)
         else:
             body = replace_loop(body, loop, pipeline.lower())
     if not loops:
@@ -158,13 +158,35 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
 
     def rewrite(loop: For) -> Any:
         if loop.loop_var.same_as(within.loop_var):
-            kernel = _leave_registers(_guard(loop.body, pipeline, computes, registers), pipeline)
+            kernel = _guard(loop.body, pipeline, computes, registers)
+            kernel = _leave_registers(_end_cluster(kernel, pipeline), pipeline)
             loop = _with_extent(loop, constant(loop.extent) or 1, pipeline.allocate(kernel))
         if loop.loop_var.same_as(variable):
             return _with_extent(loop, extent + producers // inner, loop.body)
         return loop
 
     return structural_map(body, (For, rewrite))
+
+
+def _end_cluster(kernel: Any, pipeline: Pipeline) -> Any:
+    """A kernel that ends when other blocks of its cluster have made their last arrivals.
+
+    Who copies waits for the stages to be empty once more, behind all that the others do.
+    """
+    if pipeline.cluster.size == 1:
+        return kernel
+    loop, left = pipeline.loop, pipeline.stages
+    step = Var(f"{loop.loop_var.name}_emptied", loop.loop_var.ty)
+    wait = _wait_for_empty(pipeline, step)
+    waits = For(step, loop.extent, IntImm("int32", left), ForKind.SERIAL, wait, None, {})
+    first = math.prod(count for _, count in pipeline.threads)
+    tail = if_elected(pipeline.threads, [waits], first=first)
+    return join([kernel, tail, *pipeline.invalidate(_count_barriers(pipeline))])
+
+
+def _count_barriers(pipeline: Pipeline) -> int:
+    """Mbarriers of full stages, of empty ones, and of registers that move."""
+    return 2 * pipeline.stages + bool(int(pipeline.loop.annotations[TMA_ROLES][1]))
 
 
 def _leave_registers(kernel: Any, pipeline: Pipeline) -> Any:
@@ -251,6 +273,9 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, registers: list[int]) -> 
         pipeline.loop_over([pipeline.wait_for_tile(), *computed, *done]),
         *pipeline.wait_for_groups(),
     ]
+    if pipeline.cluster.size > 1:  # all copies for others have arrived when these say so
+        steps = range(late)
+        consumer += [each for at in steps for each in release(pipeline.loop.extent - late + at)]
     if pipeline.overlaps:
         consumer = run_overlapped(pipeline, release)
     elif pipeline.alternates:
@@ -261,6 +286,8 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, registers: list[int]) -> 
         producer, consumer = _share_registers(pipeline, warps, (producer, consumer), registers)
         counts.append(warps)
     split = IfThenElse(computes, join(consumer), join(producer))
+    if pipeline.cluster.size > 1:  # whose other blocks may still arrive at these mbarriers
+        return [*pipeline.initialize(counts), split, make_barrier()]
     return [*pipeline.initialize(counts), split, *pipeline.invalidate(len(counts))]
 
 
@@ -319,14 +346,19 @@ def require_no_barrier(statements: list[Any], pipeline: Pipeline) -> None:
 
 def _produce(pipeline: Pipeline, *, acquires: bool) -> Any:
     """One lane copies tile after tile, each to a stage that is empty: at first all of them are."""
-    loop, stages = pipeline.loop, pipeline.stages
+    loop = pipeline.loop
     step = Var(f"{loop.loop_var.name}_copied", loop.loop_var.ty)
-    free = FloorMod(FloorDiv(step, stages) + 1, 2)
-    wait = pipeline.cluster.wait(_point_to_empty(pipeline, step), free, acquires=acquires)
+    wait = _wait_for_empty(pipeline, step, acquires=acquires)
     body = SeqStmt([wait, pipeline.copy(step)])
     copies = For(step, loop.min, loop.extent, ForKind.SERIAL, body, None, {})
     first = math.prod(count for _, count in pipeline.threads)
     return if_elected(pipeline.threads, [copies], first=first)
+
+
+def _wait_for_empty(pipeline: Pipeline, step: Any, *, acquires: bool = False) -> Evaluate:
+    """Wait until the stage of a step is empty, which it is in the first round."""
+    free = FloorMod(FloorDiv(step, pipeline.stages) + 1, 2)
+    return pipeline.cluster.wait(_point_to_empty(pipeline, step), free, acquires=acquires)
 
 
 def _point_to_empty(pipeline: Pipeline, step: Any) -> Any:

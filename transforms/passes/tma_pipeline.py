@@ -178,7 +178,7 @@ class Pipeline:
         fence = Evaluate(T.ptx["fence.mbarrier_init.release.cluster"]())
         before = [make_proxy_fence()] if self._describes_others() else []
         made = if_elected(self.threads, [*inits, fence])
-        return [*before, made, make_barrier(), *self.cluster.meet()]
+        return [*before, made, make_barrier(), *self.cluster.begin()]
 
     def _describes_others(self) -> bool:
         """Whether wgmma reads what threads stored before the loop.
@@ -202,7 +202,7 @@ class Pipeline:
         calls = [
             Evaluate(T.ptx["mbarrier.inval.shared.b64"](self.point_to(at))) for at in range(count)
         ]
-        return [make_barrier(), *self.cluster.meet(), if_elected(self.threads, calls)]
+        return [make_barrier(), if_elected(self.threads, calls)]
 
     def wait_for_tile(self) -> Evaluate:
         """Wait until an iteration's tiles have arrived."""

@@ -35,6 +35,8 @@ class Meetings:
         self._times: list[Array] = []
         self._visits: dict[tuple[int, int], int] = {}
         self._begin = gpu.state.interval
+        self._fences: dict[int, int] = {}
+        self._fenced: dict[int, dict[int, int]] = {}
 
     def arrive(self, threads: Threads, *, releases: bool) -> None:
         """Threads arrive, and release what they did before unless that is relaxed."""
@@ -69,6 +71,17 @@ class Meetings:
         if early.any():
             threads.state.exit_threads(early.reshape(batch.lanes, 1))
 
+    def fence(self, threads: Threads) -> None:
+        """fence.mbarrier_init: even a relaxed arrival behind it tells of mbarriers made before."""
+        if threads.state.batch.cluster > 1:
+            self.gpu.begin_step()
+            for lane in get_lanes(threads):
+                self._fences[lane] = self.gpu.state.interval
+
+    def get_fenced(self, lane: int, maker: int) -> int:
+        """The interval before which a lane knows of the mbarriers that another one made."""
+        return self._fenced.get(lane, {}).get(maker, 0)
+
     def _pass(self, waiting: Array) -> Array:
         """Let those go on whose clusters have arrived; returns the others."""
         state, batch = self.gpu.state, self.gpu.state.batch
@@ -87,6 +100,10 @@ class Meetings:
         by_cluster = times.reshape(-1, batch.group)
         assert state.known is not None
         lanes = np.flatnonzero(ready)
+        for lane in lanes if self._fences else ():
+            first = int(lane) // batch.group
+            told = {by: time for by, time in self._fences.items() if by // batch.group == first}
+            self._fenced[int(lane)] = told
         state.known[lanes] = np.maximum(state.known[lanes], by_cluster[lanes // batch.group])
         whole = np.asarray(ready.reshape(batch.blocks, -1).all(axis=1))
         least = by_cluster.min(axis=1).repeat(batch.cluster)
@@ -117,11 +134,11 @@ class Meetings:
         for (block, lane), time in self._visits.items():
             first = block * batch.threads
             inside = range(first, first + batch.threads)
-            if all(state.get_since(each, lane) <= time for each in inside):
+            if all(state.get_all_heard(each)[lane % batch.group] <= time for each in inside):
                 message = (
                     f"{state.describe_lane(lane)} reaches the shared memory of the block of "
-                    f"{state.describe_lane(first)}, which may have ended: put a barrier of the "
-                    "cluster behind it"
+                    f"{state.describe_lane(first)}, which may have ended: let it wait for that, "
+                    "or put a barrier of the cluster behind it"
                 )
                 state.log.add_sentence(UNDEFINED, message)
                 return

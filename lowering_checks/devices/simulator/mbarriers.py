@@ -117,6 +117,8 @@ class MBarriers:
             self.report(threads, pointer, lane, "which was not initialized")
             return None
         known = threads.state.get_since(lane, found.maker)
+        if found.is_fenced and self._is_apart(found, lane):
+            known = max(known, self.gpu.meetings.get_fenced(lane, found.maker))
         if lane != found.maker and found.made >= known:
             maker = threads.state.describe_lane(found.maker)
             why = f"with no barrier after its initialization by {maker}"
@@ -145,9 +147,9 @@ class MBarriers:
                     threads, pointer, lane, "while a bulk copy to arrive there is in flight"
                 )
             for other, time in found.visits.items():
-                if threads.state.get_since(lane, other) <= time:
+                if threads.state.get_all_heard(lane)[other % len(found.reads)] <= time:
                     visitor = threads.state.describe_lane(other)
-                    why = f"where {visitor} arrives, with no barrier of the cluster in between"
+                    why = f"where {visitor} arrives, which nobody has waited for"
                     self.report(threads, pointer, lane, why, kind="race")
                     break
             self._mark(pointer, lane, is_opaque=False)
@@ -349,6 +351,7 @@ def _fence_initialization(threads: Threads, *modifiers: str) -> None:
     for lane in get_lanes(threads):
         for barrier in threads.gpu.mbarriers.get_made_by(lane):
             barrier.is_fenced = True
+    threads.gpu.meetings.fence(threads)
 
 
 def _fence_proxy(threads: Threads, *modifiers: str) -> None:

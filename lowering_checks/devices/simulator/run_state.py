@@ -286,6 +286,11 @@ class RunState:
         all_since[first : first + batch.threads] = since
         return all_since if self.known is None else np.maximum(all_since, self.known[lane])
 
+    def get_all_heard(self, lane: int) -> Array:
+        """The same of what the lane knows to have come, relaxed arrivals too."""
+        known = self.get_all_since(lane)
+        return known if self.known_reads is None else np.maximum(known, self.known_reads[lane])
+
     def get_since(self, lane: int, other: int) -> int:
         """The interval before which a lane knows of what another one of its cluster did."""
         return int(self.get_all_since(lane)[other % self.batch.group])
