@@ -21,6 +21,7 @@ from .caching import (
     cache_read_at,
     cache_write_at,
 )
+from .clusters import multicast_in_clusters
 from .errors import TransformError
 from .exponentials import fuse_exponents, use_powers_of_two
 from .fetching import fetch_cooperatively, stage_operand_at
@@ -146,6 +147,7 @@ __all__ = [
     "lay_in_quads",
     "make_persistent",
     "merge_loops",
+    "multicast_in_clusters",
     "order_product",
     "overlap_products",
     "pad_block",

@@ -14,6 +14,8 @@ MAX_EXTENTS = {
     "threadIdx.z": 64,
 }
 """Blocks of a grid and threads of a block, along each axis."""
+MAX_CLUSTER = 8
+"""Blocks of a cluster, on every GPU that has clusters (compute capability 9.0)."""
 MAX_THREADS = 1024
 """Threads of a block."""
 MAX_SHARED_BYTES = {"shared": 48 << 10, "shared.dyn": 227 << 10}

@@ -15,13 +15,12 @@ from .decorators import composite
 from .errors import TransformError
 from .gpu_limits import MAX_SHARED_BYTES
 from .intrinsics.mma import SCOPE
-from .mask_bounds import ENDS_AT_MASK
 from .passes.persistent import measure_room
 from .passes.pipeline import lower_around
 from .passes.tma_pipeline import ROOM
 from .queries import get_enclosing_kernel, get_enclosing_loops, get_loop_name
 from .tir import constant, find_all, get_axis
-from .tma_tiles import TMA_OVERLAP, TMA_PERSISTENT, TMA_PINGPONG, TMA_ROLES, TMA_STAGES
+from .tma_tiles import TMA_CLUSTER, TMA_PERSISTENT, TMA_ROLES, TMA_STAGES
 
 _PASS = "tirstep.LowerTmaPipelines"
 
@@ -33,7 +32,8 @@ def make_persistent(
     """Let as many thread blocks stay as run at once, and go through the tiles of the grid.
 
     Block number b computes the tiles b, b + `blocks`, b + 2 * `blocks`, …: those that run at the
-    same time are neighbours in the order of the grid, as they were. The warps that copy go from
+    same time are neighbours in the order of the grid, as they were. Where a mask ends loops, every
+    other round of tiles goes back: no block has all of the long ones. The warps that copy go from
     tile to tile without a break, and fetch the next one while the others store theirs; mbarriers
     are made once, and their stages and parities follow the steps of all tiles. The memory that a
     result is stored through lies beside the stages, not in their place, and barriers of the warps
@@ -48,9 +48,8 @@ def make_persistent(
         full[step % stages]; compute; store``, step counting on from tile to tile, when the module
         is lowered
     consumes: nothing
-    requires: a loop to which `specialize_warps` has given roles, the one pipeline of its kernel,
-        of as many iterations for each tile, whose warpgroups neither overlap products nor take
-        turns; a grid of known size; no fewer `stages` than it has, and room in shared memory for
+    requires: a loop to which `specialize_warps` has given roles, the one pipeline of its kernel;
+        a grid of known size; no fewer `stages` than it has, and room in shared memory for
         them beside the tile that is stored; one block or more
     """
     name, node = get_loop_name(sch, loop), sch.get(loop)
@@ -84,15 +83,10 @@ def _require_alone(sch: Schedule, loop: LoopRV) -> None:
             "call specialize_warps first, and this once: without roles nothing is copied while "
             "a tile is stored",
         )
-    if TMA_OVERLAP in notes or TMA_PINGPONG in notes:
+    if TMA_CLUSTER in notes:
         raise TransformError(
-            f"loop '{name}' overlaps products, or lets warpgroups take turns, within one tile",
-            "leave one tile to each block there",
-        )
-    if ENDS_AT_MASK in notes:
-        raise TransformError(
-            f"loop '{name}' ends at a mask, after another number of iterations for each tile",
-            "leave one tile to each block there, or let the loop go on to its end",
+            f"the blocks of loop '{name}' copy tiles for one another in clusters",
+            "let blocks stay without multicast_in_clusters",
         )
     kernel = find_all(get_enclosing_kernel(sch, loop), For)
     if sum(TMA_STAGES in each.annotations for each in kernel) > 1:

@@ -18,7 +18,7 @@ from tvm.tirx.analysis import undefined_vars
 
 from tirstep.modules import Tensor
 from tirstep.modules.dtypes import dtype_facts
-from tirstep.transforms.gpu_limits import MAX_EXTENTS, MAX_SHARED_BYTES, MAX_THREADS
+from tirstep.transforms.gpu_limits import MAX_CLUSTER, MAX_EXTENTS, MAX_SHARED_BYTES, MAX_THREADS
 from tirstep.transforms.tir import constant, find_all, get_axis
 from tirstep.tvm_compat import BufferType, SBlock
 
@@ -27,6 +27,8 @@ from ..compile.advice import add_advice
 Array = np.ndarray[Any, Any]
 Arrays = list[Array]
 BLOCK_AXES = tuple(axis for axis in MAX_EXTENTS if axis.startswith("blockIdx"))
+CLUSTER_AXIS = "clusterCtaIdx.x"
+"""Along which TVM counts the thread blocks of a cluster: neighbours on blockIdx.x."""
 THREAD_AXES = tuple(axis for axis in MAX_EXTENTS if axis.startswith("threadIdx"))
 MAX_LOCAL_BYTES = 512 << 10
 """Of a thread, its registers and its local memory (CUDA C++ Programming Guide, "Compute
@@ -291,8 +293,9 @@ def find_excess_extents(extents: Mapping[str, int]) -> Iterator[str]:
     for axis, extent in extents.items():
         if extent < 0:
             yield f"extent {extent} of '{axis}' is negative"
-        if extent > MAX_EXTENTS[axis]:
-            yield f"extent {extent} of '{axis}' exceeds a GPU's limit of {MAX_EXTENTS[axis]}"
+        limit = MAX_CLUSTER if axis == CLUSTER_AXIS else MAX_EXTENTS[axis]
+        if extent > limit:
+            yield f"extent {extent} of '{axis}' exceeds a GPU's limit of {limit}"
     threads = math.prod(extents.get(axis, 1) for axis in THREAD_AXES)
     if threads > MAX_THREADS:
         yield f"a thread block of {threads} threads exceeds a GPU's limit of {MAX_THREADS}"

@@ -300,7 +300,8 @@ def read_instructions(text: str) -> dict[str, Counter[str]]:
 def _classify(instruction: str) -> list[str]:
     name, _, modifiers = instruction.partition(".")
     if name in COUNTED:
-        return [name]
+        is_multicast = "MULTICAST" in modifiers.split(".")
+        return [name, f"{name}.MULTICAST"] if is_multicast else [name]
     if name not in BY_WIDTH:
         return []
     width = _WIDTH.search(f".{modifiers}")

@@ -415,11 +415,20 @@ DISASSEMBLY = """
         /*0010*/                   LDGSTS.E.BYPASS.128 [R3], [R4.64] ;
         /*0020*/                   STL.128 [R1], R4 ;
         /*0030*/                   LDG.E.S8 R1, [R2] ;
+        /*0040*/                   UTMALDG.2D [UR8], [UR4], desc[UR6] ;
+        /*0050*/                   UTMALDG.2D.MULTICAST [UR8], [UR4], UR10, desc[UR6] ;
 """
 
 
 def test_instructions_are_counted_by_kernel_and_width():
     assert read_instructions(DISASSEMBLY) == {
         "first": {"LDG.128": 1, "LDG.16": 1, "STS.64": 1, "LDS.32": 1, "HMMA": 1, "BAR": 1},
-        "second": {"FFMA": 1, "LDGSTS": 1, "STL.128": 1, "LDG.8": 1},
+        "second": {
+            "FFMA": 1,
+            "LDGSTS": 1,
+            "STL.128": 1,
+            "LDG.8": 1,
+            "UTMALDG": 2,
+            "UTMALDG.MULTICAST": 1,
+        },
     }

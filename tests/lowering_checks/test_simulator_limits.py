@@ -6,7 +6,6 @@ import tvm
 from golden_runs import run_golden
 from lowered import find_kinds, run_kernel
 from programs import clusters
-from programs.program import SYNC
 from tvm.s_tir import Schedule
 from tvm.script import from_source
 from tvm.script import ir as I
@@ -144,16 +143,33 @@ CLUSTER = 'T.launch_thread("clusterCtaIdx.x", 2)'
 
 
 @pytest.mark.since_tvm("0.27", "an older TVM has no words for clusters")
-def test_clusters_of_thread_blocks_and_multicast_are_refused() -> None:
+@pytest.mark.parametrize(
+    ("launch", "error", "message"),
+    [
+        (CLUSTER.replace(".x", ".y"), UnsupportedError, "but along 'clusterCtaIdx.x' alone"),
+        (CLUSTER.replace("2", "3"), DeviceError, "2 blocks along 'blockIdx.x' are no whole clus"),
+    ],
+)
+def test_clusters_that_do_not_divide_the_blocks_are_refused(
+    launch: str, error: type[Exception], message: str
+) -> None:
     name = "multicast to one block, for which two wait"
     (program,) = (program for program in clusters.PROGRAMS if program.name == name)
-    with pytest.raises(UnsupportedError, match=r"clusters of thread blocks, as 'clusterCtaIdx"):
-        simulate_lowered(program.module, program.make_arguments())
     assert CLUSTER in program.script
-    apart = program.script.replace(CLUSTER, 'T.launch_thread("blockIdx.y", 1)')
-    apart = apart.replace("T.cuda.cluster_sync()", SYNC)
-    with pytest.raises(UnsupportedError, match=r"_g2s_cluster with multicast::cluster$"):
-        simulate_lowered(from_source(apart), program.make_arguments())
+    module = from_source(program.script.replace(CLUSTER, launch))
+    with pytest.raises(error, match=message):
+        simulate_lowered(module, program.make_arguments())
+
+
+@pytest.mark.since_tvm("0.27", "an older TVM has no words for clusters")
+def test_a_cluster_that_not_every_gpu_launches_is_a_finding() -> None:
+    name = "multicast for which both blocks announce and wait"
+    (program,) = (program for program in clusters.PROGRAMS if program.name == name)
+    text = program.script.replace(CLUSTER, CLUSTER.replace("2", "16"))
+    text = text.replace('T.launch_thread("blockIdx.x", 2)', 'T.launch_thread("blockIdx.x", 16)')
+    found = simulate_lowered(from_source(text), program.make_arguments()).findings
+    (launch,) = (each.message for each in found if each.kind == "launch")
+    assert launch == "extent 16 of 'clusterCtaIdx.x' exceeds a GPU's limit of 8"
 
 
 @pytest.mark.parametrize(

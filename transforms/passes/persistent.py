@@ -18,6 +18,7 @@ from typing import Any
 from tvm.script import tirx as T
 from tvm.tirx import (
     AttrStmt,
+    BufferStore,
     Evaluate,
     FloorDiv,
     FloorMod,
@@ -26,8 +27,11 @@ from tvm.tirx import (
     IfThenElse,
     IntImm,
     Not,
+    Select,
     SeqStmt,
     Var,
+    const,
+    decl_buffer,
 )
 from tvm.tirx.transform import prim_func_pass
 
@@ -42,8 +46,8 @@ from .uses import SHARED, is_barrier
 COMPUTES = "tirstep_warps_compute"
 COPIES = "tirstep_warps_copy"
 """Keys of our marks: AttrStmts around what warps of a role do, as long as TVM puts barriers in."""
-BARRIER = 1
-"""The number of the named barrier of the warps that compute; there are no turns of `PingPong`."""
+BARRIER = 8
+"""The number of the named barrier of the warps that compute, beyond those of `PingPong`."""
 
 
 @dataclass(frozen=True)
@@ -55,13 +59,15 @@ class Rounds:
     axes : the variables and extents of the grid, that of blockIdx.x first
     blocks : how many there are, no more than tiles; along the first axis
     round_ : the variable of the loop over a block's tiles
-    steps : of the pipeline, for each tile
+    steps : of the pipeline for a tile, an expression of its place where a mask ends the loop
+    counter : a register that counts steps of earlier tiles; None where each has as many
     """
 
     axes: list[tuple[Any, int]]
     blocks: int
     round_: Any
-    steps: int
+    steps: Any
+    counter: Any = None
 
     @classmethod
     def of(cls, body: Any, pipeline: Pipeline) -> Rounds | None:
@@ -77,21 +83,37 @@ class Rounds:
         }
         axes = [(around[axis].loop_var, constant(around[axis].extent)) for axis in sorted(around)]
         known = [(variable, extent) for variable, extent in axes if extent is not None]
-        steps = constant(loop.extent)
-        if not known or len(known) < len(axes) or steps is None:
+        if not known or len(known) < len(axes):
             raise TransformError(
-                f"loop '{loop.loop_var.name}' has no known number of iterations, or of tiles "
-                "around it",
+                f"loop '{loop.loop_var.name}' has no known number of tiles around it",
                 "lower the module as make_persistent left it",
             )
+        steps, counter = constant(loop.extent), None
+        if steps is None:
+            steps, counter = loop.extent, decl_buffer((1,), "int32", "tma_steps", scope="local")
         tiles = math.prod(extent for _, extent in known)
         blocks = min(int(loop.annotations[TMA_PERSISTENT]), tiles)
-        return cls(known, blocks, Var("round", loop.loop_var.ty), steps)
+        return cls(known, blocks, Var("round", loop.loop_var.ty), steps, counter)
 
     @property
     def before(self) -> Any:
         """The steps of the pipeline in earlier rounds."""
-        return self.round_ * self.steps
+        return self.round_ * self.steps if self.counter is None else self.counter[0]
+
+    def begin(self) -> list[Any]:
+        """In front of all rounds."""
+        return [] if self.counter is None else [BufferStore(self.counter, const(0), [0])]
+
+    def end_tile(self) -> list[Any]:
+        """Behind a tile's steps, in each role."""
+        if self.counter is None:
+            return []
+        return [BufferStore(self.counter, self.counter[0] + self.steps, [0])]
+
+    @property
+    def buffers(self) -> list[Any]:
+        """Those that stand around all rounds."""
+        return [] if self.counter is None else [self.counter]
 
     def find_extent(self, loop: For) -> int | None:
         """The extent of an axis of the grid; None of another loop."""
@@ -106,18 +128,32 @@ class Rounds:
         Its extent says which block has a tile less: barriers may stand in a loop, and under no
         condition.
         """
-        round_, block = Var(name, self.round_.ty), self.axes[0][0]
+        round_ = Var(name, self.round_.ty)
         tiles = math.prod(extent for _, extent in self.axes)
-        extent: Any = FloorDiv(tiles - 1 - block, self.blocks) + 1
-        if tiles % self.blocks == 0:
-            extent = IntImm("int32", tiles // self.blocks)
-        left, places = round_ * self.blocks + block, {}
+        whole, rest = divmod(tiles, self.blocks)
+        extent: Any = IntImm("int32", whole)
+        if rest:
+            extent = FloorDiv(tiles - 1 - self._find_place(whole), self.blocks) + 1
+        left, places = round_ * self.blocks + self._find_place(round_), {}
         for variable, size in self.axes[:-1]:
             places[variable] = FloorMod(left, size)
             left = FloorDiv(left, size)
         places[self.axes[-1][0]] = left
         made = substitute(body, {self.round_: round_, **places})
         return For(round_, IntImm("int32", 0), extent, ForKind.SERIAL, made, None, {})
+
+    def _find_place(self, round_: Any) -> Any:
+        """The place of a block among those of a round.
+
+        Where tiles take different times, long and short ones lie in the order of the grid: every
+        other round goes back, so that no block has all of the long ones.
+        """
+        block, back = self.axes[0][0], self.blocks - 1 - self.axes[0][0]
+        if self.counter is None:
+            return block
+        if isinstance(round_, int):
+            return back if round_ % 2 else block
+        return Select(FloorMod(round_, 2).equal(1), back, block)
 
 
 def go_through_tiles(kernel: Any, pipeline: Pipeline, consumer: list[Any]) -> For:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tvm.ir import Range
 from tvm.script import tirx as T
 from tvm.tirx import (
     GE,
@@ -27,7 +28,14 @@ from tvm.tirx import (
 )
 from tvm.tirx.transform import prim_func_pass
 
-from tirstep.tvm_compat import Call, SBlockRealize, TensorLoad, get_op_name, structural_map
+from tirstep.tvm_compat import (
+    Analyzer,
+    Call,
+    SBlockRealize,
+    TensorLoad,
+    get_op_name,
+    structural_map,
+)
 
 from ..errors import TransformError
 from ..gpu_limits import WARP, count_registers
@@ -35,7 +43,7 @@ from ..tir import constant, find_all, get_axis, get_elements, replace_fields
 from ..tma_tiles import TMA_ROLES, TMA_STAGES
 from .overlap import run_in_turns, run_overlapped
 from .persistent import Rounds, find_lasting, go_through_tiles, mark_roles
-from .tma_pipeline import Pipeline, if_elected, if_one_lane, join
+from .tma_pipeline import Pipeline, if_elected, if_one_lane, join, make_barrier
 from .uses import is_barrier
 
 MIN_BLOCKS = "tirx.launch_bounds_min_blocks_per_sm"
@@ -60,7 +68,8 @@ def LowerTmaPipelines(  # noqa: N802 - a pass is named like TVM's
     body = function.body
     for loop in loops:
         threads = find_threads(function.body, loop)
-        pipeline = Pipeline.of(loop, threads, len(maps) // 2, list(function.params))
+        parameters = list(function.params)
+        pipeline = Pipeline.of(loop, threads, len(maps) // 2, parameters, function.body)
         maps += pipeline.make_tensor_maps()
         if TMA_ROLES in loop.annotations:
             body = give_roles(body, pipeline)
@@ -151,8 +160,11 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
 
     def rewrite(loop: For) -> Any:
         if loop.loop_var.same_as(within.loop_var):
-            kernel = _leave_registers(_guard(loop.body, pipeline, computes, registers), pipeline)
-            others = find_lasting(loop.body, pipeline) if pipeline.rounds else []
+            kernel = _guard(loop.body, pipeline, computes, registers)
+            kernel = _leave_registers(_end_cluster(kernel, pipeline), pipeline)
+            others = []
+            if pipeline.rounds:
+                others = [*find_lasting(loop.body, pipeline), *pipeline.rounds.buffers]
             loop = _with_extent(loop, constant(loop.extent) or 1, pipeline.allocate(kernel, others))
         if loop.loop_var.same_as(variable):
             return _with_extent(loop, extent + producers // inner, loop.body)
@@ -160,6 +172,27 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
         return loop if blocks is None else _with_extent(loop, blocks, loop.body)
 
     return structural_map(body, (For, rewrite))
+
+
+def _end_cluster(kernel: Any, pipeline: Pipeline) -> Any:
+    """A kernel that ends when other blocks of its cluster have made their last arrivals.
+
+    Who copies waits for the stages to be empty once more, behind all that the others do.
+    """
+    if pipeline.cluster.size == 1:
+        return kernel
+    loop, left = pipeline.loop, pipeline.stages
+    step = Var(f"{loop.loop_var.name}_emptied", loop.loop_var.ty)
+    wait = _wait_for_empty(pipeline, step)
+    waits = For(step, loop.extent, IntImm("int32", left), ForKind.SERIAL, wait, None, {})
+    first = math.prod(count for _, count in pipeline.threads)
+    tail = if_elected(pipeline.threads, [waits], first=first)
+    return join([kernel, tail, *pipeline.invalidate(_count_barriers(pipeline))])
+
+
+def _count_barriers(pipeline: Pipeline) -> int:
+    """Mbarriers of full stages, of empty ones, and of registers that move."""
+    return 2 * pipeline.stages + bool(int(pipeline.loop.annotations[TMA_ROLES][1]))
 
 
 def _leave_registers(kernel: Any, pipeline: Pipeline) -> Any:
@@ -240,10 +273,11 @@ def _run_with_roles(
     late = pipeline.in_flight
     computed = pipeline.compute()
     require_no_barrier(computed, pipeline)
+    loads = pipeline.fence_loads(computed)
 
     def release(done: Any) -> list[Any]:
-        arrive = T.ptx["mbarrier.arrive.shared.b64"](_point_to_empty(pipeline, done))
-        return [*pipeline.fence_loads(computed), *_arrive_by_warps(arrive)]
+        empty = _point_to_empty(pipeline, done)
+        return [*loads, *_release_stage(pipeline, empty, releases=bool(loads))]
 
     done = release(step - late)
     if late:  # the groups behind may still read their tiles
@@ -252,23 +286,30 @@ def _run_with_roles(
         pipeline.loop_over([pipeline.wait_for_tile(), *computed, *done]),
         *pipeline.wait_for_groups(),
     ]
+    if pipeline.cluster.size > 1:  # all copies for others have arrived when these say so
+        steps = range(late)
+        consumer += [each for at in steps for each in release(pipeline.loop.extent - late + at)]
     if pipeline.overlaps:
         consumer = run_overlapped(pipeline, release)
     elif pipeline.alternates:
         consumer = run_in_turns(pipeline, release)
-    producer = [_produce(pipeline)]
+    producer = [_produce(pipeline, acquires=bool(loads))]
     if pipeline.rounds:
         consumer = [*pipeline.fence_others(), *consumer]
         last = range(late)  # groups that ended behind the loop, whose stages the next tile needs
         consumer += [each for at in last for each in release(pipeline.loop.extent - late + at)]
+        consumer += pipeline.rounds.end_tile()
         consumer = [go_through_tiles(kernel, pipeline, consumer)]
-    counts = [1] * stages + [warps] * stages
+    counts = [1] * stages + [warps * pipeline.cluster.size] * stages
     if registers[0]:
         producer, consumer = _share_registers(pipeline, warps, (producer, consumer), registers)
         counts.append(warps)
     split: list[Any] = [IfThenElse(computes, join(consumer), join(producer))]
     if pipeline.rounds:
         split = mark_roles(pipeline, computes, join(consumer), join(producer))
+        split = [*pipeline.rounds.begin(), *split]
+    if pipeline.cluster.size > 1:  # whose other blocks may still arrive at these mbarriers
+        return [*pipeline.initialize(counts), *split, make_barrier()]
     return [*pipeline.initialize(counts), *split, *pipeline.invalidate(len(counts))]
 
 
@@ -297,6 +338,20 @@ def _share_registers(
     return producer, consumer
 
 
+def _release_stage(pipeline: Pipeline, empty: Any, *, releases: bool) -> list[Any]:
+    """Each warp arrives at the mbarrier of an empty stage, of each block that copies to it."""
+    if pipeline.cluster.size == 1:
+        return _arrive_by_warps(T.ptx["mbarrier.arrive.shared.b64"](empty))
+    lane: Any = IntImm("int32", 0)
+    for variable, extent in reversed(pipeline.threads):
+        lane = lane * extent + variable
+    analyzer = Analyzer()
+    for variable, extent in pipeline.threads:
+        analyzer.bind(variable, Range(0, extent))
+    lane = analyzer.simplify(FloorMod(lane, WARP))
+    return [Evaluate(T.cuda.warp_sync()), pipeline.cluster.arrive(lane, empty, releases=releases)]
+
+
 def _arrive_by_warps(arrive: Any) -> list[Any]:
     """Each warp arrives at an mbarrier, when all its lanes have come so far."""
     return [Evaluate(T.cuda.warp_sync()), if_one_lane([Evaluate(arrive)])]
@@ -311,18 +366,24 @@ def require_no_barrier(statements: list[Any], pipeline: Pipeline) -> None:
         )
 
 
-def _produce(pipeline: Pipeline) -> Any:
+def _produce(pipeline: Pipeline, *, acquires: bool) -> Any:
     """One lane copies tile after tile, each to a stage that is empty: at first all of them are."""
-    loop, stages = pipeline.loop, pipeline.stages
+    loop = pipeline.loop
     step = Var(f"{loop.loop_var.name}_copied", loop.loop_var.ty)
-    free = FloorMod(FloorDiv(pipeline.count(step), stages) + 1, 2)
-    wait = Evaluate(T.cuda.mbarrier_wait(_point_to_empty(pipeline, step), free))
+    wait = _wait_for_empty(pipeline, step, acquires=acquires)
     body = SeqStmt([wait, pipeline.copy(step)])
     copies = For(step, loop.min, loop.extent, ForKind.SERIAL, body, None, {})
     if pipeline.rounds:
-        copies = pipeline.rounds.loop_over(copies, f"{loop.loop_var.name}_tile_copied")
+        tile = join([copies, *pipeline.rounds.end_tile()])
+        copies = pipeline.rounds.loop_over(tile, f"{loop.loop_var.name}_tile_copied")
     first = math.prod(count for _, count in pipeline.threads)
     return if_elected(pipeline.threads, [copies], first=first)
+
+
+def _wait_for_empty(pipeline: Pipeline, step: Any, *, acquires: bool = False) -> Evaluate:
+    """Wait until the stage of a step is empty, which it is in the first round."""
+    free = FloorMod(FloorDiv(pipeline.count(step), pipeline.stages) + 1, 2)
+    return pipeline.cluster.wait(_point_to_empty(pipeline, step), free, acquires=acquires)
 
 
 def _point_to_empty(pipeline: Pipeline, step: Any) -> Any:

@@ -62,6 +62,7 @@ from ..tma_tiles import (
     find_tile,
 )
 from .barriers import is_proxy_fence
+from .clusters import Cluster
 from .uses import is_barrier
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ class Pipeline:
     first_map : the number of its first tensor map
     parameters : of the function
     rounds : in which a thread block goes through several tiles; None for one tile
+    cluster : the thread blocks that copy tiles for one another
     """
 
     loop: For
@@ -100,13 +102,19 @@ class Pipeline:
     threads: list[tuple[Any, int]]
     first_map: int
     parameters: list[Any]
+    cluster: Cluster
     rounds: Rounds | None = None
 
     @classmethod
     def of(
-        cls, loop: For, threads: list[tuple[Any, int]], first_map: int, parameters: list[Any]
+        cls,
+        loop: For,
+        threads: list[tuple[Any, int]],
+        first_map: int,
+        parameters: list[Any],
+        body: Any = None,
     ) -> Pipeline:
-        """The pipeline of a loop that `prefetch_by_tma` annotated."""
+        """The pipeline of a loop that `prefetch_by_tma` annotated, in the body of a function."""
         block = loop.body.block if isinstance(loop.body, SBlockRealize) else None
         parts = list(block.body.seq) if block and isinstance(block.body, SeqStmt) else []
         copies = [part for part in parts if _find_copy(part) is not None]
@@ -118,7 +126,8 @@ class Pipeline:
         tiles = [_read(copy, threads) for copy in copies]
         stages = int(loop.annotations[TMA_STAGES])
         rest = parts[len(copies) :]
-        return cls(loop, stages, tiles, rest, block, threads, first_map, parameters)
+        cluster = Cluster.of(loop, body)
+        return cls(loop, stages, tiles, rest, block, threads, first_map, parameters, cluster)
 
     def __post_init__(self) -> None:
         self.in_flight = int(self.loop.annotations.get(TMA_IN_FLIGHT, 0))
@@ -143,7 +152,8 @@ class Pipeline:
 
     def make_tensor_maps(self) -> list[Any]:
         """What the host does before the kernel: two statements for each tensor."""
-        pairs = zip(self.maps, self.tiles, strict=True)
+        slices = [self.cluster.take_slice(at, tile) for at, tile in enumerate(self.tiles)]
+        pairs = zip(self.maps, slices, strict=True)
         return [each for variable, tile in pairs for each in make_tensor_map(variable, tile)]
 
     def lower(self) -> Any:
@@ -163,14 +173,16 @@ class Pipeline:
         """A statement in which there are the stages and the mbarriers, and other buffers.
 
         It names the intermediate tensors that copies read by their tensor maps: TVM's
-        StorageRewrite would otherwise give their memory to what the kernel writes.
+        StorageRewrite would otherwise give their memory to what the kernel writes. So it does with
+        others in shared memory, for which TVM would find room in stages that are used later on in
+        the text, and at the same time.
         """
         sources = [tile.source for tile in self.tiles]
         made = [source for source in sources if not is_among(source, self.parameters)]
-        named = [Evaluate(source.access_ptr(READ)) for source in made]
+        named = [Evaluate(source.access_ptr(READ)) for source in [*made, *find_shared(others)]]
         body = join([body, *named])
         others = [*others, *(self.find_others() if self.overlaps else [])]
-        buffers = [*self.staged, self.barriers, *others]
+        buffers = [*self.staged, self.barriers, *others, *self.cluster.scratch]
         return SBlockRealize([], True, SBlock([], [], [], "", body, alloc_buffers=buffers))
 
     def initialize(self, counts: list[int]) -> list[Any]:
@@ -181,7 +193,8 @@ class Pipeline:
         ]
         fence = Evaluate(T.ptx["fence.mbarrier_init.release.cluster"]())
         before = [make_proxy_fence()] if self._describes_others() else []
-        return [*before, if_elected(self.threads, [*inits, fence]), make_barrier()]
+        made = if_elected(self.threads, [*inits, fence])
+        return [*before, made, make_barrier(), *self.cluster.begin()]
 
     def fence_others(self) -> list[Any]:
         """In front of the loop, once more for each tile of a thread block, as `initialize`."""
@@ -285,19 +298,28 @@ class Pipeline:
         arrived = self.point_to(stage)
         total = sum(tile.bytes for tile in self.tiles)
         calls = [Evaluate(T.ptx["mbarrier.arrive.expect_tx.shared.b64"](arrived, total))]
-        for tile, buffer, variable in zip(self.tiles, self.staged, self.maps, strict=True):
-            size = math.prod(tile.box)
+        for at, (whole, buffer, variable) in enumerate(
+            zip(self.tiles, self.staged, self.maps, strict=True)
+        ):
+            size, tile = math.prod(whole.box), self.cluster.take_slice(at, whole)
             for panel in range(tile.panels):
                 start = tile.get_start(panel)
                 start = [substitute_step(index, self.loop.loop_var, step) for index in start]
-                place = stage * (size * tile.panels) + panel * size
-                target = buffer.access_ptr(READ, offset=place, extent=size)
-                calls.append(Evaluate(_load_tile(target, variable, start, arrived)))
+                place = stage * (size * tile.panels) + panel * size + self.cluster.place(at, size)
+                extent = math.prod(tile.box)
+                target = buffer.access_ptr(READ, offset=place, extent=extent)
+                mask = self.cluster.get_mask(at)
+                calls.append(Evaluate(_load_tile(target, variable, start, arrived, mask)))
         return SeqStmt(calls)
 
     def point_to(self, stage: Any) -> Any:
         """A pointer to an mbarrier: those of the stages come first."""
         return self.barriers.access_ptr(READ, offset=stage, extent=1)
+
+
+def find_shared(buffers: Sequence[Any]) -> list[Any]:
+    """Those in shared memory."""
+    return [buffer for buffer in buffers if str(buffer.scope()).startswith("shared")]
 
 
 def if_elected(
@@ -362,9 +384,13 @@ def make_barrier() -> Evaluate:
     return Evaluate(T.tvm_storage_sync("shared"))
 
 
-def _load_tile(target: Any, tensor_map: Any, start: list[Any], arrived: Any) -> Any:
+def _load_tile(
+    target: Any, tensor_map: Any, start: list[Any], arrived: Any, mask: list[Any]
+) -> Any:
+    """A copy; with the `mask` of a cluster's blocks into the shared memory of each of these."""
     name = f"cp.async.bulk.tensor.{len(start)}d.shared::cluster.global.mbarrier::complete_tx::bytes"
-    return T.ptx[name](target, T.address_of(tensor_map), *reversed(start), arrived)
+    name += ".multicast::cluster" * len(mask)
+    return T.ptx[name](target, T.address_of(tensor_map), *reversed(start), arrived, *mask)
 
 
 def make_tensor_map(variable: Any, tile: TmaTile) -> list[Any]:

@@ -20,6 +20,7 @@ from ..intrinsics.wgmma_rows import WARPS
 from ..loops import suggest_unrolling
 from ..masks import end_loop_at_mask, launch_longest_first, split_loop_at_mask
 from ..overlapping import alternate_warpgroups, overlap_products
+from ..persistent import make_persistent
 from ..pipelining import prefetch_asynchronously
 from ..quads import lay_in_quads, round_operand, spread_over_quads
 from ..queries import get_extent, get_own_loops
@@ -71,6 +72,9 @@ class AttentionWgmmaConfig:
     )
     longest_first: bool = knob(
         False, "whether blocks with the most tiles are launched first, where tiles are left out"
+    )
+    persistent: int = knob(
+        0, "thread blocks that stay and go through the tiles of queries; 0 for a block each"
     )
     splits_at_mask: bool = knob(
         False, "whether tiles of which causality hides nothing do without masks; of the same"
@@ -179,6 +183,8 @@ def _prefetch(
     yield "next_tiles_by_tma"
     if config.roles:
         registers = _REGISTERS.get((config.warpgroups, config.blocks))
+        if config.persistent and registers == (24, 240):
+            registers = (40, 232)
         specialize_warps(sch, steps, registers=registers, blocks=config.blocks)
         yield "warps_specialized"
     if config.overlaps:
@@ -187,6 +193,9 @@ def _prefetch(
     if config.pingpong:
         alternate_warpgroups(sch, steps)
         yield "warpgroups_alternate"
+    if config.persistent:
+        make_persistent(sch, steps, blocks=config.persistent)
+        yield "blocks_stay"
 
 
 SMALL = {"batch": 1, "heads": 1, "queries": 128, "keys": 128, "dim": 32}
@@ -300,6 +309,8 @@ FUSED_WGMMA = replace(
     default_example=replace(WGMMA.default_example, options={**HALF, **FUSED}),
     small=replace(WGMMA.small, options={**HALF, **FUSED}),
 )
+SMS = 132
+"""Multiprocessors of an H200, each of which has a thread block that stays."""
 fused = FUSED_WGMMA.root(
     "wgmma_fused",
     powers="fused",
@@ -310,4 +321,12 @@ fused = FUSED_WGMMA.root(
     why="An exponent is one multiply-add instead of a difference and a product, which the kernel "
     "must allow",
     expects={"products_overlapped": BY_TMA},
+)
+persistent = fused.plus(
+    "wgmma_persistent",
+    persistent=SMS,
+    why="A block for each multiprocessor goes through tiles of queries, and keys and values of the "
+    "next one are copied while this one is stored",
+    golden={"persistent": 2},
+    expects={"blocks_stay": BY_TMA},
 )

@@ -20,6 +20,7 @@ from tvm.s_tir.schedule import SBlockRV
 from ..bulk_copies import prefetch_by_tma, specialize_warps
 from ..bulk_stores import store_by_tma, store_through_tiles
 from ..caching import accumulate_in_registers
+from ..clusters import multicast_in_clusters
 from ..errors import TransformError
 from ..gpu_limits import MAX_SHARED_BYTES
 from ..intrinsics import get_depth
@@ -27,7 +28,7 @@ from ..intrinsics.warpgroups import ROWS, THREADS
 from ..pass_options import set_pipeline
 from ..persistent import make_persistent
 from ..pipelining import prefetch_asynchronously
-from ..queries import find_epilogue, get_extent
+from ..queries import find_epilogue, get_extent, get_spatial_loops
 from ..reduction import decompose_reduction_at
 from ..tensorize import store_through_shared
 from ..tir import constant, is_used
@@ -115,6 +116,12 @@ class WgmmaConfig:
         choices=(0, 132),
         least=0,
     )
+    cluster: Pair = knob(
+        (1, 1),
+        "thread blocks along rows and along columns that copy the tiles they share for one "
+        "another, where warps have roles",
+        choices=((1, 1), (2, 1), (1, 2)),
+    )
     in_flight: int = knob(
         0, "groups of products that run while the next one is issued", choices=(0, 1), least=0
     )
@@ -174,8 +181,10 @@ def schedule_product(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> Ite
     depth, config = get_depth(dtype.bits), _fit_copies(sch, total, config, lengths)
     config = replace(config, tile_k=max(config.tile_k, depth))
     config = replace(config, store=_choose_store(sch, total, config))
+    blocks = config.cluster if _has_clusters(config) else (1, 1)
+    whole = (config.tile[0] * blocks[0], config.tile[1] * blocks[1])  # tiles of a cluster
     block = yield from cut_matmul(
-        sch, total, (*config.tile, config.tile_k), split_k=config.split_k, tail=config.tail
+        sch, total, (*whole, config.tile_k), split_k=config.split_k, tail=config.tail
     )
     tile = tile_in_warpgroups(
         sch,
@@ -183,7 +192,8 @@ def schedule_product(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> Ite
         tile=config.tile,
         warpgroup=config.warpgroup,
         tile_k=config.tile_k,
-        swizzle=fit_swizzle(sch, block, config.tile[0], most=config.swizzle),
+        swizzle=_fit_swizzle(sch, block, config),
+        cluster=blocks[1],
     )
     yield "tiled"
     if config.split_k > 1:  # before tiles are swizzled, of which TVM cannot tell what they hold
@@ -260,6 +270,23 @@ def _fit_copies(
     return replace(config, tail="copy") if is_padded else config
 
 
+def _fit_swizzle(sch: Schedule, block: SBlockRV, config: WgmmaConfig) -> int:
+    """The rows of tiles that blocks go through column by column: whole clusters."""
+    if not _has_clusters(config):
+        return fit_swizzle(sch, block, config.tile[0], most=config.swizzle)
+    extents = [get_extent(sch, loop) or 1 for loop in get_spatial_loops(sch, block)[-2:]]
+    whole = [size * count for size, count in zip(config.tile, config.cluster, strict=True)]
+    if any(extent % size for extent, size in zip(extents, whole, strict=True)):
+        raise TransformError(
+            "schedule",
+            f"cluster={config.cluster} of tile={config.tile} does not divide {extents[0]} rows and "
+            f"{extents[1]} columns",
+            'use tail="pad", or fewer blocks along what they do not divide',
+        )
+    height, most = config.cluster[0], max(1, config.swizzle // config.cluster[0])
+    return height * fit_swizzle(sch, block, whole[0], most=most)
+
+
 def _require_warpgroups(config: WgmmaConfig) -> None:
     """Refuse warpgroups that do not divide the tile, or whose sums do not fit in registers."""
     for size, parts in zip(config.tile, config.warpgroups, strict=True):
@@ -314,6 +341,14 @@ def _compute(
         if config.persistent:
             make_persistent(sch, tile.outer, blocks=config.persistent, stages=config.stages)
             yield "blocks_stay"
+        if _has_clusters(config):
+            multicast_in_clusters(sch, tile.outer, cluster=config.cluster)
+            yield "multicast_in_clusters"
+
+
+def _has_clusters(config: WgmmaConfig) -> bool:
+    """Whether blocks copy tiles for one another: of one step of k there is no pipeline."""
+    return config.roles and config.copies == "tma" and math.prod(config.cluster) > 1
 
 
 def _store(
@@ -459,6 +494,16 @@ persistent = roles.plus(
     golden={"persistent": 3},
     expects={"blocks_stay": BY_TMA},
 )
+multicast = roles.plus(
+    "wgmma_multicast",
+    cluster=(2, 1),
+    why="Two blocks with the same columns copy half a tile of B each, for both: fewer bytes from "
+    "the L2 cache",
+    golden={"cluster": (2, 1)},
+    expects={
+        "multicast_in_clusters": (*BY_TMA, "UTMALDG.MULTICAST > 0 on sm_90a"),
+    },
+)
 
 
 TILES = (
@@ -568,6 +613,7 @@ MATMUL_WGMMA = Ladder(
         roles,
         tma_store,
         persistent,
+        multicast,
         matmul_wgmma_best,
     ),
     shape={"m": 4096, "n": 4096, "k": 4096},

@@ -9,15 +9,15 @@ threads stored themselves it sees behind ``fence.proxy.async`` of the thread tha
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..device import Array
+from .addresses import BlockPointer, get_lanes, has_block, pick
 from .function_semantics import Pointer, Semantics, Threads
-from .mbarriers import get_lanes, pick
 from .memory import Memory
 from .run_state import UnsupportedError
 
@@ -25,6 +25,7 @@ BULK = "cp.async.bulk"
 """The queue of bulk stores: of what they read in shared memory."""
 WRITTEN = "cp.async.bulk, written"
 """The same of what they write, for which ``wait_group.read`` does not wait."""
+MULTICAST = "multicast::cluster"
 ALIGNMENT = {"tensor": 128, "linear": 16}
 """Bytes that a copy's place in shared memory is a multiple of."""
 _SWIZZLE_BITS = (0, 1, 2, 3)
@@ -105,21 +106,23 @@ def _load_tensor(threads: Threads, target: Pointer, tensor_map: TensorMap, *rest
     source = _require_encoded(threads, tensor_map)
     rank = len(tensor_map.box)
     starts, barrier = rest[:rank], rest[rank]
-    _require_plain(threads, rest[rank + 1 :], ("async", "bulk", "tensor", f"{rank}d"))
+    masks, others = _split_mask(rest[rank + 1 :])
+    _require_plain(threads, others, ("async", "bulk", "tensor", f"{rank}d"))
     for lane in get_lanes(threads):
         start = [int(pick(each, lane)) for each in starts]
         elements, inside = tensor_map.find_elements(start)
         first = target.get_place(lane)
         _check_aligned(threads, target, first, lane, "tensor")
         places = tensor_map.place_in_shared(first, target.dtype.itemsize)
-        _begin_load(threads, lane, (target, places), (source, elements, inside), barrier)
+        to = (target, places), _find_places(threads, lane, barrier, masks)
+        _begin_load(threads, lane, to, (source, elements, inside))
     threads.gpu.begin_step()
 
 
 def _load(threads: Threads, target: Pointer, source: Pointer, size: Any, *rest: Any) -> None:
     """Neighbours arrive in shared memory."""
-    barrier = rest[0]
-    _require_plain(threads, rest[1:], ("async", "bulk"))
+    barrier, (masks, others) = rest[0], _split_mask(rest[1:])
+    _require_plain(threads, others, ("async", "bulk"))
     for lane in get_lanes(threads):
         whole = int(pick(size, lane))
         _check_size(threads, target, whole, lane)
@@ -129,51 +132,90 @@ def _load(threads: Threads, target: Pointer, source: Pointer, size: Any, *rest: 
         _check_aligned(threads, source, begin, lane, "linear")
         inside, steps = np.ones(count, bool), np.arange(count)
         memory = source.memory.reinterpret(target.dtype)
-        _begin_load(
-            threads, lane, (target, first + steps), (memory, begin + steps, inside), barrier
-        )
+        to = (target, first + steps), _find_places(threads, lane, barrier, masks)
+        _begin_load(threads, lane, to, (memory, begin + steps, inside))
     threads.gpu.begin_step()
+
+
+def _split_mask(rest: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
+    """The mask of a cluster's blocks that get a copy, None for the own one, and the modifiers."""
+    words = [each for each in rest if isinstance(each, str)]
+    if MULTICAST not in words:
+        return None, rest
+    others = [each for each in rest[1:] if not isinstance(each, str)]
+    return rest[0], [*others, *(word for word in words if word != MULTICAST)]
+
+
+def _find_places(
+    threads: Threads, lane: int, barrier: Pointer, masks: Any
+) -> list[tuple[int | None, Pointer | BlockPointer]]:
+    """The blocks that a lane's copy goes to, by their ranks, and the mbarrier in each."""
+    if masks is None:
+        return [(None, barrier)]
+    mask, place = int(pick(masks, lane)), barrier.get_place(lane)
+    ranks = [rank for rank in range(mask.bit_length()) if mask >> rank & 1]
+    return [
+        (rank, BlockPointer(barrier.memory, place, rank))
+        for rank in ranks
+        if has_block(threads, rank, lane)
+    ]
 
 
 def _begin_load(
     threads: Threads,
     lane: int,
-    to: tuple[Pointer, Array],
+    to: tuple[tuple[Pointer, Array], list[tuple[int | None, Pointer | BlockPointer]]],
     of: tuple[Memory, Array, Array],
-    barrier: Pointer,
 ) -> None:
-    """Ask for a copy to places in shared memory, `of` elements where they are inside."""
-    mbarriers, (target, places), (source, elements, inside) = threads.gpu.mbarriers, to, of
+    """Ask for a copy to places in the shared memory of blocks, `of` elements that are inside."""
+    ((target, places), blocks), (source, elements, inside) = to, of
+    _check_proxy(threads, source, lane, elements[inside], "asynchronous load of")
+    values = source.load_rows([lane], elements[None], inside[None], threads.location)
+
+    def check_source() -> None:
+        source.check_rows([lane], elements[None], inside[None], values, threads.location)
+
+    brought = np.where(inside, values, 0).astype(source.dtype, copy=False)
+    if brought.dtype != target.dtype:
+        brought = np.ascontiguousarray(brought).view(target.dtype)
+    for rank, barrier in blocks:
+        _begin_store_to(threads, lane, (target, places, brought), (rank, barrier), check_source)
+    threads.count_once(lane, "bulk_copies")
+
+
+def _begin_store_to(
+    threads: Threads,
+    lane: int,
+    what: tuple[Pointer, Array, Array],
+    where: tuple[int | None, Pointer | BlockPointer],
+    check_source: Callable[[], None],
+) -> None:
+    """What a copy does in one block, at whose mbarrier it arrives."""
+    mbarriers, (target, places, values), (rank, barrier) = threads.gpu.mbarriers, what, where
     found = mbarriers.get(threads, barrier, lane)
     if found is None:
         return
     if not found.is_fenced:
         text = "that no fence after its initialization made visible to bulk copies"
         mbarriers.report(threads, barrier, lane, text)
-    _check_proxy(threads, source, lane, elements[inside], "asynchronous load of")
-    values = source.load_rows([lane], elements[None], inside[None], threads.location)
-    values = np.where(inside, values, 0).astype(source.dtype, copy=False)
-    if values.dtype != target.dtype:
-        values = np.ascontiguousarray(values).view(target.dtype)
-    memory = target.memory
-    _check_proxy(threads, memory, lane, places, "asynchronous store to")
+    memory, at = target.memory, (lane, places)
+    _check_proxy(threads, memory, *at, "asynchronous store to", rank=rank)
     _report_unfenced(
         threads,
         memory,
         lane,
-        memory.find_unordered_load(lane, places),
+        memory.find_unordered_load(*at, rank=rank),
         ("asynchronous store to", "loaded"),
     )
-    bring = memory.begin_store_rows([lane], places[None], values, threads.location)
+    bring = memory.begin_store_rows([lane], places[None], values, threads.location, rank=rank)
 
     def arrive() -> None:
-        source.check_rows([lane], elements[None], inside[None], values, threads.location)
+        check_source()
         bring()
 
     found.arriving.append((lane, arrive))
     found.bytes -= places.size * target.dtype.itemsize
     mbarriers.progress += 1
-    threads.count_once(lane, "bulk_copies")
 
 
 def _store_tensor(threads: Threads, tensor_map: TensorMap, *rest: Any) -> None:
@@ -221,7 +263,7 @@ def _require_encoded(threads: Threads, tensor_map: Any) -> Memory:
 
 
 def _require_plain(threads: Threads, rest: Sequence[Any], known: Sequence[str]) -> None:
-    """Neither multicast nor a cache policy nor another mode than that of tiles."""
+    """Neither a cache policy nor another mode than that of tiles."""
     usual = {*known, "", "global", "shared::cluster", "shared::cta", "bulk_group", "tile"}
     others = [each for each in rest if each not in usual and each != "mbarrier::complete_tx::bytes"]
     if others:
@@ -255,9 +297,17 @@ def _check_size(threads: Threads, pointer: Pointer, size: int, lane: int) -> Non
         )
 
 
-def _check_proxy(threads: Threads, memory: Memory, lane: int, places: Array, what: str) -> None:
+def _check_proxy(
+    threads: Threads,
+    memory: Memory,
+    lane: int,
+    places: Array,
+    what: str,
+    *,
+    rank: int | None = None,
+) -> None:
     """What threads stored must be behind their fence, or one of this thread after a barrier."""
-    found = memory.find_unseen_store(lane, places)
+    found = memory.find_unseen_store(lane, places, rank=rank)
     _report_unfenced(threads, memory, lane, found, (what, "stored"))
 
 

@@ -21,6 +21,7 @@ from tirstep.tvm_compat import get_op_name
 from ..device import Array
 from .async_copies import ASYNC_COPIES
 from .bulk_copies import BULK_COPIES, TensorMap
+from .clusters import CLUSTERS, MAPPED
 from .folding import fold
 from .function_semantics import Pointer, Semantics, Threads, get_semantics
 from .mbarriers import MBARRIERS
@@ -55,6 +56,7 @@ Evaluate = Callable[["SimulatedGpu", "Array | None"], Any]
 BUILT_IN: dict[str, Semantics] = {
     **ASYNC_COPIES,
     **BULK_COPIES,
+    **CLUSTERS,
     **MBARRIERS,
     **NAMED_BARRIERS,
     **TENSOR_CORES,
@@ -354,7 +356,7 @@ def _call_function(name: str, node: Any) -> Evaluate:
     semantics, location = get_semantics(name, BUILT_IN), get_location(node)
     if name in TYPED:
         semantics = functools.partial(semantics, result=str(node.ty))
-    changed = count_registers(name, arguments) if name in PRODUCTS else 0
+    changed = count_registers(name, arguments) if name in PRODUCTS else int(name in MAPPED)
     values = [_point_to_element(argument) for argument in arguments[:changed]]
     values += [translate(argument) for argument in arguments[changed:]]
 

@@ -45,7 +45,7 @@ from tirstep.tvm_compat import (
     structural_map,
 )
 
-from ..device import BLOCK_AXES, THREAD_AXES, is_scalar
+from ..device import BLOCK_AXES, CLUSTER_AXIS, THREAD_AXES, is_scalar
 from .allreduce import Axis, integer, is_allreduce, make_allreduce
 from .run_state import IN_ORDER, UnsupportedError
 from .wide_loops import has_wide_loops, widen_loops
@@ -190,7 +190,7 @@ class _Flattener:
         return AttrStmt(node.node, node.attr_key, node.value, body)
 
     def _launch(self, variable: Var, axis: str, extent: Any, inside: Any) -> Any:
-        if axis not in MAX_EXTENTS:
+        if axis not in MAX_EXTENTS and axis != CLUSTER_AXIS:
             axes = ", ".join(MAX_EXTENTS)
             raise UnsupportedError(f"a GPU has no thread axis '{axis}'; choose one of {axes}")
         size = _require_constant(extent)

@@ -11,6 +11,7 @@ A thread that waits knows of what was done before the arrivals of that phase, an
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ import numpy as np
 from tirstep.transforms.gpu_limits import WARP
 
 from ..device import Array
+from .addresses import BlockPointer, find_pointer, get_lanes, pick
 from .function_semantics import Pointer, Semantics, Threads
 from .shadow import GLOBAL_PROXY, PROXY
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 KIND = "mbarrier"
 """Of findings about the use of mbarriers."""
 DEADLOCK = "deadlock"
+AnyPointer = Pointer | BlockPointer
 MAX_COUNT = 2**20 - 1
 _BYTES = 8
 _REGISTERS = 1 << 16
@@ -48,8 +51,12 @@ class MBarrier:
     maker, made : the lane that initialized it, and when
     is_fenced : whether its maker made it visible to bulk copies
     arriving : what completes this phase's copies
-    released : for each thread of the block, when the waiting thread knows of all it did before
+    released : for each thread of the cluster, when the waiting thread knows of all it did before
     gathered : the same of the phase that is going on
+    copied : the same of what copies brought, which a wait of any scope makes known
+    reads, reads_gathered : as `released` and `gathered`, of what tensor cores read, which relaxed
+        arrivals and waits of any scope make known, too
+    visits : for each lane of another block when it arrived last
     """
 
     name: str
@@ -59,10 +66,14 @@ class MBarrier:
     made: int
     released: Array
     gathered: Array
+    copied: Array
+    reads: Array
+    reads_gathered: Array
     bytes: int = 0
     phase: int = 0
     is_fenced: bool = False
     arriving: list[tuple[int, Callable[[], None]]] = field(default_factory=list)
+    visits: dict[int, int] = field(default_factory=dict)
 
     @property
     def is_due(self) -> bool:
@@ -94,22 +105,25 @@ class MBarriers:
         self._made: dict[tuple[int, int], MBarrier] = {}
         self._asked: dict[tuple[int, int], int] = {}
 
-    def find(self, threads: Threads, pointer: Pointer, lane: int) -> tuple[int, int]:
+    def find(self, threads: Threads, pointer: AnyPointer, lane: int) -> tuple[int, int]:
         """What names the mbarrier that a lane's pointer points at."""
         shadow, cell = pointer.locate(lane)
         return id(shadow), cell
 
-    def get(self, threads: Threads, pointer: Pointer, lane: int) -> MBarrier | None:
+    def get(self, threads: Threads, pointer: AnyPointer, lane: int) -> MBarrier | None:
         """The mbarrier of a lane's pointer; None, and a finding, where there is none."""
         found = self._made.get(self.find(threads, pointer, lane))
         if found is None:
             self.report(threads, pointer, lane, "which was not initialized")
             return None
         known = threads.state.get_since(lane, found.maker)
+        if found.is_fenced and self._is_apart(found, lane):
+            known = max(known, self.gpu.meetings.get_fenced(lane, found.maker))
         if lane != found.maker and found.made >= known:
             maker = threads.state.describe_lane(found.maker)
             why = f"with no barrier after its initialization by {maker}"
-            self.report(threads, pointer, lane, why, kind="race")
+            kind = KIND if self._is_apart(found, lane) else "race"
+            self.report(threads, pointer, lane, why, kind=kind)
         return found
 
     def make(self, threads: Threads, pointer: Pointer, lane: int, count: int) -> None:
@@ -119,10 +133,10 @@ class MBarriers:
             self.report(threads, pointer, lane, "which is one already: invalidate it first")
         if not 1 <= count <= MAX_COUNT:
             self.report(threads, pointer, lane, f"for {count} arrivals (1 to {MAX_COUNT} can be)")
-        state, zeros = threads.state, np.zeros(threads.state.batch.threads, np.int64)
+        state, zeros = threads.state, np.zeros((5, threads.state.batch.group), np.int64)
         name = f"{pointer.name}[{pointer.get_index(lane)}]"
         self._mark(pointer, lane, is_opaque=True)
-        self._made[key] = MBarrier(name, count, count, lane, state.interval, zeros, zeros.copy())
+        self._made[key] = MBarrier(name, count, count, lane, state.interval, *zeros)
 
     def forget(self, threads: Threads, pointer: Pointer, lane: int) -> None:
         """Invalidate an mbarrier; its memory is memory again."""
@@ -132,6 +146,12 @@ class MBarriers:
                 self.report(
                     threads, pointer, lane, "while a bulk copy to arrive there is in flight"
                 )
+            for other, time in found.visits.items():
+                if threads.state.get_all_heard(lane)[other % len(found.reads)] <= time:
+                    visitor = threads.state.describe_lane(other)
+                    why = f"where {visitor} arrives, which nobody has waited for"
+                    self.report(threads, pointer, lane, why, kind="race")
+                    break
             self._mark(pointer, lane, is_opaque=False)
             del self._made[self.find(threads, pointer, lane)]
 
@@ -143,8 +163,20 @@ class MBarriers:
     def get_made_by(self, lane: int) -> Iterator[MBarrier]:
         return (barrier for barrier in self._made.values() if barrier.maker == lane)
 
-    def arrive(self, threads: Threads, pointer: Pointer, lane: int, count: int, size: int) -> None:
-        """A thread's arrivals, with bytes that it announces."""
+    def arrive(
+        self,
+        threads: Threads,
+        pointer: AnyPointer,
+        lane: int,
+        count: int,
+        size: int,
+        *,
+        releases: bool = True,
+    ) -> None:
+        """A thread's arrivals, with bytes that it announces.
+
+        One that is relaxed `releases` nothing but what tensor cores have read, in a cluster.
+        """
         barrier = self.get(threads, pointer, lane)
         if barrier is None:
             return
@@ -152,9 +184,18 @@ class MBarriers:
             missing = "that nobody is known to have waited for" if barrier.is_due else "too often"
             self.report(threads, pointer, lane, f"in phase {barrier.phase} {missing}")
             return
-        state, inside = threads.state, lane % threads.state.batch.threads
-        np.maximum(barrier.gathered, state.get_all_since(lane), out=barrier.gathered)
-        barrier.gathered[inside] = state.interval + 1
+        state, inside = threads.state, lane % threads.state.batch.group
+        if self._is_apart(barrier, lane):
+            barrier.visits[lane] = state.interval
+            self.gpu.meetings.visit(lane, int(state.batch.block[barrier.maker, 0]))
+        known = state.get_all_since(lane)
+        if state.known_reads is None or releases:
+            np.maximum(barrier.gathered, known, out=barrier.gathered)
+            barrier.gathered[inside] = state.interval + 1
+        if state.known_reads is not None:
+            reads = np.maximum(known, state.known_reads[lane])
+            np.maximum(barrier.reads_gathered, reads, out=barrier.reads_gathered)
+            barrier.reads_gathered[inside] = state.interval + 1
         barrier.pending -= count
         barrier.bytes += size
         self.progress += 1
@@ -168,14 +209,25 @@ class MBarriers:
             bring()
         self.gpu.begin_step()
         for lane, _ in barrier.arriving:
-            barrier.gathered[lane % state.batch.threads] = state.interval
+            barrier.copied[lane % state.batch.group] = state.interval
         barrier.released = np.maximum(barrier.released, barrier.gathered)
+        barrier.reads = np.maximum(barrier.reads, barrier.reads_gathered)
         barrier.arriving, barrier.pending = [], barrier.expected
         barrier.phase += 1
         self.progress += 1
 
-    def pass_wait(self, threads: Threads, pointer: Pointer, lane: int, parity: int) -> bool:
-        """Whether a lane's wait ends, which makes known to it what was done before."""
+    def _is_apart(self, barrier: MBarrier, lane: int) -> bool:
+        """Whether a lane is of another block than an mbarrier."""
+        block = self.gpu.state.batch.block
+        return bool(block[lane, 0] != block[barrier.maker, 0])
+
+    def pass_wait(
+        self, threads: Threads, pointer: Pointer, lane: int, parity: int, *, is_of_cluster: bool
+    ) -> bool:
+        """Whether a lane's wait ends, which makes known to it what was done before.
+
+        Of other blocks only where the wait is one of the cluster.
+        """
         barrier = self.get(threads, pointer, lane)
         if barrier is None:
             return True
@@ -183,11 +235,16 @@ class MBarriers:
             self.complete(barrier)
         if barrier.phase % 2 == parity:
             return False
-        threads.state.learn(lane, barrier.released)
+        released, batch = barrier.released, threads.state.batch
+        if batch.cluster > 1 and not is_of_cluster:
+            own = np.arange(batch.group) // batch.threads == batch.block[lane] % batch.cluster
+            released = np.where(own, released, 0)
+        threads.state.learn(lane, np.maximum(released, barrier.copied))
+        threads.state.learn_reads(lane, barrier.reads)
         return True
 
     def report(
-        self, threads: Threads, pointer: Pointer, lane: int, text: str, kind: str = KIND
+        self, threads: Threads, pointer: AnyPointer, lane: int, text: str, kind: str = KIND
     ) -> None:
         """A finding about what a lane does to an mbarrier."""
         place = f"{pointer.name}[{pointer.get_index(lane)}]"
@@ -221,16 +278,6 @@ class MBarriers:
                 self.gpu.state.log.add_sentence(KIND, message)
 
 
-def get_lanes(threads: Threads) -> list[int]:
-    """The numbers of the lanes that reach a call."""
-    return [int(lane) for lane in np.flatnonzero(threads.active[:, 0])]
-
-
-def pick(value: Any, lane: int) -> Any:
-    """A lane's own of an argument."""
-    return value[lane if len(value) > 1 else 0, 0] if isinstance(value, np.ndarray) else value
-
-
 def _initialize(threads: Threads, pointer: Pointer, count: Any, *modifiers: str) -> None:
     for lane in get_lanes(threads):
         threads.gpu.mbarriers.make(threads, pointer, lane, int(pick(count, lane)))
@@ -244,17 +291,24 @@ def _invalidate(threads: Threads, pointer: Pointer, *modifiers: str) -> None:
 
 def _arrive(threads: Threads, pointer: Pointer, *rest: Any) -> None:
     counts = [each for each in rest if not isinstance(each, str)]
-    _arrive_often(threads, pointer, counts[0] if counts else 1, 0)
+    words = [each for each in rest if isinstance(each, str)]
+    releases = "relaxed" not in words
+    _arrive_often(threads, pointer, counts[0] if counts else 1, 0, releases=releases)
 
 
 def _arrive_and_expect(threads: Threads, pointer: Pointer, size: Any, *modifiers: str) -> None:
     _arrive_often(threads, pointer, 1, size)
 
 
-def _arrive_often(threads: Threads, pointer: Pointer, count: Any, size: Any) -> None:
+def _arrive_often(
+    threads: Threads, pointer: Any, count: Any, size: Any, *, releases: bool = True
+) -> None:
     for lane in get_lanes(threads):
         arguments = int(pick(count, lane)), int(pick(size, lane))
-        threads.gpu.mbarriers.arrive(threads, pointer, lane, *arguments)
+        is_own = isinstance(pointer, Pointer)
+        place = pointer if is_own else find_pointer(threads, pointer, lane)
+        if place is not None:
+            threads.gpu.mbarriers.arrive(threads, place, lane, *arguments, releases=releases)
     threads.gpu.begin_step()
 
 
@@ -265,14 +319,16 @@ def _expect(threads: Threads, pointer: Pointer, size: Any, *modifiers: str) -> N
             barrier.bytes += int(pick(size, lane))
 
 
-def _wait(threads: Threads, pointer: Pointer, parity: Any) -> None:
+def _wait(threads: Threads, pointer: Pointer, parity: Any, *, is_of_cluster: bool = False) -> None:
     """All lanes that wait go on together; meanwhile other parts of the kernel may run."""
     mbarriers, waiting = threads.gpu.mbarriers, get_lanes(threads)
     while waiting:
         waiting = [
             lane
             for lane in waiting
-            if not mbarriers.pass_wait(threads, pointer, lane, int(pick(parity, lane)))
+            if not mbarriers.pass_wait(
+                threads, pointer, lane, int(pick(parity, lane)), is_of_cluster=is_of_cluster
+            )
         ]
         if waiting and not threads.gpu.let_others_run():
             _report_deadlock(threads, pointer, waiting)
@@ -295,6 +351,7 @@ def _fence_initialization(threads: Threads, *modifiers: str) -> None:
     for lane in get_lanes(threads):
         for barrier in threads.gpu.mbarriers.get_made_by(lane):
             barrier.is_fenced = True
+    threads.gpu.meetings.fence(threads)
 
 
 def _fence_proxy(threads: Threads, *modifiers: str) -> None:
@@ -331,6 +388,10 @@ def _set_registers(threads: Threads, *arguments: Any) -> None:
         threads.gpu.mbarriers.ask_registers(threads, group, int(pick(counts[0], group[0])))
 
 
+WAITS: dict[str, Semantics] = {
+    "cuda.mbarrier_wait": _wait,
+    "cuda.mbarrier_wait_acquire_cluster": functools.partial(_wait, is_of_cluster=True),
+}
 MBARRIERS: dict[str, Semantics] = {
     "ptx.mbarrier_init": _initialize,
     "ptx.mbarrier_inval": _invalidate,
@@ -341,7 +402,7 @@ MBARRIERS: dict[str, Semantics] = {
     "ptx.fence_mbarrier_init": _fence_initialization,
     "ptx.fence_proxy": _fence_proxy,
     "ptx.setmaxnreg": _set_registers,
-    "cuda.mbarrier_wait": _wait,
+    **WAITS,
     "cuda.elect_sync": _elect,
     "cuda.warp_sync": _pass_warp_barrier,
 }

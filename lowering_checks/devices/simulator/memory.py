@@ -62,9 +62,18 @@ class Memory:
         raise UnsupportedError(f"bulk copies are between global and shared memory, not {self.name}")
 
     def begin_store_rows(
-        self, lanes: Sequence[int], elements: Array, values: Array, location: str
+        self,
+        lanes: Sequence[int],
+        elements: Array,
+        values: Array,
+        location: str,
+        *,
+        rank: int | None = None,
     ) -> Callable[[], None]:
-        """Begin what a bulk copy stores for a few lanes; returns what makes it arrive."""
+        """Begin what a bulk copy stores for a few lanes; returns what makes it arrive.
+
+        With a `rank` in the shared memory of that block of each lane's cluster.
+        """
         raise UnsupportedError(f"bulk copies are between global and shared memory, not {self.name}")
 
     def mark_stored_by_map(self, elements: Array) -> None:
@@ -75,17 +84,38 @@ class Memory:
     ) -> None:
         """Record where the elements are no longer what a bulk copy began to load."""
 
-    def find_unseen_store(self, lane: int, elements: Array) -> tuple[int, int] | None:
+    def find_unseen_store(
+        self, lane: int, elements: Array, *, rank: int | None = None
+    ) -> tuple[int, int] | None:
         """A thread that stored to elements with no proxy fence since, and one of them; or None."""
         return None
 
-    def find_unordered_load(self, lane: int, elements: Array) -> tuple[int, int] | None:
+    def find_unordered_load(
+        self, lane: int, elements: Array, *, rank: int | None = None
+    ) -> tuple[int, int] | None:
         """A thread that loaded elements with no proxy fence since, and one of them; or None."""
         return None
 
-    def locate_cell(self, element: int, lane: int) -> tuple[Any, int]:
+    def locate_cell(self, element: int, lane: int, *, rank: int | None = None) -> tuple[Any, int]:
         """What names an element of a lane's thread block: the shadow, and the cell in it."""
         raise UnsupportedError(f"{self.name} lies in registers, where no mbarrier can be")
+
+    def load_apart(
+        self, lanes: Sequence[int], places: Array, ranks: Sequence[int], location: str
+    ) -> Array:
+        """What lanes load in the shared memory of blocks of their cluster, by rank; (lanes, 1)."""
+        raise UnsupportedError(f"{self.name} is not in shared memory, which blocks can reach")
+
+    def store_apart(
+        self,
+        lanes: Sequence[int],
+        places: Array,
+        ranks: Sequence[int],
+        values: Array,
+        location: str,
+    ) -> None:
+        """What lanes store there; of shape (lanes, 1)."""
+        raise UnsupportedError(f"{self.name} is not in shared memory, which blocks can reach")
 
     def check_unchanged(self, index: Any, value: Any, mask: Array | None, location: str) -> None:
         """Record where a value that hardware loads asynchronously is another one by now."""

@@ -21,8 +21,9 @@ import numpy as np
 from tirstep.transforms.gpu_limits import WARP
 
 from ..device import Array
+from .addresses import pick
 from .function_semantics import Semantics, Threads
-from .mbarriers import DEADLOCK, pick
+from .mbarriers import DEADLOCK
 from .run_state import UnsupportedError
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class NamedBarriers:
         batch, lane = threads.state.batch, int(warp[0])
         key = int(batch.block[lane, 0]), number
         if key not in self._made:
-            zeros = np.zeros(batch.threads, np.int64)
+            zeros = np.zeros(batch.group, np.int64)
             self._made[key] = NamedBarrier(count, zeros, zeros.copy())
         barrier = self._made[key]
         if barrier.come == 0:
@@ -95,10 +96,9 @@ class NamedBarriers:
         """What the threads of a warp did before, and what they know of others."""
         state = self.gpu.state
         assert state.known is not None
-        since = state.get_last_barrier(state.batch.thread[warp[0]])
-        known = np.maximum(state.known[warp].max(axis=0), since)
+        known = np.maximum(state.known[warp].max(axis=0), state.get_all_since(int(warp[0])))
         barrier.gathered = np.maximum(barrier.gathered, known)
-        barrier.gathered[warp % state.batch.threads] = state.interval + 1
+        barrier.gathered[warp % state.batch.group] = state.interval + 1
 
     def is_over(self, warp: Array, key: tuple[int, int], phase: int) -> bool:
         """Whether a warp's wait ends, which makes known to it what was done before."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from tirstep.transforms.tir import find_location
 
-from ..device import BLOCK_AXES, THREAD_AXES, Array, DeviceFinding
+from ..device import BLOCK_AXES, CLUSTER_AXIS, THREAD_AXES, Array, DeviceFinding
 from .access_counts import Counts
 from .broadcasting import get_everywhere, spread_to
 
@@ -90,6 +90,7 @@ class Batch:
     ----------
     first : the number of the first of these thread blocks
     blocks, threads : how many thread blocks, and threads in each of them
+    cluster : how many neighbouring blocks form a cluster
     coordinates : thread axis, as ``"threadIdx.x"``, to each lane's place on it
     block : each lane's thread block, counted within this batch
     thread : each lane's thread, counted over the whole grid
@@ -103,20 +104,31 @@ class Batch:
     block: Array
     thread: Array
     lane: Array
+    cluster: int = 1
 
     @property
     def lanes(self) -> int:
         return self.blocks * self.threads
 
+    @property
+    def group(self) -> int:
+        """Threads of a cluster, which may know of one another."""
+        return self.threads * self.cluster
+
+    def get_block(self, lane: int, rank: int) -> int:
+        """The block of a rank in a lane's cluster, counted within this batch."""
+        return int(self.block[lane, 0]) // self.cluster * self.cluster + rank
+
 
 def split_grid(extents: Mapping[str, int], *, first_only: bool = False) -> Iterator[Batch]:
     """The batches of a launch with these extents of thread axes, in the order of thread blocks.
 
-    With `first_only`, one batch of the first thread block alone.
+    With `first_only`, one batch of the first thread block alone, or of the first cluster.
     """
-    blocks = 1 if first_only else count_places(extents, BLOCK_AXES)
+    cluster = extents.get(CLUSTER_AXIS, 1)
+    blocks = cluster if first_only else count_places(extents, BLOCK_AXES)
     threads = count_places(extents, THREAD_AXES)
-    size = max(1, LANES // threads)
+    size = max(1, LANES // threads // cluster) * cluster
     for first in range(0, blocks, size):
         count = min(size, blocks - first)
         lane = np.arange(count * threads, dtype=np.int64)[:, None]
@@ -124,8 +136,10 @@ def split_grid(extents: Mapping[str, int], *, first_only: bool = False) -> Itera
         coordinates = {
             **_unravel(first + block, extents, BLOCK_AXES),
             **_unravel(inside, extents, THREAD_AXES),
+            CLUSTER_AXIS: (block % cluster).astype(np.int32),
         }
-        yield Batch(first, count, threads, coordinates, block, first * threads + lane, lane)
+        thread = first * threads + lane
+        yield Batch(first, count, threads, coordinates, block, thread, lane, cluster)
 
 
 def count_places(extents: Mapping[str, int], axes: tuple[str, ...]) -> int:
@@ -183,6 +197,7 @@ class RunState:
     interval : the number of barriers and batches so far
     last_barrier : the interval that began with the last barrier of the thread blocks that run; an
         array of all blocks of the batch where they did not pass the same ones
+    last_meeting : the same of the barriers of clusters
     exited : the lanes whose threads have returned, of shape (lanes, 1); None for none of them
     extents : of the launch's thread axes
     running : the batch that runs; None between launches
@@ -191,14 +206,17 @@ class RunState:
         it has bulk copies: TVM says of each kernel that no two buffers lie in the same place, so
         that NVIDIA's compiler takes what lies there for constant
     launch : the number of the launch that runs, from 1 on
-    known : for each lane, and each thread of its block, the interval before which all that thread
+    known : for each lane, and each thread of its cluster, the interval before which all that thread
         did is known to the lane through mbarriers; None where there were none
+    known_reads : the same of what tensor cores read for that thread, of which it also knows through
+        mbarriers that release or acquire no more; None where there are no clusters
     is_wide : rows of values are those of several iterations, and not of vectors
     """
 
     log: FindingLog = field(default_factory=FindingLog)
     interval: int = 0
     last_barrier: int | Array = 0
+    last_meeting: int | Array = 0
     exited: Array | None = None
     extents: Mapping[str, int] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
@@ -207,6 +225,7 @@ class RunState:
     read_only: frozenset[str] = frozenset()
     launch: int = 0
     known: Array | None = None
+    known_reads: Array | None = None
     is_wide: bool = False
     _fences: dict[str, Fences] = field(default_factory=dict)
 
@@ -224,14 +243,23 @@ class RunState:
     @property
     def oldest_interval(self) -> int:
         """The earliest interval that lasts for a thread block that runs."""
-        if isinstance(self.last_barrier, int):
-            return self.last_barrier
-        return int(self.last_barrier.min())
+        last = self.last_barrier if self.batch.cluster == 1 else self.last_meeting
+        return last if isinstance(last, int) else int(last.min())
 
     def pass_fence(self, kind: str, active: Array) -> None:
         """These lanes pass a fence of a kind."""
-        since = self.get_last_barrier(self.batch.thread)
-        self.get_fences(kind).pass_fence(active, since, self.known)
+        since, known = self.get_last_barrier(self.batch.thread), self.known
+        if self.batch.cluster > 1 and known is not None:  # of other blocks it knows less
+            known = np.where(self._are_own, np.maximum(known, since), known)
+            since = self.get_last_meeting(self.batch.thread)
+        self.get_fences(kind).pass_fence(active, since, known)
+
+    @property
+    def _are_own(self) -> Array:
+        """For each lane which threads of its cluster are of its block."""
+        batch = self.batch
+        own: Array = np.arange(batch.group) // batch.threads == batch.block % batch.cluster
+        return own
 
     def get_last_barrier(self, threads: Array) -> int | Array:
         """The interval in which the thread blocks of threads that run passed their last barrier."""
@@ -240,31 +268,63 @@ class RunState:
         found: Array = self.last_barrier[threads // self.batch.threads - self.batch.first]
         return found
 
+    def get_last_meeting(self, threads: Array) -> int | Array:
+        """The same of the barriers of clusters; of blocks without, of their own."""
+        if self.batch.cluster == 1:
+            return self.get_last_barrier(threads)
+        if isinstance(self.last_meeting, int):
+            return self.last_meeting
+        found: Array = self.last_meeting[threads // self.batch.threads - self.batch.first]
+        return found
+
     def get_all_since(self, lane: int) -> Array:
-        """For each thread of a lane's block, the interval before which the lane knows of it."""
+        """For each thread of a lane's cluster, the interval before which the lane knows of it."""
         batch = self.batch
         since = self.get_last_barrier(batch.thread[lane])
-        all_since = np.full(batch.threads, since, np.int64)
+        all_since = np.full(batch.group, self.get_last_meeting(batch.thread[lane]), np.int64)
+        first = int(batch.block[lane, 0]) % batch.cluster * batch.threads
+        all_since[first : first + batch.threads] = since
         return all_since if self.known is None else np.maximum(all_since, self.known[lane])
 
-    def get_since(self, lane: int, other: int) -> int:
-        """The interval before which a lane knows of what another one of its block did."""
-        return int(self.get_all_since(lane)[other % self.batch.threads])
+    def get_all_heard(self, lane: int) -> Array:
+        """The same of what the lane knows to have come, relaxed arrivals too."""
+        known = self.get_all_since(lane)
+        return known if self.known_reads is None else np.maximum(known, self.known_reads[lane])
 
-    def get_since_pairs(self, threads: Array, others: Array) -> int | Array:
-        """The same of pairs of threads; others that are none have any value."""
+    def get_since(self, lane: int, other: int) -> int:
+        """The interval before which a lane knows of what another one of its cluster did."""
+        return int(self.get_all_since(lane)[other % self.batch.group])
+
+    def get_since_pairs(
+        self, threads: Array, others: Array, are_reads: Array | None = None
+    ) -> int | Array:
+        """The same of pairs of threads; others that are none have any value.
+
+        Where `are_reads`, of what tensor cores read for the others.
+        """
         since = self.get_last_barrier(threads)
         if self.known is None:
             return since
         batch = self.batch
+        if batch.cluster > 1:
+            is_own = threads // batch.threads == others // batch.threads
+            since = np.where(is_own, since, self.get_last_meeting(threads))
         lanes = threads - batch.first * batch.threads
-        known: Array = np.maximum(since, self.known[lanes, others % batch.threads])
-        return known
+        known: Array = np.maximum(since, self.known[lanes, others % batch.group])
+        if are_reads is None or self.known_reads is None:
+            return known
+        reads = self.known_reads[lanes, others % batch.group]
+        return np.where(are_reads, np.maximum(known, reads), known)
 
     def learn(self, lane: int, released: Array) -> None:
-        """Let a lane know of what the threads of its block did before these intervals."""
+        """Let a lane know of what the threads of its cluster did before these intervals."""
         if self.known is not None:
             np.maximum(self.known[lane], released, out=self.known[lane])
+
+    def learn_reads(self, lane: int, released: Array) -> None:
+        """Let a lane know of what tensor cores read for others before these intervals."""
+        if self.known_reads is not None:
+            np.maximum(self.known_reads[lane], released, out=self.known_reads[lane])
 
     def begin_interval(self, passed: Array | None = None) -> None:
         """Begin an interval, for all thread blocks or for those of a mask."""
@@ -275,10 +335,32 @@ class RunState:
             before = np.broadcast_to(self.last_barrier, passed.shape)
             self.last_barrier = np.where(passed, self.interval, before)
 
+    def share_known(self, passed: Array | None) -> None:
+        """Behind a barrier of a block its threads know of other blocks what any of them does."""
+        if self.known_reads is None:
+            return
+        batch, chosen = self.batch, slice(None) if passed is None else passed
+        for known in self.get_known():
+            by_block = known.reshape(batch.blocks, batch.threads, batch.group)
+            by_block[chosen] = by_block[chosen].max(axis=1, keepdims=True)
+
+    def get_known(self) -> list[Array]:
+        """What lanes know of threads through mbarriers: of all they do, and of what they read."""
+        return [known for known in (self.known, self.known_reads) if known is not None]
+
+    def pass_meeting(self, passed: Array, times: Array) -> None:
+        """Blocks of a mask pass a barrier of their clusters, at which these arrived then."""
+        self.interval += 1
+        for name in ("last_barrier", "last_meeting"):
+            before = np.broadcast_to(getattr(self, name), passed.shape)
+            setattr(self, name, np.where(passed, np.maximum(before, times), before))
+
     def begin_batch(self, batch: Batch) -> None:
         """Begin with other thread blocks."""
-        self.running, self.exited, self.known, self._fences = batch, None, None, {}
+        self.running, self.exited, self._fences = batch, None, {}
+        self.known = self.known_reads = None
         self.begin_interval()
+        self.last_meeting = self.interval
 
     def get_active(self, mask: Array | None) -> Array:
         """The lanes of a mask (None: all), of shape (lanes, 1)."""

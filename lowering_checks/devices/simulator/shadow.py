@@ -141,7 +141,7 @@ class Shadow:
 
     def pass_barrier(self, passed: Array | None) -> None:
         """End a barrier interval: of all thread blocks that run, or of those of a mask."""
-        if self.is_global or passed is not None:
+        if self.is_global or passed is not None or self.state.batch.cluster > 1:
             self.apply_pending_reads()
         self._pending.clear()
         if self._co_writers and not self.is_global:
@@ -162,7 +162,7 @@ class Shadow:
         if self._pending and not self._has_readers:
             self._begin_readers()
         for cells, threads in self._pending:
-            stale = self._read_time[cells] < self.state.get_last_barrier(threads)
+            stale = self._read_time[cells] < self.state.get_last_meeting(threads)
             if self.is_global:
                 self._record_launch_readers(cells, threads)
             self.reader[cells[stale]] = threads[stale]
@@ -291,7 +291,7 @@ class Shadow:
         """Whether a proxy fence stands between what threads did and what lanes do."""
         fences, batch = self.state.get_fences(self._proxy), self.state.batch
         own = fences.last[np.maximum(threads - batch.first * batch.threads, 0), 0] > counts
-        known = fences.get_known(lanes, threads % batch.threads) > times
+        known = fences.get_known(lanes, threads % batch.group) > times
         fenced: Array = own | known
         return fenced
 
@@ -302,7 +302,7 @@ class Shadow:
         """
         if not self._has_readers:
             return None
-        current = self._read_time[cells] >= self.state.get_last_barrier(threads)
+        current = self._read_time[cells] >= self.state.get_last_meeting(threads)
         rivals = None
         if self.state.known is not None and is_any(current):
             rivals = self._find_unknown_readers(cells, threads)
@@ -328,7 +328,12 @@ class Shadow:
             (self.reader[cells], self._reader_time[cells]),
             (self._second_reader[cells], self._second_reader_time[cells]),
         ):
-            unknown = times >= self.state.get_since_pairs(threads, readers)
+            are_reads = None
+            if self.state.known_reads is not None:  # of cells that threads do not load themselves
+                loaders = self.loader
+                are_reads = np.ones(cells.shape, bool)
+                are_reads &= loaders is None or loaders[cells] == NO_THREAD
+            unknown = times >= self.state.get_since_pairs(threads, readers, are_reads)
             unknown &= (readers != threads) & (readers != NO_THREAD)
             rivals = np.where(unknown, readers, rivals)
         return rivals

@@ -229,10 +229,16 @@ class SharedMemory(Memory):
         return self._load(self._locate_rows(BULK_LOAD, lanes, elements, active, location))
 
     def begin_store_rows(
-        self, lanes: Sequence[int], elements: Array, values: Array, location: str
+        self,
+        lanes: Sequence[int],
+        elements: Array,
+        values: Array,
+        location: str,
+        *,
+        rank: int | None = None,
     ) -> Callable[[], None]:
         active = np.ones(elements.shape, bool)
-        access = self._locate_rows(BULK_STORE, lanes, elements, active, location)
+        access = self._locate_rows(BULK_STORE, lanes, elements, active, location, rank=rank)
         stored = values.reshape(elements.shape)
         self._occupy(access, stored)
 
@@ -256,21 +262,25 @@ class SharedMemory(Memory):
             changed = self._per_cell(differ(self.data[access.elements], values))
             self._report_race(access, changed, self.shadow.writer, DURING_STORE)
 
-    def find_unseen_store(self, lane: int, elements: Array) -> tuple[int, int] | None:
+    def find_unseen_store(
+        self, lane: int, elements: Array, *, rank: int | None = None
+    ) -> tuple[int, int] | None:
         if not self.shadow.is_tracked:
             return None
-        cells = self._find_cells(BULK_LOAD, lane, elements)
+        cells = self._find_cells(BULK_LOAD, lane, elements, rank)
         unfenced = self.shadow.find_unfenced(cells, np.full(cells.shape, lane))
         return self._pick_first(unfenced, self.shadow.writer, cells, elements)
 
-    def find_unordered_load(self, lane: int, elements: Array) -> tuple[int, int] | None:
-        cells = self._find_cells(BULK_STORE, lane, elements)
+    def find_unordered_load(
+        self, lane: int, elements: Array, *, rank: int | None = None
+    ) -> tuple[int, int] | None:
+        cells = self._find_cells(BULK_STORE, lane, elements, rank)
         unfenced = self.shadow.find_unfenced_loads(cells, np.full(cells.shape, lane))
         return self._pick_first(unfenced, self.shadow.loader, cells, elements)
 
-    def _find_cells(self, kind: str, lane: int, elements: Array) -> Array:
-        places = np.ones(elements[None].shape, bool)
-        access = self._locate_rows(kind, [lane], elements[None], places, "", is_checked=True)
+    def _find_cells(self, kind: str, lane: int, elements: Array, rank: int | None) -> Array:
+        rows = [lane], elements[None], np.ones(elements[None].shape, bool)
+        access = self._locate_rows(kind, *rows, "", is_checked=True, rank=rank)
         return access.cells.ravel()
 
     def _pick_first(
@@ -282,8 +292,8 @@ class SharedMemory(Memory):
         at = int(np.argmax(wrong))
         return int(accessors[cells[at]]), int(elements[at // self.ratio]) - self.low
 
-    def locate_cell(self, element: int, lane: int) -> tuple[Any, int]:
-        block = 0 if self.shadow.is_global else int(self.state.batch.block[lane, 0])
+    def locate_cell(self, element: int, lane: int, *, rank: int | None = None) -> tuple[Any, int]:
+        block = 0 if self.shadow.is_global else int(self._find_blocks([lane], rank)[0, 0])
         return self.shadow, (element + block * self.span) * self.ratio
 
     def _locate_rows(
@@ -295,8 +305,12 @@ class SharedMemory(Memory):
         location: str,
         *,
         is_checked: bool = False,
+        rank: int | Sequence[int] | None = None,
     ) -> _CellAccess:
-        """An access of a few lanes, each to a row of elements; within bounds, and counted."""
+        """An access of a few lanes, each to a row of elements; within bounds, and counted.
+
+        With a `rank` to the shared memory of that block of a lane's cluster, instead of its own.
+        """
         batch, is_global = self.state.batch, self.shadow.is_global
         end = self.low + self.size
         wrong = active & ((elements < self.low) | (elements >= end))
@@ -315,13 +329,43 @@ class SharedMemory(Memory):
                     picked = elements[row][active[row]]
                     self.state.counts.add_bulk_access(scope, picked, self.dtype.itemsize)
         if not is_global:
-            elements = elements + batch.block[lanes] * self.span
+            elements = elements + self._find_blocks(lanes, rank) * self.span
         cells, touched = elements, self._per_cell(active)
         if self.ratio > 1:
             cells = elements[:, :, None] * self.ratio + np.arange(self.ratio)
             cells = cells.reshape(len(elements), -1)
         threads = spread_to(batch.thread[lanes], cells.shape)
         return _CellAccess(kind, location, active, elements, active, cells, threads, touched)
+
+    def _find_blocks(self, lanes: Sequence[int], rank: int | Sequence[int] | None) -> Array:
+        """The blocks whose copies of shared memory lanes access; of shape (lanes, 1)."""
+        batch = self.state.batch
+        if rank is None:
+            return batch.block[lanes]
+        ranks = [rank] * len(lanes) if isinstance(rank, int) else rank
+        pairs = zip(lanes, ranks, strict=True)
+        return np.array([[batch.get_block(*pair)] for pair in pairs])
+
+    # ---- Threads of a cluster, in the shared memory of another of its blocks
+
+    def load_apart(
+        self, lanes: Sequence[int], places: Array, ranks: Sequence[int], location: str
+    ) -> Array:
+        active = np.ones(places.shape, bool)
+        access = self._locate_rows(LOAD, lanes, places, active, location, rank=ranks)
+        return np.asarray(self._load(access))
+
+    def store_apart(
+        self,
+        lanes: Sequence[int],
+        places: Array,
+        ranks: Sequence[int],
+        values: Array,
+        location: str,
+    ) -> None:
+        active = np.ones(places.shape, bool)
+        access = self._locate_rows(STORE, lanes, places, active, location, rank=ranks)
+        self._store(access, values.astype(self.dtype, copy=False))
 
     def _prepare_store(
         self, index: Any, value: Any, mask: Array | None, location: str

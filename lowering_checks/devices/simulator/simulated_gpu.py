@@ -17,6 +17,7 @@ from tirstep.tvm_compat import Call, TensorLoad, get_op_name
 
 from ..device import (
     BLOCK_AXES,
+    CLUSTER_AXIS,
     Array,
     Arrays,
     DeviceError,
@@ -27,6 +28,7 @@ from ..device import (
 from .apart import set_apart
 from .async_copies import AsyncQueue
 from .bulk_copies import BULK, BULK_COPIES, WRITTEN
+from .clusters import Meetings
 from .expressions import Address, is_tensor_map, translate
 from .mbarriers import MBarriers
 from .memory import (
@@ -94,7 +96,7 @@ class SimulatedGpu:
         self._queues: dict[str, AsyncQueue] = {}
         self._numbered: list[SharedMemory] = []
         self.mbarriers, self.turns = MBarriers(self), Turns()
-        self.named_barriers = NamedBarriers(self)
+        self.named_barriers, self.meetings = NamedBarriers(self), Meetings(self)
         self.part: Array | None = None  # the lanes of what runs apart; None for all
         self._layout = SharedLayout({}, {}, {})
         self._allocated: dict[Var, SharedMemory] = {}
@@ -188,12 +190,12 @@ class SimulatedGpu:
         for node in find_all(body, AttrStmt):
             if node.attr_key == "thread_extent":
                 axis, extent = str(node.node.thread_tag), self._compute_extent(node.value, body)
-                if axis.startswith("cluster"):
+                if axis.startswith("cluster") and axis != CLUSTER_AXIS:
                     raise UnsupportedError(
-                        f"the simulator does not support clusters of thread blocks, as '{axis}' "
-                        'makes them; choose the device "cuda"'
+                        f"the simulator does not support clusters along '{axis}', but along "
+                        f"'{CLUSTER_AXIS}' alone; choose the device \"cuda\""
                     )
-                if axis not in MAX_EXTENTS:
+                if axis not in MAX_EXTENTS and axis != CLUSTER_AXIS:
                     raise DeviceError(
                         f"the kernel uses the thread axis '{axis}', which a GPU does not have; "
                         f"bind its loops to {', '.join(MAX_EXTENTS)}"
@@ -204,6 +206,12 @@ class SimulatedGpu:
                         f"'{axis}' has the extents {extents[axis]} and {extent} in one kernel, "
                         f"which is launched with {extents[axis]}",
                     )
+        cluster, blocks = extents.get(CLUSTER_AXIS, 1), extents.get(BLOCK_AXES[0], 1)
+        if cluster < 1 or blocks % cluster:
+            raise DeviceError(
+                f"{blocks} blocks along '{BLOCK_AXES[0]}' are no whole clusters of {cluster}; "
+                "launch a multiple of them"
+            )
         for sentence in find_excess_extents(extents):
             self.state.log.add_sentence("launch", sentence)
         return extents
@@ -231,11 +239,15 @@ class SimulatedGpu:
         self.state.begin_batch(batch)
         self._queues, self._numbered = {}, []
         self.mbarriers, self.named_barriers = MBarriers(self), NamedBarriers(self)
+        self.meetings = Meetings(self)
+        if batch.cluster > 1:
+            self.begin_knowing()
 
     def _end_batch(self, outside: Mapping[Var, Memory]) -> None:
         """Forget what thread blocks had for themselves; `outside` is what was there before."""
         self.mbarriers.report_left()
         self.named_barriers.report_left()
+        self.meetings.report_left()
         self._end_bulk_stores()
         for shadow in self._shadows:
             shadow.end_batch()
@@ -346,6 +358,13 @@ class SimulatedGpu:
         for shadow in self._shadows:
             shadow.pass_barrier(passed)
         self.state.begin_interval(passed)
+        self.state.share_known(passed)
+
+    def pass_meeting(self, passed: Array, times: Array) -> None:
+        """Blocks of a mask pass a barrier of their clusters, at which these arrived then."""
+        for shadow in self._shadows:
+            shadow.pass_barrier(passed)
+        self.state.pass_meeting(passed, times)
 
     def begin_knowing(self) -> None:
         """Keep account of what threads know of one another through mbarriers."""
@@ -353,7 +372,9 @@ class SimulatedGpu:
             batch = self.state.batch
             for shadow in self._shadows:
                 shadow.begin_knowing()
-            self.state.known = np.zeros((batch.lanes, batch.threads), np.int64)
+            self.state.known = np.zeros((batch.lanes, batch.group), np.int64)
+            if batch.cluster > 1:
+                self.state.known_reads = np.zeros_like(self.state.known)
 
     def begin_step(self) -> None:
         """Tell what threads do from now on from what they did, where no barrier orders it."""
@@ -367,8 +388,8 @@ class SimulatedGpu:
 
         That orders nothing by itself: the simulator tells lanes of a warp apart everywhere else.
         """
-        known, batch = self.state.known, self.state.batch
-        if known is None:
+        batch = self.state.batch
+        if self.state.known is None:
             return
         active = self.state.get_active(mask)[:, 0]
         warps = batch.lane[:, 0] // batch.threads * batch.threads  # of each block, its first lane
@@ -376,9 +397,10 @@ class SimulatedGpu:
         self.begin_step()
         for warp in np.unique(number[active]):
             lanes = np.flatnonzero(active & (number == warp))
-            together = known[lanes].max(axis=0)
-            together[lanes % batch.threads] = self.state.interval
-            known[lanes] = together
+            for known in self.state.get_known():
+                together = known[lanes].max(axis=0)
+                together[lanes % batch.group] = self.state.interval
+                known[lanes] = together
 
     # ---- Memories
 

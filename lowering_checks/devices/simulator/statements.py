@@ -16,6 +16,7 @@ from ..device import Array
 from .apart import APART
 from .async_copies import CP_ASYNC
 from .expressions import Address, Evaluate, restrict, translate
+from .mbarriers import WAITS
 from .memory import count_lanes, get_numpy_dtype
 from .operators import as_stored, is_narrow
 from .run_state import IN_ORDER, UnsupportedError, get_location
@@ -212,7 +213,7 @@ def _branch(node: Any) -> Execute:
 def _waits(statement: Any) -> bool:
     """Whether threads wait for mbarriers in a statement."""
     names = (get_op_name(call) for call in find_all(statement, Call))
-    return any(name.endswith("mbarrier_wait") for name in names)
+    return any(name.removeprefix("tirx.") in WAITS for name in names)
 
 
 def _store(node: Any) -> Execute:

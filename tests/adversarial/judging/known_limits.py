@@ -35,12 +35,6 @@ LIMITS = (
         ("subnormal float32 doubled", "rounding error of a product, by subtraction"),
     ),
     Limit(
-        SIMULATOR,
-        REFUSED,
-        "it runs thread blocks one by one, and knows no clusters of them, nor multicast",
-        tuple(program.name for program in PROGRAMS if program.family == "clusters"),
-    ),
-    Limit(
         HOST,
         REFUSED,
         "the generated source has a GPU's instructions in assembly, which no C++ compiler for a "

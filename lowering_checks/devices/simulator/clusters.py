@@ -1,0 +1,224 @@
+"""Clusters of thread blocks: their barriers, and what of them reaches another block's memory.
+
+Semantics from the PTX ISA, sections "barrier.cluster" and "mapa". Blocks of a cluster run in the
+same batch of the simulator, so that all of them have begun; whether a thread may take that for
+granted is what a barrier of the cluster says, or an mbarrier behind one. A block's shared memory
+lasts until it ends: it must know by then of all that other blocks do to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..device import Array
+from .addresses import UNDEFINED, find_pointer, get_lanes, map_address
+from .function_semantics import Pointer, Semantics, Threads
+from .memory import Memory
+from .run_state import UnsupportedError
+
+if TYPE_CHECKING:
+    from .simulated_gpu import SimulatedGpu
+
+DEADLOCK = "deadlock"
+
+
+class Meetings:
+    """The barriers of the clusters that run, which threads arrive at and wait for apart."""
+
+    def __init__(self, gpu: SimulatedGpu) -> None:
+        self.gpu = gpu
+        self._arrived: Array = np.zeros(0, np.int64)
+        self._passed: Array = np.zeros(0, np.int64)
+        self._times: list[Array] = []
+        self._visits: dict[tuple[int, int], int] = {}
+        self._begin = gpu.state.interval
+        self._fences: dict[int, int] = {}
+        self._fenced: dict[int, dict[int, int]] = {}
+
+    def arrive(self, threads: Threads, *, releases: bool) -> None:
+        """Threads arrive, and release what they did before unless that is relaxed."""
+        batch, active = threads.state.batch, threads.active[:, 0]
+        if not self._arrived.size:
+            self._arrived, self._passed = np.zeros((2, batch.lanes), np.int64)
+        twice = active & (self._arrived > self._passed)
+        self._report(threads, twice, "a second time, before it has waited", UNDEFINED)
+        self.gpu.begin_step()
+        active = active & ~twice
+        for phase in np.unique(self._arrived[active]):
+            while len(self._times) <= phase:
+                self._times.append(np.zeros(batch.lanes, np.int64))
+            lanes = active & (self._arrived == phase)
+            self._times[phase][lanes] = self.gpu.state.interval if releases else 0
+        self._arrived[active] += 1
+        self.gpu.mbarriers.progress += 1
+
+    def wait(self, threads: Threads) -> None:
+        """Threads wait for all of their cluster that have not returned."""
+        batch = threads.state.batch
+        active = threads.active[:, 0]
+        early = active & (self._arrived == self._passed) if self._arrived.size else active
+        self._report(threads, early, "waits forever: it has not arrived", DEADLOCK)
+        waiting = active & ~early
+        while waiting.any():
+            waiting = self._pass(waiting)
+            if waiting.any() and not self.gpu.let_others_run():
+                self._report(threads, waiting, "waits forever for others to arrive", DEADLOCK)
+                early = early | waiting
+                break
+        if early.any():
+            threads.state.exit_threads(early.reshape(batch.lanes, 1))
+
+    def fence(self, threads: Threads) -> None:
+        """fence.mbarrier_init: even a relaxed arrival behind it tells of mbarriers made before."""
+        if threads.state.batch.cluster > 1:
+            self.gpu.begin_step()
+            for lane in get_lanes(threads):
+                self._fences[lane] = self.gpu.state.interval
+
+    def get_fenced(self, lane: int, maker: int) -> int:
+        """The interval before which a lane knows of the mbarriers that another one made."""
+        return self._fenced.get(lane, {}).get(maker, 0)
+
+    def _pass(self, waiting: Array) -> Array:
+        """Let those go on whose clusters have arrived; returns the others."""
+        state, batch = self.gpu.state, self.gpu.state.batch
+        exited = np.zeros(batch.lanes, bool) if state.exited is None else state.exited[:, 0]
+        come = np.where(exited, np.iinfo(np.int64).max, self._arrived)
+        come = come.reshape(-1, batch.group).min(axis=1).repeat(batch.group)
+        ready: Array = waiting & (come > self._passed)
+        for phase in np.unique(self._passed[ready]):
+            self._learn(ready & (self._passed == phase), self._times[phase])
+        self._passed[ready] += 1
+        return waiting & ~ready
+
+    def _learn(self, ready: Array, times: Array) -> None:
+        """Threads know of what all of their cluster did before they arrived."""
+        state, batch = self.gpu.state, self.gpu.state.batch
+        by_cluster = times.reshape(-1, batch.group)
+        assert state.known is not None
+        lanes = np.flatnonzero(ready)
+        for lane in lanes if self._fences else ():
+            first = int(lane) // batch.group
+            told = {by: time for by, time in self._fences.items() if by // batch.group == first}
+            self._fenced[int(lane)] = told
+        state.known[lanes] = np.maximum(state.known[lanes], by_cluster[lanes // batch.group])
+        whole = np.asarray(ready.reshape(batch.blocks, -1).all(axis=1))
+        least = by_cluster.min(axis=1).repeat(batch.cluster)
+        self.gpu.pass_meeting(whole, least)
+
+    def visit(self, lane: int, block: int) -> None:
+        """A lane reaches the shared memory of another block."""
+        if self.gpu.state.batch.block[lane, 0] != block:
+            self._visits[block, lane] = self.gpu.state.interval
+
+    def reach(self, threads: Threads, lane: int, block: int) -> None:
+        """A lane loads or stores in another block, which must have begun."""
+        self.visit(lane, block)
+        batch = threads.state.batch
+        first = block % batch.cluster * batch.threads
+        known = threads.state.get_all_since(lane)[first : first + batch.threads]
+        if known.max() <= self._begin:
+            wrong = np.arange(batch.lanes) == lane
+            text = "reaches a block that may not have begun: put a barrier of the cluster before it"
+            self._report(threads, wrong, text, UNDEFINED)
+
+    def report_left(self) -> None:
+        """Findings about blocks that may have ended when another one reached their memory."""
+        state = self.gpu.state
+        if not self._visits:
+            return
+        batch = state.batch
+        for (block, lane), time in self._visits.items():
+            first = block * batch.threads
+            inside = range(first, first + batch.threads)
+            if all(state.get_all_heard(each)[lane % batch.group] <= time for each in inside):
+                message = (
+                    f"{state.describe_lane(lane)} reaches the shared memory of the block of "
+                    f"{state.describe_lane(first)}, which may have ended: let it wait for that, "
+                    "or put a barrier of the cluster behind it"
+                )
+                state.log.add_sentence(UNDEFINED, message)
+                return
+
+    def _report(self, threads: Threads, wrong: Array, text: str, kind: str) -> None:
+        def describe(at: tuple[int, ...]) -> str:
+            return f"{threads.name} by {threads.state.describe_lane(at[0])} {text}"
+
+        threads.state.log.add(kind, threads.name, threads.location, wrong, describe)
+
+
+def _arrive(threads: Threads, *modifiers: str) -> None:
+    if threads.state.batch.cluster > 1:
+        threads.gpu.meetings.arrive(threads, releases="relaxed" not in modifiers)
+
+
+def _wait(threads: Threads, *modifiers: str) -> None:
+    if threads.state.batch.cluster > 1:
+        threads.gpu.meetings.wait(threads)
+    else:  # a block alone
+        threads.gpu.pass_barrier(threads.mask)
+
+
+def _meet(threads: Threads) -> None:
+    _arrive(threads)
+    _wait(threads)
+
+
+def _locate(threads: Threads, address: Any) -> Iterator[tuple[Memory, list[int], Array, list[int]]]:
+    """The lanes of a call by the memory that their addresses lie in: places and ranks there."""
+    found: dict[int, tuple[Memory, list[int], list[int], list[int]]] = {}
+    for lane in get_lanes(threads):
+        pointer = find_pointer(threads, address, lane)
+        if pointer is None:
+            continue
+        block = threads.state.batch.get_block(lane, pointer.rank)
+        threads.gpu.meetings.reach(threads, lane, block)
+        row = found.setdefault(id(pointer.memory), (pointer.memory, [], [], []))
+        for column, value in zip(row[1:], (lane, pointer.place, pointer.rank), strict=True):
+            column.append(value)
+    for memory, lanes, places, ranks in found.values():
+        yield memory, lanes, np.array(places)[:, None], ranks
+
+
+def _load(threads: Threads, result: Pointer, address: Any, *modifiers: str) -> None:
+    """ld.shared::cluster"""
+    _require_of_cluster(threads, address, modifiers)
+    for memory, lanes, places, ranks in _locate(threads, address):
+        values = memory.load_apart(lanes, places, ranks, threads.location)
+        rows = np.zeros((threads.lanes, 1), values.dtype)
+        rows[lanes] = values
+        active = np.zeros((threads.lanes, 1), bool)
+        active[lanes] = True
+        result.store(0, rows, active)
+
+
+def _store(threads: Threads, address: Any, value: Any, *modifiers: str) -> None:
+    """st.shared::cluster"""
+    _require_of_cluster(threads, address, modifiers)
+    values = np.broadcast_to(value, (threads.lanes, 1))
+    for memory, lanes, places, ranks in _locate(threads, address):
+        memory.store_apart(lanes, places, ranks, values[lanes], threads.location)
+
+
+def _require_of_cluster(threads: Threads, address: Any, modifiers: Sequence[str]) -> None:
+    is_mapped = not isinstance(address, Pointer)
+    if not is_mapped or set(modifiers) - {"", "shared::cluster", "f32"}:
+        raise UnsupportedError(
+            f"the simulator supports {threads.name} of float32 in the shared memory of a cluster "
+            "alone, at an address of mapa"
+        )
+
+
+MAPPED = ("ptx.mapa_u32", "ptx.ld")
+"""What stores its result to its first argument."""
+CLUSTERS: dict[str, Semantics] = {
+    "ptx.barrier_cluster_arrive": _arrive,
+    "ptx.barrier_cluster_wait": _wait,
+    "cuda.cluster_sync": _meet,
+    "ptx.mapa_u32": map_address,
+    "ptx.ld": _load,
+    "ptx.st": _store,
+}
