@@ -423,7 +423,7 @@ multicast = roles.plus(
     "wgmma_multicast",
     cluster=(2, 1),
     why="Two blocks with the same columns copy half a tile of B each, for both: fewer bytes from "
-    "the L2 cache",
+    "the L2 cache; slower by a percent where tensor cores do not wait for that, as here",
     golden={"cluster": (2, 1)},
     expects={
         "multicast_in_clusters": (*BY_TMA, "UTMALDG.MULTICAST > 0 on sm_90a"),
