@@ -108,11 +108,12 @@ def _attention_error(
     tiny: float,
     causal: bool = False,
     window: int | None = None,
+    fused_exponents: bool = False,
     xp: Any = np,
     **_: Any,
 ) -> Any:
     visible = find_visible(q.shape[2], k.shape[2], causal=causal, window=window, xp=xp)
-    unit = roundings.Attention(_find_scale(scale, dim), dtype, u, tiny, xp)
+    unit = roundings.Attention(_find_scale(scale, dim), dtype, u, tiny, fused_exponents, xp)
     return _by_rows(unit.bound, (q, k, v), visible, group, xp)
 
 
@@ -181,7 +182,7 @@ QUERIES = (
         batch * dim * max(heads * queries, heads // group * keys)
     ),  # and the scores, where a schedule keeps them in global memory, which it asks itself
     accumulators=FLOATS_IN_FLOAT32,
-    choices={"causal": (False, True)},
+    choices={"causal": (False, True), "fused_exponents": (False, True)},
     refuse=_refuse_masks,
 )
 def attention(
@@ -198,6 +199,7 @@ def attention(
     window: int | None = None,
     group: int = 1,
     scale: float | None = None,
+    fused_exponents: bool = False,
 ) -> tvm.IRModule:
     """Y = softmax(scale Q K^T) V for each of batch * heads; scale is 1 / sqrt(dim) by default.
 
@@ -210,6 +212,11 @@ def attention(
     pass it over. What is between is float32, but for what "weighted" multiplies, which is rounded
     to the type of V, as tensor cores take it. A row of scores that all are -inf has no softmax,
     and is NaN. `out` is as for `matmul`.
+
+    With `fused_exponents` an exponent may be c * score - c * maximum by one fused multiply-add,
+    whose result is off by as much as the other product is rounded: by up to 2^-24 of c * maximum,
+    where the difference of equal scores would be 0. It is an annotation of block "exp" that changes
+    nothing else.
 
     4 * dim operations for each key that a query sees: those of the two products, as attention is
     measured. Raises `KernelError` for bad sizes, dtype, acc, out, causal, window, group or scale.
@@ -226,7 +233,8 @@ def attention(
         return T.if_then_else(is_visible, value, other)
 
     sizes = (batch, heads, queries, keys, dim, group)
-    return _attention(sizes, (dtype, acc, out), mask, _write_scale(scale, dim))
+    softmax = _write_softmax(sizes, mask, _write_scale(scale, dim), is_fused=fused_exponents)
+    return _attention(sizes, (dtype, acc, out), softmax)
 
 
 Sizes: TypeAlias = tuple[int, int, int, int, int, int]
@@ -235,9 +243,9 @@ Blocks: TypeAlias = Callable[..., Any]
 """What is written inline into a program."""
 
 
-def _attention(sizes: Sizes, dtypes: DTypes, mask: Mask, factor: Any) -> tvm.IRModule:
+def _attention(sizes: Sizes, dtypes: DTypes, add_softmax: Blocks) -> tvm.IRModule:
     (B, H, M, N, D, group), (dtype, _, out) = sizes, dtypes
-    add_scores, add_softmax = _write_scores(sizes, dtypes), _write_softmax(sizes, mask, factor)
+    add_scores = _write_scores(sizes, dtypes)
     add_values = _write_values(sizes, dtypes)
 
     @I.ir_module
@@ -279,8 +287,13 @@ def _write_scores(sizes: Sizes, dtypes: DTypes) -> Blocks:
     return add_scores
 
 
-def _write_softmax(sizes: Sizes, mask: Mask, factor: Any) -> Blocks:
+EXPONENTS = "tirstep_exponents"
+"""The annotation of block "exp" that allows exponents to be fused."""
+
+
+def _write_softmax(sizes: Sizes, mask: Mask, factor: Any, *, is_fused: bool = False) -> Blocks:
     (B, H, M, N, *_), hidden = sizes, T.min_value("float32")
+    attributes = {EXPONENTS: "fused"} if is_fused else {}
 
     @T.inline
     def add_softmax(scores, largest, power, total, *seen):
@@ -296,6 +309,7 @@ def _write_softmax(sizes: Sizes, mask: Mask, factor: Any) -> Blocks:
         for b, h, i, j in T.grid(B, H, M, N):
             with T.sblock("exp"):
                 vb, vh, vi, vj = T.axis.remap("SSSS", [b, h, i, j])
+                T.sblock_attr(attributes)
                 power[vb, vh, vi, vj] = mask(
                     (vb, vi, vj, *seen),
                     T.exp((scores[vb, vh, vi, vj] - largest[vb, vh, vi]) * factor),

@@ -220,6 +220,7 @@ class Attention:
     Attributes
     ----------
     dtype : of values, to which powers are rounded before they are multiplied
+    fuses : whether an exponent may be c x - c m of a score x and the maximum m, by one multiply-add
     u, tiny : as for all functions here
     xp : the module that the arrays belong to, NumPy or PyTorch
     """
@@ -228,6 +229,7 @@ class Attention:
     dtype: str
     u: float
     tiny: float
+    fuses: bool = False
     xp: Any = np
 
     def bound(self, q: Any, k: Any, v: Any, visible: Any) -> Any:
@@ -236,19 +238,25 @@ class Attention:
         Maxima cancel. A row of equal scores sums ones; a key that leaves no other any power has the
         power 1, and its value is the result: to the bit of whole numbers, and of others but for a
         product with a power that is nearly 1, and the quotient by that. Where scores may be so far
-        off that the first order says nothing, the result still lies among the values.
+        off that the first order says nothing, the result still lies among the values. Where
+        exponents are fused, powers of equal scores are equal, but no ones.
         """
         xp = self.xp
         with np.errstate(invalid="ignore", over="ignore"):
             scores = xp.where(visible, self.scale * (q @ k.T), -math.inf)
-            shifted = scores - _largest(scores, xp)
+            maximum = _largest(scores, xp)
+            shifted = scores - maximum
             off = xp.where(visible, self._bound_scores(q, k), 0.0)
+            if self.fuses:  # the maximum so far, when a power is computed, may be another one
+                off = xp.where(visible, off + self.u * (xp.abs(maximum) - 2 * shifted), 0.0)
             counts = shifted > GONE - 2 * _largest(off, xp)
             powers = xp.exp(shifted)
             is_alone = counts.sum(axis=1, keepdims=True) == 1
             first_order = self._bound_powers(powers, xp.abs(shifted), off, counts, v)
             largest = _find_largest(counts, xp.abs(v), xp)
             among, alone = 2.1 * largest, 0.0 if _are_whole(v, xp) else 2 * self.u * largest
+            if self.fuses:
+                alone = xp.minimum(alone + first_order, among)
             is_far = (xp.where(counts, off, 0.0) > 0.25).any(axis=1, keepdims=True)
             rounding = xp.where(is_far, among, xp.minimum(first_order, among))
             most = 1 + xp.amax(xp.abs(v), axis=0)
@@ -281,6 +289,8 @@ class Attention:
         rounded = self.u * (of_sum + of_result)
         counted = xp.where(counts, 1.0, xp.zeros_like(powers))
         stored = narrow * magnitudes + least * (counted @ xp.abs(v)) / total
+        if self.fuses:  # powers of equal scores are equal, and ones where they are stored so
+            is_equal &= _largest(xp.where(counts, off, 0.0), xp) < narrow / 4
         return SAFETY * (rounded + xp.where(is_equal, 0.0, stored))
 
     def _find_narrow(self) -> tuple[float, float]:

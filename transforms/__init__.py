@@ -15,6 +15,7 @@ require_supported_tvm()
 from .beginnings import begin_before_loop
 from .binding import Tile, bind_batch, bind_loop, tile_block
 from .bulk_copies import prefetch_by_tma, specialize_warps
+from .bulk_stores import store_by_tma, store_through_tiles
 from .caching import (
     accumulate_in_registers,
     cache_read_at,
@@ -22,7 +23,7 @@ from .caching import (
 )
 from .clusters import multicast_in_clusters
 from .errors import TransformError
-from .exponentials import use_powers_of_two
+from .exponentials import fuse_exponents, use_powers_of_two
 from .fetching import fetch_cooperatively, stage_operand_at
 from .fusion.factoring import factor_out_of_sum
 from .fusion.fuse import FusedReductions, fuse_reductions
@@ -49,6 +50,7 @@ from .masks import end_loop_at_mask, launch_longest_first, split_loop_at_mask
 from .overlapping import alternate_warpgroups, overlap_products
 from .pass_options import set_pass_option, set_pipeline
 from .passes.pipeline import get_pass_options, get_pipeline
+from .persistent import make_persistent
 from .pipelining import (
     prefetch_asynchronously,
     prefetch_fragments,
@@ -130,6 +132,7 @@ __all__ = [
     "find_epilogue",
     "fold_tile",
     "fuse_epilogue_at",
+    "fuse_exponents",
     "fuse_loops",
     "fuse_reductions",
     "get_pass_options",
@@ -142,6 +145,7 @@ __all__ = [
     "launch_longest_first",
     "lay_in_panels",
     "lay_in_quads",
+    "make_persistent",
     "merge_loops",
     "multicast_in_clusters",
     "order_product",
@@ -168,7 +172,9 @@ __all__ = [
     "stage_fragments_at",
     "stage_operand_at",
     "stage_swizzled_at",
+    "store_by_tma",
     "store_through_shared",
+    "store_through_tiles",
     "suggest_unrolling",
     "tensorize_fragments",
     "tensorize_in_quads",

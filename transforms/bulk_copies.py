@@ -84,7 +84,7 @@ def prefetch_by_tma(
         most 256 elements along each dimension, rows of the length of the swizzle; compute
         capability 9.0, where `arch` is given
     """
-    require_tma(arch)
+    require_tma(arch, "use prefetch_asynchronously")
     parts = require_pipeline(sch, loop)
     require_copies(sch, loop, copies, parts, takes_more=True)
     if constant(sch.get(loop).min) != 0:
@@ -201,17 +201,15 @@ def get_thread_extents(sch: Schedule, loop: LoopRV) -> list[int]:
     return [extents[f"threadIdx.{axis}"] for axis in "xyz" if f"threadIdx.{axis}" in extents]
 
 
-def require_tma(arch: str | None) -> None:
-    """Refuse an architecture that has no TMA; None is any."""
+def require_tma(arch: str | None, advice: str) -> None:
+    """Refuse an architecture without the TMA, where one is given."""
     if arch is None:
         return
     digits = "".join(letter for letter in arch.removeprefix("sm_") if letter.isdigit())
     if not arch.startswith("sm_") or not digits:
         raise TransformError(f"arch={arch!r} is no architecture", 'give one, as "sm_90a"')
     if int(digits) < MIN_ARCH:
-        raise TransformError(
-            f"{arch} has no TMA, which came with sm_{MIN_ARCH}", "use prefetch_asynchronously"
-        )
+        raise TransformError(f"{arch} has no TMA, which came with sm_{MIN_ARCH}", advice)
 
 
 def _measure_copy(sch: Schedule, copy: SBlockRV) -> CopyShape:

@@ -28,6 +28,7 @@ from .tma_tiles import (
     TMA_CLUSTER,
     TMA_COPY,
     TMA_OVERLAP,
+    TMA_PERSISTENT,
     TMA_PINGPONG,
     TMA_ROLES,
     CopyShape,
@@ -63,7 +64,7 @@ def multicast_in_clusters(
         each cluster is a rectangle of tiles; tiles whose slices are whole rows, in multiples of
         1024 bytes; compute capability 9.0, where `arch` is given
     """
-    require_tma(arch)
+    require_tma(arch, "let each block copy its own tiles")
     node, name = sch.get(loop), get_loop_name(sch, loop)
     rows, columns = _read_cluster(cluster)
     if TMA_ROLES not in node.annotations or TMA_CLUSTER in node.annotations:
@@ -76,6 +77,11 @@ def multicast_in_clusters(
         raise TransformError(
             f"loop '{name}' overlaps its products, or lets warpgroups take turns",
             "use clusters without overlap_products and alternate_warpgroups",
+        )
+    if TMA_PERSISTENT in node.annotations:
+        raise TransformError(
+            f"the blocks of loop '{name}' stay and go through tiles",
+            "use clusters without make_persistent",
         )
     if constant(node.extent) is None:
         raise TransformError(

@@ -7,9 +7,9 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
-from tvm.tirx import FloatImm, Mul, const, exp2, max_value
+from tvm.tirx import FloatImm, Mul, Sub, const, exp2, max_value
 
-from tirstep.tvm_compat import Call, get_op_name, structural_map
+from tirstep.tvm_compat import Call, SBlock, get_op_name, structural_map
 
 from .decorators import composite
 from .errors import TransformError
@@ -17,6 +17,8 @@ from .queries import get_sblock_name
 from .rewriting import edit_block, replace_blocks
 from .tir import find_all
 
+EXPONENTS = "tirstep_exponents"
+"""The annotation of a block by which a kernel allows exponents to be fused."""
 _LARGEST = float(max_value("float32").value)
 
 
@@ -26,8 +28,7 @@ def use_powers_of_two(sch: Schedule, block: SBlockRV) -> None:
 
     GPUs have an instruction for powers of two alone, in front of which each exponent is multiplied
     by log2(e): that becomes one with a factor that the exponent has. The factor stays behind a
-    difference, which is exact where both are equal: ``x * c - m * c`` is not, since a GPU fuses a
-    multiplication and the subtraction and rounds the other product alone.
+    difference, which is exact where both are equal (`fuse_exponents` gives that up).
 
     rewrite: ``exp((x - m) * c)`` -> ``exp2((x - m) * (c * log2(e)))``
     consumes: nothing
@@ -51,6 +52,62 @@ def use_powers_of_two(sch: Schedule, block: SBlockRV) -> None:
 
     made = edit_block(node, structural_map(node.body, (Call, rewrite)))
     replace_blocks(sch, block, {node: made}, [], who="use_powers_of_two")
+
+
+@composite
+def fuse_exponents(sch: Schedule, block: SBlockRV) -> None:
+    """Compute the exponents of a block by one fused multiply-add each.
+
+    ``m * c`` is of a row, and what is left of an element is ``x * c`` minus that, which CUDA's
+    compiler makes one instruction. It rounds the other product alone: where x and m are equal the
+    exponent is not 0, but up to 2^-24 of ``m * c``, and whole numbers are not exact any more. So a
+    kernel must allow it, as `attention` does with fused_exponents=True.
+
+    rewrite: ``exp2((x - m) * c)`` -> ``exp2(x * c - m * c)``
+    consumes: nothing
+    requires: a block that allows it by the annotation "tirstep_exponents", with powers of two
+        (`use_powers_of_two`) of a difference times a number; there is one at least
+    """
+    node, name = sch.get(block), get_sblock_name(sch, block)
+    if not allows_fused_exponents(node):
+        raise TransformError(
+            f"block '{name}' does not allow exponents whose last bits depend on the maximum",
+            "ask the kernel for them: attention(..., fused_exponents=True)",
+        )
+    powers = [call for call in find_all(node.body, Call) if _is_power(call)]
+    if not powers or not all(_read_difference(call.args[0]) for call in powers):
+        raise TransformError(
+            f"block '{name}' has no powers of two, or one of something else than a difference "
+            "times a number",
+            "call use_powers_of_two first",
+        )
+
+    def rewrite(call: Call) -> Any:
+        read = _read_difference(call.args[0]) if _is_power(call) else None
+        if read is None:
+            return call
+        value, largest, factor = read
+        return exp2(value * factor - largest * factor)
+
+    made = edit_block(node, structural_map(node.body, (Call, rewrite)))
+    replace_blocks(sch, block, {node: made}, [], who="fuse_exponents")
+
+
+def allows_fused_exponents(block: SBlock) -> bool:
+    """Whether a block is of a kernel that allows its exponents to be fused."""
+    return str(block.annotations.get(EXPONENTS, "")) == "fused"
+
+
+def _is_power(call: Call) -> bool:
+    return get_op_name(call).endswith("tirx.exp2")
+
+
+def _read_difference(exponent: Any) -> tuple[Any, Any, Any] | None:
+    """The two values and the factor of an exponent that is their difference times a number."""
+    if not isinstance(exponent, Mul) or not isinstance(exponent.b, FloatImm):
+        return None
+    difference = exponent.a
+    return (difference.a, difference.b, exponent.b) if isinstance(difference, Sub) else None
 
 
 def _is_exponential(call: Call) -> bool:

@@ -351,7 +351,7 @@ def store_through_shared(
         its number of `warps`, or, with ``lanes=128``, of the warpgroups of `tile_in_warpgroups`; a
         vector of 16 bytes at most
     """
-    _require_tile_loops(sch, block, grid, warp_loop, warps)
+    require_tile_loops(sch, block, grid, warp_loop, warps)
     _require_sizes(columns, vector)
     epilogue = find_epilogue(sch, block)
     if epilogue is None:
@@ -397,7 +397,7 @@ def _require_columns(sch: Schedule, write: SBlockRV, columns: int) -> None:
         )
 
 
-def _require_tile_loops(
+def require_tile_loops(
     sch: Schedule, block: SBlockRV, grid: LoopRV, warp_loop: LoopRV, warps: int
 ) -> None:
     """Refuse loops that are not those of a block's grid and of its warps, one in the other."""

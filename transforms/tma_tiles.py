@@ -34,6 +34,10 @@ TMA_PINGPONG = "tirstep_tma_pingpong"
 """Our annotation of such a loop: warpgroups take turns to issue their products."""
 TMA_BLOCKS = "tirstep_tma_blocks"
 """Our annotation of such a loop: as many thread blocks share a multiprocessor's registers."""
+TMA_STORE = "tirstep_tma_store"
+"""Our annotation of a block that writes a tile which the TMA stores, by a `CopyShape`."""
+TMA_PERSISTENT = "tirstep_tma_persistent"
+"""Our annotation of such a loop: as many thread blocks go through all tiles of the grid."""
 TMA_CLUSTER = "tirstep_tma_cluster"
 """Our annotation of such a loop: blocks of a cluster, along rows and along columns, and for each
 copy along which of these they share its tile: 0 or 1."""
@@ -170,6 +174,45 @@ def measure_copy(
     return shape
 
 
+def measure_store(
+    block: SBlock, extents: dict[Any, int], *, name: str
+) -> tuple[CopyShape, dict[Any, int]]:
+    """How a block writes a tile that lies as `place_in_tile` has it, and the sizes of that tile.
+
+    Of its iterators a tile has these extents. Raises `TransformError` for a copy that the TMA
+    cannot do; `name` is that of the block.
+    """
+    store, load = block.body, block.body.value
+    target, tile = store.buffer, load.source
+    if str(tile.scope()) != "shared.dyn" or str(target.scope()) != "global":
+        raise TransformError(
+            f"block '{name}' copies '{tile.name}' of scope '{tile.scope()}' to scope "
+            f"'{target.scope()}'",
+            'store what lies in scope "shared.dyn" to global memory',
+        )
+    rows = [index for index in store.indices if constant(index) is None]
+    if any(index not in extents for index in rows):
+        raise TransformError(
+            f"block '{name}' writes '{target.name}' at {list(store.indices)}, and the TMA copies a "
+            "rectangle of neighbours",
+            "place a plain copy there",
+        )
+    size = int(target.dtype.itemsize)
+    slab = _find_slabs(block, list(load.indices), rows, size * 8)
+    if not slab:
+        raise TransformError(
+            f"block '{name}' reads a tile that does not lie in rows of swizzled chunks",
+            "store it with store_through_tiles, and call tensorize_warpgroups first",
+        )
+    box = [1 if constant(index) is not None else extents[index] for index in store.indices]
+    panels = -(-box[-1] * size // slab)
+    box[-1] = slab // size
+    shape = CopyShape(slab if slab > PITCH else 0, panels, tuple(box))
+    _require_addressable(target, name)
+    _require_extents(shape, name)
+    return shape, {index: extents[index] for index in rows}
+
+
 def _find_slabs(block: SBlock, stored: list[Any], rows: list[Any], bits: int) -> int:
     """The bytes of a row of a tile that lies as `place_in_tile` has it; 0 where it does not."""
     analyzer = Analyzer()
@@ -263,7 +306,7 @@ def _require_addressable(source: Any, name: str) -> None:
         raise TransformError(
             f"'{source.name}' of shape {list(source.shape)} is no dense tensor of constant sizes "
             f"and {MAX_RANK} dimensions at most, which a tensor map describes",
-            "fetch it by threads",
+            "let threads copy it",
         )
     sizes = [size or 1 for size in shape]
     for dimension in range(1, len(sizes)):
@@ -272,18 +315,22 @@ def _require_addressable(source: Any, name: str) -> None:
             raise TransformError(
                 f"'{source.name}', which block '{name}' copies, has a pitch of {pitch} bytes, and "
                 f"the TMA takes multiples of {PITCH}",
-                "pad its rows by a copy first, or fetch it by threads",
+                "pad its rows by a copy first, or let threads copy it",
             )
 
 
-def _require_box(shape: CopyShape, size: int, name: str) -> None:
-    row = shape.box[-1] * size
+def _require_extents(shape: CopyShape, name: str) -> None:
     if max(shape.box) > MAX_BOX:
         raise TransformError(
             f"the tile of block '{name}' is {shape.box}, and the TMA copies {MAX_BOX} elements "
             "along a dimension at most",
             "use a smaller tile",
         )
+
+
+def _require_box(shape: CopyShape, size: int, name: str) -> None:
+    row = shape.box[-1] * size
+    _require_extents(shape, name)
     if row % PITCH:
         raise TransformError(
             f"the tile of block '{name}' has rows of {row} bytes, and the TMA copies multiples of "

@@ -24,6 +24,7 @@ from .gpu_limits import MAX_THREADS, WARP
 from .inlining import inline_producers
 from .intrinsics.fragments import QUAD
 from .intrinsics.mma import SCOPE
+from .intrinsics.staged_stores import TILE_STORE, StagedStore
 from .intrinsics.warpgroups import (
     CHUNK_BYTES,
     ROWS,
@@ -39,6 +40,7 @@ from .legality.net import inlines
 from .loops import Tail, require_factors
 from .pipelining import are_products_first
 from .queries import get_extent, get_outer_loops, get_realize, get_sblock_name
+from .rewriting import replace_blocks
 from .tensorize import require_matmul_loops, require_register_store
 from .tir import constant, is_used
 from .tma_tiles import TMA_IN_FLIGHT
@@ -269,14 +271,15 @@ def tensorize_warpgroups(
     returns: the names of the intrinsics
     requires: the block that `tile_in_warpgroups` returned, decomposed, of operands that
         `stage_swizzled_at` staged; `zeros`, the block that initializes it; the one store of its
-        result from registers to ``global`` or ``shared.dyn`` memory, which converts at most; no
-        predicates; types and columns that wgmma multiplies, and ``sm_90a``, where `arch` is given;
-        of float32 operands, which keep 10 bits of 23, `tf32`; of float8 operands, whose sums keep
-        13 bits of 23, `fp22`; one group in flight at most, and that in a loop which
-        `prefetch_asynchronously` made a pipeline with `products_first`, or as many as
-        `prefetch_by_tma` was told: no tile is overwritten then before its group has ended
+        result from registers to ``global`` or ``shared.dyn`` memory, which converts at most, or
+        computes with each sum where `store_through_tiles` made it; no predicates; types and columns
+        that wgmma multiplies, and ``sm_90a``, where `arch` is given; of float32 operands, which
+        keep 10 bits of 23, `tf32`; of float8 operands, whose sums keep 13 bits of 23, `fp22`; one
+        group in flight at most, and that in a loop which `prefetch_asynchronously` made a pipeline
+        with `products_first`, or as many as `prefetch_by_tma` was told: no tile is overwritten then
+        before its group has ended
     """
-    _, result = require_register_store(sch, store)
+    is_tile, result = TILE_STORE in sch.get(store).annotations, _get_result(sch, store)
     tile = _read_tile(sch, block, store, in_flight)
     _require_allowed(tile, tf32=tf32, fp22=fp22)
     _require_whole_store(sch, store, tile)
@@ -286,7 +289,9 @@ def tensorize_warpgroups(
     )
 
     _lay_sums(sch, store, tile)
-    row = _tile_store(sch, store, tile)
+    if is_tile:
+        _lay_result(sch, store, tile)
+    row = sch.get_loops(store)[-2] if is_tile else _tile_store(sch, store, tile)
     alignment = sch.get(store).annotations.get("buffer_dim_align", [])
     # First what writes the sums, of which TVM asks whether it covers what the store reads.
     loops = (sch.get_loops(block)[-3], sch.get_loops(zeros)[-2], row)
@@ -296,9 +301,41 @@ def tensorize_warpgroups(
     sch.tensorize(fill, intrinsics.fill)
     if tile.register != tile.acc:
         sch.unsafe_set_dtype(fill, 0, tile.register)
-    sch.tensorize(piece, intrinsics.store)
+    if is_tile:
+        _store_in_tile(sch, piece, tile)
+    else:
+        sch.tensorize(piece, intrinsics.store)
     sch.tensorize(products, intrinsics.multiply)
     return intrinsics
+
+
+def _get_result(sch: Schedule, store: SBlockRV) -> Any:
+    """What a store writes; refuse one that does more than to convert, but into a tile."""
+    if TILE_STORE in sch.get(store).annotations:
+        return sch.get(store).writes[0].source
+    return require_register_store(sch, store)[1]
+
+
+def _store_in_tile(sch: Schedule, piece: SBlockRV, tile: WgmmaTile) -> None:
+    """Let threads store what they have of a tile."""
+    node, (_, sums) = sch.get(piece), _find_sums(sch, piece)
+    made = StagedStore(node, tile, sums).make()
+    replace_blocks(sch, piece, {node: made}, [], who="tensorize_warpgroups")
+
+
+def _lay_result(sch: Schedule, store: SBlockRV, tile: WgmmaTile) -> None:
+    """Give the tile of a result rows of the widest swizzle that an instruction's columns divide."""
+    result = sch.get(store).writes[0].source
+    bits = result.dtype.bits
+    swizzle = choose_swizzle(tile.each * bits // 8)
+    is_one = constant(result.shape[-1]) == swizzle * 8 // bits
+
+    def place(*at: Any) -> tuple[Any, ...]:
+        *front, row, column = at
+        return (*front, *place_in_tile(row, column, bits=bits, swizzle=swizzle, is_one_slab=is_one))
+
+    sch.transform_layout(store, ("write", 0), place, assume_injective_transform=True)
+    sch.unannotate(store, TILE_STORE)
 
 
 def _require_allowed(tile: WgmmaTile, *, tf32: bool, fp22: bool) -> None:
@@ -328,7 +365,8 @@ def _tile_store(sch: Schedule, store: SBlockRV, tile: WgmmaTile) -> LoopRV:
 
 def _lay_sums(sch: Schedule, store: SBlockRV, tile: WgmmaTile) -> None:
     """Give the registers of the sums the layout of the instructions."""
-    *_, height, width = (constant(size) for size in sch.get(store).reads[0].source.shape)
+    at, sums = _find_sums(sch, store)
+    *_, height, width = (constant(size) for size in sums.shape)
 
     def place(*at: Any) -> tuple[Any, ...]:
         *front, row, column = at
@@ -336,7 +374,19 @@ def _lay_sums(sch: Schedule, store: SBlockRV, tile: WgmmaTile) -> None:
         right, across = split_by(column, tile.each, is_one=width == tile.each)
         return (*front, down, right, *place_in_accumulator(inner, across))
 
-    sch.transform_layout(store, ("read", 0), place)
+    sch.transform_layout(store, ("read", at), place)
+
+
+def _find_sums(sch: Schedule, store: SBlockRV) -> tuple[int, Any]:
+    """The buffer of the sums that a block stores, and its place among those that it reads."""
+    reads = [region.source for region in sch.get(store).reads]
+    found = [(at, it) for at, it in enumerate(reads) if str(it.scope()) == "local"]
+    if len(found) != 1:
+        raise TransformError(
+            f"block '{get_sblock_name(sch, store)}' reads {len(found)} buffers in registers",
+            "store one product's sums",
+        )
+    return found[0]
 
 
 def _require_order(sch: Schedule, block: SBlockRV, in_flight: int) -> None:
@@ -380,7 +430,7 @@ def _read_tile(sch: Schedule, block: SBlockRV, store: SBlockRV, in_flight: int) 
     extents = [get_extent(sch, loop) or 0 for loop in sch.get_loops(block)[-3:]]
     return WgmmaTile(
         dtype=str(tiles[0].dtype),
-        acc=str(sch.get(store).reads[0].source.dtype),
+        acc=str(_find_sums(sch, store)[1].dtype),
         rows=extents[0],
         columns=extents[1],
         depth=extents[2],

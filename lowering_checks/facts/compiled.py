@@ -52,8 +52,10 @@ COUNTED = (
     "HMMA",
     "HGMMA",
     "LDSM",
+    "STSM",
     "LDGSTS",
     "UTMALDG",
+    "UTMASTG",
     "BAR",
 )
 BY_WIDTH = ("LDG", "STG", "LDS", "STS", "LDL", "STL")

@@ -16,10 +16,11 @@ from tirstep.experiments import (
 from tirstep.experiments.editing import get_pass as make_pass
 from tirstep.experiments.editing import list_own_passes, require_reached
 from tirstep.experiments.hunting import try_subject
+from tirstep.lowering_checks import run_recipe
 from tirstep.transforms import passes
 from tirstep.transforms.recipes import RECIPES
 
-CORRECTING = ("CorrectAsyncWaits", "UseOwnLanes")
+CORRECTING = ("CorrectAsyncWaits", "NameBarriersOfRoles", "PointInOwnTypes", "UseOwnLanes")
 
 
 @pytest.mark.parametrize("name", DECLARED)
@@ -35,8 +36,8 @@ def test_a_pass_of_ours_does_what_its_golden_says(name: str):
 
 
 def test_every_pass_of_ours_is_held():
-    """But for those without which a module is wrong: test_async_waits.py holds one, the next test
-    the other.
+    """But for those without which a module is wrong: test_async_waits.py holds one, the next tests
+    the others.
     """
     ours = {name for name in passes.__all__ if name[0].isupper() and not name.isupper()}
     assert ours == {*DECLARED, *CORRECTING}
@@ -49,6 +50,29 @@ def test_without_the_lanes_of_fragments_a_module_is_refused() -> None:
         trial = try_change(experiment, last, TryOptions((), with_facts=False))
     assert trial.status == "refused"
     assert trial.reason
+
+
+def test_without_pointers_of_their_own_types_a_module_is_refused() -> None:
+    """TVM gives float32 results the memory of tiles in float16."""
+    recipe = RECIPES["matmul_wgmma_tma_store"]
+    config = {"tile": (64, 32), "stages": 2}
+    run = run_recipe(
+        recipe, {"m": 64, "n": 32, "k": 128}, options={"dtype": "float16"}, config=config
+    )
+    (*_, last) = list_steps(run)
+    with Experiment("drop", [Edit("drop", "PointInOwnTypes")]) as experiment:
+        trial = try_change(experiment, last, TryOptions((), with_facts=False))
+    assert trial.status == "refused"
+    assert trial.reason is not None
+    assert "tvm_access_ptr element type must match" in trial.reason
+
+
+def test_without_their_names_barriers_of_roles_are_found_wrong() -> None:
+    """All warps would do what those do that compute, and what those do that copy."""
+    (*_, last) = list_steps(run_golden(RECIPES["matmul_wgmma_persistent"]))
+    with Experiment("drop", [Edit("drop", "NameBarriersOfRoles")]) as experiment:
+        trial = try_change(experiment, last, TryOptions((), with_facts=False))
+    assert trial.status == "wrong"
 
 
 def test_a_pass_of_ours_is_a_place() -> None:

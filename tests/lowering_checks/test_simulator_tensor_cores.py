@@ -7,7 +7,13 @@ from edits import edit
 from pipelines import tensor_core_matmul
 from tvm.s_tir import Schedule
 from tvm.tirx import BufferStore, Evaluate, For, call_intrin
-from warps import load_bytes_transposed, load_once, multiply_in_warp_memory, multiply_once
+from warps import (
+    load_bytes_transposed,
+    load_once,
+    multiply_in_warp_memory,
+    multiply_once,
+    store_once,
+)
 
 from tirstep import transforms as tr
 from tirstep.lowering_checks import DeviceError, check_numbers, get_device
@@ -96,6 +102,42 @@ def test_a_load_has_the_layout_of_the_ptx_manual(count, transposed, device) -> N
         place = (thread // 4, thread % 4 * 2 + element)
         wanted = matrices[one][place[::-1] if transposed else place] if one < count else 0
         assert got[thread, register] == wanted
+
+
+@pytest.mark.since_tvm("0.27", "TVMScript of stmatrix is new")
+@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("device", ["simulator", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_a_store_has_the_layout_of_the_ptx_manual(count, transposed, device) -> None:
+    """Thread t has elements 2 * (t % 4) and the next of row t // 4; transposed, of its column."""
+    given = np.arange(256, dtype="float16").reshape(32, 8)
+    program = get_device(device).compile(store_once(count, transposed=transposed))
+    _, got = program([given, np.full(512, np.nan, "float16")])
+    assert list(program.findings) == []
+    wanted = np.full((4, 8, 16), -1, "float16")
+    for thread, register in np.ndindex(32, 2 * count):
+        one, element = divmod(register, 2)
+        place = (thread // 4, thread % 4 * 2 + element)
+        wanted[one][place[::-1] if transposed else place] = given[thread, register]
+    np.testing.assert_array_equal(got, wanted.ravel())
+
+
+@pytest.mark.since_tvm("0.27", "TVMScript of stmatrix is new")
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        ({"threads": 16}, "divergent warp instruction"),
+        ({"shift": 1}, "misaligned access"),
+        ({"has_barrier": False}, "race"),
+        ({"row": lambda lane: lane % 16}, "race"),
+        ({"row": lambda lane: lane + 1}, "out of bounds"),
+    ],
+    ids=str,
+)
+def test_a_store_of_matrices_that_goes_wrong_is_found(change: dict, kind: str) -> None:
+    given = np.arange(256, dtype="float16").reshape(32, 8)
+    result = simulate(store_once(4, **change), [given, np.zeros(512, "float16")])
+    assert kind in {finding.kind for finding in result.findings}
 
 
 @pytest.mark.parametrize("device", ["simulator", pytest.param("cuda", marks=pytest.mark.gpu)])

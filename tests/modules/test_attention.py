@@ -1,9 +1,11 @@
 """Attention: what is seen, what is refused, and rows that one key takes, to the bit."""
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from wrong_attention import RIGHT_FUSED
 
 from tirstep.modules import KernelError, Problem, attention, decode_attention, roundings
 from tirstep.modules.attention import find_visible
@@ -136,3 +138,38 @@ def test_a_key_alone_may_be_multiplied_and_divided_by_what_is_nearly_one() -> No
     (whole,) = problem.error_bound([q, k, values])
     half_a_unit = 2.0**-24 * abs(values[..., :1, :]) + 1e-30
     assert (whole[..., :1, :] <= half_a_unit).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("sizes", [(1, 2, 9, 33, 8), (2, 2, 7, 130, 64)])
+def test_exponents_may_be_fused_where_the_kernel_allows_it(dtype: str, sizes: tuple) -> None:
+    """A power of nearly 1 is stored as 1, and divided by what it was."""
+    kinds = {"dtype": dtype, "out": "float32"}
+    allowed = attention.problem(*sizes, **kinds, fused_exponents=True)
+    exact = attention.problem(*sizes, **kinds)
+    fused = replace(RIGHT_FUSED, stored=lambda power: power.astype(dtype).astype("float32"))
+    drawn = [allowed.float_inputs(seed) for seed in range(3)]
+    drawn += [inputs for _, inputs in allowed.corner_inputs(1)] + [allowed.integer_inputs(2)]
+    drawn.append(plant_places(allowed, 0)[0])
+    refused = 0
+    for inputs in drawn:
+        with np.errstate(all="ignore"):
+            got = fused(*(each.astype("float32") for each in inputs))
+        for problem in (allowed, exact):
+            ((low, high),) = problem.error_interval(inputs)
+            is_within = (got >= low) & (got <= high) | (np.isnan(got) & np.isnan(low))
+            refused += problem is exact and not is_within.all()
+            assert problem is exact or is_within.all()
+    assert bool(refused) == (dtype == "bfloat16")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_what_fused_exponents_may_lose_is_what_the_maximum_has(dtype: str) -> None:
+    """A maximum of a thousand loses a thousand units, one of 1 none that shows."""
+    problem = attention.problem(1, 1, 4, 16, 8, dtype=dtype, fused_exponents=True, scale=1.0)
+    exact = attention.problem(1, 1, 4, 16, 8, dtype=dtype, scale=1.0)
+    q, k, v = (np.abs(each) for each in problem.float_inputs(0))
+    (near,), (far,) = problem.error_bound([q, k, v]), problem.error_bound([256 * q, 16 * k, v])
+    (plain,) = exact.error_bound([q, k, v])
+    assert (near <= 3 * plain + 1e-5).all()
+    assert (far > near).any()

@@ -35,6 +35,7 @@ ALL = pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: rec
 BLOCKING = RECIPES["matmul_shared_blocking"]
 NO_REPLAY = "which no trace can replay"
 FUSED = (
+    "matmul_wgmma_tma_store",  # whose sums are stored by what no tensor intrinsic describes
     "attention_fused",
     "attention_staged",
     "attention_registers",
@@ -100,7 +101,7 @@ def test_a_copy_for_some_of_several_readers_survives_the_simplified_trace() -> N
 
 
 @ALL
-def test_only_fused_reductions_leave_a_trace_that_does_not_replay(recipe: Recipe) -> None:
+def test_only_rewritten_programs_leave_a_trace_that_does_not_replay(recipe: Recipe) -> None:
     assert (NO_REPLAY in str(last_trace(recipe))) == (recipe.name in FUSED)
 
 

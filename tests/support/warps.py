@@ -93,6 +93,49 @@ def _find_b(size: int):
     return tables[size]
 
 
+def store_once(
+    count: int,
+    *,
+    transposed: bool = False,
+    row=lambda lane: lane,
+    shift: int = 0,
+    threads: int = 32,
+    has_barrier: bool = True,
+) -> tvm.IRModule:
+    """F (32, 16), of -1 but for `count` 8×8 matrices of a warp's A(lane, i), by one stmatrix.
+
+    Each matrix is 8 rows of F, the first 8 columns. Lane t gives row `row(t)`, `shift` elements to
+    the right.
+    """
+    chain = T.ptx[f"stmatrix.sync.aligned.m8n8.x{count}{'.trans' if transposed else ''}.shared.b16"]
+
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((32, 8), "float16"), F: T.Buffer((512,), "float16")):
+        for lane in T.thread_binding(32, thread="threadIdx.x"):
+            with T.sblock("store"):
+                T.reads(A[0:32, 0:8])
+                T.writes(F[0:512])
+                S = T.sblock_alloc_buffer((512,), "float16", scope="shared")
+                f = T.sblock_alloc_buffer((8,), "float16", scope="local")
+                for i in range(16):
+                    S[i * 32 + lane] = T.float16(-1)
+                for i in range(8):
+                    f[i] = A[lane, i]
+                T.evaluate(T.tvm_storage_sync("shared"))
+                place = T.meta_var(S.access_ptr("r", offset=row(lane) * 16 + shift, extent=8))
+                registers = T.meta_var(
+                    [T.reinterpret("uint32", f[T.Ramp(2 * it, 1, 2)]) for it in range(count)]
+                )
+                if lane < threads:
+                    T.evaluate(chain(place, *registers))
+                if has_barrier:
+                    T.evaluate(T.tvm_storage_sync("shared"))
+                for i in range(16):
+                    F[i * 32 + lane] = S[i * 32 + lane]
+
+    return tvm.IRModule({"main": main})
+
+
 def load_once(
     count: int,
     *,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,6 +26,8 @@ class Attend:
     visible : of the places of queries and of keys
     first : of a tile, the key that it is read from
     scale : of dim
+    power : of a score and the maximum
+    stored : of a power, what values are multiplied by
     head : of the head of queries, that of keys
     """
 
@@ -35,6 +38,8 @@ class Attend:
     first: Callable[[int], int] = lambda tile: tile
     scale: Callable[[int], float] = lambda dim: 1 / np.sqrt(dim)
     head: Callable[[int, int], int] = lambda head, group: head // group
+    power: Repair = lambda score, top: np.exp(score - top)
+    stored: Callable[[Any], Any] = lambda power: power
     last: int = 0
     carried: bool = True
     of_total: Repair | None = None
@@ -58,13 +63,24 @@ class Attend:
             scores = np.where(seen, q @ k[rows].T * f32(self.scale(q.shape[1])), f32(self.start))
             largest = scores.max(axis=1, keepdims=True)
             new = np.maximum(top, largest) if self.carried else largest
-            powers = np.where(seen, np.exp(scores - new), f32(0))
+            powers = np.where(seen, self.power(scores, new), f32(0))
             factor = self.repair(top, new)
             of_total = factor if self.of_total is None else self.of_total(top, new)
             total = total * of_total + powers.sum(axis=1, keepdims=True)
-            weighted = weighted * factor + powers @ v[keys]
+            weighted = weighted * factor + self.stored(powers) @ v[keys]
             top = new
         return weighted / total
+
+
+LOG2_E = f32(1.4426950408889634)
+
+
+def fuse_exponents(score: Any, top: Any, bits: int = 24) -> Any:
+    """Powers whose exponents are one multiply-add, and one product of so many bits."""
+    product = np.float64(top) * LOG2_E
+    unit = np.exp2(np.floor(np.log2(np.maximum(np.abs(product), 1e-30))) + 1 - bits)
+    product = np.clip(np.round(product / unit) * unit, -3e38, 3e38)
+    return np.exp2((np.float64(score) * LOG2_E - product).astype(f32))
 
 
 def _causal(query: Any, key: Any) -> Any:
@@ -162,6 +178,16 @@ OF_OPTIONS: tuple[tuple[str, Any, str, Mapping[str, object]], ...] = (
         GROUPED,
     ),
 )
+FUSED: Mapping[str, object] = {"fused_exponents": True}
+RIGHT_FUSED = replace(RIGHT, power=fuse_exponents)
+_FUSED = (
+    (
+        "the product of the maximum has 8 bits",
+        replace(RIGHT, power=functools.partial(fuse_exponents, bits=8)),
+        "random floats",
+    ),
+    *((text, of, seen_by) for text, of, seen_by in PLAIN if isinstance(of, Attend)),
+)
 _DECODED = (
     ("all keys count, whatever the length", lambda q, k, v, lengths: RIGHT(q, k, v), "zeros"),
     (
@@ -186,6 +212,10 @@ WRONG_ATTENTION = [
     *(
         Wrong("attention", text, of, seen_by, ((1, 4, 5, 9, 4),), options=options)
         for text, of, seen_by, options in OF_OPTIONS
+    ),
+    *(
+        Wrong("attention", f"{text}, exponents fused", of, seen_by, SIZES, options=FUSED)
+        for text, of, seen_by in _FUSED
     ),
     *(Wrong("decode_attention", text, of, seen_by, DECODED) for text, of, seen_by in _DECODED),
 ]

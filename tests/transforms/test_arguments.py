@@ -50,6 +50,7 @@ GOOD = {
     "warpgroups": 1,
     "columns": 16,
     "rows": 0,
+    "blocks": 2,
 }
 
 

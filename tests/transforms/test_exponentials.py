@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tvm
-from pairs import check_pair, refuses, run_on_cpu
+from pairs import check_pair, compile_for_cuda, refuses, run_on_cpu
 from tvm.s_tir import Schedule
 from tvm.script import from_source
 from tvm.script import ir as I
@@ -13,7 +13,7 @@ from tvm.script import tirx as T
 
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import softmax
-from tirstep.transforms import bind_loop, use_powers_of_two
+from tirstep.transforms import bind_loop, fuse_exponents, use_powers_of_two
 
 LOG2_E = 1.4426950408889634
 PLAIN = """
@@ -153,3 +153,69 @@ def test_a_softmax_by_powers_of_two_stays_within_its_bound() -> None:
         bind_loop(sch, sch.get_loops(block)[0], axis="blockIdx.x")
     assert "T.exp2(" in sch.mod.script()
     assert check_numbers(problem, sch.mod, get_device("cpu"), where="here") == []
+
+
+ALLOWED = PLAIN.replace(
+    "                P[vi, vk] =",
+    '                T.sblock_attr({"tirstep_exponents": "fused"})\n                P[vi, vk] =',
+)
+
+
+@I.ir_module
+class Fused:
+    @T.prim_func(s_tir=True)
+    def main(
+        A: T.Buffer((8, 24), "float32"),
+        m: T.Buffer((8,), "float32"),
+        P: T.Buffer((8, 24), "float32"),
+    ):
+        for i, k in T.grid(8, 24):
+            with T.sblock("P"):
+                vi, vk = T.axis.remap("SS", [i, k])
+                T.sblock_attr({"tirstep_exponents": "fused"})
+                P[vi, vk] = T.exp2(
+                    A[vi, vk] * T.float32(0.5 * LOG2_E) - m[vi] * T.float32(0.5 * LOG2_E)
+                )
+
+
+def fuse(sch: Schedule) -> None:
+    use_powers_of_two(sch, get_block(sch))
+    fuse_exponents(sch, get_block(sch))
+
+
+def test_fuse_exponents_multiplies_before_it_subtracts() -> None:
+    check_pair(from_source(ALLOWED), fuse, Fused, is_replayable=False)
+
+
+def test_a_gpu_gets_one_multiply_add_for_an_exponent() -> None:
+    sch = Schedule(from_source(ALLOWED))
+    fuse(sch)
+    for loop, axis in zip(
+        sch.get_loops(get_block(sch)), ("blockIdx.x", "threadIdx.x"), strict=True
+    ):
+        bind_loop(sch, loop, axis=axis)
+    source = compile_for_cuda(sch.mod)
+    assert "exp2f(((A[" in source.replace("_ptr", "").replace(" ", "")
+    assert "-(m[" in source.replace("_ptr", "").replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        (PLAIN, "block 'P' does not allow exponents whose last bits depend on the maximum; ask"),
+        (ALLOWED, "has no powers of two, or one of something else than a difference times a num"),
+        (
+            ALLOWED.replace("(A[vi, vk] - m[vi])", "A[vi, vk]").replace("T.exp(", "T.exp2("),
+            "has no powers of two, or one of something else",
+        ),
+        (
+            ALLOWED.replace("T.exp(", "T.exp2(").replace("T.float32(0.5)", "m[vi]"),
+            "has no powers of two, or one of something else",
+        ),
+    ],
+)
+def test_fuse_exponents_refuses(source: str, sentence: str) -> None:
+    sch = Schedule(from_source(source))
+    block = get_block(sch)
+    with refuses(sch, sentence):
+        fuse_exponents(sch, block)

@@ -8,10 +8,14 @@ no place here: `tirstep pass FILE.py:MyPass` tries it in TVM's pipeline.
 from .async_waits import CorrectAsyncWaits
 from .barriers import DropDoubledBarriers, DropRedundantBarriers
 from .before_flattening import DropImpliedConditions, DropThreadDimensions, SplitGuardedVectors
+from .butterflies import ExchangeByButterflies
 from .mask_loops import EndLoopsAtMasks, SplitLoopsAtMasks
 from .own_lanes import UseOwnLanes
+from .persistent import NameBarriersOfRoles
 from .pipeline import PIPELINE, get_pass_options, get_pipeline
+from .pointer_types import PointInOwnTypes
 from .tma import LowerTmaPipelines
+from .tma_store import LowerTmaStores
 
 __all__ = [
     "PIPELINE",
@@ -21,7 +25,11 @@ __all__ = [
     "DropRedundantBarriers",
     "DropThreadDimensions",
     "EndLoopsAtMasks",
+    "ExchangeByButterflies",
     "LowerTmaPipelines",
+    "LowerTmaStores",
+    "NameBarriersOfRoles",
+    "PointInOwnTypes",
     "SplitGuardedVectors",
     "SplitLoopsAtMasks",
     "UseOwnLanes",

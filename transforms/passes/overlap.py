@@ -30,7 +30,8 @@ def run_overlapped(pipeline: Pipeline, done: Callable[[Any], list[Any]]) -> list
     The first iteration has its own first group, and the last one its own last group.
     """
     first, *between, last = pipeline.compute()
-    own = find_registers(last)
+    counters = pipeline.rounds.buffers if pipeline.rounds else []
+    own = [each for each in find_registers(last) if not is_among(each, counters)]
     require_independent(find_registers(first), own, pipeline.loop.loop_var.name)
     step = pipeline.loop.loop_var
     kept = _find_first_use(between, own)
@@ -52,7 +53,7 @@ def run_overlapped(pipeline: Pipeline, done: Callable[[Any], list[Any]]) -> list
         *at(ahead, between[kept:]),
     ]
     loop = pipeline.loop
-    turned = For(step, zero, loop.extent - 1, ForKind.SERIAL, join(body), None, {})
+    turned = For(step, zero, loop.extent - 1, ForKind.SERIAL, join(body), None, pipeline.notes)
     end = loop.extent - 1
     begin = [*turns.open(), *at(zero, [wait, first, *between])]
     return [*begin, turned, *at(end, [last]), *done(end), *turns.close()]

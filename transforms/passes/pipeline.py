@@ -24,9 +24,13 @@ from .async_dma import LowerAsyncDMA
 from .async_waits import CorrectAsyncWaits
 from .barriers import DropDoubledBarriers, DropRedundantBarriers
 from .before_flattening import DropImpliedConditions, DropThreadDimensions, SplitGuardedVectors
+from .butterflies import ExchangeByButterflies
 from .mask_loops import EndLoopsAtMasks, SplitLoopsAtMasks
 from .own_lanes import UseOwnLanes
+from .persistent import NameBarriersOfRoles
+from .pointer_types import PointInOwnTypes
 from .tma import LowerTmaPipelines
+from .tma_store import LowerTmaStores
 
 PIPELINE = "tirstep"
 PIPELINES = (PIPELINE, "default")
@@ -91,17 +95,24 @@ def name_passes(pipeline: str) -> dict[str, Any]:
     Loops end at masks as soon as reductions over threads are lowered. Lanes find their own rows of
     fragments, and bulk copies are made, before TVM swizzles indices; loops are split at masks when
     pipelines are loops. Three of our passes come directly before FlattenBuffer, where buffers still
-    have their dimensions and vectors are loops, the others directly after the passes that put
-    barriers in. LowerAsyncDMA is TVM's, made faster.
+    have their dimensions and vectors are loops, those of barriers directly after the passes that
+    put them in, and lanes exchange what they reduce behind the pass that has them do so.
+    LowerAsyncDMA is TVM's, made faster.
     """
     if pipeline != PIPELINE:
         return {}
-    before_swizzling = tvm.transform.Sequential([UseOwnLanes, LowerTmaPipelines])
+    before_swizzling = tvm.transform.Sequential([UseOwnLanes, LowerTmaPipelines, LowerTmaStores])
     before_flattening = tvm.transform.Sequential(
         [DropThreadDimensions, DropImpliedConditions, SplitGuardedVectors]
     )
     after_barriers = tvm.transform.Sequential(
-        [CorrectAsyncWaits, DropDoubledBarriers, DropRedundantBarriers]
+        [
+            CorrectAsyncWaits,
+            DropDoubledBarriers,
+            DropRedundantBarriers,
+            NameBarriersOfRoles,
+            PointInOwnTypes,
+        ]
     )
     return {
         "s_tir": _put_before(
@@ -111,6 +122,7 @@ def name_passes(pipeline: str) -> dict[str, Any]:
                 "InjectPermutedLayout": before_swizzling,
                 "LowerOpaqueBlock": SplitLoopsAtMasks,
                 "LowerThreadAllreduce": after_barriers,
+                "MergeSharedMemoryAllocations": ExchangeByButterflies,
             },
             LowerAsyncDMA=lambda: LowerAsyncDMA,
         ),

@@ -42,6 +42,7 @@ from ..gpu_limits import WARP, count_registers
 from ..tir import constant, find_all, get_axis, get_elements, replace_fields
 from ..tma_tiles import TMA_ROLES, TMA_STAGES
 from .overlap import run_in_turns, run_overlapped
+from .persistent import Rounds, find_lasting, go_through_tiles, mark_roles
 from .tma_pipeline import Pipeline, if_elected, if_one_lane, join, make_barrier
 from .uses import is_barrier
 
@@ -62,11 +63,11 @@ def LowerTmaPipelines(  # noqa: N802 - a pass is named like TVM's
         barrier; copy A[k + stages - 1]; compute(A_shared[k % stages]))``
     """
     annotated = [loop for loop in find_all(function.body, For) if TMA_STAGES in loop.annotations]
-    loops = [loop for loop in annotated if _find_threads(function.body, loop)]
+    loops = [loop for loop in annotated if find_threads(function.body, loop)]
     maps: list[Any] = []
     body = function.body
     for loop in loops:
-        threads = _find_threads(function.body, loop)
+        threads = find_threads(function.body, loop)
         parameters = list(function.params)
         pipeline = Pipeline.of(loop, threads, len(maps) // 2, parameters, function.body)
         maps += pipeline.make_tensor_maps()
@@ -78,7 +79,7 @@ def LowerTmaPipelines(  # noqa: N802 - a pass is named like TVM's
         return function
     if any(TMA_ROLES in loop.annotations for loop in loops):
         body = shrink_registers(body)
-    return function.with_body(_put_at_root(body, maps))
+    return function.with_body(put_at_root(body, maps))
 
 
 def shrink_registers(body: Any) -> Any:
@@ -118,7 +119,7 @@ def replace_loop(body: Any, loop: For, made: Any) -> Any:
     )
 
 
-def _put_at_root(body: Any, statements: list[Any]) -> Any:
+def put_at_root(body: Any, statements: list[Any]) -> Any:
     """Statements of the host before all others of a function."""
     if not isinstance(body, SBlockRealize):
         return SeqStmt([*statements, body])
@@ -127,7 +128,7 @@ def _put_at_root(body: Any, statements: list[Any]) -> Any:
     return SBlockRealize(body.iter_values, body.predicate, replace_fields(block, body=inner))
 
 
-def _find_threads(body: Any, loop: For) -> list[tuple[Any, int]]:
+def find_threads(body: Any, loop: For) -> list[tuple[Any, int]]:
     """The thread axes around a loop, threadIdx.x first, and their extents."""
     around = [
         outer
@@ -155,15 +156,20 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
         )
     computes = LT(variable, IntImm("int32", extent))
     within = _find_innermost(body, pipeline.loop)
+    pipeline.rounds = Rounds.of(body, pipeline)
 
     def rewrite(loop: For) -> Any:
         if loop.loop_var.same_as(within.loop_var):
             kernel = _guard(loop.body, pipeline, computes, registers)
             kernel = _leave_registers(_end_cluster(kernel, pipeline), pipeline)
-            loop = _with_extent(loop, constant(loop.extent) or 1, pipeline.allocate(kernel))
+            others = []
+            if pipeline.rounds:
+                others = [*find_lasting(loop.body, pipeline), *pipeline.rounds.buffers]
+            loop = _with_extent(loop, constant(loop.extent) or 1, pipeline.allocate(kernel, others))
         if loop.loop_var.same_as(variable):
             return _with_extent(loop, extent + producers // inner, loop.body)
-        return loop
+        blocks = pipeline.rounds.find_extent(loop) if pipeline.rounds else None
+        return loop if blocks is None else _with_extent(loop, blocks, loop.body)
 
     return structural_map(body, (For, rewrite))
 
@@ -227,6 +233,8 @@ def _with_extent(loop: For, extent: int, body: Any) -> For:
 
 def _guard(statement: Any, pipeline: Pipeline, computes: Any, registers: list[int]) -> Any:
     """A statement around the pipeline, whose parts are for the warps that compute alone."""
+    if pipeline.rounds:
+        return SeqStmt(_run_with_roles(pipeline, computes, registers, statement))
     if isinstance(statement, For) and statement.loop_var.same_as(pipeline.loop.loop_var):
         return SeqStmt(_run_with_roles(pipeline, computes, registers))
     loops = find_all(statement, For)
@@ -253,8 +261,13 @@ def _is_of_registers(statement: Any) -> bool:
     return not find_all(statement, Call) and all(scope == "local" for scope in used)
 
 
-def _run_with_roles(pipeline: Pipeline, computes: Any, registers: list[int]) -> list[Any]:
-    """Mbarriers of full stages, and behind them those of empty ones, at which warps arrive."""
+def _run_with_roles(
+    pipeline: Pipeline, computes: Any, registers: list[int], kernel: Any = None
+) -> list[Any]:
+    """Mbarriers of full stages, and behind them those of empty ones, at which warps arrive.
+
+    Where a thread block goes through tiles, both roles do all of the kernel.
+    """
     stages, step = pipeline.stages, pipeline.loop.loop_var
     warps = math.prod(count for _, count in pipeline.threads) // WARP
     late = pipeline.in_flight
@@ -281,14 +294,23 @@ def _run_with_roles(pipeline: Pipeline, computes: Any, registers: list[int]) -> 
     elif pipeline.alternates:
         consumer = run_in_turns(pipeline, release)
     producer = [_produce(pipeline, acquires=bool(loads))]
+    if pipeline.rounds:
+        consumer = [*pipeline.fence_others(), *consumer]
+        last = range(late)  # groups that ended behind the loop, whose stages the next tile needs
+        consumer += [each for at in last for each in release(pipeline.loop.extent - late + at)]
+        consumer += pipeline.rounds.end_tile()
+        consumer = [go_through_tiles(kernel, pipeline, consumer)]
     counts = [1] * stages + [warps * pipeline.cluster.size] * stages
     if registers[0]:
         producer, consumer = _share_registers(pipeline, warps, (producer, consumer), registers)
         counts.append(warps)
-    split = IfThenElse(computes, join(consumer), join(producer))
+    split: list[Any] = [IfThenElse(computes, join(consumer), join(producer))]
+    if pipeline.rounds:
+        split = mark_roles(pipeline, computes, join(consumer), join(producer))
+        split = [*pipeline.rounds.begin(), *split]
     if pipeline.cluster.size > 1:  # whose other blocks may still arrive at these mbarriers
-        return [*pipeline.initialize(counts), split, make_barrier()]
-    return [*pipeline.initialize(counts), split, *pipeline.invalidate(len(counts))]
+        return [*pipeline.initialize(counts), *split, make_barrier()]
+    return [*pipeline.initialize(counts), *split, *pipeline.invalidate(len(counts))]
 
 
 def _share_registers(
@@ -351,15 +373,18 @@ def _produce(pipeline: Pipeline, *, acquires: bool) -> Any:
     wait = _wait_for_empty(pipeline, step, acquires=acquires)
     body = SeqStmt([wait, pipeline.copy(step)])
     copies = For(step, loop.min, loop.extent, ForKind.SERIAL, body, None, {})
+    if pipeline.rounds:
+        tile = join([copies, *pipeline.rounds.end_tile()])
+        copies = pipeline.rounds.loop_over(tile, f"{loop.loop_var.name}_tile_copied")
     first = math.prod(count for _, count in pipeline.threads)
     return if_elected(pipeline.threads, [copies], first=first)
 
 
 def _wait_for_empty(pipeline: Pipeline, step: Any, *, acquires: bool = False) -> Evaluate:
     """Wait until the stage of a step is empty, which it is in the first round."""
-    free = FloorMod(FloorDiv(step, pipeline.stages) + 1, 2)
+    free = FloorMod(FloorDiv(pipeline.count(step), pipeline.stages) + 1, 2)
     return pipeline.cluster.wait(_point_to_empty(pipeline, step), free, acquires=acquires)
 
 
 def _point_to_empty(pipeline: Pipeline, step: Any) -> Any:
-    return pipeline.point_to(FloorMod(step, pipeline.stages) + pipeline.stages)
+    return pipeline.point_to(FloorMod(pipeline.count(step), pipeline.stages) + pipeline.stages)

@@ -10,9 +10,9 @@ put barriers around the accesses, which the mbarriers order. All that are needed
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tvm_ffi
 from tvm.ir import PointerType, Range
@@ -65,6 +65,9 @@ from .barriers import is_proxy_fence
 from .clusters import Cluster
 from .uses import is_barrier
 
+if TYPE_CHECKING:
+    from .persistent import Rounds
+
 SCOPE = "shared.dyn"
 READ = 1
 """The mask of a pointer that reads."""
@@ -84,9 +87,10 @@ class Pipeline:
     tiles : of the copies, with buffers of one stage
     rest : what the loop computes
     block : that allocates the tiles, around the loop's body
-    threads : as `_find_threads`
+    threads : as `find_threads`
     first_map : the number of its first tensor map
     parameters : of the function
+    rounds : in which a thread block goes through several tiles; None for one tile
     cluster : the thread blocks that copy tiles for one another
     """
 
@@ -99,6 +103,7 @@ class Pipeline:
     first_map: int
     parameters: list[Any]
     cluster: Cluster
+    rounds: Rounds | None = None
 
     @classmethod
     def of(
@@ -136,6 +141,15 @@ class Pipeline:
             for at in range(len(self.tiles))
         ]
 
+    @property
+    def notes(self) -> dict[str, Any]:
+        """What others say of the loop."""
+        return {
+            key: value
+            for key, value in self.loop.annotations.items()
+            if not str(key).startswith(TMA_PREFIX)
+        }
+
     def make_tensor_maps(self) -> list[Any]:
         """What the host does before the kernel: two statements for each tensor."""
         slices = [self.cluster.take_slice(at, tile) for at, tile in enumerate(self.tiles)]
@@ -155,8 +169,8 @@ class Pipeline:
         ]
         return self.allocate(SeqStmt(body))
 
-    def allocate(self, body: Any) -> SBlockRealize:
-        """A statement in which there are the stages and the mbarriers.
+    def allocate(self, body: Any, others: Sequence[Any] = ()) -> SBlockRealize:
+        """A statement in which there are the stages and the mbarriers, and other buffers.
 
         It names the intermediate tensors that copies read by their tensor maps: TVM's
         StorageRewrite would otherwise give their memory to what the kernel writes.
@@ -165,8 +179,8 @@ class Pipeline:
         made = [source for source in sources if not is_among(source, self.parameters)]
         named = [Evaluate(source.access_ptr(READ)) for source in made]
         body = join([body, *named])
-        buffers = [*self.staged, self.barriers, *(self.find_others() if self.overlaps else [])]
-        buffers += self.cluster.scratch
+        others = [*others, *(self.find_others() if self.overlaps else [])]
+        buffers = [*self.staged, self.barriers, *others, *self.cluster.scratch]
         return SBlockRealize([], True, SBlock([], [], [], "", body, alloc_buffers=buffers))
 
     def initialize(self, counts: list[int]) -> list[Any]:
@@ -179,6 +193,10 @@ class Pipeline:
         before = [make_proxy_fence()] if self._describes_others() else []
         made = if_elected(self.threads, [*inits, fence])
         return [*before, made, make_barrier(), *self.cluster.begin()]
+
+    def fence_others(self) -> list[Any]:
+        """In front of the loop, once more for each tile of a thread block, as `initialize`."""
+        return [make_proxy_fence(), make_barrier()] if self._describes_others() else []
 
     def _describes_others(self) -> bool:
         """Whether wgmma reads what threads stored before the loop.
@@ -204,9 +222,13 @@ class Pipeline:
         ]
         return [make_barrier(), if_elected(self.threads, calls)]
 
+    def count(self, step: Any) -> Any:
+        """The number of an iteration among those of all tiles of a thread block."""
+        return step if self.rounds is None else self.rounds.before + step
+
     def wait_for_tile(self) -> Evaluate:
         """Wait until an iteration's tiles have arrived."""
-        step = self.loop.loop_var
+        step = self.count(self.loop.loop_var)
         round_ = FloorDiv(step, self.stages)
         place = self.point_to(FloorMod(step, self.stages))
         return Evaluate(T.cuda.mbarrier_wait(place, FloorMod(round_, 2)))
@@ -218,7 +240,7 @@ class Pipeline:
     def compute(self) -> list[Any]:
         """What an iteration computes, with its stage."""
         stages = dict(zip((tile.target for tile in self.tiles), self.staged, strict=True))
-        stage = FloorMod(self.loop.loop_var, self.stages)
+        stage = FloorMod(self.count(self.loop.loop_var), self.stages)
         return [use_stage(part, stages, stage) for part in drop_fences(self.rest)]
 
     def fence_loads(self, computed: list[Any]) -> list[Any]:
@@ -242,14 +264,9 @@ class Pipeline:
         """The loop, with other statements in its body and without the tiles' buffers."""
         name = self.block.name_hint
         block = SBlock([], [], [], name, SeqStmt(statements), alloc_buffers=self.find_others())
-        notes = {
-            key: value
-            for key, value in self.loop.annotations.items()
-            if not str(key).startswith(TMA_PREFIX)
-        }
         realized = SBlockRealize([], True, block)
         loop = self.loop
-        return For(loop.loop_var, loop.min, loop.extent, ForKind.SERIAL, realized, None, notes)
+        return For(loop.loop_var, loop.min, loop.extent, ForKind.SERIAL, realized, None, self.notes)
 
     def _run(self, ahead: int) -> For:
         step = self.loop.loop_var
@@ -274,7 +291,8 @@ class Pipeline:
 
     def copy(self, step: Any) -> Any:
         """Announce the bytes of an iteration's tiles, and issue their copies."""
-        stage = FloorMod(step, self.stages) if not isinstance(step, int) else step % self.stages
+        is_known = isinstance(step, int)
+        stage = step % self.stages if is_known else FloorMod(self.count(step), self.stages)
         arrived = self.point_to(stage)
         total = sum(tile.bytes for tile in self.tiles)
         calls = [Evaluate(T.ptx["mbarrier.arrive.expect_tx.shared.b64"](arrived, total))]

@@ -11,6 +11,7 @@ from tirstep.former_names import add_former_modules
 
 from ..errors import TransformError
 from .attention import ATTENTION, ATTENTION_CAUSAL
+from .attention_best import ATTENTION_WGMMA_BEST
 from .attention_mma import ATTENTION_MMA, ATTENTION_MMA_CAUSAL
 from .attention_wgmma import ATTENTION_WGMMA, ATTENTION_WGMMA_CAUSAL
 from .chains import MLP_SWIGLU, RMS_NORM_MATMUL
@@ -134,6 +135,7 @@ _ALL = (
     ATTENTION_MMA_CAUSAL,
     ATTENTION_WGMMA,
     ATTENTION_WGMMA_CAUSAL,
+    ATTENTION_WGMMA_BEST,
     ATTENTION_CAUSAL,
     ATTENTION,  # the last of its kernel: its recipes are for all
     DECODE_ATTENTION,

@@ -19,7 +19,7 @@ from ..beginnings import begin_before_loop
 from ..binding import bind_loop
 from ..caching import cache_read_at
 from ..errors import TransformError, require_tvm
-from ..exponentials import use_powers_of_two
+from ..exponentials import fuse_exponents, use_powers_of_two
 from ..fusion.fuse import fuse_reductions
 from ..intrinsics.fragments import SIDE
 from ..loops import reorder_loops, split_loop, suggest_unrolling
@@ -45,8 +45,8 @@ from .recipe import Example, get_sblocks
 
 Queries = Literal["registers", "shared"]
 """Loaded once, or for each tile of keys."""
-Powers = Literal["e", "two"]
-"""exp((x - m) * c), or exp2((x - m) * d) of scores x and their maximum m."""
+Powers = Literal["e", "two", "fused"]
+"""exp((x - m) * c), exp2((x - m) * d) or exp2(x * d - m * d) of scores x and their maximum m."""
 VECTOR = 8
 """Elements of 16 bytes."""
 
@@ -106,9 +106,7 @@ def schedule(sch: Schedule, config: AttentionMmaConfig) -> Iterator[str]:
     blocks = get_sblocks(sch)
     power, weighted = blocks[2], blocks[4]
     require_half(sch, weighted)
-    if config.powers != "e":
-        use_powers_of_two(sch, power)
-        yield "powers_of_two"
+    yield from compute_powers(sch, power, config.powers)
     round_operand(sch, weighted, operand=0)
     yield "exponentials_rounded"
     fused = fuse_blocks(sch, blocks, warps=config.warps, rows=config.rows, keys=config.keys)
@@ -124,6 +122,16 @@ def schedule(sch: Schedule, config: AttentionMmaConfig) -> Iterator[str]:
     if stages > 1:
         prefetch_asynchronously(sch, fused.steps, copies, stages=stages)
         yield "next_tiles_asynchronously"
+
+
+def compute_powers(sch: Schedule, power: SBlockRV, powers: Powers) -> Iterator[str]:
+    """The exponentials as they are, or as powers of two."""
+    if powers != "e":
+        use_powers_of_two(sch, power)
+        yield "powers_of_two"
+    if powers == "fused":
+        fuse_exponents(sch, power)
+        yield "exponents_fused"
 
 
 def fuse_blocks(

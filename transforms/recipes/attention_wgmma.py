@@ -15,12 +15,12 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from ..bulk_copies import prefetch_by_tma, specialize_warps
-from ..exponentials import use_powers_of_two
 from ..intrinsics.fragments import SIDE
 from ..intrinsics.wgmma_rows import WARPS
 from ..loops import suggest_unrolling
-from ..masks import end_loop_at_mask, launch_longest_first
+from ..masks import end_loop_at_mask, launch_longest_first, split_loop_at_mask
 from ..overlapping import alternate_warpgroups, overlap_products
+from ..persistent import make_persistent
 from ..pipelining import prefetch_asynchronously
 from ..quads import lay_in_quads, round_operand, spread_over_quads
 from ..queries import get_extent, get_own_loops
@@ -36,6 +36,7 @@ from .attention_mma import (
     Fused,
     Powers,
     bind_fused,
+    compute_powers,
     fuse_blocks,
     require_half,
     take_out_repair,
@@ -72,6 +73,12 @@ class AttentionWgmmaConfig:
     longest_first: bool = knob(
         False, "whether blocks with the most tiles are launched first, where tiles are left out"
     )
+    persistent: int = knob(
+        0, "thread blocks that stay and go through the tiles of queries; 0 for a block each"
+    )
+    splits_at_mask: bool = knob(
+        False, "whether tiles of which causality hides nothing do without masks; of the same"
+    )
     overlaps: bool = knob(
         False, "whether the scores of the next tile are computed ahead, where warps have roles"
     )
@@ -85,9 +92,7 @@ def schedule(sch: Schedule, config: AttentionWgmmaConfig) -> Iterator[str]:
     blocks = get_sblocks(sch)
     power, weighted = blocks[2], blocks[4]
     require_half(sch, weighted)
-    if config.powers != "e":
-        use_powers_of_two(sch, power)
-        yield "powers_of_two"
+    yield from compute_powers(sch, power, config.powers)
     round_operand(sch, weighted, operand=0)
     yield "exponentials_rounded"
     warps = WARPS * config.warpgroups
@@ -100,6 +105,9 @@ def schedule(sch: Schedule, config: AttentionWgmmaConfig) -> Iterator[str]:
         if config.longest_first:
             launch_longest_first(sch, fused.steps)
             yield "longest_first"
+    if config.splits_at_mask:
+        split_loop_at_mask(sch, fused.steps)
+        yield "splits_at_mask"
     yield from _prefetch(sch, fused.steps, copies, config)
 
 
@@ -175,6 +183,8 @@ def _prefetch(
     yield "next_tiles_by_tma"
     if config.roles:
         registers = _REGISTERS.get((config.warpgroups, config.blocks))
+        if config.persistent and registers == (24, 240):
+            registers = (40, 232)
         specialize_warps(sch, steps, registers=registers, blocks=config.blocks)
         yield "warps_specialized"
     if config.overlaps:
@@ -183,6 +193,9 @@ def _prefetch(
     if config.pingpong:
         alternate_warpgroups(sch, steps)
         yield "warpgroups_alternate"
+    if config.persistent:
+        make_persistent(sch, steps, blocks=config.persistent)
+        yield "blocks_stay"
 
 
 SMALL = {"batch": 1, "heads": 1, "queries": 128, "keys": 128, "dim": 32}
@@ -277,10 +290,33 @@ ended = causal.plus(
     "computed",
     expects={"products_overlapped": BY_TMA},
 )
+parted = ended.plus(
+    "wgmma_causal_parted",
+    splits_at_mask=True,
+    why="Only the tiles on the diagonal are masked",
+    expects={"products_overlapped": BY_TMA},
+)
 ATTENTION_WGMMA_CAUSAL = Ladder(
     "attention_wgmma_causal",
     "attention",
     "causal attention on Hopper's tensor cores, by wgmma",
-    (causal, ended),
+    (causal, ended, parted),
     SHAPE,
+)
+FUSED = {"fused_exponents": True}
+FUSED_WGMMA = replace(
+    WGMMA,
+    default_example=replace(WGMMA.default_example, options={**HALF, **FUSED}),
+    small=replace(WGMMA.small, options={**HALF, **FUSED}),
+)
+fused = FUSED_WGMMA.root(
+    "wgmma_fused",
+    powers="fused",
+    copies="tma",
+    stages=3,
+    roles=True,
+    overlaps=True,
+    why="An exponent is one multiply-add instead of a difference and a product, which the kernel "
+    "must allow",
+    expects={"products_overlapped": BY_TMA},
 )

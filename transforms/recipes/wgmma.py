@@ -12,23 +12,27 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
 from ..bulk_copies import prefetch_by_tma, specialize_warps
+from ..bulk_stores import store_by_tma, store_through_tiles
 from ..caching import accumulate_in_registers
 from ..clusters import multicast_in_clusters
 from ..errors import TransformError
+from ..gpu_limits import MAX_SHARED_BYTES
 from ..intrinsics import get_depth
 from ..intrinsics.warpgroups import ROWS, THREADS
 from ..pass_options import set_pipeline
+from ..persistent import make_persistent
 from ..pipelining import prefetch_asynchronously
-from ..queries import get_extent, get_spatial_loops
+from ..queries import find_epilogue, get_extent, get_spatial_loops
 from ..reduction import decompose_reduction_at
 from ..tensorize import store_through_shared
-from ..tir import is_used
+from ..tir import constant, is_used
+from ..tma_tiles import ATOM, PITCH
 from ..warpgroups import (
     WarpgroupTile,
     stage_swizzled_at,
@@ -39,7 +43,7 @@ from . import skinny
 from .gemm import WholeTail, add_parts, cut_matmul, fit_swizzle
 from .gpus import GPUS, H200, Gpu
 from .ladder import Family, Ladder, Pair, knob
-from .mma import TYPES, Copies, Store, choose_store, get_row_lengths, has_odd_pitch
+from .mma import TYPES, Copies, choose_store, get_row_lengths, has_odd_pitch
 from .recipe import Example, recipe
 from .tile_choice import (
     VECTOR_BYTES,
@@ -58,6 +62,8 @@ from .transpose import TransposeConfig, transpose_by_tiles
 
 Transpose = Literal["tile", "kernel"]
 """Where an operand is transposed that wgmma reads along k alone."""
+WgmmaStore = Literal["registers", "shared", "tma"]
+"""From where a result is written: registers, shared memory, or that by the TMA."""
 MAX_SUMS = 192
 """Registers of a thread for its sums: beyond, addresses and descriptors are spilled."""
 
@@ -74,8 +80,9 @@ class WgmmaConfig:
     problem and its crop are written through shared memory. The pipeline has fewer stages where the
     reduction has fewer steps, and no group in flight with fewer than three. With a tail of "pad"
     the TMA brings the zeros, and where rows are no multiples of 16 bytes, operands are copied
-    between zeros before, as with "copy". Tiles that are transposed, of B of 8 bits as (k, columns),
-    are copied by threads whatever `copies` says, since the TMA copies rows as rows.
+    between zeros before, as with "copy", and threads write such rows of a result. Tiles that are
+    transposed, of B of 8 bits as (k, columns), are copied by threads whatever `copies` says, since
+    the TMA copies rows as rows.
     """
 
     tile: Pair = knob(
@@ -102,6 +109,13 @@ class WgmmaConfig:
         "whether a warpgroup of its own issues TMA copies, while the others compute",
         choices=(False, True),
     )
+    persistent: int = knob(
+        0,
+        "thread blocks that stay and go through all tiles, where warps have roles: 0 one for each "
+        "tile",
+        choices=(0, 132),
+        least=0,
+    )
     cluster: Pair = knob(
         (1, 1),
         "thread blocks along rows and along columns that copy the tiles they share for one "
@@ -114,7 +128,11 @@ class WgmmaConfig:
     swizzle: int = knob(
         1, "rows of tiles, at most, that blocks go through column by column", choices=(1, 4, 8, 16)
     )
-    store: Store = knob("registers", "from where the result is written")
+    store: WgmmaStore = knob(
+        "registers",
+        "from where the result is written, and by whom: by threads, or from shared memory by the "
+        "TMA, in the result's own type",
+    )
     transpose: Transpose = knob(
         "tile",
         "where B as (k, columns) of 8 or 32 bits is transposed: in tiles as threads copy them, or, "
@@ -160,9 +178,9 @@ def schedule_product(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> Ite
         transpose_operand(sch, total, operand=1)
         yield "B_transposed"
     lengths = get_row_lengths(sch, total)
-    store = choose_store(sch, total, config.store, config.tail)
     depth, config = get_depth(dtype.bits), _fit_copies(sch, total, config, lengths)
-    config = replace(config, tile_k=max(config.tile_k, depth), store=store)
+    config = replace(config, tile_k=max(config.tile_k, depth))
+    config = replace(config, store=_choose_store(sch, total, config))
     blocks = config.cluster if _has_clusters(config) else (1, 1)
     whole = (config.tile[0] * blocks[0], config.tile[1] * blocks[1])  # tiles of a cluster
     block = yield from cut_matmul(
@@ -182,6 +200,38 @@ def schedule_product(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> Ite
         add_parts(sch, total, config.tail)
         yield "parts_added"
     yield from _compute(sch, tile, config, lengths)
+
+
+def _choose_store(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> WgmmaStore:
+    """From where a result is written: by threads, where the TMA cannot address its rows.
+
+    Where blocks stay, shared memory must hold it beside the stages, or it is written from registers
+    if nothing else is to be done with it.
+    """
+    stays = config.persistent and config.roles and config.copies == "tma"
+    result = _get_result(sch, total, config)
+    pitch = (constant(result.shape[-1]) or 1) * result.dtype.itemsize
+    wanted = config.store if config.store != "tma" or pitch % PITCH == 0 else "shared"
+    if stays and not has_room_beside_stages(sch, total, replace(config, store=wanted)):
+        wanted = "registers"
+    return "tma" if wanted == "tma" else choose_store(sch, total, wanted, config.tail)
+
+
+def _get_result(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> Any:
+    """What a tile is stored to: the result of an epilogue, or sums."""
+    epilogue = find_epilogue(sch, total) if config.split_k == 1 else None
+    return sch.get(epilogue or total).writes[0].source
+
+
+def has_room_beside_stages(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> bool:
+    """Whether shared memory holds what is stored of a tile beside all stages."""
+    node = sch.get(total)
+    rows, columns = config.tile
+    stages = (rows + columns) * config.tile_k * config.stages * node.reads[-1].source.dtype.itemsize
+    stored = rows * columns * node.writes[0].source.dtype.itemsize + rows * 2 * VECTOR_BYTES
+    if config.store == "tma":
+        stored = rows * columns * _get_result(sch, total, config).dtype.itemsize
+    return stages + stored + ATOM <= MAX_SHARED_BYTES["shared.dyn"]
 
 
 def is_across_k(sch: Schedule, total: SBlockRV) -> bool:
@@ -260,7 +310,7 @@ def _compute(
     sch: Schedule, tile: WarpgroupTile, config: WgmmaConfig, lengths: tuple[int, int, int]
 ) -> Iterator[str]:
     """Bring the operands into shared memory, multiply them there, and store."""
-    store = _store(sch, tile, config, lengths[2])
+    store, write = _store(sch, tile, config, lengths[2])
     yield "accumulated_in_registers"
     copies = []
     for operand, name in enumerate("AB"):
@@ -282,9 +332,15 @@ def _compute(
     tensorize_warpgroups(sch, tile.block, zeros, store, in_flight=in_flight, tf32=True, fp22=True)
     set_pipeline(sch)
     yield "tensorized"
+    if config.store == "tma" and write is not None:
+        store_by_tma(sch, write)
+        yield "stored_by_tma"
     if stages > 1 and config.roles and config.copies == "tma":
         specialize_warps(sch, tile.outer, registers=_REGISTERS.get(config.groups))
         yield "warps_specialized"
+        if config.persistent:
+            make_persistent(sch, tile.outer, blocks=config.persistent, stages=config.stages)
+            yield "blocks_stay"
         if _has_clusters(config):
             multicast_in_clusters(sch, tile.outer, cluster=config.cluster)
             yield "multicast_in_clusters"
@@ -295,22 +351,26 @@ def _has_clusters(config: WgmmaConfig) -> bool:
     return config.roles and config.copies == "tma" and math.prod(config.cluster) > 1
 
 
-def _store(sch: Schedule, tile: WarpgroupTile, config: WgmmaConfig, length: int) -> SBlockRV:
-    """Keep the sums in registers; the block that stores them."""
+def _store(
+    sch: Schedule, tile: WarpgroupTile, config: WgmmaConfig, length: int
+) -> tuple[SBlockRV, SBlockRV | None]:
+    """Keep the sums in registers; the block that stores them, and the one that writes from shared
+    memory, where there is one."""
     if config.store == "registers":
-        return accumulate_in_registers(sch, tile.block, tile.warpgroups)
+        return accumulate_in_registers(sch, tile.block, tile.warpgroups), None
     set_pipeline(sch)  # whose passes keep vectors under the guard of a crop
+    sizes = {"warps": config.groups, "lanes": THREADS}
+    if config.store == "tma":
+        last = find_epilogue(sch, tile.block) or tile.block
+        vector = math.gcd(VECTOR_BYTES // sch.get(last).writes[0].source.dtype.itemsize, length)
+        return store_through_tiles(
+            sch, tile.block, tile.grid, tile.warpgroups, vector=vector, **sizes
+        )
     sums = sch.get(tile.block).writes[0].source.dtype.itemsize
+    vector, columns = math.gcd(VECTOR_BYTES // sums, length), config.tile[1]
     return store_through_shared(
-        sch,
-        tile.block,
-        tile.grid,
-        tile.warpgroups,
-        columns=config.tile[1],
-        warps=config.groups,
-        vector=math.gcd(VECTOR_BYTES // sums, length),
-        lanes=THREADS,
-    ).store
+        sch, tile.block, tile.grid, tile.warpgroups, columns=columns, vector=vector, **sizes
+    )
 
 
 def _stage(
@@ -418,6 +478,21 @@ roles = tma.plus(
     roles=True,
     why="Warpgroups that compute wait for no others, but for tiles that one of its own copies",
     expects={"warps_specialized": BY_TMA},
+)
+tma_store = tma.plus(
+    "wgmma_tma_store",
+    store="tma",
+    why="Sums are converted in registers, half as many bytes go to shared memory, and one thread "
+    "has whole tiles written from there",
+    expects={"stored_by_tma": (*BY_TMA, "UTMASTG > 0 on sm_90a")},
+)
+persistent = roles.plus(
+    "wgmma_persistent",
+    persistent=132,
+    why="A block for each multiprocessor goes through tiles, and the next one is copied while this "
+    "one is stored: for a short k; slower where stages leave no room to store through, as here",
+    golden={"persistent": 3},
+    expects={"blocks_stay": BY_TMA},
 )
 multicast = roles.plus(
     "wgmma_multicast",
@@ -536,6 +611,8 @@ MATMUL_WGMMA = Ladder(
         split,
         tma,
         roles,
+        tma_store,
+        persistent,
         multicast,
         matmul_wgmma_best,
     ),

@@ -1,8 +1,9 @@
-"""Tensor cores: ldmatrix and mma, with a matrix distributed over the registers of a warp.
+"""Tensor cores: ldmatrix, stmatrix and mma, with a matrix distributed over the registers of a warp.
 
-Layouts from the PTX ISA, section "Warp Level Matrix Instructions" (ldmatrix; matrix fragments for
-mma.m16n8k*). In one formula: a 32-bit register holds ``e = 4 / itemsize`` elements of a row of A,
-or of a column of B; lane ``t`` has ``g = t // 4`` and ``q = t % 4``. Element j of register r is
+Layouts from the PTX ISA, section "Warp Level Matrix Instructions" (ldmatrix; stmatrix; matrix
+fragments for mma.m16n8k*). In one formula: a 32-bit register holds ``e = 4 / itemsize`` elements of
+a row of A, or of a column of B; lane ``t`` has ``g = t // 4`` and ``q = t % 4``. Element j of
+register r is
 
 - of A, row ``g + 8 * (r % 2)``, column ``4 * e * (r // 2) + e * q + j``;
 - of B, row ``4 * e * r + e * q + j``, column ``g``;
@@ -78,6 +79,28 @@ def _load_matrices(
     place = target_offset + np.arange(shares.shape[-1])
     target.store(place, threads.spread(warps, shares), threads.get_mask(warps))
     threads.count("matrix_loads")
+
+
+def _store_matrices(threads: Threads, target: Pointer, *rest: Any) -> None:
+    """stmatrix: all lanes have a share of each 8×8 matrix of b16, and 8 lanes address its rows."""
+    modifiers = [each for each in rest if isinstance(each, str)]
+    registers = [each for each in rest if not isinstance(each, str)]
+    count, is_transposed = len(registers), "trans" in modifiers
+    warps = threads.groups(WARP)
+    shares = [
+        np.broadcast_to(each, (threads.lanes, 1))[warps].astype(np.uint32) for each in registers
+    ]
+    halves = np.ascontiguousarray(np.concatenate(shares, axis=-1)).view(np.uint16)
+    halves = halves.reshape(len(warps), 8, 4, count, 2).transpose(0, 3, 1, 2, 4)
+    matrices = halves.reshape(len(warps), count, 8, 8)
+    if is_transposed:
+        matrices = matrices.swapaxes(2, 3)
+    rows = np.zeros((len(warps), WARP, 8), np.uint16)
+    rows[:, : 8 * count] = matrices.reshape(len(warps), 8 * count, 8)
+    values = np.ascontiguousarray(rows).view(target.dtype)
+    lanes = threads.get_mask(warps[:, : 8 * count])
+    place = np.arange(values.shape[-1])
+    target.store(place, threads.spread(warps, values), lanes)
 
 
 def _load_bytes_transposed(
@@ -243,6 +266,7 @@ def _store_matrix(
 TENSOR_CORES: dict[str, Semantics] = {
     "ptx_legacy.ldmatrix": _load_matrices,
     "ptx_legacy.mma": _multiply,
+    "ptx.stmatrix": _store_matrices,
     "mma_fill_legacy": _fill,
     "mma_store_legacy": _store_matrix,
 }

@@ -138,6 +138,8 @@ MEANINGS = ("causal",)
 FLOAT32: Mapping[str, object] = {"dtype": "float32"}
 FLOAT16: Mapping[str, object] = {"dtype": "float16", "out": "float16"}
 BFLOAT16: Mapping[str, object] = {"dtype": "bfloat16", "out": "bfloat16"}
+ROUNDED: Mapping[str, object] = {**BFLOAT16, "fused_exponents": True}
+"""Attention whose exponents may be rounded as the vendor's libraries round them."""
 TRANSPOSED: Mapping[str, object] = {"transpose_b": True}
 FLOAT8: Mapping[str, object] = {
     "dtype": "float8_e4m3fn",
@@ -309,12 +311,16 @@ SUITES: Mapping[str, tuple[SuiteEntry, ...]] = MappingProxyType(
                 SuiteEntry("attention", ATTENTION_SHAPES, (options,), recipes, ATTENTION_PEERS)
                 for options, recipes in (
                     (
-                        BFLOAT16,
-                        ("attention_mma_exp2", "attention_wgmma_roles", "attention_wgmma_overlap"),
+                        ROUNDED,
+                        ("attention_mma_exp2", "attention_wgmma_overlap", "attention_wgmma_best"),
                     ),
                     (
-                        {**BFLOAT16, "causal": True},
-                        ("attention_mma_causal_parted", "attention_wgmma_causal_ended"),
+                        {**ROUNDED, "causal": True},
+                        (
+                            "attention_mma_causal_parted",
+                            "attention_wgmma_causal_parted",
+                            "attention_wgmma_best",
+                        ),
                     ),
                 )
             ),

@@ -143,6 +143,11 @@ class FragmentMoves(Places):
         registers = self.one((None, None, (24, 64), (40, 240)), "registers")
         return Call("specialize_warps", (self.sequence(),), {"registers": registers})
 
+    def do_make_persistent(self) -> Call:
+        return Call(
+            "make_persistent", (self.sequence(),), {"blocks": self.one((1, 2, 3), "blocks")}
+        )
+
     def do_alternate_warpgroups(self) -> Call:
         return Call("alternate_warpgroups", (self.sequence(),))
 
@@ -158,14 +163,29 @@ class FragmentMoves(Places):
     def _reads(self, block: Block, buffer: Any) -> bool:
         return any(region.source.same_as(buffer) for region in self._node(block).reads)
 
-    def do_store_through_shared(self) -> Call:
+    def do_store_by_tma(self) -> Call:
+        return self.of_block("store_by_tma")
+
+    def do_store_through_tiles(self) -> Call:
+        vector = self.one((1, 2, 4, 8), "vector")
+        return Call(
+            "store_through_tiles",
+            (self.at, *self._find_tile_loops()),
+            {"warps": self._warps(), "lanes": self.one((128, 128, 32), "lanes"), "vector": vector},
+        )
+
+    def _find_tile_loops(self) -> list[Loop]:
+        """The loops of the grid and of the warps, mostly."""
         loops = self.play.loops(self.at)
         places = [Loop(self.at, index) for index in range(min(2, len(loops)))]
         if len(places) < 2 or self.one([False] * 3 + [True], "elsewhere"):
             places = [self.loop(), self.loop()]
+        return places
+
+    def do_store_through_shared(self) -> Call:
         return Call(
             "store_through_shared",
-            (self.at, *places),
+            (self.at, *self._find_tile_loops()),
             {
                 "columns": self.one((16, 32), "columns"),
                 "warps": self._warps(),
@@ -197,9 +217,10 @@ class FragmentMoves(Places):
         """What draws the calls that make a matmul one of wgmma, in their order."""
         block = Block("C")
         ahead = self.one(("tma", "tma", "threads", "none"), "ahead")
+        by_tma = self.one((True, False), "store by tma")
         steps: list[Callable[[], Call]] = [
             lambda: self._at(self.do_tile_in_warpgroups, block, block),
-            lambda: Call("accumulate_in_registers", (block, Loop(block, 1))),
+            lambda: self._store_warpgroups(block, by_tma=by_tma),
             *(lambda operand=operand: self._stage_swizzled(block, operand) for operand in (0, 1)),
             lambda: Call("decompose_reduction_at", (block, Loop(block, 2))),
         ]
@@ -208,14 +229,25 @@ class FragmentMoves(Places):
             steps.append(lambda: self._feed(self.do_prefetch_by_tma, loop))
         elif ahead == "threads":
             steps.append(lambda: self._feed(self._draw_asynchronous, loop))
-        parts = (Block("C_update"), Block("C_init"), Block("C_local"))
+        store = Block("C_shared.dyn_local" if by_tma else "C_local")
+        parts = (Block("C_update"), Block("C_init"), store)
         steps += [
             lambda: self._at(self.do_tensorize_warpgroups, parts[0], *parts),
             lambda: Call("set_pipeline", ()),
         ]
+        if by_tma:
+            steps.append(lambda: Call("store_by_tma", (Block("C_shared.dyn"),)))
         if ahead == "tma":
             steps.append(lambda: self._at(self.do_specialize_warps, loop.block, loop))
+            if self.one((False, True), "blocks stay"):
+                steps.append(lambda: self._at(self.do_make_persistent, loop.block, loop))
         return steps
+
+    def _store_warpgroups(self, block: Block, *, by_tma: bool) -> Call:
+        if not by_tma:
+            return Call("accumulate_in_registers", (block, Loop(block, 1)))
+        options = {"warps": self._warps(), "lanes": 128, "vector": self.one((1, 2, 4), "vector")}
+        return Call("store_through_tiles", (block, Loop(block, 0), Loop(block, 1)), options)
 
     def _at(self, draw: Callable[[], Call], at: Block, *places: Any) -> Call:
         """A drawn call, of these places."""

@@ -63,9 +63,11 @@ WEIGHTS = {
     "inline_epilogue": 1,
     "inline_producers": 2,
     "keep_in_registers": 3,
+    "fuse_exponents": 1,
     "launch_longest_first": 1,
     "lay_in_panels": 1,
     "lay_in_quads": 2,
+    "make_persistent": 1,
     "merge_loops": 2,
     "order_product": 1,
     "overlap_products": 1,
@@ -91,7 +93,9 @@ WEIGHTS = {
     "stage_fragments_at": 3,
     "stage_operand_at": 4,
     "stage_swizzled_at": 2,
+    "store_by_tma": 1,
     "store_through_shared": 2,
+    "store_through_tiles": 1,
     "suggest_unrolling": 1,
     "tensorize_fragments": 3,
     "tensorize_in_quads": 2,
@@ -366,6 +370,9 @@ class Player(QuadMoves):
 
     def do_begin_before_loop(self) -> Call:
         return self.of_place("begin_before_loop")
+
+    def do_fuse_exponents(self) -> Call:
+        return self.of_block("fuse_exponents")
 
     def do_use_powers_of_two(self) -> Call:
         return self.of_block("use_powers_of_two")

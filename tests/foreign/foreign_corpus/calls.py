@@ -38,6 +38,7 @@ OPTIONS: dict[str, Sequence[Options]] = {
     "fuse_reductions": ({}, {"accumulate": "apart"}),
     "lay_in_panels": ({"width": 4},),
     "lay_in_quads": ({"rows": 0, "columns": 1},),
+    "make_persistent": ({"blocks": 2},),
     "pad_shared_rows": ({"elements": 4},),
     "prefetch_asynchronously": ({"stages": 2},),
     "prefetch_by_tma": ({"stages": 2},),
@@ -58,6 +59,7 @@ OPTIONS: dict[str, Sequence[Options]] = {
     ),
     "stage_swizzled_at": ({"operand": 0, "warpgroups": 1, "vector": 8},),
     "store_through_shared": ({"columns": 16, "warps": 1, "vector": 4},),
+    "store_through_tiles": ({"warps": 1, "vector": 4},),
     "tile_block": (
         {"threads": (4, 8)},
         {"threads": (8,), "tail": "guard"},

@@ -1,0 +1,383 @@
+"""Results that go through tiles and are stored by the TMA: pairs, numbers, bugs, refusals."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tvm
+from pairs import check_pair, refuses
+from tvm.s_tir import Schedule
+from tvm.script import from_source
+from tvm.tirx import Evaluate, SeqStmt
+
+from tirstep.lowering_checks import check_numbers, get_device, run_recipe
+from tirstep.lowering_checks.devices.device import blank
+from tirstep.lowering_checks.devices.simulator import lower, simulate_lowered
+from tirstep.lowering_checks.facts import get_facts
+from tirstep.lowering_checks.steps import Run
+from tirstep.modules import get_kernel
+from tirstep.transforms import store_by_tma, store_through_tiles
+from tirstep.transforms.passes.uses import is_barrier
+from tirstep.transforms.recipes import RECIPES, wgmma
+from tirstep.transforms.tma_tiles import TMA_STORE, CopyShape
+from tirstep.tvm_compat import structural_map
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "matmul_wgmma_tma_store"
+SIMULATOR = get_device("simulator")
+STORE = RECIPES["matmul_wgmma_tma_store"]
+HALF = {"dtype": "bfloat16", "out": "bfloat16"}
+SMALL = {"tile": (64, 32), "stages": 2}
+PAD = {**SMALL, "tail": "pad"}
+
+
+def read(step: str) -> tvm.IRModule:
+    return from_source((GOLDEN / f"{step}.py").read_text())
+
+
+def run_small(shape: tuple[int, int, int], options: dict, **config) -> Run:
+    sizes = dict(zip("mnk", shape, strict=True))
+    return run_recipe(STORE, sizes, options=options, config={**SMALL, **config})
+
+
+# ---- Pairs
+
+
+@pytest.mark.since_tvm("0.27", "the expected TIR is in its words")
+def test_store_by_tma_pair() -> None:
+    def change(sch: Schedule) -> None:
+        store_by_tma(sch, sch.get_sblock("C_shared.dyn"))
+
+    check_pair(read("07_tensorized"), change, read("08_stored_by_tma"))
+
+
+@pytest.mark.since_tvm("0.27", "the expected TIR is in its words")
+def test_store_through_tiles_pair() -> None:
+    def change(sch: Schedule):
+        block = sch.get_sblock("C")
+        grid, groups, *_ = sch.get_loops(block)
+        return store_through_tiles(sch, block, grid, groups, warps=1, vector=4, lanes=128)
+
+    check_pair(read("01_tiled"), change, read("02_accumulated_in_registers"))
+
+
+# ---- Numbers, on the simulator
+
+
+@pytest.mark.parametrize(
+    ("shape", "options", "config"),
+    [
+        ((72, 40, 72), HALF, {"tail": "pad", "roles": True}),
+        ((128, 64, 128), {"dtype": "float16", "out": "float16"}, {"tile": (128, 64)}),
+        ((72, 36, 72), {"dtype": "float16"}, PAD),  # float32 in what was a tile of float16
+        ((13, 40, 72), HALF, {**PAD, "tile": (64, 64)}),  # smaller than a tile
+        ((64, 24, 128), HALF, {"tile": (64, 24)}),  # a last pair of matrices alone
+        ((64, 32, 128), HALF, {"copies": "threads"}),
+        ((72, 35, 72), HALF, PAD),  # rows that the TMA cannot address
+        ((64, 32, 128), {"dtype": "int8", "out": "int32", "transpose_b": True}, {}),
+        (
+            (72, 24, 80),
+            {"dtype": "float8_e4m3fn", "out": "bfloat16", "transpose_b": True, "acc": "fp22"},
+            PAD,
+        ),
+        ((64, 32, 192), HALF, {"split_k": 3}),
+    ],
+    ids=str,
+)
+def test_every_element_is_written(shape: tuple[int, int, int], options: dict, config: dict) -> None:
+    run = run_small(shape, options, **config)
+    last = run.steps[-1].module
+    assert check_numbers(run.problem, last, SIMULATOR, where=str(config)) == []
+    is_addressed = shape[1] * (4 if "out" not in options else 2) % 16 == 0
+    assert ("bulk_group" in lower(last).script()) is is_addressed
+
+
+@pytest.mark.parametrize(
+    ("function", "shape", "config"),
+    [("gelu", (72, 40, 72), {"tail": "pad"}), ("relu", (64, 32, 128), {"roles": True})],
+)
+def test_a_bias_and_a_function_are_computed_in_registers(
+    function: str, shape: tuple[int, int, int], config: dict
+) -> None:
+    problem = get_kernel(f"matmul_bias_{function}").problem(*shape, **HALF)
+    sch = Schedule(problem.module)
+    chosen = {**wgmma.tma_store.config, **SMALL, **config}
+    list(wgmma.schedule(sch, wgmma.WgmmaConfig(**chosen)))
+    assert check_numbers(problem, sch.mod, SIMULATOR, where=function) == []
+    assert "stmatrix" in sch.mod.script()
+
+
+def test_a_batch_is_stored_too() -> None:
+    run = run_recipe(
+        RECIPES["batched_matmul_wgmma"],
+        {"batch": 2, "m": 72, "n": 40, "k": 72},
+        options=HALF,
+        config={**PAD, "store": "tma"},
+    )
+    assert check_numbers(run.problem, run.steps[-1].module, SIMULATOR, where="batch") == []
+    assert '"tensor", "3d", "global"' in lower(run.steps[-1].module).script()
+
+
+# ---- Bugs that die in a lowered program
+
+TEXT = """\
+# from tvm.script import ir as I
+# from tvm.script import tirx as T
+@I.ir_module
+class Module:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((128, 64), "float16"), B: T.Buffer((128, 64), "float16")):
+        with T.sblock("root"):
+            S = T.sblock_alloc_buffer((1, 128, 8, 8), "float16", scope="shared.dyn")
+            for _ in T.thread_binding(1, "blockIdx.x"):
+                for t in range(2):
+                    for i in range(32):
+                        for x in T.thread_binding(128, "threadIdx.x"):
+                            with T.sblock("fill"):
+                                v = T.axis.spatial(128, t * 64 + i * 2 + x // 64)
+                                w = T.axis.spatial(64, x % 64)
+                                S[0, v, (w // 8 ^ v % 8) % 8, w % 8] = A[v, w]
+                    for i in range(32):
+                        for x in T.thread_binding(128, "threadIdx.x"):
+                            with T.sblock("write"):
+                                v = T.axis.spatial(128, t * 64 + i * 2 + x // 64)
+                                w = T.axis.spatial(64, x % 64)
+                                B[v, w] = S[0, v, (w // 8 ^ v % 8) % 8, w % 8]
+"""
+TWICE = from_source(TEXT)
+"""A kernel that stores two tiles out of one place in shared memory, one after the other."""
+
+
+def leave_out(module: tvm.IRModule, wanted) -> tvm.IRModule:
+    """The module without the statements of sequences that `wanted(parts, place)` names."""
+    dropped = []
+
+    def rewrite(sequence: SeqStmt):
+        parts = list(sequence.seq)
+        kept = [part for at, part in enumerate(parts) if not wanted(parts, at)]
+        dropped.extend(parts[len(kept) :])
+        return sequence if len(kept) == len(parts) else SeqStmt(kept) if kept[1:] else kept[0]
+
+    functions = {
+        variable: structural_map(function, (SeqStmt, rewrite))
+        for variable, function in module.functions_items()
+    }
+    assert dropped
+    return tvm.IRModule(functions)
+
+
+def calls(*words: str):
+    """Names the calls whose text has all these words."""
+
+    def wanted(parts, at: int) -> bool:
+        return isinstance(parts[at], Evaluate) and all(f'"{it}"' in str(parts[at]) for it in words)
+
+    return wanted
+
+
+def is_before(parts, at: int) -> bool:
+    """The barrier in front of the copies."""
+    return is_barrier(parts[at]) and at + 1 < len(parts) and "bulk_group" in str(parts[at + 1])
+
+
+def is_behind(parts, at: int) -> bool:
+    return is_barrier(parts[at]) and at > 0 and "bulk_group" in str(parts[at - 1])
+
+
+def is_last_fence(parts, at: int) -> bool:
+    return calls("proxy")(parts, at) and at + 2 < len(parts) and "bulk_group" in str(parts[at + 2])
+
+
+def simulate(lowered: tvm.IRModule, run: Run) -> set[str]:
+    arguments = [*run.problem.integer_inputs(0), *map(blank, run.problem.outputs)]
+    return {found.kind for found in simulate_lowered(lowered, arguments).findings}
+
+
+@pytest.fixture(scope="module")
+def lowered() -> tuple[tvm.IRModule, Run]:
+    run = run_small((64, 32, 128), HALF)
+    return lower(run.steps[-1].module), run
+
+
+@pytest.mark.parametrize(
+    ("wanted", "kind"),
+    [
+        (is_last_fence, "missing proxy fence"),
+        (is_before, "race"),
+        (calls("commit_group", "bulk"), "unfinished bulk store"),
+        (calls("wait_group", "bulk"), "unfinished bulk store"),
+    ],
+    ids=["fence", "barrier", "commit", "wait"],
+)
+def test_a_bug_of_one_tile_dies(lowered, wanted, kind: str) -> None:
+    module, run = lowered
+    assert simulate(module, run) == set()
+    assert kind in simulate(leave_out(module, wanted), run)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "kind"),
+    [
+        (is_last_fence, "missing proxy fence"),
+        (is_before, "race"),
+        (is_behind, "race"),
+        (calls("wait_group", "read"), "race"),
+        (calls("commit_group", "bulk"), "unfinished bulk store"),
+    ],
+    ids=["fence", "barrier before", "barrier behind", "wait", "commit"],
+)
+def test_a_bug_of_memory_that_is_used_again_dies(wanted, kind: str) -> None:
+    sch = Schedule(TWICE)
+    store_by_tma(sch, sch.get_sblock("write"))
+    module = lower(sch.mod)
+    given = np.arange(128 * 64, dtype="float16").reshape(128, 64)
+    arguments = [given, np.full_like(given, np.nan)]
+    assert simulate_lowered(module, arguments).findings == []
+    assert re.findall(r'"wait_group", "(\w*)"', module.script()) == ["read", ""]
+    found = simulate_lowered(leave_out(module, wanted), arguments).findings
+    assert kind in {each.kind for each in found}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda shape: shape._replace(swizzle=0),
+        lambda shape: shape._replace(box=(63, 64)),
+        lambda shape: shape._replace(panels=1),
+    ],
+    ids=["no swizzle", "a row less", "a panel less"],
+)
+def test_a_tile_that_is_described_otherwise_dies(change) -> None:
+    run = run_small((64, 128, 128), HALF, tile=(64, 128))
+    sch = Schedule(run.steps[-1].module)
+    write = sch.get_sblock("C_shared.dyn")
+    shape = CopyShape.of_list(sch.get(write).annotations[TMA_STORE])
+    sch.unannotate(write, TMA_STORE)
+    sch.annotate(write, TMA_STORE, change(shape).to_list())
+    found = check_numbers(run.problem, sch.mod, SIMULATOR, where="planted")
+    assert len(found) == 1
+    assert "elements are wrong" in found[0].message
+
+
+def test_a_box_of_a_row_too_many_is_refused_where_it_is_lowered() -> None:
+    sch = Schedule(TWICE)
+    write = sch.get_sblock("write")
+    store_by_tma(sch, write)
+    sch.unannotate(write, TMA_STORE)
+    sch.annotate(write, TMA_STORE, CopyShape(128, 1, (65, 64)).to_list())
+    with pytest.raises(RuntimeError, match=r"does not hold 1 boxes of .65, 64., which block"):
+        lower(sch.mod)
+
+
+# ---- What the compiler makes of it
+
+
+def test_the_kernel_takes_a_tensor_map_of_the_result() -> None:
+    run = run_small((64, 32, 128), HALF, roles=True)
+    source = get_facts(run.steps[-1].module, "cuda", problem=run.problem).source
+    body = source[source.rindex("__launch_bounds__") :]
+    assert "CUtensorMap tensor_map_0_of_C" in body
+    order = re.findall(r"stmatrix|fence_proxy|__syncthreads|s2g|commit_group|bulk_wait_group", body)
+    seen = [name for at, name in enumerate(order) if order[at - 1 : at] != [name]]
+    assert seen[-6:] == [
+        "stmatrix",
+        "fence_proxy",
+        "__syncthreads",
+        "s2g",
+        "commit_group",
+        "bulk_wait_group",
+    ]
+
+
+# ---- Refusals
+
+
+def prepare(shape=(64, 32, 128), options=HALF, **config) -> tuple[Schedule, object]:
+    """A schedule whose result lies in a tile, and the block that writes it."""
+    run = run_small(shape, options, **config)
+    sch = Schedule(run.steps[-2].module)
+    return sch, sch.get_sblock("C_shared.dyn")
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "hopper"])
+def test_store_by_tma_refuses_an_architecture(arch: str) -> None:
+    sch, write = prepare()
+    with refuses(sch, f"store_by_tma: .*{arch}.*"):
+        store_by_tma(sch, write, arch=arch)
+    store_by_tma(sch, write, arch="sm_90a")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("= S[0", "= T.float16(2) * S[0", "does more than to copy a tile in its own type; convert"),
+        ("= S[0", "= B[v, w] + S[0", "does more than to copy a tile in its own type"),
+        ("B[v, w] =", "B[v, w // 2] =", "writes 'B' at .*, and the TMA copies a rectangle"),
+        (
+            "(w // 8 ^ v % 8) % 8, w",
+            "w // 8, w",
+            "reads a tile that does not lie in rows of swizzl",
+        ),
+        ('"shared.dyn"', '"shared"', "copies 'S' of scope 'shared' to scope 'global'; store what"),
+        (
+            "B[v, w] =",
+            "T.where(t * 64 + i * 2 + x // 64 < 100)\n{indent}B[v, w] =",
+            "writes only where '.*', and the TMA all that lies inside of the tensor; guard it by",
+        ),
+        ("64, x % 64)", "64, x % 32 * 2)", "copies 2048 elements of a tile of 4032; let it copy"),
+    ],
+    ids=["computes", "accumulates", "elsewhere", "plain rows", "static", "guard", "gaps"],
+)
+def test_store_by_tma_refuses(old: str, new: str, message: str) -> None:
+    head, at, tail = TEXT.rpartition("for i in range(32)")
+    text = at + tail
+    assert old in head + text
+    text = text.replace(old, new.format(indent=" " * 32) if "{" in new else new)
+    head = head.replace(old, new) if old not in tail and old not in at else head
+    sch = Schedule(from_source(head + text))
+    write = sch.get_sblock("write")
+    with refuses(sch, f"store_by_tma: .*({message})"):
+        store_by_tma(sch, write)
+
+
+def test_store_by_tma_refuses_a_pitch_and_a_box() -> None:
+    big = TEXT.replace("128, 8, 8", "1024, 8, 8").replace("Buffer((128,", "Buffer((1024,")
+    big = big.replace(" * 64", " * 512").replace("range(32)", "range(256)")
+    big = big.replace("spatial(128", "spatial(1024")
+    odd = TEXT.replace("B: T.Buffer((128, 64)", "B: T.Buffer((128, 68)")
+    for text, message in (
+        (odd, "'B', which block 'write' copies, has a pitch of 136 bytes, and the TMA takes"),
+        (big, "the tile of block 'write' is .512, 64., and the TMA copies 256 elements along"),
+    ):
+        sch = Schedule(from_source(text))
+        write = sch.get_sblock("write")
+        with refuses(sch, f"store_by_tma: {message}"):
+            store_by_tma(sch, write)
+
+
+def test_store_through_tiles_refuses() -> None:
+    sch = Schedule(read("01_tiled"))
+    block = sch.get_sblock("C")
+    grid, groups, *_ = sch.get_loops(block)
+    sizes = {"warps": 1, "lanes": 128, "vector": 4}
+    with refuses(
+        sch, "store_through_tiles: vector=8 elements of 4 bytes are no part of a chunk of"
+    ):
+        store_through_tiles(sch, block, grid, groups, **{**sizes, "vector": 8})
+    with refuses(sch, "store_through_tiles: warps=2 are not the 1 of loop"):
+        store_through_tiles(sch, block, grid, groups, **{**sizes, "warps": 2})
+    with refuses(sch, "store_through_tiles: loop .* is not bound to blockIdx.x"):
+        store_through_tiles(sch, block, groups, groups, **sizes)
+
+
+# ---- On a GPU
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("shape", [(256, 512, 512), (1000, 776, 328), (333, 72, 136)], ids=str)
+@pytest.mark.parametrize("options", [HALF, {"dtype": "float16"}], ids=str)
+def test_a_gpu_agrees(shape: tuple[int, int, int], options: dict) -> None:
+    tail = "refuse" if shape[0] % 128 == 0 else "pad"
+    config = {"tile": (128, 256), "stages": 3, "tail": tail}
+    run = run_small(shape, options, **config)
+    assert check_numbers(run.problem, run.steps[-1].module, get_device("cuda"), where=tail) == []

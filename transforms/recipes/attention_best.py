@@ -1,0 +1,95 @@
+"""Attention by wgmma with the config that was fastest for such heads, masks and permissions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tvm.s_tir import Schedule
+
+from ..errors import TransformError
+from ..exponentials import allows_fused_exponents
+from ..mask_bounds import find_choices
+from ..tir import constant
+from .attention import BLOCKS
+from .attention_mma import CAUSAL, HALF
+from .attention_wgmma import (
+    BY_TMA,
+    FUSED,
+    FUSED_WGMMA,
+    SMALL,
+    AttentionWgmmaConfig,
+    fused,
+    schedule,
+)
+from .ladder import Ladder
+from .recipe import Example, get_sblocks, recipe
+
+NARROW = 64
+"""Elements of a head, up to which two blocks of a multiprocessor are faster than one."""
+ROWS = 64
+"""Queries of a warpgroup."""
+TILES = (128, 64, 32, 16)
+"""Numbers of keys of a tile, the fastest first."""
+
+
+@recipe(
+    kernel="attention",
+    blocks=(BLOCKS,),
+    default_example=FUSED_WGMMA.default_example,
+    golden=Example({**SMALL, "queries": 256, "keys": 256}, options={**HALF, **FUSED, **CAUSAL}),
+    expects={"warpgroups_alternate": BY_TMA},
+    dtypes=FUSED_WGMMA.dtypes,
+    arch=FUSED_WGMMA.arch,
+)
+def attention_wgmma_best(sch: Schedule) -> Iterator[str]:
+    """The config that was fastest on an H200 for such heads, with a mask and without.
+
+    Heads of up to 64 elements have two thread blocks on a multiprocessor, and tiles of 64 keys; of
+    longer ones, and under masks, products overlap. Loops end and are split at a mask, the longest
+    blocks come first, and warpgroups take turns. Exponents are fused where the kernel allows it.
+    """
+    yield from schedule(sch, choose_attention_config(sch))
+
+
+def choose_attention_config(sch: Schedule) -> AttentionWgmmaConfig:
+    """The config of `attention_wgmma_best` for an attention; refuses sizes that are left open."""
+    scores, _, power, *_ = (sch.get(block) for block in get_sblocks(sch))
+    *_, queries, keys, dim = (constant(item.dom.extent) for item in scores.iter_vars)
+    if queries is None or keys is None or dim is None:
+        raise TransformError(
+            "attention_wgmma_best",
+            "queries, keys or dim are open, and choose the config",
+            "use attention_wgmma_overlap, or give them",
+        )
+    groups = 2 if queries % (2 * ROWS) == 0 else 1
+    config = AttentionWgmmaConfig(
+        warpgroups=groups,
+        keys=next((size for size in TILES if keys % size == 0), TILES[-1]),
+        powers="fused" if allows_fused_exponents(power) else "two",
+        stages=3,
+        copies="tma",
+        roles=True,
+    )
+    if not find_choices(power):
+        is_narrow = dim <= NARROW and groups == 2 and keys % NARROW == 0
+        narrow = replace(config, keys=NARROW, stages=2, blocks=2)
+        return narrow if is_narrow else replace(config, overlaps=True)
+    has_tiles = keys > config.keys
+    return replace(
+        config,
+        ends_at_mask=has_tiles,
+        splits_at_mask=has_tiles,
+        longest_first=has_tiles and queries > groups * ROWS,
+        overlaps=True,
+        pingpong=groups > 1,
+    )
+
+
+ATTENTION_WGMMA_BEST = Ladder(
+    "attention_wgmma_best",
+    "attention",
+    "attention on Hopper's tensor cores that may round exponents",
+    (fused, attention_wgmma_best),
+    FUSED_WGMMA.default_example.shape,
+)
