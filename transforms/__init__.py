@@ -79,6 +79,7 @@ from .rows import (
     keep_in_registers,
     spread_over_threads,
 )
+from .streaming import stream_steps
 from .tensorize import (
     FragmentTile,
     SharedStore,
@@ -167,6 +168,7 @@ __all__ = [
     "stage_operand_at",
     "stage_swizzled_at",
     "store_through_shared",
+    "stream_steps",
     "suggest_unrolling",
     "tensorize_fragments",
     "tensorize_in_quads",

@@ -15,7 +15,7 @@ TVM = tuple(int(part) for part in tvm.__version__.split(".")[:2])
 
 if TVM >= (0, 27):
     from tvm.ir import Call, TensorLoad, TensorRegion
-    from tvm.s_tir import SBlock, SBlockRealize
+    from tvm.s_tir import MatchBufferRegion, SBlock, SBlockRealize
     from tvm.script import tirx as _T
     from tvm.sym import (
         Analyzer,
@@ -54,7 +54,17 @@ else:
     from tvm.arith.iter_affine_map import IterMapLevel
     from tvm.ir import Call, Node, Range
     from tvm.script import tirx as _T
-    from tvm.tirx import Break, Continue, Evaluate, PrimFunc, Return, SBlock, SBlockRealize, Stmt
+    from tvm.tirx import (
+        Break,
+        Continue,
+        Evaluate,
+        MatchBufferRegion,
+        PrimFunc,
+        Return,
+        SBlock,
+        SBlockRealize,
+        Stmt,
+    )
     from tvm.tirx import BufferLoad as TensorLoad
     from tvm.tirx import BufferRegion as TensorRegion
     from tvm.tirx.buffer import BufferType
@@ -201,6 +211,7 @@ __all__ = [
     "Continue",
     "IntervalSet",
     "IterMapLevel",
+    "MatchBufferRegion",
     "Return",
     "SBlock",
     "SBlockRealize",

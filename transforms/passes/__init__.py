@@ -11,6 +11,7 @@ from .before_flattening import DropImpliedConditions, DropThreadDimensions, Spli
 from .mask_loops import EndLoopsAtMasks, SplitLoopsAtMasks
 from .own_lanes import UseOwnLanes
 from .pipeline import PIPELINE, get_pass_options, get_pipeline
+from .streams import StreamSteps
 from .tma import LowerTmaPipelines
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "LowerTmaPipelines",
     "SplitGuardedVectors",
     "SplitLoopsAtMasks",
+    "StreamSteps",
     "UseOwnLanes",
     "get_pass_options",
     "get_pipeline",

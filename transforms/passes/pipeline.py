@@ -26,6 +26,7 @@ from .barriers import DropDoubledBarriers, DropRedundantBarriers
 from .before_flattening import DropImpliedConditions, DropThreadDimensions, SplitGuardedVectors
 from .mask_loops import EndLoopsAtMasks, SplitLoopsAtMasks
 from .own_lanes import UseOwnLanes
+from .streams import StreamSteps
 from .tma import LowerTmaPipelines
 
 PIPELINE = "tirstep"
@@ -88,14 +89,15 @@ def _with_own_options(lowering: Any) -> Any:
 def name_passes(pipeline: str) -> dict[str, Any]:
     """The names that are other ones in a pipeline than in TVM's own: none but in `PIPELINE`.
 
-    Loops end at masks as soon as reductions over threads are lowered. Lanes find their own rows of
-    fragments, and bulk copies are made, before TVM swizzles indices; loops are split at masks when
-    pipelines are loops. Three of our passes come directly before FlattenBuffer, where buffers still
-    have their dimensions and vectors are loops, the others directly after the passes that put
-    barriers in. LowerAsyncDMA is TVM's, made faster.
+    GPU blocks share steps, and loops end at masks, as soon as reductions over threads are lowered.
+    Lanes find their own rows of fragments, and bulk copies are made, before TVM swizzles indices;
+    loops are split at masks when pipelines are loops. Three of our passes come directly before
+    FlattenBuffer, where buffers still have their dimensions and vectors are loops, the others
+    directly after the passes that put barriers in. LowerAsyncDMA is TVM's, made faster.
     """
     if pipeline != PIPELINE:
         return {}
+    before_init = tvm.transform.Sequential([StreamSteps, EndLoopsAtMasks])
     before_swizzling = tvm.transform.Sequential([UseOwnLanes, LowerTmaPipelines])
     before_flattening = tvm.transform.Sequential(
         [DropThreadDimensions, DropImpliedConditions, SplitGuardedVectors]
@@ -107,7 +109,7 @@ def name_passes(pipeline: str) -> dict[str, Any]:
         "s_tir": _put_before(
             s_tir.transform,
             {
-                "LowerInitBlock": EndLoopsAtMasks,
+                "LowerInitBlock": before_init,
                 "InjectPermutedLayout": before_swizzling,
                 "LowerOpaqueBlock": SplitLoopsAtMasks,
                 "LowerThreadAllreduce": after_barriers,
