@@ -28,7 +28,9 @@ def stream_steps(sch: Schedule, loop: LoopRV, *, workers: int) -> None:
 
     The loop is marked, and its kernel becomes one of workers when the pipeline "tirstep" lowers it.
     Until then, and where a later step makes that impossible, parts are slices of one length, with
-    the same sums. The order in which a sum adds up is another one.
+    the same sums. The order in which a sum adds up is another one. Of asynchronous copies none is
+    in flight behind a step, since TVM counts them in loops of constant length alone: copies through
+    registers (`prefetch_through_registers`) are faster here.
 
     rewrite: ``for p in blockIdx.y of 2: for t in blockIdx.x of 3: for s in 4: C[p, t] += A[t, p * 4
         + s]`` for 4 workers -> ``for w in blockIdx.x of 4: for t in tiles of w: for s in its steps

@@ -314,7 +314,7 @@ def get_update_loops(sch: Schedule) -> list[LoopRV]:
 def schedule_halves(name: str, config: dict[str, object]) -> tuple[Problem, Schedule, LoopRV]:
     """A product on tensor cores in parts, and the loop over its steps."""
     recipe = RECIPES[name]
-    problem = get_kernel("matmul").problem(128, 128, 320, dtype="float16")
+    problem = get_kernel("matmul").problem(64, 128, 192, dtype="float16")
     sch = Schedule(problem.module)
     recipe(sch, **{**recipe.golden.config, **config})
     loops = get_update_loops(sch)
@@ -339,6 +339,6 @@ def test_bulk_copies_do_not_stream() -> None:
     config = {"tile": (64, 64), "tile_k": 32, "split_k": 2}
     _, sch, _ = schedule_halves("matmul_wgmma_tma", config)
     loops = get_update_loops(sch)
-    steps = next(it for it in loops if sch.get(it).extent == 5 and not sch.get(it).thread_binding)
+    steps = next(it for it in loops if sch.get(it).extent == 3 and not sch.get(it).thread_binding)
     with refuses(sch, "waits for bulk copies, whose barriers count the steps of one tile"):
         stream_steps(sch, steps, workers=4)
