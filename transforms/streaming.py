@@ -38,9 +38,10 @@ def stream_steps(sch: Schedule, loop: LoopRV, *, workers: int) -> None:
     consumes: nothing
     requires: a serial loop of two steps or more, under parts on blockIdx.y and tiles on blockIdx.x,
         one directly under the other, as `rfactor_reduction` and `bind_loop` make them; a sum that
-        is initialized in front of it, and parts that another block adds up and nobody else reads;
-        no bulk copies under it; at least as many `workers` as parts, of which fewer are there where
-        more than there are parts would meet in a tile
+        is initialized in front of it, of terms that use nothing of other steps, and that is copied
+        at most before another block adds up all parts, which nobody else reads; no bulk copies; at
+        least as many `workers` as parts, of which fewer are there where more than there are parts
+        would meet in a tile
     """
     if workers < 1:
         raise TransformError(f"workers={workers} must be >= 1", "use an integer >= 1")

@@ -267,6 +267,103 @@ def test_what_a_part_does_for_itself_is_refused(write: object, sentence: str) ->
         stream_steps(sch, steps, workers=4)
 
 
+@I.ir_module
+class Squared:
+    """Sums of the squares of what parts come to."""
+
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((12, 16), "float32"), B: T.Buffer((12,), "float32")):
+        P = T.sblock_alloc_buffer((2, 12))
+        L = T.sblock_alloc_buffer((2, 12), scope="local")
+        K = T.sblock_alloc_buffer((2, 12), scope="local")
+        for p in T.thread_binding(2, thread="blockIdx.y"):
+            for i_0 in T.thread_binding(3, thread="blockIdx.x"):
+                for i_1 in T.thread_binding(4, thread="threadIdx.x"):
+                    with T.sblock("zero"):
+                        vp = T.axis.spatial(2, p)
+                        vi = T.axis.spatial(12, i_0 * 4 + i_1)
+                        L[vp, vi] = T.float32(0)
+                    for k in range(8):
+                        with T.sblock("keep"):
+                            vp = T.axis.spatial(2, p)
+                            vi = T.axis.spatial(12, i_0 * 4 + i_1)
+                            vk = T.axis.spatial(16, p * 8 + k)
+                            K[vp, vi] = A[vi, vk]
+                        with T.sblock("part"):
+                            vp = T.axis.spatial(2, p)
+                            vi = T.axis.spatial(12, i_0 * 4 + i_1)
+                            vk = T.axis.reduce(8, k)
+                            L[vp, vi] = L[vp, vi] + A[vi, vp * 8 + vk]
+                    with T.sblock("square"):
+                        vp = T.axis.spatial(2, p)
+                        vi = T.axis.spatial(12, i_0 * 4 + i_1)
+                        P[vp, vi] = L[vp, vi] * L[vp, vi]
+        for i in T.thread_binding(12, thread="threadIdx.x"):
+            for p in range(2):
+                with T.sblock("B"):
+                    vi, vp = T.axis.remap("SR", [i, p])
+                    with T.init():
+                        B[vi] = T.float32(0)
+                    B[vi] = B[vi] + P[vp, vi]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({}, "block 'square' computes with 'L', which other steps change"),
+        ({"L[vp, vi] * L[vp, vi]": "L[vp, vi]"}, ""),
+        ({"L[vp, vi] * L[vp, vi]": "K[vp, vi]"}, "block 'square' computes with 'K'"),  # of the last
+        (
+            {
+                "= L[vp, vi] * L[vp, vi]": "= L[vp, vi]",
+                "vp * 8 + vk]\n": "vp * 8 + vk] * K[vp, vi]\n",
+            },
+            "",
+        ),
+        (
+            {"K[vp, vi] = A[vi, vk]": "K[vp, vi] = A[vi, vk] + L[vp, vi]"},
+            "block 'keep' computes with 'L'",
+        ),
+        (
+            {"K[vp, vi] = A[vi, vk]": "K[vp, vi] = A[vi, vk] - K[vp, vi]"},
+            "block 'keep' computes with 'K'",  # of the step before
+        ),
+        (
+            {"+ A[vi, vp * 8 + vk]": "+ A[vi, vp * 8 + vk] * L[vp, vi]"},
+            "computes with 'L'|does not add up",
+        ),
+    ],
+)
+def test_steps_that_use_each_other_are_refused(changes: dict[str, str], sentence: str) -> None:
+    text = Squared.script()
+    for good, bad in changes.items():
+        assert good in text
+        text = text.replace(good, bad)
+    sch = Schedule(from_source(text))
+    steps = sch.get_loops(sch.get_sblock("part"))[3]
+    if not sentence:
+        stream_steps(sch, steps, workers=5)
+        values = np.random.default_rng(0).integers(-5, 6, (12, 16)).astype(np.float32)
+        program = get_device("simulator").compile(sch.mod)
+        got = program([values, np.full(12, np.nan, np.float32)])[-1]
+        terms = values * values if len(changes) > 1 else values
+        np.testing.assert_array_equal(got, terms.sum(axis=1))
+        assert not program.findings
+        return
+    with refuses(sch, sentence):
+        stream_steps(sch, steps, workers=4)
+
+
+def test_a_buffer_that_no_block_allocates_is_refused() -> None:
+    text = Squared.script().replace("L[vp, vi] * L[vp, vi]", "L[vp, vi]")
+    good = 'L = T.sblock_alloc_buffer((2, 12), scope="local")'
+    assert good in text
+    sch = Schedule(from_source(text.replace(good, 'L = T.alloc_buffer((2, 12), scope="local")')))
+    steps = sch.get_loops(sch.get_sblock("part"))[3]
+    with refuses(sch, "'L' in local memory is allocated by no block"):
+        stream_steps(sch, steps, workers=4)
+
+
 def test_parts_that_are_not_added_up_are_refused() -> None:
     text = make_scaled(lambda before, a, s, p, k: before + a).script()
     sch = Schedule(from_source(text))

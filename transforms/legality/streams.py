@@ -77,6 +77,7 @@ class Stream:
     parts, tiles, steps : its loops; those of parts and of tiles follow each other
     shares : of the GPU blocks
     written : the buffers that blocks under the loops write
+    private : those of GPU blocks and threads, which come to lie inside of the kernel
     apart : those that have a dimension of parts, and which that is
     """
 
@@ -85,6 +86,7 @@ class Stream:
     steps: For
     shares: Shares
     written: list[Any]
+    private: list[Any]
     apart: list[tuple[Any, int]] = field(default_factory=list)
 
     @property
@@ -101,6 +103,7 @@ def plan_stream(body: Any, loop: For, workers: int) -> tuple[Stream, Any] | Faul
     """
     try:
         stream = _read(body, loop, workers)
+        _require_terms(body, stream)
         kernel = _write(stream)
         _require_sums(body, stream)
     except _Refused as refused:
@@ -144,7 +147,9 @@ def _read(body: Any, loop: For, workers: int) -> Stream:
         )
     written = [it.buffer for it in find_all(tiles, BufferStore)]
     written += [it.source for block in find_all(tiles, SBlock) for it in block.writes]
-    return Stream(parts, tiles, loop, shares, written)
+    allocated = [it for block in find_all(body, SBlock) for it in block.alloc_buffers]
+    private = [it for it in allocated if str(it.scope()) != "global"]
+    return Stream(parts, tiles, loop, shares, written, private)
 
 
 @dataclass
@@ -226,8 +231,14 @@ class _Rewriting:
             return self._move(index, step)
         if (part, step) != (1, 0) or not is_among(buffer, self.stream.written):
             raise self._refuse(substitute(index, self.values))
-        if str(buffer.scope()) not in ("global", ""):
+        if is_among(buffer, self.stream.private):
             return self._put_zeros(index)  # a worker has one part there at a time
+        if str(buffer.scope()) != "global":
+            raise _Refused(
+                f"'{buffer.name}' in {buffer.scope()} memory is allocated by no block, and may be "
+                "one for all parts",
+                "allocate it with T.sblock_alloc_buffer",
+            )
         self.stream.apart.append((buffer, at))
         return index
 
@@ -332,9 +343,78 @@ def _replace_indices(statement: Any, replace: Callable[[Any, Any, int], Any]) ->
 
 
 def _is_sum(store: BufferStore) -> bool:
+    """Whether a store adds something else to what was there."""
     value = store.value
     before = BufferLoad(store.buffer, store.indices)
-    return isinstance(value, Add) and structural_equal(value.a, before)
+    if not isinstance(value, Add) or not structural_equal(value.a, before):
+        return False
+    return not any(it.source.same_as(store.buffer) for it in find_all(value.b, TensorLoad))
+
+
+def _require_terms(body: Any, stream: Stream) -> None:
+    """Refuse a kernel whose steps do more than to add terms of their own to sums, or use what the
+    step before left; and one whose other blocks do more with the sums than to copy them.
+    """
+    inside = _find_outermost(stream.steps.body)
+    updates = [it.block for it in inside if _reduces(it, stream.steps)]
+    sums = [region.source for block in updates for region in block.writes]
+    later = [region.source for it in inside for region in it.block.writes]
+    made: list[Any] = []
+    for block in (it.block for it in inside):
+        own = [it.source for it in block.writes] if is_among(block, updates) else []
+        for buffer in _list_read(block):
+            is_left = is_among(buffer, later) and not is_among(buffer, made)
+            if is_left and not is_among(buffer, own):
+                raise _refuse_use(block, buffer)
+        made += [] if own else [it.source for it in block.writes]
+    under = find_all(stream.steps, SBlock)
+    for block in find_all(body, SBlock):
+        is_around = any(it.same_as(stream.steps) for it in find_all(block, For))
+        if is_around or is_among(block, under):
+            continue
+        for buffer in _list_read(block):
+            if is_among(buffer, made) and not is_among(buffer, sums):
+                raise _refuse_use(block, buffer)
+    for block in find_all(stream.tiles, SBlock):
+        if not is_among(block, under):
+            _require_copies(block, stream)
+
+
+def _require_copies(block: SBlock, stream: Stream) -> None:
+    for store in find_all(block, BufferStore):
+        used = [it.source for it in find_all(store.value, TensorLoad)]
+        used = [it for it in used if is_among(it, stream.written)]
+        if used and not isinstance(store.value, TensorLoad):
+            raise _refuse_use(block, used[0])
+
+
+def _find_outermost(body: Any) -> list[SBlockRealize]:
+    """The blocks that are in no other one."""
+    found = find_all(body, SBlockRealize)
+    inner = [it for each in found for it in find_all(each.block.body, SBlockRealize)]
+    return [it for it in found if not is_among(it, inner)]
+
+
+def _reduces(realize: SBlockRealize, loop: For) -> bool:
+    pairs = zip(realize.block.iter_vars, realize.iter_values, strict=True)
+    return any(
+        item.iter_type == IterVar.CommReduce and is_used(loop.loop_var, value)
+        for item, value in pairs
+    )
+
+
+def _list_read(block: SBlock) -> list[Any]:
+    """What a block reads; of a sum, what its terms do, too."""
+    if isinstance(block.body, BufferStore):
+        return [it.source for it in find_all(block.body, TensorLoad)]
+    return [it.source for it in block.reads]
+
+
+def _refuse_use(block: SBlock, buffer: Any) -> _Refused:
+    return _Refused(
+        f"block '{block.name_hint}' computes with '{buffer.name}', which other steps change",
+        "leave the parts as they are",
+    )
 
 
 def _require_sums(body: Any, stream: Stream) -> None:
