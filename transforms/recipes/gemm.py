@@ -28,6 +28,7 @@ from ..pass_options import set_pipeline
 from ..pipelining import prefetch_asynchronously, prefetch_fragments, prefetch_through_registers
 from ..queries import find_row_length, get_extent, get_outer_loops, get_spatial_loops
 from ..reduction import decompose_reduction_at, rfactor_reduction, split_reduction
+from ..streaming import stream_steps
 from ..tir import constant, get_axis
 from ..vectorize import vectorize_copy, vectorize_loop
 from ..warp_tiling import Inner, largest_divisor, tile_in_warps
@@ -107,6 +108,12 @@ class GemmConfig:
     )
     split_k: int = knob(
         1, "slices of the reduction, each on blocks of its own", choices=(1, 2, 4, 8, 16)
+    )
+    workers: int = knob(
+        0,
+        "GPU blocks with equal shares of the steps of all tiles, up to split_k of them in a tile; "
+        "0 has slices of one length",
+        least=0,
     )
     tail: WholeTail = knob("refuse", "what happens where a tile does not divide")
 
@@ -254,6 +261,9 @@ def _feed(
     elif config.stages > 2:
         prefetch_asynchronously(sch, steps.outer, copies, stages=config.stages)
         yield "next_tiles_asynchronously"
+    if config.workers:
+        stream_steps(sch, steps.outer, workers=config.workers)
+        yield "steps_shared"
 
 
 def _copy_operands(sch: Schedule, block: SBlockRV) -> None:
@@ -426,6 +436,15 @@ split = inner_rows.plus(
     searched=("prefetch_fragments", "inner_strips"),
     expects={"parts_added": ("kernels == 2", "barriers_per_step == 1")},
 )
+stream = split.plus(
+    "stream_k",
+    workers=264,
+    why="Blocks have equal shares of the steps of all tiles, whole ones and the ends of others, so "
+    "that none waits for a last wave; slower where waves are full, as here",
+    golden={"workers": 5},
+    searched=("prefetch_fragments", "inner_strips"),
+    expects={"steps_shared": ("barriers_per_step == 1",), "parts_added": ("kernels == 2",)},
+)
 RUNGS = (
     fragments,
     strips,
@@ -438,5 +457,6 @@ RUNGS = (
     copied,
     inner_rows,
     split,
+    stream,
 )
 """The fast ladder of matmul, slow to fast; `gemm_best` puts the recipe behind it that chooses."""
