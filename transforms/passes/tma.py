@@ -286,24 +286,29 @@ def _run_with_roles(
         pipeline.loop_over([pipeline.wait_for_tile(), *computed, *done]),
         *pipeline.wait_for_groups(),
     ]
-    if pipeline.cluster.size > 1:  # all copies for others have arrived when these say so
-        steps = range(late)
-        consumer += [each for at in steps for each in release(pipeline.loop.extent - late + at)]
     if pipeline.overlaps:
         consumer = run_overlapped(pipeline, release)
     elif pipeline.alternates:
         consumer = run_in_turns(pipeline, release)
     producer = [_produce(pipeline, acquires=bool(loads))]
-    if pipeline.rounds:
-        consumer = [*pipeline.fence_others(), *consumer]
-        last = range(late)  # groups that ended behind the loop, whose stages the next tile needs
+    if pipeline.rounds or pipeline.cluster.size > 1:  # groups have ended, and others need to know
+        last = range(late)
         consumer += [each for at in last for each in release(pipeline.loop.extent - late + at)]
-        consumer += pipeline.rounds.end_tile()
+    if pipeline.rounds:
+        consumer = [*pipeline.fence_others(), *consumer, *pipeline.rounds.end_tile()]
         consumer = [go_through_tiles(kernel, pipeline, consumer)]
     counts = [1] * stages + [warps * pipeline.cluster.size] * stages
     if registers[0]:
         producer, consumer = _share_registers(pipeline, warps, (producer, consumer), registers)
         counts.append(warps)
+    return _join_roles(pipeline, computes, (producer, consumer), counts)
+
+
+def _join_roles(
+    pipeline: Pipeline, computes: Any, roles: tuple[list[Any], list[Any]], counts: list[int]
+) -> list[Any]:
+    """Both roles between the initialization of their mbarriers and the end of these."""
+    producer, consumer = roles
     split: list[Any] = [IfThenElse(computes, join(consumer), join(producer))]
     if pipeline.rounds:
         split = mark_roles(pipeline, computes, join(consumer), join(producer))
