@@ -18,8 +18,10 @@ from .attention_wgmma import (
     FUSED,
     FUSED_WGMMA,
     SMALL,
+    SMS,
     AttentionWgmmaConfig,
     fused,
+    persistent,
     schedule,
 )
 from .ladder import Ladder
@@ -45,9 +47,10 @@ TILES = (128, 64, 32, 16)
 def attention_wgmma_best(sch: Schedule) -> Iterator[str]:
     """The config that was fastest on an H200 for such heads, with a mask and without.
 
-    Heads of up to 64 elements have two thread blocks on a multiprocessor, and tiles of 64 keys; of
-    longer ones, and under masks, products overlap. Loops end and are split at a mask, the longest
-    blocks come first, and warpgroups take turns. Exponents are fused where the kernel allows it.
+    Without a mask as many blocks stay as run at once; of heads of up to 64 elements two share a
+    multiprocessor, with tiles of 64 keys, and of longer ones, as under masks, products overlap.
+    Loops end and are split at a mask, the longest blocks come first, and warpgroups take turns.
+    Exponents are fused where the kernel allows it.
     """
     yield from schedule(sch, choose_attention_config(sch))
 
@@ -73,8 +76,8 @@ def choose_attention_config(sch: Schedule) -> AttentionWgmmaConfig:
     )
     if not find_choices(power):
         is_narrow = dim <= NARROW and groups == 2 and keys % NARROW == 0
-        narrow = replace(config, keys=NARROW, stages=2, blocks=2)
-        return narrow if is_narrow else replace(config, overlaps=True)
+        narrow = replace(config, keys=NARROW, stages=2, blocks=2, persistent=2 * SMS)
+        return narrow if is_narrow else replace(config, overlaps=True, persistent=SMS)
     has_tiles = keys > config.keys
     return replace(
         config,
@@ -90,6 +93,6 @@ ATTENTION_WGMMA_BEST = Ladder(
     "attention_wgmma_best",
     "attention",
     "attention on Hopper's tensor cores that may round exponents",
-    (fused, attention_wgmma_best),
+    (fused, persistent, attention_wgmma_best),
     FUSED_WGMMA.default_example.shape,
 )
