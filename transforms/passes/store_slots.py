@@ -174,6 +174,12 @@ def allocate_slots(kernel: Any, tile: Any, made: Any) -> Any:
         kept = [made if it.same_as(tile) else it for it in block.alloc_buffers]
         return replace_fields(block, alloc_buffers=kept)
 
-    return structural_map(
-        kernel, [(SBlock, rewrite), (TensorRegion, lambda it: _cover(it, tile, made))]
-    )
+    def name(call: Any) -> Any:
+        return made.access_ptr(int(call.args[4])) if _points(call, tile) else call
+
+    callbacks: list[tuple[type, Callable[[Any], Any]]] = [
+        (SBlock, rewrite),
+        (TensorRegion, lambda region: _cover(region, tile, made)),
+        (Call, name),  # what keeps a tile's memory its own
+    ]
+    return structural_map(kernel, callbacks)
