@@ -42,7 +42,7 @@ HALF = {"dtype": "bfloat16", "out": "bfloat16"}
 HALVES = {"dtype": "float16", "out": "float16"}
 FLOAT8 = {"dtype": "float8_e4m3fn", "acc": "fp22", "transpose_b": True, "out": "bfloat16"}
 INT8 = {"dtype": "int8", "out": "int32", "transpose_b": True}
-SMALL = {**STAYS.golden.config, "tile": (64, 64)}
+SMALL = {**STAYS.golden.config, "tile": (64, 64), "store": "shared"}
 
 
 def find_loop(sch: Schedule):
@@ -68,7 +68,7 @@ def test_make_persistent_pair() -> None:
     def change(sch: Schedule) -> None:
         make_persistent(sch, find_loop(sch), blocks=3)
 
-    check_pair(read("08_warps_specialized"), change, read("09_blocks_stay"))
+    check_pair(read("09_warps_specialized"), change, read("10_blocks_stay"))
 
 
 MARKED = """\
@@ -304,7 +304,7 @@ def test_make_persistent_refuses(prepare_more, options: dict, message: str) -> N
 
 def test_what_no_memory_is_left_for_is_stored_from_registers() -> None:
     """Or refused, where it is cropped on its way through shared memory."""
-    wide = {**STAYS.config, "persistent": 132}
+    wide = {**STAYS.config, "store": "shared"}
     run = run_recipe(STAYS, {"m": 128, "n": 256, "k": 256}, options=HALVES, config=wide)
     assert "C_shared" not in run.steps[-1].module.script()
     with pytest.raises(TransformError, match=r"4 stages of loop 'k_0' .* take 325 KiB of shared"):
