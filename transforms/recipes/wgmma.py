@@ -57,7 +57,7 @@ from .tile_choice import (
 )
 from .time_model import Choice, Product, Ranked, TileRate
 from .transpose import TransposeConfig, transpose_by_tiles
-from .wgmma_store import WgmmaStore, choose_wgmma_store
+from .wgmma_stores import WgmmaStore, choose_wgmma_store
 
 Transpose = Literal["tile", "kernel"]
 """Where an operand is transposed that wgmma reads along k alone."""
@@ -422,20 +422,20 @@ roles = tma.plus(
     why="Warpgroups that compute wait for no others, but for tiles that one of its own copies",
     expects={"warps_specialized": BY_TMA},
 )
-tma_store = tma.plus(
+tma_store = roles.plus(
     "wgmma_tma_store",
     store="tma",
     why="Sums are converted in registers, half as many bytes go to shared memory, and one thread "
     "has whole tiles written from there",
     expects={"stored_by_tma": (*BY_TMA, "UTMASTG > 0 on sm_90a")},
 )
-persistent = roles.plus(
+persistent = tma_store.plus(
     "wgmma_persistent",
     persistent=132,
-    why="A block for each multiprocessor goes through tiles, and the next one is copied while this "
-    "one is stored: for a short k; slower where stages leave no room to store through, as here",
+    why="A block for each multiprocessor goes through tiles: the next one is copied and multiplied "
+    "while this one is stored",
     golden={"persistent": 3},
-    expects={"blocks_stay": BY_TMA},
+    expects={"blocks_stay": (*BY_TMA, "UTMASTG > 0 on sm_90a")},
 )
 multicast = roles.plus(
     "wgmma_multicast",

@@ -1,4 +1,4 @@
-"""From where the recipes by wgmma write a result: registers, shared memory, or that by the TMA."""
+"""From where the results of a product by wgmma are written, as types and memory let them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
 from ..gpu_limits import MAX_SHARED_BYTES
+from ..passes.store_slots import SLOTS
 from ..queries import find_epilogue
 from ..tir import constant
 from ..tma_tiles import ATOM, PITCH
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 WgmmaStore = Literal["registers", "shared", "tma"]
 """From where a result is written: registers, shared memory, or that by the TMA."""
+ROW_BYTES = 128
+"""Of a slab of a tile that the TMA stores."""
 
 
 def choose_wgmma_store(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> WgmmaStore:
@@ -32,7 +35,7 @@ def choose_wgmma_store(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> W
     result = _get_result(sch, total, config)
     pitch = (constant(result.shape[-1]) or 1) * result.dtype.itemsize
     wanted = config.store if config.store != "tma" or pitch % PITCH == 0 else "shared"
-    if stays and not _has_room_beside_stages(sch, total, replace(config, store=wanted)):
+    if stays and not has_room_beside_stages(sch, total, replace(config, store=wanted)):
         wanted = "registers"
     return "tma" if wanted == "tma" else choose_store(sch, total, wanted, config.tail)
 
@@ -43,12 +46,14 @@ def _get_result(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> Any:
     return sch.get(epilogue or total).writes[0].source
 
 
-def _has_room_beside_stages(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> bool:
+def has_room_beside_stages(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> bool:
     """Whether shared memory holds what is stored of a tile beside all stages."""
     node = sch.get(total)
     rows, columns = config.tile
     stages = (rows + columns) * config.tile_k * config.stages * node.reads[-1].source.dtype.itemsize
     stored = rows * columns * node.writes[0].source.dtype.itemsize + rows * 2 * VECTOR_BYTES
     if config.store == "tma":
-        stored = rows * columns * _get_result(sch, total, config).dtype.itemsize
+        row = columns * _get_result(sch, total, config).dtype.itemsize
+        slabs, is_even = row // ROW_BYTES, row % (SLOTS * ROW_BYTES) == 0
+        stored = rows * min(row, SLOTS * ROW_BYTES if slabs > SLOTS and is_even else row)
     return stages + stored + ATOM <= MAX_SHARED_BYTES["shared.dyn"]
