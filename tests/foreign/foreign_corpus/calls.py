@@ -59,11 +59,8 @@ OPTIONS: dict[str, Sequence[Options]] = {
     ),
     "stage_swizzled_at": ({"operand": 0, "warpgroups": 1, "vector": 8},),
     "store_through_shared": ({"columns": 16, "warps": 1, "vector": 4},),
-<<<<<<< HEAD
     "store_through_tiles": ({"warps": 1, "vector": 4},),
-=======
     "stream_steps": ({"workers": 4},),
->>>>>>> 23d1009affbabc2b6cc9cabea3cb702510437b7a
     "tile_block": (
         {"threads": (4, 8)},
         {"threads": (8,), "tail": "guard"},
