@@ -48,7 +48,7 @@ def test_every_recipe_and_transform_has_a_passport() -> None:
 def test_the_page_is_as_generated_and_small() -> None:
     assert (DOCS / "passports.md").read_text(encoding="utf-8") == make_page(DATA)
     for name in ("passports.md", "passports.json"):
-        assert (DOCS / name).stat().st_size < 100_000
+        assert (DOCS / name).stat().st_size < 110_000
 
 
 @pytest.mark.parametrize("name", [*DRAWN, *FIXED])

@@ -47,10 +47,10 @@ def reduce_over(
     return sch
 
 
-def compile_in(sch: Schedule, pipeline: str) -> str:
-    module = tvm.compile(sch.mod, target="nvidia/nvidia-h100", tir_pipeline=pipeline)
+def compile_in(sch: Schedule, pipeline: str, target: str = "nvidia/nvidia-h100") -> str:
+    module = tvm.compile(sch.mod, target=target, tir_pipeline=pipeline)
     source = module.mod.imports[0].inspect_source()
-    return str(source[source.index("__global__") :])
+    return str(source[source.index("__global__") :]) if "__global__" in source else str(source)
 
 
 def run(sch: Schedule, *arguments: np.ndarray) -> np.ndarray:
@@ -160,6 +160,11 @@ def test_only_all_lanes_of_an_own_group_exchange(old: str, new: str, changes: bo
             set_pipeline(sch)
         found.append(run(sch, values, np.zeros(64, "float32")))
     assert found[0].tobytes() == found[1].tobytes()
+
+
+def test_other_targets_keep_their_shuffles() -> None:
+    source = compile_in(reduce_over(32, 2, SUM), "tirstep", "metal")
+    assert source.count("simd_shuffle_down(") == 5
 
 
 def test_a_function_without_shuffles_is_the_same() -> None:

@@ -35,12 +35,16 @@ def ExchangeByButterflies(  # noqa: N802 - a pass is named like TVM's
 
     Of the shuffles, each of which waits for the one before, there is one fewer, and the bits are
     the same: a lane's operands only change places. Groups are of a power of two lanes, and begin at
-    a multiple of that; what reduces is a sum, a product, a maximum or a minimum.
+    a multiple of that; what reduces is a sum, a product, a maximum or a minimum; the target is
+    cuda.
 
     rewrite: ``t = shuffle_down(r, 2); r = r + t; t = shuffle_down(r, 1); r = r + t;
         r = shuffle(r, the group's first lane)`` -> ``t = shuffle_xor(r, 2); r = r + t;
         t = shuffle_xor(r, 1); r = r + t``
     """
+    target = (function.attrs or {}).get("target")
+    if target is None or target.kind.name != "cuda":  # Metal has no such shuffle in TVM
+        return function
     if not any(get_op_name(call) == SHUFFLE for call in find_all(function.body, Call)):
         return function
     axes = [node for node in find_all(function.body, AttrStmt) if node.attr_key == EXTENT]
