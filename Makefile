@@ -44,16 +44,18 @@ run: $(STAMP) ## the ladder of matmul: goldens and numbers of every step, and ti
 
 # The processes share the cores already, so each keeps to one thread. Hundreds of commands start, and
 # without bytecode each would compile all that it imports.
-test: export OPENBLAS_NUM_THREADS = 1
-test: export TVM_NUM_THREADS = 1
-test: export PYTHONDONTWRITEBYTECODE =
+test test-lowest: export OPENBLAS_NUM_THREADS = 1
+test test-lowest: export TVM_NUM_THREADS = 1
+test test-lowest: export PYTHONDONTWRITEBYTECODE =
+# glibc keeps what was freed: TVM's passes and the simulator's arrays ask for it again at once, and
+# mapping and clearing it each time was a tenth of the tests' time.
+test test-lowest: export MALLOC_MMAP_THRESHOLD_ = 1073741824
+test test-lowest: export MALLOC_TRIM_THRESHOLD_ = 1073741824
+test test-lowest: export MALLOC_TOP_PAD_ = 33554432
 test: $(STAMP) ## every test that needs no GPU
 	$(PYTEST) -m "not gpu" -n $(JOBS) --maxprocesses 8 --dist loadgroup $(ARGS)
 
 # Without the tools that check and build, whose versions matter to nobody who installs tirstep.
-test-lowest: export OPENBLAS_NUM_THREADS = 1
-test-lowest: export TVM_NUM_THREADS = 1
-test-lowest: export PYTHONDONTWRITEBYTECODE =
 test-lowest: $(STAMP_LOWEST) ## the tests of the command line and of kernels, with the lowest versions
 	$(VENV_LOWEST)/bin/python -m pytest -q -m "not gpu" -n $(JOBS) --maxprocesses 8 \
 	  --dist loadgroup $(LOWEST) $(ARGS)

@@ -1,5 +1,6 @@
 """Fixtures that several test files share."""
 
+import functools
 import gc
 import os
 import re
@@ -96,8 +97,22 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    item.runtest = functools.partial(_call_with_room, item.runtest)  # type: ignore[method-assign]
     with _skipping_what_tvm_lacks():
         return (yield)
+
+
+def _call_with_room(run: Callable[[], None]) -> None:
+    """Run a test with its frames in one piece of memory.
+
+    CPython keeps them in pieces of 16 KB, and maps and unmaps one at each call that goes beyond the
+    last: of a hot loop whose frames lie there, a twentieth of the time. A frame that needs more
+    gets a piece of its own, rounded up to a power of two, and what it calls goes into the rest.
+    """
+    run()
+
+
+_call_with_room.__code__ = _call_with_room.__code__.replace(co_stacksize=2**17 + 1)
 
 
 @contextmanager

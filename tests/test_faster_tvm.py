@@ -5,10 +5,15 @@ from typing import Any
 
 import faster_tvm
 import pytest
+import tvm_ffi
 from foreign_modules import MatmulRelu
 from tvm.ir import assert_structural_equal
+from tvm.s_tir import Schedule
 from tvm.script import from_source
 from tvm.script.parser.core import doc, evaluator
+from tvm.tirx import For
+
+from tirstep.tvm_compat import SBlockRealize
 
 
 class Names:
@@ -44,6 +49,46 @@ def test_a_program_is_the_same_the_second_time_and_as_tvm_parses_it(
     monkeypatch.setattr(doc, "parse", doc.parse.__wrapped__)
     for program in (*ours, from_source(text)):
         assert_structural_equal(program, MatmulRelu)
+
+
+@pytest.mark.parametrize(
+    ("call", "refusal"),
+    [
+        (lambda sch: sch.get_loops(3), '"block" has wrong type'),
+        (lambda sch: sch.get_loops(), "missing a required argument: 'block'"),
+        (lambda sch: sch.get_loops("C", "D"), "too many positional arguments"),
+        (lambda sch: sch.get_loops("C", block="D"), "multiple values for argument 'block'"),
+        (lambda sch: sch.get_sblock("C", kernel="main"), "unexpected keyword argument 'kernel'"),
+        (lambda sch: sch.fuse(3), '"loops'),
+        (lambda sch: sch.fuse(*sch.get_loops("C"), loops=[]), "unexpected keyword argument"),
+        (lambda sch: sch.split(sch.get_loops("C")[0], [2], disable_predication=3), "wrong type"),
+    ],
+)
+def test_primitives_refuse_what_tvm_s_own_do(call: Any, refusal: str) -> None:
+    sch = Schedule(MatmulRelu)
+    before = sch.mod
+    with pytest.raises(TypeError, match=refusal):
+        call(sch)
+    assert sch.mod.same_as(before)
+    i, j = sch.get_loops("C")
+    sch.reorder(j, i)
+    assert sch.get(sch.fuse(j, i, preserve_unit_iters=False)).extent == 32 * 40
+
+
+def test_arrays_are_indexed_as_tvm_s_own() -> None:
+    array = tvm_ffi.Array([1, 2, 3])
+    assert [*array, array[-1], *array[1:], array[True]] == [1, 2, 3, 3, 2, 3, 2]
+    for index, error in ((3, IndexError), (-4, IndexError), ("a", TypeError)):
+        with pytest.raises(error):
+            array[index]
+
+
+def test_nodes_are_of_their_own_classes() -> None:
+    body = MatmulRelu["main"].body
+    assert isinstance(body, tvm_ffi.Object)
+    assert isinstance(body, SBlockRealize)
+    assert not isinstance(body, For | str)
+    assert not isinstance("body", For)
 
 
 def test_atoms_are_what_the_parser_takes_them_for() -> None:

@@ -82,6 +82,7 @@ from .rows import (
     keep_in_registers,
     spread_over_threads,
 )
+from .streaming import stream_steps
 from .tensorize import (
     FragmentTile,
     SharedStore,
@@ -175,6 +176,7 @@ __all__ = [
     "store_by_tma",
     "store_through_shared",
     "store_through_tiles",
+    "stream_steps",
     "suggest_unrolling",
     "tensorize_fragments",
     "tensorize_in_quads",

@@ -67,14 +67,29 @@ def fetch_cooperatively(
 
 
 def fetch_by_threads(
-    sch: Schedule, block: SBlockRV, shape: tuple[int, ...], *, vector: int, tail: Tail
+    sch: Schedule,
+    block: SBlockRV,
+    shape: tuple[int, ...],
+    *,
+    vector: int,
+    tail: Tail,
+    whole_rows: bool = False,
 ) -> None:
-    """`fetch_cooperatively`, also on thread axes that the kernel does not have yet."""
+    """`fetch_cooperatively`, also on thread axes that the kernel does not have yet.
+
+    With `whole_rows` vectors divide a row, and its place in one is a sum: of rows of 48 elements,
+    say, TVM does not see from ``(f * 8 + v) % 48 // 16`` that it is the same for all v.
+    """
     own = _require_fetch(sch, block, shape, vector, tail)
     require_countable(sch, own)
-    fused = own[0] if len(own) == 1 else sch.fuse(*own)
-    factors = [None, *shape, vector] if vector > 1 else [None, *shape]
-    pieces = sch.split(fused, factors)
+    if whole_rows and vector > 1:
+        *front, last = own
+        chunk, within = sch.split(last, [None, vector])
+        fused = sch.fuse(*front, chunk) if front else chunk
+        pieces = [*sch.split(fused, [None, *shape]), within]
+    else:
+        fused = own[0] if len(own) == 1 else sch.fuse(*own)
+        pieces = sch.split(fused, [None, *shape, vector] if vector > 1 else [None, *shape])
     if vector > 1 and not (tail == "guard" and find_float8_fault(sch, pieces[-1])):
         _vectorize(sch, block, pieces[-1], tail)
     for letter, loop in zip("xyz"[: len(shape)][::-1], pieces[1:], strict=False):

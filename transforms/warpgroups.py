@@ -39,7 +39,13 @@ from .intrinsics.wgmma import WgmmaIntrinsics, WgmmaTile, get_wgmma_intrinsics
 from .legality.net import inlines
 from .loops import Tail, require_factors
 from .pipelining import are_products_first
-from .queries import get_extent, get_outer_loops, get_realize, get_sblock_name
+from .queries import (
+    get_extent,
+    get_outer_loops,
+    get_own_loops,
+    get_realize,
+    get_sblock_name,
+)
 from .rewriting import replace_blocks
 from .tensorize import require_matmul_loops, require_register_store
 from .tir import constant, is_used
@@ -185,7 +191,9 @@ def stage_swizzled_at(
     _require_vector(str(target.name), vector, bits)
     quads = (warpgroups * THREADS // WARP, WARP // QUAD, QUAD)
     shape = quads if in_quads else (warpgroups, THREADS)
-    fetch_by_threads(sch, copy, shape, vector=vector, tail=tail)
+    length = get_extent(sch, get_own_loops(sch, copy)[-1]) or 0
+    whole_rows = length & (length - 1) > 0 and length % vector == 0
+    fetch_by_threads(sch, copy, shape, vector=vector, tail=tail, whole_rows=whole_rows)
 
     is_one = constant(target.shape[-2 if is_transposed else -1]) == width * 8 // bits
 

@@ -59,6 +59,14 @@ drawn, too, and {more} more, six by hand and the others with odd rows of many re
 bench-shapes` measures, fits and writes this page; caches are cold, as in
 [all times](benchmarks.md).
 
+Where the last wave of tiles would be a short one, all steps of all tiles may be shared equally by
+as many GPU blocks as run at a time ([`stream_steps`](transforms.md#stream_steps), the rung
+`matmul_stream_k`; stream-K). A block takes up a tile where another one leaves it, and what it adds
+up there is one part of the tile's sum. The model takes that for a tile whose steps take a tenth
+longer, as eleven shapes had it; it leaves that out where the parts of the result are more than the
+L2 cache holds, and of tiles with asynchronous copies, of which none is in flight behind a step in
+loops of unknown length. The ladders of tensor cores live on these, and have no such rung.
+
 """
 
 

@@ -25,7 +25,8 @@ from tvm.tirx import BufferStore, Evaluate, For, ForKind, PrimFunc
 
 from tirstep.transforms import get_pass_options, get_pipeline
 from tirstep.transforms.legality.vectors import LARGEST
-from tirstep.transforms.tir import constant, get_axis
+from tirstep.transforms.tir import constant, find_all, get_axis
+from tirstep.transforms.tma_tiles import TMA_STAGES
 
 from ..devices.device import DeviceError
 from ..finding import CheckError, suggest
@@ -96,7 +97,7 @@ def compile_unrun(
     (`keeping_source`). What TVM refuses so is compiled as `compile_module` does, so that the reason
     is the usual one.
     """
-    with_c = write_host_in_c(tvm.target.Target(target))
+    with_c = write_host_in_c(tvm.target.Target(target), module)
     with keeping_source():
         try:
             return compile_module(module, with_c, instruments=instruments, pipeline=pipeline)
@@ -145,9 +146,18 @@ def is_source_kept() -> bool:
     return _keeps_source.get()
 
 
-def write_host_in_c(target: Any) -> Any:
-    """A target of GPUs whose host's part becomes C; other targets as they are."""
-    if target.host is not None or target.kind.name == "llvm":
+def write_host_in_c(target: Any, module: tvm.IRModule) -> Any:
+    """A target of GPUs whose host's part becomes C; other targets as they are.
+
+    So is one for a module whose host makes tensor maps for the TMA: TVM does not write these in C.
+    """
+    makes_maps = any(
+        TMA_STAGES in loop.annotations
+        for function in module.functions.values()
+        if isinstance(function, PrimFunc)
+        for loop in find_all(function.body, For)
+    )
+    if target.host is not None or target.kind.name == "llvm" or makes_maps:
         return target
     return target.with_host(tvm.target.Target("c"))
 

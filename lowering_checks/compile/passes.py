@@ -218,7 +218,7 @@ def lower_through_passes(
     C (`write_host_in_c`). A module that TVM refuses is no error: see `Lowering.failed`. Raises
     `CheckError` for an unknown target.
     """
-    made = get_target(target) if is_run else write_host_in_c(get_target(target))
+    made = get_target(target) if is_run else write_host_in_c(get_target(target), module)
     language = str(made.kind.name)
     if language == "llvm":
         module = make_threads_serial(module)

@@ -25,9 +25,7 @@ from .device import (
     DeviceFinding,
     Program,
     convert_tvm_errors,
-    get_reason,
     is_scalar,
-    is_tvm_error,
 )
 from .guard_zones import run_in_guard_zones
 
@@ -84,11 +82,10 @@ class CpuDevice(Device):
                         f"TVM's LLVM code reads zeros and small numbers of {buffer.dtype} wrongly"
                     )
         try:
-            buffer = _find_exchanged(module)
-        except Exception as error:
-            if not is_tvm_error(error):
-                raise
-            return f"TVM cannot analyze the module: {get_reason(error)}"
+            with convert_tvm_errors("TVM cannot analyze the module"):
+                buffer = _find_exchanged(module)
+        except DeviceError as error:
+            return str(error)
         if buffer is not None:
             return (
                 f"threads exchange elements of '{buffer}' in shared memory, and on a CPU they run "

@@ -120,7 +120,8 @@ def test_what_does_not_run_is_counted(machine: FakeMachine, monkeypatch: pytest.
     monkeypatch.setattr(machine, "compile", fail)
     found = run_search(machine)
     assert (found.best, found.config, found.ratio) == (None, None, None)
-    assert found.skipped == {"does not run: RuntimeError": 3}
+    kind, sentence = "does not run: RuntimeError", "too many resources requested for launch"
+    assert (found.skipped, found.samples) == ({kind: 3}, {kind: f"RuntimeError: {sentence}"})
 
     machine.is_gone = True
     spoilt = (

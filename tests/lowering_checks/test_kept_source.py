@@ -15,6 +15,7 @@ from tvm_ffi.registry import remove_global_func
 from tirstep.bench.compile_pool import installed
 from tirstep.lowering_checks import check_numbers, get_device, run_golden
 from tirstep.lowering_checks.compile.compiling import COMPILER, compile_module, compile_unrun
+from tirstep.lowering_checks.compile.instruments import watch_passes
 from tirstep.lowering_checks.compile.passes import lower_through_passes
 from tirstep.transforms.recipes import RECIPES
 
@@ -71,3 +72,12 @@ def test_what_is_run_is_compiled(compiled: list[str], golden: Any) -> None:
     with pytest.raises(RuntimeError, match="too much shared data"):
         compile_module(golden.steps[-1].module, TARGET)
     assert len(compiled) == 1
+
+
+def test_a_module_with_tensor_maps_is_compiled_once() -> None:
+    """TVM does not write their host's part in C: no other attempt has to say so."""
+    names: list[str] = []
+    watch = watch_passes(before=lambda name, module: names.append(name))
+    module = run_golden(RECIPES["matmul_mma_tma"]).steps[-1].module
+    compile_unrun(module, TARGET, instruments=[watch])
+    assert names.count("s_tir.MergeSharedMemoryAllocations") == 1

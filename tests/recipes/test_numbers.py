@@ -1,13 +1,11 @@
 """Every recipe computes what its kernel means, at drawn shapes, sizes, types and seeds."""
 
-import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import pytest
-import tvm
 from drawn_recipes import DRAWN
-from golden_runs import run_default_example, run_golden
+from golden_runs import lower_once, run_default_example, run_golden
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +18,6 @@ from tirstep.lowering_checks import (
     judge_run,
     run_recipe,
 )
-from tirstep.lowering_checks.devices.simulator import lower
 from tirstep.lowering_checks.numeric import check_program
 from tirstep.lowering_checks.steps import Run
 from tirstep.strategies.kernel_strategies import (
@@ -115,12 +112,7 @@ def test_every_step_lowers_that_can_be_run(recipe: Recipe) -> None:
     run = run_golden(recipe)
     for step in run.steps:
         if simulator.find_obstacle(step.module) is None:
-            assert lower_once(step.module.script(), step.module), run.label(step)
-
-
-@functools.lru_cache(maxsize=64)  # the steps of a ladder's rungs that they share
-def lower_once(_text: str, module: tvm.IRModule) -> tvm.IRModule:
-    return lower(module)
+            assert lower_once(step.module), run.label(step)
 
 
 def by_name(recipes: Iterable[Recipe]) -> pytest.MarkDecorator:

@@ -201,12 +201,11 @@ def test_axe_finds_nothing_wrong(visit: Open, theme: str, size: tuple[int, int])
     options: dict[str, Any] = {"viewport": {"width": size[0], "height": size[1]}}
     opened = visit(**options)
     opened.page.evaluate(f"localStorage.setItem('tirstep.theme', '{theme}')")
+    opened.page.reload()
     found = []
     for place in PLACES:
-        opened.page.goto("about:blank")
-        opened.page.goto(f"{opened.address}#{place}")
-        opened.page.wait_for_selector("h1")
-        opened.settle()
+        opened.page.evaluate("(place) => { location.hash = place; }", place)
+        assert opened.place == place
         found += [(place, *each) for each in list_violations(axe, opened.page)]
     opened.press("/")
     opened.page.keyboard.type("shared sync")
@@ -219,6 +218,7 @@ def test_axe_finds_nothing_wrong(visit: Open, theme: str, size: tuple[int, int])
 
 def list_violations(axe: Any, page: Any) -> list[tuple[str, str]]:
     response = axe.run(page).response
+    axe.axe_script = "undefined"  # this page has it by now
     return [
         (each["id"], node["html"][:120])
         for each in response["violations"]

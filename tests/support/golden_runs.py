@@ -3,13 +3,17 @@
 Nothing changes a run, whose modules TVM shares anyway.
 """
 
+import contextlib
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
+
+import pytest
+import tvm
 
 from tirstep import lowering_checks
 from tirstep.lowering_checks import Finding, Run
-from tirstep.lowering_checks.devices import Program, get_device
+from tirstep.lowering_checks.devices import Program, get_device, simulator
 from tirstep.lowering_checks.devices.device import Arrays, DeviceFinding
 from tirstep.lowering_checks.numeric import check_program, make_cases
 from tirstep.transforms.recipes import RECIPES, Recipe
@@ -39,6 +43,27 @@ def run_default_example(recipe: Recipe) -> Run:
     return lowering_checks.run_default_example(recipe)
 
 
+_lower_anew = simulator.lower
+
+
+@functools.lru_cache(maxsize=128)  # the steps that a ladder's rungs share, too
+def _lower(_text: str, module: tvm.IRModule) -> tvm.IRModule:
+    return _lower_anew(module)
+
+
+def lower_once(module: tvm.IRModule) -> tvm.IRModule:
+    """A step of a golden run, lowered for the simulator once in a process."""
+    return _lower(module.script(), module)
+
+
+@contextlib.contextmanager
+def lowering_once() -> Iterator[None]:
+    """While this lasts, the simulator has each module lowered so."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(simulator, "lower", lower_once)
+        yield
+
+
 class Checked(NamedTuple):
     """A program held against the reference: what is wrong, and its outputs in each exact case."""
 
@@ -65,5 +90,6 @@ def check_recorded(run: Run, program: Program, device: str) -> Checked:
 def check_golden_on_simulator(name: str) -> Checked:
     """The last step of a recipe's golden run on the simulator, once in a process."""
     run = _make_golden(name)
-    program = get_device("simulator").compile(run.steps[-1].module)
+    with lowering_once():
+        program = get_device("simulator").compile(run.steps[-1].module)
     return check_recorded(run, program, "simulator")

@@ -38,6 +38,15 @@ class GroupScheduling(LoadGroupScheduling):
             self._reschedule(other)
         return crashed
 
+    def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+        """xdist's own keeps groups that are finished, and counts their tests again each time."""
+        test = self.registered_collections[node][item_index]
+        group, workload = self._split_scope(test), self.assigned_work[node]
+        workload[group][test] = True
+        if all(workload[group].values()):
+            del workload[group]
+        self._reschedule(node)
+
     def _assign_work_unit(self, node: Any) -> None:
         with suppress(OSError):  # it has just died: its share goes to others once xdist knows
             super()._assign_work_unit(node)

@@ -238,6 +238,32 @@ def test_a_bug_of_memory_that_is_used_again_dies(wanted, kind: str) -> None:
     assert kind in {each.kind for each in found}
 
 
+def is_late_wait(parts, at: int) -> bool:
+    """The wait for the tile before, of the elected lane."""
+    text = str(parts[at])
+    return '"read"' in text and not re.search("bulk_group|mma_async|stmatrix", text)
+
+
+def is_behind_late_wait(parts, at: int) -> bool:
+    return at > 0 and is_late_wait(parts, at - 1) and "T.ptx.bar" in str(parts[at])
+
+
+@pytest.mark.since_tvm("0.27", "its named barriers are in its words")
+@pytest.mark.parametrize(
+    ("wanted", "kind"),
+    [(is_late_wait, "race"), (is_behind_late_wait, "race")],
+    ids=["wait", "barrier"],
+)
+def test_blocks_that_stay_wait_for_the_tile_before_they_store_the_next(wanted, kind: str) -> None:
+    """It is written while the next one is computed."""
+    run = run_small((128, 32, 128), HALF, roles=True, persistent=1)
+    module = lower(run.steps[-1].module)
+    text = module.script()
+    assert text.index("mma_async") < text.index('"wait_group", "read"') < text.index("stmatrix")
+    assert simulate(module, run) == set()
+    assert kind in simulate(leave_out(module, wanted), run)
+
+
 @pytest.mark.parametrize(
     "change",
     [

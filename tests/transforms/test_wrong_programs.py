@@ -361,7 +361,7 @@ def test_guards_of_guards_are_asked_with_numbers_that_wrap_around():
     """Rounded up again and again, three iterations end at a number beyond 32 bits."""
     sch = start("vector_add", 3)
     (loop,) = loops(sch, "C")
-    for size in (8,) * 9 + (4, 2):
+    for size in (2**14, 2**13, 4, 2):
         loop = split_loop(sch, loop, inner=size, tail="guard").outer
     with refuses(
         sch,

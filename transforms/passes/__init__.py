@@ -14,6 +14,7 @@ from .own_lanes import UseOwnLanes
 from .persistent import NameBarriersOfRoles
 from .pipeline import PIPELINE, get_pass_options, get_pipeline
 from .pointer_types import PointInOwnTypes
+from .streams import StreamSteps
 from .tma import LowerTmaPipelines
 from .tma_store import LowerTmaStores
 
@@ -32,6 +33,7 @@ __all__ = [
     "PointInOwnTypes",
     "SplitGuardedVectors",
     "SplitLoopsAtMasks",
+    "StreamSteps",
     "UseOwnLanes",
     "get_pass_options",
     "get_pipeline",

@@ -29,6 +29,7 @@ from .mask_loops import EndLoopsAtMasks, SplitLoopsAtMasks
 from .own_lanes import UseOwnLanes
 from .persistent import NameBarriersOfRoles
 from .pointer_types import PointInOwnTypes
+from .streams import StreamSteps
 from .tma import LowerTmaPipelines
 from .tma_store import LowerTmaStores
 
@@ -92,15 +93,16 @@ def _with_own_options(lowering: Any) -> Any:
 def name_passes(pipeline: str) -> dict[str, Any]:
     """The names that are other ones in a pipeline than in TVM's own: none but in `PIPELINE`.
 
-    Loops end at masks as soon as reductions over threads are lowered. Lanes find their own rows of
-    fragments, and bulk copies are made, before TVM swizzles indices; loops are split at masks when
-    pipelines are loops. Three of our passes come directly before FlattenBuffer, where buffers still
-    have their dimensions and vectors are loops, those of barriers directly after the passes that
-    put them in, and lanes exchange what they reduce behind the pass that has them do so.
-    LowerAsyncDMA is TVM's, made faster.
+    GPU blocks share steps, and loops end at masks, as soon as reductions over threads are lowered.
+    Lanes find their own rows of fragments, and bulk copies are made, before TVM swizzles indices;
+    loops are split at masks when pipelines are loops. Three of our passes come directly before
+    FlattenBuffer, where buffers still have their dimensions and vectors are loops, those of
+    barriers directly after the passes that put them in, and lanes exchange what they reduce behind
+    the pass that has them do so. LowerAsyncDMA is TVM's, made faster.
     """
     if pipeline != PIPELINE:
         return {}
+    before_init = tvm.transform.Sequential([StreamSteps, EndLoopsAtMasks])
     before_swizzling = tvm.transform.Sequential([UseOwnLanes, LowerTmaPipelines, LowerTmaStores])
     before_flattening = tvm.transform.Sequential(
         [DropThreadDimensions, DropImpliedConditions, SplitGuardedVectors]
@@ -118,7 +120,7 @@ def name_passes(pipeline: str) -> dict[str, Any]:
         "s_tir": _put_before(
             s_tir.transform,
             {
-                "LowerInitBlock": EndLoopsAtMasks,
+                "LowerInitBlock": before_init,
                 "InjectPermutedLayout": before_swizzling,
                 "LowerOpaqueBlock": SplitLoopsAtMasks,
                 "LowerThreadAllreduce": after_barriers,

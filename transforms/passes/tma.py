@@ -7,6 +7,7 @@ indices and makes its own pipelines.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from tvm.ir import Range
@@ -268,9 +269,8 @@ def _run_with_roles(
 
     Where a thread block goes through tiles, both roles do all of the kernel.
     """
-    stages, step = pipeline.stages, pipeline.loop.loop_var
+    stages = pipeline.stages
     warps = math.prod(count for _, count in pipeline.threads) // WARP
-    late = pipeline.in_flight
     computed = pipeline.compute()
     require_no_barrier(computed, pipeline)
     loads = pipeline.fence_loads(computed)
@@ -279,26 +279,11 @@ def _run_with_roles(
         empty = _point_to_empty(pipeline, done)
         return [*loads, *_release_stage(pipeline, empty, releases=bool(loads))]
 
-    done = release(step - late)
-    if late:  # the groups behind may still read their tiles
-        done = [IfThenElse(GE(step, IntImm("int32", late)), join(done), None)]
-    consumer: list[Any] = [
-        pipeline.loop_over([pipeline.wait_for_tile(), *computed, *done]),
-        *pipeline.wait_for_groups(),
-    ]
-    if pipeline.cluster.size > 1:  # all copies for others have arrived when these say so
-        steps = range(late)
-        consumer += [each for at in steps for each in release(pipeline.loop.extent - late + at)]
-    if pipeline.overlaps:
-        consumer = run_overlapped(pipeline, release)
-    elif pipeline.alternates:
-        consumer = run_in_turns(pipeline, release)
+    consumer = _consume(pipeline, computed, release)
     producer = [_produce(pipeline, acquires=bool(loads))]
     if pipeline.rounds:
         consumer = [*pipeline.fence_others(), *consumer]
-        last = range(late)  # groups that ended behind the loop, whose stages the next tile needs
-        consumer += [each for at in last for each in release(pipeline.loop.extent - late + at)]
-        consumer += pipeline.rounds.end_tile()
+        consumer += [*_release_last(pipeline, release), *pipeline.rounds.end_tile()]
         consumer = [go_through_tiles(kernel, pipeline, consumer)]
     counts = [1] * stages + [warps * pipeline.cluster.size] * stages
     if registers[0]:
@@ -311,6 +296,31 @@ def _run_with_roles(
     if pipeline.cluster.size > 1:  # whose other blocks may still arrive at these mbarriers
         return [*pipeline.initialize(counts), *split, make_barrier()]
     return [*pipeline.initialize(counts), *split, *pipeline.invalidate(len(counts))]
+
+
+def _consume(
+    pipeline: Pipeline, computed: list[Any], release: Callable[[Any], list[Any]]
+) -> list[Any]:
+    """Wait for tile after tile, compute, and release its stage."""
+    if pipeline.overlaps:
+        return run_overlapped(pipeline, release)
+    if pipeline.alternates:
+        return run_in_turns(pipeline, release)
+    step, late = pipeline.loop.loop_var, pipeline.in_flight
+    done = release(step - late)
+    if late:  # the groups behind may still read their tiles
+        done = [IfThenElse(GE(step, IntImm("int32", late)), join(done), None)]
+    loop = pipeline.loop_over([pipeline.wait_for_tile(), *computed, *done])
+    consumer = [loop, *pipeline.wait_for_groups()]
+    if pipeline.cluster.size > 1:  # all copies for others have arrived when these say so
+        consumer += _release_last(pipeline, release)
+    return consumer
+
+
+def _release_last(pipeline: Pipeline, release: Callable[[Any], list[Any]]) -> list[Any]:
+    """The stages of groups that have ended behind the loop."""
+    late = pipeline.in_flight
+    return [each for at in range(late) for each in release(pipeline.loop.extent - late + at)]
 
 
 def _share_registers(

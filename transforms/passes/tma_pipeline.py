@@ -173,11 +173,13 @@ class Pipeline:
         """A statement in which there are the stages and the mbarriers, and other buffers.
 
         It names the intermediate tensors that copies read by their tensor maps: TVM's
-        StorageRewrite would otherwise give their memory to what the kernel writes.
+        StorageRewrite would otherwise give their memory to what the kernel writes. So it does with
+        others in shared memory, for which TVM would find room in stages that are used later on in
+        the text, and at the same time.
         """
         sources = [tile.source for tile in self.tiles]
         made = [source for source in sources if not is_among(source, self.parameters)]
-        named = [Evaluate(source.access_ptr(READ)) for source in made]
+        named = [Evaluate(source.access_ptr(READ)) for source in [*made, *find_shared(others)]]
         body = join([body, *named])
         others = [*others, *(self.find_others() if self.overlaps else [])]
         buffers = [*self.staged, self.barriers, *others, *self.cluster.scratch]
@@ -313,6 +315,11 @@ class Pipeline:
     def point_to(self, stage: Any) -> Any:
         """A pointer to an mbarrier: those of the stages come first."""
         return self.barriers.access_ptr(READ, offset=stage, extent=1)
+
+
+def find_shared(buffers: Sequence[Any]) -> list[Any]:
+    """Those in shared memory."""
+    return [buffer for buffer in buffers if str(buffer.scope()).startswith("shared")]
 
 
 def if_elected(

@@ -18,8 +18,10 @@ from .attention_wgmma import (
     FUSED,
     FUSED_WGMMA,
     SMALL,
+    SMS,
     AttentionWgmmaConfig,
     fused,
+    persistent,
     schedule,
 )
 from .ladder import Ladder
@@ -38,16 +40,17 @@ TILES = (128, 64, 32, 16)
     blocks=(BLOCKS,),
     default_example=FUSED_WGMMA.default_example,
     golden=Example({**SMALL, "queries": 256, "keys": 256}, options={**HALF, **FUSED, **CAUSAL}),
-    expects={"warpgroups_alternate": BY_TMA},
+    expects={"products_overlapped": BY_TMA},
     dtypes=FUSED_WGMMA.dtypes,
     arch=FUSED_WGMMA.arch,
 )
 def attention_wgmma_best(sch: Schedule) -> Iterator[str]:
     """The config that was fastest on an H200 for such heads, with a mask and without.
 
-    Heads of up to 64 elements have two thread blocks on a multiprocessor, and tiles of 64 keys; of
-    longer ones, and under masks, products overlap. Loops end and are split at a mask, the longest
-    blocks come first, and warpgroups take turns. Exponents are fused where the kernel allows it.
+    A block for each multiprocessor stays, and products overlap. Loops end and are split at a mask,
+    whose longest tiles come first, and warpgroups take turns there. Of heads of up to 64 elements
+    tiles have 64 keys: two blocks that stay share a multiprocessor, or, under a mask, blocks of a
+    warpgroup each come and go. Exponents are fused where the kernel allows it.
     """
     yield from schedule(sch, choose_attention_config(sch))
 
@@ -73,8 +76,10 @@ def choose_attention_config(sch: Schedule) -> AttentionWgmmaConfig:
     )
     if not find_choices(power):
         is_narrow = dim <= NARROW and groups == 2 and keys % NARROW == 0
-        narrow = replace(config, keys=NARROW, stages=2, blocks=2)
-        return narrow if is_narrow else replace(config, overlaps=True)
+        narrow = replace(config, keys=NARROW, stages=2, blocks=2, persistent=2 * SMS)
+        return narrow if is_narrow else replace(config, overlaps=True, persistent=SMS)
+    if dim <= NARROW and keys % NARROW == 0:
+        groups, config = 1, replace(config, warpgroups=1, keys=NARROW)
     has_tiles = keys > config.keys
     return replace(
         config,
@@ -83,6 +88,7 @@ def choose_attention_config(sch: Schedule) -> AttentionWgmmaConfig:
         longest_first=has_tiles and queries > groups * ROWS,
         overlaps=True,
         pingpong=groups > 1,
+        persistent=SMS if groups > 1 else 0,
     )
 
 
@@ -90,6 +96,6 @@ ATTENTION_WGMMA_BEST = Ladder(
     "attention_wgmma_best",
     "attention",
     "attention on Hopper's tensor cores that may round exponents",
-    (fused, attention_wgmma_best),
+    (fused, persistent, attention_wgmma_best),
     FUSED_WGMMA.default_example.shape,
 )

@@ -309,6 +309,8 @@ FUSED_WGMMA = replace(
     default_example=replace(WGMMA.default_example, options={**HALF, **FUSED}),
     small=replace(WGMMA.small, options={**HALF, **FUSED}),
 )
+SMS = 132
+"""Multiprocessors of an H200, each of which has a thread block that stays."""
 fused = FUSED_WGMMA.root(
     "wgmma_fused",
     powers="fused",
@@ -319,4 +321,12 @@ fused = FUSED_WGMMA.root(
     why="An exponent is one multiply-add instead of a difference and a product, which the kernel "
     "must allow",
     expects={"products_overlapped": BY_TMA},
+)
+persistent = fused.plus(
+    "wgmma_persistent",
+    persistent=SMS,
+    why="A block for each multiprocessor goes through tiles of queries, and keys and values of the "
+    "next one are copied while this one is stored",
+    golden={"persistent": 2},
+    expects={"blocks_stay": BY_TMA},
 )

@@ -19,6 +19,7 @@ from tvm_ffi import structural_equal
 
 from ..binding import bind_loop
 from ..caching import accumulate_in_registers, cache_read_at
+from ..errors import TransformError
 from ..fetching import can_inline_producers, fetch_cooperatively
 from ..inlining import inline_producers
 from ..layout import pad_block, pad_longer_rows, transpose_tile
@@ -27,6 +28,7 @@ from ..pass_options import set_pipeline
 from ..pipelining import prefetch_asynchronously, prefetch_fragments, prefetch_through_registers
 from ..queries import find_row_length, get_extent, get_outer_loops, get_spatial_loops
 from ..reduction import decompose_reduction_at, rfactor_reduction, split_reduction
+from ..streaming import stream_steps
 from ..tir import constant, get_axis
 from ..vectorize import vectorize_copy, vectorize_loop
 from ..warp_tiling import Inner, largest_divisor, tile_in_warps
@@ -106,6 +108,12 @@ class GemmConfig:
     )
     split_k: int = knob(
         1, "slices of the reduction, each on blocks of its own", choices=(1, 2, 4, 8, 16)
+    )
+    workers: int = knob(
+        0,
+        "GPU blocks with equal shares of the steps of all tiles, up to split_k of them in a tile; "
+        "0 has slices of one length",
+        least=0,
     )
     tail: WholeTail = knob("refuse", "what happens where a tile does not divide")
 
@@ -200,6 +208,22 @@ def fit_swizzle(sch: Schedule, block: SBlockRV, height: int, *, most: int) -> in
     return largest_divisor(max(1, rows // height), most=most)
 
 
+def fit_clusters(sch: Schedule, block: SBlockRV, tile: Pair, cluster: Pair, *, most: int) -> int:
+    """The same, of whole clusters of blocks, of rows by columns; refuses what is no whole one."""
+    extents = [get_extent(sch, loop) or 1 for loop in get_spatial_loops(sch, block)[-2:]]
+    whole = [size * count for size, count in zip(tile, cluster, strict=True)]
+    wrong = any(extent % size for extent, size in zip(extents, whole, strict=True))
+    if math.prod(cluster) > 1 and wrong:
+        raise TransformError(
+            "schedule",
+            f"cluster={cluster} of tile={tile} does not divide {extents[0]} rows and {extents[1]} "
+            "columns",
+            'use tail="pad", or fewer blocks along what they do not divide',
+        )
+    height = cluster[0]
+    return height * fit_swizzle(sch, block, whole[0], most=max(1, most // height))
+
+
 def get_row_lengths(sch: Schedule, block: SBlockRV) -> tuple[int, int, int]:
     """The elements in a row of A, of B and of the result."""
     node = sch.get(block)
@@ -237,6 +261,9 @@ def _feed(
     elif config.stages > 2:
         prefetch_asynchronously(sch, steps.outer, copies, stages=config.stages)
         yield "next_tiles_asynchronously"
+    if config.workers:
+        stream_steps(sch, steps.outer, workers=config.workers)
+        yield "steps_shared"
 
 
 def _copy_operands(sch: Schedule, block: SBlockRV) -> None:
@@ -409,6 +436,15 @@ split = inner_rows.plus(
     searched=("prefetch_fragments", "inner_strips"),
     expects={"parts_added": ("kernels == 2", "barriers_per_step == 1")},
 )
+stream = split.plus(
+    "stream_k",
+    workers=264,
+    why="Blocks have equal shares of the steps of all tiles, whole ones and the ends of others, so "
+    "that none waits for a last wave; slower where waves are full, as here",
+    golden={"workers": 5},
+    searched=("prefetch_fragments", "inner_strips"),
+    expects={"steps_shared": ("barriers_per_step == 1",), "parts_added": ("kernels == 2",)},
+)
 RUNGS = (
     fragments,
     strips,
@@ -421,5 +457,6 @@ RUNGS = (
     copied,
     inner_rows,
     split,
+    stream,
 )
 """The fast ladder of matmul, slow to fast; `gemm_best` puts the recipe behind it that chooses."""

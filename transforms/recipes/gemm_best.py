@@ -31,7 +31,7 @@ from .ladder import Ladder, read_pairs
 from .recipe import Example, recipe
 from .skinny import SkinnyConfig
 from .tile_choice import Sizes, read_sizes
-from .time_model import Product, Ranked, TileRate, choose, list_parts
+from .time_model import Product, Ranked, TileRate, choose, find_stream, list_parts
 from .tuned import find_tuned, measure_distance
 
 _FEW_ROWS, _LONG = 2, 512
@@ -106,22 +106,35 @@ def _get_config(ranked: Ranked) -> GemmConfig:
 def rank_configs(product: Product, gpu: Gpu) -> list[Ranked]:
     """The configs that are tried for a product on a GPU, the fastest by the model first."""
     costs = read_costs("matmul").costs.scale(gpu)
-    ranked = [
-        Ranked(_complete(config, product, parts), choose(product, rate, parts, costs))
+    tiles = [
+        (config, rate)
         for config, rate in list_tiles(product.size)
         if config.strip == STRIP or product.n % STRIP  # else whole vectors are stored
+    ]
+    cuts = [
+        (config, rate, parts, 0)
+        for config, rate in tiles
         for parts in list_parts(product, rate, costs)
+    ]
+    for config, rate in tiles:
+        if stream := find_stream(product, rate, costs):
+            cuts.append((config, rate, *stream))
+    ranked = [
+        Ranked(_complete(config, product, *cut), choose(product, rate, cut[0], costs, cut[1]))
+        for config, rate, *cut in cuts
     ]
     return sorted(ranked, key=lambda it: it.choice.estimate.us)
 
 
-def _complete(tile: GemmConfig, product: Product, parts: int) -> GemmConfig:
-    """A tile's config with slices of k, and with a padding where something does not divide."""
+def _complete(tile: GemmConfig, product: Product, parts: int, workers: int = 0) -> GemmConfig:
+    """A tile's config with slices of k, or workers that share them, and with a padding where
+    something does not divide.
+    """
     divides = (
         product.m % tile.tile[0] == product.n % tile.tile[1] == 0
         and product.k % (tile.tile_k * parts) == 0
     )
-    return replace(tile, split_k=parts, tail="refuse" if divides else "pad")
+    return replace(tile, split_k=parts, workers=workers, tail="refuse" if divides else "pad")
 
 
 @cache

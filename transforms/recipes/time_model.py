@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from ..legality.shares import count_parts, share_steps
 from .gpus import H200, Gpu
 
 _REGISTERS, _THREADS, _BLOCKS, _OTHER_REGISTERS = 1 << 16, 2048, 32, 64
@@ -26,6 +27,12 @@ _WIDE = 4
 """Sums of a vector."""
 _LINE = 128
 """Bytes of a line of the L2 cache."""
+_FEWEST_STEPS = 8
+"""Of a worker that shares those of all tiles."""
+_STREAM_REGISTERS = 12
+"""Of a thread, more than without shares."""
+_STREAM_BYTES = 56 << 20
+"""Of all parts of a result, at most: beyond, they come out of memory again to be added up."""
 _STORING_THREADS = 256
 """Whose elements have the cost of a store."""
 
@@ -93,11 +100,11 @@ class TileRate(NamedTuple):
         """How many of these tiles, of so many steps of k, a multiprocessor has at a time; 0 where
         its shared memory is too small for one.
         """
-        if self.stays:
-            return self.stays
         sums = self.tile[0] * self.tile[1]
-        flying = min(self.stages, steps)
+        flying = self.stages if self.stays else min(self.stages, steps)
         stages = flying * (sum(self.tile) + self.padding) * self.row_bytes
+        if self.stays:
+            return self.stays if self.stays * stages <= gpu.shared_bytes else 0
         result = 4 * self.tile[0] * (self.tile[1] + 8)  # which lies where the stages were
         registers = self.registers * self.threads or sums + _OTHER_REGISTERS * self.threads
         shared = max(stages, result) if self.is_staged else stages + _RESERVED
@@ -129,6 +136,7 @@ class Costs:
     sums_step_us : of adding up 16 parts, one round after the other
     scatter : how much longer a result takes to store whose rows are no whole vectors
     astride : how many times as long the L2 cache takes for rows of a tile that lie across its lines
+    streamed : how much longer steps take that workers share
     """
 
     flops_per_us: float
@@ -148,6 +156,7 @@ class Costs:
     sums_step_us: float = 0.0
     scatter: float = 0.0
     astride: float = 1.0
+    streamed: float = 1.1
     gpu: Gpu = field(default=H200)
 
     def scale(self, gpu: Gpu) -> Costs:
@@ -195,11 +204,14 @@ class Estimate(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A tile, slices of the reduction, and what they take."""
+    """A tile, slices of the reduction, and what they take; with workers that share its steps, where
+    there are any.
+    """
 
     rate: TileRate
     parts: int
     estimate: Estimate
+    workers: int = 0
 
 
 class Ranked(NamedTuple):
@@ -221,9 +233,9 @@ def rank(
     return sorted(choices, key=lambda choice: choice.estimate.us)
 
 
-def choose(product: Product, tile: TileRate, parts: int, costs: Costs) -> Choice:
-    """A tile and slices of k with what they take."""
-    return Choice(tile, parts, estimate(product, tile, parts, costs))
+def choose(product: Product, tile: TileRate, parts: int, costs: Costs, workers: int = 0) -> Choice:
+    """A tile and slices of k, or workers that share them, with what they take."""
+    return Choice(tile, parts, estimate(product, tile, parts, costs, workers), workers)
 
 
 def borrow_rates(tile: TileRate, measured: Iterable[TileRate]) -> TileRate:
@@ -273,25 +285,55 @@ def list_parts(product: Product, tile: TileRate, costs: Costs) -> Iterator[int]:
             yield parts
 
 
+def find_stream(product: Product, tile: TileRate, costs: Costs) -> tuple[int, int] | None:
+    """The workers that a GPU runs at a time, each with an equal share of the steps of all tiles,
+    and the parts of a tile that they need; None where there are too few steps, too many parts for
+    the workers or the L2 cache, or asynchronous copies, which wait for each other there.
+    """
+    step = tile.row_bytes // product.size
+    steps, tiles = -(-product.k // step), count_tiles(product, tile, 1)
+    larger = tile._replace(registers=tile.registers and tile.registers + _STREAM_REGISTERS)
+    workers = costs.gpu.multiprocessors * larger.count_together(steps, costs.gpu)
+    is_async = tile.stages > 2
+    if is_async or product.batch > 1 or tiles * steps < _FEWEST_STEPS * workers:
+        return None
+    parts, most = 2, _STREAM_BYTES // (_RESULT_BYTES * product.cells)
+    while parts <= min(workers, most, (steps + 1) // 2):  # of two steps or more
+        each = -(-tiles * -(-steps // parts) * parts // workers)
+        needed = max(2, count_parts(tiles, -(-steps // parts) * parts, each))
+        if needed <= parts:
+            return parts, workers
+        parts = needed
+    return None
+
+
 def count_tiles(product: Product, tile: TileRate, parts: int) -> int:
     """The blocks of threads."""
     rows, columns = tile.tile
     return -(-product.m // rows) * -(-product.n // columns) * parts * product.batch
 
 
-def estimate(product: Product, tile: TileRate, parts: int, costs: Costs) -> Estimate:
-    """What a product takes: waves of tiles, or what memory takes, and what split-K adds to them."""
+def estimate(
+    product: Product, tile: TileRate, parts: int, costs: Costs, workers: int = 0
+) -> Estimate:
+    """What a product takes: waves of tiles, or what memory takes, and what split-K adds to them.
+
+    Workers that share the steps of all tiles are a wave, or less, of longer tiles.
+    """
     gpu = costs.gpu
     step = tile.row_bytes // product.size
     tiles = count_tiles(product, tile, parts)
-    steps = -(-product.k // (step * parts))
+    steps, visits, slower = -(-product.k // (step * parts)), 1.0, 1.0
+    if workers and (shares := share_steps(tiles // parts, steps * parts, parts, workers)):
+        visits, slower = 1 + shares.tiles / shares.workers, costs.streamed
+        tiles, steps = shares.workers, shares.each
     together = tile.count_together(steps, gpu)
     if not together:
         return Estimate(math.inf, 0, math.inf, math.inf, 0.0, costs.launch_us, tiles, 0)
     flops = 2 * tile.tile[0] * tile.tile[1] * step + costs.load_flops * _count_loads(
         product, tile, step
     )
-    full = steps * flops / (costs.flops_per_us / gpu.multiprocessors)
+    full = slower * steps * flops / (costs.flops_per_us / gpu.multiprocessors)
     waiting = steps * costs.step_us / max(1, min(tile.stages, steps) - 1)
     store = costs.store_us * tile.store * _count_stored(product, tile)
     if parts == 1:  # slices are whole vectors
@@ -301,7 +343,7 @@ def estimate(product: Product, tile: TileRate, parts: int, costs: Costs) -> Esti
     def run(count: int) -> float:
         """So many tiles on each multiprocessor."""
         begin = costs.fill_us * (1 + costs.crowd * (count - 1))
-        begin += store
+        begin = visits * (begin + store)
         alone = max(full / tile.rate, waiting) + begin
         return max(alone, count * full / crowded + costs.begun * begin)
 

@@ -25,7 +25,7 @@ from .clusters import CLUSTERS, MAPPED
 from .folding import fold
 from .function_semantics import Pointer, Semantics, Threads, get_semantics
 from .mbarriers import MBARRIERS
-from .memory import Memory, VectorMemory, count_lanes, get_numpy_dtype
+from .memory import BufferKey, Memory, VectorMemory, count_lanes, get_numpy_dtype
 from .named_barriers import NAMED_BARRIERS
 from .operators import (
     ARITHMETIC,
@@ -206,8 +206,8 @@ def _ramp(node: Any) -> Evaluate:
 
 
 def _load(node: Any) -> Evaluate:
-    index, buffer, location = _translate_index(node), node.source, get_location(node)
-    return lambda gpu, mask: gpu.memories[buffer].load(
+    index, key, location = _translate_index(node), BufferKey(node.source), get_location(node)
+    return lambda gpu, mask: gpu.memories[key].load(
         index(gpu, mask), mask, location or gpu.location
     )
 
@@ -274,8 +274,10 @@ class Address:
 
 
 def _point_to(buffer: Any) -> Evaluate:
+    key = BufferKey(buffer)
+
     def point(gpu: SimulatedGpu, mask: Array | None) -> Address:
-        memory = gpu.memories[buffer]
+        memory = gpu.memories[key]
         return Address(memory.scalars if isinstance(memory, VectorMemory) else memory, 0)
 
     return point
@@ -306,10 +308,10 @@ def _point_to_element(load: Any) -> Evaluate:
     """Where an element lies that is loaded; of one as other bits, where those lie."""
     while type(load).__name__ == "Call" and get_op_name(load).endswith("reinterpret"):
         load = load.args[0]
-    buffer, index = load.source, _translate_index(load)
+    key, index = BufferKey(load.source), _translate_index(load)
 
     def point(gpu: SimulatedGpu, mask: Array | None) -> Address:
-        memory, place = gpu.memories[buffer], index(gpu, mask)
+        memory, place = gpu.memories[key], index(gpu, mask)
         if isinstance(memory, VectorMemory):
             place, memory = place * memory.lanes, memory.scalars
         return Address(memory, place if isinstance(place, int) else place[:, :1])

@@ -28,6 +28,7 @@ from ..device import (
     close_for,
     leaves_sizes_open,
 )
+from .broadcasting import are_all
 from .expressions import translate
 from .flatten import FlatFunction, flatten
 from .memory import LOAD, STORE
@@ -187,8 +188,8 @@ class _HostMemory(SharedMemory):
             return super().load(index, mask, location)
         cells = self._clip(index, mask, location, LOAD)
         written = self.shadow.written
-        if written.size and not np.all(written[cells]):
-            wrong, kind = ~written[cells], "uninitialized read"
+        if written.size and not are_all(known := written[cells]):
+            wrong, kind = ~known, "uninitialized read"
             self._report_host(kind, wrong, mask, cells, location, LOAD, "before any store to it")
         return self.data[cells]
 
@@ -200,7 +201,8 @@ class _HostMemory(SharedMemory):
         if isinstance(cells, np.ndarray) and mask is not None:
             kept = np.broadcast_to(mask, cells.shape)
             cells, value = cells[kept], np.broadcast_to(value, kept.shape)[kept]
-        self.data[cells] = value if np.ndim(cells) else np.ravel(value)[-1]
+        is_one = not isinstance(value, np.generic) and not np.ndim(cells)
+        self.data[cells] = np.ravel(value)[-1] if is_one else value
         if self.shadow.written.size:
             self.shadow.written[cells] = True
 

@@ -23,6 +23,21 @@ REGISTERS = "registers"
 """The fence between threads' accesses of registers and those of hardware."""
 
 
+class BufferKey(int):
+    """A buffer as a key: its hash, which is its identity.
+
+    Where TVM's buffers themselves are keys, each look-up asks == of two of them, which asks for
+    their types and takes as long as a load.
+    """
+
+    buffer: Any
+
+    def __new__(cls, buffer: Any) -> BufferKey:
+        key = super().__new__(cls, hash(buffer))
+        key.buffer = buffer
+        return key
+
+
 class Memory:
     """Cells and their shadows; the scopes differ in how a thread's index finds its cell.
 

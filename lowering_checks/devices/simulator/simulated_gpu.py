@@ -32,6 +32,7 @@ from .clusters import Meetings
 from .expressions import Address, is_tensor_map, translate
 from .mbarriers import MBarriers
 from .memory import (
+    BufferKey,
     LocalMemory,
     Memory,
     VectorMemory,
@@ -56,12 +57,13 @@ _SPAN_BYTES = 64
 """Thread blocks' copies of shared memory begin at multiples of this, which every type divides."""
 
 
-class Memories(dict[Var, Memory]):
+class Memories(dict[BufferKey, Memory]):
     """The memory of each buffer. A module that a pass has spoiled may use one that has none yet,
     or none any more: a kernel's threads take theirs along.
     """
 
-    def __missing__(self, buffer: Var) -> Memory:
+    def __missing__(self, key: BufferKey) -> Memory:
+        buffer = key.buffer
         scope = str(buffer.scope()) if hasattr(buffer, "scope") else "global"
         why = "" if scope == "global" else f": what lies in '{scope}' lasts for one kernel"
         raise UnsupportedError(f"{buffer.name} is not defined where it is used{why}")
@@ -422,16 +424,17 @@ class SimulatedGpu:
             self.add_global(buffer, np.full(size, get_garbage(dtype), dtype), is_input=False)
         elif scope == "local":
             self._count_bytes(buffer, scope, size * dtype.itemsize)
-            self.memories[buffer] = LocalMemory(name, size, dtype, self.state)
+            self.memories[BufferKey(buffer)] = LocalMemory(name, size, dtype, self.state)
         elif scope == "warp":
-            self.memories[buffer] = WarpMemory(name, size, dtype, self.state)
+            self.memories[BufferKey(buffer)] = WarpMemory(name, size, dtype, self.state)
         elif scope in ("shared", "shared.dyn"):
             self._allocate_shared(buffer, size, dtype)
             self._count_bytes(buffer, scope, size * dtype.itemsize)
         else:
             raise UnsupportedError(f"the simulator does not support the scope '{scope}' of {name}")
         if lanes > 1:
-            self.memories[buffer] = VectorMemory(self.memories[buffer], lanes)
+            scalars = self.memories[BufferKey(buffer)]
+            self.memories[BufferKey(buffer)] = VectorMemory(scalars, lanes)
 
     def declare(self, buffer: Var, address: Address) -> None:
         """Make a buffer that lies in another one, from its beginning."""
@@ -442,7 +445,7 @@ class SimulatedGpu:
             low, size = 0, memory.size * memory.dtype.itemsize // dtype.itemsize
         buffer_id = self._layout.buffer_ids.get(buffer, 0)
         view = memory.view(str(buffer.name), dtype, size, low, buffer_id)
-        self.memories[buffer] = VectorMemory(view, lanes) if lanes > 1 else view
+        self.memories[BufferKey(buffer)] = VectorMemory(view, lanes) if lanes > 1 else view
 
     def _find_beginning(self, buffer: Var) -> int | None:
         """The first element of a view of merged memory; None where it is not known."""
@@ -453,7 +456,7 @@ class SimulatedGpu:
         return math.prod(extents) * count_lanes(buffer.dtype)
 
     def _add(self, buffer: Var, memory: SharedMemory) -> None:
-        self.memories[buffer] = memory
+        self.memories[BufferKey(buffer)] = memory
         self._shadows.append(memory.shadow)
 
     def _allocate_shared(self, buffer: Var, size: int, dtype: np.dtype[Any]) -> None:
@@ -463,7 +466,7 @@ class SimulatedGpu:
         threads may still be in the one before.
         """
         if buffer in self._allocated:
-            self.memories[buffer] = self._allocated[buffer]
+            self.memories[BufferKey(buffer)] = self._allocated[buffer]
             self._allocated[buffer].shadow.begin_lifetime()
             return
         unit = self._layout.units.get(buffer, dtype.itemsize)

@@ -17,7 +17,7 @@ from .apart import APART
 from .async_copies import CP_ASYNC
 from .expressions import Address, Evaluate, restrict, translate
 from .mbarriers import WAITS
-from .memory import count_lanes, get_numpy_dtype
+from .memory import BufferKey, count_lanes, get_numpy_dtype
 from .operators import as_stored, is_narrow
 from .run_state import IN_ORDER, UnsupportedError, get_location
 from .wide_loops import is_wide
@@ -217,7 +217,8 @@ def _waits(statement: Any) -> bool:
 
 
 def _store(node: Any) -> Execute:
-    index, value, buffer = translate(node.indices[0]), translate(node.value), node.buffer
+    index, value = translate(node.indices[0]), translate(node.value)
+    key = BufferKey(node.buffer)
     location = get_location(node)
     is_one_place = isinstance(node.indices[0], Broadcast)  # of all lanes, of which the last stays
     # TVM's code generator makes a vector of a ramp alone.
@@ -230,7 +231,7 @@ def _store(node: Any) -> Execute:
         stored = value(gpu, mask)
         if is_one_place and np.ndim(stored):
             stored = stored[..., -1:]
-        memory = gpu.memories[buffer]
+        memory = gpu.memories[key]
         store = memory.store if is_vector else memory.store_elements
         store(index(gpu, mask), stored, mask, location)
 

@@ -270,7 +270,7 @@ class LocalWorkers:
             replay.run()
             error = find_first_error(machine, self.expectations, outputs)
         except Exception as error_:  # whatever TVM and CUDA raise: the others still run
-            leave_out(Screened(sizes, None, f"does not run: {type(error_).__name__}"))
+            leave_out(Screened(sizes, None, f"does not run: {shorten(error_)}"))
             spelt = " ".join(f"--set {name}={value}" for name, value in sizes.items())
             require_alive(machine, f"{self.plan.recipe.name} with {spelt}", error_)
             return None

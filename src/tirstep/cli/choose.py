@@ -164,8 +164,9 @@ def _get_knobs(config: Any) -> dict[str, object]:
 def _explain(choice: Choice) -> str:
     """What a time is made of, in words."""
     found, parts = choice.estimate, choice.parts
-    tiles = f"{found.tiles} tiles of {choice.rate.tile[0]}x{choice.rate.tile[1]}"
-    slices = f" in {parts} slices of k" if parts > 1 else ""
+    kinds = "workers on all tiles" if choice.workers else "tiles"
+    tiles = f"{found.tiles} {kinds} of {choice.rate.tile[0]}x{choice.rate.tile[1]}"
+    slices = f" in {parts} {'parts' if choice.workers else 'slices of k'}" if parts > 1 else ""
     bound = "computing" if found.compute >= found.memory else "memory"
     pieces = [
         f"{tiles}{slices}: {count(found.waves, 'wave')}, up to {found.together} tiles on each "

@@ -96,6 +96,7 @@ WEIGHTS = {
     "store_by_tma": 1,
     "store_through_shared": 2,
     "store_through_tiles": 1,
+    "stream_steps": 1,
     "suggest_unrolling": 1,
     "tensorize_fragments": 3,
     "tensorize_in_quads": 2,
@@ -367,6 +368,9 @@ class Player(QuadMoves):
 
     def do_split_loop_at_mask(self) -> Call:
         return Call("split_loop_at_mask", (self.loop(),))
+
+    def do_stream_steps(self) -> Call:
+        return Call("stream_steps", (self.loop(),), {"workers": self.one((2, 3, 5), "workers")})
 
     def do_begin_before_loop(self) -> Call:
         return self.of_place("begin_before_loop")

@@ -1,0 +1,54 @@
+"""Sums of rows in parts, for the tests of what becomes of their steps."""
+
+from __future__ import annotations
+
+import tvm
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.transforms import (
+    bind_loop,
+    decompose_reduction_at,
+    rfactor_reduction,
+    split_loop,
+    split_reduction,
+)
+
+ROWS, DEPTH = 4, 2
+"""Rows of a tile, and terms of a step."""
+
+
+def make_row_sums(tiles: int, steps: int) -> tvm.IRModule:
+    """B = sums over the rows of A, of so many tiles and steps."""
+    m, n = tiles * ROWS, steps * DEPTH
+
+    @I.ir_module
+    class RowSums:
+        @T.prim_func(s_tir=True)
+        def main(A: T.Buffer((m, n), "float32"), B: T.Buffer((m,), "float32")):
+            for i, k in T.grid(m, n):
+                with T.sblock("B"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        B[vi] = T.float32(0)
+                    B[vi] = B[vi] + A[vi, vk]
+
+    return RowSums
+
+
+def cut_row_sums(sch: Schedule, parts: int, *, decompose: bool = True) -> LoopRV:
+    """A tile of rows and a part of their sums for each GPU block; the loop over its steps."""
+    total = sch.get_sblock("B")
+    partial = rfactor_reduction(sch, total, parts=parts)
+    bind_loop(sch, partial.parts, axis="blockIdx.y")
+    rows = sch.get_loops(partial.block)[1]
+    tiles, threads = split_loop(sch, rows, inner=ROWS)
+    bind_loop(sch, tiles, axis="blockIdx.x")
+    bind_loop(sch, threads, axis="threadIdx.x")
+    steps = split_reduction(sch, partial.block, inner=DEPTH).outer
+    if decompose:
+        decompose_reduction_at(sch, partial.block, steps)
+    bind_loop(sch, sch.get_loops(total)[0], axis="threadIdx.x")
+    return steps

@@ -1,0 +1,441 @@
+"""Equal shares of steps: which there are, what a kernel becomes, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import tvm
+from pairs import check_pair, check_trace, refuses
+from streamed_sums import DEPTH, ROWS, cut_row_sums, make_row_sums
+from tvm.ir import assert_structural_equal
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV
+from tvm.script import from_source
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+from tirstep.lowering_checks import check_numbers, get_device, run_recipe
+from tirstep.modules import Problem, get_kernel
+from tirstep.transforms import set_pipeline, stream_steps
+from tirstep.transforms.legality.shares import Shares, count_parts, share_steps
+from tirstep.transforms.passes import StreamSteps
+from tirstep.transforms.recipes import RECIPES
+
+SIZES = [
+    (tiles, steps, parts, workers)
+    for tiles, steps, parts in itertools.product((1, 2, 3, 7), (2, 4, 6, 9, 24), (2, 3))
+    for workers in (parts, 4, 5, 11, 24, 100)
+    if workers >= parts
+]
+
+
+def test_shares_are_the_smallest_of_which_no_more_than_the_parts_meet() -> None:
+    for tiles, steps, parts, workers in SIZES:
+        shares = share_steps(tiles, steps, parts, workers)
+        assert shares is not None
+        each = shares.each
+        owners = [step // each for step in range(tiles * steps)]
+        first = [owners[tile * steps] for tile in range(tiles)]
+        meeting = [len(set(owners[tile * steps :][:steps])) for tile in range(tiles)]
+        assert max(meeting) == count_parts(tiles, steps, each) <= parts
+        # All parts of each tile have a worker, also those without steps.
+        assert shares.workers == max(first) + parts <= workers
+        smaller = each - 1
+        assert (
+            smaller * workers < tiles * steps
+            or count_parts(tiles, steps, smaller) > parts
+            or (tiles - 1) * steps // smaller + parts > workers
+        )
+
+
+def test_fewer_workers_than_parts_share_nothing() -> None:
+    assert share_steps(3, 8, 4, 3) is None
+    assert share_steps(3, 8, 2, 4) == Shares(3, 8, 2, each=6, workers=4)
+
+
+def stream_row_sums(tiles: int, steps: int, parts: int, workers: int) -> Schedule:
+    sch = Schedule(make_row_sums(tiles, steps), debug_mask="all")
+    stream_steps(sch, cut_row_sums(sch, parts), workers=workers)
+    return sch
+
+
+def run_on_simulator(module: tvm.IRModule, tiles: int, steps: int) -> tuple[np.ndarray, object]:
+    """How far each sum is off; 0 where it is right, and the findings."""
+    values = np.random.default_rng(0).integers(1, 9, (tiles * ROWS, steps * DEPTH))
+    blank = np.full(tiles * ROWS, np.nan, np.float32)
+    program = get_device("simulator").compile(module)
+    got = program([values.astype(np.float32), blank])[-1]
+    return got - values.sum(axis=1), program.findings
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (3, 8, 2, 4),  # ends of tiles in the middle of shares
+        (3, 8, 2, 3),  # a tile each
+        (5, 6, 3, 7),  # odd
+        (7, 4, 2, 5),  # whole tiles, and more of the next one
+        (1, 24, 4, 5),
+        (2, 6, 3, 100),  # more workers than there are steps
+        (4, 4, 2, 2),  # as many parts as workers
+    ],
+    ids=str,
+)
+def test_streamed_sums_are_those_of_slices(sizes: tuple[int, int, int, int]) -> None:
+    tiles, steps, *_ = sizes
+    sch = stream_row_sums(*sizes)
+    off, findings = run_on_simulator(sch.mod, tiles, steps)
+    assert not off.any()
+    assert not findings
+    check_trace(sch, make_row_sums(tiles, steps), "all")
+
+
+@I.ir_module
+class Streamed:
+    """What the pass makes of 3 tiles of 8 steps, in two parts and for 4 workers."""
+
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((12, 16), "float32"), B: T.Buffer((12,), "float32")):
+        with T.sblock("root"):
+            T.reads()
+            T.writes()
+            T.sblock_attr({"tir_pipeline": "tirstep"})
+            B_rf = T.sblock_alloc_buffer((2, 12))
+            for worker in T.thread_binding(4, thread="blockIdx.x"):
+                for visit in range(
+                    T.min((worker * 6 + 5) // 8 + 1, 3) - T.max(worker * 6 + 1, 0) // 8
+                ):
+                    tile = T.meta_var(T.max(worker * 6 + 1, 0) // 8 + visit)
+                    first = T.meta_var(T.min(T.max(worker * 6 - tile * 8, 0), 8))
+                    for i_1 in T.thread_binding(4, thread="threadIdx.x"):
+                        with T.sblock("B_rf_init"):
+                            vk_0 = T.axis.spatial(2, worker - tile * 8 // 6)
+                            vi = T.axis.spatial(12, tile * 4 + i_1)
+                            T.reads()
+                            T.writes(B_rf[vk_0, vi])
+                            B_rf[vk_0, vi] = T.float32(0)
+                        for k_1_0, k_1_1 in T.grid(
+                            T.min((worker + 1) * 6 - tile * 8, 8) - first, 2
+                        ):
+                            with T.sblock("B_rf_update"):
+                                vk_0 = T.axis.spatial(2, worker - tile * 8 // 6)
+                                vi = T.axis.spatial(12, tile * 4 + i_1)
+                                vk_1 = T.axis.reduce(16, k_1_0 * 2 + k_1_1)
+                                vfirst = T.axis.spatial(8, first)
+                                T.reads(B_rf[vk_0, vi], A[vi, vfirst * 2 + vk_1])
+                                T.writes(B_rf[vk_0, vi])
+                                B_rf[vk_0, vi] = B_rf[vk_0, vi] + A[vi, vfirst * 2 + vk_1]
+            for i in T.thread_binding(12, thread="threadIdx.x"):
+                for k_0 in range(2):
+                    with T.sblock("B"):
+                        vk_0, vi = T.axis.remap("RS", [k_0, i])
+                        T.reads(B_rf[vk_0, vi])
+                        T.writes(B[vi])
+                        with T.init():
+                            B[vi] = T.float32(0)
+                        B[vi] = B[vi] + B_rf[vk_0, vi]
+
+
+def test_stream_steps_marks_a_loop() -> None:
+    sch = Schedule(make_row_sums(3, 8))
+    name = sch.get(cut_row_sums(sch, 2)).loop_var.name
+    set_pipeline(sch)
+    text = sch.mod.script()
+    unmarked = "for k_1_0, k_1_1 in T.grid(4, 2):\n"
+    head, tail = text.split(unmarked)
+    block, rest = tail.split("            for i in T.thread_binding(12")
+    inner = "".join(f"    {line}\n" for line in block.splitlines())
+    indent = " " * 28
+    marked = (
+        f'for {name} in T.serial(4, annotations={{"tirstep_streams": 4}}):\n'
+        f"{indent}for k_1_1 in range(2):\n{inner}            for i in T.thread_binding(12"
+    )
+
+    def change(sch: Schedule) -> None:
+        stream_steps(sch, sch.get_loops(sch.get_sblock("B_rf_update"))[3], workers=4)
+
+    check_pair(sch.mod, change, from_source(head + marked + rest))
+
+
+def test_the_pass_writes_a_kernel_of_workers() -> None:
+    assert_structural_equal(StreamSteps(stream_row_sums(3, 8, 2, 4).mod), Streamed)
+
+
+TILE = "(T.max(worker * 6 + 1, 0) // 8 + visit)"
+
+
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [
+        (f"(worker + 1) * 6 - {TILE} * 8, 8)", f"worker * 6 + 7 - {TILE} * 8, 8)"),  # a step twice
+        (f"(worker + 1) * 6 - {TILE} * 8, 8)", f"worker * 6 + 5 - {TILE} * 8, 8)"),  # left out
+        (f"T.max(worker * 6 - {TILE} * 8, 0)", f"T.max(worker * 6 + 1 - {TILE} * 8, 0)"),
+        (f"spatial(2, worker - {TILE} * 8 // 6)", "spatial(2, worker // 2 % 2)"),  # another part
+        (f"spatial(12, {TILE} * 4 + i_1)", f"spatial(12, ({TILE} + worker) % 3 * 4 + i_1)"),
+        ("T.min((worker * 6 + 5) // 8 + 1, 3)", "T.min((worker * 6 + 5) // 8, 3)"),  # its last tile
+        ("T.max(worker * 6 + 1, 0) // 8", "T.max(worker * 6 + 3, 0) // 8"),  # its first one
+    ],
+)
+def test_a_planted_bug_is_seen(good: str, bad: str) -> None:
+    text = Streamed.script()
+    assert good in text
+    off, findings = run_on_simulator(from_source(text.replace(good, bad)), 3, 8)
+    assert bool(np.any(off != 0)) or bool(findings)
+
+
+def test_stream_steps_refuses_other_loops() -> None:
+    sch = Schedule(make_row_sums(3, 8))
+    steps = cut_row_sums(sch, 2)
+    rows = sch.get_loops(sch.get_sblock("B"))[0]
+    with refuses(sch, "is not under parts on blockIdx.y and tiles on blockIdx.x"):
+        stream_steps(sch, rows, workers=4)
+    with refuses(sch, "workers=0 must be >= 1"):
+        stream_steps(sch, steps, workers=0)
+    with refuses(sch, "1 GPU blocks are fewer than the 2 parts of a sum"):
+        stream_steps(sch, steps, workers=1)
+    stream_steps(sch, steps, workers=4)
+    with refuses(sch, "is shared already"):
+        stream_steps(sch, steps, workers=4)
+
+
+def test_a_sum_must_begin_in_front_of_its_steps() -> None:
+    sch = Schedule(make_row_sums(3, 8))
+    steps = cut_row_sums(sch, 2, decompose=False)
+    with refuses(sch, "block 'B_rf' begins with the first step; take the initialization"):
+        stream_steps(sch, steps, workers=4)
+
+
+def test_a_part_of_one_step_has_no_loop_to_share() -> None:
+    sch = Schedule(make_row_sums(3, 2))
+    steps = cut_row_sums(sch, 2)
+    with refuses(sch, "is no serial loop of two steps or more"):
+        stream_steps(sch, steps, workers=4)
+
+
+def make_scaled(write: object) -> tvm.IRModule:
+    """B = sums over the rows of A, and of each part something else that `write` says."""
+
+    @I.ir_module
+    class Scaled:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((12, 16), "float32"),
+            S: T.Buffer((2,), "float32"),
+            B: T.Buffer((12,), "float32"),
+        ):
+            P = T.alloc_buffer((2, 12))
+            for p in T.thread_binding(2, thread="blockIdx.y"):
+                for i_0 in T.thread_binding(3, thread="blockIdx.x"):
+                    for i_1 in T.thread_binding(4, thread="threadIdx.x"):
+                        with T.sblock("zero"):
+                            vp = T.axis.spatial(2, p)
+                            vi = T.axis.spatial(12, i_0 * 4 + i_1)
+                            P[vp, vi] = T.float32(0)
+                        for k in range(8):
+                            with T.sblock("part"):
+                                vp = T.axis.spatial(2, p)
+                                vi = T.axis.spatial(12, i_0 * 4 + i_1)
+                                vk = T.axis.reduce(8, k)
+                                P[vp, vi] = write(P[vp, vi], A[vi, vp * 8 + vk], S[vp], vp, vk)
+            for i in T.thread_binding(12, thread="threadIdx.x"):
+                for p in range(2):
+                    with T.sblock("B"):
+                        vi, vp = T.axis.remap("SR", [i, p])
+                        with T.init():
+                            B[vi] = T.float32(0)
+                        B[vi] = B[vi] + P[vp, vi]
+
+    return Scaled
+
+
+@pytest.mark.parametrize(
+    ("write", "sentence"),
+    [
+        (lambda before, a, s, p, k: before + a * s, "depends on the part"),
+        (lambda before, a, s, p, k: before + a * T.Cast("float32", p), "depends on the part"),
+        (lambda before, a, s, p, k: before + a * T.Cast("float32", k), "depends on the part"),
+        (lambda before, a, s, p, k: T.max(before, a), "block 'part' does not add up"),
+        (lambda before, a, s, p, k: before * T.float32(2) + a, "block 'part' does not add up"),
+    ],
+)
+def test_what_a_part_does_for_itself_is_refused(write: object, sentence: str) -> None:
+    sch = Schedule(make_scaled(write))
+    steps = sch.get_loops(sch.get_sblock("part"))[3]
+    with refuses(sch, sentence):
+        stream_steps(sch, steps, workers=4)
+
+
+@I.ir_module
+class Squared:
+    """Sums of the squares of what parts come to."""
+
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((12, 16), "float32"), B: T.Buffer((12,), "float32")):
+        P = T.sblock_alloc_buffer((2, 12))
+        L = T.sblock_alloc_buffer((2, 12), scope="local")
+        K = T.sblock_alloc_buffer((2, 12), scope="local")
+        for p in T.thread_binding(2, thread="blockIdx.y"):
+            for i_0 in T.thread_binding(3, thread="blockIdx.x"):
+                for i_1 in T.thread_binding(4, thread="threadIdx.x"):
+                    with T.sblock("zero"):
+                        vp = T.axis.spatial(2, p)
+                        vi = T.axis.spatial(12, i_0 * 4 + i_1)
+                        L[vp, vi] = T.float32(0)
+                    for k in range(8):
+                        with T.sblock("keep"):
+                            vp = T.axis.spatial(2, p)
+                            vi = T.axis.spatial(12, i_0 * 4 + i_1)
+                            vk = T.axis.spatial(16, p * 8 + k)
+                            K[vp, vi] = A[vi, vk]
+                        with T.sblock("part"):
+                            vp = T.axis.spatial(2, p)
+                            vi = T.axis.spatial(12, i_0 * 4 + i_1)
+                            vk = T.axis.reduce(8, k)
+                            L[vp, vi] = L[vp, vi] + A[vi, vp * 8 + vk]
+                    with T.sblock("square"):
+                        vp = T.axis.spatial(2, p)
+                        vi = T.axis.spatial(12, i_0 * 4 + i_1)
+                        P[vp, vi] = L[vp, vi] * L[vp, vi]
+        for i in T.thread_binding(12, thread="threadIdx.x"):
+            for p in range(2):
+                with T.sblock("B"):
+                    vi, vp = T.axis.remap("SR", [i, p])
+                    with T.init():
+                        B[vi] = T.float32(0)
+                    B[vi] = B[vi] + P[vp, vi]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({}, "block 'square' computes with 'L', which other steps change"),
+        ({"L[vp, vi] * L[vp, vi]": "L[vp, vi]"}, ""),
+        ({"L[vp, vi] * L[vp, vi]": "K[vp, vi]"}, "block 'square' computes with 'K'"),  # of the last
+        (
+            {
+                "= L[vp, vi] * L[vp, vi]": "= L[vp, vi]",
+                "vp * 8 + vk]\n": "vp * 8 + vk] * K[vp, vi]\n",
+            },
+            "",
+        ),
+        (
+            {"K[vp, vi] = A[vi, vk]": "K[vp, vi] = A[vi, vk] + L[vp, vi]"},
+            "block 'keep' computes with 'L'",
+        ),
+        (
+            {"K[vp, vi] = A[vi, vk]": "K[vp, vi] = A[vi, vk] - K[vp, vi]"},
+            "block 'keep' computes with 'K'",  # of the step before
+        ),
+        (
+            {"+ A[vi, vp * 8 + vk]": "+ A[vi, vp * 8 + vk] * L[vp, vi]"},
+            "computes with 'L'|does not add up",
+        ),
+    ],
+)
+def test_steps_that_use_each_other_are_refused(changes: dict[str, str], sentence: str) -> None:
+    text = Squared.script()
+    for good, bad in changes.items():
+        assert good in text
+        text = text.replace(good, bad)
+    sch = Schedule(from_source(text))
+    steps = sch.get_loops(sch.get_sblock("part"))[3]
+    if not sentence:
+        stream_steps(sch, steps, workers=5)
+        values = np.random.default_rng(0).integers(-5, 6, (12, 16)).astype(np.float32)
+        program = get_device("simulator").compile(sch.mod)
+        got = program([values, np.full(12, np.nan, np.float32)])[-1]
+        terms = values * values if len(changes) > 1 else values
+        np.testing.assert_array_equal(got, terms.sum(axis=1))
+        assert not program.findings
+        return
+    with refuses(sch, sentence):
+        stream_steps(sch, steps, workers=4)
+
+
+def test_a_buffer_that_no_block_allocates_is_refused() -> None:
+    text = Squared.script().replace("L[vp, vi] * L[vp, vi]", "L[vp, vi]")
+    good = 'L = T.sblock_alloc_buffer((2, 12), scope="local")'
+    assert good in text
+    sch = Schedule(from_source(text.replace(good, 'L = T.alloc_buffer((2, 12), scope="local")')))
+    steps = sch.get_loops(sch.get_sblock("part"))[3]
+    with refuses(sch, "'L' in local memory is allocated by no block"):
+        stream_steps(sch, steps, workers=4)
+
+
+def test_parts_that_are_not_added_up_are_refused() -> None:
+    text = make_scaled(lambda before, a, s, p, k: before + a).script()
+    sch = Schedule(from_source(text))
+    stream_steps(sch, sch.get_loops(sch.get_sblock("part"))[3], workers=4)
+    good = "B[vi] = B[vi] + P[vp, vi]"
+    for bad in (
+        "B[vi] = B[vi] + P[vp, vi] * S[vp]",
+        "B[vi] = T.max(B[vi], P[vp, vi])",
+        "B[vi] = B[vi] + P[0, vi]",
+        "B[vi] = B[vi] + P[vp, (vi + vp) % 12]",
+    ):
+        assert good in text
+        sch = Schedule(from_source(text.replace(good, bad)))
+        steps = sch.get_loops(sch.get_sblock("part"))[3]
+        with refuses(sch, "block 'B' does not add up all parts of 'P'"):
+            stream_steps(sch, steps, workers=4)
+
+
+def test_a_loop_that_is_no_stream_any_more_stays_one_of_slices() -> None:
+    sch = stream_row_sums(3, 8, 2, 4)
+    text = sch.mod.script().replace("B[vi] = B[vi] + B_rf[vk_0, vi]", "B[vi] = B_rf[vk_0, vi]")
+    module = from_source(text)
+    lowered = StreamSteps(module)
+    assert 'thread="blockIdx.y"' in lowered.script()
+    assert "tirstep_streams" not in lowered.script()
+
+
+def test_a_streamed_product_is_exact() -> None:
+    recipe = RECIPES["matmul_stream_k"]
+    config = {**recipe.golden.config, "tail": "pad", "split_k": 3, "workers": 5}
+    run = run_recipe(recipe, {"m": 33, "n": 17, "k": 61}, config=config)
+    module = run.steps[-1].module
+    assert "tirstep_streams" in module.script()
+    assert not check_numbers(run.problem, module, get_device("simulator"), where=recipe.name)
+
+
+def get_update_loops(sch: Schedule) -> list[LoopRV]:
+    """The loops around the products of a part."""
+    blocks = sch.get_child_blocks(sch.get_sblock("root"))
+    names = [str(sch.get(it).name_hint) for it in blocks]
+    name = next(it for it in names if it in ("C_rf_update_o", "C_rf_o_update"))
+    return sch.get_loops(blocks[names.index(name)])
+
+
+def schedule_halves(name: str, config: dict[str, object]) -> tuple[Problem, Schedule, LoopRV]:
+    """A product on tensor cores in parts, and the loop over its steps."""
+    recipe = RECIPES[name]
+    problem = get_kernel("matmul").problem(64, 128, 192, dtype="float16")
+    sch = Schedule(problem.module)
+    recipe(sch, **{**recipe.golden.config, **config})
+    loops = get_update_loops(sch)
+    piped = [it for it in loops if "software_pipeline_stage" in sch.get(it).annotations]
+    return problem, sch, (piped or loops)[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [
+        ("matmul_mma_split_k", {"tile": (64, 64), "warp": (32, 32), "tile_k": 32, "split_k": 2}),
+        ("matmul_wgmma_split_k", {"tile": (64, 64), "tile_k": 32, "split_k": 2}),
+    ],
+)
+def test_fragments_of_a_stream_are_exact(name: str, config: dict[str, object]) -> None:
+    problem, sch, steps = schedule_halves(name, config)
+    stream_steps(sch, steps, workers=3)
+    assert not check_numbers(problem, sch.mod, get_device("simulator"), where=name)
+
+
+def test_bulk_copies_do_not_stream() -> None:
+    config = {"tile": (64, 64), "tile_k": 32, "split_k": 2}
+    _, sch, _ = schedule_halves("matmul_wgmma_tma", config)
+    loops = get_update_loops(sch)
+    steps = next(it for it in loops if sch.get(it).extent == 3 and not sch.get(it).thread_binding)
+    with refuses(sch, "waits for bulk copies, whose barriers count the steps of one tile"):
+        stream_steps(sch, steps, workers=4)

@@ -1,0 +1,474 @@
+"""Kernels of sums in parts whose GPU blocks may share the steps of all tiles, and what they become.
+
+Such a kernel has parts of a sum on one axis of GPU blocks and tiles on another, and goes through
+the steps of one part of one tile in a serial loop. To the sum of all parts it does not matter in
+which of them a step is added up, so that steps may move from part to part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvm.ir import Range
+from tvm.tirx import (
+    Add,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    For,
+    ForKind,
+    IfThenElse,
+    IterVar,
+    SeqStmt,
+    Var,
+    const,
+    floordiv,
+)
+from tvm.tirx import max as larger
+from tvm.tirx import min as smaller
+from tvm_ffi import structural_equal
+
+from tirstep.tvm_compat import (
+    Analyzer,
+    MatchBufferRegion,
+    SBlock,
+    SBlockRealize,
+    TensorLoad,
+    detect_linear_equation,
+    structural_map,
+)
+
+from ..errors import Fault
+from ..rewriting import with_body
+from ..tir import (
+    constant,
+    find_all,
+    get_axis,
+    get_loops_around,
+    is_among,
+    is_used,
+    replace_fields,
+    substitute,
+)
+from ..tma_tiles import TMA_PREFIX
+from .shares import Shares, share_steps
+
+STREAMS = "tirstep_streams"
+"""The annotation of a loop over steps: how many GPU blocks share those of all tiles, at most."""
+PARTS_AXIS, TILES_AXIS = "blockIdx.y", "blockIdx.x"
+
+
+class _Refused(Exception):  # noqa: N818 - what it carries is the fault
+    """Raised inside of this file alone."""
+
+    def __init__(self, problem: str, advice: str) -> None:
+        super().__init__(problem)
+        self.fault = Fault(problem, advice)
+
+
+@dataclass
+class Stream:
+    """A kernel whose GPU blocks are to share steps.
+
+    Attributes
+    ----------
+    parts, tiles, steps : its loops; those of parts and of tiles follow each other
+    shares : of the GPU blocks
+    written : the buffers that blocks under the loops write
+    private : those of GPU blocks and threads, which come to lie inside of the kernel
+    apart : those that have a dimension of parts, and which that is
+    """
+
+    parts: For
+    tiles: For
+    steps: For
+    shares: Shares
+    written: list[Any]
+    private: list[Any]
+    apart: list[tuple[Any, int]] = field(default_factory=list)
+
+    @property
+    def nest(self) -> tuple[For, For]:
+        """The loops of parts and of tiles, the outer one first."""
+        is_outer = self.parts.body.same_as(self.tiles)
+        return (self.parts, self.tiles) if is_outer else (self.tiles, self.parts)
+
+
+def plan_stream(body: Any, loop: For, workers: int) -> tuple[Stream, Any] | Fault:
+    """What a loop over steps is part of, and what its kernel becomes; or why that cannot be.
+
+    `body` is the function's.
+    """
+    try:
+        stream = _read(body, loop, workers)
+        _require_terms(body, stream)
+        kernel = _write(stream)
+        _require_sums(body, stream)
+    except _Refused as refused:
+        return refused.fault
+    return stream, kernel
+
+
+def _read(body: Any, loop: For, workers: int) -> Stream:
+    name = loop.loop_var.name
+    around = {get_axis(it): it for it in get_loops_around(loop, find_all(body, For))}
+    parts, tiles = around.get(PARTS_AXIS), around.get(TILES_AXIS)
+    if (
+        parts is None
+        or tiles is None
+        or not (parts.body.same_as(tiles) or tiles.body.same_as(parts))
+    ):
+        raise _Refused(
+            f"loop '{name}' is not under parts on {PARTS_AXIS} and tiles on {TILES_AXIS}, one "
+            "directly under the other",
+            "cut the sum with rfactor_reduction, and bind its parts and its tiles",
+        )
+    extents = [constant(it.extent) for it in (tiles, loop, parts)]
+    starts = [constant(it.min) for it in (tiles, loop, parts)]
+    if None in extents or any(starts) or loop.kind != ForKind.SERIAL or extents[1] == 1:
+        raise _Refused(
+            f"loop '{name}' is no serial loop of two steps or more, with tiles and parts around it "
+            "that are constant in number",
+            "split the sum of a part into steps, and leave them serial",
+        )
+    if any(str(key).startswith(TMA_PREFIX) for it in find_all(loop, For) for key in it.annotations):
+        raise _Refused(
+            f"loop '{name}' waits for bulk copies, whose barriers count the steps of one tile",
+            "let threads copy tiles: prefetch_asynchronously",
+        )
+    count, steps, number = (extent or 1 for extent in extents)
+    shares = share_steps(count, steps * number, number, workers)
+    if shares is None:
+        raise _Refused(
+            f"{workers} GPU blocks are fewer than the {number} parts of a sum",
+            f"use {number} or more, or fewer parts",
+        )
+    written = [it.buffer for it in find_all(tiles, BufferStore)]
+    written += [it.source for block in find_all(tiles, SBlock) for it in block.writes]
+    allocated = [it for block in find_all(body, SBlock) for it in block.alloc_buffers]
+    private = [it for it in allocated if str(it.scope()) != "global"]
+    return Stream(parts, tiles, loop, shares, written, private)
+
+
+@dataclass
+class _Rewriting:
+    """The kernel's body, whose steps are those of all parts.
+
+    Attributes
+    ----------
+    first : a worker's first step in a tile, or the iterator that has it
+    values : of iterators, in the loops of before
+    zeros : the part, in variables that tell it
+    loose : variables of which only some expressions together tell a step
+    moved : iterators that tell a step, and count from the first one already
+    """
+
+    stream: Stream
+    first: Any
+    values: dict[Any, Any] = field(default_factory=dict)
+    zeros: dict[Any, Any] = field(default_factory=dict)
+    loose: list[Any] = field(default_factory=list)
+    moved: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        part, step = self.stream.parts.loop_var, self.stream.steps.loop_var
+        self.zeros[part] = const(0, part.ty.dtype)
+        self.loose += [part, step]
+
+    def rewrite(self, node: Any) -> Any:
+        if isinstance(node, For):
+            if any(self._is_loose(it) for it in (node.min, node.extent)):
+                raise self._refuse(node.extent)
+            return with_body(node, self.rewrite(node.body))
+        if isinstance(node, SeqStmt):
+            return SeqStmt([self.rewrite(part) for part in node.seq])
+        if isinstance(node, SBlockRealize):
+            return self._rewrite_block(node)
+        if isinstance(node, IfThenElse):
+            raise self._refuse(node.condition)
+        return self._rewrite_statement(node)
+
+    def _is_loose(self, expression: Any) -> bool:
+        return any(is_used(it, expression) for it in self.loose)
+
+    def _refuse(self, expression: Any) -> _Refused:
+        return _Refused(
+            f"{expression} depends on the part, or on the step within it, in a way of its own",
+            "leave the parts as they are",
+        )
+
+    def _find_factors(self, expression: Any) -> tuple[int, int]:
+        """By how much an expression grows with the part, and with the step."""
+        whole = substitute(expression, self.values)
+        loops = [self.stream.parts.loop_var, self.stream.steps.loop_var]
+        factors = [constant(it) for it in detect_linear_equation(whole, loops)[:2]]
+        if len(factors) != 2 or None in factors:
+            raise self._refuse(whole)
+        return factors[0] or 0, factors[1] or 0
+
+    def _is_step(self, part: int, step: int) -> bool:
+        number = constant(self.stream.steps.extent) or 1
+        return step != 0 and part == number * step
+
+    def _move(self, expression: Any, step: int) -> Any:
+        """What grows with the step, counted from the first step of the tile, not of the part."""
+        if any(is_used(it, expression) for it in self.moved):
+            raise self._refuse(substitute(expression, self.values))
+        moved = self._put_zeros(expression) + self.first * step
+        return Analyzer().simplify(moved)
+
+    def _put_zeros(self, expression: Any) -> Any:
+        return Analyzer().simplify(substitute(expression, self.zeros))
+
+    def _place(self, index: Any, buffer: Any = None, at: int = 0) -> Any:
+        """An index in a buffer."""
+        if not self._is_loose(index):
+            return index
+        part, step = self._find_factors(index)
+        if self._is_step(part, step):
+            return self._move(index, step)
+        if (part, step) != (1, 0) or not is_among(buffer, self.stream.written):
+            raise self._refuse(substitute(index, self.values))
+        if is_among(buffer, self.stream.private):
+            return self._put_zeros(index)  # a worker has one part there at a time
+        if str(buffer.scope()) != "global":
+            raise _Refused(
+                f"'{buffer.name}' in {buffer.scope()} memory is allocated by no block, and may be "
+                "one for all parts",
+                "allocate it with T.sblock_alloc_buffer",
+            )
+        self.stream.apart.append((buffer, at))
+        return index
+
+    def _rewrite_block(self, realize: SBlockRealize) -> Any:
+        block, around = realize.block, self.first
+        if self._is_loose(realize.predicate):
+            raise self._refuse(realize.predicate)
+        pairs = zip(block.iter_vars, realize.iter_values, strict=True)
+        bound = [self._bind(item, value) for item, value in pairs]
+        items, values = [item for item, _ in bound], [value for _, value in bound]
+        if self.first is around and self._reduces_steps(block):
+            # Sums lie where the loops of their reductions are: a step alone is one of these.
+            steps = self.stream.shares.steps
+            first = Var("vfirst", self.stream.steps.loop_var.ty)
+            items.append(IterVar(Range.from_min_extent(0, steps), first, IterVar.DataPar))
+            values.append(around)
+            self.first = first
+        self._require_sum(block)
+        changed = replace_fields(
+            block,
+            iter_vars=items,
+            reads=[self._place_region(it) for it in block.reads],
+            writes=[self._place_region(it) for it in block.writes],
+            body=self.rewrite(block.body),
+            init=None if block.init is None else self._rewrite_statement(block.init),
+            match_buffers=[
+                MatchBufferRegion(it.buffer, self._place_region(it.source))
+                for it in block.match_buffers
+            ],
+        )
+        self.first = around
+        return SBlockRealize(values, realize.predicate, changed)
+
+    def _bind(self, item: IterVar, value: Any) -> tuple[IterVar, Any]:
+        """An iterator and its value; notes what of the part and the step it tells."""
+        new, domain = value, item.dom
+        if self._is_loose(value):
+            part, step = self._find_factors(value)
+            if self._is_step(part, step):
+                new = self._move(value, step)
+                self.moved.append(item.var)
+            elif part == 0:
+                self.loose.append(item.var)
+                extent = domain.extent * (constant(self.stream.parts.extent) or 1)
+                domain = Range.from_min_extent(domain.min, extent)
+            elif (part, step) == (1, 0):
+                self.loose.append(item.var)
+                self.zeros[item.var] = const(0, item.var.ty.dtype)
+            else:
+                raise self._refuse(value)
+        self.values[item.var] = substitute(value, self.values)
+        return IterVar(domain, item.var, item.iter_type, item.thread_tag), new
+
+    def _reduces_steps(self, block: SBlock) -> bool:
+        reduced = (it.var for it in block.iter_vars if it.iter_type == IterVar.CommReduce)
+        return any(self._is_loose(it) and self._find_factors(it)[1] for it in reduced)
+
+    def _require_sum(self, block: SBlock) -> None:
+        """Refuse a block that reduces over steps, and not by a sum or by an instruction, and one
+        that begins with its first step."""
+        if not any(
+            item.iter_type == IterVar.CommReduce and self._find_factors(item.var)[1]
+            for item in block.iter_vars
+        ):
+            return
+        body = block.body
+        is_sum = not isinstance(body, BufferStore) or _is_sum(body)
+        if block.init is not None or not is_sum:
+            raise _Refused(
+                f"block '{block.name_hint}' "
+                + ("does not add up" if block.init is None else "begins with the first step"),
+                "take the initialization of a sum out in front of its steps: "
+                "decompose_reduction_at",
+            )
+
+    def _place_region(self, region: Any) -> Any:
+        ranges = [
+            Range.from_min_extent(self._place(it.min, region.source, at), it.extent)
+            for at, it in enumerate(region.region)
+        ]
+        return BufferRegion(region.source, ranges)
+
+    def _rewrite_statement(self, statement: Any) -> Any:
+        if not self._is_loose(statement):
+            return statement
+        bare = _replace_indices(statement, lambda _index, _buffer, _at: const(0))
+        if self._is_loose(bare):
+            raise self._refuse(bare)
+        return _replace_indices(statement, self._place)
+
+
+def _replace_indices(statement: Any, replace: Callable[[Any, Any, int], Any]) -> Any:
+    def load(node: TensorLoad) -> Any:
+        indices = [replace(it, node.source, at) for at, it in enumerate(node.indices)]
+        return BufferLoad(node.source, indices)
+
+    def store(node: BufferStore) -> Any:
+        indices = [replace(it, node.buffer, at) for at, it in enumerate(node.indices)]
+        return BufferStore(node.buffer, node.value, indices)
+
+    return structural_map(statement, [(TensorLoad, load), (BufferStore, store)])
+
+
+def _is_sum(store: BufferStore) -> bool:
+    """Whether a store adds something else to what was there."""
+    value = store.value
+    before = BufferLoad(store.buffer, store.indices)
+    if not isinstance(value, Add) or not structural_equal(value.a, before):
+        return False
+    return not any(it.source.same_as(store.buffer) for it in find_all(value.b, TensorLoad))
+
+
+def _require_terms(body: Any, stream: Stream) -> None:
+    """Refuse a kernel whose steps do more than to add terms of their own to sums, or use what the
+    step before left; and one whose other blocks do more with the sums than to copy them.
+    """
+    inside = _find_outermost(stream.steps.body)
+    updates = [it.block for it in inside if _reduces(it, stream.steps)]
+    sums = [region.source for block in updates for region in block.writes]
+    later = [region.source for it in inside for region in it.block.writes]
+    made: list[Any] = []
+    for block in (it.block for it in inside):
+        own = [it.source for it in block.writes] if is_among(block, updates) else []
+        for buffer in _list_read(block):
+            is_left = is_among(buffer, later) and not is_among(buffer, made)
+            if is_left and not is_among(buffer, own):
+                raise _refuse_use(block, buffer)
+        made += [] if own else [it.source for it in block.writes]
+    under = find_all(stream.steps, SBlock)
+    for block in find_all(body, SBlock):
+        is_around = any(it.same_as(stream.steps) for it in find_all(block, For))
+        if is_around or is_among(block, under):
+            continue
+        for buffer in _list_read(block):
+            if is_among(buffer, made) and not is_among(buffer, sums):
+                raise _refuse_use(block, buffer)
+    for block in find_all(stream.tiles, SBlock):
+        if not is_among(block, under):
+            _require_copies(block, stream)
+
+
+def _require_copies(block: SBlock, stream: Stream) -> None:
+    for store in find_all(block, BufferStore):
+        used = [it.source for it in find_all(store.value, TensorLoad)]
+        used = [it for it in used if is_among(it, stream.written)]
+        if used and not isinstance(store.value, TensorLoad):
+            raise _refuse_use(block, used[0])
+
+
+def _find_outermost(body: Any) -> list[SBlockRealize]:
+    """The blocks that are in no other one."""
+    found = find_all(body, SBlockRealize)
+    inner = [it for each in found for it in find_all(each.block.body, SBlockRealize)]
+    return [it for it in found if not is_among(it, inner)]
+
+
+def _reduces(realize: SBlockRealize, loop: For) -> bool:
+    pairs = zip(realize.block.iter_vars, realize.iter_values, strict=True)
+    return any(
+        item.iter_type == IterVar.CommReduce and is_used(loop.loop_var, value)
+        for item, value in pairs
+    )
+
+
+def _list_read(block: SBlock) -> list[Any]:
+    """What a block reads; of a sum, what its terms do, too."""
+    if isinstance(block.body, BufferStore):
+        return [it.source for it in find_all(block.body, TensorLoad)]
+    return [it.source for it in block.reads]
+
+
+def _refuse_use(block: SBlock, buffer: Any) -> _Refused:
+    return _Refused(
+        f"block '{block.name_hint}' computes with '{buffer.name}', which other steps change",
+        "leave the parts as they are",
+    )
+
+
+def _require_sums(body: Any, stream: Stream) -> None:
+    """Refuse blocks elsewhere that do anything with the parts but to add up all of them."""
+    inside = find_all(stream.tiles, SBlock)
+    for block in find_all(body, SBlock):
+        if is_among(block, inside) or not isinstance(block.body, BufferStore):
+            continue
+        for buffer, at in stream.apart:
+            loads = [it for it in find_all(block.body, TensorLoad) if it.source.same_as(buffer)]
+            if loads and not _adds_up(block, loads, at):
+                raise _Refused(
+                    f"block '{block.name_hint}' does not add up all parts of '{buffer.name}'",
+                    "leave the parts as they are",
+                )
+
+
+def _adds_up(block: SBlock, loads: list[Any], at: int) -> bool:
+    store, (load, *others) = block.body, loads
+    index = load.indices[at]
+    reduced = [it.var for it in block.iter_vars if it.iter_type == IterVar.CommReduce]
+    return (
+        not others
+        and _is_sum(store)
+        and store.value.b.same_as(load)
+        and is_among(index, reduced)
+        and not any(is_used(index, it) for n, it in enumerate(load.indices) if n != at)
+    )
+
+
+def _write(stream: Stream) -> For:
+    """The kernel with a worker on each GPU block, which goes through its tiles."""
+    tile, part, step = (it.loop_var for it in (stream.tiles, stream.parts, stream.steps))
+    tiles, steps, parts, each, workers = stream.shares
+    worker, visit = Var("worker", tile.ty), Var("visit", tile.ty)
+    simplify = Analyzer().simplify
+    begin = simplify(floordiv(larger((worker - (parts - 1)) * each + steps - 1, const(0)), steps))
+    end = smaller(floordiv((worker + 1) * each - 1, const(steps)) + 1, const(tiles))
+    first = smaller(larger(worker * each - tile * steps, const(0)), const(steps))
+    count = smaller((worker + 1) * each - tile * steps, const(steps)) - first
+
+    def shorten(loop: For) -> For:
+        if not loop.loop_var.same_as(step):
+            return loop
+        kept = {key: it for key, it in loop.annotations.items() if key != STREAMS}
+        return For(step, const(0), count, loop.kind, loop.body, None, kept)
+
+    nest = _Rewriting(stream, first).rewrite(stream.nest[1].body)
+    nest = structural_map(nest, (For, shorten))
+    nest = substitute(nest, {part: worker - floordiv(tile * steps, const(each))})
+    nest = substitute(nest, {tile: begin + visit})
+    nest = For(visit, const(0), simplify(end - begin), ForKind.SERIAL, nest)
+    bound = stream.tiles.thread_binding
+    span = None if bound.dom is None else Range.from_min_extent(0, workers)
+    axis = IterVar(span, Var(bound.var.name, bound.var.ty), bound.iter_type, bound.thread_tag)
+    kept = stream.tiles.annotations
+    return For(worker, const(0), const(workers), ForKind.THREAD_BINDING, nest, axis, kept)
