@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from tvm import DataType
 from tvm.s_tir import Schedule
 
-from . import gemm_best, mma, skinny, wgmma
+from . import gemm_best, mma, skinny, wgmma, wgmma_tiles
 from .costs import read_costs
 from .gemm import GemmConfig
 from .gpus import H200, Gpu
@@ -181,7 +181,7 @@ _MODELS: Mapping[type, _Model] = {
     WgmmaConfig: _Model(
         wgmma.rank_configs,
         _describe_wgmma,
-        lambda size: wgmma.TILES,
-        lambda size, gpu: wgmma.get_costs(size).scale(gpu),
+        lambda size: wgmma_tiles.TILES,
+        lambda size, gpu: wgmma_tiles.get_costs(size).scale(gpu),
     ),
 }

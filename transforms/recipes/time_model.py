@@ -335,9 +335,7 @@ def estimate(
     )
     full = slower * steps * flops / (costs.flops_per_us / gpu.multiprocessors)
     waiting = steps * costs.step_us / max(1, min(tile.stages, steps) - 1)
-    store = costs.store_us * tile.store * _count_stored(product, tile)
-    if parts == 1:  # slices are whole vectors
-        store *= 1.0 + costs.scatter * _count_scattered(product, tile)
+    store = _store(product, tile, parts, costs)
     crowded = max(tile.rate, costs.shared_rate) if tile.crowded is None else tile.crowded
 
     def run(count: int) -> float:
@@ -348,18 +346,24 @@ def estimate(
         return max(alone, count * full / crowded + costs.begun * begin)
 
     rounds, rest = divmod(-(-tiles // gpu.multiprocessors), together)
-    if tile.stays:  # the first copies of the next tile are on their way while this one is stored
+    if tile.stays:  # the next tile's first copies are on their way while this one is stored
         rounds, rest = rounds + (rest > 0), 0
-        each = max(full / tile.rate + store, together * full / crowded)
-        compute = costs.fill_us + rounds * each
+        compute = costs.fill_us + rounds * max(full / tile.rate + store, together * full / crowded)
     else:
         compute = rounds * run(together) + (run(rest) if rest else 0.0)
     memory = _move(product, tile, costs)
     sums = 0.0 if parts == 1 else _add_up(product, parts, costs)
-    both = max(compute, memory) + costs.hidden * min(compute, memory)
-    us = costs.launch_us + both + sums
-    waves = rounds + (rest > 0)
-    return Estimate(us, waves, compute, memory, sums, costs.launch_us, tiles, together)
+    us = costs.launch_us + max(compute, memory) + costs.hidden * min(compute, memory) + sums
+    parts_us = compute, memory, sums, costs.launch_us
+    return Estimate(us, rounds + (rest > 0), *parts_us, tiles, together)
+
+
+def _store(product: Product, tile: TileRate, parts: int, costs: Costs) -> float:
+    """What a tile's result, or a slice of it, takes on its way to memory."""
+    store = costs.store_us * tile.store * _count_stored(product, tile)
+    if parts == 1:  # slices are whole vectors
+        store *= 1.0 + costs.scatter * _count_scattered(product, tile)
+    return store
 
 
 def _count_stored(product: Product, tile: TileRate) -> float:

@@ -10,7 +10,7 @@ in flight, tiles by the TMA and roles of warpgroups are the structure of NVIDIA'
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -46,20 +46,19 @@ from .ladder import Family, Ladder, Pair, knob
 from .mma import TYPES, Copies, choose_store, get_row_lengths, has_odd_pitch
 from .recipe import Example, recipe
 from .tile_choice import (
-    PARTS,
     VECTOR_BYTES,
     Sizes,
     choose_config,
     choose_tail,
     choose_vector,
-    rank_tiles,
     read_sizes,
     require_narrow_sums,
     require_operands,
     require_shared_room,
 )
-from .time_model import Choice, Costs, Product, Rank, Ranked, TileRate
+from .time_model import Choice, Product, Rank, Ranked
 from .transpose import TransposeConfig, transpose_by_tiles
+from .wgmma_tiles import rank_any, rank_by_threads
 
 Transpose = Literal["tile", "kernel"]
 """Where an operand is transposed that wgmma reads along k alone."""
@@ -68,8 +67,6 @@ WgmmaStore = Literal["registers", "shared", "tma"]
 MAX_SUMS = 192
 """Registers of a thread for its sums: beyond, addresses and descriptors are spilled."""
 
-_MAX_REGISTERS = 65536
-"""Of a multiprocessor."""
 _REGISTERS = {2: (40, 232), 3: (32, 160), 4: (24, 112)}
 """Of a thread that copies and of one that computes, by the number of warpgroups that compute; of
 one each thread has as many as it can use without."""
@@ -485,105 +482,6 @@ multicast = roles.plus(
 )
 
 
-_BY_THREADS = (
-    TileRate((128, 256), (2, 1), 1.0, 256),
-    TileRate((256, 128), (2, 1), 0.98, 256),
-    TileRate((128, 128), (2, 1), 0.81, 256, stages=3),
-    TileRate((64, 256), (1, 1), 0.8, 128),
-    TileRate((128, 64), (2, 1), 0.45, 256),
-    TileRate((64, 128), (1, 1), 0.62, 128, row_bytes=256),
-    TileRate((64, 64), (1, 1), 0.51, 128, row_bytes=256, stages=6),
-)
-"""Rates where threads must copy, as measured on an H200, in bfloat16; those of few rows lie in what
-a step of k takes."""
-
-
-def _by_tma(tile: Pair, rate: float, crowded: float, way: str, **rest: Any) -> TileRate:
-    """A tile that the TMA copies and whose result it writes: for all warpgroups at once, for roles,
-    or for roles of one or two blocks that stay.
-
-    Where roles share registers out, one block takes all.
-    """
-    part, roles = (1, 1) if tile[0] == ROWS else (2, 1), way != "all"
-    threads = (math.prod(part) + roles) * THREADS
-    registers = _MAX_REGISTERS // threads // 8 * 8 if roles and math.prod(part) > 1 else 0
-    return TileRate(
-        tile,
-        part,
-        rate,
-        threads,
-        crowded=crowded,
-        registers=registers,
-        copies="tma",
-        roles=roles,
-        stays={"one stays": 1, "two stay": 2}.get(way, 0),
-        store={"all": 0.98, "roles": 1.19, "one stays": 0.49, "two stay": 1.01}[way],
-        **rest,
-    )
-
-
-def _by_threads(tile: Pair, rate: float, crowded: float, **rest: Any) -> TileRate:
-    """A tile that threads copy, and whose result they write."""
-    part = (1, 1) if tile[0] == ROWS else (2, 1)
-    threads = math.prod(part) * THREADS
-    return TileRate(tile, part, rate, threads, crowded=crowded, store=1.5, **rest)
-
-
-TILES = (
-    _by_tma((128, 256), 1.04, 1.02, "one stays"),
-    _by_tma((128, 256), 0.95, 0.93, "one stays", stages=3),
-    _by_tma((128, 192), 1.10, 1.03, "one stays"),
-    _by_tma((128, 128), 0.91, 0.95, "one stays", stages=6),
-    _by_tma((128, 128), 0.86, 0.90, "one stays", stages=5),
-    _by_tma((128, 64), 0.79, 0.75, "one stays", stages=6),
-    _by_tma((64, 128), 0.77, 0.76, "two stay"),
-    _by_tma((128, 256), 1.13, 1.02, "roles"),
-    _by_tma((256, 128), 1.08, 1.02, "roles"),
-    _by_tma((128, 192), 1.11, 0.98, "roles", stages=5),
-    _by_tma((64, 256), 1.15, 1.05, "roles", stages=5),
-    _by_tma((128, 128), 1.11, 1.06, "roles", stages=6),
-    _by_tma((64, 128), 0.93, 0.88, "roles", stages=8),
-    _by_tma((64, 128), 0.92, 0.82, "roles", row_bytes=256),
-    _by_tma((128, 64), 0.79, 0.75, "roles", stages=8),
-    _by_tma((64, 64), 0.61, 0.55, "roles", row_bytes=256, stages=6),
-    _by_tma((128, 256), 1.11, 1.01, "all"),
-    _by_tma((256, 128), 1.11, 1.02, "all"),
-    _by_tma((128, 128), 0.92, 0.90, "all", stages=6),
-    _by_tma((128, 128), 0.45, 0.80, "all", stages=3),
-    _by_tma((64, 128), 0.83, 0.69, "all", row_bytes=256),
-    _by_tma((64, 128), 0.81, 0.74, "all", stages=6),
-    _by_tma((128, 64), 0.50, 0.71, "all"),
-    _by_tma((64, 64), 0.58, 0.55, "all", row_bytes=256, stages=6),
-    _by_threads((128, 128), 0.73, 0.91, stages=3),
-    _by_threads((64, 128), 1.07, 0.64, row_bytes=256),
-    _by_threads((64, 128), 0.56, 0.63),
-    _by_threads((128, 64), 0.86, 0.63),
-    _by_threads((64, 64), 0.49, 0.49, row_bytes=256, stages=6),
-    _by_threads((64, 64), 0.52, 0.49, stages=6),
-)
-"""As fitted, with `COSTS`, to 235 times of 36 products on an H200, none of them a test shape of
-docs/shapes.md and most in bfloat16: the root mean square of what they miss is 5 %."""
-FLOPS_PER_US = 8.6e8
-"""Of all multiprocessors of an H200 in 16 bits, between the first copies of a tile and its store;
-of other types as many bytes."""
-COSTS = Costs(
-    flops_per_us=FLOPS_PER_US,
-    sums_bytes_per_us=7.6e6,
-    dram_bytes_per_us=3.72e6,
-    fill_us=1.2,
-    store_us=5.32e-5,
-    crowd=0.239,
-    hidden=0.162,
-    sums_us=2.36,
-    launch_us=4.57,
-    l2_bytes_per_us=1.6e7,
-    begun=0.215,
-    astride=2.3,
-)
-_PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
-"""Slices of the reduction that are tried."""
-_SHORT = 1024
-"""Bytes along k: of fewer, all tiles go 128 at a time."""
 _REUSED = 4
 """Rows of tiles that read a tile of B, from which on a kernel that transposes it is worth it."""
 
@@ -636,64 +534,17 @@ def _get_rank(sizes: Sizes) -> Rank:
 
 
 def rank_configs(product: Product, gpu: Gpu) -> list[Ranked]:
-    """The configs that are tried for a product on a GPU, the fastest by the model first.
-
-    The TMA copies tiles and writes results where that is fastest. Blocks stay where its stages lie
-    beside a result, of rows that it can write.
-    """
-    fitted = (_fit_tile(product, rate) for rate in TILES)
-    tiles = [rate for rate in fitted if rate is not None]
-    return _rank(product, tiles, gpu, get_costs(product.size), _PARTS)
+    """The configs that are tried for a product on a GPU, the fastest by the model first."""
+    return _make_configs(product, gpu, rank_any(product, gpu))
 
 
 def rank_gathered(product: Product, gpu: Gpu) -> list[Ranked]:
     """The configs that are tried where threads copy tiles: a convolution's, say."""
-    is_short = product.k * product.size < _SHORT
-    tiles = [
-        rate._replace(row_bytes=128, stages=6) if is_short and rate.row_bytes > 128 else rate
-        for rate in _BY_THREADS
-    ]
-    costs = Costs(flops_per_us=FLOPS_PER_US * 2 / product.size)
-    return _rank(product, tiles, gpu, costs, PARTS)
+    return _make_configs(product, gpu, rank_by_threads(product, gpu))
 
 
-def _rank(
-    product: Product, tiles: Sequence[TileRate], gpu: Gpu, costs: Costs, parts: Sequence[int]
-) -> list[Ranked]:
-    return [
-        Ranked(_make_config(product, choice, gpu), choice)
-        for choice in rank_tiles(product, tiles, costs, gpu, parts)
-    ]
-
-
-def get_costs(size: int) -> Costs:
-    """What the parts of a product of elements of so many bytes cost, on an H200."""
-    return replace(COSTS, flops_per_us=COSTS.flops_per_us * 2 / size)
-
-
-def _fit_tile(product: Product, rate: TileRate) -> TileRate | None:
-    """A tile for the depth of a product; None where its blocks cannot stay.
-
-    A pipeline has two steps or more, and blocks that stay have their stages beside the result.
-    """
-    length = product.k * product.size
-    if rate.row_bytes > 128 and length < _SHORT:
-        return None
-    if not rate.stays:
-        # Of 8 bits, sums of 32 and roles: ptxas takes one product after the other.
-        is_serial = rate.roles and math.prod(rate.part) > 1 and product.result_bytes > 2
-        return None if is_serial and product.size == 1 else rate
-    if length <= rate.row_bytes and rate.tile[1] != 192:  # whose vectors then have guards
-        rate = rate._replace(row_bytes=rate.row_bytes // 2)
-    is_whole = product.n * product.result_bytes % PITCH == 0
-    return rate if is_whole and length > rate.row_bytes and _has_room(product, rate) else None
-
-
-def _has_room(product: Product, rate: TileRate) -> bool:
-    """Whether shared memory holds a result beside all stages, of each block that stays."""
-    stages = rate.stages * sum(rate.tile) * rate.row_bytes
-    stored = math.prod(rate.tile) * product.result_bytes
-    return stages + stored + ATOM <= MAX_SHARED_BYTES["shared.dyn"] // rate.stays
+def _make_configs(product: Product, gpu: Gpu, choices: Iterable[Choice]) -> list[Ranked]:
+    return [Ranked(_make_config(product, choice, gpu), choice) for choice in choices]
 
 
 def _make_config(product: Product, choice: Choice, gpu: Gpu) -> WgmmaConfig:
