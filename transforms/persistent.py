@@ -17,6 +17,7 @@ from .gpu_limits import MAX_SHARED_BYTES
 from .intrinsics.mma import SCOPE
 from .passes.persistent import measure_room
 from .passes.pipeline import lower_around
+from .passes.store_slots import measure_saved
 from .passes.tma_pipeline import ROOM
 from .queries import get_enclosing_kernel, get_enclosing_loops, get_loop_name
 from .tir import constant, find_all, get_axis
@@ -115,6 +116,7 @@ def _require_room(sch: Schedule, loop: LoopRV, stages: int) -> None:
     """Refuse stages beside which there is no room for what is stored through shared memory."""
     around = lower_around(sch.mod, [_PASS]).get(_PASS)
     used = measure_room(around.before, sch.get(loop).loop_var.name, stages) if around else 0
+    used -= measure_saved(around.before, used) if around else 0
     most = MAX_SHARED_BYTES[SCOPE]
     if 2 * stages + 1 > ROOM:
         raise TransformError(

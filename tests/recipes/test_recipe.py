@@ -35,6 +35,7 @@ ALL = pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: rec
 BLOCKING = RECIPES["matmul_shared_blocking"]
 NO_REPLAY = "which no trace can replay"
 FUSED = (
+    "matmul_wgmma_persistent",
     "matmul_wgmma_tma_store",  # whose sums are stored by what no tensor intrinsic describes
     "attention_fused",
     "attention_staged",

@@ -26,13 +26,12 @@ from tirstep.lowering_checks.facts import get_facts
 from tirstep.lowering_checks.steps import Run
 from tirstep.modules import matmul_bias_gelu
 from tirstep.transforms import TransformError, make_persistent
-from tirstep.transforms.mask_bounds import ENDS_AT_MASK
 from tirstep.transforms.passes import NameBarriersOfRoles, persistent
 from tirstep.transforms.passes.tma_pipeline import Pipeline
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.recipes.wgmma import WgmmaConfig, schedule_product
 from tirstep.transforms.tir import find_all
-from tirstep.transforms.tma_tiles import TMA_IN_FLIGHT, TMA_OVERLAP, TMA_PERSISTENT, TMA_ROLES
+from tirstep.transforms.tma_tiles import TMA_IN_FLIGHT, TMA_PERSISTENT, TMA_ROLES
 from tirstep.tvm_compat import TensorLoad, structural_map
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
@@ -43,7 +42,7 @@ HALF = {"dtype": "bfloat16", "out": "bfloat16"}
 HALVES = {"dtype": "float16", "out": "float16"}
 FLOAT8 = {"dtype": "float8_e4m3fn", "acc": "fp22", "transpose_b": True, "out": "bfloat16"}
 INT8 = {"dtype": "int8", "out": "int32", "transpose_b": True}
-SMALL = {**STAYS.golden.config, "tile": (64, 64)}
+SMALL = {**STAYS.golden.config, "tile": (64, 64), "store": "shared"}
 
 
 def find_loop(sch: Schedule):
@@ -69,7 +68,7 @@ def test_make_persistent_pair() -> None:
     def change(sch: Schedule) -> None:
         make_persistent(sch, find_loop(sch), blocks=3)
 
-    check_pair(read("08_warps_specialized"), change, read("09_blocks_stay"))
+    check_pair(read("09_warps_specialized"), change, read("10_blocks_stay"))
 
 
 MARKED = """\
@@ -94,7 +93,7 @@ BEFORE = """\
 AFTER = """\
         if tx < 64:
             S[tx] = T.float32(1)
-            T.ptx.bar.sync(T.uint32(1), T.uint32(64))
+            T.ptx.bar.sync(T.uint32(8), T.uint32(64))
             A[tx] = S[63 - tx]
         else:
             A[tx] = T.float32(2)
@@ -216,8 +215,8 @@ def change_barrier(module: tvm.IRModule, change: Callable[[Evaluate], object]) -
 @pytest.mark.parametrize(
     ("change", "kind"),
     [
-        (lambda _: Evaluate(T.ptx.bar.sync(T.uint32(1), T.uint32(384))), "deadlock"),
-        (lambda _: Evaluate(T.ptx.bar.sync(T.uint32(1), T.uint32(128))), "race"),
+        (lambda _: Evaluate(T.ptx.bar.sync(T.uint32(8), T.uint32(384))), "deadlock"),
+        (lambda _: Evaluate(T.ptx.bar.sync(T.uint32(8), T.uint32(128))), "race"),
         (lambda _: Evaluate(0), "race"),
     ],
     ids=["too many", "too few", "none"],
@@ -286,8 +285,6 @@ def annotate(key: str) -> Callable[[Schedule], None]:
         (None, {"blocks": 2, "stages": 2}, "stages=2 are fewer than the 3 that loop 'k_0' has"),
         (None, {"blocks": 2, "stages": 64}, "stages=64 have 129 mbarriers, and there is room for"),
         (None, {"blocks": 2, "stages": 14}, "14 stages of loop 'k_0' and the tile that is stored"),
-        (annotate(TMA_OVERLAP), {"blocks": 2}, "loop 'k_0' overlaps products, or lets warpgroups"),
-        (annotate(ENDS_AT_MASK), {"blocks": 2}, "loop 'k_0' ends at a mask, after another number"),
         (annotate(TMA_PERSISTENT), {"blocks": 2}, "loop 'k_0' is no pipeline in which warps have"),
         (
             lambda sch: sch.unannotate(find_loop(sch), TMA_ROLES),
@@ -307,7 +304,7 @@ def test_make_persistent_refuses(prepare_more, options: dict, message: str) -> N
 
 def test_what_no_memory_is_left_for_is_stored_from_registers() -> None:
     """Or refused, where it is cropped on its way through shared memory."""
-    wide = {**STAYS.config, "persistent": 132}
+    wide = {**STAYS.config, "store": "shared"}
     run = run_recipe(STAYS, {"m": 128, "n": 256, "k": 256}, options=HALVES, config=wide)
     assert "C_shared" not in run.steps[-1].module.script()
     with pytest.raises(TransformError, match=r"4 stages of loop 'k_0' .* take 325 KiB of shared"):

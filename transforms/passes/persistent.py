@@ -247,7 +247,7 @@ def NameBarriersOfRoles(  # noqa: N802 - a pass is named like TVM's
     A barrier among warps that compute is one of their threads alone: others never come to it. It
     runs when TVM has put barriers in.
 
-    rewrite: ``barrier`` of the warps that compute -> ``bar.sync 1, threads``
+    rewrite: ``barrier`` of the warps that compute -> ``bar.sync 8, threads``
     """
     if not any(node.attr_key == COMPUTES for node in find_all(function.body, AttrStmt)):
         return function

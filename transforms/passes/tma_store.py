@@ -37,10 +37,12 @@ from ..errors import TransformError
 from ..rewriting import with_body
 from ..tir import constant, find_all, get_axis, is_among, replace_fields, substitute
 from ..tma_tiles import TMA_STORE, CopyShape, TmaTile
+from .store_slots import allocate_slots, cut_in_slabs, find_condition, find_slots, make_slots
 from .tma import find_threads, put_at_root
 from .tma_pipeline import (
     READ,
     if_elected,
+    join,
     make_barrier,
     make_proxy_fence,
     make_tensor_map,
@@ -112,6 +114,8 @@ class TileStore:
     waits_late : whether the memory of the tile is its own all the time, so that threads need not
         wait before they store to it again
     is_made : whether the function makes the tensor itself
+    slots : through how many the tile's slabs go, where shared memory has no room for all; else 0
+    computes : which threads store the tile
     """
 
     tile: TmaTile
@@ -121,6 +125,11 @@ class TileStore:
     is_last: bool
     waits_late: bool
     is_made: bool
+    slots: int
+    computes: Any
+
+    def __post_init__(self) -> None:
+        self.staged = make_slots(self.tile.target, self.slots) if self.slots else self.tile.target
 
     @classmethod
     def of(cls, block: SBlock, path: list[Any], number: int, parameters: list[Any]) -> TileStore:
@@ -138,39 +147,53 @@ class TileStore:
             threads,
             place,
             is_last := _is_last(path, place),
-            not is_last and _is_lasting(path, tile.target),
+            waits_late := not is_last and _is_lasting(path, tile.target),
             not is_among(tile.source, parameters),
+            find_slots(path, tile.target) if waits_late else 0,
+            find_condition(path),
         )
 
-    def lower(self) -> SeqStmt:
+    def lower(self) -> Any:
         """What all threads do before, and the one that copies and waits.
 
         Where the kernel goes on, threads wait until the tile has been read, and may be stored to.
         """
         wait = [] if self.waits_late else [make_wait() if self.is_last else make_wait("read")]
         commit = Evaluate(T.ptx["cp.async.bulk.commit_group"]())
-        statements = [
-            *make_tile_visible(),
-            if_elected(self.threads, [*self._copy(), commit, *wait]),
-        ]
-        if self.is_made:  # TVM's StorageRewrite would otherwise give its memory away
+        copied = if_elected(self.threads, [*self._copy(), commit, *wait])
+        statements = [] if self.slots else [*make_tile_visible(), copied]
+        if self.is_made or self.slots:  # StorageRewrite would otherwise give its memory away
             statements.append(Evaluate(self.tile.source.access_ptr(_WRITE)))
         ends = self.is_last or self.waits_late
-        return SeqStmt(statements if ends else [*statements, make_barrier()])
+        return join(statements if ends else [*statements, make_barrier()])
 
-    def wait(self) -> list[Any]:
-        """What stands before the tile is stored to again."""
-        return [if_elected(self.threads, [make_wait("read")]), make_barrier()]
+    def store_again(self, statement: Any) -> list[Any]:
+        """A statement that stores the tile, and what stands before, in a loop that comes back."""
+        if self.slots:
+            return self._store_in_slots(statement)
+        return [if_elected(self.threads, [make_wait("read")]), make_barrier(), statement]
+
+    def _store_in_slots(self, statement: Any) -> list[Any]:
+        """Slab after slab is stored and copied, when its slot has been read."""
+        commit = Evaluate(T.ptx["cp.async.bulk.commit_group"]())
+        wait = Evaluate(T.ptx["cp.async.bulk.wait_group.read"](self.slots - 1))
+        done: list[Any] = []
+        stores = cut_in_slabs(statement, self.tile.target, self.staged, self.threads, self.computes)
+        for store, copy in zip(stores, self._copy(), strict=True):
+            done += [if_elected(self.threads, [wait]), make_barrier(), store]
+            done += [*make_tile_visible(), if_elected(self.threads, [copy, commit])]
+        return done
 
     def _copy(self) -> list[Any]:
-        source, target = self.tile.target, self.tile.source
+        source, target = self.staged, self.tile.source
         slab = math.prod(constant(size) or 1 for size in source.shape[-3:])
         rank = len(target.shape)
         chain = T.ptx[f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group"]
         copies = []
         for panel in range(self.tile.panels):
             start = reversed(self.tile.get_start(panel))
-            pointer = source.access_ptr(READ, offset=panel * slab, extent=slab)
+            place = panel % self.slots if self.slots else panel
+            pointer = source.access_ptr(READ, offset=place * slab, extent=slab)
             copies.append(Evaluate(chain(T.address_of(self.map), *start, pointer)))
         return copies
 
@@ -222,10 +245,12 @@ def _put_in(path: list[Any], store: TileStore) -> Any:
     if store.waits_late:
         at = find_loops(path)[0]
         made = _rebuild(path[at:], store.place - at, made)
-        again = _wait_before(made.body, store) or SeqStmt([*store.wait(), made.body])
+        again = _wait_before(made.body, store) or SeqStmt(store.store_again(made.body))
         made = with_body(made, again)
     innermost = max(at for at, it in enumerate(path) if isinstance(it, For) and get_axis(it))
     kernel = _rebuild(path[innermost:], at - innermost, made)
+    if store.slots:
+        kernel = allocate_slots(kernel, store.tile.target, store.staged)
     if not store.is_last:
         end = if_elected(store.threads, [make_wait()])
         kernel = with_body(kernel, SeqStmt([kernel.body, end]))
@@ -255,9 +280,10 @@ def _wait_before(statement: Any, store: TileStore) -> Any:
         parts = list(statement.seq)
         at = next(at for at, part in enumerate(parts) if _stores_to(part, tile))
         made = _wait_before(parts[at], store)
-        parts[at : at + 1] = [*store.wait(), parts[at]] if made is None else [made]
+        parts[at : at + 1] = store.store_again(parts[at]) if made is None else [made]
         return SeqStmt(parts)
-    if not isinstance(statement, SBlockRealize | AttrStmt):
+    is_once = isinstance(statement, For) and constant(statement.extent) == 1
+    if not is_once and not isinstance(statement, SBlockRealize | AttrStmt):
         return None
     (inner,) = _get_parts(statement)
     made = _wait_before(inner, store)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from tvm.s_tir import Schedule
 
@@ -28,7 +27,7 @@ from .ladder import Ladder
 from .recipe import Example, get_sblocks, recipe
 
 NARROW = 64
-"""Elements of a head, up to which two blocks of a multiprocessor are faster than one."""
+"""Elements of a head, up to which small blocks are faster than one that stays; and their keys."""
 ROWS = 64
 """Queries of a warpgroup."""
 TILES = (128, 64, 32, 16)
@@ -49,8 +48,9 @@ def attention_wgmma_best(sch: Schedule) -> Iterator[str]:
 
     A block for each multiprocessor stays, and products overlap. Loops end and are split at a mask,
     whose longest tiles come first, and warpgroups take turns there. Of heads of up to 64 elements
-    tiles have 64 keys: two blocks that stay share a multiprocessor, or, under a mask, blocks of a
-    warpgroup each come and go. Exponents are fused where the kernel allows it.
+    blocks have one warpgroup each, tiles of 64 keys, and come and go, several at a time on a
+    multiprocessor; products overlap under a mask alone. Exponents are fused where the kernel allows
+    it.
     """
     yield from schedule(sch, choose_attention_config(sch))
 
@@ -65,30 +65,27 @@ def choose_attention_config(sch: Schedule) -> AttentionWgmmaConfig:
             "queries, keys or dim are open, and choose the config",
             "use attention_wgmma_overlap, or give them",
         )
-    groups = 2 if queries % (2 * ROWS) == 0 else 1
-    config = AttentionWgmmaConfig(
+    is_narrow = dim <= NARROW and keys % NARROW == 0
+    groups = 2 if queries % (2 * ROWS) == 0 and not is_narrow else 1
+    is_masked, size = bool(find_choices(power)), NARROW if is_narrow else TILES[0]
+    size = next((each for each in (size, *TILES) if keys % each == 0), TILES[-1])
+    ends = is_masked and keys > size
+    stages = 3
+    if is_narrow:
+        stages = 4 if is_masked else 2
+    return AttentionWgmmaConfig(
         warpgroups=groups,
-        keys=next((size for size in TILES if keys % size == 0), TILES[-1]),
+        keys=size,
         powers="fused" if allows_fused_exponents(power) else "two",
-        stages=3,
+        stages=stages,
         copies="tma",
         roles=True,
-    )
-    if not find_choices(power):
-        is_narrow = dim <= NARROW and groups == 2 and keys % NARROW == 0
-        narrow = replace(config, keys=NARROW, stages=2, blocks=2, persistent=2 * SMS)
-        return narrow if is_narrow else replace(config, overlaps=True, persistent=SMS)
-    if dim <= NARROW and keys % NARROW == 0:
-        groups, config = 1, replace(config, warpgroups=1, keys=NARROW)
-    has_tiles = keys > config.keys
-    return replace(
-        config,
-        ends_at_mask=has_tiles,
-        splits_at_mask=has_tiles,
-        longest_first=has_tiles and queries > groups * ROWS,
-        overlaps=True,
-        pingpong=groups > 1,
         persistent=SMS if groups > 1 else 0,
+        ends_at_mask=ends,
+        splits_at_mask=ends,
+        longest_first=ends and queries > groups * ROWS,
+        overlaps=is_masked or not is_narrow,
+        pingpong=is_masked and groups > 1,
     )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
@@ -22,7 +22,6 @@ from ..bulk_stores import store_by_tma, store_through_tiles
 from ..caching import accumulate_in_registers
 from ..clusters import multicast_in_clusters
 from ..errors import TransformError
-from ..gpu_limits import MAX_SHARED_BYTES
 from ..intrinsics import get_depth
 from ..intrinsics.warpgroups import ROWS, THREADS
 from ..pass_options import set_pipeline
@@ -31,8 +30,7 @@ from ..pipelining import prefetch_asynchronously
 from ..queries import find_epilogue, get_extent
 from ..reduction import decompose_reduction_at
 from ..tensorize import store_through_shared
-from ..tir import constant, is_used
-from ..tma_tiles import ATOM, PITCH
+from ..tir import is_used
 from ..warpgroups import (
     WarpgroupTile,
     stage_swizzled_at,
@@ -43,7 +41,7 @@ from . import skinny
 from .gemm import WholeTail, add_parts, cut_matmul, fit_clusters
 from .gpus import GPUS, H200, Gpu
 from .ladder import Family, Ladder, Pair, knob
-from .mma import TYPES, Copies, choose_store, get_row_lengths, has_odd_pitch
+from .mma import TYPES, Copies, get_row_lengths, has_odd_pitch
 from .recipe import Example, recipe
 from .tile_choice import (
     VECTOR_BYTES,
@@ -58,12 +56,11 @@ from .tile_choice import (
 )
 from .time_model import Choice, Product, Rank, Ranked
 from .transpose import TransposeConfig, transpose_by_tiles
+from .wgmma_stores import WgmmaStore, choose_wgmma_store
 from .wgmma_tiles import rank_any, rank_by_threads
 
 Transpose = Literal["tile", "kernel"]
 """Where an operand is transposed that wgmma reads along k alone."""
-WgmmaStore = Literal["registers", "shared", "tma"]
-"""From where a result is written: registers, shared memory, or that by the TMA."""
 MAX_SUMS = 192
 """Registers of a thread for its sums: beyond, addresses and descriptors are spilled."""
 
@@ -180,7 +177,7 @@ def schedule_product(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> Ite
     lengths = get_row_lengths(sch, total)
     depth, config = get_depth(dtype.bits), _fit_copies(sch, total, config, lengths)
     config = replace(config, tile_k=max(config.tile_k, depth))
-    config = replace(config, store=_choose_store(sch, total, config))
+    config = replace(config, store=choose_wgmma_store(sch, total, config))
     blocks = config.cluster if config.roles and config.copies == "tma" else (1, 1)
     whole = (config.tile[0] * blocks[0], config.tile[1] * blocks[1])  # tiles of a cluster
     block = yield from cut_matmul(
@@ -200,38 +197,6 @@ def schedule_product(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> Ite
         add_parts(sch, total, config.tail)
         yield "parts_added"
     yield from _compute(sch, tile, config, lengths)
-
-
-def _choose_store(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> WgmmaStore:
-    """From where a result is written: by threads, where the TMA cannot address its rows.
-
-    Where blocks stay, shared memory must hold it beside the stages, or it is written from registers
-    if nothing else is to be done with it.
-    """
-    stays = config.persistent and config.roles and config.copies == "tma"
-    result = _get_result(sch, total, config)
-    pitch = (constant(result.shape[-1]) or 1) * result.dtype.itemsize
-    wanted = config.store if config.store != "tma" or pitch % PITCH == 0 else "shared"
-    if stays and not has_room_beside_stages(sch, total, replace(config, store=wanted)):
-        wanted = "registers"
-    return "tma" if wanted == "tma" else choose_store(sch, total, wanted, config.tail)
-
-
-def _get_result(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> Any:
-    """What a tile is stored to: the result of an epilogue, or sums."""
-    epilogue = find_epilogue(sch, total) if config.split_k == 1 else None
-    return sch.get(epilogue or total).writes[0].source
-
-
-def has_room_beside_stages(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> bool:
-    """Whether shared memory holds what is stored of a tile beside all stages."""
-    node = sch.get(total)
-    rows, columns = config.tile
-    stages = (rows + columns) * config.tile_k * config.stages * node.reads[-1].source.dtype.itemsize
-    stored = rows * columns * node.writes[0].source.dtype.itemsize + rows * 2 * VECTOR_BYTES
-    if config.store == "tma":
-        stored = rows * columns * _get_result(sch, total, config).dtype.itemsize
-    return stages + stored + ATOM <= MAX_SHARED_BYTES["shared.dyn"]
 
 
 def is_across_k(sch: Schedule, total: SBlockRV) -> bool:
@@ -457,20 +422,20 @@ roles = tma.plus(
     why="Warpgroups that compute wait for no others, but for tiles that one of its own copies",
     expects={"warps_specialized": BY_TMA},
 )
-tma_store = tma.plus(
+tma_store = roles.plus(
     "wgmma_tma_store",
     store="tma",
     why="Sums are converted in registers, half as many bytes go to shared memory, and one thread "
     "has whole tiles written from there",
     expects={"stored_by_tma": (*BY_TMA, "UTMASTG > 0 on sm_90a")},
 )
-persistent = roles.plus(
+persistent = tma_store.plus(
     "wgmma_persistent",
     persistent=132,
-    why="A block for each multiprocessor goes through tiles, and the next one is copied while this "
-    "one is stored: for a short k; slower where stages leave no room to store through, as here",
+    why="A block for each multiprocessor goes through tiles: the next one is copied and multiplied "
+    "while this one is stored",
     golden={"persistent": 3},
-    expects={"blocks_stay": BY_TMA},
+    expects={"blocks_stay": (*BY_TMA, "UTMASTG > 0 on sm_90a")},
 )
 multicast = roles.plus(
     "wgmma_multicast",

@@ -14,6 +14,7 @@ from .gpus import Gpu
 from .ladder import Pair
 from .tile_choice import rank_tiles
 from .time_model import Choice, Costs, Product, TileRate
+from .wgmma_stores import count_slot_bytes
 
 BY_THREADS = (
     TileRate((128, 256), (2, 1), 1.0, 256),
@@ -62,7 +63,7 @@ def _by_threads(tile: Pair, rate: float, crowded: float, **rest: Any) -> TileRat
 TILES = (
     _by_tma((128, 256), 1.04, 1.02, "one stays"),
     _by_tma((128, 256), 0.95, 0.93, "one stays", stages=3),
-    _by_tma((128, 192), 1.10, 1.03, "one stays"),
+    _by_tma((128, 192), 1.05, 0.99, "one stays"),
     _by_tma((128, 128), 0.91, 0.95, "one stays", stages=6),
     _by_tma((128, 128), 0.86, 0.90, "one stays", stages=5),
     _by_tma((128, 64), 0.79, 0.75, "one stays", stages=6),
@@ -164,5 +165,6 @@ def _fit_tile(product: Product, rate: TileRate) -> TileRate | None:
 def _has_room(product: Product, rate: TileRate) -> bool:
     """Whether shared memory holds a result beside all stages, of each block that stays."""
     stages = rate.stages * sum(rate.tile) * rate.row_bytes
-    stored = math.prod(rate.tile) * product.result_bytes
+    row = rate.tile[1] * product.result_bytes
+    stored = rate.tile[0] * (count_slot_bytes(row) if rate.stays == 1 else row)
     return stages + stored + ATOM <= MAX_SHARED_BYTES["shared.dyn"] // rate.stays

@@ -40,7 +40,7 @@ class Module:
                                                     T.reads(Q[v0, v1, v2, v3])
                                                     T.writes(Q_shared_dyn[v0, v1, 0, v2, 0:4, v3 % 8])
                                                     Q_shared_dyn[v0, v1, 0, v2, (v3 // 8 ^ v2 % 8 // 2) % 4, v3 % 8] = Q[v0, v1, v2, v3]
-                            for j_0 in T.serial(4, annotations={"tirstep_ends_at_mask": 1, "tirstep_longest_first": 1, "tirstep_splits_at_masks": 1, "tirstep_tma_roles": [32, 0, 0], "tirstep_tma_stages": 3}):
+                            for j_0 in T.serial(4, annotations={"tirstep_ends_at_mask": 1, "tirstep_longest_first": 1, "tirstep_splits_at_masks": 1, "tirstep_tma_roles": [32, 0, 0], "tirstep_tma_stages": 4}):
                                 for ax0_ax1_ax2_ax3_fused_0 in range(2):
                                     for ax0_ax1_ax2_ax3_fused_1 in T.thread_binding(4, thread="threadIdx.z"):
                                         for ax0_ax1_ax2_ax3_fused_2 in T.thread_binding(8, thread="threadIdx.y"):

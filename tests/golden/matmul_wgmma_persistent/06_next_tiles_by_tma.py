@@ -61,7 +61,7 @@ class Module:
                             v1 = T.axis.spatial(256, i_0_j_0_i_1_fused // 2 * 64 + ax1)
                             T.reads(C_shared_dyn_local[v0, v1])
                             T.writes(C_shared_dyn[v0, v1])
-                            T.sblock_attr({"buffer_dim_align": [[0, 0, 64, 8]]})
+                            T.sblock_attr({"tirstep_tile_store": 1})
                             C_shared_dyn[v0, v1] = C_shared_dyn_local[v0, v1]
                 for ax0_ax1_fused_0 in range(8):
                     for ax0_ax1_fused_1 in T.thread_binding(1, thread="threadIdx.y"):

@@ -11,7 +11,7 @@ class Module:
             T.reads()
             T.writes()
             T.sblock_attr({"tir_pipeline": "tirstep"})
-            C_shared_dyn = T.sblock_alloc_buffer((128, 256), scope="shared.dyn")
+            C_shared_dyn = T.sblock_alloc_buffer((8, 128, 8, 4), scope="shared.dyn")
             C_shared_dyn_local = T.sblock_alloc_buffer((2, 4, 128, 32), scope="local")
             A_shared_dyn = T.sblock_alloc_buffer((3, 128, 8, 8), "float16", scope="shared.dyn")
             B_shared_dyn = T.sblock_alloc_buffer((4, 192, 8, 8), "float16", scope="shared.dyn")
@@ -74,21 +74,19 @@ class Module:
                                                 T.ptx.wgmma(C_1[i, j, 0, 0], C_1[i, j, 0, 1], C_1[i, j, 0, 2], C_1[i, j, 0, 3], C_1[i, j, 0, 4], C_1[i, j, 0, 5], C_1[i, j, 0, 6], C_1[i, j, 0, 7], C_1[i, j, 0, 8], C_1[i, j, 0, 9], C_1[i, j, 0, 10], C_1[i, j, 0, 11], C_1[i, j, 0, 12], C_1[i, j, 0, 13], C_1[i, j, 0, 14], C_1[i, j, 0, 15], C_1[i, j, 0, 16], C_1[i, j, 0, 17], C_1[i, j, 0, 18], C_1[i, j, 0, 19], C_1[i, j, 0, 20], C_1[i, j, 0, 21], C_1[i, j, 0, 22], C_1[i, j, 0, 23], C_1[i, j, 0, 24], C_1[i, j, 0, 25], C_1[i, j, 0, 26], C_1[i, j, 0, 27], C_1[i, j, 0, 28], C_1[i, j, 0, 29], C_1[i, j, 0, 30], C_1[i, j, 0, 31], d[0] + T.Cast("uint64", step // 4 * (A_1.strides[0] * 2 // 16) + step % 4 * 2 + i * 512), d[1] + T.Cast("uint64", step * 16 * 8 + j * (B_1.strides[0] * 2 // 16)), T.bool(True), 1, 1, 0, 1, "mma_async", "sync", "aligned", "m64n64k16", "f32", "f16", "f16", "p34")
                                     T.ptx.wgmma("commit_group", "sync", "aligned", "")
                                     T.ptx.wgmma(1, "wait_group", "sync", "aligned", "")
-                    for ax0_0 in T.unroll(1):
-                        for ax1_0 in T.unroll(1):
-                            with T.sblock("C_shared.dyn_local_o"):
-                                v0_o = T.axis.spatial(2, i_0_j_0_i_1_fused % 2 + ax0_0)
-                                v1_o = T.axis.spatial(4, i_0_j_0_i_1_fused // 2 + ax1_0)
-                                T.reads(C_shared_dyn_local[v0_o, v1_o, 0:128, 0:32])
-                                T.writes(C_shared_dyn[v0_o * 64:v0_o * 64 + 64, v1_o * 64:v1_o * 64 + 64])
-                                T.sblock_attr({"buffer_dim_align": [[0, 0, 64, 8]]})
-                                C_1 = T.match_buffer(C_shared_dyn_local[v0_o, v1_o, 0:128, 0:32], (128, 32), scope="local", offset_factor=1)
-                                D = T.match_buffer(C_shared_dyn[v0_o * 64:v0_o * 64 + 64, v1_o * 64:v1_o * 64 + 64], (64, 64), strides=("s0", "s1"), scope="shared.dyn", offset_factor=1)
-                                for tx in T.thread_binding(128, thread="threadIdx.x"):
-                                    T.ptx.wgmma(0, "wait_group", "sync", "aligned", "")
-                                    for pair in T.unroll(16):
+                    with T.sblock("C_shared.dyn_local_o"):
+                        v0_o = T.axis.spatial(2, i_0_j_0_i_1_fused % 2)
+                        v1_o = T.axis.spatial(4, i_0_j_0_i_1_fused // 2)
+                        T.reads(C_shared_dyn_local[v0_o, v1_o, 0:128, 0:32])
+                        T.writes(C_shared_dyn[v1_o * 2:v1_o * 2 + 2, v0_o * 64:v0_o * 64 + 64, 0:8, 0:4])
+                        C_1 = T.match_buffer(C_shared_dyn_local[v0_o, v1_o, 0:128, 0:32], (1, 1, 128, 32), scope="local", offset_factor=1)
+                        for tx in T.thread_binding(128, thread="threadIdx.x"):
+                            T.ptx.wgmma(0, "wait_group", "sync", "aligned", "")
+                            for i in T.unroll(1):
+                                for j in T.unroll(1):
+                                    for part in T.unroll(16):
                                         for of_pair in T.vectorized(2):
-                                            D[tx // 32 * 16 + tx % 32 // 4 + (pair * 2 + of_pair) % 4 // 2 * 8, (pair * 2 + of_pair) // 4 * 8 + tx % 4 * 2 + (pair * 2 + of_pair) % 2] = C_1[0, pair * 2 + of_pair]
+                                            C_shared_dyn[v1_o * 2 + part // 8, v0_o * 64 + tx // 32 * 16 + part % 2 * 8 + tx % 32 // 4, (part % 8 // 2 * 2 + tx % 4 // 2 ^ tx % 32 // 4) % 8, tx % 2 * 2 + of_pair] = C_1[0, 0, 0, part * 2 + of_pair]
                 for ax0_ax1_fused_0 in range(8):
                     for ax0_ax1_fused_1 in T.thread_binding(1, thread="threadIdx.y"):
                         for ax0_ax1_fused_2 in T.thread_binding(128, thread="threadIdx.x"):
@@ -96,6 +94,6 @@ class Module:
                                 with T.sblock("C_shared.dyn"):
                                     v0 = T.axis.spatial(128, i_0_j_0_i_1_fused % 2 * 64 + (ax0_ax1_fused_0 * 512 + ax0_ax1_fused_1 * 512 + ax0_ax1_fused_2 * 4 + ax0_ax1_fused_3) // 64)
                                     v1 = T.axis.spatial(256, i_0_j_0_i_1_fused // 2 * 64 + (ax0_ax1_fused_0 * 512 + ax0_ax1_fused_1 * 512 + ax0_ax1_fused_2 * 4 + ax0_ax1_fused_3) % 64)
-                                    T.reads(C_shared_dyn[v0, v1])
+                                    T.reads(C_shared_dyn[v1 // 32, v0, 0:8, v1 % 4])
                                     T.writes(C[v0, v1])
-                                    C[v0, v1] = C_shared_dyn[v0, v1]
+                                    C[v0, v1] = C_shared_dyn[v1 // 32, v0, (v1 % 32 // 4 ^ v0 % 8) % 8, v1 % 4]

@@ -1,0 +1,89 @@
+"""Tiles that go to the tensor slab by slab: numbers, bugs that die, and the memory they take."""
+
+import pytest
+import tvm
+from tvm.tirx import IntImm
+
+from tirstep.lowering_checks import check_numbers, get_device, run_recipe
+from tirstep.lowering_checks.devices.device import blank
+from tirstep.lowering_checks.devices.simulator import lower, simulate_lowered
+from tirstep.lowering_checks.facts import get_facts
+from tirstep.lowering_checks.steps import Run
+from tirstep.transforms.passes import store_slots
+from tirstep.transforms.recipes import RECIPES
+from tirstep.tvm_compat import Call, structural_map
+
+SIMULATOR = get_device("simulator")
+STAYS, BATCHES = RECIPES["matmul_wgmma_persistent"], RECIPES["batched_matmul_wgmma"]
+HALF = {"dtype": "bfloat16", "out": "bfloat16"}
+WIDE = {"tile": (64, 256), "store": "tma", "persistent": 1, "stages": 5}
+"""Stages beside which there is no room for a tile of 32 KiB, but for two of its slabs."""
+
+
+def make_run(shape: tuple[int, ...], options: dict, config: dict, recipe=STAYS) -> Run:
+    sizes = dict(zip(recipe.golden.shape, shape, strict=True))
+    return run_recipe(
+        recipe, sizes, options=options, config={**recipe.golden.config, **WIDE, **config}
+    )
+
+
+@pytest.mark.parametrize(
+    ("recipe", "shape", "options", "config"),
+    [
+        (STAYS, (64, 512, 128), HALF, {}),
+        (STAYS, (60, 264, 128), HALF, {"tail": "pad"}),
+        (STAYS, (64, 256, 128), {"dtype": "float16"}, {}),
+        (BATCHES, (1, 64, 512, 128), HALF, {"persistent": 2}),
+    ],
+    ids=str,
+)
+def test_every_slab_arrives(recipe, shape, options: dict, config: dict) -> None:
+    run = make_run(shape, options, config, recipe)
+    last = run.steps[-1].module
+    assert check_numbers(run.problem, last, SIMULATOR, where=str(config)) == []
+    assert lower(last).script().count('"wait_group", "read"') > 1
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    return make_run((64, 512, 128), HALF, {})
+
+
+def simulate(lowered: tvm.IRModule, run: Run) -> set[str]:
+    arguments = [*run.problem.integer_inputs(0), *map(blank, run.problem.outputs)]
+    return {found.kind for found in simulate_lowered(lowered, arguments).findings}
+
+
+def test_a_slot_is_not_stored_to_while_it_is_read(run: Run) -> None:
+    lowered = lower(run.steps[-1].module)
+    assert simulate(lowered, run) == set()
+
+    def wait_less(call: Call) -> Call:
+        name = str(getattr(call.op, "name", ""))
+        if not name.endswith("bulk_wait_group") or int(call.args[0]) != 1:
+            return call
+        return Call(call.op, [IntImm("int32", 2), *call.args[1:]], call.attrs, ret_ty=call.ty)
+
+    made = structural_map(lowered["main"], (Call, wait_less))
+    assert "race" in simulate(tvm.IRModule({"main": made}), run)
+
+
+def test_slots_take_the_memory_of_two_slabs(run: Run) -> None:
+    (kernel,) = get_facts(run.steps[-1].module, "cuda", problem=run.problem).kernels
+    stages, slots, mbarriers = 5 * (64 + 256) * 64 * 2, 2 * 64 * 128, 1024
+    assert kernel.dynamic_shared_bytes == stages + slots + mbarriers
+
+
+def test_tiles_with_room_or_few_slabs_have_no_slots() -> None:
+    most = store_slots.MAX_SHARED_BYTES["shared.dyn"]
+    wide, narrow = (
+        store_slots.make_slots(store_slots.make_slots(SHAPED, 4), slabs) for slabs in (4, 2)
+    )
+    assert store_slots.count_slots(wide, most) == 0
+    assert store_slots.count_slots(wide, most + 1) == store_slots.SLOTS
+    assert store_slots.count_slots(narrow, most + 1) == 0
+    assert store_slots.count_saved(wide, most + 1) == 2 * 64 * 128
+    assert store_slots.count_saved(narrow, most + 1) == 0
+
+
+SHAPED = tvm.tirx.decl_buffer((1, 64, 8, 8), "bfloat16", "D", scope="shared.dyn")
