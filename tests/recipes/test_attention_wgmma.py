@@ -19,6 +19,8 @@ from tirstep.lowering_checks.devices.simulator import lower, simulate_lowered
 from tirstep.lowering_checks.facts import compile_facts, cuda_compilers, get_facts
 from tirstep.lowering_checks.steps import Run
 from tirstep.transforms import TransformError
+from tirstep.transforms.passes import tma_pipeline
+from tirstep.transforms.passes.persistent import Rounds
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tir import find_all
 from tirstep.tvm_compat import Call, TensorLoad, get_op_name
@@ -29,6 +31,9 @@ HALF = {"dtype": "float16", "out": "float16"}
 BRAIN = {"dtype": "bfloat16", "out": "float32"}
 LAST = "attention_wgmma_overlap"
 ENDED = "attention_wgmma_causal_ended"
+PARTED, BEST = "attention_wgmma_causal_parted", "attention_wgmma_best"
+FUSES: dict[str, Any] = {"fused_exponents": True}
+STAYS = {"persistent": 3, "longest_first": True}
 IN_TURNS = {"warpgroups": 2, "keys": 64, "pingpong": True}
 """Two warpgroups take turns, each with 64 queries."""
 FENCE, WAIT = "tirx.ptx.wgmma_fence", "tirx.ptx.wgmma_wait_group"
@@ -51,6 +56,14 @@ SUMS = 16
         (LAST, {"keys": 192}, BRAIN, IN_TURNS),
         (LAST, {"keys": 128}, {}, {**IN_TURNS, "overlaps": False, "stages": 2}),
         (ENDED, {"keys": 256, "queries": 256}, {}, IN_TURNS),
+        (LAST, {"keys": 128, "dim": 48}, {}, {"keys": 64, "stages": 2}),  # rows of six chunks
+        (PARTED, {"keys": 160}, {}, {}),
+        (PARTED, {"keys": 160, "heads": 2}, {"window": 70}, {"persistent": 3}),
+        (PARTED, {"queries": 256, "keys": 256}, FUSES, {**IN_TURNS, **STAYS, "powers": "fused"}),
+        ("attention_wgmma_persistent", {"heads": 3}, FUSES, {"persistent": 4}),
+        (BEST, {"queries": 256, "keys": 128, "dim": 80}, BRAIN, {}),
+        (BEST, {"keys": 192, "dim": 48}, {**FUSES, "causal": True}, {}),
+        (BEST, {"keys": 16, "dim": 16}, {}, {}),
     ],
     ids=str,
 )
@@ -60,7 +73,7 @@ def test_types_masks_and_tiles(name: str, shape: dict, options: dict, config: di
         RECIPES[name],
         {**SHAPE, **shape},
         options={**HALF, **causal, **options},
-        config={**SMALL, **config},
+        config={**SMALL, **config} if name != BEST else {},
     )
     module = made.steps[-1].module
     assert check_numbers(made.problem, module, get_device("simulator"), where=name) == []
@@ -342,3 +355,63 @@ def test_what_does_not_fit_is_refused(
 ) -> None:
     with pytest.raises(TransformError, match=sentence):
         run_recipe(RECIPES[LAST], {**SHAPE, **shape}, options=options, config={**SMALL, **config})
+
+
+# ---- Blocks that stay, and tiles of other numbers of steps
+
+
+def run_stays(shape: dict, **config: Any) -> Run:
+    return run_recipe(
+        RECIPES[PARTED],
+        {**SHAPE, **shape},
+        options={**HALF, "causal": True},
+        config={**SMALL, **config},
+    )
+
+
+def check_last(made: Run) -> list[Any]:
+    return check_numbers(made.problem, made.steps[-1].module, get_device("simulator"), where="")
+
+
+def test_rounds_that_go_back_share_long_and_short_tiles() -> None:
+    """Each block has as many steps as the others, but for half a tile."""
+    tiles, blocks = [x + 1 for _ in range(8) for x in range(16)], 12  # steps of heads of 16 tiles
+    shares = [0] * blocks
+    for tile, steps in enumerate(tiles):
+        round_, place = divmod(tile, blocks)
+        shares[blocks - 1 - place if round_ % 2 else place] += steps
+    forward = [sum(tiles[block::blocks]) for block in range(blocks)]
+    assert max(shares) - min(shares) < (max(forward) - min(forward)) / 2
+
+
+def test_steps_of_earlier_tiles_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = run_stays({"queries": 192, "keys": 192}, persistent=2)
+    assert check_last(made) == []
+    monkeypatch.setattr(Rounds, "end_tile", lambda self: [])
+    assert check_last(made)
+
+
+def test_every_tile_has_a_round_where_the_last_one_goes_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = run_stays({"queries": 192, "keys": 192, "heads": 1}, persistent=2)
+    place = Rounds._find_place
+
+    def forward(self: Rounds, round_: Any) -> Any:
+        return self.axes[0][0] if isinstance(round_, int) else place(self, round_)
+
+    monkeypatch.setattr(Rounds, "_find_place", forward)
+    assert check_last(made)
+
+
+def test_queries_keep_their_memory_beside_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a block with one tile TVM would give their memory to stages that are read later."""
+    made = run_recipe(
+        RECIPES["attention_wgmma_persistent"],
+        {**SHAPE, "keys": 64},
+        options={**HALF, **FUSES},
+        config={**SMALL, "persistent": 2},
+    )
+    assert check_last(made) == []
+    monkeypatch.setattr(tma_pipeline, "find_shared", lambda buffers: [])
+    assert "race" in str(check_last(made))

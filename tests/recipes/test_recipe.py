@@ -50,6 +50,7 @@ FUSED = (
         for name in (f"attention_{kind}", f"attention_{kind}_causal")
         for recipe in LADDERS[name]
     ),
+    *(recipe.name for recipe in LADDERS["attention_wgmma_best"]),
     *(recipe.name for recipe in LADDERS["decode_attention"][2:]),
     *(recipe.name for recipe in LADDERS["rms_norm_matmul"][3:]),
 )

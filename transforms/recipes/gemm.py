@@ -66,7 +66,8 @@ class GemmConfig:
 
     With a tail of "refuse" the tile divides m and n, and tile_k * split_k divides k. The pipeline
     has fewer stages where the reduction has fewer steps, and two at most for types that are not of
-    4 bytes, of which a transposed tile takes no asynchronous copies.
+    4 bytes, of which a transposed tile takes no asynchronous copies. Workers share slices of two
+    steps or more alone.
     """
 
     threads: Pair = knob(
@@ -261,7 +262,7 @@ def _feed(
     elif config.stages > 2:
         prefetch_asynchronously(sch, steps.outer, copies, stages=config.stages)
         yield "next_tiles_asynchronously"
-    if config.workers:
+    if config.workers and config.split_k > 1 and get_extent(sch, steps.outer) != 1:
         stream_steps(sch, steps.outer, workers=config.workers)
         yield "steps_shared"
 
