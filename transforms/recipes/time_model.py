@@ -395,13 +395,13 @@ def _move(product: Product, tile: TileRate, costs: Costs) -> float:
     """What memory takes: each tensor once from DRAM, or all tiles through the L2 cache."""
     read = product.size * product.batch * (product.m + product.n) * product.k
     least = (read + product.result_bytes * product.cells) / costs.dram_bytes_per_us
-    rows, columns = (min(pair) for pair in zip((product.m, product.n), tile.tile, strict=True))
-    across = [length * product.size % _LINE > 0 for length in (product.k, product.n)]
-    rows, columns = (
-        size * (costs.astride if it else 1.0)
-        for size, it in zip((rows, columns), across, strict=True)
-    )
-    fetched = count_tiles(product, tile, 1) * (rows + columns) * product.k * product.size
+    fetched = 0.0
+    for extent, size, length in zip(
+        (product.m, product.n), tile.tile, (product.k, product.n), strict=True
+    ):
+        is_astride = length * product.size % _LINE > 0
+        fetched += min(extent, size) * (costs.astride if is_astride else 1.0)
+    fetched *= count_tiles(product, tile, 1) * product.k * product.size
     return max(least, fetched / costs.l2_bytes_per_us)
 
 
