@@ -78,7 +78,8 @@ PRODUCTS_HEAD = """
 ## The test shapes in two types
 
 `tirstep bench product-shapes` times what is chosen at the {shapes} test shapes in one run beside
-PyTorch: float32 by `matmul_best`, bfloat16 by `matmul_wgmma_best`.
+PyTorch: float32 by `matmul_best`, bfloat16 by `matmul_wgmma_best`. What the latter chooses has
+changed since these times: [tensor cores](tensor-cores.md#what-was-measured) says more.
 
 """
 NOTHING = 0.01

@@ -29,6 +29,15 @@ def test_a_document(command: Command):
     assert other["recipe"] == "matmul_mma_best"  # whose instructions it has
 
 
+def test_blocks_that_stay_and_who_copies_are_told(command: Command):
+    argv = ["choose", "matmul", "--shape", "8192x8192x128", "--dtype", "bfloat16"]
+    told = command(*argv, "--option", "out=bfloat16", "--best", "1").out.splitlines()
+    assert "of each multiprocessor for" in told[1]
+    assert "copied by the TMA for warps with roles" in told[1]
+    for knob in ("copies=tma", "roles=true", "persistent=264", "store=tma"):
+        assert knob in told[2]
+
+
 def test_what_a_search_found_is_told(command: Command):
     result = command("choose", "matmul_best", "--shape", "512x512x512", "--best", "1")
     assert "a search found a config at this shape" in result.out

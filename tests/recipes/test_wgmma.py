@@ -330,7 +330,7 @@ def test_what_does_not_fit_is_refused(config: dict, message: str) -> None:
     ("shape", "split_k", "tail"),
     [
         ((4096, 4096, 4096), 1, "refuse"),
-        ((16, 4096, 4096), 2, "pad"),
+        ((16, 1024, 16384), 16, "pad"),
         ((1000, 776, 328), 1, "pad"),
         ((1000, 777, 333), 1, "copy"),
     ],

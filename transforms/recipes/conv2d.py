@@ -30,7 +30,7 @@ from .gemm import WholeTail
 from .ladder import Ladder
 from .products import get_whole_types
 from .recipe import Example, recipe
-from .tile_choice import VECTOR_BYTES, read_sizes
+from .tile_choice import VECTOR_BYTES, choose_config, read_sizes
 
 PIXELS, CHANNELS, TAPS = (0, 1, 2), (3,), (4, 5, 6)
 """The iterators of block "Y" that make rows, columns and k."""
@@ -230,8 +230,10 @@ def conv2d_wgmma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator
     block, tail = _begin(sch, "pad")
     yield "product_of_matrices"
     sizes = read_sizes(sch, block, "conv2d_wgmma_best", "constant sizes")
-    config = wgmma.choose_for(sizes, "conv2d_wgmma", device)
-    config = replace(config, tail=tail, copies="threads", roles=False)  # which gather
+    config = choose_config(wgmma.WgmmaConfig, wgmma.rank_gathered, sizes, "conv2d_wgmma", device)
+    config = replace(
+        config, tail=tail, copies="threads", roles=False, store="shared"
+    )  # they gather
     yield from wgmma.schedule_product(sch, block, config)
 
 

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 from tvm import DataType
 from tvm.s_tir import Schedule
 
-from . import gemm_best, mma, skinny, wgmma
+from . import gemm_best, mma, skinny, wgmma, wgmma_tiles
 from .costs import read_costs
 from .gemm import GemmConfig
-from .gpus import Gpu
+from .gpus import H200, Gpu
 from .ladder import Rung
 from .mma import MmaConfig
 from .recipe import Recipe
@@ -140,8 +140,8 @@ def make_forecast(recipe: Recipe, problem: Any, gpu: Gpu) -> Forecast | None:
 def read_product(problem: Any) -> Product:
     """The product of matrices that a problem of a kernel is: sizes m, n, k, behind a batch."""
     *outer, m, n, k = problem.shape.values()
-    size = DataType(problem.arguments[0].dtype).itemsize
-    return Product(m, n, k, size, outer[0] if outer else 1)
+    size, stored = (DataType(problem.arguments[it].dtype).itemsize for it in (0, -1))
+    return Product(m, n, k, size, outer[0] if outer else 1, stored)
 
 
 def _describe_mma(config: MmaConfig, size: int) -> TileRate:
@@ -150,9 +150,19 @@ def _describe_mma(config: MmaConfig, size: int) -> TileRate:
 
 
 def _describe_wgmma(config: WgmmaConfig, size: int) -> TileRate:
-    threads = max(1, config.groups) * _WARPGROUP
-    bytes_ = config.tile_k * size
-    return TileRate(config.tile, config.warpgroups, 1.0, threads, bytes_, config.stages)
+    by_tma = config.copies == "tma"
+    roles = by_tma and config.roles
+    return TileRate(
+        config.tile,
+        config.warpgroups,
+        1.0,
+        (max(1, config.groups) + roles) * _WARPGROUP,
+        config.tile_k * size,
+        config.stages,
+        copies=config.copies,
+        roles=roles,
+        stays=-(-config.persistent // H200.multiprocessors) if roles else 0,
+    )
 
 
 _MODELS: Mapping[type, _Model] = {
@@ -171,7 +181,7 @@ _MODELS: Mapping[type, _Model] = {
     WgmmaConfig: _Model(
         wgmma.rank_configs,
         _describe_wgmma,
-        lambda size: wgmma.TILES,
-        lambda size, gpu: Costs(flops_per_us=wgmma.FLOPS_PER_US * 2 / size).scale(gpu),
+        lambda size: wgmma_tiles.TILES,
+        lambda size, gpu: wgmma_tiles.get_costs(size).scale(gpu),
     ),
 }

@@ -51,7 +51,7 @@ from .tile_choice import (
     require_operands,
     require_shared_room,
 )
-from .time_model import Choice, Product, Ranked, TileRate
+from .time_model import Choice, Costs, Product, Ranked, TileRate
 
 Copies = Literal["threads", "tma"]
 """Who copies tiles into shared memory: all threads, or the Tensor Memory Accelerator."""
@@ -400,7 +400,7 @@ def rank_configs(product: Product, gpu: Gpu) -> list[Ranked]:
     tiles = [rate._replace(row_bytes=row_bytes) for rate in TILES]
     return [
         Ranked(_make_config(product, choice), choice)
-        for choice in rank_tiles(product, tiles, FLOPS_PER_US, gpu)
+        for choice in rank_tiles(product, tiles, Costs(flops_per_us=FLOPS_PER_US), gpu)
     ]
 
 

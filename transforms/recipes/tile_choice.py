@@ -11,7 +11,8 @@ from tvm.s_tir.schedule import SBlockRV
 
 from ..errors import TransformError
 from ..gpu_limits import MAX_SHARED_BYTES
-from ..tir import constant
+from ..queries import find_epilogue
+from ..tir import constant, is_used
 from .gemm import WholeTail
 from .gpus import GPUS, H200, Gpu
 from .ladder import Pair, read_pairs
@@ -21,7 +22,7 @@ from .tuned import choose_tuned, measure_distance
 Config = TypeVar("Config")
 VECTOR_BYTES = 16
 """Of a vector that is copied, or written from shared memory."""
-_PARTS = (1, 2, 4, 8, 16)
+PARTS = (1, 2, 4, 8, 16)
 """Slices of the reduction that are tried."""
 _NEAR = 1.0
 """How far a shape may be that a search found something for: one size twice as large, say."""
@@ -35,13 +36,21 @@ _SIZES = {
 
 
 class Sizes(NamedTuple):
-    """A matmul of (m, k) by (k, n), the data type of its operands, and the sizes of its batch."""
+    """A matmul of (m, k) by (k, n), the data type of its operands, and the sizes of its batch.
+
+    Attributes
+    ----------
+    stored : bytes of an element of the result; 0 as of the operands
+    across_k : whether neighbours in memory of B are of one step of k
+    """
 
     m: int
     n: int
     k: int
     dtype: Any
     outer: tuple[int, ...] = ()
+    stored: int = 0
+    across_k: bool = False
 
     @property
     def batch(self) -> int:
@@ -51,7 +60,7 @@ class Sizes(NamedTuple):
     @property
     def product(self) -> Product:
         """What the model of time knows of it."""
-        return Product(self.m, self.n, self.k, self.dtype.itemsize, self.batch)
+        return Product(self.m, self.n, self.k, self.dtype.itemsize, self.batch, self.stored)
 
     @property
     def has_whole_rows(self) -> bool:
@@ -76,7 +85,10 @@ def read_sizes(sch: Schedule, total: SBlockRV, recipe: str, instead: str) -> Siz
     if None in sizes:
         raise TransformError(recipe, f"the shape {sizes} is not constant", f"use {instead}")
     *outer, m, n, k = (size or 1 for size in sizes)
-    return Sizes(m, n, k, block.reads[-1].source.dtype, tuple(outer))
+    operand = block.reads[-1]
+    across = not is_used(block.iter_vars[-1].var, operand.region[-1].min)
+    result = sch.get(find_epilogue(sch, total) or total).writes[0].source.dtype.itemsize
+    return Sizes(m, n, k, operand.source.dtype, tuple(outer), result, across)
 
 
 def require_operands(sch: Schedule, block: SBlockRV, types: Sequence[str]) -> None:
@@ -136,14 +148,23 @@ def choose_config(make: type[Config], rank: Rank, sizes: Sizes, table: str, devi
 
 
 def rank_tiles(
-    product: Product, rates: Sequence[TileRate], flops_per_us: float, gpu: Gpu
+    product: Product,
+    rates: Sequence[TileRate],
+    costs: Costs,
+    gpu: Gpu,
+    parts: Sequence[int] = PARTS,
 ) -> list[Choice]:
     """The tiles and slices of k, those first whose waves take least on a GPU.
 
-    `flops_per_us` is what all multiprocessors of an H200 reach with a tile of rate 1.
+    Costs are those on an H200, and `parts` the slices of k that are tried.
     """
-    pairs = [(rate, parts) for rate in rates for parts in _PARTS]
-    return rank(product, pairs, Costs(flops_per_us=flops_per_us).scale(gpu))
+    pairs = [
+        (rate, count)
+        for rate in rates
+        for count in parts
+        if count == 1 or not rate.stays  # few tiles, which are cut, leave nothing to stay for
+    ]
+    return rank(product, pairs, costs.scale(gpu))
 
 
 def choose_tail(sizes: Sizes, tile: Pair, depth: int) -> WholeTail:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ..legality.shares import count_parts, share_steps
 from .gpus import H200, Gpu
@@ -25,6 +25,8 @@ _RESULT_BYTES = 4
 """Of a sum."""
 _WIDE = 4
 """Sums of a vector."""
+_LINE = 128
+"""Bytes of a line of the L2 cache."""
 _FEWEST_STEPS = 8
 """Of a worker that shares those of all tiles."""
 _STREAM_REGISTERS = 12
@@ -36,18 +38,26 @@ _STORING_THREADS = 256
 
 
 class Product(NamedTuple):
-    """A product of (m, k) by (k, n), so many of them, of elements of `size` bytes."""
+    """A product of (m, k) by (k, n), so many of them, of elements of `size` bytes, and results of
+    `stored` bytes, 0 where they are as wide as operands.
+    """
 
     m: int
     n: int
     k: int
     size: int
     batch: int = 1
+    stored: int = 0
 
     @property
     def cells(self) -> int:
         """Elements of the results."""
         return self.batch * self.m * self.n
+
+    @property
+    def result_bytes(self) -> int:
+        """Of an element of the results."""
+        return self.stored or self.size
 
 
 class TileRate(NamedTuple):
@@ -64,6 +74,10 @@ class TileRate(NamedTuple):
     padding : elements of a stage beside the two tiles, at each k
     is_staged : whether the result goes through shared memory
     strip : neighbouring elements of the result that a thread has
+    copies : who copies tiles of operands
+    roles : whether warps of their own do
+    stays : blocks of a multiprocessor that stay and go through tiles; 0 where each tile has its own
+    store : of a family's cost of a store, the part that is not hidden
     """
 
     tile: tuple[int, int]
@@ -77,14 +91,20 @@ class TileRate(NamedTuple):
     padding: int = 0
     is_staged: bool = True
     strip: int = _WIDE
+    copies: Literal["threads", "tma"] = "threads"
+    roles: bool = False
+    stays: int = 0
+    store: float = 1.0
 
     def count_together(self, steps: int, gpu: Gpu = H200) -> int:
         """How many of these tiles, of so many steps of k, a multiprocessor has at a time; 0 where
         its shared memory is too small for one.
         """
         sums = self.tile[0] * self.tile[1]
-        flying = min(self.stages, steps)
+        flying = self.stages if self.stays else min(self.stages, steps)
         stages = flying * (sum(self.tile) + self.padding) * self.row_bytes
+        if self.stays:
+            return self.stays if self.stays * stages <= gpu.shared_bytes else 0
         result = 4 * self.tile[0] * (self.tile[1] + 8)  # which lies where the stages were
         registers = self.registers * self.threads or sums + _OTHER_REGISTERS * self.threads
         shared = max(stages, result) if self.is_staged else stages + _RESERVED
@@ -115,6 +135,7 @@ class Costs:
     begun : what is left of filling and storing where tiles share a multiprocessor
     sums_step_us : of adding up 16 parts, one round after the other
     scatter : how much longer a result takes to store whose rows are no whole vectors
+    astride : how many times as long the L2 cache takes for rows of a tile that lie across its lines
     streamed : how much longer steps take that workers share
     """
 
@@ -134,6 +155,7 @@ class Costs:
     begun: float = 0.0
     sums_step_us: float = 0.0
     scatter: float = 0.0
+    astride: float = 1.0
     streamed: float = 1.1
     gpu: Gpu = field(default=H200)
 
@@ -220,14 +242,16 @@ def borrow_rates(tile: TileRate, measured: Iterable[TileRate]) -> TileRate:
     """A tile with the rates of that measured one which is most like it.
 
     Alike are tiles by the factors between their rows and columns, those of their warps, their
-    threads, bytes along k and stages.
+    threads, bytes along k and stages, and by who copies and whether blocks stay.
     """
     like = min(measured, key=lambda known: _measure_difference(tile, known))
     registers = 0
     if like.registers:
         sums = (it.tile[0] * it.tile[1] // it.threads for it in (tile, like))
         registers = max(_OTHER_REGISTERS // 2, next(sums) - next(sums) + like.registers)
-    return tile._replace(rate=like.rate, crowded=like.crowded, registers=registers)
+    return tile._replace(
+        rate=like.rate, crowded=like.crowded, registers=registers, store=like.store
+    )
 
 
 def _measure_difference(one: TileRate, other: TileRate) -> float:
@@ -236,7 +260,9 @@ def _measure_difference(one: TileRate, other: TileRate) -> float:
         (*other.tile, *other.part, other.threads, other.row_bytes, other.stages),
         strict=True,
     )
-    return sum(abs(math.log2(first / second)) for first, second in pairs)
+    ways = ((it.copies, it.roles, it.stays) for it in (one, other))
+    differ = sum(first != second for first, second in zip(*ways, strict=True))
+    return differ + sum(abs(math.log2(first / second)) for first, second in pairs)
 
 
 def list_parts(product: Product, tile: TileRate, costs: Costs) -> Iterator[int]:
@@ -309,9 +335,7 @@ def estimate(
     )
     full = slower * steps * flops / (costs.flops_per_us / gpu.multiprocessors)
     waiting = steps * costs.step_us / max(1, min(tile.stages, steps) - 1)
-    store = costs.store_us * _count_stored(product, tile)
-    if parts == 1:  # slices are whole vectors
-        store *= 1.0 + costs.scatter * _count_scattered(product, tile)
+    store = _store(product, tile, parts, costs)
     crowded = max(tile.rate, costs.shared_rate) if tile.crowded is None else tile.crowded
 
     def run(count: int) -> float:
@@ -322,13 +346,24 @@ def estimate(
         return max(alone, count * full / crowded + costs.begun * begin)
 
     rounds, rest = divmod(-(-tiles // gpu.multiprocessors), together)
-    compute = rounds * run(together) + (run(rest) if rest else 0.0)
+    if tile.stays:  # the next tile's first copies are on their way while this one is stored
+        rounds, rest = rounds + (rest > 0), 0
+        compute = costs.fill_us + rounds * max(full / tile.rate + store, together * full / crowded)
+    else:
+        compute = rounds * run(together) + (run(rest) if rest else 0.0)
     memory = _move(product, tile, costs)
     sums = 0.0 if parts == 1 else _add_up(product, parts, costs)
-    both = max(compute, memory) + costs.hidden * min(compute, memory)
-    us = costs.launch_us + both + sums
-    waves = rounds + (rest > 0)
-    return Estimate(us, waves, compute, memory, sums, costs.launch_us, tiles, together)
+    us = costs.launch_us + max(compute, memory) + costs.hidden * min(compute, memory) + sums
+    parts_us = compute, memory, sums, costs.launch_us
+    return Estimate(us, rounds + (rest > 0), *parts_us, tiles, together)
+
+
+def _store(product: Product, tile: TileRate, parts: int, costs: Costs) -> float:
+    """What a tile's result, or a slice of it, takes on its way to memory."""
+    store = costs.store_us * tile.store * _count_stored(product, tile)
+    if parts == 1:  # slices are whole vectors
+        store *= 1.0 + costs.scatter * _count_scattered(product, tile)
+    return store
 
 
 def _count_stored(product: Product, tile: TileRate) -> float:
@@ -359,9 +394,14 @@ def _count_loads(product: Product, tile: TileRate, step: int) -> float:
 def _move(product: Product, tile: TileRate, costs: Costs) -> float:
     """What memory takes: each tensor once from DRAM, or all tiles through the L2 cache."""
     read = product.size * product.batch * (product.m + product.n) * product.k
-    least = (read + product.size * product.cells) / costs.dram_bytes_per_us
-    rows, columns = (min(pair) for pair in zip((product.m, product.n), tile.tile, strict=True))
-    fetched = count_tiles(product, tile, 1) * (rows + columns) * product.k * product.size
+    least = (read + product.result_bytes * product.cells) / costs.dram_bytes_per_us
+    fetched = 0.0
+    for extent, size, length in zip(
+        (product.m, product.n), tile.tile, (product.k, product.n), strict=True
+    ):
+        is_astride = length * product.size % _LINE > 0
+        fetched += min(extent, size) * (costs.astride if is_astride else 1.0)
+    fetched *= count_tiles(product, tile, 1) * product.k * product.size
     return max(least, fetched / costs.l2_bytes_per_us)
 
 

@@ -10,7 +10,7 @@ in flight, tiles by the TMA and roles of warpgroups are the structure of NVIDIA'
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -49,15 +49,15 @@ from .tile_choice import (
     choose_config,
     choose_tail,
     choose_vector,
-    rank_tiles,
     read_sizes,
     require_narrow_sums,
     require_operands,
     require_shared_room,
 )
-from .time_model import Choice, Product, Ranked, TileRate
+from .time_model import Choice, Product, Rank, Ranked
 from .transpose import TransposeConfig, transpose_by_tiles
 from .wgmma_stores import WgmmaStore, choose_wgmma_store
+from .wgmma_tiles import rank_any, rank_by_threads
 
 Transpose = Literal["tile", "kernel"]
 """Where an operand is transposed that wgmma reads along k alone."""
@@ -447,21 +447,6 @@ multicast = roles.plus(
 )
 
 
-TILES = (
-    TileRate((128, 256), (2, 1), 1.0, 256),
-    TileRate((256, 128), (2, 1), 0.98, 256),
-    TileRate((128, 128), (2, 1), 0.81, 256, stages=3),
-    TileRate((64, 256), (1, 1), 0.8, 128),
-    TileRate((128, 64), (2, 1), 0.45, 256),
-    TileRate((64, 128), (1, 1), 0.62, 128, row_bytes=256),
-    TileRate((64, 64), (1, 1), 0.51, 128, row_bytes=256, stages=6),
-)
-"""Rates as measured on an H200, in bfloat16; those of few rows lie in what a step of k takes."""
-FLOPS_PER_US = 8.6e8
-"""Of all multiprocessors of an H200 in 16 bits, between the first copies of a tile and its store;
-of other types as many bytes."""
-_SHORT = 1024
-"""Bytes along k: of fewer, all tiles go 128 at a time."""
 _REUSED = 4
 """Rows of tiles that read a tile of B, from which on a kernel that transposes it is worth it."""
 
@@ -501,29 +486,33 @@ def read_sizes_of(sch: Schedule) -> Sizes:
 
 def choose_for(sizes: Sizes, table: str, device: str) -> WgmmaConfig:
     """The config that a table of searches has for a product, or else by a model of time."""
-    config = choose_config(WgmmaConfig, rank_configs, sizes, table, device)
+    config = choose_config(WgmmaConfig, _get_rank(sizes), sizes, table, device)
     tail = choose_tail(sizes, config.tile, config.tile_k * config.split_k)
     transpose = config.transpose if tail == "refuse" else "tile"  # the one that was timed
     return replace(config, tail=tail, transpose=transpose)
 
 
+def _get_rank(sizes: Sizes) -> Rank:
+    """Who ranks configs: tiles that are transposed are copied by threads, but behind a kernel."""
+    is_transposed = sizes.across_k and sizes.dtype.bits != 16
+    return rank_gathered if is_transposed and sizes.outer else rank_configs
+
+
 def rank_configs(product: Product, gpu: Gpu) -> list[Ranked]:
-    """The configs that are tried for a product on a GPU, the fastest by the model first.
-
-    The TMA copies wide tiles; of small ones the next step of k is the sooner there the less waits.
-    """
-    is_short = product.k * product.size < _SHORT
-    tiles = [
-        rate._replace(row_bytes=128, stages=6) if is_short and rate.row_bytes > 128 else rate
-        for rate in TILES
-    ]
-    return [
-        Ranked(_make_config(product, choice), choice)
-        for choice in rank_tiles(product, tiles, FLOPS_PER_US * 2 / product.size, gpu)
-    ]
+    """The configs that are tried for a product on a GPU, the fastest by the model first."""
+    return _make_configs(product, gpu, rank_any(product, gpu))
 
 
-def _make_config(product: Product, choice: Choice) -> WgmmaConfig:
+def rank_gathered(product: Product, gpu: Gpu) -> list[Ranked]:
+    """The configs that are tried where threads copy tiles: a convolution's, say."""
+    return _make_configs(product, gpu, rank_by_threads(product, gpu))
+
+
+def _make_configs(product: Product, gpu: Gpu, choices: Iterable[Choice]) -> list[Ranked]:
+    return [Ranked(_make_config(product, choice, gpu), choice) for choice in choices]
+
+
+def _make_config(product: Product, choice: Choice, gpu: Gpu) -> WgmmaConfig:
     rate = choice.rate
     return replace(
         WgmmaConfig(**rows.config),  # type: ignore[arg-type]
@@ -531,7 +520,10 @@ def _make_config(product: Product, choice: Choice) -> WgmmaConfig:
         warpgroups=rate.part,
         tile_k=rate.row_bytes // product.size,
         stages=rate.stages,
-        copies="tma" if max(rate.tile) == 256 else "threads",
+        copies=rate.copies,
+        roles=rate.roles,
+        persistent=rate.stays * gpu.multiprocessors,
+        store="tma" if rate.copies == "tma" else "shared",
         transpose="kernel" if product.m >= _REUSED * rate.tile[0] else "tile",
         split_k=choice.parts,
     )

@@ -53,7 +53,11 @@ def has_room_beside_stages(sch: Schedule, total: SBlockRV, config: WgmmaConfig) 
     stages = (rows + columns) * config.tile_k * config.stages * node.reads[-1].source.dtype.itemsize
     stored = rows * columns * node.writes[0].source.dtype.itemsize + rows * 2 * VECTOR_BYTES
     if config.store == "tma":
-        row = columns * _get_result(sch, total, config).dtype.itemsize
-        slabs, is_even = row // ROW_BYTES, row % (SLOTS * ROW_BYTES) == 0
-        stored = rows * min(row, SLOTS * ROW_BYTES if slabs > SLOTS and is_even else row)
+        stored = rows * count_slot_bytes(columns * _get_result(sch, total, config).dtype.itemsize)
     return stages + stored + ATOM <= MAX_SHARED_BYTES["shared.dyn"]
+
+
+def count_slot_bytes(row: int) -> int:
+    """Of a row of so many bytes of a tile, those that slots of its slabs have room for at least."""
+    slabs, is_even = row // ROW_BYTES, row % (SLOTS * ROW_BYTES) == 0
+    return SLOTS * ROW_BYTES if slabs > SLOTS and is_even else row

@@ -168,9 +168,17 @@ def _explain(choice: Choice) -> str:
     tiles = f"{found.tiles} {kinds} of {choice.rate.tile[0]}x{choice.rate.tile[1]}"
     slices = f" in {parts} {'parts' if choice.workers else 'slices of k'}" if parts > 1 else ""
     bound = "computing" if found.compute >= found.memory else "memory"
+    rate = choice.rate
+    waves = f"{count(found.waves, 'wave')}, up to {found.together} tiles on each multiprocessor"
+    if rate.stays:
+        blocks = count(rate.stays, "block")
+        waves = (
+            f"{blocks} of each multiprocessor for {count(found.waves, 'tile')} one after another"
+        )
+    if rate.copies == "tma":
+        waves += ", copied by the TMA for warps with roles" if rate.roles else ", copied by the TMA"
     pieces = [
-        f"{tiles}{slices}: {count(found.waves, 'wave')}, up to {found.together} tiles on each "
-        "multiprocessor",
+        f"{tiles}{slices}: {waves}",
         f"computing {found.compute:.1f} us",
         f"memory {found.memory:.1f} us",
         f"launch {found.launch:.1f} us",

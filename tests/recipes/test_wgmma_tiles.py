@@ -1,0 +1,131 @@
+"""What is chosen for products by wgmma: that it fits, that it is right, and where blocks stay."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tirstep.lowering_checks import check_numbers, get_device, run_recipe
+from tirstep.lowering_checks.facts import compile_facts, get_facts
+from tirstep.lowering_checks.facts.cuda_compilers import CompilerMissing
+from tirstep.transforms.gpu_limits import MAX_SHARED_BYTES
+from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.recipes.gpus import H200
+from tirstep.transforms.recipes.time_model import Product
+from tirstep.transforms.recipes.wgmma import rank_configs, rank_gathered
+from tirstep.transforms.recipes.wgmma_tiles import TILES
+
+HALF = {"dtype": "bfloat16", "out": "bfloat16"}
+INT8 = {"dtype": "int8", "out": "int32", "transpose_b": True}
+FLOAT8 = {"dtype": "float8_e4m3fn", "acc": "fp22", "out": "float32", "transpose_b": True}
+LAST = RECIPES["matmul_wgmma_persistent"]
+
+
+def choose(*shape: int, batch: int = 1, size: int = 2, stored: int = 2) -> Any:
+    return rank_configs(Product(*shape, size, batch, stored), H200)[0].config
+
+
+def test_blocks_stay_for_many_tiles_of_a_short_k():
+    config = choose(8192, 8192, 128)
+    assert config.persistent in (132, 264)
+    assert (config.copies, config.roles, config.store) == ("tma", True, "tma")
+    assert choose(512, 512, 64, batch=128).tile_k == 32  # one step has no pipeline
+    assert choose(8192, 8192, 32).persistent == 0
+    assert choose(8192, 8193, 128).persistent == 0  # rows that the TMA cannot write
+
+
+def test_few_tiles_of_a_long_k_are_cut_and_no_block_stays_for_slices():
+    config = choose(64, 64, 30000)
+    assert (config.split_k > 16, config.persistent) == (True, 0)
+    assert choose(1152, 1152, 4096).copies == "tma"
+
+
+def test_stages_lie_beside_a_result():
+    for stored in (2, 4):
+        for shape in ((8192, 8192, 128), (8192, 8192, 8192), (4096, 64, 4096)):
+            for it in rank_configs(Product(*shape, 2, 1, stored), H200):
+                config = it.config
+                if config.persistent:
+                    stages = sum(config.tile) * config.tile_k * 2 * config.stages
+                    row = config.tile[1] * stored
+                    blocks = config.persistent // 132
+                    if blocks == 1 and row % 256 == 0:  # two slabs of 128 bytes are enough
+                        row = min(row, 256)
+                    least = config.tile[0] * row
+                    assert blocks * (stages + least) <= MAX_SHARED_BYTES["shared.dyn"]
+
+
+def test_int8_has_no_roles_whose_products_ptxas_serializes():
+    for it in rank_configs(Product(4096, 4096, 4096, 1, 1, 4), H200):
+        config = it.config
+        assert config.persistent or not config.roles or config.tile[0] == 64
+
+
+def test_rows_across_lines_take_twice_as_many():
+    """Of 6000 bytes, of which a tile's 128 lie in two lines of the L2 cache each."""
+    astride, whole = (
+        {
+            (it.choice.rate, it.choice.parts): it.choice.estimate.memory
+            for it in rank_configs(Product(3000, size, size, 2), H200)
+        }
+        for size in (3000, 3072)
+    )
+    narrow = next(it for it in TILES if it.tile == (64, 64))
+    assert astride[narrow, 1] > 1.9 * whole[narrow, 1]
+
+
+def test_threads_gather():
+    for it in rank_gathered(Product(8192, 8192, 128, 2), H200):
+        assert (it.config.copies, it.config.roles, it.config.persistent) == ("threads", False, 0)
+    recipe = RECIPES["conv2d_wgmma_best"]
+    shape = recipe.default_example.shape
+    names = [step.name for step in run_recipe(recipe, shape, options=HALF).steps]
+    assert not {"stored_by_tma", "next_tiles_by_tma", "blocks_stay"} & {*names}
+
+
+@settings(max_examples=max(4, settings.default.max_examples // 3))
+@given(
+    st.tuples(*[st.integers(9, 5000)] * 3),
+    st.sampled_from([HALF, {"dtype": "bfloat16"}, INT8, FLOAT8, {"dtype": "tf32"}]),
+    st.booleans(),
+)
+def test_what_is_chosen_is_accepted(shape: tuple[int, ...], options: dict, whole: bool):
+    if whole:
+        shape = tuple(-(-size // 64) * 64 for size in shape)
+    sizes = dict(zip("mnk", shape, strict=True))
+    run = run_recipe(RECIPES["matmul_wgmma_best"], sizes, options=options)
+    assert run.steps[-1].name in {"tensorized", "stored_by_tma", "warps_specialized", "blocks_stay"}
+
+
+def test_what_stays_is_right():
+    """On a GPU of two multiprocessors, which have several tiles each."""
+    shape = 200, 392, 72
+    ranked = rank_configs(Product(*shape, 2, 1, 2), replace(H200, multiprocessors=2))
+    config = {**vars(next(it.config for it in ranked if it.config.persistent)), "tail": "pad"}
+    run = run_recipe(LAST, dict(zip("mnk", shape, strict=True)), options=HALF, config=config)
+    assert run.steps[-1].name == "blocks_stay"
+    device = get_device("simulator")
+    assert check_numbers(run.problem, run.steps[-1].module, device, where=str(config)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "options"),
+    [
+        ("matmul_bias_gelu_wgmma_best", (4096, 4096, 512), HALF),
+        ("matmul_wgmma_best", (8192, 8192, 256), FLOAT8),
+    ],
+)
+def test_what_stays_spills_nothing(name: str, shape: tuple[int, ...], options: dict):
+    recipe = RECIPES[name]
+    sizes = dict(zip(recipe.default_example.shape, shape, strict=True))
+    run = run_recipe(recipe, sizes, options=options)
+    assert run.steps[-1].name == "blocks_stay"
+    facts = get_facts(run.steps[-1].module, "cuda", problem=run.problem)
+    try:
+        compiled = compile_facts(facts.source, "sm_90a", facts.kernels)
+    except CompilerMissing as error:
+        pytest.skip(str(error))
+    assert (compiled.refusal, compiled.values()["spills"]) == (None, 0)
+    assert "serializ" not in compiled.log.lower()
