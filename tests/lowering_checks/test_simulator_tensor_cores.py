@@ -132,7 +132,7 @@ def test_a_store_has_the_layout_of_the_ptx_manual(count, transposed, device) -> 
         ({"row": lambda lane: lane % 16}, "race"),
         ({"row": lambda lane: lane + 1}, "out of bounds"),
     ],
-    ids=str,
+    ids=["threads", "shift", "no barrier", "same rows", "a row too far"],
 )
 def test_a_store_of_matrices_that_goes_wrong_is_found(change: dict, kind: str) -> None:
     given = np.arange(256, dtype="float16").reshape(32, 8)

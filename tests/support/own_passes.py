@@ -16,6 +16,7 @@ from tirstep.experiments import Declaration, Experiment, Subject, TryOptions, li
 from tirstep.experiments.subject import ask_for_default, make_subject
 from tirstep.files import write_file
 from tirstep.lowering_checks.steps import Run, run_recipe
+from tirstep.modules import row_sum
 from tirstep.transforms import passes
 from tirstep.transforms.masks import split_loop_at_mask
 from tirstep.transforms.recipes import RECIPES
@@ -62,7 +63,7 @@ CHANGED = {
     "DropThreadDimensions": ("row_sum_cached", "softmax_cached"),
     "DropImpliedConditions": ("depthwise_conv2d_strips",),
     "EndLoopsAtMasks": ("attention_causal_ended",),
-    "ExchangeByButterflies": ("softmax_rows",),
+    "ExchangeByButterflies": (),
     "LowerTmaPipelines": ("matmul_mma_tma", "matmul_mma_tma_roles"),
     "LowerTmaStores": ("matmul_wgmma",),
     "SplitGuardedVectors": ("vector_add_vectors", "relu_vectors"),
@@ -83,6 +84,8 @@ def list_subjects(name: str) -> list[Subject]:
     """The last steps of its recipes, which ask for TVM's own pipeline, or a masked sum."""
     if name == "SplitLoopsAtMasks":
         return [ask_for_default(make_subject("masked_sum", split_masked_sum()))]
+    if name == "ExchangeByButterflies":
+        return [ask_for_default(make_subject("row_sums", sum_by_lanes()))]
     return [ask_for_default(list(list_steps(run_guarded(each)))[-1]) for each in CHANGED[name]]
 
 
@@ -90,6 +93,15 @@ def split_masked_sum() -> tvm.IRModule:
     """A sum up to the diagonal, of which whole tiles need no mask."""
     sch = Schedule(make_masked_sum(see))
     split_loop_at_mask(sch, bind_masked_sum(sch))
+    return sch.mod
+
+
+def sum_by_lanes() -> tvm.IRModule:
+    """Sums of rows by four lanes each."""
+    sch = Schedule(row_sum(6, 4))
+    row, lane = sch.get_loops(sch.get_sblock("B"))
+    sch.bind(lane, "threadIdx.x")
+    sch.bind(row, "threadIdx.y")
     return sch.mod
 
 
