@@ -8,7 +8,7 @@ from tirstep.bench.cases import RUNGS
 from tirstep.bench.results import Case, read_run
 from tirstep.transforms.recipes import LADDERS, RECIPES, Ladder, Recipe
 
-RUN = Path(__file__).parents[2] / "benchmarks/results/bench-nvidia-h200-rungs.json"
+RUN = Path(__file__).parents[2] / "benchmarks/results/bench-nvidia-h100-80gb-hbm3-rungs.json"
 NOISE = 0.02
 EXCUSES = ("sets up ", "slower ")
 FAST = {name: ladder for name, ladder in LADDERS.items() if any(rung.base for rung in ladder)}
