@@ -139,14 +139,14 @@ def store_by_tma(sch: Schedule, write: SBlockRV, *, arch: str | None = None) -> 
 
 def _measure(sch: Schedule, write: SBlockRV) -> CopyShape:
     """The copies that write a tile, all threads and iterations together."""
-    block, realize, name = sch.get(write), get_realize(sch, write), get_sblock_name(sch, write)
+    block, name = sch.get(write), get_sblock_name(sch, write)
     store = block.body
     if not isinstance(store, BufferStore) or not isinstance(store.value, TensorLoad):
         raise TransformError(
             f"block '{name}' does more than to copy a tile in its own type",
             "convert, add and compute in registers before, with store_through_tiles",
         )
-    own = [sch.get(loop) for loop in get_own_loops(sch, write)]
+    realize, own = get_realize(sch, write), [sch.get(loop) for loop in get_own_loops(sch, write)]
     first = {loop.loop_var: loop.min for loop in own}
     analyzer = bind_ranges(own)
     places = {

@@ -82,7 +82,9 @@ def test_what_a_recipe_expects_holds_at_its_seed(name: str, monkeypatch: pytest.
             lambda module, *_, **__: get_facts_of_step(name, of_module[id(module)]),
         )
     steps = {step.name: step for step in run.steps}
-    assert {run.steps[-1].name} <= set(run.recipe.expects) <= set(steps)
+    chooses = name.endswith("_best")  # what the last step is depends on the shape
+    assert chooses or run.steps[-1].name in run.recipe.expects
+    assert set(run.recipe.expects) <= set(steps)
     for step in run.recipe.expects:
         outcomes = judge_expectations(run, steps[step])
         assert [str(outcome.finding) for outcome in outcomes if outcome.finding is not None] == []

@@ -20,4 +20,5 @@ WHOLE = {
     for name, recipe in RECIPES.items()
     if isinstance(recipe, Rung) and recipe.family.config in WHOLE_TILES
 }
+WHOLE.add("attention_wgmma_best")
 DRAWN = [recipe for name, recipe in RECIPES.items() if name not in SHARED | WHOLE]

@@ -51,6 +51,7 @@ GOOD = {
     "columns": 16,
     "rows": 0,
     "blocks": 2,
+    "workers": 2,
 }
 
 
@@ -85,6 +86,7 @@ def good(sch, block, name, parameter):
         "loads": [block, block],
         "zeros": block,
         "store": block,
+        "write": block,
         "grid": loops[0],
         "warp_loop": loops[-1],
     }

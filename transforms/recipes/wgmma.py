@@ -427,7 +427,7 @@ tma_store = roles.plus(
     store="tma",
     why="Sums are converted in registers, half as many bytes go to shared memory, and one thread "
     "has whole tiles written from there",
-    expects={"stored_by_tma": (*BY_TMA, "UTMASTG > 0 on sm_90a")},
+    expects={"warps_specialized": (*BY_TMA, "UTMASTG > 0 on sm_90a")},
 )
 persistent = tma_store.plus(
     "wgmma_persistent",
@@ -456,7 +456,7 @@ _REUSED = 4
     blocks=WGMMA.blocks,
     default_example=WGMMA.default_example,
     golden=Example(WGMMA.small.shape, options=WGMMA.small.options),
-    expects={"tensorized": ("cp_async_bytes == 16", *ON_TENSOR_CORES)},
+    expects={"tensorized": ON_TENSOR_CORES},
     dtypes=TYPES,
     arch=WGMMA.arch,
 )

@@ -148,6 +148,10 @@ class FragmentMoves(Places):
             "make_persistent", (self.sequence(),), {"blocks": self.one((1, 2, 3), "blocks")}
         )
 
+    def do_multicast_in_clusters(self) -> Call:
+        clusters = self.one(((2, 1), (1, 2), (2, 2)), "cluster")
+        return Call("multicast_in_clusters", (self.sequence(),), {"cluster": clusters})
+
     def do_alternate_warpgroups(self) -> Call:
         return Call("alternate_warpgroups", (self.sequence(),))
 

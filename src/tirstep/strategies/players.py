@@ -69,6 +69,7 @@ WEIGHTS = {
     "lay_in_quads": 2,
     "make_persistent": 1,
     "merge_loops": 2,
+    "multicast_in_clusters": 1,
     "order_product": 1,
     "overlap_products": 1,
     "pad_block": 2,
