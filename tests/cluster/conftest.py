@@ -27,7 +27,7 @@ def start(folder: Path, warned: list[str]) -> Iterator[OneCluster]:
     from tirstep.cluster.connecting import connected
     from tirstep.cluster.ray_workers import Limits, RayWorkers
 
-    limits = Limits(start=100, measure=3)
+    limits = Limits(start=100)
     with connected("local", num_cpus=4):
         workers = RayWorkers(
             PLAN,
