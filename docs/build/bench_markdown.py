@@ -14,7 +14,7 @@ from plots import draw_bars, draw_roofline
 
 from tirstep.bench import BenchError
 from tirstep.bench.cases import LADDER_SUITES, NOT_MEASURED, SUITES
-from tirstep.bench.peers import GPU_PEERS
+from tirstep.bench.peers import GPU_PEERS, PEERS
 from tirstep.bench.results import BenchRun, Case, Ceilings, read_run
 from tirstep.bench.tables import (
     Row,
@@ -106,8 +106,14 @@ def _summarize(cases: Sequence[Case], ceilings: Ceilings) -> Row:
 
 def describe(run: BenchRun) -> str:
     """Where and when a run was, and its ceilings."""
-    packages = [("TVM", "apache-tvm"), ("PyTorch", "torch"), ("Triton", "triton"), ("CUDA", "cuda")]
-    versions = [f"{name} {run.versions[key]}" for name, key in packages if key in run.versions]
+    packages = {"apache-tvm": "TVM"}
+    for peer in PEERS.values():
+        if peer.package and peer.device == "cuda":
+            packages.setdefault(peer.package, peer.title)
+    packages["cuda"] = "CUDA"
+    versions = [
+        f"{name} {run.versions[key]}" for key, name in packages.items() if key in run.versions
+    ]
     ceilings = run.ceilings
     peaks = [f"{flops / 1e12:.1f} TFLOP/s in {dtype}" for dtype, flops in ceilings.flops.items()]
     limits = [f"copies of {ceilings.copy / 1e12:.2f} TB/s", *peaks]

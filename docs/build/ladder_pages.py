@@ -26,9 +26,10 @@ from tirstep.bench.tables import (
     format_rate,
     format_ratio,
     format_time,
+    get_base,
     get_first_rung,
-    get_previous_rung,
     make_case_table,
+    name_base,
     speedup,
 )
 from tirstep.cli.formatting import first_sentence, spell_config
@@ -407,7 +408,7 @@ def _write_gain(measured: MeasuredLadder, recipe: Recipe) -> str:
     case = measured.case
     rate = format_rate(case, outcome, measured.run.ceilings, unit=True)
     ratios = {
-        "the rung before": get_previous_rung(case, outcome),
+        name_base(case): get_base(case, outcome),
         "the first rung": get_first_rung(case),
         "PyTorch": "torch",
     }

@@ -7,6 +7,7 @@ model for multicore architectures", Communications of the ACM 52(4), 2009.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -97,15 +98,17 @@ def number(value: float) -> str:
 
 FASTEST, OTHERS = "fastest recipe", "other recipes"
 PEER_TITLES = tuple(peer.title for peer in PEERS.values() if peer.device == "cuda")
-PEER_COLOURS = ("#d55e00", "#0072b2", "#009e73", "#e69f00", "#56b4e9")
+PEER_COLOURS = ("#d55e00", "#0072b2", "#009e73", "#e69f00", "#56b4e9", "#000000", "#f0e442")
 COLOURS: Mapping[str, str] = MappingProxyType(
     {
         FASTEST: "#5b2a48",
         OTHERS: "#cc79a7",
-        **dict(zip(PEER_TITLES, PEER_COLOURS, strict=True)),
+        **dict(zip(PEER_TITLES, itertools.cycle(PEER_COLOURS), strict=False)),
     }
 )
-"""From Okabe and Ito's palette, which colour-blind people can tell apart; recipes share a hue."""
+"""From Okabe and Ito's palette, which colour-blind people can tell apart; recipes share a hue. It
+ends after seven peers, and begins again.
+"""
 
 
 def find_shown(case: Case, *, all_recipes: bool) -> list[tuple[str, Outcome]]:

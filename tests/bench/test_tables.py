@@ -41,6 +41,9 @@ def test_a_case_as_a_table():
     assert rows["PyTorch"] == ["60.0", "54.0–66.0", "35.8", "60 %", "–", "133.3", "–"]
     assert rows["NumPy (CPU)"][3] == "–"
     assert all(len(row) == len(table.header) for row in table.rows)
+    rungs = make_case_table(make_case(matmul_strips=8, matmul_warps=4), CEILINGS, with_before=True)
+    assert rungs.header[-1] == "× its base"
+    assert [row[-1] for row in rungs.rows] == ["–", "2.00"]
 
 
 def test_a_suite_as_a_table_with_its_mean():

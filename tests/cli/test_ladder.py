@@ -150,7 +150,7 @@ def test_without_a_shape_a_gpu_takes_those_of_the_tutorials(
     )
     monkeypatch.setattr("tirstep.transforms.recipes.LADDERS", {"window_sum": ladder})
     result = command("ladder", "window_sum")
-    assert result.out.startswith("window_sum, each recipe at the shape of the tutorial, float32\n")
+    assert result.out.startswith("window_sum, each recipe at the default shape, float32\n")
     first, second = rows(result.out)
     assert (first[5], second[5]) == ("256", "384")
     # Times at two shapes do not compare.

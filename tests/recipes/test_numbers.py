@@ -116,7 +116,7 @@ def test_every_step_lowers_that_can_be_run(recipe: Recipe) -> None:
 
 
 def by_name(recipes: Iterable[Recipe]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("recipe", recipes, ids=lambda recipe: recipe.name)
+    return pytest.mark.parametrize("recipe", [*recipes], ids=lambda recipe: recipe.name)
 
 
 @by_name(it for it in DRAWN if not it.arch and it not in RUNGS)

@@ -131,7 +131,7 @@ def test_name_barriers_of_roles_pair() -> None:
         (STAYS, (64, 64, 384), HALVES, {"split_k": 3, "store": "registers"}),  # blockIdx.y
         (BATCHES, (3, 64, 64, 128), HALF, {"persistent": 2}),  # blockIdx.z
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "name", str(value)),
 )
 def test_every_tile_is_computed_once(recipe, shape, options: dict, config: dict) -> None:
     run = make_run(shape, options, config, recipe)

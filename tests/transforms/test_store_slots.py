@@ -35,7 +35,7 @@ def make_run(shape: tuple[int, ...], options: dict, config: dict, recipe=STAYS) 
         (STAYS, (64, 256, 128), {"dtype": "float16"}, {}),
         (BATCHES, (1, 64, 512, 128), HALF, {"persistent": 2}),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "name", str(value)),
 )
 def test_every_slab_arrives(recipe, shape, options: dict, config: dict) -> None:
     run = make_run(shape, options, config, recipe)

@@ -140,7 +140,8 @@ def _begin(sch: Schedule, tail: WholeTail) -> tuple[SBlockRV, WholeTail]:
     """The block of the product, and what happens where a tile does not divide.
 
     Whole vectors of 16 bytes lie in one tap where the input channels are a multiple of that.
-    Elsewhere a kernel of its own writes the matrix of windows, padded.
+    Elsewhere a kernel of its own writes the matrix of windows, padded. Since pixels and taps rarely
+    divide, ``"refuse"`` pads, too.
     """
     block = make_product(sch)
     source = sch.get(sch.get_producers(block)[0]).reads[0].source
@@ -231,9 +232,8 @@ def conv2d_wgmma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator
     yield "product_of_matrices"
     sizes = read_sizes(sch, block, "conv2d_wgmma_best", "constant sizes")
     config = choose_config(wgmma.WgmmaConfig, wgmma.rank_gathered, sizes, "conv2d_wgmma", device)
-    config = replace(
-        config, tail=tail, copies="threads", roles=False, store="shared"
-    )  # they gather
+    # The copies gather pixels of windows, which the TMA does not.
+    config = replace(config, tail=tail, copies="threads", roles=False, store="shared")
     yield from wgmma.schedule_product(sch, block, config)
 
 

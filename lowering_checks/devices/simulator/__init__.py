@@ -2,8 +2,9 @@
 
 It runs what TVM hands to its CUDA code generator: threads in batches, in step, with barriers,
 registers, shared memory that buffers may share, shuffles, asynchronous copies whose data arrives at
-the wait (cp.async), and the matrices that a warp holds together (ldmatrix, mma). A function of
-one's own, as ``T.cuda.func_call`` calls it, is defined with `register_semantics`.
+the wait (cp.async, the TMA), mbarriers, clusters, and the matrices that one warp or four hold
+together (ldmatrix, mma, wgmma). A function of one's own, as ``T.cuda.func_call`` calls it, is
+defined with `register_semantics`.
 """
 
 from __future__ import annotations

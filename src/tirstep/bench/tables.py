@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from tirstep.transforms.recipes import RECIPES, list_ladders
+from tirstep.transforms.recipes import RECIPES, Recipe, list_ladders
 
 from .peers import show_name
 from .results import BenchRun, Case, Ceilings, Outcome, Time
@@ -100,15 +100,33 @@ def get_fastest_recipe(case: Case) -> Outcome | None:
     )
 
 
-def get_previous_rung(case: Case, outcome: Outcome) -> str | None:
-    """The nearest base of a rung that has a time; of other recipes the last one before them."""
+def name_base(case: Case) -> str:
+    """What `get_base` is called for a case: rungs have bases, recipes of a text an order."""
+    return "its base" if _has_rungs(case) else "the rung before"
+
+
+def _has_rungs(case: Case) -> bool:
+    recipes = [_find_recipe(outcome) for outcome in case.outcomes]
+    return any(recipe is not None and recipe.base is not None for recipe in recipes)
+
+
+def _find_recipe(outcome: Outcome) -> Recipe | None:
+    return RECIPES.get(outcome.candidate.split(" ")[0])
+
+
+def get_base(case: Case, outcome: Outcome) -> str | None:
+    """The nearest base of a rung that has a time; None for a recipe without one beside rungs, such
+    as one that chooses its config. Among recipes of a text the last one before it that has a time.
+    """
     names = [other.candidate for other in case.outcomes if other.kind == "recipe" and other.time]
-    recipe = RECIPES.get(outcome.candidate.split(" ")[0])
+    recipe = _find_recipe(outcome)
     while recipe is not None and recipe.base is not None:
         recipe = RECIPES[recipe.base]
         for name in names:
             if name.split(" ")[0] == recipe.name:
                 return name
+    if _has_rungs(case):
+        return None
     place = [other.candidate for other in case.outcomes].index(outcome.candidate)
     earlier = {other.candidate for other in case.outcomes[:place]}
     return next((name for name in reversed(names) if name in earlier), None)
@@ -158,7 +176,7 @@ def make_case_table(case: Case, ceilings: Ceilings, *, with_before: bool = False
     for outcome in case.outcomes:
         ratios = [speedup(case, outcome, name) for name in over.values()]
         if with_before and outcome.kind == "recipe":
-            before = get_previous_rung(case, outcome)
+            before = get_base(case, outcome)
             ratios.append(None if before is None else speedup(case, outcome, before))
         elif with_before:
             ratios.append(None)
@@ -171,7 +189,7 @@ def make_case_table(case: Case, ceilings: Ceilings, *, with_before: bool = False
         metrics += map(format_ratio, ratios)
         rows.append([show_name(outcome.candidate), *metrics])
     if with_before:
-        header.append("× rung before")
+        header.append(f"× {name_base(case).removeprefix('the ')}")
     return Table(header, rows, len(header) - 1)
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 SHAPES = {
     "option": "as given with --shape",
-    "default": "the shape of the tutorial",
+    "default": "the default shape",
     "golden": "the shape of the goldens",
 }
 
