@@ -14,7 +14,7 @@ from typing import Any
 from tirstep.bench.cases import SEED, draw_sets
 from tirstep.bench.shape_runs import (
     BEGIN,
-    Timed,
+    TimedTile,
     choose_configs,
     fit_costs,
     list_times,
@@ -84,7 +84,7 @@ def fit(file: Path) -> None:
     print(json.dumps(table["fit"]))
 
 
-def describe_fit(times: list[Timed], typical: float, worst: float) -> dict[str, Any]:
+def describe_fit(times: list[TimedTile], typical: float, worst: float) -> dict[str, Any]:
     """What the costs were fitted to, and how far they are off there."""
     return {
         "times": len(times),

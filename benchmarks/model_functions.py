@@ -128,7 +128,7 @@ def build_whole(text: str, who: str, gpu: str, spelled: dict[str, object], file:
 
 
 @dataclass
-class Timed:
+class TimedFunction:
     """A function, or a piece as a whole.
 
     Attributes
@@ -187,7 +187,9 @@ class Bench:
         except Exception as error:  # of TVM's and the compilers' many kinds
             return "", f"{type(error).__name__}: {' '.join(str(error).split())[-300:]}"
 
-    def time(self, launches: Mapping[str, Any], timed: Timed, outputs: Sequence[Any]) -> None:
+    def time(
+        self, launches: Mapping[str, Any], timed: TimedFunction, outputs: Sequence[Any]
+    ) -> None:
         """Record and time launches, in turns, and compare what the first two wrote."""
         import torch
 
@@ -243,7 +245,7 @@ def count_calls(module: tvm.IRModule) -> Counter[str]:
     return calls
 
 
-def time_functions(bench: Bench, module: tvm.IRModule, jobs: dict[Any, Any]) -> list[Timed]:
+def time_functions(bench: Bench, module: tvm.IRModule, jobs: dict[Any, Any]) -> list[TimedFunction]:
     """Each function of a piece, by both."""
     import torch
 
@@ -252,7 +254,7 @@ def time_functions(bench: Bench, module: tvm.IRModule, jobs: dict[Any, Any]) -> 
         name = str(variable.name_hint)
         if not isinstance(function, PrimFunc):
             continue
-        timed = Timed(name, calls[name])
+        timed = TimedFunction(name, calls[name])
         found.append(timed)
         if time.monotonic() > bench.end:
             timed.failed[OURS] = "no time left"
@@ -279,12 +281,14 @@ def time_functions(bench: Bench, module: tvm.IRModule, jobs: dict[Any, Any]) -> 
     return found
 
 
-def time_whole(bench: Bench, piece: str, module: tvm.IRModule, jobs: dict[Any, Any]) -> Timed:
+def time_whole(
+    bench: Bench, piece: str, module: tvm.IRModule, jobs: dict[Any, Any]
+) -> TimedFunction:
     """The piece through the virtual machine, by both, and through torch.compile."""
     import torch
     import tvm_ffi
 
-    timed = Timed(piece)
+    timed = TimedFunction(piece)
     if time.monotonic() > bench.end:
         return timed
     named = {}
@@ -403,7 +407,7 @@ def compute_diffusion(p: Mapping[str, Any], heads: int = 4, groups: int = 32) ->
     return convolve(F.interpolate(x + back, scale_factor=2.0, mode="nearest"), 2)
 
 
-def tell(timed: Timed) -> None:
+def tell(timed: TimedFunction) -> None:
     """One line on standard error."""
     times = ", ".join(f"{who} {1e6 * seconds:.1f} us" for who, seconds in timed.seconds.items())
     failed = "; ".join(f"{who}: {reason}" for who, reason in timed.failed.items())
@@ -416,7 +420,7 @@ def tell(timed: Timed) -> None:
     )
 
 
-def describe(piece: str, functions: Sequence[Timed], whole: Timed) -> str:
+def describe(piece: str, functions: Sequence[TimedFunction], whole: TimedFunction) -> str:
     """The line of a piece in the table."""
     both = [each for each in functions if len(each.seconds) == 2]
     ratios = [each.ratio for each in both]

@@ -12,7 +12,7 @@ from shapes_page import make_files
 from tirstep.bench import shape_runs
 from tirstep.bench.cases import CALIBRATION, MORE, MOST_PRODUCTS, TEST, draw_sets, draw_shapes
 from tirstep.bench.shape_runs import (
-    Timed,
+    TimedTile,
     choose_configs,
     fit_costs,
     guess_rates,
@@ -76,7 +76,7 @@ def test_the_fit_finds_what_times_were_made_with():
     rates = [tile._replace(rate=tile.rate * 0.7, crowded=tile.crowded * 0.8) for tile in tiles]
     shapes = [Product(*shape, 4) for shape in islice(draw_shapes(5), 24)]
     times = [
-        Timed(shape, place, parts, estimate(shape, rates[place], parts, made).us)
+        TimedTile(shape, place, parts, estimate(shape, rates[place], parts, made).us)
         for shape in shapes
         for place in range(len(tiles))
         for parts in (1, 4)

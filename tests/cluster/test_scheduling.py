@@ -9,7 +9,7 @@ import pytest
 
 from tirstep.bench import BenchError
 from tirstep.bench.workers import COMPILE, MEASURE, Screened
-from tirstep.cluster.scheduling import Compiled, Event, Scheduler, Task
+from tirstep.cluster.scheduling import CompiledCandidate, Event, Scheduler, Task
 from tirstep.cluster.simulating import TaskTimes, simulate
 
 Behave = Callable[[str, Task], str]
@@ -50,7 +50,7 @@ class ScriptedEngine:
         if "die" in did:
             return Event(worker, tasks, None, "crashed: the process died")
         if worker.startswith("c"):
-            return Event(worker, tasks, [Compiled(it) for it in did])
+            return Event(worker, tasks, [CompiledCandidate(it) for it in did])
         return Event(
             worker,
             tasks,

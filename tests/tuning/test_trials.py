@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from tirstep.bench import BenchError
-from tirstep.tuning.trials import Trial, Trials
+from tirstep.tuning.trials import Trials, TunedTrial
 
 ABOUT = {"recipe": "mine", "shape": {"n": 64}, "options": {}, "target": "llvm"}
-RIGHT = Trial({"inner": 2, "pair": [4, 8]}, "ab", (1e-6, 2e-6))
-WRONG = Trial({"inner": 4, "pair": None}, "cd", (), "wrong: C[0] is 1, not 2")
+RIGHT = TunedTrial({"inner": 2, "pair": [4, 8]}, "ab", (1e-6, 2e-6))
+WRONG = TunedTrial({"inner": 4, "pair": None}, "cd", (), "wrong: C[0] is 1, not 2")
 
 
 def write(folder: Path) -> Trials:

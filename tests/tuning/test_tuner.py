@@ -25,7 +25,7 @@ from tirstep.bench import BenchError
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import find_recipe, recipe
-from tirstep.tuning.building import Workers, make_builder, take_result
+from tirstep.tuning.building import WorkerProcesses, make_builder, take_result
 from tirstep.tuning.running import CandidateRunner
 from tirstep.tuning.trials import Trials
 from tirstep.tuning.tuner import TunePlan, TuneResult, tune
@@ -324,7 +324,7 @@ def test_a_fault_on_a_gpu_ends_the_process_that_had_it() -> None:
 
 
 def test_a_process_that_crashes_or_hangs_costs_its_candidate_alone() -> None:
-    workers = Workers(1, limit=1.0)
+    workers = WorkerProcesses(1, limit=1.0)
     try:
         results = [
             take_result(workers.submit(*call), workers.limit, "run")

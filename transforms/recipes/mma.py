@@ -51,7 +51,7 @@ from .tile_choice import (
     require_operands,
     require_shared_room,
 )
-from .time_model import Choice, Costs, Product, Ranked, TileRate
+from .time_model import Costs, Product, Ranked, TileChoice, TileRate
 
 Copies = Literal["threads", "tma"]
 """Who copies tiles into shared memory: all threads, or the Tensor Memory Accelerator."""
@@ -404,7 +404,7 @@ def rank_configs(product: Product, gpu: Gpu) -> list[Ranked]:
     ]
 
 
-def _make_config(product: Product, choice: Choice) -> MmaConfig:
+def _make_config(product: Product, choice: TileChoice) -> MmaConfig:
     return replace(
         MmaConfig(**rows.config),  # type: ignore[arg-type]
         tile=choice.rate.tile,

@@ -16,7 +16,7 @@ from ..tir import constant, is_used
 from .gemm import WholeTail
 from .gpus import GPUS, H200, Gpu
 from .ladder import Pair, read_pairs
-from .time_model import Choice, Costs, Product, Rank, TileRate, rank
+from .time_model import Costs, Product, Rank, TileChoice, TileRate, rank
 from .tuned import choose_tuned, measure_distance
 
 Config = TypeVar("Config")
@@ -153,7 +153,7 @@ def rank_tiles(
     costs: Costs,
     gpu: Gpu,
     parts: Sequence[int] = PARTS,
-) -> list[Choice]:
+) -> list[TileChoice]:
     """The tiles and slices of k, those first whose waves take least on a GPU.
 
     Costs are those on an H200, and `parts` the slices of k that are tried.

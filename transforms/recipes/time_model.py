@@ -203,7 +203,7 @@ class Estimate(NamedTuple):
     together: int
 
 
-class Choice(NamedTuple):
+class TileChoice(NamedTuple):
     """A tile, slices of the reduction, and what they take; with workers that share its steps, where
     there are any.
     """
@@ -218,7 +218,7 @@ class Ranked(NamedTuple):
     """A config of a family, with what it was chosen for."""
 
     config: Any
-    choice: Choice
+    choice: TileChoice
 
 
 Rank = Callable[[Product, Gpu], list[Ranked]]
@@ -227,15 +227,17 @@ Rank = Callable[[Product, Gpu], list[Ranked]]
 
 def rank(
     product: Product, candidates: Iterable[tuple[TileRate, int]], costs: Costs
-) -> list[Choice]:
+) -> list[TileChoice]:
     """The candidates, fastest first; of the same time, the first of them."""
     choices = [choose(product, tile, parts, costs) for tile, parts in candidates]
     return sorted(choices, key=lambda choice: choice.estimate.us)
 
 
-def choose(product: Product, tile: TileRate, parts: int, costs: Costs, workers: int = 0) -> Choice:
+def choose(
+    product: Product, tile: TileRate, parts: int, costs: Costs, workers: int = 0
+) -> TileChoice:
     """A tile and slices of k, or workers that share them, with what they take."""
-    return Choice(tile, parts, estimate(product, tile, parts, costs, workers), workers)
+    return TileChoice(tile, parts, estimate(product, tile, parts, costs, workers), workers)
 
 
 def borrow_rates(tile: TileRate, measured: Iterable[TileRate]) -> TileRate:

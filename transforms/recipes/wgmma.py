@@ -54,7 +54,7 @@ from .tile_choice import (
     require_operands,
     require_shared_room,
 )
-from .time_model import Choice, Product, Rank, Ranked
+from .time_model import Product, Rank, Ranked, TileChoice
 from .transpose import TransposeConfig, transpose_by_tiles
 from .wgmma_stores import WgmmaStore, choose_wgmma_store
 from .wgmma_tiles import rank_any, rank_by_threads
@@ -508,11 +508,11 @@ def rank_gathered(product: Product, gpu: Gpu) -> list[Ranked]:
     return _make_configs(product, gpu, rank_by_threads(product, gpu))
 
 
-def _make_configs(product: Product, gpu: Gpu, choices: Iterable[Choice]) -> list[Ranked]:
+def _make_configs(product: Product, gpu: Gpu, choices: Iterable[TileChoice]) -> list[Ranked]:
     return [Ranked(_make_config(product, choice, gpu), choice) for choice in choices]
 
 
-def _make_config(product: Product, choice: Choice, gpu: Gpu) -> WgmmaConfig:
+def _make_config(product: Product, choice: TileChoice, gpu: Gpu) -> WgmmaConfig:
     rate = choice.rate
     return replace(
         WgmmaConfig(**rows.config),  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from ..tma_tiles import ATOM, PITCH
 from .gpus import Gpu
 from .ladder import Pair
 from .tile_choice import rank_tiles
-from .time_model import Choice, Costs, Product, TileRate
+from .time_model import Costs, Product, TileChoice, TileRate
 from .wgmma_stores import count_slot_bytes
 
 BY_THREADS = (
@@ -119,7 +119,7 @@ _SHORT = 1024
 """Bytes along k: of fewer, all tiles go 128 at a time."""
 
 
-def rank_any(product: Product, gpu: Gpu) -> list[Choice]:
+def rank_any(product: Product, gpu: Gpu) -> list[TileChoice]:
     """The tiles for a product, fastest first: the TMA copies and stores them where that is fastest.
 
     Blocks stay where their stages lie beside a result, of rows that the TMA can write.
@@ -128,7 +128,7 @@ def rank_any(product: Product, gpu: Gpu) -> list[Choice]:
     return rank_tiles(product, tiles, get_costs(product.size), gpu, _PARTS)
 
 
-def rank_by_threads(product: Product, gpu: Gpu) -> list[Choice]:
+def rank_by_threads(product: Product, gpu: Gpu) -> list[TileChoice]:
     """The tiles for a product, fastest first, where threads must copy them.
 
     Of small ones the next step of k is the sooner there the less waits.

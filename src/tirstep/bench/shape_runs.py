@@ -64,7 +64,7 @@ _STEP = 1e-4
 _ROUNDS = 60
 
 
-class Timed(NamedTuple):
+class TimedTile(NamedTuple):
     """A product that was timed with a tile, by its place in a list, and slices of k."""
 
     product: Product
@@ -92,7 +92,7 @@ def guess_rates(tile: TileRate) -> TileRate:
     return tile._replace(rate=alone * crowded, crowded=crowded)
 
 
-def fit_costs(costs: Costs, tiles: Sequence[TileRate], times: Sequence[Timed]) -> Fit:
+def fit_costs(costs: Costs, tiles: Sequence[TileRate], times: Sequence[TimedTile]) -> Fit:
     """The costs and rates that fit times best; costs that are not in `BEGIN` stay as they are."""
     tiles = [guess_rates(tile) for tile in tiles]
     crowded = [tile.crowded or tile.rate for tile in tiles]
@@ -128,7 +128,7 @@ def fit_costs(costs: Costs, tiles: Sequence[TileRate], times: Sequence[Timed]) -
 
 
 def predict_left_out(
-    costs: Costs, tiles: Sequence[TileRate], times: Sequence[Timed], folds: int = 8
+    costs: Costs, tiles: Sequence[TileRate], times: Sequence[TimedTile], folds: int = 8
 ) -> list[float]:
     """What each product would be expected to take by a fit without it and other products."""
     products = list(dict.fromkeys(it.product for it in times))
@@ -152,7 +152,7 @@ def measure_error(pairs: Sequence[tuple[float, float]]) -> float:
     return math.exp(math.sqrt(sum(squares) / len(squares))) - 1
 
 
-def measure_loss(times: Sequence[Timed], predicted: Sequence[float]) -> float:
+def measure_loss(times: Sequence[TimedTile], predicted: Sequence[float]) -> float:
     """How much longer the configs take that are expected to be fastest than those that are: the
     geometric mean over the products, as a factor minus one.
     """
@@ -361,7 +361,7 @@ def _record(
     return machine.record(launch, problem.take_outputs(arguments))
 
 
-def list_times(shapes: Iterable[TimedShape], tiles: Sequence[MeasuredTile]) -> list[Timed]:
+def list_times(shapes: Iterable[TimedShape], tiles: Sequence[MeasuredTile]) -> list[TimedTile]:
     """The times that a model can be fitted to: those of its tiles."""
     places = {_get_tile_knobs(vars(tile.config)): place for place, tile in enumerate(tiles)}
     found = []
@@ -370,7 +370,7 @@ def list_times(shapes: Iterable[TimedShape], tiles: Sequence[MeasuredTile]) -> l
             config = {**RECIPES[RECIPE].config, **read_pairs(it.config)}
             place = places.get(_get_tile_knobs(config))
             if it.us is not None and place is not None and config["tail"] != "copy":
-                found.append(Timed(each.product, place, int(str(config["split_k"])), it.us))
+                found.append(TimedTile(each.product, place, int(str(config["split_k"])), it.us))
     return found
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tirstep.transforms.recipes.forecast import Chooser
     from tirstep.transforms.recipes.gpus import Gpu
     from tirstep.transforms.recipes.skinny import SkinnyConfig
-    from tirstep.transforms.recipes.time_model import Choice, Ranked
+    from tirstep.transforms.recipes.time_model import Ranked, TileChoice
 
     from .json_output import Document
 
@@ -161,7 +161,7 @@ def _get_knobs(config: Any) -> dict[str, object]:
     }
 
 
-def _explain(choice: Choice) -> str:
+def _explain(choice: TileChoice) -> str:
     """What a time is made of, in words."""
     found, parts = choice.estimate, choice.parts
     kinds = "workers on all tiles" if choice.workers else "tiles"

@@ -222,7 +222,7 @@ def _tune(plan: TunePlan, wanted: Wanted, trials: Any, screen: Screen) -> TuneRe
     from tirstep.tuning import building, running, tuner
 
     def start(number: int) -> Any:
-        return building.Workers(number, wanted.timeout, plan.recipe.spelling)
+        return building.WorkerProcesses(number, wanted.timeout, plan.recipe.spelling)
 
     compiling = start(wanted.jobs)
     # One process does both: it has nothing to compile while it times.

@@ -31,7 +31,7 @@ from tirstep.lowering_checks.compile.compiling import TARGET
 from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import find_recipe
 
-from .scheduling import Compiled
+from .scheduling import CompiledCandidate
 
 FIRST = "vector_add_bound"
 """The recipe that processes compile to have loaded what compiles."""
@@ -114,18 +114,22 @@ class Compiler:
         """That it is there."""
         return {}
 
-    def compile(self, job: CompileJob, target: Mapping[str, object]) -> tuple[Compiled, float]:
+    def compile(
+        self, job: CompileJob, target: Mapping[str, object]
+    ) -> tuple[CompiledCandidate, float]:
         """The file of a candidate, or why there is none; and the seconds that it took."""
         began = time.monotonic()
         return self._compile(job, target), time.monotonic() - began
 
-    def _compile(self, job: CompileJob, target: Mapping[str, object]) -> Compiled:
+    def _compile(self, job: CompileJob, target: Mapping[str, object]) -> CompiledCandidate:
         library = name_library()
         reason = self._tools.compile(replace(job, library=str(library)), target)
         if reason or not library.exists():
-            return Compiled(reason)
+            return CompiledCandidate(reason)
         workspaces = find_workspaces(library)
-        compiled = Compiled("", library.read_bytes(), workspaces.read_text(encoding="utf-8"))
+        compiled = CompiledCandidate(
+            "", library.read_bytes(), workspaces.read_text(encoding="utf-8")
+        )
         library.unlink()
         workspaces.unlink()
         return compiled
@@ -150,23 +154,25 @@ class Measurer:
             "target": spell_target(machine.target),
         }
 
-    def screen(self, group: Sequence[tuple[Sizes, Compiled]]) -> tuple[list[Screened], float]:
+    def screen(
+        self, group: Sequence[tuple[Sizes, CompiledCandidate]]
+    ) -> tuple[list[Screened], float]:
         """What became of each candidate, in their order; and the seconds that it took."""
         began = time.monotonic()
         return self._screen(group), time.monotonic() - began
 
-    def _screen(self, group: Sequence[tuple[Sizes, Compiled]]) -> list[Screened]:
+    def _screen(self, group: Sequence[tuple[Sizes, CompiledCandidate]]) -> list[Screened]:
         jobs = [self._write(config, compiled) for config, compiled in group]
         screened = self._workers.measure(jobs)
         self._workers.keep([])
         return [next(one for one in screened if one.config == config) for config, _ in group]
 
-    def decide(self, finalists: Sequence[tuple[Sizes, Compiled | None]]) -> Contest:
+    def decide(self, finalists: Sequence[tuple[Sizes, CompiledCandidate | None]]) -> Contest:
         """Check the finalists here, and time them in turns."""
         jobs = [self._write(config, compiled) for config, compiled in finalists]
         return self._workers.decide_compiled(jobs)
 
-    def _write(self, config: Sizes, compiled: Compiled | None) -> CompileJob:
+    def _write(self, config: Sizes, compiled: CompiledCandidate | None) -> CompileJob:
         """A library of its own for each: a loaded file must not change."""
         library = Path(name_library())
         if compiled is not None and compiled.library is not None:

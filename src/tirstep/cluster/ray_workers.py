@@ -18,7 +18,7 @@ from tirstep.bench.search import SearchPlan
 from tirstep.bench.workers import COMPILE, MEASURE, Contest, Screened, Sizes, make_job
 
 from .actors import Compiler, Measurer, PlanSpec, Tools, require_known
-from .scheduling import WIDTH, Compiled, Event, Scheduler, Task
+from .scheduling import WIDTH, CompiledCandidate, Event, Scheduler, Task
 
 COMPILERS = 32
 """Processes that compile, for each GPU at most: it cannot measure what more of them compile."""
@@ -124,7 +124,9 @@ class RayEngine:
         ref = self._workers[name].actor.screen.remote(group)
         self._occupy(name, ref, tasks, self.limits.measure * len(tasks))
 
-    def decide(self, name: str, finalists: Sequence[tuple[Sizes, Compiled | None]]) -> Contest:
+    def decide(
+        self, name: str, finalists: Sequence[tuple[Sizes, CompiledCandidate | None]]
+    ) -> Contest:
         """Let an idle worker time the finalists; raises `TimeoutError` and Ray's errors."""
         limit = self.limits.start + self.limits.measure * len(finalists)
         ref = self._workers[name].actor.decide.remote(finalists)
@@ -296,7 +298,7 @@ class RayWorkers:
         )
         self._warn = warn
         self._scheduler = Scheduler(self._engine)
-        self._compiled: list[tuple[Sizes, Compiled | None]] = []
+        self._compiled: list[tuple[Sizes, CompiledCandidate | None]] = []
         tell(f"starting {measuring} workers that measure, and {compiling} that compile")
         try:
             self._engine.start()

@@ -23,7 +23,7 @@ STRIKES = 3
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledCandidate:
     """What a candidate was compiled to.
 
     Attributes
@@ -51,7 +51,7 @@ class Task:
     config: Sizes
     failures: int = 0
     first: tuple[str, Screened] | None = None
-    compiled: Compiled | None = None
+    compiled: CompiledCandidate | None = None
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Event:
 
     worker: str
     tasks: Sequence[Task]
-    answers: Sequence[Compiled | Screened] | None
+    answers: Sequence[CompiledCandidate | Screened] | None
     failure: str = ""
 
 
@@ -156,7 +156,7 @@ class Scheduler:
                     (self._raw if task.compiled is None else self._ready).appendleft(task)
             return
         for task, answer in zip(event.tasks, event.answers, strict=True):
-            if isinstance(answer, Compiled):
+            if isinstance(answer, CompiledCandidate):
                 if answer.reason:
                     yield task, Screened(task.config, None, answer.reason)
                     continue

@@ -16,7 +16,7 @@ from tirstep.bench.rounds import Rounds
 from tirstep.bench.search import ROUND
 from tirstep.bench.workers import COMPILE, MEASURE, Contest, Screened, Sizes
 
-from .scheduling import WIDTH, Compiled, Event, Scheduler, Task
+from .scheduling import WIDTH, CompiledCandidate, Event, Scheduler, Task
 
 REFUSED_SECONDS = 0.05
 """A candidate that compiles in less was refused: nothing compiles so fast."""
@@ -110,7 +110,7 @@ class _Clock:
         self.now, _, worker, tasks = heapq.heappop(self._pending)
         self._occupied.discard(worker)
         if worker.startswith(COMPILE):
-            return [Event(worker, tasks, [Compiled(self._refuse(task)) for task in tasks])]
+            return [Event(worker, tasks, [CompiledCandidate(self._refuse(task)) for task in tasks])]
         return [Event(worker, tasks, [Screened(task.config, 1.0) for task in tasks])]
 
     def _refuse(self, task: Task) -> str:

@@ -46,7 +46,7 @@ _FULL_WORDS = os.strerror(errno.ENOSPC)
 Result = TypeVar("Result")
 
 
-class Workers:
+class WorkerProcesses:
     """Processes that may crash or hang alone; they start when the first work comes.
 
     Parameters
@@ -118,7 +118,7 @@ def make_builder(folder: Path, *, jobs: int = 1, limit: float = 60.0, program: s
     limit : seconds that one candidate may take
     program : a user's own program, ``FILE.py:NAME``, that each process loads
     """
-    return _MetaScheduleBuilder(CandidateBuilder(folder, Workers(jobs, limit, program)))
+    return _MetaScheduleBuilder(CandidateBuilder(folder, WorkerProcesses(jobs, limit, program)))
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class CandidateBuilder:
     """
 
     folder: Path
-    workers: Workers
+    workers: WorkerProcesses
 
     def build(self, build_inputs: Sequence[Any]) -> list[BuilderResult]:
         """An artifact or a reason for each."""

@@ -29,7 +29,7 @@ from tirstep.lowering_checks.devices.guard_zones import GuardedTensor, run_in_gu
 from tirstep.lowering_checks.numeric import check_program
 from tirstep.modules import AnyProblem
 
-from .building import Workers, take_result
+from .building import WorkerProcesses, take_result
 
 REPEATS = 5
 LEAST_MS = 5
@@ -53,7 +53,7 @@ def make_runner(
     seed : of the random inputs
     program : a user's own program, ``FILE.py:NAME``, that the process loads
     """
-    return _MetaScheduleRunner(CandidateRunner(problem, Workers(1, limit, program), seed))
+    return _MetaScheduleRunner(CandidateRunner(problem, WorkerProcesses(1, limit, program), seed))
 
 
 class WorkerError(RuntimeError):
@@ -78,7 +78,7 @@ class Done:
 class CandidateRunner:
     """Checks candidates of one problem, and times those that are right."""
 
-    def __init__(self, problem: AnyProblem, workers: Workers, seed: int) -> None:
+    def __init__(self, problem: AnyProblem, workers: WorkerProcesses, seed: int) -> None:
         self.problem, self.workers, self.seed = problem, workers, seed
         self.checked: set[str] = set()
 

@@ -23,7 +23,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Trial:
+class TunedTrial:
     """What a config came to.
 
     Attributes
@@ -46,7 +46,7 @@ class Trials:
 
     file: Path
     about: Mapping[str, object]
-    known: list[Trial] = field(default_factory=list)
+    known: list[TunedTrial] = field(default_factory=list)
 
     @classmethod
     def open(cls, database: Path, about: Mapping[str, object]) -> Trials:
@@ -67,7 +67,7 @@ class Trials:
         folder.mkdir(parents=True, exist_ok=True)
         return folder / f"{name[-60:]}-{digest}.jsonl"
 
-    def add(self, trial: Trial) -> None:
+    def add(self, trial: TunedTrial) -> None:
         """Keep a trial; it is on the disk when this returns."""
         self.known.append(trial)
         with open(self.file, "ab") as stream:
@@ -92,7 +92,7 @@ class Trials:
         write_file(self.file, "".join([f"{first}\n", *map(_spell, self.known)]))
 
 
-def _spell(trial: Trial) -> str:
+def _spell(trial: TunedTrial) -> str:
     row = {"config": dict(trial.config), "program": trial.program, "reason": trial.reason}
     return json.dumps({**row, "seconds": list(trial.seconds)}) + "\n"
 
@@ -104,7 +104,7 @@ def _parse(line: bytes) -> Any:
         return None
 
 
-def _read_trial(row: Any) -> Trial | None:
+def _read_trial(row: Any) -> TunedTrial | None:
     """A trial of a line; None where it is none."""
     if not isinstance(row, dict) or not isinstance(row.get("config"), dict):
         return None
@@ -113,4 +113,4 @@ def _read_trial(row: Any) -> Trial | None:
         return None
     if not all(isinstance(it, int | float) for it in seconds) or not (seconds or reason):
         return None
-    return Trial(row["config"], program, tuple(map(float, seconds)), reason)
+    return TunedTrial(row["config"], program, tuple(map(float, seconds)), reason)

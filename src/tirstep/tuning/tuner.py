@@ -29,7 +29,7 @@ from tirstep.transforms.rewriting import NO_REPLAY
 from .building import TOOK_LONGER
 from .proposing import Decisions, Proposals
 from .space import Choices, Config, RecipeSpace, carry_out, make_decided, name_kind
-from .trials import Trial, Trials
+from .trials import Trials, TunedTrial
 
 FINALISTS = 4
 FINAL_ROUNDS = 3
@@ -83,7 +83,7 @@ class TunePlan:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ScheduledConfig:
     """A config, and the program that the recipe makes of the workload with it."""
 
     decisions: Decisions
@@ -115,7 +115,7 @@ class TuneResult:
     """
 
     total: int
-    best: Candidate | None = None
+    best: ScheduledConfig | None = None
     seconds: tuple[float, ...] = ()
     default_seconds: tuple[float, ...] = ()
     tried: int = 0
@@ -153,9 +153,9 @@ class _Tuner:
         sizes = {name: len(values) for name, values in plan.choices.items()}
         self.proposals = Proposals(sizes, plan.seed, plan.promising)
         self.found = TuneResult(self.proposals.total)
-        self.right: list[tuple[float, Candidate]] = []
+        self.right: list[tuple[float, ScheduledConfig]] = []
         self.programs: set[str] = set()
-        self.default: Candidate | None = None
+        self.default: ScheduledConfig | None = None
 
     def run(self) -> TuneResult:
         self._take_known()
@@ -164,7 +164,7 @@ class _Tuner:
             if not batch:
                 break
             for candidate, seconds, reason in self._measure(batch):
-                kept = Trial(_as_json(candidate.config), candidate.program, seconds, reason)
+                kept = TunedTrial(_as_json(candidate.config), candidate.program, seconds, reason)
                 self.trials.add(kept)
                 self._learn(candidate, kept)
                 self._report()
@@ -207,7 +207,7 @@ class _Tuner:
             decisions[name] = spelt.index(json.dumps(config[name]))
         return decisions
 
-    def _make(self, decisions: Decisions) -> Candidate | None:
+    def _make(self, decisions: Decisions) -> ScheduledConfig | None:
         """The candidate of some decisions; None where the recipe refuses, which is counted."""
         sch = make_decided(self.space, self.plan.workload, decisions)
         sch.enter_postproc()
@@ -221,11 +221,11 @@ class _Tuner:
             return None
         _require_alone(self.plan.recipe, sch.trace)
         config = self.space.get_config(decisions)
-        return Candidate(decisions, config, sch, f"{tvm_ffi.structural_hash(sch.mod):x}")
+        return ScheduledConfig(decisions, config, sch, f"{tvm_ffi.structural_hash(sch.mod):x}")
 
-    def _collect(self, number: int) -> list[Candidate]:
+    def _collect(self, number: int) -> list[ScheduledConfig]:
         """The next candidates, each a program of its own."""
-        batch: list[Candidate] = []
+        batch: list[ScheduledConfig] = []
         refused = 0
         while len(batch) < number and refused < MOST_REFUSED:
             decisions = self.proposals.propose()
@@ -243,8 +243,8 @@ class _Tuner:
         return batch
 
     def _measure(
-        self, batch: Sequence[Candidate]
-    ) -> Iterator[tuple[Candidate, tuple[float, ...], str]]:
+        self, batch: Sequence[ScheduledConfig]
+    ) -> Iterator[tuple[ScheduledConfig, tuple[float, ...], str]]:
         """The seconds of each candidate's runs, or why it is out, as they come."""
         target = self.plan.target
         built = self.builder.build([BuilderInput(it.sch.mod, target) for it in batch])
@@ -255,7 +255,7 @@ class _Tuner:
                 seconds, reason = self._time(candidate, str(artifact.artifact_path))
             yield candidate, seconds, " ".join(reason.split())
 
-    def _time(self, candidate: Candidate, artifact: str) -> tuple[tuple[float, ...], str]:
+    def _time(self, candidate: ScheduledConfig, artifact: str) -> tuple[tuple[float, ...], str]:
         info = ArgInfo.from_entry_func(candidate.sch.mod, remove_preproc=True)
         kind = "cpu" if str(self.plan.target.kind.name) == "llvm" else str(self.plan.target.kind)
         (future,) = self.runner.run([RunnerInput(artifact, kind, info)])
@@ -264,7 +264,7 @@ class _Tuner:
             return (), str(result.error_msg)
         return tuple(float(it) for it in result.run_secs), ""
 
-    def _learn(self, candidate: Candidate, trial: Trial) -> None:
+    def _learn(self, candidate: ScheduledConfig, trial: TunedTrial) -> None:
         found = self.found
         found.tried += 1
         self.programs.add(candidate.program)
@@ -302,8 +302,8 @@ class _Tuner:
                 self.found.default_seconds = seconds
 
     def _time_in_turns(
-        self, finalists: Sequence[Candidate]
-    ) -> list[tuple[Candidate, tuple[float, ...]]]:
+        self, finalists: Sequence[ScheduledConfig]
+    ) -> list[tuple[ScheduledConfig, tuple[float, ...]]]:
         """The seconds of those that are right in every round, as races are not."""
         target = self.plan.target
         built = self.builder.build([BuilderInput(it.sch.mod, target) for it in finalists])
