@@ -11,7 +11,7 @@ from typing import Any
 from tirstep.bench.results import write_json
 from tirstep.bench.search import SearchPlan
 from tirstep.bench.workers import Screened, Sizes
-from tirstep.tuning.trials import Trial, Trials
+from tirstep.tuning.trials import Trials, TunedTrial
 
 PASSING = ("crashed", "took longer", "does not run")
 """Beginnings of reasons that may have been the machine's: such a candidate is tried again."""
@@ -69,7 +69,7 @@ class Kept:
     def add(self, screened: Screened) -> None:
         """Keep it; it is on the disk when this returns."""
         seconds = () if screened.us is None else (screened.us / 1e6,)
-        self._trials.add(Trial(screened.config, "", seconds, screened.reason))
+        self._trials.add(TunedTrial(screened.config, "", seconds, screened.reason))
 
 
 def _spell(config: Mapping[str, object]) -> str:
