@@ -16,6 +16,7 @@ from tvm.tirx import (
     For,
     ForKind,
     IfThenElse,
+    IntImm,
     IterVar,
     Not,
     Select,
@@ -98,6 +99,18 @@ def bind_ranges(loops: Iterable[For]) -> Analyzer:
     for loop in loops:
         analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
     return analyzer
+
+
+def number_threads(axes: Iterable[tuple[Any, Any]]) -> tuple[Any, Analyzer]:
+    """The number of a thread in its block, and an analyzer that knows the ranges in it.
+
+    Of the variables of the thread axes and their extents, that of threadIdx.x first.
+    """
+    analyzer, number = Analyzer(), IntImm("int32", 0)
+    for variable, extent in reversed([*axes]):
+        analyzer.bind(variable, Range.from_min_extent(0, extent))
+        number = number * extent + variable
+    return number, analyzer
 
 
 def constant(expression: Any) -> int | None:

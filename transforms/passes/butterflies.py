@@ -9,15 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 import tvm_ffi
-from tvm.ir import Range
 from tvm.script import tirx as T
-from tvm.tirx import Add, AttrStmt, Bind, BufferStore, IntImm, Max, Min, Mul, SeqStmt, Var
+from tvm.tirx import Add, AttrStmt, Bind, BufferStore, Max, Min, Mul, SeqStmt, Var
 from tvm.tirx.transform import prim_func_pass
 
-from tirstep.tvm_compat import Analyzer, Call, TensorLoad, get_op_name, structural_map
+from tirstep.tvm_compat import Call, TensorLoad, get_op_name, structural_map
 
 from ..gpu_limits import WARP
-from ..tir import constant, find_all, substitute
+from ..tir import constant, find_all, number_threads, substitute
 
 COMMUTATIVE = (Add, Mul, Max, Min)
 """What gives the same bits whichever operand comes first."""
@@ -69,14 +68,10 @@ class _Lanes:
     """The numbers of a kernel's threads."""
 
     def __init__(self, kernel: AttrStmt) -> None:
-        self.analyzer = Analyzer()
-        self.number: Any = IntImm("int32", 0)
         axes = {str(axis.node.thread_tag): axis for axis in _find_axes(kernel)}
-        for name in ("threadIdx.z", "threadIdx.y", "threadIdx.x"):
-            if name in axes:
-                axis, extent = axes[name].node.var, axes[name].value
-                self.analyzer.bind(axis, Range.from_min_extent(0, extent))
-                self.number = self.number * extent + axis
+        names = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
+        threads = [(axes[name].node.var, axes[name].value) for name in names if name in axes]
+        self.number, self.analyzer = number_threads(threads)
         self.named = {bind.var: bind.value for bind in find_all(kernel, Bind)}
 
     def rewrite(self, sequence: SeqStmt) -> Any:

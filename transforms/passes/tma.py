@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tvm.ir import Range
 from tvm.script import tirx as T
 from tvm.tirx import (
     GE,
@@ -30,7 +29,6 @@ from tvm.tirx import (
 from tvm.tirx.transform import prim_func_pass
 
 from tirstep.tvm_compat import (
-    Analyzer,
     Call,
     SBlockRealize,
     TensorLoad,
@@ -40,7 +38,7 @@ from tirstep.tvm_compat import (
 
 from ..errors import TransformError
 from ..gpu_limits import WARP, count_registers
-from ..tir import constant, find_all, get_axis, get_elements, replace_fields
+from ..tir import constant, find_all, get_axis, get_elements, number_threads, replace_fields
 from ..tma_tiles import TMA_ROLES, TMA_STAGES
 from .overlap import run_in_turns, run_overlapped
 from .persistent import Rounds, find_lasting, go_through_tiles, mark_roles
@@ -352,13 +350,8 @@ def _release_stage(pipeline: Pipeline, empty: Any, *, releases: bool) -> list[An
     """Each warp arrives at the mbarrier of an empty stage, of each block that copies to it."""
     if pipeline.cluster.size == 1:
         return _arrive_by_warps(T.ptx["mbarrier.arrive.shared.b64"](empty))
-    lane: Any = IntImm("int32", 0)
-    for variable, extent in reversed(pipeline.threads):
-        lane = lane * extent + variable
-    analyzer = Analyzer()
-    for variable, extent in pipeline.threads:
-        analyzer.bind(variable, Range(0, extent))
-    lane = analyzer.simplify(FloorMod(lane, WARP))
+    number, analyzer = number_threads(pipeline.threads)
+    lane = analyzer.simplify(FloorMod(number, WARP))
     return [Evaluate(T.cuda.warp_sync()), pipeline.cluster.arrive(lane, empty, releases=releases)]
 
 

@@ -47,7 +47,7 @@ from tirstep.tvm_compat import (
 
 from ..errors import TransformError
 from ..gpu_limits import WARP
-from ..tir import constant, find_all, is_among
+from ..tir import constant, find_all, is_among, number_threads
 from ..tma_tiles import (
     SWIZZLES,
     TMA_BLOCKS,
@@ -331,9 +331,7 @@ def if_elected(
     inner = if_one_lane(statements)
     if len(threads) == 2 and threads[0][1] == WARP:  # simpler to read, and for the compiler
         return IfThenElse(threads[1][0].equal(first // WARP), inner, None)
-    number: Any = IntImm("int32", 0)
-    for variable, extent in reversed(threads):
-        number = number * extent + variable
+    number, _ = number_threads(threads)
     return IfThenElse(LT(number, IntImm("int32", first + WARP)), inner, None)
 
 
