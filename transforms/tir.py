@@ -11,6 +11,7 @@ from tvm.ir import IRModule, Range, SequentialSpan
 from tvm.tirx import (
     EQ,
     And,
+    AttrStmt,
     BufferStore,
     Evaluate,
     For,
@@ -44,6 +45,9 @@ _KIND_NAMES = {
     ForKind.THREAD_BINDING: "thread-bound",
 }
 
+
+THREAD_EXTENT = "thread_extent"
+"""TVM's attribute of a thread axis: around what the threads along it run."""
 
 _FIELDS = (
     "iter_vars",
@@ -111,6 +115,11 @@ def number_threads(axes: Iterable[tuple[Any, Any]]) -> tuple[Any, Analyzer]:
         analyzer.bind(variable, Range.from_min_extent(0, extent))
         number = number * extent + variable
     return number, analyzer
+
+
+def find_axes(statement: Any) -> list[AttrStmt]:
+    """The thread axes in a statement, which TVM makes of bound loops, in program order."""
+    return [node for node in find_all(statement, AttrStmt) if node.attr_key == THREAD_EXTENT]
 
 
 def constant(expression: Any) -> int | None:

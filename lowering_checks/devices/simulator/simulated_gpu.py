@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
-from tvm.tirx import AttrStmt, Bind, BufferStore, Var
+from tvm.tirx import Bind, BufferStore, Var
 
 from tirstep.transforms.gpu_limits import MAX_EXTENTS, WARP
-from tirstep.transforms.tir import constant, find_all
+from tirstep.transforms.tir import THREAD_EXTENT, constant, find_all, find_axes
 from tirstep.tvm_compat import Call, TensorLoad, get_op_name
 
 from ..device import (
@@ -145,7 +145,7 @@ class SimulatedGpu:
         if kind == "SeqStmt":
             for statement in body.seq:
                 self.run_function(statement)
-        elif kind == "AttrStmt" and body.attr_key == "thread_extent":
+        elif kind == "AttrStmt" and body.attr_key == THREAD_EXTENT:
             self.launch(body)
         elif kind == "AttrStmt":
             self.run_function(body.body)
@@ -189,25 +189,24 @@ class SimulatedGpu:
 
     def _get_extents(self, body: Any) -> dict[str, int]:
         extents: dict[str, int] = {}
-        for node in find_all(body, AttrStmt):
-            if node.attr_key == "thread_extent":
-                axis, extent = str(node.node.thread_tag), self._compute_extent(node.value, body)
-                if axis.startswith("cluster") and axis != CLUSTER_AXIS:
-                    raise UnsupportedError(
-                        f"the simulator does not support clusters along '{axis}', but along "
-                        f"'{CLUSTER_AXIS}' alone; choose the device \"cuda\""
-                    )
-                if axis not in MAX_EXTENTS and axis != CLUSTER_AXIS:
-                    raise DeviceError(
-                        f"the kernel uses the thread axis '{axis}', which a GPU does not have; "
-                        f"bind its loops to {', '.join(MAX_EXTENTS)}"
-                    )
-                if extents.setdefault(axis, extent) != extent:
-                    self.state.log.add_sentence(
-                        "launch",
-                        f"'{axis}' has the extents {extents[axis]} and {extent} in one kernel, "
-                        f"which is launched with {extents[axis]}",
-                    )
+        for node in find_axes(body):
+            axis, extent = str(node.node.thread_tag), self._compute_extent(node.value, body)
+            if axis.startswith("cluster") and axis != CLUSTER_AXIS:
+                raise UnsupportedError(
+                    f"the simulator does not support clusters along '{axis}', but along "
+                    f"'{CLUSTER_AXIS}' alone; choose the device \"cuda\""
+                )
+            if axis not in MAX_EXTENTS and axis != CLUSTER_AXIS:
+                raise DeviceError(
+                    f"the kernel uses the thread axis '{axis}', which a GPU does not have; "
+                    f"bind its loops to {', '.join(MAX_EXTENTS)}"
+                )
+            if extents.setdefault(axis, extent) != extent:
+                self.state.log.add_sentence(
+                    "launch",
+                    f"'{axis}' has the extents {extents[axis]} and {extent} in one kernel, "
+                    f"which is launched with {extents[axis]}",
+                )
         cluster, blocks = extents.get(CLUSTER_AXIS, 1), extents.get(BLOCK_AXES[0], 1)
         if cluster < 1 or blocks % cluster:
             raise DeviceError(
