@@ -39,6 +39,7 @@ from .queries import (
 from .tir import (
     constant,
     find_all,
+    find_largest_index,
     find_row_stride,
     get_kind,
     get_regions,
@@ -352,7 +353,7 @@ def _require_room(sch: Schedule, block: SBlockRV, multiples: Sequence[int]) -> N
     """Refuse extents that, rounded up, do not fit their integer type."""
     for iterator, multiple in zip(sch.get(block).iter_vars, multiples, strict=True):
         extent = constant(iterator.dom.extent) or 1
-        limit = 2 ** (iterator.var.ty.dtype.bits - 1) - 1
+        limit = find_largest_index(iterator.var)
         if extent + multiple - 1 > limit:
             raise TransformError(
                 f"iterator '{iterator.var.name}' has the extent {extent}, and rounded up to a "

@@ -49,6 +49,9 @@ _KIND_NAMES = {
 THREAD_EXTENT = "thread_extent"
 """TVM's attribute of a thread axis: around what the threads along it run."""
 
+LARGEST_INDEX = 2**31 - 1
+"""The largest index of 32 bits."""
+
 _FIELDS = (
     "iter_vars",
     "reads",
@@ -137,6 +140,11 @@ def get_axis(loop: For) -> str | None:
     """The thread axis that the loop is bound to, e.g. ``"threadIdx.x"``; None if it is not."""
     binding = loop.thread_binding
     return None if binding is None else str(binding.thread_tag)
+
+
+def find_largest_index(variable: Var) -> int:
+    """The largest value of an integer variable's type."""
+    return int(2 ** (variable.ty.dtype.bits - 1)) - 1
 
 
 def cached_by_node(size: int) -> Callable[[_Function], _Function]:

@@ -24,8 +24,7 @@ import tvm
 from tvm.tirx import BufferStore, Evaluate, For, ForKind, PrimFunc
 
 from tirstep.transforms import get_pass_options, get_pipeline
-from tirstep.transforms.legality.vectors import LARGEST
-from tirstep.transforms.tir import constant, find_all, get_axis
+from tirstep.transforms.tir import LARGEST_INDEX, constant, find_all, get_axis
 from tirstep.transforms.tma_tiles import TMA_STAGES
 
 from ..devices.device import DeviceError
@@ -289,7 +288,7 @@ def require_compilable(module: tvm.IRModule) -> None:
                 "unroll smaller loops, leave them to NVIDIA's compiler with suggest_unrolling, or "
                 f"raise the limit with the environment variable {STATEMENTS_VARIABLE}"
             )
-            if copies.statements > LARGEST:
+            if copies.statements > LARGEST_INDEX:
                 advice = "split the longest, whose statements TVM counts in 32 bits"
             raise DeviceError(
                 f"{where} would have {copies.statements} statements once TVM has copied them, "
@@ -411,8 +410,8 @@ def _visit_loop(loop: For, scope: _Scope) -> _Part:
         and extent is not None
         and part.serial_depth == 0
         and part.unrolled_depth <= _MAX_AUTO_DEPTH
-        and extent <= LARGEST
-        and not scope.max_step < extent * part.steps <= LARGEST  # beyond, it may wrap around
+        and extent <= LARGEST_INDEX
+        and not scope.max_step < extent * part.steps <= LARGEST_INDEX  # beyond, it may wrap around
     )
     if not is_unrolled:
         return replace(part, serial_depth=part.serial_depth + 1)

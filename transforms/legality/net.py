@@ -20,6 +20,7 @@ from tirstep.tvm_compat import Call, SBlock, get_op_name, structural_walk
 
 from ..errors import Fault
 from ..tir import (
+    LARGEST_INDEX,
     Place,
     bind_ranges,
     cached_by_module,
@@ -40,7 +41,6 @@ _RENAMED = "_update"
 SWIZZLE = "permuted_layout"
 """TVM's annotation: rows of 16-bit elements whose chunks of 16 bytes change places."""
 _BITS = 32
-_LARGEST = 2 ** (_BITS - 1) - 1
 ALIGNMENT = "buffer_dim_align"
 """What storage_align notes: of a buffer's axis, a factor and an offset of its stride."""
 _MATRIX_BYTES = 16
@@ -181,7 +181,7 @@ def _blame_wrapped(name: str, found: tuple[str, int]) -> Fault:
     iterator, value = found
     return Fault(
         f"iterator '{iterator}' of block '{name}' would be up to {value} where its guard is asked, "
-        f"and indices of 32 bits end before {_LARGEST}",
+        f"and indices of 32 bits end before {LARGEST_INDEX}",
         _SMALLER,
     )
 
@@ -194,7 +194,7 @@ def _find_larger(before: IRModule, after: IRModule) -> Fault | None:
         if name not in old and elements > largest:
             return Fault(
                 f"'{name}' would have {elements} elements, and indices of 32 bits end at "
-                f"{_LARGEST}",
+                f"{LARGEST_INDEX}",
                 _SMALLER,
             )
     return None
@@ -293,7 +293,7 @@ def _count_function(function: PrimFunc, prefix: str, census: _Census) -> None:
         census.large.update((prefix + name, size) for name, size in facts.large)
         for name, scope, needed in facts.moved:
             census.moved[f"{prefix}{facts.name}/{name}"] = (scope, needed)
-        large = large or facts.points > _LARGEST
+        large = large or facts.points > LARGEST_INDEX
     parameters = set(function.params)
     census.outputs.update(prefix + str(item.name) for item in parameters & written)
     for buffer in read.keys() - written - parameters:
@@ -382,7 +382,7 @@ def _read_facts(block: SBlock) -> _Facts:
         str(block.name_hint),
         written,
         {region.source for region in block.reads},
-        [(name, size) for name, size in sizes if size > _LARGEST],
+        [(name, size) for name, size in sizes if size > LARGEST_INDEX],
         math.prod(constant(iterator.dom.extent) or 1 for iterator in block.iter_vars),
         _find_moved(block),
         registers,
@@ -448,7 +448,7 @@ def _find_moved(block: SBlock) -> list[tuple[str, str, str]]:
 @functools.lru_cache(maxsize=256)
 def _count_elements(buffer: Var) -> int:
     """The elements of a buffer that is indexed with 32 bits; 0 where there are more bits."""
-    if any(extent.ty.dtype.bits != 32 for extent in buffer.shape):
+    if any(extent.ty.dtype.bits != _BITS for extent in buffer.shape):
         return 0
     return math.prod(constant(extent) or 1 for extent in buffer.shape)
 
@@ -459,7 +459,7 @@ def _count_points(blocks: list[Any], loops: list[Any], prefix: str, census: _Cen
         points = _read_block(block).points
         around = [constant(loop.extent) for loop in loops if _holds(loop, block)]
         runs = math.prod(extent or 0 for extent in around)
-        if points > _LARGEST and None not in around and runs < points:
+        if points > LARGEST_INDEX and None not in around and runs < points:
             census.short[prefix + str(block.name_hint)] = (runs, points)
 
 
@@ -468,12 +468,12 @@ def _find_wrapped(place: Place, prefix: str) -> Iterator[tuple[str, tuple[str, i
 
     Guards that stop them are asked with the number that has wrapped around.
     """
-    if math.prod(constant(loop.extent) or 1 for loop in place.loops) < _LARGEST:
+    if math.prod(constant(loop.extent) or 1 for loop in place.loops) < LARGEST_INDEX:
         return
     analyzer = bind_ranges(place.loops)
     for iterator in place.block.iter_vars:
         largest = int(analyzer.const_int_bound(place.values[iterator.var]).max_value)
-        if largest >= _LARGEST and iterator.var.ty.dtype.bits == _BITS:
+        if largest >= LARGEST_INDEX and iterator.var.ty.dtype.bits == _BITS:
             yield prefix + place.name, (str(iterator.var.name), largest)
 
 
