@@ -33,7 +33,8 @@ THREAD_AXES = tuple(axis for axis in MAX_EXTENTS if axis.startswith("threadIdx")
 MAX_LOCAL_BYTES = 512 << 10
 """Of a thread, its registers and its local memory (CUDA C++ Programming Guide, "Compute
 Capabilities")."""
-_TVM_MARK = "__tvm_ffi_error__"
+TVM_MARK = "__tvm_ffi_error__"
+"""What errors bear that come out of TVM's C++."""
 _CALLING = " when calling:"
 _REASONS = ("Error message:", "Check failed:", "InternalError: Check failed:")
 """How the line begins at which TVM's reason begins, behind or before a program."""
@@ -332,7 +333,7 @@ def is_tvm_error(error: Exception) -> bool:
     a mark; others are raised by its Python. What Python raises in our code is none: it is a mistake
     of ours, and must show as one.
     """
-    if isinstance(error, RuntimeError) or hasattr(error, _TVM_MARK):
+    if isinstance(error, RuntimeError) or hasattr(error, TVM_MARK):
         return True
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     return str(frame.f_globals.get("__name__")).partition(".")[0] in ("tvm", "tvm_ffi")
