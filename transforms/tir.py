@@ -382,7 +382,7 @@ def _visit(
         values = {**values, **{item.var: substitute(value, values) for item, value in own}}
     elif isinstance(node, SBlock):
         inner: list[Place] = []
-        for child in _find_children(node):
+        for child in get_children(node):
             _visit(child, loops, values, guards, inner)
         found += [Place(node, loops, values, guards, not inner), *inner]
         return
@@ -392,7 +392,7 @@ def _visit(
         if node.else_case is not None:
             _visit(node.else_case, loops, values, (*guards, Not(condition)), found)
         return
-    for child in _find_children(node):
+    for child in get_children(node):
         _visit(child, loops, values, guards, found)
 
 
@@ -400,10 +400,10 @@ def _split(condition: Any) -> list[Any]:
     return [operand for operand in get_operands(condition, And) if constant(operand) != 1]
 
 
-def _find_children(node: Any) -> list[Any]:
-    """The statements inside of a statement that may hold blocks."""
+def get_children(node: Any) -> list[Any]:
+    """The statements inside of a statement, in program order."""
     found = list(getattr(node, "seq", None) or ())
-    for name in ("block", "init", "body"):
+    for name in ("block", "init", "then_case", "else_case", "body"):
         child = getattr(node, name, None)
         if child is not None:
             found.append(child)
