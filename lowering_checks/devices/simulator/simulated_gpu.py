@@ -6,7 +6,7 @@ import functools
 import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from tvm.tirx import Bind, BufferStore, Var
@@ -69,6 +69,31 @@ class Memories(dict[BufferKey, Memory]):
         raise UnsupportedError(f"{buffer.name} is not defined where it is used{why}")
 
 
+class TranslatedKernel(NamedTuple):
+    """A kernel as it runs, and what its text says of it.
+
+    Attributes
+    ----------
+    has_proxies, read_only : as of `RunState`
+    """
+
+    run: Execute
+    has_proxies: bool
+    read_only: frozenset[str]
+
+    @classmethod
+    def of(cls, body: Any) -> TranslatedKernel:
+        """A nest of thread extents."""
+        names = (get_op_name(call) for call in find_all(body, Call))
+        has_proxies = any(name.removeprefix("tirx.") in PROXIES for name in names)
+        read_only: frozenset[str] = frozenset()
+        if has_proxies:
+            loaded = {str(load.source.name) for load in find_all(body, TensorLoad)}
+            stored = {str(store.buffer.name) for store in find_all(body, BufferStore)}
+            read_only = frozenset(loaded - stored)
+        return cls(translate_statement(set_apart(body)), has_proxies, read_only)
+
+
 class SimulatedGpu:
     """Runs one function: its launches one after the other, each in batches of thread blocks.
 
@@ -83,7 +108,7 @@ class SimulatedGpu:
         *,
         first_only: bool = False,
         origins: Mapping[Any, Origin] | None = None,
-        kernels: dict[Any, Execute] | None = None,
+        kernels: dict[Any, TranslatedKernel] | None = None,
     ) -> None:
         self.first_only, self.origins = first_only, origins or {}
         self.kernels = {} if kernels is None else kernels
@@ -164,25 +189,19 @@ class SimulatedGpu:
         self.require_time()
         extents = self._get_extents(body)
         if body not in self.kernels:
-            self.kernels[body] = translate_statement(set_apart(body))
-        run, counts = self.kernels[body], self.state.counts
+            self.kernels[body] = TranslatedKernel.of(body)
+        kernel, counts = self.kernels[body], self.state.counts
         self.state.extents, self._layout = extents, get_shared_layout(body, self.origins)
         self.periods = find_periods(body) if self.first_only else {}
-        names = (get_op_name(call) for call in find_all(body, Call))
-        self.state.has_proxies = any(name.removeprefix("tirx.") in PROXIES for name in names)
+        self.state.has_proxies, self.state.read_only = kernel.has_proxies, kernel.read_only
         self.state.launch += 1
-        self.state.read_only = frozenset()
-        if self.state.has_proxies:
-            loaded = {str(load.source.name) for load in find_all(body, TensorLoad)}
-            stored = {str(store.buffer.name) for store in find_all(body, BufferStore)}
-            self.state.read_only = frozenset(loaded - stored)
         for shadow in self._shadows:
             shadow.begin_launch()
         self._counted = {}
         outside, sectors = Memories(self.memories), counts.sectors
         for batch in split_grid(extents, first_only=self.first_only):
             self._begin_batch(batch)
-            run(self, None)
+            kernel.run(self, None)
             self._end_batch(outside)
         self.state.running = None
         counts.add_launch(count_places(extents, BLOCK_AXES), sectors)
