@@ -16,6 +16,7 @@ import tvm
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
+from tirstep.allowances import EXPONENTS
 from tirstep.modules import corners, roundings
 from tirstep.modules.dtypes import FLOATS_IN_FLOAT32
 from tirstep.modules.kernel import kernel
@@ -285,10 +286,6 @@ def _write_scores(sizes: Sizes, dtypes: DTypes) -> Blocks:
                 )
 
     return add_scores
-
-
-EXPONENTS = "tirstep_exponents"
-"""The annotation of block "exp" that allows exponents to be fused."""
 
 
 def _write_softmax(sizes: Sizes, mask: Mask, factor: Any, *, is_fused: bool = False) -> Blocks:

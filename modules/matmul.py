@@ -8,6 +8,7 @@ import tvm
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
+from tirstep.allowances import OPERANDS, SUMS
 from tirstep.modules import corners, roundings
 from tirstep.modules.dtypes import (
     FLOATS_IN_FLOAT32,
@@ -61,9 +62,9 @@ def matmul(
     stored = get_storage(dtype), get_storage(str(acc)), out
     attributes = {}
     if dtype == "tf32":
-        attributes["tirstep_operands"] = dtype
+        attributes[OPERANDS] = dtype
     if acc == "fp22":
-        attributes["tirstep_sums"] = acc
+        attributes[SUMS] = acc
     program = _matmul if out == stored[1] else _matmul_then_cast
     return program(m, n, k, stored, (transpose_b, attributes))
 

@@ -12,9 +12,10 @@ from .arguments import Int64
 from .decorators import composite, transform
 from .errors import TransformError
 from .gpu_limits import MAX_THREADS
+from .held import tried_on_copy
 from .legality.axes import require_axis_free
 from .legality.pipelines import STAGE
-from .legality.registers import require_own_registers, tried_on_copy
+from .legality.registers import require_own_registers
 from .legality.sums import require_single_terms
 from .legality.threads import (
     require_axis_limit,

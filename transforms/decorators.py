@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, NamedTuple
@@ -24,8 +24,9 @@ from .errors import (
     read_call,
     run_call,
 )
+from .held import AskedTooLateError, Held, find_held, held_back, tried_on_copy
 from .legality.net import find_fault, inlines, moves_blocks
-from .legality.registers import find_any_leak, registers_later, tried_on_copy
+from .legality.registers import RegistersLater
 from .legality.wrong_lowering import find_wrong_lowering
 
 
@@ -46,8 +47,8 @@ def transform(
         if around is not None and around.schedule is sch:
             around.note(function)
             return run_call(function, bound)
-        held = _postponed.get()
-        if held is not None and held.schedule is sch:
+        held = find_held(_Postponed, sch)
+        if held is not None:
             was = _State.of(sch)
             result = run_call(function, bound)
             held.note(function, was, sch)
@@ -127,9 +128,9 @@ def composite(
         attempt, result = _try_on_copy(function, copy, bound, is_careful=False)
         if attempt.is_spoiled:  # and went on, from what a refusal had left half-done
             attempt, result = _try_on_copy(function, sch.copy(), bound, is_careful=True)
-        held, was = _postponed.get(), _State.of(sch)
+        held, was = find_held(_Postponed, sch), _State.of(sch)
         declared = attempt.declare(function)
-        if held is not None and held.schedule is sch:
+        if held is not None:
             held.note(declared, was, attempt.schedule)
         else:
             _require_sound(declared, was, attempt.schedule)
@@ -171,16 +172,15 @@ class _Change(NamedTuple):
 
 
 @dataclass
-class _Postponed:
-    """Transforms of a schedule that are not yet asked whether what they made is whole."""
+class _Postponed(Held):
+    """Whether what transforms of a schedule made is whole."""
 
-    schedule: Schedule
     changes: list[_Change] = field(default_factory=list)
 
     def note(self, function: Callable[..., object], was: _State, sch: Schedule) -> None:
         self.changes.append(_Change(function, was.module, sch.mod, was.find_steps(sch)))
 
-    def require_whole(self) -> None:
+    def ask(self, _error: Exception | None) -> None:
         """Ask what all of them made at once; if there is a fault, one after the other."""
         if not self.changes:
             return
@@ -189,9 +189,9 @@ class _Postponed:
             change.function for change in self.changes if hasattr(change.function, "inlines")
         ]
         steps = [step for change in self.changes for step in change.steps]
-        later = _lowered_later.get()
-        asks_lowering = later is None or later.schedule is not self.schedule
-        if later is not None and not asks_lowering:
+        later = find_held(_LoweredLater, self.schedules[0])
+        asks_lowering = later is None
+        if later is not None:
             later.note(last.after, steps)
         all_of_it = _Change((*inlining, last.function)[0], first.before, last.after, steps)
         try:
@@ -202,7 +202,31 @@ class _Postponed:
             raise
 
 
-_postponed: ContextVar[_Postponed | None] = ContextVar("_postponed", default=None)
+@contextlib.contextmanager
+def _held_until_end(
+    sch: Schedule,
+    questions: Sequence[Held],
+    before: Schedule | None,
+    errors: type[Exception] = Exception,
+) -> Iterator[None]:
+    """Hold questions back, and ask them in their order at the end, or behind some errors.
+
+    After a refusal the schedule is what it was `before`, where there is a copy.
+    """
+    with held_back(questions):
+        try:
+            try:
+                yield
+            except errors as error:  # maybe of what an earlier one broke, which is the reason then
+                for each in questions:
+                    each.ask(error)
+                raise
+            for each in questions:
+                each.ask(None)
+        except (TransformError, ScheduleError, AskedTooLateError):
+            if before is not None:
+                _adopt(sch, before)
+            raise
 
 
 @contextlib.contextmanager
@@ -214,21 +238,9 @@ def asked_together(sch: Schedule) -> Iterator[None]:
     have; the schedule is then as it was before all of them, where TVM can copy it. What is tried
     on a copy is asked as always.
     """
-    held, before = _Postponed(sch), None if is_lowered_later(sch) else _copy(sch)
-    token = _postponed.set(held)
-    try:
-        try:
-            yield
-        except TransformError:  # maybe of what an earlier one broke, which is the reason then
-            held.require_whole()
-            raise
-        held.require_whole()
-    except (TransformError, ScheduleError):
-        if before is not None:
-            _adopt(sch, before)
-        raise
-    finally:
-        _postponed.reset(token)
+    before = None if find_held(_LoweredLater, sch) is not None else _copy(sch)
+    with _held_until_end(sch, [_Postponed([sch])], before, TransformError):
+        yield
 
 
 class LoweredWrongError(TransformError):
@@ -236,10 +248,9 @@ class LoweredWrongError(TransformError):
 
 
 @dataclass
-class _LoweredLater:
-    """Steps of a schedule that are not yet asked what TVM would make another program of."""
+class _LoweredLater(Held):
+    """What TVM would make another program of, in steps of a schedule."""
 
-    schedule: Schedule
     before: IRModule
     after: IRModule
     primitives: list[str] = field(default_factory=list)
@@ -248,7 +259,7 @@ class _LoweredLater:
         self.after = after
         self.primitives += primitives
 
-    def require_whole(self) -> None:
+    def ask(self, _error: Exception | None) -> None:
         if self.after.same_as(self.before):
             return
         asks_reads = moves_blocks(self.primitives)
@@ -259,13 +270,6 @@ class _LoweredLater:
             raise LoweredWrongError("recipe", error.problem, error.advice) from error
         if fault is not None:
             raise LoweredWrongError("recipe", fault.problem, fault.advice)
-
-
-_lowered_later: ContextVar[_LoweredLater | None] = ContextVar("_lowered_later", default=None)
-
-
-class AskedTooLateError(Exception):
-    """Threads may read each other's registers; it has to be asked where it would come about."""
 
 
 @contextlib.contextmanager
@@ -280,33 +284,12 @@ def lowered_at_end(sch: Schedule, *, asks_registers: bool = False) -> Iterator[N
     Whose registers threads read is asked at the end, too, but for `asks_registers`: where an answer
     may be due before, this raises `AskedTooLateError`, and what is within has to run again.
     """
-    later, before = _LoweredLater(sch, sch.mod, sch.mod), _copy(sch)
-    asks_registers = asks_registers or before is None
-    token = _lowered_later.set(later)
-    try:
-        with contextlib.nullcontext() if asks_registers else registers_later(sch) as registers:
-            try:
-                yield
-            except Exception as error:
-                if registers is not None and registers.is_needed:
-                    raise AskedTooLateError from error
-                later.require_whole()
-                raise
-        if registers is not None and registers.is_needed and find_any_leak(sch.mod) is not None:
-            raise AskedTooLateError
-        later.require_whole()
-    except (TransformError, AskedTooLateError):
-        if before is not None:
-            _adopt(sch, before)
-        raise
-    finally:
-        _lowered_later.reset(token)
-
-
-def is_lowered_later(sch: Schedule) -> bool:
-    """Whether `lowered_at_end` has a schedule."""
-    later = _lowered_later.get()
-    return later is not None and later.schedule is sch
+    before = _copy(sch)
+    questions: list[Held] = [_LoweredLater([sch], sch.mod, sch.mod)]
+    if before is not None and not asks_registers:
+        questions.insert(0, RegistersLater([sch]))
+    with _held_until_end(sch, questions, before):
+        yield
 
 
 def _adopt(sch: Schedule, copy: Schedule) -> None:

@@ -9,6 +9,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import FloatImm, Mul, Sub, const, exp2, max_value
 
+from tirstep.allowances import EXPONENTS
 from tirstep.tvm_compat import Call, SBlock, get_op_name, structural_map
 
 from .decorators import composite
@@ -17,8 +18,6 @@ from .queries import get_sblock_name
 from .rewriting import edit_block, replace_blocks
 from .tir import find_all
 
-EXPONENTS = "tirstep_exponents"
-"""The annotation of a block by which a kernel allows exponents to be fused."""
 _LARGEST = float(max_value("float32").value)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
@@ -39,6 +39,7 @@ from .queries import (
 from .tir import (
     constant,
     find_all,
+    find_largest_index,
     find_row_stride,
     get_kind,
     get_regions,
@@ -46,6 +47,9 @@ from .tir import (
     is_choice,
     is_used,
 )
+
+_Padded: TypeAlias = tuple[IterVar, int]
+"""An iterator, and the multiple that its extent becomes and is not."""
 
 
 class Padding(NamedTuple):
@@ -273,9 +277,14 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
                 "pad a block before its operands are cached",
             )
     _require_room(sch, block, multiples)
-    _require_zero_terms(sch, block, multiples)
-    _require_padded_outputs(sch, block, multiples)
-    _require_whole_tensors(sch, block, multiples)
+    padded = [
+        (iterator, multiple)
+        for iterator, multiple in zip(iterators, multiples, strict=True)
+        if (constant(iterator.dom.extent) or 1) % multiple
+    ]
+    _require_zero_terms(sch, block, padded)
+    _require_padded_outputs(sch, block, padded)
+    _require_whole_tensors(sch, block, padded)
     old = find_all(get_root(sch, block), SBlock)
     sch.pad_einsum(block, list(multiples))
     operands = _find_new(sch, sch.get_producers(block), old)
@@ -344,7 +353,7 @@ def _require_room(sch: Schedule, block: SBlockRV, multiples: Sequence[int]) -> N
     """Refuse extents that, rounded up, do not fit their integer type."""
     for iterator, multiple in zip(sch.get(block).iter_vars, multiples, strict=True):
         extent = constant(iterator.dom.extent) or 1
-        limit = 2 ** (iterator.var.ty.dtype.bits - 1) - 1
+        limit = find_largest_index(iterator.var)
         if extent + multiple - 1 > limit:
             raise TransformError(
                 f"iterator '{iterator.var.name}' has the extent {extent}, and rounded up to a "
@@ -353,20 +362,13 @@ def _require_room(sch: Schedule, block: SBlockRV, multiples: Sequence[int]) -> N
             )
 
 
-def _require_zero_terms(sch: Schedule, block: SBlockRV, multiples: Sequence[int]) -> None:
+def _require_zero_terms(sch: Schedule, block: SBlockRV, padded: Sequence[_Padded]) -> None:
     """Refuse a padded reduction in which zeros count: (A - mean) ** 2, say, or a maximum."""
-    node = sch.get(block)
-    padded = [
-        iterator.var
-        for iterator, multiple in zip(node.iter_vars, multiples, strict=True)
-        if iterator.iter_type == IterVar.CommReduce
-        and (constant(iterator.dom.extent) or 1) % multiple
-    ]
-    alone = [
-        isinstance(node.body, BufferStore) and _is_zero_sum(node.body, [item]) for item in padded
-    ]
+    body = sch.get(block).body
+    reduced = [it.var for it, _ in padded if it.iter_type == IterVar.CommReduce]
+    alone = [isinstance(body, BufferStore) and _is_zero_sum(body, [item]) for item in reduced]
     if not all(alone):
-        names = ", ".join(f"'{var.name}'" for var in padded)
+        names = ", ".join(f"'{var.name}'" for var in reduced)
         raise TransformError(
             f"block '{get_sblock_name(sch, block)}' reduces over {names}, and the zeros that would "
             "be padded there count: it is no sum of products of the padded operands",
@@ -374,34 +376,31 @@ def _require_zero_terms(sch: Schedule, block: SBlockRV, multiples: Sequence[int]
         )
 
 
-def _require_padded_outputs(sch: Schedule, block: SBlockRV, multiples: Sequence[int]) -> None:
+def _require_padded_outputs(sch: Schedule, block: SBlockRV, padded: Sequence[_Padded]) -> None:
     """Refuse a padded iterator that goes over no dimension of the output: it would be the same."""
     node = sch.get(block)
     indices = [part.min for region in node.writes for part in region.region]
-    for iterator, multiple in zip(node.iter_vars, multiples, strict=True):
-        extent = constant(iterator.dom.extent) or 1
+    for iterator, multiple in padded:
         is_spatial = iterator.iter_type != IterVar.CommReduce
-        if is_spatial and extent % multiple and not is_among(iterator.var, indices):
+        if is_spatial and not is_among(iterator.var, indices):
+            added = -(constant(iterator.dom.extent) or 1) % multiple
             raise TransformError(
                 f"iterator '{iterator.var.name}' is no index of what block "
-                f"'{get_sblock_name(sch, block)}' writes, and its {-extent % multiple} new "
+                f"'{get_sblock_name(sch, block)}' writes, and its {added} new "
                 "iterations would store over the old ones",
                 "pad its other iterators only (a multiple of 1)",
             )
 
 
-def _require_whole_tensors(sch: Schedule, block: SBlockRV, multiples: Sequence[int]) -> None:
+def _require_whole_tensors(sch: Schedule, block: SBlockRV, padded: Sequence[_Padded]) -> None:
     """Refuse to pad over a part of a tensor: what lies behind it is there already, and no zero.
 
     TVM pads up to the tensor's length, and takes what is longer as it is.
     """
     node = sch.get(block)
     analyzer = Analyzer()
-    for iterator, multiple in zip(node.iter_vars, multiples, strict=True):
-        extent = iterator.dom.extent
-        if (constant(extent) or 1) % multiple == 0:
-            continue
-        reduces = iterator.iter_type == IterVar.CommReduce
+    for iterator, _ in padded:
+        extent, reduces = iterator.dom.extent, iterator.iter_type == IterVar.CommReduce
         for region in node.reads if reduces else node.writes:
             for part, length in zip(region.region, region.source.shape, strict=True):
                 if not part.min.same_as(iterator.var) or analyzer.can_prove_equal(length, extent):

@@ -29,6 +29,7 @@ from .queries import (
 from .tir import (
     constant,
     find_all,
+    find_largest_index,
     get_axis,
     get_fed_iterators,
     get_kind,
@@ -338,7 +339,7 @@ def _require_room(sch: Schedule, loop: LoopRV, tile: int, given: str) -> None:
     TVM computes (extent + tile - 1) // tile in that type, where the sum wraps around.
     """
     node, extent = sch.get(loop), get_extent(sch, loop)
-    limit = find_largest_index(node)
+    limit = find_largest_index(node.loop_var)
     if (1 if extent is None else extent) + tile - 1 > limit:
         raise TransformError(
             f"loop '{get_loop_name(sch, loop)}' runs {node.extent} times, and rounded up to a "
@@ -406,16 +407,11 @@ def require_countable(sch: Schedule, loops: Sequence[LoopRV]) -> None:
     nodes = [sch.get(loop) for loop in loops]
     extents = [constant(node.extent) for node in nodes]
     total = math.prod(1 if extent is None else extent for extent in extents)
-    widest = max(nodes, key=find_largest_index)
-    if total > find_largest_index(widest):
+    widest = max((node.loop_var for node in nodes), key=find_largest_index)
+    if total > (limit := find_largest_index(widest)):
         product = " * ".join(f"'{node.loop_var.name}' ({node.extent})" for node in nodes)
         raise TransformError(
-            f"the loops {product} run {total} times together, beyond {widest.loop_var.ty}, which "
-            f"ends at {find_largest_index(widest)}",
+            f"the loops {product} run {total} times together, beyond {widest.ty}, which ends at "
+            f"{limit}",
             "fuse fewer loops, or give the kernel int64 loops",
         )
-
-
-def find_largest_index(loop: For) -> int:
-    """The largest value of a loop variable's integer type."""
-    return int(2 ** (loop.loop_var.ty.dtype.bits - 1)) - 1

@@ -11,11 +11,13 @@ from tvm.ir import IRModule, Range, SequentialSpan
 from tvm.tirx import (
     EQ,
     And,
+    AttrStmt,
     BufferStore,
     Evaluate,
     For,
     ForKind,
     IfThenElse,
+    IntImm,
     IterVar,
     Not,
     Select,
@@ -43,6 +45,12 @@ _KIND_NAMES = {
     ForKind.THREAD_BINDING: "thread-bound",
 }
 
+
+THREAD_EXTENT = "thread_extent"
+"""TVM's attribute of a thread axis: around what the threads along it run."""
+
+LARGEST_INDEX = 2**31 - 1
+"""The largest index of 32 bits."""
 
 _FIELDS = (
     "iter_vars",
@@ -100,6 +108,23 @@ def bind_ranges(loops: Iterable[For]) -> Analyzer:
     return analyzer
 
 
+def number_threads(axes: Iterable[tuple[Any, Any]]) -> tuple[Any, Analyzer]:
+    """The number of a thread in its block, and an analyzer that knows the ranges in it.
+
+    Of the variables of the thread axes and their extents, that of threadIdx.x first.
+    """
+    analyzer, number = Analyzer(), IntImm("int32", 0)
+    for variable, extent in reversed([*axes]):
+        analyzer.bind(variable, Range.from_min_extent(0, extent))
+        number = number * extent + variable
+    return number, analyzer
+
+
+def find_axes(statement: Any) -> list[AttrStmt]:
+    """The thread axes in a statement, which TVM makes of bound loops, in program order."""
+    return [node for node in find_all(statement, AttrStmt) if node.attr_key == THREAD_EXTENT]
+
+
 def constant(expression: Any) -> int | None:
     """The value of an integer constant of TVM; None for anything else."""
     value = getattr(expression, "value", expression)
@@ -115,6 +140,11 @@ def get_axis(loop: For) -> str | None:
     """The thread axis that the loop is bound to, e.g. ``"threadIdx.x"``; None if it is not."""
     binding = loop.thread_binding
     return None if binding is None else str(binding.thread_tag)
+
+
+def find_largest_index(variable: Var) -> int:
+    """The largest value of an integer variable's type."""
+    return int(2 ** (variable.ty.dtype.bits - 1)) - 1
 
 
 def cached_by_node(size: int) -> Callable[[_Function], _Function]:
@@ -352,7 +382,7 @@ def _visit(
         values = {**values, **{item.var: substitute(value, values) for item, value in own}}
     elif isinstance(node, SBlock):
         inner: list[Place] = []
-        for child in _find_children(node):
+        for child in get_children(node):
             _visit(child, loops, values, guards, inner)
         found += [Place(node, loops, values, guards, not inner), *inner]
         return
@@ -362,7 +392,7 @@ def _visit(
         if node.else_case is not None:
             _visit(node.else_case, loops, values, (*guards, Not(condition)), found)
         return
-    for child in _find_children(node):
+    for child in get_children(node):
         _visit(child, loops, values, guards, found)
 
 
@@ -370,10 +400,10 @@ def _split(condition: Any) -> list[Any]:
     return [operand for operand in get_operands(condition, And) if constant(operand) != 1]
 
 
-def _find_children(node: Any) -> list[Any]:
-    """The statements inside of a statement that may hold blocks."""
+def get_children(node: Any) -> list[Any]:
+    """The statements inside of a statement, in program order."""
     found = list(getattr(node, "seq", None) or ())
-    for name in ("block", "init", "body"):
+    for name in ("block", "init", "then_case", "else_case", "body"):
         child = getattr(node, name, None)
         if child is not None:
             found.append(child)

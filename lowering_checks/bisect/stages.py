@@ -10,7 +10,7 @@ import tvm
 import tvm_ffi
 from tvm.tirx import AllocBuffer, AttrStmt, Evaluate, Var
 
-from tirstep.transforms.tir import find_all
+from tirstep.transforms.tir import THREAD_EXTENT, find_all
 from tirstep.tvm_compat import structural_map
 
 from ..compile.compiling import MAIN
@@ -148,7 +148,7 @@ def join(host: Any, kernels: Mapping[str, Any]) -> tvm.IRModule:
         known = dict(zip(kernel.params, launch.arguments, strict=True))
 
         def extend(node: Any) -> Any:
-            tag = str(node.node.thread_tag) if node.attr_key == "thread_extent" else ""
+            tag = str(node.node.thread_tag) if node.attr_key == THREAD_EXTENT else ""
             if tag not in extents:
                 return node
             return AttrStmt(node.node, node.attr_key, extents[tag], node.body)

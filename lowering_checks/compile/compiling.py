@@ -24,8 +24,7 @@ import tvm
 from tvm.tirx import BufferStore, Evaluate, For, ForKind, PrimFunc
 
 from tirstep.transforms import get_pass_options, get_pipeline
-from tirstep.transforms.legality.vectors import LARGEST
-from tirstep.transforms.tir import constant, find_all, get_axis
+from tirstep.transforms.tir import LARGEST_INDEX, constant, find_all, get_axis, get_children
 from tirstep.transforms.tma_tiles import TMA_STAGES
 
 from ..devices.device import DeviceError
@@ -289,7 +288,7 @@ def require_compilable(module: tvm.IRModule) -> None:
                 "unroll smaller loops, leave them to NVIDIA's compiler with suggest_unrolling, or "
                 f"raise the limit with the environment variable {STATEMENTS_VARIABLE}"
             )
-            if copies.statements > LARGEST:
+            if copies.statements > LARGEST_INDEX:
                 advice = "split the longest, whose statements TVM counts in 32 bits"
             raise DeviceError(
                 f"{where} would have {copies.statements} statements once TVM has copied them, "
@@ -303,7 +302,7 @@ def count_iterations(statement: Any) -> float:
     if isinstance(statement, For):
         extent = constant(statement.extent)
         return math.inf if extent is None else extent * count_iterations(statement.body)
-    return sum(map(count_iterations, _find_children(statement))) or 1
+    return sum(map(count_iterations, get_children(statement))) or 1
 
 
 def read_limit(variable: str, default: float) -> float:
@@ -332,7 +331,7 @@ def _require_short_vectors(statement: Any, where: str, outer: tuple[tuple[str, i
                 f"more than {MAX_LANES} take minutes to compile; split the loops and vectorize an "
                 "inner part of 2 to 16"
             )
-    for child in _find_children(statement):
+    for child in get_children(statement):
         _require_short_vectors(child, where, outer)
 
 
@@ -391,7 +390,7 @@ def _visit(statement: Any, scope: _Scope) -> _Part:
     if isinstance(statement, BufferStore | Evaluate):
         many = math.prod(extent for _, extent in scope.vthreads)
         return _Part(many, 0, 0, many, many, scope.vthreads)
-    parts = [_visit(child, scope) for child in _find_children(statement)]
+    parts = [_visit(child, scope) for child in get_children(statement)]
     return reduce(_Part.__add__, parts, _Part())
 
 
@@ -411,8 +410,8 @@ def _visit_loop(loop: For, scope: _Scope) -> _Part:
         and extent is not None
         and part.serial_depth == 0
         and part.unrolled_depth <= _MAX_AUTO_DEPTH
-        and extent <= LARGEST
-        and not scope.max_step < extent * part.steps <= LARGEST  # beyond, it may wrap around
+        and extent <= LARGEST_INDEX
+        and not scope.max_step < extent * part.steps <= LARGEST_INDEX  # beyond, it may wrap around
     )
     if not is_unrolled:
         return replace(part, serial_depth=part.serial_depth + 1)
@@ -421,13 +420,3 @@ def _visit_loop(loop: For, scope: _Scope) -> _Part:
         return part
     loops = (here, *part.loops) if here[1] > 1 else part.loops
     return replace(part, total=part.total * here[1], largest=part.largest * here[1], loops=loops)
-
-
-def _find_children(statement: Any) -> list[Any]:
-    """The statements inside of a statement."""
-    found = list(getattr(statement, "seq", None) or ())
-    for name in ("block", "init", "then_case", "else_case", "body"):
-        child = getattr(statement, name, None)
-        if child is not None:
-            found.append(child)
-    return found

@@ -13,13 +13,13 @@ from typing import Any, Protocol
 
 import numpy as np
 import tvm
-from tvm.tirx import AttrStmt, BufferStore, For, IntImm, PrimFunc, Var
+from tvm.tirx import BufferStore, For, IntImm, PrimFunc, Var
 from tvm.tirx.analysis import undefined_vars
 
 from tirstep.modules import Tensor
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.gpu_limits import MAX_CLUSTER, MAX_EXTENTS, MAX_SHARED_BYTES, MAX_THREADS
-from tirstep.transforms.tir import constant, find_all, get_axis
+from tirstep.transforms.tir import constant, find_all, find_axes, get_axis
 from tirstep.tvm_compat import BufferType, SBlock
 
 from ..compile.advice import add_advice
@@ -33,7 +33,8 @@ THREAD_AXES = tuple(axis for axis in MAX_EXTENTS if axis.startswith("threadIdx")
 MAX_LOCAL_BYTES = 512 << 10
 """Of a thread, its registers and its local memory (CUDA C++ Programming Guide, "Compute
 Capabilities")."""
-_TVM_MARK = "__tvm_ffi_error__"
+TVM_MARK = "__tvm_ffi_error__"
+"""What errors bear that come out of TVM's C++."""
 _CALLING = " when calling:"
 _REASONS = ("Error message:", "Check failed:", "InternalError: Check failed:")
 """How the line begins at which TVM's reason begins, behind or before a program."""
@@ -180,8 +181,9 @@ def find_unbound_sblocks(module: tvm.IRModule) -> list[str]:
 
 def _find_unbound_stores(body: Any, launches: Sequence[Any]) -> list[str]:
     """The buffers that statements store to outside of loops and regions of a GPU's threads."""
-    regions = [node for node in find_all(body, AttrStmt) if node.attr_key == "thread_extent"]
-    within = {store for each in (*launches, *regions) for store in find_all(each, BufferStore)}
+    within = {
+        store for each in (*launches, *find_axes(body)) for store in find_all(each, BufferStore)
+    }
     stores = [store for store in find_all(body, BufferStore) if store not in within]
     return list(dict.fromkeys(str(store.buffer.name) for store in stores))
 
@@ -331,7 +333,7 @@ def is_tvm_error(error: Exception) -> bool:
     a mark; others are raised by its Python. What Python raises in our code is none: it is a mistake
     of ours, and must show as one.
     """
-    if isinstance(error, RuntimeError) or hasattr(error, _TVM_MARK):
+    if isinstance(error, RuntimeError) or hasattr(error, TVM_MARK):
         return True
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     return str(frame.f_globals.get("__name__")).partition(".")[0] in ("tvm", "tvm_ffi")

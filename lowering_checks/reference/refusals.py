@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from tirstep.transforms.tir import LARGEST_INDEX
+
 
 class RefusedError(Exception):
     """Why a program cannot be judged, in words that follow its name."""
@@ -50,9 +52,8 @@ def refuse_call(call: Any) -> NoReturn:
 
 def require_countable(name: str, elements: int) -> None:
     """Raise `RefusedError` for a parameter of more elements than an index of 32 bits counts."""
-    most = 2**31 - 1
-    if elements > most:
+    if elements > LARGEST_INDEX:
         raise RefusedError(
             f"its parameter {name} has {elements:,} elements, which are counted in 32 bits, up to "
-            f"{most:,}; give a smaller shape"
+            f"{LARGEST_INDEX:,}; give a smaller shape"
         )

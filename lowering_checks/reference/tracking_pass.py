@@ -27,7 +27,7 @@ from tvm.tirx import (
 )
 from tvm.tirx.analysis import undefined_vars
 
-from tirstep.transforms.tir import constant, find_all
+from tirstep.transforms.tir import THREAD_EXTENT, constant, find_all
 from tirstep.tvm_compat import Analyzer, Call, TensorLoad
 
 from ..compile.compiling import make_main
@@ -268,7 +268,7 @@ class _TrackingPass(ConditionTracking):
             self.add(tirx.AllocBuffer(part))
 
     def _track_attrstmt(self, node: Any) -> None:
-        if node.attr_key in ("thread_extent", "virtual_thread"):
+        if node.attr_key in (THREAD_EXTENT, "virtual_thread"):
             raise RefusedError("its threads are those of a GPU")
         self.statement(node.body)
 

@@ -1,9 +1,11 @@
 """What is told of an error of another framework."""
 
 import pytest
+import tvm
 
 from tirstep.bench import LONGEST_NOTE, BenchError, PeerMissing, find_last_line, shorten
 from tirstep.lowering_checks import DeviceError
+from tirstep.modules import vector_add
 
 
 @pytest.mark.parametrize(
@@ -25,6 +27,15 @@ def test_a_note_has_the_kind_and_the_words():
     assert shorten(RuntimeError("\x00")) == "RuntimeError"
     assert shorten(PeerMissing("triton is not installed")) == "triton is not installed"
     assert shorten(BenchError("x" * 2 * LONGEST_NOTE)).endswith("x…")
+
+
+def test_of_tvm_s_error_the_reason_is_told_and_not_the_line_behind_it():
+    program = tvm.compile(vector_add(8), target="llvm")
+    tensors = [tvm.runtime.empty((size,), "float32") for size in (3, 8, 8)]
+    with pytest.raises(ValueError, match=r"expected 8$") as caught:
+        program(*tensors)
+    told = "ValueError: Invalid A.shape[0] on argument #0: expected 8"
+    assert shorten(caught.value) == told
 
 
 def test_an_error_without_a_word_has_its_place():

@@ -14,7 +14,7 @@ from bench_markdown import (
 )
 
 from tirstep.bench import BenchError
-from tirstep.bench.results import write_run
+from tirstep.bench.results import read_run, write_run
 from tirstep.bench.tables import (
     Table,
     find_reasons,
@@ -24,6 +24,8 @@ from tirstep.bench.tables import (
 )
 
 from .test_results import CEILINGS, SLOW_MEMORY, make_case, make_run
+
+RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 
 
 def test_a_case_as_a_table():
@@ -63,6 +65,19 @@ def test_a_suite_as_a_table_with_its_mean():
     assert mean[0] == "geometric mean"
     assert mean[7] == f"{(1.2 * 0.8) ** 0.5:.2f}"
     assert all(len(row) == len(table.header) for row in table.rows)
+
+
+def test_a_causal_case_is_told_from_another_of_its_shape():
+    plain = make_case(best=50, torch=60)
+    causal = dataclasses.replace(plain, options={**plain.options, "causal": True})
+    table = make_summary(make_run(plain, causal), "matmul")
+    assert [row[2] for row in table.rows[:2]] == ["float32", "float32, causal"]
+
+
+def test_no_two_cases_of_a_stored_suite_have_one_title():
+    for file in sorted(RESULTS.glob("bench-*.json")):
+        titles = [(case.suite, case.title) for case in read_run(file).cases]
+        assert len({*titles}) == len(titles) > 0, file.name
 
 
 def test_tables_show_the_share_of_a_copy_where_memory_binds():

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from fake_machine import FakeMachine
 from fake_pool import compile_here
+from tvm.error import InternalError
 
 from tirstep.bench.cases import SUITES
 from tirstep.bench.results import read_run, write_run
@@ -280,6 +281,28 @@ def test_a_search_without_a_winner_is_exit_code_1(
     assert result.code == 1
     assert "no candidate ran and was exact" in result.out
     assert "wrong" in result.out
+
+
+@pytest.mark.usefixtures("no_farm")
+def test_a_search_with_a_winner_tells_why_others_do_not_run(
+    command: Command, machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
+):
+    right, made = machine.compile, []
+
+    def compile_some(module: Any, arguments: Any) -> Any:
+        made.append(module)
+        if len(made) == 1:
+            raise InternalError("Check failed: (bytes < room) is false: too much shared memory")
+        return right(module, arguments)
+
+    monkeypatch.setattr(machine, "compile", compile_some)
+    sets = [f"{name}=4" for name in ("local_x", "block_y", "block_x", "tile_k", "local_y")]
+    options = [word for text in sets for word in ("--set", text)]
+    result = command("search", "matmul_shared_blocking", "--shape", "16x16x8", *options)
+    assert result.code == 0
+    told = "      1 does not run: InternalError  Check failed: (bytes < room) is false: too much"
+    assert told in result.out
+    assert "best     1,000.0 us" in result.out
 
 
 def test_a_readme_s_part_is_filled_from_the_newest_run(

@@ -20,7 +20,7 @@ from tirstep.lowering_checks.facts import compile_facts, cuda_compilers, get_fac
 from tirstep.lowering_checks.steps import Run
 from tirstep.transforms import TransformError
 from tirstep.transforms.passes import tma_pipeline
-from tirstep.transforms.passes.persistent import Rounds
+from tirstep.transforms.passes.rounds import Rounds
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tir import find_all
 from tirstep.tvm_compat import Call, TensorLoad, get_op_name

@@ -18,7 +18,7 @@ from tirstep.tvm_compat import Call, get_op_name
 
 from ..intrinsics.warpgroups import CHUNK_BYTES, CODES
 from ..passes.pipeline import lower_around
-from ..tir import cached_by_module, constant, find_all, is_among
+from ..tir import cached_by_module, constant, find_all, find_axes, is_among
 from .merged_memory import find_offset
 
 _SYNCHRONIZING = "s_tir.ThreadSync"
@@ -75,7 +75,7 @@ def _find_encodings(body: Any) -> list[Any]:
 
 
 def _find_kernels(body: Any) -> list[Any]:
-    launches = [node for node in find_all(body, AttrStmt) if node.attr_key == "thread_extent"]
+    launches = find_axes(body)
     inner = [node for launch in launches for node in find_all(launch.body, AttrStmt)]
     return [launch for launch in launches if not is_among(launch, inner)]
 

@@ -40,6 +40,7 @@ from ..passes.pipeline import Around, lower_around
 from ..passes.serial import make_threads_serial
 from ..passes.uses import Use, Variables, find_uses
 from ..tir import (
+    LARGEST_INDEX,
     Access,
     Place,
     cached_by_module,
@@ -67,7 +68,7 @@ from .quotients import (
     is_thread,
 )
 from .races import find_races
-from .vectors import LARGEST, find_place
+from .vectors import find_place
 
 _THREADS = 64
 """Threads that are evaluated before the module is lowered."""
@@ -185,7 +186,7 @@ def _overflows(loop: For) -> bool:
     It counts the statements of all iterations in 32 bits.
     """
     statements = len(find_all(loop.body, BufferStore)) + len(find_all(loop.body, Evaluate))
-    return (constant(loop.extent) or 0) * statements * _UNROLLED > LARGEST
+    return (constant(loop.extent) or 0) * statements * _UNROLLED > LARGEST_INDEX
 
 
 def _may_share(body: Any, is_last: bool) -> bool:

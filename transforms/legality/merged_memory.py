@@ -35,7 +35,6 @@ from tvm.tirx import (
     DeclBuffer,
     Evaluate,
     For,
-    IfThenElse,
     PrimFunc,
     const,
 )
@@ -52,6 +51,7 @@ from ..tir import (
     constant,
     find_all,
     get_axis,
+    get_children,
     get_elements,
     get_places,
     is_among,
@@ -339,16 +339,10 @@ def _find_homes(body: Any) -> dict[Any, Any]:
 
 def _list_statements(node: Any) -> Iterator[Any]:
     """The statements of a function without blocks that hold no others, in program order."""
-    if getattr(node, "seq", None) is not None:
-        for part in node.seq:
-            yield from _list_statements(part)
-    elif isinstance(node, IfThenElse):
-        yield from _list_statements(node.then_case)
-        if node.else_case is not None:
-            yield from _list_statements(node.else_case)
-    elif hasattr(node, "body"):
-        yield from _list_statements(node.body)
-    elif not isinstance(node, (AllocBuffer, DeclBuffer)):
+    children = get_children(node)
+    for child in children:
+        yield from _list_statements(child)
+    if not children and not isinstance(node, (AllocBuffer, DeclBuffer)):
         yield node
 
 

@@ -20,6 +20,7 @@ from tirstep.tvm_compat import Call, SBlock, get_op_name, structural_walk
 
 from ..errors import Fault
 from ..tir import (
+    LARGEST_INDEX,
     Place,
     bind_ranges,
     cached_by_module,
@@ -32,7 +33,7 @@ from ..tir import (
 )
 from .guarded_allocations import find_guarded_allocation
 from .own_lanes import OWN_LANES, uses_own_lane
-from .wrong_lowering import find_wrong_lowering
+from .wrong_lowering import Net, find_first, find_wrong_lowering
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _RENAMED = "_update"
@@ -40,11 +41,12 @@ _RENAMED = "_update"
 SWIZZLE = "permuted_layout"
 """TVM's annotation: rows of 16-bit elements whose chunks of 16 bytes change places."""
 _BITS = 32
-_LARGEST = 2 ** (_BITS - 1) - 1
 ALIGNMENT = "buffer_dim_align"
 """What storage_align notes: of a buffer's axis, a factor and an offset of its stride."""
 _MATRIX_BYTES = 16
 """Of a row that ldmatrix reads."""
+_REPORT = "report it, with the steps that led here"
+_SMALLER = "choose smaller sizes, or give the kernel int64 loops"
 _LOOPS_ALONE = {
     "Annotate",
     "Bind",
@@ -122,21 +124,14 @@ def find_fault(
         return None
     old, new = _count(before), _count(after)
     lost = [] if hasattr(function, "inlines") else _find_lost(old.blocks, new.blocks)
-    report = "report it, with the steps that led here"
     if lost:
-        return Fault(f"block '{lost[0]}' would be gone", f"{report}, or do this step earlier")
+        return Fault(f"block '{lost[0]}' would be gone", f"{_REPORT}, or do this step earlier")
     for name in old.outputs - new.outputs:
-        return Fault(f"the tensor '{name}' would not be written any more", report)
-    for name, reader in new.unwritten.items():
-        if name not in old.unwritten:
-            return Fault(f"block '{reader}' would read '{name}', which no block writes", report)
+        return Fault(f"the tensor '{name}' would not be written any more", _REPORT)
     fault = (
-        _find_broken_sizes(old, new)
-        or _find_moved_buffer(old, new)
-        or _find_mixed_registers(old, new)
-        or _find_skewed_tile(old, new)
-        or _find_mixed_rows(old, new)
-        or _find_unrolled_kernel(old, new)
+        find_first(_OF_SIZES, before, after)
+        or _find_larger(before, after)
+        or find_first(_OF_PLACES, before, after)
     )
     if (guarded := find_guarded_allocation(after)) is not None:  # TVM cannot be asked about it
         return fault or _find_guarded_tile(before, *guarded)
@@ -160,87 +155,108 @@ def _find_guarded_tile(before: IRModule, buffer: str, block: str) -> Fault | Non
     )
 
 
-def _find_broken_sizes(old: _Census, new: _Census) -> Fault | None:
-    advice = "choose smaller sizes, or give the kernel int64 loops"
-    for name, extent in new.extents.items():
-        if name not in old.extents:
-            return Fault(f"loop '{name}' would run {extent} times", advice)
-    for name, (runs, points) in new.short.items():
-        if name not in old.short:
-            return Fault(f"block '{name}' of {points} points would run {runs} times", advice)
-    for name, (iterator, value) in new.beyond.items():
-        if name not in old.beyond:
-            return Fault(
-                f"iterator '{iterator}' of block '{name}' would be up to {value} where its guard "
-                f"is asked, and indices of 32 bits end before {_LARGEST}",
-                advice,
-            )
-    # A copy of an intermediate tensor is no larger than what the kernel had before.
-    largest = max(old.large.values(), default=0)
-    for name, elements in new.large.items():
-        if name not in old.large and elements > largest:
+def _of_census(field: str, blame: Callable[[str, Any], Fault]) -> Net:
+    """The net of what a census has by name, of which the fault tells both."""
+
+    def find(module: IRModule) -> dict[str, tuple[str, Any]]:
+        return {name: (name, what) for name, what in getattr(_count(module), field).items()}
+
+    return Net(find, lambda named: blame(*named))
+
+
+def _blame_unwritten(name: str, reader: str) -> Fault:
+    return Fault(f"block '{reader}' would read '{name}', which no block writes", _REPORT)
+
+
+def _blame_extent(name: str, extent: int) -> Fault:
+    return Fault(f"loop '{name}' would run {extent} times", _SMALLER)
+
+
+def _blame_runs(name: str, found: tuple[int, int]) -> Fault:
+    runs, points = found
+    return Fault(f"block '{name}' of {points} points would run {runs} times", _SMALLER)
+
+
+def _blame_wrapped(name: str, found: tuple[str, int]) -> Fault:
+    iterator, value = found
+    return Fault(
+        f"iterator '{iterator}' of block '{name}' would be up to {value} where its guard is asked, "
+        f"and indices of 32 bits end before {LARGEST_INDEX}",
+        _SMALLER,
+    )
+
+
+def _find_larger(before: IRModule, after: IRModule) -> Fault | None:
+    """A tensor that is too large: a copy of one is no larger than what the kernel had before."""
+    old, new = _count(before).large, _count(after).large
+    largest = max(old.values(), default=0)
+    for name, elements in new.items():
+        if name not in old and elements > largest:
             return Fault(
                 f"'{name}' would have {elements} elements, and indices of 32 bits end at "
-                f"{_LARGEST}",
-                advice,
+                f"{LARGEST_INDEX}",
+                _SMALLER,
             )
     return None
 
 
-def _find_moved_buffer(old: _Census, new: _Census) -> Fault | None:
-    for key, (scope, needed) in new.moved.items():
-        if key not in old.moved:
-            block, _, name = key.partition("/")
-            return Fault(
-                f"the instruction that block '{block}' has become takes memory in scope "
-                f"'{needed}', and '{name}' would be in scope '{scope}'",
-                "cache or keep the buffer before tensorize_fragments, or in the scope that it has",
-            )
-    return None
+def _blame_moved(key: str, scopes: tuple[str, str]) -> Fault:
+    (block, _, name), (scope, needed) = key.partition("/"), scopes
+    return Fault(
+        f"the instruction that block '{block}' has become takes memory in scope '{needed}', and "
+        f"'{name}' would be in scope '{scope}'",
+        "cache or keep the buffer before tensorize_fragments, or in the scope that it has",
+    )
 
 
-def _find_mixed_registers(old: _Census, new: _Census) -> Fault | None:
-    for name, (instruction, other) in new.mixed.items():
-        if name not in old.mixed:
-            return Fault(
-                f"the instruction that block '{instruction}' has become lays '{name}' out over "
-                f"the registers of a warp's lanes, and block '{other}' would take them for its own",
-                "let it go through shared memory, or do this before tensorize_fragments",
-            )
-    return None
+def _blame_mixed(name: str, two: tuple[str, str]) -> Fault:
+    instruction, other = two
+    return Fault(
+        f"the instruction that block '{instruction}' has become lays '{name}' out over the "
+        f"registers of a warp's lanes, and block '{other}' would take them for its own",
+        "let it go through shared memory, or do this before tensorize_fragments",
+    )
 
 
-def _find_mixed_rows(old: _Census, new: _Census) -> Fault | None:
-    for name, (swizzled, other) in new.swizzled.items():
-        if name not in old.swizzled:
-            return Fault(
-                f"TVM swizzles the rows of what block '{swizzled}' uses in shared memory, '{name}' "
-                f"among it, and block '{other}' would not",
-                "cache it in registers, or before tensorize_fragments",
-            )
-    return None
+def _blame_skewed(name: str, found: tuple[int, str, int]) -> Fault:
+    step, user, size = found
+    return Fault(
+        f"the rows of '{name}' would begin at multiples of {step} bytes, and {user} that begin at "
+        f"multiples of {size}",
+        f"pad by a multiple of {size} bytes",
+    )
 
 
-def _find_skewed_tile(old: _Census, new: _Census) -> Fault | None:
-    for name, (step, user, size) in new.skewed.items():
-        if name not in old.skewed:
-            return Fault(
-                f"the rows of '{name}' would begin at multiples of {step} bytes, and {user} that "
-                f"begin at multiples of {size}",
-                f"pad by a multiple of {size} bytes",
-            )
-    return None
+def _blame_swizzled(name: str, two: tuple[str, str]) -> Fault:
+    swizzled, other = two
+    return Fault(
+        f"TVM swizzles the rows of what block '{swizzled}' uses in shared memory, '{name}' among "
+        f"it, and block '{other}' would not",
+        "cache it in registers, or before tensorize_fragments",
+    )
 
 
-def _find_unrolled_kernel(old: _Census, new: _Census) -> Fault | None:
-    for name, bound in new.unrolled.items():
-        if name not in old.unrolled:
-            return Fault(
-                f"loop '{name}' would be unrolled around the kernel of loop '{bound}', and TVM "
-                "makes no copies of a kernel",
-                "bind a loop further out first, or leave this one serial",
-            )
-    return None
+def _blame_unrolled(name: str, bound: str) -> Fault:
+    return Fault(
+        f"loop '{name}' would be unrolled around the kernel of loop '{bound}', and TVM makes no "
+        "copies of a kernel",
+        "bind a loop further out first, or leave this one serial",
+    )
+
+
+_OF_SIZES = (
+    _of_census("unwritten", _blame_unwritten),
+    _of_census("extents", _blame_extent),
+    _of_census("short", _blame_runs),
+    _of_census("beyond", _blame_wrapped),
+)
+_OF_PLACES = (
+    _of_census("moved", _blame_moved),
+    _of_census("mixed", _blame_mixed),
+    _of_census("skewed", _blame_skewed),
+    _of_census("swizzled", _blame_swizzled),
+    _of_census("unrolled", _blame_unrolled),
+)
 
 
 def _find_lost(old: Counter[str], new: Counter[str]) -> list[str]:
@@ -277,7 +293,7 @@ def _count_function(function: PrimFunc, prefix: str, census: _Census) -> None:
         census.large.update((prefix + name, size) for name, size in facts.large)
         for name, scope, needed in facts.moved:
             census.moved[f"{prefix}{facts.name}/{name}"] = (scope, needed)
-        large = large or facts.points > _LARGEST
+        large = large or facts.points > LARGEST_INDEX
     parameters = set(function.params)
     census.outputs.update(prefix + str(item.name) for item in parameters & written)
     for buffer in read.keys() - written - parameters:
@@ -366,7 +382,7 @@ def _read_facts(block: SBlock) -> _Facts:
         str(block.name_hint),
         written,
         {region.source for region in block.reads},
-        [(name, size) for name, size in sizes if size > _LARGEST],
+        [(name, size) for name, size in sizes if size > LARGEST_INDEX],
         math.prod(constant(iterator.dom.extent) or 1 for iterator in block.iter_vars),
         _find_moved(block),
         registers,
@@ -432,7 +448,7 @@ def _find_moved(block: SBlock) -> list[tuple[str, str, str]]:
 @functools.lru_cache(maxsize=256)
 def _count_elements(buffer: Var) -> int:
     """The elements of a buffer that is indexed with 32 bits; 0 where there are more bits."""
-    if any(extent.ty.dtype.bits != 32 for extent in buffer.shape):
+    if any(extent.ty.dtype.bits != _BITS for extent in buffer.shape):
         return 0
     return math.prod(constant(extent) or 1 for extent in buffer.shape)
 
@@ -443,7 +459,7 @@ def _count_points(blocks: list[Any], loops: list[Any], prefix: str, census: _Cen
         points = _read_block(block).points
         around = [constant(loop.extent) for loop in loops if _holds(loop, block)]
         runs = math.prod(extent or 0 for extent in around)
-        if points > _LARGEST and None not in around and runs < points:
+        if points > LARGEST_INDEX and None not in around and runs < points:
             census.short[prefix + str(block.name_hint)] = (runs, points)
 
 
@@ -452,12 +468,12 @@ def _find_wrapped(place: Place, prefix: str) -> Iterator[tuple[str, tuple[str, i
 
     Guards that stop them are asked with the number that has wrapped around.
     """
-    if math.prod(constant(loop.extent) or 1 for loop in place.loops) < _LARGEST:
+    if math.prod(constant(loop.extent) or 1 for loop in place.loops) < LARGEST_INDEX:
         return
     analyzer = bind_ranges(place.loops)
     for iterator in place.block.iter_vars:
         largest = int(analyzer.const_int_bound(place.values[iterator.var]).max_value)
-        if largest >= _LARGEST and iterator.var.ty.dtype.bits == _BITS:
+        if largest >= LARGEST_INDEX and iterator.var.ty.dtype.bits == _BITS:
             yield prefix + place.name, (str(iterator.var.name), largest)
 
 

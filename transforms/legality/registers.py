@@ -5,12 +5,10 @@ Registers ("local") belong to one thread, shared memory to one GPU block.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Iterator, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from tvm.ir import IRModule, Range
 from tvm.s_tir import Schedule
@@ -26,6 +24,7 @@ from tirstep.tvm_compat import (
 )
 
 from ..errors import TransformError
+from ..held import AskedTooLateError, Held, find_held
 from ..queries import get_root
 from ..tir import (
     Place,
@@ -131,49 +130,24 @@ def _read_loop(loop: For) -> tuple[Any, ...]:
 
 
 @dataclass
-class RegistersLater:
-    """Schedules that are not asked yet whether threads read each other's registers.
+class RegistersLater(Held):
+    """Whether threads read each other's registers: `require_own_registers` takes a schedule as it
+    is, and all of it is asked at the end, which takes a tenth of the time.
 
     Attributes
     ----------
-    schedules : the one that a recipe runs on, and the copies on which its transforms are tried
     is_needed : whether somebody would have asked
     """
 
-    schedules: list[Schedule]
+    is_of_copies: ClassVar[bool] = True
     is_needed: bool = False
 
-    def has(self, sch: Schedule) -> bool:
-        return any(sch is each for each in self.schedules)
-
-
-_later: ContextVar[RegistersLater | None] = ContextVar("_later", default=None)
-
-
-@contextlib.contextmanager
-def registers_later(sch: Schedule) -> Iterator[RegistersLater]:
-    """While this lasts, `require_own_registers` takes a schedule as it is: who asks for this asks
-    `find_any_leak` at the end, which takes a tenth of the time.
-    """
-    token = _later.set(held := RegistersLater([sch]))
-    try:
-        yield held
-    finally:
-        _later.reset(token)
-
-
-@contextlib.contextmanager
-def tried_on_copy(sch: Schedule, copy: Schedule) -> Iterator[None]:
-    """While this lasts, a copy is asked about registers when its schedule is."""
-    later = _later.get()
-    if later is None or not later.has(sch):
-        yield
-        return
-    later.schedules.append(copy)
-    try:
-        yield
-    finally:
-        later.schedules.pop()
+    def ask(self, error: Exception | None) -> None:
+        """Raises `AskedTooLateError` where an answer may have been due before."""
+        if not self.is_needed:
+            return
+        if error is not None or find_any_leak(self.schedules[0].mod) is not None:
+            raise AskedTooLateError from error
 
 
 def find_any_leak(module: IRModule) -> RegisterLeak | None:
@@ -188,8 +162,8 @@ def find_any_leak(module: IRModule) -> RegisterLeak | None:
 
 def require_own_registers(sch: Schedule, handle: LoopRV | SBlockRV) -> None:
     """Refuse a schedule in which a thread would have to read the registers of another."""
-    later = _later.get()
-    if later is not None and later.has(sch):
+    later = find_held(RegistersLater, sch)
+    if later is not None:
         later.is_needed = True
         return
     leak = find_register_leak(sch, handle)

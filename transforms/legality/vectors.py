@@ -34,6 +34,7 @@ from tirstep.tvm_compat import Analyzer, Call, SBlock, TensorLoad, structural_ma
 
 from ..queries import get_enclosing_loops, get_realize, get_root
 from ..tir import (
+    LARGEST_INDEX,
     Place,
     bind_ranges,
     constant,
@@ -55,8 +56,6 @@ _MOST, _MOST_LOADED, _MOST_CONDITIONS = 4, {"int8": 2, "uint8": 2}, 4
 _FLOAT8, _COMPUTING = "float8", (Add, Sub, Mul, Div, Max, Min)
 _TRIED = 64
 """Lanes that are compared with the first one; of more, the first and the last ones."""
-LARGEST = 2**31 - 1
-"""What the analyzer does not bound says that it may be up to 2**63."""
 
 
 def find_scattered(place: Place) -> Iterator[tuple[For, Any]]:
@@ -272,7 +271,8 @@ def _number_vectors(indices: list[Any], loop: For, analyzer: Analyzer) -> list[A
             first = analyzer.simplify(substitute(total, {lane: const(0, lane.ty.dtype)}))
             factors, bound = analyzer.modular_set(first), analyzer.const_int_bound(first)
             whole = factors.coeff % lanes == 0 and factors.base % lanes == 0
-            bounded = bound.min_value >= -LARGEST and bound.max_value <= LARGEST
+            # What the analyzer does not bound may be up to 2**63, it says.
+            bounded = bound.min_value >= -LARGEST_INDEX and bound.max_value <= LARGEST_INDEX
             if not (whole and bounded and analyzer.can_prove_equal(total - first, lane)):
                 return division
             vector = Var("vector", lane.ty.dtype)

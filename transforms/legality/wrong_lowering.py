@@ -36,7 +36,7 @@ from .sums import LostGuard, find_late_beginnings, find_lost_guards, find_unorde
 from .vectors import find_unwritten
 
 
-class _Net(NamedTuple):
+class Net(NamedTuple):
     """What looks for one kind of fault.
 
     Attributes
@@ -58,6 +58,12 @@ class _Net(NamedTuple):
         if new is None:
             return False, None
         return False, self.blame(found[new] if isinstance(found, Mapping) else new)
+
+
+def find_first(nets: Iterable[Net], before: IRModule, after: IRModule) -> Fault | None:
+    """The first fault that nets find in a module, and not in the one before."""
+    faults = (net.find_new(before, after)[1] for net in nets)
+    return next((fault for fault in faults if fault is not None), None)
 
 
 def find_wrong_lowering(before: IRModule, after: IRModule, *, asks_reads: bool) -> Fault | None:
@@ -123,7 +129,7 @@ def _blame_guard(lost: LostGuard) -> Fault:
     )
 
 
-def _by_problem(find: Callable[[IRModule], Iterable[Fault]]) -> _Net:
+def _by_problem(find: Callable[[IRModule], Iterable[Fault]]) -> Net:
     """The net of faults that are the same where the problem is; the first of them counts."""
 
     def find_all_problems(module: IRModule) -> dict[str, Fault]:
@@ -132,7 +138,7 @@ def _by_problem(find: Callable[[IRModule], Iterable[Fault]]) -> _Net:
             found.setdefault(fault.problem, fault)
         return found
 
-    return _Net(find_all_problems, lambda fault: fault)
+    return Net(find_all_problems, lambda fault: fault)
 
 
 def _at_some_sizes(find: Callable[[IRModule], dict[Any, Any]]) -> Callable[[IRModule], Any]:
@@ -251,30 +257,30 @@ def _blame_barrier(name: str) -> Fault:
 
 
 _BEFORE_READS = (
-    _Net(_find_unwritten, _blame_vector),
-    _Net(find_negative_divisors, _blame_quotient),
-    _Net(find_lost_guards, _blame_guard),
+    Net(_find_unwritten, _blame_vector),
+    Net(find_negative_divisors, _blame_quotient),
+    Net(find_lost_guards, _blame_guard),
     _by_problem(find_late_beginnings),
     _by_problem(find_broken_pipelines),
     _by_problem(find_unordered_sums),
     _by_problem(find_broken_ends),
     _by_problem(find_broken_repairs),
-    _Net(find_unowned, lambda fault: fault),
+    Net(find_unowned, lambda fault: fault),
 )
 _READS = (
-    _Net(_at_some_sizes(find_lost_reads), _blame_read),
-    _Net(_at_some_sizes(find_outside), _blame_outside),
-    _Net(find_foreign_reads, lambda fault: fault),
+    Net(_at_some_sizes(find_lost_reads), _blame_read),
+    Net(_at_some_sizes(find_outside), _blame_outside),
+    Net(find_foreign_reads, lambda fault: fault),
 )
 _BEHIND_READS = (
-    _Net(find_overlaps, _blame_overlap),
-    _Net(find_merged, _blame_merged),
-    _Net(find_misplaced_tiles, _blame_tile),
-    _Net(find_overwritten, _blame_overwritten),
-    _Net(find_changed_indices, _blame_indices),
-    _Net(find_split_rooms, _blame_split_room),
-    _Net(find_tight_rooms, _blame_tight_room),
-    _Net(find_leaked_variables, _blame_variable),
-    _Net(find_missing_barriers, _blame_barrier),
-    _Net(find_settled_foreign_reads, lambda fault: fault),
+    Net(find_overlaps, _blame_overlap),
+    Net(find_merged, _blame_merged),
+    Net(find_misplaced_tiles, _blame_tile),
+    Net(find_overwritten, _blame_overwritten),
+    Net(find_changed_indices, _blame_indices),
+    Net(find_split_rooms, _blame_split_room),
+    Net(find_tight_rooms, _blame_tight_room),
+    Net(find_leaked_variables, _blame_variable),
+    Net(find_missing_barriers, _blame_barrier),
+    Net(find_settled_foreign_reads, lambda fault: fault),
 )

@@ -18,9 +18,7 @@ from tvm.tirx.transform import prim_func_pass
 
 from tirstep.tvm_compat import structural_map
 
-from ..tir import find_all
-
-_AXIS = "thread_extent"
+from ..tir import THREAD_EXTENT, find_axes
 
 
 @prim_func_pass(opt_level=0, name="s_tir.LowerAsyncDMA")
@@ -32,11 +30,10 @@ def LowerAsyncDMA(  # noqa: N802 - a pass is named like TVM's
     rewrite: none of its own
     """
     axes: dict[Any, AttrStmt] = {}
-    attributes = find_all(function.body, AttrStmt)
-    outermost = next((each.node for each in attributes if each.attr_key == _AXIS), None)
+    outermost = next((each.node for each in find_axes(function.body)), None)
 
     def hide(node: AttrStmt) -> Any:
-        if node.attr_key != _AXIS or node.node.same_as(outermost):
+        if node.attr_key != THREAD_EXTENT or node.node.same_as(outermost):
             return node
         variable = node.node.var
         axes[variable] = node

@@ -14,7 +14,6 @@ from tvm.tirx import (
     LT,
     AllocBuffer,
     And,
-    AttrStmt,
     BufferLoad,
     BufferStore,
     For,
@@ -31,7 +30,16 @@ from tvm.tirx.transform import prim_func_pass
 from tirstep.tvm_compat import Analyzer, Call, TensorLoad, detect_linear_equation, structural_map
 
 from ..legality.vectors import begin_aligned
-from ..tir import constant, find_all, get_elements, get_operands, is_choice, is_used, substitute
+from ..tir import (
+    constant,
+    find_all,
+    find_axes,
+    get_elements,
+    get_operands,
+    is_choice,
+    is_used,
+    substitute,
+)
 from .uses import Variables
 
 
@@ -69,8 +77,7 @@ def _bind_loops(function: Any) -> tuple[Analyzer, list[Any]]:
     analyzer = Analyzer()
     for variable, extent in Variables.of(function).ranges.items():
         analyzer.bind(variable, extent)
-    attributes = find_all(function.body, AttrStmt)
-    return analyzer, [node.node.var for node in attributes if node.attr_key == "thread_extent"]
+    return analyzer, [axis.node.var for axis in find_axes(function.body)]
 
 
 def _find_thread_dimensions(

@@ -9,20 +9,17 @@ from __future__ import annotations
 from typing import Any
 
 import tvm_ffi
-from tvm.ir import Range
 from tvm.script import tirx as T
-from tvm.tirx import Add, AttrStmt, Bind, BufferStore, IntImm, Max, Min, Mul, SeqStmt, Var
+from tvm.tirx import Add, AttrStmt, Bind, BufferStore, Max, Min, Mul, SeqStmt, Var
 from tvm.tirx.transform import prim_func_pass
 
-from tirstep.tvm_compat import Analyzer, Call, TensorLoad, get_op_name, structural_map
+from tirstep.tvm_compat import Call, TensorLoad, get_op_name, structural_map
 
 from ..gpu_limits import WARP
-from ..tir import constant, find_all, substitute
+from ..tir import THREAD_EXTENT, constant, find_all, find_axes, number_threads, substitute
 
 COMMUTATIVE = (Add, Mul, Max, Min)
 """What gives the same bits whichever operand comes first."""
-EXTENT = "thread_extent"
-"""TVM's attribute of a thread axis."""
 MOST = 4
 """Lanes of a group. Of 16, exchanges by pairs made the decode form 4 % slower on an H100."""
 SHUFFLE = "tirx.tvm_warp_shuffle"
@@ -48,12 +45,12 @@ def ExchangeByButterflies(  # noqa: N802 - a pass is named like TVM's
         return function
     if not any(get_op_name(call) == SHUFFLE for call in find_all(function.body, Call)):
         return function
-    axes = [node for node in find_all(function.body, AttrStmt) if node.attr_key == EXTENT]
-    inner = {each.node.var for axis in axes for each in _find_axes(axis.body)}
+    axes = find_axes(function.body)
+    inner = {each.node.var for axis in axes for each in find_axes(axis.body)}
     kernels = {axis.node.var: _Lanes(axis) for axis in axes if axis.node.var not in inner}
 
     def rewrite(node: AttrStmt) -> Any:
-        if node.attr_key != EXTENT or node.node.var not in kernels:
+        if node.attr_key != THREAD_EXTENT or node.node.var not in kernels:
             return node
         return structural_map(node, (SeqStmt, kernels[node.node.var].rewrite))
 
@@ -61,22 +58,14 @@ def ExchangeByButterflies(  # noqa: N802 - a pass is named like TVM's
     return function if body.same_as(function.body) else function.with_body(body)
 
 
-def _find_axes(statement: Any) -> list[AttrStmt]:
-    return [node for node in find_all(statement, AttrStmt) if node.attr_key == EXTENT]
-
-
 class _Lanes:
     """The numbers of a kernel's threads."""
 
     def __init__(self, kernel: AttrStmt) -> None:
-        self.analyzer = Analyzer()
-        self.number: Any = IntImm("int32", 0)
-        axes = {str(axis.node.thread_tag): axis for axis in _find_axes(kernel)}
-        for name in ("threadIdx.z", "threadIdx.y", "threadIdx.x"):
-            if name in axes:
-                axis, extent = axes[name].node.var, axes[name].value
-                self.analyzer.bind(axis, Range.from_min_extent(0, extent))
-                self.number = self.number * extent + axis
+        axes = {str(axis.node.thread_tag): axis for axis in find_axes(kernel)}
+        names = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
+        threads = [(axes[name].node.var, axes[name].value) for name in names if name in axes]
+        self.number, self.analyzer = number_threads(threads)
         self.named = {bind.var: bind.value for bind in find_all(kernel, Bind)}
 
     def rewrite(self, sequence: SeqStmt) -> Any:
@@ -133,18 +122,18 @@ def _combines(statement: Any, brought: BufferStore, last: BufferStore) -> bool:
     return (
         _is_element(own, last)
         and _is_element(other, brought)
-        and statement.buffer.same_as(last.buffer)
-        and tvm_ffi.structural_equal(statement.indices, last.indices)
+        and _is_at(statement.buffer, statement.indices, last)
     )
 
 
 def _is_element(value: Any, store: BufferStore) -> bool:
     """Whether a value is loaded from where a statement stores."""
-    return (
-        isinstance(value, TensorLoad)
-        and value.source.same_as(store.buffer)
-        and tvm_ffi.structural_equal(value.indices, store.indices)
-    )
+    return isinstance(value, TensorLoad) and _is_at(value.source, value.indices, store)
+
+
+def _is_at(buffer: Any, indices: Any, store: BufferStore) -> bool:
+    """Whether an element is the one that a statement stores."""
+    return bool(buffer.same_as(store.buffer) and _is_same(indices, store.indices))
 
 
 def _is_same(value: Any, other: Any) -> bool:

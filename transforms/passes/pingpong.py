@@ -15,13 +15,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from tvm.ir import Range
 from tvm.script import tirx as T
 from tvm.tirx import Evaluate, FloorDiv, FloorMod, IfThenElse, IntImm
 
-from tirstep.tvm_compat import Analyzer
-
 from ..gpu_limits import WARP
+from ..tir import number_threads
 from .tma_pipeline import Pipeline
 
 WARPGROUP = 4 * WARP
@@ -48,10 +46,7 @@ class PingPong:
     def of(cls, pipeline: Pipeline) -> PingPong:
         """The turns of the warpgroups that compute, where `alternate_warpgroups` asked for them."""
         groups = math.prod(count for _, count in pipeline.threads) // WARPGROUP
-        analyzer, number = Analyzer(), IntImm("int32", 0)
-        for variable, extent in reversed(pipeline.threads):
-            analyzer.bind(variable, Range(0, extent))
-            number = number * extent + variable
+        number, analyzer = number_threads(pipeline.threads)
         number = analyzer.simplify(FloorDiv(number, WARPGROUP))
         return cls(groups if pipeline.alternates else 1, number)
 

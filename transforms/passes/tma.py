@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tvm.ir import Range
 from tvm.script import tirx as T
 from tvm.tirx import (
     GE,
@@ -30,7 +29,6 @@ from tvm.tirx import (
 from tvm.tirx.transform import prim_func_pass
 
 from tirstep.tvm_compat import (
-    Analyzer,
     Call,
     SBlockRealize,
     TensorLoad,
@@ -40,10 +38,10 @@ from tirstep.tvm_compat import (
 
 from ..errors import TransformError
 from ..gpu_limits import WARP, count_registers
-from ..tir import constant, find_all, get_axis, get_elements, replace_fields
+from ..tir import constant, find_all, get_axis, get_elements, number_threads, replace_fields
 from ..tma_tiles import TMA_ROLES, TMA_STAGES
 from .overlap import run_in_turns, run_overlapped
-from .persistent import Rounds, find_lasting, go_through_tiles, mark_roles
+from .persistent import find_lasting, go_through_tiles, split_roles
 from .tma_pipeline import Pipeline, if_elected, if_one_lane, join, make_barrier
 from .uses import is_barrier
 
@@ -157,19 +155,16 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
         )
     computes = LT(variable, IntImm("int32", extent))
     within = _find_innermost(body, pipeline.loop)
-    pipeline.rounds = Rounds.of(body, pipeline)
 
     def rewrite(loop: For) -> Any:
         if loop.loop_var.same_as(within.loop_var):
             kernel = _guard(loop.body, pipeline, computes, registers)
             kernel = _leave_registers(_end_cluster(kernel, pipeline), pipeline)
-            others = []
-            if pipeline.rounds:
-                others = [*find_lasting(loop.body, pipeline), *pipeline.rounds.buffers]
+            others = find_lasting(loop.body, pipeline)
             loop = _with_extent(loop, constant(loop.extent) or 1, pipeline.allocate(kernel, others))
         if loop.loop_var.same_as(variable):
             return _with_extent(loop, extent + producers // inner, loop.body)
-        blocks = pipeline.rounds.find_extent(loop) if pipeline.rounds else None
+        blocks = pipeline.rounds.find_extent(loop)
         return loop if blocks is None else _with_extent(loop, blocks, loop.body)
 
     return structural_map(body, (For, rewrite))
@@ -188,12 +183,23 @@ def _end_cluster(kernel: Any, pipeline: Pipeline) -> Any:
     waits = For(step, loop.extent, IntImm("int32", left), ForKind.SERIAL, wait, None, {})
     first = math.prod(count for _, count in pipeline.threads)
     tail = if_elected(pipeline.threads, [waits], first=first)
-    return join([kernel, tail, *pipeline.invalidate(_count_barriers(pipeline))])
+    return join([kernel, tail, *pipeline.invalidate(len(_count_arrivals(pipeline)))])
 
 
-def _count_barriers(pipeline: Pipeline) -> int:
-    """Mbarriers of full stages, of empty ones, and of registers that move."""
-    return 2 * pipeline.stages + bool(int(pipeline.loop.annotations[TMA_ROLES][1]))
+def _count_arrivals(pipeline: Pipeline) -> list[int]:
+    """The arrivals that complete each mbarrier of a kernel with roles.
+
+    Those of full stages come first, then those of empty ones, at which warps arrive, and that of
+    registers that move.
+    """
+    stages, warps = pipeline.stages, _count_warps(pipeline)
+    moving = [warps] if int(pipeline.loop.annotations[TMA_ROLES][1]) else []
+    return [*[1] * stages, *[warps * pipeline.cluster.size] * stages, *moving]
+
+
+def _count_warps(pipeline: Pipeline) -> int:
+    """The warps that compute."""
+    return math.prod(count for _, count in pipeline.threads) // WARP
 
 
 def _leave_registers(kernel: Any, pipeline: Pipeline) -> Any:
@@ -234,7 +240,7 @@ def _with_extent(loop: For, extent: int, body: Any) -> For:
 
 def _guard(statement: Any, pipeline: Pipeline, computes: Any, registers: list[int]) -> Any:
     """A statement around the pipeline, whose parts are for the warps that compute alone."""
-    if pipeline.rounds:
+    if pipeline.rounds.is_persistent:
         return SeqStmt(_run_with_roles(pipeline, computes, registers, statement))
     if isinstance(statement, For) and statement.loop_var.same_as(pipeline.loop.loop_var):
         return SeqStmt(_run_with_roles(pipeline, computes, registers))
@@ -265,12 +271,10 @@ def _is_of_registers(statement: Any) -> bool:
 def _run_with_roles(
     pipeline: Pipeline, computes: Any, registers: list[int], kernel: Any = None
 ) -> list[Any]:
-    """Mbarriers of full stages, and behind them those of empty ones, at which warps arrive.
+    """The pipeline between its mbarriers, in which each role does its own.
 
     Where a thread block goes through tiles, both roles do all of the kernel.
     """
-    stages = pipeline.stages
-    warps = math.prod(count for _, count in pipeline.threads) // WARP
     computed = pipeline.compute()
     require_no_barrier(computed, pipeline)
     loads = pipeline.fence_loads(computed)
@@ -281,18 +285,14 @@ def _run_with_roles(
 
     consumer = _consume(pipeline, computed, release)
     producer = [_produce(pipeline, acquires=bool(loads))]
-    if pipeline.rounds:
+    if pipeline.rounds.is_persistent:
         consumer = [*pipeline.fence_others(), *consumer]
         consumer += [*_release_last(pipeline, release), *pipeline.rounds.end_tile()]
         consumer = [go_through_tiles(kernel, pipeline, consumer)]
-    counts = [1] * stages + [warps * pipeline.cluster.size] * stages
     if registers[0]:
-        producer, consumer = _share_registers(pipeline, warps, (producer, consumer), registers)
-        counts.append(warps)
-    split: list[Any] = [IfThenElse(computes, join(consumer), join(producer))]
-    if pipeline.rounds:
-        split = mark_roles(pipeline, computes, join(consumer), join(producer))
-        split = [*pipeline.rounds.begin(), *split]
+        producer, consumer = _share_registers(pipeline, (producer, consumer), registers)
+    split = split_roles(pipeline, computes, join(consumer), join(producer))
+    split, counts = [*pipeline.rounds.begin(), *split], _count_arrivals(pipeline)
     if pipeline.cluster.size > 1:  # whose other blocks may still arrive at these mbarriers
         return [*pipeline.initialize(counts), *split, make_barrier()]
     return [*pipeline.initialize(counts), *split, *pipeline.invalidate(len(counts))]
@@ -324,9 +324,9 @@ def _release_last(pipeline: Pipeline, release: Callable[[Any], list[Any]]) -> li
 
 
 def _share_registers(
-    pipeline: Pipeline, warps: int, roles: tuple[list[Any], list[Any]], registers: list[int]
+    pipeline: Pipeline, roles: tuple[list[Any], list[Any]], registers: list[int]
 ) -> tuple[list[Any], list[Any]]:
-    """Both roles, of which so many warps compute, with registers of their own; as before behind.
+    """Both roles, with registers of their own; as before behind.
 
     Who copies takes registers again when those who compute have given back theirs: taken earlier,
     by warps that have nothing to copy, they would be missing to those who compute, for ever.
@@ -334,7 +334,7 @@ def _share_registers(
     less, more = T.ptx.setmaxnreg.dec.sync.aligned.u32, T.ptx.setmaxnreg.inc.sync.aligned.u32
     producer, consumer = roles
     producers = int(pipeline.loop.annotations[TMA_ROLES][0])
-    first = count_registers((warps * WARP + producers) * pipeline.blocks)
+    first = count_registers((_count_warps(pipeline) * WARP + producers) * pipeline.blocks)
     given_back = pipeline.point_to(2 * pipeline.stages)
     arrive = T.ptx["mbarrier.arrive.shared.b64"](given_back)
     wait = T.cuda.mbarrier_wait(given_back, 0)
@@ -352,13 +352,8 @@ def _release_stage(pipeline: Pipeline, empty: Any, *, releases: bool) -> list[An
     """Each warp arrives at the mbarrier of an empty stage, of each block that copies to it."""
     if pipeline.cluster.size == 1:
         return _arrive_by_warps(T.ptx["mbarrier.arrive.shared.b64"](empty))
-    lane: Any = IntImm("int32", 0)
-    for variable, extent in reversed(pipeline.threads):
-        lane = lane * extent + variable
-    analyzer = Analyzer()
-    for variable, extent in pipeline.threads:
-        analyzer.bind(variable, Range(0, extent))
-    lane = analyzer.simplify(FloorMod(lane, WARP))
+    number, analyzer = number_threads(pipeline.threads)
+    lane = analyzer.simplify(FloorMod(number, WARP))
     return [Evaluate(T.cuda.warp_sync()), pipeline.cluster.arrive(lane, empty, releases=releases)]
 
 
@@ -383,11 +378,10 @@ def _produce(pipeline: Pipeline, *, acquires: bool) -> Any:
     wait = _wait_for_empty(pipeline, step, acquires=acquires)
     body = SeqStmt([wait, pipeline.copy(step)])
     copies = For(step, loop.min, loop.extent, ForKind.SERIAL, body, None, {})
-    if pipeline.rounds:
-        tile = join([copies, *pipeline.rounds.end_tile()])
-        copies = pipeline.rounds.loop_over(tile, f"{loop.loop_var.name}_tile_copied")
+    tile = join([copies, *pipeline.rounds.end_tile()])
+    tiles = pipeline.rounds.loop_over(tile, f"{loop.loop_var.name}_tile_copied")
     first = math.prod(count for _, count in pipeline.threads)
-    return if_elected(pipeline.threads, [copies], first=first)
+    return if_elected(pipeline.threads, [tiles], first=first)
 
 
 def _wait_for_empty(pipeline: Pipeline, step: Any, *, acquires: bool = False) -> Evaluate:

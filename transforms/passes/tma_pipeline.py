@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tvm_ffi
 from tvm.ir import PointerType, Range
@@ -47,7 +47,7 @@ from tirstep.tvm_compat import (
 
 from ..errors import TransformError
 from ..gpu_limits import WARP
-from ..tir import constant, find_all, is_among
+from ..tir import constant, find_all, is_among, number_threads
 from ..tma_tiles import (
     SWIZZLES,
     TMA_BLOCKS,
@@ -63,10 +63,8 @@ from ..tma_tiles import (
 )
 from .barriers import is_proxy_fence
 from .clusters import Cluster
+from .rounds import Rounds
 from .uses import is_barrier
-
-if TYPE_CHECKING:
-    from .persistent import Rounds
 
 SCOPE = "shared.dyn"
 READ = 1
@@ -90,7 +88,7 @@ class Pipeline:
     threads : as `find_threads`
     first_map : the number of its first tensor map
     parameters : of the function
-    rounds : in which a thread block goes through several tiles; None for one tile
+    rounds : in which a thread block goes through tiles
     cluster : the thread blocks that copy tiles for one another
     """
 
@@ -103,7 +101,7 @@ class Pipeline:
     first_map: int
     parameters: list[Any]
     cluster: Cluster
-    rounds: Rounds | None = None
+    rounds: Rounds
 
     @classmethod
     def of(
@@ -126,8 +124,8 @@ class Pipeline:
         tiles = [_read(copy, threads) for copy in copies]
         stages = int(loop.annotations[TMA_STAGES])
         rest = parts[len(copies) :]
-        cluster = Cluster.of(loop, body)
-        return cls(loop, stages, tiles, rest, block, threads, first_map, parameters, cluster)
+        around = Cluster.of(loop, body), Rounds.of(loop, body)
+        return cls(loop, stages, tiles, rest, block, threads, first_map, parameters, *around)
 
     def __post_init__(self) -> None:
         self.in_flight = int(self.loop.annotations.get(TMA_IN_FLIGHT, 0))
@@ -192,16 +190,16 @@ class Pipeline:
             for at, count in enumerate(counts)
         ]
         fence = Evaluate(T.ptx["fence.mbarrier_init.release.cluster"]())
-        before = [make_proxy_fence()] if self._describes_others() else []
         made = if_elected(self.threads, [*inits, fence])
-        return [*before, made, make_barrier(), *self.cluster.begin()]
+        return [*self._fence_stores(), made, make_barrier(), *self.cluster.begin()]
 
     def fence_others(self) -> list[Any]:
         """In front of the loop, once more for each tile of a thread block, as `initialize`."""
-        return [make_proxy_fence(), make_barrier()] if self._describes_others() else []
+        fence = self._fence_stores()
+        return [*fence, make_barrier()] if fence else []
 
-    def _describes_others(self) -> bool:
-        """Whether wgmma reads what threads stored before the loop.
+    def _fence_stores(self) -> list[Any]:
+        """A fence behind what threads stored before the loop, where wgmma reads that; or nothing.
 
         The fences in the loop would order that, and are dropped with those of its tiles.
         """
@@ -212,10 +210,11 @@ class Pipeline:
             for call in find_all(part, Call)
             if get_op_name(call).endswith(ENCODES)
         ]
-        return any(
+        reads = any(
             not any(tvm_ffi.structural_equal(pointer.args[1], data) for data in own)
             for pointer in pointers
         )
+        return [make_proxy_fence()] if reads else []
 
     def invalidate(self, count: int) -> list[Any]:
         """The place of the mbarriers may become another buffer's, or theirs again."""
@@ -226,7 +225,7 @@ class Pipeline:
 
     def count(self, step: Any) -> Any:
         """The number of an iteration among those of all tiles of a thread block."""
-        return step if self.rounds is None else self.rounds.before + step
+        return self.rounds.count(step)
 
     def wait_for_tile(self) -> Evaluate:
         """Wait until an iteration's tiles have arrived."""
@@ -331,9 +330,7 @@ def if_elected(
     inner = if_one_lane(statements)
     if len(threads) == 2 and threads[0][1] == WARP:  # simpler to read, and for the compiler
         return IfThenElse(threads[1][0].equal(first // WARP), inner, None)
-    number: Any = IntImm("int32", 0)
-    for variable, extent in reversed(threads):
-        number = number * extent + variable
+    number, _ = number_threads(threads)
     return IfThenElse(LT(number, IntImm("int32", first + WARP)), inner, None)
 
 

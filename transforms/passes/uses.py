@@ -29,7 +29,16 @@ from tvm.tirx.analysis import undefined_vars
 
 from tirstep.tvm_compat import Analyzer, Call, TensorLoad, detect_linear_equation, structural_map
 
-from ..tir import constant, find_all, get_operands, is_choice, is_used, substitute
+from ..tir import (
+    THREAD_EXTENT,
+    constant,
+    find_all,
+    find_axes,
+    get_operands,
+    is_choice,
+    is_used,
+    substitute,
+)
 
 SHARED = ("shared", "shared.dyn")
 
@@ -71,9 +80,7 @@ class Variables:
             for node in find_all(body, For)
         ]
         ranges += [
-            (node.node.var, Range.from_min_extent(0, node.value))
-            for node in find_all(body, AttrStmt)
-            if node.attr_key == "thread_extent"
+            (node.node.var, Range.from_min_extent(0, node.value)) for node in find_axes(body)
         ]
         return Variables(_keep_unanimous(bound), _keep_unanimous(ranges))
 
@@ -248,7 +255,7 @@ class _Walk:
     def _visit_attribute(
         self, node: AttrStmt, loops: tuple[For, ...], guards: tuple[Any, ...]
     ) -> None:
-        is_thread = node.attr_key == "thread_extent"
+        is_thread = node.attr_key == THREAD_EXTENT
         is_launch = is_thread and not self._is_inside
         if is_launch:
             self._is_inside = True

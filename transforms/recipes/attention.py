@@ -27,13 +27,12 @@ from ..placement import compute_block_at, reverse_compute_block_at
 from ..queries import get_extent, get_own_loops, get_spatial_loops, is_reduction_loop
 from ..reduction import decompose_reduction_at
 from ..rows import keep_in_registers, spread_over_threads
-from ..tir import constant
+from ..tir import LARGEST_INDEX, constant
 from .gemm import STATIC_SHARED_BYTES
 from .ladder import Family, Ladder, Pair, knob, pairs
 from .recipe import Example, get_sblocks
 from .unfused import TilesConfig, bind_elements, share_rows, tile_product
 
-LARGEST_INDEX = 2**31 - 1
 BLOCKS = "scores max exp sum weighted Y"
 SMALL_CONFIG = {"threads": (2, 2), "thread_tile": (2, 2), "tile_k": 4}
 

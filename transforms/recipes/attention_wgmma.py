@@ -45,9 +45,16 @@ from .ladder import Family, Ladder, knob
 from .mma import Copies
 from .recipe import Example, get_sblocks
 
-_REGISTERS = {(2, 1): (24, 240), (3, 1): (32, 160), (2, 2): (24, 104)}
+_REGISTERS = {
+    (2, 1, False): (24, 240),
+    (2, 1, True): (40, 232),
+    (3, 1, False): (32, 160),
+    (3, 1, True): (32, 160),
+    (2, 2, False): (24, 104),
+    (2, 2, True): (24, 104),
+}
 """Of a thread that copies and of one that computes, by the numbers of warpgroups that compute and
-of blocks on a multiprocessor."""
+of blocks on a multiprocessor, and by whether these stay."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,9 +189,8 @@ def _prefetch(
     prefetch_by_tma(sch, steps, copies, stages=stages)
     yield "next_tiles_by_tma"
     if config.roles:
-        registers = _REGISTERS.get((config.warpgroups, config.blocks))
-        if config.persistent and registers == (24, 240):
-            registers = (40, 232)
+        stays = bool(config.persistent)
+        registers = _REGISTERS.get((config.warpgroups, config.blocks, stays))
         specialize_warps(sch, steps, registers=registers, blocks=config.blocks)
         yield "warps_specialized"
     if config.overlaps:

@@ -32,8 +32,9 @@ from tvm.tirx import PrimFunc
 from tirstep.tvm_compat import SBlock
 
 from ..arguments import UnfitError, read_arguments, show, suggest
-from ..decorators import AskedTooLateError, LoweredWrongError, asked_together, lowered_at_end
+from ..decorators import LoweredWrongError, asked_together, lowered_at_end
 from ..errors import TransformError, advise, describe_error
+from ..held import AskedTooLateError
 from ..tir import find_all
 from .expected_facts import Expectation, Expectations, read_expectations
 
@@ -179,18 +180,17 @@ class Recipe:
 
     def _run_whole(self, sch: Schedule, config: Mapping[str, object]) -> list[Step]:
         """All steps. What TVM would lower to another program is looked for at the end; if there is
-        something, after each step of another run, which says with which it came.
+        something, after each step of another run, which says with which it came. Whose registers
+        threads read is held back, too, and in a second run no more if that was too late.
         """
         if not self._is_ours:
             return [*self.run(sch, **config)]
         module = sch.mod
         try:
-            try:
-                with lowered_at_end(sch):
-                    return [*self.run(sch, **config)]
-            except AskedTooLateError:
-                with lowered_at_end(sch, asks_registers=True):
-                    return [*self.run(sch, **config)]
+            with contextlib.suppress(AskedTooLateError), lowered_at_end(sch):
+                return [*self.run(sch, **config)]
+            with lowered_at_end(sch, asks_registers=True):
+                return [*self.run(sch, **config)]
         except LoweredWrongError as error:
             steps = [*self.run(Schedule(module), **config)]
             error.transform, error.recipe, error.line = self.name, self.name, self._line()

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple, TypeVar
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
+from tirstep.allowances import OPERANDS, SUMS
+
 from ..errors import TransformError
 from ..gpu_limits import MAX_SHARED_BYTES
 from ..queries import find_epilogue
@@ -99,7 +101,7 @@ def require_operands(sch: Schedule, block: SBlockRV, types: Sequence[str]) -> No
     """
     node = sch.get(block)
     dtype = str(node.reads[-1].source.dtype)
-    is_tf32 = dtype == "float32" and node.annotations.get("tirstep_operands") == "tf32"
+    is_tf32 = dtype == "float32" and node.annotations.get(OPERANDS) == "tf32"
     if ("tf32" if is_tf32 else dtype) not in types:
         raise TransformError(
             "schedule", f"tensor cores do not multiply {dtype} as it is", f"use {', '.join(types)}"
@@ -113,7 +115,7 @@ def require_narrow_sums(sch: Schedule, block: SBlockRV) -> None:
     """
     node = sch.get(block)
     dtype = str(node.reads[-1].source.dtype)
-    if dtype.startswith("float8") and node.annotations.get("tirstep_sums") != "fp22":
+    if dtype.startswith("float8") and node.annotations.get(SUMS) != "fp22":
         raise TransformError(
             "schedule",
             f"wgmma keeps 14 bits in sums of {dtype}, and the kernel asks for float32",

@@ -31,8 +31,7 @@ from .access_counts import Counts
 from .function_semantics import Pointer, Threads, register_semantics
 from .merged_memory import find_written_buffers, get_origins
 from .run_state import UnknownFunctionError, UnsupportedError
-from .simulated_gpu import SimulatedGpu
-from .statements import Execute
+from .simulated_gpu import SimulatedGpu, TranslatedKernel
 
 __all__ = [
     "Counts",
@@ -131,7 +130,7 @@ class _Prepared:
         self._function = merged["main"]
         self._written = find_written_buffers(self._function.body)
         self._origins = get_origins(lowered["main"].body, self._function.body)
-        self._kernels: dict[Any, Execute] = {}
+        self._kernels: dict[Any, TranslatedKernel] = {}
 
     def run(
         self,

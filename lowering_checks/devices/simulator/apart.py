@@ -15,7 +15,7 @@ from typing import Any
 from tvm.tirx import AllocBuffer, AttrStmt, DeclBuffer, For, IfThenElse, IntImm, SeqStmt, While
 
 from tirstep.transforms.gpu_limits import WARP
-from tirstep.transforms.tir import find_all
+from tirstep.transforms.tir import find_all, find_axes
 from tirstep.tvm_compat import Call, get_op_name
 
 from .named_barriers import NAMED_BARRIERS
@@ -94,7 +94,7 @@ def _is_in_step(body: Any) -> bool:
     """Whether all threads of a block must run a statement together."""
     if any(str(node.buffer.scope()) != "local" for node in find_all(body, AllocBuffer)):
         return True
-    if any(node.attr_key == "thread_extent" for node in find_all(body, AttrStmt)):
+    if find_axes(body):
         return True
     return any(map(_is_barrier, find_all(body, Call)))
 

@@ -35,7 +35,7 @@ from tvm.tirx import (
 from tvm.tirx.analysis import undefined_vars
 
 from tirstep.transforms.gpu_limits import MAX_EXTENTS
-from tirstep.transforms.tir import constant, find_all, get_elements
+from tirstep.transforms.tir import THREAD_EXTENT, constant, find_all, find_axes, get_elements
 from tirstep.tvm_compat import (
     Call,
     SBlock,
@@ -95,7 +95,7 @@ class _Flattener:
     def __init__(self, body: Any, *, in_order: bool, at_once: bool) -> None:
         self.in_order, self.at_once = in_order, at_once
         self.is_launched = self.has_spread = False
-        axes = _find_axes(body)
+        axes = _name_axes(body)
         self.has_threads, self.thread_axes = bool(axes), axes & set(THREAD_AXES)
         self.has_allreduce = any(is_allreduce(call) for call in find_all(body, Call))
         self.buffers = _FlatBuffers()
@@ -180,7 +180,7 @@ class _Flattener:
         )
 
     def _flatten_attrstmt(self, node: Any) -> Any:
-        if node.attr_key == "thread_extent":
+        if node.attr_key == THREAD_EXTENT:
             return self._launch(node.node.var, str(node.node.thread_tag), node.value, node.body)
         if node.attr_key == "reduce_scope":
             self.reducer = node.node
@@ -207,7 +207,7 @@ class _Flattener:
             used = set(_find_accessed(body))
             body = _sequence([*(AllocBuffer(new) for new in self.pending if new in used), body])
         place = IterVar(tvm.ir.Range(0, extent), variable, IterVar.ThreadIndex, axis)
-        return AttrStmt(place, "thread_extent", extent, body)
+        return AttrStmt(place, THREAD_EXTENT, extent, body)
 
     def _flatten_ifthenelse(self, node: Any) -> Any:
         other = None if node.else_case is None else self.statement(node.else_case)
@@ -283,9 +283,9 @@ class _Flattener:
         return found
 
 
-def _find_axes(body: Any) -> set[str]:
+def _name_axes(body: Any) -> set[str]:
     bindings = (loop.thread_binding for loop in find_all(body, For))
-    extents = [node.node for node in find_all(body, AttrStmt) if node.attr_key == "thread_extent"]
+    extents = [axis.node for axis in find_axes(body)]
     return {str(place.thread_tag) for place in [*bindings, *extents] if place is not None}
 
 

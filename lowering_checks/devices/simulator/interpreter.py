@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import tvm
-from tvm.tirx import AttrStmt, BufferStore
+from tvm.tirx import BufferStore
 
-from tirstep.transforms.tir import find_all
+from tirstep.transforms.tir import THREAD_EXTENT, find_all, find_axes
 
 from ...compile.compiling import MAIN, name_main
 from ..device import (
@@ -137,7 +137,7 @@ class _StructuredGpu(SimulatedGpu):
 
     def run_function(self, body: Any) -> None:
         """Run a statement on the host."""
-        if not any(node.attr_key == "thread_extent" for node in find_all(body, AttrStmt)):
+        if not find_axes(body):
             translate_statement(body)(self, None)
         elif type(body).__name__ == "IfThenElse" and body.else_case is None:
             if translate(body.condition)(self, None):
@@ -277,7 +277,7 @@ def _add_stores(node: Any, times: int, threads: int, counts: dict[str, int]) -> 
         extent = getattr(node.extent, "value", 1)
         _add_stores(node.body, times * int(extent), threads, counts)
     elif kind == "AttrStmt":
-        if node.attr_key == "thread_extent" and not threads:
+        if node.attr_key == THREAD_EXTENT and not threads:
             threads = _count_threads(node)
         _add_stores(node.body, times, threads, counts)
     elif kind == "IfThenElse":
@@ -289,7 +289,6 @@ def _add_stores(node: Any, times: int, threads: int, counts: dict[str, int]) -> 
 def _count_threads(launch: Any) -> int:
     axes = {
         str(node.node.thread_tag): int(getattr(node.value, "value", 1))
-        for node in find_all(launch, AttrStmt)
-        if node.attr_key == "thread_extent"
+        for node in find_axes(launch)
     }
     return math.prod(axes.values())

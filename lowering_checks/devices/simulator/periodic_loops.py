@@ -16,7 +16,6 @@ from typing import Any
 from tvm.ir import Range
 from tvm.tirx import (
     Add,
-    AttrStmt,
     Bind,
     Broadcast,
     BufferStore,
@@ -27,7 +26,7 @@ from tvm.tirx import (
     While,
 )
 
-from tirstep.transforms.tir import constant, find_all, is_choice, is_used, substitute
+from tirstep.transforms.tir import constant, find_all, find_axes, is_choice, is_used, substitute
 from tirstep.tvm_compat import Analyzer, Call, TensorLoad, get_op_name
 
 SPAN = 128
@@ -83,9 +82,8 @@ class _Bindings:
         for bind in find_all(kernel, Bind):
             self._values[bind.var] = self.inline(bind.value)
         self.ranges: dict[Any, Range] = {}
-        for attribute in find_all(kernel, AttrStmt):
-            if attribute.attr_key == "thread_extent":
-                self.ranges[attribute.node.var] = Range(0, attribute.value)
+        for axis in find_axes(kernel):
+            self.ranges[axis.node.var] = Range(0, axis.value)
         for loop in find_all(kernel, For):
             self.ranges[loop.loop_var] = Range.from_min_extent(loop.min, loop.extent)
 

@@ -6,13 +6,13 @@ import functools
 import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from tvm.tirx import AttrStmt, Bind, BufferStore, Var
+from tvm.tirx import Bind, BufferStore, Var
 
 from tirstep.transforms.gpu_limits import MAX_EXTENTS, WARP
-from tirstep.transforms.tir import constant, find_all
+from tirstep.transforms.tir import THREAD_EXTENT, constant, find_all, find_axes
 from tirstep.tvm_compat import Call, TensorLoad, get_op_name
 
 from ..device import (
@@ -69,6 +69,31 @@ class Memories(dict[BufferKey, Memory]):
         raise UnsupportedError(f"{buffer.name} is not defined where it is used{why}")
 
 
+class TranslatedKernel(NamedTuple):
+    """A kernel as it runs, and what its text says of it.
+
+    Attributes
+    ----------
+    has_proxies, read_only : as of `RunState`
+    """
+
+    run: Execute
+    has_proxies: bool
+    read_only: frozenset[str]
+
+    @classmethod
+    def of(cls, body: Any) -> TranslatedKernel:
+        """A nest of thread extents."""
+        names = (get_op_name(call) for call in find_all(body, Call))
+        has_proxies = any(name.removeprefix("tirx.") in PROXIES for name in names)
+        read_only: frozenset[str] = frozenset()
+        if has_proxies:
+            loaded = {str(load.source.name) for load in find_all(body, TensorLoad)}
+            stored = {str(store.buffer.name) for store in find_all(body, BufferStore)}
+            read_only = frozenset(loaded - stored)
+        return cls(translate_statement(set_apart(body)), has_proxies, read_only)
+
+
 class SimulatedGpu:
     """Runs one function: its launches one after the other, each in batches of thread blocks.
 
@@ -83,7 +108,7 @@ class SimulatedGpu:
         *,
         first_only: bool = False,
         origins: Mapping[Any, Origin] | None = None,
-        kernels: dict[Any, Execute] | None = None,
+        kernels: dict[Any, TranslatedKernel] | None = None,
     ) -> None:
         self.first_only, self.origins = first_only, origins or {}
         self.kernels = {} if kernels is None else kernels
@@ -145,7 +170,7 @@ class SimulatedGpu:
         if kind == "SeqStmt":
             for statement in body.seq:
                 self.run_function(statement)
-        elif kind == "AttrStmt" and body.attr_key == "thread_extent":
+        elif kind == "AttrStmt" and body.attr_key == THREAD_EXTENT:
             self.launch(body)
         elif kind == "AttrStmt":
             self.run_function(body.body)
@@ -164,50 +189,43 @@ class SimulatedGpu:
         self.require_time()
         extents = self._get_extents(body)
         if body not in self.kernels:
-            self.kernels[body] = translate_statement(set_apart(body))
-        run, counts = self.kernels[body], self.state.counts
+            self.kernels[body] = TranslatedKernel.of(body)
+        kernel, counts = self.kernels[body], self.state.counts
         self.state.extents, self._layout = extents, get_shared_layout(body, self.origins)
         self.periods = find_periods(body) if self.first_only else {}
-        names = (get_op_name(call) for call in find_all(body, Call))
-        self.state.has_proxies = any(name.removeprefix("tirx.") in PROXIES for name in names)
+        self.state.has_proxies, self.state.read_only = kernel.has_proxies, kernel.read_only
         self.state.launch += 1
-        self.state.read_only = frozenset()
-        if self.state.has_proxies:
-            loaded = {str(load.source.name) for load in find_all(body, TensorLoad)}
-            stored = {str(store.buffer.name) for store in find_all(body, BufferStore)}
-            self.state.read_only = frozenset(loaded - stored)
         for shadow in self._shadows:
             shadow.begin_launch()
         self._counted = {}
         outside, sectors = Memories(self.memories), counts.sectors
         for batch in split_grid(extents, first_only=self.first_only):
             self._begin_batch(batch)
-            run(self, None)
+            kernel.run(self, None)
             self._end_batch(outside)
         self.state.running = None
         counts.add_launch(count_places(extents, BLOCK_AXES), sectors)
 
     def _get_extents(self, body: Any) -> dict[str, int]:
         extents: dict[str, int] = {}
-        for node in find_all(body, AttrStmt):
-            if node.attr_key == "thread_extent":
-                axis, extent = str(node.node.thread_tag), self._compute_extent(node.value, body)
-                if axis.startswith("cluster") and axis != CLUSTER_AXIS:
-                    raise UnsupportedError(
-                        f"the simulator does not support clusters along '{axis}', but along "
-                        f"'{CLUSTER_AXIS}' alone; choose the device \"cuda\""
-                    )
-                if axis not in MAX_EXTENTS and axis != CLUSTER_AXIS:
-                    raise DeviceError(
-                        f"the kernel uses the thread axis '{axis}', which a GPU does not have; "
-                        f"bind its loops to {', '.join(MAX_EXTENTS)}"
-                    )
-                if extents.setdefault(axis, extent) != extent:
-                    self.state.log.add_sentence(
-                        "launch",
-                        f"'{axis}' has the extents {extents[axis]} and {extent} in one kernel, "
-                        f"which is launched with {extents[axis]}",
-                    )
+        for node in find_axes(body):
+            axis, extent = str(node.node.thread_tag), self._compute_extent(node.value, body)
+            if axis.startswith("cluster") and axis != CLUSTER_AXIS:
+                raise UnsupportedError(
+                    f"the simulator does not support clusters along '{axis}', but along "
+                    f"'{CLUSTER_AXIS}' alone; choose the device \"cuda\""
+                )
+            if axis not in MAX_EXTENTS and axis != CLUSTER_AXIS:
+                raise DeviceError(
+                    f"the kernel uses the thread axis '{axis}', which a GPU does not have; "
+                    f"bind its loops to {', '.join(MAX_EXTENTS)}"
+                )
+            if extents.setdefault(axis, extent) != extent:
+                self.state.log.add_sentence(
+                    "launch",
+                    f"'{axis}' has the extents {extents[axis]} and {extent} in one kernel, "
+                    f"which is launched with {extents[axis]}",
+                )
         cluster, blocks = extents.get(CLUSTER_AXIS, 1), extents.get(BLOCK_AXES[0], 1)
         if cluster < 1 or blocks % cluster:
             raise DeviceError(

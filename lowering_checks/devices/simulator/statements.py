@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tvm.tirx import Broadcast, Ramp
 
-from tirstep.transforms.tir import constant, find_all
+from tirstep.transforms.tir import THREAD_EXTENT, constant, find_all
 from tirstep.tvm_compat import Analyzer, Call, get_op_name
 
 from ..device import Array
@@ -61,7 +61,7 @@ def _sequence(node: Any) -> Execute:
 
 def _attribute(node: Any) -> Execute:
     body = translate_statement(node.body)
-    if node.attr_key == "thread_extent":
+    if node.attr_key == THREAD_EXTENT:
         return _enter_axis(node.node.var, str(node.node.thread_tag), body)
     if node.attr_key == APART:
         threads = int(node.value)

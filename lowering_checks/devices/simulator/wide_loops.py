@@ -27,7 +27,7 @@ from tvm.tirx import (
     Var,
 )
 
-from tirstep.transforms.tir import constant, find_all, substitute
+from tirstep.transforms.tir import THREAD_EXTENT, constant, find_all, substitute
 from tirstep.tvm_compat import Call, TensorLoad, detect_linear_equation, get_op_name
 
 from .memory import count_lanes
@@ -81,7 +81,7 @@ class _Widening:
             is_same = all(new.same_as(old) for new, old in zip(parts, body.seq, strict=True))
             return body if is_same else SeqStmt(parts)
         if isinstance(body, AttrStmt):
-            extent = constant(body.value) if body.attr_key == "thread_extent" else 1
+            extent = constant(body.value) if body.attr_key == THREAD_EXTENT else 1
             inside = self.widen(body.body, lanes * (extent or 1))
             is_same = inside.same_as(body.body)
             return body if is_same else AttrStmt(body.node, body.attr_key, body.value, inside)

@@ -39,9 +39,13 @@ def find_last_line(error: Exception) -> str:
 def shorten(error: Exception) -> str:
     """The last line of an error, where frameworks have their reason, cut to a readable length.
 
-    Of one without a word, such as a bare assertion, the place where it was raised is told.
+    TVM has lines behind its reason, which is told of its errors. Of one without a word, such as a
+    bare assertion, the place where it was raised is told.
     """
-    text = find_last_line(error) or _find_place(error)
+    from tirstep.lowering_checks.devices.device import TVM_MARK, get_reason
+
+    is_tvm = hasattr(error, TVM_MARK) and find_last_line(error)
+    text = get_reason(error) if is_tvm else find_last_line(error) or _find_place(error)
     if type(error).__name__ not in OWN:
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return text if len(text) <= LONGEST_NOTE else f"{text[:LONGEST_NOTE]}…"

@@ -83,7 +83,8 @@ class Case:
     @property
     def form(self) -> str:
         """What else tells a case from others of its shape and dtype; mostly ""."""
-        words = ["B transposed"] if self.options.get("transpose_b") else []
+        words = ["causal"] if self.options.get("causal") else []
+        words += ["B transposed"] if self.options.get("transpose_b") else []
         words += ["sums in fp22"] if self.options.get("acc") == "fp22" else []
         return ", ".join(words)
 

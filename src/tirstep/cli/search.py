@@ -336,7 +336,7 @@ def _show(screen: Screen, plan: SearchPlan, found: SearchResult) -> None:
         left = f"  of {found.left} more the model of time expects {found.gain:.1%} at most"
         screen.line((left, "dim"))
     for reason, number in found.skipped.most_common():
-        screen.line((f"  {number:>5} {reason}", "dim"))
+        screen.line((f"  {number:>5} {reason}{tell_sample(found.samples, reason)}", "dim"))
     for line in describe_time(found) if found.waited else ():
         screen.line((line, "dim"))
     if found.best is None or found.config is None:
@@ -360,6 +360,13 @@ def _show(screen: Screen, plan: SearchPlan, found: SearchResult) -> None:
     chosen = {name: value for name, value in found.config.items() if value is not None}
     words = " ".join(f"--set {name}={spell(value)}" for name, value in chosen.items())
     screen.line((f"{'config':<9}", "dim"), words)
+
+
+def tell_sample(samples: Mapping[str, str], reason: str) -> str:
+    """The first sentence of a kind of reason, to stand behind it; "" where the kind says it."""
+    text = " ".join(samples.get(reason, reason).split())
+    text = text.removeprefix(f"{reason.rpartition(': ')[2]}: ")
+    return "" if text == reason else f"  {text[:160]}{'…' * (len(text) > 160)}"
 
 
 def describe_time(found: SearchResult) -> list[str]:

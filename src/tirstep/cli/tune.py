@@ -25,7 +25,7 @@ from .request import (
     make_request,
     separate_lists,
 )
-from .search import Timeout, explain_none, make_plans
+from .search import Timeout, explain_none, make_plans, tell_sample
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
@@ -272,8 +272,7 @@ def _show(screen: Screen, search: SearchPlan, plan: TunePlan, found: TuneResult)
         stale = f"{count(found.stale, 'trial')} of an earlier run made another program"
         screen.line((f"{stale}, and did not count", "yellow"))
     for reason, number in found.out.most_common():
-        sample = found.samples.get(reason, reason)
-        screen.line((f"  {number:>5} {reason}", "dim"), (f"  {_cut(sample, reason)}", "dim"))
+        screen.line((f"  {number:>5} {reason}{tell_sample(found.samples, reason)}", "dim"))
     if found.repeated:
         screen.line((f"  {found.repeated:>5} the same program as another config", "dim"))
     if found.best is None:
@@ -293,12 +292,6 @@ def _show(screen: Screen, search: SearchPlan, plan: TunePlan, found: TuneResult)
         screen.line(
             ("a GPU's threads ran one after the other: the times say nothing of a GPU", "yellow")
         )
-
-
-def _cut(sample: str, reason: str) -> str:
-    """The first sentence of a kind of reason, without what the kind says already."""
-    text = " ".join(sample.split())
-    return "" if text == reason else (text if len(text) <= 160 else f"{text[:160]}…")
 
 
 def _has_threads(found: TuneResult) -> bool:
