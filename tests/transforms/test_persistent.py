@@ -27,7 +27,7 @@ from tirstep.lowering_checks.steps import Run
 from tirstep.modules import matmul_bias_gelu
 from tirstep.transforms import TransformError, make_persistent
 from tirstep.transforms.passes import NameBarriersOfRoles
-from tirstep.transforms.passes.rounds import Rounds
+from tirstep.transforms.passes.rounds import GridRounds
 from tirstep.transforms.passes.tma_pipeline import Pipeline
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.recipes.wgmma import WgmmaConfig, schedule_product
@@ -182,7 +182,7 @@ def run() -> Run:
 
 def test_parities_go_on_from_tile_to_tile(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert simulate(run.steps[-1].module, run) == set()
-    monkeypatch.setattr(Rounds, "before", IntImm("int32", 0))
+    monkeypatch.setattr(GridRounds, "before", IntImm("int32", 0))
     assert simulate(run.steps[-1].module, run) & {"race", "deadlock", "mbarrier"}
 
 

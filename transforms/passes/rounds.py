@@ -1,4 +1,4 @@
-"""Rounds in which the thread blocks of `make_persistent` go through the tiles of a grid.
+"""GridRounds in which the thread blocks of `make_persistent` go through the tiles of a grid.
 
 The loop over tiles is that of the persistent kernels of NVIDIA's CUTLASS 3.
 """
@@ -28,7 +28,7 @@ from ..tma_tiles import TMA_PERSISTENT, TMA_ROLES
 
 
 @dataclass(frozen=True)
-class Rounds:
+class GridRounds:
     """The tiles of a grid, and the thread blocks that go through them; or one tile for each block.
 
     Attributes
@@ -47,7 +47,7 @@ class Rounds:
     counter: Any = None
 
     @classmethod
-    def of(cls, loop: For, body: Any) -> Rounds:
+    def of(cls, loop: For, body: Any) -> GridRounds:
         """The rounds that `make_persistent` asked for; of one tile where it did not."""
         if TMA_PERSISTENT not in loop.annotations or TMA_ROLES not in loop.annotations:
             return cls([], 1, IntImm("int32", 0), 0)

@@ -63,7 +63,7 @@ from ..tma_tiles import (
 )
 from .barriers import is_proxy_fence
 from .clusters import Cluster
-from .rounds import Rounds
+from .rounds import GridRounds
 from .uses import is_barrier
 
 SCOPE = "shared.dyn"
@@ -101,7 +101,7 @@ class Pipeline:
     first_map: int
     parameters: list[Any]
     cluster: Cluster
-    rounds: Rounds
+    rounds: GridRounds
 
     @classmethod
     def of(
@@ -124,7 +124,7 @@ class Pipeline:
         tiles = [_read(copy, threads) for copy in copies]
         stages = int(loop.annotations[TMA_STAGES])
         rest = parts[len(copies) :]
-        around = Cluster.of(loop, body), Rounds.of(loop, body)
+        around = Cluster.of(loop, body), GridRounds.of(loop, body)
         return cls(loop, stages, tiles, rest, block, threads, first_map, parameters, *around)
 
     def __post_init__(self) -> None:

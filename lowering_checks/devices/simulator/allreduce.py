@@ -35,7 +35,7 @@ Finish = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
-class Axis:
+class ThreadAxis:
     """A thread axis that a statement stands in."""
 
     name: str
@@ -54,7 +54,7 @@ def is_allreduce(value: Any) -> bool:
 
 
 def make_allreduce(
-    call: Any, reducer: Any, axes: Sequence[Axis], finish: Finish
+    call: Any, reducer: Any, axes: Sequence[ThreadAxis], finish: Finish
 ) -> tuple[list[Any], Any]:
     """The cells in shared memory, to be allocated, and the statement.
 
@@ -92,7 +92,7 @@ def make_allreduce(
 
 
 def _combine_one_by_one(
-    reduced: Sequence[Axis],
+    reduced: Sequence[ThreadAxis],
     cells: Sequence[Any],
     place: Any,
     own: Sequence[Any],
@@ -119,6 +119,6 @@ def _combine_one_by_one(
     return body
 
 
-def _guard(axes: Sequence[Axis], values: Sequence[Any], body: Any) -> Any:
+def _guard(axes: Sequence[ThreadAxis], values: Sequence[Any], body: Any) -> Any:
     conditions = [axis.variable.equal(value) for axis, value in zip(axes, values, strict=True)]
     return IfThenElse(tvm.tirx.all(*conditions), body, None)

@@ -46,7 +46,7 @@ from tirstep.tvm_compat import (
 )
 
 from ..device import BLOCK_AXES, CLUSTER_AXIS, THREAD_AXES, is_scalar
-from .allreduce import Axis, integer, is_allreduce, make_allreduce
+from .allreduce import ThreadAxis, integer, is_allreduce, make_allreduce
 from .run_state import IN_ORDER, UnsupportedError
 from .wide_loops import has_wide_loops, widen_loops
 
@@ -100,7 +100,7 @@ class _Flattener:
         self.has_allreduce = any(is_allreduce(call) for call in find_all(body, Call))
         self.buffers = _FlatBuffers()
         self.threads: dict[Var, dict[Var, int]] = {}  # thread axes that a variable depends on
-        self.axes: list[Axis] = []  # of a thread block's threads, around a statement
+        self.axes: list[ThreadAxis] = []  # of a thread block's threads, around a statement
         self.reducer: Any = None
         self.pending: list[Var] = []  # buffers of a thread block, declared around the launch
 
@@ -198,7 +198,7 @@ class _Flattener:
         around = self.axes
         if axis in THREAD_AXES:
             self.axes = [*(other for other in around if other.name != axis)]
-            self.axes.append(Axis(axis, variable, size))
+            self.axes.append(ThreadAxis(axis, variable, size))
         is_outermost, self.is_launched = not self.is_launched, True
         body = self.statement(inside)
         self.axes = around

@@ -216,7 +216,7 @@ def search_all(
     return code
 
 
-Searched: TypeAlias = "tuple[SearchPlan, SearchResult, Facts]"
+Searched: TypeAlias = "tuple[SearchPlan, SearchResult, GpuFacts]"
 
 
 def _search_here(
@@ -226,7 +226,7 @@ def _search_here(
     from tirstep.bench.run_case import Settings
     from tirstep.bench.search import search
 
-    facts = Facts(machine.device, machine.versions)
+    facts = GpuFacts(machine.device, machine.versions)
     plan = replace(plan, forecast=_make_forecast(plan, facts))
     with screen.working():
         found = search(
@@ -254,7 +254,7 @@ def _search_on_cluster(
     with screen.working():
         workers = RayWorkers(plan, Settings(seed=seed), screen.doing, warn)
         try:
-            facts = Facts(workers.device, workers.versions)
+            facts = GpuFacts(workers.device, workers.versions)
             there = f"{workers.describe()} of a cluster"
             after = f"  there after {time.monotonic() - began:.1f} s"
             screen.line(("device  ", "dim"), there, (after, "dim"))
@@ -268,7 +268,9 @@ def _search_on_cluster(
     return plan, found, facts
 
 
-def _open_kept(screen: Screen, folder: Path | None, plan: SearchPlan, facts: Facts) -> Kept | None:
+def _open_kept(
+    screen: Screen, folder: Path | None, plan: SearchPlan, facts: GpuFacts
+) -> Kept | None:
     if folder is None:
         return None
     from tirstep.cluster.kept import Kept
@@ -280,14 +282,14 @@ def _open_kept(screen: Screen, folder: Path | None, plan: SearchPlan, facts: Fac
 
 
 @dataclass(frozen=True)
-class Facts:
+class GpuFacts:
     """Of the GPU, or of all GPUs of a cluster."""
 
     device: Mapping[str, Any]
     versions: Mapping[str, str]
 
 
-def _make_forecast(plan: SearchPlan, facts: Facts) -> Forecast | None:
+def _make_forecast(plan: SearchPlan, facts: GpuFacts) -> Forecast | None:
     """What a model of time expects on this GPU; one that nobody described is as an H200."""
     from tirstep.transforms.recipes.forecast import make_forecast
     from tirstep.transforms.recipes.gpus import GPUS, H200
@@ -398,7 +400,9 @@ def _show_time(screen: Screen, name: str, time: Time | None) -> None:
         screen.line((f"{name:<9}", "dim"), f"{time.median_us:,.1f} us", (f"  {spread}", "dim"))
 
 
-def _keep(screen: Screen, file: Path, plan: SearchPlan, found: SearchResult, facts: Facts) -> None:
+def _keep(
+    screen: Screen, file: Path, plan: SearchPlan, found: SearchResult, facts: GpuFacts
+) -> None:
     from tirstep.bench.best_table import record_best
 
     if record_best(file, plan, found, facts.device, facts.versions):
