@@ -48,3 +48,28 @@ def test_planted_oversizes_are_found():
     assert find_oversizes('def f():\n    """a\n    b"""\n' + body * 38) == []
     assert find_oversizes("x = 1\n" * 599) == []
     assert find_oversizes("x = 1\n" * 600) == ["the file has 600 lines"]
+
+
+def find_namesakes(sources: dict[str, str]) -> dict[str, list[str]]:
+    """Classes of one name in several files; a script of TVM's names its module "Module"."""
+    places: dict[str, list[str]] = {}
+    for place, source in sources.items():
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.ClassDef) and node.name != "Module":
+                places.setdefault(node.name, []).append(place)
+    return {name: found for name, found in places.items() if len(found) > 1}
+
+
+def test_a_class_name_stands_for_one_thing():
+    folders = (*FOLDERS, "docs/build", "benchmarks")
+    files = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+    assert (
+        find_namesakes({path.relative_to(ROOT).as_posix(): path.read_text() for path in files})
+        == {}
+    )
+
+
+def test_planted_namesakes_are_found():
+    sources = {"a.py": "class A:\n    pass\n", "b.py": "class A:\n    pass\n\nclass B:\n    pass\n"}
+    assert find_namesakes(sources) == {"A": ["a.py", "b.py"]}
+    assert find_namesakes({"a.py": "class Module: ...\n", "b.py": "class Module: ...\n"}) == {}

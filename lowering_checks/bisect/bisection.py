@@ -43,7 +43,7 @@ SHARE = 0.5
 """Of the time that is left: how much of it one state may take."""
 STORES_PER_SECOND = 5e7
 """Of generated source on the device `host`, with all its cases."""
-PATIENCE = 600.0
+ENOUGH = 600.0
 """So many seconds, where they are left, are enough for any source."""
 CODE_GENERATION = "code generation"
 HOST = "llvm"
@@ -362,7 +362,7 @@ class ModuleBisection:
     def _judge_source(self, generated: Generated) -> list[Finding] | None:
         """What the generated source makes of it, if there is time: a run cannot be ended early."""
         seconds = 0.0
-        if self.first_deadline - time.monotonic() < PATIENCE:
+        if self.first_deadline - time.monotonic() < ENOUGH:
             seconds = count_stores(self.module) / STORES_PER_SECOND
         if seconds > max(self.first_deadline - time.monotonic(), 1.0):
             self.not_run.append(

@@ -144,7 +144,7 @@ def test_only_what_may_crash_is_guarded_and_once(monkeypatch: pytest.MonkeyPatch
 def test_what_takes_long_is_named_once(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setattr(guarding, "PATIENCE", 0.1)
+    monkeypatch.setattr(guarding, "SILENCE", 0.1)
     ours, theirs = socket.socketpair()
     with ours, theirs:
         theirs.sendall(b"a module\n")

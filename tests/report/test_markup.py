@@ -154,7 +154,7 @@ def make_report(text: str) -> Report:
         bytes=None,
         example_shape=text,
         example_bytes=None,
-        trouble=(),
+        findings=(),
         steps=(),
     )
     versions = {"tirstep": text, "TVM": text}

@@ -1,4 +1,4 @@
-"""GridRounds in which the thread blocks of `make_persistent` go through the tiles of a grid.
+"""Rounds in which the thread blocks of `make_persistent` go through the tiles of a grid.
 
 The loop over tiles is that of the persistent kernels of NVIDIA's CUTLASS 3.
 """

@@ -35,7 +35,7 @@ SOCKET = "TIRSTEP_GUARD"
 """The variable that has the number of the socket."""
 BEFORE = "TIRSTEP_GUARDED_BEFORE"
 """The variable that has what the processes before this one left, as JSON."""
-PATIENCE = 60.0
+SILENCE = 60.0
 """Seconds of one module after which it is said what is tried."""
 SMALLER = "a smaller module than it was given"
 """What is tried where a counterexample is made small: many modules, for a minute and a half."""
@@ -94,7 +94,7 @@ def _run_once(argv: Sequence[str], told: str) -> tuple[int, str]:
 def _read_last(ours: socket.socket) -> str:
     """What was tried last, when the process has ended; Ctrl-C is for that process alone."""
     text, waits = b"", 0
-    ours.settimeout(PATIENCE)
+    ours.settimeout(SILENCE)
     while True:
         try:
             more = ours.recv(4096)
@@ -102,7 +102,7 @@ def _read_last(ours: socket.socket) -> str:
             waits += 1
             if text and waits == (WAITS_OF_SMALLER if _get_last(text) == SMALLER else 1):
                 print_error(
-                    f"{_get_last(text)} has taken {waits * PATIENCE:g} s so far; a pass may loop "
+                    f"{_get_last(text)} has taken {waits * SILENCE:g} s so far; a pass may loop "
                     "for ever, and Ctrl-C ends it"
                 )
             continue

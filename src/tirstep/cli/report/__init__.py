@@ -195,7 +195,7 @@ def _require_any(parts: Sequence[RecipePart]) -> None:
 
 def _get_findings(part: RecipePart) -> list[FindingPart]:
     of_steps = [each for step in part.steps if step.checks for each in step.checks.findings]
-    return [*of_steps, *part.trouble]
+    return [*of_steps, *part.findings]
 
 
 def _show_end(screen: Screen, output: Path, report: Report, size: int) -> None:

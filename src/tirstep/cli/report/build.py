@@ -115,7 +115,7 @@ def build_recipe(
         bytes=None if problem is None else problem.bytes,
         example_shape="" if example is None else format_shape(example.problem.shape),
         example_bytes=None if example is None else example.problem.bytes,
-        trouble=tuple(map(finding_part, rung.own_findings)),
+        findings=tuple(map(finding_part, rung.own_findings)),
         steps=() if run is None else builder.build(run),
     )
 

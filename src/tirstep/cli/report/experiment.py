@@ -139,7 +139,7 @@ def _build_module(name: str, trial: Trial) -> RecipePart:
         bytes=None if problem is None else problem.bytes,
         example_shape="",
         example_bytes=None,
-        trouble=(),
+        findings=(),
         steps=tuple(steps),
     )
 

@@ -241,7 +241,7 @@ class RecipePart:
     refusal : why it was skipped
     flops, bytes : operations by the kernel's own count, and what it must move at least
     example_shape, example_bytes : of the recipe's own example, where its counts are given
-    trouble : findings of the recipe as a whole
+    findings : those of the recipe as a whole
     """
 
     name: str
@@ -256,7 +256,7 @@ class RecipePart:
     bytes: int | None
     example_shape: str
     example_bytes: int | None
-    trouble: tuple[FindingPart, ...]
+    findings: tuple[FindingPart, ...]
     steps: tuple[StepPart, ...]
 
 

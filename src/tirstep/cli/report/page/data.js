@@ -14,7 +14,7 @@ const steps = [];
 
 for (const recipe of recipes) {
   recipe.steps ??= [];
-  recipe.trouble ??= [];
+  recipe.findings ??= [];
   recipe.steps.forEach((step, index) => {
     Object.assign(step, { recipe, index, place: steps.length });
     for (const name of ["passes", "nests", "buffers"]) step[name] ??= [];

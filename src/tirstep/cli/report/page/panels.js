@@ -64,13 +64,13 @@ function verdictWord(word) {
 
 function checksPanel(step) {
   const checks = step.checks;
-  const trouble = step.recipe.trouble.filter((one) => one.where.includes(step.label) || step.index === 0);
-  if (!checks && !trouble.length) return h("p", { class: "empty" }, "This report was made without checks.");
+  const ofRecipe = step.recipe.findings.filter((one) => one.where.includes(step.label) || step.index === 0);
+  if (!checks && !ofRecipe.length) return h("p", { class: "empty" }, "This report was made without checks.");
   return [
     checks && h("dl", { class: "checks" },
       h("div", {}, h("dt", {}, "Numbers"), h("dd", {}, verdictWord(checks.numbers), h("p", {}, report.experiment ? `Against the reference of the module; on ${checks.checked_on}.` : `Exact whole numbers, then random floats, against ${checks.reference}; on ${checks.checked_on}.`))),
       h("div", {}, h("dt", {}, "Golden"), h("dd", {}, verdictWord(checks.golden), h("p", {}, checks.golden ? "The TIR against the golden file of this step, at the golden shape." : "No golden was looked at for this step.")))),
-    [...(checks?.findings ?? []), ...trouble].map(findingCard),
+    [...(checks?.findings ?? []), ...ofRecipe].map(findingCard),
   ];
 }
 
