@@ -20,7 +20,7 @@ from tirstep.lowering_checks.facts import compile_facts, cuda_compilers, get_fac
 from tirstep.lowering_checks.steps import Run
 from tirstep.transforms import TransformError
 from tirstep.transforms.passes import tma_pipeline
-from tirstep.transforms.passes.rounds import Rounds
+from tirstep.transforms.passes.rounds import GridRounds
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tir import find_all
 from tirstep.tvm_compat import Call, TensorLoad, get_op_name
@@ -387,7 +387,7 @@ def test_rounds_that_go_back_share_long_and_short_tiles() -> None:
 def test_steps_of_earlier_tiles_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     made = run_stays({"queries": 192, "keys": 192}, persistent=2)
     assert check_last(made) == []
-    monkeypatch.setattr(Rounds, "end_tile", lambda self: [])
+    monkeypatch.setattr(GridRounds, "end_tile", lambda self: [])
     assert check_last(made)
 
 
@@ -395,12 +395,12 @@ def test_every_tile_has_a_round_where_the_last_one_goes_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = run_stays({"queries": 192, "keys": 192, "heads": 1}, persistent=2)
-    place = Rounds._find_place
+    place = GridRounds._find_place
 
-    def forward(self: Rounds, round_: Any) -> Any:
+    def forward(self: GridRounds, round_: Any) -> Any:
         return self.axes[0][0] if isinstance(round_, int) else place(self, round_)
 
-    monkeypatch.setattr(Rounds, "_find_place", forward)
+    monkeypatch.setattr(GridRounds, "_find_place", forward)
     assert check_last(made)
 
 
