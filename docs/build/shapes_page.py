@@ -95,6 +95,13 @@ kernels in three types, with the recipe that ends in "best" and chooses by rules
 with these shapes. Triton's programs hold a whole row, of up to 65,536 elements. Ratios are of the
 faster of PyTorch and Triton.
 
+Long rows of row_sum and matvec have been cut in more parts since these times, by a model of time
+(`tirstep choose matvec --shape 40x153099`): until then only rows that vectors and powers of two
+divide were. It counts rounds of reading, of which each waits for memory once, what DRAM gives, and
+the kernel that adds up the parts. Its costs are those of products, and were fitted to 16 times of
+row_sum and matvec in [all times](benchmarks.md), to none of these; the kernels that it chooses have
+not been timed.
+
 """
 
 
