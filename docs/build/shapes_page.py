@@ -13,6 +13,7 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 
 from pages import write_table
 from plots import Drawing
@@ -80,6 +81,18 @@ PRODUCTS_HEAD = """
 `tirstep bench product-shapes` times what is chosen at the {shapes} test shapes in one run beside
 PyTorch: float32 by `matmul_best`, bfloat16 by `matmul_wgmma_best`. What the latter chooses has
 changed since these times: [tensor cores](tensor-cores.md#what-was-measured) says more.
+
+"""
+COMPILING = "compile-seconds.json"
+COMPILING_HEAD = """
+
+## What compiling takes
+
+Seconds of one core, measured without a GPU by `python benchmarks/compile_seconds.py` ({system},
+{cores} cores, TVM {tvm}, NVRTC {nvrtc}), of all cases of both suites above: of the schedule with
+its checks, of TVM's way to CUDA source, and of NVRTC. A process has imported TVM and compiled a
+case of each suite and type before; other processes kept the machine busy, so that this is more than
+it takes alone.
 
 """
 NOTHING = 0.01
@@ -150,7 +163,8 @@ def make_page(sets: Mapping[str, Sequence[TimedShape]], plots: Sequence[str]) ->
     title = f"\n\n## The {SLOWEST} slowest beside PyTorch\n\n"
     text += title + write_table(head, lines, right=3) + "\n"
     text += make_products_part(RESULTS / PRODUCTS)
-    return text + make_rows_part(RESULTS / ROWS)
+    text += make_rows_part(RESULTS / ROWS)
+    return text + make_compiling_part(RESULTS / COMPILING)
 
 
 def make_products_part(file: Path) -> str:
@@ -176,6 +190,31 @@ def make_rows_part(file: Path) -> str:
         "kernels": len({case.kernel for case in cases}),
     }
     return ROWS_HEAD.format(**numbers) + tabulate(cases, "kernel", LEAST_OF_ROWS)
+
+
+def make_compiling_part(file: Path) -> str:
+    """The part of what compiling takes; nothing without a run."""
+    if not file.is_file():
+        return ""
+    run = json.loads(file.read_text(encoding="utf-8"))
+    parts = ("schedule_s", "lower_s", "nvrtc_s")
+    lines = []
+    for suite, dtype in dict.fromkeys((row["suite"], row["dtype"]) for row in run["rows"]):
+        rows = [row for row in run["rows"] if (row["suite"], row["dtype"]) == (suite, dtype)]
+        sums = [sum(row[part] for part in parts) for row in rows]
+        medians = [f"{median(row[part] for row in rows):.2f}" for part in parts]
+        lines.append(
+            [
+                f"{suite}, {dtype}",
+                str(len(rows)),
+                *medians,
+                f"{median(sums):.2f}",
+                f"{max(sums):.2f}",
+            ]
+        )
+    head = ["suite", "cases", "schedule", "source", "NVRTC", "median of all", "longest"]
+    text = COMPILING_HEAD.format(**run["machine"])
+    return text + write_table(head, lines, right=6) + "\n"
 
 
 def tabulate(cases: Sequence[Case], by: str, least: float) -> str:

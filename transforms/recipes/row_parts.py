@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ..gpu_limits import MAX_THREADS, WARP
-from ..vectorize import MAX_VECTOR_BYTES
+from ..vectorize import MAX_VECTOR_BYTES, WIDEST
 from .costs import read_costs
 from .gpus import Gpu
 from .time_model import Costs
@@ -96,6 +96,11 @@ def rank_cuts(rows: Rows, gpu: Gpu, threads: int) -> list[Cut]:
         ranked.remove(measured)
         ranked.insert(0, measured)
     return ranked
+
+
+def find_guarded(size: int) -> int:
+    """The most elements of so many bytes in a vector that CUDA has a type for under a guard."""
+    return WIDEST if size > 1 else 4
 
 
 def has_whole_parts(length: int, parts: int, vector: int, at_once: int) -> bool:

@@ -34,7 +34,7 @@ from ..vectorize import MAX_VECTOR_BYTES, WIDEST, vectorize_loop
 from .gpus import Gpu, read_gpu
 from .ladder import Family, Ladder, Rung, knob
 from .recipe import Example, Recipe, get_sblocks, recipe
-from .row_parts import WHOLE_EACH, Cut, Rows, has_whole_parts, rank_cuts
+from .row_parts import WHOLE_EACH, Cut, Rows, find_guarded, has_whole_parts, rank_cuts
 
 SHARE_BYTES = 64
 """Of a row, for each of its threads: less keeps too few loads in flight, more fills registers.
@@ -226,7 +226,7 @@ def _cut(
     fit: _Fit | None = None
     padded: tuple[SBlockRV, ...] = ()
     if config.tail == "guard" and length is not None:
-        of_rows = _fit(sch, [output], config)
+        of_rows = _fit(sch, [output], _narrow(sch, output, config))
         at_once = _count_at_once(of_rows, config)
         if not has_whole_parts(length, config.parts, of_rows.vector, at_once):
             fit = of_rows
@@ -235,6 +235,12 @@ def _cut(
     row = fuse_loops(sch, sch.get_loops(partial.block)[:2])
     bind_loop(sch, row, axis="blockIdx.x")
     return partial.block, fit or _fit(sch, [partial.block], config), padded
+
+
+def _narrow(sch: Schedule, output: SBlockRV, config: RowConfig) -> RowConfig:
+    """The config with vectors that CUDA has a type for under the guard of a padded row."""
+    sizes = [region.source.dtype.itemsize for region in sch.get(output).reads]
+    return replace(config, vector=min(config.vector, find_guarded(min(sizes))))
 
 
 def _count_at_once(fit: _Fit, config: RowConfig) -> int:
@@ -516,7 +522,8 @@ def _rank(height: int, length: int, dtype: Any, *, is_single: bool, gpu: Gpu) ->
     whole = _choose_whole(height, length, dtype, gpu.multiprocessors)
     if not is_single or length < LONG:
         return [Choice(whole, None)]
-    rows = Rows(height, length, dtype.itemsize, find_vector(length, dtype, most=WIDEST))
+    vector = find_vector(length, dtype, most=find_guarded(dtype.itemsize))
+    rows = Rows(height, length, dtype.itemsize, vector)
     return [
         Choice(replace(whole, threads=cut.threads, each=cut.each, parts=cut.parts), cut)
         for cut in rank_cuts(rows, gpu, whole.threads or MAX_THREADS)
