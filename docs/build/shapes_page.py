@@ -13,6 +13,7 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 
 from pages import write_table
 from plots import Drawing
@@ -82,6 +83,18 @@ PyTorch: float32 by `matmul_best`, bfloat16 by `matmul_wgmma_best`. What the lat
 changed since these times: [tensor cores](tensor-cores.md#what-was-measured) says more.
 
 """
+COMPILING = "compile-seconds.json"
+COMPILING_HEAD = """
+
+## What compiling takes
+
+Seconds of one core, measured without a GPU by `python benchmarks/compile_seconds.py` ({system},
+{cores} cores, TVM {tvm}, NVRTC {nvrtc}), of all cases of both suites above: of the schedule with
+its checks, of TVM's way to CUDA source, and of NVRTC. A process has imported TVM and compiled a
+case of each suite and type before; other processes kept the machine busy, so that this is more than
+it takes alone.
+
+"""
 NOTHING = 0.01
 LEAST_OF_ROWS = 0.97
 """Of the faster of PyTorch and Triton, that each row and each elementwise kernel shall reach."""
@@ -94,6 +107,13 @@ ROWS_HEAD = """
 kernels in three types, with the recipe that ends in "best" and chooses by rules. No rule was made
 with these shapes. Triton's programs hold a whole row, of up to 65,536 elements. Ratios are of the
 faster of PyTorch and Triton.
+
+Long rows of row_sum and matvec have been cut in more parts since these times, by a model of time
+(`tirstep choose matvec --shape 40x153099`): until then only rows that vectors and powers of two
+divide were. It counts rounds of reading, of which each waits for memory once, what DRAM gives, and
+the kernel that adds up the parts. Its costs are those of products, and were fitted to 16 times of
+row_sum and matvec in [all times](benchmarks.md), to none of these; the kernels that it chooses have
+not been timed.
 
 """
 
@@ -143,7 +163,8 @@ def make_page(sets: Mapping[str, Sequence[TimedShape]], plots: Sequence[str]) ->
     title = f"\n\n## The {SLOWEST} slowest beside PyTorch\n\n"
     text += title + write_table(head, lines, right=3) + "\n"
     text += make_products_part(RESULTS / PRODUCTS)
-    return text + make_rows_part(RESULTS / ROWS)
+    text += make_rows_part(RESULTS / ROWS)
+    return text + make_compiling_part(RESULTS / COMPILING)
 
 
 def make_products_part(file: Path) -> str:
@@ -169,6 +190,31 @@ def make_rows_part(file: Path) -> str:
         "kernels": len({case.kernel for case in cases}),
     }
     return ROWS_HEAD.format(**numbers) + tabulate(cases, "kernel", LEAST_OF_ROWS)
+
+
+def make_compiling_part(file: Path) -> str:
+    """The part of what compiling takes; nothing without a run."""
+    if not file.is_file():
+        return ""
+    run = json.loads(file.read_text(encoding="utf-8"))
+    parts = ("schedule_s", "lower_s", "nvrtc_s")
+    lines = []
+    for suite, dtype in dict.fromkeys((row["suite"], row["dtype"]) for row in run["rows"]):
+        rows = [row for row in run["rows"] if (row["suite"], row["dtype"]) == (suite, dtype)]
+        sums = [sum(row[part] for part in parts) for row in rows]
+        medians = [f"{median(row[part] for row in rows):.2f}" for part in parts]
+        lines.append(
+            [
+                f"{suite}, {dtype}",
+                str(len(rows)),
+                *medians,
+                f"{median(sums):.2f}",
+                f"{max(sums):.2f}",
+            ]
+        )
+    head = ["suite", "cases", "schedule", "source", "NVRTC", "median of all", "longest"]
+    text = COMPILING_HEAD.format(**run["machine"])
+    return text + write_table(head, lines, right=6) + "\n"
 
 
 def tabulate(cases: Sequence[Case], by: str, least: float) -> str:
@@ -260,7 +306,7 @@ def measure_error(shapes: Sequence[TimedShape]) -> float:
     return math.exp(math.sqrt(sum(squares) / len(squares))) - 1
 
 
-class Scale:
+class LogAxis:
     """A logarithmic axis in pixels."""
 
     def __init__(self, low: float, high: float, begin: float, end: float) -> None:
@@ -272,7 +318,7 @@ class Scale:
         return self._begin + part * (self._end - self._begin)
 
 
-def _start(title: str, x: Scale, y: Scale, ticks: tuple[list[float], list[float]]) -> Drawing:
+def _start(title: str, x: LogAxis, y: LogAxis, ticks: tuple[list[float], list[float]]) -> Drawing:
     drawing = Drawing(LEFT + WIDTH + 30, TOP + HEIGHT + BOTTOM, title)
     drawing.text(16, 24, title)
     for value in ticks[0]:
@@ -288,7 +334,7 @@ def _start(title: str, x: Scale, y: Scale, ticks: tuple[list[float], list[float]
 def plot_predicted(sets: Mapping[str, Sequence[TimedShape]]) -> str:
     """A dot for each time: predicted over measured."""
     low, high = 2.0, 10_000.0
-    x, y = Scale(low, high, LEFT, LEFT + WIDTH), Scale(low, high, TOP + HEIGHT, TOP)
+    x, y = LogAxis(low, high, LEFT, LEFT + WIDTH), LogAxis(low, high, TOP + HEIGHT, TOP)
     ticks = [10.0, 100.0, 1000.0, 10_000.0]
     title = "matmul, float32, NVIDIA H200: predicted over measured times"
     drawing = _start(title, x, y, (ticks, ticks))
@@ -306,8 +352,8 @@ def plot_predicted(sets: Mapping[str, Sequence[TimedShape]]) -> str:
 
 def plot_ratios(shapes: Sequence[TimedShape]) -> str:
     """A dot for each test shape: PyTorch's time over ours, by the products that it takes."""
-    x = Scale(1.0, 2.0**36, LEFT, LEFT + WIDTH)
-    y = Scale(0.5, 4.0, TOP + HEIGHT, TOP)
+    x = LogAxis(1.0, 2.0**36, LEFT, LEFT + WIDTH)
+    y = LogAxis(0.5, 4.0, TOP + HEIGHT, TOP)
     title = "matmul, float32, NVIDIA H200: PyTorch's time over that of what was chosen"
     drawing = _start(title, x, y, ([2.0**power for power in range(0, 37, 6)], [0.5, 1, 2, 4]))
     level = y.place(GOAL)

@@ -56,10 +56,32 @@ def test_few_rows_that_no_tile_is_for_are_told(command: Command, shape: str, dty
     assert json.loads(command(*argv, "--json").out)["few_rows"]["depth"] == 8
 
 
+def test_parts_of_few_long_rows_are_told(command: Command):
+    argv = ["choose", "matvec", "--shape", "40x153099", "--dtype", "bfloat16"]
+    head, *told = command(*argv, "--best", "2").out.splitlines()
+    assert head == "matvec_best at 40x153099, bfloat16 on NVIDIA H200"
+    assert "520 blocks for 13 parts of each row, 12,288 elements in 3 rounds of read" in told[0]
+    assert "adding up 2.6 us" in told[0]
+    assert "threads=512 vector=8 each=8 parts=13 tail=guard" in told[1]
+    first, *_, last = json.loads(command(*argv, "--best", "99", "--json").out)["choices"]
+    assert (first["config"]["parts"], first["parts"]["blocks"]) == (13, 520)
+    assert (last["config"]["parts"], last["parts"]["sums"]) == (1, 0)
+
+
+def test_rows_that_rules_choose_for_are_told(command: Command):
+    told = command("choose", "softmax_best", "--shape", "4x77").out
+    assert "rules that were measured say, and no model of time:" in told
+    assert "threads=32 in_registers=true vector=8" in told
+    near = command("choose", "row_sum", "--shape", "1x32768").out.splitlines()
+    assert near[1] == "a rule that was measured takes the first; by the model others are near:"
+    assert ("parts=8" in near[3], "parts" in near[5]) == (True, False)
+
+
 @pytest.mark.parametrize(
     ("argv", "sentence"),
     [
         (["relu"], "no model chooses for relu"),
+        (["row_sum_vectors"], "no model chooses for row_sum_vectors"),
         (["matmul", "--device", "H100"], "the properties of 'H100' are not known"),
         (["matmul_wgmma_best", "--dtype", "float32"], "takes float32 on sm_90a"),
         (["matmul", "--shape", "4x4"], "matmul has the sizes m, n, k"),

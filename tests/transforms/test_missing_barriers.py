@@ -240,8 +240,15 @@ def test_copies_of_an_unrolled_loop_are_looked_at_once_each(
     monkeypatch.setattr(
         races._Pair, "_collect", lambda pair, use, at: asked.append(use) or collect(pair, use, at)
     )
+    read, used = [], []
+    for name, calls in (("_read_copy", read), ("_find_used", used)):
+        original = getattr(races, name)
+        monkeypatch.setattr(races, name, lambda *of, o=original, c=calls: c.append(of) or o(*of))
     assert find_missing_barriers(Schedule(Copies).mod) == ([] if step == 16 else ["S"])
     assert len(asked) <= 2 * 65
+    # Of 64 stores there are 2080 pairs.
+    assert 0 < len(read) <= 65
+    assert 0 < len(used) <= 4 * 65
 
 
 def test_a_module_is_lowered_once_for_all_questions_about_it(monkeypatch):

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from tvm.tirx import Cast, FloatImm, For, ForKind, IntImm
 from tvm.tirx.analysis import undefined_vars
@@ -45,7 +45,7 @@ def find_races(uses: Uses) -> Iterator[str]:
         and use.launch
         and all(index.ty.dtype.lanes == 1 for index in use.indices)
     ]
-    known: dict[Any, _Touched] = {}
+    known = _Known.of(uses)
     for first, last in itertools.combinations_with_replacement(shared, 2):
         if first.launch != last.launch or not first.buffer.same_as(last.buffer):
             continue
@@ -85,6 +85,52 @@ class _Touched:
     elements: set[tuple[int, ...]] | None = None
 
 
+class _View(NamedTuple):
+    """The places of the thread axes and of the common loops that decide what a use touches."""
+
+    axes: list[int]
+    moving: list[int]
+
+
+@dataclass
+class _Known:
+    """What was found for one pair of uses, and serves others: there are thousands of them.
+
+    Attributes
+    ----------
+    written : the buffers that something is stored into, each once
+    copies : of each use, what `_read_copy` says of its value
+    touched, views : of a use beside others in the same loops
+    chosen : of the loops around both uses, the iterations that are tried
+    """
+
+    written: list[Any]
+    copies: dict[int, tuple[Any, ...] | None] = field(default_factory=dict)
+    touched: dict[Any, _Touched] = field(default_factory=dict)
+    views: dict[Any, _View] = field(default_factory=dict)
+    chosen: dict[Any, list[list[int]]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, uses: Uses) -> _Known:
+        written: list[Any] = []
+        for use in uses.uses:
+            if use.is_write and not is_among(use.buffer, written):
+                written.append(use.buffer)
+        return cls(written)
+
+    def read_copy(self, use: Use) -> tuple[Any, ...] | None:
+        """What the value of a use copies."""
+        if id(use) not in self.copies:
+            self.copies[id(use)] = _read_copy(use.value)
+        return self.copies[id(use)]
+
+    def choose(self, key: Any, loops: Sequence[For], room: int) -> list[list[int]]:
+        """The iterations of common loops that are tried."""
+        if key not in self.chosen:
+            self.chosen[key] = [list(values) for values in choose_values(loops, max(2, room))]
+        return self.chosen[key]
+
+
 class _Pair:
     """Two uses of a buffer, the first one earlier in the program, or a store and itself.
 
@@ -94,34 +140,38 @@ class _Pair:
     axes all do the same, and are `several` where there are any.
     """
 
-    def __init__(self, uses: Uses, first: Use, last: Use, known: dict[Any, _Touched]) -> None:
+    def __init__(self, uses: Uses, first: Use, last: Use, known: _Known) -> None:
         self.uses, self.first, self.last = uses, first, last
         self.common = [loop for loop in first.loops if is_among(loop, last.loops)]
-        self._sources = self._get_sources()
+        self._sources = self._get_sources(known)
         if any(constant(loop.min) != 0 for loop in (*first.loops, *last.loops)):
             raise TypeError("loops that begin elsewhere are not tried")
         extents = uses.threads[first.launch]
-        if math.prod(extents.values()) > MAX_THREADS:
+        count = math.prod(extents.values())
+        if count > MAX_THREADS:
             raise TypeError("threads that no GPU takes are not tried")
-        room = max(2, _ROOM // math.prod(extents.values()))
-        self._chosen = [list(values) for values in choose_values(self.common, room)]
-        asked = {id(use): self._find_asked(use) for use in (first, last)}
-        used = [expression for expressions in asked.values() for expression in expressions]
-        self._axes = [axis for axis in extents if any(is_used(axis, each) for each in used)]
-        self._threads = list(itertools.product(*(range(extents[axis]) for axis in self._axes)))
-        self._several = math.prod(extents.values()) > len(self._threads)
-        self._moving = {
-            id(use): [
-                depth
-                for depth, loop in enumerate(self.common)
-                if any(is_used(loop.loop_var, expression) for expression in asked[id(use)])
-            ]
+        around = tuple(map(id, self.common))
+        self._chosen = known.choose((first.launch, around), self.common, _ROOM // count)
+        views = {id(use): self._view(use, known, around) for use in (first, last)}
+        self._moving = {use: view.moving for use, view in views.items()}
+        places = {place for view in views.values() for place in view.axes}
+        self._axes = [axis for place, axis in enumerate(extents) if place in places]
+        self._counts = [extents[axis] for axis in self._axes]
+        self._several = count > math.prod(self._counts)
+        beside = (around, tuple(sorted(places)), bool(self._sources))
+        self._known = {
+            id(use): known.touched.setdefault((id(use), *beside), _Touched())
             for use in (first, last)
         }
-        around = (tuple(map(id, self.common)), tuple(self._axes), bool(self._sources))
-        self._known = {
-            id(use): known.setdefault((id(use), *around), _Touched()) for use in (first, last)
-        }
+
+    def _view(self, use: Use, known: _Known, around: tuple[int, ...]) -> _View:
+        """What decides about a use, the same beside all others in the same loops."""
+        key = (id(use), around, bool(self._sources))
+        if key not in known.views:
+            asked = self._find_asked(use)
+            axes, loops = self.uses.threads[use.launch], [loop.loop_var for loop in self.common]
+            known.views[key] = _View(*(_find_used(each, asked) for each in (axes, loops)))
+        return known.views[key]
 
     def _find_asked(self, use: Use) -> tuple[Any, ...]:
         """The expressions that decide what a use touches."""
@@ -181,17 +231,16 @@ class _Pair:
             structural_equal(first, last) and isinstance(first, IntImm | FloatImm)
         )
 
-    def _get_sources(self) -> dict[int, tuple[Any, ...]]:
+    def _get_sources(self, known: _Known) -> dict[int, tuple[Any, ...]]:
         """What decides about the value of each store, where both copy one buffer; empty otherwise.
 
         Stores of one element with the same source write the same. A buffer that is written, too,
         may hold something else by then.
         """
-        early, late = (_read_copy(use.value) for use in (self.first, self.last))
-        written = [use.buffer for use in self.uses.uses if use.is_write]
+        early, late = known.read_copy(self.first), known.read_copy(self.last)
         if early is None or late is None:
             return {}
-        if not early[0].same_as(late[0]) or is_among(early[0], written):
+        if not early[0].same_as(late[0]) or is_among(early[0], known.written):
             return {}
         return {id(self.first): early[1:], id(self.last): late[1:]}
 
@@ -287,7 +336,7 @@ class _Pair:
         own, touch = known.own
         found: _Cells = {}
         for iteration in itertools.product(*own):
-            for number, thread in enumerate(self._threads):
+            for number, thread in enumerate(itertools.product(*map(range, self._counts))):
                 touched = None
                 with suppress(ZeroDivisionError):  # an open size of 0 decides nothing
                     touched = touch(*at, *iteration, *thread)
@@ -307,6 +356,15 @@ class _Pair:
         variables = [loop.loop_var for loop in (*self.common, *own)]
         values = (use.indices, self._sources.get(id(use), ()))
         return chosen, compile_expressions(values, use.guards, [*variables, *self._axes])
+
+
+def _find_used(variables: Iterable[Any], expressions: Sequence[Any]) -> list[int]:
+    """The places of the variables that stand in some expression."""
+    return [
+        place
+        for place, variable in enumerate(variables)
+        if any(is_used(variable, each) for each in expressions)
+    ]
 
 
 def _merge(cells: _Cells, more: _Cells) -> _Cells:

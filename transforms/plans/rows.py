@@ -275,17 +275,17 @@ def choose_row_configs(
     if length is None or not is_inner:
         return [PLAIN_ROWS]
     dtype = node.reads[0].source.dtype
-    chosen = choose_config(
-        height or _MANY, length, dtype, is_single=len(blocks) == 1, device=device
+    chosen, whole = (
+        choose_config(height or _MANY, length, dtype, is_single=is_single, device=device)
+        for is_single in (len(blocks) == 1, False)
     )
     if height is None:
-        chosen = replace(chosen, rows=1)
-    if not axes and not is_reduction(sch, blocks[-1]):  # one number for each row is stored
-        chosen = replace(chosen, parts=1)
-    plain = replace(PLAIN_ROWS, threads=chosen.threads, rows=chosen.rows)
+        chosen, whole = replace(chosen, rows=1), replace(whole, rows=1)
+    plain = replace(PLAIN_ROWS, threads=whole.threads, rows=whole.rows)
     if packed := find_packing(node):
         plain = replace(plain, vector=packed)
-    return [chosen, plain, replace(plain, rows=1), PLAIN_ROWS]
+    # Parts of some functions are refused, such as those of a maximum that padding would change.
+    return list(dict.fromkeys([chosen, whole, plain, replace(plain, rows=1), PLAIN_ROWS]))
 
 
 def _multiply(iterators: Sequence[IterVar]) -> int | None:

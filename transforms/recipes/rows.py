@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from tvm.s_tir import Schedule
@@ -23,6 +23,7 @@ from ..binding import bind_loop
 from ..caching import cache_write_at
 from ..errors import TransformError
 from ..gpu_limits import MAX_THREADS, WARP
+from ..layout import pad_block
 from ..loops import Tail, fuse_loops, split_loop, unroll_loop
 from ..placement import compute_block_at
 from ..queries import get_extent, get_own_loops, is_reduction
@@ -30,9 +31,10 @@ from ..reduction import rfactor_reduction
 from ..rows import cache_row_at, find_vector, keep_in_registers, spread_over_threads
 from ..tir import constant, find_all
 from ..vectorize import MAX_VECTOR_BYTES, WIDEST, vectorize_loop
-from .gpus import read_gpu
+from .gpus import Gpu, read_gpu
 from .ladder import Family, Ladder, Rung, knob
 from .recipe import Example, Recipe, get_sblocks, recipe
+from .row_parts import WHOLE_EACH, Cut, Rows, find_guarded, has_whole_parts, rank_cuts
 
 SHARE_BYTES = 64
 """Of a row, for each of its threads: less keeps too few loads in flight, more fills registers.
@@ -191,13 +193,9 @@ def _sum_parts(sch: Schedule, blocks: Sequence[SBlockRV], config: RowConfig) -> 
             "each >= 2",
         )
     (output,) = blocks
-    partial = rfactor_reduction(sch, output, parts=config.parts)
-    row = fuse_loops(sch, sch.get_loops(partial.block)[:2])
-    bind_loop(sch, row, axis="blockIdx.x")
+    part, fit, padded = _cut(sch, output, config)
     yield "cut_in_parts"
-    extent = get_extent(sch, sch.get_loops(partial.block)[-1])
-    fit = _fit(sch, [partial.block], config)
-    least = fit.threads * fit.vector * config.each
+    extent, least = get_extent(sch, sch.get_loops(part)[-1]), _count_at_once(fit, config)
     if (extent or 0) < least:
         raise TransformError(
             "schedule_rows",
@@ -205,10 +203,49 @@ def _sum_parts(sch: Schedule, blocks: Sequence[SBlockRV], config: RowConfig) -> 
             f"{least} at once",
             "use fewer parts, fewer threads or a smaller each",
         )
-    yield from _read_in_rounds(sch, [partial.block], fit, config)
+    yield from _read_in_rounds(sch, [part], fit, config)
+    for operand in padded:
+        sch.compute_inline(operand)
     bind_loop(sch, sch.get_loops(output)[0], axis="blockIdx.x")
-    spread_over_threads(sch, output, threads=min(config.parts, WARP), tail=config.tail)
+    threads = config.parts
+    if config.tail == "guard":  # a power of two, which TVM reduces by shuffles
+        threads = 1 << (config.parts - 1).bit_length()
+    spread_over_threads(sch, output, threads=min(threads, WARP), tail=config.tail)
     yield "parts_added"
+
+
+def _cut(
+    sch: Schedule, output: SBlockRV, config: RowConfig
+) -> tuple[SBlockRV, _Fit, tuple[SBlockRV, ...]]:
+    """Cut the rows of a sum, and put the parts on blocks.
+
+    Returns the block of a part, its fit, and the blocks of the padded operands. Parts are equal
+    where they are whole vectors; else they are whole rounds, of which the last read zeros.
+    """
+    length = get_extent(sch, sch.get_loops(output)[-1])
+    fit: _Fit | None = None
+    padded: tuple[SBlockRV, ...] = ()
+    if config.tail == "guard" and length is not None:
+        of_rows = _fit(sch, [output], _narrow(sch, output, config))
+        at_once = _count_at_once(of_rows, config)
+        if not has_whole_parts(length, config.parts, of_rows.vector, at_once):
+            fit = of_rows
+            padded = pad_block(sch, output, multiples=(1, config.parts * at_once)).operands
+    partial = rfactor_reduction(sch, output, parts=config.parts)
+    row = fuse_loops(sch, sch.get_loops(partial.block)[:2])
+    bind_loop(sch, row, axis="blockIdx.x")
+    return partial.block, fit or _fit(sch, [partial.block], config), padded
+
+
+def _narrow(sch: Schedule, output: SBlockRV, config: RowConfig) -> RowConfig:
+    """The config with vectors that CUDA has a type for under the guard of a padded row."""
+    sizes = [region.source.dtype.itemsize for region in sch.get(output).reads]
+    return replace(config, vector=min(config.vector, find_guarded(min(sizes))))
+
+
+def _count_at_once(fit: _Fit, config: RowConfig) -> int:
+    """The elements of a row that its threads read in a round."""
+    return fit.threads * fit.vector * config.each
 
 
 def _read_in_rounds(
@@ -419,8 +456,8 @@ LONG = 32768
 """Elements of a row from which on it is read in rounds: registers of so many threads are full."""
 FULL_THREADS = 128
 """So many threads several short rows of a block have together, if there are rows enough."""
-FEW_WAVES, MOST_PARTS = 4, 128
-"""Blocks of a multiprocessor that do not fill it; and parts of a row, at most."""
+FEW_WAVES = 4
+"""Blocks of a multiprocessor that do not fill it."""
 
 
 def _make_best(kernel: str, names: str) -> Recipe:
@@ -431,7 +468,7 @@ def _make_best(kernel: str, names: str) -> Recipe:
 
     best.__name__ = f"{kernel}_best"
     best.__doc__ = (
-        "Threads, rows of a block and rounds by the length of a row and their number.\n\n"
+        "Threads, rows of a block, rounds and parts by the length of a row and their number.\n\n"
         "Any shape: rows that vectors do not divide are read element by element. Knobs: device, a "
         "GPU by\nits name or its properties (transforms/recipes/gpus.py)."
     )
@@ -444,8 +481,23 @@ def _make_best(kernel: str, names: str) -> Recipe:
     )(best)
 
 
+class RowChoice(NamedTuple):
+    """A config, and what the model of `rank_cuts` expects of it; None of rows that none is for."""
+
+    config: RowConfig
+    cut: Cut | None
+
+
 def choose_rows(sch: Schedule, recipe_name: str, device: str) -> RowConfig:
     """The config for the rows of a kernel; refuses sizes that are left open."""
+    return rank_rows(sch, recipe_name, read_gpu(device))[0].config
+
+
+def rank_rows(sch: Schedule, recipe_name: str, gpu: Gpu) -> list[RowChoice]:
+    """The config for the rows of a kernel, and the next ones of long rows of one sum.
+
+    Refuses sizes that are left open.
+    """
     blocks = get_sblocks(sch)
     total = sch.get(blocks[0])
     height, length = (constant(iterator.dom.extent) for iterator in total.iter_vars[:2])
@@ -455,18 +507,32 @@ def choose_rows(sch: Schedule, recipe_name: str, device: str) -> RowConfig:
             f"the shape ({height or 'm'}, {length or 'n'}) is not constant",
             "give the kernel its sizes",
         )
-    return choose_config(
-        height, length, total.reads[0].source.dtype, is_single=len(blocks) == 1, device=device
-    )
+    dtype = total.reads[0].source.dtype
+    return _rank(height, length, dtype, is_single=len(blocks) == 1, gpu=gpu)
 
 
 def choose_config(
     height: int, length: int, dtype: Any, *, is_single: bool, device: str
 ) -> RowConfig:
     """The config for so many rows of a length; `is_single` where one block is all there is."""
+    return _rank(height, length, dtype, is_single=is_single, gpu=read_gpu(device))[0].config
+
+
+def _rank(height: int, length: int, dtype: Any, *, is_single: bool, gpu: Gpu) -> list[RowChoice]:
+    whole = _choose_whole(height, length, dtype, gpu.multiprocessors)
+    if not is_single or length < LONG:
+        return [RowChoice(whole, None)]
+    vector = find_vector(length, dtype, most=find_guarded(dtype.itemsize))
+    rows = Rows(height, length, dtype.itemsize, vector)
+    return [
+        RowChoice(replace(whole, threads=cut.threads, each=cut.each, parts=cut.parts), cut)
+        for cut in rank_cuts(rows, gpu, whole.threads or MAX_THREADS)
+    ]
+
+
+def _choose_whole(height: int, length: int, dtype: Any, multiprocessors: int) -> RowConfig:
+    """The config for rows that are not cut, by rules."""
     vector = find_vector(length, dtype, most=WIDEST)
-    single = is_single and vector > 1
-    multiprocessors = read_gpu(device).multiprocessors
     # Elements that are read one by one take an instruction each, however short they are.
     size = max(dtype.itemsize, 2) if vector > 1 else 4
     wanted = 1 << max(round(math.log2(max(length * size, 1) / REGISTER_BYTES)), 0)
@@ -474,32 +540,12 @@ def choose_config(
         wanted = max(wanted, WARP)
     threads = min(max(wanted, THREADS[0]), MAX_THREADS)
     if length >= LONG:
-        parts = _choose_parts(height, length // vector, multiprocessors) if single else 1
-        return RowConfig(
-            threads=MAX_THREADS // 2 if parts > 1 else threads,
-            vector=WIDEST,
-            each=2,
-            parts=parts,
-            tail="guard",
-        )
+        return RowConfig(threads=threads, vector=WIDEST, each=WHOLE_EACH, tail="guard")
     most = max(height // (2 * multiprocessors), WARP // threads, 1)
     rows = max(min(1 << (most.bit_length() - 1), FULL_THREADS // threads), 1)
     if threads > WARP and height % rows:
         rows = 1  # barriers may stand in no guard
     return RowConfig(threads=threads, in_registers=True, vector=WIDEST, rows=rows, tail="guard")
-
-
-def _choose_parts(height: int, vectors: int, multiprocessors: int) -> int:
-    """As many parts as give each multiprocessor a block or two, and threads enough vectors."""
-    parts = 1
-    while (
-        height * parts * 2 <= FEW_WAVES // 2 * multiprocessors
-        and parts < MOST_PARTS
-        and vectors % (parts * 2) == 0
-        and vectors // (parts * 2) >= MAX_THREADS
-    ):
-        parts *= 2
-    return parts
 
 
 ROWS_BEST = tuple(

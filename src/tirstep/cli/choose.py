@@ -9,7 +9,16 @@ import typer
 
 from .catalogue import complete_either, require_either
 from .formatting import count, format_shape, get_dtype, join_alternatives, spell_config
-from .request import Dtype, Json, KernelOptions, Shape, at_least, make_request, parse_shape
+from .request import (
+    Dtype,
+    Json,
+    KernelOptions,
+    Request,
+    Shape,
+    at_least,
+    make_request,
+    parse_shape,
+)
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
@@ -17,6 +26,8 @@ if TYPE_CHECKING:
     from tirstep.transforms.recipes import Recipe
     from tirstep.transforms.recipes.forecast import Chooser
     from tirstep.transforms.recipes.gpus import Gpu
+    from tirstep.transforms.recipes.row_parts import Cut
+    from tirstep.transforms.recipes.rows import RowChoice
     from tirstep.transforms.recipes.skinny import SkinnyConfig
     from tirstep.transforms.recipes.time_model import Ranked, TileChoice
 
@@ -64,28 +75,61 @@ def command(
     They are those among which the recipes that end in "best" choose, where no search was made at
     the shape. It takes milliseconds, and no GPU: a model of time counts waves of tiles, and what
     memory, the launch and the slices of a reduction take. What it is made of was measured on an
-    H200; for another GPU it is a guess out of its properties.
+    H200; for another GPU it is a guess out of its properties. Of rows, long ones of one sum have
+    times, by rounds of reading; others have a config by rules that were measured.
     """
     require_either(name)
-    from tvm.s_tir import Schedule
-
     from tirstep.transforms import TransformError
-    from tirstep.transforms.recipes.forecast import choose_few_rows, read_product
     from tirstep.transforms.recipes.gpus import read_gpu
 
     try:
         gpu = read_gpu(device)
     except TransformError as error:
         raise UseError(f"--device {device}: {error}") from error
-    chooser, recipe = _pick(name, dtype, gpu)
     request = make_request(shape, dtype, option, None)
+    rows = _find_rows(name)
+    answer = (
+        _answer_of_rows(rows, request, gpu, best)
+        if rows
+        else _answer_of_products(*_pick(name, dtype, gpu), request, gpu, best)
+    )
+    (answer.print_json if json else answer.print)()
+    return 0
+
+
+def _answer_of_rows(recipe: Recipe, request: Request, gpu: Gpu, best: int) -> _RowsAnswer:
+    from tvm.s_tir import Schedule
+
+    from tirstep.transforms.recipes.rows import rank_rows
+
+    problem = _make_problem(recipe, request.shape, {**request.options})
+    choices = rank_rows(Schedule(problem.module), recipe.name, gpu)
+    return _RowsAnswer(recipe, problem, gpu, choices[:best])
+
+
+def _answer_of_products(
+    chooser: Chooser, recipe: Recipe, request: Request, gpu: Gpu, best: int
+) -> _Answer:
+    from tvm.s_tir import Schedule
+
+    from tirstep.transforms.recipes.forecast import choose_few_rows, read_product
+
     problem = _make_problem(recipe, request.shape, {**request.options})
     ranked = _keep_best_of_tiles(chooser.rank(read_product(problem), gpu))
     searched = _find_searched(chooser, problem, gpu)
     few = choose_few_rows(recipe.name, Schedule(problem.module), gpu)
-    answer = _Answer(recipe, problem, gpu, ranked[:best], searched, few)
-    (answer.print_json if json else answer.print)()
-    return 0
+    return _Answer(recipe, problem, gpu, ranked[:best], searched, few)
+
+
+def _find_rows(name: str) -> Recipe | None:
+    """The recipe of a kernel over rows that chooses for any shape."""
+    from tirstep.transforms.recipes import RECIPES
+    from tirstep.transforms.recipes.rows import ROWS_BEST
+
+    known = {recipe.kernel_name: recipe for ladder in ROWS_BEST for recipe in ladder.recipes}
+    if name in RECIPES and name != known.get(RECIPES[name].kernel_name, RECIPES[name]).name:
+        return None
+    return known.get(RECIPES[name].kernel_name if name in RECIPES else name)
 
 
 def _pick(name: str, dtype: str | None, gpu: Gpu) -> tuple[Chooser, Recipe]:
@@ -161,6 +205,22 @@ def _get_knobs(config: Any) -> dict[str, object]:
     }
 
 
+def _explain_cut(cut: Cut) -> str:
+    """What a time of rows is made of, in words."""
+    cells = f"{cut.length:,} elements in {count(cut.rounds, 'round')} of reading"
+    what = "whole rows" if cut.parts == 1 else f"{cut.parts} parts of each row"
+    pieces = [
+        f"{count(cut.blocks, 'block')} for {what}, {cells}",
+        f"rounds {cut.reading:.1f} us",
+        f"memory {cut.memory:.1f} us",
+        f"launch {cut.launch:.1f} us",
+    ]
+    if cut.parts > 1:
+        pieces.append(f"adding up {cut.sums:.1f} us")
+    longest = "rounds take" if cut.reading >= cut.memory else "memory takes"
+    return f"{', '.join(pieces)}; {longest} longest"
+
+
 def _explain(choice: TileChoice) -> str:
     """What a time is made of, in words."""
     found, parts = choice.estimate, choice.parts
@@ -233,5 +293,48 @@ class _Answer:
             device=vars(self.gpu),
             searched=self.searched,
             few_rows=None if self.few is None else vars(self.few),
+            choices=choices,
+        )
+
+
+@dataclass(frozen=True)
+class _RowsAnswer:
+    """What is said of rows: the config, and of long rows of one sum the next ones, with times."""
+
+    recipe: Recipe
+    problem: Problem
+    gpu: Gpu
+    shown: list[RowChoice]
+
+    def print(self) -> None:
+        from .screen import Screen
+
+        screen = Screen()
+        shape, dtype = format_shape(self.problem.shape), get_dtype(self.problem)
+        screen.line((f"{self.recipe.name} at {shape}, {dtype}", "bold"), f" on {self.gpu.name}")
+        times = [it.cut.us for it in self.shown if it.cut]
+        if not times:
+            screen.line("rules that were measured say, and no model of time:")
+        elif times[0] > min(times):
+            screen.line("a rule that was measured takes the first; by the model others are near:")
+        for it in self.shown:
+            if it.cut:
+                screen.line((f"{it.cut.us:9,.1f} us", "bold"), f"  {_explain_cut(it.cut)}")
+            screen.line((f"              {spell_config(_get_knobs(it.config))}", "dim"))
+
+    def print_json(self) -> None:
+        from .json_output import print_document
+
+        choices: list[Document] = [
+            {"config": vars(it.config), "parts": it.cut and it.cut._asdict()} for it in self.shown
+        ]
+        print_document(
+            "choose",
+            recipe=self.recipe.name,
+            shape=dict(self.problem.shape),
+            options=dict(self.problem.options),
+            device=vars(self.gpu),
+            searched=None,
+            few_rows=None,
             choices=choices,
         )

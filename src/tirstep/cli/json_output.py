@@ -48,7 +48,9 @@ keys below}].
 ``choose``
     recipe, shape, options, device (its properties), searched (the config that a search found at the
     shape, or null), choices: [{config, parts: {us, waves, compute, memory, sums, launch (times),
-    tiles, together (on a multiprocessor)}}]
+    tiles, together (on a multiprocessor)}}]; of rows parts is null or {parts (of a row), threads
+    and each (vectors at once, of a thread), length (of a part), blocks, rounds, us, reading,
+    memory, sums, launch (times)}
 DEVICE
     {name, description}
 RECIPE
