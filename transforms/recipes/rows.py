@@ -5,7 +5,8 @@ A reduction over threads by warp shuffles is M. Harris's (Faster parallel reduct
 
 The recipes ``*_best`` choose a config for rows of any length and number, by rules: those of 255
 measurements of 38 problems on an H200, from 65536 rows of 128 elements to two of 1048576, of
-softmax, row_sum and layer_norm in float32 and float16.
+softmax, row_sum and layer_norm in float32 and float16. In how many parts long rows of a sum are cut
+says a model of time (row_parts.py).
 """
 
 from __future__ import annotations
