@@ -141,8 +141,7 @@ def _read(body: Any, loop: For, workers: int) -> Stream:
             "let threads copy tiles: prefetch_asynchronously",
         )
     count, steps, number = (extent or 1 for extent in extents)
-    shares = share_steps(count, steps * number, number, workers)
-    if shares is None:
+    if (shares := share_steps(count, steps * number, number, workers)) is None:
         raise _Refused(
             f"{workers} GPU blocks are fewer than the {number} parts of a sum",
             f"use {number} or more, or fewer parts",
@@ -151,8 +150,8 @@ def _read(body: Any, loop: For, workers: int) -> Stream:
     written += [it.source for block in find_all(tiles, SBlock) for it in block.writes]
     allocated = [it for block in find_all(body, SBlock) for it in block.alloc_buffers]
     private = [it for it in allocated if str(it.scope()) != "global"]
-    own = [*allocated, *(it.buffer for it in find_all(body, AllocBuffer))]
-    return Stream(parts, tiles, loop, shares, written, private, own)
+    allocated += [it.buffer for it in find_all(body, AllocBuffer)]
+    return Stream(parts, tiles, loop, shares, written, private, allocated)
 
 
 @dataclass
