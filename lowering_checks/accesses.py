@@ -35,6 +35,8 @@ from .devices.simulator.operators import BINARY
 Array = np.ndarray[Any, Any]
 LIMIT = 1 << 18
 """Points of one enumeration: what has more is thinned out, or left alone."""
+LONGEST = 1 << 24
+"""Iterations of a loop that are enumerated one by one: one with more is undecided, or thinned."""
 LEVELS = 4
 """How far a `Grid` may be thinned out."""
 GPU_AXES = ("blockIdx", "threadIdx")
@@ -114,13 +116,15 @@ class Grid:
             return
         first, extent = (int(self.evaluate(part, {})) for part in (loop.min, loop.extent))
         depth = min(depth, 3) if key in self.common else depth
-        values = np.arange(first, first + max(extent, 0))
-        if self.thinned >= depth and len(values) > 8:
-            last = len(values) - 1
+        if self.thinned >= depth and extent > 8:
+            last = extent - 1
             chosen = {0, 1, last} if self.thinned == 3 else {0, 1, 2, last // 2, last - 1, last}
-            chosen |= {31, 32} & set(range(last)) if self.thinned < 3 else set()
-            values = values[sorted(chosen)]
-        self.domains[key] = values
+            chosen |= {at for at in (31, 32) if at < last and self.thinned < 3}
+            self.domains[key] = first + np.array(sorted(chosen))
+        elif extent > LONGEST:
+            raise UndecidedError
+        else:
+            self.domains[key] = np.arange(first, first + max(extent, 0))
 
     def spread(self, keys: Sequence[Any]) -> dict[Any, Array]:
         """Each variable's values along a dimension of their own."""

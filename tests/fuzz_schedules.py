@@ -12,7 +12,8 @@ program that writes where it may not, of too much memory or of too much time, is
 trial, and with ``--keep-going`` another worker goes on behind it. A trial of a minute or more is
 told as slow. ``--trial N`` plays one trial again, in this process. ``--only`` draws one kernel, or
 "fragments" or "warpgroups": products of whole fragments, or whole tiles of a warpgroup, in the
-types of tensor cores; or "quads": attention of whole fragments.
+types of tensor cores; or "quads" and "rows": attention of whole fragments, or of whole rows of a
+warpgroup; or "streams": sums of several parts.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ from tirstep.strategies.players import (
     draw_problem,
     draw_quads,
     draw_rare,
+    draw_rows,
+    draw_streams,
     draw_warpgroups,
 )
 from tirstep.strategies.plays import (
@@ -63,7 +66,14 @@ from tirstep.strategies.plays import (
     write_script,
 )
 
-PARTS = {"fragments": draw_fragments, "warpgroups": draw_warpgroups, "quads": draw_quads}
+PARTS = {
+    "fragments": draw_fragments,
+    "warpgroups": draw_warpgroups,
+    "quads": draw_quads,
+    "rows": draw_rows,
+    "streams": draw_streams,
+}
+PART_ONES = 4  # one trial of so many is of one of these
 HUGE_ONES = 20  # one trial of so many is of a huge problem
 LONGEST = 600  # seconds of a trial, after which the process ends with its stack
 SLOW = 60  # seconds of a trial, from which on it is told: nothing may take so long
@@ -119,6 +129,8 @@ class Session:
             return draw_problem(choice, self.only)
         if self.only in RARE and self.only not in SIZES:
             return draw_rare(choice, self.only)
+        if not self.only and choice.one(range(PART_ONES), "parts") == 0:
+            return choice.one(list(PARTS.values()), "part")(choice)
         is_rare = choice.one((False, False, True), "rare")
         name = self.only or choice.one(list(RARE if is_rare else SIZES), "kernel")
         return (draw_rare if is_rare else draw_problem)(choice, name)

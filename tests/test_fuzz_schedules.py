@@ -16,7 +16,14 @@ from tvm.script import from_source
 
 from tirstep import transforms as tr
 from tirstep.modules import kernels, matmul, vector_add
-from tirstep.strategies.players import Dice, Player, draw_problem, draw_warpgroups
+from tirstep.strategies.players import (
+    Dice,
+    Player,
+    draw_problem,
+    draw_rows,
+    draw_streams,
+    draw_warpgroups,
+)
 from tirstep.strategies.plays import (
     PREFIX,
     Call,
@@ -31,6 +38,7 @@ from tirstep.strategies.plays import (
     write_script,
 )
 from tirstep.strategies.plays import Block as At
+from tirstep.strategies.quad_moves import AT_MASKS, PIPELINE
 from tirstep.transforms import Split, TransformError
 from tirstep.transforms.decorators import transform
 
@@ -193,6 +201,44 @@ def test_plays_reach_warps_of_roles_that_the_tma_feeds():
         if wanted <= done:
             return
     assert wanted <= done
+
+
+class Whole(Straight):
+    """Draws all that a recipe does, in its order."""
+
+    def one(self, values, label):
+        known = {"any order": False, "causal": True, "fused_exponents": True, "window": None}
+        given = {"queries": 128, "keys": 32, "heads": 1, "dim": 32, "more keys": 0, **known}
+        if label in (*PIPELINE, *AT_MASKS):
+            return label != LAST
+        return given[label] if label in given else super().one(values, label)
+
+
+def test_plays_reach_attention_whose_blocks_stay_and_it_is_judged():
+    """Lanes of a quad keep rows of their own, which had kept such plays from the simulator."""
+    choice = Whole("rows:1")
+    play = Play(draw_rows(choice))
+    player = Player(choice, play)
+    player.begin_parts(player.list_row_steps())
+    player.finish()
+    done = {call.name for call in play.calls}
+    assert done >= {*AT_MASKS, *PIPELINE, "use_powers_of_two", "fuse_exponents"} - {LAST}
+    assert judge(play.problem, play.module, ("simulator",)) == Judgement({"simulator": []})
+
+
+LAST = "alternate_warpgroups"
+"""For two warpgroups of a block, of which there is one here."""
+
+
+def test_plays_reach_sums_whose_steps_are_shared():
+    done = set()
+    for trial in range(6):
+        choice = Straight(f"streams:{trial}")
+        play = Play(draw_streams(choice))
+        player = Player(choice, play)
+        player.begin_parts(player.list_stream_steps())
+        done.update(call.name for call in play.calls)
+    assert "stream_steps" in done
 
 
 def test_more_shared_memory_than_there_is_is_a_refusal_and_nothing_wrong():

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tvm.tirx import GE, GT, LE, LT, And, BufferStore, For, Select, const
+from tvm.tirx import GE, GT, LE, LT, And, Bind, BufferStore, For, Let, Select, const
 from tvm.tirx import max as larger
 from tvm.tirx import min as smaller
 
@@ -24,6 +24,7 @@ from .tir import (
     constant,
     find_all,
     get_axis,
+    get_iterator_values,
     get_operands,
     is_among,
     is_choice,
@@ -94,8 +95,7 @@ class Masks:
 
     def find_bounds(self, block: SBlockRealize) -> Iterator[Any]:
         """For each mask of a block, how many iterations it lets something through."""
-        items = [item.var for item in block.block.iter_vars]
-        values = dict(zip(items, block.iter_values, strict=True))
+        values = get_iterator_values(self.loop.body)
         for choice in find_choices(block.block):
             condition = get_condition(choice)
             parts = get_operands(condition, And)
@@ -133,10 +133,12 @@ class Masks:
 
 def is_known_before(bound: Any, loop: For, around: list[For]) -> bool:
     """Whether a bound is known in front of its loop: what it loads is there, and nothing under the
-    loop stores it; its loops are those around.
+    loop stores it; its loops are those around, and nothing under the loop defines its variables.
     """
-    own = [loop, *find_all(loop.body, For)]
-    if any(is_used(each.loop_var, bound) for each in own):
+    own = [each.loop_var for each in (loop, *find_all(loop.body, For))]
+    own += [each.var for kind in (Bind, Let) for each in find_all(loop.body, kind)]
+    own += [item.var for block in find_all(loop.body, SBlock) for item in block.iter_vars]
+    if any(is_used(each, bound) for each in own):
         return False
     stored = [store.buffer for store in find_all(loop.body, BufferStore)]
     stored += [region.source for block in find_all(loop.body, SBlock) for region in block.writes]

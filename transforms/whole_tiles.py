@@ -30,7 +30,7 @@ from tvm.tirx import if_then_else as choose
 from tirstep.tvm_compat import SBlock, SBlockRealize, TensorLoad, structural_map
 
 from .errors import TransformError
-from .queries import get_sblock_name
+from .queries import get_realize, get_sblock_name
 from .rewriting import edit_scope, get_scope, replace_scope, with_body
 from .tir import constant, is_among, is_used, replace_fields
 
@@ -65,7 +65,22 @@ def compute_whole_tiles(sch: Schedule, block: SBlockRV, consumer: SBlockRV) -> N
         return
     if min(whole) < 1 or min(lengths) < 1:
         raise TransformError(f"block '{name}' has sizes that are open", "give constant sizes")
+    _require_plain_loops(sch, consumer)
     _extend(sch, consumer, sums, (whole, lengths))
+
+
+def _require_plain_loops(sch: Schedule, consumer: SBlockRV) -> None:
+    """Refuse a consumer whose loops are not its iterators, in their order."""
+    loops = [sch.get(loop).loop_var for loop in sch.get_loops(consumer)]
+    values = get_realize(sch, consumer).iter_values
+    if len(loops) != len(values) or any(
+        not loop.same_as(value) for loop, value in zip(loops, values, strict=True)
+    ):
+        raise TransformError(
+            f"the loops of block '{get_sblock_name(sch, consumer)}' are split, fused or in another "
+            "order than its iterators",
+            "leave the loops of what consumes the sums as they were",
+        )
 
 
 def _find_loads(body: Any, buffer: Any) -> list[Any]:

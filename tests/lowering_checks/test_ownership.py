@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -21,7 +22,7 @@ from tirstep.lowering_checks import (
     get_device,
     judge_run,
 )
-from tirstep.modules import Problem, matmul, row_sum, softmax
+from tirstep.modules import Problem, matmul, row_sum, softmax, vector_add
 from tirstep.transforms import (
     accumulate_in_registers,
     bind_loop,
@@ -385,3 +386,17 @@ def test_threads_that_compute_a_buffer_from_the_one_in_whose_place_it_is() -> No
     assert "TVM keeps 'second' in the place of 'first', from which it is computed" in str(finding)
     fewer = Doubled.script().replace('(4, thread="threadIdx.y")', '(1, thread="threadIdx.y")')
     assert check_ownership(from_source(fewer)) == []
+
+
+def test_a_loop_of_2_to_the_31_iterations_is_not_listed() -> None:
+    """They took 16 GiB, and with less memory the check ended in NumPy's error."""
+    sch = Schedule(vector_add(2**31 - 1))
+    block = sch.get_sblock("C")
+    (loop,) = sch.get_loops(block)
+    bind_loop(sch, loop, axis="blockIdx.x")
+    cache_write_at(sch, block, loop, scope="shared.dyn")
+    tracemalloc.start()
+    assert check_ownership(sch.mod) == []
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 1 << 28

@@ -33,7 +33,7 @@ from tirstep.transforms.passes.tma import require_no_barrier
 from tirstep.transforms.passes.tma_pipeline import Pipeline, drop_fences, make_barrier
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tir import find_all
-from tirstep.transforms.tma_tiles import TMA_COPY, TMA_IN_FLIGHT, CopyShape, measure_copy
+from tirstep.transforms.tma_tiles import TMA_COPY, TMA_IN_FLIGHT, TMA_ROLES, CopyShape, measure_copy
 from tirstep.tvm_compat import Call, structural_map
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
@@ -433,6 +433,19 @@ def test_registers_move_to_the_warps_that_compute() -> None:
     body = source[source.rindex("__launch_bounds__") :]
     found = re.findall(r"setmaxnreg_(inc|dec)_sync_aligned_u32_(\d+)", body)
     assert found == [("inc", "232"), ("dec", "168"), ("dec", "40"), ("inc", "168")]
+
+
+def test_registers_that_there_are_not_are_waited_for() -> None:
+    """They are given back in the end: what warps have in between counts, too."""
+    config = {**SMALL, "tile": (64, 64), "warp": (16, 32), "roles": False}
+    run = run_recipe(TMA, {"m": 64, "n": 64, "k": 96}, options={"dtype": "float16"}, config=config)
+    sch = Schedule(run.steps[-1].module)
+    loop, _ = find_handles(sch)
+    specialize_warps(sch, loop, registers=(40, 232))
+    sch.unannotate(loop, TMA_ROLES)
+    sch.annotate(loop, TMA_ROLES, [128, 56, 240])
+    (found,) = check_numbers(run.problem, sch.mod, SIMULATOR, where="registers")
+    assert "setmaxnreg waits forever: the warpgroups of a thread block ask for 68608" in str(found)
 
 
 def test_two_blocks_share_the_registers_of_a_multiprocessor() -> None:

@@ -17,7 +17,7 @@ from tirstep.lowering_checks.devices.simulator import lower, simulate_lowered
 from tirstep.lowering_checks.facts import get_facts
 from tirstep.lowering_checks.steps import Run
 from tirstep.modules import get_kernel
-from tirstep.transforms import store_by_tma, store_through_tiles
+from tirstep.transforms import TransformError, split_loop, store_by_tma, store_through_tiles
 from tirstep.transforms.passes.uses import is_barrier
 from tirstep.transforms.recipes import RECIPES, wgmma
 from tirstep.transforms.tma_tiles import TMA_STORE, CopyShape
@@ -394,6 +394,19 @@ def test_store_through_tiles_refuses() -> None:
         store_through_tiles(sch, block, grid, groups, **{**sizes, "warps": 2})
     with refuses(sch, "store_through_tiles: loop .* is not bound to blockIdx.x"):
         store_through_tiles(sch, block, groups, groups, **sizes)
+
+
+def test_store_through_tiles_refuses_a_consumer_whose_loops_are_others() -> None:
+    """It came to an end of its sizes, which are those of iterators, by an IndexError."""
+    problem = get_kernel("matmul_bias_relu").problem(72, 40, 72, **HALF)
+    sch = Schedule(problem.module)
+    config = wgmma.WgmmaConfig(**{**wgmma.tma_store.config, **PAD})
+    steps = wgmma.schedule(sch, config)
+    assert "tiled" in iter(steps)
+    (consumer,) = sch.get_consumers(sch.get_sblock("C"))
+    split_loop(sch, sch.get_loops(consumer)[0], inner=8)
+    with pytest.raises(TransformError, match=r"block 'D' are split, fused or in another order"):
+        next(steps)
 
 
 # ---- On a GPU

@@ -144,6 +144,7 @@ class Shuffles:
         (COMBINE, COMBINE.replace("+", "-"), False),
         (COMBINE, COMBINE.replace("r[0] + t", "t[0] + t"), False),
         (COMBINE, COMBINE.replace("r[0] = r[0] +", "t[0] = r[0] +"), False),
+        ("B[y * 4 + x] = r[0]", "B[y * 4 + x] = r[0] + t[0]", False),  # of the lane above
     ],
 )
 def test_only_all_lanes_of_an_own_group_exchange(old: str, new: str, changes: bool) -> None:

@@ -301,6 +301,66 @@ def test_a_length_that_changes_in_the_loop_is_not_known_before(mark: Callable[..
         mark(sch, k)
 
 
+NAMED = """
+        for i in range(16):
+            for j in range(6):
+                for t in range(4):
+                    with T.sblock("B"):
+                        vi = T.axis.spatial(16, i)
+                        vk = T.axis.reduce(24, j * 4 + t)
+                        with T.init():
+                            B[vi] = T.float32(0)
+                        q: T.let[T.int32] = vi + vk // 4
+                        B[vi] = B[vi] + T.if_then_else(vk < q, A[vi, vk], T.float32(0))
+"""
+
+
+@BY_MARK
+def test_a_bound_that_the_loop_gives_a_name_is_not_known_before(mark: Callable[..., None]) -> None:
+    """In front of the loop there is none, and TVM did not lower what came out."""
+    sch = Schedule(from_source(LIMITED[: LIMITED.index("        for i, k")] + NAMED[1:]))
+    row, steps, _ = sch.get_loops(sch.get_sblock("B"))
+    bind_loop(sch, row, axis="blockIdx.x")
+    with refuses(sch, "no condition under loop 'j'"):
+        mark(sch, steps)
+
+
+NESTED = """
+        S = T.sblock_alloc_buffer((16,), scope="local")
+        for i in T.thread_binding(16, thread="blockIdx.x"):
+            with T.sblock("zero"):
+                v = T.axis.spatial(16, i)
+                S[v] = T.float32(0)
+            for j in range(6):
+                with T.sblock("tile"):
+                    v = T.axis.spatial(16, i)
+                    w = T.axis.reduce(6, j)
+                    T.reads(A[v, w * 4 : w * 4 + 4], S[v])
+                    T.writes(S[v])
+                    for t in range(4):
+                        with T.sblock("element"):
+                            e = T.axis.reduce(4, t)
+                            S[v] = S[v] + T.if_then_else(
+                                w * 4 + e <= v, A[v, w * 4 + e], T.float32(0)
+                            )
+            with T.sblock("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = S[v]
+"""
+
+
+@BY_MARK
+def test_a_mask_of_nested_blocks_is_one_of_their_loops(mark: Callable[..., None]) -> None:
+    """The iterator of the inner block stood in the bound, in front of both."""
+    sch = Schedule(from_source(LIMITED[: LIMITED.index("        for i, k")] + NESTED[1:]))
+    mark(sch, sch.get_loops(sch.get_sblock("tile"))[1])
+    values = np.random.default_rng(0).integers(-9, 9, (16, 24)).astype("float32")
+    program = get_device("simulator").compile(sch.mod)
+    got = program([values, np.zeros(16, "int32"), np.full(16, np.nan, "float32")])[-1]
+    np.testing.assert_array_equal(got, (np.tril(np.ones((16, 24))) * values).sum(axis=1))
+    assert not program.findings
+
+
 def test_of_two_loops_that_are_marked_both_end() -> None:
     sch = Schedule(Masked)
     inner = split_loop(sch, bind_masked_sum(sch), inner=2).inner

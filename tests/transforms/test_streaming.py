@@ -364,22 +364,73 @@ def test_a_buffer_that_no_block_allocates_is_refused() -> None:
         stream_steps(sch, steps, workers=4)
 
 
-def test_parts_that_are_not_added_up_are_refused() -> None:
+ROUNDS, REMAP = "for p in range(2):", 'vi, vp = T.axis.remap("SR", [i, p])'
+READS, INIT = "T.reads(P[vp, vi])\n                    T.writes(B[vi])", "B[vi] = T.float32(0.0)"
+TOTAL = "B[vi] = B[vi] + P[vp, vi]"
+SPLIT = {
+    ROUNDS: "for p_0, p_1 in T.grid(2, 2):",
+    REMAP: "vi = T.axis.spatial(12, i)\n                    vp = T.axis.reduce(2, p_0 * {} + p_1)",
+    READS: "T.where(p_0 * {} + p_1 < 2)\n                    T.reads(P[vp, vi])",
+}
+
+
+def add_up_parts(changes: dict[str, str]) -> tuple[Schedule, LoopRV]:
+    """A kernel of parts whose sums are others, and the loop over its steps."""
     text = make_scaled(lambda before, a, s, p, k: before + a).script()
-    sch = Schedule(from_source(text))
-    stream_steps(sch, sch.get_loops(sch.get_sblock("part"))[3], workers=4)
-    good = "B[vi] = B[vi] + P[vp, vi]"
-    for bad in (
-        "B[vi] = B[vi] + P[vp, vi] * S[vp]",
-        "B[vi] = T.max(B[vi], P[vp, vi])",
-        "B[vi] = B[vi] + P[0, vi]",
-        "B[vi] = B[vi] + P[vp, (vi + vp) % 12]",
-    ):
+    for good, bad in changes.items():
         assert good in text
-        sch = Schedule(from_source(text.replace(good, bad)))
-        steps = sch.get_loops(sch.get_sblock("part"))[3]
-        with refuses(sch, "block 'B' does not add up all parts of 'P'"):
-            stream_steps(sch, steps, workers=4)
+        text = text.replace(good, bad)
+    sch = Schedule(from_source(text))
+    return sch, sch.get_loops(sch.get_sblock("part"))[3]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {TOTAL: "B[vi] = B[vi] + P[vp, vi] * S[vp]"},
+        {TOTAL: "B[vi] = T.max(B[vi], P[vp, vi])"},
+        {TOTAL: "B[vi] = B[vi] + P[0, vi]"},
+        {TOTAL: "B[vi] = B[vi] + P[vp, (vi + vp) % 12]"},
+        {TOTAL: f"if vp < 1:\n                        {TOTAL}"},
+        {TOTAL: f"{TOTAL}\n                    B[vi] = B[vi] + P[0, vi]"},
+        {INIT: "B[vi] = P[0, vi]"},
+        {ROUNDS: "for p in range(1):"},
+        {READS: f"T.where(p < 1)\n                    {READS}"},
+        {READS: f"T.where(p <= i)\n                    {READS}"},
+        {REMAP: "vi = T.axis.spatial(12, i)\n                    vp = T.axis.reduce(2, p * 0)"},
+        {REMAP: "vi = T.axis.spatial(12, i + p)\n                    vp = T.axis.reduce(2, p)"},
+        {key: value.format(1) for key, value in SPLIT.items()},  # the second part twice
+        {TOTAL: f"{TOTAL}\n                with T.sblock('use'):\n                    S[p] = B[i]"},
+        {
+            "        for i in T.thread_binding(12": "        with T.sblock('other'):\n"
+            "            P[0, 0] = T.float32(1)\n        for i in T.thread_binding(12"
+        },
+    ],
+    ids=str,
+)
+def test_parts_that_are_not_all_added_up_are_refused(changes: dict[str, str]) -> None:
+    sch, steps = add_up_parts(changes)
+    with refuses(sch, r"block '\w+' does not add up all parts of 'P', or does more with them"):
+        stream_steps(sch, steps, workers=4)
+
+
+def test_sums_of_all_parts_may_be_split_and_repeated() -> None:
+    for changes in ({}, {key: value.format(2) for key, value in SPLIT.items()}):
+        sch, steps = add_up_parts(changes)
+        stream_steps(sch, steps, workers=4)
+    twice = {ROUNDS: "for p, _ in T.grid(2, 2):"}
+    stream_steps(*add_up_parts(twice), workers=4)
+
+
+def test_parts_that_a_caller_sees_are_refused() -> None:
+    text = make_scaled(lambda before, a, s, p, k: before + a).script()
+    good = "        P = T.alloc_buffer((2, 12))\n"
+    assert good in text
+    text = text.replace(good, "").replace('S: T.Buffer((2,), "float32")', "P: T.Buffer((2, 12))")
+    sch = Schedule(from_source(text))
+    steps = sch.get_loops(sch.get_sblock("part"))[3]
+    with refuses(sch, "parts of 'P' are seen outside of the function"):
+        stream_steps(sch, steps, workers=4)
 
 
 def test_a_loop_that_is_no_stream_any_more_stays_one_of_slices() -> None:

@@ -6,6 +6,7 @@ import ast
 import itertools
 import math
 import operator
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
@@ -210,6 +211,27 @@ def _count_together(values: list[Any], conditions: list[Any], loops: list[For]) 
         return None
     seen = {compute(*iteration) for iteration in itertools.product(*map(range, known))}
     return len(seen - {None})
+
+
+def count_values(value: Any, conditions: list[Any], loops: list[For]) -> Counter[int]:
+    """How often an expression has each of its values in the iterations that conditions let through.
+
+    Nothing where there are too many iterations, or an expression is not one of the loops alone.
+    """
+    extents = [constant(loop.extent) or 0 for loop in loops]
+    variables = [loop.loop_var for loop in loops]
+    if not all(extents) or any(constant(loop.min) != 0 for loop in loops):
+        return Counter()
+    if math.prod(extents) > _COUNTED or not all(
+        is_of(variables, it) for it in (value, *conditions)
+    ):
+        return Counter()
+    try:
+        compute = compile_expressions([value], conditions, variables)
+    except TypeError:
+        return Counter()
+    found = itertools.starmap(compute, itertools.product(*map(range, extents)))
+    return Counter(point[0] for point in found if point is not None)
 
 
 def is_of(variables: list[Any], expression: Any) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 from tvm.ir import Range
 from tvm.tirx import (
-    Add,
+    AllocBuffer,
     BufferLoad,
     BufferRegion,
     BufferStore,
@@ -28,7 +28,6 @@ from tvm.tirx import (
 )
 from tvm.tirx import max as larger
 from tvm.tirx import min as smaller
-from tvm_ffi import structural_equal
 
 from tirstep.tvm_compat import (
     Analyzer,
@@ -53,6 +52,7 @@ from ..tir import (
     substitute,
 )
 from ..tma_tiles import TMA_PREFIX
+from .part_sums import find_other_use, is_sum
 from .shares import Shares, share_steps
 
 STREAMS = "tirstep_streams"
@@ -78,6 +78,7 @@ class Stream:
     shares : of the GPU blocks
     written : the buffers that blocks under the loops write
     private : those of GPU blocks and threads, which come to lie inside of the kernel
+    own : the buffers that the function allocates
     apart : those that have a dimension of parts, and which that is
     """
 
@@ -87,6 +88,7 @@ class Stream:
     shares: Shares
     written: list[Any]
     private: list[Any]
+    own: list[Any]
     apart: list[tuple[Any, int]] = field(default_factory=list)
 
     @property
@@ -139,8 +141,7 @@ def _read(body: Any, loop: For, workers: int) -> Stream:
             "let threads copy tiles: prefetch_asynchronously",
         )
     count, steps, number = (extent or 1 for extent in extents)
-    shares = share_steps(count, steps * number, number, workers)
-    if shares is None:
+    if (shares := share_steps(count, steps * number, number, workers)) is None:
         raise _Refused(
             f"{workers} GPU blocks are fewer than the {number} parts of a sum",
             f"use {number} or more, or fewer parts",
@@ -149,7 +150,8 @@ def _read(body: Any, loop: For, workers: int) -> Stream:
     written += [it.source for block in find_all(tiles, SBlock) for it in block.writes]
     allocated = [it for block in find_all(body, SBlock) for it in block.alloc_buffers]
     private = [it for it in allocated if str(it.scope()) != "global"]
-    return Stream(parts, tiles, loop, shares, written, private)
+    allocated += [it.buffer for it in find_all(body, AllocBuffer)]
+    return Stream(parts, tiles, loop, shares, written, private, allocated)
 
 
 @dataclass
@@ -239,6 +241,11 @@ class _Rewriting:
                 "one for all parts",
                 "allocate it with T.sblock_alloc_buffer",
             )
+        if not is_among(buffer, self.stream.own):
+            raise _Refused(
+                f"parts of '{buffer.name}' are seen outside of the function, which is given it",
+                "leave the parts as they are",
+            )
         self.stream.apart.append((buffer, at))
         return index
 
@@ -305,8 +312,8 @@ class _Rewriting:
         ):
             return
         body = block.body
-        is_sum = not isinstance(body, BufferStore) or _is_sum(body)
-        if block.init is not None or not is_sum:
+        adds_up = not isinstance(body, BufferStore) or is_sum(body)
+        if block.init is not None or not adds_up:
             raise _Refused(
                 f"block '{block.name_hint}' "
                 + ("does not add up" if block.init is None else "begins with the first step"),
@@ -340,15 +347,6 @@ def _replace_indices(statement: Any, replace: Callable[[Any, Any, int], Any]) ->
         return BufferStore(node.buffer, node.value, indices)
 
     return structural_map(statement, [(TensorLoad, load), (BufferStore, store)])
-
-
-def _is_sum(store: BufferStore) -> bool:
-    """Whether a store adds something else to what was there."""
-    value = store.value
-    before = BufferLoad(store.buffer, store.indices)
-    if not isinstance(value, Add) or not structural_equal(value.a, before):
-        return False
-    return not any(it.source.same_as(store.buffer) for it in find_all(value.b, TensorLoad))
 
 
 def _require_terms(body: Any, stream: Stream) -> None:
@@ -419,30 +417,13 @@ def _refuse_use(block: SBlock, buffer: Any) -> _Refused:
 
 def _require_sums(body: Any, stream: Stream) -> None:
     """Refuse blocks elsewhere that do anything with the parts but to add up all of them."""
-    inside = find_all(stream.tiles, SBlock)
-    for block in find_all(body, SBlock):
-        if is_among(block, inside) or not isinstance(block.body, BufferStore):
-            continue
-        for buffer, at in stream.apart:
-            loads = [it for it in find_all(block.body, TensorLoad) if it.source.same_as(buffer)]
-            if loads and not _adds_up(block, loads, at):
-                raise _Refused(
-                    f"block '{block.name_hint}' does not add up all parts of '{buffer.name}'",
-                    "leave the parts as they are",
-                )
-
-
-def _adds_up(block: SBlock, loads: list[Any], at: int) -> bool:
-    store, (load, *others) = block.body, loads
-    index = load.indices[at]
-    reduced = [it.var for it in block.iter_vars if it.iter_type == IterVar.CommReduce]
-    return (
-        not others
-        and _is_sum(store)
-        and store.value.b.same_as(load)
-        and is_among(index, reduced)
-        and not any(is_used(index, it) for n, it in enumerate(load.indices) if n != at)
-    )
+    for buffer, at in stream.apart:
+        user = find_other_use(body, stream.nest[0], buffer, at)
+        if user is not None:
+            raise _Refused(
+                f"{user} does not add up all parts of '{buffer.name}', or does more with them",
+                "leave the parts as they are",
+            )
 
 
 def _write(stream: Stream) -> For:

@@ -6,6 +6,9 @@ group has the result, and one more that gives it to the others.
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import tvm_ffi
@@ -34,7 +37,8 @@ def ExchangeByButterflies(  # noqa: N802 - a pass is named like TVM's
 
     Of the shuffles, each of which waits for the one before, there is one fewer, and the bits are
     the same: a lane's operands only change places. Groups are of two or four lanes, and begin at a
-    multiple of that; what reduces is a sum, a product, a maximum or a minimum; the target is cuda.
+    multiple of that; what reduces is a sum, a product, a maximum or a minimum, and what a shuffle
+    brings is used for that alone; the target is cuda.
 
     rewrite: ``t = shuffle_down(r, 2); r = r + t; t = shuffle_down(r, 1); r = r + t;
         r = shuffle(r, the group's first lane)`` -> ``t = shuffle_xor(r, 2); r = r + t;
@@ -67,6 +71,8 @@ class _Lanes:
         threads = [(axes[name].node.var, axes[name].value) for name in names if name in axes]
         self.number, self.analyzer = number_threads(threads)
         self.named = {bind.var: bind.value for bind in find_all(kernel, Bind)}
+        self.loads = Counter(load.source for load in find_all(kernel, TensorLoad))
+        self.combined = Counter(_find_combined(kernel))
 
     def rewrite(self, sequence: SeqStmt) -> Any:
         """A sequence with butterflies, where it has all shuffles of a group."""
@@ -86,6 +92,8 @@ class _Lanes:
             down = _read_shuffle(before[at], DOWN)
             if down is None or not _combines(before[at + 1], down, last):
                 break
+            if self.loads[down.buffer] != self.combined[down.buffer]:
+                break  # what was brought is used elsewhere, too
             mask, value, distance, *rest = down.value.args
             if constant(distance) != size or not _is_same(value, last.value.args[1]):
                 break
@@ -103,6 +111,17 @@ class _Lanes:
             lane = substitute(lane, named)
         first = self.number - self.number % size
         return bool(self.analyzer.can_prove((lane - first) % WARP == 0))
+
+
+def _find_combined(kernel: AttrStmt) -> Iterator[Any]:
+    """The buffer of each value that a shuffle brings and the next statement combines."""
+    for sequence in find_all(kernel, SeqStmt):
+        for part, following in itertools.pairwise(sequence.seq):
+            down = _read_shuffle(part, DOWN)
+            if down is None or not isinstance(following, BufferStore):
+                continue
+            if isinstance(following.value, COMMUTATIVE) and _is_element(following.value.b, down):
+                yield down.buffer
 
 
 def _read_shuffle(statement: Any, name: str) -> BufferStore | None:

@@ -103,7 +103,7 @@ class MBarriers:
     def __init__(self, gpu: SimulatedGpu) -> None:
         self.gpu, self.progress = gpu, 0
         self._made: dict[tuple[int, int], MBarrier] = {}
-        self._asked: dict[tuple[int, int], int] = {}
+        self._asked: dict[tuple[int, int], list[int]] = {}
 
     def find(self, threads: Threads, pointer: AnyPointer, lane: int) -> tuple[int, int]:
         """What names the mbarrier that a lane's pointer points at."""
@@ -257,13 +257,14 @@ class MBarriers:
     def ask_registers(self, threads: Threads, group: Array, count: int) -> None:
         """A warpgroup asks for so many registers a thread."""
         block = int(threads.state.batch.block[group[0], 0])
-        self._asked[block, int(group[0])] = count * len(group)
+        self._asked.setdefault((block, int(group[0])), []).append(count * len(group))
 
     def report_left(self) -> None:
         """Findings about what nobody waited for until the kernel ended, or waited for in vain."""
         for block in {block for block, _ in self._asked}:
-            asked = sum(count for (its, _), count in self._asked.items() if its == block)
-            if asked > _REGISTERS:
+            counts = [asked for (its, _), asked in self._asked.items() if its == block]
+            first, last = (sum(asked[at] for asked in counts) for at in (0, -1))
+            if (asked := max(first, last)) > _REGISTERS:
                 message = (
                     f"setmaxnreg waits forever: the warpgroups of a thread block ask for {asked} "
                     f"registers, of {_REGISTERS} that a multiprocessor has"

@@ -104,6 +104,7 @@ class FragmentMoves(Places):
             warpgroup=self.one(parts, "warpgroup"),
             tile_k=self.one(depths, "tile_k"),
             swizzle=self.one((1, 1, 1, 1, 2), "swizzle"),
+            cluster=self.one((1, 1, 1, 1, 2), "cluster"),
         )
 
     def do_stage_swizzled_at(self) -> Call:
@@ -144,9 +145,11 @@ class FragmentMoves(Places):
         return Call("specialize_warps", (self.sequence(),), {"registers": registers})
 
     def do_make_persistent(self) -> Call:
-        return Call(
-            "make_persistent", (self.sequence(),), {"blocks": self.one((1, 2, 3), "blocks")}
-        )
+        options = {
+            "blocks": self.one((1, 2, 3), "blocks"),
+            "stages": self.one((None, None, 3, 5), "stages"),
+        }
+        return Call("make_persistent", (self.sequence(),), options)
 
     def do_multicast_in_clusters(self) -> Call:
         clusters = self.one(((2, 1), (1, 2), (2, 2)), "cluster")
@@ -243,8 +246,9 @@ class FragmentMoves(Places):
             steps.append(lambda: Call("store_by_tma", (Block("C_shared.dyn"),)))
         if ahead == "tma":
             steps.append(lambda: self._at(self.do_specialize_warps, loop.block, loop))
-            if self.one((False, True), "blocks stay"):
-                steps.append(lambda: self._at(self.do_make_persistent, loop.block, loop))
+            last = (None, self.do_make_persistent, self.do_multicast_in_clusters)
+            if (draw := self.one(last, "blocks")) is not None:
+                steps.append(lambda: self._at(draw, loop.block, loop))
         return steps
 
     def _store_warpgroups(self, block: Block, *, by_tma: bool) -> Call:

@@ -25,6 +25,7 @@ from .plays import (
     find_copies,
     find_kernels,
     find_missing_axes,
+    is_for_threads,
 )
 from .problems import (
     HUGE,
@@ -37,6 +38,8 @@ from .problems import (
     draw_problem,
     draw_quads,
     draw_rare,
+    draw_rows,
+    draw_streams,
     draw_warpgroups,
 )
 from .quad_moves import QuadMoves
@@ -121,6 +124,7 @@ AXES = [
     *(f"threadIdx.{letter}" for letter in "xxyz"),
     *(f"vthread.{letter}" for letter in "xy"),
 ]
+HALVES = ("float16", "bfloat16")
 ROUNDS = 16
 OTHERWISE = 5
 """One of so many calls on the way to fragments is another one, drawn from all."""
@@ -148,6 +152,10 @@ class Player(QuadMoves):
             ways.append("fragments")
             if self.play.problem.shape["m"] % 64 == 0:
                 ways += ["warpgroups"] * 3
+        if options["dtype"] in HALVES and self.play.problem.shape.get("queries", 1) % 64 == 0:
+            ways += ["rows"] * 6
+        if self.play.problem.kernel.name in ("matmul", "row_sum"):
+            ways.append("streams")
         how = self.one(ways, "begin")
         if how == "tile":
             self.play.call(self.do_tile_block())
@@ -155,6 +163,10 @@ class Player(QuadMoves):
             self.begin_parts(self.list_fragment_steps())
         elif how == "warpgroups":
             self.begin_parts(self.list_warpgroup_steps())
+        elif how == "rows":
+            self.begin_parts(self.list_row_steps())
+        elif how == "streams":
+            self.begin_parts(self.list_stream_steps())
         elif how == "recipe":
             self._begin_recipe()
 
@@ -450,6 +462,8 @@ class Player(QuadMoves):
     def finish(self) -> None:
         """Bind what is left, so that most schedules run on a GPU: block by block, until it ends."""
         stuck: set[Block] = set()
+        if is_for_threads(self.play.module):
+            return
         for _ in range(ROUNDS):
             left = [block for block in self.play.blocks() if block not in stuck]
             missing = {block: self._missing(block) for block in left}
@@ -530,5 +544,7 @@ __all__ = [
     "draw_problem",
     "draw_quads",
     "draw_rare",
+    "draw_rows",
+    "draw_streams",
     "draw_warpgroups",
 ]

@@ -245,14 +245,21 @@ def find_missing_axes(kernel: For, block: Any) -> list[str]:
 def is_finished(module: tvm.IRModule) -> bool:
     """Whether every block of each kernel is spread over all thread axes of that kernel.
 
-    A block that is not yet runs once for each thread, which is no fault of the last transform.
+    A block that is not yet runs once for each thread, which is no fault of the last transform, and
+    none at all where it writes registers: lanes of a quad have each their own copy of their rows.
     """
     kernels = find_kernels(module)
     return bool(kernels) and not any(
         find_missing_axes(kernel, block)
         for kernel in kernels
         for block in tir.find_all(kernel, SBlock)
+        if any(region.source.scope() != "local" for region in block.writes)
     )
+
+
+def is_for_threads(module: tvm.IRModule) -> bool:
+    """Whether a module can be judged where there are threads: finished, and of owned registers."""
+    return is_finished(module) and not check_ownership(module)
 
 
 @dataclass
@@ -288,7 +295,7 @@ class Judgement:
 def judge(problem: Problem, module: tvm.IRModule, devices: Sequence[str]) -> Judgement:
     """Numbers on the devices that can run a module; on those of a GPU only if it is finished."""
     said = Judgement()
-    finished = is_finished(module) and not check_ownership(module)
+    finished = is_for_threads(module)
     for name in devices:
         device = get_device(name)
         if device.find_obstacle(module) or (name != "cpu" and not finished):

@@ -90,7 +90,18 @@ OF_QUADS: dict[str, Sequence[Any]] = {
     "causal": (False, True, True),
     "scale": (None, None, 0.25),
 }
+OF_ROWS: dict[str, Sequence[Any]] = {**OF_QUADS, "fused_exponents": (False, True)}
+OF_WARPGROUPS = {
+    "batch": (1,),
+    "heads": (1, 2, 3),
+    "queries": (64, 64, 128, 192),
+    "keys": (32, 64, 96, 128),
+    "dim": (16, 32, 48),
+}
+"""Of attention whose queries are whole rows of a warpgroup."""
 ATTENDED = {"batch": (1,), "heads": (1, 2), "queries": (32,), "keys": (32, 64), "dim": (16, 32)}
+STREAMED, SUMS = (1, 5, 8, 13, 24), (12, 16, 24, 36, 48)
+"""Sizes of results, and of sums of several parts."""
 DTYPES = ("float32", "float32", "float32", "float16", "int8")
 
 
@@ -166,6 +177,24 @@ def draw_quads(choice: Choice) -> Problem:
     sizes = {size: choice.one(values, size) for size, values in ATTENDED.items()}
     drawn = {key: choice.one(values, key) for key, values in OF_QUADS.items()}
     return get_kernel("attention").problem(**sizes, **drawn)
+
+
+def draw_rows(choice: Choice) -> Problem:
+    """Attention whose queries are whole rows of a warpgroup, in half precision."""
+    sizes = {size: choice.one(values, size) for size, values in OF_WARPGROUPS.items()}
+    drawn = {key: choice.one(values, key) for key, values in OF_ROWS.items()}
+    if drawn["causal"]:
+        sizes["keys"] = sizes["queries"] + choice.one((0, 32, 64), "more keys")
+        drawn["window"] = choice.one((None, None, None, 20, 70), "window")
+    return get_kernel("attention").problem(**sizes, **drawn)
+
+
+def draw_streams(choice: Choice) -> Problem:
+    """A sum that parts divide, for GPU blocks that share its steps."""
+    if choice.one((True, False), "rows"):
+        return get_kernel("row_sum").problem(m=choice.one(STREAMED, "m"), n=choice.one(SUMS, "n"))
+    sizes = {size: choice.one(STREAMED, size) for size in "mn"}
+    return get_kernel("matmul").problem(**sizes, k=choice.one(SUMS, "k"))
 
 
 def draw_huge(choice: Choice) -> Problem:
