@@ -137,12 +137,29 @@ def map_nodes(root: Any, kind: type, replace: Callable[[Any], Any]) -> Any:
     return _map_structure(root, [(index, replace)], [], _POSTORDER)
 
 
-BITS: dict[type, str] = (
+BITS: dict[Any, str] = (
     {BitwiseAnd: "and_", BitwiseOr: "or_", BitwiseXor: "xor", LShift: "lshift", RShift: "rshift"}
     if TVM >= (0, 27)
-    else {}
+    else {
+        "tirx.bitwise_and": "and_",
+        "tirx.bitwise_or": "or_",
+        "tirx.bitwise_xor": "xor",
+        "tirx.shift_left": "lshift",
+        "tirx.shift_right": "rshift",
+    }
 )
-"""Operators of bits, with their names in Python's `operator`; calls in an older version."""
+"""Operators of bits, with their names in Python's `operator`: classes, and calls before 0.27."""
+
+
+def split_operator(node: Any) -> tuple[Any, Any, Any]:
+    """What an operator of two operands is, as in `BITS` or its class, and its operands.
+
+    The operands of what is none are None.
+    """
+    if TVM < (0, 27) and isinstance(node, Call) and len(node.args) == 2:
+        return get_op_name(node), *node.args
+    return type(node), getattr(node, "a", None), getattr(node, "b", None)
+
 
 _LAUNCH_PARAMS = "tirx.kernel_launch_params"
 
@@ -203,6 +220,7 @@ def get_old_op_name(name: str) -> str:
 
 
 __all__ = [
+    "BITS",
     "TVM",
     "Analyzer",
     "Break",
@@ -227,6 +245,7 @@ __all__ = [
     "map_nodes",
     "ptx_legacy",
     "spell_as_newer",
+    "split_operator",
     "structural_map",
     "structural_walk",
     "walk_nodes",
