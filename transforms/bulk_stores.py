@@ -130,9 +130,9 @@ def store_by_tma(sch: Schedule, write: SBlockRV, *, arch: str | None = None) -> 
         compute capability 9.0, where `arch` is given
     """
     require_tma(arch, "leave the copy to threads")
-    require_tvm((0, 27), "TVMScript for tensor maps")
     shape = _measure(sch, write)
     _require_room(sch.get(write), shape)
+    require_tvm((0, 27), "TVMScript for tensor maps")
     sch.annotate(write, TMA_STORE, shape.to_list())
     set_pipeline(sch)
 

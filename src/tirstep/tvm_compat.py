@@ -4,6 +4,7 @@ This module alone asks which TVM there is. What is the same in all versions is i
 itself; what is not is imported from here, and no other module has a second way for an older TVM.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -137,12 +138,29 @@ def map_nodes(root: Any, kind: type, replace: Callable[[Any], Any]) -> Any:
     return _map_structure(root, [(index, replace)], [], _POSTORDER)
 
 
-BITS: dict[type, str] = (
+BITS: dict[Any, str] = (
     {BitwiseAnd: "and_", BitwiseOr: "or_", BitwiseXor: "xor", LShift: "lshift", RShift: "rshift"}
     if TVM >= (0, 27)
-    else {}
+    else {
+        "tirx.bitwise_and": "and_",
+        "tirx.bitwise_or": "or_",
+        "tirx.bitwise_xor": "xor",
+        "tirx.shift_left": "lshift",
+        "tirx.shift_right": "rshift",
+    }
 )
-"""Operators of bits, with their names in Python's `operator`; calls in an older version."""
+"""Operators of bits, with their names in Python's `operator`: classes, and calls before 0.27."""
+
+
+def split_operator(node: Any) -> tuple[Any, Any, Any]:
+    """What an operator of two operands is, as in `BITS` or its class, and its operands.
+
+    The operands of what is none are None.
+    """
+    if TVM < (0, 27) and isinstance(node, Call) and len(node.args) == 2:
+        return get_op_name(node), *node.args
+    return type(node), getattr(node, "a", None), getattr(node, "b", None)
+
 
 _LAUNCH_PARAMS = "tirx.kernel_launch_params"
 
@@ -176,6 +194,19 @@ def spell_as_newer(text: str) -> tuple[str, list[str]]:
     return text, changed
 
 
+_OLD_SPELLINGS = {new: old for old, new in _SPELLINGS.items()} | {
+    "T.s_tir.cp_async_raw": "T.ptx.cp_async",
+}
+
+
+def spell_for_this_tvm(text: str) -> str:
+    """TVMScript in the words of 0.27, as this TVM reads it."""
+    if TVM < (0, 27):
+        for new, old in _OLD_SPELLINGS.items():
+            text = text.replace(f"{new}(", f"{old}(")
+    return text
+
+
 def get_op_name(call: Any) -> str:
     """The name that 0.27 gives the operator of a call, as ``tirx.tvm_access_ptr``; of a function
     of the module, or of none, the empty string."""
@@ -197,12 +228,26 @@ def get_launch_tags(call: Any, kernels: Mapping[str, Any]) -> list[str] | None:
     return None if kernel is None else [str(tag) for tag in kernel.attrs[_LAUNCH_PARAMS]]
 
 
+def include_without_gpu(source: str) -> str:
+    """Generated CUDA C++ that includes CUDA's types without a GPU's architecture, too.
+
+    Before 0.27 they are included for one alone: a compiler of C++ finds no ``half`` there.
+    """
+    if TVM >= (0, 27):
+        return source
+    return _TYPES.sub(r"#if !defined(__CUDA_ARCH__) || \1", source)
+
+
+_TYPES = re.compile(r"#if defined\(__CUDA_ARCH__\) && (.*\n#include <cuda_)")
+
+
 def get_old_op_name(name: str) -> str:
     """What this TVM calls an operator of 0.27, for what is registered by name."""
     return name if TVM >= (0, 27) else _OLD_NAMES.get(name, name)
 
 
 __all__ = [
+    "BITS",
     "TVM",
     "Analyzer",
     "Break",
@@ -224,9 +269,12 @@ __all__ = [
     "get_launch_tags",
     "get_old_op_name",
     "get_op_name",
+    "include_without_gpu",
     "map_nodes",
     "ptx_legacy",
     "spell_as_newer",
+    "spell_for_this_tvm",
+    "split_operator",
     "structural_map",
     "structural_walk",
     "walk_nodes",

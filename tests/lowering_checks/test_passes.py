@@ -124,7 +124,10 @@ def test_a_pass_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch):
         (43, "43 s_tir.ThreadSync"),
         ("44", "44 s_tir.ThreadSync"),
         ("44 s_tir.ThreadSync", "44 s_tir.ThreadSync"),
-        ("tirx.StmtSimplify", "33 tirx.StmtSimplify"),
+        pytest.param(
+            *("tirx.StmtSimplify", "33 tirx.StmtSimplify"),
+            marks=pytest.mark.since_tvm("0.27", "an older TVM has another such pass before it"),
+        ),
     ],
 )
 def test_a_pass_by_name_and_number(lowering: Lowering, name: str | int, label: str):

@@ -34,7 +34,7 @@ from tvm.tirx import (
 )
 from tvm.tirx.analysis import undefined_vars
 
-from tirstep.tvm_compat import BITS
+from tirstep.tvm_compat import BITS, split_operator
 
 from ..tir import constant, get_operands, is_among, is_used
 
@@ -42,7 +42,7 @@ _MOST = 2048
 """Iterations that are tried: some milliseconds."""
 _COUNTED = 1 << 15
 """Iterations that are counted: some hundredths of a second."""
-_OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
+_OPERATORS: dict[Any, Callable[[Any, Any], Any]] = {
     Add: operator.add,
     Sub: operator.sub,
     Mul: operator.mul,
@@ -67,7 +67,7 @@ _BITS: dict[str, ast.operator] = {
     "lshift": ast.LShift(),
     "rshift": ast.RShift(),
 }
-_SYMBOLS: dict[type, ast.operator | ast.cmpop] = {
+_SYMBOLS: dict[Any, ast.operator | ast.cmpop] = {
     Add: ast.Add(),
     Sub: ast.Sub(),
     Mul: ast.Mult(),
@@ -289,10 +289,11 @@ def read_expression(node: Any) -> Callable[[_Values], Any]:
     if isinstance(node, Not):
         inner = read_expression(node.a)
         return lambda at: not inner(at)
-    combine = _OPERATORS.get(type(node))
+    kind, first, second = split_operator(node)
+    combine = _OPERATORS.get(kind)
     if combine is None:
         raise TypeError(f"{type(node).__name__} is no operator of whole numbers")
-    left, right = read_expression(node.a), read_expression(node.b)
+    left, right = read_expression(first), read_expression(second)
     return lambda at: combine(left(at), right(at))
 
 
@@ -329,10 +330,11 @@ def _translate(node: Any, names: dict[Any, str]) -> ast.expr:
         return _translate(node.value, names)
     if isinstance(node, Not):
         return ast.UnaryOp(ast.Not(), _translate(node.a, names), **_AT)
-    if type(node) not in _OPERATORS:
+    kind, first, second = split_operator(node)
+    if kind not in _OPERATORS:
         raise TypeError(f"{type(node).__name__} is no operator of whole numbers")
-    left, right = _translate(node.a, names), _translate(node.b, names)
-    symbol = _SYMBOLS.get(type(node))
+    left, right = _translate(first, names), _translate(second, names)
+    symbol = _SYMBOLS.get(kind)
     if isinstance(symbol, ast.operator):
         return ast.BinOp(left, symbol, right, **_AT)
     if isinstance(symbol, ast.cmpop):

@@ -13,7 +13,7 @@ from tvm.tirx import AllocBuffer, Var
 
 from tirstep.transforms.gpu_limits import MAX_EXTENTS, MAX_SHARED_BYTES
 from tirstep.transforms.tir import constant, find_all
-from tirstep.tvm_compat import Analyzer, Call
+from tirstep.tvm_compat import Analyzer, Call, include_without_gpu
 
 from ...compile.compiling import TARGET, compile_unrun
 from ...compile.instruments import Snapshot
@@ -110,7 +110,7 @@ def generate(module: tvm.IRModule, *, pipeline: str | None = None) -> Generated:
     imported = executable.mod.imports
     if not imported:
         raise DeviceError("TVM generates no kernel for the module; bind its loops first")
-    return Generated(str(imported[0].inspect_source()), split.module)
+    return Generated(include_without_gpu(str(imported[0].inspect_source())), split.module)
 
 
 class HostPart:
