@@ -1,4 +1,4 @@
-"""The sizes that keep the source readable: functions under 40 lines, files under 600.
+"""What keeps the source readable: functions under 40 lines, files under 600, a class of each name.
 
 A function's docstring does not count: before-and-after programs belong there.
 """
@@ -51,11 +51,15 @@ def test_planted_oversizes_are_found():
 
 
 def find_namesakes(sources: dict[str, str]) -> dict[str, list[str]]:
-    """Classes of one name in several files; a script of TVM's names its module "Module"."""
+    """Public classes of one name in several files; a script of TVM's names its module "Module"."""
     places: dict[str, list[str]] = {}
     for place, source in sources.items():
         for node in ast.parse(source).body:
-            if isinstance(node, ast.ClassDef) and node.name != "Module":
+            if (
+                isinstance(node, ast.ClassDef)
+                and not node.name.startswith("_")
+                and node.name != "Module"
+            ):
                 places.setdefault(node.name, []).append(place)
     return {name: found for name, found in places.items() if len(found) > 1}
 
@@ -72,4 +76,5 @@ def test_a_class_name_stands_for_one_thing():
 def test_planted_namesakes_are_found():
     sources = {"a.py": "class A:\n    pass\n", "b.py": "class A:\n    pass\n\nclass B:\n    pass\n"}
     assert find_namesakes(sources) == {"A": ["a.py", "b.py"]}
-    assert find_namesakes({"a.py": "class Module: ...\n", "b.py": "class Module: ...\n"}) == {}
+    for name in ("Module", "_Of"):  # of a script, of one file
+        assert find_namesakes(dict.fromkeys(("a.py", "b.py"), f"class {name}: ...\n")) == {}

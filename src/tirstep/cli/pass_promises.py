@@ -21,7 +21,7 @@ SHOWN = 5
 
 
 @dataclass
-class Held:
+class HeldPromises:
     """What became of a pass's promises.
 
     Attributes
@@ -36,11 +36,11 @@ class Held:
     unchecked: dict[str, str] = field(default_factory=dict)
 
 
-def hold_promises(trials: Iterable[Trial], change: Change) -> Held:
+def hold_promises(trials: Iterable[Trial], change: Change) -> HeldPromises:
     """Hold a pass to its promises on modules whose answers are right with it."""
     from tirstep.experiments.holding import find_broken_promise
 
-    held = Held()
+    held = HeldPromises()
     if not change.promises:
         return held
     made = change.edits[0].made
@@ -61,13 +61,13 @@ def hold_over_corpus(
     records: Sequence[TrialRecord],
     tried: Tried,
     change: Change,
-) -> Held:
+) -> HeldPromises:
     """The same for the modules of the corpus that are right with the pass, and not as they were."""
     from tirstep.experiments import Corpus, TryOptions, try_change
     from tirstep.experiments.quick import RIGHT
 
     if not change.promises:
-        return Held()
+        return HeldPromises()
     corpus, options = Corpus(tried.seed), TryOptions((), with_facts=False)
 
     def lower() -> Iterable[Trial]:
@@ -81,7 +81,7 @@ def hold_over_corpus(
         return hold_promises(lower(), change)
 
 
-def show_promises(screen: Screen, held: Held, change: Change) -> None:
+def show_promises(screen: Screen, held: HeldPromises, change: Change) -> None:
     """A line for each promise that is broken or unchecked; one where all are kept."""
     for label, promise, how in held.broken[:SHOWN]:
         screen.line(("broken  ", "bold red"), f"'{promise}' on {label}: {how}")
@@ -98,7 +98,7 @@ def show_promises(screen: Screen, held: Held, change: Change) -> None:
             screen.line(("kept  ", "dim"), f"{', '.join(kept)} on {where} that it changes")
 
 
-def promise_keys(held: Held, change: Change) -> Document:
+def promise_keys(held: HeldPromises, change: Change) -> Document:
     """The same for JSON."""
     return {
         "declared": list(change.promises),

@@ -9,8 +9,8 @@ from tvm.tirx import ForKind
 
 from tirstep.transforms import tir
 
+from .expressions import Choice
 from .plays import Block, Call, Loop, Play, bound_loops, find_sequences
-from .problems import Choice
 
 
 class Places:

@@ -16,6 +16,7 @@ from tirstep.transforms import queries, tir
 from tirstep.transforms.recipes import RECIPES
 from tirstep.tvm_compat import SBlock
 
+from .expressions import Choice
 from .plays import (
     PREFIX,
     Block,
@@ -31,7 +32,6 @@ from .problems import (
     HUGE,
     RARE,
     SIZES,
-    Choice,
     Dice,
     draw_fragments,
     draw_huge,

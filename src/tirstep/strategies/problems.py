@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from tirstep.modules import Problem, get_kernel
 from tirstep.transforms.recipes.mma import TYPES
+
+from .expressions import Choice
 
 SMALL = (1, 2, 3, 4, 5, 7, 8, 12, 13, 16, 20, 24, 32)
 FEW = (1, 3, 4, 8)
@@ -103,13 +105,6 @@ ATTENDED = {"batch": (1,), "heads": (1, 2), "queries": (32,), "keys": (32, 64), 
 STREAMED, SUMS = (1, 5, 8, 13, 24), (12, 16, 24, 36, 48)
 """Sizes of results, and of sums of several parts."""
 DTYPES = ("float32", "float32", "float32", "float16", "int8")
-
-
-class Choice(Protocol):
-    """What draws."""
-
-    def one(self, values: Sequence[Any], label: str) -> Any:
-        """One of the values."""
 
 
 class Dice:
