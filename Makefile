@@ -192,6 +192,6 @@ $(STAMP_LOWEST): constraints-lowest.txt pyproject.toml setup.py
 	$(install_with_constraints)
 
 # With what TVM's own tracker of servers imports.
-.venv-%/.installed: MORE = tornado
+.venv-%/.installed: MORE = tornado cloudpickle
 .venv-%/.installed: constraints-%.txt pyproject.toml setup.py
 	$(install_with_constraints)

@@ -3,12 +3,14 @@
 import json
 import shutil
 import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import tvm
 
+from tirstep.cli import upgrade_report
 from tirstep.lowering_checks import get_device
 from tirstep.lowering_checks.upgrades import RECORD, record_recipe, write_record
 from tirstep.transforms.recipes import find_recipe
@@ -210,6 +212,24 @@ def test_recipes_are_named_where_a_record_is_written(command: Command, old: Path
     result = command("upgrade-report", old, new, NAME)
     assert result.code == 2
     assert "is a record; name recipes where it is written" in result.err
+
+
+def test_a_python_records_what_the_other_side_has(
+    command: Command, old: Path, new: Path, monkeypatch: pytest.MonkeyPatch
+):
+    told = []
+
+    def record(side: str, python: Path, room: Path, words: list[str]) -> None:
+        told.append((side, words))
+        shutil.copytree(new, room)
+
+    monkeypatch.setattr(upgrade_report, "_run_record", record)
+    assert command("upgrade-report", old, sys.executable).code == 0
+    assert told == [("NEW", [NAME])]
+    edit_record(old, lambda document: document.update(recipes={"mine": {"steps": [], "wrong": []}}))
+    result = command("upgrade-report", old, sys.executable)
+    assert result.code == 2
+    assert "the record has mine, which is no recipe of tirstep's; write a record" in result.err
 
 
 def test_a_program_of_ones_own_is_recorded(command: Command, tmp_path: Path, new: Path):

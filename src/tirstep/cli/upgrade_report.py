@@ -57,11 +57,21 @@ def command(
     words = [*(recipes or []), *(["--function", function] if function else [])]
     screen = Screen(quiet=json)
     with screen.working(), tempfile.TemporaryDirectory(prefix="tirstep-") as room:
-        records = []
-        for side, place in (("OLD", old), ("NEW", new)):
-            screen.doing(f"{side}: {place}")
-            records.append(_get_record(side, Path(place), Path(room) / side, words))
-        upgrade = _compare(*records)
+        places = {"OLD": Path(old), "NEW": Path(new)}
+        pythons = {side: _find_python(side, place) for side, place in places.items()}
+        records = {
+            side: _read_record(side, place, words)
+            for side, place in places.items()
+            if pythons[side] is None
+        }
+        if len(records) == 1:  # the other side is to have the same recipes
+            words = _list_recorded(*records.values())
+        for side, python in pythons.items():
+            if python is not None:
+                screen.doing(f"{side}: {places[side]}")
+                _run_record(side, python, Path(room) / side, words)
+                records[side] = _read_record(side, Path(room) / side, ())
+        upgrade = _compare(records["OLD"], records["NEW"])
     if json:
         _print_keys(upgrade)
     else:
@@ -69,22 +79,36 @@ def command(
     return 1 if upgrade.of_kind("behaviour") else 0
 
 
-def _get_record(side: str, place: Path, room: Path, words: Sequence[str]) -> VersionRecord:
-    """The record of a side, written now where `place` is no record but a Python."""
-    from tirstep.lowering_checks.upgrades import read_record
-
+def _find_python(side: str, place: Path) -> Path | None:
+    """The Python that writes a side's record; None where the record is there."""
     python = find_interpreter(place)
     if python is None and not place.is_dir():
         raise UseError(
             f"{side} {place} is no folder and no Python; give a folder of `tirstep record`, or the "
             "Python of an environment with tirstep and that TVM"
         )
-    if python is None:
-        if words:
-            raise UseError(f"{side} {place} is a record; name recipes where it is written")
-        return read_record(place)
-    _run_record(side, python, room, words)
-    return read_record(room)
+    return python
+
+
+def _read_record(side: str, place: Path, words: Sequence[str]) -> VersionRecord:
+    from tirstep.lowering_checks.upgrades import read_record
+
+    if words:
+        raise UseError(f"{side} {place} is a record; name recipes where it is written")
+    return read_record(place)
+
+
+def _list_recorded(record: VersionRecord) -> list[str]:
+    """The recipes of a record, for the other side to record them, too."""
+    from tirstep.transforms.recipes import RECIPES
+
+    unknown = [name for name in record.recipes if name not in RECIPES]
+    if unknown:
+        raise UseError(
+            f"the record has {unknown[0]}, which is no recipe of tirstep's; write a record of the "
+            "other side, too, with `tirstep record` there"
+        )
+    return [*record.recipes]
 
 
 def find_interpreter(place: Path) -> Path | None:
