@@ -245,11 +245,17 @@ class FragmentMoves(Places):
         if by_tma:
             steps.append(lambda: Call("store_by_tma", (Block("C_shared.dyn"),)))
         if ahead == "tma":
-            steps.append(lambda: self._at(self.do_specialize_warps, loop.block, loop))
+            steps.append(lambda: self._around(self.do_specialize_warps, loop))
             last = (None, self.do_make_persistent, self.do_multicast_in_clusters)
             if (draw := self.one(last, "blocks")) is not None:
-                steps.append(lambda: self._at(draw, loop.block, loop))
+                steps.append(lambda: self._around(draw, loop))
         return steps
+
+    def _around(self, draw: Callable[[], Call], loop: Loop) -> Call:
+        """A drawn call of a loop, around the product as it was or as instructions have it."""
+        tensorized = Block(f"{loop.block.name}_o")
+        block = tensorized if tensorized in self.play.blocks() else loop.block
+        return self._at(draw, block, replace(loop, block=block))
 
     def _store_warpgroups(self, block: Block, *, by_tma: bool) -> Call:
         if not by_tma:
