@@ -26,7 +26,7 @@ SMALL = ("--shape", "n=64", "--target", "llvm", "--jobs", "1")
 @pytest.fixture
 def inline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without processes that compile, run and verify, which take seconds to start."""
-    monkeypatch.setattr(building, "Workers", InlineWorkers)
+    monkeypatch.setattr(building, "WorkerProcesses", InlineWorkers)
     monkeypatch.setattr(database, "_verify", lambda *_: None)
 
 
