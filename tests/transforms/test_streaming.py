@@ -53,6 +53,8 @@ def test_shares_are_the_smallest_of_which_no_more_than_the_parts_meet() -> None:
 def test_fewer_workers_than_parts_share_nothing() -> None:
     assert share_steps(3, 8, 4, 3) is None
     assert share_steps(3, 8, 2, 4) == Shares(3, 8, 2, each=6, workers=4)
+    # Of so many steps the smallest share is not looked for, which took minutes.
+    assert share_steps(1 << 11, 1 << 20, 2, 5) == Shares(1 << 11, 1 << 20, 2, 536608769, 5)
 
 
 def stream_row_sums(tiles: int, steps: int, parts: int, workers: int) -> Schedule:
