@@ -59,11 +59,8 @@ def command(
     with screen.working(), tempfile.TemporaryDirectory(prefix="tirstep-") as room:
         places = {"OLD": Path(old), "NEW": Path(new)}
         pythons = {side: _find_python(side, place) for side, place in places.items()}
-        records = {
-            side: _read_record(side, place, words)
-            for side, place in places.items()
-            if pythons[side] is None
-        }
+        written = [side for side, python in pythons.items() if python is None]
+        records = {side: _read_record(side, places[side], words) for side in written}
         if len(records) == 1:  # the other side is to have the same recipes
             words = _list_recorded(*records.values())
         for side, python in pythons.items():
