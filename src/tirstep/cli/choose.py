@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tirstep.transforms.recipes.time_model import Ranked, TileChoice
 
     from .json_output import Document
+    from .screen import Screen
 
 GpuName = Annotated[
     str,
@@ -127,9 +128,10 @@ def _find_rows(name: str) -> Recipe | None:
     from tirstep.transforms.recipes.rows import ROWS_BEST
 
     known = {recipe.kernel_name: recipe for ladder in ROWS_BEST for recipe in ladder.recipes}
-    if name in RECIPES and name != known.get(RECIPES[name].kernel_name, RECIPES[name]).name:
-        return None
-    return known.get(RECIPES[name].kernel_name if name in RECIPES else name)
+    if name in RECIPES:
+        best = known.get(RECIPES[name].kernel_name)
+        return best if best is not None and best.name == name else None
+    return known.get(name)
 
 
 def _pick(name: str, dtype: str | None, gpu: Gpu) -> tuple[Chooser, Recipe]:
@@ -262,11 +264,7 @@ class _Answer:
     few: SkinnyConfig | None
 
     def print(self) -> None:
-        from .screen import Screen
-
-        screen = Screen()
-        shape, dtype = format_shape(self.problem.shape), get_dtype(self.problem)
-        screen.line((f"{self.recipe.name} at {shape}, {dtype}", "bold"), f" on {self.gpu.name}")
+        screen = _begin_screen(self)
         if self.searched is not None:
             screen.line("a search found a config at this shape, which is taken: ")
             screen.line((f"         {spell_config(self.searched)}", "dim"))
@@ -280,21 +278,11 @@ class _Answer:
             screen.line((f"              {spell_config(_get_knobs(it.config))}", "dim"))
 
     def print_json(self) -> None:
-        from .json_output import print_document
-
         choices: list[Document] = [
             {"config": vars(it.config), "parts": it.choice.estimate._asdict()} for it in self.shown
         ]
-        print_document(
-            "choose",
-            recipe=self.recipe.name,
-            shape=dict(self.problem.shape),
-            options=dict(self.problem.options),
-            device=vars(self.gpu),
-            searched=self.searched,
-            few_rows=None if self.few is None else vars(self.few),
-            choices=choices,
-        )
+        few = None if self.few is None else vars(self.few)
+        _print_keys(self, choices, searched=self.searched, few_rows=few)
 
 
 @dataclass(frozen=True)
@@ -307,11 +295,7 @@ class _RowsAnswer:
     shown: list[RowChoice]
 
     def print(self) -> None:
-        from .screen import Screen
-
-        screen = Screen()
-        shape, dtype = format_shape(self.problem.shape), get_dtype(self.problem)
-        screen.line((f"{self.recipe.name} at {shape}, {dtype}", "bold"), f" on {self.gpu.name}")
+        screen = _begin_screen(self)
         times = [it.cut.us for it in self.shown if it.cut]
         if not times:
             screen.line("rules that were measured say, and no model of time:")
@@ -323,18 +307,38 @@ class _RowsAnswer:
             screen.line((f"              {spell_config(_get_knobs(it.config))}", "dim"))
 
     def print_json(self) -> None:
-        from .json_output import print_document
-
         choices: list[Document] = [
             {"config": vars(it.config), "parts": it.cut and it.cut._asdict()} for it in self.shown
         ]
-        print_document(
-            "choose",
-            recipe=self.recipe.name,
-            shape=dict(self.problem.shape),
-            options=dict(self.problem.options),
-            device=vars(self.gpu),
-            searched=None,
-            few_rows=None,
-            choices=choices,
-        )
+        _print_keys(self, choices)
+
+
+def _begin_screen(answer: _Answer | _RowsAnswer) -> Screen:
+    """A screen that says what is answered, and for which GPU."""
+    from .screen import Screen
+
+    screen, problem = Screen(), answer.problem
+    what = f"{answer.recipe.name} at {format_shape(problem.shape)}, {get_dtype(problem)}"
+    screen.line((what, "bold"), f" on {answer.gpu.name}")
+    return screen
+
+
+def _print_keys(
+    answer: _Answer | _RowsAnswer,
+    choices: list[Document],
+    *,
+    searched: object = None,
+    few_rows: object = None,
+) -> None:
+    from .json_output import print_document
+
+    print_document(
+        "choose",
+        recipe=answer.recipe.name,
+        shape=dict(answer.problem.shape),
+        options=dict(answer.problem.options),
+        device=vars(answer.gpu),
+        searched=searched,
+        few_rows=few_rows,
+        choices=choices,
+    )
