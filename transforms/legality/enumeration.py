@@ -198,6 +198,28 @@ def count_points(values: list[Any], predicate: Any, loops: list[For]) -> int | N
 
 
 def _count_together(values: list[Any], conditions: list[Any], loops: list[For]) -> int | None:
+    points = _compute_points(values, conditions, loops)
+    return None if points is None else len({*points} - {None})
+
+
+def count_values(value: Any, conditions: list[Any], loops: list[For]) -> Counter[int]:
+    """How often an expression has each of its values in the iterations that conditions let through.
+
+    Nothing where there are too many iterations, or an expression is not one of the loops alone.
+    """
+    if any(constant(loop.min) != 0 for loop in loops):
+        return Counter()
+    points = _compute_points([value], conditions, loops) or ()
+    return Counter(point[0] for point in points if point is not None)
+
+
+def _compute_points(
+    values: list[Any], conditions: list[Any], loops: list[For]
+) -> Iterator[tuple[int, ...] | None] | None:
+    """What values are in each iteration of loops, None where a condition does not hold.
+
+    None for all of it where there are too many, or an expression is not one of the loops alone.
+    """
     extents = [constant(loop.extent) for loop in loops]
     known = [extent for extent in extents if extent is not None]
     if len(known) < len(extents) or math.prod(known) > _COUNTED:
@@ -209,29 +231,7 @@ def _count_together(values: list[Any], conditions: list[Any], loops: list[For]) 
         compute = compile_expressions(values, conditions, variables)
     except TypeError:
         return None
-    seen = {compute(*iteration) for iteration in itertools.product(*map(range, known))}
-    return len(seen - {None})
-
-
-def count_values(value: Any, conditions: list[Any], loops: list[For]) -> Counter[int]:
-    """How often an expression has each of its values in the iterations that conditions let through.
-
-    Nothing where there are too many iterations, or an expression is not one of the loops alone.
-    """
-    extents = [constant(loop.extent) or 0 for loop in loops]
-    variables = [loop.loop_var for loop in loops]
-    if not all(extents) or any(constant(loop.min) != 0 for loop in loops):
-        return Counter()
-    if math.prod(extents) > _COUNTED or not all(
-        is_of(variables, it) for it in (value, *conditions)
-    ):
-        return Counter()
-    try:
-        compute = compile_expressions([value], conditions, variables)
-    except TypeError:
-        return Counter()
-    found = itertools.starmap(compute, itertools.product(*map(range, extents)))
-    return Counter(point[0] for point in found if point is not None)
+    return itertools.starmap(compute, itertools.product(*map(range, known)))
 
 
 def is_of(variables: list[Any], expression: Any) -> bool:
