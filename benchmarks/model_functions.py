@@ -162,6 +162,8 @@ class Bench:
         from tirstep.bench.compile_pool import spell_target
 
         self.spelled = spell_target(machine.target)
+        if self.spelled.get("arch") == "sm_90":  # as a device says, whose code may have wgmma
+            self.spelled["arch"] = "sm_90a"
         self.number = 0
 
     @staticmethod

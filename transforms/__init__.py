@@ -47,7 +47,7 @@ from .loops import (
     unroll_loop,
 )
 from .masks import end_loop_at_mask, launch_longest_first, split_loop_at_mask
-from .overlapping import alternate_warpgroups, overlap_products
+from .overlapping import alternate_tiles, alternate_warpgroups, overlap_products
 from .pass_options import set_pass_option, set_pipeline
 from .passes.pipeline import get_pass_options, get_pipeline
 from .persistent import make_persistent
@@ -118,6 +118,7 @@ __all__ = [
     "WarpgroupTile",
     "accumulate_in_registers",
     "align_vectors",
+    "alternate_tiles",
     "alternate_warpgroups",
     "begin_before_loop",
     "bind_batch",

@@ -165,13 +165,14 @@ def specialize_warps(
         )
     counts = list(registers or (0, 0))
     if registers is not None:
-        _require_registers(counts, threads, blocks)
+        require_registers(counts, threads, blocks)
     sch.annotate(loop, TMA_ROLES, [added, *counts])
     if blocks > 1:
         sch.annotate(loop, TMA_BLOCKS, blocks)
 
 
-def _require_registers(counts: list[int], threads: int, blocks: int) -> None:
+def require_registers(counts: list[int], threads: int, blocks: int) -> None:
+    """Refuse registers that do not move from a warpgroup that copies to threads that compute."""
     if len(counts) != 2 or any(count % 8 or not 24 <= count <= 256 for count in counts):
         raise TransformError(
             f"registers={counts} are none that setmaxnreg sets",

@@ -1,12 +1,13 @@
 """Products under what threads compute, where warps have roles.
 
-Of a warpgroup's own next iteration (`overlap_products`), and of other warpgroups
-(`alternate_warpgroups`).
+Of a warpgroup's own next iteration (`overlap_products`), of other warpgroups in each iteration
+(`alternate_warpgroups`), and of other warpgroups' tiles (`alternate_tiles`).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from tvm.s_tir import Schedule
@@ -14,14 +15,27 @@ from tvm.s_tir.schedule import LoopRV
 
 from tirstep.tvm_compat import SBlock
 
-from .bulk_copies import get_thread_extents
+from .arguments import Int64
+from .bulk_copies import get_thread_extents, require_registers
 from .decorators import composite
 from .errors import TransformError
 from .passes.overlap import count_waits, require_independent
 from .passes.pingpong import WARPGROUP
 from .queries import get_loop_name
-from .tir import find_all
-from .tma_tiles import TMA_COPY, TMA_IN_FLIGHT, TMA_OVERLAP, TMA_PINGPONG, TMA_ROLES
+from .tir import constant, find_all
+from .tma_tiles import (
+    TMA_BLOCKS,
+    TMA_COPY,
+    TMA_IN_FLIGHT,
+    TMA_OVERLAP,
+    TMA_PERSISTENT,
+    TMA_PINGPONG,
+    TMA_ROLES,
+    TMA_TURNS,
+)
+
+_MAX_TURNS = 3
+"""Warpgroups that take turns at tiles: two barriers and one of their own each, of 15 in all."""
 
 
 @composite
@@ -74,6 +88,60 @@ def alternate_warpgroups(sch: Schedule, loop: LoopRV) -> None:
             "let two warpgroups or more compute",
         )
     sch.annotate(loop, TMA_PINGPONG, 1)
+
+
+@composite
+def alternate_tiles(
+    sch: Schedule,
+    loop: LoopRV,
+    *,
+    warpgroups: Int64 = 2,
+    registers: Sequence[int] | None = None,
+) -> None:
+    """Let warpgroups compute a tile each, in turn: one multiplies while another one stores.
+
+    The ping-pong kernels of NVIDIA's CUTLASS 3. The warpgroup that computed alone becomes as many
+    as `warpgroups`, and each of them takes every so manyth tile of its thread block, in registers
+    of its own. Products of a tile begin when those of the tile before have been issued, and a tile
+    is stored when the one before has been: all go through the same stages, and store through the
+    same shared memory. Turns are named barriers, and order instructions and no data. `registers`
+    are those of `specialize_warps`, of a thread that copies and of one that computes.
+
+    rewrite: ``for tile in range(block, tiles, blocks): for k: multiply; store`` -> ``for tile in
+        range(block + own * blocks, tiles, 2 * blocks): bar.sync own; for k: multiply; bar.arrive
+        next; bar.sync own'; store; bar.arrive next'``, when the module is lowered
+    consumes: nothing
+    requires: a loop whose blocks `make_persistent` lets stay, of a known number of iterations, in
+        which products do not overlap and warpgroups take no turns yet; a kernel of threadIdx.x of
+        one warpgroup and threadIdx.y of extent 1; 2 or 3 `warpgroups`, and what `specialize_warps`
+        requires of `registers`, which move where they are given
+    """
+    name, node = get_loop_name(sch, loop), sch.get(loop)
+    notes = node.annotations
+    if TMA_PERSISTENT not in notes or TMA_TURNS in notes:
+        raise TransformError(
+            f"the blocks of loop '{name}' do not stay, or its warpgroups alternate already",
+            "call make_persistent first, and this once",
+        )
+    if {TMA_OVERLAP, TMA_PINGPONG} & {*map(str, notes)} or constant(node.extent) is None:
+        raise TransformError(
+            f"in loop '{name}' products overlap, warpgroups take turns, or a mask ends it",
+            "let tiles alternate where every tile has the same steps, one after the other",
+        )
+    extents = get_thread_extents(sch, loop)
+    if extents != [WARPGROUP, 1] or not 2 <= warpgroups <= _MAX_TURNS:
+        raise TransformError(
+            f"warpgroups={warpgroups} do not take turns where threads are {extents} along x, y",
+            f"tile for one warpgroup of {WARPGROUP} threads on threadIdx.x and threadIdx.y of "
+            f"extent 1, and use 2 to {_MAX_TURNS}",
+        )
+    added = int(notes[TMA_ROLES][0])
+    counts = list(registers or (0, 0))
+    if registers is not None:
+        require_registers(counts, warpgroups * WARPGROUP, int(notes.get(TMA_BLOCKS, 1)))
+    sch.unannotate(loop, TMA_ROLES)
+    sch.annotate(loop, TMA_ROLES, [added, *counts])
+    sch.annotate(loop, TMA_TURNS, warpgroups)
 
 
 def _require_products(sch: Schedule, loop: LoopRV, annotation: str, already: str) -> None:

@@ -38,6 +38,8 @@ TMA_STORE = "tirstep_tma_store"
 """Our annotation of a block that writes a tile which the TMA stores, by a `CopyShape`."""
 TMA_PERSISTENT = "tirstep_tma_persistent"
 """Our annotation of such a loop: as many thread blocks go through all tiles of the grid."""
+TMA_TURNS = "tirstep_tma_turns"
+"""Our annotation of such a loop, whose blocks stay: as many warpgroups take tiles in turn."""
 TMA_CLUSTER = "tirstep_tma_cluster"
 """Our annotation of such a loop: blocks of a cluster, along rows and along columns, and for each
 copy along which of these they share its tile: 0 or 1."""

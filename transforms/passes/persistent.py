@@ -31,6 +31,7 @@ from tirstep.tvm_compat import SBlock, structural_map
 from ..errors import TransformError
 from ..tir import constant, find_all, get_axis, is_among, replace_fields
 from ..tma_tiles import TMA_ROLES
+from .tile_turns import TURN, TileTurns
 from .tma_pipeline import ROOM, Pipeline, join
 from .uses import SHARED, is_barrier
 
@@ -38,7 +39,8 @@ COMPUTES = "tirstep_warps_compute"
 COPIES = "tirstep_warps_copy"
 """Keys of our marks: AttrStmts around what warps of a role do, as long as TVM puts barriers in."""
 BARRIER = 8
-"""The number of the named barrier of the warps that compute, beyond those of `PingPong`."""
+"""The number of the named barrier of the warps that compute, or the first such, beyond those of
+`PingPong` and `TileTurns`."""
 
 
 def go_through_tiles(kernel: Any, pipeline: Pipeline, consumer: list[Any]) -> Any:
@@ -57,15 +59,18 @@ def go_through_tiles(kernel: Any, pipeline: Pipeline, consumer: list[Any]) -> An
                     "let it be the outermost one of a tile, and pad the problem first",
                 )
 
+    turns = TileTurns.of(pipeline)
+
     def rewrite(loop: For) -> Any:
-        return join(consumer) if loop.loop_var.same_as(variable) else loop
+        return join(turns.go_around(consumer)) if loop.loop_var.same_as(variable) else loop
 
     def drop(block: SBlock) -> SBlock:
         kept = [it for it in block.alloc_buffers if not is_lasting(it, pipeline)]
         return replace_fields(block, alloc_buffers=kept) if block.alloc_buffers else block
 
     computed = structural_map(structural_map(kernel, (SBlock, drop)), (For, rewrite))
-    return pipeline.rounds.loop_over(computed, f"{variable.name}_tile")
+    tile = turns.end_tile(computed)
+    return turns.go_through(pipeline.rounds.loop_over(tile, f"{variable.name}_tile", turns.turn))
 
 
 def is_lasting(buffer: Any, pipeline: Pipeline) -> bool:
@@ -136,7 +141,8 @@ def NameBarriersOfRoles(  # noqa: N802 - a pass is named like TVM's
     A barrier among warps that compute is one of their threads alone: others never come to it. It
     runs when TVM has put barriers in.
 
-    rewrite: ``barrier`` of the warps that compute -> ``bar.sync 8, threads``
+    rewrite: ``barrier`` of the warps that compute -> ``bar.sync 8, threads``; of warpgroups that
+        take turns at tiles ``bar.sync 8 + turn, threads``
     """
     if not any(node.attr_key == COMPUTES for node in find_all(function.body, AttrStmt)):
         return function
@@ -169,5 +175,7 @@ def _choose(node: Any) -> Any:
 
 def _name_barriers(role: Any) -> Any:
     threads = constant(role.node)
-    named = Evaluate(T.ptx.bar.sync(T.uint32(BARRIER), T.uint32(threads)))
+    turns = [each.value for each in find_all(role.body, AttrStmt) if each.attr_key == TURN]
+    number = (turns[0] + BARRIER).astype("uint32") if turns else T.uint32(BARRIER)
+    named = Evaluate(T.ptx.bar.sync(number, T.uint32(threads)))
     return structural_map(role.body, (Evaluate, lambda it: named if is_barrier(it) else it))

@@ -53,30 +53,32 @@ class PingPong:
     def open(self) -> list[Any]:
         """In front of all turns: the first warpgroup may begin."""
         last = self.number.equal(self.groups - 1)
-        return self._take([IfThenElse(last, _arrive(IntImm("int32", 0)), None)])
+        return self._take([IfThenElse(last, arrive_at(IntImm("int32", 0)), None)])
 
     def begin_turn(self) -> list[Any]:
         """Wait until the warpgroup before has issued its products."""
-        return self._take([_wait(self.number)])
+        return self._take([wait_at(self.number)])
 
     def end_turn(self) -> list[Any]:
         """Let the next warpgroup go on."""
-        return self._take([_arrive(FloorMod(self.number + 1, self.groups))])
+        return self._take([arrive_at(FloorMod(self.number + 1, self.groups))])
 
     def close(self) -> list[Any]:
         """Behind all turns: no arrival is left over."""
         first = self.number.equal(0)
-        return self._take([IfThenElse(first, _wait(IntImm("int32", 0)), None)])
+        return self._take([IfThenElse(first, wait_at(IntImm("int32", 0)), None)])
 
     def _take(self, statements: list[Any]) -> list[Any]:
         return statements if self.groups > 1 else []
 
 
-def _wait(group: Any) -> Evaluate:
+def wait_at(group: Any) -> Evaluate:
+    """Wait at a warpgroup's barrier, until another one has arrived there."""
     return Evaluate(T.ptx.bar.sync(_name(group), T.uint32(BOTH)))
 
 
-def _arrive(group: Any) -> Evaluate:
+def arrive_at(group: Any) -> Evaluate:
+    """Let the warpgroup go on that waits at its barrier."""
     return Evaluate(T.ptx.bar.arrive(_name(group), T.uint32(BOTH)))
 
 

@@ -24,7 +24,7 @@ from tvm.tirx import (
 
 from ..errors import TransformError
 from ..tir import constant, find_all, get_axis, is_among, substitute
-from ..tma_tiles import TMA_PERSISTENT, TMA_ROLES
+from ..tma_tiles import TMA_PERSISTENT, TMA_ROLES, TMA_TURNS
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class GridRounds:
     round_ : the variable of the loop over a block's tiles
     steps : of the pipeline for a tile, an expression of its place where a mask ends the loop
     counter : a register that counts steps of earlier tiles; None where each has as many
+    turns : warpgroups that compute a tile each, in turn
     """
 
     axes: list[tuple[Any, int]]
@@ -45,6 +46,7 @@ class GridRounds:
     round_: Any
     steps: Any
     counter: Any = None
+    turns: int = 1
 
     @classmethod
     def of(cls, loop: For, body: Any) -> GridRounds:
@@ -69,7 +71,8 @@ class GridRounds:
             steps, counter = loop.extent, decl_buffer((1,), "int32", "tma_steps", scope="local")
         tiles = math.prod(extent for _, extent in known)
         blocks = min(int(loop.annotations[TMA_PERSISTENT]), tiles)
-        return cls(known, blocks, Var("round", loop.loop_var.ty), steps, counter)
+        turns = int(loop.annotations.get(TMA_TURNS, 1))
+        return cls(known, blocks, Var("round", loop.loop_var.ty), steps, counter, turns)
 
     @property
     def is_persistent(self) -> bool:
@@ -107,27 +110,35 @@ class GridRounds:
             return None
         return self.blocks if loop.loop_var.same_as(variables[0]) else 1
 
-    def loop_over(self, body: Any, name: str) -> Any:
-        """The loop over a block's tiles, in which its own tile is the one of the round.
+    def count_tiles(self) -> Any:
+        """The tiles that a block goes through: of some blocks one more than of the others."""
+        tiles = math.prod(extent for _, extent in self.axes)
+        whole, rest = divmod(tiles, self.blocks)
+        if not rest:
+            return IntImm("int32", whole)
+        return FloorDiv(tiles - 1 - self._find_place(whole), self.blocks) + 1
+
+    def loop_over(self, body: Any, name: str, turn: Any = None) -> Any:
+        """The loop over a block's tiles, in which its own tile is the one of the round; over those
+        of a `turn` alone where there is one.
 
         Its extent says which block has a tile less: barriers may stand in a loop, and under no
         condition. Where each block has one tile, there is no loop.
         """
         if not self.is_persistent:
             return body
-        round_ = Var(name, self.round_.ty)
-        tiles = math.prod(extent for _, extent in self.axes)
-        whole, rest = divmod(tiles, self.blocks)
-        extent: Any = IntImm("int32", whole)
-        if rest:
-            extent = FloorDiv(tiles - 1 - self._find_place(whole), self.blocks) + 1
+        variable = Var(name, self.round_.ty)
+        round_, extent = variable, self.count_tiles()
+        if turn is not None:
+            round_ = variable * self.turns + turn
+            extent = FloorDiv(extent + self.turns - 1 - turn, self.turns)
         left, places = round_ * self.blocks + self._find_place(round_), {}
-        for variable, size in self.axes[:-1]:
-            places[variable] = FloorMod(left, size)
+        for axis, size in self.axes[:-1]:
+            places[axis] = FloorMod(left, size)
             left = FloorDiv(left, size)
         places[self.axes[-1][0]] = left
         made = substitute(body, {self.round_: round_, **places})
-        return For(round_, IntImm("int32", 0), extent, ForKind.SERIAL, made, None, {})
+        return For(variable, IntImm("int32", 0), extent, ForKind.SERIAL, made, None, {})
 
     def _find_place(self, round_: Any) -> Any:
         """The place of a block among those of a round.

@@ -153,6 +153,7 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
             f"{producers} threads more do not divide into rows of {inner}",
             "bind threadIdx.x to a divisor of 32",
         )
+    extent *= pipeline.rounds.turns
     computes = LT(variable, IntImm("int32", extent))
     within = _find_innermost(body, pipeline.loop)
 
@@ -181,7 +182,7 @@ def _end_cluster(kernel: Any, pipeline: Pipeline) -> Any:
     step = Var(f"{loop.loop_var.name}_emptied", loop.loop_var.ty)
     wait = _wait_for_empty(pipeline, step)
     waits = For(step, loop.extent, IntImm("int32", left), ForKind.SERIAL, wait, None, {})
-    first = math.prod(count for _, count in pipeline.threads)
+    first = _count_warps(pipeline) * WARP
     tail = if_elected(pipeline.threads, [waits], first=first)
     return join([kernel, tail, *pipeline.invalidate(len(_count_arrivals(pipeline)))])
 
@@ -194,12 +195,14 @@ def _count_arrivals(pipeline: Pipeline) -> list[int]:
     """
     stages, warps = pipeline.stages, _count_warps(pipeline)
     moving = [warps] if int(pipeline.loop.annotations[TMA_ROLES][1]) else []
-    return [*[1] * stages, *[warps * pipeline.cluster.size] * stages, *moving]
+    each = warps // pipeline.rounds.turns * pipeline.cluster.size  # of those that compute a tile
+    return [*[1] * stages, *[each] * stages, *moving]
 
 
 def _count_warps(pipeline: Pipeline) -> int:
     """The warps that compute."""
-    return math.prod(count for _, count in pipeline.threads) // WARP
+    threads = math.prod(count for _, count in pipeline.threads)
+    return threads * pipeline.rounds.turns // WARP
 
 
 def _leave_registers(kernel: Any, pipeline: Pipeline) -> Any:
@@ -380,7 +383,7 @@ def _produce(pipeline: Pipeline, *, acquires: bool) -> Any:
     copies = For(step, loop.min, loop.extent, ForKind.SERIAL, body, None, {})
     tile = join([copies, *pipeline.rounds.end_tile()])
     tiles = pipeline.rounds.loop_over(tile, f"{loop.loop_var.name}_tile_copied")
-    first = math.prod(count for _, count in pipeline.threads)
+    first = _count_warps(pipeline) * WARP
     return if_elected(pipeline.threads, [tiles], first=first)
 
 

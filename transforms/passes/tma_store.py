@@ -38,6 +38,7 @@ from ..rewriting import with_body
 from ..tir import constant, find_all, get_axis, is_among, replace_fields, substitute
 from ..tma_tiles import TMA_STORE, CopyShape, TmaTile
 from .store_slots import allocate_slots, cut_in_slabs, find_condition, find_slots, make_slots
+from .tile_turns import TURN
 from .tma import find_threads, put_at_root
 from .tma_pipeline import (
     READ,
@@ -138,6 +139,8 @@ class TileStore:
         place = sequences[-1] + 1 if sequences else 0
         loops = [each for each in path if isinstance(each, For)]
         threads = find_threads(path[0], loops[-1]) if loops else []
+        if any(isinstance(each, AttrStmt) and each.attr_key == TURN for each in path):
+            threads = threads[:-1]  # of the warpgroup whose turn it is
         inner = [each.loop_var for each in path[place:] if isinstance(each, For)]
         tile = _find_tile(block, [*inner, *(axis for axis, _ in threads)])
         name = f"tensor_map_{number}_of_{tile.source.name}"

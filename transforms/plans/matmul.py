@@ -13,6 +13,8 @@ from tirstep.tvm_compat import SBlock, TensorLoad
 
 from ..decorators import composite
 from ..inlining import inline_chain, inline_epilogue
+from ..intrinsics.warpgroups import ROWS
+from ..intrinsics.wgmma import ARCHITECTURE
 from ..legality.net import inlines
 from ..queries import get_sblock_name, is_reduction
 from ..recipes import gemm, mma, wgmma
@@ -20,6 +22,7 @@ from ..recipes.gemm_best import rank_configs
 from ..recipes.gpus import read_gpu
 from ..recipes.tile_choice import Sizes
 from ..tir import constant, find_all, is_used
+from ..wide_sums import widen_sums
 from .flat import LEFT_OVER, schedule_flat
 from .roles import (
     DEVICE,
@@ -63,6 +66,8 @@ def schedule_matmul(sch: Schedule, block: SBlockRV, *, config: MatmulConfig) -> 
         inline_chain(sch, producer, kept=[])
         if _is_asynchronous(config) and _dequantizes(sch.get(producer)):
             schedule_flat(sch, producer, config=LEFT_OVER)
+    if isinstance(config, wgmma.WgmmaConfig) and _sums_in_half(sch, block):
+        widen_sums(sch, block)  # what wgmma has; it rounds, and does what follows, behind
     epilogue = inline_epilogue(sch, block)
     if epilogue is not None and _count_dimensions(sch, epilogue) > _count_dimensions(sch, block):
         sch.cache_write(block, 0, "global")  # what repeats the results is a kernel of its own
@@ -74,6 +79,10 @@ def schedule_matmul(sch: Schedule, block: SBlockRV, *, config: MatmulConfig) -> 
         steps = wgmma.schedule_product(sch, block, config)
     for _ in steps:
         pass
+
+
+def _sums_in_half(sch: Schedule, block: SBlockRV) -> bool:
+    return str(sch.get(block).writes[0].source.dtype) in _HALVES
 
 
 def _is_asynchronous(config: MatmulConfig) -> bool:
@@ -172,10 +181,11 @@ def _without_casts(term: Any) -> Any:
 
 def choose_matmul(
     sch: Schedule, block: SBlockRV, *, device: str = DEVICE, tensor_cores: bool = False
-) -> list[gemm.GemmConfig | mma.MmaConfig]:
+) -> list[MatmulConfig]:
     """Configs for a product: the fastest by a model of time; one of any size where some are open.
 
-    With `tensor_cores` products of half precision are first tried on these.
+    With `tensor_cores` products of half precision are first tried on these: by wgmma on a GPU that
+    has it, where there are as many rows as it multiplies, and by mma.sync elsewhere.
     """
     node = sch.get(block)
     extents = [constant(iterator.dom.extent) for iterator in node.iter_vars]
@@ -183,11 +193,23 @@ def choose_matmul(
         return [OPEN_MATMUL]
     *outer, m, n, k = (extent or 1 for extent in extents)
     sizes = Sizes(m, n, k, node.reads[-1].source.dtype, tuple(outer))
+    gpu = read_gpu(device)
     ranked: list[gemm.GemmConfig] = [
-        each.config for each in rank_configs(sizes.product, read_gpu(device))[:_TRIED]
+        each.config for each in rank_configs(sizes.product, gpu)[:_TRIED]
     ]
     simple = [replace(config, split_k=1, tail="pad") for config in ranked[:1]]
-    found: list[gemm.GemmConfig | mma.MmaConfig] = [*ranked, *simple, OPEN_MATMUL]
+    found: list[MatmulConfig] = [*ranked, *simple, OPEN_MATMUL]
     if tensor_cores and str(sizes.dtype) in _HALVES:
         found.insert(0, mma.choose_for(sizes, "matmul_mma", device))
+        if gpu.architecture == ARCHITECTURE and m >= ROWS:
+            found[:0] = _choose_for_warpgroups(sizes, device)
     return found
+
+
+def _choose_for_warpgroups(sizes: Sizes, device: str) -> list[MatmulConfig]:
+    """The config that is chosen for wgmma, and one whose tiles threads copy, which may compute."""
+    chosen = wgmma.choose_for(sizes, "matmul_wgmma", device)
+    if chosen.copies == "threads":
+        return [chosen]
+    by_threads = replace(chosen, copies="threads", roles=False, persistent=0, store="shared")
+    return [chosen, replace(by_threads, stages=min(chosen.stages, 4))]

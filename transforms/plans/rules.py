@@ -26,6 +26,7 @@ from ..recipes.recipe import Recipe
 from ..recipes.rows import RowConfig
 from ..recipes.wgmma import WgmmaConfig
 from ..tir import find_all, replace_fields
+from .narrowing import narrow_indices
 from .plan import FLAT_PLAN, MATMUL, ROWS, Plan
 from .roles import DEVICE, Mismatch, Roles, list_sblocks, make_roles
 from .targets import find_unsupported
@@ -61,7 +62,7 @@ def make_plan_rule(plan: Plan, *, device: str = DEVICE, tensor_cores: bool = Fal
     """The rule that schedules by a plan, with the best config that works."""
 
     def make(function: PrimFunc, target: Target) -> Schedule | Mismatch:
-        sch = Schedule(function)
+        sch = Schedule(narrow_indices(function) if tensor_cores else function)
         roles = plan.match(sch)
         if isinstance(roles, Mismatch):
             return roles

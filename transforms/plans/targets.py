@@ -15,6 +15,7 @@ from tvm.tirx import BufferStore, For, ForKind, PrimFunc
 
 from tirstep.tvm_compat import Call, SBlock, get_op_name
 
+from ..intrinsics.wgmma import ARCHITECTURE
 from ..legality.vectors import find_scattered
 from ..passes.pipeline import get_pass_options
 from ..tir import (
@@ -41,7 +42,8 @@ _NARROW = {"metal": 4, "webgpu": 4}
 def find_unsupported(module: IRModule, target: Target) -> str:
     """Why TVM makes no source of a scheduled module for a target, as far as that is known; or "".
 
-    Known are the kinds opencl, metal and webgpu; on cuda nothing is missing but threads.
+    Known are the kinds opencl, metal and webgpu; on cuda nothing is missing but threads, and wgmma
+    on another architecture than sm_90a, where the target names one.
     """
     kind = str(target.kind.name)
     for function in module.functions.values():
@@ -87,6 +89,9 @@ def _list_reasons(module: IRModule, body: Any, kind: str, target: Target) -> Ite
     if most is not None and threads > most:
         yield f"it runs {threads} threads in a block, and the target '{kind}' takes {most}"
     if kind == CUDA:
+        arch = str(target.attrs.get("arch", ""))
+        if arch and arch != ARCHITECTURE and any("wgmma" in name for name in _list_calls(body)):
+            yield f"it uses wgmma, which {arch} has not"
         return
     if name := _find_instruction(module, body):
         yield f"it uses {name}, which GPUs other than NVIDIA's have not"
@@ -115,9 +120,13 @@ def _get_threads(target: Target) -> int | None:
     return max((int(number) for number in given if number is not None), default=None)
 
 
+def _list_calls(body: Any) -> Iterator[str]:
+    """The names of the operators that a body calls."""
+    return (get_op_name(call) for call in find_all(body, Call))
+
+
 def _find_instruction(module: IRModule, body: Any) -> str:
-    for call in find_all(body, Call):
-        name = get_op_name(call)
+    for name in _list_calls(body):
         if any(part in name for part in _INSTRUCTIONS):
             return f"the instruction {name.removeprefix('tirx.')}"
     loops, blocks = find_all(body, For), find_all(body, SBlock)

@@ -24,6 +24,7 @@ from ..clusters import multicast_in_clusters
 from ..errors import TransformError
 from ..intrinsics import get_depth
 from ..intrinsics.warpgroups import ROWS, THREADS
+from ..overlapping import alternate_tiles
 from ..pass_options import set_pipeline
 from ..persistent import make_persistent
 from ..pipelining import prefetch_asynchronously
@@ -112,6 +113,12 @@ class WgmmaConfig:
         "tile",
         choices=(0, 132),
         least=0,
+    )
+    turns: int = knob(
+        1,
+        "warpgroups that compute a tile each, in turn, where thread blocks stay and a tile is one "
+        "warpgroup's",
+        choices=(1, 2),
     )
     cluster: Pair = knob(
         (1, 1),
@@ -289,6 +296,10 @@ def _compute(
         if config.persistent:
             make_persistent(sch, tile.outer, blocks=config.persistent, stages=config.stages)
             yield "blocks_stay"
+            if config.turns > 1:
+                count = config.turns
+                alternate_tiles(sch, tile.outer, warpgroups=count, registers=_REGISTERS[count])
+                yield "tiles_in_turn"
         if math.prod(config.cluster) > 1:
             multicast_in_clusters(sch, tile.outer, cluster=config.cluster)
             yield "multicast_in_clusters"
