@@ -29,6 +29,7 @@ from .roles import (
     Mismatch,
     Roles,
     find_obstacle,
+    is_bound,
     list_sblocks,
     make_roles,
 )
@@ -61,7 +62,7 @@ def schedule_matmul(sch: Schedule, block: SBlockRV, *, config: MatmulConfig) -> 
         "matmul_mma" or "matmul_wgmma", and what that requires
     """
     for producer in sch.get_producers(block):
-        if is_reduction(sch, producer):
+        if is_reduction(sch, producer) or is_bound(sch, producer):
             continue
         inline_chain(sch, producer, kept=[])
         if _is_asynchronous(config) and _dequantizes(sch.get(producer)):
@@ -193,6 +194,11 @@ def choose_matmul(
         return [OPEN_MATMUL]
     *outer, m, n, k = (extent or 1 for extent in extents)
     sizes = Sizes(m, n, k, node.reads[-1].source.dtype, tuple(outer))
+    return choose_for_sizes(sizes, device=device, tensor_cores=tensor_cores)
+
+
+def choose_for_sizes(sizes: Sizes, *, device: str, tensor_cores: bool) -> list[MatmulConfig]:
+    """The configs of `choose_matmul` for a product of known sizes."""
     gpu = read_gpu(device)
     ranked: list[gemm.GemmConfig] = [
         each.config for each in rank_configs(sizes.product, gpu)[:_TRIED]
@@ -201,15 +207,15 @@ def choose_matmul(
     found: list[MatmulConfig] = [*ranked, *simple, OPEN_MATMUL]
     if tensor_cores and str(sizes.dtype) in _HALVES:
         found.insert(0, mma.choose_for(sizes, "matmul_mma", device))
-        if gpu.architecture == ARCHITECTURE and m >= ROWS:
+        if gpu.architecture == ARCHITECTURE and sizes.m >= ROWS:
             found[:0] = _choose_for_warpgroups(sizes, device)
     return found
 
 
 def _choose_for_warpgroups(sizes: Sizes, device: str) -> list[MatmulConfig]:
-    """The config that is chosen for wgmma, and one whose tiles threads copy, which may compute."""
+    """The config that is chosen for wgmma; then one that stores results which do not lie as sums
+    do; and one whose tiles threads copy, which may compute."""
     chosen = wgmma.choose_for(sizes, "matmul_wgmma", device)
-    if chosen.copies == "threads":
-        return [chosen]
-    by_threads = replace(chosen, copies="threads", roles=False, persistent=0, store="shared")
-    return [chosen, replace(by_threads, stages=min(chosen.stages, 4))]
+    stored = replace(chosen, persistent=0, store="shared")
+    copied = replace(stored, copies="threads", roles=False, stages=min(chosen.stages, 4))
+    return [*dict.fromkeys((chosen, stored, copied))]

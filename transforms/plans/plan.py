@@ -14,6 +14,12 @@ from ..decorators import composite
 from ..errors import TransformError
 from ..legality.net import inlines
 from ..queries import get_sblock_name, is_reduction
+from .convolution import (
+    CONVOLUTION,
+    choose_convolution,
+    match_convolution,
+    schedule_convolution,
+)
 from .flat import LEFT_OVER, choose_flat, match_flat, schedule_flat
 from .matmul import choose_matmul, is_by_vector, match_matmul, schedule_matmul
 from .roles import DEVICE, Mismatch, Roles, inline_others, is_bound, list_sblocks
@@ -147,6 +153,14 @@ ROWS = Plan(
     _run_rows,
     lambda sch, roles, device, _: choose_row_configs(sch, roles.blocks, device=device),
 )
+CONVOLUTION_PLAN = Plan(
+    CONVOLUTION,
+    match_convolution,
+    lambda sch, roles, config: schedule_convolution(sch, roles.blocks[0], config=config),
+    lambda sch, roles, device, tensor_cores: choose_convolution(
+        sch, roles.blocks[0], device=device, tensor_cores=tensor_cores
+    ),
+)
 FLAT_PLAN = Plan("flat", match_flat, _run_flat, lambda sch, roles, *_: choose_flat(sch, roles))
 
 
@@ -163,5 +177,5 @@ def _match_several_rows(sch: Schedule) -> Roles | Mismatch:
     return roles
 
 
-PLANS = (replace(MATMUL, match=_match_several_rows), ROWS, FLAT_PLAN)
+PLANS = (replace(MATMUL, match=_match_several_rows), CONVOLUTION_PLAN, ROWS, FLAT_PLAN)
 """In the order in which a function is held against them."""

@@ -26,6 +26,7 @@ from ..recipes.recipe import Recipe
 from ..recipes.rows import RowConfig
 from ..recipes.wgmma import WgmmaConfig
 from ..tir import find_all, replace_fields
+from .convolution import CONVOLUTION
 from .narrowing import narrow_indices
 from .plan import FLAT_PLAN, MATMUL, ROWS, Plan
 from .roles import DEVICE, Mismatch, Roles, list_sblocks, make_roles
@@ -62,7 +63,8 @@ def make_plan_rule(plan: Plan, *, device: str = DEVICE, tensor_cores: bool = Fal
     """The rule that schedules by a plan, with the best config that works."""
 
     def make(function: PrimFunc, target: Target) -> Schedule | Mismatch:
-        sch = Schedule(narrow_indices(function) if tensor_cores else function)
+        narrows = tensor_cores or plan.name == CONVOLUTION
+        sch = Schedule(narrow_indices(function) if narrows else function)
         roles = plan.match(sch)
         if isinstance(roles, Mismatch):
             return roles

@@ -8,24 +8,21 @@ from the images, with zeros for the rim.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
-from tvm.tirx import IndexMap, const
 
 from ..binding import bind_loop
 from ..caching import accumulate_in_registers
-from ..errors import TransformError
 from ..inlining import inline_producers
 from ..loops import fuse_loops, split_loop
 from ..queries import find_epilogue
 from ..reduction import decompose_reduction_at
 from ..tir import constant
 from . import mma, wgmma
+from .contraction import Groups, group_iterators
 from .gemm import WholeTail
 from .ladder import Ladder
 from .products import get_whole_types
@@ -51,75 +48,8 @@ def make_product(sch: Schedule) -> SBlockRV:
     requires: constant sizes, of which more than one element in p, o and k each
     """
     block = sch.get_sblock("Y")
-    extents = [constant(iterator.dom.extent) for iterator in sch.get(block).iter_vars]
-    if None in extents:
-        raise TransformError(
-            "make_product", f"the shape {extents} is not constant", "use constant sizes"
-        )
-    sizes = [size or 1 for size in extents]
-    counts = [math.prod(sizes[it] for it in group) for group in (PIXELS, CHANNELS, TAPS)]
-    if 1 in counts:
-        raise TransformError(
-            "make_product",
-            f"the product of {' by '.join(map(str, counts))} has a dimension of one element, along "
-            "which TVM has no index to tile",
-            "use conv2d_naive",
-        )
-    epilogue = find_epilogue(sch, block)
-    for operand, groups in enumerate(((PIXELS, TAPS), (CHANNELS, TAPS))):
-        copy = sch.reindex(block, ("read", operand))
-        index_map = _join(groups, sizes, _find_used(sch, block, copy))
-        sch.transform_layout(copy, ("write", 0), index_map)
-        inline_producers(sch, copy)
-        sch.transform_block_layout(copy, index_map)
-    store = sch.reindex(block, ("write", 0))
-    of_result = _join((PIXELS, CHANNELS), sizes, _find_used(sch, block, store))
-    sch.transform_layout(store, ("read", 0), of_result)
-    if epilogue is not None:
-        sch.compute_inline(store)
-        store = epilogue
-        of_result = _join((PIXELS, CHANNELS), sizes, [*PIXELS, *CHANNELS])
-    sch.transform_block_layout(store, of_result)
-    whole = [*PIXELS, *CHANNELS, *TAPS]
-    sch.transform_block_layout(block, _join((PIXELS, CHANNELS, TAPS), sizes, whole))
+    group_iterators(sch, block, Groups(PIXELS, CHANNELS, TAPS))
     return block
-
-
-def _find_used(sch: Schedule, block: SBlockRV, copy: SBlockRV) -> list[int]:
-    """The iterators of a block that are a buffer's indices, which TVM made out of them.
-
-    It leaves out those of one iteration that it finds in a sum of others.
-    """
-    node, buffers = sch.get(block), [*sch.get(copy).reads, *sch.get(copy).writes]
-    (region,) = (
-        region
-        for region in (*node.reads, *node.writes)
-        if any(region.source.same_as(other.source) for other in buffers)
-    )
-    return [
-        place
-        for index in region.region
-        for place, iterator in enumerate(node.iter_vars)
-        if iterator.var.same_as(index.min)
-    ]
-
-
-def _join(groups: Sequence[Sequence[int]], sizes: Sequence[int], used: Sequence[int]) -> IndexMap:
-    """The map of used iterators to one index for each group of them, the last of which varies
-    most.
-    """
-
-    def place(*at: Any) -> tuple[Any, ...]:
-        values = dict(zip(used, at, strict=True))
-        joined = []
-        for group in groups:
-            index: Any = const(0, "int32")
-            for iterator in group:
-                index = index * sizes[iterator] + values.get(iterator, 0)
-            joined.append(index)
-        return tuple(joined)
-
-    return IndexMap.from_func(place, ndim=len(used), index_dtype="int32")
 
 
 def schedule_by_mma(sch: Schedule, config: mma.MmaConfig) -> Iterator[str]:
