@@ -16,6 +16,7 @@ from ..recipes.gemm import GemmConfig
 from ..recipes.mma import MmaConfig
 from ..recipes.rows import RowConfig
 from ..recipes.wgmma import WgmmaConfig
+from .convolution import match_convolution, schedule_convolution
 from .flat import match_flat, schedule_flat
 from .matmul import MatmulConfig, match_matmul, schedule_matmul
 from .plan import schedule_function
@@ -31,9 +32,11 @@ __all__ = [
     "Roles",
     "RowConfig",
     "WgmmaConfig",
+    "match_convolution",
     "match_flat",
     "match_matmul",
     "match_rows",
+    "schedule_convolution",
     "schedule_flat",
     "schedule_function",
     "schedule_matmul",

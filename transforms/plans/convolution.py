@@ -90,8 +90,7 @@ def choose_convolution(
         for group in groups[:3]
     )
     sizes = Sizes(rows, columns, steps, node.reads[-1].source.dtype, across_k=groups.across_k)
-    configs = choose_for_sizes(sizes, device=device, tensor_cores=tensor_cores)
-    return [replace(config, tail="pad") if config.tail == "guard" else config for config in configs]
+    return choose_for_sizes(sizes, device=device, tensor_cores=tensor_cores)
 
 
 def _find_difference(sch: Schedule, block: SBlockRV) -> str:

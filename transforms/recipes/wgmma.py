@@ -506,7 +506,8 @@ def choose_for(sizes: Sizes, table: str, device: str) -> WgmmaConfig:
 def _get_rank(sizes: Sizes) -> Rank:
     """Who ranks configs: tiles that are transposed are copied by threads, but behind a kernel."""
     is_transposed = sizes.across_k and sizes.dtype.bits != 16
-    return rank_gathered if is_transposed and sizes.outer else rank_configs
+    is_tile = bool(sizes.outer) or sizes.m < _REUSED * ROWS
+    return rank_gathered if is_transposed and is_tile else rank_configs
 
 
 def rank_configs(product: Product, gpu: Gpu) -> list[Ranked]:
