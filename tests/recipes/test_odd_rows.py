@@ -28,16 +28,25 @@ def choose(m: int, n: int, k: int):
 
 @pytest.mark.parametrize(
     ("shape", "ladder", "kernels"),
-    [((12, 20, 23), MmaConfig, 1), ((12, 20, 130), GemmConfig, 1), ((70, 3, 130), MmaConfig, 2)],
+    [((12, 20, 23), MmaConfig, 1), ((12, 20, 130), GemmConfig, 1)],
 )
 def test_what_reads_odd_rows_as_they_lie_is_chosen_and_right(shape, ladder, kernels):
-    """mma.sync for one step of k and for few columns; the second kernel adds up slices of k."""
+    """By mma.sync where k is one step."""
     made = run("matmul_wgmma_best", *shape)
     found = get_facts(made.steps[-1].module).kernels
     assert isinstance(choose(*shape), ladder)
     assert len(found) == kernels
     assert found[0].wgmma == 0
     assert (found[0].mma > 0) == (ladder is MmaConfig)
+    simulator = get_device("simulator")
+    assert not check_numbers(made.problem, made.steps[-1].module, simulator, where="test")
+
+
+def test_few_columns_are_read_in_slices_of_k_and_right():
+    config = choose(2000, 11, 3001)
+    assert isinstance(config, MmaConfig)
+    assert config.split_k > 8
+    made = run("matmul_mma_split_k", 70, 3, 130, **{**vars(config), "split_k": 2})
     simulator = get_device("simulator")
     assert not check_numbers(made.problem, made.steps[-1].module, simulator, where="test")
 

@@ -26,9 +26,9 @@ Config = SkinnyConfig | GemmConfig | MmaConfig
 
 COPY_US, COPY_BYTES_PER_US = 2.0, 2.4e6
 """Of a kernel that copies an operand between zeros, on an H200: before its first byte, and then."""
-SHORT_K, FEW_TILES = 64, 2
+SHORT_K, FEW_TILES = 64, 8
 """Of a product that mma.sync multiplies in one step, in so many tiles of a multiprocessor."""
-FEW_COLUMNS, READ_US, READ_BYTES_PER_US = 16, 2.5, 1.6e6
+FEW_COLUMNS, READ_US, READ_BYTES_PER_US = 16, 4.5, 1.6e6
 """Of a product whose time is that of reading A: before its first product, and element by element.
 """
 SLOWER = 1.2
@@ -43,7 +43,7 @@ def choose_without_copies(sch: Schedule, sizes: Sizes, rank: Rank, gpu: Gpu) -> 
     fastest tile of `rank` is faster.
 
     Times are compared by models, but for up to 8 rows and for one step of k. What these
-    constants say was measured at 13 products on an H100.
+    constants say was measured at 19 products on an H100.
     """
     few = skinny.choose_for_odd_rows(sch, sizes, gpu)
     is_known = sizes.across_k and not sizes.outer and sizes.dtype.itemsize == _BYTES

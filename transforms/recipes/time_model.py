@@ -348,13 +348,10 @@ def estimate(
 
     def run(count: int) -> float:
         """So many tiles on each multiprocessor."""
-        begin = costs.fill_us * (1 + costs.crowd * (count - 1))
-        begin = visits * (begin + store)
+        begin = visits * (costs.fill_us * (1 + costs.crowd * (count - 1)) + store)
         alone = max(full / tile.rate, waiting) + begin
-        if count == 1:
-            return max(alone, full / crowded + costs.begun * begin)
         shared = _share_schedulers(tile.threads, count) * full / crowded + costs.begun * begin
-        return _blend(alone, shared, costs.sharp)
+        return _blend(alone, shared, costs.sharp if count > 1 else math.inf)
 
     rounds, rest = divmod(-(-tiles // gpu.multiprocessors), together)
     if tile.stays:  # the next tile's first copies are on their way while this one is stored
@@ -370,10 +367,11 @@ def estimate(
 
 
 def _share_schedulers(threads: int, count: int) -> float:
-    """As how many tiles so many take, of which one scheduler has more warps than another."""
+    """As how many tiles so many take, of which one scheduler has more warps than another; of one
+    alone that is in its own rate.
+    """
     warps = max(1, threads // WARP)
-    most = -(-count * warps // _SCHEDULERS)
-    return max(most * _SCHEDULERS / warps, 1.0)
+    return -(-count * warps // _SCHEDULERS) * _SCHEDULERS / warps if count > 1 else 1.0
 
 
 def _blend(one: float, other: float, sharp: float) -> float:
