@@ -50,13 +50,14 @@ HEAD = """# Any shape, without a search
 
 `matmul_best` has a table of searches, and chooses elsewhere by a model of time, as
 `tirstep choose matmul --shape 3000x3000x3000` shows it. The model counts waves of tiles on the
-multiprocessors, the time that a tile takes alone and among others, its first copies and its store,
-what DRAM and the L2 cache take, and the kernel that adds up slices of k; of {tiles} tiles of
-float32, {times} times at {shapes} shapes gave the costs of these parts
-(transforms/recipes/costs/matmul.json). `tirstep.bench.cases` draws the shapes: m, n and k between
-1 and 16384, evenly by their logarithms, half of the shapes multiples of 64, at most 2^36 products.
-Those that the model is judged by were not among those that it was fitted to: {drawn} that were
-drawn, too, and {more} more, six by hand and the others with odd rows of many results. `make
+multiprocessors, the time that a tile takes alone and among others, which is the longer of both and
+some of the shorter, as far as warps fill schedulers; its first copies and its store, what DRAM and
+the L2 cache take, and the kernel that adds up slices of k; of {tiles} tiles of float32, {times}
+times at {shapes} shapes gave the costs of these parts (transforms/recipes/costs/matmul.json).
+`tirstep.bench.cases` draws the shapes: m, n and k between 1 and 16384, evenly by their logarithms,
+half of the shapes multiples of 64, at most 2^36 products. Those that the model is judged by were
+not among those that it was fitted to: {drawn} that were drawn, too, and {more} more, six by hand
+and the others with odd rows of many results. `make
 bench-shapes` measures, fits and writes this page; caches are cold, as in
 [all times](benchmarks.md).
 
@@ -79,8 +80,11 @@ PRODUCTS_HEAD = """
 ## The test shapes in two types
 
 `tirstep bench product-shapes` times what is chosen at the {shapes} test shapes in one run beside
-PyTorch: float32 by `matmul_best`, bfloat16 by `matmul_wgmma_best`. What the latter chooses has
-changed since these times: [tensor cores](tensor-cores.md#what-was-measured) says more.
+PyTorch: float32 by `matmul_best`, bfloat16 by `matmul_wgmma_best`. What both choose has changed
+since these times: both models were fitted again, and where rows are no multiples of 16 bytes,
+small products and those of few columns are no longer copied between zeros, but read as they lie by
+mma.sync or by the schedules of float32 (transforms/recipes/odd_rows.py).
+[Tensor cores](tensor-cores.md#what-was-measured) says more.
 
 """
 COMPILING = "compile-seconds.json"

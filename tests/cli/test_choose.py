@@ -56,12 +56,25 @@ def test_few_rows_that_no_tile_is_for_are_told(command: Command, shape: str, dty
     assert json.loads(command(*argv, "--json").out)["few_rows"]["depth"] == 8
 
 
+def test_odd_rows_that_are_not_copied_are_told(command: Command):
+    argv = ["choose", "matmul_wgmma_best", "--shape", "37x51x23", "--dtype", "bfloat16"]
+    told = command(*argv, "--best", "1").out.splitlines()[1:3]
+    assert told[0].strip() == (
+        "rows of no whole vectors are not copied for tiles, but take this, of the ladder "
+        "matmul_mma; tiles follow:"
+    )
+    assert "tile=32,32" in told[1]
+    document = json.loads(command(*argv, "--json").out)
+    assert document["few_rows"] is None
+    assert document["odd_rows"]["tile_k"] == 64
+
+
 def test_parts_of_few_long_rows_are_told(command: Command):
     argv = ["choose", "matvec", "--shape", "40x153099", "--dtype", "bfloat16"]
     head, *told = command(*argv, "--best", "2").out.splitlines()
     assert head == "matvec_best at 40x153099, bfloat16 on NVIDIA H200"
     assert "520 blocks for 13 parts of each row, 12,288 elements in 3 rounds of read" in told[0]
-    assert "adding up 2.6 us" in told[0]
+    assert "adding up 2.4 us" in told[0]
     assert "threads=512 vector=8 each=8 parts=13 tail=guard" in told[1]
     first, *_, last = json.loads(command(*argv, "--best", "99", "--json").out)["choices"]
     assert (first["config"]["parts"], first["parts"]["blocks"]) == (13, 520)

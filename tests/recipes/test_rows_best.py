@@ -295,3 +295,17 @@ def test_what_is_chosen_compiles_without_spills(kernel, m, n, dtype, architectur
     except CompilerMissing as error:
         pytest.skip(str(error))
     assert (compiled.refusal, compiled.values()["spills"]) == (None, 0)
+
+
+@pytest.mark.parametrize(
+    ("length", "dtype", "threads"),
+    [
+        (3264, "bfloat16", 128),
+        (3520, "float16", 128),
+        (4096, "bfloat16", 64),
+        (3264, "float32", 128),
+    ],
+)
+def test_halves_that_do_not_share_out_have_more_threads(length, dtype, threads):
+    sch = Schedule(get_kernel("rms_norm").problem(1450, length, dtype=dtype).module)
+    assert choose_rows(sch, "rms_norm_best", "NVIDIA H200").threads == threads

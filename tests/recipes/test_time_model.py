@@ -129,3 +129,25 @@ def test_tiles_differ():
         "batched_matmul_wgmma_best",
         "batched_matmul_mma_best",
     ]
+
+
+def count_full(threads: int, tiles: int, sharp: float) -> float:
+    """The microseconds of so many tiles of each multiprocessor, along a long k."""
+    tile = TileRate((64, 64), (4, 8), 0.9, threads, 64, 2, crowded=0.7, is_staged=False)
+    product = Product(64 * 132, 64 * tiles, 1 << 14, 4)
+    return estimate(product, tile, 1, Costs(1e7, sharp=sharp)).us
+
+
+def test_warps_of_tiles_share_schedulers():
+    """Three tiles of two warps leave two of four schedulers half of the time without work."""
+    narrow, wide = (
+        count_full(threads, 4, math.inf) / count_full(threads, 3, math.inf) for threads in (64, 128)
+    )
+    assert narrow == pytest.approx(1, rel=0.01)
+    assert wide == pytest.approx(4 / 3, rel=0.01)
+
+
+def test_tiles_slow_each_other_down_before_they_fill_a_multiprocessor():
+    alone, together = (count_full(128, 1, sharp) for sharp in (3.0, math.inf))
+    assert alone == together
+    assert 1.01 < count_full(128, 2, 3.0) / count_full(128, 2, math.inf) < 2 ** (1 / 3)

@@ -21,6 +21,7 @@ HALF = {"dtype": "bfloat16", "out": "bfloat16"}
 INT8 = {"dtype": "int8", "out": "int32", "transpose_b": True}
 FLOAT8 = {"dtype": "float8_e4m3fn", "acc": "fp22", "out": "float32", "transpose_b": True}
 LAST = RECIPES["matmul_wgmma_persistent"]
+BY_WGMMA = {"tensorized", "stored_by_tma", "warps_specialized", "blocks_stay"}
 
 
 def choose(*shape: int, batch: int = 1, size: int = 2, stored: int = 2) -> Any:
@@ -96,7 +97,9 @@ def test_what_is_chosen_is_accepted(shape: tuple[int, ...], options: dict, whole
         shape = tuple(-(-size // 64) * 64 for size in shape)
     sizes = dict(zip("mnk", shape, strict=True))
     run = run_recipe(RECIPES["matmul_wgmma_best"], sizes, options=options)
-    assert run.steps[-1].name in {"tensorized", "stored_by_tma", "warps_specialized", "blocks_stay"}
+    if run.steps[-1].name not in BY_WGMMA:  # other ladders, for odd rows alone
+        assert sizes["n"] % 8 or sizes["k"] % 8
+        assert "tiled" in [step.name for step in run.steps]
 
 
 def test_what_stays_is_right():

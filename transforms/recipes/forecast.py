@@ -21,8 +21,8 @@ from .gemm import GemmConfig
 from .gpus import H200, Gpu
 from .ladder import Rung
 from .mma import MmaConfig
+from .odd_rows import Config, choose_without_copies
 from .recipe import Recipe
-from .skinny import SkinnyConfig
 from .time_model import Costs, Product, Rank, TileRate, borrow_rates, choose
 from .wgmma import WgmmaConfig
 
@@ -62,12 +62,17 @@ def list_choosers(kernel: str) -> list[Chooser]:
     return found
 
 
-def choose_few_rows(recipe: str, sch: Schedule, gpu: Gpu) -> SkinnyConfig | None:
-    """The config of the ladder matmul_skinny that a recipe takes in place of a tile, if any."""
+def choose_instead(recipe: str, sch: Schedule, gpu: Gpu) -> Config | None:
+    """The config of another ladder that a recipe takes in place of its tiles, if any: without tiles
+    for few rows, and for wgmma those that read odd rows as they lie.
+    """
     if recipe == "matmul_best":
         return gemm_best.choose_few_rows(sch, gpu)
-    read = {"matmul_mma_best": mma.read_sizes_of, "matmul_wgmma_best": wgmma.read_sizes_of}
-    return skinny.choose_for_odd_rows(sch, read[recipe](sch), gpu) if recipe in read else None
+    if recipe == "matmul_mma_best":
+        return skinny.choose_for_odd_rows(sch, mma.read_sizes_of(sch), gpu)
+    if recipe == "matmul_wgmma_best":
+        return choose_without_copies(sch, wgmma.read_sizes_of(sch), wgmma.rank_configs, gpu)
+    return None
 
 
 _WARP = 32

@@ -17,6 +17,8 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm_ffi import structural_equal
 
+from tirstep.tvm_compat import SBlock
+
 from ..binding import bind_loop
 from ..caching import accumulate_in_registers, cache_read_at
 from ..errors import TransformError
@@ -30,7 +32,7 @@ from ..queries import find_row_length, get_extent, get_outer_loops, get_spatial_
 from ..reduction import decompose_reduction_at, rfactor_reduction, split_reduction
 from ..streaming import stream_steps
 from ..tir import constant, get_axis
-from ..vectorize import vectorize_copy, vectorize_loop
+from ..vectorize import MAX_VECTOR_BYTES, vectorize_copy, vectorize_loop
 from ..warp_tiling import Inner, largest_divisor, tile_in_warps
 from .ladder import Family, Pair, knob, pairs
 from .recipe import Example
@@ -49,10 +51,12 @@ SUMS_AT_ONCE = 16
 """Parts that a thread loads before it adds the first of them."""
 WORD_BYTES = 4
 """Of a bank of shared memory."""
-COPY_THREADS, COPY_EACH = 256, 8
-"""Of a block that copies an operand between zeros; and elements of a thread, all of whose loads are
-in flight at the same time.
+COPY_THREADS, COPY_EACH = (256, 128, 64), 8
+"""Of a block that copies an operand between zeros; and elements of a thread, at most, all of whose
+loads are in flight at the same time.
 """
+COPY_LONG = 512
+"""Elements of a row that blocks have to themselves, so that no thread divides by its length."""
 INDICES = 4
 """Of 64 bits, as open sizes have them, that CUDA has a vector type for."""
 STRIP = 4
@@ -269,7 +273,7 @@ def _feed(
 
 def _copy_operands(sch: Schedule, block: SBlockRV) -> None:
     """Let kernels of their own put the operands between zeros; what needs none is inlined, or has
-    been written by a kernel before.
+    been written by a kernel before. Rows of whole vectors get their zeros as tiles are fetched.
     """
     for copy in sch.get_producers(block):
         if any(get_axis(loop) is not None for loop in get_outer_loops(sch, copy)):
@@ -278,13 +282,48 @@ def _copy_operands(sch: Schedule, block: SBlockRV) -> None:
         before, after = (region[0].source.shape for region in (node.reads, node.writes))
         if structural_equal(tuple(before), tuple(after)):
             sch.compute_inline(copy)
-            continue
-        cells = fuse_loops(sch, sch.get_loops(copy))
-        blocks, each, threads = sch.split(cells, [None, COPY_EACH, COPY_THREADS])
-        sch.reorder(blocks, threads, each)
-        bind_loop(sch, blocks, axis="blockIdx.x")
-        bind_loop(sch, threads, axis="threadIdx.x")
-        unroll_loop(sch, each)
+        elif not _pads_whole_rows(node):
+            _copy_on_blocks(sch, copy)
+
+
+def _pads_whole_rows(node: SBlock) -> bool:
+    """Whether a block puts rows of whole vectors between zeros, of 16 bits an element or more.
+
+    Of fewer bits TVM's vectors are narrow under a guard.
+    """
+    (region,) = node.reads
+    source = region.source
+    is_plain = len(region.region) == len(node.iter_vars) and all(
+        one.min.same_as(it.var) for one, it in zip(region.region, node.iter_vars, strict=True)
+    )
+    row = (constant(source.shape[-1]) or 1) * source.dtype.itemsize
+    return is_plain and source.dtype.itemsize > 1 and row % MAX_VECTOR_BYTES == 0
+
+
+def _copy_on_blocks(sch: Schedule, copy: SBlockRV) -> None:
+    """Spread a copy over blocks of threads with some elements each, a block of threads apart."""
+    *rows, columns = sch.get_loops(copy)
+    width = get_extent(sch, columns) or 1
+    if width < COPY_LONG:
+        threads, each = COPY_THREADS[0], COPY_EACH
+        blocks, each_loop, lanes = sch.split(
+            fuse_loops(sch, [*rows, columns]), [None, each, threads]
+        )
+    else:
+        threads, each = _share_row(width)
+        pieces, lanes = split_loop(sch, columns, inner=threads, tail="guard")
+        outer, each_loop = split_loop(sch, pieces, inner=each, tail="guard")
+        blocks = fuse_loops(sch, [*rows, outer])
+    sch.reorder(blocks, lanes, each_loop)
+    bind_loop(sch, blocks, axis="blockIdx.x")
+    bind_loop(sch, lanes, axis="threadIdx.x")
+    unroll_loop(sch, each_loop)
+
+
+def _share_row(width: int) -> tuple[int, int]:
+    """The threads of a block and the elements of each for a row, with few of them beyond it."""
+    pairs = [(threads, each) for threads in COPY_THREADS for each in range(COPY_EACH, 0, -1)]
+    return min(pairs, key=lambda it: -(-width // (it[0] * it[1])) * it[0] * (it[1] + 1))
 
 
 def _limit_stages(sch: Schedule, block: SBlockRV, loop: LoopRV, config: GemmConfig) -> GemmConfig:
@@ -316,8 +355,12 @@ def _stage(
     Under a padding, whole vectors of rows of `row` elements lie inside or outside.
     """
     copy = cache_read_at(sch, block, loop, operand=operand, scope=scope)
+    is_guarded = config.tail == "pad"
     if config.tail != "copy":
         inline_producers(sch, copy)
+    elif can_inline_producers(sch, copy):
+        inline_producers(sch, copy)
+        is_guarded = True
     length = find_row_length(sch, copy) or 1
     threads = config.threads[0] * config.threads[1]
     dtype = sch.get(copy).writes[0].source.dtype
@@ -330,12 +373,12 @@ def _stage(
     # An asynchronous copy must find neighbours in the tile, too, and CUDA's vectors of float8
     # cannot be taken apart.
     together = config.stages > 2 or "float8" in str(dtype)
-    if config.tail == "pad":
+    if is_guarded:
         widest = math.gcd(widest, row)
     if operand == 0 and constant(sch.get(copy).writes[0].source.shape[-1]) is None:
         widest = min(widest, INDICES)  # a transposed vector is stored at as many indices
     vector = widest if length % widest == 0 and not (operand == 0 and together) else 1
-    if vector > 1 and config.tail == "pad":
+    if vector > 1 and is_guarded:
         set_pipeline(sch)
     fetch_cooperatively(sch, copy, threads=threads, vector=vector, tail="guard")
     return copy

@@ -89,13 +89,13 @@ def choose_config(sch: Schedule, device: str) -> GemmConfig:
     tuned = _find_tuned(sizes, device)
     if tuned is not None:
         for config in (tuned, replace(tuned, tail="pad")):
-            if _fits(sch, config):
+            if fits(sch, config):
                 return config
     ranked = rank_configs(sizes.product, read_gpu(device))
     if str(sizes.dtype) == "float32":
         return _get_config(ranked[0])
     # Types of other sizes have rules of their own for vectors.
-    return next((it.config for it in ranked if _fits(sch, it.config)), _get_config(ranked[0]))
+    return next((it.config for it in ranked if fits(sch, it.config)), _get_config(ranked[0]))
 
 
 def _get_config(ranked: Ranked) -> GemmConfig:
@@ -195,7 +195,8 @@ def _read_config(tuned: Mapping[str, object]) -> GemmConfig:
     return GemmConfig(**read_pairs(tuned))  # type: ignore[arg-type]
 
 
-def _fits(sch: Schedule, config: GemmConfig) -> bool:
+def fits(sch: Schedule, config: GemmConfig) -> bool:
+    """Whether the schedule takes a config for a matmul."""
     try:
         for _ in schedule(sch.copy(), config):
             pass

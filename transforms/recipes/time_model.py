@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from ..gpu_limits import WARP
 from ..legality.shares import count_parts, share_steps
 from .gpus import H200, Gpu
 
@@ -21,6 +22,8 @@ _REGISTERS, _THREADS, _BLOCKS, _OTHER_REGISTERS = 1 << 16, 2048, 32, 64
 """Of a multiprocessor; and those of a thread beside its sums."""
 _RESERVED = 1024
 """Bytes of shared memory that the system keeps of each block."""
+_SCHEDULERS = 4
+"""Of a multiprocessor, each with warps of its own."""
 _RESULT_BYTES = 4
 """Of a sum."""
 _WIDE = 4
@@ -137,6 +140,8 @@ class Costs:
     scatter : how much longer a result takes to store whose rows are no whole vectors
     astride : how many times as long the L2 cache takes for rows of a tile that lie across its lines
     streamed : how much longer steps take that workers share
+    sharp : how sharply the longer of a tile's own time and that of all tiles of a multiprocessor
+        is the time; infinite where the shorter one adds nothing to it
     """
 
     flops_per_us: float
@@ -157,6 +162,7 @@ class Costs:
     scatter: float = 0.0
     astride: float = 1.0
     streamed: float = 1.1
+    sharp: float = math.inf
     gpu: Gpu = field(default=H200)
 
     def scale(self, gpu: Gpu) -> Costs:
@@ -342,10 +348,10 @@ def estimate(
 
     def run(count: int) -> float:
         """So many tiles on each multiprocessor."""
-        begin = costs.fill_us * (1 + costs.crowd * (count - 1))
-        begin = visits * (begin + store)
+        begin = visits * (costs.fill_us * (1 + costs.crowd * (count - 1)) + store)
         alone = max(full / tile.rate, waiting) + begin
-        return max(alone, count * full / crowded + costs.begun * begin)
+        shared = _share_schedulers(tile.threads, count) * full / crowded + costs.begun * begin
+        return _blend(alone, shared, costs.sharp if count > 1 else math.inf)
 
     rounds, rest = divmod(-(-tiles // gpu.multiprocessors), together)
     if tile.stays:  # the next tile's first copies are on their way while this one is stored
@@ -358,6 +364,22 @@ def estimate(
     us = costs.launch_us + max(compute, memory) + costs.hidden * min(compute, memory) + sums
     parts_us = compute, memory, sums, costs.launch_us
     return Estimate(us, rounds + (rest > 0), *parts_us, tiles, together)
+
+
+def _share_schedulers(threads: int, count: int) -> float:
+    """As how many tiles so many take, of which one scheduler has more warps than another; of one
+    alone that is in its own rate.
+    """
+    warps = max(1, threads // WARP)
+    return -(-count * warps // _SCHEDULERS) * _SCHEDULERS / warps if count > 1 else 1.0
+
+
+def _blend(one: float, other: float, sharp: float) -> float:
+    """The longer of two times, and some of the shorter one, the less the further they are apart."""
+    longer = max(one, other)
+    if math.isinf(sharp):
+        return longer
+    return longer * (1 + (min(one, other) / longer) ** sharp) ** (1 / sharp)
 
 
 def _store(product: Product, tile: TileRate, parts: int, costs: Costs) -> float:

@@ -38,11 +38,11 @@ from ..warpgroups import (
     tensorize_warpgroups,
     tile_in_warpgroups,
 )
-from . import skinny
 from .gemm import WholeTail, add_parts, cut_matmul, fit_clusters
 from .gpus import GPUS, H200, Gpu
 from .ladder import Family, Ladder, Pair, knob
 from .mma import TYPES, Copies, get_row_lengths, has_odd_pitch
+from .odd_rows import choose_without_copies, schedule_without_copies
 from .recipe import Example, recipe
 from .tile_choice import (
     VECTOR_BYTES,
@@ -476,14 +476,15 @@ def matmul_wgmma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator
     """The config that a search found best for a shape near this one, or else by a model of time.
 
     Where its tiles do not divide the shape, zeros are padded as tiles are fetched, and where rows
-    are no multiples of 16 bytes, operands are copied between zeros before, but for up to 8 rows,
-    which the ladder matmul_skinny multiplies without tensor cores. Knobs: device, the name
-    of the GPU that was searched on (transforms/recipes/tuned/matmul_wgmma.json has them all); where
-    there was no search, a model of time chooses, for a GPU that it knows, or as for an H200.
+    are no multiples of 16 bytes, operands are copied between zeros before, but for small products
+    and up to 8 rows, which the ladders matmul and matmul_skinny multiply without tensor cores.
+    Knobs: device, the name of the GPU that was searched on
+    (transforms/recipes/tuned/matmul_wgmma.json has them all); where there was no search, a model of
+    time chooses, for a GPU that it knows, or as for an H200.
     """
     config = choose_wgmma_config(sch, device)
-    few = skinny.choose_for_odd_rows(sch, read_sizes_of(sch), GPUS.get(device, H200))
-    yield from schedule(sch, config) if few is None else skinny.schedule(sch, few)
+    other = choose_without_copies(sch, read_sizes_of(sch), rank_configs, GPUS.get(device, H200))
+    yield from schedule(sch, config) if other is None else schedule_without_copies(sch, other)
 
 
 def choose_wgmma_config(sch: Schedule, device: str) -> WgmmaConfig:

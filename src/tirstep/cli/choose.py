@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from tirstep.transforms.recipes import Recipe
     from tirstep.transforms.recipes.forecast import Chooser
     from tirstep.transforms.recipes.gpus import Gpu
+    from tirstep.transforms.recipes.odd_rows import Config
     from tirstep.transforms.recipes.row_parts import Cut
     from tirstep.transforms.recipes.rows import RowChoice
-    from tirstep.transforms.recipes.skinny import SkinnyConfig
     from tirstep.transforms.recipes.time_model import Ranked, TileChoice
 
     from .json_output import Document
@@ -113,13 +113,13 @@ def _answer_of_products(
 ) -> _Answer:
     from tvm.s_tir import Schedule
 
-    from tirstep.transforms.recipes.forecast import choose_few_rows, read_product
+    from tirstep.transforms.recipes.forecast import choose_instead, read_product
 
     problem = _make_problem(recipe, request.shape, {**request.options})
     ranked = _keep_best_of_tiles(chooser.rank(read_product(problem), gpu))
     searched = _find_searched(chooser, problem, gpu)
-    few = choose_few_rows(recipe.name, Schedule(problem.module), gpu)
-    return _Answer(recipe, problem, gpu, ranked[:best], searched, few)
+    instead = choose_instead(recipe.name, Schedule(problem.module), gpu)
+    return _Answer(recipe, problem, gpu, ranked[:best], searched, instead)
 
 
 def _find_rows(name: str) -> Recipe | None:
@@ -253,7 +253,7 @@ def _explain(choice: TileChoice) -> str:
 @dataclass(frozen=True)
 class _Answer:
     """What is said: the configs, fastest first, and what is taken in their place: the one that a
-    search found at the shape, or for few rows one without tiles.
+    search found at the shape, for few rows one without tiles, or for odd ones another ladder's.
     """
 
     recipe: Recipe
@@ -261,18 +261,35 @@ class _Answer:
     gpu: Gpu
     shown: list[Ranked]
     searched: dict[str, object] | None
-    few: SkinnyConfig | None
+    instead: Config | None
+
+    @property
+    def has_few_rows(self) -> bool:
+        """Whether what is taken instead is of the ladder of few rows."""
+        from tirstep.transforms.recipes.skinny import SkinnyConfig
+
+        return isinstance(self.instead, SkinnyConfig)
+
+    @property
+    def ladder(self) -> str:
+        """Of what is taken instead where there are more rows."""
+        from tirstep.transforms.recipes.mma import MmaConfig
+
+        return "matmul_mma" if isinstance(self.instead, MmaConfig) else "matmul"
 
     def print(self) -> None:
         screen = _begin_screen(self)
         if self.searched is not None:
             screen.line("a search found a config at this shape, which is taken: ")
             screen.line((f"         {spell_config(self.searched)}", "dim"))
-        if self.few is not None:
+        if self.instead is not None:
             screen.line(
                 "so few rows take no tiles, but this, of the ladder matmul_skinny; tiles follow: "
+                if self.has_few_rows
+                else "rows of no whole vectors are not copied for tiles, but take this, of the "
+                f"ladder {self.ladder}; tiles follow: "
             )
-            screen.line((f"         {spell_config(_get_knobs(self.few))}", "dim"))
+            screen.line((f"         {spell_config(_get_knobs(self.instead))}", "dim"))
         for it in self.shown:
             screen.line((f"{it.choice.estimate.us:9,.1f} us", "bold"), f"  {_explain(it.choice)}")
             screen.line((f"              {spell_config(_get_knobs(it.config))}", "dim"))
@@ -281,8 +298,9 @@ class _Answer:
         choices: list[Document] = [
             {"config": vars(it.config), "parts": it.choice.estimate._asdict()} for it in self.shown
         ]
-        few = None if self.few is None else vars(self.few)
-        _print_keys(self, choices, searched=self.searched, few_rows=few)
+        knobs = None if self.instead is None else vars(self.instead)
+        few, odd = (knobs, None) if self.has_few_rows else (None, knobs)
+        _print_keys(self, choices, searched=self.searched, few_rows=few, odd_rows=odd)
 
 
 @dataclass(frozen=True)
@@ -329,6 +347,7 @@ def _print_keys(
     *,
     searched: object = None,
     few_rows: object = None,
+    odd_rows: object = None,
 ) -> None:
     from .json_output import print_document
 
@@ -340,5 +359,6 @@ def _print_keys(
         device=vars(answer.gpu),
         searched=searched,
         few_rows=few_rows,
+        odd_rows=odd_rows,
         choices=choices,
     )
