@@ -509,7 +509,11 @@ def _get_rank(sizes: Sizes) -> Rank:
     """Who ranks configs: tiles that are transposed are copied by threads, but behind a kernel."""
     is_transposed = sizes.across_k and sizes.dtype.bits != 16
     in_tiles = bool(sizes.outer) or sizes.m < _REUSED
-    return rank_gathered if is_transposed and in_tiles else rank_configs
+    if not is_transposed or not in_tiles:
+        return rank_configs
+    return lambda product, gpu: _make_configs(
+        product, gpu, rank_by_threads(product, gpu, transposes=True)
+    )
 
 
 def rank_configs(product: Product, gpu: Gpu) -> list[Ranked]:
