@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import Path
+
 import pytest
 from foreign_corpus import CORPUS
 from foreign_corpus.judging import RIGHT
@@ -16,8 +19,10 @@ from tirstep.transforms import (
     tile_in_warps,
 )
 from tirstep.transforms.plans import Mismatch, Roles
+from tirstep.transforms.plans.plan import PLANS
 from tirstep.transforms.recipes import find_recipe
 
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 RULES = {
     "chain_of_three": "flat",
     "gathered": "flat",
@@ -64,6 +69,17 @@ def test_a_recipe_has_roles_or_a_reason_for_every_function(recipe: str) -> None:
             found[name] = roles.plan
     assert len(found) >= 10
     assert {*found.values()} == {FAMILIES[recipe]}
+
+
+def test_the_table_of_forms_is_as_counted() -> None:
+    counts = Counter[tuple[str, str]]()
+    for foreign in CORPUS.values():
+        sch = Schedule(foreign.function)
+        counts[foreign.family, next((it.name for it in PLANS if it.match(sch)), LEFT)] += 1
+    page = (DOCS / "reuse.md").read_text(encoding="utf-8")
+    for family in sorted({family for family, _ in counts}):
+        row = [counts[family, plan] for plan in ("matmul", "rows", "flat", LEFT)]
+        assert f"| {family} | {' | '.join(map(str, [sum(row), *row]))} |\n" in page
 
 
 def test_sums_over_threads_begin_with_a_constant() -> None:
