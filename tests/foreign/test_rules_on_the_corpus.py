@@ -40,6 +40,7 @@ RULES = {
     "two_products": "",
     "running_sum": "",
     "sum_from_a_bias": "",
+    "scaled_by_the_largest": "",
 }
 """Of some functions the rule that takes them; none of what no plan is for."""
 FAMILIES = {"matmul_prefetched": "matmul", "softmax_rows": "rows", "gelu_batches": "flat"}
@@ -91,6 +92,16 @@ def test_sums_over_threads_begin_with_a_constant() -> None:
     with pytest.raises(TransformError, match="which begins with elements of 'b', and TVM adds up"):
         spread_over_threads(sch, block, threads=4)
     assert sch.mod.same_as(before)
+
+
+def test_extremes_over_threads_begin_with_the_least_value() -> None:
+    """The rule took such a schedule, which TVM did not lower."""
+    sch = Schedule(CORPUS["scaled_by_the_largest"].function)
+    block = sch.get_sblock("largest")
+    bind_loop(sch, sch.get_loops(block)[0], axis="blockIdx.x")
+    sentence = "which begins with -1000, and TVM's threads begin with -2147483648 alone; let it"
+    with pytest.raises(TransformError, match=sentence):
+        spread_over_threads(sch, block, threads=4)
 
 
 def test_the_epilogue_of_a_product_with_another_producer_is_inlined() -> None:
