@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from tvm.s_tir import Schedule
@@ -150,8 +151,12 @@ def _require_identity(block: SBlock, what: str) -> None:
     first, dtype = getattr(begin.value, "value", None), str(store.buffer.dtype)
     if dtype == "bool":  # of which TVM knows no least value
         return
-    identities = {Add: lambda: 0, Mul: lambda: 1, Max: lambda: min_value(dtype).value}
-    identities[Min] = lambda: max_value(dtype).value
+    identities: dict[type, Callable[[], float]] = {
+        Add: lambda: 0,
+        Mul: lambda: 1,
+        Max: lambda: min_value(dtype).value,
+        Min: lambda: max_value(dtype).value,
+    }
     find_identity = identities.get(type(store.value))
     if first is None or find_identity is None or first == (identity := find_identity()):
         return
