@@ -266,6 +266,18 @@ def test_a_program_of_ones_own_is_recorded(command: Command, tmp_path: Path, new
     assert result.out.endswith("1 step: all the same\n")
 
 
+def test_programs_of_one_name_are_not_lost(command: Command, tmp_path: Path, new: Path):
+    """A record, goldens and a report have one place for a name."""
+    files = [tmp_path / "first.py", tmp_path / "second.py"]
+    for file in files:
+        file.write_text((new / NAME / f"{STEP}.py").read_text())
+    result = command("record", tmp_path / "mine", *files)
+    assert result.code == 2
+    assert "have one name, under which one of them would be lost; give one at" in result.err
+    assert not (tmp_path / "mine").exists()
+    assert command("record", tmp_path / "mine", files[0], files[0]).code == 0
+
+
 def test_no_folder_of_other_things_is_written_to(command: Command, tmp_path: Path):
     (tmp_path / "letters.txt").write_text("dear\n")
     result = command("record", tmp_path, NAME)
