@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ from .finding import CheckError
 from .steps import Run, run_golden, step_label
 
 RECORD = "record.json"
+_PLACE = re.compile(r" \[(recipe|kernel) .*\]$", re.DOTALL)
 _ERRORS = (CheckError, DeviceError, KernelError, TransformError)
 
 
@@ -182,17 +184,46 @@ class StepChange:
 
 
 @dataclass(frozen=True)
+class ChangedAlike:
+    """Steps of which the same is told: the steps of each recipe by its name."""
+
+    kind: str
+    details: tuple[str, ...]
+    steps: dict[str, list[str]]
+
+    def name_steps(self) -> str:
+        """The recipes, each with its steps: ``matmul_mma 07_tensorized``."""
+        return "; ".join(
+            f"{recipe} {', '.join(steps)}".strip() for recipe, steps in self.steps.items()
+        )
+
+
+@dataclass(frozen=True)
 class Upgrade:
-    """What `compare_records` found: `count` is how many steps both records have."""
+    """What `compare_records` found.
+
+    Attributes
+    ----------
+    count, recipes : how many steps and recipes both records have, refused ones among the latter
+    """
 
     old: str
     new: str
     count: int
     changes: tuple[StepChange, ...]
+    recipes: int = 0
 
     def of_kind(self, kind: str) -> list[StepChange]:
         """The changes of one kind."""
         return [change for change in self.changes if change.kind == kind]
+
+    def group(self) -> list[ChangedAlike]:
+        """The changes with what is told of several told once, in the order of the first of each."""
+        groups: dict[tuple[str, tuple[str, ...]], dict[str, list[str]]] = {}
+        for change in self.changes:
+            steps = groups.setdefault((change.kind, change.details), {})
+            steps.setdefault(change.recipe, []).append(change.step)
+        return [ChangedAlike(*told, steps) for told, steps in groups.items()]
 
 
 def compare_records(old: VersionRecord, new: VersionRecord) -> Upgrade:
@@ -214,7 +245,8 @@ def compare_records(old: VersionRecord, new: VersionRecord) -> Upgrade:
         & {step.label for step in new.recipes.get(name, RecordedRecipe()).steps}
         for name, recipe in old.recipes.items()
     ]
-    return Upgrade(old.tvm, new.tvm, sum(map(len, shared)), tuple(changes))
+    both = len(old.recipes.keys() & new.recipes.keys())
+    return Upgrade(old.tvm, new.tvm, sum(map(len, shared)), tuple(changes), both)
 
 
 def _compare(
@@ -222,12 +254,12 @@ def _compare(
 ) -> Iterator[StepChange]:
     if old is None or (old.refusal is not None and new is not None):
         if new is not None and new.refusal is None:
-            why = old.refusal if old is not None else None
+            why = _tell_refusal(old) if old is not None else ""
             yield StepChange(name, "", NEW, (f"was refused: {why}" if why else "was not recorded",))
         return
     if new is None or new.refusal is not None:
         if old.refusal is None:
-            why = f"is refused: {new.refusal}" if new is not None else "is not recorded"
+            why = f"is refused: {_tell_refusal(new)}" if new is not None else "is not recorded"
             yield StepChange(name, "", BEHAVIOUR, (why,))
         return
     if details := tuple(_find_other_numbers(old, new)):
@@ -239,6 +271,11 @@ def _compare(
             yield StepChange(name, label, STRUCTURE, (told,))
         elif (change := _sort(name, before[label], after[label])) is not None:
             yield change
+
+
+def _tell_refusal(recipe: RecordedRecipe) -> str:
+    """The sentence without its place, a recipe or a kernel and a path of the machine."""
+    return _PLACE.sub("", recipe.refusal or "")
 
 
 def _find_other_numbers(old: RecordedRecipe, new: RecordedRecipe) -> Iterator[str]:

@@ -9,8 +9,6 @@ what a call means for the handles and what it refuses. The table of docs/version
     .venv-0.26/bin/tirstep record build/old
     .venv/bin/tirstep record build/new
     .venv/bin/tirstep upgrade-report build/old build/new --json > docs/upgrades/0.26-to-0.27.json
-
-What stands behind " [" in a refusal is cut off there: it has the machine's path of the kernel.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ import json
 import re
 import sys
 import textwrap
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +27,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import tirstep.transforms
 from tirstep.cli.formatting import first_sentence, spell, spell_config
 from tirstep.files import write_file
+from tirstep.lowering_checks.upgrades import StepChange, Upgrade
 from tirstep.modules import Kernel, get_kernel
 from tirstep.transforms.recipes import LADDERS, Ladder, Recipe
 
@@ -290,13 +289,12 @@ def _describe_upgrade(document: dict[str, Any]) -> str:
     changes = document["changes"]
     kinds = Counter(change["kind"] for change in changes)
     told = ", ".join(f"{number} {kind}" for kind, number in kinds.items()) or "all the same"
-    line = f"TVM {document['old']} to {document['new']}: {document['steps']} steps; {told}."
-    groups = defaultdict(list)
-    for change in changes:
-        details = "; ".join(change["details"])
-        groups[change["kind"], details].append(f"{change['recipe']} {change['step']}".strip())
-    rows = [[kind, what, ", ".join(names)] for (kind, what), names in groups.items()]
-    table = write_table(["kind", "what", "recipes and their steps"], rows)
+    line = f"TVM {document['old']} to {document['new']}: {document['steps']} steps "
+    line += f"of {document['recipes']} recipes; {told}."
+    told_of = [StepChange(**{**change, "details": tuple(change["details"])}) for change in changes]
+    groups = Upgrade(document["old"], document["new"], document["steps"], tuple(told_of)).group()
+    rows = [[it.kind, "; ".join(it.details), str(len(it.steps)), it.name_steps()] for it in groups]
+    table = write_table(["kind", "what", "recipes", "which, and their steps"], rows)
     return f"{line}\n\n{table}\n" if rows else f"{line}\n"
 
 

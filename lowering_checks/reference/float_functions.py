@@ -23,6 +23,7 @@ from .tracked import (
     Tracked,
     Tracker,
     choose,
+    get_facts,
     get_roundoff,
     lift,
     number,
@@ -46,6 +47,7 @@ class FloatFunction:
     low, high : the domain, into which ends of intervals are moved
     is_flat : the slope is at most 1, and it neither rises nor falls all along
     is_whole : its values are whole numbers, and rounded by nothing
+    is_reciprocal : of a sum that overflows in its type, so that its least values are 0
     """
 
     name: str
@@ -57,6 +59,7 @@ class FloatFunction:
     high: float = INFINITE
     is_flat: bool = False
     is_whole: bool = False
+    is_reciprocal: bool = False
 
 
 FLOAT_FUNCTIONS: dict[str, FloatFunction] = {
@@ -69,7 +72,7 @@ FLOAT_FUNCTIONS: dict[str, FloatFunction] = {
     "log1p": FloatFunction("log1p", 8, absolute=8, low=-1),
     "sqrt": FloatFunction("sqrt", 6, low=0),
     "rsqrt": FloatFunction("", 6, low=0),
-    "sigmoid": FloatFunction("", 12, EXPONENTIAL),
+    "sigmoid": FloatFunction("", 12, EXPONENTIAL, is_reciprocal=True),
     "tanh": FloatFunction("tanh", 2.0**14, absolute=8),
     "sin": FloatFunction("sin", absolute=16, absolute_growth=4, is_flat=True),
     "cos": FloatFunction("cos", absolute=16, absolute_growth=4, is_flat=True),
@@ -120,6 +123,8 @@ def apply_function(tracker: Tracker, name: str, argument: Tracked) -> Tracked:
         function.absolute * roundoff,
         scale(function.absolute_growth * roundoff, size) if function.absolute_growth else 0.0,
     )
+    if function.is_reciprocal:
+        beside = plus(beside, 1.0 / float(get_facts(argument.dtype).largest))
     rough = Tracked(value, argument.dtype, 0.0, 0.0, let(passed), 0.0)
     rounded = tracker.round(rough, let(units), let(beside))
     return _settle(tracker, argument, rounded, size)

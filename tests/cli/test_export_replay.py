@@ -16,6 +16,28 @@ from tirstep.transforms.recipes import find_recipe
 
 from .conftest import Command
 
+IMPORTS = """from tvm.s_tir import Schedule
+from tvm.script import ir as I
+from tvm.script import tirx as T
+
+
+@I.ir_module
+class Model:"""
+FUNCTION = """
+    @T.prim_func(s_tir=True)
+    def {name}(A: T.Buffer((8, 32)), B: T.Buffer((8, 32))):
+        for i, j in T.grid(8, 32):
+            with T.sblock("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] + T.float32(1)
+"""
+SCHEDULE = """
+
+def on_threads(sch: Schedule):
+    i, j = sch.get_loops(sch.get_sblock("B"))
+    sch.bind(i, "blockIdx.x")
+    sch.bind(j, "threadIdx.x")
+"""
 SMALL = ("--shape", "m=6,n=64", "--set", "threads=8")
 
 
@@ -46,6 +68,18 @@ def test_a_schedule_replays(command: Command, tmp_path: Path, form: str, files: 
     module = softmax.problem(m=6, n=64).module
     expected = find_recipe("softmax_vectors").steps(module, threads=8)[-1].module
     assert_structural_equal(from_source(replay(folder)), expected)
+
+
+def test_one_function_of_a_module_replays(command: Command, tmp_path: Path) -> None:
+    """As those of a Relax model: it is the export's `main`, where the trace looks for blocks."""
+    file, folder = tmp_path / "model.py", tmp_path / "out"
+    functions = "".join(FUNCTION.format(name=name) for name in ("first", "second"))
+    file.write_text(f"{IMPORTS}{functions}{SCHEDULE}", encoding="utf-8")
+    result = command("export", file, folder, "--as", "trace", "--function", "second")
+    assert (result.code, result.err) == (0, "")
+    scheduled = from_source(replay(folder))
+    assert [str(name.name_hint) for name in scheduled.get_global_vars()] == ["main"]
+    assert 'thread="blockIdx.x"' in scheduled.script()
 
 
 def test_an_export_is_replaced_only_when_asked(

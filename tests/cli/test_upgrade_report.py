@@ -1,6 +1,7 @@
 """``tirstep record`` and ``upgrade-report``: a record edited by hand stands for the older TVM."""
 
 import json
+import re
 import shutil
 import stat
 import sys
@@ -13,10 +14,11 @@ import tvm
 from tirstep.cli import upgrade_report
 from tirstep.lowering_checks import get_device
 from tirstep.lowering_checks.upgrades import RECORD, record_recipe, write_record
-from tirstep.transforms.recipes import find_recipe
+from tirstep.transforms.recipes import RECIPES, find_recipe
 
 from .conftest import Command
 
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 NAME, STEP = "vector_add_bound", "02_bound"
 BLOCK = "T.axis.spatial(1024, i_0 * 128 + i_1)"
 
@@ -62,6 +64,7 @@ def find_changes(command: Command, old: Path, new: Path) -> list[tuple[str, str,
     result = command("upgrade-report", old, new, "--json")
     changes = result.document["changes"]
     assert result.code == any(change["kind"] == "behaviour" for change in changes)
+    assert result.document["recipes"] == 1
     assert all(change["recipe"] == NAME for change in changes)
     return [(change["step"], change["kind"], change["details"]) for change in changes]
 
@@ -148,7 +151,8 @@ def test_other_numbers_are_behaviour(
 def test_what_the_newer_refuses_is_behaviour_and_what_the_older_refused_is_new(
     command: Command, old: Path, new: Path
 ):
-    refuse = {"refusal": "no such thing", "steps": []}
+    place = " [recipe mine, after step 'bound', mine.py:7; kernel /home/me/mine.py:4]"
+    refuse = {"refusal": f"no such thing{place}", "steps": []}
     edit_record(new, lambda document: document["recipes"][NAME].update(refuse))
     expected = ("", "behaviour", ["is refused: no such thing"])
     assert find_changes(command, old, new) == [expected]
@@ -162,9 +166,30 @@ def test_the_table_and_its_last_line(command: Command, old: Path, new: Path):
     result = command("upgrade-report", old, new)
     assert result.code == 0
     header, row, _, last = result.out.splitlines()
-    assert header.split() == ["recipe", "step", "kind", "what"]
-    assert row.split() == [NAME, STEP, "spelling", "prints", "otherwise"]
+    assert header.split() == ["kind", "what", "recipes", "and", "their", "steps"]
+    assert row.split() == ["spelling", "prints", "otherwise", NAME, STEP]
     assert last == f"TVM 0.1 to {tvm.__version__}  3 steps: 1 spelling"
+
+
+def test_what_is_told_of_several_steps_is_told_once(command: Command, old: Path, new: Path):
+    for folder in (old, new):
+        for name in ("second", "third"):
+            shutil.copytree(folder / NAME, folder / name)
+        edit_record(
+            folder,
+            lambda document: document["recipes"].update(
+                dict.fromkeys(("second", "third"), document["recipes"][NAME])
+            ),
+        )
+    for name in (NAME, "third"):
+        for file in (old / name).glob("*.py"):
+            file.write_text(re.sub(r"\bi\b|\bi_0\b", "outer", file.read_text()))
+    result = command("upgrade-report", old, new)
+    assert result.code == 0
+    assert result.out.count("prints otherwise") == 1
+    for recipe in (NAME, "third"):
+        assert f"{recipe} 00_input, 01_split, {STEP}" in " ".join(result.out.split())
+    assert "second" not in result.out
 
 
 def test_the_newer_record_must_be_of_this_tvm(command: Command, old: Path, new: Path):
@@ -241,6 +266,18 @@ def test_a_program_of_ones_own_is_recorded(command: Command, tmp_path: Path, new
     assert result.out.endswith("1 step: all the same\n")
 
 
+def test_programs_of_one_name_are_not_lost(command: Command, tmp_path: Path, new: Path):
+    """A record, goldens and a report have one place for a name."""
+    files = [tmp_path / "first.py", tmp_path / "second.py"]
+    for file in files:
+        file.write_text((new / NAME / f"{STEP}.py").read_text())
+    result = command("record", tmp_path / "mine", *files)
+    assert result.code == 2
+    assert "have one name, under which one of them would be lost; give one at" in result.err
+    assert not (tmp_path / "mine").exists()
+    assert command("record", tmp_path / "mine", files[0], files[0]).code == 0
+
+
 def test_no_folder_of_other_things_is_written_to(command: Command, tmp_path: Path):
     (tmp_path / "letters.txt").write_text("dear\n")
     result = command("record", tmp_path, NAME)
@@ -259,3 +296,12 @@ def test_a_new_record_takes_no_folder_of_others_away(command: Command, tmp_path:
     assert result.code == 2
     assert f"{other} is no part of the record there; move it" in result.err
     assert (other / "HEAD").read_text() == "ref"
+
+
+def test_the_page_of_versions_names_recipes_that_there_are():
+    document = json.loads((DOCS / "upgrades" / "0.26-to-0.27.json").read_text("utf-8"))
+    assert {change["recipe"] for change in document["changes"]} <= {*RECIPES}
+    numbers = f"{document['steps']} steps of {document['recipes']} recipes"
+    page = (DOCS / "versions.md").read_text("utf-8")
+    assert numbers in page
+    assert " [" not in "".join(change["details"][0] for change in document["changes"])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import Path
+
 import pytest
 from foreign_corpus import CORPUS
 from foreign_corpus.judging import RIGHT
@@ -16,8 +19,10 @@ from tirstep.transforms import (
     tile_in_warps,
 )
 from tirstep.transforms.plans import Mismatch, Roles
+from tirstep.transforms.plans.plan import PLANS
 from tirstep.transforms.recipes import find_recipe
 
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 RULES = {
     "chain_of_three": "flat",
     "gathered": "flat",
@@ -35,6 +40,7 @@ RULES = {
     "two_products": "",
     "running_sum": "",
     "sum_from_a_bias": "",
+    "scaled_by_the_largest": "",
 }
 """Of some functions the rule that takes them; none of what no plan is for."""
 FAMILIES = {"matmul_prefetched": "matmul", "softmax_rows": "rows", "gelu_batches": "flat"}
@@ -66,6 +72,17 @@ def test_a_recipe_has_roles_or_a_reason_for_every_function(recipe: str) -> None:
     assert {*found.values()} == {FAMILIES[recipe]}
 
 
+def test_the_table_of_forms_is_as_counted() -> None:
+    counts = Counter[tuple[str, str]]()
+    for foreign in CORPUS.values():
+        sch = Schedule(foreign.function)
+        counts[foreign.family, next((it.name for it in PLANS if it.match(sch)), LEFT)] += 1
+    page = (DOCS / "reuse.md").read_text(encoding="utf-8")
+    for family in sorted({family for family, _ in counts}):
+        row = [counts[family, plan] for plan in ("matmul", "rows", "flat", LEFT)]
+        assert f"| {family} | {' | '.join(map(str, [sum(row), *row]))} |\n" in page
+
+
 def test_sums_over_threads_begin_with_a_constant() -> None:
     """TVM took such a schedule and did not lower it."""
     sch = Schedule(CORPUS["sum_from_a_bias"].function)
@@ -75,6 +92,16 @@ def test_sums_over_threads_begin_with_a_constant() -> None:
     with pytest.raises(TransformError, match="which begins with elements of 'b', and TVM adds up"):
         spread_over_threads(sch, block, threads=4)
     assert sch.mod.same_as(before)
+
+
+def test_extremes_over_threads_begin_with_the_least_value() -> None:
+    """The rule took such a schedule, which TVM did not lower."""
+    sch = Schedule(CORPUS["scaled_by_the_largest"].function)
+    block = sch.get_sblock("largest")
+    bind_loop(sch, sch.get_loops(block)[0], axis="blockIdx.x")
+    sentence = "which begins with -1000, and TVM's threads begin with -2147483648 alone; let it"
+    with pytest.raises(TransformError, match=sentence):
+        spread_over_threads(sch, block, threads=4)
 
 
 def test_the_epilogue_of_a_product_with_another_producer_is_inlined() -> None:

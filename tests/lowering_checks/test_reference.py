@@ -122,6 +122,27 @@ def test_a_wrong_module_is_found(name: str, right: str, wrong: str, what: str) -
 
 
 @T.prim_func
+def silu(A: T.Buffer((64,), "float16"), C: T.Buffer((64,), "float16")) -> None:
+    for i in range(64):
+        C[i] = A[i] * T.float16(4) * T.sigmoid(A[i] * T.float16(4))
+
+
+def test_a_sigmoid_of_halves_is_0_where_its_exponential_overflows() -> None:
+    """Of -12 it is 6e-6, and 1 / (1 + exp(12)) of float16, as TVM has it, 0."""
+    problem = ModuleKernel(tvm.IRModule({"main": silu}), "silu").problem()
+    values = np.linspace(-5, 5, 64).astype("float16")
+    _, results = CpuDevice().compile(problem.module)([values, values * 0])
+    assert not results[values < -3].any()
+    assert not check_numbers(problem, problem.module, CpuDevice(), where="silu")
+    text = problem.module.script()
+    planted = tvm.script.from_source(text.replace("T.sigmoid(A", "T.tanh(A"))
+    assert check_numbers(problem, planted, CpuDevice(), where="silu")
+    (error,) = problem.answer([values]).errors.values()
+    near = values.astype("float64") * 4
+    assert np.all(error < np.maximum(5e-2 * np.abs(near / (1 + np.exp(-near))), 2e-4 * abs(near)))
+
+
+@T.prim_func
 def largest(A: T.Buffer((2, 500), "float32"), C: T.Buffer((2,), "float32")) -> None:
     for i in range(2):
         C[i] = T.min_value("float32")

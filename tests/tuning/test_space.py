@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 import tuned_programs
 import tvm
+from relax_functions import make_functions
 from tvm.ir import assert_structural_equal
+from tvm.relax import op
 from tvm.s_tir import Schedule
 from tvm.s_tir import meta_schedule as ms
 
@@ -161,3 +163,20 @@ def test_every_recipe_with_choices_makes_a_space() -> None:
 def test_wrong_use_is_a_sentence(recipe: Any, options: Any, sentence: str) -> None:
     with pytest.raises(TransformError, match=sentence):
         as_space(recipe, **options)
+
+
+def test_a_space_is_of_any_function_that_the_recipes_plan_takes() -> None:
+    """Of a model's product, with other blocks than matmul has; its simplified trace replays."""
+    halves = ((20, 32, "float16"), (32, 24, "float16"))
+    (function,) = make_functions(lambda x, y: op.nn.relu(op.matmul(x, y)), *halves).values()
+    module = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
+    space = as_space(find_recipe("matmul_prefetched"), threads=(8, 8), tile_k=8)
+    (decided,) = space.generate_design_space(module)
+    decided.enter_postproc()
+    assert carry_out(space.recipe_space, decided) == ""
+    assert 'thread="blockIdx.x"' in decided.mod.script()
+    again = Schedule(module)
+    decided.trace.simplified(remove_postproc=False).apply_to_schedule(again, remove_postproc=False)
+    assert_structural_equal(again.mod, decided.mod)
+    with pytest.raises(RuntimeError, match="softmax_rows: no rows: block 'matmul' reads each"):
+        as_space(find_recipe("softmax_rows")).generate_design_space(module)

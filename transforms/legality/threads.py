@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.tirx import BufferStore, For, IterVar
+from tvm.tirx import Add, BufferStore, For, IterVar, Max, Min, Mul, max_value, min_value
 from tvm_ffi import structural_equal
 
 from tirstep.tvm_compat import (
@@ -139,6 +140,30 @@ def _require_constant_beginning(realize: SBlockRealize, what: str) -> None:
             "threads from a constant alone",
             "let it begin with 0 and add them in a block of their own behind it",
         )
+    _require_identity(realize.block, what)
+
+
+def _require_identity(block: SBlock, what: str) -> None:
+    """Refuse a sum, product or extreme from another constant than TVM's reducer begins with."""
+    store, begin = block.body, block.init
+    if not isinstance(store, BufferStore) or not isinstance(begin, BufferStore):
+        return
+    first, dtype = getattr(begin.value, "value", None), str(store.buffer.dtype)
+    if dtype == "bool":  # of which TVM knows no least value
+        return
+    identities: dict[type, Callable[[], float]] = {
+        Add: lambda: 0,
+        Mul: lambda: 1,
+        Max: lambda: min_value(dtype).value,
+        Min: lambda: max_value(dtype).value,
+    }
+    find_identity = identities.get(type(store.value))
+    if first is None or find_identity is None or first == (identity := find_identity()):
+        return
+    raise TransformError(
+        f"{what}, which begins with {first}, and TVM's threads begin with {identity} alone",
+        f"let it begin with {identity}, and bring {first} in with a block behind it",
+    )
 
 
 def _require_begun_parts(outer: list[For], node: For, realize: SBlockRealize, what: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
-from tvm.tirx import Add, BufferStore, Cast, FloorDiv, IterVar, Mul
+from tvm.tirx import Add, BufferStore, Cast, FloorDiv, IterVar, Mul, Var
 
 from tirstep.tvm_compat import SBlock, TensorLoad
 
@@ -67,6 +67,8 @@ def schedule_matmul(sch: Schedule, block: SBlockRV, *, config: MatmulConfig) -> 
         inline_chain(sch, producer, kept=[])
         if _is_asynchronous(config) and _dequantizes(sch.get(producer)):
             schedule_flat(sch, producer, config=LEFT_OVER)
+    if config.tail == "pad":
+        _give_own_elements(sch, block)
     if isinstance(config, wgmma.WgmmaConfig) and _sums_in_half(sch, block):
         widen_sums(sch, block)  # what wgmma has; it rounds, and does what follows, behind
     epilogue = inline_epilogue(sch, block)
@@ -80,6 +82,17 @@ def schedule_matmul(sch: Schedule, block: SBlockRV, *, config: MatmulConfig) -> 
         steps = wgmma.schedule_product(sch, block, config)
     for _ in steps:
         pass
+
+
+def _give_own_elements(sch: Schedule, block: SBlockRV) -> None:
+    """Let a copy stand for an operand that several of a batch share: heads of queries one of keys.
+
+    TVM pads no operand whose index is more than an iterator. The copy becomes part of the fetch.
+    """
+    for number, region in enumerate(sch.get(block).reads):
+        indices = [part.min for part in region.region]
+        if not all(isinstance(index, Var) or constant(index) is not None for index in indices):
+            sch.reindex(block, ("read", number))
 
 
 def _sums_in_half(sch: Schedule, block: SBlockRV) -> bool:

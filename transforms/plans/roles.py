@@ -83,6 +83,10 @@ def find_obstacle(sch: Schedule, blocks: Sequence[SBlockRV]) -> str:
         node, name = sch.get(block), get_sblock_name(sch, block)
         if find_all(node.body, SBlock):
             return f"block '{name}' holds other blocks"
+        if not node.writes:
+            return (
+                f"block '{name}' does not say what it writes, as those that Relax makes for scatter"
+            )
         kinds = {iterator.iter_type for iterator in node.iter_vars}
         if kinds - {IterVar.DataPar, IterVar.CommReduce}:
             return f"block '{name}' has iterators that are neither spatial nor of a reduction"

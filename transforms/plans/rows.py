@@ -18,9 +18,10 @@ from ..decorators import composite
 from ..errors import TransformError
 from ..legality.net import inlines
 from ..loops import fuse_loops
-from ..queries import get_sblock_name, is_reduction
+from ..queries import get_root, get_sblock_name, is_reduction
 from ..recipes.rows import RowConfig, choose_config, schedule_row_blocks
 from ..tir import constant, find_all, get_elements, is_among
+from .flat import LEFT_OVER, schedule_flat
 from .roles import (
     DEVICE,
     Mismatch,
@@ -49,7 +50,8 @@ def schedule_rows(sch: Schedule, blocks: Sequence[SBlockRV], *, config: RowConfi
 
     A row is what each reduction goes over; it may be any dimensions, and all others together count
     the rows. Other blocks are inlined into these, one behind the result where TVM can turn its
-    indices round: the reshape behind a group norm.
+    indices round: the reshape behind a group norm. Results that are written before any reduction,
+    as the sum that a norm takes and returns, are kernels of their own.
 
     rewrite: ``for i, k: S[i] += A[i, k]`` and ``for i, k: B[i, k] = A[i, k] / S[i]`` ->
         ``for i in blockIdx.x: (for k in threadIdx.x: S_local += A[i, k]); (for k in
@@ -59,6 +61,10 @@ def schedule_rows(sch: Schedule, blocks: Sequence[SBlockRV], *, config: RowConfi
     """
     _inline_around(sch, blocks)
     left = list_sblocks(sch)
+    before = _count_results_before(sch, left)
+    for block in left[:before]:
+        schedule_flat(sch, block, config=LEFT_OVER)
+    left = left[before:]
     if len(left) != len(blocks):
         names = ", ".join(f"'{get_sblock_name(sch, block)}'" for block in left)
         raise TransformError(
@@ -79,6 +85,22 @@ def _inline_around(sch: Schedule, blocks: Sequence[SBlockRV]) -> None:
         sch.reverse_compute_inline(left[-1])
 
 
+def _count_results_before(sch: Schedule, blocks: Sequence[SBlockRV]) -> int:
+    """How many blocks in front of the first reduction write results of the function.
+
+    A norm that returns what it normalizes, too, the sum with a residual, has one: a kernel of its
+    own, since what others read of a result cannot be inlined.
+    """
+    count = 0
+    for block in blocks:
+        made = get_root(sch, block).alloc_buffers
+        written = [region.source for region in sch.get(block).writes]
+        if is_reduction(sch, block) or any(is_among(buffer, made) for buffer in written):
+            break
+        count += 1
+    return count
+
+
 def match_rows(sch: Schedule) -> Roles | Mismatch:
     """The reductions of a function over rows of one length, with what stands between, or why none.
 
@@ -93,6 +115,7 @@ def match_rows(sch: Schedule) -> Roles | Mismatch:
     trial = sch.copy()
     dear = [block for block in every if _is_dear(trial, block)]
     left = inline_others(trial, every, kept=dear)
+    left = left[_count_results_before(trial, left) :]
     reason = _find_difference(trial, left)
     if reason and (folded := _fold_end(sch, every, dear)):
         trial, left = folded
@@ -109,6 +132,7 @@ def _fold_end(
         return None
     trial = sch.copy()
     left = inline_others(trial, every, kept=[*dear, *finish])
+    left = left[_count_results_before(trial, left) :]
     if not _is_behind(trial, left, finish):
         return None
     try:

@@ -130,10 +130,8 @@ def make_recipe_rule(
         roles = plan.match(sch)
         if isinstance(roles, Mismatch):
             return roles
-        assert isinstance(recipe, Rung)
-        knobs = {**recipe.config, **_get_tail(recipe), **read_pairs(config)}
         try:
-            plan.schedule(sch, roles, [recipe.family.config(**knobs)])
+            plan.schedule(sch, roles, [_make_config(recipe, config)])
         except TransformError as error:
             return Mismatch(recipe.name, str(error))
         return sch
@@ -143,6 +141,36 @@ def make_recipe_rule(
 
 def _get_plan(recipe: Recipe) -> Plan | None:
     return _PLANS.get(recipe.family.config) if isinstance(recipe, Rung) else None
+
+
+def _make_config(recipe: Recipe, config: Mapping[str, object]) -> Any:
+    """What a plan takes of a recipe with these knobs."""
+    assert isinstance(recipe, Rung)
+    return recipe.family.config(**{**recipe.config, **_get_tail(recipe), **read_pairs(config)})
+
+
+def schedule_by_recipe(sch: Schedule, recipe: Recipe, config: Mapping[str, object]) -> None:
+    """Schedule anybody's function by the plan of a recipe's family, with the recipe's knobs.
+
+    Raises a `TransformError` for a recipe without a plan, where the plan finds no blocks, and where
+    it refuses the config; the module is as it was then.
+    """
+    plan = _get_plan(recipe)
+    if plan is None:
+        raise TransformError(
+            recipe.name, "its family has no plan for other blocks", "rename the function's blocks"
+        )
+    roles = plan.match(sch)
+    if isinstance(roles, Mismatch):
+        raise TransformError(recipe.name, str(roles), "give a recipe of another family")
+    plan.schedule(sch, roles, [_make_config(recipe, config)])
+
+
+def is_by_plan(recipe: Recipe, module: tvm.IRModule) -> bool:
+    """Whether a module has other blocks than a recipe knows by name, and the recipe a plan."""
+    sch = Schedule(module)
+    names = " ".join(get_sblock_name(sch, block) for block in list_sblocks(sch))
+    return names not in recipe.blocks and _get_plan(recipe) is not None
 
 
 def _get_tail(recipe: Recipe) -> dict[str, object]:

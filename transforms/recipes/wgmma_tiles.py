@@ -120,7 +120,7 @@ _SHORT = 1024
 """Bytes along k: of fewer, all tiles go 128 at a time."""
 
 
-TRANSPOSED = 0.55
+TRANSPOSED = 0.8
 """Of the rate where threads transpose B's tiles, an element at a time: at 5 products in TF32 on an
 H100, whose slices of k it has to choose."""
 

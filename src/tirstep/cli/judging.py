@@ -129,12 +129,15 @@ class Judge:
     store : None where there is no folder of goldens
     folder_findings : of that folder as a whole: its version of TVM. If there are any, its files
         are not looked at: they would all differ.
+    newer : the TVM that wrote the goldens that are below the current folder, which nobody named, if
+        it is newer than this one: they are not looked at either
     """
 
     request: Request
     device: Device
     store: GoldenStore | None
     folder_findings: list[Finding]
+    newer: str | None = None
 
     @property
     def golden_dir(self) -> str | None:
@@ -210,9 +213,12 @@ class Judge:
 
 def make_judge(request: Request) -> Judge:
     """Find the device and the goldens that are asked for."""
-    store = find_store(request.golden_dir)
-    findings = [] if store is None else store.check_version()
-    return Judge(request, get_device(request.device), store, findings)
+    device, store = get_device(request.device), find_store(request.golden_dir)
+    if store is None:
+        return Judge(request, device, None, [])
+    if request.golden_dir is None and (newer := store.find_newer_version()):
+        return Judge(request, device, None, [], newer)
+    return Judge(request, device, store, store.check_version())
 
 
 def find_baseline(rungs: Sequence[JudgedRecipe]) -> JudgedRecipe | None:
@@ -245,7 +251,10 @@ def show_judge(screen: Screen, judge: Judge) -> None:
     """The lines above verdicts: which device was taken, and whether there are goldens."""
     screen.line(("device  ", "dim"), judge.device.description)
     if judge.golden_dir is None:
-        text = f"skipped: there is no {GOLDEN_DIR} below the current folder; give --golden-dir"
+        why = f"there is no {GOLDEN_DIR} below the current folder; give --golden-dir"
+        if judge.newer is not None:
+            why = f"{GOLDEN_DIR} is by TVM {judge.newer}, which is newer than this one"
+        text = f"skipped: {why}"
         screen.line(("golden  ", "dim"), text)
     else:
         screen.line(("golden  ", "dim"), judge.golden_dir)

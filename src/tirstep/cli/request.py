@@ -411,7 +411,12 @@ def pick_recipes(names: Sequence[str], request: Request) -> list[Recipe]:
             hint = suggest(name, [*ladders, *recipes])
             raise UseError(f"there is no recipe or ladder '{name}'; {hint}")
         for recipe in ladders[name] if name in ladders else pick_each(name, request):
-            picked[recipe.name] = recipe
+            other = picked.setdefault(recipe.name, recipe)
+            if other.spelling != recipe.spelling:
+                raise UseError(
+                    f"{other.spelling or other.name} and {recipe.spelling or recipe.name} have one "
+                    "name, under which one of them would be lost; give one at a time"
+                )
     return list(picked.values())
 
 

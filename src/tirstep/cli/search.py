@@ -330,7 +330,7 @@ def _show(screen: Screen, plan: SearchPlan, found: SearchResult) -> None:
     recipe, problem = plan.recipe, plan.problem
     screen.line()
     shape, dtype = format_shape(problem.shape), get_dtype(problem)
-    screen.line((f"{recipe.name} at {shape}, {dtype}", "bold"))
+    screen.line((f"{recipe.name}{shape and f' at {shape}'}, {dtype}", "bold"))
     total = count_configs(recipe, plan.fixed, plan.among)
     of_all = f" of {total}" if total >= found.tried else ""
     screen.line((f"tried {count(found.tried, 'candidate')}{of_all}", "dim"))

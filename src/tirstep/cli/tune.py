@@ -265,7 +265,7 @@ def _show(screen: Screen, search: SearchPlan, plan: TunePlan, found: TuneResult)
     from tirstep.bench.search import SearchResult
 
     shape, dtype = format_shape(plan.problem.shape), get_dtype(plan.problem)
-    screen.line((f"{plan.recipe.name} at {shape}, {dtype}", "bold"))
+    screen.line((f"{plan.recipe.name}{shape and f' at {shape}'}, {dtype}", "bold"))
     kept = f", {found.kept} of them by an earlier run" if found.kept else ""
     screen.line((f"tried {count(found.tried, 'candidate')} of {found.total}{kept}", "dim"))
     if found.stale:

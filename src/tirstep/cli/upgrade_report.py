@@ -150,14 +150,15 @@ def _show(screen: Screen, upgrade: Upgrade) -> None:
     changes = upgrade.changes
     if changes:
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for header in ("recipe", "step", "kind", "what"):
-            table.add_column(header, no_wrap=header != "what")
-        for change in changes:
-            told = list(change.details[:_SHOWN])
-            if len(change.details) > _SHOWN:
-                told.append(f"and {len(change.details) - _SHOWN} more")
-            kind = Text(change.kind, _STYLES.get(change.kind, ""))
-            table.add_row(Text(change.recipe), Text(change.step), kind, Text("; ".join(told)))
+        table.add_column("kind", no_wrap=True)
+        for header in ("what", "recipes and their steps"):
+            table.add_column(header, ratio=1)
+        for alike in upgrade.group():
+            told = list(alike.details[:_SHOWN])
+            if len(alike.details) > _SHOWN:
+                told.append(f"and {len(alike.details) - _SHOWN} more")
+            kind = Text(alike.kind, _STYLES.get(alike.kind, ""))
+            table.add_row(kind, Text("; ".join(told)), Text(alike.name_steps()))
         screen.table(table)
         screen.line()
     counts = Counter(change.kind for change in changes)
@@ -173,6 +174,7 @@ def _print_keys(upgrade: Upgrade) -> None:
         "upgrade-report",
         old=upgrade.old,
         new=upgrade.new,
+        recipes=upgrade.recipes,
         steps=upgrade.count,
         changes=[
             {

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import tvm
 from tvm.s_tir import Schedule
-from tvm.s_tir.schedule import Trace
+from tvm.s_tir.schedule import Instruction, Trace
 
 from tirstep.lowering_checks.compile.compiling import make_main
 from tirstep.lowering_checks.reference import ModuleKernel
@@ -70,6 +70,7 @@ class ProgramRecipe(Recipe):
             changes: dict[str, Any] = {}
             if self.whole is not None:
                 changes["module"] = _narrow(step.module, str(self.function))
+                changes["trace"] = _rename_to_main(step.trace, str(self.function))
             if not inspect.isgeneratorfunction(self.body):
                 changes.update(location=self.location, path=self._path())
             yield dataclasses.replace(step, **changes)
@@ -100,6 +101,22 @@ def _do_nothing(sch: Schedule) -> Iterator[str]:
 def _narrow(module: tvm.IRModule, function: str) -> tvm.IRModule:
     """One function of a module, as its `main`."""
     return make_main(module[function])
+
+
+def _rename_to_main(trace: Trace, function: str) -> Trace:
+    """The trace for a module that has one of its functions alone, as its `main`.
+
+    A trace looks blocks up by their names and that of their function.
+    """
+    renamed, decisions = [], {}
+    for item in trace.insts:
+        new = item
+        if str(item.kind.name) == "GetSBlock" and str(item.attrs[1]) == function:
+            new = Instruction(item.kind, item.inputs, [item.attrs[0], "main"], item.outputs)
+        renamed.append(new)
+        if item in trace.decisions:
+            decisions[new] = trace.decisions[item]
+    return Trace(renamed, decisions)
 
 
 def pick_programs(

@@ -26,6 +26,7 @@ from tvm.s_tir.schedule import Trace
 from tirstep.bench.search import classify
 from tirstep.programs.program_error import describe_error
 from tirstep.transforms.errors import TransformError
+from tirstep.transforms.plans.rules import is_by_plan, schedule_by_recipe
 from tirstep.transforms.recipes import Recipe
 
 CHOICE = "tirstep.choice."
@@ -89,7 +90,12 @@ class RecipeSpace:
 
     def _run(self, module: tvm.IRModule, config: Config) -> Scheduled:
         try:
-            trace = self.recipe.steps(module, **config)[-1].trace
+            if is_by_plan(self.recipe, module):
+                sch = Schedule(module)
+                schedule_by_recipe(sch, self.recipe, config)
+                trace = sch.trace
+            else:
+                trace = self.recipe.steps(module, **config)[-1].trace
         except TransformError as error:
             return Scheduled(None, f"refused: {error}")
         except Exception as error:  # of a user's own recipe, on a thread of TVM's
@@ -119,7 +125,8 @@ def as_space(
     `config` are knobs with one value, `among` values to choose from in place of those that the
     recipe declares; the recipe's own value is always one of these. A config that the recipe refuses
     is no candidate; `space.recipe_space` counts the reasons. Any strategy of MetaSchedule's takes
-    the space.
+    the space. A function with other blocks than the recipe knows, as Relax makes them, is scheduled
+    by the plan of its family, if that finds its blocks.
 
     Raises `TransformError` for a recipe without choices and for knobs that it does not have; while
     it is tuned, where a recipe fits with none of its configs.
