@@ -220,6 +220,7 @@ def test_what_is_expected_of_no_step_is_a_finding():
 
 KERNEL = """\
 #include <cuda.h>
+{functions}
 extern "C" __global__ void __launch_bounds__(64) {name}(float* __restrict__ A);
 extern "C" __global__ void __launch_bounds__(64) {name}(float* __restrict__ A) {{
   __shared__ float rows[{size}];
@@ -227,16 +228,34 @@ extern "C" __global__ void __launch_bounds__(64) {name}(float* __restrict__ A) {
   for (int i = 0; i < {size}; ++i) values[i] = A[i * 64 + threadIdx.x];
   for (int i = 0; i < {size}; ++i) rows[i] = values[(int)A[i] % {size}] * values[i];
   __syncthreads();
-  A[threadIdx.x] = rows[threadIdx.x % {size}];
+  A[threadIdx.x] = {function}(rows[threadIdx.x % {size}]);
 }}
 """
+FUNCTION = """\
+__forceinline__ __device__ float {name}(float x) {{
+  return x {change};
+}}
+"""
+TWICE, MORE = (
+    FUNCTION.format(name="twice", change="* 2"),
+    FUNCTION.format(name="more", change="+ 1"),
+)
+
+
+def write_kernel(size: int, *functions: str, function: str = "") -> str:
+    """A source as TVM writes it: headers, its functions for instructions, and a kernel."""
+    name = "main_kernel"
+    return KERNEL.format(name=name, size=size, functions="".join(functions), function=function)
 
 
 @pytest.mark.skipif(not has_compiler(), reason=cuda_compilers.MISSING)
 def test_sources_that_are_compiled_together_are_what_each_is_alone():
-    """Two kernels of one name, whose registers, stack and shared memory differ."""
+    """Two kernels of one name, whose registers, stack and shared memory differ, and of whose
+    functions one is the same.
+    """
     compiler = cuda_compilers.get_compiler()
-    sources = [KERNEL.format(name="main_kernel", size=size) for size in (4, 96)]
+    sources = [write_kernel(4, TWICE, function="twice")]
+    sources.append(write_kernel(96, MORE, TWICE, function="more"))
     together = compile_together(compiler, [(source, "sm_80") for source in sources])
     if cuda_compilers.find_tool("nvdisasm") is None:
         assert len(together.known) == 2
@@ -256,7 +275,7 @@ def test_what_is_kept_of_a_source_is_what_was_made_and_of_no_other_source(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     found = cuda_compilers.get_compiler()
     compiler = KeepingCompiler(found.name, found.command, found.advice)
-    source = KERNEL.format(name="main_kernel", size=4)
+    source = write_kernel(4)
     made = compiler.compile(source, "sm_80")
 
     def compile_again(*args: object, **options: object) -> None:

@@ -38,6 +38,7 @@ from tirstep.transforms.recipes.expected_facts import Expect
 _KERNEL = re.compile(r"__global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(")
 _ENTRY = re.compile(r"(?m)^(?=.*Compiling entry function ')")
 _FIRST = 'extern "C" __global__'
+_FUNCTION = re.compile(r"(?m)^(?=__forceinline__ __device__ )")
 _KEPT = 300
 """Compiled sources that are kept, of some 100 KB each."""
 
@@ -88,36 +89,44 @@ class CompilerOfMany(CudaCompiler):
 def compile_together(compiler: CudaCompiler, sources: Iterable[tuple[str, str]]) -> CompilerOfMany:
     """A compiler that knows sources, each with its architecture, after few calls of another one.
 
-    Those of one beginning, which is headers and functions of TVM's, are compiled together; what is
-    refused in company is left to be compiled alone, and so is all where the machine code is read.
+    Those of one beginning, which is headers and types of TVM's, are compiled together, with the
+    functions of TVM's for instructions that any of them has; what is refused in company is left to
+    be compiled alone, and so is all where the machine code is read.
     """
     known = CompilerOfMany(compiler.name, compiler.command, compiler.advice, other=compiler)
     together: dict[tuple[str, str], list[str]] = defaultdict(list)
     for source, architecture in dict.fromkeys(sources):
-        together[source.partition(_FIRST)[0], architecture].append(source)
-    for (beginning, architecture), alike in together.items():
+        together[_split(source)[0].rstrip(), architecture].append(source)
+    for (_, architecture), alike in together.items():
         if len(alike) > 1 and find_tool("nvdisasm") is None:
-            logs = _compile_alike(compiler, beginning, alike, architecture)
+            logs = _compile_alike(compiler, alike, architecture)
             known.known.update(
                 ((source, architecture), Compiled(b"", log)) for source, log in logs.items()
             )
     return known
 
 
-def _compile_alike(
-    compiler: CudaCompiler, beginning: str, sources: list[str], architecture: str
-) -> dict[str, str]:
-    """ptxas's log of each source."""
-    renamed: list[str] = []
+def _split(source: str) -> tuple[str, list[str], str]:
+    """Headers and types, TVM's functions for instructions, and the kernels of a source."""
+    before, first, kernels = source.partition(_FIRST)
+    beginning, *functions = _FUNCTION.split(before)
+    return beginning, functions, first + kernels
+
+
+def _compile_alike(compiler: CudaCompiler, sources: list[str], architecture: str) -> dict[str, str]:
+    """ptxas's log of each source of one beginning."""
+    kernels: list[str] = []
+    functions: dict[str, None] = {}
     owners: dict[str, tuple[str, str]] = {}
     for index, source in enumerate(sources):
-        text = source.removeprefix(beginning)
+        beginning, own, text = _split(source)
+        functions |= dict.fromkeys(function.rstrip() for function in own)
         for name in dict.fromkeys(_KERNEL.findall(text)):
             owners[f"{name}_of_{index}"] = source, name
             text = re.sub(rf"\b{name}\b", f"{name}_of_{index}", text)
-        renamed.append(text)
+        kernels.append(text)
     try:
-        log = compiler.compile("\n".join([beginning, *renamed]), architecture).log
+        log = compiler.compile("\n".join([beginning, *functions, *kernels]), architecture).log
     except CompileError:
         return {}
     parts: dict[str, str] = defaultdict(str)
