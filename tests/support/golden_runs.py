@@ -72,6 +72,7 @@ def list_new_steps(run: Run) -> list[Step]:
         step
         for step, file in zip(run.steps, files, strict=True)
         if step is run.steps[-1]
+        or not file.is_file()  # test_golden.py says so, and the step is run
         or first.get((run.problem, file.read_text("utf-8"))) in (None, run.recipe.name)
     ]
 
