@@ -226,13 +226,38 @@ def find_odd_run(run: Run) -> Run | None:
         if (found := try_run(run, shape=odd, config=config)) is not None:
             return found
     for config in _list_configs(run):
-        found, shape = None, dict(golden)
-        for name, size in odd.items():
-            if (larger := try_run(run, shape={**shape, name: size}, config=config)) is not None:
-                found, shape[name] = larger, size
+        found, shape = None, golden
+        for half in _halve([*odd]):
+            more = {name: odd[name] for name in half}
+            found, shape = _make_more_odd(run, config, (found, shape), more)
         if found is not None:
             return found
     return None
+
+
+def _make_more_odd(
+    run: Run,
+    config: Mapping[str, object],
+    best: tuple[Run | None, dict[str, int]],
+    odd: Mapping[str, int],
+) -> tuple[Run | None, dict[str, int]]:
+    """The best run until now and its shape, or one with as many odd extents more as are taken.
+
+    Several at once, mostly: a run costs much more than a refusal, which mostly comes early.
+    """
+    shape = {**best[1], **odd}
+    larger = try_run(run, shape=shape, config=config)
+    if larger is not None:
+        return larger, shape
+    for half in _halve([*odd]) if len(odd) > 1 else ():
+        best = _make_more_odd(run, config, best, {name: odd[name] for name in half})
+    return best
+
+
+def _halve(names: list[str]) -> list[list[str]]:
+    """The first half of some names and the second one, without an empty one."""
+    middle = (len(names) + 1) // 2
+    return [half for half in (names[:middle], names[middle:]) if half]
 
 
 def _make_odd(shape: Mapping[str, int]) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from types import SimpleNamespace
 
 import pytest
 from golden_runs import run_golden
@@ -61,6 +62,25 @@ def test_without_a_tail_some_extents_change_alone() -> None:
     assert find_odd_run(whole) is None
     fixed = run_recipe(RECIPES["matmul_rows_on_blocks"], {"m": 8, "n": 8, "k": 8})
     assert dict(find_odd_run(fixed).problem.shape) == {"m": 67, "n": 53, "k": 33}
+
+
+def test_extents_that_may_be_odd_together_are_tried_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A refusal costs little, and a run much more."""
+    recipe = RECIPES["attention_registers"]
+    golden, made = recipe.golden.shape, list[set[str]]()
+
+    def take_some(_run: object, *, shape: dict[str, int], **_options: object) -> object:
+        odd = {name for name, size in shape.items() if size != golden[name]}
+        if not odd <= {"batch", "heads", "keys"}:
+            return None
+        made.append(odd)
+        return len(made)
+
+    monkeypatch.setattr(verdict, "try_run", take_some)
+    assert find_odd_run(SimpleNamespace(recipe=recipe, config={})) == 2
+    assert made == [{"batch", "heads"}, {"batch", "heads", "keys"}]
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from golden_runs import run_golden
+from golden_runs import find_first_recipes, list_new_steps, run_golden
 from tvm.s_tir import Schedule
+from tvm_ffi import structural_equal
 
 from tirstep.cli import catalogue
 from tirstep.lowering_checks import GoldenStore, Run
@@ -55,3 +56,18 @@ def test_no_orphans() -> None:
     findings = STORE.find_orphans([name_steps(recipe) for recipe in RECIPES.values()])
     if findings:
         pytest.fail("\n".join(map(str, findings)), pytrace=False)
+
+
+@pytest.mark.parametrize("name", ["row_sum_best", "matmul_deeper"])
+def test_steps_that_are_not_new_are_those_of_a_recipe_before(name: str) -> None:
+    """Which are run and lowered there."""
+    run, first = run_golden(RECIPES[name]), find_first_recipes()
+    new = [step.name for step in list_new_steps(run)]
+    assert run.steps[-1].name in new
+    old = [it for it in zip(run.steps, STORE.get_files(run), strict=True) if it[0].name not in new]
+    assert len(old) >= 2
+    for step, file in old:
+        other = run_golden(RECIPES[first[run.problem, file.read_text("utf-8")]])
+        assert [*RECIPES].index(other.recipe.name) < [*RECIPES].index(name)
+        assert other.problem == run.problem
+        assert any(structural_equal(step.module, each.module) for each in other.steps)

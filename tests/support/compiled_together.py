@@ -16,10 +16,12 @@ import os
 import re
 import shutil
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
+from compiled_record import find_recorded, require_true
 from golden_runs import run_default_example
 
 from tirstep.caches import find_cache, forget_oldest, keep, take
@@ -38,6 +40,7 @@ from tirstep.transforms.recipes.expected_facts import Expect
 _KERNEL = re.compile(r"__global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(")
 _ENTRY = re.compile(r"(?m)^(?=.*Compiling entry function ')")
 _FIRST = 'extern "C" __global__'
+_FUNCTION = re.compile(r"(?m)^(?=__forceinline__ __device__ )")
 _KEPT = 300
 """Compiled sources that are kept, of some 100 KB each."""
 
@@ -85,39 +88,55 @@ class CompilerOfMany(CudaCompiler):
         return self.known.get((source, architecture)) or self.other.compile(source, architecture)
 
 
-def compile_together(compiler: CudaCompiler, sources: Iterable[tuple[str, str]]) -> CompilerOfMany:
+def compile_together(
+    compiler: CudaCompiler,
+    sources: Iterable[tuple[str, str]],
+    recorded: Mapping[tuple[str, str], str] = MappingProxyType({}),
+) -> CompilerOfMany:
     """A compiler that knows sources, each with its architecture, after few calls of another one.
 
-    Those of one beginning, which is headers and functions of TVM's, are compiled together; what is
-    refused in company is left to be compiled alone, and so is all where the machine code is read.
+    Those of one beginning, which is headers and types of TVM's, are compiled together, with the
+    functions of TVM's for instructions that any of them has; what is refused in company is left to
+    be compiled alone, and so is all where the machine code is read. Of `recorded` ones the logs are
+    known already.
     """
     known = CompilerOfMany(compiler.name, compiler.command, compiler.advice, other=compiler)
+    known.known.update((source, Compiled(b"", log)) for source, log in recorded.items())
     together: dict[tuple[str, str], list[str]] = defaultdict(list)
     for source, architecture in dict.fromkeys(sources):
-        together[source.partition(_FIRST)[0], architecture].append(source)
-    for (beginning, architecture), alike in together.items():
+        if (source, architecture) in recorded:
+            continue
+        together[_split(source)[0].rstrip(), architecture].append(source)
+    for (_, architecture), alike in together.items():
         if len(alike) > 1 and find_tool("nvdisasm") is None:
-            logs = _compile_alike(compiler, beginning, alike, architecture)
+            logs = _compile_alike(compiler, alike, architecture)
             known.known.update(
                 ((source, architecture), Compiled(b"", log)) for source, log in logs.items()
             )
     return known
 
 
-def _compile_alike(
-    compiler: CudaCompiler, beginning: str, sources: list[str], architecture: str
-) -> dict[str, str]:
-    """ptxas's log of each source."""
-    renamed: list[str] = []
+def _split(source: str) -> tuple[str, list[str], str]:
+    """Headers and types, TVM's functions for instructions, and the kernels of a source."""
+    before, first, kernels = source.partition(_FIRST)
+    beginning, *functions = _FUNCTION.split(before)
+    return beginning, functions, first + kernels
+
+
+def _compile_alike(compiler: CudaCompiler, sources: list[str], architecture: str) -> dict[str, str]:
+    """ptxas's log of each source of one beginning."""
+    kernels: list[str] = []
+    functions: dict[str, None] = {}
     owners: dict[str, tuple[str, str]] = {}
     for index, source in enumerate(sources):
-        text = source.removeprefix(beginning)
+        beginning, own, text = _split(source)
+        functions |= dict.fromkeys(function.rstrip() for function in own)
         for name in dict.fromkeys(_KERNEL.findall(text)):
             owners[f"{name}_of_{index}"] = source, name
             text = re.sub(rf"\b{name}\b", f"{name}_of_{index}", text)
-        renamed.append(text)
+        kernels.append(text)
     try:
-        log = compiler.compile("\n".join([beginning, *renamed]), architecture).log
+        log = compiler.compile("\n".join([beginning, *functions, *kernels]), architecture).log
     except CompileError:
         return {}
     parts: dict[str, str] = defaultdict(str)
@@ -148,7 +167,7 @@ def find_group(name: str) -> str:
     return f"compiled {_find_part(name)}" if name in COMPILED else name
 
 
-def compile_part_of(name: str) -> CudaCompiler:
+def compile_part_of(name: str) -> CompilerOfMany:
     """The compiler that knows the sources of the part of a recipe of `COMPILED`."""
     return _compile_part(_find_part(name))
 
@@ -158,12 +177,32 @@ def _find_part(name: str) -> int:
 
 
 @functools.lru_cache(maxsize=1)
-def _compile_part(part: int) -> CudaCompiler:
-    names = COMPILED[part * _PART : (part + 1) * _PART]
-    wanted = [(name, *each) for name in names for each in find_compiled(name)]
-    sources = [(get_facts_of_step(name, step).source, place) for name, step, place in wanted]
+def _compile_part(part: int) -> CompilerOfMany:
+    found, sources = _find_keeping(), find_sources(COMPILED[part * _PART : (part + 1) * _PART])
+    recorded = find_recorded(found, sources)
+    require_true(found, recorded)
+    return compile_together(found, sources, recorded)
+
+
+def _find_keeping() -> CudaCompiler:
     found = get_compiler()
-    return compile_together(KeepingCompiler(found.name, found.command, found.advice), sources)
+    return KeepingCompiler(found.name, found.command, found.advice)
+
+
+def find_sources(names: Iterable[str]) -> list[tuple[str, str]]:
+    """The sources of recipes of whose machine code something is expected, with architectures."""
+    wanted = [(name, *each) for name in names for each in find_compiled(name)]
+    return [(get_facts_of_step(name, step).source, place) for name, step, place in wanted]
+
+
+def compile_all() -> tuple[CudaCompiler, dict[tuple[str, str], str]]:
+    """The compiler, and ptxas's log of each source of all parts."""
+    logs: dict[tuple[str, str], str] = {}
+    for part in range(-(-len(COMPILED) // _PART)):
+        compiler = _compile_part(part)
+        for source in find_sources(COMPILED[part * _PART : (part + 1) * _PART]):
+            logs[source] = compiler.compile(*source).log
+    return get_compiler(), logs
 
 
 @functools.lru_cache(maxsize=2 * _PART)

@@ -6,17 +6,20 @@ Nothing changes a run, whose modules TVM shares anyway.
 import contextlib
 import functools
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 import tvm
 
 from tirstep import lowering_checks
-from tirstep.lowering_checks import Finding, Run
+from tirstep.lowering_checks import Finding, GoldenStore, Run
 from tirstep.lowering_checks.devices import Program, get_device, simulator
 from tirstep.lowering_checks.devices.device import Arrays, DeviceFinding
 from tirstep.lowering_checks.numeric import check_program, make_cases
-from tirstep.transforms.recipes import RECIPES, Recipe
+from tirstep.lowering_checks.steps import make_golden_problem
+from tirstep.modules import AnyProblem
+from tirstep.transforms.recipes import RECIPES, Recipe, Step
 
 
 @functools.cache
@@ -41,6 +44,37 @@ def run_default_example(recipe: Recipe) -> Run:
     if RECIPES.get(recipe.name) is recipe:
         return _make_default(recipe.name)
     return lowering_checks.run_default_example(recipe)
+
+
+GOLDENS = GoldenStore(Path(__file__).resolve().parents[1] / "golden")
+
+
+@functools.cache
+def find_first_recipes() -> dict[tuple[AnyProblem, str], str]:
+    """The first recipe that has a program of a problem among its goldens, by both."""
+    first: dict[tuple[AnyProblem, str], str] = {}
+    for recipe in RECIPES.values():
+        problem = make_golden_problem(recipe)
+        for file in sorted((GOLDENS.root / recipe.name).glob("*.py")):
+            first.setdefault((problem, file.read_text("utf-8")), recipe.name)
+    return first
+
+
+def list_new_steps(run: Run) -> list[Step]:
+    """The steps of a golden run that are no program of a recipe before, for the same problem; and
+    the last one in any case.
+
+    Goldens say so, against which test_golden.py holds each step: the rungs of a ladder begin with
+    the same ones.
+    """
+    first, files = find_first_recipes(), GOLDENS.get_files(run)
+    return [
+        step
+        for step, file in zip(run.steps, files, strict=True)
+        if step is run.steps[-1]
+        or not file.is_file()  # test_golden.py says so, and the step is run
+        or first.get((run.problem, file.read_text("utf-8"))) in (None, run.recipe.name)
+    ]
 
 
 _lower_anew = simulator.lower
