@@ -448,6 +448,21 @@ persistent = tma_store.plus(
     golden={"persistent": 3},
     expects={"blocks_stay": (*BY_TMA, "UTMASTG > 0 on sm_90a")},
 )
+narrow = persistent.plus(
+    "wgmma_narrow",
+    tile=(64, 256),
+    why="A tile is one warpgroup's, which sets up turns at tiles; slower alone, as it multiplies "
+    "nothing while it stores, and half as many rows share each column of B",
+    golden={"tile": (64, 32)},
+)
+pingpong = narrow.plus(
+    "wgmma_pingpong",
+    turns=2,
+    why="Each warpgroup computes a tile of its own, and stores it while the other one multiplies: "
+    "worth it where k is short, 2 % at 8192x8192x512 on an H100; slower than wgmma_persistent by a "
+    "tenth at 4096 cubed, where smaller tiles fetch more",
+    expects={"tiles_in_turn": (*BY_TMA, "UTMASTG > 0 on sm_90a")},
+)
 multicast = roles.plus(
     "wgmma_multicast",
     cluster=(2, 1),
@@ -557,6 +572,8 @@ MATMUL_WGMMA = Ladder(
         roles,
         tma_store,
         persistent,
+        narrow,
+        pingpong,
         multicast,
         matmul_wgmma_best,
     ),
