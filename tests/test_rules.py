@@ -13,14 +13,18 @@ import tvm
 from relax_functions import find_difference, list_functions, make_functions
 from tvm import relax
 from tvm.relax import op
-from tvm.s_tir import dlight
+from tvm.s_tir import Schedule, dlight
 from tvm.script import tirx as T
 from tvm.tirx import For, PrimFunc
 
 from tirstep import rules
 from tirstep.lowering_checks import get_device
 from tirstep.transforms import TransformError, get_pass_options
+from tirstep.transforms.plans import schedule_function
+from tirstep.transforms.plans.narrowing import narrow_indices
 from tirstep.transforms.recipes import find_recipe
+from tirstep.transforms.recipes.mma import MmaConfig
+from tirstep.transforms.recipes.wgmma import WgmmaConfig
 from tirstep.transforms.tir import find_all, get_axis
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "transformer_block" / "block.py"
@@ -243,6 +247,16 @@ def test_wgmma_is_for_targets_that_have_it(arch: str, has_wgmma: bool) -> None:
     assert ("wgmma" in text) == has_wgmma
     assert "ptx" in text
     assert ('"float32", scope="local"' in text or "float32(0" in text) == has_wgmma
+
+
+def test_indices_of_64_bits_are_none_for_wgmma() -> None:
+    """A schedule has them where no rule narrows them, and mma.sync takes them."""
+    function = make_one(op.matmul, (64, 64, "float16"), (64, 48, "float16"))
+    sch = Schedule(function)
+    plan, config = schedule_function(sch, tensor_cores=True)
+    assert (plan, type(config)) == ("matmul", MmaConfig)
+    narrow = Schedule(narrow_indices(function))
+    assert isinstance(schedule_function(narrow, tensor_cores=True)[1], WgmmaConfig)
 
 
 def test_few_rows_are_none_for_wgmma() -> None:

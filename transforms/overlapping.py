@@ -173,10 +173,7 @@ def _require_own_memory(sch: Schedule, loop: LoopRV) -> None:
         )
     inner = find_all(node.body, SBlock)
     copied = [
-        region.source
-        for block in inner
-        if TMA_COPY in block.annotations
-        for region in block.writes
+        region.source for block in inner if TMA_COPY in block.annotations for region in block.writes
     ]
     blocks = find_all(kernel, SBlock)
     end = max(at for at, block in enumerate(blocks) if is_among(block, inner)) + 1

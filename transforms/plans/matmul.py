@@ -185,7 +185,8 @@ def choose_matmul(
     """Configs for a product: the fastest by a model of time; one of any size where some are open.
 
     With `tensor_cores` products of half precision are first tried on these: by wgmma on a GPU that
-    has it, where there are as many rows as it multiplies, and by mma.sync elsewhere.
+    has it, where there are as many rows as it multiplies and indices have 32 bits, and by mma.sync
+    elsewhere.
     """
     node = sch.get(block)
     extents = [constant(iterator.dom.extent) for iterator in node.iter_vars]
@@ -201,7 +202,8 @@ def choose_matmul(
     found: list[MatmulConfig] = [*ranked, *simple, OPEN_MATMUL]
     if tensor_cores and str(sizes.dtype) in _HALVES:
         found.insert(0, mma.choose_for(sizes, "matmul_mma", device))
-        if gpu.architecture == ARCHITECTURE and m >= ROWS:
+        is_narrow = str(node.iter_vars[0].var.ty.dtype) == "int32"  # as its instructions are
+        if gpu.architecture == ARCHITECTURE and m >= ROWS and is_narrow:
             found[:0] = _choose_for_warpgroups(sizes, device)
     return found
 
