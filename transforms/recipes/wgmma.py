@@ -291,18 +291,23 @@ def _compute(
         store_by_tma(sch, write)
         yield "stored_by_tma"
     if stages > 1 and config.roles and config.copies == "tma":
-        specialize_warps(sch, tile.outer, registers=_REGISTERS.get(config.groups))
-        yield "warps_specialized"
-        if config.persistent:
-            make_persistent(sch, tile.outer, blocks=config.persistent, stages=config.stages)
-            yield "blocks_stay"
-            if config.turns > 1:
-                count = config.turns
-                alternate_tiles(sch, tile.outer, warpgroups=count, registers=_REGISTERS[count])
-                yield "tiles_in_turn"
-        if math.prod(config.cluster) > 1:
-            multicast_in_clusters(sch, tile.outer, cluster=config.cluster)
-            yield "multicast_in_clusters"
+        yield from _give_roles(sch, tile, config)
+
+
+def _give_roles(sch: Schedule, tile: WarpgroupTile, config: WgmmaConfig) -> Iterator[str]:
+    """Let warps copy for others, of blocks that stay, of their tiles in turn, or in clusters."""
+    specialize_warps(sch, tile.outer, registers=_REGISTERS.get(config.groups))
+    yield "warps_specialized"
+    if config.persistent:
+        make_persistent(sch, tile.outer, blocks=config.persistent, stages=config.stages)
+        yield "blocks_stay"
+    if config.persistent and config.turns > 1:
+        registers = _REGISTERS.get(config.turns)
+        alternate_tiles(sch, tile.outer, warpgroups=config.turns, registers=registers)
+        yield "tiles_in_turn"
+    if math.prod(config.cluster) > 1:
+        multicast_in_clusters(sch, tile.outer, cluster=config.cluster)
+        yield "multicast_in_clusters"
 
 
 def _store(
