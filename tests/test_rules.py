@@ -13,12 +13,18 @@ import tvm
 from relax_functions import find_difference, list_functions, make_functions
 from tvm import relax
 from tvm.relax import op
-from tvm.s_tir import dlight
+from tvm.s_tir import Schedule, dlight
+from tvm.script import tirx as T
 from tvm.tirx import For, PrimFunc
 
 from tirstep import rules
+from tirstep.lowering_checks import get_device
 from tirstep.transforms import TransformError, get_pass_options
+from tirstep.transforms.plans import schedule_function
+from tirstep.transforms.plans.narrowing import narrow_indices
 from tirstep.transforms.recipes import find_recipe
+from tirstep.transforms.recipes.mma import MmaConfig
+from tirstep.transforms.recipes.wgmma import WgmmaConfig
 from tirstep.transforms.tir import find_all, get_axis
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "transformer_block" / "block.py"
@@ -117,6 +123,147 @@ def test_rules_use_tensor_cores_where_they_are_asked() -> None:
     assert made is not None
     assert "ptx" in made.mod.script()
     assert find_difference(made.mod, function) == ""
+
+
+@T.prim_func(private=True, s_tir=True)
+def quantized(
+    x: T.Buffer((T.int64(64), T.int64(64)), "float16"),
+    words: T.Buffer((T.int64(48), T.int64(8)), "uint32"),
+    C: T.Buffer((T.int64(64), T.int64(48)), "float16"),
+):
+    """A linear layer of weights in four bits."""
+    weights = T.sblock_alloc_buffer((T.int64(48), T.int64(64)), "float16")
+    for i, j in T.grid(T.int64(48), T.int64(64)):
+        with T.sblock("weights"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            shift: T.let[T.uint32] = T.Cast("uint32", vj % T.int64(8) * T.int64(4))
+            weights[vi, vj] = T.Cast(
+                "float16",
+                T.bitwise_and(T.shift_right(words[vi, vj // T.int64(8)], shift), T.uint32(15)),
+            ) - T.float16(7)
+    for i, j, k in T.grid(T.int64(64), T.int64(48), T.int64(64)):
+        with T.sblock("sums"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float16(0)
+            C[vi, vj] = C[vi, vj] + x[vi, vk] * weights[vj, vk]
+
+
+@T.prim_func(private=True, s_tir=True)
+def linear(
+    x: T.Buffer((T.int64(64), T.int64(128)), "float16"),
+    w: T.Buffer((T.int64(72), T.int64(128)), "float16"),
+    bias: T.Buffer((T.int64(72),), "float16"),
+    out: T.Buffer((T.int64(64), T.int64(72)), "float16"),
+):
+    """Rows by rows of weights, as FuseTransposeMatmul leaves it, a bias and what is positive."""
+    NT = T.sblock_alloc_buffer((T.int64(64), T.int64(72)), "float16")
+    added = T.sblock_alloc_buffer((T.int64(64), T.int64(72)), "float16")
+    for i0, i1, k in T.grid(T.int64(64), T.int64(72), T.int64(128)):
+        with T.sblock("NT_matmul"):
+            v_i0, v_i1, v_k = T.axis.remap("SSR", [i0, i1, k])
+            with T.init():
+                NT[v_i0, v_i1] = T.float16(0)
+            NT[v_i0, v_i1] = NT[v_i0, v_i1] + x[v_i0, v_k] * w[v_i1, v_k]
+    for ax0, ax1 in T.grid(T.int64(64), T.int64(72)):
+        with T.sblock("T_add"):
+            v_ax0, v_ax1 = T.axis.remap("SS", [ax0, ax1])
+            added[v_ax0, v_ax1] = NT[v_ax0, v_ax1] + bias[v_ax1]
+    for ax0, ax1 in T.grid(T.int64(64), T.int64(72)):
+        with T.sblock("T_relu"):
+            v_ax0, v_ax1 = T.axis.remap("SS", [ax0, ax1])
+            out[v_ax0, v_ax1] = T.max(added[v_ax0, v_ax1], T.float16(0))
+
+
+def unpack(words: np.ndarray) -> np.ndarray:
+    """Eight numbers of four bits of each word."""
+    return ((words[..., None] >> np.arange(0, 32, 4, "uint32")) & 15).reshape(len(words), -1) - 7.0
+
+
+def make_one(build: Callable[..., Any], *tensors: tuple[Any, ...]) -> PrimFunc:
+    (function,) = make_functions(build, *tensors).values()
+    return function
+
+
+PRODUCTS = {
+    "rows of weights, bias and relu": (
+        lambda: linear,
+        lambda x, w, b: np.maximum(x @ w.T + b, 0),
+    ),
+    "batch": (
+        lambda: make_one(op.matmul, (2, 64, 64, "float16"), (2, 64, 64, "float16")),
+        lambda a, b: a @ b,
+    ),
+    "odd sizes": (
+        lambda: make_one(op.matmul, (67, 70, "bfloat16"), (70, 35, "bfloat16")),
+        lambda a, b: a @ b,
+    ),
+    "float32 results": (
+        lambda: make_one(
+            lambda a, b: op.matmul(a, b, out_dtype="float32"),
+            *((64, 64, "float16"), (64, 64, "float16")),
+        ),
+        lambda a, b: a @ b,
+    ),
+    "weights of four bits": (lambda: quantized, lambda x, words: x @ unpack(words).T),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_functions_of_relax_run_by_wgmma_and_round_once(name: str) -> None:
+    """Indices of 64 bits and sums that a model declares in float16; against float64."""
+    make, compute = PRODUCTS[name]
+    function, dice = make(), np.random.default_rng(0)
+    made = rules.cuda(tensor_cores=True)[0].apply(function, GPU, False)
+    assert made is not None
+    assert "wgmma" in made.mod.script()
+    arrays = []
+    for tensor in function.params[:-1]:
+        shape = [int(size) for size in tensor.shape]
+        drawn = dice.integers(0, 2**32, shape) if tensor.dtype == "uint32" else dice.random(shape)
+        arrays.append(np.asarray(drawn).astype(str(tensor.dtype)))
+    last = function.params[-1]
+    blank = np.full([int(size) for size in last.shape], np.nan).astype(str(last.dtype))
+    program = get_device("simulator").compile(made.mod)
+    result = program([*arrays, blank])[-1].astype("float64")
+    assert program.findings == []
+    wide = [it if it.dtype == "uint32" else it.astype("float64") for it in arrays]
+    exact = compute(*wide)
+    rounding = {"float16": 2**-11, "bfloat16": 2**-8}.get(str(last.dtype), 2**-22)
+    once = 2 if name.startswith("rows") else 1  # the sum, and what is added
+    assert (abs(result - exact) <= (once * rounding + 2**-18) * abs(exact).max()).all()
+
+
+@pytest.mark.parametrize(
+    ("arch", "has_wgmma"), [("sm_90a", True), ("sm_90", False), ("sm_80", False)]
+)
+def test_wgmma_is_for_targets_that_have_it(arch: str, has_wgmma: bool) -> None:
+    """A device says sm_90 of an H100; sm_90a is what has wgmma."""
+    function = make_one(op.matmul, (64, 64, "float16"), (64, 48, "float16"))
+    target = tvm.target.Target({"kind": "cuda", "arch": arch})
+    made = rules.cuda(tensor_cores=True)[0].apply(function, target, False)
+    assert made is not None
+    text = made.mod.script()
+    assert ("wgmma" in text) == has_wgmma
+    assert "ptx" in text
+    assert ('"float32", scope="local"' in text or "float32(0" in text) == has_wgmma
+
+
+def test_indices_of_64_bits_are_none_for_wgmma() -> None:
+    """A schedule has them where no rule narrows them, and mma.sync takes them."""
+    function = make_one(op.matmul, (64, 64, "float16"), (64, 48, "float16"))
+    sch = Schedule(function)
+    plan, config = schedule_function(sch, tensor_cores=True)
+    assert (plan, type(config)) == ("matmul", MmaConfig)
+    narrow = Schedule(narrow_indices(function))
+    assert isinstance(schedule_function(narrow, tensor_cores=True)[1], WgmmaConfig)
+
+
+def test_few_rows_are_none_for_wgmma() -> None:
+    function = make_one(op.matmul, (48, 64, "float16"), (64, 48, "float16"))
+    made = rules.cuda(tensor_cores=True)[0].apply(function, GPU, False)
+    assert made is not None
+    assert "wgmma" not in made.mod.script()
 
 
 TAKEN: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [

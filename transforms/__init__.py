@@ -100,6 +100,7 @@ from .warpgroups import (
     tensorize_warpgroups,
     tile_in_warpgroups,
 )
+from .wide_sums import widen_sums
 
 __all__ = [
     "FragmentProduct",
@@ -193,6 +194,7 @@ __all__ = [
     "use_powers_of_two",
     "vectorize_copy",
     "vectorize_loop",
+    "widen_sums",
 ]
 
 add_former_modules(__name__, {"lowering": "passes"})

@@ -12,6 +12,7 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
+from tvm.tirx import For
 
 from tirstep.tvm_compat import SBlock
 
@@ -19,10 +20,12 @@ from .arguments import Int64
 from .bulk_copies import get_thread_extents, require_registers
 from .decorators import composite
 from .errors import TransformError
+from .gpu_limits import THREADS
 from .passes.overlap import count_waits, require_independent
 from .passes.pingpong import WARPGROUP
-from .queries import get_loop_name
-from .tir import constant, find_all
+from .passes.uses import SHARED
+from .queries import get_enclosing_kernel, get_loop_name
+from .tir import constant, find_all, get_axis, is_among
 from .tma_tiles import (
     TMA_BLOCKS,
     TMA_COPY,
@@ -31,6 +34,7 @@ from .tma_tiles import (
     TMA_PERSISTENT,
     TMA_PINGPONG,
     TMA_ROLES,
+    TMA_STAGES,
     TMA_TURNS,
 )
 
@@ -112,7 +116,8 @@ def alternate_tiles(
         next; bar.sync own'; store; bar.arrive next'``, when the module is lowered
     consumes: nothing
     requires: a loop whose blocks `make_persistent` lets stay, of a known number of iterations, in
-        which products do not overlap and warpgroups take no turns yet; a kernel of threadIdx.x of
+        which products do not overlap and warpgroups take no turns yet, the one pipeline of its
+        kernel; no shared memory but its tiles' in use before its end; a kernel of threadIdx.x of
         one warpgroup and threadIdx.y of extent 1; 2 or 3 `warpgroups`, and what `specialize_warps`
         requires of `registers`, which move where they are given
     """
@@ -128,20 +133,61 @@ def alternate_tiles(
             f"in loop '{name}' products overlap, warpgroups take turns, or a mask ends it",
             "let tiles alternate where every tile has the same steps, one after the other",
         )
-    extents = get_thread_extents(sch, loop)
-    if extents != [WARPGROUP, 1] or not 2 <= warpgroups <= _MAX_TURNS:
+    _require_own_memory(sch, loop)
+    _require_warpgroup(sch, loop, warpgroups)
+    added, blocks = int(notes[TMA_ROLES][0]), int(notes.get(TMA_BLOCKS, 1))
+    counts, threads = list(registers or (0, 0)), warpgroups * WARPGROUP
+    if blocks * (threads + added) > THREADS:
         raise TransformError(
-            f"warpgroups={warpgroups} do not take turns where threads are {extents} along x, y",
-            f"tile for one warpgroup of {WARPGROUP} threads on threadIdx.x and threadIdx.y of "
-            f"extent 1, and use 2 to {_MAX_TURNS}",
+            f"{blocks} blocks of {threads + added} threads do not fit on a multiprocessor of "
+            f"{THREADS}",
+            "give specialize_warps fewer blocks",
         )
-    added = int(notes[TMA_ROLES][0])
-    counts = list(registers or (0, 0))
     if registers is not None:
-        require_registers(counts, warpgroups * WARPGROUP, int(notes.get(TMA_BLOCKS, 1)))
+        require_registers(counts, threads, blocks)
     sch.unannotate(loop, TMA_ROLES)
     sch.annotate(loop, TMA_ROLES, [added, *counts])
     sch.annotate(loop, TMA_TURNS, warpgroups)
+
+
+def _require_warpgroup(sch: Schedule, loop: LoopRV, warpgroups: int) -> None:
+    """Refuse threads but those of one warpgroup, along whose second axis others find room."""
+    axes = {get_axis(each) or "" for each in find_all(get_enclosing_kernel(sch, loop), For)}
+    extents, is_flat = get_thread_extents(sch, loop), "threadIdx.z" not in axes
+    if extents != [WARPGROUP, 1] or not is_flat or not 2 <= warpgroups <= _MAX_TURNS:
+        names = "x, y" if is_flat else "x, y, z, where there are such"
+        raise TransformError(
+            f"warpgroups={warpgroups} do not take turns where threads are {extents} along {names}",
+            f"tile for one warpgroup of {WARPGROUP} threads on threadIdx.x and threadIdx.y of "
+            f"extent 1, and use 2 to {_MAX_TURNS}",
+        )
+
+
+def _require_own_memory(sch: Schedule, loop: LoopRV) -> None:
+    """Refuse a kernel in which a warpgroup, not in its turn to store, shares memory with others."""
+    name, node, kernel = get_loop_name(sch, loop), sch.get(loop), get_enclosing_kernel(sch, loop)
+    if sum(TMA_STAGES in each.annotations for each in find_all(kernel, For)) > 1:
+        raise TransformError(
+            f"the kernel of loop '{name}' has another pipeline of bulk copies",
+            "let tiles alternate where there is one",
+        )
+    inner = find_all(node.body, SBlock)
+    copied = [
+        region.source for block in inner if TMA_COPY in block.annotations for region in block.writes
+    ]
+    blocks = find_all(kernel, SBlock)
+    end = max(at for at, block in enumerate(blocks) if is_among(block, inner)) + 1
+    for block in blocks[:end]:
+        if any(node.same_as(each) for each in find_all(block, For)):
+            continue  # around the loop
+        for region in block.writes:
+            if region.source.scope() in SHARED and not is_among(region.source, copied):
+                raise TransformError(
+                    f"block '{block.name_hint}' stores to '{region.source.name}', which "
+                    "warpgroups share, while others multiply",
+                    "let tiles alternate where nothing but bulk copies stores to shared memory "
+                    "before products end",
+                )
 
 
 def _require_products(sch: Schedule, loop: LoopRV, annotation: str, already: str) -> None:
@@ -151,6 +197,11 @@ def _require_products(sch: Schedule, loop: LoopRV, annotation: str, already: str
         raise TransformError(
             f"loop '{name}' is no pipeline in which warps have roles, or {already}",
             "call specialize_warps first, and this once",
+        )
+    if TMA_TURNS in node.annotations:
+        raise TransformError(
+            f"the warpgroups of loop '{name}' compute a tile each, in turn",
+            "use overlap_products and alternate_warpgroups without alternate_tiles",
         )
     if TMA_IN_FLIGHT in node.annotations:
         raise TransformError(

@@ -60,7 +60,7 @@ def test_most_recipes_have_source_for_every_kind_and_others_a_reason() -> None:
     for kind in TARGETS:
         texts = {name: unpack(it["targets"][kind]) for name, it in DATA["recipes"].items()}
         compiling = [name for name, text in texts.items() if text == COMPILES]
-        assert len(compiling) >= (len(texts) if kind == "cuda" else 0.6 * len(texts)), kind
+        assert len(compiling) >= (len(texts) if kind == "cuda" else len(texts) / 2), kind
         unforeseen = {name for name, text in texts.items() if text.startswith("TVM: ")}
         memory = {it for it in unforeseen if "workgroup allocations" in texts[it]}
         assert unforeseen == memory, {name: texts[name] for name in unforeseen - memory}

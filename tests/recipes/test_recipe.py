@@ -36,6 +36,8 @@ BLOCKING = RECIPES["matmul_shared_blocking"]
 NO_REPLAY = "which no trace can replay"
 FUSED = (
     "matmul_wgmma_persistent",
+    "matmul_wgmma_narrow",
+    "matmul_wgmma_pingpong",
     "matmul_wgmma_tma_store",  # whose sums are stored by what no tensor intrinsic describes
     "attention_fused",
     "attention_staged",

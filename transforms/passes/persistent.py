@@ -60,6 +60,7 @@ def go_through_tiles(kernel: Any, pipeline: Pipeline, consumer: list[Any]) -> An
                 )
 
     turns = TileTurns.of(pipeline)
+    turns.require_own_memory(kernel)
 
     def rewrite(loop: For) -> Any:
         return join(turns.go_around(consumer)) if loop.loop_var.same_as(variable) else loop

@@ -72,6 +72,12 @@ class GridRounds:
         tiles = math.prod(extent for _, extent in known)
         blocks = min(int(loop.annotations[TMA_PERSISTENT]), tiles)
         turns = int(loop.annotations.get(TMA_TURNS, 1))
+        if turns > 1 and counter is not None:
+            raise TransformError(
+                f"loop '{loop.loop_var.name}' has another number of steps in each tile, and "
+                "warpgroups that take tiles in turn do not count those of others",
+                "lower the module as alternate_tiles left it",
+            )
         return cls(known, blocks, Var("round", loop.loop_var.ty), steps, counter, turns)
 
     @property

@@ -12,15 +12,28 @@ last tile are taken by the warpgroup whose turn it would be: every barrier is co
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
 from tvm.script import tirx as T
-from tvm.tirx import AttrStmt, Evaluate, FloorMod, IfThenElse, IntImm, SeqStmt, Var
+from tvm.tirx import (
+    AttrStmt,
+    BufferStore,
+    Evaluate,
+    FloorMod,
+    For,
+    IfThenElse,
+    IntImm,
+    SeqStmt,
+    Var,
+)
 
-from ..tir import substitute
+from ..errors import TransformError
+from ..tir import find_all, substitute
 from .pingpong import arrive_at, wait_at
 from .tma_pipeline import Pipeline, join
+from .uses import SHARED
 
 TURN = "tirstep_turn"
 """Key of our mark: an AttrStmt around what a warpgroup does, whose value is the warpgroup's."""
@@ -44,6 +57,21 @@ class TileTurns:
         """The turns that `make_persistent` asked for."""
         axis = pipeline.threads[-1][0]
         return cls(pipeline, Var("turn", axis.ty) if pipeline.rounds.turns > 1 else None)
+
+    def require_own_memory(self, kernel: Any) -> None:
+        """Refuse what threads store to shared memory before products end, in no turn to store."""
+        loop = self.pipeline.loop
+        if self.turn is None:
+            return
+        parts = [*_list_before(kernel, loop), *self.pipeline.rest]
+        stored = [store.buffer for part in parts for store in find_all(part, BufferStore)]
+        shared = [buffer.name for buffer in stored if str(buffer.scope()) in SHARED]
+        if shared or self.pipeline.fence_others():
+            raise TransformError(
+                f"warpgroups share {shared[0] if shared else 'memory'}, which threads store to "
+                f"before the end of loop '{loop.loop_var.name}'",
+                "lower the module as alternate_tiles left it",
+            )
 
     def go_around(self, tile: list[Any]) -> list[Any]:
         """The turns around the products of a tile, of which the loop comes first, and in front of
@@ -86,3 +114,13 @@ class TileTurns:
     @property
     def _next(self) -> Any:
         return FloorMod(self.turn + 1, self._count)
+
+
+def _list_before(kernel: Any, loop: For) -> list[Any]:
+    """The statements of a kernel that stand before a loop."""
+
+    def is_elsewhere(part: Any) -> bool:
+        return not any(loop.same_as(each) for each in find_all(part, For))
+
+    around = [each for each in find_all(kernel, SeqStmt) if not is_elsewhere(each)]
+    return [part for each in around for part in itertools.takewhile(is_elsewhere, each.seq)]

@@ -199,7 +199,8 @@ def choose_matmul(
     """Configs for a product: the fastest by a model of time; one of any size where some are open.
 
     With `tensor_cores` products of half precision are first tried on these: by wgmma on a GPU that
-    has it, where there are as many rows as it multiplies, and by mma.sync elsewhere.
+    has it, where there are as many rows as it multiplies and indices have 32 bits, and by mma.sync
+    elsewhere.
     """
     node = sch.get(block)
     extents = [constant(iterator.dom.extent) for iterator in node.iter_vars]
@@ -207,11 +208,17 @@ def choose_matmul(
         return [OPEN_MATMUL]
     *outer, m, n, k = (extent or 1 for extent in extents)
     sizes = Sizes(m, n, k, node.reads[-1].source.dtype, tuple(outer))
-    return choose_for_sizes(sizes, device=device, tensor_cores=tensor_cores)
+    is_narrow = str(node.iter_vars[0].var.ty.dtype) == "int32"
+    return choose_for_sizes(sizes, device=device, tensor_cores=tensor_cores, is_narrow=is_narrow)
 
 
-def choose_for_sizes(sizes: Sizes, *, device: str, tensor_cores: bool) -> list[MatmulConfig]:
-    """The configs of `choose_matmul` for a product of known sizes."""
+def choose_for_sizes(
+    sizes: Sizes, *, device: str, tensor_cores: bool, is_narrow: bool = True
+) -> list[MatmulConfig]:
+    """The configs of `choose_matmul` for a product of known sizes.
+
+    `is_narrow` says that indices have 32 bits, as those of wgmma's instructions.
+    """
     gpu = read_gpu(device)
     ranked: list[gemm.GemmConfig] = [
         each.config for each in rank_configs(sizes.product, gpu)[:_TRIED]
@@ -220,7 +227,7 @@ def choose_for_sizes(sizes: Sizes, *, device: str, tensor_cores: bool) -> list[M
     found: list[MatmulConfig] = [*ranked, *simple, OPEN_MATMUL]
     if tensor_cores and str(sizes.dtype) in _HALVES:
         found.insert(0, mma.choose_for(sizes, "matmul_mma", device))
-        if gpu.architecture == ARCHITECTURE and sizes.m >= ROWS:
+        if gpu.architecture == ARCHITECTURE and sizes.m >= ROWS and is_narrow:
             found[:0] = _choose_for_warpgroups(sizes, device)
     return found
 

@@ -291,18 +291,23 @@ def _compute(
         store_by_tma(sch, write)
         yield "stored_by_tma"
     if stages > 1 and config.roles and config.copies == "tma":
-        specialize_warps(sch, tile.outer, registers=_REGISTERS.get(config.groups))
-        yield "warps_specialized"
-        if config.persistent:
-            make_persistent(sch, tile.outer, blocks=config.persistent, stages=config.stages)
-            yield "blocks_stay"
-            if config.turns > 1:
-                count = config.turns
-                alternate_tiles(sch, tile.outer, warpgroups=count, registers=_REGISTERS[count])
-                yield "tiles_in_turn"
-        if math.prod(config.cluster) > 1:
-            multicast_in_clusters(sch, tile.outer, cluster=config.cluster)
-            yield "multicast_in_clusters"
+        yield from _give_roles(sch, tile, config)
+
+
+def _give_roles(sch: Schedule, tile: WarpgroupTile, config: WgmmaConfig) -> Iterator[str]:
+    """Let warps copy for others, of blocks that stay, of their tiles in turn, or in clusters."""
+    specialize_warps(sch, tile.outer, registers=_REGISTERS.get(config.groups))
+    yield "warps_specialized"
+    if config.persistent:
+        make_persistent(sch, tile.outer, blocks=config.persistent, stages=config.stages)
+        yield "blocks_stay"
+    if config.persistent and config.turns > 1:
+        registers = _REGISTERS.get(config.turns)
+        alternate_tiles(sch, tile.outer, warpgroups=config.turns, registers=registers)
+        yield "tiles_in_turn"
+    if math.prod(config.cluster) > 1:
+        multicast_in_clusters(sch, tile.outer, cluster=config.cluster)
+        yield "multicast_in_clusters"
 
 
 def _store(
@@ -448,6 +453,21 @@ persistent = tma_store.plus(
     golden={"persistent": 3},
     expects={"blocks_stay": (*BY_TMA, "UTMASTG > 0 on sm_90a")},
 )
+narrow = persistent.plus(
+    "wgmma_narrow",
+    tile=(64, 256),
+    why="A tile is one warpgroup's, which sets up turns at tiles; slower alone, as it multiplies "
+    "nothing while it stores, and half as many rows share each column of B",
+    golden={"tile": (64, 32)},
+)
+pingpong = narrow.plus(
+    "wgmma_pingpong",
+    turns=2,
+    why="Each warpgroup computes a tile of its own, and stores it while the other one multiplies: "
+    "worth it where k is short, 2 % at 8192x8192x512 on an H100; slower than wgmma_persistent by a "
+    "tenth at 4096 cubed, where smaller tiles fetch more",
+    expects={"tiles_in_turn": (*BY_TMA, "UTMASTG > 0 on sm_90a")},
+)
 multicast = roles.plus(
     "wgmma_multicast",
     cluster=(2, 1),
@@ -564,6 +584,8 @@ MATMUL_WGMMA = Ladder(
         roles,
         tma_store,
         persistent,
+        narrow,
+        pingpong,
         multicast,
         matmul_wgmma_best,
     ),

@@ -34,7 +34,8 @@ def choose_wgmma_store(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> W
     stays = config.persistent and config.roles and config.copies == "tma"
     result = _get_result(sch, total, config)
     pitch = (constant(result.shape[-1]) or 1) * result.dtype.itemsize
-    wanted = config.store if config.store != "tma" or pitch % PITCH == 0 else "shared"
+    fits = pitch % PITCH == 0 and constant(result.shape[-2]) != 1  # a tile has rows
+    wanted = config.store if config.store != "tma" or fits else "shared"
     if stays and not has_room_beside_stages(sch, total, replace(config, store=wanted)):
         wanted = "registers"
     return "tma" if wanted == "tma" else choose_store(sch, total, wanted, config.tail)

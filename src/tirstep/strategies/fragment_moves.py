@@ -151,6 +151,13 @@ class FragmentMoves(Places):
         }
         return Call("make_persistent", (self.sequence(),), options)
 
+    def do_alternate_tiles(self) -> Call:
+        options = {
+            "warpgroups": self.one((2, 2, 2, 3), "warpgroups"),
+            "registers": self.one((None, None, (40, 232), (32, 160)), "registers"),
+        }
+        return Call("alternate_tiles", (self.sequence(),), options)
+
     def do_multicast_in_clusters(self) -> Call:
         clusters = self.one(((2, 1), (1, 2), (2, 2)), "cluster")
         return Call("multicast_in_clusters", (self.sequence(),), {"cluster": clusters})
@@ -249,6 +256,8 @@ class FragmentMoves(Places):
             last = (None, self.do_make_persistent, self.do_multicast_in_clusters)
             if (draw := self.one(last, "blocks")) is not None:
                 steps.append(lambda: self._around(draw, loop))
+            if draw == self.do_make_persistent and self.one((True, False), "turns"):
+                steps.append(lambda: self._around(self.do_alternate_tiles, loop))
         return steps
 
     def _around(self, draw: Callable[[], Call], loop: Loop) -> Call:

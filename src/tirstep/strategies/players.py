@@ -47,6 +47,7 @@ from .quad_moves import QuadMoves
 WEIGHTS = {
     "accumulate_in_registers": 3,
     "align_vectors": 2,
+    "alternate_tiles": 1,
     "alternate_warpgroups": 1,
     "begin_before_loop": 1,
     "bind_batch": 1,
@@ -116,6 +117,7 @@ WEIGHTS = {
     "use_powers_of_two": 1,
     "vectorize_copy": 2,
     "vectorize_loop": 3,
+    "widen_sums": 2,
 }
 """Every public transform, and how often it is drawn."""
 MOVES = [name for name, weight in WEIGHTS.items() for _ in range(weight)]
@@ -396,6 +398,9 @@ class Player(QuadMoves):
 
     def do_factor_out_of_sum(self) -> Call:
         return self.of_block("factor_out_of_sum")
+
+    def do_widen_sums(self) -> Call:
+        return self.of_block("widen_sums")
 
     def do_fuse_reductions(self) -> Call:
         accumulate = self.one(("in place", "apart"), "accumulate")

@@ -1,0 +1,275 @@
+"""Warpgroups that take tiles in turn: a pair, numbers, bugs that die, and what is refused."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import tvm
+from pairs import check_pair, refuses
+from tvm.s_tir import Schedule
+from tvm.script import from_source
+from tvm.tirx import AttrStmt, Evaluate, SeqStmt
+
+from tirstep.lowering_checks import check_numbers, get_device, run_golden, run_recipe
+from tirstep.lowering_checks.devices.device import blank
+from tirstep.lowering_checks.devices.simulator import lower, simulate_lowered
+from tirstep.lowering_checks.facts import get_facts
+from tirstep.lowering_checks.steps import Run
+from tirstep.modules import batched_matmul
+from tirstep.transforms import (
+    TransformError,
+    alternate_tiles,
+    alternate_warpgroups,
+    make_persistent,
+    multicast_in_clusters,
+    overlap_products,
+)
+from tirstep.transforms.passes import tma
+from tirstep.transforms.passes.tile_turns import TileTurns
+from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.recipes.wgmma import WgmmaConfig, schedule_product
+from tirstep.transforms.tma_tiles import (
+    TMA_BLOCKS,
+    TMA_OVERLAP,
+    TMA_PERSISTENT,
+    TMA_PINGPONG,
+    TMA_ROLES,
+    TMA_STAGES,
+    TMA_TURNS,
+)
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+SIMULATOR = get_device("simulator")
+TURNS = RECIPES["matmul_wgmma_pingpong"]
+HALF = {"dtype": "bfloat16", "out": "bfloat16"}
+FLOAT8 = {"dtype": "float8_e4m3fn", "acc": "fp22", "transpose_b": True, "out": "bfloat16"}
+INT8 = {"dtype": "int8", "out": "int32", "transpose_b": True}
+TF32 = {"dtype": "tf32", "transpose_b": True}
+SMALL = {**TURNS.config, **TURNS.golden.config, "persistent": 1}
+WIDE = {"tile": (64, 256), "stages": 5}
+"""Stages beside which there is room for two slabs of a tile alone."""
+
+
+def make_run(shape: tuple[int, int, int], options: dict, config: dict) -> Run:
+    sizes = dict(zip("mnk", shape, strict=True))
+    return run_recipe(TURNS, sizes, options=options, config={**SMALL, **config})
+
+
+def find_loop(sch: Schedule):
+    """The loop in which warps have roles."""
+    blocks = sch.get_child_blocks(sch.get_sblock("root"))
+    loops = [loop for block in blocks for loop in sch.get_loops(block)]
+    return next(loop for loop in loops if TMA_ROLES in sch.get(loop).annotations)
+
+
+@pytest.mark.since_tvm("0.27", "the expected TIR is in its words")
+def test_alternate_tiles_pair() -> None:
+    def read(step: str) -> tvm.IRModule:
+        return from_source((GOLDEN / TURNS.name / f"{step}.py").read_text())
+
+    def change(sch: Schedule) -> None:
+        alternate_tiles(sch, find_loop(sch), registers=(40, 232))
+
+    check_pair(read("10_blocks_stay"), change, read("11_tiles_in_turn"))
+
+
+# ---- Numbers, on the simulator
+
+
+@pytest.mark.parametrize(
+    ("shape", "options", "config"),
+    [
+        ((64, 32, 128), HALF, {}),  # one tile: the second warpgroup has none
+        ((64, 64, 128), HALF, {"store": "registers"}),  # two, one for each
+        ((64, 96, 128), {"dtype": "float16"}, {"store": "shared"}),  # three, of blocks with one
+        ((64, 96, 128), HALF, {"persistent": 2}),  # blocks with two tiles, and with one
+        ((70, 69, 72), {"dtype": "float16", "out": "float16"}, {"tail": "pad"}),  # six, cropped
+        ((64, 512, 128), HALF, WIDE),  # slab by slab
+        ((64, 96, 256), FLOAT8, {"tile_k": 128, "stages": 2}),
+        ((64, 32, 256), INT8, {"tile_k": 128, "turns": 3}),  # fewer tiles than warpgroups
+        ((64, 128, 64), TF32, {"tile_k": 32, "turns": 3}),  # four tiles for three
+    ],
+    ids=str,
+)
+def test_every_tile_is_computed_once(shape, options: dict, config: dict) -> None:
+    run = make_run(shape, options, config)
+    last = run.steps[-1]
+    assert last.name == "tiles_in_turn"
+    assert check_numbers(run.problem, last.module, SIMULATOR, where=str(config)) == []
+
+
+def test_batches_take_turns_too() -> None:
+    """A grid of two axes, gone through along blockIdx.x first, and threads without registers."""
+    problem = batched_matmul.problem(3, 64, 32, 128, **HALF)
+    sch = Schedule(problem.module)
+    config = WgmmaConfig(**{**SMALL, "turns": 1, "persistent": 2})
+    assert list(schedule_product(sch, sch.get_sblock("C"), config))[-1] == "blocks_stay"
+    alternate_tiles(sch, find_loop(sch))
+    assert check_numbers(problem, sch.mod, SIMULATOR, where="batches") == []
+
+
+def test_a_block_grows_by_the_other_warpgroup() -> None:
+    run = run_golden(TURNS)
+    (kernel,) = get_facts(run.steps[-1].module, "cuda", problem=run.problem).kernels
+    assert kernel.threads == 3 * 128
+    (before,) = get_facts(run.steps[-2].module, "cuda", problem=run.problem).kernels
+    assert kernel.dynamic_shared_bytes == before.dynamic_shared_bytes
+
+
+# ---- Bugs that die in a lowered recipe
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    """Three tiles of four steps for a block with three stages."""
+    return make_run((64, 96, 256), HALF, {})
+
+
+def simulate(module: tvm.IRModule, run: Run) -> set[str]:
+    """The kinds of what the simulator finds."""
+    arguments = [*run.problem.integer_inputs(0), *map(blank, run.problem.outputs)]
+    return {found.kind for found in simulate_lowered(lower(module), arguments).findings}
+
+
+def test_turns_are_whole(run: Run) -> None:
+    assert simulate(run.steps[-1].module, run) == set()
+
+
+def is_bulk_wait(statement: object) -> bool:
+    return isinstance(statement, Evaluate) and "wait_group" in str(statement)
+
+
+def without(statement: SeqStmt, is_left_out: Callable[[object], bool]) -> SeqStmt:
+    kept = [each for each in statement.seq if not is_left_out(each)]
+    assert len(kept) < len(statement.seq)
+    return SeqStmt(kept)
+
+
+def cut(made: AttrStmt, first: int, last: int | None) -> AttrStmt:
+    return AttrStmt(made.node, made.attr_key, made.value, SeqStmt(list(made.body.seq)[first:last]))
+
+
+BUGS = {
+    # Parities of a stage are two uses off: it was filled for another tile.
+    "no turn to multiply": ("go_around", lambda made: made[1:], "deadlock"),
+    "no turn to store": ("go_around", lambda made: made[:-1], "race"),
+    "nobody begins": ("go_through", lambda made: cut(made, 1, None), "deadlock"),
+    "no close": ("go_through", lambda made: cut(made, 0, -1), "named barrier"),
+    "stores not waited for": ("end_tile", lambda made: without(made, is_bulk_wait), "race"),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_missing_part_of_a_turn_dies(bug: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, change, kind = BUGS[bug]
+    made = getattr(TileTurns, name)
+    monkeypatch.setattr(TileTurns, name, lambda *arguments: change(made(*arguments)))
+    assert kind in simulate(run.steps[-1].module, run)
+
+
+@pytest.mark.parametrize("is_empty", [True, False], ids=["stages", "registers"])
+def test_arrivals_of_other_warpgroups_die(
+    is_empty: bool, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stage is emptied by the warps of one warpgroup, and registers are given back by all."""
+    count = tma._count_arrivals
+
+    def change(pipeline: object) -> list[int]:
+        *full, moving = count(pipeline)
+        half = len(full) // 2
+        if is_empty:
+            return [*full[:half], *(2 * each for each in full[half:]), moving]
+        return [*full, moving // 2]
+
+    monkeypatch.setattr(tma, "_count_arrivals", change)
+    assert "deadlock" in simulate(run.steps[-1].module, run)
+
+
+def test_more_registers_than_there_are_die(run: Run) -> None:
+    """As many as two warpgroups may have would be right for one."""
+    sch = Schedule(run.steps[-1].module)
+    loop = find_loop(sch)
+    sch.unannotate(loop, TMA_ROLES)
+    sch.annotate(loop, TMA_ROLES, [128, 40, 240])
+    assert simulate(sch.mod, run) == {"deadlock"}
+
+
+# ---- What is refused
+
+
+def note(key: str, value: object = 1) -> Callable[[Schedule], None]:
+    return lambda sch: sch.annotate(find_loop(sch), key, value)
+
+
+def drop(key: str) -> Callable[[Schedule], None]:
+    return lambda sch: sch.unannotate(find_loop(sch), key)
+
+
+def add_pipeline(sch: Schedule) -> None:
+    sch.annotate(sch.get_loops(sch.get_sblock("A_shared.dyn"))[3], TMA_STAGES, 2)
+
+
+STAYING = "the blocks of loop 'k_0' do not stay, or its warpgroups alternate already; call make_pe"
+OTHERWISE = "in loop 'k_0' products overlap, warpgroups take turns, or a mask ends it; let tiles"
+THREADS = r"do not take turns where threads are \[128, 1\] along x, y; tile for one warpgroup"
+
+
+@pytest.mark.parametrize(
+    ("prepare", "options", "message"),
+    [
+        (drop(TMA_PERSISTENT), {}, STAYING),
+        (note(TMA_TURNS), {}, STAYING),
+        (note(TMA_OVERLAP), {}, OTHERWISE),
+        (note(TMA_PINGPONG), {}, OTHERWISE),
+        (add_pipeline, {}, "the kernel of loop 'k_0' has another pipeline of bulk copies; let til"),
+        (None, {"warpgroups": 1}, f"warpgroups=1 {THREADS}"),
+        (None, {"warpgroups": 4}, f"warpgroups=4 {THREADS}"),
+        (None, {"registers": (40, 240)}, "256 threads with 240 registers and 128 with 40 are no"),
+        (None, {"registers": (41, 232)}, r"registers=\[41, 232\] are none that setmaxnreg sets"),
+        (note(TMA_BLOCKS, 6), {}, "6 blocks of 384 threads do not fit on a multiprocessor of 2048"),
+    ],
+)
+def test_alternate_tiles_refuses(prepare, options: dict, message: str) -> None:
+    sch = Schedule(run_golden(TURNS).steps[-2].module)
+    if prepare:
+        prepare(sch)
+    loop = find_loop(sch)
+    with refuses(sch, f"alternate_tiles: {message}"):
+        alternate_tiles(sch, loop, **options)
+
+
+def make_stay(name: str) -> tuple[Schedule, object]:
+    sch = Schedule(run_golden(RECIPES[name]).steps[-1].module)
+    loop = find_loop(sch)
+    make_persistent(sch, loop, blocks=1)
+    return sch, loop
+
+
+def test_alternate_tiles_refuses_fragments_of_mma() -> None:
+    sch, loop = make_stay("matmul_mma_tma_roles")
+    with refuses(sch, r"warpgroups=2 do not take turns where threads are \[32, 2\] along x, y;"):
+        alternate_tiles(sch, loop)
+
+
+def test_alternate_tiles_refuses_memory_that_warpgroups_share() -> None:
+    """And so does the pass, whoever annotates by hand, or has threads store more than there was."""
+    sch, loop = make_stay("attention_wgmma_roles")
+    with refuses(sch, "block 'Q_shared.dyn' stores to 'Q_shared.dyn', which warpgroups share"):
+        alternate_tiles(sch, loop)
+    sch.annotate(loop, TMA_TURNS, 2)
+    with pytest.raises(RuntimeError, match="warpgroups share Q_shared"):
+        lower(sch.mod)
+
+
+def test_alternate_tiles_refuses_two_warpgroups_a_tile() -> None:
+    config = {**SMALL, "tile": (128, 64), "turns": 2}
+    with pytest.raises(TransformError, match=r"threads are \[128, 2\] along x, y"):
+        run_recipe(TURNS, {"m": 128, "n": 64, "k": 192}, options=HALF, config=config)
+
+
+@pytest.mark.parametrize("change", [multicast_in_clusters, overlap_products, alternate_warpgroups])
+def test_what_does_not_go_with_turns_is_refused_behind_them(change) -> None:
+    sch = Schedule(run_golden(TURNS).steps[-1].module)
+    loop = find_loop(sch)
+    with refuses(sch, r"stay and go through tiles|compute a tile each, in turn"):
+        change(sch, loop)
