@@ -21,7 +21,7 @@ from tirstep.versions import PAIRS
 
 ROOT = Path(__file__).resolve().parents[1]
 PINNED = PAIRS[-1]
-LARGEST_WHEEL = 1_375_000
+LARGEST_WHEEL = 1_450_000
 METADATA = f"tirstep-{tirstep.__version__}.dist-info"
 # Where each top package lies in the repo.
 FOLDERS = {
