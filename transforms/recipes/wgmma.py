@@ -526,14 +526,23 @@ def choose_for(sizes: Sizes, table: str, device: str) -> WgmmaConfig:
 
 
 def _get_rank(sizes: Sizes) -> Rank:
-    """Who ranks configs: tiles that are transposed are copied by threads, but behind a kernel."""
-    is_transposed = sizes.across_k and sizes.dtype.bits != 16
-    in_tiles = bool(sizes.outer) or sizes.m < _REUSED
-    if not is_transposed or not in_tiles:
+    """Who ranks configs: tiles that are transposed are copied by threads, but behind a kernel.
+
+    Behind that tiles come first that divide the problem, whose results the TMA stores.
+    """
+    if not sizes.across_k or sizes.dtype.bits == 16:
         return rank_configs
-    return lambda product, gpu: _make_configs(
-        product, gpu, rank_by_threads(product, gpu, transposes=True)
+    if sizes.outer or sizes.m < _REUSED:
+        return lambda product, gpu: _make_configs(
+            product, gpu, rank_by_threads(product, gpu, transposes=True)
+        )
+    return lambda product, gpu: sorted(
+        rank_configs(product, gpu), key=lambda it: _leaves_tail(sizes, it.config)
     )
+
+
+def _leaves_tail(sizes: Sizes, config: WgmmaConfig) -> bool:
+    return choose_tail(sizes, config.tile, config.tile_k * config.split_k) != "refuse"
 
 
 def rank_configs(product: Product, gpu: Gpu) -> list[Ranked]:
