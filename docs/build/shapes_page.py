@@ -72,19 +72,19 @@ loops of unknown length. The ladders of tensor cores live on these, and have no 
 """
 
 
-ROWS = "bench-nvidia-h200-row-shapes.json"
-PRODUCTS = "bench-nvidia-h200-product-shapes.json"
+ROWS = "bench-nvidia-h100-80gb-hbm3-row-shapes.json"
+PRODUCTS = "bench-nvidia-h100-80gb-hbm3-product-shapes.json"
 LEAST_OF_PRODUCTS = 0.8
 PRODUCTS_HEAD = """
 
 ## The test shapes in two types
 
 `tirstep bench product-shapes` times what is chosen at the {shapes} test shapes in one run beside
-PyTorch: float32 by `matmul_best`, bfloat16 by `matmul_wgmma_best`. What both choose has changed
-since these times: both models were fitted again, and where rows are no multiples of 16 bytes,
-small products and those of few columns are no longer copied between zeros, but read as they lie by
-mma.sync or by the schedules of float32 (transforms/recipes/odd_rows.py).
-[Tensor cores](tensor-cores.md#what-was-measured) says more.
+PyTorch, here on one H100: float32 by `matmul_best`, bfloat16 by `matmul_wgmma_best`. Where rows are
+no multiples of 16 bytes, small products and those of few columns are not copied between zeros, but
+read as they lie by mma.sync or by the schedules of float32 (transforms/recipes/odd_rows.py).
+10432x896x5248 takes 4.3 waves of tiles of 128x128, and was at 0.80, 0.93 and 0.79 in three runs;
+no other tile that fits was faster. [Tensor cores](tensor-cores.md#what-was-measured) says more.
 
 """
 COMPILING = "compile-seconds.json"
@@ -108,16 +108,17 @@ ROWS_HEAD = """
 
 `tirstep bench row-shapes` draws {planes} planes, of {shortest} to {longest} elements a row and 1 to
 {most} rows, evenly by their logarithms, at most 2^{elements} elements: each for one of {kernels}
-kernels in three types, with the recipe that ends in "best" and chooses by rules. No rule was made
-with these shapes. Triton's programs hold a whole row, of up to 65,536 elements. Ratios are of the
-faster of PyTorch and Triton.
+kernels in three types, with the recipe that ends in "best" and chooses by rules; these are times of
+one H100. Triton's programs hold a whole row, of up to 65,536 elements. Ratios are of the faster of
+PyTorch and Triton. Those of 0.93 to 0.97 are a few tenths of a microsecond, and other ones from run
+to run.
 
-Long rows of row_sum and matvec have been cut in more parts since these times, by a model of time
-(`tirstep choose matvec --shape 40x153099`): until then only rows that vectors and powers of two
-divide were. It counts rounds of reading, of which each waits for memory once, what DRAM gives, and
-the kernel that adds up the parts. Its costs are those of products, and were fitted to 16 times of
-row_sum and matvec in [all times](benchmarks.md), to none of these; the kernels that it chooses have
-not been timed.
+Few long rows of row_sum and matvec are cut in parts of any length by a model of time (`tirstep
+choose matvec --shape 40x153099`): 40x153099 was at 0.42 to 0.45 before. It counts rounds of
+reading, of which each waits for memory once, what DRAM gives, and the kernel that adds up the parts.
+Its costs are those of products, and were fitted to 16 times of row_sum and matvec in
+[all times](benchmarks.md), to none of these. Halves whose vectors do not share out among threads
+get twice the threads, as 1450x3264 of these shapes showed; no other rule was made with them.
 
 """
 
