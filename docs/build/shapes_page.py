@@ -83,7 +83,7 @@ PRODUCTS_HEAD = """
 PyTorch, here on one H100: float32 by `matmul_best`, bfloat16 by `matmul_wgmma_best`. Where rows are
 no multiples of 16 bytes, small products and those of few columns are not copied between zeros, but
 read as they lie by mma.sync or by the schedules of float32 (transforms/recipes/odd_rows.py).
-10432x896x5248 takes 4.3 waves of tiles of 128x128, and was at 0.80, 0.93 and 0.79 in three runs;
+10432x896x5248 takes 4.3 waves of tiles of 128x128, and was at 0.78 to 0.93 in four runs;
 no other tile that fits was faster. [Tensor cores](tensor-cores.md#what-was-measured) says more.
 
 """
@@ -115,7 +115,7 @@ to run.
 
 Few long rows of row_sum and matvec are cut in parts of any length by a model of time (`tirstep
 choose matvec --shape 40x153099`): 40x153099 was at 0.42 to 0.45 before. It counts rounds of
-reading, of which each waits for memory once, what DRAM gives, and the kernel that adds up the parts.
+reading, of which each waits for memory once, what DRAM gives, and the kernel that adds up parts.
 Its costs are those of products, and were fitted to 16 times of row_sum and matvec in
 [all times](benchmarks.md), to none of these. Halves whose vectors do not share out among threads
 get twice the threads, as 1450x3264 of these shapes showed; no other rule was made with them.
