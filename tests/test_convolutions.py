@@ -155,10 +155,68 @@ def leave_open(a: T.handle, B: T.Buffer((5, 4, 7), "float32"), c: T.handle) -> N
             C[vi, vj] = C[vi, vj] + A[vi, vk, vs] * B[vk, vs, vj]
 
 
+@T.prim_func(s_tir=True)
+def begin_at_one(
+    A: T.Buffer((6, 5, 4), "float32"),
+    B: T.Buffer((5, 4, 7), "float32"),
+    C: T.Buffer((6, 7), "float32"),
+) -> None:
+    for i, j, k, s in T.grid(6, 7, 5, 4):
+        with T.sblock("C"):
+            vi, vj, vk, vs = T.axis.remap("SSRR", [i, j, k, s])
+            with T.init():
+                C[vi, vj] = T.float32(1)
+            C[vi, vj] = C[vi, vj] + A[vi, vk, vs] * B[vk, vs, vj]
+
+
+@T.prim_func(s_tir=True)
+def multiply_its_sums(B: T.Buffer((5, 4, 7), "float32"), C: T.Buffer((7,), "float32")) -> None:
+    for j, k, s in T.grid(7, 5, 4):
+        with T.sblock("C"):
+            vj, vk, vs = T.axis.remap("SRR", [j, k, s])
+            T.reads(C[vj], B[vk, vs, vj])
+            T.writes(C[vj])
+            with T.init():
+                C[vj] = T.float32(0)
+            C[vj] = C[vj] + C[vj] * B[vk, vs, vj]
+
+
+@T.prim_func(s_tir=True)
+def write_the_diagonal(
+    A: T.Buffer((7, 5, 4), "float32"),
+    B: T.Buffer((5, 4, 7), "float32"),
+    C: T.Buffer((7, 7), "float32"),
+) -> None:
+    for i, j, k, s in T.grid(7, 7, 5, 4):
+        with T.sblock("C"):
+            vi, vj, vk, vs = T.axis.remap("SSRR", [i, j, k, s])
+            with T.init():
+                C[vi, vi] = T.float32(0)
+            C[vi, vi] = C[vi, vi] + A[vi, vk, vs] * B[vk, vs, vj]
+
+
+@T.prim_func(s_tir=True)
+def need_much_room(
+    A: T.Buffer((2, 64, 2050, 2050), HALF),
+    B: T.Buffer((64, 64, 3, 3), HALF),
+    C: T.Buffer((2, 64, 2048, 2048), HALF),
+) -> None:
+    for n, o, y, x, c, i, j in T.grid(2, 64, 2048, 2048, 64, 3, 3):
+        with T.sblock("C"):
+            vn, vo, vy, vx, vc, vi, vj = T.axis.remap("SSSSRRR", [n, o, y, x, c, i, j])
+            with T.init():
+                C[vn, vo, vy, vx] = T.float16(0)
+            C[vn, vo, vy, vx] = C[vn, vo, vy, vx] + A[vn, vc, vy + vi, vx + vj] * B[vo, vc, vi, vj]
+
+
 OTHERS = [
+    (begin_at_one, "does not add up products of two operands, from zero on"),
+    (multiply_its_sums, "of two operands, from zero on"),
+    (write_the_diagonal, "writes at other indices than its spatial iterators"),
+    (need_much_room, "by 576, whose matrices 32 bits do not number"),
     (make_depthwise(), "is in the indices of both operands, or of none"),
-    (add_three, "does not add up products of two operands"),
-    (square, "reads 1 tensors, and a convolution two"),
+    (add_three, "does not add up products of two operands, from zero"),
+    (square, "reads 1 tensors"),
     (leave_open, "has open sizes"),
 ]
 

@@ -32,6 +32,8 @@ from .matmul import MatmulConfig, choose_for_sizes, schedule_matmul
 from .roles import DEVICE, Mismatch, Roles, find_obstacle, list_sblocks, make_roles
 
 CONVOLUTION = "convolution"
+_MOST_ELEMENTS = 2**29
+"""Of a matrix, whose places 32 bits number, whatever a schedule pads them by."""
 SINGLE = replace(LEFT_OVER, vector=1)
 """What writes a matrix: where vectors alone are stored and read, TVM gives the matrix a type of
 these, of which it makes no asynchronous copies."""
@@ -96,18 +98,17 @@ def choose_convolution(
 def _find_difference(sch: Schedule, block: SBlockRV) -> str:
     """What a block has that a convolution has not; "" if it is one."""
     node, name = sch.get(block), get_sblock_name(sch, block)
-    extents = [constant(it.dom.extent) for it in node.iter_vars]
-    if None in extents:
+    if None in [constant(it.dom.extent) for it in node.iter_vars]:
         return f"block '{name}' has open sizes"
     if str(node.iter_vars[0].var.ty.dtype) != "int32":
         return f"block '{name}' has indices of {node.iter_vars[0].var.ty.dtype}, not of int32"
     if node.init is None or len(node.writes) != 1 or len(node.reads) != 2:
         return f"block '{name}' reads {len(node.reads)} tensors, and a convolution two"
-    if _find_factors(node) is None:
-        return f"block '{name}' does not add up products of two operands"
+    if not _adds_products(node):
+        return f"block '{name}' does not add up products of two operands, from zero on"
     written = list(node.body.indices)
     spatial = [it.var for it in node.iter_vars if it.iter_type == IterVar.DataPar]
-    if len(written) != len(spatial) or not all(is_among(index, spatial) for index in written):
+    if len(written) != len(spatial) or not all(is_among(each, written) for each in spatial):
         return f"block '{name}' writes at other indices than its spatial iterators"
     first, second = _find_owners(node)
     both = [it for it in spatial if is_among(it, first) == is_among(it, second)]
@@ -116,12 +117,24 @@ def _find_difference(sch: Schedule, block: SBlockRV) -> str:
             f"iterator '{both[0].name}' of block '{name}' is in the indices of both operands, or "
             "of none"
         )
-    counts = _count(node)
-    return (
-        f"block '{name}' is a product of {' by '.join(map(str, counts))}, and all are more than 1"
-        if 1 in counts
-        else ""
-    )
+    return _find_bad_size(name, _count(node))
+
+
+def _find_bad_size(name: str, counts: list[int]) -> str:
+    """Why a product of such sizes is none for this plan; "" if it is."""
+    sizes, (rows, columns, steps) = " by ".join(map(str, counts)), counts
+    if 1 in counts:
+        return f"block '{name}' is a product of {sizes}, and all are more than 1"
+    if max(rows, columns) * steps >= _MOST_ELEMENTS:
+        return f"block '{name}' is a product of {sizes}, whose matrices 32 bits do not number"
+    return ""
+
+
+def _adds_products(node: Any) -> bool:
+    """Whether a block adds up products of what it loads of two tensors, from zero on."""
+    factors, zero = _find_factors(node), node.init
+    begins = isinstance(zero, BufferStore) and getattr(zero.value, "value", None) == 0
+    return begins and factors is not None
 
 
 def _find_factors(node: Any) -> tuple[Any, Any] | None:
@@ -137,8 +150,10 @@ def _find_factors(node: Any) -> tuple[Any, Any] | None:
     if not isinstance(term, Mul):
         return None
     factors = _without_casts(term.a), _without_casts(term.b)
-    loads = all(isinstance(it, TensorLoad) for it in factors)
-    apart = loads and not factors[0].source.same_as(factors[1].source)
+    if not all(isinstance(it, TensorLoad) for it in factors):
+        return None
+    tensors = [it.source for it in factors]
+    apart = not tensors[0].same_as(tensors[1]) and not is_among(store.buffer, tensors)
     return factors if apart else None
 
 
