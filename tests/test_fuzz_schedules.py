@@ -64,7 +64,7 @@ def refuse_too_late(sch: Schedule, loop: LoopRV, *, inner, tail="refuse"):
     raise TransformError("split_loop", "no", "leave it")
 
 
-SEED = "planted-a"
+SEED = "planted-b"
 """A lost guard may store far beyond the guard zones and end the process; in these trials none does
 so."""
 SHOWN = {

@@ -22,7 +22,7 @@ from tirstep.tuning.trials import Trials
 from tirstep.tuning.tuner import TunePlan, tune
 
 H100 = "NVIDIA H100 80GB HBM3"
-PROBLEM = get_kernel("matmul").problem(1024, 512, 2048)
+PROBLEM = get_kernel("matmul").problem(1024, 256, 2048)
 RECIPE = find_recipe("matmul_split_k")
 CHOICES = read_choices(RECIPE, {}, {})
 SCHEDULE = Schedule(PROBLEM.module)

@@ -537,12 +537,9 @@ def _get_rank(sizes: Sizes) -> Rank:
             product, gpu, rank_by_threads(product, gpu, transposes=True)
         )
     return lambda product, gpu: sorted(
-        rank_configs(product, gpu), key=lambda it: _leaves_tail(sizes, it.config)
+        rank_configs(product, gpu),
+        key=lambda it: choose_tail(sizes, it.config.tile, it.config.tile_k) != "refuse",
     )
-
-
-def _leaves_tail(sizes: Sizes, config: WgmmaConfig) -> bool:
-    return choose_tail(sizes, config.tile, config.tile_k * config.split_k) != "refuse"
 
 
 def rank_configs(product: Product, gpu: Gpu) -> list[Ranked]:
