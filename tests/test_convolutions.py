@@ -17,6 +17,8 @@ from tirstep import rules
 from tirstep.transforms import TransformError
 from tirstep.transforms.plans import GemmConfig, match_convolution, schedule_convolution
 from tirstep.transforms.plans.narrowing import narrow_indices
+from tirstep.transforms.plans.roles import list_sblocks
+from tirstep.transforms.queries import is_reduction
 
 GPU = tvm.target.Target("nvidia/nvidia-h100")
 HALF = "float16"
@@ -228,6 +230,17 @@ def test_what_is_no_convolution_is_told(function: PrimFunc, reason: str) -> None
     found = match_convolution(sch)
     assert not found
     assert reason in str(found)
+    assert sch.mod.script() == before
+
+
+@pytest.mark.parametrize(("function", "reason"), OTHERS, ids=[reason for _, reason in OTHERS])
+def test_what_is_no_convolution_is_not_scheduled_as_one(function: PrimFunc, reason: str) -> None:
+    sch = Schedule(function)
+    block = next(it for it in list_sblocks(sch) if is_reduction(sch, it))
+    before = sch.mod.script()
+    with pytest.raises(TransformError, match="match_convolution finds") as caught:
+        schedule_convolution(sch, block, config=GemmConfig(tail="pad"))
+    assert reason in str(caught.value)
     assert sch.mod.script() == before
 
 

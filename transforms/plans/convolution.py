@@ -20,6 +20,7 @@ from tvm.tirx.analysis import undefined_vars
 from tirstep.tvm_compat import TensorLoad, structural_map
 
 from ..decorators import composite
+from ..errors import TransformError
 from ..inlining import inline_chain, inline_epilogue
 from ..legality.net import inlines
 from ..queries import get_sblock_name, is_reduction
@@ -53,6 +54,9 @@ def schedule_convolution(sch: Schedule, block: SBlockRV, *, config: MatmulConfig
     consumes: the loops of all blocks; blocks around that are inlined
     requires: a block that `match_convolution` finds; what the config's family requires of a product
     """
+    reason = find_obstacle(sch, [block]) or _find_difference(sch, block)
+    if reason:
+        raise TransformError(reason, "pass a block that match_convolution finds")
     groups, swapped = _read_groups(sch, block)
     if swapped:
         _swap_operands(sch, block)
@@ -98,6 +102,8 @@ def choose_convolution(
 def _find_difference(sch: Schedule, block: SBlockRV) -> str:
     """What a block has that a convolution has not; "" if it is one."""
     node, name = sch.get(block), get_sblock_name(sch, block)
+    if not node.iter_vars or not isinstance(node.body, BufferStore):
+        return f"block '{name}' is no sum of one value over loops"
     if None in [constant(it.dom.extent) for it in node.iter_vars]:
         return f"block '{name}' has open sizes"
     if str(node.iter_vars[0].var.ty.dtype) != "int32":
