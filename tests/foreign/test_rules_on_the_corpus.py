@@ -10,6 +10,7 @@ from foreign_corpus import CORPUS
 from foreign_corpus.judging import RIGHT
 from run_rules import LEFT, try_rules
 from tvm.s_tir import Schedule
+from tvm_ffi import structural_equal
 
 from tirstep.transforms import (
     TransformError,
@@ -18,8 +19,17 @@ from tirstep.transforms import (
     spread_over_threads,
     tile_in_warps,
 )
-from tirstep.transforms.plans import Mismatch, Roles
+from tirstep.transforms.plans import (
+    GemmConfig,
+    Mismatch,
+    Roles,
+    RowConfig,
+    schedule_convolution,
+    schedule_matmul,
+    schedule_rows,
+)
 from tirstep.transforms.plans.plan import PLANS
+from tirstep.transforms.plans.roles import list_sblocks
 from tirstep.transforms.recipes import find_recipe
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -72,6 +82,34 @@ def test_a_recipe_has_roles_or_a_reason_for_every_function(recipe: str) -> None:
             found[name] = roles.plan
     assert len(found) >= 10
     assert {*found.values()} == {FAMILIES[recipe]}
+
+
+PLANNED = {
+    "matmul": (lambda sch, block: schedule_matmul(sch, block, config=GemmConfig(tail="pad"))),
+    "convolution": (
+        lambda sch, block: schedule_convolution(sch, block, config=GemmConfig(tail="pad"))
+    ),
+    "rows": lambda sch, block: schedule_rows(sch, [block], config=RowConfig(tail="guard")),
+}
+
+
+@pytest.mark.parametrize("plan", PLANNED)
+def test_a_plan_schedules_a_block_or_refuses_it_by_a_sentence(plan: str) -> None:
+    """Also one that it would not find by itself: raw errors came of 81 blocks."""
+    found = Counter[bool]()
+    for name, foreign in CORPUS.items():
+        for number in range(len(list_sblocks(Schedule(foreign.function)))):
+            sch = Schedule(foreign.function)
+            before = sch.mod
+            try:
+                PLANNED[plan](sch, list_sblocks(sch)[number])
+            except TransformError:
+                assert structural_equal(sch.mod, before), name
+                found[False] += 1
+            else:
+                found[True] += 1
+    assert found[False] > 100
+    assert found[True] > 1
 
 
 def test_the_table_of_forms_is_as_counted() -> None:

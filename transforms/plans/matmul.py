@@ -12,6 +12,7 @@ from tvm.tirx import Add, BufferStore, Cast, FloorDiv, IterVar, Mul, Var
 from tirstep.tvm_compat import SBlock, TensorLoad
 
 from ..decorators import composite
+from ..errors import TransformError
 from ..inlining import inline_chain, inline_epilogue
 from ..intrinsics.warpgroups import ROWS
 from ..intrinsics.wgmma import ARCHITECTURE
@@ -61,6 +62,9 @@ def schedule_matmul(sch: Schedule, block: SBlockRV, *, config: MatmulConfig) -> 
     requires: a block that `match_matmul` finds; a config of the family of "matmul_fragments",
         "matmul_mma" or "matmul_wgmma", and what that requires
     """
+    reason = find_obstacle(sch, [block]) or _find_difference(sch, block)
+    if reason:
+        raise TransformError(reason, "pass a block that match_matmul finds")
     for producer in sch.get_producers(block):
         if is_reduction(sch, producer) or is_bound(sch, producer):
             continue
