@@ -54,7 +54,7 @@ class TileTurns:
 
     @classmethod
     def of(cls, pipeline: Pipeline) -> TileTurns:
-        """The turns that `make_persistent` asked for."""
+        """The turns that `alternate_tiles` asked for."""
         axis = pipeline.threads[-1][0]
         return cls(pipeline, Var("turn", axis.ty) if pipeline.rounds.turns > 1 else None)
 

@@ -14,10 +14,10 @@ from typing import Any
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
-from tvm.tirx import Add, BufferStore, Cast, IterVar, Mul
+from tvm.tirx import BufferStore, IterVar, Mul
 from tvm.tirx.analysis import undefined_vars
 
-from tirstep.tvm_compat import TensorLoad, structural_map
+from tirstep.tvm_compat import structural_map
 
 from ..decorators import composite
 from ..errors import TransformError
@@ -29,7 +29,7 @@ from ..recipes.tile_choice import Sizes
 from ..rewriting import replace_blocks
 from ..tir import constant, is_among, replace_fields
 from .flat import LEFT_OVER, schedule_flat
-from .matmul import MatmulConfig, choose_for_sizes, schedule_matmul
+from .matmul import MatmulConfig, choose_for_sizes, find_factors, schedule_matmul
 from .roles import DEVICE, Mismatch, Roles, find_obstacle, list_sblocks, make_roles
 
 CONVOLUTION = "convolution"
@@ -138,39 +138,12 @@ def _find_bad_size(name: str, counts: list[int]) -> str:
 
 def _adds_products(node: Any) -> bool:
     """Whether a block adds up products of what it loads of two tensors, from zero on."""
-    factors, zero = _find_factors(node), node.init
-    begins = isinstance(zero, BufferStore) and getattr(zero.value, "value", None) == 0
-    return begins and factors is not None
-
-
-def _find_factors(node: Any) -> tuple[Any, Any] | None:
-    """The two loads that a block multiplies, perhaps cast, and adds up; None of another block."""
-    store = node.body
-    if not isinstance(store, BufferStore) or not isinstance(store.value, Add):
-        return None
-    parts = (store.value.a, store.value.b)
-    terms = [it for it in parts if not _is_load(it, store.buffer)]
-    if len(terms) != 1:
-        return None
-    term = _without_casts(terms[0])
-    if not isinstance(term, Mul):
-        return None
-    factors = _without_casts(term.a), _without_casts(term.b)
-    if not all(isinstance(it, TensorLoad) for it in factors):
-        return None
-    tensors = [it.source for it in factors]
-    apart = not tensors[0].same_as(tensors[1]) and not is_among(store.buffer, tensors)
-    return factors if apart else None
-
-
-def _is_load(value: Any, buffer: Any) -> bool:
-    return isinstance(value, TensorLoad) and value.source.same_as(buffer)
-
-
-def _without_casts(value: Any) -> Any:
-    while isinstance(value, Cast):
-        value = value.value
-    return value
+    factors, zero = find_factors(node.body), node.init
+    if factors is None or not isinstance(zero, BufferStore):
+        return False
+    first, second = (it.source for it in factors)
+    apart = not first.same_as(second) and not is_among(node.body.buffer, (first, second))
+    return apart and getattr(zero.value, "value", None) == 0
 
 
 def _find_owners(node: Any) -> tuple[list[Any], list[Any]]:

@@ -23,7 +23,7 @@ from ..recipes.gemm_best import rank_configs
 from ..recipes.gpus import read_gpu
 from ..recipes.tile_choice import Sizes
 from ..tir import constant, find_all, is_used
-from ..wide_sums import widen_sums
+from ..wide_sums import HALVES, widen_sums
 from .flat import LEFT_OVER, schedule_flat
 from .roles import (
     DEVICE,
@@ -40,7 +40,6 @@ OPEN_MATMUL = gemm.GemmConfig(
     threads=(8, 16), thread_tile=(8, 4), tile_k=16, warp=(4, 8), stages=2, tail="pad"
 )
 """Tiles of 64 rows and columns: of sizes that are not known when it is compiled."""
-_HALVES = ("float16", "bfloat16")
 _TRIED = 3
 MatmulConfig = gemm.GemmConfig | mma.MmaConfig | wgmma.WgmmaConfig
 
@@ -100,7 +99,7 @@ def _give_own_elements(sch: Schedule, block: SBlockRV) -> None:
 
 
 def _sums_in_half(sch: Schedule, block: SBlockRV) -> bool:
-    return str(sch.get(block).writes[0].source.dtype) in _HALVES
+    return str(sch.get(block).writes[0].source.dtype) in HALVES
 
 
 def _is_asynchronous(config: MatmulConfig) -> bool:
@@ -149,7 +148,7 @@ def _find_difference(sch: Schedule, block: SBlockRV) -> str:
         )
     if node.init is None or len(node.writes) != 1 or len(node.reads) != 2:
         return f"block '{name}' reads {len(node.reads)} tensors, and a product two"
-    if not isinstance(node.body, BufferStore) or not _is_sum_of_products(node.body):
+    if find_factors(node.body) is None:
         return f"block '{name}' does not add up products of two operands"
     *_, row, column, depth = (it.var for it in node.iter_vars)
     first, second = ([part.min for part in region.region] for region in node.reads)
@@ -172,23 +171,20 @@ def is_by_vector(sch: Schedule, block: SBlockRV) -> bool:
     return constant(row.dom.extent) == 1 and last.min.same_as(depth.var)
 
 
-def _is_sum_of_products(store: BufferStore) -> bool:
-    value = store.value
-    if not isinstance(value, Add):
-        return False
+def find_factors(store: Any) -> tuple[TensorLoad, TensorLoad] | None:
+    """The two loads, perhaps cast, whose product a store adds to what it stores to; or None."""
+    if not isinstance(store, BufferStore) or not isinstance(store.value, Add):
+        return None
     terms = [
         term
-        for term in (value.a, value.b)
+        for term in (store.value.a, store.value.b)
         if not (isinstance(term, TensorLoad) and term.source.same_as(store.buffer))
     ]
-    return len(terms) == 1 and _is_product(terms[0])
-
-
-def _is_product(term: Any) -> bool:
-    term = _without_casts(term)
-    if not isinstance(term, Mul):
-        return False
-    return all(isinstance(_without_casts(each), TensorLoad) for each in (term.a, term.b))
+    product = _without_casts(terms[0]) if len(terms) == 1 else None
+    if not isinstance(product, Mul):
+        return None
+    factors = _without_casts(product.a), _without_casts(product.b)
+    return factors if all(isinstance(it, TensorLoad) for it in factors) else None
 
 
 def _without_casts(term: Any) -> Any:
@@ -229,7 +225,7 @@ def choose_for_sizes(
     ]
     simple = [replace(config, split_k=1, tail="pad") for config in ranked[:1]]
     found: list[MatmulConfig] = [*ranked, *simple, OPEN_MATMUL]
-    if tensor_cores and str(sizes.dtype) in _HALVES:
+    if tensor_cores and str(sizes.dtype) in HALVES:
         found.insert(0, mma.choose_for(sizes, "matmul_mma", device))
         if gpu.architecture == ARCHITECTURE and sizes.m >= ROWS and is_narrow:
             found[:0] = _choose_for_warpgroups(sizes, device)
