@@ -31,7 +31,6 @@ from typing import Any, ParamSpec
 import numpy as np
 import tvm
 from tvm import tirx
-from tvm.ir import PrimType
 from tvm.tirx import Add, BufferStore, Mul, Sub
 
 from tirstep.modules import corners, numeric
@@ -48,7 +47,7 @@ from tirstep.modules.validation import (
     take_options,
     take_sizes,
 )
-from tirstep.tvm_compat import BufferType, TensorLoad, structural_walk
+from tirstep.tvm_compat import BufferType, PrimType, TensorLoad, get_parameters, structural_walk
 
 Given = ParamSpec("Given")
 
@@ -293,7 +292,7 @@ class Problem(AnyProblem):
             return replace(self, symbolic=()).arguments
         function = self.module["main"]
         self._require_outputs_last(function)
-        return tuple(_describe_parameter(parameter) for parameter in function.params)
+        return tuple(_describe_parameter(parameter) for parameter in get_parameters(function))
 
     def _require_outputs_last(self, function: Any) -> None:
         """Raise `KernelError` where other arguments are stored to than those that are outputs."""
@@ -301,10 +300,10 @@ class Problem(AnyProblem):
         structural_walk(
             function.body, [(BufferStore, lambda node: stored.append(node.buffer))], order="pre"
         )
-        names = [str(parameter.name) for parameter in function.params]
+        names = [str(parameter.name) for parameter in get_parameters(function)]
         written = [
             str(parameter.name)
-            for parameter in function.params
+            for parameter in get_parameters(function)
             if any(parameter.same_as(buffer) for buffer in stored)
         ]
         count = self.kernel.meaning.outputs

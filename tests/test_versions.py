@@ -54,6 +54,7 @@ def find_refusal() -> str:
         ("0.27.3", "0.1.14"),
         ("0.27rc1", "0.1.14+local"),
         ("0.26.0", "0.1.13.post3"),
+        ("0.25.0.post1", "0.1.12"),
     ],
 )
 def test_supported_pair_passes(install, tvm, ffi):
@@ -68,7 +69,7 @@ def test_this_environment_passes():
 @pytest.mark.parametrize(
     ("tvm", "ffi", "found"),
     [
-        ("0.25.0", "0.1.12", "apache-tvm is 0.25.0 and apache-tvm-ffi is 0.1.12"),
+        ("0.24.0", "0.1.11", "apache-tvm is 0.24.0 and apache-tvm-ffi is 0.1.11"),
         ("0.28.0", GOOD_FFI, "apache-tvm is 0.28.0 and apache-tvm-ffi is 0.1.14.post1"),
         ("0.271.0", GOOD_FFI, "apache-tvm is 0.271.0 and apache-tvm-ffi is 0.1.14.post1"),
         ("1.0.27", GOOD_FFI, "apache-tvm is 1.0.27 and apache-tvm-ffi is 0.1.14.post1"),
@@ -85,8 +86,8 @@ def test_wrong_pair_is_one_sentence(install, monkeypatch, tvm, ffi, found):
     with pytest.raises(UnsupportedVersions) as raised:
         require_supported_tvm()
     assert str(raised.value) == (
-        "tirstep needs apache-tvm 0.26.x with apache-tvm-ffi 0.1.13.x or 0.27.x with "
-        "apache-tvm-ffi 0.1.14.x, but here "
+        "tirstep needs apache-tvm 0.25.x with apache-tvm-ffi 0.1.12.x or 0.26.x with "
+        "apache-tvm-ffi 0.1.13.x or 0.27.x with apache-tvm-ffi 0.1.14.x, but here "
         f"{found}; run: '/opt/my python/bin/python' {INSTALL}"
     )
 
@@ -120,6 +121,8 @@ def test_ranges_are_those_of_pyproject():
 def test_an_older_tvm_is_told_the_ffi_that_it_needs(install):
     install("0.26.0", "0.1.14.post1")
     assert "'apache-tvm>=0.26,<0.27' 'apache-tvm-ffi>=0.1.13.post2,<0.1.14'" in find_refusal()
+    install("0.25.0.post1", "0.1.13.post3")
+    assert "'apache-tvm>=0.25,<0.26' 'apache-tvm-ffi>=0.1.12,<0.1.13'" in find_refusal()
 
 
 def test_command_says_the_sentence_and_exits_with_2(monkeypatch, capsys):

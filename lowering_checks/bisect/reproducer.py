@@ -20,6 +20,7 @@ from tirstep.files import may_replace, require_writable, write_file
 from tirstep.modules import AnyProblem
 from tirstep.transforms import get_pass_options
 from tirstep.transforms.passes.serial import make_threads_serial
+from tirstep.tvm_compat import get_parameters
 
 from ..compile.passes import BEFORE_PASSES
 from ..devices.device import is_scalar
@@ -226,7 +227,7 @@ def quote(name: str, text: str) -> str:
 
 
 def _import_half_types(kernel: tvm.IRModule) -> str:
-    buffers = [each for each in kernel["main"].params if not is_scalar(each)]
+    buffers = [each for each in get_parameters(kernel["main"]) if not is_scalar(each)]
     dtypes = {str(buffer.dtype) for buffer in buffers}
     own = any(dtype.startswith(("bfloat", "float8")) for dtype in dtypes)
     return "import ml_dtypes  # noqa: F401: gives NumPy the types\n" if own else ""
@@ -262,7 +263,6 @@ import sys
 import numpy as np
 {half_types}import tvm
 from tvm.script import from_source
-from tvm.tirx.buffer import BufferType
 
 # What is to be computed.
 '''
@@ -273,10 +273,11 @@ ARGUMENTS = '''
 def make_arguments(module):
     """Whole numbers; what is only written begins with zeros."""
     random = np.random.default_rng(SEED)
-    arrays = []
+    arrays, buffers = [], getattr(module["main"], "buffer_map", dict())  # in TVM 0.25
     for parameter, shape, drawn in zip(module["main"].params, SHAPES, DRAWN):
-        is_tensor = isinstance(parameter.ty, BufferType)
-        dtype = str(parameter.dtype if is_tensor else parameter.ty)
+        parameter = buffers.get(parameter, parameter)
+        is_tensor = hasattr(parameter, "shape")
+        dtype = str(getattr(parameter, "dtype", None) or parameter.ty)
         low, high = drawn or (0, 0)
         array = np.asarray(random.integers(low, high + 1, shape)).astype(dtype)
         arrays.append(array if is_tensor else array.item())

@@ -15,7 +15,7 @@ from tvm.tirx import For, PrimFunc
 from tirstep.transforms.legality.lifetimes import find_lost_reads
 from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.tir import cached_by_module, find_all, get_axis
-from tirstep.tvm_compat import Call, SBlock, get_op_name
+from tirstep.tvm_compat import Call, SBlock, get_op_name, get_parameters
 
 from ..compile.compiling import MAIN, compile_module, count_iterations, name_main
 from .device import (
@@ -76,7 +76,7 @@ class CpuDevice(Device):
                 name = get_op_name(call).removeprefix("tirx.")
                 if name.startswith("ptx"):
                     return f"a CPU does not have the instruction {name}"
-            for buffer in function.params:
+            for buffer in get_parameters(function):
                 if not is_scalar(buffer) and str(buffer.dtype).startswith("float8"):
                     return (
                         f"TVM's LLVM code reads zeros and small numbers of {buffer.dtype} wrongly"
@@ -101,7 +101,7 @@ class CpuDevice(Device):
         with convert_tvm_errors("LLVM does not compile the module"):
             serial = make_threads_serial(module)
             executable = compile_module(serial, _choose_target(serial))
-        parameters = module[MAIN].params
+        parameters = get_parameters(module[MAIN])
         names = [str(parameter.name) for parameter in parameters]
         scalars = [is_scalar(parameter) for parameter in parameters]
 

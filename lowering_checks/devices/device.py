@@ -13,14 +13,14 @@ from typing import Any, Protocol
 
 import numpy as np
 import tvm
-from tvm.tirx import BufferStore, For, IntImm, PrimFunc, Var
+from tvm.tirx import BufferStore, For, IntImm, Var
 from tvm.tirx.analysis import undefined_vars
 
 from tirstep.modules import Tensor
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.gpu_limits import MAX_CLUSTER, MAX_EXTENTS, MAX_SHARED_BYTES, MAX_THREADS
 from tirstep.transforms.tir import constant, find_all, find_axes, get_axis
-from tirstep.tvm_compat import BufferType, SBlock
+from tirstep.tvm_compat import BufferType, SBlock, explain_lack, get_parameters, make_function
 
 from ..compile.advice import add_advice
 
@@ -219,9 +219,9 @@ def close_extents(function: Any, values: Mapping[Var, Any]) -> Any:
     shape (n + 1, say), so they become such parameters first. It takes these parameters away; one
     that the function had itself stays, and nothing reads it any more.
     """
-    own = {each: Var(each.name, each.ty) for each in function.params if each in values}
-    params = [*values, *(own.get(each, each) for each in function.params)]
-    opened = PrimFunc(params, function.body, function.ret_type, function.attrs)
+    own = {each: Var(each.name, each.ty) for each in get_parameters(function) if each in values}
+    params = [*values, *(own.get(each, each) for each in get_parameters(function))]
+    opened = make_function(params, function)
     return opened.specialize(dict(values))
 
 
@@ -229,7 +229,7 @@ def leaves_sizes_open(function: Any) -> bool:
     """Whether the shape of a parameter has a size that is known when the function is called."""
     return any(
         constant(extent) is None
-        for each in function.params
+        for each in get_parameters(function)
         if not is_scalar(each)
         for extent in each.shape
     )
@@ -237,18 +237,18 @@ def leaves_sizes_open(function: Any) -> bool:
 
 def close_for(function: Any, arguments: Arrays) -> Any:
     """A function that leaves sizes open, at those of its arguments; raises `DeviceError`."""
-    require_arguments(function.params, arguments)
+    require_arguments(get_parameters(function), arguments)
     values = {
         extent: IntImm(str(extent.ty), int(size))
-        for parameter, array in zip(function.params, arguments, strict=True)
+        for parameter, array in zip(get_parameters(function), arguments, strict=True)
         if not is_scalar(parameter)
         for extent, size in zip(parameter.shape, array.shape, strict=True)
         if isinstance(extent, Var)
     }
-    for parameter, array in zip(function.params, arguments, strict=True):
+    for parameter, array in zip(get_parameters(function), arguments, strict=True):
         if is_scalar(parameter) and any(
             parameter.same_as(variable)
-            for each in function.params
+            for each in get_parameters(function)
             if not is_scalar(each)
             for extent in each.shape
             for variable in undefined_vars(extent)
@@ -356,7 +356,14 @@ def convert_tvm_errors(sentence: str, module: tvm.IRModule | None = None) -> Ite
 
 
 def get_reason(error: Exception) -> str:
-    """TVM's own reason, on one line: not the program that it prints before or behind it."""
+    """TVM's own reason, on one line: not the program that it prints before or behind it.
+
+    Where that is something that this TVM lacks, it is said instead.
+    """
+    return explain_lack(_find_reason(error))
+
+
+def _find_reason(error: Exception) -> str:
     lines = [line.strip("\0 \t") for line in str(error).splitlines()]
     lines = [line for line in lines if line]
     if told := [line for line in lines if _COMPILER_ERROR.search(line)]:

@@ -24,7 +24,7 @@ from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.numeric import Array
 from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.tir import bind_ranges, constant, find_all, get_axis, substitute
-from tirstep.tvm_compat import Analyzer, Call, IntervalSet, TensorLoad
+from tirstep.tvm_compat import Analyzer, Call, IntervalSet, TensorLoad, get_parameters
 
 from ..compile.compiling import MAIN
 from ..devices.device import DeviceError, convert_tvm_errors, is_scalar
@@ -300,7 +300,7 @@ def _make_part(name: str, array: Array, dtype: str) -> Array:
 
 
 def _track(function: Any) -> TrackedFunction:
-    for parameter in function.params:
+    for parameter in get_parameters(function):
         if not is_scalar(parameter) and not _is_compact(parameter):
             raise RefusedError(
                 f"the elements of its parameter {parameter.name} have strides, or an offset, that "

@@ -9,7 +9,7 @@ import tvm
 from tvm.tirx import Var
 
 from tirstep.transforms.tir import constant, find_all, is_choice
-from tirstep.tvm_compat import Analyzer, TensorLoad, structural_map
+from tirstep.tvm_compat import Analyzer, Call, TensorLoad, get_parameters, structural_map
 
 from ..devices.device import is_scalar
 
@@ -26,7 +26,7 @@ def find_index_ranges(function: Any) -> dict[str, tuple[int, int]]:
     """
     places = list(_find_places(function.body, {}, {}, ()))
     ranges: dict[str, tuple[int, int]] = {}
-    for parameter in function.params:
+    for parameter in get_parameters(function):
         found = [_find_range(parameter, *place) for place in places]
         known = [each for each in found if each is not None]
         if known:
@@ -88,7 +88,7 @@ def _make_places(
 def _find_loads(
     expression: Any, loops: Loops, bound: dict[Any, Any], conditions: Sequence[Any]
 ) -> Iterator[Place]:
-    choices = [call.args[0] for call in find_all(expression, tvm.ir.Call) if is_choice(call)]
+    choices = [call.args[0] for call in find_all(expression, Call) if is_choice(call)]
     choices += [node.condition for node in find_all(expression, tvm.tirx.Select)]
     around = (*conditions, *(_inline(choice, bound) for choice in choices))
     for load in find_all(expression, TensorLoad):

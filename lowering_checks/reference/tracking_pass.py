@@ -19,7 +19,6 @@ from tvm.tirx import (
     For,
     ForKind,
     IfThenElse,
-    PrimFunc,
     Select,
     Var,
     While,
@@ -28,7 +27,7 @@ from tvm.tirx import (
 from tvm.tirx.analysis import undefined_vars
 
 from tirstep.transforms.tir import THREAD_EXTENT, constant, find_all
-from tirstep.tvm_compat import Analyzer, Call, TensorLoad
+from tirstep.tvm_compat import Analyzer, Call, TensorLoad, make_function
 
 from ..compile.compiling import make_main
 from ..devices.device import is_scalar
@@ -168,7 +167,7 @@ class _TrackingPass(ConditionTracking):
         for argument in arguments:
             if argument is not None and argument.is_stored:
                 self._close_all(argument)
-        function = PrimFunc([*flat, self.status], self.emitter.finish())
+        function = make_function([*flat, self.status], body=self.emitter.finish())
         module = make_main(function)
         return TrackedFunction(module, arguments, self.status, self.is_deciding, self.places)
 

@@ -2,6 +2,7 @@
 
 This module alone asks which TVM there is. What is the same in all versions is imported from TVM
 itself; what is not is imported from here, and no other module has a second way for an older TVM.
+What 0.25 has in another form is in `_tvm_0_25`.
 """
 
 import re
@@ -15,7 +16,7 @@ import tvm_ffi
 TVM = tuple(int(part) for part in tvm.__version__.split(".")[:2])
 
 if TVM >= (0, 27):
-    from tvm.ir import Call, TensorLoad, TensorRegion
+    from tvm.ir import Call, PrimType, TensorLoad, TensorRegion
     from tvm.s_tir import MatchBufferRegion, SBlock, SBlockRealize
     from tvm.script import tirx as _T
     from tvm.sym import (
@@ -34,6 +35,7 @@ if TVM >= (0, 27):
         Break,
         Continue,
         LShift,
+        PrimFunc,
         Return,
         RShift,
     )
@@ -53,24 +55,32 @@ else:
         estimate_region_upper_bound,
     )
     from tvm.arith.iter_affine_map import IterMapLevel
-    from tvm.ir import Call, Node, Range
+    from tvm.ir import Node, Range
     from tvm.script import tirx as _T
+    from tvm.tirx import BufferLoad as TensorLoad
+    from tvm.tirx import BufferRegion as TensorRegion
     from tvm.tirx import (
-        Break,
-        Continue,
         Evaluate,
         MatchBufferRegion,
         PrimFunc,
-        Return,
         SBlock,
         SBlockRealize,
         Stmt,
     )
-    from tvm.tirx import BufferLoad as TensorLoad
-    from tvm.tirx import BufferRegion as TensorRegion
-    from tvm.tirx.buffer import BufferType
+    from tvm.tirx.stmt import Break, Continue
     from tvm.tirx.stmt_functor import ir_transform
-    from tvm_ffi import structural_walk
+
+    if TVM >= (0, 26):
+        from tvm.ir import Call, PrimType
+        from tvm.tirx import Return
+        from tvm.tirx.buffer import BufferType
+        from tvm_ffi import structural_walk
+    else:
+        from tirstep import _tvm_0_25
+        from tirstep._tvm_0_25 import BufferType, PrimType, Return
+        from tirstep._tvm_0_25 import TypedCall as Call
+
+        _tvm_0_25.add_attributes()
 
     ptx_legacy = SimpleNamespace(ldmatrix=_T.ptx.ldmatrix_legacy, mma=_T.ptx.mma.legacy)
 
@@ -99,7 +109,8 @@ else:
             names = [kind.__tvm_ffi_type_info__.type_key for kinds, _ in pairs for kind in kinds]
 
             def replace(node: Any) -> Any:
-                return next(call(node) for kinds, call in pairs if isinstance(node, kinds))
+                found = (call for kinds, call in pairs if isinstance(node, kinds))
+                return next((call(node) for call in found), node)
 
             return ir_transform(root, None, replace, names)
         is_expression = isinstance(root, Node)
@@ -116,18 +127,109 @@ else:
                     yield from _list_pairs(each)
 
 
-_walk_structure = tvm_ffi.get_global_func("ffi.StructuralWalk")
-_PREORDER, _POSTORDER = map(int, (tvm_ffi.WalkOrder.PREORDER, tvm_ffi.WalkOrder.POSTORDER))
+if TVM >= (0, 26):
+    from tvm.tirx import DeclBuffer, PrimFunc, Var, decl_buffer
 
+    _walk_structure = tvm_ffi.get_global_func("ffi.StructuralWalk")
+    _PREORDER, _POSTORDER = map(int, (tvm_ffi.WalkOrder.PREORDER, tvm_ffi.WalkOrder.POSTORDER))
 
-def walk_nodes(root: Any, kind: type, visit: Callable[[Any], None]) -> None:
-    """`structural_walk` in program order, of one kind of node.
+    def walk_nodes(root: Any, kind: type, visit: Callable[[Any], None]) -> None:
+        """`structural_walk` in program order, of one kind of node.
 
-    For what is asked thousands of times: TVM reads what callbacks there are anew each time, which
-    takes longer than a walk over an expression does.
-    """
-    index = kind.__tvm_ffi_type_info__.type_index  # type: ignore[attr-defined]
-    _walk_structure(root, [(index, visit)], [], _PREORDER)
+        For what is asked thousands of times: TVM reads what callbacks there are anew each time,
+        which takes longer than a walk over an expression does.
+        """
+        index = kind.__tvm_ffi_type_info__.type_index  # type: ignore[attr-defined]
+        _walk_structure(root, [(index, visit)], [], _PREORDER)
+
+    def get_parameters(function: Any) -> Any:
+        """A function's parameters, buffers and variables."""
+        return function.params
+
+    def make_function(params: Any, like: Any = None, body: Any = None) -> Any:
+        """A function of other parameters, and of another body, than one that there is."""
+        if like is None:
+            return PrimFunc(params, body)
+        kept = (like.ret_type, like.attrs, like.span)
+        return PrimFunc(params, like.body if body is None else body, *kept)
+
+    def get_pointer(buffer: Any) -> Any:
+        """What stands for a buffer in a pointer to it, and is the same for all of one memory."""
+        return buffer
+
+    def get_pointed(argument: Any) -> Any:
+        """What `get_pointer` says of the buffer to whose elements an argument points, or None."""
+        is_data = str(getattr(getattr(argument, "op", None), "name", "")) == "tirx.buffer_data"
+        return argument.args[0] if is_data else None
+
+    def find_buffer_arguments(call: Any) -> list[int]:
+        """Which arguments of a call are buffers that are taken for their address."""
+        place = {"tirx.buffer_data": 0, "tirx.tvm_access_ptr": 1}.get(get_op_name(call))
+        return [place] if place is not None and isinstance(call.args[place], Var) else []
+
+    def declare_twin(buffer: Any, shape: Any) -> Any:
+        """A buffer of another shape in the place of one."""
+        return decl_buffer(shape, buffer.dtype, str(buffer.name), scope=buffer.scope())
+
+    def make_view(buffer: Any, data: Any) -> Any:
+        """The statement that declares a buffer in the memory of another one."""
+        return DeclBuffer(buffer, data=data)
+
+    def put_in(body: Any, values: Mapping[Any, Any]) -> Any:
+        """A statement with other values of variables, those of buffers among them."""
+        return structural_map(body, (Var, lambda variable: values.get(variable, variable)))
+
+    def declare_views(module: Any) -> Any:
+        """The module: each buffer that it uses is declared already."""
+        return module
+
+    def point_into(buffer: Any, access: str, dtype: str, **place: Any) -> Any:
+        """A pointer of a type into a buffer, for reading ``"r"``, writing ``"w"``, or both."""
+        return buffer.access_ptr(access, ptr_type=dtype, **place)
+
+    def merge_dynamic_memory(module: Any) -> Any:
+        """The module after TVM's pass: dynamic shared memory is one allocation of bytes.
+
+        Each buffer that it had is a view of that; in 0.25, which declares none, all stay apart.
+        """
+        return tvm.s_tir.transform.MergeSharedMemoryAllocations()(module)
+
+else:
+
+    def structural_walk(root: Any, callbacks: Any, order: str = "pre") -> None:  # type: ignore[misc]
+        """Call on each node what the callback of its kind does, in program order.
+
+        Parameters
+        ----------
+        root : PrimFunc, Stmt, Expr, or a list of these
+        callbacks
+            ``(kind, callback)``, ``((kind, ...), callback)``, or a list of these.
+        order : "pre"
+            A node comes before its parts.
+        """
+        pairs = list(_list_pairs([callbacks]))
+        every = tuple(kind for kinds, _ in pairs for kind in kinds)
+
+        def visit(node: Any) -> None:
+            next(call(node) for kinds, call in pairs if isinstance(node, kinds))
+
+        _tvm_0_25.walk_in_order(root, every, visit)
+
+    walk_nodes = _tvm_0_25.walk_in_order
+    get_parameters = _tvm_0_25.get_parameters
+    make_function = _tvm_0_25.make_function
+    get_pointer = _tvm_0_25.get_pointer
+    get_pointed = _tvm_0_25.get_pointed
+    find_buffer_arguments = _tvm_0_25.find_buffer_arguments
+    declare_twin = _tvm_0_25.declare_twin
+    make_view = _tvm_0_25.make_view
+    put_in = _tvm_0_25.put_in
+    declare_views = _tvm_0_25.declare_views
+    point_into = _tvm_0_25.point_into
+
+    def merge_dynamic_memory(module: Any) -> Any:
+        """The module: that of 0.25 has no views of merged memory, so that all stay apart."""
+        return module
 
 
 def map_nodes(root: Any, kind: type, replace: Callable[[Any], Any]) -> Any:
@@ -211,7 +313,10 @@ def get_op_name(call: Any) -> str:
     """The name that 0.27 gives the operator of a call, as ``tirx.tvm_access_ptr``; of a function
     of the module, or of none, the empty string."""
     name = str(getattr(call.op, "name", ""))
-    return name if TVM >= (0, 27) else _RENAMED.get(name, name)
+    if TVM >= (0, 27):
+        return name
+    name = name if TVM >= (0, 26) else _tvm_0_25.rename_op(name)
+    return _RENAMED.get(name, name)
 
 
 def get_launch_tags(call: Any, kernels: Mapping[str, Any]) -> list[str] | None:
@@ -241,6 +346,14 @@ def include_without_gpu(source: str) -> str:
 _TYPES = re.compile(r"#if defined\(__CUDA_ARCH__\) && (.*\n#include <cuda_)")
 
 
+def explain_lack(reason: str) -> str:
+    """What this TVM lacks, where that is why it lowers no module; else its own reason."""
+    if TVM >= (0, 26) or "Cannot find var remap for" not in reason:
+        return reason
+    what = "intermediate results of bfloat16 and float8 in global memory"
+    return f"TVM 0.25 has no {what}; install apache-tvm>=0.26"
+
+
 def get_old_op_name(name: str) -> str:
     """What this TVM calls an operator of 0.27, for what is registered by name."""
     return name if TVM >= (0, 27) else _OLD_NAMES.get(name, name)
@@ -257,21 +370,34 @@ __all__ = [
     "IntervalSet",
     "IterMapLevel",
     "MatchBufferRegion",
+    "PrimType",
     "Return",
     "SBlock",
     "SBlockRealize",
     "TensorLoad",
     "TensorRegion",
+    "declare_twin",
+    "declare_views",
     "detect_iter_map",
     "detect_linear_equation",
     "estimate_region_lower_bound",
     "estimate_region_upper_bound",
+    "explain_lack",
+    "find_buffer_arguments",
     "get_launch_tags",
     "get_old_op_name",
     "get_op_name",
+    "get_parameters",
+    "get_pointed",
+    "get_pointer",
     "include_without_gpu",
+    "make_function",
+    "make_view",
     "map_nodes",
+    "merge_dynamic_memory",
+    "point_into",
     "ptx_legacy",
+    "put_in",
     "spell_as_newer",
     "spell_for_this_tvm",
     "split_operator",

@@ -32,6 +32,7 @@ class _Pair(NamedTuple):
 # The last one is the pinned one, whose printer is in the goldens. pyproject.toml allows from the
 # first to the last, and there is a constraints file of each.
 PAIRS = (
+    _Pair("0.25", ">=0.25,<0.26", "0.1.12", ">=0.1.12,<0.1.13"),
     _Pair("0.26", ">=0.26,<0.27", "0.1.13", ">=0.1.13.post2,<0.1.14"),
     _Pair("0.27", ">=0.27,<0.28", "0.1.14", ">=0.1.14.post0,<0.1.15"),
 )

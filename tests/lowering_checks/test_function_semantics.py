@@ -13,6 +13,7 @@ from tirstep.lowering_checks.devices.simulator import (
     register_semantics,
     simulate,
 )
+from tirstep.tvm_compat import point_into
 
 SIMULATOR = get_device("simulator")
 VALUES = np.arange(32, dtype="float32") + 1
@@ -37,7 +38,7 @@ def call(first: str, second: str = "", *, has_guard: bool = False) -> tvm.IRModu
                         T.evaluate(
                             T.cuda.func_call(
                                 first,
-                                S.access_ptr("rw", offset=thread * 2, ptr_type="float32"),
+                                point_into(S, "rw", "float32", offset=thread * 2),
                                 2,
                                 T.Cast("float32", thread),
                                 source_code="",

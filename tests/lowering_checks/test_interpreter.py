@@ -22,7 +22,7 @@ from tirstep.modules import matmul
 from tirstep.transforms.passes.pipeline import lower_around
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tir import find_all
-from tirstep.tvm_compat import SBlock
+from tirstep.tvm_compat import SBlock, get_parameters
 
 
 @I.ir_module
@@ -181,7 +181,7 @@ class Late:
 def test_a_variable_that_a_pass_took_away_is_named():
     n = tvm.tirx.Var("n", "int32")
     function = Sums["main"]
-    buffer = function.params[1]
+    buffer = get_parameters(function)[1]
     body = tvm.tirx.BufferStore(buffer, tvm.tirx.Cast("float32", n), [0, 0])
     module = tvm.IRModule({"main": function.with_body(body)})
     program = Interpreter().compile(module)

@@ -101,6 +101,7 @@ def test_every_dropped_barrier_is_a_race(name: str) -> None:
         assert "with no barrier in between" in found[0].message
 
 
+@pytest.mark.since_tvm("0.26", "an older TVM keeps no lines of it")
 def test_a_race_is_told_with_threads_index_and_line() -> None:
     golden = run_golden(RECIPES["matmul_shared_blocking"])
     planted = drop(lower(golden.steps[-1].module), Evaluate, "tvm_storage_sync", 1)

@@ -320,6 +320,7 @@ def test_a_pair_of_sums_in_a_row_of_odd_length_is_misaligned() -> None:
     assert "misaligned access: vector access at C_shared.dyn[17] by thread (4, " in str(finding)
 
 
+@pytest.mark.since_tvm("0.26", "the simulator keeps buffers apart there")
 def test_a_tile_begins_where_merging_puts_it_and_not_at_the_index_of_the_next_fragment() -> None:
     """Fragments ahead are read at k + 8, of a tile that begins at 0 and has no other index."""
     problem = matmul.problem(32, 16, 128, dtype="tf32", transpose_b=True)

@@ -15,7 +15,7 @@ from tirstep.transforms import (
     split_reduction,
     tile_block,
 )
-from tirstep.tvm_compat import ptx_legacy
+from tirstep.tvm_compat import point_into, ptx_legacy
 
 WARP, SIDE = 32, 16
 IN_ORDER = (0, 1, 2)
@@ -191,7 +191,7 @@ def _make_load(dtype: str, *, transposed: bool):
                         ".b16",
                         F.data,
                         F.elem_offset,
-                        S.access_ptr("r", ptr_type=dtype),
+                        point_into(S, "r", dtype),
                         lane % 16 * row + lane // 16 * 8,
                         dtype=dtype,
                     )

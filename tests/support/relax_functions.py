@@ -12,6 +12,7 @@ from tvm.relax import op
 from tvm.tirx import PrimFunc
 
 from tirstep.lowering_checks import get_device
+from tirstep.tvm_compat import get_parameters
 
 
 def fuse(module: tvm.IRModule) -> tvm.IRModule:
@@ -29,11 +30,12 @@ def fuse(module: tvm.IRModule) -> tvm.IRModule:
 
 def make_functions(build: Callable[..., Any], *tensors: Sequence[Any]) -> dict[str, PrimFunc]:
     """The functions of an expression of tensors, each a shape and, maybe, a type behind it."""
+    make_type = getattr(relax, "TensorStructInfo", None) or relax.TensorType  # as TVM 0.25 names it
     builder, variables = relax.BlockBuilder(), []
     for number, tensor in enumerate(tensors):
         dtype = tensor[-1] if tensor and isinstance(tensor[-1], str) else "float32"
         shape = [size for size in tensor if not isinstance(size, str)]
-        variables.append(relax.Var(f"x{number}", relax.TensorType(shape, dtype)))
+        variables.append(relax.Var(f"x{number}", make_type(shape, dtype)))
     with builder.function("main", variables):
         with builder.dataflow():
             result = builder.emit_output(builder.normalize(build(*variables)))
@@ -58,7 +60,7 @@ def find_difference(
     `length` stands for sizes that are left open and not among `sizes`, by their names.
     """
     generator, arrays = np.random.default_rng(0), []
-    for parameter in function.params:
+    for parameter in get_parameters(function):
         shape = [
             int(each) if hasattr(each, "value") else sizes.get(str(each), length)
             for each in parameter.shape

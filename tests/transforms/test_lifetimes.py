@@ -174,7 +174,12 @@ def test_a_fetch_of_whole_rows_may_be_copied_out_at_its_own_steps():
     assert find_wrong(problem, sch.mod) == []
 
 
-@pytest.mark.parametrize("scope", ["local", "shared"])
+_LOCAL = pytest.param(
+    "local", marks=pytest.mark.since_tvm("0.26", "an older TVM keeps the whole tile")
+)
+
+
+@pytest.mark.parametrize("scope", [_LOCAL, "shared"])
 def test_a_copy_of_more_than_its_reader_has_a_guard_for(scope: str):
     """Of a guarded loop of 3 steps, of which one runs, TVM copies all: two were never written."""
     problem = matmul.problem(4, 6, 5)
@@ -267,6 +272,8 @@ def test_a_later_iteration_never_counts(uses_after: bool):
 
 def make_copy(*, width: object = 1, begin: object = 0, guard: object = True, reader_first=False):
     """Iterations of i that write P[2 i], P[2 i + 1], and copy some elements out."""
+    get_width = width if callable(width) else lambda _: width
+    get_guard = guard if callable(guard) else lambda *_: guard
 
     @I.ir_module
     class After:
@@ -282,10 +289,10 @@ def make_copy(*, width: object = 1, begin: object = 0, guard: object = True, rea
                     with T.sblock("P"):
                         v = T.axis.spatial(16, i * 2 + j)
                         P[v] = A[v]
-                for j in range(width(i) if callable(width) else width):
+                for j in range(get_width(i)):
                     with T.sblock("B"):
                         v = T.axis.spatial(16, i * 2 + begin + j)
-                        T.where(guard(i, j) if callable(guard) else guard)
+                        T.where(get_guard(i, j))
                         B[v] = P[v]
 
     return After

@@ -31,6 +31,7 @@ from tirstep.transforms import (
     vectorize_loop,
 )
 from tirstep.transforms.decorators import composite
+from tirstep.tvm_compat import get_parameters
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "attention_mma"
 
@@ -134,7 +135,7 @@ def prepare_one(
 def check_numbers(before: tvm.IRModule, after: tvm.IRModule) -> None:
     """Whole numbers, of which none is rounded."""
     rng, found = np.random.default_rng(0), []
-    tensors = before["main"].params
+    tensors = get_parameters(before["main"])
     shapes = [(tuple(map(int, it.shape)), np.dtype(str(it.dtype))) for it in tensors]
     values = [rng.integers(-3, 4, shape).astype(dtype) for shape, dtype in shapes]
     for name, module in (("cpu", before), ("simulator", after)):

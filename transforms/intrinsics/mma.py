@@ -17,7 +17,7 @@ from tvm.s_tir import TensorIntrin
 from tvm.script import tirx as T
 from tvm.tirx import For, IterVar, Var
 
-from tirstep.tvm_compat import get_old_op_name, ptx_legacy, structural_map
+from tirstep.tvm_compat import get_old_op_name, point_into, ptx_legacy, structural_map
 
 from ..errors import TransformError
 from ..gpu_limits import WARP
@@ -247,7 +247,7 @@ def _load_matrices(dtype: str, role: Role, transposed: bool) -> tuple[Any, Any]:
             T.reads(S[0:rows, 0:columns])
             T.writes(F[0:WARP, 0:share])
             for tx in T.thread_binding(WARP, "threadIdx.x"):
-                rows_of_lanes = T.meta_var((S.access_ptr("r", ptr_type=dtype), find_row(tx, s0)))
+                rows_of_lanes = T.meta_var((point_into(S, "r", dtype), find_row(tx, s0)))
                 fragment = T.meta_var((F.data, F.elem_offset))
                 T.evaluate(
                     ptx_legacy.ldmatrix(flips, 4, ".b16", *fragment, *rows_of_lanes, dtype=dtype)

@@ -24,6 +24,8 @@ from typing import Any, NamedTuple
 import tvm
 from tvm.script import tirx as T
 
+from tirstep.tvm_compat import point_into
+
 from ..errors import TransformError, require_tvm
 from .fragments import get_depth
 from .mma import SCOPE, register_intrinsic, require_architecture
@@ -384,7 +386,7 @@ def emit_descriptor(tile: WgmmaTile, operand: int, target: Any, buffer: Any, sla
     strides = get_strides(
         slab * (tile.bits // 8), swizzle=swizzle, is_along_k=tile.is_along_k(operand)
     )
-    pointer = buffer.access_ptr("r", ptr_type=tile.dtype)
+    pointer = point_into(buffer, "r", tile.dtype)
     encode = T.cuda.wgmma.encode_matrix_descriptor
     return encode(target, pointer, *strides, CODES[swizzle])
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 from tvm.ir import IRModule
 from tvm.tirx import BufferStore, For, ForKind, PrimFunc, Var
 
-from tirstep.tvm_compat import Call, SBlock, get_op_name, structural_walk
+from tirstep.tvm_compat import Call, SBlock, get_op_name, get_parameters, structural_walk
 
 from ..errors import Fault
 from ..tir import (
@@ -294,7 +294,7 @@ def _count_function(function: PrimFunc, prefix: str, census: _Census) -> None:
         for name, scope, needed in facts.moved:
             census.moved[f"{prefix}{facts.name}/{name}"] = (scope, needed)
         large = large or facts.points > LARGEST_INDEX
-    parameters = set(function.params)
+    parameters = set(get_parameters(function))
     census.outputs.update(prefix + str(item.name) for item in parameters & written)
     for buffer in read.keys() - written - parameters:
         census.unwritten[prefix + str(buffer.name)] = read[buffer]

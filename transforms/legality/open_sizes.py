@@ -11,7 +11,7 @@ from tvm.ir import IRModule
 from tvm.tirx import IntImm, PrimFunc, Var
 from tvm.tirx.analysis import undefined_vars
 
-from tirstep.tvm_compat import BufferType
+from tirstep.tvm_compat import BufferType, get_parameters, make_function
 
 from ..tir import cached_by_module
 
@@ -36,15 +36,16 @@ def _close(function: Any) -> Any:
     if not isinstance(function, PrimFunc):
         return function
     found: list[Var] = []
-    for parameter in function.params:
+    for parameter in get_parameters(function):
         if isinstance(parameter.ty, BufferType):
             for extent in parameter.shape:
                 found += [var for var in undefined_vars(extent) if not _is_in(var, found)]
     if not found or len(found) > len(_SIZES):
         return function
     values = {var: IntImm(str(var.ty), size) for var, size in zip(found, _SIZES, strict=False)}
-    own = [var for var in found if not _is_in(var, function.params)]
-    opened = PrimFunc([*own, *function.params], function.body, function.ret_type, function.attrs)
+    parameters = get_parameters(function)
+    own = [var for var in found if not _is_in(var, parameters)]
+    opened = make_function([*own, *parameters], function)
     return opened.specialize(values)
 
 

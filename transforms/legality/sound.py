@@ -15,6 +15,8 @@ from tvm.ir import IRModule
 from tvm.tirx import AllocBuffer, DeclBuffer, PrimFunc
 from tvm_ffi import structural_equal, structural_hash
 
+from tirstep.tvm_compat import get_parameters
+
 from ..tir import find_all, get_places
 
 _MOST = 256
@@ -41,7 +43,7 @@ class _Alike:
     def __init__(self, functions: list[PrimFunc]) -> None:
         self._functions, self._names = tuple(functions), list[str]()
         for function in functions:
-            self._names += map(_get_name, function.params)
+            self._names += map(_get_name, get_parameters(function))
             for place in get_places(function.body):
                 self._names += map(_get_name, place.block.alloc_buffers)
             for kind in (AllocBuffer, DeclBuffer):

@@ -32,6 +32,7 @@ from tirstep.tvm_compat import (
     Continue,
     Return,
     TensorLoad,
+    find_buffer_arguments,
     get_op_name,
     structural_map,
 )
@@ -245,7 +246,8 @@ def _contains(statement: Any, node: Any) -> bool:
 
 
 def _is_opaque(call: Any) -> bool:
-    if isinstance(call.ty, PointerType) or not isinstance(call.op, Op):
+    is_pointer = isinstance(call.ty, PointerType) or find_buffer_arguments(call)
+    if is_pointer or not isinstance(call.op, Op):
         return True
     if not call.op.has_attr("TCallEffectKind"):
         return True

@@ -16,7 +16,7 @@ from tvm import s_tir, tirx
 from tvm.ir.instrument import pass_instrument
 from tvm.tirx import compilation_pipeline
 
-from tirstep.tvm_compat import SBlock
+from tirstep.tvm_compat import SBlock, declare_views
 
 from ..errors import query
 from ..tir import cached_by_module, find_all
@@ -224,7 +224,8 @@ def _lower_around(module: tvm.IRModule, names: Sequence[str], unrolls: bool) -> 
     except Exception as error:
         if not isinstance(error, RuntimeError) and not hasattr(error, _MARK):
             raise  # a mistake of ours, which must show as one
-    return {name: watch.seen[name] for name in names if not watch.left[name]}
+    seen = {name: watch.seen[name] for name in names if not watch.left[name]}
+    return {name: Around(*map(declare_views, around)) for name, around in seen.items()}
 
 
 @pass_instrument

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from tvm.script import tirx as T
-from tvm.tirx import AllocBuffer, BufferLoad, DeclBuffer, Evaluate, SeqStmt, decl_buffer
+from tvm.tirx import AllocBuffer, BufferLoad, Evaluate, SeqStmt, decl_buffer
 from tvm.tirx.transform import prim_func_pass
 from tvm_ffi import structural_equal
 
-from tirstep.tvm_compat import Call, get_op_name, structural_map
+from tirstep.tvm_compat import Call, get_op_name, make_view, structural_map
 
 from ..tir import constant, find_all
 from .uses import SHARED
@@ -53,7 +53,7 @@ def PointInOwnTypes(  # noqa: N802 - a pass is named like TVM's
                 data=owner.data,
                 scope=str(owner.scope()),
             )
-            declared.append(DeclBuffer(alias, data=owner.data))
+            declared.append(make_view(alias, owner.data))
             return T.address_of(BufferLoad(alias, [call.args[2]]))
 
         made = structural_map(statement, (Call, point))

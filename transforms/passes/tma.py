@@ -33,6 +33,7 @@ from tirstep.tvm_compat import (
     SBlockRealize,
     TensorLoad,
     get_op_name,
+    get_parameters,
     structural_map,
 )
 
@@ -67,7 +68,7 @@ def LowerTmaPipelines(  # noqa: N802 - a pass is named like TVM's
     body = function.body
     for loop in loops:
         threads = find_threads(function.body, loop)
-        parameters = list(function.params)
+        parameters = list(get_parameters(function))
         pipeline = Pipeline.of(loop, threads, len(maps) // 2, parameters, function.body)
         maps += pipeline.make_tensor_maps()
         if TMA_ROLES in loop.annotations:

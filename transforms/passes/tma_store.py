@@ -31,6 +31,7 @@ from tirstep.tvm_compat import (
     SBlock,
     SBlockRealize,
     get_op_name,
+    get_parameters,
 )
 
 from ..errors import TransformError
@@ -64,7 +65,7 @@ def LowerTmaStores(  # noqa: N802 - a pass is named like TVM's
     rewrite: ``D[...] = D_shared[...]`` -> ``map = tensor map of D; (fence.proxy.async; barrier; if
         elected: cp.async.bulk.tensor D, D_shared; commit_group; wait_group 0)``
     """
-    body, parameters = function.body, list(function.params)
+    body, parameters = function.body, list(get_parameters(function))
     maps: list[Any] = []
     for block in _find_stores(body):
         path = _find_path(body, block)

@@ -23,7 +23,7 @@ from tvm.tirx import (
     Var,
 )
 
-from tirstep.tvm_compat import Analyzer, Call, SBlock
+from tirstep.tvm_compat import Analyzer, Call, SBlock, get_parameters
 
 from ..tir import constant, find_all, get_elements
 
@@ -43,7 +43,7 @@ def narrow_indices(function: PrimFunc) -> PrimFunc:
     Left alone are functions of open sizes, with tensors of a quarter of 2^31 elements or more, of
     integers of 64 bits, also as a parameter, or that compute with such beyond 32 bits.
     """
-    if any(map(_is_wide, function.params)):
+    if any(map(_is_wide, get_parameters(function))):
         return function
     for buffer, _ in get_elements(function.body):
         sizes = [constant(extent) for extent in buffer.shape]

@@ -13,7 +13,13 @@ from tvm.tirx import AllocBuffer, Var
 
 from tirstep.transforms.gpu_limits import MAX_EXTENTS, MAX_SHARED_BYTES
 from tirstep.transforms.tir import constant, find_all
-from tirstep.tvm_compat import Analyzer, Call, include_without_gpu
+from tirstep.tvm_compat import (
+    Analyzer,
+    get_parameters,
+    get_pointed,
+    get_pointer,
+    include_without_gpu,
+)
 
 from ...compile.compiling import TARGET, compile_unrun
 from ...compile.instruments import Snapshot
@@ -69,7 +75,7 @@ class Generated:
     @property
     def parameters(self) -> list[Any]:
         """The buffers that ``main`` takes."""
-        return list(self.lowered["main"].params)
+        return list(get_parameters(self.lowered["main"]))
 
 
 @dataclass(frozen=True)
@@ -157,7 +163,7 @@ class HostPart:
         elif kind == "AllocBuffer":
             self._add(body.buffer, None)
         elif kind == "DeclBuffer":
-            self._numbers[body.buffer] = self._numbers[body.data.args[0]]
+            self._numbers[get_pointer(body.buffer)] = self._numbers[get_pointed(body.data)]
         elif kind == "Bind":
             self._values[body.var] = self._evaluate(body.value)
         elif kind == "For":  # one iteration of launches after the other
@@ -174,7 +180,7 @@ class HostPart:
             )
 
     def _add(self, buffer: Any, data: Array | None) -> None:
-        self._numbers[buffer] = len(self.buffers)
+        self._numbers[get_pointer(buffer)] = len(self.buffers)
         shape = tuple(self._evaluate(extent) for extent in buffer.shape)
         name, item_bytes = str(buffer.name), count_item_bytes(buffer)
         self.buffers.append(HostBuffer(name, shape, item_bytes, data))
@@ -196,8 +202,8 @@ class HostPart:
         self.launches.append(Launch(name, extents, arguments, used))
         function = self._lowered[name]
         written = find_written_buffers(function.body)
-        for parameter, (kind, number) in zip(function.params, arguments, strict=True):
-            if kind == "buffer" and parameter in written:
+        for parameter, (kind, number) in zip(get_parameters(function), arguments, strict=True):
+            if kind == "buffer" and get_pointer(parameter) in written:
                 self.buffers[number] = replace(self.buffers[number], is_written=True)
 
     def _count_bytes(self, kernel: str, scope: str) -> int:
@@ -211,7 +217,7 @@ class HostPart:
     def _read_argument(self, argument: Any) -> tuple[str, int]:
         if isinstance(argument, Var) and argument in self._floats:
             return "integer", self._floats[argument]
-        number = self._numbers.get(argument.args[0]) if isinstance(argument, Call) else None
+        number = self._numbers.get(get_pointed(argument))
         return ("integer", self._evaluate(argument)) if number is None else ("buffer", number)
 
     def _evaluate(self, expression: Any) -> int:

@@ -192,6 +192,9 @@ def _variable(node: Any) -> Evaluate:
         try:
             return gpu.values[key]
         except KeyError:
+            memory = gpu.memories.get(BufferKey(node))
+            if memory is not None:  # the variable of a buffer's data
+                return _begin(memory)
             raise UnsupportedError(
                 f"the variable {node.name} is not defined where it is used"
             ) from None
@@ -277,10 +280,13 @@ def _point_to(buffer: Any) -> Evaluate:
     key = BufferKey(buffer)
 
     def point(gpu: SimulatedGpu, mask: Array | None) -> Address:
-        memory = gpu.memories[key]
-        return Address(memory.scalars if isinstance(memory, VectorMemory) else memory, 0)
+        return _begin(gpu.memories[key])
 
     return point
+
+
+def _begin(memory: Memory) -> Address:
+    return Address(memory.scalars if isinstance(memory, VectorMemory) else memory, 0)
 
 
 def _access_ptr(node: Any) -> Evaluate:

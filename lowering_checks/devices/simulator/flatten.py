@@ -15,7 +15,6 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm.ir import PrimType
 from tvm.tirx import (
     AllocBuffer,
     AttrStmt,
@@ -30,7 +29,6 @@ from tvm.tirx import (
     SeqStmt,
     Var,
     While,
-    decl_buffer,
 )
 from tvm.tirx.analysis import undefined_vars
 
@@ -38,10 +36,14 @@ from tirstep.transforms.gpu_limits import MAX_EXTENTS
 from tirstep.transforms.tir import THREAD_EXTENT, constant, find_all, find_axes, get_elements
 from tirstep.tvm_compat import (
     Call,
+    PrimType,
     SBlock,
     TensorLoad,
+    declare_twin,
     detect_iter_map,
-    get_op_name,
+    find_buffer_arguments,
+    get_parameters,
+    get_pointer,
     structural_map,
 )
 
@@ -78,12 +80,12 @@ def flatten(
     `UnsupportedError` for what is not known.
     """
     flattener = _Flattener(function.body, in_order=in_order, at_once=at_once)
-    for parameter in function.params:
+    for parameter in get_parameters(function):
         if is_scalar(parameter) and not isinstance(parameter.ty, PrimType):
             raise UnsupportedError("the interpreter does not support functions of packed arguments")
     parameters = tuple(
         parameter if is_scalar(parameter) else flattener.buffers.flatten(parameter)
-        for parameter in function.params
+        for parameter in get_parameters(function)
     )
     body = flattener.statement(function.body)
     if widens:
@@ -205,7 +207,8 @@ class _Flattener:
         if is_outermost:
             self.is_launched = False
             used = set(_find_accessed(body))
-            body = _sequence([*(AllocBuffer(new) for new in self.pending if new in used), body])
+            new = [each for each in self.pending if get_pointer(each) in used]
+            body = _sequence([*map(AllocBuffer, new), body])
         place = IterVar(tvm.ir.Range(0, extent), variable, IterVar.ThreadIndex, axis)
         return AttrStmt(place, THREAD_EXTENT, extent, body)
 
@@ -269,11 +272,12 @@ class _Flattener:
 
     def _point(self, node: Any) -> Any:
         """A call that takes a buffer for its address: it takes the flat twin's."""
-        place = _find_buffer_argument(node)
-        if place is None:
+        places = find_buffer_arguments(node)
+        if not places:
             return node
         arguments = list(node.args)
-        arguments[place] = self.buffers.find_base(arguments[place])
+        for place in places:
+            arguments[place] = self.buffers.find_base(arguments[place])
         return Call(node.op, arguments, node.attrs, span=node.span, ret_ty=node.ty)
 
     def _find_threads(self, value: Any) -> dict[Var, int]:
@@ -290,17 +294,11 @@ def _name_axes(body: Any) -> set[str]:
 
 
 def _find_accessed(body: Any) -> list[Var]:
-    stores = [node.buffer for node in find_all(body, BufferStore)]
-    loads = [node.source for node in find_all(body, TensorLoad)]
-    calls = ((node, _find_buffer_argument(node)) for node in find_all(body, Call))
-    return [*stores, *loads, *(node.args[place] for node, place in calls if place is not None)]
-
-
-def _find_buffer_argument(call: Any) -> int | None:
-    """Which argument of a call is a buffer, taken for its address; None for other calls."""
-    name = get_op_name(call)
-    place = {"tirx.buffer_data": 0, "tirx.tvm_access_ptr": 1}.get(name)
-    return place if place is not None and isinstance(call.args[place], Var) else None
+    """What stands in pointers for the buffers that are accessed."""
+    stores = [get_pointer(node.buffer) for node in find_all(body, BufferStore)]
+    loads = [get_pointer(node.source) for node in find_all(body, TensorLoad)]
+    calls = ((node, find_buffer_arguments(node)) for node in find_all(body, Call))
+    return [*stores, *loads, *(node.args[place] for node, places in calls for place in places)]
 
 
 def _sequence(statements: Sequence[Any]) -> Any:
@@ -315,13 +313,14 @@ class _FlatBuffers:
     def __init__(self) -> None:
         self._twins: dict[Var, Var] = {}
         self._regions: dict[Var, Any] = {}
+        self._owners: dict[Var, Var] = {}  # flat buffers by what stands for them in pointers
 
     def match(self, buffer: Var, region: Any, expression: Callable[[Any], Any]) -> list[Any]:
         """Take a buffer as the region of another one, as an SBlock's match_buffer says.
 
         Returns what binds the variables of its strides and of its place, where it has any.
         """
-        self._regions[buffer] = region
+        self._regions[buffer] = self._regions[get_pointer(buffer)] = region
         _, index = self.place(buffer, [integer(0)] * len(buffer.shape))
         binds = []
         if isinstance(buffer.elem_offset, Var):
@@ -337,21 +336,25 @@ class _FlatBuffers:
 
         A view of merged shared memory, which is bytes, is declared.
         """
-        view, twin = node.buffer, None if base is None else self._twins.get(base)
+        view, twin = node.buffer, self._twins.get(base, self._owners.get(base))
         if twin is None or len(view.shape) != 1 or view.strides:
             raise UnsupportedError(f"the interpreter does not support the view {view.name}")
         if str(twin.dtype) == str(view.dtype):
             self._twins[view] = twin
             return None
         is_merged = str(twin.dtype) == "uint8" and str(view.scope()) == "shared.dyn"
-        if not (is_merged and twin.same_as(base)):
+        if not (is_merged and get_pointer(twin).same_as(base)):
             raise UnsupportedError(f"the interpreter does not support the view {view.name}")
         self._twins[view] = view
         return node
 
-    def find_base(self, buffer: Var) -> Var:
-        """The flat twin of the buffer that one is a region of, or of itself."""
-        return self.flatten(self._find_source(buffer))
+    def find_base(self, pointer: Var) -> Var:
+        """What stands for the flat twin of the buffer that one is a region of, or of itself."""
+        while pointer in self._regions:
+            pointer = get_pointer(self._regions[pointer].source)
+        if hasattr(pointer, "shape"):
+            return get_pointer(self.flatten(pointer))
+        return get_pointer(self._owners[pointer]) if pointer in self._owners else pointer
 
     def _find_source(self, buffer: Var) -> Var:
         while buffer in self._regions:
@@ -379,8 +382,9 @@ class _FlatBuffers:
             if len(buffer.shape) != 1 or buffer.strides:
                 strides = _get_strides(buffer)
                 size = _require_constant(buffer.shape[0]) * strides[0] if buffer.shape else 1
-                twin = decl_buffer((size,), buffer.dtype, str(buffer.name), scope=buffer.scope())
+                twin = declare_twin(buffer, (size,))
             self._twins[buffer] = twin
+            self._owners.setdefault(get_pointer(buffer), twin)
         return self._twins[buffer]
 
 

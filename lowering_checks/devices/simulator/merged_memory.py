@@ -18,7 +18,7 @@ from tvm.tirx import AllocBuffer, BufferStore, DeclBuffer, Var
 
 from tirstep.transforms.legality.merged_memory import find_offset
 from tirstep.transforms.tir import constant, find_all
-from tirstep.tvm_compat import Call, TensorLoad, get_op_name
+from tirstep.tvm_compat import Call, TensorLoad, get_op_name, get_pointed, get_pointer
 
 from .memory import count_lanes, get_numpy_dtype
 
@@ -29,7 +29,7 @@ _WRITES = 2
 
 
 def find_written_buffers(body: Any) -> set[Var]:
-    """The buffers that a function stores to through any of their views, parameters among them.
+    """What `get_pointer` says of the buffers that a function stores to through any of their views.
 
     A pointer that is passed to a function without a mask does not count: stores through it are
     seen when they happen.
@@ -40,7 +40,7 @@ def find_written_buffers(body: Any) -> set[Var]:
     for buffer in written:
         while bases.get(buffer) is not None:
             buffer = bases[buffer]
-        found.add(buffer)
+        found.add(get_pointer(buffer))
     return found
 
 
@@ -83,6 +83,12 @@ class SharedLayout:
     buffer_ids: dict[Var, int]
 
 
+def _find_owners(body: Any) -> dict[Any, Var]:
+    """The buffers that are allocated, by what stands for them in pointers."""
+    allocated = [node.buffer for node in find_all(body, AllocBuffer)]
+    return {get_pointer(buffer): buffer for buffer in allocated}
+
+
 def get_shared_layout(body: Any, origins: Mapping[Var, Origin]) -> SharedLayout:
     """The layout of a kernel's shared memory.
 
@@ -90,14 +96,16 @@ def get_shared_layout(body: Any, origins: Mapping[Var, Origin]) -> SharedLayout:
     one buffer or two.
     """
     views: dict[Var, list[Var]] = {}
+    owners = _find_owners(body)
     for node in find_all(body, DeclBuffer):
         base = find_base(node.data)
+        base = owners.get(base, base)
         if base is not None and str(node.buffer.scope()).startswith("shared"):
             views.setdefault(base, []).append(node.buffer)
     indices: dict[Var, list[Any]] = {}
     if views:
         for buffer, index in _walk_uses(body):
-            indices.setdefault(buffer, []).append(index)
+            indices.setdefault(owners.get(buffer, buffer), []).append(index)
     units: dict[Var, int] = {}
     offsets: dict[Var, int | None] = {}
     for base, buffers in views.items():
@@ -119,10 +127,11 @@ def get_origins(body: Any, merged: Any) -> dict[Var, Origin]:
 
     Empty where there is one buffer, or a module came merged.
     """
-    allocated = [node.buffer for node in find_all(body, AllocBuffer)]
-    bases = {buffer: buffer for buffer in allocated if str(buffer.scope()) == "shared.dyn"}
+    owners = _find_owners(body)
+    bases = {buffer: buffer for buffer in owners.values() if str(buffer.scope()) == "shared.dyn"}
     for node in find_all(body, DeclBuffer):
         base = find_base(node.data)
+        base = owners.get(base, base)
         if base in bases:
             bases[node.buffer] = bases[base]
     numbers = {base: number for number, base in enumerate(dict.fromkeys(bases.values()), 1)}
@@ -144,18 +153,16 @@ def _pair_uses(body: Any, merged: Any) -> Iterator[tuple[Any, Any, Any, Any]]:
     for old, new in zip(find_all(body, TensorLoad), find_all(merged, TensorLoad), strict=True):
         yield old.source, new.source, old.indices[0], new.indices[0]
     calls = (
-        [call for call in find_all(each, Call) if not _is_data(call)] for each in (body, merged)
+        [call for call in find_all(each, Call) if get_pointed(call) is None]
+        for each in (body, merged)
     )
+    owners = _find_owners(body)
     for old, new in zip(*calls, strict=True):
         for place, data in enumerate(list(new.args)[:-1]):
-            if _is_data(data):
-                buffer = find_base(old.args[place])
-                yield buffer, data.args[0], old.args[place + 1], new.args[place + 1]
-
-
-def _is_data(argument: Any) -> bool:
-    """Whether an argument is the pointer to a buffer's elements."""
-    return getattr(getattr(argument, "op", None), "name", "") == "tirx.buffer_data"
+            view = get_pointed(data)
+            if view is not None:
+                base = find_base(old.args[place])
+                yield owners.get(base, base), view, old.args[place + 1], new.args[place + 1]
 
 
 def _is_integer(index: Any) -> bool:
@@ -194,8 +201,9 @@ def _walk_uses(body: Any) -> Iterator[tuple[Var, Any]]:
         yield node.source, node.indices[0]
     for node in find_all(body, Call):
         for argument, following in itertools.zip_longest(node.args, list(node.args)[1:]):
-            if _is_data(argument):
-                yield argument.args[0], following if _is_integer(following) else None
+            buffer = get_pointed(argument)
+            if buffer is not None:
+                yield buffer, following if _is_integer(following) else None
 
 
 def _find_offset(indices: list[Any], view: Var, end: int) -> int | None:

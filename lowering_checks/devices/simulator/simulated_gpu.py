@@ -13,7 +13,7 @@ from tvm.tirx import Bind, BufferStore, Var
 
 from tirstep.transforms.gpu_limits import MAX_EXTENTS, WARP
 from tirstep.transforms.tir import THREAD_EXTENT, constant, find_all, find_axes
-from tirstep.tvm_compat import Call, TensorLoad, get_op_name
+from tirstep.tvm_compat import Call, TensorLoad, get_op_name, get_pointer
 
 from ..device import (
     BLOCK_AXES,
@@ -159,7 +159,9 @@ class SimulatedGpu:
                 self.values[hash(buffer)] = data[0]
                 continue
             is_kept = buffer in kept
-            self.add_global(buffer, data, is_input=buffer not in written, is_kept=is_kept)
+            self.add_global(
+                buffer, data, is_input=get_pointer(buffer) not in written, is_kept=is_kept
+            )
         with np.errstate(all="ignore"):
             self.run_function(body)
         return [data.reshape(array.shape) for data, array in zip(copies, arguments, strict=True)]
@@ -442,17 +444,16 @@ class SimulatedGpu:
             self.add_global(buffer, np.full(size, get_garbage(dtype), dtype), is_input=False)
         elif scope == "local":
             self._count_bytes(buffer, scope, size * dtype.itemsize)
-            self.memories[BufferKey(buffer)] = LocalMemory(name, size, dtype, self.state)
+            self._keep(buffer, LocalMemory(name, size, dtype, self.state))
         elif scope == "warp":
-            self.memories[BufferKey(buffer)] = WarpMemory(name, size, dtype, self.state)
+            self._keep(buffer, WarpMemory(name, size, dtype, self.state))
         elif scope in ("shared", "shared.dyn"):
             self._allocate_shared(buffer, size, dtype)
             self._count_bytes(buffer, scope, size * dtype.itemsize)
         else:
             raise UnsupportedError(f"the simulator does not support the scope '{scope}' of {name}")
         if lanes > 1:
-            scalars = self.memories[BufferKey(buffer)]
-            self.memories[BufferKey(buffer)] = VectorMemory(scalars, lanes)
+            self._keep(buffer, VectorMemory(self.memories[BufferKey(buffer)], lanes))
 
     def declare(self, buffer: Var, address: Address) -> None:
         """Make a buffer that lies in another one, from its beginning."""
@@ -473,8 +474,12 @@ class SimulatedGpu:
         extents = (self.evaluate(extent) for extent in buffer.shape)
         return math.prod(extents) * count_lanes(buffer.dtype)
 
-    def _add(self, buffer: Var, memory: SharedMemory) -> None:
+    def _keep(self, buffer: Var, memory: Memory) -> None:
         self.memories[BufferKey(buffer)] = memory
+        self.memories[BufferKey(get_pointer(buffer))] = memory
+
+    def _add(self, buffer: Var, memory: SharedMemory) -> None:
+        self._keep(buffer, memory)
         self._shadows.append(memory.shadow)
 
     def _allocate_shared(self, buffer: Var, size: int, dtype: np.dtype[Any]) -> None:
@@ -484,7 +489,7 @@ class SimulatedGpu:
         threads may still be in the one before.
         """
         if buffer in self._allocated:
-            self.memories[BufferKey(buffer)] = self._allocated[buffer]
+            self._keep(buffer, self._allocated[buffer])
             self._allocated[buffer].shadow.begin_lifetime()
             return
         unit = self._layout.units.get(buffer, dtype.itemsize)

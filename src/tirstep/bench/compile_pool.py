@@ -29,7 +29,6 @@ from typing import Any, NamedTuple
 import pebble
 import tvm
 import tvm_ffi
-from tvm.tirx import PrimFunc
 
 from tirstep.caches import find_cache, keep, take
 from tirstep.lowering_checks import run_recipe
@@ -45,7 +44,7 @@ from tirstep.programs.naming import is_program
 from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import Recipe, find_recipe
 from tirstep.transforms.tir import replace_fields
-from tirstep.tvm_compat import SBlockRealize
+from tirstep.tvm_compat import SBlockRealize, get_parameters, make_function
 
 from . import BenchError, shorten
 from .peers import PEERS
@@ -170,13 +169,8 @@ def lift_workspaces(module: tvm.IRModule) -> tuple[tvm.IRModule, list[Workspace]
         return module, []
     kept = [buffer for buffer in root.alloc_buffers if buffer.scope() != "global"]
     block = replace_fields(root, alloc_buffers=kept)
-    main = PrimFunc(
-        [*function.params, *lifted],
-        SBlockRealize([], True, block),
-        function.ret_type,
-        function.attrs,
-        function.span,
-    )
+    body = SBlockRealize([], True, block)
+    main = make_function([*get_parameters(function), *lifted], function, body)
     workspaces = [
         Workspace(tuple(int(size) for size in buffer.shape), str(buffer.dtype)) for buffer in lifted
     ]

@@ -21,6 +21,7 @@ from pathlib import Path
 from tirstep.files import may_replace, require_writable, write_file
 from tirstep.lowering_checks.bisect.reproducer import quote
 from tirstep.lowering_checks.compile.compiling import TARGET
+from tirstep.tvm_compat import get_parameters
 
 from . import emulator
 from .editing import Edit, ExperimentError
@@ -175,7 +176,9 @@ def make_script(
     arrays = {
         str(parameter.name): (array.astype("f8").tolist(), str(array.dtype))
         for parameter, array in zip(
-            shrunk.subject.module["main"].params, shrunk.subject.oracle.arguments, strict=True
+            get_parameters(shrunk.subject.module["main"]),
+            shrunk.subject.oracle.arguments,
+            strict=True,
         )
     }
     emulated = inspect.getsource(emulator).partition('"""')[2].partition('"""')[2]

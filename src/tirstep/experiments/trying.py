@@ -27,6 +27,7 @@ from tirstep.lowering_checks.devices.device import (
 from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.lowering_checks.facts import CompiledFacts, Fact, compile_everywhere, facts_of_lowering
 from tirstep.transforms import get_pipeline
+from tirstep.tvm_compat import get_parameters as get_own_parameters
 
 from .editing import DEFAULT, MARK, Edit, edit_whole, register, register_edited
 from .quick import (
@@ -436,4 +437,4 @@ def _as_bytes(array: Any) -> Any:
 
 def get_parameters(subject: Subject) -> list[str]:
     """The names of a subject's arguments."""
-    return [str(each.name) for each in subject.module[MAIN].params]
+    return [str(each.name) for each in get_own_parameters(subject.module[MAIN])]

@@ -24,7 +24,7 @@ from tirstep.lowering_checks.ownership import check_ownership
 from tirstep.modules import Problem
 from tirstep.transforms import TransformError, queries, tir
 from tirstep.transforms.recipes import RECIPES
-from tirstep.tvm_compat import SBlock, SBlockRealize
+from tirstep.tvm_compat import SBlock, SBlockRealize, get_parameters
 
 PREFIX = "prefix"
 INT32 = 2**31 - 1
@@ -361,7 +361,9 @@ def require_structure(module: tvm.IRModule) -> None:
     for realize in tir.find_all(function.body, SBlockRealize):
         block = realize.block
         outputs = [region.source for region in block.writes]
-        if not any(buffer.same_as(param) for buffer in outputs for param in function.params):
+        if not any(
+            buffer.same_as(param) for buffer in outputs for param in get_parameters(function)
+        ):
             continue
         around = [
             loop

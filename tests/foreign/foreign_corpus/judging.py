@@ -11,7 +11,7 @@ from tvm.tirx import For
 
 from tirstep.lowering_checks import DeviceError, get_device
 from tirstep.transforms.tir import find_all, get_axis
-from tirstep.tvm_compat import BufferType
+from tirstep.tvm_compat import BufferType, get_parameters
 
 from . import BOUNDS, CORPUS, DISTINCT, OPEN, Foreign
 
@@ -22,7 +22,7 @@ _LOOSE = {"float16": 1e-2, "float32": 1e-5}
 def make_inputs(foreign: Foreign) -> list[np.ndarray]:
     """Integers of each parameter's type, the same in each run."""
     generator = np.random.default_rng(len(foreign.name))
-    return [_draw(generator, foreign, parameter) for parameter in foreign.function.params]
+    return [_draw(generator, foreign, parameter) for parameter in get_parameters(foreign.function)]
 
 
 def _draw(generator: np.random.Generator, foreign: Foreign, parameter: Any) -> np.ndarray:
