@@ -23,7 +23,7 @@ LOWEST := $(addprefix tests/cli/test_,help.py list_and_steps.py output.py wrong_
   tests/lowering_checks/test_notebook.py
 
 # The series of TVM before the pinned one, each with a constraints file, and what is tested with all.
-OLDER ?= 0.26
+OLDER ?= 0.25 0.26
 OF_VERSIONS := tests/transforms tests/recipes tests/modules tests/lowering_checks tests/report
 
 PY := $(VENV)/bin/python
