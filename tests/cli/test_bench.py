@@ -308,7 +308,7 @@ def test_a_search_with_a_winner_tells_why_others_do_not_run(
 def test_a_readme_s_part_is_filled_from_the_newest_run(
     command: Command, machine: FakeMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    from bench_markdown import find_bench_writers, make_all_plots
+    from readme import find_bench_writers, make_all_plots
 
     command(*RUN, "--json", tmp_path / "bench-test-gpu.json")
     run = read_run(tmp_path / "bench-test-gpu.json")
