@@ -26,17 +26,6 @@ from .conftest import Command
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeMachine:
-    """A GPU for the commands, and a cache of its own."""
-    fake = FakeMachine()
-    # In this order: search imports bench's function, which must be the right one after the test.
-    monkeypatch.setattr("tirstep.cli.search.make_machine", lambda command: fake)
-    monkeypatch.setattr("tirstep.cli.bench.make_machine", lambda command: fake)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return fake
-
-
-@pytest.fixture
 def no_farm(monkeypatch: pytest.MonkeyPatch) -> None:
     compile_here(monkeypatch)
 
