@@ -478,14 +478,14 @@ def run_bench(
             machine.measure_ceilings([*dtypes], [*moved]),
         )
         built = compile_ahead(cases, machine, cache, tell)
-        with closing(_look_ahead(cases, machine, settings)) as coming:
+        with closing(_pair_with_references(cases, machine, settings)) as coming:
             for planned, find_reference in coming:
                 case = run_case(planned, machine, settings, tell, find_reference, built)
                 run = run.add(case)
                 yield run
 
 
-def _look_ahead(
+def _pair_with_references(
     cases: Sequence[PlannedCase], machine: Machine, settings: Settings
 ) -> Generator[tuple[PlannedCase, Callable[[], Reference] | None], None, None]:
     """Each case, with what returns its reference unless it is too large for the device."""
@@ -511,14 +511,14 @@ def look_ahead(
     """What returns an item's reference, for each in order; those of later items are begun."""
     coming: deque[Future[Reference]] = deque()
     for item in items:
-        coming.append(_begin(work_out, item))
+        coming.append(_begin_reference(work_out, item))
         if len(coming) > AHEAD:
             yield coming.popleft().result
     while coming:
         yield coming.popleft().result
 
 
-def _begin(work_out: Callable[[T], Reference], item: T) -> Future[Reference]:
+def _begin_reference(work_out: Callable[[T], Reference], item: T) -> Future[Reference]:
     """Work a reference out in a thread that nobody waits for at the end: Ctrl-C ends a run at once,
     and NumPy may be minutes from it.
     """
