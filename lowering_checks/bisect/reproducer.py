@@ -24,9 +24,7 @@ from tirstep.tvm_compat import TVM
 
 from ..compile.passes import BEFORE_PASSES
 from ..devices.device import is_scalar
-from ..diff import print_module
-from ..finding import CheckError
-from ..steps import step_label
+from ..steps import CheckError, print_module, step_label
 from .bisection import CODE_GENERATION, HOST
 from .first_bad import FirstBad
 from .script_case import ScriptCase, find_case, find_case_of_kernel, plan_case
