@@ -10,13 +10,20 @@ require_supported_tvm()
 
 from .devices import Device, DeviceError, get_device
 from .devices.simulator import Counts
-from .diff import Diff, diff_modules, diff_steps, print_module
+from .diff import Diff, diff_modules, diff_steps
 from .facts import count_accesses
-from .finding import CheckError, Finding
 from .golden import GoldenStore
 from .numeric import check_numbers
 from .ownership import check_ownership
-from .steps import Run, run_default_example, run_golden, run_recipe
+from .steps import (
+    CheckError,
+    Finding,
+    Run,
+    print_module,
+    run_default_example,
+    run_golden,
+    run_recipe,
+)
 from .verdict import Verdict, judge_run
 
 __all__ = [
@@ -42,4 +49,4 @@ __all__ = [
     "run_recipe",
 ]
 
-add_former_modules(__name__, {"other_runs": "verdict", "records": "upgrades"})
+add_former_modules(__name__, {"finding": "steps", "other_runs": "verdict", "records": "upgrades"})

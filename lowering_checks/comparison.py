@@ -15,9 +15,9 @@ from tirstep.modules.numeric import Array
 from .devices import CpuDevice, Device, DeviceError
 from .devices.device import blank
 from .diff import Diff, diff_modules
-from .finding import CheckError, Finding
 from .numeric import check_program
 from .reference import ModuleKernel
+from .steps import CheckError, Finding
 
 
 @dataclass(frozen=True)

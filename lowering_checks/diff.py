@@ -19,7 +19,7 @@ import tvm
 
 from tirstep.transforms.recipes import Step
 
-from .steps import Run, step_label
+from .steps import Run, print_module, step_label
 
 CONTEXT = 3
 Pairs = list[tuple[int, int]]
@@ -43,11 +43,6 @@ class Diff:
         from .notebook import render_diff  # needs this class
 
         return render_diff(self)
-
-
-def print_module(module: tvm.IRModule) -> str:
-    """A module as TVMScript that parses back to it, ending with a newline."""
-    return str(module.script()).rstrip("\n") + "\n"
 
 
 def diff_texts(before: str, after: str, *, names: tuple[str, str], context: int = CONTEXT) -> Diff:

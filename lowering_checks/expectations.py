@@ -17,8 +17,7 @@ from .compile.compiling import TARGET
 from .facts import Facts, compile_facts, get_facts
 from .facts.compiled import BY_WIDTH, COUNTED, MISSING_NVDISASM
 from .facts.cuda_compilers import CompilerMissing
-from .finding import CheckError, Finding, suggest
-from .steps import Run
+from .steps import CheckError, Finding, Run, suggest
 
 ARCHITECTURE = "sm_90a"
 """What facts of the compiled kernel are of, where an expectation does not say."""

@@ -15,9 +15,8 @@ from tirstep.files import PARTIAL, locked, write_file
 from tirstep.modules import AnyProblem
 from tirstep.tvm_compat import TVM
 
-from .diff import diff_texts, print_module
-from .finding import CheckError, Finding
-from .steps import Run, step_label
+from .diff import diff_texts
+from .steps import CheckError, Finding, Run, print_module, step_label
 
 VERSION_FILE = "TVM_VERSION"
 INPUTS = "inputs"

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from tirstep.transforms.recipes import Step
 
-from .diff import CONTEXT, Diff, align_lines, print_module
-from .steps import Run, step_label
+from .diff import CONTEXT, Diff, align_lines
+from .steps import Run, print_module, step_label
 
 ALIKE = 0.5  # how much of two lines must agree for their words to be compared
 

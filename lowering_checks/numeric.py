@@ -21,7 +21,7 @@ from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.numeric import Array
 
 from .devices.device import Arrays, Device, Program, blank
-from .finding import CheckError, Finding
+from .steps import CheckError, Finding
 
 Bound = float | Array
 """An absolute error that is allowed, for all elements of an output or for each."""

@@ -48,7 +48,7 @@ from .accesses import (
     find_used_loops,
     name_element,
 )
-from .finding import Finding
+from .steps import Finding
 
 _SCOPES = ("local", "shared", "shared.dyn", "global")
 Loops = list[tuple[Any, For]]

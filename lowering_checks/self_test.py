@@ -33,8 +33,8 @@ from tirstep.tvm_compat import spell_for_this_tvm
 from .devices import get_device
 from .devices.device import DeviceError
 from .devices.simulator import simulate_lowered
-from .finding import CheckError, Finding
 from .numeric import check_numbers
+from .steps import CheckError, Finding
 
 _LOOP = """
     @T.prim_func(s_tir=True)

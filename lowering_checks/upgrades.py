@@ -24,10 +24,8 @@ from tirstep.tvm_compat import spell_as_newer
 
 from .comparison import run_program
 from .devices import Device, DeviceError
-from .diff import print_module
 from .facts import get_facts
-from .finding import CheckError
-from .steps import Run, run_golden, step_label
+from .steps import CheckError, Run, print_module, run_golden, step_label
 
 RECORD = "record.json"
 _PLACE = re.compile(r" \[(recipe|kernel) .*\]$", re.DOTALL)

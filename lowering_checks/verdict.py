@@ -26,11 +26,10 @@ from tirstep.transforms.recipes import Recipe, Step
 from .devices import CpuDevice, Device, Timing
 from .devices.device import DeviceError, blank
 from .diff import Diff, diff_steps
-from .finding import CheckError, Finding
 from .golden import GoldenStore
 from .numeric import check_numbers
 from .ownership import check_ownership
-from .steps import Run, make_golden_problem, run_golden, run_recipe
+from .steps import CheckError, Finding, Run, make_golden_problem, run_golden, run_recipe
 
 REFUSE, GUARD = "refuse", "guard"
 ATTEMPTS = 8
@@ -320,7 +319,7 @@ class Verdict:
     Attributes
     ----------
     run : that the step is one of
-    diff : against the step before; None for the kernel as it was written
+    before : the step before; None for the kernel as it was written
     golden : findings; None where no goldens were asked or the step has none (another dtype, say)
     numbers : findings; of the last step, those of `check_ownership` too
     checked_on : the device and shape of the numbers, as ``"cpu 64x48x32"``, and whether they are
@@ -332,12 +331,17 @@ class Verdict:
 
     run: Run
     step: Step
-    diff: Diff | None
+    before: Step | None
     golden: Findings | None
     numbers: Findings
     checked_on: str
     timing: Timing | None = None
     about: str | None = None
+
+    @functools.cached_property
+    def diff(self) -> Diff | None:
+        """Against the step before, made when it is asked for; None without one."""
+        return None if self.before is None else diff_steps(self.before, self.step)
 
     @property
     def findings(self) -> Findings:
@@ -426,8 +430,7 @@ def _judge_steps(
             inputs = run.problem.float_inputs(seed)
             outputs = [blank(tensor) for tensor in run.problem.outputs]
             timing = device.time(step.module, run.problem.make_arguments(inputs, outputs))
-        diff = None if before is None else diff_steps(before, step)
-        yield Verdict(run, step, diff, goldens.get(step.name), numbers, checked_on, timing)
+        yield Verdict(run, step, before, goldens.get(step.name), numbers, checked_on, timing)
         before = step
 
 

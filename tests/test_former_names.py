@@ -11,6 +11,7 @@ import pytest
 import tirstep.transforms
 
 MODULES = {
+    "tirstep.lowering_checks.finding.Finding": "tirstep.lowering_checks.steps",
     "tirstep.lowering_checks.other_runs.find_other_runs": "tirstep.lowering_checks.verdict",
     "tirstep.lowering_checks.records.record_recipe": "tirstep.lowering_checks.upgrades",
     "tirstep.transforms.lowering.PIPELINE": "tirstep.transforms.passes",

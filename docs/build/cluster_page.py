@@ -12,9 +12,8 @@ import sys
 import textwrap
 from pathlib import Path
 
-from pages import write_table
-
 from tirstep.bench.rounds import AHEAD
+from tirstep.bench.tables import Table
 from tirstep.cluster.simulating import Simulated, TaskTimes, simulate
 from tirstep.files import write_file
 
@@ -49,7 +48,11 @@ def write_part(file: Path) -> str:
     rows = [row for count in SEARCHES for row in _list_rows(times, count)]
     header = ["candidates", "GPUs", "takes", "speed-up", "compiling", "measuring", "limited by"]
     sentences = about.get("source", f"Task times of {file.name}.")
-    parts = [textwrap.fill(sentences, 110), write_table(header, rows), *_compare_rounds(times)]
+    parts = [
+        textwrap.fill(sentences, 110),
+        Table(header, rows).to_markdown(),
+        *_compare_rounds(times),
+    ]
     return "\n\n".join([*parts, ""])
 
 
@@ -64,7 +67,7 @@ def _compare_rounds(times: TaskTimes) -> list[str]:
             speed_up = f"{runs[0].seconds / run.seconds:.2f}"
             rows.append([name, str(run.gpus), f"{run.seconds:,.0f} s", speed_up, *waits])
     sentence = f"What the overlap of rounds saves, for {ROUNDS:,} candidates:"
-    return [sentence, write_table(header, rows)]
+    return [sentence, Table(header, rows).to_markdown()]
 
 
 def _list_rows(times: TaskTimes, count: int) -> list[list[str]]:

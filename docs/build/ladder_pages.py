@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from bench_markdown import describe, find_runs, to_markdown
 from ncu_profile import KernelProfile, ProfileRun, RecipeProfile, find_longest, read_profile
 from pages import spell_shape
 from plots import draw_bars
 
-from tirstep.bench.results import BenchRun, Case, Outcome, read_run
+from tirstep.bench.results import BenchRun, Case, Outcome, find_runs, read_run
 from tirstep.bench.tables import (
     NOTHING,
     Table,
+    describe_run,
     find_reasons,
     format_rate,
     format_ratio,
@@ -352,8 +352,8 @@ def _write_top(measured: MeasuredLadder) -> list[str]:
     shape = spell_shape(case.shape)
     table = make_case_table(case, measured.run.ceilings, with_before=True)
     parts = [
-        f"At {shape}, {case.dtype}. {describe(measured.run)}",
-        to_markdown(table),
+        f"At {shape}, {case.dtype}. {describe_run(measured.run)}",
+        table.to_markdown(),
         f"![Bars: share of the ceiling by candidate]({measured.ladder.name}.svg)",
     ]
     if reasons := find_reasons(case):
@@ -437,7 +437,7 @@ def _write_counters(measured: MeasuredLadder, recipe: Recipe) -> list[str]:
         return [f"Profiler: {NOTHING}, {found.note}"]
     limit = describe_limit(found, measured.profile)
     note = f"But {found.note}." if found.note else ""
-    return [to_markdown(make_counter_table(found)), f"{limit} {note}".strip()]
+    return [make_counter_table(found).to_markdown(), f"{limit} {note}".strip()]
 
 
 GOLDENS = Path("tests", "golden")

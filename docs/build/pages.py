@@ -19,12 +19,13 @@ import re
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import tirstep.transforms
+from tirstep.bench.tables import Table
 from tirstep.cli.formatting import first_sentence, spell, spell_config
 from tirstep.files import write_file
 from tirstep.lowering_checks.upgrades import StepChange, Upgrade
@@ -33,14 +34,6 @@ from tirstep.transforms.recipes import LADDERS, Ladder, Recipe
 
 DOCS = Path(__file__).resolve().parents[1]
 GENERATED = "<!-- Written by `make pages` from the sources; changes here are lost. -->\n"
-
-
-def write_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, right: int = 0) -> str:
-    """A Markdown table, whose last columns are aligned to the right; bars in cells are escaped."""
-    rule = ["---"] * (len(head) - right) + ["---:"] * right
-    lines = [head, rule, *rows]
-    cells = ([cell.replace("|", "\\|") for cell in line] for line in lines)
-    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
 
 
 def spell_shape(shape: Mapping[str, int]) -> str:
@@ -102,13 +95,13 @@ def make_transforms_page() -> str:
         "## Queries\n\nThey change nothing.",
         *(part for entry in queries for part in write_entry(entry, "###")),
         "## What transforms return\n\nSeveral handles come back as a named tuple.",
-        write_table(
+        Table(
             ["type", "fields", "what it is"],
             [
                 [f"`{name}`", f"`{', '.join(it._fields)}`", str(inspect.getdoc(it)).split("\n")[0]]
                 for name, it in types.items()
             ],
-        ),
+        ).to_markdown(),
     ]
     return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
@@ -161,7 +154,7 @@ def _quote(value: object) -> str:
 def write_summary(kind: str, entries: list[Entry]) -> str:
     """The table of contents."""
     rows = [[f"[`{entry.name}`](#{entry.name})", entry.summary] for entry in entries]
-    return write_table([kind, "what it does"], rows)
+    return Table([kind, "what it does"], rows).to_markdown()
 
 
 def write_entry(entry: Entry, heading: str) -> Iterator[str]:
@@ -243,7 +236,7 @@ def write_ladder(name: str, ladder: Ladder) -> Iterator[str]:
         [str(number), f"`{recipe.name}`", describe_change(recipe), describe_shape(recipe)]
         for number, recipe in enumerate(ladder, 1)
     ]
-    yield write_table(["rung", "recipe", "what it adds", "own example"], rows)
+    yield Table(["rung", "recipe", "what it adds", "own example"], rows).to_markdown()
     if (DOCS / "ladders" / f"{name}.md").is_file():
         yield f"[Measured rung by rung, with each rung's diff](ladders/{name}.md)."
 
@@ -294,7 +287,7 @@ def _describe_upgrade(document: dict[str, Any]) -> str:
     told_of = [StepChange(**{**change, "details": tuple(change["details"])}) for change in changes]
     groups = Upgrade(document["old"], document["new"], document["steps"], tuple(told_of)).group()
     rows = [[it.kind, "; ".join(it.details), str(len(it.steps)), it.name_steps()] for it in groups]
-    table = write_table(["kind", "what", "recipes", "which, and their steps"], rows)
+    table = Table(["kind", "what", "recipes", "which, and their steps"], rows).to_markdown()
     return f"{line}\n\n{table}\n" if rows else f"{line}\n"
 
 

@@ -3,6 +3,8 @@ and writes the pages of ladders and the plots: ``make readme``.
 
 ``<!-- begin output-NAME -->`` right below a Python block holds what the program prints, and
 ``<!-- begin commands -->`` a block of commands after ``$``, each with what it prints.
+``<!-- begin bench-SUITE -->`` and ``<!-- begin plots-SUITE -->`` hold what the newest run of
+``tirstep bench`` with that suite measured, and ``<!-- begin bench-overview -->`` a row a kernel.
 """
 
 from __future__ import annotations
@@ -14,18 +16,44 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from bench_markdown import find_bench_writers, make_all_plots
 from ladder_pages import find_strays, make_pages
+from plots import draw_bars, draw_roofline
 
 from tirstep.bench import BenchError
+from tirstep.bench.cases import LADDER_SUITES, NOT_MEASURED, SUITES
+from tirstep.bench.peers import GPU_PEERS
+from tirstep.bench.results import BenchRun, Case, Ceilings, find_newest, find_runs, read_run
+from tirstep.bench.tables import (
+    Row,
+    Table,
+    compute_ratio,
+    describe_run,
+    find_reasons,
+    format_ratio,
+    format_share,
+    geometric_mean,
+    get_fastest_recipes,
+    get_measured_cases,
+    make_case_table,
+    make_summary,
+    share,
+)
 from tirstep.cli.screen import Screen
 from tirstep.cli.wrong_use import UseError
 from tirstep.files import write_file
 from tirstep.lowering_checks.diff import diff_texts
+
+Writer = Callable[[], str]
+
+_MARKER = re.compile(r"^<!-- (begin|end) ([\w-]+) -->$", re.MULTILINE)
+SPEED = Path("docs", "speed.md")
+"""Beside the README: the tables and plots of all suites."""
+OWN_PROGRAMS, TUTORIAL = Path("docs", "own-programs.md"), Path("examples", "tutorial")
+"""A page with commands, and where they are run."""
 
 _PROGRAM = re.compile(r"^```python\n((?:(?!```).*\n)+)```\n+<!-- begin (output-[\w-]+) -->$", re.M)
 _OUTPUT = re.compile(r"^<!-- begin (output-[\w-]+) -->$", re.M)
@@ -36,7 +64,7 @@ _WIDTH = 104
 _SHELL = ("bash", "-o", "pipefail", "-c")
 
 
-def find_output_writers(text: str, folder: Path) -> dict[str, Callable[[], str]]:
+def find_output_writers(text: str, folder: Path) -> dict[str, Writer]:
     """What fills the markers of outputs that a Markdown text has; commands run in the folder."""
     programs = {name: program for program, name in _PROGRAM.findall(text)}
     for name in _OUTPUT.findall(text):
@@ -45,7 +73,7 @@ def find_output_writers(text: str, folder: Path) -> dict[str, Callable[[], str]]
                 f"the marker of '{name}' has no Python program right above it, whose output it is; "
                 "put it below a ```python block"
             )
-    writers: dict[str, Callable[[], str]] = {
+    writers: dict[str, Writer] = {
         name: partial(_write_output, program) for name, program in programs.items()
     }
     if "<!-- begin commands -->\n" in text:
@@ -103,13 +131,149 @@ def _run(call: Sequence[str], folder: Path, *, what: str) -> str:
     return str(done.stdout)
 
 
-Writer = Callable[[], str]
+def write_suite(run: BenchRun, suite: str) -> str:
+    """What a suite's markers hold: where it was measured, the tables, and what is missing.
 
-_MARKER = re.compile(r"^<!-- (begin|end) ([\w-]+) -->$", re.MULTILINE)
-SPEED = Path("docs", "speed.md")
-"""Beside the README: the tables and plots of all suites."""
-OWN_PROGRAMS, TUTORIAL = Path("docs", "own-programs.md"), Path("examples", "tutorial")
-"""A page with commands, and where they are run."""
+    The tutorials' suite has a table for each case, with all candidates; the others have a row for
+    each case. Raises `BenchError` if the run has no case of the suite.
+    """
+    cases = [case for case in run.cases if case.suite == suite]
+    if not cases:
+        raise BenchError(f"the run has no case of the suite '{suite}'; run: tirstep bench {suite}")
+    parts = [describe_run(run)]
+    if suite in LADDER_SUITES:
+        for case in cases:
+            types = ", ".join(filter(None, (case.dtype, case.form)))
+            parts += [f"`{case.kernel}` at {case.shape_text.replace('x', '×')}, {types}:"]
+            if not case.skipped:
+                parts.append(make_case_table(case, run.ceilings, with_before=True).to_markdown())
+    else:
+        parts.append(make_summary(run, suite).to_markdown())
+    return "\n\n".join([*parts, *_write_reasons(cases)])
+
+
+def write_overview(measured: Mapping[str, BenchRun]) -> str:
+    """What the overview's markers hold: where each suite was measured, and a row for each kernel.
+
+    `measured` are runs by suite.
+    """
+    suites: dict[str, list[str]] = {}
+    for suite, run in measured.items():
+        suites.setdefault(f"{run.place}, {run.date[:10]}", []).append(suite)
+    where = "; ".join(f"{place}: {', '.join(names)}" for place, names in suites.items())
+    return f"{where}.\n\n{make_overview(measured.items()).to_markdown()}"
+
+
+def make_overview(measured: Iterable[tuple[str, BenchRun]]) -> Table:
+    """A row for each kernel of some suites, each suite with the run that measured it. A kernel that
+    an earlier suite has, too, bears the name of the suite.
+
+    Of each case the fastest recipe counts: the largest share of a ceiling, and the geometric mean
+    of the ratios to each peer, over the cases in which both have a time.
+    """
+    header = ["kernel", "cases", "of ceiling, at best", "× PyTorch", "lowest × PyTorch"]
+    header += [f"× {peer.title}" for peer in GPU_PEERS if peer.name != "torch"]
+    rows: list[Row] = []
+    for suite, run in measured:
+        kernels: dict[str, list[Case]] = {}
+        for case in get_measured_cases(run, suite):
+            kernels.setdefault(case.kernel, []).append(case)
+        for kernel, cases in kernels.items():
+            label = f"`{kernel}`"
+            is_new = all(row[0] != label for row in rows)
+            rows.append(
+                [label if is_new else f"{label}, {suite}", *_summarize_kernel(cases, run.ceilings)]
+            )
+    return Table(header, rows, len(header) - 1)
+
+
+def _summarize_kernel(cases: Sequence[Case], ceilings: Ceilings) -> Row:
+    bests = get_fastest_recipes(cases)
+    shares = [value for case, best in bests if (value := share(case, best, ceilings)) is not None]
+    names = [peer.name for peer in GPU_PEERS]
+    ratios = {name: [compute_ratio(case, name) for case in cases] for name in names}
+    means = {name: format_ratio(geometric_mean(values)) for name, values in ratios.items()}
+    lowest = min((ratio for ratio in ratios["torch"] if ratio is not None), default=None)
+    return [
+        str(len(cases)),
+        format_share(max(shares, default=None)),
+        means.pop("torch"),
+        format_ratio(lowest),
+        *means.values(),
+    ]
+
+
+def _write_reasons(cases: Sequence[Case]) -> list[str]:
+    lines = []
+    for case in cases:
+        if case.skipped:
+            lines.append(f"- {case.title}: skipped: {case.skipped}")
+        lines += [f"- {case.title}: {reason}" for reason in find_reasons(case)]
+    return ["\n".join(lines)] if lines else []
+
+
+def find_bench_writers(document: Path, folder: Path) -> dict[str, Writer]:
+    """What fills the markers of runs that a document has, from the newest run of each suite.
+
+    ``bench-<suite>`` are a suite's tables, ``plots-<suite>`` its plots, and ``bench-overview`` is
+    a row for each kernel. A document need not have them. A writer raises `BenchError` where no
+    file of the folder has its suite.
+    """
+    writers: dict[str, Writer] = {"bench-overview": partial(_write_newest_overview, folder)}
+    for suite in SUITES:
+        writers[f"bench-{suite}"] = partial(_write_newest_suite, suite, folder)
+        writers[f"plots-{suite}"] = partial(_link_plots, suite, folder, document.parent)
+    text = document.read_text(encoding="utf-8")
+    return {name: writer for name, writer in writers.items() if f"<!-- begin {name} -->" in text}
+
+
+def make_plots(run: BenchRun, file: Path) -> dict[Path, str]:
+    """The plots of every suite and dtype of a run, by the files beside its own."""
+    texts = {}
+    for suite in dict.fromkeys(case.suite for case in run.cases):
+        for plot, _, text in _draw_suite(run, file, suite):
+            texts[plot] = text
+    return texts
+
+
+def make_all_plots(folder: Path) -> dict[Path, str]:
+    """Those of all runs of a folder; raises `BenchError` for a file that is no run."""
+    texts: dict[Path, str] = {}
+    for file in find_runs(folder):
+        texts |= make_plots(read_run(file), file)
+    return texts
+
+
+def _draw_suite(run: BenchRun, file: Path, suite: str) -> list[tuple[Path, str, str]]:
+    """Of each plot of a suite: its file, what it shows, and its text."""
+    cases = [case for case in run.cases if case.suite == suite and not case.skipped]
+    kinds = (("bars", draw_bars), ("roofline", draw_roofline))
+    plots = []
+    for dtype in dict.fromkeys(case.dtype for case in cases):
+        for kind, draw in kinds:
+            if text := draw(run, suite, dtype, all_recipes=suite in LADDER_SUITES):
+                plot = file.with_name(f"{file.stem}-{suite}-{dtype}-{kind}.svg")
+                plots.append((plot, f"{suite}, {dtype}: {kind}", text))
+    return plots
+
+
+def _write_newest_suite(suite: str, folder: Path) -> str:
+    return write_suite(find_newest(find_runs(folder), suite)[1], suite)
+
+
+def _write_newest_overview(folder: Path) -> str:
+    files = find_runs(folder)
+    suites = [suite for suite in SUITES if suite not in (*LADDER_SUITES, *NOT_MEASURED)]
+    return write_overview({suite: find_newest(files, suite)[1] for suite in suites})
+
+
+def _link_plots(suite: str, folder: Path, beside: Path) -> str:
+    """Links to the plots of a suite's newest run, for a document that lies in `beside`."""
+    file, run = find_newest(find_runs(folder), suite)
+    return "\n\n".join(
+        f"![{title}]({Path(os.path.relpath(plot, beside)).as_posix()})"
+        for plot, title, _ in _draw_suite(run, file, suite)
+    )
 
 
 def main(arguments: Sequence[str]) -> int:

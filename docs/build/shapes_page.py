@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from pages import write_table
 from plots import Drawing
 
 from tirstep.bench.cases import (
@@ -30,6 +29,7 @@ from tirstep.bench.cases import (
 from tirstep.bench.peers import PEERS
 from tirstep.bench.results import Case, read_run
 from tirstep.bench.shape_runs import TimedShape, list_times, read_set
+from tirstep.bench.tables import Table
 from tirstep.files import write_file
 from tirstep.transforms.recipes.costs import FOLDER, read_costs
 from tirstep.transforms.recipes.gemm_best import list_tiles
@@ -155,7 +155,7 @@ def make_page(sets: Mapping[str, Sequence[TimedShape]], plots: Sequence[str]) ->
         rows += [["error at test shapes", f"{100 * measure_error(test):.0f} %"]]
     else:
         text += "The test shapes have no times yet.\n\n"
-    text += write_table(["float32 on one H200", ""], rows, right=1)
+    text += Table(["float32 on one H200", ""], rows, 1).to_markdown()
     text += "\n\nErrors are factors minus one, of root mean squares of logarithms.\n\n"
     text += "\n\n".join(
         f"![{Path(name).stem.replace('-', ' ')}](../benchmarks/results/{name})" for name in plots
@@ -166,7 +166,7 @@ def make_page(sets: Mapping[str, Sequence[TimedShape]], plots: Sequence[str]) ->
     head = ["m×n×k", "config", "us", "PyTorch, us", "ratio"]
     lines = [_describe(each) for each in slowest]
     title = f"\n\n## The {SLOWEST} slowest beside PyTorch\n\n"
-    text += title + write_table(head, lines, right=3) + "\n"
+    text += title + Table(head, lines, 3).to_markdown() + "\n"
     text += make_products_part(RESULTS / PRODUCTS)
     text += make_rows_part(RESULTS / ROWS)
     return text + make_compiling_part(RESULTS / COMPILING)
@@ -219,7 +219,7 @@ def make_compiling_part(file: Path) -> str:
         )
     head = ["suite", "cases", "schedule", "source", "NVRTC", "median of all", "longest"]
     text = COMPILING_HEAD.format(**run["machine"])
-    return text + write_table(head, lines, right=6) + "\n"
+    return text + Table(head, lines, 6).to_markdown() + "\n"
 
 
 def tabulate(cases: Sequence[Case], by: str, least: float) -> str:
@@ -236,7 +236,10 @@ def tabulate(cases: Sequence[Case], by: str, least: float) -> str:
     peers = [name for name in PEERS if any(name in case_times(case) for case in cases)]
     columns = ["slowest cases", "ratio", "ours, us", *(f"{name}, us" for name in peers)]
     shown = [row[: len(columns)] for row in rows]
-    tables = write_table(head, lines, right=4), write_table(columns, shown, right=len(columns) - 1)
+    tables = (
+        Table(head, lines, 4).to_markdown(),
+        Table(columns, shown, len(columns) - 1).to_markdown(),
+    )
     return "\n\n".join(tables) + "\n"
 
 

@@ -6,10 +6,10 @@ Each looks right on most modules. `tirstep pass` finds one on which it is not, a
 """
 
 import tvm
-import tvm_ffi
 from tvm.tirx import BufferStore, Evaluate, FloatImm, For, ForKind, IfThenElse, IntImm, Sub
 
 from tirstep.experiments import pass_experiment
+from tirstep.tvm_compat import structural_map
 
 NOTHING = Evaluate(tvm.tirx.const(0, "int32"))
 
@@ -17,7 +17,7 @@ NOTHING = Evaluate(tvm.tirx.const(0, "int32"))
 def change_nodes(module, kind, change):
     """A module with all nodes of one kind changed."""
     functions = {
-        name.name_hint: tvm_ffi.structural_map(function, (kind, change))
+        name.name_hint: structural_map(function, (kind, change))
         for name, function in module.functions_items()
     }
     return tvm.IRModule(functions)

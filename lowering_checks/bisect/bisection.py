@@ -33,7 +33,7 @@ from ..devices.device import (
 from ..devices.guard_zones import run_in_guard_zones
 from ..devices.host import Generated, HostDevice
 from ..devices.simulator.interpreter import Interpreter, count_stores
-from ..finding import Finding
+from ..steps import Finding
 from .stages import COMPACTS, HOST_ALONE, ORDERS_THREADS, Stage, find_stages
 from .states import State, bisect
 

@@ -25,9 +25,8 @@ from ..devices.cpu import CpuDevice
 from ..devices.device import Device, DeviceError
 from ..devices.simulator.interpreter import Interpreter
 from ..diff import Diff, diff_modules
-from ..finding import CheckError, Finding
 from ..numeric import Bound, check_numbers, compare_outputs
-from ..steps import Run, step_label
+from ..steps import CheckError, Finding, Run, step_label
 from .bisection import (
     AS_LOWERED,
     AS_SCHEDULED,

@@ -20,13 +20,11 @@ from tirstep.files import may_replace, require_writable, write_file
 from tirstep.modules import AnyProblem
 from tirstep.transforms import get_pass_options
 from tirstep.transforms.passes.serial import make_threads_serial
-from tirstep.tvm_compat import get_parameters
+from tirstep.tvm_compat import TVM, get_parameters
 
 from ..compile.passes import BEFORE_PASSES
 from ..devices.device import is_scalar
-from ..diff import print_module
-from ..finding import CheckError
-from ..steps import step_label
+from ..steps import CheckError, print_module, step_label
 from .bisection import CODE_GENERATION, HOST
 from .first_bad import FirstBad
 from .script_case import ScriptCase, find_case, find_case_of_kernel, plan_case
@@ -116,7 +114,7 @@ def make_reproducer(bad: FirstBad) -> str:
     case, on_cpu = _choose_case(bad, serial)
     return "".join(
         [
-            HEAD.format(about=_describe(bad), half_types=_import_half_types(bad.kernel)),
+            _make_head(_describe(bad), bad.kernel),
             quote("KERNEL", print_module(bad.kernel)),
             "\n# The step" + (", its thread bindings made serial.\n" if on_cpu else ".\n"),
             quote("MODULE", print_module(serial if on_cpu else bad.module)),
@@ -183,7 +181,7 @@ def _make_script_of_kernel(bad: FirstBad, problem: AnyProblem) -> str:
     right = [array.ravel()[:VALUES] for array in problem.reference(case.take_inputs(problem))]
     return "".join(
         [
-            HEAD.format(about=_describe(bad), half_types=_import_half_types(bad.module)),
+            _make_head(_describe(bad), bad.module),
             quote("MODULE", print_module(bad.module)),
             case.write(),
             RUN_AGAINST_VALUES.format(
@@ -226,6 +224,11 @@ def quote(name: str, text: str) -> str:
     return f"{name} = (\n{lines})\n" if lines else f'{name} = ""\n'
 
 
+def _make_head(about: str, kernel: tvm.IRModule) -> str:
+    series = "{}.{}".format(*TVM)
+    return HEAD.format(about=about, series=series, half_types=_import_half_types(kernel))
+
+
 def _import_half_types(kernel: tvm.IRModule) -> str:
     buffers = [each for each in get_parameters(kernel["main"]) if not is_scalar(each)]
     dtypes = {str(buffer.dtype) for buffer in buffers}
@@ -254,8 +257,8 @@ HEAD = (
     + '''
 """{about}
 
-Run it with Python, NumPy and apache-tvm 0.27. It ends with 1 where the result is wrong, and with 2
-where this machine cannot show it.
+Run it with Python, NumPy and apache-tvm {series}. It ends with 1 where the result is wrong, and
+with 2 where this machine cannot show it.
 """
 
 import sys

@@ -28,7 +28,7 @@ from tirstep.transforms.tir import LARGEST_INDEX, constant, find_all, get_axis, 
 from tirstep.transforms.tma_tiles import TMA_STAGES
 
 from ..devices.device import DeviceError
-from ..finding import CheckError, suggest
+from ..steps import CheckError, suggest
 from .cuda_source import drop_unused_traits
 from .instruments import SECONDS, SECONDS_VARIABLE, Deadline
 

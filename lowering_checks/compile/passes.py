@@ -15,7 +15,7 @@ from tirstep.transforms.passes.serial import make_threads_serial
 
 from ..devices.device import DeviceError, find_unbound_sblocks, get_reason, is_tvm_error
 from ..diff import Diff, diff_modules
-from ..finding import CheckError
+from ..steps import CheckError
 from .advice import find_advice, find_remedy
 from .compiling import TARGET, compile_module, get_target, keeping_source, write_host_in_c
 from .instruments import watch_passes

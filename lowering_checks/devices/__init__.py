@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..finding import suggest
+from ..steps import suggest
 from .cpu import CpuDevice
 from .cuda import CudaDevice, is_cuda_available
 from .device import (

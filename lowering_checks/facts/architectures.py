@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from tirstep.transforms.gpu_limits import MAX_SHARED_BYTES, MAX_THREADS, WARP
 
-from ..finding import CheckError, suggest
+from ..steps import CheckError, suggest
 from .model import KernelFacts
 
 KIB = 1024

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from ..finding import CheckError
+from ..steps import CheckError
 
 MISSING = (
     "there is no compiler for CUDA here; install one: pip install 'tirstep[cuda]', or CUDA's nvcc"

@@ -33,7 +33,7 @@ from ..devices.device import DeviceError, blank, convert_tvm_errors, require_arg
 from ..devices.simulator import SimulatorDevice, UnsupportedError, lower, simulate_lowered
 from ..devices.simulator.access_counts import Counts
 from ..devices.simulator.periodic_loops import is_decided_by_memory
-from ..finding import CheckError
+from ..steps import CheckError
 from .model import SCOPES, Accesses, Fact, Facts, KernelFacts, multiply
 
 UNROLL_PASS = "tirx.UnrollLoop"

@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 import tvm
 
-from tirstep.bench.accuracy import Reference
 from tirstep.bench.cases import CaseChoice, PlannedCase, plan_cases
 from tirstep.bench.compile_pool import installed
+from tirstep.bench.machine import Reference
 from tirstep.bench.peers import PEERS
 from tirstep.bench.results import from_document, to_document
-from tirstep.bench.run_case import Settings, run_case
 from tirstep.bench.search import SearchPlan, search
-from tirstep.bench.session import run_bench
+from tirstep.bench.session import Settings, run_bench, run_case
 from tirstep.lowering_checks import run_recipe
 from tirstep.modules import (
     Kernel,

@@ -13,9 +13,8 @@ from own_files import write_programs
 from tirstep.bench.cases import CaseChoice
 from tirstep.bench.compile_pool import CompileJob, _schedule, find_recipe_of
 from tirstep.bench.peers import run_unscheduled
-from tirstep.bench.run_case import Settings
 from tirstep.bench.search import SearchPlan
-from tirstep.bench.session import run_bench
+from tirstep.bench.session import Settings, run_bench
 from tirstep.cli import main
 from tirstep.cli.bench import plan_all
 from tirstep.cluster.actors import PlanSpec, require_known

@@ -18,7 +18,7 @@ from ncu_table import METRICS, make_table
 
 from tirstep.bench import BenchError
 from tirstep.bench.cases import PlannedCase
-from tirstep.bench.run_case import list_candidates
+from tirstep.bench.session import list_candidates
 from tirstep.lowering_checks.devices import CpuDevice
 from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import LADDERS, find_recipe

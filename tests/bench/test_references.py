@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from fake_machine import FakeMachine
 
-from tirstep.bench.accuracy import AHEAD, Reference, look_ahead
 from tirstep.bench.cases import PlannedCase
-from tirstep.bench.run_case import Settings
-from tirstep.bench.session import run_bench
+from tirstep.bench.machine import Reference
+from tirstep.bench.session import AHEAD, Settings, look_ahead, run_bench
 from tirstep.modules import Problem, matmul, row_sum
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.recipes import RECIPES

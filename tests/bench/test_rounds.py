@@ -19,8 +19,8 @@ from tirstep.bench import rounds as rounds_module
 from tirstep.bench.attendance import Attendance, Waited
 from tirstep.bench.compile_pool import Compilation, CompileJob
 from tirstep.bench.rounds import Rounds
-from tirstep.bench.run_case import Settings
 from tirstep.bench.search import SearchPlan, SearchResult, list_configs, search, search_with
+from tirstep.bench.session import Settings
 from tirstep.bench.workers import BATCH, Contest, Screened, Sizes
 from tirstep.modules import matmul
 from tirstep.transforms.recipes import RECIPES

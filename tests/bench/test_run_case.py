@@ -12,7 +12,7 @@ from tirstep.bench import BenchError
 from tirstep.bench.cases import PlannedCase
 from tirstep.bench.machine import order_turns, plan_repeats
 from tirstep.bench.peers import PEERS, Peer, wrap_function
-from tirstep.bench.run_case import (
+from tirstep.bench.session import (
     Settings,
     compute_needed_bytes,
     get_options,

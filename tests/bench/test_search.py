@@ -16,7 +16,6 @@ from tirstep.bench import BenchError
 from tirstep.bench.best_table import read_best, record_best, require_table
 from tirstep.bench.compile_pool import CompileJob
 from tirstep.bench.results import Time
-from tirstep.bench.run_case import Settings
 from tirstep.bench.search import (
     SearchOrder,
     SearchPlan,
@@ -28,6 +27,7 @@ from tirstep.bench.search import (
     list_own,
     search,
 )
+from tirstep.bench.session import Settings
 from tirstep.modules import get_kernel, matmul
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.recipes.forecast import make_forecast

@@ -11,8 +11,7 @@ from tirstep.bench import BenchError
 from tirstep.bench.cases import PlannedCase
 from tirstep.bench.compile_pool import CompileJob
 from tirstep.bench.peers import PEERS
-from tirstep.bench.run_case import CompiledConfig, list_candidates
-from tirstep.bench.session import compile_ahead
+from tirstep.bench.session import CompiledConfig, compile_ahead, list_candidates
 from tirstep.modules import matmul
 from tirstep.transforms.recipes import RECIPES
 

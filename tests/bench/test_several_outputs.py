@@ -18,8 +18,8 @@ from foreign_modules import MODULES
 from tirstep.bench import BenchError
 from tirstep.bench.cases import CaseChoice, PlannedCase, plan_cases
 from tirstep.bench.peers import PEERS, Peer
-from tirstep.bench.run_case import Settings, require_timeable, run_case
 from tirstep.bench.search import SearchPlan, search
+from tirstep.bench.session import Settings, require_timeable, run_case
 from tirstep.lowering_checks.reference import ModuleKernel
 from tirstep.modules import KernelError, get_kernel
 from tirstep.programs.benching import plan_program

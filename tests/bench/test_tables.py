@@ -4,19 +4,13 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from bench_markdown import (
-    describe,
-    find_newest,
-    make_overview,
-    to_markdown,
-    write_overview,
-    write_suite,
-)
+from readme import make_overview, write_overview, write_suite
 
 from tirstep.bench import BenchError
-from tirstep.bench.results import read_run, write_run
+from tirstep.bench.results import find_newest, read_run, write_run
 from tirstep.bench.tables import (
     Table,
+    describe_run,
     find_reasons,
     format_ratio,
     make_case_table,
@@ -140,7 +134,7 @@ def test_reasons_are_told():
 def test_markdown_of_suites():
     case = make_case(matmul_naive=8000, best=50, torch=60)
     run = make_run(case, dataclasses.replace(case, suite="tutorial"))
-    assert describe(run) == (
+    assert describe_run(run) == (
         "Test GPU (sm_90), TVM 0.27, PyTorch 2, 2026-01-02. Ceilings measured in the same run: "
         "copies of 4.00 TB/s, 60.0 TFLOP/s in float32. A kernel that does nothing shows 2.0 µs."
     )
@@ -150,7 +144,7 @@ def test_markdown_of_suites():
     assert "| × rung before |" in tutorial
     with pytest.raises(BenchError, match="no case of the suite 'bandwidth'; run: tirstep bench"):
         write_suite(run, "bandwidth")
-    assert to_markdown(Table(["a", "b"], [["x|y", "1"]], 1)) == (
+    assert Table(["a", "b"], [["x|y", "1"]], 1).to_markdown() == (
         "| a | b |\n| --- | ---: |\n| x\\|y | 1 |"
     )
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import readme
 import tvm
+from fake_machine import FakeMachine
 from tvm.script import from_source
 
 from tirstep.cli import main
@@ -81,6 +82,17 @@ def command(capfd: pytest.CaptureFixture[str]) -> Command:
         return Result(code, *capfd.readouterr())
 
     return call
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeMachine:
+    """A GPU for the commands, and a cache of its own."""
+    fake = FakeMachine()
+    # In this order: search imports bench's function, which must be the right one after the test.
+    monkeypatch.setattr("tirstep.cli.search.make_machine", lambda command: fake)
+    monkeypatch.setattr("tirstep.cli.bench.make_machine", lambda command: fake)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return fake
 
 
 class ClockDevice(CpuDevice):

@@ -26,17 +26,6 @@ from .conftest import Command
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeMachine:
-    """A GPU for the commands, and a cache of its own."""
-    fake = FakeMachine()
-    # In this order: search imports bench's function, which must be the right one after the test.
-    monkeypatch.setattr("tirstep.cli.search.make_machine", lambda command: fake)
-    monkeypatch.setattr("tirstep.cli.bench.make_machine", lambda command: fake)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return fake
-
-
-@pytest.fixture
 def no_farm(monkeypatch: pytest.MonkeyPatch) -> None:
     compile_here(monkeypatch)
 
@@ -308,7 +297,7 @@ def test_a_search_with_a_winner_tells_why_others_do_not_run(
 def test_a_readme_s_part_is_filled_from_the_newest_run(
     command: Command, machine: FakeMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    from bench_markdown import find_bench_writers, make_all_plots
+    from readme import find_bench_writers, make_all_plots
 
     command(*RUN, "--json", tmp_path / "bench-test-gpu.json")
     run = read_run(tmp_path / "bench-test-gpu.json")

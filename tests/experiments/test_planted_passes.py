@@ -31,7 +31,7 @@ KINDS = {
     "widen_vectors": "out of bounds",
 }
 """The planted passes, and what the simulator calls what they do."""
-FEW, MOST = 4, 150
+FEW, MOST = 2, 150
 """So many programs that show it are enough, and must be among so many trials."""
 LINES = 30
 

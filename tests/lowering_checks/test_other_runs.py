@@ -18,14 +18,9 @@ from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.recipes import LADDERS, RECIPES, Rung
 from tirstep.transforms.recipes.decoding import RangesConfig
 
-# The rungs of a ladder share a schedule: in between, test_numbers.py draws such shapes.
-ENDS = [
-    recipe
-    for ladder in LADDERS.values()
-    for recipe in ladder
-    if not isinstance(recipe, Rung) or recipe.base is None or recipe is ladder[-1]
-]
-BY_NAME = pytest.mark.parametrize("recipe", ENDS, ids=lambda recipe: recipe.name)
+# The rungs of a ladder share a schedule: of others, test_numbers.py draws such shapes.
+LAST = [ladder[-1] for ladder in LADDERS.values()]
+BY_NAME = pytest.mark.parametrize("recipe", LAST, ids=lambda recipe: recipe.name)
 
 
 @BY_NAME

@@ -11,7 +11,7 @@ from tvm.script import ir as I
 from tvm.script import tirx as T
 
 from tirstep.lowering_checks import check_numbers, get_device
-from tirstep.lowering_checks.finding import Finding
+from tirstep.lowering_checks.steps import Finding
 from tirstep.modules import Kernel, kernel, kernels
 from tirstep.modules.dtypes import SUMS_OF_FEW
 from tirstep.modules.tvmscript import cast_between

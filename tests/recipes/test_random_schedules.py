@@ -36,7 +36,7 @@ from tirstep.strategies.plays import (
     require_structure,
 )
 
-EXAMPLES = max(10, settings().max_examples)
+EXAMPLES = max(6, settings().max_examples)
 ALL = pytest.mark.parametrize("name", SIZES)
 REFUSALS = (LIMIT, TOO_LONG, "TVM does not lower", "does not compile")
 """Of devices, what a transform may not know of."""

@@ -16,8 +16,8 @@ from fake_machine import FakeMachine
 
 from tirstep.bench.compile_pool import CompileJob
 from tirstep.bench.machine import Launch, Replay, order_turns
-from tirstep.bench.run_case import Settings
 from tirstep.bench.search import SearchPlan
+from tirstep.bench.session import Settings
 from tirstep.cluster.actors import Tools
 from tirstep.modules import matmul
 from tirstep.transforms.recipes import RECIPES

@@ -10,8 +10,7 @@ import numpy as np
 import tvm
 
 from tirstep.bench import PeerMissing
-from tirstep.bench.accuracy import Expectation, Reference
-from tirstep.bench.machine import Launch, Replay, order_turns, take_results
+from tirstep.bench.machine import Expectation, Launch, Reference, Replay, order_turns, take_results
 from tirstep.bench.peers import PEERS, Peer
 from tirstep.bench.results import Ceilings
 from tirstep.lowering_checks.devices import CpuDevice

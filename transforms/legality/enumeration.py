@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import itertools
 import math
-import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -42,24 +41,6 @@ _MOST = 2048
 """Iterations that are tried: some milliseconds."""
 _COUNTED = 1 << 15
 """Iterations that are counted: some hundredths of a second."""
-_OPERATORS: dict[Any, Callable[[Any, Any], Any]] = {
-    Add: operator.add,
-    Sub: operator.sub,
-    Mul: operator.mul,
-    FloorDiv: operator.floordiv,
-    FloorMod: operator.mod,
-    Min: min,
-    Max: max,
-    LT: operator.lt,
-    LE: operator.le,
-    GT: operator.gt,
-    GE: operator.ge,
-    EQ: operator.eq,
-    NE: operator.ne,
-    And: operator.and_,
-    Or: operator.or_,
-    **{kind: getattr(operator, name) for kind, name in BITS.items()},
-}
 _BITS: dict[str, ast.operator] = {
     "and_": ast.BitAnd(),
     "or_": ast.BitOr(),
@@ -83,10 +64,10 @@ _SYMBOLS: dict[Any, ast.operator | ast.cmpop] = {
     NE: ast.NotEq(),
     **{kind: _BITS[name] for kind, name in BITS.items()},
 }
+_FUNCTIONS: dict[Any, str] = {Min: "min", Max: "max"}
 _AT: dict[str, Any] = {"lineno": 1, "col_offset": 0}
 """The place of all nodes that are compiled: giving each its own took half of the time."""
 _READ = ast.Load()
-_Values = dict[Any, int]
 
 
 def meets_again(values: list[Any], predicate: Any, loops: list[For]) -> bool:
@@ -277,33 +258,14 @@ def choose_iterations(extent: int, room: int = _MOST) -> list[int]:
     return [*range(first), *range(extent - share + first, extent)]
 
 
-def read_expression(node: Any) -> Callable[[_Values], Any]:
-    """An expression of whole numbers as a function of its variables' values."""
-    if isinstance(node, Var):
-        return lambda at: at.get(node, 0)
-    value = constant(node)
-    if value is not None:
-        return lambda at: value
-    if isinstance(node, Cast):
-        return read_expression(node.value)
-    if isinstance(node, Not):
-        inner = read_expression(node.a)
-        return lambda at: not inner(at)
-    kind, first, second = split_operator(node)
-    combine = _OPERATORS.get(kind)
-    if combine is None:
-        raise TypeError(f"{type(node).__name__} is no operator of whole numbers")
-    left, right = read_expression(first), read_expression(second)
-    return lambda at: combine(left(at), right(at))
-
-
 def compile_expressions(
     nodes: Sequence[Any], conditions: Sequence[Any], variables: Sequence[Any]
 ) -> Callable[..., Any]:
     """The values of expressions as one function of the variables' values, for many iterations.
 
     Expressions may be in tuples, and their values are, too. It returns a tuple, or None where a
-    condition does not hold. Other variables are zero. Raises TypeError as `read_expression`.
+    condition does not hold. Other variables are zero. Raises TypeError for an operator that is none
+    of whole numbers.
     """
     names = {variable: f"v{place}" for place, variable in enumerate(variables)}
     values = _translate(tuple(nodes), names)
@@ -331,7 +293,7 @@ def _translate(node: Any, names: dict[Any, str]) -> ast.expr:
     if isinstance(node, Not):
         return ast.UnaryOp(ast.Not(), _translate(node.a, names), **_AT)
     kind, first, second = split_operator(node)
-    if kind not in _OPERATORS:
+    if kind not in _SYMBOLS and kind not in _FUNCTIONS:
         raise TypeError(f"{type(node).__name__} is no operator of whole numbers")
     left, right = _translate(first, names), _translate(second, names)
     symbol = _SYMBOLS.get(kind)
@@ -339,5 +301,4 @@ def _translate(node: Any, names: dict[Any, str]) -> ast.expr:
         return ast.BinOp(left, symbol, right, **_AT)
     if isinstance(symbol, ast.cmpop):
         return ast.Compare(left, [symbol], [right], **_AT)
-    name = "min" if isinstance(node, Min) else "max"
-    return ast.Call(ast.Name(name, _READ, **_AT), [left, right], [], **_AT)
+    return ast.Call(ast.Name(_FUNCTIONS[kind], _READ, **_AT), [left, right], [], **_AT)

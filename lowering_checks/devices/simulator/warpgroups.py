@@ -61,8 +61,6 @@ _KINDS = {
     "e4m3": "float8_e4m3fn",
     "e5m2": "float8_e5m2",
 }
-_SUMS = {"f32": np.float32, "s32": np.uint32}
-"""The types of the registers: TVM binds sums of 32 bits of integers to unsigned ones."""
 
 
 class _Shape(NamedTuple):

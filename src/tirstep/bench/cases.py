@@ -17,7 +17,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from tirstep.lowering_checks.finding import suggest
+from tirstep.lowering_checks.steps import suggest
 from tirstep.modules import Kernel, Problem, get_kernel, kernels
 from tirstep.modules.dtypes import get_storage
 from tirstep.transforms.recipes import LADDERS, RECIPES, Recipe

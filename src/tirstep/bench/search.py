@@ -25,7 +25,7 @@ from .machine import Machine
 from .peers import PEERS, Peer
 from .results import Time
 from .rounds import Rounds
-from .run_case import Settings, Tell
+from .session import Settings, Tell
 from .workers import BATCH, KeptCandidates, LocalWorkers, Screened, Sizes, Workers
 
 AT_RANDOM = 4

@@ -32,13 +32,12 @@ from tirstep.transforms.recipes.gpus import Gpu
 from tirstep.transforms.recipes.ladder import read_pairs
 from tirstep.transforms.recipes.time_model import Costs, Product, Ranked, TileRate, estimate
 
-from .accuracy import Reference
 from .cases import Sizes
 from .compile_pool import CompileJob, compile_all, installed, name_library
-from .machine import Machine, Replay, find_first_error
+from .machine import Machine, Reference, Replay, find_first_error
 from .peers import PEERS
 from .results import summarize
-from .run_case import Tell, prepare_recipe
+from .session import Tell, prepare_recipe
 
 BEGIN = {
     "sums_bytes_per_us": 6e6,

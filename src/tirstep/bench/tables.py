@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from tirstep.transforms.recipes import RECIPES, Recipe, list_ladders
 
-from .peers import show_name
+from .peers import PEERS, show_name
 from .results import BenchRun, Case, Ceilings, Outcome, Time
 
 
@@ -118,18 +118,33 @@ def get_base(case: Case, outcome: Outcome) -> str | None:
     """The nearest base of a rung that has a time; None for a recipe without one beside rungs, such
     as one that chooses its config. Among recipes of a text the last one before it that has a time.
     """
-    names = [other.candidate for other in case.outcomes if other.kind == "recipe" and other.time]
+    return get_bases(case)[outcome.candidate]
+
+
+def get_bases(case: Case) -> dict[str, str | None]:
+    """`get_base` of each recipe of a case, by its name."""
+    has_rungs, before = _has_rungs(case), None
+    recipes = [outcome for outcome in case.outcomes if outcome.kind == "recipe"]
+    timed = {
+        outcome.candidate.split(" ")[0]: outcome.candidate
+        for outcome in reversed(recipes)
+        if outcome.time
+    }
+    bases = {}
+    for outcome in recipes:
+        bases[outcome.candidate] = _get_timed_base(timed, outcome) if has_rungs else before
+        before = outcome.candidate if outcome.time else before
+    return bases
+
+
+def _get_timed_base(timed: Mapping[str, str], outcome: Outcome) -> str | None:
+    """The nearest of a rung's bases among those with a time, which are by recipe."""
     recipe = _find_recipe(outcome)
     while recipe is not None and recipe.base is not None:
         recipe = RECIPES[recipe.base]
-        for name in names:
-            if name.split(" ")[0] == recipe.name:
-                return name
-    if _has_rungs(case):
-        return None
-    place = [other.candidate for other in case.outcomes].index(outcome.candidate)
-    earlier = {other.candidate for other in case.outcomes[:place]}
-    return next((name for name in reversed(names) if name in earlier), None)
+        if recipe.name in timed:
+            return timed[recipe.name]
+    return None
 
 
 def geometric_mean(ratios: Iterable[float | None]) -> float | None:
@@ -151,9 +166,16 @@ SHARES: Mapping[str, Share] = MappingProxyType({"of ceiling": share, "of copy": 
 class Table:
     """Cells of text; the last `right` columns hold numbers."""
 
-    header: Row
-    rows: list[Row]
-    right: int
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    right: int = 0
+
+    def to_markdown(self) -> str:
+        """The table in Markdown, numbers to the right; bars in cells are escaped."""
+        rule = ["---"] * (len(self.header) - self.right) + ["---:"] * self.right
+        lines = [self.header, rule, *self.rows]
+        cells = ([cell.replace("|", "\\|") for cell in line] for line in lines)
+        return "\n".join(f"| {' | '.join(line)} |" for line in cells)
 
 
 def make_case_table(case: Case, ceilings: Ceilings, *, with_before: bool = False) -> Table:
@@ -172,14 +194,12 @@ def make_case_table(case: Case, ceilings: Ceilings, *, with_before: bool = False
     header = ["candidate", "time µs", "quartiles", _unit(case, ceilings)]
     shares = _choose_shares([(case, outcome) for outcome in case.outcomes], ceilings)
     header += [*shares, *over]
-    rows = []
+    rows, bases = [], get_bases(case) if with_before else {}
     for outcome in case.outcomes:
         ratios = [speedup(case, outcome, name) for name in over.values()]
-        if with_before and outcome.kind == "recipe":
-            before = get_base(case, outcome)
+        if with_before:
+            before = bases.get(outcome.candidate)
             ratios.append(None if before is None else speedup(case, outcome, before))
-        elif with_before:
-            ratios.append(None)
         metrics = [
             format_time(outcome),
             format_spread(outcome.time),
@@ -258,6 +278,26 @@ def format_ratio(value: float | None) -> str:
     if value is None:
         return NOTHING
     return f"{value:.{_digits(value)}f}" if value < 10 else f"{value:,.1f}"
+
+
+def describe_run(run: BenchRun) -> str:
+    """Where and when a run was, and its ceilings."""
+    packages = {"apache-tvm": "TVM"}
+    for peer in PEERS.values():
+        if peer.package and peer.device == "cuda":
+            packages.setdefault(peer.package, peer.title)
+    packages["cuda"] = "CUDA"
+    versions = [
+        f"{name} {run.versions[key]}" for key, name in packages.items() if key in run.versions
+    ]
+    ceilings = run.ceilings
+    peaks = [f"{flops / 1e12:.1f} TFLOP/s in {dtype}" for dtype, flops in ceilings.flops.items()]
+    limits = [f"copies of {ceilings.copy / 1e12:.2f} TB/s", *peaks]
+    return (
+        f"{', '.join([run.place, *versions, run.date[:10]])}. "
+        f"Ceilings measured in the same run: {', '.join(limits)}. "
+        f"A kernel that does nothing shows {ceilings.empty_us:.1f} µs."
+    )
 
 
 def get_measured_cases(run: BenchRun, suite: str) -> list[Case]:

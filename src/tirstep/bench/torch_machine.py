@@ -29,9 +29,8 @@ from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.numeric import Array, bound_storing, bound_sums
 from tirstep.processes import count_cores
 
-from .accuracy import Expectation, Reference
 from .compile_pool import Workspace, lift_workspaces, read_workspaces
-from .machine import Launch, Replay, order_turns, take_results
+from .machine import Expectation, Launch, Reference, Replay, order_turns, take_results
 from .peers import PEERS, Peer
 from .peers.torch_functions import FUNCTIONS
 from .results import Ceilings

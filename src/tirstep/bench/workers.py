@@ -15,12 +15,12 @@ from tirstep.lowering_checks.devices.device import blank
 from tirstep.modules.numeric import Array
 
 from . import BenchError, PeerMissing, shorten
-from .accuracy import Reference
 from .attendance import Attendance
 from .compile_pool import Compilation, CompileJob, CompilePool, installed, name_library
 from .machine import (
     Launch,
     Machine,
+    Reference,
     Replay,
     find_first_error,
     require_alive,
@@ -29,7 +29,7 @@ from .machine import (
 )
 from .peers import PEERS
 from .results import Time, summarize
-from .run_case import Settings, Tell, describe_shortage, prepare_recipe
+from .session import Settings, Tell, describe_shortage, prepare_recipe
 
 if TYPE_CHECKING:
     from .search import SearchPlan

@@ -142,8 +142,7 @@ def _measure(
     """Measure what is chosen; 1 if a recipe of ours was wrong or failed."""
     from tirstep.bench.compile_pool import get_cache_folder
     from tirstep.bench.results import write_run
-    from tirstep.bench.run_case import Settings
-    from tirstep.bench.session import run_bench
+    from tirstep.bench.session import Settings, run_bench
 
     from .screen import Screen
 

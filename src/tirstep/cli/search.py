@@ -163,8 +163,8 @@ def make_plans(
     timeout: float,
 ) -> list[SearchPlan]:
     """What is to be searched, for each shape; all that is asked for must be possible."""
-    from tirstep.bench.run_case import require_timeable
     from tirstep.bench.search import SearchPlan, get_choices
+    from tirstep.bench.session import require_timeable
     from tirstep.modules import get_kernel
     from tirstep.programs.benching import find_peer
 
@@ -223,8 +223,8 @@ def _search_here(
     screen: Screen, plan: SearchPlan, seed: int, trials: Path | None, machine: Machine
 ) -> Searched:
     from tirstep.bench.compile_pool import get_cache_folder
-    from tirstep.bench.run_case import Settings
     from tirstep.bench.search import search
+    from tirstep.bench.session import Settings
 
     facts = GpuFacts(machine.device, machine.versions)
     plan = replace(plan, forecast=_make_forecast(plan, facts))
@@ -243,8 +243,8 @@ def _search_here(
 def _search_on_cluster(
     screen: Screen, plan: SearchPlan, seed: int, trials: Path | None
 ) -> Searched:
-    from tirstep.bench.run_case import Settings
     from tirstep.bench.search import search_with
+    from tirstep.bench.session import Settings
     from tirstep.cluster.ray_workers import RayWorkers
 
     def warn(line: str) -> None:

@@ -24,8 +24,8 @@ from tirstep.bench.compile_pool import (
 )
 from tirstep.bench.machine import Machine
 from tirstep.bench.peers import PEERS
-from tirstep.bench.run_case import Settings
 from tirstep.bench.search import SearchPlan
+from tirstep.bench.session import Settings
 from tirstep.bench.workers import Contest, LocalWorkers, Screened, Sizes, make_job
 from tirstep.lowering_checks.compile.compiling import TARGET
 from tirstep.modules import get_kernel

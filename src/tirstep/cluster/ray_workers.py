@@ -13,8 +13,8 @@ from ray.exceptions import RayActorError, RayError, RayTaskError
 
 from tirstep.bench import BenchError, find_last_line, shorten
 from tirstep.bench.attendance import Attendance
-from tirstep.bench.run_case import Settings, Tell
 from tirstep.bench.search import SearchPlan
+from tirstep.bench.session import Settings, Tell
 from tirstep.bench.workers import COMPILE, MEASURE, Contest, Screened, Sizes, make_job
 
 from .actors import Compiler, Measurer, PlanSpec, Tools, require_known

@@ -21,7 +21,7 @@ from pathlib import Path
 from tirstep.files import may_replace, require_writable, write_file
 from tirstep.lowering_checks.bisect.reproducer import quote
 from tirstep.lowering_checks.compile.compiling import TARGET
-from tirstep.tvm_compat import get_parameters
+from tirstep.tvm_compat import TVM, get_parameters
 
 from . import emulator
 from .editing import Edit, ExperimentError
@@ -187,6 +187,7 @@ def make_script(
             HEAD.format(
                 about=about.replace("\\", "/").replace('"""', "'''"),
                 half=half,
+                series="{}.{}".format(*TVM),
                 needs=source.needs,
             ),
             quote("PROGRAM", shrunk.text),
@@ -253,7 +254,7 @@ HEAD = (
 """{about}
 
 It ends with 1 where this shows, and with 0 where it does not.
-It needs Python, apache-tvm 0.27{needs}.
+It needs Python, apache-tvm {series}{needs}.
 """
 
 import importlib

@@ -204,7 +204,8 @@ def value_of(node: Any, names: Any, memory: Any) -> Any:
     if kind == "Var":
         return names[node]
     if kind in ("TensorLoad", "BufferLoad"):
-        return memory[node.source][element_of(node.source, node.indices, names, memory)]
+        tensor = node.source if hasattr(node, "source") else node.buffer  # TVM 0.27, and older
+        return memory[tensor][element_of(tensor, node.indices, names, memory)]
     if kind == "Ramp":
         return value(node.base) + value(node.stride) * np.arange(int(node.lanes))
     if kind == "Broadcast":

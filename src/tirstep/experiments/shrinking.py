@@ -15,10 +15,9 @@ from tirstep.lowering_checks.devices.device import DeviceError
 from tirstep.processes import silenced_stderr
 from tirstep.strategies.program_text import parse_program
 
-from .audit import audit_subject
 from .editing import Edit
 from .emulating import differs_emulated
-from .quick import REFUSED, WRONG, QuickVerdict, try_quickly
+from .quick import REFUSED, QuickVerdict, try_quickly
 from .reductions import REDUCTIONS, Editor, apply_edit, parse_script, print_script
 from .subject import Subject, make_subject
 
@@ -78,16 +77,6 @@ def shows_at_last(attempt: Callable[[Subject], QuickVerdict], status: str, kind:
     def shows(subject: Subject) -> bool:
         found = attempt(subject)
         return found.status == status and (not kind or found.kind == kind)
-
-    return shows
-
-
-def shows_pass(name: str, kind: str, status: str = WRONG) -> Shows:
-    """Whether a pass of TVM is the first behind which a subject is wrong, or refuses it."""
-
-    def shows(subject: Subject) -> bool:
-        found = audit_subject(subject)
-        return (found.status, found.at, found.what) == (status, name, kind)
 
     return shows
 

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,10 +27,9 @@ from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.lowering_checks.numeric import check_case, compare_outputs, make_cases
 from tirstep.modules import AnyProblem
 from tirstep.modules.dtypes import dtype_facts
-from tirstep.transforms.passes.pipeline import KEY as PIPELINE_KEY
 from tirstep.transforms.passes.serial import make_threads_serial
-from tirstep.transforms.tir import find_all, get_axis, replace_fields
-from tirstep.tvm_compat import SBlock, get_parameters, structural_map
+from tirstep.transforms.tir import find_all, get_axis
+from tirstep.tvm_compat import get_parameters
 
 HOST = "llvm"
 WRONG_AS_IT_STANDS = "it is wrong as it stands"
@@ -195,19 +194,3 @@ def is_bound(module: tvm.IRModule) -> bool:
 def make_subject(label: str, module: tvm.IRModule, seed: int = 0) -> Subject:
     """A subject whose reference is the module itself."""
     return Subject(label, module, ModuleOracle(module, seed))
-
-
-def ask_for_default(subject: Subject) -> Subject:
-    """The subject in TVM's own pipeline, where it asks for another."""
-
-    def drop(block: Any) -> Any:
-        kept = {key: value for key, value in block.annotations.items() if str(key) != PIPELINE_KEY}
-        if len(kept) == len(block.annotations):
-            return block
-        return replace_fields(block, annotations=kept)
-
-    functions = {
-        name: structural_map(function, (SBlock, drop))
-        for name, function in subject.module.functions_items()
-    }
-    return replace(subject, module=tvm.IRModule(functions))

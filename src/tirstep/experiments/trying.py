@@ -13,7 +13,7 @@ import tvm_ffi
 
 from tirstep.lowering_checks import CheckError, Diff, Finding, diff_modules
 from tirstep.lowering_checks.bisect.stages import ORDERS_THREADS, Stage, find_stages
-from tirstep.lowering_checks.compile.compiling import MAIN, using_pipeline
+from tirstep.lowering_checks.compile.compiling import using_pipeline
 from tirstep.lowering_checks.compile.launches import SPLIT_PASS
 from tirstep.lowering_checks.compile.passes import Lowering, Pass, lower_through_passes
 from tirstep.lowering_checks.devices import Device, get_device, is_cuda_available
@@ -27,7 +27,6 @@ from tirstep.lowering_checks.devices.device import (
 from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.lowering_checks.facts import CompiledFacts, Fact, compile_everywhere, facts_of_lowering
 from tirstep.transforms import get_pipeline
-from tirstep.tvm_compat import get_parameters as get_own_parameters
 
 from .editing import DEFAULT, MARK, Edit, edit_whole, register, register_edited
 from .quick import (
@@ -433,8 +432,3 @@ def have_same_bits(trial: Trial) -> bool | None:
 
 def _as_bytes(array: Any) -> Any:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-
-
-def get_parameters(subject: Subject) -> list[str]:
-    """The names of a subject's arguments."""
-    return [str(each.name) for each in get_own_parameters(subject.module[MAIN])]

@@ -12,7 +12,7 @@ from typing import Any
 
 from tirstep.bench.cases import PlannedCase
 from tirstep.bench.peers import PEERS, Peer, wrap_function
-from tirstep.bench.run_case import require_timeable
+from tirstep.bench.session import require_timeable
 from tirstep.modules import KernelError, get_kernel, kernels
 from tirstep.transforms.recipes import Recipe
 

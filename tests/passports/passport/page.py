@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from pages import write_table
+from tirstep.bench.tables import Table
 
 from .recipes import APPLIES
 from .targets import COMPILES, TARGETS
@@ -43,7 +43,7 @@ def make_page(data: dict[str, Any]) -> str:
         GENERATED + INTRO,
         "## Recipes",
         _count(data),
-        write_table(["recipe", "types", "odd", "ones", "open", *TARGETS], recipes),
+        Table(["recipe", "types", "odd", "ones", "open", *TARGETS], recipes).to_markdown(),
         "### Why not",
         "\n".join(f"{number}. {text}" for text, number in notes.items()),
         "## Transforms",
@@ -51,7 +51,7 @@ def make_page(data: dict[str, Any]) -> str:
         "written, bound to threads, in tiles, with staged operands and in rows, until one call was "
         "accepted. ✓ says that one was; of a transform without any, the last column names the "
         "recipes' files in whose chains it stands.",
-        write_table(["transform", *forms, "targets", "in recipes"], transforms),
+        Table(["transform", *forms, "targets", "in recipes"], transforms).to_markdown(),
     ]
     return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
