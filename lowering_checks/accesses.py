@@ -8,13 +8,13 @@ that matter for it. Where there are too many, some GPU blocks and threads stand 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from tvm.ir import Range
-from tvm.tirx import BufferStore, Evaluate, For, IfThenElse, IterVar, Not, Select, Var
+from tvm.tirx import GE, LT, BufferStore, Evaluate, For, IfThenElse, IterVar, Not, Select, Var
 from tvm.tirx.analysis import undefined_vars
 
 from tirstep.transforms.tir import (
@@ -107,14 +107,20 @@ class Grid:
         if math.prod(len(self.domains[key]) for key in keys) > LIMIT << 3 * bool(self.fixed):
             raise UndecidedError
 
-    def add(self, loop: For, key: Any, depth: int = LEVELS) -> None:
-        """Take up a loop, under its variable or its axis; from a depth on, thinned out."""
+    def add(
+        self, loop: For, key: Any, depth: int = LEVELS, keys: Mapping[Any, Any] | None = None
+    ) -> None:
+        """Take up a loop, under its variable or its axis; from a depth on, thinned out.
+
+        Where other loops decide its bounds, it has all values that it has for any of theirs. `keys`
+        are what these were taken up under, by their variables.
+        """
         if key in self.domains:
             return
         if key in self.fixed:
             self.domains[key] = np.array([self.fixed[key]])
             return
-        first, extent = (int(self.evaluate(part, {})) for part in (loop.min, loop.extent))
+        first, extent = self._evaluate_bounds(loop, keys or {})
         depth = min(depth, 3) if key in self.common else depth
         if self.thinned >= depth and extent > 8:
             last = extent - 1
@@ -125,6 +131,20 @@ class Grid:
             raise UndecidedError
         else:
             self.domains[key] = np.arange(first, first + max(extent, 0))
+
+    def _evaluate_bounds(self, loop: For, keys: Mapping[Any, Any]) -> tuple[int, int]:
+        deciding = [var for var in _find_variables(loop) if keys.get(var) in self.domains]
+        order = list(dict.fromkeys(keys[var] for var in deciding))
+        self.require_small(order)
+        along = self.spread(order)
+        values = {var: along[keys[var]] for var in deciding}
+        first, extent = (
+            np.asarray(self.evaluate(part, values)) for part in (loop.min, loop.extent)
+        )
+        if not first.size or not extent.size:
+            return 0, 0
+        begin = int(first.min())
+        return begin, int((first + extent).max()) - begin
 
     def spread(self, keys: Sequence[Any]) -> dict[Any, Array]:
         """Each variable's values along a dimension of their own."""
@@ -245,6 +265,32 @@ def find_used_loops(place: Place, expressions: Iterable[Any]) -> list[For]:
     return [loop for loop in place.loops if loop.loop_var in used]
 
 
+def find_bounding_loops(place: Place, loops: Sequence[For]) -> tuple[list[For], list[Any]]:
+    """Some loops around a block with those that decide their bounds, outermost first; and, of those
+    whose bounds others decide, the conditions that their values are within.
+    """
+    known = list(loops)
+    while True:
+        parts = [part for loop in known for part in (loop.loop_var, loop.min, loop.extent)]
+        grown = find_used_loops(place, parts)
+        if len(grown) == len(known):
+            break
+        known = grown
+    decided = [
+        loop
+        for loop in known
+        if _find_variables(loop) and find_used_loops(place, [loop.min, loop.extent])
+    ]
+    ends = [LT(loop.loop_var, loop.min + loop.extent) for loop in decided]
+    return known, [*ends, *(GE(loop.loop_var, loop.min) for loop in decided)]
+
+
+def _find_variables(loop: For) -> list[Any]:
+    """The variables in a loop's bounds; mostly none."""
+    bounds = [part for part in (loop.min, loop.extent) if constant(part) is None]
+    return [var for part in bounds for var in undefined_vars(part)]
+
+
 @dataclass(frozen=True)
 class Points:
     """Elements of a buffer that a block touches, each with the coordinates of the thread.
@@ -302,11 +348,17 @@ def enumerate_access(
         if not any(get_axis(loop) in reduced for loop in find_used_loops(place, [guard]))
     ]
     starts = [part.min for part in access.ranges]
-    used = find_used_loops(place, [*starts, *guards])
-    for key, loop in coordinates:
-        grid.add(loop, key, 1 if str(key).startswith("blockIdx") else 2)
+    used, bounds = find_bounding_loops(place, find_used_loops(place, [*starts, *guards]))
+    keys_of = {loop.loop_var: find_key(loop) for loop in place.loops}
+    own = dict(coordinates)
     for loop in used:
-        grid.add(loop, find_key(loop), 1 if may_thin else LEVELS)
+        key = find_key(loop)
+        if key in own:
+            grid.add(own[key], key, 1 if str(key).startswith("blockIdx") else 2, keys_of)
+        else:
+            grid.add(loop, key, 1 if may_thin else LEVELS, keys_of)
+    for key, loop in coordinates:
+        grid.add(loop, key, 1 if str(key).startswith("blockIdx") else 2, keys_of)
     widths = [int(grid.evaluate(part.extent, {})) for part in access.ranges]
     keys = list(dict.fromkeys([*(find_key(loop) for loop in used), *(k for k, _ in coordinates)]))
     for at, width in enumerate(widths):
@@ -314,7 +366,7 @@ def enumerate_access(
             keys.append(("within", at))
             grid.domains["within", at] = np.arange(width)
     grid.require_small(keys)
-    return _gather(grid, access, guards, keys, [key for key, _ in coordinates])
+    return _gather(grid, access, [*guards, *bounds], keys, [key for key, _ in coordinates])
 
 
 def _gather(

@@ -43,6 +43,7 @@ from .accesses import (
     UndecidedError,
     enumerate_access,
     find_accesses,
+    find_bounding_loops,
     find_key,
     find_reduced_axes,
     find_used_loops,
@@ -239,18 +240,18 @@ def _count_iterations(place: Place, rivals: list[For], guards: list[Any], apart:
             break
         linked = grown
     grid = Grid()
+    linked, bounds = find_bounding_loops(place, linked)
     keys = {loop.loop_var: loop.loop_var if apart else find_key(loop) for loop in linked}
     for loop in linked:
-        grid.add(loop, keys[loop.loop_var])
+        grid.add(loop, keys[loop.loop_var], keys=keys)
     order = list(dict.fromkeys(keys.values()))
     grid.require_small(order)
     along = grid.spread(order)
     at = {variable: along[key] for variable, key in keys.items()}
     counts = tuple(len(grid.domains[key]) for key in order)
     kept = np.ones(counts, dtype=bool)
-    for guard in guards:
-        if is_among(guard, parts):
-            kept &= np.asarray(grid.evaluate(guard, at), dtype=bool)
+    for guard in [*bounds, *(guard for guard in guards if is_among(guard, parts))]:
+        kept &= np.asarray(grid.evaluate(guard, at), dtype=bool)
     columns = [
         np.broadcast_to(grid.evaluate(value, at), counts)[kept]
         for value in values

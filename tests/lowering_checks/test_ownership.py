@@ -21,6 +21,7 @@ from tirstep.lowering_checks import (
     check_ownership,
     get_device,
     judge_run,
+    run_recipe,
 )
 from tirstep.modules import Problem, matmul, row_sum, softmax, vector_add
 from tirstep.transforms import (
@@ -36,7 +37,7 @@ from tirstep.transforms import (
     stage_operand_at,
     tile_block,
 )
-from tirstep.transforms.recipes import recipe
+from tirstep.transforms.recipes import find_recipe, recipe
 from tirstep.transforms.recipes.recipe import Example
 
 Change = Callable[[Schedule], None]
@@ -401,3 +402,34 @@ def test_a_loop_of_2_to_the_31_iterations_is_not_listed() -> None:
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 1 << 28
+
+
+@I.ir_module
+class ReadsAsManyAsItsBlockSays:
+    @T.prim_func(s_tir=True)
+    def main(A: T.Buffer((2, 4), "int32"), C: T.Buffer((2, 4, 8), "int32")):
+        S = T.sblock_alloc_buffer((8,), "int32", scope="shared")
+        for b in T.thread_binding(2, thread="blockIdx.x"):
+            for t in T.thread_binding(4, thread="threadIdx.x"):
+                with T.sblock("S"):
+                    vb, vt = T.axis.remap("SS", [b, t])
+                    S[vt] = A[vb, vt]
+            for t in T.thread_binding(4, thread="threadIdx.x"):
+                for j in range(b * 3 + 1):
+                    with T.sblock("C"):
+                        vb, vt, vj = T.axis.remap("SSS", [b, t, j])
+                        C[vb, vt, vj] = S[vj]
+
+
+def test_a_loop_that_another_one_ends_has_the_values_that_it_has() -> None:
+    """The variables of its bounds were taken for open sizes, and elements for read that are not."""
+    assert check_ownership(ReadsAsManyAsItsBlockSays) == []
+    more = ReadsAsManyAsItsBlockSays.script().replace("b * 3 + 1", "b * 4 + 1")
+    (finding,) = check_ownership(from_source(more))
+    assert "a thread reads S[4] (shared memory) in block 'C'" in str(finding)
+
+
+def test_a_window_whose_length_depends_on_the_taps_that_are_left() -> None:
+    settings = {"threads": 32, "taps": 8, "each": 16, "blocks": 128, "tail": "guard"}
+    run = run_recipe(find_recipe("conv1d_narrow"), {"m": 23, "n": 12}, config=settings)
+    assert check_ownership(run.steps[-1].module) == []
