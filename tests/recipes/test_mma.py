@@ -267,6 +267,14 @@ def test_a_transposed_fragment_gives_wrong_numbers(which: int) -> None:
     assert not is_right
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float8_e4m3fn"])
+def test_more_threads_than_a_tile_has_vectors(dtype: str) -> None:
+    """The TMA copies by itself, but threads that copied a part of a tile were refused."""
+    many = {"tile": (64, 128), "warp": (16, 16), "tile_k": 32, "stages": 3, "tail": "pad"}
+    recipe = RECIPES["matmul_mma_tma"]
+    check(run_recipe(recipe, {"m": 11, "n": 2, "k": 61}, options={"dtype": dtype}, config=many))
+
+
 @pytest.mark.parametrize("name", ["matmul_mma_tma", "matmul_mma_tma_roles"])
 def test_a_tile_is_overwritten_behind_a_fence(name: str) -> None:
     run = make(name)

@@ -241,15 +241,18 @@ def _stage(
     is_async = config.stages > 1 and get_extent(sch, tile.outer) != 1
     layout = config.layout if dtype.itemsize == 2 or config.layout == "rows" else "padded"
     uses_tma = _uses_tma(sch, tile, config)
-    if uses_tma and layout == "padded":
-        layout = "rows"
+    vector = choose_vector(dtype, length, config.tail, is_async=is_async)
+    if uses_tma:  # which copies by itself: threads are to divide the tile, in vectors of any width
+        layout = "rows" if layout == "padded" else layout
+        threads = 32 * config.warps
+        vector = math.gcd(vector, config.tile[operand] * config.tile_k // threads) or vector
     return stage_fragments_at(
         sch,
         tile.block,
         tile.outer,
         operand=operand,
         warps=config.warps,
-        vector=choose_vector(dtype, length, config.tail, is_async=is_async),
+        vector=vector,
         layout=layout,
         panels=uses_tma,
         tail="guard",
