@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tvm.s_tir import Schedule
 
-from tirstep.lowering_checks import get_device, run_recipe
+from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.modules import rms_norm_matmul
 from tirstep.transforms import fuse_reductions, split_loop
 from tirstep.transforms.recipes import RECIPES
@@ -65,3 +65,18 @@ def test_the_norm_could_be_repaired_too() -> None:
     old, new = (f"T.rsqrt(squares{which}[vi] / T.float32(16.0)" for which in ("_previous", ""))
     (repair,) = [line for line in sch.mod.script().splitlines() if old in line]
     assert f"C_acc[vi, vj] * ({new}" in repair
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("rms_norm_matmul_rows", {"m": 3, "n": 5, "k": 64}),
+        ("attention_rows", {"batch": 1, "heads": 1, "queries": 3, "keys": 64, "dim": 8}),
+        ("decode_attention_warps", {"batch": 3, "heads": 1, "keys": 64, "dim": 8}),
+    ],
+)
+def test_rows_that_a_block_has_too_many_of_and_a_warp_divides(name: str, shape: dict[str, int]):
+    """The guard of the rows is the only one there, which TVM loses where threads reduce a row."""
+    run = run_recipe(RECIPES[name], shape, config={"threads": (4, 8), "tail": "guard"})
+    module, simulator = run.steps[-1].module, get_device("simulator")
+    assert check_numbers(run.problem, module, simulator, where=name) == []

@@ -15,7 +15,7 @@ from ..caching import cache_write_at
 from ..fetching import stage_operand_at
 from ..gpu_limits import WARP
 from ..loops import Tail, fuse_loops, split_loop
-from ..queries import get_spatial_loops
+from ..queries import get_extent, get_spatial_loops
 from ..reduction import decompose_reduction_at, split_reduction
 from ..rows import spread_over_threads
 from .ladder import Pair, knob, pairs
@@ -71,7 +71,10 @@ def tile_product(sch: Schedule, block: SBlockRV, config: TilesConfig) -> None:
 def share_rows(sch: Schedule, block: SBlockRV, config: ElementsConfig) -> None:
     """A reduction of rows, each by the threads of a warp, and several for each block."""
     row = fuse_loops(sch, get_spatial_loops(sch, block))
+    rows, length = get_extent(sch, row), get_extent(sch, sch.get_loops(block)[-1])
     outer, inner = split_loop(sch, row, inner=config.threads[0], tail=config.tail)
     bind_loop(sch, outer, axis="blockIdx.x")
     bind_loop(sch, inner, axis="threadIdx.y")
+    if (rows or 0) % config.threads[0] and (length or 1) % WARP == 0:
+        cache_write_at(sch, block, inner)  # TVM loses the guard of rows where it is the only one
     spread_over_threads(sch, block, threads=WARP, tail="guard")
