@@ -100,6 +100,21 @@ def find_location(node: Any) -> tuple[str, int] | None:
     return None if span is None else (str(span.source_name.name), int(span.line))
 
 
+def is_less(analyzer: Analyzer, one: Any, other: Any) -> bool:
+    """Whether one end of an interval is proven less than another; an infinite one is neither."""
+    return _are_finite(one, other) and bool(analyzer.can_prove(one < other))
+
+
+def is_at_most(analyzer: Analyzer, one: Any, other: Any) -> bool:
+    """The same of less or equal."""
+    return _are_finite(one, other) and bool(analyzer.can_prove(one <= other))
+
+
+def _are_finite(*ends: Any) -> bool:
+    """Whether ends are numbers: an infinite one is a handle, which TVM 0.25 does not compare."""
+    return not any(getattr(end, "name", "") in ("pos_inf", "neg_inf") for end in ends)
+
+
 def bind_ranges(loops: Iterable[For]) -> Analyzer:
     """An analyzer that knows the ranges of loops."""
     analyzer = Analyzer()

@@ -45,6 +45,8 @@ from ..tir import (
     get_iterator_values,
     get_places,
     is_among,
+    is_at_most,
+    is_less,
     is_used,
     substitute,
 )
@@ -171,11 +173,11 @@ def _covers(write: _Use, read: _Use) -> bool:
         return False
     needed = estimate_region_upper_bound(*_describe(read, shared), analyzer)
     return all(
-        analyzer.can_prove(own.min_value <= need.min_value)
-        and not analyzer.can_prove(need.max_value < need.min_value)
+        is_at_most(analyzer, own.min_value, need.min_value)
+        and not is_less(analyzer, need.max_value, need.min_value)
         and (
-            analyzer.can_prove(need.max_value <= own.max_value)
-            or analyzer.can_prove(extent - 1 <= own.max_value)
+            is_at_most(analyzer, need.max_value, own.max_value)
+            or is_at_most(analyzer, extent - 1, own.max_value)
         )
         for own, need, extent in zip(written, needed, read.access.buffer.shape, strict=True)
     )
@@ -450,7 +452,7 @@ def _estimate_excess(
     own = estimate_region_lower_bound(*have, analyzer)
     needed = estimate_region_upper_bound(*need, analyzer)
     for dimension, (mine, theirs) in enumerate(zip(own or [], needed or [], strict=False)):
-        begins = analyzer.can_prove(mine.min_value <= theirs.min_value)
+        begins = is_at_most(analyzer, mine.min_value, theirs.min_value)
         ends = [*_find_least(theirs.max_value), shape[dimension] - 1]
         if not (begins and _reaches(analyzer, mine.max_value, ends)):
             return True, f"along dimension {dimension}"
@@ -482,7 +484,7 @@ def _begin(described: _Description) -> Any:
 def _reaches(analyzer: Analyzer, have: Any, needed: list[Any]) -> bool:
     """Whether a minimum is at least the minimum of several expressions."""
     return all(
-        any(analyzer.can_prove(least >= expression) for expression in needed)
+        any(is_at_most(analyzer, expression, least) for expression in needed)
         for least in _find_least(have)
     )
 

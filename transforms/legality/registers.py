@@ -34,6 +34,8 @@ from ..tir import (
     get_axis,
     get_places,
     is_among,
+    is_at_most,
+    is_less,
     is_used,
     substitute,
 )
@@ -309,19 +311,6 @@ def _find_spreading_loops(write: _Access, level: str) -> list[For]:
     ]
 
 
-def _is_less(analyzer: Analyzer, one: Any, other: Any) -> bool:
-    return _are_ends(one, other) and bool(analyzer.can_prove(one < other))
-
-
-def _is_at_most(analyzer: Analyzer, one: Any, other: Any) -> bool:
-    return _are_ends(one, other) and bool(analyzer.can_prove(one <= other))
-
-
-def _are_ends(*ends: Any) -> bool:
-    """Whether ends of intervals are numbers: TVM 0.25 compares none with an infinite one."""
-    return not any(getattr(end, "name", "") in ("pos_inf", "neg_inf") for end in ends)
-
-
 def _covers(write: _Access, read: _Access, spread: list[For]) -> bool:
     """Whether each thread, or GPU block, writes all that it reads."""
     if all(map(structural_equal, write.ranges, read.ranges)):  # in the same loops, then
@@ -350,15 +339,15 @@ def _covers(write: _Access, read: _Access, spread: list[For]) -> bool:
     written = estimate_region_lower_bound(placed[0], domains[0], True, analyzer)
     needed = estimate_region_upper_bound(placed[1], domains[1], True, analyzer)
     # Of quotients of differences, (i - r) // 2, TVM estimates regions that end before they begin.
-    is_nonsense = any(_is_less(analyzer, need.max_value, need.min_value) for need in needed)
+    is_nonsense = any(is_less(analyzer, need.max_value, need.min_value) for need in needed)
     if written is None or is_nonsense:
         return all(is_among(loop, read.loops) for loop in spread)
     # Loops that do not divide are guarded: what lies behind the buffer's end is not read.
     return all(
-        _is_at_most(analyzer, own.min_value, need.min_value)
+        is_at_most(analyzer, own.min_value, need.min_value)
         and (
-            _is_at_most(analyzer, need.max_value, own.max_value)
-            or _is_at_most(analyzer, extent - 1, own.max_value)
+            is_at_most(analyzer, need.max_value, own.max_value)
+            or is_at_most(analyzer, extent - 1, own.max_value)
         )
         for own, need, extent in zip(written, needed, read.buffer.shape, strict=True)
     )
