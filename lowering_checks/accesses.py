@@ -350,17 +350,15 @@ def enumerate_access(
     starts = [part.min for part in access.ranges]
     used, bounds = find_bounding_loops(place, find_used_loops(place, [*starts, *guards]))
     keys_of = {loop.loop_var: find_key(loop) for loop in place.loops}
-    own = dict(coordinates)
+    loops: dict[Any, For] = {}
     for loop in used:
-        key = find_key(loop)
-        if key in own:
-            grid.add(own[key], key, 1 if str(key).startswith("blockIdx") else 2, keys_of)
-        else:
-            grid.add(loop, key, 1 if may_thin else LEVELS, keys_of)
-    for key, loop in coordinates:
-        grid.add(loop, key, 1 if str(key).startswith("blockIdx") else 2, keys_of)
+        loops.setdefault(find_key(loop), loop)
+    loops |= dict(coordinates)
+    depths = {key: 1 if str(key).startswith("blockIdx") else 2 for key, _ in coordinates}
+    for key, loop in loops.items():
+        grid.add(loop, key, depths.get(key, 1 if may_thin else LEVELS), keys_of)
     widths = [int(grid.evaluate(part.extent, {})) for part in access.ranges]
-    keys = list(dict.fromkeys([*(find_key(loop) for loop in used), *(k for k, _ in coordinates)]))
+    keys = list(loops)
     for at, width in enumerate(widths):
         if width > 1:
             keys.append(("within", at))
