@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from tvm.ir import Range
+from tvm.ir import Call, Range, TensorLoad
 from tvm.tirx import GE, LT, BufferStore, Evaluate, For, IfThenElse, IterVar, Not, Select, Var
 from tvm.tirx.analysis import undefined_vars
 
@@ -28,7 +28,6 @@ from tirstep.transforms.tir import (
     is_choice,
     substitute,
 )
-from tirstep.tvm_compat import Call, TensorLoad
 
 from .devices.simulator.operators import BINARY
 

@@ -13,7 +13,6 @@ from tvm.script import from_source
 
 from tirstep.files import PARTIAL, locked, write_file
 from tirstep.modules import AnyProblem
-from tirstep.tvm_compat import TVM
 
 from .diff import diff_texts
 from .steps import CheckError, Finding, Run, print_module, step_label
@@ -55,12 +54,6 @@ class GoldenStore:
             f"install apache-tvm=={written}, or rewrite them with `tirstep golden --write`"
         )
         return [Finding("golden", str(self.root.name), message)]
-
-    def find_newer_version(self) -> str | None:
-        """The TVM that wrote the goldens, where its series is newer than the installed one's."""
-        written = self._read_version()
-        numbers = re.match(r"(\d+)\.(\d+)", written or "")
-        return written if numbers and tuple(map(int, numbers.groups())) > TVM else None
 
     def check(self, run: Run) -> list[list[Finding]]:
         """The findings of each step of a run, in the order of the steps."""

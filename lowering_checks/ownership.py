@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import tvm
+from tvm.s_tir import SBlock
 from tvm.tirx import For
 
 from tirstep.transforms.legality.foreign_reads import find_settled_foreign_reads
@@ -31,7 +32,6 @@ from tirstep.transforms.tir import (
     is_among,
     is_used,
 )
-from tirstep.tvm_compat import SBlock
 
 from .accesses import (
     GPU_AXES,

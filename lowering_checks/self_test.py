@@ -28,7 +28,6 @@ from tirstep.transforms.passes.before_flattening import (
     DropThreadDimensions,
     SplitGuardedVectors,
 )
-from tirstep.tvm_compat import spell_for_this_tvm
 
 from .devices import get_device
 from .devices.device import DeviceError
@@ -349,7 +348,7 @@ def make_inexact_softmax() -> tuple[Problem, tvm.IRModule]:
 def _sees_copy_in_flight() -> bool:
     """Two groups of asynchronous copies, of which one is waited for: the last one is loaded."""
     arguments = [np.ones(2 * LENGTH, "float32"), np.zeros(LENGTH, "float32")]
-    module = from_source(spell_for_this_tvm(_COPIES), check_well_formed=False)
+    module = from_source(_COPIES, check_well_formed=False)
     found = simulate_lowered(module, arguments).findings
     return any("race:" in str(finding) for finding in found)
 

@@ -31,7 +31,10 @@ from typing import Any, ParamSpec
 import numpy as np
 import tvm
 from tvm import tirx
+from tvm.ir import PrimType, TensorLoad
 from tvm.tirx import Add, BufferStore, Mul, Sub
+from tvm.tirx.buffer import BufferType
+from tvm_ffi import structural_walk
 
 from tirstep.modules import corners, numeric
 from tirstep.modules.corners import Corner
@@ -47,7 +50,6 @@ from tirstep.modules.validation import (
     take_options,
     take_sizes,
 )
-from tirstep.tvm_compat import BufferType, PrimType, TensorLoad, get_parameters, structural_walk
 
 Given = ParamSpec("Given")
 
@@ -292,7 +294,7 @@ class Problem(AnyProblem):
             return replace(self, symbolic=()).arguments
         function = self.module["main"]
         self._require_outputs_last(function)
-        return tuple(_describe_parameter(parameter) for parameter in get_parameters(function))
+        return tuple(_describe_parameter(parameter) for parameter in function.params)
 
     def _require_outputs_last(self, function: Any) -> None:
         """Raise `KernelError` where other arguments are stored to than those that are outputs."""
@@ -300,10 +302,10 @@ class Problem(AnyProblem):
         structural_walk(
             function.body, [(BufferStore, lambda node: stored.append(node.buffer))], order="pre"
         )
-        names = [str(parameter.name) for parameter in get_parameters(function)]
+        names = [str(parameter.name) for parameter in function.params]
         written = [
             str(parameter.name)
-            for parameter in get_parameters(function)
+            for parameter in function.params
             if any(parameter.same_as(buffer) for buffer in stored)
         ]
         count = self.kernel.meaning.outputs

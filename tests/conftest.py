@@ -3,12 +3,10 @@
 import functools
 import gc
 import os
-import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,8 +70,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("wheel"))
         elif item.get_closest_marker("xdist_group") is None and (recipe := _find_recipe(item)):
             item.add_marker(pytest.mark.xdist_group(find_group(recipe)))
-        for mark in item.iter_markers("since_tvm"):
-            _skip_with_older_tvm(item, *mark.args)
 
 
 def _find_recipe(item: pytest.Item) -> str:
@@ -91,15 +87,13 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
         from tirstep.pytest_plugin import require_cuda
 
         require_cuda()
-    with _skipping_what_tvm_lacks():
-        return (yield)
+    return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     item.runtest = functools.partial(_call_with_room, item.runtest)  # type: ignore[method-assign]
-    with _skipping_what_tvm_lacks():
-        return (yield)
+    return (yield)
 
 
 def _call_with_room(run: Callable[[], None]) -> None:
@@ -113,27 +107,6 @@ def _call_with_room(run: Callable[[], None]) -> None:
 
 
 _call_with_room.__code__ = _call_with_room.__code__.replace(co_stacksize=2**17 + 1)
-
-
-@contextmanager
-def _skipping_what_tvm_lacks() -> Iterator[None]:
-    """Skip a test where a transform refused because this TVM is too old, with its sentence, which
-    may have come in the place of a refusal that was expected.
-    """
-    try:
-        yield
-    except (ValueError, RuntimeError, AssertionError) as error:
-        refusal = re.search(r"TVM 0\.\d+ has no .*?; install apache-tvm\S+", str(error))
-        if refusal is None:
-            raise
-        pytest.skip(refusal.group())
-
-
-def _skip_with_older_tvm(item: pytest.Item, series: str, reason: str) -> None:
-    from tirstep.tvm_compat import TVM
-
-    if tuple(map(int, series.split("."))) > TVM:
-        item.add_marker(pytest.mark.skip(reason=f"since TVM {series}: {reason}"))
 
 
 @pytest.fixture(scope="session")

@@ -8,12 +8,10 @@ import pytest
 import tvm_ffi
 from foreign_modules import MatmulRelu
 from tvm.ir import assert_structural_equal
-from tvm.s_tir import Schedule
+from tvm.s_tir import SBlockRealize, Schedule
 from tvm.script import from_source
 from tvm.script.parser.core import doc, evaluator
 from tvm.tirx import For
-
-from tirstep.tvm_compat import SBlockRealize
 
 
 class Names:

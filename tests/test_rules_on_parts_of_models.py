@@ -6,12 +6,12 @@ import pytest
 import tvm
 from relax_functions import find_difference, make_functions
 from tvm.relax import op
+from tvm.s_tir import SBlock
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
 from tirstep import rules
 from tirstep.transforms.tir import find_all, get_axis
-from tirstep.tvm_compat import SBlock
 
 GPU = tvm.target.Target("nvidia/nvidia-h100")
 

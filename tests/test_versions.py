@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tirstep import __main__ as command
-from tirstep.versions import PAIRS, UnsupportedVersions, require_supported_tvm
+from tirstep.versions import FFI_PINS, PINS, UnsupportedVersions, require_supported_tvm
 
 ROOT = Path(__file__).resolve().parents[1]
 GOOD_TVM, GOOD_FFI = "0.27.0.post1", "0.1.14.post1"
@@ -53,8 +53,6 @@ def find_refusal() -> str:
         ("0.27.0", "0.1.14.post0"),
         ("0.27.3", "0.1.14"),
         ("0.27rc1", "0.1.14+local"),
-        ("0.26.0", "0.1.13.post3"),
-        ("0.25.0.post1", "0.1.12"),
     ],
 )
 def test_supported_pair_passes(install, tvm, ffi):
@@ -69,7 +67,7 @@ def test_this_environment_passes():
 @pytest.mark.parametrize(
     ("tvm", "ffi", "found"),
     [
-        ("0.24.0", "0.1.11", "apache-tvm is 0.24.0 and apache-tvm-ffi is 0.1.11"),
+        ("0.26.0", "0.1.13", "apache-tvm is 0.26.0 and apache-tvm-ffi is 0.1.13"),
         ("0.28.0", GOOD_FFI, "apache-tvm is 0.28.0 and apache-tvm-ffi is 0.1.14.post1"),
         ("0.271.0", GOOD_FFI, "apache-tvm is 0.271.0 and apache-tvm-ffi is 0.1.14.post1"),
         ("1.0.27", GOOD_FFI, "apache-tvm is 1.0.27 and apache-tvm-ffi is 0.1.14.post1"),
@@ -86,8 +84,7 @@ def test_wrong_pair_is_one_sentence(install, monkeypatch, tvm, ffi, found):
     with pytest.raises(UnsupportedVersions) as raised:
         require_supported_tvm()
     assert str(raised.value) == (
-        "tirstep needs apache-tvm 0.25.x with apache-tvm-ffi 0.1.12.x or 0.26.x with "
-        "apache-tvm-ffi 0.1.13.x or 0.27.x with apache-tvm-ffi 0.1.14.x, but here "
+        "tirstep needs apache-tvm 0.27.x with apache-tvm-ffi 0.1.14.x, but here "
         f"{found}; run: '/opt/my python/bin/python' {INSTALL}"
     )
 
@@ -110,19 +107,8 @@ def test_folder_that_is_only_called_tvm_does_not_pass(monkeypatch, tmp_path, ins
 
 def test_ranges_are_those_of_pyproject():
     text = (ROOT / "pyproject.toml").read_text()
-    first, last = PAIRS[0], PAIRS[-1]
-    for name, lowest, highest in (
-        ("apache-tvm", first.tvm_pins, last.tvm_pins),
-        ("apache-tvm-ffi", first.ffi_pins, last.ffi_pins),
-    ):
-        assert f'"{name}{lowest.partition(",")[0]},{highest.partition(",")[2]}"' in text
-
-
-def test_an_older_tvm_is_told_the_ffi_that_it_needs(install):
-    install("0.26.0", "0.1.14.post1")
-    assert "'apache-tvm>=0.26,<0.27' 'apache-tvm-ffi>=0.1.13.post2,<0.1.14'" in find_refusal()
-    install("0.25.0.post1", "0.1.13.post3")
-    assert "'apache-tvm>=0.25,<0.26' 'apache-tvm-ffi>=0.1.12,<0.1.13'" in find_refusal()
+    assert f'"apache-tvm{PINS}"' in text
+    assert f'"apache-tvm-ffi{FFI_PINS}"' in text
 
 
 def test_command_says_the_sentence_and_exits_with_2(monkeypatch, capsys):

@@ -6,7 +6,8 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from tvm.s_tir import Schedule
+from tvm.ir import Call, TensorLoad
+from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import (
     EQ,
@@ -19,14 +20,7 @@ from tvm.tirx import (
     SeqStmt,
     Var,
 )
-
-from tirstep.tvm_compat import (
-    Call,
-    SBlock,
-    SBlockRealize,
-    TensorLoad,
-    structural_map,
-)
+from tvm_ffi import structural_map
 
 from .decorators import composite
 from .errors import TransformError

@@ -15,7 +15,7 @@ from tvm.tirx import BufferStore, For
 
 from .arguments import Int64
 from .decorators import composite
-from .errors import TransformError, require_tvm
+from .errors import TransformError
 from .gpu_limits import (
     MAX_SHARED_BYTES,
     MAX_THREADS,
@@ -102,7 +102,6 @@ def prefetch_by_tma(
     shapes = [_measure_copy(sch, copy) for copy in copies]
     _require_room(sch, copies, shapes, stages)
     _require_whole_warps(sch, loop)
-    require_tvm((0, 27), "TVMScript for mbarriers and tensor maps")
     for copy, shape in zip(copies, shapes, strict=True):
         sch.annotate(copy, TMA_COPY, shape.to_list())
     sch.annotate(loop, TMA_STAGES, stages)

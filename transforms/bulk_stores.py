@@ -11,17 +11,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tvm.ir import TensorLoad
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import LT, And, BufferStore
 from tvm.tirx.analysis import undefined_vars
 
-from tirstep.tvm_compat import TensorLoad
-
 from .binding import bind_loop
 from .bulk_copies import require_tma
 from .decorators import composite
-from .errors import TransformError, require_tvm
+from .errors import TransformError
 from .gpu_limits import MAX_SHARED_BYTES, WARP
 from .intrinsics.mma import SCOPE
 from .intrinsics.staged_stores import TILE_STORE
@@ -132,7 +131,6 @@ def store_by_tma(sch: Schedule, write: SBlockRV, *, arch: str | None = None) -> 
     require_tma(arch, "leave the copy to threads")
     shape = _measure(sch, write)
     _require_room(sch.get(write), shape)
-    require_tvm((0, 27), "TVMScript for tensor maps")
     sch.annotate(write, TMA_STORE, shape.to_list())
     set_pipeline(sch)
 

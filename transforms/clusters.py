@@ -10,12 +10,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tvm.ir import Range
-from tvm.s_tir import Schedule
+from tvm.ir import Range, TensorLoad
+from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV
 from tvm.tirx import For, Var
-
-from tirstep.tvm_compat import SBlock, SBlockRealize, TensorLoad
 
 from .bulk_copies import require_tma
 from .decorators import composite

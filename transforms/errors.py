@@ -14,7 +14,6 @@ from tvm.s_tir import ScheduleError
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from tirstep.former_names import make_former_names
-from tirstep.tvm_compat import TVM
 
 from .arguments import UnfitError, read_arguments
 from .tir import find_location
@@ -211,13 +210,6 @@ class TransformError(ValueError):
         where = f" [{'; '.join(places)}]" if places else ""
         transform = self.transform if self.caller is None else f"{self.caller}: {self.transform}"
         return f"{transform}: {self.problem}; {self.advice}{where}"
-
-
-def require_tvm(series: tuple[int, int], what: str) -> None:
-    """Raise `TransformError` where TVM is older than the series that has what is needed."""
-    if series > TVM:
-        needed, found = (".".join(map(str, numbers)) for numbers in (series, TVM))
-        raise TransformError(f"TVM {found} has no {what}", f"install apache-tvm>={needed}")
 
 
 def query(function: Callable[Options, Result]) -> Callable[Options, Result]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tvm.s_tir import Schedule
+from tvm.ir import Call
+from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import FloatImm, Mul, Sub, const, exp2, max_value
+from tvm_ffi import structural_map
 
 from tirstep.allowances import EXPONENTS
-from tirstep.tvm_compat import Call, SBlock, get_op_name, structural_map
+from tirstep.tvm_compat import get_op_name
 
 from .decorators import composite
 from .errors import TransformError

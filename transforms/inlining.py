@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tvm.error import InternalError
-from tvm.s_tir import Schedule, ScheduleError
+from tvm.s_tir import SBlock, Schedule, ScheduleError
 from tvm.s_tir.schedule import SBlockRV
-
-from tirstep.tvm_compat import SBlock
 
 from .decorators import composite
 from .errors import TransformError

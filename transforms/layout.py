@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from tvm.s_tir import Schedule
+from tvm.ir import TensorLoad
+from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import SBlockRV
+from tvm.sym import Analyzer
 from tvm.tirx import (
     Add,
     BufferStore,
@@ -22,8 +24,6 @@ from tvm.tirx import (
     Sub,
 )
 from tvm_ffi import structural_equal
-
-from tirstep.tvm_compat import Analyzer, SBlock, TensorLoad
 
 from .decorators import composite
 from .errors import TransformError

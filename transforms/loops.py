@@ -7,16 +7,15 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
-from tvm.error import InternalError
-from tvm.s_tir import Schedule
+from tvm.ir import TensorLoad
+from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV
+from tvm.sym import Analyzer
 from tvm.tirx import For, ForKind, IfThenElse, IterVar, SeqStmt, floormod
-
-from tirstep.tvm_compat import Analyzer, SBlock, SBlockRealize, TensorLoad
 
 from .arguments import Int64
 from .decorators import composite, transform
-from .errors import TransformError, require_tvm
+from .errors import TransformError
 from .legality.pipelines import ASYNC
 from .legality.sums import require_single_terms
 from .queries import (
@@ -119,12 +118,7 @@ def merge_loops(sch: Schedule, loops: Sequence[LoopRV]) -> LoopRV:
     _require_neighbours(sch, loops)
     for first, second in itertools.combinations(loops, 2):
         _require_independent(sch, first, second)
-    try:
-        return sch.merge(*loops)
-    except InternalError as error:
-        if "SeqStmt of length 1" in str(error):
-            require_tvm((0, 27), "merge of loops that are all there is in a loop")
-        raise
+    return sch.merge(*loops)
 
 
 def _require_alike(sch: Schedule, loops: Sequence[LoopRV]) -> None:

@@ -6,18 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from tvm.ir import Call, TensorLoad
+from tvm.s_tir import SBlock, SBlockRealize
+from tvm.sym import Analyzer, detect_linear_equation
 from tvm.tirx import GE, GT, LE, LT, And, Bind, BufferStore, For, Let, Select, const
 from tvm.tirx import max as larger
 from tvm.tirx import min as smaller
-
-from tirstep.tvm_compat import (
-    Analyzer,
-    Call,
-    SBlock,
-    SBlockRealize,
-    TensorLoad,
-    detect_linear_equation,
-)
 
 from .tir import (
     bind_ranges,

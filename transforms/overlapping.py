@@ -10,11 +10,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tvm.s_tir import Schedule
+from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV
 from tvm.tirx import For
-
-from tirstep.tvm_compat import SBlock
 
 from .arguments import Int64
 from .bulk_copies import get_thread_extents, require_registers

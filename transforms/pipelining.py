@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvm.s_tir import Schedule
+from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import BufferStore, For, ForKind, SeqStmt
-
-from tirstep.tvm_compat import SBlock
 
 from .decorators import composite
 from .errors import TransformError

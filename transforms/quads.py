@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tvm.s_tir import Schedule
+from tvm.ir import TensorLoad
+from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import BufferLoad, BufferStore, Cast, const, decl_buffer, floormod
-
-from tirstep.tvm_compat import SBlock, TensorLoad, structural_map
+from tvm_ffi import structural_map
 
 from .binding import require_bindable
 from .decorators import composite

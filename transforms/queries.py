@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvm.s_tir import Schedule
+from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import For, IterVar
 
 from tirstep.former_names import make_former_names
-from tirstep.tvm_compat import SBlock, SBlockRealize
 
 from .errors import query
 from .tir import constant, find_all, get_axis, get_fed_iterators

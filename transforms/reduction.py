@@ -10,9 +10,8 @@ import tvm_ffi
 from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.sym import Analyzer
 from tvm.tirx import For, floormod
-
-from tirstep.tvm_compat import Analyzer
 
 from .decorators import composite
 from .errors import TransformError

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvm.ir import Range
-from tvm.s_tir import Schedule
+from tvm.ir import Range, TensorLoad
+from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.s_tir.schedule.instruction import Instruction, InstructionKind
 from tvm.tirx import (
@@ -26,8 +26,6 @@ from tvm.tirx import (
     const,
     decl_buffer,
 )
-
-from tirstep.tvm_compat import SBlock, SBlockRealize, TensorLoad
 
 from .errors import TransformError
 from .queries import get_root

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tvm.s_tir import Schedule
+from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx.analysis import undefined_vars
-
-from tirstep.tvm_compat import SBlock
 
 from .binding import bind_loop
 from .caching import list_consumers

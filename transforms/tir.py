@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, cast
 
-from tvm.ir import IRModule, Range, SequentialSpan
+from tvm.ir import Call, IRModule, Range, SequentialSpan, TensorLoad
+from tvm.s_tir import SBlock, SBlockRealize
+from tvm.sym import Analyzer
 from tvm.tirx import (
     EQ,
     And,
@@ -26,16 +28,7 @@ from tvm.tirx import (
 from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import Object
 
-from tirstep.tvm_compat import (
-    Analyzer,
-    Call,
-    SBlock,
-    SBlockRealize,
-    TensorLoad,
-    get_op_name,
-    map_nodes,
-    walk_nodes,
-)
+from tirstep.tvm_compat import get_op_name, map_nodes, walk_nodes
 
 _KIND_NAMES = {
     ForKind.SERIAL: "serial",
@@ -111,7 +104,7 @@ def is_at_most(analyzer: Analyzer, one: Any, other: Any) -> bool:
 
 
 def _are_finite(*ends: Any) -> bool:
-    """Whether ends are numbers: an infinite one is a handle, which TVM 0.25 does not compare."""
+    """Whether ends are numbers: an infinite one is a symbol."""
     return not any(getattr(end, "name", "") in ("pos_inf", "neg_inf") for end in ends)
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from tvm.ir import TensorLoad
+from tvm.s_tir import SBlock
+from tvm.sym import Analyzer
 from tvm.tirx import LT, And, FloorDiv, FloorMod, const
-
-from tirstep.tvm_compat import Analyzer, SBlock, TensorLoad
 
 from .errors import TransformError
 from .intrinsics.warpgroups import SWIZZLES as ROWS_OF_TILES

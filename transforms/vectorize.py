@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvm.s_tir import Schedule
+from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import FloatImm, For, IndexMap, IntImm
-
-from tirstep.tvm_compat import SBlock
 
 from .arguments import Int64
 from .decorators import composite, transform

@@ -9,8 +9,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from tvm.ir import Range
-from tvm.s_tir import Schedule
+from tvm.ir import Range, TensorLoad
+from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import (
     LT,
@@ -26,8 +26,7 @@ from tvm.tirx import (
     decl_buffer,
 )
 from tvm.tirx import if_then_else as choose
-
-from tirstep.tvm_compat import SBlock, SBlockRealize, TensorLoad, structural_map
+from tvm_ffi import structural_map
 
 from .errors import TransformError
 from .queries import get_realize, get_sblock_name

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvm.ir import TensorLoad
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import Add, BufferLoad, BufferStore, Cast, IterVar, Mul, const
 from tvm_ffi import structural_equal
-
-from tirstep.tvm_compat import TensorLoad
 
 from .decorators import composite
 from .errors import TransformError

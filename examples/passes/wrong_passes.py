@@ -7,9 +7,9 @@ Each looks right on most modules. `tirstep pass` finds one on which it is not, a
 
 import tvm
 from tvm.tirx import BufferStore, Evaluate, FloatImm, For, ForKind, IfThenElse, IntImm, Sub
+from tvm_ffi import structural_map
 
 from tirstep.experiments import pass_experiment
-from tirstep.tvm_compat import structural_map
 
 NOTHING = Evaluate(tvm.tirx.const(0, "int32"))
 

@@ -14,7 +14,6 @@ import tvm
 from tvm.tirx import AllocBuffer
 
 from tirstep.transforms.tir import find_all
-from tirstep.tvm_compat import get_parameters
 
 from ..compile.compiling import MAIN
 from ..compile.launches import SPLIT_PASS
@@ -307,7 +306,7 @@ class ModuleBisection:
 
     def _bisect_program(self, lowering: Lowering, stages: Sequence[Stage]) -> FirstBadState | None:
         """For a CPU: the program, and where that is wrong the stages."""
-        program = _Executable(lowering.executable, get_parameters(self.module[MAIN]))
+        program = _Executable(lowering.executable, self.module[MAIN].params)
         end = JudgedState(AS_PROGRAM, program.name)
         wrong = self._judge_end(lambda: program, AS_PROGRAM)
         if not wrong:

@@ -16,7 +16,6 @@ from tirstep.modules.numeric import Array
 from tirstep.transforms import get_pipeline
 from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.recipes import Step
-from tirstep.tvm_compat import get_parameters
 
 from ..compile.compiling import MAIN, TARGET, name_main
 from ..compile.passes import explain_failure
@@ -186,7 +185,7 @@ def find_bad_pass(
     module = _take_function(module, arguments, expected)
     kernel = None if kernel is None else _take_function(kernel, arguments, expected)
     first_output = len(arguments) - len(expected)
-    names = [str(parameter.name) for parameter in get_parameters(module[MAIN])][first_output:]
+    names = [str(parameter.name) for parameter in module[MAIN].params][first_output:]
 
     def compare(outputs: Sequence[Array]) -> list[Finding]:
         return compare_outputs(outputs, expected, bounds, names=names, where=MAIN)
@@ -224,9 +223,9 @@ def _take_function(
             f"find_bad_pass: the module has {len(module.functions)} functions; give one of one "
             "function"
         )
-    if len(get_parameters(module[MAIN])) != len(arguments):
+    if len(module[MAIN].params) != len(arguments):
         raise CheckError(
-            f"find_bad_pass: the function has {len(get_parameters(module[MAIN]))} parameters and "
+            f"find_bad_pass: the function has {len(module[MAIN].params)} parameters and "
             f"{len(arguments)} arguments are given; give one for each"
         )
     return module

@@ -20,7 +20,6 @@ from tirstep.files import may_replace, require_writable, write_file
 from tirstep.modules import AnyProblem
 from tirstep.transforms import get_pass_options
 from tirstep.transforms.passes.serial import make_threads_serial
-from tirstep.tvm_compat import TVM, get_parameters
 
 from ..compile.passes import BEFORE_PASSES
 from ..devices.device import is_scalar
@@ -225,12 +224,12 @@ def quote(name: str, text: str) -> str:
 
 
 def _make_head(about: str, kernel: tvm.IRModule) -> str:
-    series = "{}.{}".format(*TVM)
+    series = ".".join(tvm.__version__.split(".")[:2])
     return HEAD.format(about=about, series=series, half_types=_import_half_types(kernel))
 
 
 def _import_half_types(kernel: tvm.IRModule) -> str:
-    buffers = [each for each in get_parameters(kernel["main"]) if not is_scalar(each)]
+    buffers = [each for each in kernel["main"].params if not is_scalar(each)]
     dtypes = {str(buffer.dtype) for buffer in buffers}
     own = any(dtype.startswith(("bfloat", "float8")) for dtype in dtypes)
     return "import ml_dtypes  # noqa: F401: gives NumPy the types\n" if own else ""
@@ -276,9 +275,8 @@ ARGUMENTS = '''
 def make_arguments(module):
     """Whole numbers; what is only written begins with zeros."""
     random = np.random.default_rng(SEED)
-    arrays, buffers = [], getattr(module["main"], "buffer_map", dict())  # in TVM 0.25
+    arrays = []
     for parameter, shape, drawn in zip(module["main"].params, SHAPES, DRAWN):
-        parameter = buffers.get(parameter, parameter)
         is_tensor = hasattr(parameter, "shape")
         dtype = str(getattr(parameter, "dtype", None) or parameter.ty)
         low, high = drawn or (0, 0)

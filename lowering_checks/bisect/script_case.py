@@ -13,7 +13,6 @@ from tirstep.modules import AnyProblem, KernelError, Problem
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.numeric import Array, fits
 from tirstep.modules.problem import Tensor
-from tirstep.tvm_compat import get_parameters
 
 from ..compile.compiling import MAIN
 from ..devices import CpuDevice, DeviceError
@@ -107,7 +106,7 @@ def _plan_cases(bad: FirstBad) -> Iterator[ScriptCase]:
 def _plan_of(bad: FirstBad, arguments: Sequence[Array]) -> ScriptCase:
     tensors = tuple(
         _describe(parameter, np.asarray(array))
-        for parameter, array in zip(get_parameters(bad.module[MAIN]), arguments, strict=True)
+        for parameter, array in zip(bad.module[MAIN].params, arguments, strict=True)
     )
     if bad.run is None:
         outputs = bad.outputs

@@ -8,10 +8,10 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm.tirx import AllocBuffer, AttrStmt, Evaluate
+from tvm.tirx import AllocBuffer, AttrStmt, Evaluate, Var
+from tvm_ffi import structural_map
 
 from tirstep.transforms.tir import THREAD_EXTENT, find_all
-from tirstep.tvm_compat import get_parameters, put_in, structural_map
 
 from ..compile.compiling import MAIN
 from ..compile.launches import find_host, find_kernels, read_launch
@@ -145,7 +145,7 @@ def join(host: Any, kernels: Mapping[str, Any]) -> tvm.IRModule:
         if launch is None:
             return statement
         kernel, extents = kernels[launch.kernel], launch.extents
-        known = dict(zip(get_parameters(kernel), launch.arguments, strict=True))
+        known = dict(zip(kernel.params, launch.arguments, strict=True))
 
         def extend(node: Any) -> Any:
             tag = str(node.node.thread_tag) if node.attr_key == THREAD_EXTENT else ""
@@ -154,6 +154,6 @@ def join(host: Any, kernels: Mapping[str, Any]) -> tvm.IRModule:
             return AttrStmt(node.node, node.attr_key, extents[tag], node.body)
 
         body = structural_map(kernel.body, (AttrStmt, extend))
-        return put_in(body, known)
+        return structural_map(body, (Var, lambda variable: known.get(variable, variable)))
 
     return tvm.IRModule({MAIN: structural_map(host, (Evaluate, inline))})

@@ -6,10 +6,11 @@ import re
 from typing import Any
 
 import tvm
+from tvm.ir import TensorLoad
+from tvm.s_tir import SBlock
 from tvm.tirx import AllocBuffer, BufferStore, For, PrimFunc
 
 from tirstep.transforms.tir import find_all, get_axis
-from tirstep.tvm_compat import SBlock, TensorLoad
 
 _GLOBAL_IN_KERNEL = "Cannot allocate global memory"
 _ADVICE = {

@@ -19,8 +19,6 @@ from typing import Any
 import tvm
 from tvm.ir.instrument import pass_instrument
 
-from tirstep.tvm_compat import declare_views
-
 SECONDS = 120.0
 SECONDS_VARIABLE = "TIRSTEP_COMPILE_SECONDS"
 """The environment variable that sets another limit than `SECONDS`."""
@@ -77,7 +75,7 @@ class Snapshot:
 
     def _keep(self, name: str, module: tvm.IRModule) -> None:
         if name == self._name:
-            self.module = declare_views(module)
+            self.module = module
 
 
 @contextmanager

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
+from tvm.ir import Call
 
 from tirstep.transforms.tir import find_all
-from tirstep.tvm_compat import Call, get_launch_tags
+from tirstep.tvm_compat import get_op_name
 
 from .compiling import MAIN
 
@@ -41,7 +42,8 @@ def read_launch(call: Any, kernels: Mapping[str, Any]) -> KernelCall | None:
     """
     if not isinstance(call, Call):
         return None
-    if (tags := get_launch_tags(call, kernels)) is not None:
+    if get_op_name(call) == "tirx.call_ffi_kernel":
+        tags = [str(tag) for tag in call.attrs.launch_params]
         name, *passed = call.args
         count = len(passed) - len(tags)
         extents = dict(zip(tags, passed[count:], strict=True))

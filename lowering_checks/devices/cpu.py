@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import tvm
+from tvm.ir import Call
+from tvm.s_tir import SBlock
 from tvm.tirx import For, PrimFunc
 
 from tirstep.transforms.legality.lifetimes import find_lost_reads
 from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.tir import cached_by_module, find_all, get_axis
-from tirstep.tvm_compat import Call, SBlock, get_op_name, get_parameters
+from tirstep.tvm_compat import get_op_name
 
 from ..compile.compiling import MAIN, compile_module, count_iterations, name_main
 from .device import (
@@ -76,7 +78,7 @@ class CpuDevice(Device):
                 name = get_op_name(call).removeprefix("tirx.")
                 if name.startswith("ptx"):
                     return f"a CPU does not have the instruction {name}"
-            for buffer in get_parameters(function):
+            for buffer in function.params:
                 if not is_scalar(buffer) and str(buffer.dtype).startswith("float8"):
                     return (
                         f"TVM's LLVM code reads zeros and small numbers of {buffer.dtype} wrongly"
@@ -101,7 +103,7 @@ class CpuDevice(Device):
         with convert_tvm_errors("LLVM does not compile the module"):
             serial = make_threads_serial(module)
             executable = compile_module(serial, _choose_target(serial))
-        parameters = get_parameters(module[MAIN])
+        parameters = module[MAIN].params
         names = [str(parameter.name) for parameter in parameters]
         scalars = [is_scalar(parameter) for parameter in parameters]
 

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 import tvm
 
-from tirstep.tvm_compat import get_parameters
-
 from ..compile.compiling import MAIN, compile_module, name_main
 from .device import (
     Array,
@@ -73,7 +71,7 @@ class CudaDevice(Device):
         """Compile with TVM's CUDA code generator and NVIDIA's compiler."""
         module = name_main(module)
         executable = self._compile(module)
-        parameters = get_parameters(module[MAIN])
+        parameters = module[MAIN].params
         names = [str(parameter.name) for parameter in parameters]
         scalars = [is_scalar(parameter) for parameter in parameters]
 
@@ -99,7 +97,7 @@ class CudaDevice(Device):
         module = name_main(module)
         executable = self._compile(module)
         with convert_tvm_errors("the kernel cannot be timed"):
-            tensors = upload(arguments, get_parameters(module[MAIN]), self._device)
+            tensors = upload(arguments, module[MAIN].params, self._device)
             return measure(executable.mod, self._device, tensors)
 
     def _compile(self, module: tvm.IRModule) -> Any:

@@ -13,14 +13,16 @@ from typing import Any, Protocol
 
 import numpy as np
 import tvm
+from tvm.s_tir import SBlock
 from tvm.tirx import BufferStore, For, IntImm, Var
 from tvm.tirx.analysis import undefined_vars
+from tvm.tirx.buffer import BufferType
 
 from tirstep.modules import Tensor
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.gpu_limits import MAX_CLUSTER, MAX_EXTENTS, MAX_SHARED_BYTES, MAX_THREADS
 from tirstep.transforms.tir import constant, find_all, find_axes, get_axis
-from tirstep.tvm_compat import BufferType, SBlock, explain_lack, get_parameters, make_function
+from tirstep.tvm_compat import with_parameters
 
 from ..compile.advice import add_advice
 
@@ -219,9 +221,9 @@ def close_extents(function: Any, values: Mapping[Var, Any]) -> Any:
     shape (n + 1, say), so they become such parameters first. It takes these parameters away; one
     that the function had itself stays, and nothing reads it any more.
     """
-    own = {each: Var(each.name, each.ty) for each in get_parameters(function) if each in values}
-    params = [*values, *(own.get(each, each) for each in get_parameters(function))]
-    opened = make_function(params, function)
+    own = {each: Var(each.name, each.ty) for each in function.params if each in values}
+    params = [*values, *(own.get(each, each) for each in function.params)]
+    opened = with_parameters(function, params)
     return opened.specialize(dict(values))
 
 
@@ -229,7 +231,7 @@ def leaves_sizes_open(function: Any) -> bool:
     """Whether the shape of a parameter has a size that is known when the function is called."""
     return any(
         constant(extent) is None
-        for each in get_parameters(function)
+        for each in function.params
         if not is_scalar(each)
         for extent in each.shape
     )
@@ -237,18 +239,18 @@ def leaves_sizes_open(function: Any) -> bool:
 
 def close_for(function: Any, arguments: Arrays) -> Any:
     """A function that leaves sizes open, at those of its arguments; raises `DeviceError`."""
-    require_arguments(get_parameters(function), arguments)
+    require_arguments(function.params, arguments)
     values = {
         extent: IntImm(str(extent.ty), int(size))
-        for parameter, array in zip(get_parameters(function), arguments, strict=True)
+        for parameter, array in zip(function.params, arguments, strict=True)
         if not is_scalar(parameter)
         for extent, size in zip(parameter.shape, array.shape, strict=True)
         if isinstance(extent, Var)
     }
-    for parameter, array in zip(get_parameters(function), arguments, strict=True):
+    for parameter, array in zip(function.params, arguments, strict=True):
         if is_scalar(parameter) and any(
             parameter.same_as(variable)
-            for each in get_parameters(function)
+            for each in function.params
             if not is_scalar(each)
             for extent in each.shape
             for variable in undefined_vars(extent)
@@ -360,7 +362,7 @@ def get_reason(error: Exception) -> str:
 
     Where that is something that this TVM lacks, it is said instead.
     """
-    return explain_lack(_find_reason(error))
+    return _find_reason(error)
 
 
 def _find_reason(error: Exception) -> str:

@@ -25,7 +25,6 @@ from tvm import rpc
 from tvm.rpc.base import RPC_TRACKER_MAGIC
 
 from tirstep.transforms.passes.serial import make_threads_serial
-from tirstep.tvm_compat import get_parameters
 
 from ..compile.compiling import MAIN, compile_module, name_main
 from .cpu import CpuDevice
@@ -137,7 +136,7 @@ class RpcDevice(Device):
     def compile(self, module: tvm.IRModule) -> Program:
         """Compile here, into a library that each run uploads."""
         module = name_main(module)
-        library, parameters = self._compile(module), get_parameters(module[MAIN])
+        library, parameters = self._compile(module), module[MAIN].params
 
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
             with self._load(library) as (loaded, device):
@@ -154,7 +153,7 @@ class RpcDevice(Device):
             return super().time(module, arguments)
         module = name_main(module)
         with self._load(self._compile(module)) as (loaded, device):
-            return measure(loaded, device, upload(arguments, get_parameters(module[MAIN]), device))
+            return measure(loaded, device, upload(arguments, module[MAIN].params, device))
 
     def _compile(self, module: tvm.IRModule) -> bytes:
         """Object files that the server links."""

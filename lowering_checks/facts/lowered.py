@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 import tvm
+from tvm.ir import Call, TensorLoad
 from tvm.tirx import AllocBuffer, BufferStore, For, ForKind, IfThenElse, Ramp
 
 from tirstep.modules import AnyProblem
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.tir import constant, find_all, is_choice
-from tirstep.tvm_compat import Call, TensorLoad, get_op_name, get_parameters
+from tirstep.tvm_compat import get_op_name
 
 from ..compile.compiling import TARGET
 from ..compile.launches import (
@@ -332,7 +333,7 @@ def count_accesses(problem: AnyProblem, module: tvm.IRModule) -> Counts:
         arguments = [
             np.zeros(each.shape, dtype_facts(each.dtype).numpy) for each in problem.arguments
         ]
-    require_arguments(get_parameters(module["main"]), arguments)
+    require_arguments(module["main"].params, arguments)
     try:
         return simulate_lowered(lowered, arguments, first_only=True).counts
     except UnsupportedError as error:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import tvm.tirx as tirx
+from tvm.ir import Call, TensorLoad
 from tvm.tirx import BufferLoad, BufferStore, Var
 
 from tirstep.transforms.tir import find_all
-from tirstep.tvm_compat import Call, TensorLoad
 
 from .refusals import RefusedError, get_call_name, refuse_call
 from .tracked import INFINITE, Condition, Tracked, get_facts, lift, number

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 import tvm
+from tvm.ir import Call, TensorLoad
+from tvm.sym import Analyzer, IntervalSet
 from tvm.tirx import For, Var
 from tvm.tirx.build import tir_to_runtime
 
@@ -24,7 +26,6 @@ from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.numeric import Array
 from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.tir import bind_ranges, constant, find_all, get_axis, substitute
-from tirstep.tvm_compat import Analyzer, Call, IntervalSet, TensorLoad, get_parameters
 
 from ..compile.compiling import MAIN
 from ..devices.device import DeviceError, convert_tvm_errors, is_scalar
@@ -300,7 +301,7 @@ def _make_part(name: str, array: Array, dtype: str) -> Array:
 
 
 def _track(function: Any) -> TrackedFunction:
-    for parameter in get_parameters(function):
+    for parameter in function.params:
         if not is_scalar(parameter) and not _is_compact(parameter):
             raise RefusedError(
                 f"the elements of its parameter {parameter.name} have strides, or an offset, that "

@@ -7,13 +7,13 @@ from typing import Any
 
 import tvm
 from tvm import tirx
+from tvm.ir import Call, PrimType
 from tvm.tirx import IntImm, PrimFunc
 from tvm.tirx.analysis import undefined_vars
 
 from tirstep.modules import KernelError, Tensor
 from tirstep.modules.validation import nearest
 from tirstep.transforms.tir import constant, find_all
-from tirstep.tvm_compat import Call, PrimType, get_parameters
 
 from ..compile.compiling import MAIN
 from ..devices.device import close_extents, is_scalar
@@ -50,7 +50,7 @@ def get_open_sizes(function: PrimFunc) -> dict[str, Any]:
     One may be a parameter as well: ``n: T.int32, A: T.Buffer((n,))``.
     """
     found: dict[str, Any] = {}
-    for parameter in get_parameters(function):
+    for parameter in function.params:
         if is_scalar(parameter):
             continue
         for extent in parameter.shape:
@@ -97,7 +97,7 @@ def close_sizes(
 def read_arguments(function: PrimFunc, kernel: str) -> tuple[Tensor, ...]:
     """A function's arguments, in their order; raises `KernelError` for an opaque pointer."""
     found = []
-    for parameter in get_parameters(function):
+    for parameter in function.params:
         name = str(parameter.name)
         if not is_scalar(parameter):
             shape = tuple(int(constant(extent) or 0) for extent in parameter.shape)

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tvm
+from tvm.ir import Call, TensorLoad
+from tvm.sym import Analyzer
 from tvm.tirx import Var
+from tvm_ffi import structural_map
 
 from tirstep.transforms.tir import constant, find_all, is_choice
-from tirstep.tvm_compat import Analyzer, Call, TensorLoad, get_parameters, structural_map
 
 from ..devices.device import is_scalar
 
@@ -26,7 +28,7 @@ def find_index_ranges(function: Any) -> dict[str, tuple[int, int]]:
     """
     places = list(_find_places(function.body, {}, {}, ()))
     ranges: dict[str, tuple[int, int]] = {}
-    for parameter in get_parameters(function):
+    for parameter in function.params:
         found = [_find_range(parameter, *place) for place in places]
         known = [each for each in found if each is not None]
         if known:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm.tirx as tirx
+from tvm.ir import TensorLoad
 from tvm.tirx import (
     AllocBuffer,
     BufferLoad,
@@ -33,7 +34,6 @@ from tvm.tirx import (
 )
 
 from tirstep.modules.dtypes import DType, dtype_facts
-from tirstep.tvm_compat import TensorLoad
 
 DOUBLE = "float64"
 INFINITE = math.inf

@@ -13,12 +13,15 @@ from typing import Any
 
 import tvm
 import tvm.tirx as tirx
+from tvm.ir import Call, TensorLoad
+from tvm.sym import Analyzer
 from tvm.tirx import (
     BufferLoad,
     BufferStore,
     For,
     ForKind,
     IfThenElse,
+    PrimFunc,
     Select,
     Var,
     While,
@@ -27,7 +30,6 @@ from tvm.tirx import (
 from tvm.tirx.analysis import undefined_vars
 
 from tirstep.transforms.tir import THREAD_EXTENT, constant, find_all
-from tirstep.tvm_compat import Analyzer, Call, TensorLoad, make_function
 
 from ..compile.compiling import make_main
 from ..devices.device import is_scalar
@@ -167,7 +169,7 @@ class _TrackingPass(ConditionTracking):
         for argument in arguments:
             if argument is not None and argument.is_stored:
                 self._close_all(argument)
-        function = make_function([*flat, self.status], body=self.emitter.finish())
+        function = PrimFunc([*flat, self.status], self.emitter.finish())
         module = make_main(function)
         return TrackedFunction(module, arguments, self.status, self.is_deciding, self.places)
 
@@ -419,7 +421,7 @@ class _TrackingPass(ConditionTracking):
         )
 
     def _substitute(self, expression: Any) -> Any:
-        from tirstep.tvm_compat import structural_map
+        from tvm_ffi import structural_map
 
         return structural_map(
             expression, (Var, lambda variable: self.values.get(variable, variable))

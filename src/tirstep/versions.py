@@ -1,4 +1,4 @@
-"""Which TVMs tirstep works with, checked before TVM is imported.
+"""Which TVM tirstep works with, checked before TVM is imported.
 
 A wrong pair of apache-tvm and apache-tvm-ffi does not fail in a way that a reader could trace to
 it: with apache-tvm-ffi 0.1.15, TVM 0.27 ends in a segmentation fault inside ``tensorize``. Other
@@ -10,32 +10,14 @@ import importlib.util
 import re
 import shlex
 import sys
-from typing import NamedTuple
 
 _TVM, _FFI = "apache-tvm", "apache-tvm-ffi"
 
 
-class _Pair(NamedTuple):
-    """A series of TVM and the series of its FFI, each also as pip understands it."""
-
-    tvm: str
-    tvm_pins: str
-    ffi: str
-    ffi_pins: str
-
-    @property
-    def requirements(self) -> str:
-        """Both for pip's command line."""
-        return " ".join(shlex.quote(it) for it in (_TVM + self.tvm_pins, _FFI + self.ffi_pins))
-
-
-# The last one is the pinned one, whose printer is in the goldens. pyproject.toml allows from the
-# first to the last, and there is a constraints file of each.
-PAIRS = (
-    _Pair("0.25", ">=0.25,<0.26", "0.1.12", ">=0.1.12,<0.1.13"),
-    _Pair("0.26", ">=0.26,<0.27", "0.1.13", ">=0.1.13.post2,<0.1.14"),
-    _Pair("0.27", ">=0.27,<0.28", "0.1.14", ">=0.1.14.post0,<0.1.15"),
-)
+SERIES, FFI_SERIES = "0.27", "0.1.14"
+"""Of apache-tvm, whose printer is in the goldens, and of apache-tvm-ffi."""
+PINS, FFI_PINS = ">=0.27,<0.28", ">=0.1.14.post0,<0.1.15"
+"""The same as pip understands it, as in pyproject.toml; constraints.txt is exact."""
 
 
 class UnsupportedVersions(ImportError):  # noqa: N818
@@ -43,7 +25,7 @@ class UnsupportedVersions(ImportError):  # noqa: N818
 
 
 def require_supported_tvm() -> None:
-    """Raise `UnsupportedVersions` unless a TVM of `PAIRS` is there with the FFI that it needs.
+    """Raise `UnsupportedVersions` unless TVM of `SERIES` is there with the FFI that it needs.
 
     Only the packages' metadata is read. A TVM built from source has none: it passes, and that it
     fits is its builder's word.
@@ -51,14 +33,13 @@ def require_supported_tvm() -> None:
     tvm, ffi = _installed(_TVM), _installed(_FFI)
     if tvm is None and _is_tvm_from_source():
         return
-    pair = next((pair for pair in PAIRS if _is_of(tvm, pair.tvm)), PAIRS[-1])
-    if _is_of(tvm, pair.tvm) and _is_of(ffi, pair.ffi):
+    if _is_of(tvm, SERIES) and _is_of(ffi, FFI_SERIES):
         return
-    pairs = [f"{pair.tvm}.x with {_FFI} {pair.ffi}.x" for pair in PAIRS]
+    requirements = " ".join(shlex.quote(it) for it in (_TVM + PINS, _FFI + FFI_PINS))
     raise UnsupportedVersions(
-        f"tirstep needs {_TVM} {' or '.join(pairs)}, but here "
+        f"tirstep needs {_TVM} {SERIES}.x with {_FFI} {FFI_SERIES}.x, but here "
         f"{_found(_TVM, tvm)} and {_found(_FFI, ffi)}; "
-        f"run: {shlex.quote(sys.executable or 'python')} -m pip install {pair.requirements}"
+        f"run: {shlex.quote(sys.executable or 'python')} -m pip install {requirements}"
     )
 
 

@@ -6,6 +6,7 @@ import pytest
 import tvm
 from golden_runs import run_golden
 from tvm.tirx import BufferStore
+from tvm_ffi import structural_map
 
 from tirstep.experiments import (
     Declaration,
@@ -19,7 +20,6 @@ from tirstep.experiments import (
 from tirstep.experiments.user_file import load_value
 from tirstep.strategies.program_text import parse_program
 from tirstep.transforms.recipes import RECIPES
-from tirstep.tvm_compat import structural_map
 
 EXAMPLES = Path(__file__).parents[2] / "examples/passes"
 PROGRAM = """# from tvm.script import tirx as T

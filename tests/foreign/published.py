@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tvm.s_tir import SBlock
 from tvm.script import from_source
 from tvm.script import ir as I
 from tvm.script import tirx as T
@@ -17,7 +18,6 @@ from tvm.tirx import For, PrimFunc
 from tvm_ffi import structural_hash
 
 from tirstep.transforms.tir import find_all, get_axis
-from tirstep.tvm_compat import SBlock
 
 RENAMED = {
     "block": "sblock",

@@ -514,11 +514,10 @@ def at_last_step(name: str) -> Run:
     return replace(run, steps=(run.steps[0], run.steps[-1]))
 
 
-APART = pytest.mark.since_tvm("0.26", "the simulator keeps buffers apart there")
 TENSOR_CORES = [
     ("matmul_mma", "LowerInitBlock", change_constant, 0),
     ("matmul_mma", "ThreadSync", drop_barriers, 1),
-    pytest.param("matmul_mma", "MergeSharedMemoryAllocations", move_pointers, 0, marks=APART),
+    ("matmul_mma", "MergeSharedMemoryAllocations", move_pointers, 0),
     ("matmul_wgmma", "VectorizeLoop", drop_waits, 0),
     ("matmul_wgmma", "FlattenBuffer", move_pointers, 0),
 ]

@@ -68,18 +68,9 @@ def has_compiler() -> bool:
     return True
 
 
-HALF_BOUND = ("matmul_skinny_split_k", "matmul_stream_k")
-"""Recipes that expect something of a step of which some loops are not bound yet."""
-
-
-def _mark(name: str) -> pytest.MarkDecorator | tuple[()]:
-    lowers = pytest.mark.since_tvm("0.26", "an older TVM lowers no step that is bound in part")
-    return lowers if name in HALF_BOUND else ()
-
-
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=_mark(name)) for name, recipe in RECIPES.items() if recipe.expects],
+    [name for name, recipe in RECIPES.items() if recipe.expects],
 )
 def test_what_a_recipe_expects_holds_at_its_seed(name: str, monkeypatch: pytest.MonkeyPatch):
     run = run_default_example(find_recipe(name))
@@ -150,7 +141,6 @@ def test_a_schedule_that_lost_its_vectors_is_found(blocking: Run):
     assert any(text.startswith(complaint) for text in found) == has_filecheck
 
 
-@pytest.mark.since_tvm("0.26", "an older TVM names arrays in CUDA otherwise")
 def test_a_pattern_of_the_source(blocking: Run):
     pytest.importorskip("filecheck")
     good = SourcePattern("CHECK: __shared__ {{.*}} A_shared_ptr[[[SIZE:[0-9]+]]]\nCHECK-NOT: goto")
@@ -167,7 +157,6 @@ def test_an_unknown_fact_is_refused_with_the_nearest(blocking: Run):
         sentences(expecting(blocking, "vector_load == 2"))
 
 
-@pytest.mark.since_tvm("0.26", "an older TVM refuses it in other words")
 def test_a_step_that_launches_nothing_meets_no_expectation():
     run = run_golden(find_recipe("vector_add_bound"))
     unbound = dataclasses.replace(run, steps=run.steps[:1])

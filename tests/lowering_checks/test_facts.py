@@ -16,7 +16,6 @@ def facts_of(run: Run, step: int = -1) -> Facts:
     return get_facts(run.steps[step].module, problem=run.problem)
 
 
-@pytest.mark.since_tvm("0.27", "an older TVM calls kernels as any packed function")
 def test_the_host_s_part_of_a_split_module_is_refused():
     module = copy_through_shared("shared")
     split = get_facts(module).lowered
@@ -201,7 +200,6 @@ def tensor_cores() -> tvm.IRModule:
     return Module
 
 
-@pytest.mark.since_tvm("0.27", "the program is in its words")
 def test_copies_and_tensor_cores_are_counted():
     kernel = only_kernel(get_facts(tensor_cores()))
     assert kernel.copies == {16: 1}
@@ -211,7 +209,6 @@ def test_copies_and_tensor_cores_are_counted():
     assert (values["cp_async"], values["cp_async_bytes"], values["mma"]) == (1, 16, 1)
 
 
-@pytest.mark.since_tvm("0.26", "an older TVM refuses it in other words")
 def test_a_step_that_is_not_bound_has_no_kernels():
     facts = facts_of(run_golden(find_recipe("vector_add_bound")), 0)
     assert (facts.kernels, facts.source.strip()) == ((), "")

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import newer_tvm  # noqa: F401 - it skips these tests
 import numpy as np
 import pytest
 import tvm
@@ -19,6 +18,7 @@ from tvm.script import from_source
 from tvm.script import ir as I
 from tvm.script import tirx as T
 from tvm.tirx import Add, Evaluate, Sub
+from tvm_ffi import structural_map
 
 from tirstep import lowering_checks
 from tirstep.lowering_checks import CheckError, Device, Finding, Run, check_numbers, run_recipe
@@ -38,7 +38,6 @@ from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.modules import vector_add
 from tirstep.transforms import set_pass_option
 from tirstep.transforms.recipes import Example, Recipe, find_recipe, recipe
-from tirstep.tvm_compat import structural_map
 
 needs_compiler = pytest.mark.skipif(not is_host_available(), reason="no C++ compiler here")
 GPU = "nvidia/nvidia-h100"

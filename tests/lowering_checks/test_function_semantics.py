@@ -13,7 +13,6 @@ from tirstep.lowering_checks.devices.simulator import (
     register_semantics,
     simulate,
 )
-from tirstep.tvm_compat import point_into
 
 SIMULATOR = get_device("simulator")
 VALUES = np.arange(32, dtype="float32") + 1
@@ -38,7 +37,7 @@ def call(first: str, second: str = "", *, has_guard: bool = False) -> tvm.IRModu
                         T.evaluate(
                             T.cuda.func_call(
                                 first,
-                                point_into(S, "rw", "float32", offset=thread * 2),
+                                S.access_ptr("rw", ptr_type="float32", offset=thread * 2),
                                 2,
                                 T.Cast("float32", thread),
                                 source_code="",

@@ -102,7 +102,6 @@ def test_a_guard_zone_is_as_long_as_a_long_tensor() -> None:
     assert guarded.zone_bytes >= 64 * 64 * 4 > GUARD_BYTES
 
 
-@pytest.mark.since_tvm("0.26", "an older TVM's tensors tell no address")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int8"])
 def test_a_tensor_in_guard_zones_is_an_ordinary_one(dtype: str) -> None:
     """Its address is aligned, it holds what it was given, and it keeps its memory alive."""

@@ -350,7 +350,6 @@ def test_a_fetch_into_registers_gives_wrong_numbers(host: HostDevice) -> None:
     assert "elements are wrong" in finding.message
 
 
-@pytest.mark.since_tvm("0.26", "an older TVM names arrays in CUDA otherwise")
 @pytest.mark.parametrize(
     ("statement", "sentence"),
     [
@@ -434,7 +433,6 @@ def test_a_divergent_wait_is_told(
     assert "of the generated source: " in findings[0].message
 
 
-@pytest.mark.since_tvm("0.26", "an older TVM names arrays in CUDA otherwise")
 def test_memory_that_nobody_wrote_is_told(host: HostDevice) -> None:
     """max() takes a number for NaN, so that the first run alone would show nothing."""
     golden = run_golden(RECIPES["matmul_shared_blocking"])
@@ -467,7 +465,6 @@ def test_a_launch_that_is_too_large_is_told(
 # ---- What it refuses, and its limits.
 
 
-@pytest.mark.since_tvm("0.26", "an older TVM names arrays in CUDA otherwise")
 def test_a_loop_that_never_ends_ends_at_the_limit() -> None:
     host = HostDevice(time_limit=1) if is_host_available() else pytest.skip("no C++ compiler")
     with pytest.raises(DeviceError, match="the kernel does not end within 1 s on the device"):

@@ -1,6 +1,5 @@
 """The device `host`: what nobody wrote, what a CPU computes otherwise, and memory beyond limits."""
 
-import newer_tvm  # noqa: F401 - it skips these tests
 import numpy as np
 import pytest
 from lowered import write_kernel

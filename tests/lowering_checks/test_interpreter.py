@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tvm
 from golden_runs import run_golden
-from tvm.s_tir import Schedule
+from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.transform import (
     ConvertBlocksToOpaque,
     LowerInitBlock,
@@ -22,7 +22,6 @@ from tirstep.modules import matmul
 from tirstep.transforms.passes.pipeline import lower_around
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tir import find_all
-from tirstep.tvm_compat import SBlock, get_parameters
 
 
 @I.ir_module
@@ -181,7 +180,7 @@ class Late:
 def test_a_variable_that_a_pass_took_away_is_named():
     n = tvm.tirx.Var("n", "int32")
     function = Sums["main"]
-    buffer = get_parameters(function)[1]
+    buffer = function.params[1]
     body = tvm.tirx.BufferStore(buffer, tvm.tirx.Cast("float32", n), [0, 0])
     module = tvm.IRModule({"main": function.with_body(body)})
     program = Interpreter().compile(module)

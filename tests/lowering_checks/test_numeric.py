@@ -103,7 +103,6 @@ def test_an_init_of_a_tiny_number_is_found() -> None:
     assert message.startswith("C[3, 0] is 1e-30, and NumPy has 0; 4 of 24")
 
 
-@pytest.mark.since_tvm("0.27", "an older TVM does not read its own text of open sizes in int64")
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_module_that_leaves_a_size_open_is_checked_at_each(device: str) -> None:
     """Without its guard it is right where the size divides, and nowhere else."""

@@ -168,7 +168,6 @@ def start_with_a_shared_result(sch: Schedule) -> LoopRV:
     return i
 
 
-@pytest.mark.since_tvm("0.26", "an older TVM names arrays in CUDA otherwise")
 def test_shared_memory_of_two_kernels_is_none() -> None:
     problem = matmul.problem(4, 8, 4)
     sch = Schedule(problem.module)

@@ -9,13 +9,13 @@ from golden_runs import run_golden
 from tvm import s_tir
 from tvm.ir.instrument import pass_instrument
 from tvm.tirx import For, ForKind
+from tvm_ffi import structural_map
 
 from tirstep.lowering_checks import CheckError, print_module
 from tirstep.lowering_checks.compile.compiling import TARGET
 from tirstep.lowering_checks.compile.passes import Lowering, Pass, lower_through_passes
 from tirstep.transforms.recipes import find_recipe
 from tirstep.transforms.tir import find_all
-from tirstep.tvm_compat import structural_map
 
 
 def scheduled(name: str = "matmul_shared") -> tvm.IRModule:
@@ -124,10 +124,7 @@ def test_a_pass_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch):
         (43, "43 s_tir.ThreadSync"),
         ("44", "44 s_tir.ThreadSync"),
         ("44 s_tir.ThreadSync", "44 s_tir.ThreadSync"),
-        pytest.param(
-            *("tirx.StmtSimplify", "33 tirx.StmtSimplify"),
-            marks=pytest.mark.since_tvm("0.27", "an older TVM has another such pass before it"),
-        ),
+        ("tirx.StmtSimplify", "33 tirx.StmtSimplify"),
     ],
 )
 def test_a_pass_by_name_and_number(lowering: Lowering, name: str | int, label: str):

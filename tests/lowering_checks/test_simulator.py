@@ -13,6 +13,7 @@ from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
 from tvm.tirx import BufferStore, Evaluate, For
+from tvm_ffi import structural_map
 
 from tirstep.lowering_checks import DeviceError, check_numbers, get_device
 from tirstep.lowering_checks.devices import DeviceFinding, run
@@ -28,7 +29,6 @@ from tirstep.transforms import (
     tile_block,
 )
 from tirstep.transforms.recipes import RECIPES, Recipe
-from tirstep.tvm_compat import structural_map
 
 SIMULATOR = get_device("simulator")
 WITH_BARRIERS = [
@@ -101,7 +101,6 @@ def test_every_dropped_barrier_is_a_race(name: str) -> None:
         assert "with no barrier in between" in found[0].message
 
 
-@pytest.mark.since_tvm("0.26", "an older TVM keeps no lines of it")
 def test_a_race_is_told_with_threads_index_and_line() -> None:
     golden = run_golden(RECIPES["matmul_shared_blocking"])
     planted = drop(lower(golden.steps[-1].module), Evaluate, "tvm_storage_sync", 1)

@@ -4,7 +4,6 @@ What a C++ compiler can say of it, too, is held against the device `host`, which
 """
 
 import ml_dtypes
-import newer_tvm  # noqa: F401 - it skips these tests
 import numpy as np
 import pytest
 from lowered import find_kinds, run_kernel, write_kernel

@@ -4,7 +4,6 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import newer_tvm  # noqa: F401 - it skips these tests
 import numpy as np
 import pytest
 import tvm

@@ -11,8 +11,6 @@ from tirstep.lowering_checks.devices import DeviceError
 from tirstep.lowering_checks.devices.simulator import Simulation
 from tirstep.lowering_checks.devices.simulator.run_state import UnsupportedError
 
-pytestmark = pytest.mark.since_tvm("0.27", "an older TVM has no words for tensor maps")
-
 ROWS, COLUMNS, FIRST = 32, 36, 8
 """Of the tensor, and the column at which tiles of 8 rows and 32 columns begin: 4 lie outside."""
 TENSOR = np.arange(ROWS * COLUMNS, dtype=np.float32).reshape(ROWS, COLUMNS) % 61 + 1

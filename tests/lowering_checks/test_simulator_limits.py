@@ -82,7 +82,6 @@ def test_a_vector_that_is_loaded_element_by_element_may_begin_anywhere() -> None
     assert "*(float4*)(B_ptr" in source
 
 
-@pytest.mark.since_tvm("0.27", "the program is in its words")
 def test_a_pointer_that_an_instruction_takes_must_be_aligned() -> None:
     """cp.async copies 16 bytes at once, from multiples of 16."""
     copy = 'T.evaluate(T.s_tir.cp_async_raw("float32", X.data, tx * 4, A.data, tx * 4 + {0}, 16))'
@@ -142,7 +141,6 @@ def test_an_axis_that_no_gpu_has_is_refused() -> None:
 CLUSTER = 'T.launch_thread("clusterCtaIdx.x", 2)'
 
 
-@pytest.mark.since_tvm("0.27", "an older TVM has no words for clusters")
 @pytest.mark.parametrize(
     ("launch", "error", "message"),
     [
@@ -161,7 +159,6 @@ def test_clusters_that_do_not_divide_the_blocks_are_refused(
         simulate_lowered(module, program.make_arguments())
 
 
-@pytest.mark.since_tvm("0.27", "an older TVM has no words for clusters")
 def test_a_cluster_that_not_every_gpu_launches_is_a_finding() -> None:
     name = "multicast for which both blocks announce and wait"
     (program,) = (program for program in clusters.PROGRAMS if program.name == name)

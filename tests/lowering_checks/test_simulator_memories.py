@@ -57,7 +57,6 @@ def run_two_phases(lowered: tvm.IRModule) -> tuple[bool, list[DeviceFinding]]:
     return np.array_equal(result.arguments[1], expected), result.findings
 
 
-@pytest.mark.since_tvm("0.26", "the simulator keeps buffers apart there")
 def test_buffers_of_two_types_in_one_place_are_right(two_phases: tvm.IRModule) -> None:
     merged = merge_shared_memory(two_phases)
     assert 'T.alloc_buffer((512,), "uint8", scope="shared.dyn")' in merged.script()
@@ -65,7 +64,6 @@ def test_buffers_of_two_types_in_one_place_are_right(two_phases: tvm.IRModule) -
     assert run_two_phases(two_phases) == (True, [])
 
 
-@pytest.mark.since_tvm("0.26", "the simulator keeps buffers apart there")
 @pytest.mark.parametrize("which", [0, 1, 2])
 def test_every_barrier_around_a_reuse_is_needed(two_phases: tvm.IRModule, which: int) -> None:
     """The second one orders the halves' last loads and the first stores of floats there."""
@@ -123,7 +121,6 @@ class Vectors:
                     B[thread * 4 + i] = R[i + 4]
 
 
-@pytest.mark.since_tvm("0.26", "an older TVM makes no arrays of vectors")
 def test_registers_that_hold_vectors_are_right() -> None:
     lowered = lower(Vectors)
     assert '"float32x4"' in lowered.script()

@@ -198,7 +198,6 @@ def test_what_a_barrier_of_the_block_stands_between() -> None:
     np.testing.assert_array_equal(simulation.arguments[1].reshape(2, 2, 2, 64), expected)
 
 
-@pytest.mark.since_tvm("0.27", "its fence of wgmma is in its words")
 def test_warps_that_no_warpgroup_holds_together_wait_for_one_another() -> None:
     body = f"""
     if tx < 32:

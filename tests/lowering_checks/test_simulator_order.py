@@ -91,7 +91,6 @@ B[bx * 32 + tx] = S[31 - tx]"""
     assert kinds(body) == []
 
 
-@pytest.mark.since_tvm("0.27", "the program is in its words")
 def test_copies_that_one_block_waits_for_and_another_does_not() -> None:
     """An own wait and barrier in block 1; block 0 has neither, and reads what is on its way."""
     copy = 'T.evaluate(T.s_tir.cp_async_raw("float32", X.data, tx, A.data, bx * 32 + tx, 4))'
@@ -419,7 +418,6 @@ B[tx] = B[tx] + Y[63 - tx]
 """
 
 
-@pytest.mark.since_tvm("0.26", "the simulator keeps buffers apart there")
 @pytest.mark.parametrize(
     ("store", "wrong"),
     [

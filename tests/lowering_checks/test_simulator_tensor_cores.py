@@ -104,7 +104,6 @@ def test_a_load_has_the_layout_of_the_ptx_manual(count, transposed, device) -> N
         assert got[thread, register] == wanted
 
 
-@pytest.mark.since_tvm("0.27", "TVMScript of stmatrix is new")
 @pytest.mark.parametrize("count", [1, 2, 4])
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("device", ["simulator", pytest.param("cuda", marks=pytest.mark.gpu)])
@@ -122,7 +121,6 @@ def test_a_store_has_the_layout_of_the_ptx_manual(count, transposed, device) -> 
     np.testing.assert_array_equal(got, wanted.ravel())
 
 
-@pytest.mark.since_tvm("0.27", "TVMScript of stmatrix is new")
 @pytest.mark.parametrize(
     ("change", "kind"),
     [
@@ -320,7 +318,6 @@ def test_a_pair_of_sums_in_a_row_of_odd_length_is_misaligned() -> None:
     assert "misaligned access: vector access at C_shared.dyn[17] by thread (4, " in str(finding)
 
 
-@pytest.mark.since_tvm("0.26", "the simulator keeps buffers apart there")
 def test_a_tile_begins_where_merging_puts_it_and_not_at_the_index_of_the_next_fragment() -> None:
     """Fragments ahead are read at k + 8, of a tile that begins at 0 and has no other index."""
     problem = matmul.problem(32, 16, 128, dtype="tf32", transpose_b=True)

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import tvm
 from edits import NOTHING, drop_barrier, edit, edit_wait
+from tvm.ir import Call
 from tvm.tirx import AttrStmt, Evaluate, FloorMod, IntImm, call_intrin, const
 
 from tirstep.lowering_checks.devices.device import blank
 from tirstep.lowering_checks.devices.simulator import lower, simulate_lowered, warpgroups
 from tirstep.lowering_checks.steps import Run, run_recipe
 from tirstep.transforms.recipes import RECIPES
-from tirstep.tvm_compat import Call
 
 FENCE, COMMIT, WAIT = (f"tirx.ptx.wgmma_{name}" for name in ("fence", "commit_group", "wait_group"))
 PROXY = "tirx.ptx.fence_proxy"

@@ -11,11 +11,11 @@ from tvm.ir import assert_structural_equal
 from tvm.script import from_source
 from tvm.script import ir as I
 from tvm.script import tirx as T
+from tvm_ffi import structural_walk
 
 import tirstep.modules
 from tirstep.modules import Problem, get_kernel, kernels, matmul, vector_add, window_sum
 from tirstep.modules.kernel import kernel
-from tirstep.tvm_compat import get_parameters, structural_walk
 
 
 @I.ir_module
@@ -180,13 +180,12 @@ def test_elements_are_those_of_the_largest_buffer(problem: Problem) -> None:
     function = problem.module["main"]
     is_fused = problem.kernel.name == "attention"
     between = [] if is_fused else list(function.body.block.alloc_buffers)
-    buffers = [*get_parameters(function), *between]
+    buffers = [*function.params, *between]
     largest = max(math.prod(int(extent) for extent in buffer.shape) for buffer in buffers)
     formula = problem.kernel.meaning.elements
     assert formula(**problem.shape, **problem.options) == largest
 
 
-@pytest.mark.since_tvm("0.26", "an older TVM keeps no lines of it")
 def test_stores_know_their_line() -> None:
     lines = []
 
@@ -268,7 +267,7 @@ def test_problems_compare_by_what_they_are() -> None:
 
 def test_a_module_leaves_sizes_open_and_its_problem_does_not() -> None:
     one = matmul.problem(4, 5, 6, symbolic=("k", "m"))
-    shapes = [tensor.shape for tensor in get_parameters(one.module["main"])]
+    shapes = [tensor.shape for tensor in one.module["main"].params]
     assert [*map(str, shapes)] == ["(m, k)", "(k, T.int64(5))", "(m, T.int64(5))"]
     assert [tensor.shape for tensor in (*one.inputs, *one.outputs)] == [(4, 6), (6, 5), (4, 5)]
     assert str(one).endswith("transpose_b=False, symbolic=k m)")

@@ -11,6 +11,7 @@ import pytest
 import tvm
 from edits import NOTHING, edit
 from one_key import plant_places
+from tvm.ir import Call, TensorLoad
 from tvm.tirx import BufferStore, Evaluate, Mul, call_intrin, const
 
 from tirstep.lowering_checks import CheckError, check_numbers, get_device, run_recipe
@@ -23,7 +24,7 @@ from tirstep.transforms.passes import tma_pipeline
 from tirstep.transforms.passes.rounds import GridRounds
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tir import find_all
-from tirstep.tvm_compat import Call, TensorLoad, get_op_name
+from tirstep.tvm_compat import get_op_name
 
 SHAPE = {"batch": 1, "heads": 1, "queries": 128, "keys": 96, "dim": 32}
 SMALL = {"warpgroups": 1, "keys": 32}

@@ -2,14 +2,13 @@
 
 import numpy as np
 import pytest
-from tvm.s_tir import Schedule
+from tvm.s_tir import SBlock, Schedule
 
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.modules import rms_norm_matmul
 from tirstep.transforms import fuse_reductions, split_loop
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tir import find_all
-from tirstep.tvm_compat import SBlock
 
 
 def list_blocks(name: str, shape: dict[str, int], **config: object) -> list[str]:

@@ -109,7 +109,6 @@ def test_sequences_of_full_length(device: str) -> None:
     check(run_recipe(RECIPES[SPLIT], {**SHAPE, "dim": 16}, options=options, config=WHOLE), device)
 
 
-@pytest.mark.since_tvm("0.27", "an older TVM does not lower it: int32 and int64")
 @DEVICES
 @pytest.mark.parametrize("options", [{}, {"group": 2, "dtype": "bfloat16", "out": "bfloat16"}])
 def test_indices_beyond_32_bits(

@@ -6,7 +6,8 @@ import pytest
 import tvm
 from edits import edit, edit_wait
 from golden_runs import run_golden
-from tvm.s_tir import Schedule
+from tvm.ir import Call
+from tvm.s_tir import SBlock, Schedule
 from tvm.tirx import AttrStmt, Evaluate, FloorMod, IntImm, call_intrin, const
 
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
@@ -18,7 +19,6 @@ from tirstep.modules import matmul
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import LADDERS, RECIPES
 from tirstep.transforms.recipes.mma import choose_mma_config
-from tirstep.tvm_compat import Call, SBlock
 
 SIMULATOR = get_device("simulator")
 LAST = RECIPES["matmul_mma_block_swizzle"]

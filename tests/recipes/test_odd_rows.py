@@ -62,7 +62,6 @@ def test_large_ones_are_copied_for_tensor_cores():
     assert product.wgmma > 0
 
 
-@pytest.mark.since_tvm("0.26", "an older TVM has no such results in global memory")
 @pytest.mark.parametrize("shape", [(9, 24, 531), (9, 533, 40)])
 def test_blocks_have_long_rows_that_are_copied_to_themselves(shape):
     made = run("matmul_mma_split_k", *shape, tile=(16, 32), warp=(16, 16), split_k=1, tail="copy")

@@ -286,7 +286,6 @@ def test_what_tvm_refuses_of_a_primitive_is_a_refusal_of_the_recipe() -> None:
         list(running)
 
 
-@pytest.mark.since_tvm("0.26", "an older TVM keeps no lines of it")
 def test_a_refusal_says_after_which_step_and_where() -> None:
     with pytest.raises(TransformError) as caught:
         BLOCKING(Schedule(matmul(64, 64, 30)), tile_k=4)

@@ -64,7 +64,6 @@ def test_the_page_has_each_module_without_the_change_and_with_it(page: Path):
     assert found["checks"]["findings"][0]["message"].startswith("race: ")
 
 
-@pytest.mark.since_tvm("0.26", "the emulator of scripts is not for 0.25")
 def test_the_page_ends_with_the_small_program(page: Path):
     document = unpack_document(page.read_text("utf-8"))
     small = document["experiment"]["small"]
@@ -73,7 +72,6 @@ def test_the_page_ends_with_the_small_program(page: Path):
     assert get_lines(document, small["text"])[0].startswith("# from tvm.script")
 
 
-@pytest.mark.since_tvm("0.26", "the emulator of scripts is not for 0.25")
 def test_a_page_of_a_corpus_shows_what_is_wrong_first(tmp_path: Path):
     wrong = f"{ROOT}/examples/passes/wrong_passes.py:hoist_store"
     outputs = ["--report", f"{tmp_path}/page.html", "--script", f"{tmp_path}/small.py"]

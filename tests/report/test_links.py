@@ -39,7 +39,6 @@ def link(name: str) -> tuple[list[str], list[str], tuple[int, ...]]:
     return tir, lowering.source.strip("\n").splitlines(), link_source(lowering, lines)
 
 
-@pytest.mark.since_tvm("0.26", "an older TVM names arrays in CUDA otherwise")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_line_of_cuda_comes_from_the_store_of_its_buffer(name: str):
     tir, source, found = link(name)
@@ -69,7 +68,6 @@ def test_barriers_and_the_preamble_come_from_no_line():
     assert not any(barriers)
 
 
-@pytest.mark.since_tvm("0.26", "an older TVM names arrays in CUDA otherwise")
 def test_a_source_that_is_written_otherwise_with_marks_is_not_linked(
     monkeypatch: pytest.MonkeyPatch,
 ):

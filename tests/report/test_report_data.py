@@ -40,7 +40,6 @@ def test_a_document_gives_every_text_back(report: Report):
             assert keys["label"] == f"{step.index:02d}_{step.name}"
 
 
-@pytest.mark.since_tvm("0.26", "an older TVM runs a pass within another")
 def test_passes_follow_each_other_and_are_blamed(report: Report):
     step = report.recipes[1].steps[-1]
     known = {step.tir}

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import tvm
+from tvm.ir import TensorLoad
 from tvm.tirx import AttrStmt, BufferLoad, BufferStore, Evaluate
-
-from tirstep.tvm_compat import TensorLoad, structural_map
+from tvm_ffi import structural_map
 
 WAIT, COMMIT = "async_wait_inflight_count", "async_commit_queue_scope"
 NOTHING = Evaluate(tvm.tirx.const(0, "int32"))

@@ -16,7 +16,6 @@ from tirstep.bench.results import Ceilings
 from tirstep.lowering_checks.devices import CpuDevice
 from tirstep.modules import Problem
 from tirstep.modules.numeric import bound_storing, bound_sums
-from tirstep.tvm_compat import get_parameters
 
 
 class FakeMachine:
@@ -52,7 +51,7 @@ class FakeMachine:
         def launch() -> None:
             arrays = [
                 np.asarray(it, None if isinstance(it, np.ndarray) else str(parameter.ty))
-                for it, parameter in zip(arguments, get_parameters(module["main"]), strict=True)
+                for it, parameter in zip(arguments, module["main"].params, strict=True)
             ]
             for tensor, computed in zip(arguments, program(arrays), strict=True):
                 if isinstance(tensor, np.ndarray):

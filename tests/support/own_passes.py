@@ -12,7 +12,8 @@ from typing import Any
 import tvm
 from golden_runs import run_golden
 from masked_sums import bind_masked_sum, make_masked_sum, see
-from tvm.s_tir import Schedule
+from tvm.s_tir import SBlock, Schedule
+from tvm_ffi import structural_map
 
 from tirstep.experiments import Declaration, Experiment, Subject, TryOptions, list_steps, try_change
 from tirstep.experiments.subject import make_subject
@@ -24,7 +25,6 @@ from tirstep.transforms.masks import split_loop_at_mask
 from tirstep.transforms.passes.pipeline import KEY
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tir import replace_fields
-from tirstep.tvm_compat import SBlock, structural_map
 
 GOLDENS = Path(__file__).resolve().parents[1] / "golden_passes"
 EXACT = "changes no bits"

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 import tvm
 from tvm.ir import assert_structural_equal
-from tvm.s_tir import Schedule, ScheduleError
+from tvm.s_tir import SBlock, Schedule, ScheduleError
 
 from tirstep.lowering_checks.devices import CpuDevice
 from tirstep.transforms import TransformError
 from tirstep.transforms.tir import find_all
-from tirstep.tvm_compat import SBlock
 
 
 def check_pair(

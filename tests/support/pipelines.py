@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import tvm
 from tvm.s_tir import Schedule, TensorIntrin
 from tvm.script import tirx as T
+from tvm.script.tirx import ptx_legacy
 
 from tirstep.modules import matmul
 from tirstep.transforms import (
@@ -15,7 +16,6 @@ from tirstep.transforms import (
     split_reduction,
     tile_block,
 )
-from tirstep.tvm_compat import point_into, ptx_legacy
 
 WARP, SIDE = 32, 16
 IN_ORDER = (0, 1, 2)
@@ -191,7 +191,7 @@ def _make_load(dtype: str, *, transposed: bool):
                         ".b16",
                         F.data,
                         F.elem_offset,
-                        point_into(S, "r", dtype),
+                        S.access_ptr("r", ptr_type=dtype),
                         lane % 16 * row + lane // 16 * 8,
                         dtype=dtype,
                     )

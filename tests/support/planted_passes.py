@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import tvm
 from tvm import s_tir
+from tvm.ir import Call
 from tvm.tirx import (
     Add,
     AttrStmt,
@@ -23,8 +24,7 @@ from tvm.tirx import (
     Sub,
     Var,
 )
-
-from tirstep.tvm_compat import Call, get_parameters, structural_map
+from tvm_ffi import structural_map
 
 Change = Callable[[tvm.IRModule], tvm.IRModule]
 NAME = "planted"
@@ -235,7 +235,7 @@ def at_odd_shapes(change: Change) -> Change:
         extents = [
             int(extent)
             for function in module.functions.values()
-            for parameter in get_parameters(function)
+            for parameter in function.params
             for extent in getattr(parameter, "shape", ())
         ]
         return change(module) if any(extent % 2 for extent in extents) else module
@@ -247,11 +247,7 @@ def in_float16(change: Change) -> Change:
     """The change, where a parameter is a float16."""
 
     def spoil(module: tvm.IRModule) -> tvm.IRModule:
-        names = [
-            str(param)
-            for function in module.functions.values()
-            for param in get_parameters(function)
-        ]
+        names = [str(param) for function in module.functions.values() for param in function.params]
         texts = [str(module.script()), *names]
         return change(module) if any("float16" in text for text in texts) else module
 

@@ -12,7 +12,6 @@ from tvm.relax import op
 from tvm.tirx import PrimFunc
 
 from tirstep.lowering_checks import get_device
-from tirstep.tvm_compat import get_parameters
 
 
 def fuse(module: tvm.IRModule) -> tvm.IRModule:
@@ -60,7 +59,7 @@ def find_difference(
     `length` stands for sizes that are left open and not among `sizes`, by their names.
     """
     generator, arrays = np.random.default_rng(0), []
-    for parameter in get_parameters(function):
+    for parameter in function.params:
         shape = [
             int(each) if hasattr(each, "value") else sizes.get(str(each), length)
             for each in parameter.shape

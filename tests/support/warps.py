@@ -7,9 +7,9 @@ there, so that the simulator's formulas are held against something else.
 import tvm
 from tvm.s_tir import Schedule
 from tvm.script import tirx as T
+from tvm.script.tirx import ptx_legacy
 
 from tirstep.transforms import set_pass_option
-from tirstep.tvm_compat import point_into, ptx_legacy
 
 BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "int8": 1, "uint8": 1, "float8_e4m3fn": 1}
 
@@ -219,7 +219,7 @@ def multiply_in_warp_memory() -> tvm.IRModule:
                                 ".b16",
                                 a.data,
                                 lane * 8,
-                                point_into(S, "r", "float16"),
+                                S.access_ptr("r", ptr_type="float16"),
                                 lane % 16 * 16 + lane // 16 * 8,
                                 dtype="float16",
                             )
@@ -231,7 +231,7 @@ def multiply_in_warp_memory() -> tvm.IRModule:
                                 ".b16",
                                 b.data,
                                 lane * 8,
-                                point_into(R, "r", "float16"),
+                                R.access_ptr("r", ptr_type="float16"),
                                 lane % 16 * 16 + lane // 16 * 8,
                                 dtype="float16",
                             )
@@ -291,7 +291,7 @@ def load_bytes_transposed() -> tvm.IRModule:
                         ".b16",
                         f.data,
                         0,
-                        point_into(S, "r", "int8"),
+                        S.access_ptr("r", ptr_type="int8"),
                         16,
                         dtype="int8",
                     )

@@ -113,7 +113,6 @@ def test_2_nesting_an_axis_for_a_cooperative_fetch_is_legal():
     assert sch.get(tile.threads[0])
 
 
-@pytest.mark.since_tvm("0.26", "an older TVM names arrays in CUDA otherwise")
 def test_3_a_cooperative_fetch_into_registers():
     sch, block, *_ = start(Matmul)
     tile_block(sch, block, threads=(8, 8))
@@ -197,7 +196,6 @@ def test_5_a_shape_that_does_not_divide_loses_its_vectors():
         split_loop(sch, j, inner=4)
 
 
-@pytest.mark.since_tvm("0.26", "an older TVM names arrays in CUDA otherwise")
 def test_5_vectors_over_the_ends_of_rows_are_lost():
     sch, block, *_ = start(Matmul)
     tile_block(sch, block, threads=(8, 1))
@@ -226,7 +224,6 @@ def find_row_strides(source):
     return set(map(int, re.findall(r"B_shared_ptr\[\(\(k_1 \* (\d+)\)", source)))
 
 
-@pytest.mark.since_tvm("0.26", "an older TVM names arrays in CUDA otherwise")
 @pytest.mark.parametrize(("factor", "offset", "stride"), [(32, 1, 65), (48, 4, 100), (64, 65, 65)])
 def test_7_storage_align_pads_to_something_else(factor, offset, stride):
     sch, block, *_ = start(Matmul)
@@ -238,7 +235,6 @@ def test_7_storage_align_pads_to_something_else(factor, offset, stride):
     assert find_row_strides(compile_for_cuda(sch.mod)) == {68}
 
 
-@pytest.mark.since_tvm("0.26", "an older TVM names arrays in CUDA otherwise")
 def test_7_storage_align_pads_nothing_by_the_length_of_a_row():
     sch, block, *_ = start(Matmul)
     copy = fetch_b(sch, block)
@@ -249,7 +245,6 @@ def test_7_storage_align_pads_nothing_by_the_length_of_a_row():
         pad_shared_rows(sch, copy, elements=64)
 
 
-@pytest.mark.since_tvm("0.26", "an older TVM names arrays in CUDA otherwise")
 def test_7_padded_rows_misalign_vectors():
     sch, block, *_ = start(Matmul)
     copy = fetch_b(sch, block)
@@ -307,7 +302,6 @@ def test_more_copies_than_the_code_generator_bears():
         unroll_loop(sch, j)
 
 
-@pytest.mark.since_tvm("0.26", "an older TVM names arrays in CUDA otherwise")
 def test_nested_virtual_threads_each_do_their_own_share():
     sch, block, i, j, _ = start(Matmul)
     bind_loop(sch, i, axis="blockIdx.x")
@@ -435,7 +429,6 @@ def test_a_reduction_over_threads_without_its_initialization_is_a_race():
         decompose_reduction_at(sch, block, k)
 
 
-@pytest.mark.since_tvm("0.26", "an older TVM names arrays in CUDA otherwise")
 def test_a_reduction_over_threads_in_a_host_loop_has_one_cell_for_all():
     sch, _, i, _, k = start(Matmul)
     raw = sch.copy()

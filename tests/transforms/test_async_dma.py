@@ -63,7 +63,6 @@ def test_recipes_are_lowered_as_by_tvm(name: str) -> None:
     assert made.script() == wanted.script()
 
 
-@pytest.mark.since_tvm("0.27", "an older TVM's own pass takes minutes for so many axes")
 def test_the_time_does_not_double_with_each_axis() -> None:
     def measure(lower: Any, module: tvm.IRModule) -> float:
         start = time.process_time()

@@ -7,10 +7,12 @@ from types import SimpleNamespace
 import pytest
 import tvm
 from pairs import check_pair, refuses
+from tvm.ir import Call
 from tvm.s_tir import Schedule
 from tvm.script import from_source
 from tvm.script import tirx as T
 from tvm.tirx import BufferStore, Evaluate, IntImm, SeqStmt, decl_buffer
+from tvm_ffi import structural_map
 
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.lowering_checks.devices.device import blank
@@ -34,7 +36,6 @@ from tirstep.transforms.passes.tma_pipeline import Pipeline, drop_fences, make_b
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tir import find_all
 from tirstep.transforms.tma_tiles import TMA_COPY, TMA_IN_FLIGHT, TMA_ROLES, CopyShape, measure_copy
-from tirstep.tvm_compat import Call, structural_map
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 SIMULATOR = get_device("simulator")
@@ -71,7 +72,6 @@ def prepare(**changes) -> Schedule:
 # ---- Pairs
 
 
-@pytest.mark.since_tvm("0.27", "the expected TIR is in its words")
 def test_prefetch_by_tma_pair() -> None:
     def change(sch: Schedule) -> None:
         outer, copies = find_handles(sch)
@@ -80,7 +80,6 @@ def test_prefetch_by_tma_pair() -> None:
     check_pair(read("08_fragments_ahead"), change, read("09_next_tiles_by_tma"))
 
 
-@pytest.mark.since_tvm("0.27", "the expected TIR is in its words")
 def test_specialize_warps_pair() -> None:
     def change(sch: Schedule) -> None:
         specialize_warps(sch, find_handles(sch)[0])
@@ -258,7 +257,6 @@ def test_groups_end_before_tiles_become_other_memory(monkeypatch: pytest.MonkeyP
     assert "race" in simulate_run(lower(run.steps[-1].module), run)
 
 
-@pytest.mark.since_tvm("0.27", "the expected TIR is in its words")
 def test_fences_stay_where_threads_store() -> None:
     fence = Evaluate(T.ptx.fence.proxy.async_.shared__cta())
     tile = decl_buffer((4,), "float32", "tile", scope="shared.dyn")
@@ -364,7 +362,6 @@ def test_prefetch_by_tma_takes_no_such_copy(old: str, new: str, message: str) ->
         measure_copy(block, extents, is_swizzled=False, name="copy")
 
 
-@pytest.mark.since_tvm("0.27", "the program is in its words")
 @pytest.mark.parametrize(
     ("registers", "message"),
     [
@@ -415,7 +412,6 @@ def test_specialize_warps_leaves_registers_to_other_blocks(options: dict, messag
         specialize_warps(sch, outer, **options)
 
 
-@pytest.mark.since_tvm("0.27", "the expected TIR is in its words")
 def test_specialize_warps_refuses_a_loop_without_bulk_copies() -> None:
     sch = Schedule(read("08_fragments_ahead"))
     outer, _ = find_handles(sch)

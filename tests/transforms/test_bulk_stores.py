@@ -10,6 +10,7 @@ from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 from tvm.script import from_source
 from tvm.tirx import Evaluate, SeqStmt
+from tvm_ffi import structural_map
 
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.lowering_checks.devices.device import blank
@@ -21,7 +22,6 @@ from tirstep.transforms import TransformError, split_loop, store_by_tma, store_t
 from tirstep.transforms.passes.uses import is_barrier
 from tirstep.transforms.recipes import RECIPES, wgmma
 from tirstep.transforms.tma_tiles import TMA_STORE, CopyShape
-from tirstep.tvm_compat import structural_map
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "matmul_wgmma_tma_store"
 SIMULATOR = get_device("simulator")
@@ -43,7 +43,6 @@ def run_small(shape: tuple[int, int, int], options: dict, **config) -> Run:
 # ---- Pairs
 
 
-@pytest.mark.since_tvm("0.27", "the expected TIR is in its words")
 def test_store_by_tma_pair() -> None:
     def change(sch: Schedule) -> None:
         store_by_tma(sch, sch.get_sblock("C_shared.dyn"))
@@ -51,7 +50,6 @@ def test_store_by_tma_pair() -> None:
     check_pair(read("07_tensorized"), change, read("08_stored_by_tma"))
 
 
-@pytest.mark.since_tvm("0.27", "the expected TIR is in its words")
 def test_store_through_tiles_pair() -> None:
     def change(sch: Schedule):
         block = sch.get_sblock("C")
@@ -248,7 +246,6 @@ def is_behind_late_wait(parts, at: int) -> bool:
     return at > 0 and is_late_wait(parts, at - 1) and "T.ptx.bar" in str(parts[at])
 
 
-@pytest.mark.since_tvm("0.27", "its named barriers are in its words")
 @pytest.mark.parametrize(
     ("wanted", "kind"),
     [(is_late_wait, "race"), (is_behind_late_wait, "race")],

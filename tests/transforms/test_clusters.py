@@ -7,10 +7,12 @@ import pytest
 import tvm
 import tvm_ffi
 from pairs import check_pair, refuses
+from tvm.ir import Call
 from tvm.s_tir import Schedule
 from tvm.script import from_source
 from tvm.script import tirx as T
 from tvm.tirx import Evaluate, For, IntImm
+from tvm_ffi import structural_map
 
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.lowering_checks.devices.device import blank
@@ -21,7 +23,6 @@ from tirstep.transforms.passes.clusters import Cluster
 from tirstep.transforms.passes.tma_pipeline import if_one_lane
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tma_tiles import TMA_OVERLAP
-from tirstep.tvm_compat import Call, structural_map
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 SIMULATOR = get_device("simulator")
@@ -29,7 +30,6 @@ NAME = "matmul_wgmma_multicast"
 MULTICAST, ROLES, MMA = (
     RECIPES[name] for name in (NAME, "matmul_wgmma_roles", "matmul_mma_tma_roles")
 )
-ON_27 = pytest.mark.since_tvm("0.27", "an older TVM has no words for clusters")
 
 
 def read(step: str, recipe: str = NAME) -> Schedule:
@@ -47,7 +47,6 @@ def run_with(recipe, shape: tuple[int, int, int], options: dict, config: dict) -
     return run_recipe(recipe, sizes, options=options, config={**recipe.golden.config, **config})
 
 
-@ON_27
 def test_multicast_in_clusters_pair() -> None:
     before = read("08_warps_specialized").mod
     after = read("09_multicast_in_clusters").mod
@@ -57,7 +56,6 @@ def test_multicast_in_clusters_pair() -> None:
 # ---- Numbers, on the simulator
 
 
-@ON_27
 @pytest.mark.parametrize(
     ("shape", "options", "config"),
     [
@@ -98,7 +96,6 @@ def multicast_mma(cluster: tuple[int, int] = (2, 1)) -> tuple[tvm.IRModule, Run]
     return lower(sch.mod), run
 
 
-@ON_27
 def test_threads_release_what_they_load_to_the_cluster() -> None:
     """What tensor cores read by themselves needs no release, which would wait for all stores."""
     module, run = multicast_mma()
@@ -220,12 +217,10 @@ def lowered() -> tuple[tvm.IRModule, Run]:
     return lower(run.steps[-1].module), run
 
 
-@ON_27
 def test_the_recipe_has_no_finding(lowered) -> None:
     assert find_kinds(*lowered) == set()
 
 
-@ON_27
 @pytest.mark.parametrize("name", list(BUGS))
 def test_a_bug_dies(lowered, name: str) -> None:
     module, run = lowered
@@ -235,7 +230,6 @@ def test_a_bug_dies(lowered, name: str) -> None:
     assert kind in find_kinds(planted, run)
 
 
-@ON_27
 def test_stages_are_empty_when_all_blocks_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
     """An mbarrier that tells of the own block alone lets copies overwrite a peer's tiles."""
 
@@ -251,7 +245,6 @@ def test_stages_are_empty_when_all_blocks_are_done(monkeypatch: pytest.MonkeyPat
 # ---- Refusals
 
 
-@ON_27
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -275,7 +268,6 @@ def test_multicast_in_clusters_refuses(options: dict, message: str) -> None:
         multicast_in_clusters(sch, loop, **options)
 
 
-@ON_27
 @pytest.mark.parametrize(
     ("recipe", "step"),
     [
@@ -291,7 +283,6 @@ def test_multicast_in_clusters_needs_roles_once(recipe: str, step: str) -> None:
         multicast_in_clusters(sch, loop)
 
 
-@ON_27
 def test_multicast_in_clusters_refuses_slices_of_no_whole_rows() -> None:
     config = {"tile": (64, 32), "swizzle": 8}
     run = run_with(ROLES, (512, 32, 192), {"dtype": "float16"}, config)
@@ -301,7 +292,6 @@ def test_multicast_in_clusters_refuses_slices_of_no_whole_rows() -> None:
         multicast_in_clusters(sch, loop, cluster=(8, 1))
 
 
-@ON_27
 def test_multicast_in_clusters_refuses_overlapping_products() -> None:
     sch = read("08_warps_specialized")
     loop = find_loop(sch)
@@ -310,7 +300,6 @@ def test_multicast_in_clusters_refuses_overlapping_products() -> None:
         multicast_in_clusters(sch, loop)
 
 
-@ON_27
 def test_a_cluster_that_tiles_do_not_divide_is_refused() -> None:
     with pytest.raises(TransformError, match="does not divide 192 rows"):
         run_with(MULTICAST, (192, 64, 192), {"dtype": "float16"}, {})

@@ -146,7 +146,6 @@ def test_a_kernel_of_one_loop():
     assert "*(float4*)(y_ptr" in compile_for_cuda(sch.mod)
 
 
-@pytest.mark.since_tvm("0.26", "an older TVM names arrays in CUDA otherwise")
 @pytest.mark.parametrize(
     ("dtype", "total", "vector", "word"),
     [

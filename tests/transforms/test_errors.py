@@ -50,7 +50,6 @@ def test_an_error_is_one_sentence_with_its_parts():
     assert str(error).startswith("tile_block: split_loop: loop 'i' runs")
 
 
-@pytest.mark.since_tvm("0.26", "an older TVM keeps no lines of it")
 def test_an_error_names_the_kernel_s_line():
     sch, _, i, *_ = start()
     with refuses(sch, "split_loop") as caught:

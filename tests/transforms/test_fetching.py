@@ -258,7 +258,6 @@ def fetch_whole_rows(padding):
     return sch, copy
 
 
-@pytest.mark.since_tvm("0.26", "an older TVM names arrays in CUDA otherwise")
 def test_vectors_over_the_ends_of_whole_rows_stay_vectors():
     sch, copy = fetch_whole_rows(0)
     fetch_cooperatively(sch, copy, threads=96, vector=4, tail="guard")
@@ -445,7 +444,6 @@ class TwoMatmuls:
                 E[vi, vj] = E[vi, vj] + C[vi, vk] * D[vk, vj]
 
 
-@pytest.mark.since_tvm("0.26", "an older TVM names arrays in CUDA otherwise")
 def test_stage_operand_at_of_another_reduction_leaves_it_a_stage_of_its_own():
     sch = Schedule(TwoMatmuls, debug_mask="all")
     first, second = sch.get_sblock("C"), sch.get_sblock("E")

@@ -229,7 +229,6 @@ def test_a_private_function_in_a_module_stays_private_there():
     assert "global_symbol" not in module["main"].attrs
 
 
-@pytest.mark.since_tvm("0.26", "an older TVM keeps no lines of it")
 def test_a_refusal_in_a_macro_has_the_line_of_the_macro():
     sch = Schedule(of_macros)
     block = sch.get_sblock("B")

@@ -140,7 +140,6 @@ def stage_twice(sch: Schedule) -> SBlockRV:
     return cache_read_at(sch, copy, sch.get_loops(copy)[-3], operand=0, scope="shared")
 
 
-@pytest.mark.since_tvm("0.27", "an older TVM keeps the whole tile")
 @pytest.mark.parametrize("row", [4, 5])
 @pytest.mark.parametrize("first", ["fetched", "folded"])
 def test_a_tile_of_which_tvm_keeps_the_elements_of_one_thread(row: int, first: str):
@@ -303,7 +302,6 @@ def copy_in_a_pipeline(*, vector: int) -> tuple[Problem, Schedule, SBlockRV, Loo
     return problem, sch, copy, rows
 
 
-@pytest.mark.since_tvm("0.27", "an older TVM refuses it in other words")
 def test_an_asynchronous_copy_of_neighbours_one_by_one():
     """TVM makes one call of such a loop, for an engine that copies, and CUDA has none."""
     _, sch, copy, rows = copy_in_a_pipeline(vector=1)
@@ -356,7 +354,6 @@ def test_a_copy_of_one_place_of_a_swizzled_region_would_write_all_of_it():
         cache_write_at(sch, copy, place, scope="shared")
 
 
-@pytest.mark.since_tvm("0.27", "an older TVM keeps the whole tile")
 def test_a_guard_of_quotients_made_a_tile_of_one_column():
     """The threads of an image's columns stored into one place of a tile that TVM made too small."""
     problem = get_kernel("conv2d").problem(1, 4, 8, 4, 4, 3, 1, padding=2)

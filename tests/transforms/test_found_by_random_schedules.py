@@ -293,7 +293,6 @@ def test_a_folded_tile_that_one_thread_fetches():
         fold_tile(sch, copy, row=4, padding=3)
 
 
-@pytest.mark.since_tvm("0.27", "an older TVM keeps the whole tile")
 def test_a_folded_tile_that_is_copied_by_each_thread():
     problem = depthwise_conv2d.problem(b=2, c=1, h=3, w=5, k=1)
 

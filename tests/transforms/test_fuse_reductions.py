@@ -12,7 +12,7 @@ from plain_attention import (
     make_attention,
 )
 from reduction_pairs import LEAST, draw, fuse_pair, make_pair, run_pair
-from tvm.s_tir import Schedule
+from tvm.s_tir import SBlock, Schedule
 from tvm.script import from_source
 from tvm.script import ir as I
 from tvm.script import tirx as T
@@ -37,7 +37,6 @@ from tirstep.transforms.fusion.factors import Scale
 from tirstep.transforms.fusion.polynomials import find_derivatives
 from tirstep.transforms.queries import get_own_loops
 from tirstep.transforms.tir import find_all
-from tirstep.tvm_compat import SBlock
 
 SQUARE = "(a - m[vi] / T.float64(24)) * (a - m[vi] / T.float64(24))"
 MODES = [(None, "in place"), (5, "in place"), (8, "in place"), (5, "apart")]

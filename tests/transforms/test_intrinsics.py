@@ -136,7 +136,6 @@ def test_a_tensorized_matmul_is_exact(dtype: str, acc: str, transpose_b: bool) -
     assert result.counts.matrix_multiplies > 0
 
 
-@pytest.mark.since_tvm("0.27", "the expected TIR is in its words")
 @pytest.mark.parametrize("dtype", ["float16", "int8"])
 def test_the_text_of_a_tensorized_module_is_the_module(dtype: str) -> None:
     module = tensorize_matmul((16, 32, 64), dtype, "float32" if dtype == "float16" else "int32")

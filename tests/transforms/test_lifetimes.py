@@ -174,12 +174,7 @@ def test_a_fetch_of_whole_rows_may_be_copied_out_at_its_own_steps():
     assert find_wrong(problem, sch.mod) == []
 
 
-_LOCAL = pytest.param(
-    "local", marks=pytest.mark.since_tvm("0.26", "an older TVM keeps the whole tile")
-)
-
-
-@pytest.mark.parametrize("scope", [_LOCAL, "shared"])
+@pytest.mark.parametrize("scope", ["local", "shared"])
 def test_a_copy_of_more_than_its_reader_has_a_guard_for(scope: str):
     """Of a guarded loop of 3 steps, of which one runs, TVM copies all: two were never written."""
     problem = matmul.problem(4, 6, 5)

@@ -16,7 +16,8 @@ from tvm.s_tir import Schedule
 from tvm.script import from_source
 from tvm.script import ir as I
 from tvm.script import tirx as T
-from tvm.tirx import BufferStore, Evaluate, For, SeqStmt, const
+from tvm.tirx import Break, BufferStore, Continue, Evaluate, For, Return, SeqStmt, const
+from tvm_ffi import structural_map
 
 from tirstep.lowering_checks.compile.compiling import compile_module
 from tirstep.lowering_checks.devices.simulator import simulate_lowered
@@ -26,7 +27,6 @@ from tirstep.transforms.passes.barriers import DropRedundantBarriers
 from tirstep.transforms.passes.pipeline import PIPELINE
 from tirstep.transforms.recipes.gemm import GemmConfig, schedule
 from tirstep.transforms.tir import find_all
-from tirstep.tvm_compat import Break, Continue, Return, structural_map
 
 TARGET, BEHIND = "nvidia/nvidia-h100", "s_tir.LowerThreadAllreduce"
 PROBLEM = get_kernel("matmul").problem(16, 64, 16)

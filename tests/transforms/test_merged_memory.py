@@ -59,7 +59,6 @@ def find_wrong(sch: Schedule) -> list[str]:
     return [finding.message for finding in found]
 
 
-@pytest.mark.since_tvm("0.26", "the simulator keeps buffers apart there")
 def test_a_place_that_a_larger_buffer_takes_over():
     sch = schedule_four_buffers()
     assert find_wrong(sch) == []

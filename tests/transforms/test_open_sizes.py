@@ -3,12 +3,12 @@
 import pytest
 from pairs import refuses
 from tvm.s_tir import Schedule
+from tvm.tirx.buffer import BufferType
 
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import attention, matmul, vector_add
 from tirstep.transforms import cache_write_at, reorder_loops, split_loop
 from tirstep.transforms.legality.open_sizes import close_sizes
-from tirstep.tvm_compat import BufferType, get_parameters
 
 
 @pytest.mark.parametrize("scope", ["local", "shared"])
@@ -33,7 +33,7 @@ def test_closed_are_all_sizes_that_are_open():
     closed = close_sizes(module)["main"]
     shapes = [
         [int(extent) for extent in parameter.shape]
-        for parameter in get_parameters(closed)
+        for parameter in closed.params
         if isinstance(parameter.ty, BufferType)
     ]
     assert shapes == [[1, 12, 8, 20], [1, 3, 28, 20], [1, 3, 28, 20], [1, 12, 8, 20]]

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import tvm
 from pairs import check_pair, refuses
+from tvm.ir import TensorLoad
 from tvm.s_tir import Schedule
 from tvm.script import from_source
 from tvm.script import tirx as T
@@ -18,6 +19,7 @@ from tvm.tirx import (
     IfThenElse,
     IntImm,
 )
+from tvm_ffi import structural_map
 
 from tirstep.lowering_checks import check_numbers, get_device, run_golden, run_recipe
 from tirstep.lowering_checks.devices.device import blank
@@ -33,7 +35,6 @@ from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.recipes.wgmma import WgmmaConfig, schedule_product
 from tirstep.transforms.tir import find_all
 from tirstep.transforms.tma_tiles import TMA_IN_FLIGHT, TMA_PERSISTENT, TMA_ROLES
-from tirstep.tvm_compat import TensorLoad, structural_map
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 SIMULATOR = get_device("simulator")
@@ -61,7 +62,6 @@ def make_run(shape: tuple[int, ...], options: dict, config: dict, recipe=STAYS) 
 # ---- A pair of the transform, and one of the pass
 
 
-@pytest.mark.since_tvm("0.27", "the expected TIR is in its words")
 def test_make_persistent_pair() -> None:
     def read(step: str) -> tvm.IRModule:
         return from_source((GOLDEN / STAYS.name / f"{step}.py").read_text())
@@ -101,7 +101,6 @@ AFTER = """\
 """
 
 
-@pytest.mark.since_tvm("0.27", "named barriers")
 def test_name_barriers_of_roles_pair() -> None:
     before, after = (from_source(MARKED.format(body=body)) for body in (BEFORE, AFTER))
     tvm.ir.assert_structural_equal(NameBarriersOfRoles(before), after)

@@ -1,6 +1,6 @@
 """Plans on functions that they were not written for, whose blocks have names of their own."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -114,24 +114,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str]] = {
 }
 
 
-NOT_LOWERED = {
-    "largest",
-    "matrix by vector",
-    "mean",
-    "mean of a row read in rounds",
-    "mean over a dimension inside",
-    "mean that keeps its dimension",
-    "standard deviation",
-}
-"""By TVM 0.26, which adds int32 and int64 there."""
-
-
-def list_params(names: Iterable[str]) -> list[Any]:
-    mark = pytest.mark.since_tvm("0.27", "an older TVM does not lower it: int32 and int64")
-    return [pytest.param(name, marks=[mark] * (name in NOT_LOWERED)) for name in names]
-
-
-@pytest.mark.parametrize("name", list_params(FUNCTIONS))
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_of_models_are_scheduled_and_right(name: str) -> None:
     build, tensors, plans = FUNCTIONS[name]
     used = []
@@ -371,7 +354,7 @@ OPEN: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", list_params(OPEN))
+@pytest.mark.parametrize("name", OPEN)
 def test_sizes_may_be_left_open(name: str) -> None:
     build, tensors = OPEN[name]
     function = get_only(build, *tensors)

@@ -31,7 +31,6 @@ from tirstep.transforms import (
     vectorize_loop,
 )
 from tirstep.transforms.decorators import composite
-from tirstep.tvm_compat import get_parameters
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "attention_mma"
 
@@ -40,7 +39,6 @@ def read(step: str) -> tvm.IRModule:
     return from_source((GOLDEN / f"{step}.py").read_text())
 
 
-@pytest.mark.since_tvm("0.27", "the expected TIR is in its words")
 def test_tensorize_in_quads_of_attention() -> None:
     """Both products, and what lies between them, in a transform of one's own."""
 
@@ -135,7 +133,7 @@ def prepare_one(
 def check_numbers(before: tvm.IRModule, after: tvm.IRModule) -> None:
     """Whole numbers, of which none is rounded."""
     rng, found = np.random.default_rng(0), []
-    tensors = get_parameters(before["main"])
+    tensors = before["main"].params
     shapes = [(tuple(map(int, it.shape)), np.dtype(str(it.dtype))) for it in tensors]
     values = [rng.integers(-3, 4, shape).astype(dtype) for shape, dtype in shapes]
     for name, module in (("cpu", before), ("simulator", after)):

@@ -5,7 +5,7 @@ import inspect
 import pytest
 import tvm_ffi
 from kernels import ScaleOne
-from tvm.s_tir import Schedule
+from tvm.s_tir import SBlockRealize, Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
 from tvm.tirx.analysis import undefined_vars
@@ -25,7 +25,6 @@ from tirstep.transforms import (
     unroll_loop,
     vectorize_loop,
 )
-from tirstep.tvm_compat import SBlockRealize
 
 
 @I.ir_module

@@ -222,7 +222,6 @@ def test_keep_in_registers_gives_each_thread_its_own_elements():
     check_pair(Chain, keep_chain, ChainInRegisters)
 
 
-@pytest.mark.since_tvm("0.26", "an older TVM names arrays in CUDA otherwise")
 def test_keep_in_registers_makes_an_array_of_a_thread_s_share():
     sch = Schedule(Chain)
     keep_chain(sch)
@@ -301,7 +300,6 @@ def test_cache_row_at_reads_once_for_all_readers():
     check_pair(SpreadShares, cache_shares, CachedShares)
 
 
-@pytest.mark.since_tvm("0.26", "an older TVM names arrays in CUDA otherwise")
 def test_cache_row_at_puts_the_row_into_registers():
     sch = Schedule(Shares)
     spread_shares(sch)

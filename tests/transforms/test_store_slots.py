@@ -2,7 +2,9 @@
 
 import pytest
 import tvm
+from tvm.ir import Call
 from tvm.tirx import IntImm
+from tvm_ffi import structural_map
 
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.lowering_checks.devices.device import blank
@@ -11,7 +13,6 @@ from tirstep.lowering_checks.facts import get_facts
 from tirstep.lowering_checks.steps import Run
 from tirstep.transforms.passes import store_slots
 from tirstep.transforms.recipes import RECIPES
-from tirstep.tvm_compat import Call, structural_map
 
 SIMULATOR = get_device("simulator")
 STAYS, BATCHES = RECIPES["matmul_wgmma_persistent"], RECIPES["batched_matmul_wgmma"]

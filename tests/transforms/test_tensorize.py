@@ -85,7 +85,6 @@ def test_stage_fragments_at_pair() -> None:
     check_pair(before, change, read("03_A_in_shared_memory", "matmul_mma_swizzled"))
 
 
-@pytest.mark.since_tvm("0.27", "the expected TIR is in its words")
 def test_tensorize_fragments_pair() -> None:
     def change(sch: Schedule) -> None:
         loads = [sch.get_sblock(f"{name}_shared.dyn_local") for name in "AB"]

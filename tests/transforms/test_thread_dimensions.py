@@ -77,7 +77,6 @@ def test_shared_memory_keeps_its_dimensions():
     assert_structural_equal(DropThreadDimensions(module), module)
 
 
-@pytest.mark.since_tvm("0.26", "an older TVM names arrays in CUDA otherwise")
 def test_a_row_in_registers_is_an_array_of_the_thread_s_share():
     """What the pass is for: without it each thread has room for the whole row."""
     module = softmax(4, 512)

@@ -22,7 +22,6 @@ from tirstep.transforms import (
 )
 from tirstep.transforms.legality.sums import find_unordered_sums
 from tirstep.transforms.recipes import RECIPES
-from tirstep.tvm_compat import get_parameters
 
 
 def make_sums(rows: int, columns: int, dtype: str) -> tvm.IRModule:
@@ -58,7 +57,7 @@ def split_among(roles: str, dtype: str = "float32") -> tuple[Schedule, dict[str,
 
 def find_faults(module: tvm.IRModule) -> list[str]:
     program = get_device("simulator").compile(module)
-    matrix, vector = get_parameters(module["main"])
+    matrix, vector = module["main"].params
     shape = [int(extent) for extent in matrix.shape]
     ones = np.ones(shape, str(matrix.dtype))
     program([ones, np.zeros(shape[:1], str(vector.dtype))])
@@ -113,7 +112,7 @@ def test_the_steps_that_are_called_ordered_are_right_on_a_gpu(roles: str):
     sch, loops = split_among(roles.removeprefix(dtype).strip(), dtype)
     for axis, loop in loops.items():
         sch.bind(loop, axis)
-    matrix = get_parameters(sch.mod["main"])[0]
+    matrix = sch.mod["main"].params[0]
     ones = np.ones([int(extent) for extent in matrix.shape], dtype)
     program = get_device("cuda").compile(sch.mod)
     for _ in range(20):

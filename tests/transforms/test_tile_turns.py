@@ -62,7 +62,6 @@ def find_loop(sch: Schedule):
     return next(loop for loop in loops if TMA_ROLES in sch.get(loop).annotations)
 
 
-@pytest.mark.since_tvm("0.27", "the expected TIR is in its words")
 def test_alternate_tiles_pair() -> None:
     def read(step: str) -> tvm.IRModule:
         return from_source((GOLDEN / TURNS.name / f"{step}.py").read_text())

@@ -135,7 +135,6 @@ def test_vectorize_loop_refuses_an_unrolled_loop():
         vectorize_loop(sch, inner)
 
 
-@pytest.mark.since_tvm("0.26", "an older TVM names arrays in CUDA otherwise")
 def test_vectorize_loop_refuses_rows_that_a_padding_misaligns():
     sch = Schedule(Matmul, debug_mask="all")
     block = sch.get_sblock("C")

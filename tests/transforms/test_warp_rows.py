@@ -71,13 +71,11 @@ def tensorize(sch: Schedule) -> None:
     vectorize_loop(sch, sch.get_loops(sch.get_sblock("Y"))[-1])
 
 
-@pytest.mark.since_tvm("0.27", "the expected TIR is in its words")
 def test_tensorize_warp_rows_pair() -> None:
     before, after = read("04_in_shared_memory"), read("05_tensorized")
     check_pair(before, composite(tensorize), after, is_verified=False, is_replayable=False)
 
 
-@pytest.mark.since_tvm("0.27", "the program is in its words")
 def test_tensorize_warp_rows_refuses_one_product_of_a_chain_alone() -> None:
     sch = Schedule(read("04_in_shared_memory"))
     block = sch.get_sblock("scores")
@@ -143,7 +141,6 @@ def find_steps(sch: Schedule, block: str = "K_shared.dyn") -> LoopRV:
     return next(loop for loop in loops if sch.get(loop).loop_var.name == "j_0")
 
 
-@pytest.mark.since_tvm("0.27", "the expected TIR is in its words")
 def test_overlap_products_pair() -> None:
     before, after = (
         read(step, "attention_wgmma_overlap")
@@ -152,7 +149,6 @@ def test_overlap_products_pair() -> None:
     check_pair(before, lambda sch: overlap_products(sch, find_steps(sch)), after)
 
 
-@pytest.mark.since_tvm("0.27", "the program is in its words")
 def test_overlap_products_refuses_a_loop_without_roles_and_a_second_time() -> None:
     for step in ("08_next_tiles_by_tma", "10_products_overlapped"):
         sch = Schedule(read(step, "attention_wgmma_overlap"))
@@ -189,7 +185,6 @@ def test_alternate_warpgroups_refuses_a_loop_without_roles_and_a_second_time() -
             alternate_warpgroups(sch, loop)
 
 
-@pytest.mark.since_tvm("0.27", "the program is in its words")
 def test_alternate_warpgroups_refuses_a_warpgroup_alone() -> None:
     sch = Schedule(read("10_products_overlapped", "attention_wgmma_overlap"))
     loop = find_steps(sch)
@@ -197,7 +192,6 @@ def test_alternate_warpgroups_refuses_a_warpgroup_alone() -> None:
         alternate_warpgroups(sch, loop)
 
 
-@pytest.mark.since_tvm("0.27", "the program is in its words")
 def test_overlap_products_refuses_groups_that_stay_in_flight() -> None:
     sch = Schedule(read("09_warps_specialized", "attention_wgmma_overlap"))
     loop = find_steps(sch)
@@ -206,7 +200,6 @@ def test_overlap_products_refuses_groups_that_stay_in_flight() -> None:
         overlap_products(sch, loop)
 
 
-@pytest.mark.since_tvm("0.27", "the program is in its words")
 def test_overlap_products_refuses_a_loop_of_one_product() -> None:
     """Of a matmul with roles: nothing is computed between two groups."""
     sch = Schedule(read("08_fragments_ahead", "matmul_mma_tma_roles"))

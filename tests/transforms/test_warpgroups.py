@@ -75,7 +75,6 @@ def test_stage_swizzled_at_pair() -> None:
     check_pair(before, change, after, is_verified=False)
 
 
-@pytest.mark.since_tvm("0.27", "the expected TIR is in its words")
 def test_tensorize_warpgroups_pair() -> None:
     def change(sch: Schedule) -> None:
         block, zeros, store = (sch.get_sblock(f"C_{name}") for name in ("update", "init", "local"))

@@ -314,7 +314,6 @@ def test_a_pipeline_is_no_loop_of_threads() -> None:
         bind_loop(sch, steps, axis="vthread.x")
 
 
-@pytest.mark.since_tvm("0.27", "an older TVM refuses it in other words")
 def test_an_asynchronous_copy_from_a_cache() -> None:
     problem = matmul.problem(16, 16, 32)
     sch, block, copy, steps = start_pipeline()

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import tvm_ffi
+from tvm.s_tir import SBlock
 from tvm.tirx import BufferLoad, BufferStore, IterVar, if_then_else
 from tvm.tirx import all as all_of
-
-from tirstep.tvm_compat import SBlock
 
 from ..tir import substitute
 from .build import Fusion, Point, add_part, find_inner, know_shares, make_point

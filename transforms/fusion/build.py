@@ -9,7 +9,8 @@ from typing import Any
 
 import tvm_ffi
 from tvm import tirx
-from tvm.ir import Range
+from tvm.ir import Range, TensorLoad
+from tvm.s_tir import SBlock
 from tvm.tirx import (
     BufferLoad,
     BufferStore,
@@ -22,8 +23,7 @@ from tvm.tirx import (
     if_then_else,
 )
 from tvm.tirx import all as all_of
-
-from tirstep.tvm_compat import SBlock, TensorLoad, structural_map
+from tvm_ffi import structural_map
 
 from ..tir import bind_ranges, constant, find_all, is_among, is_used, substitute
 from .nests import Axis, build_nest, make_block, make_iterator, make_own_axis, read_chain

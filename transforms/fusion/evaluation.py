@@ -14,6 +14,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from tvm.ir import Call, TensorLoad
 from tvm.tirx import (
     EQ,
     GE,
@@ -38,8 +39,6 @@ from tvm.tirx import (
     max_value,
 )
 
-from tirstep.tvm_compat import Call, TensorLoad
-
 from ..tir import is_choice
 
 NAN, INFINITY = math.nan, math.inf
@@ -48,7 +47,7 @@ _LARGEST = {name: float(max_value(name).value) for name in ("float32", "float16"
 _INTEGERS = {f"int{bits}": (-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (8, 16, 32, 64)} | {
     f"uint{bits}": (0, (1 << bits) - 1) for bits in (8, 16, 32, 64)
 }
-"""The least and the largest number of a type; TVM's own are calls, in 0.26, where 64 bits are."""
+"""The least and the largest number of a type."""
 
 
 class UnknownOperationError(Exception):

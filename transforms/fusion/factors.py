@@ -22,9 +22,8 @@ from typing import Any, NamedTuple
 
 import tvm_ffi
 from tvm import tirx
+from tvm.sym import Analyzer
 from tvm.tirx import Add, Cast, Div, Max, Min, Mul, Select, Sub, Var, const
-
-from tirstep.tvm_compat import Analyzer
 
 from ..tir import is_choice, is_used, substitute
 from .evaluation import get_operation

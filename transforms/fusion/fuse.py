@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
-from tvm.s_tir import Schedule
+from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.sym import Analyzer
 from tvm.tirx import For, SeqStmt, Var
-
-from tirstep.tvm_compat import Analyzer, SBlock, SBlockRealize
 
 from ..decorators import composite
 from ..errors import TransformError

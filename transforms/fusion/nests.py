@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import tvm_ffi
-from tvm.ir import Range
+from tvm.ir import Range, TensorLoad, TensorRegion
+from tvm.s_tir import SBlock, SBlockRealize
+from tvm.sym import Analyzer
 from tvm.tirx import (
     And,
     BufferLoad,
@@ -21,15 +23,7 @@ from tvm.tirx import (
     const,
 )
 from tvm.tirx import all as all_of
-
-from tirstep.tvm_compat import (
-    Analyzer,
-    SBlock,
-    SBlockRealize,
-    TensorLoad,
-    TensorRegion,
-    structural_map,
-)
+from tvm_ffi import structural_map
 
 from ..tir import constant, find_all, get_operands, is_among, is_used, substitute
 from .reductions import is_reduced, uses_any

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import tvm_ffi
 from tvm import tirx
+from tvm.ir import TensorLoad
+from tvm.s_tir import SBlock
 from tvm.tirx import Add, BufferLoad, BufferStore, IterVar, Max, Min, Mul, SeqStmt, Var
-
-from tirstep.tvm_compat import SBlock, TensorLoad, structural_map
+from tvm_ffi import structural_map
 
 from ..errors import TransformError
 from ..tir import find_all, is_used, substitute

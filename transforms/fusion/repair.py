@@ -16,9 +16,9 @@ from functools import partial
 from typing import Any
 
 from tvm import tirx
+from tvm.ir import TensorLoad
+from tvm.sym import Analyzer
 from tvm.tirx import Var, const
-
-from tirstep.tvm_compat import Analyzer, TensorLoad
 
 from ..tir import find_all, substitute
 from .evaluation import UnknownOperationError, compile_expression

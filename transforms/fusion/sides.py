@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tvm.ir import Range
-from tvm.s_tir import Schedule
+from tvm.ir import Range, TensorLoad
+from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.sym import Analyzer, detect_iter_map
+from tvm.sym.iter_affine_map import IterMapLevel
 from tvm.tirx import For, SeqStmt, Var, const
 from tvm.tirx import all as all_of
-
-from tirstep.tvm_compat import Analyzer, IterMapLevel, SBlock, TensorLoad, detect_iter_map
 
 from ..errors import TransformError
 from ..queries import get_loop_name, get_outer_loops, get_realize, get_sblock_name

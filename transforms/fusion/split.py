@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tvm.ir import Range
-from tvm.s_tir import Schedule
+from tvm.ir import Range, TensorLoad
+from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import BufferLoad, BufferStore, IntImm, IterVar, Var, decl_buffer
-
-from tirstep.tvm_compat import SBlock, TensorLoad, structural_map
+from tvm_ffi import structural_map
 
 from ..decorators import composite
 from ..errors import TransformError

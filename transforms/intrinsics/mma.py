@@ -15,9 +15,9 @@ import tvm
 from tvm.ir import register_op_attr
 from tvm.s_tir import TensorIntrin
 from tvm.script import tirx as T
+from tvm.script.tirx import ptx_legacy
 from tvm.tirx import For, IterVar, Var
-
-from tirstep.tvm_compat import get_old_op_name, point_into, ptx_legacy, structural_map
+from tvm_ffi import structural_map
 
 from ..errors import TransformError
 from ..gpu_limits import WARP
@@ -58,9 +58,7 @@ FIRST_ARCHITECTURE = 80
 
 # TVM's printer leaves the type of the loaded elements out, unless it is told to put it first: the
 # text of a tensorized module would be another program.
-register_op_attr(
-    get_old_op_name("tirx.ptx_legacy.ldmatrix"), "TScriptDtypePrintLocation", 1, level=20
-)
+register_op_attr("tirx.ptx_legacy.ldmatrix", "TScriptDtypePrintLocation", 1, level=20)
 
 
 class MmaIntrinsics(NamedTuple):
@@ -247,7 +245,7 @@ def _load_matrices(dtype: str, role: Role, transposed: bool) -> tuple[Any, Any]:
             T.reads(S[0:rows, 0:columns])
             T.writes(F[0:WARP, 0:share])
             for tx in T.thread_binding(WARP, "threadIdx.x"):
-                rows_of_lanes = T.meta_var((point_into(S, "r", dtype), find_row(tx, s0)))
+                rows_of_lanes = T.meta_var((S.access_ptr("r", ptr_type=dtype), find_row(tx, s0)))
                 fragment = T.meta_var((F.data, F.elem_offset))
                 T.evaluate(
                     ptx_legacy.ldmatrix(flips, 4, ".b16", *fragment, *rows_of_lanes, dtype=dtype)

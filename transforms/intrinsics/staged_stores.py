@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tvm.ir import Range
+from tvm.ir import Range, TensorLoad
+from tvm.s_tir import MatchBufferRegion, SBlock, SBlockRealize
 from tvm.script import tirx as T
 from tvm.tirx import (
     BufferLoad,
@@ -27,8 +28,7 @@ from tvm.tirx import (
     const,
     decl_buffer,
 )
-
-from tirstep.tvm_compat import MatchBufferRegion, SBlock, SBlockRealize, TensorLoad, structural_map
+from tvm_ffi import structural_map
 
 from ..gpu_limits import WARP
 from ..tir import bind_ranges, constant, replace_fields, substitute

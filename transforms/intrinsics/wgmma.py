@@ -24,9 +24,7 @@ from typing import Any, NamedTuple
 import tvm
 from tvm.script import tirx as T
 
-from tirstep.tvm_compat import point_into
-
-from ..errors import TransformError, require_tvm
+from ..errors import TransformError
 from .fragments import get_depth
 from .mma import SCOPE, register_intrinsic, require_architecture
 from .warpgroups import (
@@ -195,7 +193,6 @@ def get_wgmma_intrinsics(
                 f"compile for {ARCHITECTURE}, or use mma.sync",
             )
     _require_tile(tile)
-    require_tvm((0, 27), "TVMScript for wgmma")
     out = out or tile.acc
     each = f"{tile.rows}x{tile.columns}_by_{tile.each}_{tile.acc}"
     store = f"tirstep_wgmma_store_{tile.each}_{tile.acc}_as_{out}_{store_scope.replace('.', '_')}"
@@ -386,7 +383,7 @@ def emit_descriptor(tile: WgmmaTile, operand: int, target: Any, buffer: Any, sla
     strides = get_strides(
         slab * (tile.bits // 8), swizzle=swizzle, is_along_k=tile.is_along_k(operand)
     )
-    pointer = point_into(buffer, "r", tile.dtype)
+    pointer = buffer.access_ptr("r", ptr_type=tile.dtype)
     encode = T.cuda.wgmma.encode_matrix_descriptor
     return encode(target, pointer, *strides, CODES[swizzle])
 

@@ -21,7 +21,7 @@ import tvm
 from tvm.script import tirx as T
 from tvm.tirx import BufferLoad, Ramp
 
-from ..errors import TransformError, require_tvm
+from ..errors import TransformError
 from ..gpu_limits import WARP
 from .fragments import QUAD, SIDE, place_in_fragment
 from .mma import SCOPE, register_intrinsic, require_architecture
@@ -127,7 +127,6 @@ def get_rows_intrinsic(product: RowsProduct, *, arch: str | None = None) -> str:
                 f"{arch} has no wgmma",
                 f"compile for {ARCHITECTURE}, or use mma.sync",
             )
-    require_tvm((0, 27), "TVMScript for wgmma")
     return register_intrinsic(product.name, lambda: (_describe(product), _issue(product)))
 
 

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tvm.ir import IRModule
+from tvm.sym import Analyzer
 from tvm.tirx import And, For, PrimFunc, const
 from tvm.tirx.analysis import undefined_vars
-
-from tirstep.tvm_compat import Analyzer
 
 from ..tir import (
     Access,

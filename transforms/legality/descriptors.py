@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from tvm.ir import IRModule
+from tvm.ir import Call, IRModule
 from tvm.s_tir.transform import MergeSharedMemoryAllocations
 from tvm.tirx import AllocBuffer, AttrStmt
 
-from tirstep.tvm_compat import Call, get_op_name
+from tirstep.tvm_compat import get_op_name
 
 from ..intrinsics.warpgroups import CHUNK_BYTES, CODES
 from ..passes.pipeline import lower_around

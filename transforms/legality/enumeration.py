@@ -19,21 +19,24 @@ from tvm.tirx import (
     NE,
     Add,
     And,
+    BitwiseAnd,
+    BitwiseOr,
+    BitwiseXor,
     Cast,
     FloorDiv,
     FloorMod,
     For,
+    LShift,
     Max,
     Min,
     Mul,
     Not,
     Or,
+    RShift,
     Sub,
     Var,
 )
 from tvm.tirx.analysis import undefined_vars
-
-from tirstep.tvm_compat import BITS, split_operator
 
 from ..tir import constant, get_operands, is_among, is_used
 
@@ -41,13 +44,6 @@ _MOST = 2048
 """Iterations that are tried: some milliseconds."""
 _COUNTED = 1 << 15
 """Iterations that are counted: some hundredths of a second."""
-_BITS: dict[str, ast.operator] = {
-    "and_": ast.BitAnd(),
-    "or_": ast.BitOr(),
-    "xor": ast.BitXor(),
-    "lshift": ast.LShift(),
-    "rshift": ast.RShift(),
-}
 _SYMBOLS: dict[Any, ast.operator | ast.cmpop] = {
     Add: ast.Add(),
     Sub: ast.Sub(),
@@ -62,7 +58,11 @@ _SYMBOLS: dict[Any, ast.operator | ast.cmpop] = {
     GE: ast.GtE(),
     EQ: ast.Eq(),
     NE: ast.NotEq(),
-    **{kind: _BITS[name] for kind, name in BITS.items()},
+    BitwiseAnd: ast.BitAnd(),
+    BitwiseOr: ast.BitOr(),
+    BitwiseXor: ast.BitXor(),
+    LShift: ast.LShift(),
+    RShift: ast.RShift(),
 }
 _FUNCTIONS: dict[Any, str] = {Min: "min", Max: "max"}
 _AT: dict[str, Any] = {"lineno": 1, "col_offset": 0}
@@ -292,10 +292,10 @@ def _translate(node: Any, names: dict[Any, str]) -> ast.expr:
         return _translate(node.value, names)
     if isinstance(node, Not):
         return ast.UnaryOp(ast.Not(), _translate(node.a, names), **_AT)
-    kind, first, second = split_operator(node)
+    kind = type(node)
     if kind not in _SYMBOLS and kind not in _FUNCTIONS:
-        raise TypeError(f"{type(node).__name__} is no operator of whole numbers")
-    left, right = _translate(first, names), _translate(second, names)
+        raise TypeError(f"{kind.__name__} is no operator of whole numbers")
+    left, right = _translate(node.a, names), _translate(node.b, names)
     symbol = _SYMBOLS.get(kind)
     if isinstance(symbol, ast.operator):
         return ast.BinOp(left, symbol, right, **_AT)

@@ -16,12 +16,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tvm.ir import IRModule, Range
+from tvm.ir import Call, IRModule, Range, TensorLoad
+from tvm.s_tir import SBlock
 from tvm.tirx import BufferStore, Evaluate, For, IfThenElse, IntImm, Not, PrimFunc, SeqStmt, Var
 from tvm.tirx import all as all_of
 from tvm_ffi import structural_equal
-
-from tirstep.tvm_compat import Call, SBlock, TensorLoad
 
 from ..errors import Fault
 from ..tir import (

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from tvm.ir import IRModule
+from tvm.s_tir import SBlockRealize
 from tvm.tirx import PrimFunc
-
-from tirstep.tvm_compat import SBlockRealize
 
 from ..tir import constant, find_all
 

@@ -18,18 +18,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tvm.ir import IRModule, Range
-from tvm.s_tir import Schedule
+from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir import transform as passes
 from tvm.s_tir.schedule import SBlockRV
+from tvm.sym import Analyzer, estimate_region_lower_bound, estimate_region_upper_bound
 from tvm.tirx import Add, And, FloorDiv, For, Min, Mul, PrimFunc, Sub, const
 from tvm_ffi import structural_equal
-
-from tirstep.tvm_compat import (
-    Analyzer,
-    SBlock,
-    estimate_region_lower_bound,
-    estimate_region_upper_bound,
-)
 
 from ..errors import TransformError
 from ..queries import get_outer_loops, get_realize, get_root, get_sblock_name

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tvm.ir import IRModule, Range
+from tvm.sym import Analyzer
 from tvm.tirx import (
     EQ,
     And,
@@ -32,9 +33,7 @@ from tvm.tirx import (
     const,
 )
 from tvm.tirx.analysis import undefined_vars
-from tvm_ffi import structural_equal
-
-from tirstep.tvm_compat import Analyzer, structural_map
+from tvm_ffi import structural_equal, structural_map
 
 from ..passes.pipeline import Around, lower_around
 from ..passes.serial import make_threads_serial

@@ -7,10 +7,12 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from tvm.ir import IRModule
+from tvm.ir import Call, IRModule, TensorLoad
+from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx import BufferLoad, BufferStore, Cast, For, ForKind, IterVar, Select, Var
+from tvm_ffi import structural_map
 
-from tirstep.tvm_compat import Call, SBlock, SBlockRealize, TensorLoad, get_op_name, structural_map
+from tirstep.tvm_compat import get_op_name
 
 from ..errors import Fault
 from ..fusion.evaluation import UnknownOperationError, evaluate

@@ -24,8 +24,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tvm.error import InternalError
-from tvm.ir import IRModule
+from tvm.ir import IRModule, TensorLoad
+from tvm.s_tir import SBlock
 from tvm.s_tir.transform import MergeSharedMemoryAllocations
+from tvm.sym import Analyzer
 from tvm.tirx import (
     Add,
     AllocBuffer,
@@ -41,14 +43,7 @@ from tvm.tirx import (
 from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_equal
 
-from tirstep.tvm_compat import (
-    Analyzer,
-    SBlock,
-    TensorLoad,
-    get_parameters,
-    get_pointed,
-    get_pointer,
-)
+from tirstep.tvm_compat import get_pointed
 
 from ..passes.pipeline import lower_around
 from ..passes.uses import Use, Uses, find_uses
@@ -161,7 +156,7 @@ def _find_rewritten(function: PrimFunc, is_last: bool) -> Iterator[Overwritten]:
     """Pairs of buffers, the second one computed from the first, of which one is written again."""
     places = [place for place in get_places(function.body) if place.is_innermost]
     kernels = [place for place in places if place.kernel is not None]
-    for source, store, place in _find_takers(kernels, get_parameters(function)):
+    for source, store, place in _find_takers(kernels, function.params):
         own = _OWN_AXES[str(source.scope())]
         inside = [other for other in kernels if is_among(place.kernel, [other.kernel])]
         outside = [o for o in places if not is_among(o.block, [i.block for i in inside])]
@@ -239,7 +234,7 @@ def _find_common_rooms(module: IRModule) -> set[tuple[str, str]]:
         for (old, _), (new, _) in zip(
             get_elements(function.body), get_elements(after), strict=True
         ):
-            rooms.setdefault(homes.get(new, get_pointer(new)), set()).add(str(old.name))
+            rooms.setdefault(homes.get(new, new), set()).add(str(old.name))
         for names in rooms.values():
             found.update(itertools.permutations(names, 2))
     return found
@@ -323,7 +318,7 @@ def _find_interleaved(function: PrimFunc, merged: PrimFunc) -> Iterator[tuple[st
         (one, other)
         for one, other in itertools.combinations(spans, 2)
         if spans[one][0] < spans[other][1] and spans[other][0] < spans[one][1]
-        if not homes.get(one, get_pointer(one)).same_as(homes.get(other, get_pointer(other)))
+        if not homes.get(one, one).same_as(homes.get(other, other))
     ]
     if not pairs:
         return
@@ -332,7 +327,7 @@ def _find_interleaved(function: PrimFunc, merged: PrimFunc) -> Iterator[tuple[st
         for used in undefined_vars(statement):
             lives[used] = (lives.get(used, (at,))[0], at)
     for one, other in pairs:
-        life, other_life = (lives.get(get_pointer(each)) for each in (one, other))
+        life, other_life = (lives.get(each) for each in (one, other))
         if life is not None and other_life is not None:
             (first, last), (begin, end) = life, other_life
             if first < end and begin < last:

@@ -13,10 +13,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
-from tvm.ir import IRModule
+from tvm.ir import Call, IRModule
+from tvm.s_tir import SBlock
 from tvm.tirx import BufferStore, For, ForKind, PrimFunc, Var
+from tvm_ffi import structural_walk
 
-from tirstep.tvm_compat import Call, SBlock, get_op_name, get_parameters, structural_walk
+from tirstep.tvm_compat import get_op_name
 
 from ..errors import Fault
 from ..tir import (
@@ -294,7 +296,7 @@ def _count_function(function: PrimFunc, prefix: str, census: _Census) -> None:
         for name, scope, needed in facts.moved:
             census.moved[f"{prefix}{facts.name}/{name}"] = (scope, needed)
         large = large or facts.points > LARGEST_INDEX
-    parameters = set(get_parameters(function))
+    parameters = set(function.params)
     census.outputs.update(prefix + str(item.name) for item in parameters & written)
     for buffer in read.keys() - written - parameters:
         census.unwritten[prefix + str(buffer.name)] = read[buffer]

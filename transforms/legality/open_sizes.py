@@ -10,8 +10,9 @@ from typing import Any
 from tvm.ir import IRModule
 from tvm.tirx import IntImm, PrimFunc, Var
 from tvm.tirx.analysis import undefined_vars
+from tvm.tirx.buffer import BufferType
 
-from tirstep.tvm_compat import BufferType, get_parameters, make_function
+from tirstep.tvm_compat import with_parameters
 
 from ..tir import cached_by_module
 
@@ -36,16 +37,16 @@ def _close(function: Any) -> Any:
     if not isinstance(function, PrimFunc):
         return function
     found: list[Var] = []
-    for parameter in get_parameters(function):
+    for parameter in function.params:
         if isinstance(parameter.ty, BufferType):
             for extent in parameter.shape:
                 found += [var for var in undefined_vars(extent) if not _is_in(var, found)]
     if not found or len(found) > len(_SIZES):
         return function
     values = {var: IntImm(str(var.ty), size) for var, size in zip(found, _SIZES, strict=False)}
-    parameters = get_parameters(function)
+    parameters = function.params
     own = [var for var in found if not _is_in(var, parameters)]
-    opened = make_function([*own, *parameters], function)
+    opened = with_parameters(function, [*own, *parameters])
     return opened.specialize(values)
 
 

@@ -18,12 +18,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tvm.ir import IRModule
+from tvm.ir import IRModule, TensorLoad
 from tvm.tirx import BufferStore, FloatImm, For, ForKind, IntImm, IterVar, PrimFunc, SeqStmt
 from tvm.tirx import all as all_of
 from tvm_ffi import structural_equal
-
-from tirstep.tvm_compat import TensorLoad
 
 from ..errors import Fault
 from ..tir import (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvm.ir import TensorLoad
+from tvm.s_tir import SBlock
 from tvm.tirx import Add, BufferLoad, BufferStore, For, IterVar
 from tvm_ffi import structural_equal
-
-from tirstep.tvm_compat import SBlock, TensorLoad
 
 from ..tir import Place, constant, find_all, get_places, get_regions, is_among, is_used
 from .enumeration import count_values, is_of

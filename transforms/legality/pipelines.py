@@ -11,11 +11,11 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from tvm.ir import IRModule, Range
+from tvm.ir import IRModule, Range, TensorLoad
+from tvm.s_tir import SBlock, SBlockRealize
+from tvm.sym import Analyzer
 from tvm.tirx import BufferStore, For, ForKind, Not, PrimFunc, SeqStmt, const
 from tvm.tirx import all as all_of
-
-from tirstep.tvm_compat import Analyzer, SBlock, SBlockRealize, TensorLoad
 
 from ..errors import Fault
 from ..tir import (

@@ -19,11 +19,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from tvm.ir import Call, TensorLoad
+from tvm.sym import detect_linear_equation
 from tvm.tirx import Cast, FloatImm, For, ForKind, IntImm
 from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_equal
-
-from tirstep.tvm_compat import Call, TensorLoad, detect_linear_equation
 
 from ..gpu_limits import MAX_THREADS
 from ..passes.uses import Use, Uses

@@ -11,17 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
 from tvm.ir import IRModule, Range
-from tvm.s_tir import Schedule
+from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.sym import Analyzer, estimate_region_lower_bound, estimate_region_upper_bound
 from tvm.tirx import For, PrimFunc
 from tvm_ffi import structural_equal
-
-from tirstep.tvm_compat import (
-    Analyzer,
-    SBlock,
-    estimate_region_lower_bound,
-    estimate_region_upper_bound,
-)
 
 from ..errors import TransformError
 from ..held import AskedTooLateError, Held, find_held

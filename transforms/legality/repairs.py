@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tvm.ir import IRModule
+from tvm.ir import IRModule, TensorLoad
 from tvm.tirx import BufferStore, For, IterVar, PrimFunc
-
-from tirstep.tvm_compat import TensorLoad, get_parameters
 
 from ..errors import Fault
 from ..tir import Place, cached_by_module, find_all, get_axis, get_places, get_regions, is_used
@@ -65,7 +63,7 @@ def _find_loops(place: Place, *, reduced: bool) -> list[For]:
 
 def _is_needed_outside(buffer: Any, loop: For, function: PrimFunc) -> bool:
     """Whether a buffer is a tensor of the kernel's, or used by a block outside of a loop."""
-    if any(buffer.same_as(given) for given in get_parameters(function)):
+    if any(buffer.same_as(given) for given in function.params):
         return True
     return any(
         region.source.same_as(buffer) and not any(around.same_as(loop) for around in place.loops)

@@ -15,8 +15,6 @@ from tvm.ir import IRModule
 from tvm.tirx import AllocBuffer, DeclBuffer, PrimFunc
 from tvm_ffi import structural_equal, structural_hash
 
-from tirstep.tvm_compat import get_parameters
-
 from ..tir import find_all, get_places
 
 _MOST = 256
@@ -43,7 +41,7 @@ class _Alike:
     def __init__(self, functions: list[PrimFunc]) -> None:
         self._functions, self._names = tuple(functions), list[str]()
         for function in functions:
-            self._names += map(_get_name, get_parameters(function))
+            self._names += map(_get_name, function.params)
             for place in get_places(function.body):
                 self._names += map(_get_name, place.block.alloc_buffers)
             for kind in (AllocBuffer, DeclBuffer):

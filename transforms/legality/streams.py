@@ -11,7 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tvm.ir import Range
+from tvm.ir import Range, TensorLoad
+from tvm.s_tir import MatchBufferRegion, SBlock, SBlockRealize
+from tvm.sym import Analyzer, detect_linear_equation
 from tvm.tirx import (
     AllocBuffer,
     BufferLoad,
@@ -28,16 +30,7 @@ from tvm.tirx import (
 )
 from tvm.tirx import max as larger
 from tvm.tirx import min as smaller
-
-from tirstep.tvm_compat import (
-    Analyzer,
-    MatchBufferRegion,
-    SBlock,
-    SBlockRealize,
-    TensorLoad,
-    detect_linear_equation,
-    structural_map,
-)
+from tvm_ffi import structural_map
 
 from ..errors import Fault
 from ..rewriting import with_body

@@ -11,22 +11,14 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tvm.ir import IRModule, Range
-from tvm.s_tir import Schedule
+from tvm.ir import IRModule, Range, TensorLoad
+from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.schedule import SBlockRV
+from tvm.sym import Analyzer, detect_iter_map, detect_linear_equation
 from tvm.tirx import Add, And, BufferStore, Cast, For, IterVar, Max, Min, Mul, Or, PrimFunc
 from tvm.tirx import all as all_of
 from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_equal
-
-from tirstep.tvm_compat import (
-    Analyzer,
-    SBlock,
-    SBlockRealize,
-    TensorLoad,
-    detect_iter_map,
-    detect_linear_equation,
-)
 
 from ..errors import Fault, TransformError
 from ..gpu_limits import WARP

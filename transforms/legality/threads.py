@@ -6,18 +6,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tvm.s_tir import Schedule
+from tvm.ir import Call, TensorLoad
+from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import Add, BufferStore, For, IterVar, Max, Min, Mul, max_value, min_value
 from tvm_ffi import structural_equal
 
-from tirstep.tvm_compat import (
-    Call,
-    SBlock,
-    SBlockRealize,
-    TensorLoad,
-    get_op_name,
-)
+from tirstep.tvm_compat import get_op_name
 
 from ..errors import TransformError
 from ..gpu_limits import MAX_EXTENTS, WARP

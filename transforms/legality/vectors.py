@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import tvm_ffi
-from tvm.ir import Range
-from tvm.s_tir import Schedule
+from tvm.ir import Call, Range, TensorLoad
+from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import SBlockRV
+from tvm.sym import Analyzer
 from tvm.tirx import (
     Add,
     BufferStore,
@@ -29,8 +30,7 @@ from tvm.tirx import (
     Var,
     const,
 )
-
-from tirstep.tvm_compat import Analyzer, Call, SBlock, TensorLoad, structural_map
+from tvm_ffi import structural_map
 
 from ..queries import get_enclosing_loops, get_realize, get_root
 from ..tir import (

@@ -15,8 +15,7 @@ import tvm
 from tvm.s_tir.transform import LowerAsyncDMA as LowerInTvm
 from tvm.tirx import AttrStmt, For, ForKind, const
 from tvm.tirx.transform import prim_func_pass
-
-from tirstep.tvm_compat import structural_map
+from tvm_ffi import structural_map
 
 from ..tir import THREAD_EXTENT, find_axes
 

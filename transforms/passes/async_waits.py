@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from tvm.sym import Analyzer
 from tvm.tirx import AttrStmt, For, const
 from tvm.tirx.transform import prim_func_pass
-
-from tirstep.tvm_compat import Analyzer, Call, get_op_name, structural_map
+from tvm_ffi import structural_map
 
 from ..tir import bind_ranges, constant, find_all, is_choice
 
@@ -79,8 +79,6 @@ def _find_least(value: Any, analyzer: Analyzer) -> int:
 
 def _holds(condition: Any, analyzer: Analyzer) -> bool:
     """Whether a condition holds always; TVM's analyzer proves nothing of a bitwise and."""
-    if isinstance(condition, Call) and get_op_name(condition).endswith("bitwise_and"):
-        return all(_holds(part, analyzer) for part in condition.args)  # as it is in TVM 0.26
     if type(condition).__name__ == "BitwiseAnd":
         return _holds(condition.a, analyzer) and _holds(condition.b, analyzer)
     return bool(analyzer.can_prove(condition))

@@ -11,31 +11,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tvm.ir import Op, PointerType
+from tvm.ir import Call, Op, PointerType, TensorLoad
 from tvm.tirx import (
     AllocBuffer,
     AttrStmt,
     Bind,
+    Break,
     BufferStore,
     CallEffectKind,
+    Continue,
     DeclBuffer,
     For,
     ForKind,
     IfThenElse,
+    Return,
     SeqStmt,
 )
 from tvm.tirx.transform import prim_func_pass
+from tvm_ffi import structural_map
 
-from tirstep.tvm_compat import (
-    Break,
-    Call,
-    Continue,
-    Return,
-    TensorLoad,
-    find_buffer_arguments,
-    get_op_name,
-    structural_map,
-)
+from tirstep.tvm_compat import find_buffer_arguments, get_op_name
 
 from ..tir import constant, find_all
 from .uses import SHARED, Slot, Variables, find_slot, is_barrier

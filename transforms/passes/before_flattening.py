@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import tvm_ffi
+from tvm.ir import Call, TensorLoad
+from tvm.sym import Analyzer, detect_linear_equation
 from tvm.tirx import (
     LT,
     AllocBuffer,
@@ -26,8 +28,7 @@ from tvm.tirx import (
 )
 from tvm.tirx.analysis import undefined_vars
 from tvm.tirx.transform import prim_func_pass
-
-from tirstep.tvm_compat import Analyzer, Call, TensorLoad, detect_linear_equation, structural_map
+from tvm_ffi import structural_map
 
 from ..legality.vectors import begin_aligned
 from ..tir import (

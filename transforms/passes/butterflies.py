@@ -12,11 +12,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import tvm_ffi
+from tvm.ir import Call, TensorLoad
 from tvm.script import tirx as T
 from tvm.tirx import Add, AttrStmt, Bind, BufferStore, Max, Min, Mul, SeqStmt, Var
 from tvm.tirx.transform import prim_func_pass
+from tvm_ffi import structural_map
 
-from tirstep.tvm_compat import Call, TensorLoad, get_op_name, structural_map
+from tirstep.tvm_compat import get_op_name
 
 from ..gpu_limits import WARP
 from ..tir import THREAD_EXTENT, constant, find_all, find_axes, number_threads, substitute

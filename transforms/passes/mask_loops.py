@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tvm.ir import Call
+from tvm.sym import Analyzer, detect_linear_equation
 from tvm.tirx import GE, GT, LE, LT, And, For, ForKind, SeqStmt, Var, const
 from tvm.tirx import max as larger
 from tvm.tirx import min as smaller
 from tvm.tirx.transform import prim_func_pass
-
-from tirstep.tvm_compat import Analyzer, Call, detect_linear_equation, structural_map
+from tvm_ffi import structural_map
 
 from ..mask_bounds import (
     ENDS_AT_MASK,

@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tvm.ir import Call
 from tvm.script import tirx as T
 from tvm.tirx import Evaluate, For, ForKind, IntImm, SeqStmt
+from tvm_ffi import structural_map
 
-from tirstep.tvm_compat import Call, get_op_name, structural_map
+from tirstep.tvm_compat import get_op_name
 
 from ..errors import TransformError
 from ..tir import find_all, get_elements, is_among, substitute

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvm.ir import TensorLoad
+from tvm.s_tir import SBlock
 from tvm.tirx import BufferLoad, BufferStore, For
 from tvm.tirx.transform import prim_func_pass
-
-from tirstep.tvm_compat import SBlock, TensorLoad, structural_map
+from tvm_ffi import structural_map
 
 from ..legality.own_lanes import OWN_LANES, has_lane_rows, number_lane
 from ..tir import bind_ranges, constant, find_all, get_elements

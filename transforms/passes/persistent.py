@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tvm.s_tir import SBlock
 from tvm.script import tirx as T
 from tvm.tirx import (
     AttrStmt,
@@ -25,8 +26,7 @@ from tvm.tirx import (
     SeqStmt,
 )
 from tvm.tirx.transform import prim_func_pass
-
-from tirstep.tvm_compat import SBlock, structural_map
+from tvm_ffi import structural_map
 
 from ..errors import TransformError
 from ..tir import constant, find_all, get_axis, is_among, replace_fields

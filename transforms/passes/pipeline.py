@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 import tvm
 from tvm import s_tir, tirx
 from tvm.ir.instrument import pass_instrument
+from tvm.s_tir import SBlock
 from tvm.tirx import compilation_pipeline
-
-from tirstep.tvm_compat import SBlock, declare_views
 
 from ..errors import query
 from ..tir import cached_by_module, find_all
@@ -225,7 +224,7 @@ def _lower_around(module: tvm.IRModule, names: Sequence[str], unrolls: bool) -> 
         if not isinstance(error, RuntimeError) and not hasattr(error, _MARK):
             raise  # a mistake of ours, which must show as one
     seen = {name: watch.seen[name] for name in names if not watch.left[name]}
-    return {name: Around(*map(declare_views, around)) for name, around in seen.items()}
+    return {name: Around(*around) for name, around in seen.items()}
 
 
 @pass_instrument

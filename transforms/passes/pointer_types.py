@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvm.ir import Call
 from tvm.script import tirx as T
-from tvm.tirx import AllocBuffer, BufferLoad, Evaluate, SeqStmt, decl_buffer
+from tvm.tirx import AllocBuffer, BufferLoad, DeclBuffer, Evaluate, SeqStmt, decl_buffer
 from tvm.tirx.transform import prim_func_pass
-from tvm_ffi import structural_equal
+from tvm_ffi import structural_equal, structural_map
 
-from tirstep.tvm_compat import Call, get_op_name, make_view, structural_map
+from tirstep.tvm_compat import get_op_name
 
 from ..tir import constant, find_all
 from .uses import SHARED
@@ -53,7 +54,7 @@ def PointInOwnTypes(  # noqa: N802 - a pass is named like TVM's
                 data=owner.data,
                 scope=str(owner.scope()),
             )
-            declared.append(make_view(alias, owner.data))
+            declared.append(DeclBuffer(alias, data=owner.data))
             return T.address_of(BufferLoad(alias, [call.args[2]]))
 
         made = structural_map(statement, (Call, point))

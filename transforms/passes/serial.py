@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import tvm
 from tvm.tirx import For, ForKind, PrimFunc
-
-from tirstep.tvm_compat import structural_map
+from tvm_ffi import structural_map
 
 STRIPPED = ("pragma_", "software_pipeline_")
 """Annotations for a GPU's code generator. LLVM took up to 28 s for unroll pragmas at odd shapes."""

@@ -12,7 +12,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tvm.ir import PointerType, Range
+from tvm.ir import Call, PointerType, Range, TensorRegion
+from tvm.s_tir import SBlock
+from tvm.sym import Analyzer
 from tvm.tirx import (
     AttrStmt,
     BufferRegion,
@@ -24,9 +26,9 @@ from tvm.tirx import (
     const,
     decl_buffer,
 )
-from tvm_ffi import structural_equal
+from tvm_ffi import structural_equal, structural_map
 
-from tirstep.tvm_compat import Analyzer, Call, SBlock, TensorRegion, get_op_name, structural_map
+from tirstep.tvm_compat import get_op_name
 
 from ..errors import TransformError
 from ..gpu_limits import MAX_SHARED_BYTES

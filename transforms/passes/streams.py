@@ -6,8 +6,7 @@ from typing import Any
 
 from tvm.tirx import For
 from tvm.tirx.transform import prim_func_pass
-
-from tirstep.tvm_compat import structural_map
+from tvm_ffi import structural_map
 
 from ..errors import Fault
 from ..legality.streams import STREAMS, plan_stream

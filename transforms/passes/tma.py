@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from tvm.ir import Call, TensorLoad
+from tvm.s_tir import SBlockRealize
 from tvm.script import tirx as T
 from tvm.tirx import (
     GE,
@@ -27,15 +29,9 @@ from tvm.tirx import (
     decl_buffer,
 )
 from tvm.tirx.transform import prim_func_pass
+from tvm_ffi import structural_map
 
-from tirstep.tvm_compat import (
-    Call,
-    SBlockRealize,
-    TensorLoad,
-    get_op_name,
-    get_parameters,
-    structural_map,
-)
+from tirstep.tvm_compat import get_op_name
 
 from ..errors import TransformError
 from ..gpu_limits import WARP, count_registers
@@ -68,7 +64,7 @@ def LowerTmaPipelines(  # noqa: N802 - a pass is named like TVM's
     body = function.body
     for loop in loops:
         threads = find_threads(function.body, loop)
-        parameters = list(get_parameters(function))
+        parameters = list(function.params)
         pipeline = Pipeline.of(loop, threads, len(maps) // 2, parameters, function.body)
         maps += pipeline.make_tensor_maps()
         if TMA_ROLES in loop.annotations:

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm_ffi
-from tvm.ir import PointerType, Range
+from tvm.ir import Call, PointerType, Range, TensorLoad, TensorRegion
+from tvm.s_tir import SBlock, SBlockRealize
 from tvm.script import tirx as T
 from tvm.tirx import (
     LT,
@@ -34,16 +35,9 @@ from tvm.tirx import (
     Var,
     decl_buffer,
 )
+from tvm_ffi import structural_map
 
-from tirstep.tvm_compat import (
-    Call,
-    SBlock,
-    SBlockRealize,
-    TensorLoad,
-    TensorRegion,
-    get_op_name,
-    structural_map,
-)
+from tirstep.tvm_compat import get_op_name
 
 from ..errors import TransformError
 from ..gpu_limits import WARP

@@ -11,7 +11,10 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from tvm.ir import Call
+from tvm.s_tir import SBlock, SBlockRealize
 from tvm.script import tirx as T
+from tvm.sym import Analyzer
 from tvm.tirx import (
     AttrStmt,
     BufferStore,
@@ -25,14 +28,7 @@ from tvm.tirx import (
 from tvm.tirx.transform import prim_func_pass
 from tvm_ffi import structural_equal
 
-from tirstep.tvm_compat import (
-    Analyzer,
-    Call,
-    SBlock,
-    SBlockRealize,
-    get_op_name,
-    get_parameters,
-)
+from tirstep.tvm_compat import get_op_name
 
 from ..errors import TransformError
 from ..rewriting import with_body
@@ -65,7 +61,7 @@ def LowerTmaStores(  # noqa: N802 - a pass is named like TVM's
     rewrite: ``D[...] = D_shared[...]`` -> ``map = tensor map of D; (fence.proxy.async; barrier; if
         elected: cp.async.bulk.tensor D, D_shared; commit_group; wait_group 0)``
     """
-    body, parameters = function.body, list(get_parameters(function))
+    body, parameters = function.body, list(function.params)
     maps: list[Any] = []
     for block in _find_stores(body):
         path = _find_path(body, block)

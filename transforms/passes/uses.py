@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import tvm_ffi
-from tvm.ir import Range
+from tvm.ir import Call, Range, TensorLoad
+from tvm.sym import Analyzer, detect_linear_equation
 from tvm.tirx import (
     And,
     AttrStmt,
@@ -26,8 +27,7 @@ from tvm.tirx import (
     Var,
 )
 from tvm.tirx.analysis import undefined_vars
-
-from tirstep.tvm_compat import Analyzer, Call, TensorLoad, detect_linear_equation, structural_map
+from tvm_ffi import structural_map
 
 from ..tir import (
     THREAD_EXTENT,

@@ -16,8 +16,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import BufferStore, IterVar, Mul
 from tvm.tirx.analysis import undefined_vars
-
-from tirstep.tvm_compat import structural_map
+from tvm_ffi import structural_map
 
 from ..decorators import composite
 from ..errors import TransformError

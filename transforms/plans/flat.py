@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tvm.ir import IRModule
+from tvm.ir import Call, IRModule
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import For, ForKind
-
-from tirstep.tvm_compat import Call
 
 from ..decorators import composite
 from ..errors import TransformError

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tvm.s_tir import Schedule
+from tvm.ir import TensorLoad
+from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import Add, BufferStore, Cast, FloorDiv, IterVar, Mul, Var
-
-from tirstep.tvm_compat import SBlock, TensorLoad
 
 from ..decorators import composite
 from ..errors import TransformError

@@ -6,7 +6,9 @@ import math
 from typing import Any
 
 import tvm
-from tvm.ir import Range
+from tvm.ir import Call, Range
+from tvm.s_tir import SBlock
+from tvm.sym import Analyzer
 from tvm.tirx import (
     Add,
     Cast,
@@ -22,8 +24,6 @@ from tvm.tirx import (
     Sub,
     Var,
 )
-
-from tirstep.tvm_compat import Analyzer, Call, SBlock, get_parameters
 
 from ..tir import constant, find_all, get_elements
 
@@ -43,7 +43,7 @@ def narrow_indices(function: PrimFunc) -> PrimFunc:
     Left alone are functions of open sizes, with tensors of a quarter of 2^31 elements or more, of
     integers of 64 bits, also as a parameter, or that compute with such beyond 32 bits.
     """
-    if any(map(_is_wide, get_parameters(function))):
+    if any(map(_is_wide, function.params)):
         return function
     for buffer, _ in get_elements(function.body):
         sizes = [constant(extent) for extent in buffer.shape]

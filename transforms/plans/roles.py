@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm.error import InternalError
-from tvm.s_tir import Schedule, ScheduleError
+from tvm.ir import TensorLoad
+from tvm.s_tir import SBlock, Schedule, ScheduleError
 from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import FloorDiv, IterVar
 from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_equal
-
-from tirstep.tvm_compat import SBlock, TensorLoad
 
 from ..errors import TransformError
 from ..inlining import try_inlining

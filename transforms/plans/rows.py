@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tvm.error import InternalError
-from tvm.s_tir import Schedule, ScheduleError
+from tvm.ir import Call, TensorLoad
+from tvm.s_tir import SBlock, Schedule, ScheduleError
 from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import Add, Bind, BufferStore, IterVar, Max, Min, Mul
 from tvm.tirx.analysis import undefined_vars
 
-from tirstep.tvm_compat import Call, SBlock, TensorLoad, get_op_name
+from tirstep.tvm_compat import get_op_name
 
 from ..decorators import composite
 from ..errors import TransformError

@@ -9,12 +9,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import tvm
-from tvm.s_tir import Schedule, ScheduleError
+from tvm.s_tir import SBlock, Schedule, ScheduleError
 from tvm.s_tir.dlight import ScheduleRule
 from tvm.target import Target
 from tvm.tirx import PrimFunc
-
-from tirstep.tvm_compat import SBlock, structural_map
+from tvm_ffi import structural_map
 
 from ..errors import TransformError, describe_error
 from ..queries import get_sblock_name

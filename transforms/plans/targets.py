@@ -9,11 +9,12 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from tvm.ir import IRModule
+from tvm.ir import Call, IRModule
+from tvm.s_tir import SBlock
 from tvm.target import Target
 from tvm.tirx import BufferStore, For, ForKind, PrimFunc
 
-from tirstep.tvm_compat import Call, SBlock, get_op_name
+from tirstep.tvm_compat import get_op_name
 
 from ..intrinsics.wgmma import ARCHITECTURE
 from ..legality.vectors import find_scattered

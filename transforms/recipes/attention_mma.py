@@ -18,7 +18,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from ..beginnings import begin_before_loop
 from ..binding import bind_loop
 from ..caching import cache_read_at
-from ..errors import TransformError, require_tvm
+from ..errors import TransformError
 from ..exponentials import fuse_exponents, use_powers_of_two
 from ..fusion.fuse import fuse_reductions
 from ..intrinsics.fragments import SIDE
@@ -219,8 +219,6 @@ def require_half(sch: Schedule, weighted: SBlockRV) -> None:
 
 def take_out_repair(sch: Schedule, weighted: SBlockRV) -> SBlockRV:
     """The block that repairs the sums where the maximum moves, in front of a tile's products."""
-    # An older decompose_reduction ends the handle of the block that has the maximum.
-    require_tvm((0, 27), "decompose_reduction that leaves handles of other blocks alive")
     own = get_own_loops(sch, weighted)
     steps = [loop for loop in own if is_reduction_loop(sch, weighted, loop)]
     reorder_loops(sch, [*steps, *(loop for loop in own if loop not in steps)])

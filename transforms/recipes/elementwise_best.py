@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tvm.ir import Call
 from tvm.s_tir import Schedule
-
-from tirstep.tvm_compat import Call
 
 from ..errors import TransformError
 from ..tir import constant, find_all

@@ -13,11 +13,9 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tvm.s_tir import Schedule
+from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm_ffi import structural_equal
-
-from tirstep.tvm_compat import SBlock
 
 from ..binding import bind_loop
 from ..caching import accumulate_in_registers, cache_read_at

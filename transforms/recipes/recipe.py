@@ -25,11 +25,9 @@ from typing import (
 
 import tvm
 import tvm_ffi
-from tvm.s_tir import Schedule, ScheduleError
+from tvm.s_tir import SBlock, Schedule, ScheduleError
 from tvm.s_tir.schedule import SBlockRV, Trace
 from tvm.tirx import PrimFunc
-
-from tirstep.tvm_compat import SBlock
 
 from ..arguments import UnfitError, read_arguments, show, suggest
 from ..decorators import LoweredWrongError, asked_together, lowered_at_end

@@ -9,17 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import tvm
+from tvm.sym import Analyzer
 from tvm.tirx import AllocBuffer, Var
 
 from tirstep.transforms.gpu_limits import MAX_EXTENTS, MAX_SHARED_BYTES
 from tirstep.transforms.tir import constant, find_all
-from tirstep.tvm_compat import (
-    Analyzer,
-    get_parameters,
-    get_pointed,
-    get_pointer,
-    include_without_gpu,
-)
+from tirstep.tvm_compat import get_pointed
 
 from ...compile.compiling import TARGET, compile_unrun
 from ...compile.instruments import Snapshot
@@ -75,7 +70,7 @@ class Generated:
     @property
     def parameters(self) -> list[Any]:
         """The buffers that ``main`` takes."""
-        return list(get_parameters(self.lowered["main"]))
+        return list(self.lowered["main"].params)
 
 
 @dataclass(frozen=True)
@@ -116,7 +111,7 @@ def generate(module: tvm.IRModule, *, pipeline: str | None = None) -> Generated:
     imported = executable.mod.imports
     if not imported:
         raise DeviceError("TVM generates no kernel for the module; bind its loops first")
-    return Generated(include_without_gpu(str(imported[0].inspect_source())), split.module)
+    return Generated(str(imported[0].inspect_source()), split.module)
 
 
 class HostPart:
@@ -163,7 +158,7 @@ class HostPart:
         elif kind == "AllocBuffer":
             self._add(body.buffer, None)
         elif kind == "DeclBuffer":
-            self._numbers[get_pointer(body.buffer)] = self._numbers[get_pointed(body.data)]
+            self._numbers[body.buffer] = self._numbers[get_pointed(body.data)]
         elif kind == "Bind":
             self._values[body.var] = self._evaluate(body.value)
         elif kind == "For":  # one iteration of launches after the other
@@ -180,7 +175,7 @@ class HostPart:
             )
 
     def _add(self, buffer: Any, data: Array | None) -> None:
-        self._numbers[get_pointer(buffer)] = len(self.buffers)
+        self._numbers[buffer] = len(self.buffers)
         shape = tuple(self._evaluate(extent) for extent in buffer.shape)
         name, item_bytes = str(buffer.name), count_item_bytes(buffer)
         self.buffers.append(HostBuffer(name, shape, item_bytes, data))
@@ -202,8 +197,8 @@ class HostPart:
         self.launches.append(Launch(name, extents, arguments, used))
         function = self._lowered[name]
         written = find_written_buffers(function.body)
-        for parameter, (kind, number) in zip(get_parameters(function), arguments, strict=True):
-            if kind == "buffer" and get_pointer(parameter) in written:
+        for parameter, (kind, number) in zip(function.params, arguments, strict=True):
+            if kind == "buffer" and parameter in written:
                 self.buffers[number] = replace(self.buffers[number], is_written=True)
 
     def _count_bytes(self, kernel: str, scope: str) -> int:

@@ -15,8 +15,6 @@ from typing import Any
 
 import tvm
 
-from tirstep.tvm_compat import declare_views, get_parameters, merge_dynamic_memory
-
 from ...compile.compiling import TARGET, compile_unrun, name_main
 from ...compile.instruments import Snapshot
 from ..device import (
@@ -95,7 +93,7 @@ class SimulatorDevice(Device):
             self.counts = simulation.counts
             return simulation.arguments, simulation.findings
 
-        program = Program(run, get_parameters(module["main"]))
+        program = Program(run, module["main"].params)
         return program
 
 
@@ -128,7 +126,6 @@ class _Prepared:
     """A lowered module with what all its runs need."""
 
     def __init__(self, lowered: tvm.IRModule, *, merges: bool = True) -> None:
-        lowered = declare_views(lowered)
         merged = merge_shared_memory(lowered) if merges else lowered
         self._function = merged["main"]
         self._written = find_written_buffers(self._function.body)
@@ -145,7 +142,7 @@ class _Prepared:
     ) -> Simulation:
         gpu = SimulatedGpu(first_only=first_only, origins=self._origins, kernels=self._kernels)
         gpu.deadline = deadline
-        parameters, body = get_parameters(self._function), self._function.body
+        parameters, body = self._function.params, self._function.body
         gpu.bind_sizes(parameters, [array.shape for array in arguments])
         results = gpu.run(parameters, body, self._written, arguments, in_out)
         return Simulation(results, gpu.state.log.get_findings(), gpu.state.counts)
@@ -163,4 +160,4 @@ def merge_shared_memory(lowered: tvm.IRModule) -> tvm.IRModule:
 
     Buffers may share their place there. A module that is merged already stays as it is.
     """
-    return merge_dynamic_memory(lowered)
+    return tvm.s_tir.transform.MergeSharedMemoryAllocations()(lowered)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
+from tvm.ir import Call, TensorLoad
 from tvm.tirx import (
     Bind,
     BufferLoad,
@@ -25,8 +26,9 @@ from tvm.tirx import (
     Var,
     decl_buffer,
 )
+from tvm_ffi import structural_map
 
-from tirstep.tvm_compat import Call, TensorLoad, get_op_name, structural_map
+from tirstep.tvm_compat import get_op_name
 
 from .run_state import UnsupportedError
 

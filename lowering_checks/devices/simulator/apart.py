@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tvm.ir import Call
 from tvm.tirx import AllocBuffer, AttrStmt, DeclBuffer, For, IfThenElse, IntImm, SeqStmt, While
 
 from tirstep.transforms.gpu_limits import WARP
 from tirstep.transforms.tir import find_all, find_axes
-from tirstep.tvm_compat import Call, get_op_name
+from tirstep.tvm_compat import get_op_name
 
 from .named_barriers import NAMED_BARRIERS
 

@@ -15,6 +15,9 @@ from typing import Any
 
 import tvm
 import tvm_ffi
+from tvm.ir import Call, PrimType, TensorLoad
+from tvm.s_tir import SBlock
+from tvm.sym import detect_iter_map
 from tvm.tirx import (
     AllocBuffer,
     AttrStmt,
@@ -29,23 +32,14 @@ from tvm.tirx import (
     SeqStmt,
     Var,
     While,
+    decl_buffer,
 )
 from tvm.tirx.analysis import undefined_vars
+from tvm_ffi import structural_map
 
 from tirstep.transforms.gpu_limits import MAX_EXTENTS
 from tirstep.transforms.tir import THREAD_EXTENT, constant, find_all, find_axes, get_elements
-from tirstep.tvm_compat import (
-    Call,
-    PrimType,
-    SBlock,
-    TensorLoad,
-    declare_twin,
-    detect_iter_map,
-    find_buffer_arguments,
-    get_parameters,
-    get_pointer,
-    structural_map,
-)
+from tirstep.tvm_compat import find_buffer_arguments
 
 from ..device import BLOCK_AXES, CLUSTER_AXIS, THREAD_AXES, is_scalar
 from .allreduce import ThreadAxis, integer, is_allreduce, make_allreduce
@@ -80,12 +74,12 @@ def flatten(
     `UnsupportedError` for what is not known.
     """
     flattener = _Flattener(function.body, in_order=in_order, at_once=at_once)
-    for parameter in get_parameters(function):
+    for parameter in function.params:
         if is_scalar(parameter) and not isinstance(parameter.ty, PrimType):
             raise UnsupportedError("the interpreter does not support functions of packed arguments")
     parameters = tuple(
         parameter if is_scalar(parameter) else flattener.buffers.flatten(parameter)
-        for parameter in get_parameters(function)
+        for parameter in function.params
     )
     body = flattener.statement(function.body)
     if widens:
@@ -207,7 +201,7 @@ class _Flattener:
         if is_outermost:
             self.is_launched = False
             used = set(_find_accessed(body))
-            new = [each for each in self.pending if get_pointer(each) in used]
+            new = [each for each in self.pending if each in used]
             body = _sequence([*map(AllocBuffer, new), body])
         place = IterVar(tvm.ir.Range(0, extent), variable, IterVar.ThreadIndex, axis)
         return AttrStmt(place, THREAD_EXTENT, extent, body)
@@ -295,8 +289,8 @@ def _name_axes(body: Any) -> set[str]:
 
 def _find_accessed(body: Any) -> list[Var]:
     """What stands in pointers for the buffers that are accessed."""
-    stores = [get_pointer(node.buffer) for node in find_all(body, BufferStore)]
-    loads = [get_pointer(node.source) for node in find_all(body, TensorLoad)]
+    stores = [node.buffer for node in find_all(body, BufferStore)]
+    loads = [node.source for node in find_all(body, TensorLoad)]
     calls = ((node, find_buffer_arguments(node)) for node in find_all(body, Call))
     return [*stores, *loads, *(node.args[place] for node, places in calls for place in places)]
 
@@ -313,14 +307,13 @@ class _FlatBuffers:
     def __init__(self) -> None:
         self._twins: dict[Var, Var] = {}
         self._regions: dict[Var, Any] = {}
-        self._owners: dict[Var, Var] = {}  # flat buffers by what stands for them in pointers
 
     def match(self, buffer: Var, region: Any, expression: Callable[[Any], Any]) -> list[Any]:
         """Take a buffer as the region of another one, as an SBlock's match_buffer says.
 
         Returns what binds the variables of its strides and of its place, where it has any.
         """
-        self._regions[buffer] = self._regions[get_pointer(buffer)] = region
+        self._regions[buffer] = region
         _, index = self.place(buffer, [integer(0)] * len(buffer.shape))
         binds = []
         if isinstance(buffer.elem_offset, Var):
@@ -336,25 +329,21 @@ class _FlatBuffers:
 
         A view of merged shared memory, which is bytes, is declared.
         """
-        view, twin = node.buffer, self._twins.get(base, self._owners.get(base))
+        view, twin = node.buffer, self._twins.get(base)
         if twin is None or len(view.shape) != 1 or view.strides:
             raise UnsupportedError(f"the interpreter does not support the view {view.name}")
         if str(twin.dtype) == str(view.dtype):
             self._twins[view] = twin
             return None
         is_merged = str(twin.dtype) == "uint8" and str(view.scope()) == "shared.dyn"
-        if not (is_merged and get_pointer(twin).same_as(base)):
+        if not (is_merged and twin.same_as(base)):
             raise UnsupportedError(f"the interpreter does not support the view {view.name}")
         self._twins[view] = view
         return node
 
-    def find_base(self, pointer: Var) -> Var:
-        """What stands for the flat twin of the buffer that one is a region of, or of itself."""
-        while pointer in self._regions:
-            pointer = get_pointer(self._regions[pointer].source)
-        if hasattr(pointer, "shape"):
-            return get_pointer(self.flatten(pointer))
-        return get_pointer(self._owners[pointer]) if pointer in self._owners else pointer
+    def find_base(self, buffer: Var) -> Var:
+        """The flat twin of the buffer that one is a region of, or of itself."""
+        return self.flatten(self._find_source(buffer))
 
     def _find_source(self, buffer: Var) -> Var:
         while buffer in self._regions:
@@ -382,9 +371,9 @@ class _FlatBuffers:
             if len(buffer.shape) != 1 or buffer.strides:
                 strides = _get_strides(buffer)
                 size = _require_constant(buffer.shape[0]) * strides[0] if buffer.shape else 1
-                twin = declare_twin(buffer, (size,))
+                name, scope = str(buffer.name), buffer.scope()
+                twin = decl_buffer((size,), buffer.dtype, name, scope=scope)
             self._twins[buffer] = twin
-            self._owners.setdefault(get_pointer(buffer), twin)
         return self._twins[buffer]
 
 

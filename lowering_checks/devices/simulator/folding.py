@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvm.sym import Analyzer
 from tvm.tirx import Cast, FloatImm, IntImm, truncdiv, truncmod
 from tvm_ffi import structural_equal
 
 from tirstep.transforms.tir import find_all
-from tirstep.tvm_compat import Analyzer
 
 _OF_EQUALS = ("Sub", "EQ", "NE")
 _OF_ZEROS = ("Add", "Mul", "Div")
@@ -29,8 +29,7 @@ def fold(kind: str, node: Any) -> Any:
     )
     if not may_fold or _are_constants(node):
         return node
-    folded = Analyzer().simplify(node)
-    return node if structural_equal(folded, node) else folded  # 0.26 makes a copy of it
+    return Analyzer().simplify(node)
 
 
 def _round_to_zero(kind: str, node: Any) -> Any:

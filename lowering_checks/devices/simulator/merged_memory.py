@@ -14,11 +14,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from tvm.ir import Call, TensorLoad
 from tvm.tirx import AllocBuffer, BufferStore, DeclBuffer, Var
 
 from tirstep.transforms.legality.merged_memory import find_offset
 from tirstep.transforms.tir import constant, find_all
-from tirstep.tvm_compat import Call, TensorLoad, get_op_name, get_pointed, get_pointer
+from tirstep.tvm_compat import get_op_name, get_pointed
 
 from .memory import count_lanes, get_numpy_dtype
 
@@ -29,7 +30,7 @@ _WRITES = 2
 
 
 def find_written_buffers(body: Any) -> set[Var]:
-    """What `get_pointer` says of the buffers that a function stores to through any of their views.
+    """The buffers that a function stores to through any of their views.
 
     A pointer that is passed to a function without a mask does not count: stores through it are
     seen when they happen.
@@ -40,7 +41,7 @@ def find_written_buffers(body: Any) -> set[Var]:
     for buffer in written:
         while bases.get(buffer) is not None:
             buffer = bases[buffer]
-        found.add(get_pointer(buffer))
+        found.add(buffer)
     return found
 
 
@@ -83,12 +84,6 @@ class SharedLayout:
     buffer_ids: dict[Var, int]
 
 
-def _find_owners(body: Any) -> dict[Any, Var]:
-    """The buffers that are allocated, by what stands for them in pointers."""
-    allocated = [node.buffer for node in find_all(body, AllocBuffer)]
-    return {get_pointer(buffer): buffer for buffer in allocated}
-
-
 def get_shared_layout(body: Any, origins: Mapping[Var, Origin]) -> SharedLayout:
     """The layout of a kernel's shared memory.
 
@@ -96,16 +91,14 @@ def get_shared_layout(body: Any, origins: Mapping[Var, Origin]) -> SharedLayout:
     one buffer or two.
     """
     views: dict[Var, list[Var]] = {}
-    owners = _find_owners(body)
     for node in find_all(body, DeclBuffer):
         base = find_base(node.data)
-        base = owners.get(base, base)
         if base is not None and str(node.buffer.scope()).startswith("shared"):
             views.setdefault(base, []).append(node.buffer)
     indices: dict[Var, list[Any]] = {}
     if views:
         for buffer, index in _walk_uses(body):
-            indices.setdefault(owners.get(buffer, buffer), []).append(index)
+            indices.setdefault(buffer, []).append(index)
     units: dict[Var, int] = {}
     offsets: dict[Var, int | None] = {}
     for base, buffers in views.items():
@@ -127,11 +120,10 @@ def get_origins(body: Any, merged: Any) -> dict[Var, Origin]:
 
     Empty where there is one buffer, or a module came merged.
     """
-    owners = _find_owners(body)
-    bases = {buffer: buffer for buffer in owners.values() if str(buffer.scope()) == "shared.dyn"}
+    allocated = [node.buffer for node in find_all(body, AllocBuffer)]
+    bases = {buffer: buffer for buffer in allocated if str(buffer.scope()) == "shared.dyn"}
     for node in find_all(body, DeclBuffer):
         base = find_base(node.data)
-        base = owners.get(base, base)
         if base in bases:
             bases[node.buffer] = bases[base]
     numbers = {base: number for number, base in enumerate(dict.fromkeys(bases.values()), 1)}
@@ -156,13 +148,11 @@ def _pair_uses(body: Any, merged: Any) -> Iterator[tuple[Any, Any, Any, Any]]:
         [call for call in find_all(each, Call) if get_pointed(call) is None]
         for each in (body, merged)
     )
-    owners = _find_owners(body)
     for old, new in zip(*calls, strict=True):
         for place, data in enumerate(list(new.args)[:-1]):
             view = get_pointed(data)
             if view is not None:
-                base = find_base(old.args[place])
-                yield owners.get(base, base), view, old.args[place + 1], new.args[place + 1]
+                yield find_base(old.args[place]), view, old.args[place + 1], new.args[place + 1]
 
 
 def _is_integer(index: Any) -> bool:

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tvm.ir import Range
+from tvm.ir import Call, Range, TensorLoad
+from tvm.sym import Analyzer
 from tvm.tirx import (
     Add,
     Bind,
@@ -27,7 +28,7 @@ from tvm.tirx import (
 )
 
 from tirstep.transforms.tir import constant, find_all, find_axes, is_choice, is_used, substitute
-from tirstep.tvm_compat import Analyzer, Call, TensorLoad, get_op_name
+from tirstep.tvm_compat import get_op_name
 
 SPAN = 128
 """Bytes: of the banks of shared memory, and a multiple of a sector's."""

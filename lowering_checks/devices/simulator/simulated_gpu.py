@@ -9,11 +9,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
+from tvm.ir import Call, TensorLoad
 from tvm.tirx import Bind, BufferStore, Var
 
 from tirstep.transforms.gpu_limits import MAX_EXTENTS, WARP
 from tirstep.transforms.tir import THREAD_EXTENT, constant, find_all, find_axes
-from tirstep.tvm_compat import Call, TensorLoad, get_op_name, get_pointer
+from tirstep.tvm_compat import get_op_name
 
 from ..device import (
     BLOCK_AXES,
@@ -159,9 +160,7 @@ class SimulatedGpu:
                 self.values[hash(buffer)] = data[0]
                 continue
             is_kept = buffer in kept
-            self.add_global(
-                buffer, data, is_input=get_pointer(buffer) not in written, is_kept=is_kept
-            )
+            self.add_global(buffer, data, is_input=buffer not in written, is_kept=is_kept)
         with np.errstate(all="ignore"):
             self.run_function(body)
         return [data.reshape(array.shape) for data, array in zip(copies, arguments, strict=True)]
@@ -476,7 +475,7 @@ class SimulatedGpu:
 
     def _keep(self, buffer: Var, memory: Memory) -> None:
         self.memories[BufferKey(buffer)] = memory
-        self.memories[BufferKey(get_pointer(buffer))] = memory
+        self.memories[BufferKey(buffer)] = memory
 
     def _add(self, buffer: Var, memory: SharedMemory) -> None:
         self._keep(buffer, memory)

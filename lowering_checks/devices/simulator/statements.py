@@ -7,10 +7,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tvm.ir import Call
+from tvm.sym import Analyzer
 from tvm.tirx import Broadcast, Ramp
 
 from tirstep.transforms.tir import THREAD_EXTENT, constant, find_all
-from tirstep.tvm_compat import Analyzer, Call, get_op_name
+from tirstep.tvm_compat import get_op_name
 
 from ..device import Array
 from .apart import APART

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm_ffi
+from tvm.ir import Call, TensorLoad
+from tvm.sym import detect_linear_equation
 from tvm.tirx import (
     AttrStmt,
     Bind,
@@ -28,7 +30,7 @@ from tvm.tirx import (
 )
 
 from tirstep.transforms.tir import THREAD_EXTENT, constant, find_all, substitute
-from tirstep.tvm_compat import Call, TensorLoad, detect_linear_equation, get_op_name, get_pointer
+from tirstep.tvm_compat import get_op_name
 
 from .memory import count_lanes
 from .operators import BITWISE, FUNCTIONS
@@ -108,9 +110,7 @@ class _Widening:
         if any(constant(each.min) is None or not constant(each.extent) for each in nest):
             return None
         region = _Region.read(nest[-1].body, in_order=self.in_order)
-        if region is None or not self.aliased.isdisjoint(
-            [*region.stored, *map(get_pointer, region.stored)]
-        ):
+        if region is None or not self.aliased.isdisjoint(region.stored):
             return None
         chosen: list[For] = []
         room = max(1, LANES // min(lanes, LANES))

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 import pebble
 import tvm
 import tvm_ffi
+from tvm.s_tir import SBlockRealize
 
 from tirstep.caches import find_cache, keep, take
 from tirstep.lowering_checks import run_recipe
@@ -44,7 +45,7 @@ from tirstep.programs.naming import is_program
 from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import Recipe, find_recipe
 from tirstep.transforms.tir import replace_fields
-from tirstep.tvm_compat import SBlockRealize, get_parameters, make_function
+from tirstep.tvm_compat import with_parameters
 
 from . import BenchError, shorten
 from .peers import PEERS
@@ -170,7 +171,7 @@ def lift_workspaces(module: tvm.IRModule) -> tuple[tvm.IRModule, list[Workspace]
     kept = [buffer for buffer in root.alloc_buffers if buffer.scope() != "global"]
     block = replace_fields(root, alloc_buffers=kept)
     body = SBlockRealize([], True, block)
-    main = make_function([*get_parameters(function), *lifted], function, body)
+    main = with_parameters(function.with_body(body), [*function.params, *lifted])
     workspaces = [
         Workspace(tuple(int(size) for size in buffer.shape), str(buffer.dtype)) for buffer in lifted
     ]

@@ -129,15 +129,12 @@ class Judge:
     store : None where there is no folder of goldens
     folder_findings : of that folder as a whole: its version of TVM. If there are any, its files
         are not looked at: they would all differ.
-    newer : the TVM that wrote the goldens that are below the current folder, which nobody named, if
-        it is newer than this one: they are not looked at either
     """
 
     request: Request
     device: Device
     store: GoldenStore | None
     folder_findings: list[Finding]
-    newer: str | None = None
 
     @property
     def golden_dir(self) -> str | None:
@@ -216,8 +213,6 @@ def make_judge(request: Request) -> Judge:
     device, store = get_device(request.device), find_store(request.golden_dir)
     if store is None:
         return Judge(request, device, None, [])
-    if request.golden_dir is None and (newer := store.find_newer_version()):
-        return Judge(request, device, None, [], newer)
     return Judge(request, device, store, store.check_version())
 
 
@@ -252,10 +247,7 @@ def show_judge(screen: Screen, judge: Judge) -> None:
     screen.line(("device  ", "dim"), judge.device.description)
     if judge.golden_dir is None:
         why = f"there is no {GOLDEN_DIR} below the current folder; give --golden-dir"
-        if judge.newer is not None:
-            why = f"{GOLDEN_DIR} is by TVM {judge.newer}, which is newer than this one"
-        text = f"skipped: {why}"
-        screen.line(("golden  ", "dim"), text)
+        screen.line(("golden  ", "dim"), f"skipped: {why}")
     else:
         screen.line(("golden  ", "dim"), judge.golden_dir)
 

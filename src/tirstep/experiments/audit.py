@@ -15,6 +15,7 @@ from typing import Any
 
 import tvm
 import tvm_ffi
+from tvm.s_tir import SBlock
 
 from tirstep.lowering_checks import Finding
 from tirstep.lowering_checks.bisect.bisection import CODE_GENERATION as UNKNOWN_PASS
@@ -26,7 +27,6 @@ from tirstep.lowering_checks.devices.device import DeviceError, get_reason, is_t
 from tirstep.lowering_checks.devices.simulator import NEXT_PASS
 from tirstep.transforms import get_pipeline
 from tirstep.transforms.tir import find_all
-from tirstep.tvm_compat import SBlock
 
 from .corpus import Corpus, UndrawnError
 from .editing import Edit, register_edited, take_passes

@@ -18,10 +18,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import tvm
+
 from tirstep.files import may_replace, require_writable, write_file
 from tirstep.lowering_checks.bisect.reproducer import quote
 from tirstep.lowering_checks.compile.compiling import TARGET
-from tirstep.tvm_compat import TVM, get_parameters
 
 from . import emulator
 from .editing import Edit, ExperimentError
@@ -176,7 +177,7 @@ def make_script(
     arrays = {
         str(parameter.name): (array.astype("f8").tolist(), str(array.dtype))
         for parameter, array in zip(
-            get_parameters(shrunk.subject.module["main"]),
+            shrunk.subject.module["main"].params,
             shrunk.subject.oracle.arguments,
             strict=True,
         )
@@ -187,7 +188,7 @@ def make_script(
             HEAD.format(
                 about=about.replace("\\", "/").replace('"""', "'''"),
                 half=half,
-                series="{}.{}".format(*TVM),
+                series=".".join(tvm.__version__.split(".")[:2]),
                 needs=source.needs,
             ),
             quote("PROGRAM", shrunk.text),
@@ -263,6 +264,7 @@ import linecache
 import sys
 import types
 {half}import tvm
+import tvm
 from tvm.script import from_source
 
 '''

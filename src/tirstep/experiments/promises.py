@@ -10,13 +10,13 @@ import tvm
 import tvm_ffi
 from tvm.ir.transform import Pass
 from tvm.tirx import Evaluate, SeqStmt
+from tvm_ffi import structural_map
 
 from tirstep.lowering_checks import CheckError
 from tirstep.lowering_checks.compile.passes import Pass as RunPass
 from tirstep.lowering_checks.facts import compile_facts, facts_of_lowering
 from tirstep.transforms.passes.uses import is_barrier
 from tirstep.transforms.tir import find_all
-from tirstep.tvm_compat import structural_map
 
 from .trying import Trial, find_marked, have_same_bits
 

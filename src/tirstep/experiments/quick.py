@@ -34,7 +34,6 @@ from tirstep.lowering_checks.devices.device import (
 from tirstep.lowering_checks.devices.simulator import NEXT_PASS, simulate_lowered
 from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.transforms import get_pipeline
-from tirstep.tvm_compat import get_parameters
 
 from .editing import Edit, cut_passes
 from .subject import HOST, Subject, explain_failure
@@ -140,7 +139,7 @@ def get_kind(finding: Finding, module: tvm.IRModule) -> str:
     if finding.check == "numbers":
         return finding.check
     kind, _, rest = finding.message.partition(":")
-    names = [str(parameter.name) for parameter in get_parameters(module[MAIN])]
+    names = [str(parameter.name) for parameter in module[MAIN].params]
     named = re.search(r"(?:load of|store to) (\w+)\[", rest)
     is_of_argument = kind == "race" and named is not None and named[1] in names
     return f"{kind} for an argument" if is_of_argument else kind

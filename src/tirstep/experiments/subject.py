@@ -29,7 +29,6 @@ from tirstep.modules import AnyProblem
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.tir import find_all, get_axis
-from tirstep.tvm_compat import get_parameters
 
 HOST = "llvm"
 WRONG_AS_IT_STANDS = "it is wrong as it stands"
@@ -106,7 +105,7 @@ class ModuleOracle:
     def check(self, program: Program, device: str, where: str) -> list[Finding]:
         expected = self.expected
         after = program(self.arguments)
-        names = [str(parameter.name) for parameter in get_parameters(self.module[MAIN])]
+        names = [str(parameter.name) for parameter in self.module[MAIN].params]
         faults = [Finding(device, where, str(fault)) for fault in program.findings]
         return [*faults, *compare_outputs(after, expected, names=names, where=where)]
 
@@ -145,7 +144,7 @@ def make_arguments(module: tvm.IRModule, seed: int) -> Arrays:
         shape = [int(size) for size in parameter.shape]
         return draw_array(str(parameter.name), shape, str(parameter.dtype), seed)
 
-    return [draw(each) for each in get_parameters(module[MAIN])]
+    return [draw(each) for each in module[MAIN].params]
 
 
 def draw_array(name: str, shape: Sequence[int], dtype: str, seed: int) -> Any:

@@ -169,8 +169,7 @@ def find_calls(module: tvm.IRModule) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 def _list_bound_calls(function: Any) -> Iterator[tuple[str, str]]:
     from tvm import relax
-
-    from tirstep.tvm_compat import structural_walk
+    from tvm_ffi import structural_walk
 
     found: list[tuple[str, str]] = []
 

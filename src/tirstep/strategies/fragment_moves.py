@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from tvm.s_tir import SBlock
+
 from tirstep.transforms import tir
-from tirstep.tvm_compat import SBlock
 
 from .places import Places
 from .plays import Block, Call, Loop, find_copies

@@ -8,13 +8,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from tvm.s_tir import Schedule
+from tvm.s_tir import SBlock, Schedule
 from tvm.tirx import For, ForKind
 
 from tirstep.modules import get_kernel
 from tirstep.transforms import queries, tir
 from tirstep.transforms.recipes import RECIPES
-from tirstep.tvm_compat import SBlock
 
 from .expressions import Choice
 from .plays import (

@@ -13,7 +13,7 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm.s_tir import Schedule
+from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import For, SeqStmt
 
@@ -24,7 +24,6 @@ from tirstep.lowering_checks.ownership import check_ownership
 from tirstep.modules import Problem
 from tirstep.transforms import TransformError, queries, tir
 from tirstep.transforms.recipes import RECIPES
-from tirstep.tvm_compat import SBlock, SBlockRealize, get_parameters
 
 PREFIX = "prefix"
 INT32 = 2**31 - 1
@@ -361,9 +360,7 @@ def require_structure(module: tvm.IRModule) -> None:
     for realize in tir.find_all(function.body, SBlockRealize):
         block = realize.block
         outputs = [region.source for region in block.writes]
-        if not any(
-            buffer.same_as(param) for buffer in outputs for param in get_parameters(function)
-        ):
+        if not any(buffer.same_as(param) for buffer in outputs for param in function.params):
             continue
         around = [
             loop

@@ -9,12 +9,10 @@ from dataclasses import dataclass, replace
 import ml_dtypes  # noqa: F401  registers bfloat16 with NumPy
 import numpy as np
 import tvm
-from tvm.ir import Op
+from tvm.ir import Call, Op, PrimType
 from tvm.script import from_source
 from tvm.script import ir as I
 from tvm.script import tirx as T
-
-from tirstep.tvm_compat import Call, PrimType
 
 RIGHT, WRONG = "right", "wrong"
 

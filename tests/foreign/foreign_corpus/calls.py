@@ -11,12 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tvm.s_tir import Schedule
+from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import SBlockRV
 
 from tirstep import transforms
 from tirstep.transforms.tir import find_all
-from tirstep.tvm_compat import SBlock
 
 Options = Mapping[str, Any]
 TAILS: tuple[Options, ...] = ({"tail": "refuse"}, {"tail": "guard"})

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import tvm
 from tvm.tirx import For
+from tvm.tirx.buffer import BufferType
 
 from tirstep.lowering_checks import DeviceError, get_device
 from tirstep.transforms.tir import find_all, get_axis
-from tirstep.tvm_compat import BufferType, get_parameters
 
 from . import BOUNDS, CORPUS, DISTINCT, OPEN, Foreign
 
@@ -22,7 +22,7 @@ _LOOSE = {"float16": 1e-2, "float32": 1e-5}
 def make_inputs(foreign: Foreign) -> list[np.ndarray]:
     """Integers of each parameter's type, the same in each run."""
     generator = np.random.default_rng(len(foreign.name))
-    return [_draw(generator, foreign, parameter) for parameter in get_parameters(foreign.function)]
+    return [_draw(generator, foreign, parameter) for parameter in foreign.function.params]
 
 
 def _draw(generator: np.random.Generator, foreign: Foreign, parameter: Any) -> np.ndarray:

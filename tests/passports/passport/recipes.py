@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import tvm
-from tvm.s_tir import Schedule
+from tvm.s_tir import SBlockRealize, Schedule
 from tvm.tirx import For, ForKind
 
 from tirstep.modules import get_kernel
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import Recipe
 from tirstep.transforms.tir import constant, find_all
-from tirstep.tvm_compat import SBlockRealize
 
 from .targets import TARGETS, try_target
 

@@ -18,10 +18,10 @@ import tvm
 import tvm_ffi
 from tvm.ir import SourceName, Span
 from tvm.tirx import AllocBuffer, Bind, BufferStore, Evaluate, For, IfThenElse, SeqStmt
+from tvm_ffi import structural_map
 
 from tirstep.lowering_checks.compile.passes import Lowering
 from tirstep.transforms.tir import find_all, find_location
-from tirstep.tvm_compat import structural_map
 
 ORIGIN = "tirstep: a line of the step"
 TAG = "tirstep-store-"

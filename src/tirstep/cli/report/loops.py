@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import tvm
+from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx import For, IfThenElse, IterVar, SeqStmt
 from tvm.tirx.analysis import undefined_vars
 
 from tirstep.transforms.tir import constant, find_all, get_axis, get_kind
-from tirstep.tvm_compat import SBlock, SBlockRealize, get_parameters
 
 
 @dataclass(frozen=True)
@@ -82,9 +82,7 @@ def find_buffers(module: tvm.IRModule, compacted: tvm.IRModule | None = None) ->
     kept = {} if compacted is None else _sizes_of_allocations(compacted)
     buffers: dict[str, Buffer] = {}
     for _, function in module.functions_items():
-        arguments = [
-            parameter for parameter in get_parameters(function) if hasattr(parameter.ty, "shape")
-        ]
+        arguments = [parameter for parameter in function.params if hasattr(parameter.ty, "shape")]
         for buffer in arguments:
             buffers[str(buffer.name)] = _describe(buffer, None, is_argument=True)
         for buffer in _find_allocations(function):
