@@ -22,10 +22,6 @@ LOWEST := $(addprefix tests/cli/test_,help.py list_and_steps.py output.py wrong_
   check.py compare.py golden_command.py ladder.py bench.py) tests/modules/test_scripts.py \
   tests/lowering_checks/test_notebook.py
 
-# The series of TVM before the pinned one, each with a constraints file, and what is tested with all.
-OLDER ?= 0.25 0.26
-OF_VERSIONS := tests/transforms tests/recipes tests/modules tests/lowering_checks tests/report
-
 PY := $(VENV)/bin/python
 STAMP_LOWEST := $(VENV_LOWEST)/.installed
 STAMP := $(VENV)/.installed
@@ -33,7 +29,7 @@ PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-lowest test-versions test-gpu fuzz sanitize check golden compiled catalogue mutants adversarial bench readme bench-shapes bench-simulator foreign passports screenshots pages docs dist format typing clean
+.PHONY: help run test test-lowest test-gpu fuzz sanitize check golden compiled catalogue mutants adversarial bench readme bench-shapes bench-simulator foreign passports screenshots pages docs dist format typing clean
 
 help: ## list the targets
 	@echo "tirstep: TensorIR schedules, step by step"
@@ -59,17 +55,6 @@ test: $(STAMP) ## every test that needs no GPU
 test-lowest: $(STAMP_LOWEST) ## the tests of the command line and of kernels, with the lowest versions
 	$(VENV_LOWEST)/bin/python -m pytest -q -m "not gpu" -n $(JOBS) --maxprocesses 8 \
 	  --dist loadgroup $(LOWEST) $(ARGS)
-
-# Each older TVM in its own environment, then the pinned one: the tests that schedule and compute.
-# Goldens are the pinned one's, and what an older TVM lacks is refused by name: pytest says how many
-# tests were skipped for it, and why.
-test-versions: export OPENBLAS_NUM_THREADS = 1
-test-versions: export TVM_NUM_THREADS = 1
-test-versions: export PYTHONDONTWRITEBYTECODE =
-test-versions: $(STAMP) $(OLDER:%=.venv-%/.installed) ## transforms and numbers under each TVM allowed
-	code=0; for venv in $(OLDER:%=.venv-%) $(VENV); do echo "== $$venv"; \
-	  $$venv/bin/python -m pytest -q -m "not gpu" -n $(JOBS) --maxprocesses 8 --dist loadgroup \
-	  $(OF_VERSIONS) $(ARGS) || code=1; done; exit $$code
 
 test-gpu: export TIRSTEP_REQUIRE_GPU = 1
 test-gpu: $(STAMP) ## the tests that need a CUDA device, one after the other
@@ -182,19 +167,10 @@ $(STAMP): pyproject.toml setup.py constraints.txt src/tirstep/__init__.py
 	  -e '.[dev]'
 	@touch $@
 
-# The first prerequisite is the constraints file; of the extra dev what runs tests is installed.
-define install_with_constraints
+# Of the extra dev what runs tests is installed.
+$(STAMP_LOWEST): constraints-lowest.txt pyproject.toml setup.py
 	@$(@D)/bin/python -m pip --version >/dev/null 2>&1 || "$(PYTHON)" -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c $< setuptools
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c $< \
-	  --no-build-isolation -e . filecheck hypothesis pytest pytest-xdist $(MORE)
+	  --no-build-isolation -e . filecheck hypothesis pytest pytest-xdist
 	@touch $@
-endef
-
-$(STAMP_LOWEST): constraints-lowest.txt pyproject.toml setup.py
-	$(install_with_constraints)
-
-# With what TVM's own tracker of servers imports.
-.venv-%/.installed: MORE = tornado cloudpickle
-.venv-%/.installed: constraints-%.txt pyproject.toml setup.py
-	$(install_with_constraints)

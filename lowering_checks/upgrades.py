@@ -20,7 +20,6 @@ from tirstep.files import made_aside, write_file
 from tirstep.modules import KernelError
 from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import Recipe, Step
-from tirstep.tvm_compat import spell_as_newer
 
 from .comparison import run_program
 from .devices import Device, DeviceError
@@ -336,3 +335,20 @@ def _parse(text: str) -> Any:
 
 def _is_same(first: Any, second: Any) -> bool:
     return bool(tvm_ffi.structural_equal(first, second, map_free_vars=True))
+
+
+_SPELLINGS = {
+    "T.ptx.ldmatrix_legacy": "T.ptx_legacy.ldmatrix",
+    "T.ptx.mma.legacy": "T.ptx_legacy.mma",
+}
+"""What 0.26 prints, and how 0.27 spells it."""
+
+
+def spell_as_newer(text: str) -> tuple[str, list[str]]:
+    """TVMScript of an older version in the words of the newer one, and what was spelt otherwise."""
+    changed = []
+    for old, new in _SPELLINGS.items():
+        if f"{old}(" in text:
+            text = text.replace(f"{old}(", f"{new}(")
+            changed.append(f"{old} is now {new}")
+    return text, changed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tracemalloc
 from collections.abc import Callable, Iterator
 
@@ -141,16 +142,20 @@ def test_registers_make_a_repeated_reduction_right() -> None:
     assert not is_wrong(problem, sch.mod)
 
 
-def test_shared_sums_of_threads_that_the_sum_does_not_use() -> None:
+SHARED = pytest.mark.parametrize("scope", ["shared", "shared.dyn"])
+
+
+@SHARED
+def test_shared_sums_of_threads_that_the_sum_does_not_use(scope: str) -> None:
     problem = matmul.problem(8, 8, 4)
     sch = Schedule(problem.module)
     i, j, _ = get_loops(sch, "C")
     bind_loop(sch, i, axis="blockIdx.x")
-    copy = cache_write_at(sch, sch.get_sblock("C"), i, scope="shared")
+    copy = cache_write_at(sch, sch.get_sblock("C"), i, scope=scope)
     bind_loop(sch, sch.get_loops(copy)[-1], axis="threadIdx.x")
     assert is_wrong(problem, sch.mod)
     assert find(sch.mod) == [
-        "8 threads along 'threadIdx.x' update C_shared[0, 0] (shared memory) in block 'C', and "
+        f"8 threads along 'threadIdx.x' update C_{scope}[0, 0] ({scope} memory) in block 'C', and "
         "nothing orders them; bind a loop of the block to 'threadIdx.x', or let each thread keep "
         "its own in registers"
     ]
@@ -159,28 +164,30 @@ def test_shared_sums_of_threads_that_the_sum_does_not_use() -> None:
     assert not is_wrong(problem, sch.mod)
 
 
-def start_with_a_shared_result(sch: Schedule) -> LoopRV:
+def start_with_a_shared_result(sch: Schedule, scope: str) -> LoopRV:
     """C's sums and its copy on threads, under a loop that is left for the host."""
     i, j, _ = get_loops(sch, "C")
-    copy = cache_write_at(sch, sch.get_sblock("C"), i, scope="shared")
+    copy = cache_write_at(sch, sch.get_sblock("C"), i, scope=scope)
     bind_loop(sch, j, axis="threadIdx.x")
     bind_loop(sch, sch.get_loops(copy)[-1], axis="threadIdx.x")
     return i
 
 
-def test_shared_memory_of_two_kernels_is_none() -> None:
+@SHARED
+def test_shared_memory_of_two_kernels_is_none(scope: str) -> None:
     problem = matmul.problem(4, 8, 4)
     sch = Schedule(problem.module)
-    i = start_with_a_shared_result(sch)
-    assert "float* __restrict__ C_shared_ptr" in compile_for_cuda(sch.mod)
+    i = start_with_a_shared_result(sch, scope)
+    name = "C_" + scope.replace(".", "_") + "_ptr"
+    assert f"float* __restrict__ {name}" in compile_for_cuda(sch.mod)
     assert find(sch.mod) == [
-        "block 'C_shared' reads 'C_shared' (shared memory), which block 'C' writes in another "
-        "kernel, so that TVM keeps one copy for all threads in global memory; bring them under one "
-        "bound loop, or keep it in global memory"
+        f"block 'C_{scope}' reads 'C_{scope}' ({scope} memory), which block 'C' writes in "
+        "another kernel, so that TVM keeps one copy for all threads in global memory; bring them "
+        "under one bound loop, or keep it in global memory"
     ]
     bind_loop(sch, i, axis="blockIdx.x")
     assert find(sch.mod) == []
-    assert "__shared__ alignas(64) float C_shared_ptr" in compile_for_cuda(sch.mod)
+    assert re.search(rf"__shared__ \w+\(64\) float {name}\[", compile_for_cuda(sch.mod))
     assert not is_wrong(problem, sch.mod)
 
 

@@ -225,13 +225,17 @@ def test_a_missing_barrier_is_found() -> None:
     assert findings[0].message.startswith("race: ")
 
 
-def test_another_order_of_pairs_is_right() -> None:
-    """An argmax whose parts are found apart, with equal elements or not."""
+@pytest.mark.parametrize("part", [0, 1], ids=["runs", "columns"])
+def test_another_order_of_pairs_is_right(part: int) -> None:
+    """An argmax whose parts are found apart, with equal elements or not.
+
+    Parts that are every eighth column take another one of equal elements than the program.
+    """
     problem = ModuleKernel(Argmax, "argmax").problem()
     sch = Schedule(problem.module)
     block = sch.get_sblock("best")
-    outer, _ = sch.split(sch.get_loops(block)[1], [None, 8])
-    sch.rfactor(outer, 1)
+    loops = sch.split(sch.get_loops(block)[1], [None, 8])
+    sch.rfactor(loops[part], 1)
     assert not check_numbers(problem, sch.mod, CpuDevice(), where="")
     ties = [np.round(problem.float_inputs(0)[0] * 2).astype("float32")]
     program = CpuDevice().compile(sch.mod)

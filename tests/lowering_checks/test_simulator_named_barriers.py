@@ -104,7 +104,13 @@ def test_halves_take_turns_with_variables_of_their_own() -> None:
             HANDED_ON,
             {ARRIVE.format(1, 128): ARRIVE.format(1, 96)},
             "named barrier",
-            r"for \d+ threads, and thread .* has come for \d+",
+            "for 128 threads, and thread .* has come for 96",
+        ),
+        (
+            HANDED_ON,
+            {SYNC.format(1, 128): SYNC.format(1, 96)},
+            "named barrier",
+            "for 96 threads, and thread .* has come for 128",
         ),
         (
             HANDED_ON,

@@ -341,7 +341,9 @@ def make_kernel(dtype: str, value: str) -> tuple[Schedule, object, object]:
 
 
 def find_refusal(sch: Schedule) -> str:
-    """Why CUDA compiles no source of a module: what TVM says, or a vector of too many arguments."""
+    """Why CUDA compiles no source of a module: what TVM says, a vector of too many arguments, or
+    elements of float8 that are cast to a vector of another length or of integers.
+    """
     try:
         source = compile_for_cuda(sch.mod)
     except (RuntimeError, ValueError) as error:
@@ -355,6 +357,9 @@ def find_refusal(sch: Schedule) -> str:
                 break
         if count != int(call.group(1)):
             return f"{count} arguments of {call.group()}"
+    cast = re.search(r"\((?:u?int|u?longlong)\d\)\(\*\(", source)
+    if "fp8" in source and cast:
+        return f"no conversion {cast.group()}"
     return ""
 
 
@@ -370,6 +375,8 @@ def find_refusal(sch: Schedule) -> str:
         ("float16", "T.Select(x < 203, A[x], zero)", 4),
         ("float8_e4m3fn", "T.if_then_else(x < 192, A[x], zero)", 4),
         ("float8_e4m3fn", "T.if_then_else(x < 203, A[x], zero)", 16),  # which is taken apart
+        ("float8_e4m3fn", "T.Cast('float8_e4m3fn', T.Cast('float32', A[x]))", 4),
+        ("float8_e4m3fn", "T.Cast('float8_e4m3fn', T.Cast('int32', A[x]))", 1),
     ],
 )
 def test_vectorize_loop_refuses_vectors_that_cuda_has_not(dtype, value, most):

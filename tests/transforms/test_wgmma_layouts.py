@@ -138,13 +138,6 @@ def test_registering_twice_is_harmless() -> None:
     assert all(name.startswith("tirstep_wgmma_") for name in names)
 
 
-def test_what_an_older_tvm_lacks_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tirstep.transforms.errors.TVM", (0, 26))
-    sentence = r"TVM 0\.26 has no TVMScript for wgmma; install apache-tvm>=0\.27"
-    with pytest.raises(TransformError, match=sentence):
-        get_wgmma_intrinsics(HALF)
-
-
 @pytest.mark.parametrize("columns", [8, 40, 248, 256])
 def test_widths_have_an_instruction_that_tvm_knows(columns: int) -> None:
     tile = WgmmaTile(**{**vars(HALF), "columns": columns, "transpose_b": True})
