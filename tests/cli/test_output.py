@@ -42,7 +42,7 @@ CALLS = {
     "golden": ("golden", "--write", "vector_add_bound", "--golden-dir", "{folder}/golden"),
     "record": ("record", "{folder}/record", "vector_add_bound"),
 }
-ELSEWHERE = {"bench", "search", "serve", "tune", "upgrade-report"}
+ELSEWHERE = {"bench", "search", "tune", "upgrade-report"}
 """They need a GPU, processes or two records; the same `Screen` prints for them."""
 PLAIN = [("--help",), ("--version",), *((name, "--help") for name in COMMANDS)]
 FULL = "tirstep: standard output cannot be written: No space left on device\n"

@@ -35,7 +35,6 @@ COMMANDS = (
     "report",
     "export",
     "golden",
-    "serve",
     "record",
     "upgrade-report",
 )
