@@ -126,8 +126,8 @@ class RpcDevice(Device):
         except OSError as error:
             sentence = f"nothing listens at {where} ({error.strerror}); start a server there"
             if isinstance(error, TimeoutError):
-                sentence = f"{self.name} does not answer within {ANSWER_SECONDS:g} s: another "
-                sentence += "session has it, or a kernel ended it; wait, or start another"
+                sentence = f"{self.name} does not answer within {ANSWER_SECONDS:g} s: unreachable, "
+                sentence += "another session has it, or a kernel ended it; wait, or start another"
             raise DeviceError(f"{sentence}: {SERVER}") from error
         connect = self._find_tracker(where) if is_tracker else partial(rpc.connect, *self._at)
         with convert_tvm_errors(f"no session with {self.name}; is its key '{self._key}'?"):
