@@ -137,7 +137,7 @@ readme: $(STAMP) ## fill README.md, speed and own-programs in docs, write docs/l
 screenshots: $(STAMP) ## the pictures of the report in docs/images, in Chromium (the extra `browser`)
 	$(PY) tests/support/screenshots.py
 
-pages: $(STAMP) ## write docs/transforms.md, docs/recipes.md and the table of docs/versions.md
+pages: $(STAMP) ## write docs/transforms.md and docs/recipes.md
 	$(PY) docs/build/pages.py
 	$(PY) docs/build/fragment_pictures.py
 

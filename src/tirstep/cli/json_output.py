@@ -24,9 +24,6 @@ keys below}].
 ``facts``
     recipe, shape, options, config, target, steps: [{number, name, source, refused, notes, facts:
     [FACT], compiled: [{architecture, compiler, refused, facts: [FACT]}]}]
-``upgrade-report``
-    old and new (versions of TVM), steps (how many both have), changes: [{recipe, step (empty for
-    the whole recipe), kind, details}]
 ``pass``
     change, ok, counts (by status), counterexample (null, or {from, trial, lines, program, reason,
     script, shown, last_line}) and modules: [{module, status, reason, changed, changed_in_the_end,
