@@ -33,7 +33,7 @@ PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-lowest test-versions test-gpu fuzz sanitize check golden compiled catalogue mutants adversarial bench readme bench-shapes bench-simulator foreign passports screenshots pages docs dist format typing clean
+.PHONY: help run test test-lowest test-versions test-gpu fuzz sanitize check golden compiled catalogue mutants adversarial bench readme bench-shapes bench-simulator foreign screenshots pages docs dist format typing clean
 
 help: ## list the targets
 	@echo "tirstep: TensorIR schedules, step by step"
@@ -114,9 +114,6 @@ foreign: export OPENBLAS_NUM_THREADS = 1
 foreign: export TVM_NUM_THREADS = 1
 foreign: $(STAMP) ## every transform on every part of the functions of tests/foreign (ARGS="--calls 0.1")
 	$(PY) tests/foreign/run_corpus.py $(ARGS)
-
-passports: $(STAMP) ## try where recipes and transforms apply: docs/passports.md (ARGS=RECIPE prints one)
-	$(PY) tests/passports/make_table.py $(ARGS)
 
 bench-shapes: $(STAMP) ## time products at drawn shapes, fit the model of time, write docs/shapes.md
 	$(PY) benchmarks/bench_shapes.py $(ARGS)
