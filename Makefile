@@ -33,7 +33,7 @@ PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-lowest test-versions test-gpu fuzz sanitize check golden compiled catalogue mutants adversarial bench readme bench-shapes bench-simulator foreign screenshots pages docs dist format typing clean
+.PHONY: help run test test-lowest test-versions test-gpu fuzz sanitize check golden compiled mutants adversarial bench readme bench-shapes bench-simulator foreign screenshots pages docs dist format typing clean
 
 help: ## list the targets
 	@echo "tirstep: TensorIR schedules, step by step"
@@ -92,15 +92,11 @@ check: $(STAMP) typing ## format, lint, types, direction of imports
 	$(PY) -m mypy
 	$(PYTEST) -q tests/test_import_direction.py
 
-golden: $(STAMP) ## write the golden files again (the command refuses under CI), and the catalogue
+golden: $(STAMP) ## write the golden files again (the command refuses under CI)
 	$(VENV)/bin/tirstep golden --write --all
-	$(PY) -m tirstep.cli.catalogue
 
 compiled: $(STAMP) ## record what nvcc says of the recipes' kernels, so that tests need not ask again
 	$(PY) tests/support/compiled_record.py
-
-catalogue: $(STAMP) ## write what `tirstep list` knows without importing TVM
-	$(PY) -m tirstep.cli.catalogue
 
 mutants: $(STAMP) ## plant bugs, and write which check kills which into docs/mutants.md
 	$(PY) tests/mutants/make_table.py
