@@ -29,7 +29,7 @@ PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-lowest test-gpu fuzz sanitize check golden compiled catalogue mutants adversarial bench readme bench-shapes bench-simulator foreign passports screenshots pages docs dist format typing clean
+.PHONY: help run test test-lowest test-gpu fuzz sanitize check golden compiled mutants adversarial bench readme bench-shapes bench-simulator foreign screenshots pages docs dist format typing clean
 
 help: ## list the targets
 	@echo "tirstep: TensorIR schedules, step by step"
@@ -77,15 +77,11 @@ check: $(STAMP) typing ## format, lint, types, direction of imports
 	$(PY) -m mypy
 	$(PYTEST) -q tests/test_import_direction.py
 
-golden: $(STAMP) ## write the golden files again (the command refuses under CI), and the catalogue
+golden: $(STAMP) ## write the golden files again (the command refuses under CI)
 	$(VENV)/bin/tirstep golden --write --all
-	$(PY) -m tirstep.cli.catalogue
 
 compiled: $(STAMP) ## record what nvcc says of the recipes' kernels, so that tests need not ask again
 	$(PY) tests/support/compiled_record.py
-
-catalogue: $(STAMP) ## write what `tirstep list` knows without importing TVM
-	$(PY) -m tirstep.cli.catalogue
 
 mutants: $(STAMP) ## plant bugs, and write which check kills which into docs/mutants.md
 	$(PY) tests/mutants/make_table.py
@@ -99,9 +95,6 @@ foreign: export OPENBLAS_NUM_THREADS = 1
 foreign: export TVM_NUM_THREADS = 1
 foreign: $(STAMP) ## every transform on every part of the functions of tests/foreign (ARGS="--calls 0.1")
 	$(PY) tests/foreign/run_corpus.py $(ARGS)
-
-passports: $(STAMP) ## try where recipes and transforms apply: docs/passports.md (ARGS=RECIPE prints one)
-	$(PY) tests/passports/make_table.py $(ARGS)
 
 bench-shapes: $(STAMP) ## time products at drawn shapes, fit the model of time, write docs/shapes.md
 	$(PY) benchmarks/bench_shapes.py $(ARGS)
@@ -122,7 +115,7 @@ readme: $(STAMP) ## fill README.md, speed and own-programs in docs, write docs/l
 screenshots: $(STAMP) ## the pictures of the report in docs/images, in Chromium (the extra `browser`)
 	$(PY) tests/support/screenshots.py
 
-pages: $(STAMP) ## write docs/transforms.md, docs/recipes.md and the table of docs/versions.md
+pages: $(STAMP) ## write docs/transforms.md and docs/recipes.md
 	$(PY) docs/build/pages.py
 	$(PY) docs/build/fragment_pictures.py
 

@@ -3,7 +3,6 @@
 if __name__ != "tirstep.lowering_checks":
     raise ImportError("this folder is a part of tirstep: import it as tirstep.lowering_checks")
 
-from tirstep.former_names import add_former_modules
 from tirstep.versions import require_supported_tvm
 
 require_supported_tvm()
@@ -48,5 +47,3 @@ __all__ = [
     "run_golden",
     "run_recipe",
 ]
-
-add_former_modules(__name__, {"finding": "steps", "other_runs": "verdict", "records": "upgrades"})

@@ -51,7 +51,6 @@ SEARCHED = (
     "search gram.py --cluster local --trials {out}/kept",
     "times as fast as torch",
 )
-SERVED = ("remote", "serve --port 9090", "serving at rpc://127.0.0.1:9090/tirstep")
 REMOTE = (
     "remote",
     "check saxpy.py --device rpc://127.0.0.1:9090/tirstep",
@@ -107,7 +106,7 @@ def test_a_kernel_is_checked_on_a_server(
     folder, line, shown = REMOTE
     monkeypatch.chdir(EXAMPLES / folder)
     port = find_port()
-    with serve(port):
+    with serve(port, "--key", "tirstep"):
         assert main(line.replace("9090", str(port)).split()) == 0
     printed = capfd.readouterr().out
     assert shown in printed
@@ -144,9 +143,9 @@ def test_a_recipe_is_searched_over_a_cluster(
 def test_a_readme_has_a_title_and_commands_that_are_run(folder: str):
     lines = [line for line in (EXAMPLES / folder / "README.md").read_text().splitlines() if line]
     assert len(lines) == 3
-    ran = [(where, line.split()[:2]) for where, line, _ in [*RUN, TUNED, SEARCHED, SERVED, REMOTE]]
+    ran = [(where, line.split()[:2]) for where, line, _ in [*RUN, TUNED, SEARCHED, REMOTE]]
     commands = re.findall(r"`tirstep ([^`]+)`", "\n".join(lines))
-    assert len(commands) >= 2
+    assert len(commands) >= (1 if folder == "remote" else 2)  # its server is TVM's
     for command in commands:
         name, program = shlex.split(command)[:2]
         assert (folder, [name, program.partition(":")[0]]) in [

@@ -17,10 +17,8 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-from tirstep.versions import PAIRS
 
 ROOT = Path(__file__).resolve().parents[1]
-PINNED = PAIRS[-1]
 LARGEST_WHEEL = 1_450_000
 METADATA = f"tirstep-{tirstep.__version__}.dist-info"
 # Where each top package lies in the repo.
@@ -178,24 +176,8 @@ def test_the_lowest_versions_are_those_that_pyproject_allows():
     pins = dict(re.findall(r"^([\w-]+)==([\w.]+)$", text, flags=re.MULTILINE))
     assert set(pins) >= {dependency.partition(">")[0] for dependency in project["dependencies"]}
     assert set(pins) <= set(lowest)
-    # Of TVM the lowest of the pinned series; older series have constraints files of their own.
-    lowest |= {"apache-tvm": PINNED.tvm, "apache-tvm-ffi": PINNED.ffi_pins[2:].partition(",")[0]}
     for name, pin in pins.items():
         # apache-tvm 0.27 has no 0.27.0, only 0.27.0.post1.
         assert re.fullmatch(rf"{re.escape(lowest[name])}(\.\d+|\.post1)*", pin), name
         assert not re.search(r"[1-9]", pin.removeprefix(lowest[name]).replace("post1", "")), name
     assert "make test-lowest" in (ROOT / ".ci/run").read_text()
-
-
-@pytest.mark.parametrize("pair", PAIRS[:-1], ids=lambda pair: pair.tvm)
-def test_an_older_tvm_has_its_constraints_and_is_tested(pair):
-    """But for TVM and its FFI the versions are the pinned ones."""
-    lines, pinned = (
-        [line for line in (ROOT / name).read_text().splitlines() if "==" in line]
-        for name in (f"constraints-{pair.tvm}.txt", "constraints.txt")
-    )
-    assert lines[0].startswith(f"apache-tvm=={pair.tvm}.")
-    assert f"{lines[1]}.".startswith(f"apache-tvm-ffi=={pair.ffi}.")  # 0.1.12 is one itself
-    assert set(lines[2:]) <= set(pinned)
-    older = re.search(r"^OLDER \?= (.*)$", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
-    assert pair.tvm in older[1].split()

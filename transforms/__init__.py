@@ -7,7 +7,6 @@ first; a `TransformError` means that the schedule is as it was.
 if __name__ != "tirstep.transforms":
     raise ImportError("this folder is a part of tirstep: import it as tirstep.transforms")
 
-from tirstep.former_names import add_former_modules, make_former_names
 from tirstep.versions import require_supported_tvm
 
 require_supported_tvm()
@@ -196,15 +195,3 @@ __all__ = [
     "vectorize_loop",
     "widen_sums",
 ]
-
-add_former_modules(__name__, {"lowering": "passes"})
-__getattr__ = make_former_names(
-    __name__,
-    {
-        **{
-            f"find_{name}": f"{__name__}.get_{name}"
-            for name in ("pass_options", "pipeline", "reduction_loops", "spatial_loops")
-        },
-        "register_reducer": f"{__name__}.reduction.register_reducer",  # of `lowering`
-    },
-)

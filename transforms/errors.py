@@ -13,8 +13,6 @@ from tvm.error import InternalError
 from tvm.s_tir import ScheduleError
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from tirstep.former_names import make_former_names
-
 from .arguments import UnfitError, read_arguments
 from .tir import find_location
 
@@ -312,8 +310,3 @@ class Fault(NamedTuple):
 
     problem: str
     advice: str
-
-
-__getattr__ = make_former_names(
-    __name__, {name: f"tirstep.transforms.decorators.{name}" for name in ("composite", "transform")}
-)

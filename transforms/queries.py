@@ -8,8 +8,6 @@ from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import For, IterVar
 
-from tirstep.former_names import make_former_names
-
 from .errors import query
 from .tir import constant, find_all, get_axis, get_fed_iterators
 
@@ -178,41 +176,3 @@ def find_row_length(sch: Schedule, block: SBlockRV) -> int | None:
     if len(rows) != 1 or len(rows[0][1]) != 1:
         return None
     return get_extent(sch, rows[0][0])
-
-
-_IN_TIR = {
-    "constant": "constant",
-    "find_kind": "get_kind",
-    "find_axis": "get_axis",
-    "walk": "walk",
-    "find_all": "find_all",
-    "find_elements": "get_elements",
-    "is_used": "is_used",
-    "is_choice": "is_choice",
-    "find_operands": "get_operands",
-    "find_fed_iterators": "get_fed_iterators",
-    "find_regions": "get_regions",
-    "find_row_stride": "find_row_stride",
-    "find_iterator_values": "get_iterator_values",
-    "substitute": "substitute",
-}
-_RENAMED = {
-    "find_loop_name": "get_loop_name",
-    "find_block_name": "get_sblock_name",
-    "find_extent": "get_extent",
-    "find_root": "get_root",
-    "find_outer_loops": "get_outer_loops",
-    "find_enclosing_loops": "get_enclosing_loops",
-    "find_realize": "get_realize",
-    "find_own_loops": "get_own_loops",
-    "find_spatial_loops": "get_spatial_loops",
-    "find_reduction_loops": "get_reduction_loops",
-    "find_blocks_under": "get_sblocks_under",
-}
-__getattr__ = make_former_names(
-    __name__,
-    {
-        **{old: f"tirstep.transforms.tir.{new}" for old, new in _IN_TIR.items()},
-        **{old: f"{__name__}.{new}" for old, new in _RENAMED.items()},
-    },
-)

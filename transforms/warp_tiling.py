@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-
-from tirstep.former_names import make_former_names
 
 from .binding import bind_loop
 from .decorators import composite
@@ -52,7 +49,6 @@ def tile_in_warps(
     inner_strips: Inner = "columns",
     swizzle: int = 1,
     tail: Tail = "refuse",
-    group: int | None = None,
 ) -> WarpTile:
     """Tile a block's last two spatial loops so that fragments come from few memory banks.
 
@@ -66,8 +62,7 @@ def tile_in_warps(
     `inner` and `inner_strips` say whether a thread goes through the columns or the rows, of a strip
     and of its strips, in the innermost loop: the operand of the other one stays the same from
     product to product. `swizzle` rows of tiles run column by column, so that tiles that run at the
-    same time share their operands in the L2 cache: thread block swizzling. `group` is what it was
-    called before.
+    same time share their operands in the L2 cache: thread block swizzling.
 
     rewrite: ``for i, j, k`` -> ``for i_0_j_0_i_1 in blockIdx.x: for i_2_j_1 in vthread.x:
         for i_3_j_2 in threadIdx.x: for k: for i_4, j_3``
@@ -77,7 +72,6 @@ def tile_in_warps(
         warp of 32 threads that divides threads, with rows that interleave divides; a number of
         rows of tiles that swizzle divides; the tile divides the extents, or ``tail="guard"``
     """
-    swizzle = swizzle if group is None else _take_former(group)
     rows, columns = _require_two_loops(sch, block)
     _require_sizes(threads, per_thread, strips, warp)
     _require_interleave(interleave, warp)
@@ -100,11 +94,6 @@ def tile_in_warps(
     if strips[0] * strips[1] > 1:
         _fuse_onto(sch, "vthread.x", strips_in_order)
     return WarpTile(grid, _fuse_onto(sch, "threadIdx.x", inside), (i, j))
-
-
-def _take_former(group: int) -> int:
-    warnings.warn("tile_in_warps: group is now swizzle", DeprecationWarning, stacklevel=3)
-    return group
 
 
 def largest_divisor(extent: int, *, most: int) -> int:
@@ -187,6 +176,3 @@ def _require_interleave(interleave: int, warp: Sequence[int] | None) -> None:
             f"interleave={interleave} does not divide a warp's rows, {rows}",
             "choose a divisor, or a warp with more rows",
         )
-
-
-__getattr__ = make_former_names(__name__, {"find_group": f"{__name__}.largest_divisor"})

@@ -3,22 +3,15 @@
 docs/recipes.md has all ladders with their recipes, from the recipes themselves. docs/transforms.md
 has all public transforms and queries, from their signatures and docstrings: a transform's docstring
 says what it does, and then in sections ``rewrite:``, ``consumes:``, ``returns:`` and ``requires:``
-what a call means for the handles and what it refuses. The table of docs/versions.md is of what
-``tirstep upgrade-report --json`` printed; `UPGRADE_REPORT` is written by::
-
-    .venv-0.26/bin/tirstep record build/old
-    .venv/bin/tirstep record build/new
-    .venv/bin/tirstep upgrade-report build/old build/new --json > docs/upgrades/0.26-to-0.27.json
+what a call means for the handles and what it refuses.
 """
 
 from __future__ import annotations
 
 import inspect
-import json
 import re
 import sys
 import textwrap
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +21,6 @@ import tirstep.transforms
 from tirstep.bench.tables import Table
 from tirstep.cli.formatting import first_sentence, spell, spell_config
 from tirstep.files import write_file
-from tirstep.lowering_checks.upgrades import StepChange, Upgrade
 from tirstep.modules import Kernel, get_kernel
 from tirstep.transforms.recipes import LADDERS, Ladder, Recipe
 
@@ -265,36 +257,9 @@ def describe_shape(recipe: Recipe) -> str:
     return ", ".join([spell_shape(example.shape), *options])
 
 
-VERSIONS_PAGE = DOCS / "versions.md"
-UPGRADE_REPORT = DOCS / "upgrades" / "0.26-to-0.27.json"
-UPGRADE_BEGIN, UPGRADE_END = "<!-- begin upgrade -->\n", "<!-- end upgrade -->"
-
-
-def make_versions_page() -> str:
-    """The page with the table in its place."""
-    document = json.loads(UPGRADE_REPORT.read_text("utf-8"))
-    head, rest = VERSIONS_PAGE.read_text("utf-8").split(UPGRADE_BEGIN)
-    end = rest.split(UPGRADE_END, 1)[1]
-    return f"{head}{UPGRADE_BEGIN}{_describe_upgrade(document)}\n{UPGRADE_END}{end}"
-
-
-def _describe_upgrade(document: dict[str, Any]) -> str:
-    changes = document["changes"]
-    kinds = Counter(change["kind"] for change in changes)
-    told = ", ".join(f"{number} {kind}" for kind, number in kinds.items()) or "all the same"
-    line = f"TVM {document['old']} to {document['new']}: {document['steps']} steps "
-    line += f"of {document['recipes']} recipes; {told}."
-    told_of = [StepChange(**{**change, "details": tuple(change["details"])}) for change in changes]
-    groups = Upgrade(document["old"], document["new"], document["steps"], tuple(told_of)).group()
-    rows = [[it.kind, "; ".join(it.details), str(len(it.steps)), it.name_steps()] for it in groups]
-    table = Table(["kind", "what", "recipes", "which, and their steps"], rows).to_markdown()
-    return f"{line}\n\n{table}\n" if rows else f"{line}\n"
-
-
 PAGES: Mapping[str, Callable[[], str]] = {
     TRANSFORMS_PAGE: make_transforms_page,
     RECIPES_PAGE: make_recipes_page,
-    VERSIONS_PAGE.name: make_versions_page,
 }
 """What makes each page of docs."""
 

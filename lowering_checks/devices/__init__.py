@@ -17,7 +17,7 @@ from .device import (
     run,
 )
 from .host import HostDevice, is_host_available
-from .rpc import SCHEME, SPELLING, RpcDevice, read_address
+from .rpc import SCHEME, SPELLING, RpcDevice
 from .simulator import SimulatorDevice
 
 _MAKERS: dict[str, Callable[[], Device]] = {
@@ -72,7 +72,7 @@ def get_device(name: str = "auto") -> Device:
     if name == "auto":
         return CudaDevice() if is_cuda_available() else SimulatorDevice()
     if name.startswith(SCHEME):
-        return RpcDevice(read_address(name))
+        return RpcDevice(name)
     if name not in _MAKERS:
         alias = _ALIASES.get(name.lower())
         known = ["auto", *_MAKERS, SPELLING]

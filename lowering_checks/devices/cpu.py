@@ -95,13 +95,18 @@ class CpuDevice(Device):
             )
         return None
 
-    def compile(self, module: tvm.IRModule) -> Program:
-        """Compile with LLVM; see `make_threads_serial`."""
+    def make_serial(self, module: tvm.IRModule) -> tvm.IRModule:
+        """The module with serial threads; raises `DeviceError` for what a CPU cannot run."""
         if (obstacle := self.find_obstacle(module)) is not None:
             raise DeviceError(f'{obstacle}; use the device "simulator" or "cuda"')
-        module = name_main(module)
         with convert_tvm_errors("LLVM does not compile the module"):
-            serial = make_threads_serial(module)
+            return make_threads_serial(module)
+
+    def compile(self, module: tvm.IRModule) -> Program:
+        """Compile with LLVM; see `make_threads_serial`."""
+        module = name_main(module)
+        serial = self.make_serial(module)
+        with convert_tvm_errors("LLVM does not compile the module"):
             executable = compile_module(serial, _choose_target(serial))
         parameters = module[MAIN].params
         names = [str(parameter.name) for parameter in parameters]

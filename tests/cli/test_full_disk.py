@@ -62,7 +62,6 @@ PASSES = ("pass", "own_pass.py:rename", "vector_add_bound", "--after", "s_tir.Lo
 CALLS = {
     "new": (("new", "fresh"), 0, 1),
     "golden": (GOLDEN, 0, 1),
-    "record": (("record", "record", "vector_add_bound"), 0, 1),
     "report": (("report", "vector_add_bound", "--no-checks", "-o", "page.html"), 0, 1),
     "why": (("why", "wrong.py:skips", "-o", "why.py"), 1, 3),
     "trace": (("export", "vector_add_bound", "export", "--as", "trace", "--force"), 0, 19),

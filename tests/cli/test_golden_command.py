@@ -120,3 +120,15 @@ def test_goldens_whose_first_writing_was_ended_are_written(command: Command, gol
     command("golden", "--write")
     assert (goldens / "TVM_VERSION").exists()
     assert (goldens / NAME / "02_bound.py").exists()
+
+
+def test_two_programs_of_one_name_have_one_place(command: Command, tmp_path: Path):
+    files = [tmp_path / "first.py", tmp_path / "second.py"]
+    for file in files:
+        file.write_text((ROOT / "tests/golden" / NAME / "02_bound.py").read_text())
+    write = ("golden", "--write", "--golden-dir", tmp_path / "mine")
+    result = command(*write, *files)
+    assert result.code == 2
+    assert "have one name, under which one of them would be lost; give one at" in result.err
+    assert not (tmp_path / "mine").exists()
+    assert command(*write, files[0], files[0]).code == 0

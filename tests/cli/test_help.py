@@ -54,23 +54,11 @@ def test_neither_help_nor_wrong_use_of_options_imports_tvm():
         *([name, "--help"] for name in COMMANDS),
         ["ladde"],
         ["ladder", "matmul", "--set", "tile_k"],
-        *([name, "zzz"] for name in ("steps", "diff", "lower", "source", "facts", "check", "why")),
-        *([name, "zzz"] for name in ("ladder", "search", "report")),
-        ["export", "zzz", "folder"],
-        ["diff", "relu_bound", "--against", "zzz"],
     ]
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_TVM.format(argvs=argvs)], capture_output=True, text=True
     )
-    assert (done.returncode, done.stderr.count("tirstep: ")) == (0, 14), done.stderr
-
-
-def test_the_list_does_not_import_tvm_either():
-    argvs = [["list"], ["list", "--steps"], ["list", "matmul_best"], ["list", "relu", "--json"]]
-    argvs += [["list", "zzz"]]
-    script = WITHOUT_TVM.format(argvs=argvs).replace(', "rich"', "")
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert (done.returncode, len(done.stderr.splitlines())) == (0, 1), done.stderr
+    assert (done.returncode, done.stderr.count("tirstep: ")) == (0, 2), done.stderr
 
 
 def test_version(command: Command):
@@ -98,25 +86,10 @@ def test_a_shell_completes_names(line: str, offered: list[str]):
     assert (done.returncode, done.stderr, bool(done.stdout.strip())) == (0, "", bool(offered))
 
 
-def test_completion_imports_no_tvm():
-    script = WITHOUT_TVM.format(argvs=[[]]).replace(', "rich"', "")
-    script = script.replace("    main(argv)", COMPLETING)
-    done = complete(script, COMP_WORDS="tirstep check relu_b", COMP_CWORD="2")
-    assert (done.returncode, done.stdout) == (0, "relu_bound\nrelu_batches\nrelu_best\n"), (
-        done.stderr
-    )
-
-
-COMPLETING = """    try:
-        main(argv)
-    except SystemExit as ended:  # typer ends the process when it has answered
-        assert not ended.code"""
-
-
-def complete(script: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+def complete(**variables: str) -> subprocess.CompletedProcess[str]:
     """What bash runs when its user presses Tab."""
     environment = {**os.environ, **variables, "_TIRSTEP_COMPLETE": "complete_bash"}
-    program = [sys.executable, "-c", script or "from tirstep.__main__ import main; main()"]
+    program = [sys.executable, "-m", "tirstep"]
     return subprocess.run(program, capture_output=True, text=True, env=environment)
 
 
@@ -150,7 +123,7 @@ def test_interrupt_is_130(monkeypatch: pytest.MonkeyPatch):
     def interrupt(*args: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tirstep.cli.listing.read_catalogue", interrupt)
+    monkeypatch.setattr("tirstep.cli.listing._choose", interrupt)
     assert main(["list"]) == 130
 
 
@@ -158,7 +131,7 @@ def test_a_defect_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch):
     def fail(*args: object, **options: object) -> None:
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr("tirstep.cli.listing.read_catalogue", fail)
+    monkeypatch.setattr("tirstep.cli.listing._choose", fail)
     with pytest.raises(ZeroDivisionError, match="ours"):
         main(["list"])
 

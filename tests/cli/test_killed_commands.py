@@ -72,7 +72,6 @@ assert read(folder).keys() == old.keys()
     [
         ("3,10,8", "export vector_add_bound out --as trace"),
         ("1,2", "bench matmul --shape 16x16x8 --recipe matmul_naive --quick --json out/run.json"),
-        ("1,7,8,9,12,10", "record out vector_add_bound"),
     ],
 )
 def test_a_command_that_is_killed_leaves_what_was_there_and_may_be_run_again(

@@ -1,8 +1,6 @@
 """``tirstep list`` and ``tirstep steps``."""
 
 import ast
-import subprocess
-import sys
 
 import pytest
 from golden_runs import run_golden
@@ -32,7 +30,6 @@ def test_list_of_a_kernel_has_the_steps_of_its_ladder(command: Command):
     result = command("list", "window_sum")
     assert "input → bound → window_in_every_thread → fetched_cooperatively" in result.out
     assert "matmul" not in result.out
-    assert result.out in command("list", "--steps").out
 
 
 def test_list_of_a_recipe_has_all_its_text(command: Command):
@@ -60,6 +57,13 @@ def test_list_tells_ladders_apart_and_what_a_rung_adds(command: Command):
     assert "matmul_local_blocking" in blocking
     assert "matmul_naive" not in blocking
     assert "adds      warp=4,8 to matmul_padded\n" in command("list", "matmul_warps").out
+
+
+def test_steps_are_for_whom_asks(command: Command):
+    """All recipes are run for them."""
+    assert "input →" not in command("list").out
+    (kernel, *_) = command("list", "--json").document["kernels"]
+    assert {recipe["steps"] for recipe in kernel["recipes"]} == {None}
 
 
 def test_list_as_json(command: Command):
@@ -148,25 +152,3 @@ def test_steps_as_json(command: Command):
     assert [step["number"] for step in document["steps"]] == [0, 1, 2]
     for step in document["steps"]:
         assert set(step) == {"number", "name", "source", "tir", "trace"}
-
-
-@pytest.mark.parametrize(
-    "line", ["steps matmul_grouped", "list matmul_grouped", "golden matmul_grouped"]
-)
-def test_a_name_of_before_works_and_is_said_to_be_old(command: Command, line: str):
-    result = command(*line.split())
-    assert result.code == 0
-    told = "matmul_grouped is now matmul_swizzled; its old name goes with the next version"
-    assert result.err == f"tirstep: {told}\n"
-    new = command(*line.replace("grouped", "swizzled").split())
-    assert (result.out, new.err) == (new.out, "")
-
-
-def test_a_name_of_before_is_known_without_tvm():
-    script = """if True:
-        import sys
-        from tirstep.cli.catalogue import require_recipe
-        require_recipe("matmul_grouped")
-        print("tvm" in sys.modules)"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("False\n", "")

@@ -40,10 +40,9 @@ CALLS = {
     "report": ("report", "vector_add_bound", "--no-checks", "-o", "{folder}/report.html"),
     "export": ("export", "vector_add_bound", "{folder}/export"),
     "golden": ("golden", "--write", "vector_add_bound", "--golden-dir", "{folder}/golden"),
-    "record": ("record", "{folder}/record", "vector_add_bound"),
 }
-ELSEWHERE = {"bench", "search", "serve", "tune", "upgrade-report"}
-"""They need a GPU, processes or two records; the same `Screen` prints for them."""
+ELSEWHERE = {"bench", "search", "tune"}
+"""They need a GPU or processes; the same `Screen` prints for them."""
 PLAIN = [("--help",), ("--version",), *((name, "--help") for name in COMMANDS)]
 FULL = "tirstep: standard output cannot be written: No space left on device\n"
 

@@ -101,7 +101,7 @@ def test_wrong_use(command: Command, tmp_path: Path):
     assert mine.read_text() == "<html>mine</html>"
     result = command("report", "matmull")
     assert (result.code, result.err.count("\n")) == (2, 1)
-    assert "there is no recipe or ladder 'matmull'; did you mean matmul" in result.err
+    assert "there is no kernel, ladder or recipe 'matmull'; did you mean matmul" in result.err
     result = command("report", "vector_add_bound", "-o", tmp_path / "none" / "r.html")
     assert "there is no folder" in result.err
     result = command("report", "vector_add_bound", "-o", tmp_path / "r.html", "--target", "cudaa")

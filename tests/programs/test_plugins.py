@@ -1,8 +1,6 @@
 """What other packages name in their entry points appears by name, and breaks nothing."""
 
 import re
-import subprocess
-import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -82,7 +80,7 @@ def test_a_broken_package_is_one_line(install, call):
     assert code == 0  # ours work all the same
 
 
-@pytest.mark.parametrize("line", ["list", "list twice", "list relu"])
+@pytest.mark.parametrize("line", ["list twice", "list twice --json"])
 def test_a_recipe_that_does_not_run_is_one_line(install, call, line: str):
     broken = RECIPES.replace("twice_bound", "twice_broken") + '    raise ValueError("no way")\n'
     install(theirs=f"{HEAD}{KERNEL}{RECIPES}{broken}")
@@ -125,13 +123,3 @@ def test_a_package_that_imports_ours_does_not_clash(install, call):
     install(uses=f"{HEAD}{KERNEL}{RECIPES}{uses}gemm = LADDERS['matmul']\n")
     code, _, err = call("list")
     assert (code, err) == (0, "")
-
-
-def test_the_quick_list_stays_quick():
-    """Asking for plugins imports neither TVM nor the package that it finds nothing of."""
-    script = (
-        "import sys; from tirstep.cli import main; main(['list']); "
-        "sys.exit('tvm' in sys.modules or 'tirstep.programs.picking' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, cwd=ROOT)
-    assert done.returncode == 0

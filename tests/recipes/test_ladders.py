@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tirstep.transforms.errors import TransformError
-from tirstep.transforms.recipes import FORMER_NAMES, RECIPES, Rung, find_recipe
+from tirstep.transforms.recipes import RECIPES, Rung
 
 GOLDENS = Path(__file__).resolve().parents[1] / "golden"
 RUNGS = [recipe for recipe in RECIPES.values() if isinstance(recipe, Rung) and recipe.base]
@@ -63,9 +63,3 @@ def test_a_root_sets_as_many_knobs_as_it_needs() -> None:
     assert root.config == {**defaults, "tile_k": 16, "padding": 4}
     assert read_golden_config(root)["tile_k"] == 8
     assert "Adds" not in root.doc
-
-
-@pytest.mark.parametrize(("former", "name"), [*FORMER_NAMES.items()])
-def test_a_former_name_warns_and_finds_the_recipe(former: str, name: str) -> None:
-    with pytest.warns(DeprecationWarning, match=f"^{former} is now {name}$"):
-        assert find_recipe(former) is RECIPES[name]

@@ -1,8 +1,11 @@
-"""A server of `tirstep serve`, on a port of this machine that is free."""
+"""A server of TVM's RPC, on a port of this machine that is free."""
 
+import os
+import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,19 +15,18 @@ def find_port() -> int:
         return int(listening.getsockname()[1])
 
 
-def is_listening(port: int) -> bool:
-    with socket.socket() as tried:
-        return tried.connect_ex(("127.0.0.1", port)) == 0
-
-
 @contextmanager
-def serve(port: int, *words: str) -> Iterator[subprocess.Popen[str]]:
-    """`tirstep serve`, which is ready when this begins."""
-    command = [sys.executable, "-m", "tirstep", "serve", "--port", str(port), *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+def serve(port: int, *words: str, module: str = "tvm.exec.rpc_server") -> Iterator[None]:
+    """A server, or another program of TVM's, which listens when this begins."""
+    command = [sys.executable, "-m", module, "--host", "127.0.0.1", "--port", str(port)]
+    command += ["--port-end", str(port + 1), "--silent", *words]
+    with subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL) as process:
         try:
-            assert process.stdout is not None
-            assert f"serving at rpc://127.0.0.1:{port}/" in process.stdout.readline()
-            yield process
+            end = time.monotonic() + 60
+            with socket.socket() as tried:
+                while tried.connect_ex(("127.0.0.1", port)):
+                    assert time.monotonic() < end
+                    time.sleep(0.1)
+            yield
         finally:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)

@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-import tvm
 from kernels import make_matmul
 from pairs import assert_dead, check_pair, compile_for_cuda, refuses, run_on_cpu
 from tvm.s_tir import Schedule
@@ -19,7 +18,6 @@ from tirstep.transforms import (
     cache_read_at,
     fuse_loops,
     tile_in_warps,
-    warp_tiling,
 )
 from tirstep.transforms.warp_tiling import largest_divisor
 
@@ -169,16 +167,6 @@ def test_tile_in_warps_refuses_a_swizzle_that_does_not_divide_the_rows_of_tiles(
         sch, r"runs 64 times, which swizzle=3 \* threads=4 \* per_thread=2 does not divide"
     ):
         tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), swizzle=3)
-
-
-def test_the_former_names_of_swizzle_warn():
-    renamed, former = start(), start()
-    tile_in_warps(*renamed, threads=(4, 8), per_thread=(2, 3), swizzle=4)
-    with pytest.warns(DeprecationWarning, match="group is now swizzle"):
-        tile_in_warps(*former, threads=(4, 8), per_thread=(2, 3), group=4)
-    tvm.ir.assert_structural_equal(former[0].mod, renamed[0].mod)
-    with pytest.warns(DeprecationWarning, match=r"find_group is now .*largest_divisor"):
-        assert warp_tiling.find_group is largest_divisor
 
 
 @pytest.mark.parametrize("swizzle", [0, -2])

@@ -1,6 +1,6 @@
 """What a scheduled module needs that a kind of GPU target has not; no source is made to know it.
 
-docs/passports.md has what TVM's code generators say to every recipe; a test holds this to it.
+tests/transforms/test_plan_targets.py holds it to what TVM's code generators say.
 """
 
 from __future__ import annotations

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import difflib
-import warnings
 from collections.abc import Mapping
 from types import MappingProxyType
-
-from tirstep.former_names import add_former_modules
 
 from ..errors import TransformError
 from .attention import ATTENTION, ATTENTION_CAUSAL
@@ -146,14 +143,6 @@ LADDERS: Mapping[str, Ladder] = MappingProxyType({ladder.name: ladder for ladder
 RECIPES: Mapping[str, Recipe] = MappingProxyType(
     {recipe.name: recipe for ladder in LADDERS.values() for recipe in ladder}
 )
-FORMER_NAMES: Mapping[str, str] = MappingProxyType(
-    {
-        "matmul_grouped": "matmul_swizzled",
-        **{f"matmul_{kind}_grouped": f"matmul_{kind}_block_swizzle" for kind in ("mma", "wgmma")},
-        **{f"{kernel}_registers": f"{kernel}_vectors" for kernel in _NORMS},
-    }
-)
-"""New names by those that recipes had before; they go with the next version."""
 
 __all__ = [
     "LADDERS",
@@ -168,20 +157,6 @@ __all__ = [
     "recipe",
 ]
 
-add_former_modules(
-    __name__,
-    {
-        "choosers": "forecast",
-        "conv1d_fast": "conv1d",
-        "convolution": "depthwise_conv2d",
-        "depthwise_fast": "depthwise_conv2d",
-        "matmul": "matmul_tutorials",
-        "matmul_blocking": "matmul_tutorials",
-        "rows_best": "rows",
-        "stencil": "conv1d",
-    },
-)
-
 
 def list_ladders(kernel: str) -> list[Ladder]:
     """The ladders of a kernel, tutorials first; none of a kernel without recipes."""
@@ -190,9 +165,6 @@ def list_ladders(kernel: str) -> list[Ladder]:
 
 def find_recipe(name: str) -> Recipe:
     """The recipe of a name; an unknown one is refused with the nearest names."""
-    if name in FORMER_NAMES:
-        warnings.warn(f"{name} is now {FORMER_NAMES[name]}", DeprecationWarning, stacklevel=2)
-    name = FORMER_NAMES.get(name, name)
     if name in RECIPES:
         return RECIPES[name]
     near = difflib.get_close_matches(name, RECIPES, n=3, cutoff=0.4)

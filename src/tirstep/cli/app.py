@@ -35,9 +35,6 @@ COMMANDS = (
     "report",
     "export",
     "golden",
-    "serve",
-    "record",
-    "upgrade-report",
 )
 
 app = typer.Typer(
@@ -51,8 +48,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-MODULES = {"list": "listing", "pass": "pass_", "upgrade-report": "upgrade_report"}
-"""A module `list` would hide the type in its package, and the others are no names."""
+MODULES = {"list": "listing", "pass": "pass_"}
+"""A module `list` would hide the type in its package, and `pass` is no name."""
 for _name in COMMANDS:
     _module = import_module(f".{MODULES.get(_name, _name)}", __package__)
     app.command(_name)(_module.command)

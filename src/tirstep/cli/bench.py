@@ -15,7 +15,7 @@ import typer
 
 from tirstep.programs.naming import is_program
 
-from .catalogue import complete_ladder
+from .names import complete_ladder
 from .request import FunctionName, Seed
 from .streams import print_error
 from .wrong_use import UseError

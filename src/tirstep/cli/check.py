@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .catalogue import complete_recipe, require_recipe
 from .formatting import count, format_shape
+from .names import complete_recipe
 from .request import (
     PROGRAMS,
     Config,
@@ -94,8 +94,6 @@ def command(
         raise UseError("name the recipes to check, or give --all" + (", not both" * everything))
     if everything and not request.is_of_examples:
         raise UseError("--all checks every recipe at its example; name recipes for another config")
-    for name in names:
-        require_recipe(name)
     return check_recipes(names, request, runs=runs, as_json=json)
 
 

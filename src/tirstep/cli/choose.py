@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .catalogue import complete_either, require_either
 from .formatting import count, format_shape, get_dtype, join_alternatives, spell_config
+from .names import complete_either, explain_unknown_name, name_recipes
 from .request import (
     Dtype,
     Json,
@@ -79,10 +79,11 @@ def command(
     H200; for another GPU it is a guess out of its properties. Of rows, long ones of one sum have
     times, by rounds of reading; others have a config by rules that were measured.
     """
-    require_either(name)
     from tirstep.transforms import TransformError
     from tirstep.transforms.recipes.gpus import read_gpu
 
+    if sentence := explain_unknown_name(name, name_recipes()):
+        raise UseError(sentence)
     try:
         gpu = read_gpu(device)
     except TransformError as error:

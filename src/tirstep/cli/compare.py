@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .catalogue import complete_recipe, require_recipe
 from .facts import choose_architectures
 from .formatting import format_shape
+from .names import complete_recipe
 from .request import (
     PROGRAMS,
     Config,
@@ -90,8 +90,6 @@ def command(
     where the numbers of one of them are wrong, and 2 where one has no counterpart.
     """
     request = make_request(shape, dtype, option, config, None, device, seed, function=function)
-    for name in (first, second):
-        require_recipe(name)
     architectures = choose_architectures(arch or [], all_archs=False)
 
     def do(recipes: Sequence[Recipe]) -> int:

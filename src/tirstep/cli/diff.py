@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .catalogue import complete_recipe, require_recipe
+from .names import complete_recipe
 from .request import (
     Config,
     Context,
@@ -89,9 +89,7 @@ def command(
     if against is not None and (before, after) != (None, None):
         raise UseError("FROM and TO go without --against; with it, give --step and --against-step")
     request = make_request(shape, dtype, option, config, function=function)
-    require_recipe(recipe)
     if against is not None:
-        require_recipe(against)
         pairs = [_pair_recipes(recipe, against, (step, against_step), request)]
         return _print_diffs(pairs, against, context, run=pairs[0][0][0], as_json=json)
 

@@ -18,7 +18,6 @@ import typer
 
 from tirstep.files import made_aside
 
-from .catalogue import require_recipe
 from .formatting import count, first_sentence, format_shape, get_dtype
 from .request import (
     Config,
@@ -88,7 +87,6 @@ def command(
     in a database of MetaSchedule. replay.py applies it, and is run once before it is written.
     """
     request = make_request(shape, dtype, option, config, function=function)
-    require_recipe(recipe)
     if form != "git":
         return export_schedule(recipe, request, folder, form, target=target, force=force)
     return export_recipe(recipe, request, folder, target=target, force=force)

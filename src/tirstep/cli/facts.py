@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .catalogue import require_recipe
 from .formatting import format_shape
 from .request import (
     Config,
@@ -77,7 +76,6 @@ def command(
     if arch and all_archs:
         raise UseError("--all-archs is every architecture; give it without --arch")
     request = make_request(shape, dtype, option, config, function=function)
-    require_recipe(recipe)
     archs = choose_architectures(arch or [], all_archs=all_archs)
     asked = FactsOptions(target, archs, counts, None)
     do = partial(show_recipe, request=request, step=step, asked=asked, as_json=json)

@@ -9,7 +9,8 @@ keys below}].
 ``list``
     kernels: [{kernel, doc, shape (names of its extents), dtypes, options, recipes: [{recipe, doc,
     kernel, ladder, base, delta and why (of a rung), config (with defaults), default_example and
-    golden ({shape, options, config}), steps}]}]; of a user's file programs: [{kind, name, source,
+    golden ({shape, options, config}), steps (null without NAME or ``--steps``, since every recipe
+    is run for them)}]}]; of a user's file programs: [{kind, name, source,
     doc, functions, calls (of a Relax module: where each function is called; else null), taken_by}]
 ``steps``
     recipe, shape, options, config, steps: [{number, name, source, tir, trace}]
@@ -24,9 +25,6 @@ keys below}].
 ``facts``
     recipe, shape, options, config, target, steps: [{number, name, source, refused, notes, facts:
     [FACT], compiled: [{architecture, compiler, refused, facts: [FACT]}]}]
-``upgrade-report``
-    old and new (versions of TVM), steps (how many both have), changes: [{recipe, step (empty for
-    the whole recipe), kind, details}]
 ``pass``
     change, ok, counts (by status), counterexample (null, or {from, trial, lines, program, reason,
     script, shown, last_line}) and modules: [{module, status, reason, changed, changed_in_the_end,

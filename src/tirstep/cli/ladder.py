@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .catalogue import complete_ladder, require_ladder
 from .formatting import describe_recipe, get_dtype
+from .names import complete_ladder
 from .request import (
     PROGRAMS,
     Config,
@@ -74,7 +74,6 @@ def command(
     request = make_request(
         shape, dtype, option, config, golden_dir, device, seed, function=function
     )
-    require_ladder(name)
     return judge_ladder(name, request, with_diffs=diff, with_steps=steps, as_json=json)
 
 

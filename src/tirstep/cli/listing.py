@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tirstep.programs.naming import is_program, read_spelling
 
-from .catalogue import (
-    Entry,
-    complete_either,
-    explain_unknown_name,
-    name_recipes,
-    read_catalogue,
-    use_new_name,
-)
-from .formatting import first_sentence, spell_config
+from .formatting import first_sentence, spell, spell_config
+from .names import complete_either, explain_unknown_name, name_recipes
 from .request import Json
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
+    from tirstep.modules import Kernel
     from tirstep.programs.found import Found
+    from tirstep.transforms.recipes import Example, Recipe
 
     from .json_output import Document
     from .screen import Screen
+
+    Chosen = tuple[Kernel, list[tuple[str, Recipe]]]
+    """A kernel, and its recipes with their ladders."""
 
 
 def command(
@@ -54,36 +53,177 @@ def command(
 
     if name is not None and is_program(name):
         return list_programs(name, as_json=json)
-    name = None if name is None else use_new_name(name)
-    chosen = _choose(name)
+    from .screen import Screen
+
+    chosen, screen = _choose(name), Screen()
+    names: dict[str, list[str] | None] = {}
+    with screen.working():
+        for recipe in (recipe for _, rungs in chosen for _, recipe in rungs):
+            screen.doing(recipe.name)
+            is_asked = steps or name is not None
+            names[recipe.name] = _name_steps(recipe) if is_asked else None
     if json:
-        public = [{key: entry[key] for key in entry if key != "told"} for entry in chosen]
-        print_document("list", kernels=public)
+        print_document("list", kernels=[_kernel_keys(*each, names) for each in chosen])
     else:
-        _show(chosen, name, with_steps=steps)
+        _show(screen, chosen, name, names)
     return 0
 
 
-def _show(chosen: Sequence[Entry], name: str | None, *, with_steps: bool) -> None:
-    from .screen import Screen
+def _choose(name: str | None) -> list[Chosen]:
+    """Each kernel that is meant with its recipes and their ladders, from the simplest on."""
+    from tirstep.programs.plugins import list_kernels, list_ladders
 
-    screen = Screen()
-    for number, kernel in enumerate(chosen):
+    chosen: list[Chosen] = []
+    for kernel in list_kernels().values():
+        ladders = [ladder for ladder in list_ladders().values() if ladder.kernel == kernel.name]
+        rungs = [(ladder.name, recipe) for ladder in ladders for recipe in ladder]
+        if name not in (None, kernel.name):
+            rungs = [each for each in rungs if name in (each[0], each[1].name)]
+        if rungs or name in (None, kernel.name):
+            chosen.append((kernel, rungs))
+    if not chosen:
+        raise UseError(str(explain_unknown_name(str(name), name_recipes())))
+    return sorted(chosen, key=lambda each: each[0].name != name)
+
+
+def _name_steps(recipe: Recipe) -> list[str]:
+    """The steps at its golden example; none, and a warning, where a plugin's does not run."""
+    from tirstep.lowering_checks import run_golden
+    from tirstep.programs.plugins import PluginWarning
+    from tirstep.programs.program_error import describe_error, explain_error
+
+    try:
+        return [step.name for step in run_golden(recipe).steps]
+    except Exception as error:  # whatever a package of somebody else's raises
+        if not recipe.spelling:
+            raise
+        told = explain_error(error) or describe_error(error)
+        text = f"the plugin's recipe {recipe.name} does not run at its golden example: {told}"
+        warnings.warn(text, PluginWarning, stacklevel=2)
+        return []
+
+
+def _show(
+    screen: Screen,
+    chosen: Sequence[Chosen],
+    name: str | None,
+    steps: Mapping[str, Sequence[str] | None],
+) -> None:
+    for number, (kernel, rungs) in enumerate(chosen):
         if number:
             screen.line()
         _show_kernel(screen, kernel)
-        recipes = kernel["recipes"]
-        if name in [recipe["recipe"] for recipe in recipes]:
-            _show_recipe(screen, recipes[0])
+        if name in [recipe.name for _, recipe in rungs]:
+            _show_recipe(screen, rungs[0][1], steps)
             continue
-        several = len({recipe["ladder"] for recipe in recipes}) > 1
-        for ladder, rungs in itertools.groupby(recipes, lambda recipe: recipe["ladder"]):
-            if several or ladder != kernel["kernel"]:
+        several = len({ladder for ladder, _ in rungs}) > 1
+        for ladder, group in itertools.groupby(rungs, lambda each: each[0]):
+            if several or ladder != kernel.name:
                 screen.line((f"  ladder {ladder}", "bold dim"))
-            _show_ladder(screen, [*rungs], with_steps=with_steps or name is not None)
+            _show_ladder(screen, [recipe for _, recipe in group], steps)
     if name is None and screen.is_terminal:
         screen.line()
         screen.line(("tirstep list NAME tells more of a kernel or a recipe.", "dim"))
+
+
+def _show_kernel(screen: Screen, kernel: Kernel) -> None:
+    sizes, about = ", ".join(kernel.size_names), f"  {first_sentence(kernel.__doc__)}"
+    screen.line((kernel.name, "bold"), f"({sizes})", (about, "dim"), wrap=True)
+    screen.line(("  dtype    ", "dim"), ", ".join(kernel.dtypes))
+    told = [_describe_option(kernel, name) for name in kernel.options if name != "dtype"]
+    if told:
+        screen.line(("  options  ", "dim"), ", ".join(told))
+
+
+def _describe_option(kernel: Kernel, name: str) -> str:
+    default, choices = kernel.options[name], kernel.meaning.choices.get(name)
+    text = name if default is None else f"{name}={spell(default)}"
+    if isinstance(choices, range):
+        return f"{text} ({choices[0]} to {choices[-1]})"
+    others = [spell(choice) for choice in choices or () if choice != default]
+    return f"{text} (or {', '.join(others)})" if others else text
+
+
+def _show_ladder(
+    screen: Screen, recipes: Sequence[Recipe], steps: Mapping[str, Sequence[str] | None]
+) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(justify="right", style="dim", min_width=4)
+    table.add_column(style="cyan", no_wrap=True)
+    table.add_column()
+    for number, recipe in enumerate(recipes, 1):
+        about = Text(first_sentence(recipe.doc))
+        if recipe.delta:
+            about = Text.assemble((f"{spell_config(recipe.delta)}  ", "bold"), about)
+        elif recipe.config:
+            about.append(f"\n{spell_config(recipe.config)}", "dim")
+        if names := steps[recipe.name]:
+            about.append(f"\n{' → '.join(names)}", "dim")
+        table.add_row(str(number), recipe.name, about)
+    screen.prose_table(table)
+
+
+def _show_recipe(screen: Screen, recipe: Recipe, steps: Mapping[str, Sequence[str] | None]) -> None:
+    screen.line()
+    screen.line((recipe.name, "bold cyan"))
+    for line in recipe.doc.splitlines():
+        screen.line(f"  {line}".rstrip())
+    screen.line()
+    rows = {
+        "adds": f"{spell_config(recipe.delta)} to {recipe.base}" if recipe.base else "",
+        "config": spell_config(recipe.config) or "none",
+        "steps": " → ".join(steps[recipe.name] or ()),
+        "tutorial": _describe_example(recipe.default_example),
+        "golden": _describe_example(recipe.golden),
+    }
+    for label, text in rows.items():
+        if text:
+            screen.line((f"  {label:<10}", "dim"), text)
+
+
+def _describe_example(example: Example) -> str:
+    return spell_config({**example.shape, **example.options, **example.config})
+
+
+def _kernel_keys(
+    kernel: Kernel,
+    rungs: Sequence[tuple[str, Recipe]],
+    steps: Mapping[str, Sequence[str] | None],
+) -> Document:
+    return {
+        "kernel": kernel.name,
+        "doc": kernel.__doc__,
+        "shape": list(kernel.size_names),
+        "dtypes": list(kernel.dtypes),
+        "options": dict(kernel.options),
+        "recipes": [
+            {
+                "recipe": recipe.name,
+                "doc": recipe.doc,
+                "kernel": recipe.kernel_name,
+                "ladder": ladder,
+                "base": recipe.base,
+                "delta": dict(recipe.delta),
+                "why": recipe.why,
+                "config": dict(recipe.config),
+                "default_example": _example_keys(recipe.default_example),
+                "golden": _example_keys(recipe.golden),
+                "steps": steps[recipe.name],
+            }
+            for ladder, recipe in rungs
+        ],
+    }
+
+
+def _example_keys(example: Example) -> Document:
+    return {
+        "shape": dict(example.shape),
+        "options": dict(example.options),
+        "config": dict(example.config),
+    }
 
 
 def list_programs(text: str, *, as_json: bool) -> int:
@@ -130,75 +270,3 @@ def _program_keys(found: Found) -> Document:
         "calls": found.calls,
         "taken_by": TAKEN_BY[found.kind],
     }
-
-
-def _choose(name: str | None) -> list[Entry]:
-    catalogue = read_catalogue()
-    if name is None:
-        return catalogue
-    chosen = [kernel for kernel in catalogue if kernel["kernel"] == name]
-    for kernel in catalogue:
-        recipes = [
-            recipe for recipe in kernel["recipes"] if name in (recipe["recipe"], recipe["ladder"])
-        ]
-        is_new = recipes and kernel["kernel"] != name
-        chosen += [{**kernel, "recipes": recipes}] if is_new else []
-    if not chosen:
-        raise UseError(str(explain_unknown_name(name, name_recipes(catalogue))))
-    return chosen
-
-
-def _show_kernel(screen: Screen, kernel: Entry) -> None:
-    sizes, about = ", ".join(kernel["shape"]), f"  {first_sentence(kernel['doc'])}"
-    screen.line((kernel["kernel"], "bold"), f"({sizes})", (about, "dim"), wrap=True)
-    screen.line(("  dtype    ", "dim"), ", ".join(kernel["dtypes"]))
-    if kernel["told"]:
-        screen.line(("  options  ", "dim"), ", ".join(kernel["told"]))
-
-
-def _show_ladder(screen: Screen, recipes: Sequence[Entry], *, with_steps: bool) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(justify="right", style="dim", min_width=4)
-    table.add_column(style="cyan", no_wrap=True)
-    table.add_column()
-    for number, recipe in enumerate(recipes, 1):
-        about = Text(first_sentence(recipe["doc"]))
-        if recipe["delta"]:
-            about = Text.assemble((f"{spell_config(recipe['delta'])}  ", "bold"), about)
-        elif recipe["config"]:
-            about.append(f"\n{spell_config(recipe['config'])}", "dim")
-        if with_steps:
-            about.append(f"\n{' → '.join(recipe['steps'])}", "dim")
-        table.add_row(str(number), recipe["recipe"], about)
-    screen.prose_table(table)
-
-
-def _show_recipe(screen: Screen, recipe: Entry) -> None:
-    screen.line()
-    screen.line((recipe["recipe"], "bold cyan"))
-    for line in recipe["doc"].splitlines():
-        screen.line(f"  {line}".rstrip())
-    screen.line()
-    rows = {
-        "adds": _describe_delta(recipe),
-        "config": spell_config(recipe["config"]) or "none",
-        "steps": " → ".join(recipe["steps"]),
-        "tutorial": _describe_example(recipe["default_example"]),
-        "golden": _describe_example(recipe["golden"]),
-    }
-    for label, text in rows.items():
-        if not text:
-            continue
-        screen.line((f"  {label:<10}", "dim"), text)
-
-
-def _describe_delta(recipe: Entry) -> str:
-    return f"{spell_config(recipe['delta'])} to {recipe['base']}" if recipe["base"] else ""
-
-
-def _describe_example(example: Entry) -> str:
-    named = {**example["shape"], **example["options"], **example["config"]}
-    return spell_config(named)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .catalogue import require_recipe
 from .request import (
     Config,
     Context,
@@ -71,7 +70,6 @@ def command(
     if changed and (diff or pass_name is not None):
         raise UseError("--changed lists passes; give it without --diff and --pass")
     request = make_request(shape, dtype, option, config, function=function)
-    require_recipe(recipe)
     options = PassOptions(pass_name, changed, diff, context)
 
     def show(picked: Recipe) -> int:

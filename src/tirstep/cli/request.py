@@ -20,14 +20,15 @@ import typer
 
 from tirstep.programs.naming import is_program
 
-from .catalogue import (
-    complete_recipe,
-    explain_unknown_ladder,
-    explain_unknown_recipe,
-    use_new_name,
-)
 from .formatting import count, join_alternatives, spell, suggest
 from .guarding import quiet_crashes
+from .names import (
+    complete_recipe,
+    explain_unknown_ladder,
+    explain_unknown_name,
+    explain_unknown_recipe,
+    name_recipes,
+)
 from .streams import print_error
 from .wrong_use import UseError, find_sentence
 
@@ -323,9 +324,8 @@ def pick_each(name: str, request: Request) -> list[Recipe]:
     from tirstep.programs.plugins import list_recipes
 
     recipes = list_recipes()
-    name = name if name in recipes else use_new_name(name)
     if name not in recipes:
-        sentence = explain_unknown_recipe(name, _name_recipes())
+        sentence = explain_unknown_recipe(name, name_recipes())
         raise UseError(sentence or f"'{name}' is no recipe")
     return [recipes[name]]
 
@@ -406,10 +406,8 @@ def pick_recipes(names: Sequence[str], request: Request) -> list[Recipe]:
     picked: dict[str, Recipe] = {}
     for name in names:
         if not is_program(name) and name not in recipes and name not in ladders:
-            name = use_new_name(name)
-        if not is_program(name) and name not in recipes and name not in ladders:
-            hint = suggest(name, [*ladders, *recipes])
-            raise UseError(f"there is no recipe or ladder '{name}'; {hint}")
+            sentence = explain_unknown_name(name, name_recipes())
+            raise UseError(sentence or f"the kernel '{name}' has no recipes")
         for recipe in ladders[name] if name in ladders else pick_each(name, request):
             other = picked.setdefault(recipe.name, recipe)
             if other.spelling != recipe.spelling:
@@ -428,18 +426,10 @@ def pick_ladder(name: str, request: Request) -> Ladder:
         return pick_program_ladder(name, request.function)
     from tirstep.programs.plugins import list_ladders
 
-    sentence = explain_unknown_ladder(name, _name_recipes())
+    sentence = explain_unknown_ladder(name, name_recipes())
     if sentence is not None:
         raise UseError(sentence)
     return list_ladders()[name]
-
-
-def _name_recipes() -> dict[str, list[str]]:
-    from tirstep.programs.plugins import list_kernels, list_ladders
-
-    ladders = list_ladders()
-    names = dict.fromkeys([*ladders, *list_kernels()])
-    return {name: [recipe.name for recipe in ladders.get(name, ())] for name in names}
 
 
 def pick_step(run: Run, name: str) -> Step:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from .bench import make_machine
-from .catalogue import require_recipe
 from .formatting import count, format_shape, get_dtype, join_alternatives, spell
 from .request import (
     Config,
@@ -127,7 +126,6 @@ def command(
     """
     single, among = separate_lists(config or [])
     request = make_request(None, dtype, option, single, function=function)
-    require_recipe(recipe)
     plans = make_plans(recipe, shape or [], request, among, limit, timeout)
     if gain is not None:
         plans = [replace(plan, least_gain=gain / 100) for plan in plans]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .catalogue import require_recipe
 from .request import (
     Config,
     Context,
@@ -60,7 +59,6 @@ def command(
     CUDA, OpenCL or LLVM IR; for llvm, thread bindings are made serial. Needs no GPU.
     """
     request = make_request(shape, dtype, option, config, function=function)
-    require_recipe(recipe)
 
     def show(picked: Recipe) -> int:
         run = run_requested(picked, request)

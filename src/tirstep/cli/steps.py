@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .catalogue import require_recipe
 from .request import (
     Config,
     Dtype,
@@ -44,7 +43,6 @@ def command(
 ) -> int:
     """Print the TIR of each step of a recipe, as TVMScript."""
     request = make_request(shape, dtype, option, config, function=function)
-    require_recipe(recipe)
     return do_each(
         recipe,
         request,

@@ -12,7 +12,6 @@ import typer
 
 from tirstep.processes import count_cores
 
-from .catalogue import require_recipe
 from .formatting import count, format_shape, get_dtype, spell
 from .request import (
     Config,
@@ -113,7 +112,6 @@ def command(
     """
     single, among = separate_lists(config or [])
     request = make_request(None, dtype, option, single, function=function)
-    require_recipe(recipe)
     if into is not None:
         from tirstep.bench.best_table import require_table
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .catalogue import require_recipe
 from .formatting import count, format_shape
 from .request import (
     Config,
@@ -88,7 +87,6 @@ def command(
     request = replace(request, reference=reference)
     if left_open is not None:
         request = replace(request, symbolic=tuple(left_open.split(",")))
-    require_recipe(recipe)
     if script is not None:
         picked = pick_recipe(recipe, request, by="--script")
         return explain(picked, request, script, timeout)

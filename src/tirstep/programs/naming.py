@@ -1,6 +1,6 @@
-"""What a text on the command line names: one of the catalogue's names, or a program of the user's.
+"""What a text on the command line names: a name of `tirstep list`, or a program of the user's.
 
-A name of the catalogue has letters, digits, ``_`` and ``-``. A program has a ``.``, ``/`` or ``:``
+A name of the list has letters, digits, ``_`` and ``-``. A program has a ``.``, ``/`` or ``:``
 in its text, or is ``-``: ``FILE.py``, ``FILE.py:NAME``, ``package.module:NAME``, ``FILE.json``, a
 folder of MetaSchedule's, written ``FOLDER/``, and ``-`` for standard input.
 """
@@ -49,7 +49,7 @@ class Spelling:
 
 
 def is_program(text: str) -> bool:
-    """Whether a text is none of the catalogue's names, as it is spelt."""
+    """Whether a text is none of the names of the list, as it is spelt."""
     return text == STDIN or any(sign in text for sign in "./:")
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..catalogue import complete_either, require_either
 from ..formatting import count, spell
+from ..names import complete_either
 from ..request import (
     PROGRAMS,
     Config,
@@ -101,8 +101,6 @@ def command(
     )
     request = replace(request, reference=reference)
     with noting_files():
-        for name in recipes:
-            require_either(name)
         if watch:
             flags = ["--checks" if checks else "--no-checks", *["--every-step"] * every_step]
             return _watch([*recipes, *flags, "--target", target, *_spell(request)], output)
