@@ -68,12 +68,12 @@ NAMED = """
 import tvm
 from tvm.tirx import BufferStore, FloatImm
 from tirstep.experiments import pass_experiment
-from tirstep.tvm_compat import structural_map
+from tirstep.tvm_compat import map_nodes
 
 
 def edit(module, change):
     functions = {
-        name.name_hint: structural_map(function, (BufferStore, change))
+        name.name_hint: map_nodes(function, BufferStore, change)
         for name, function in module.functions_items()
     }
     return tvm.IRModule(functions)
@@ -134,7 +134,7 @@ def test_a_pass_may_have_any_names_and_call_tirstep(command: Command, folder: Pa
     assert result.code == 1
     assert "the script shows it: WRONG: " in result.out
     text = (folder / "small.py").read_text()
-    assert "from tirstep.tvm_compat import structural_map" in text
+    assert "from tirstep.tvm_compat import map_nodes" in text
     assert "pass_experiment" not in text
     assert "It needs Python, apache-tvm 0.27, NumPy, tirstep.\n" in text
 

@@ -10,7 +10,7 @@ PASSES = """
 import tvm
 from tvm.tirx import Add
 from tirstep.experiments import pass_experiment
-from tirstep.tvm_compat import structural_map
+from tvm_ffi import structural_map
 
 
 def swap(module):
