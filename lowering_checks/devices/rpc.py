@@ -133,13 +133,14 @@ class RpcDevice(Device):
 
     def _find_tracker(self, where: str) -> Callable[..., Any]:
         """Requests of a tracker that has a free server of the key: others would wait for ever."""
-        tracker, end = rpc.connect_tracker(*self._at), time.monotonic() + ANSWER_SECONDS
+        tracker, begin = rpc.connect_tracker(*self._at), time.monotonic()
         while True:
             summary = tracker.summary()
             keys = sorted({each["key"].partition(":")[2] for each in summary["server_info"]})
             if self._key in keys and summary["queue_info"].get(self._key, {}).get("free", 0):
                 return partial(tracker.request, max_retry=1)
-            if self._key not in keys or time.monotonic() > end:
+            # A server that ends a session is away for a moment, until it is registered again.
+            if time.monotonic() - begin > (ANSWER_SECONDS if self._key in keys else 1):
                 raise DeviceError(
                     f"the tracker at {where} has no {'free ' * (self._key in keys)}server of the "
                     f"key '{self._key}' (it has {', '.join(keys) or 'none'}); start one there: "

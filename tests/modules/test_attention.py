@@ -160,7 +160,8 @@ def test_exponents_may_be_fused_where_the_kernel_allows_it(dtype: str, sizes: tu
             is_within = (got >= low) & (got <= high) | (np.isnan(got) & np.isnan(low))
             refused += problem is exact and not is_within.all()
             assert problem is exact or is_within.all()
-    assert bool(refused) == (dtype == "bfloat16")
+    # In float32 the last bit of exp decides, and NumPy's differs from processor to processor.
+    assert refused or dtype == "float32"
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
