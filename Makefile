@@ -10,11 +10,13 @@ JOBS ?= $(shell $(PYTHON) -c "import os; print(1 + len(getattr(os, 'sched_getaff
   lambda _: range(os.cpu_count() or 1))(0)))")
 # More for pytest: make test ARGS="-k matmul -x"
 ARGS ?=
-# Of `make fuzz`: how long and from where it plays, and more for tests/fuzz_schedules.py, as
-# make fuzz SECONDS=3600 SEED=7 FUZZ="--device cuda --keep-going"
+# Of `make test-deep`: how long and from where random schedules are played, and more for
+# tests/fuzz_schedules.py, as make test-deep SECONDS=3600 SEED=7 FUZZ="--keep-going"
 SECONDS ?= 600
 SEED ?= 0
 FUZZ ?=
+# Of long tests `make test` runs this day's share, and says what it left out.
+TIRSTEP_DAY ?= $(shell date +%F)
 
 VENV_LOWEST ?= .venv-lowest
 # What depends on the packages' versions: the command line and kernels.
@@ -29,7 +31,7 @@ PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-lowest test-gpu fuzz sanitize check golden compiled mutants adversarial bench readme bench-shapes bench-simulator foreign screenshots pages docs dist format typing clean
+.PHONY: help run test test-lowest test-gpu test-deep sanitize check golden compiled bench readme bench-shapes bench-simulator screenshots pages docs dist format typing clean
 
 help: ## list the targets
 	@echo "tirstep: TensorIR schedules, step by step"
@@ -48,7 +50,8 @@ test test-lowest: export PYTHONDONTWRITEBYTECODE =
 test test-lowest: export MALLOC_MMAP_THRESHOLD_ = 1073741824
 test test-lowest: export MALLOC_TRIM_THRESHOLD_ = 1073741824
 test test-lowest: export MALLOC_TOP_PAD_ = 33554432
-test: $(STAMP) ## every test that needs no GPU
+test: export TIRSTEP_DAY := $(TIRSTEP_DAY)
+test: $(STAMP) ## every test that needs no GPU, of long ones the day's share (TIRSTEP_DAY=2026-11-27)
 	$(PYTEST) -m "not gpu" -n $(JOBS) --maxprocesses 8 --dist loadgroup $(ARGS)
 
 # Without the tools that check and build, whose versions matter to nobody who installs tirstep.
@@ -60,13 +63,14 @@ test-gpu: export TIRSTEP_REQUIRE_GPU = 1
 test-gpu: $(STAMP) ## the tests that need a CUDA device, one after the other
 	$(PYTEST) -m gpu $(ARGS)
 
-fuzz: export TIRSTEP_HYPOTHESIS = thorough
-fuzz: export OPENBLAS_NUM_THREADS = 1
-fuzz: export TVM_NUM_THREADS = 1
-fuzz: $(STAMP) ## random schedules for SECONDS from SEED, then the drawn tests with many examples
+test-deep: export TIRSTEP_HYPOTHESIS = thorough
+test-deep: export OPENBLAS_NUM_THREADS = 1
+test-deep: export TVM_NUM_THREADS = 1
+test-deep: $(STAMP) ## what `make test` has a share of: long tests, 300 examples each, random schedules
 	$(PY) tests/fuzz_schedules.py $(SEED) $(SECONDS) --jobs 0 $(FUZZ)
 	$(PYTEST) -m "not gpu" -n $(JOBS) --maxprocesses 8 -o faulthandler_timeout=3600 \
-	  tests/recipes/test_numbers.py tests/recipes/test_random_schedules.py $(ARGS)
+	  tests/conformance tests/foreign tests/recipes/test_numbers.py \
+	  tests/recipes/test_random_schedules.py $(ARGS)
 
 sanitize: $(STAMP) ## NVIDIA's compute-sanitizer over every recipe, on a machine with a GPU
 	$(PY) tests/sanitize.py $(ARGS)
@@ -82,19 +86,6 @@ golden: $(STAMP) ## write the golden files again (the command refuses under CI)
 
 compiled: $(STAMP) ## record what nvcc says of the recipes' kernels, so that tests need not ask again
 	$(PY) tests/support/compiled_record.py
-
-mutants: $(STAMP) ## plant bugs, and write which check kills which into docs/mutants.md
-	$(PY) tests/mutants/make_table.py
-
-adversarial: export OPENBLAS_NUM_THREADS = 1
-adversarial: export TVM_NUM_THREADS = 1
-adversarial: $(STAMP) ## programs of known status on all checks: docs/adversarial.md (ARGS=--gpu)
-	$(PY) tests/adversarial/make_table.py $(ARGS)
-
-foreign: export OPENBLAS_NUM_THREADS = 1
-foreign: export TVM_NUM_THREADS = 1
-foreign: $(STAMP) ## every transform on every part of the functions of tests/foreign (ARGS="--calls 0.1")
-	$(PY) tests/foreign/run_corpus.py $(ARGS)
 
 bench-shapes: $(STAMP) ## time products at drawn shapes, fit the model of time, write docs/shapes.md
 	$(PY) benchmarks/bench_shapes.py $(ARGS)

@@ -13,10 +13,16 @@ from typing import Any
 
 import faster_tvm
 import pytest
+import shares
 import warm_python
 from compiled_together import find_group
 from groups import pytest_handlecrashitem, pytest_xdist_make_scheduler  # noqa: F401
 from hypothesis import HealthCheck, Phase, settings
+from shares import (  # noqa: F401
+    pytest_sessionfinish,
+    pytest_terminal_summary,
+    pytest_testnodedown,
+)
 
 from tirstep.transforms.recipes import RECIPES, Recipe
 
@@ -32,7 +38,7 @@ settings.register_profile(
     database=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    # A failure is told as it was drawn: making it smaller takes minutes, and is for `make fuzz`.
+    # A failure is told as it was drawn: `make test-deep` makes it smaller, which takes minutes.
     phases=[Phase.explicit, Phase.generate],
 )
 settings.register_profile(
@@ -61,10 +67,12 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Give the tests that need the wheel to one process, so that it is built once, and those of a
     recipe, so that it is run once; recipes whose machine code is compiled together stay together.
+    Of long tests the day's share is kept.
     """
+    shares.pytest_collection_modifyitems(config, items)
     for item in items:
         if "installed_wheel" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("wheel"))

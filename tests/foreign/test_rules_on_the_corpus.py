@@ -6,12 +6,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from foreign_corpus import CORPUS
-from foreign_corpus.judging import RIGHT
-from run_rules import LEFT, try_rules
+import tvm
+from foreign_corpus import CORPUS, Foreign
+from foreign_corpus.judging import RIGHT, judge
 from tvm.s_tir import Schedule
 from tvm_ffi import structural_equal
 
+from tirstep import rules
 from tirstep.transforms import (
     TransformError,
     bind_loop,
@@ -32,6 +33,8 @@ from tirstep.transforms.plans.plan import PLANS
 from tirstep.transforms.plans.roles import list_sblocks
 from tirstep.transforms.recipes import find_recipe
 
+LEFT = "left"
+TARGET = "nvidia/nvidia-h100"
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 RULES = {
     "chain_of_three": "flat",
@@ -56,6 +59,19 @@ RULES = {
 }
 """Of some functions the rule that takes them; none of what no plan is for."""
 FAMILIES = {"matmul_prefetched": "matmul", "softmax_rows": "rows", "gelu_batches": "flat"}
+
+
+def try_rules(foreign: Foreign) -> tuple[str, str, str]:
+    """The rule that takes a function, the verdict on what it makes, and what is wrong.
+
+    Of a function that none takes: no rule, "left", and the reasons of all.
+    """
+    ours, target = rules.cuda(), tvm.target.Target(TARGET)
+    for rule in ours:
+        made = rule.apply(foreign.function, target, False)
+        if made is not None:
+            return rule.name, *judge(foreign, made.mod, "simulator")
+    return "", LEFT, " | ".join(reason for rule in ours for reason in rule.reasons.values())
 
 
 @pytest.mark.parametrize(("name", "rule"), RULES.items())

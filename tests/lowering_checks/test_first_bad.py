@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 import tvm
 import warm_python
 from golden_runs import run_golden
-from planted.own_programs import run_by_warp
+from planted import read_original
 from tvm import s_tir
 from tvm.s_tir import Schedule
 from tvm.script import from_source
@@ -403,7 +404,10 @@ def test_a_reproducer_sets_the_options_of_the_module(tmp_path: Path) -> None:
 
 
 def test_a_kernel_for_tensor_cores_is_run_after_the_last_pass_and_not_on_host() -> None:
-    found = bisect_run(run_by_warp())
+    shape = {"m": 16, "n": 16, "k": 32}
+    run = run_recipe(find_recipe("matmul_naive"), shape, options={"dtype": "float16"})
+    by_one_warp = replace(run.steps[-1], module=read_original("matmul_by_one_warp").module)
+    found = bisect_run(replace(run, steps=(*run.steps[:-1], by_one_warp)))
     assert found.first_bad is None
     assert (found.judged[-1].state, found.judged[-1].device) == (
         "after tirx.LowerIntrin",

@@ -145,6 +145,16 @@ def test_a_golden_that_does_not_parse_is_a_changed_program(store: GoldenStore, r
     assert "-<<<<<<< a merge gone wrong" in finding.detail
 
 
+def test_goldens_of_two_steps_that_are_swapped_are_two_changed_programs(
+    store: GoldenStore, run: Run
+) -> None:
+    files = store.get_files(run)[1:]
+    texts = [file.read_text() for file in files]
+    for file, text in zip(files, reversed(texts), strict=True):
+        file.write_text(text)
+    assert ["the program changed" in found.message for found in findings(store, run)] == [True] * 2
+
+
 def test_goldens_of_another_tvm_are_told_apart_first(store: GoldenStore) -> None:
     (store.root / "TVM_VERSION").write_text("0.25.0\n")
     (finding,) = store.check_version()

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from lowered import write_kernel
-from planted.subjects import REST
+from lowered import REST, write_kernel
 
 from tirstep.lowering_checks import DeviceError
 from tirstep.lowering_checks.devices import DeviceFinding

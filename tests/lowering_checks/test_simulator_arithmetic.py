@@ -6,8 +6,7 @@ What a C++ compiler can say of it, too, is held against the device `host`, which
 import ml_dtypes
 import numpy as np
 import pytest
-from lowered import find_kinds, run_kernel, write_kernel
-from planted.subjects import REST
+from lowered import REST, find_kinds, run_kernel, write_kernel
 
 from tirstep.lowering_checks.devices.host import HostDevice, generate, is_host_available
 from tirstep.lowering_checks.devices.simulator.operators import convert, get_operator, wrap

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tvm
 from golden_runs import run_golden
+from known import read_programs
 from lowered import find_kinds, run_kernel
-from programs import clusters
 from tvm.s_tir import Schedule
 from tvm.script import from_source
 from tvm.script import ir as I
@@ -151,20 +151,20 @@ CLUSTER = 'T.launch_thread("clusterCtaIdx.x", 2)'
 def test_clusters_that_do_not_divide_the_blocks_are_refused(
     launch: str, error: type[Exception], message: str
 ) -> None:
-    name = "multicast to one block, for which two wait"
-    (program,) = (program for program in clusters.PROGRAMS if program.name == name)
-    assert CLUSTER in program.script
-    module = from_source(program.script.replace(CLUSTER, launch))
+    name = "MulticastToOneBlockForWhichTwoWait"
+    (program,) = (program for program in read_programs() if program.name == name)
+    assert CLUSTER in program.text
+    module = from_source(program.text.replace(CLUSTER, launch), {"I": I, "T": T})
     with pytest.raises(error, match=message):
         simulate_lowered(module, program.make_arguments())
 
 
 def test_a_cluster_that_not_every_gpu_launches_is_a_finding() -> None:
-    name = "multicast for which both blocks announce and wait"
-    (program,) = (program for program in clusters.PROGRAMS if program.name == name)
-    text = program.script.replace(CLUSTER, CLUSTER.replace("2", "16"))
+    name = "MulticastForWhichBothBlocksAnnounceAndWait"
+    (program,) = (program for program in read_programs() if program.name == name)
+    text = program.text.replace(CLUSTER, CLUSTER.replace("2", "16"))
     text = text.replace('T.launch_thread("blockIdx.x", 2)', 'T.launch_thread("blockIdx.x", 16)')
-    found = simulate_lowered(from_source(text), program.make_arguments()).findings
+    found = simulate_lowered(from_source(text, {"I": I, "T": T}), program.make_arguments()).findings
     (launch,) = (each.message for each in found if each.kind == "launch")
     assert launch == "extent 16 of 'clusterCtaIdx.x' exceeds a GPU's limit of 8"
 
@@ -192,3 +192,16 @@ def test_a_loop_on_the_host_launches_again_and_again() -> None:
     result = program([a, b, np.full(64, np.nan, "float32")])[-1]
     assert list(program.findings) == []
     np.testing.assert_array_equal(result, a + b)
+
+
+@pytest.mark.parametrize("elements", [2**20, 2**32])
+def test_shared_memory_that_no_gpu_has(elements: int) -> None:
+    """A finding, or a refusal where it would be more than the machine has."""
+    arrays = {"B": np.full(32, np.nan, "float32")}
+    allocation = f'S = T.alloc_buffer(({elements},), "float32", scope="shared")'
+    body = f"{allocation}\n---\nS[tx] = 1.0\nB[tx] = S[tx]"
+    if elements == 2**20:
+        assert find_kinds(run_kernel(arrays, body)) == ["launch"]
+    else:
+        with pytest.raises(UnsupportedError, match="'S' has 4294967296 elements of float32, more"):
+            run_kernel(arrays, body)

@@ -6,10 +6,15 @@ import textwrap
 
 import numpy as np
 import tvm
+from tvm.s_tir.pipeline import default_s_tir_pipeline
 from tvm.script import from_source
+from tvm.tirx import transform
+from tvm.tirx.compilation_pipeline import PIPELINE_MAP
 
 from tirstep.lowering_checks.devices.simulator import Simulation, simulate_lowered
 
+REST = "tirstep: what is after the simulator's last pass"
+"""The name of a pipeline that compiles lowered kernels."""
 _HEAD = """\
 # from tvm.script import ir as I
 # from tvm.script import tirx as T
@@ -61,3 +66,19 @@ def run_kernel(
 def find_kinds(simulation: Simulation) -> list[str]:
     """The kinds of a run's faults, each once."""
     return list(dict.fromkeys(fault.kind for fault in simulation.findings))
+
+
+def _make_rest() -> tuple[object, object, object]:
+    """TVM's default pipeline after the last pass of `tirstep...simulator.lower`."""
+    _, host, device = default_s_tir_pipeline()
+    passes = [
+        tvm.s_tir.transform.MergeSharedMemoryAllocations(),
+        transform.SplitHostDevice(),
+        transform.MakePackedAPI(),
+        transform.FP8StorageLegalize(),
+        transform.BF16StorageLegalize(),
+    ]
+    return tvm.transform.Sequential(passes), host, device
+
+
+PIPELINE_MAP[REST] = _make_rest

@@ -54,6 +54,8 @@ from .warpgroups import PRODUCTS
 
 PROXIES = PRODUCTS | BULK_COPIES.keys()
 """What reaches shared memory on another way than loads and stores."""
+_LARGEST_SHARED = 2**26
+"""Bytes of one buffer that are simulated: what exceeds a GPU's limit by less is a finding."""
 _SPAN_BYTES = 64
 """Thread blocks' copies of shared memory begin at multiples of this, which every type divides."""
 
@@ -447,6 +449,11 @@ class SimulatedGpu:
         elif scope == "warp":
             self._keep(buffer, WarpMemory(name, size, dtype, self.state))
         elif scope in ("shared", "shared.dyn"):
+            if size * dtype.itemsize > _LARGEST_SHARED:
+                raise UnsupportedError(
+                    f"'{name}' has {size} elements of {dtype}, more shared memory than the "
+                    "simulator keeps; no GPU has as much"
+                )
             self._allocate_shared(buffer, size, dtype)
             self._count_bytes(buffer, scope, size * dtype.itemsize)
         else:

@@ -1,7 +1,8 @@
 """Smaller programs: edits of TVMScript's text, through Python's own syntax tree, coarse ones first.
 
-Each is tried on a copy. Most make no program, or one that means something else: what counts is
-whether the smaller one still shows what the larger one showed.
+A reduction changes the tree in place, yields, and changes it back. Most edits make no program, or
+one that means something else: what counts is whether the smaller one still shows what the larger
+one showed.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
-AXES = ("spatial", "reduce", "remap", "S", "R", "SS", "SR", "opaque", "scan")
 LIKE_CHOICES = ("Select", "if_then_else")
 SIMPLER_TYPES = ("float32", "int32")
 TYPES = ("bfloat16", "float16", "float64", "int8", "int16", "int64", "float32", "int32", "bool")
-Editor = Callable[[ast.AST], None]
+DECLARATIONS = ("T.reads(", "T.writes(", "T.where(", "T.sblock_attr(")
+LOOPS = ("range", "grid", "thread_binding", "unroll", "vectorized", "parallel")
+NOTHING = "T.evaluate(0)"
+Reduction = Callable[[ast.Module], Iterator[None]]
 
 
 def parse_script(text: str) -> ast.Module:
@@ -34,16 +37,6 @@ def print_script(tree: ast.Module) -> str:
     return f"# from tvm.script import tirx as T\n{ast.unparse(ast.fix_missing_locations(tree))}\n"
 
 
-def apply_edit(tree: ast.Module, edit: Editor) -> ast.Module | None:
-    """A smaller program, on a copy; None where the edit does not fit."""
-    made = copy.deepcopy(tree)
-    try:
-        edit(made)
-    except (IndexError, AttributeError, KeyError, ValueError):
-        return None
-    return made
-
-
 def _bodies(tree: ast.AST) -> list[list[ast.stmt]]:
     """The lists of statements within functions, in a fixed order."""
     found = []
@@ -55,78 +48,55 @@ def _bodies(tree: ast.AST) -> list[list[ast.stmt]]:
     return found
 
 
-def _drop_chunks(tree: ast.Module) -> Iterator[Editor]:
+def _drop_chunks(tree: ast.Module) -> Iterator[None]:
     """Statements that stand together: all of a body, then half of it, then each alone."""
-    for at, body in enumerate(_bodies(tree)):
-        size = len(body)
+    for body in _bodies(tree):
+        whole, size = body[:], len(body)
         while size:
-            for start in range(0, len(body), size):
-                yield _make_drop(at, start, size)
+            for start in range(0, len(whole), size):
+                if any(ast.unparse(each) != NOTHING for each in whole[start : start + size]):
+                    body[start : start + size] = []
+                    body[:] = body or ast.parse(NOTHING).body
+                    yield
+                    body[:] = whole
             size //= 2
 
 
-def _make_drop(at: int, start: int, size: int) -> Editor:
-    def edit(tree: ast.AST) -> None:
-        body = _bodies(tree)[at]
-        if all(_is_nothing(each) for each in body[start : start + size]):
-            raise ValueError("nothing is left to drop")
-        del body[start : start + size]
-        if not body:
-            body.append(ast.parse("T.evaluate(0)").body[0])
-
-    return edit
-
-
-def _is_nothing(statement: ast.stmt) -> bool:
-    return ast.unparse(statement) == "T.evaluate(0)"
-
-
-def _compounds(tree: ast.AST) -> list[tuple[list[ast.stmt], int]]:
-    return [
+def _unwrap_all(tree: ast.Module) -> Iterator[None]:
+    """A loop, branch or block without what is around its body."""
+    compounds = [
         (body, place)
         for body in _bodies(tree)
         for place, statement in enumerate(body)
         if isinstance(statement, ast.For | ast.If | ast.With)
     ]
-
-
-def _unwrap_all(tree: ast.Module) -> Iterator[Editor]:
-    """A loop, branch or block without what is around its body."""
-    for at, (body, place) in enumerate(_compounds(tree)):
-        statement = body[place]
-        yield _make_unwrap(at, "body")
-        if isinstance(statement, ast.If) and statement.orelse:
-            yield _make_unwrap(at, "orelse")
-            yield _make_unwrap(at, "no else")
-
-
-def _make_unwrap(at: int, part: str) -> Editor:
-    def edit(tree: ast.AST) -> None:
-        body, place = _compounds(tree)[at]
+    for body, place in compounds:
         statement: Any = body[place]
-        if part == "no else":
+        whole, other = body[:], getattr(statement, "orelse", [])
+        for inside in [statement.body, other] if other else [statement.body]:
+            body[place : place + 1] = _open(statement, copy.deepcopy(inside))
+            yield
+            body[:] = whole
+        if other and isinstance(statement, ast.If):
             statement.orelse = []
-            return
-        inside = getattr(statement, part)
-        if isinstance(statement, ast.For):
-            names = [each.id for each in ast.walk(statement.target) if isinstance(each, ast.Name)]
-            inside = [_substitute(each, dict.fromkeys(names, ast.Constant(0))) for each in inside]
-        if isinstance(statement, ast.With):
-            inside = _open_block(inside)
-        body[place : place + 1] = inside
-
-    return edit
+            yield
+            statement.orelse = other
 
 
-def _open_block(body: list[ast.stmt]) -> list[ast.stmt]:
-    """What stands in a block, its axes being their bindings."""
+def _open(statement: ast.stmt, inside: list[ast.stmt]) -> list[ast.stmt]:
+    """What stands in a statement: a loop's variables are 0, the axes of a block their bindings."""
+    if isinstance(statement, ast.For):
+        names = [each.id for each in ast.walk(statement.target) if isinstance(each, ast.Name)]
+        return [_substitute(each, dict.fromkeys(names, ast.Constant(0))) for each in inside]
+    if not isinstance(statement, ast.With):
+        return inside
     values: dict[str, ast.expr] = {}
     kept = []
-    for statement in body:
-        if isinstance(statement, ast.Assign) and _is_axis(statement.value):
-            values.update(_read_axes(statement))
-        elif not _is_declaration(statement):
-            kept.append(_substitute(statement, values))
+    for each in inside:
+        if isinstance(each, ast.Assign) and _is_axis(each.value):
+            values.update(_read_axes(each))
+        elif not ast.unparse(each).startswith(DECLARATIONS):
+            kept.append(_substitute(each, values))
     return kept
 
 
@@ -142,11 +112,6 @@ def _read_axes(statement: ast.Assign) -> dict[str, ast.expr]:
     values = bindings.elts if isinstance(bindings, ast.List) else [bindings]
     pairs = zip(names, values, strict=False)
     return {name.id: bound for name, bound in pairs if isinstance(name, ast.Name)}
-
-
-def _is_declaration(statement: ast.stmt) -> bool:
-    text = ast.unparse(statement)
-    return text.startswith(("T.reads(", "T.writes(", "T.where(", "T.sblock_attr("))
 
 
 class _Substitution(ast.NodeTransformer):
@@ -180,92 +145,93 @@ def _smaller(value: Any) -> list[int]:
     )
 
 
-def _change_numbers_everywhere(tree: ast.Module) -> Iterator[Editor]:
+def _change_numbers_everywhere(tree: ast.Module) -> Iterator[None]:
     """A number that stands in several places, in all of them: an extent and its loops."""
-    values: list[Any] = sorted({n.value for n in _numbers(tree) if n.value > 1}, reverse=True)
+    numbers = _numbers(tree)
+    values: list[Any] = sorted({n.value for n in numbers if n.value > 1}, reverse=True)
     for value in values:
-        for smaller in _smaller(value):
-            if smaller:
-                yield _make_everywhere(value, smaller)
+        places = [n for n in numbers if n.value == value and type(n.value) is type(value)]
+        for smaller in filter(None, _smaller(value)):
+            yield from _set_values(places, type(value)(smaller))
 
 
-def _make_everywhere(value: Any, smaller: int) -> Editor:
-    def edit(tree: ast.AST) -> None:
-        for node in _numbers(tree):
-            if node.value == value and type(node.value) is type(value):
-                node.value = type(value)(smaller)
-
-    return edit
-
-
-def _change_numbers(tree: ast.Module) -> Iterator[Editor]:
-    for at, node in enumerate(_numbers(tree)):
+def _change_numbers(tree: ast.Module) -> Iterator[None]:
+    for node in _numbers(tree):
         for smaller in _smaller(node.value):
-            yield _make_number(at, smaller)
+            yield from _set_values([node], type(node.value)(smaller))
 
 
-def _make_number(at: int, smaller: int) -> Editor:
-    def edit(tree: ast.AST) -> None:
-        node: Any = _numbers(tree)[at]
-        node.value = type(node.value)(smaller)
+def _set_values(nodes: list[Any], value: Any) -> Iterator[None]:
+    kept = nodes[0].value
+    for node in nodes:
+        node.value = value
+    yield
+    for node in nodes:
+        node.value = kept
 
-    return edit
 
-
-def _drop_parameters(tree: ast.Module) -> Iterator[Editor]:
+def _drop_parameters(tree: ast.Module) -> Iterator[None]:
     for function in tree.body:
         assert isinstance(function, ast.FunctionDef)
-        for at in range(len(function.args.args)):
-            yield _make_parameter(at)
+        yield from _drop_each(function.args.args)
 
 
-def _make_parameter(at: int) -> Editor:
-    def edit(tree: Any) -> None:
-        del tree.body[0].args.args[at]
+def _drop_keywords(tree: ast.Module) -> Iterator[None]:
+    """Options of calls: annotations of loops, say."""
+    for call in [node for node in ast.walk(tree) if isinstance(node, ast.Call)]:
+        yield from _drop_each(call.keywords, kept=("thread", "scope"))
 
-    return edit
+
+def _drop_each(items: list[Any], kept: tuple[str, ...] = ()) -> Iterator[None]:
+    for at, item in enumerate(items[:]):
+        if item.arg not in kept:
+            del items[at]
+            yield
+            items.insert(at, item)
 
 
-def _change_types(tree: ast.Module) -> Iterator[Editor]:
+def _change_types(tree: ast.Module) -> Iterator[None]:
     """A simpler type in all places of another one."""
-    text = ast.unparse(tree)
     for name in TYPES:
+        places = [(node, "value") for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+        places += [(node, "attr") for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+        places = [(node, field) for node, field in places if getattr(node, field) == name]
         for simpler in SIMPLER_TYPES:
-            if name in text and name != simpler:
-                yield _make_type(name, simpler)
+            if places and name != simpler:
+                for node, field in places:
+                    setattr(node, field, simpler)
+                yield
+                for node, field in places:
+                    setattr(node, field, name)
 
 
-def _make_type(name: str, simpler: str) -> Editor:
-    def edit(tree: ast.AST) -> None:
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Constant) and node.value == name:
-                node.value = simpler
-            elif isinstance(node, ast.Attribute) and node.attr == name:
-                node.attr = simpler
-
-    return edit
-
-
-def _inline_names(tree: ast.Module) -> Iterator[Editor]:
+def _inline_names(tree: ast.Module) -> Iterator[None]:
     """A let, or another name of a value, in its places."""
     for body in _bodies(tree):
-        for statement in body:
-            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-                yield _make_inline(statement.target.id)
+        whole = body[:]
+        for place, node in enumerate(whole):
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                values = {node.target.id: node.value}
+                body[place:] = [
+                    _substitute(each, values) for each in copy.deepcopy(whole[place + 1 :])
+                ]
+                yield
+                body[:] = whole
 
 
-def _make_inline(name: str) -> Editor:
-    def edit(tree: ast.AST) -> None:
-        for body in _bodies(tree):
-            for place, node in enumerate(body):
-                is_it = isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == name
-                if is_it and isinstance(node, ast.AnnAssign):
-                    rest = body[place + 1 :]
-                    body[place:] = [_substitute(each, {name: node.value}) for each in rest]
-                    return
-        raise ValueError(name)
-
-    return edit
+def _simplify_expressions(tree: ast.Module) -> Iterator[None]:
+    """An operand in the place of an operation, and 0 in the place of an index."""
+    for parent, name, place in _expressions(tree):
+        value = getattr(parent, name)
+        node = value if place is None else value[place]
+        simpler = list(_parts(node))
+        is_index = isinstance(parent, ast.Subscript) and name == "slice"
+        if (is_index or isinstance(parent, ast.Tuple)) and not isinstance(node, ast.Constant):
+            simpler.append(ast.Constant(0))
+        for each in simpler:
+            _put(parent, name, place, each)
+            yield
+            _put(parent, name, place, node)
 
 
 def _expressions(tree: ast.AST) -> list[tuple[Any, str, int | None]]:
@@ -286,18 +252,6 @@ def _expressions(tree: ast.AST) -> list[tuple[Any, str, int | None]]:
     return found
 
 
-def _simplify_expressions(tree: ast.Module) -> Iterator[Editor]:
-    """An operand in the place of an operation, and 0 in the place of an index."""
-    for at, (parent, name, place) in enumerate(_expressions(tree)):
-        value = getattr(parent, name)
-        node = value if place is None else value[place]
-        for number in range(len(_parts(node))):
-            yield _make_part(at, number)
-        is_index = isinstance(parent, ast.Subscript) and name == "slice"
-        if (is_index or isinstance(parent, ast.Tuple)) and not isinstance(node, ast.Constant):
-            yield _make_zero(at)
-
-
 def _parts(node: ast.expr) -> list[ast.expr]:
     """The expressions that may stand in the place of one."""
     if isinstance(node, ast.BinOp):
@@ -305,34 +259,14 @@ def _parts(node: ast.expr) -> list[ast.expr]:
     if isinstance(node, ast.UnaryOp):
         return [node.operand]
     if isinstance(node, ast.BoolOp):
-        return list(node.values)
-    if isinstance(node, ast.Compare):
-        return []
+        return node.values
     if isinstance(node, ast.Call):
         called = getattr(node.func, "attr", "")
         if called in LIKE_CHOICES:
-            return list(node.args[1:])
-        if called not in ("range", "grid", "thread_binding", "unroll", "vectorized", "parallel"):
+            return node.args[1:]
+        if called not in LOOPS:
             return [each for each in node.args if not isinstance(each, ast.Constant)]
     return []
-
-
-def _make_part(at: int, number: int) -> Editor:
-    def edit(tree: ast.AST) -> None:
-        parent, name, place = _expressions(tree)[at]
-        value = getattr(parent, name)
-        node = value if place is None else value[place]
-        _put(parent, name, place, _parts(node)[number])
-
-    return edit
-
-
-def _make_zero(at: int) -> Editor:
-    def edit(tree: ast.AST) -> None:
-        parent, name, place = _expressions(tree)[at]
-        _put(parent, name, place, ast.Constant(0))
-
-    return edit
 
 
 def _put(parent: Any, name: str, place: int | None, node: ast.expr) -> None:
@@ -342,24 +276,7 @@ def _put(parent: Any, name: str, place: int | None, node: ast.expr) -> None:
         getattr(parent, name)[place] = node
 
 
-def _drop_keywords(tree: ast.Module) -> Iterator[Editor]:
-    """Options of calls: annotations of loops, say."""
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    for at, call in enumerate(calls):
-        for number, keyword in enumerate(call.keywords):
-            if keyword.arg not in ("thread", "scope"):
-                yield _make_keyword(at, number)
-
-
-def _make_keyword(at: int, number: int) -> Editor:
-    def edit(tree: ast.AST) -> None:
-        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-        del calls[at].keywords[number]
-
-    return edit
-
-
-REDUCTIONS: tuple[Callable[[ast.Module], Iterator[Editor]], ...] = (
+REDUCTIONS: tuple[Reduction, ...] = (
     _change_numbers_everywhere,
     _drop_chunks,
     _unwrap_all,
@@ -370,4 +287,4 @@ REDUCTIONS: tuple[Callable[[ast.Module], Iterator[Editor]], ...] = (
     _change_numbers,
     _drop_keywords,
 )
-"""Each gives the edits of a tree; the largest steps come first."""
+"""The largest steps come first."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +17,7 @@ from tirstep.strategies.program_text import parse_program
 from .editing import Edit
 from .emulating import differs_emulated
 from .quick import REFUSED, QuickVerdict, try_quickly
-from .reductions import REDUCTIONS, Editor, apply_edit, parse_script, print_script
+from .reductions import REDUCTIONS, Reduction, parse_script, print_script
 from .subject import Subject, make_subject
 
 SECONDS = 90.0
@@ -136,28 +135,33 @@ class _Search:
                     return False
         return True
 
-    def reduce(self, reduction: Callable[[ast.Module], Iterable[Editor]]) -> bool:
+    def reduce(self, reduction: Reduction) -> bool:
         """Try all edits of a kind, on what the ones before left; False where the time is over."""
-        place = 0
-        tree = parse_script(self.text)
-        edits = list(reduction(tree))
-        while place < len(edits):
-            if time.monotonic() - self.begin > self.seconds:
-                return False
-            smaller = apply_edit(tree, edits[place])
-            candidate = "" if smaller is None else print_script(smaller)
-            made = None
-            if candidate and candidate not in self.seen:
-                self.seen.add(candidate)
-                self.tried += 1
-                made = self.make(candidate)
-            if made is None:
-                place += 1
-                continue
-            self.text, self.subject = candidate, made
-            self.kept += 1
-            tree = parse_script(candidate)
-            edits = list(reduction(tree))
+        place, is_smaller = 0, True
+        while is_smaller:
+            is_smaller = False
+            tree = parse_script(self.text)
+            for at, _ in enumerate(reduction(tree)):
+                if at < place:
+                    continue
+                if time.monotonic() - self.begin > self.seconds:
+                    return False
+                if self.take(print_script(tree)):
+                    place, is_smaller = at, True
+                    break
+        return True
+
+    def take(self, candidate: str) -> bool:
+        """Whether a program that was not tried before shows the same: then it goes on from it."""
+        if candidate in self.seen:
+            return False
+        self.seen.add(candidate)
+        self.tried += 1
+        made = self.make(candidate)
+        if made is None:
+            return False
+        self.text, self.subject = candidate, made
+        self.kept += 1
         return True
 
     def make(self, text: str) -> Subject | None:

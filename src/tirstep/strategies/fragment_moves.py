@@ -10,6 +10,7 @@ from tvm.s_tir import SBlock
 
 from tirstep.transforms import tir
 
+from .moves import TABLE
 from .places import Places
 from .plays import Block, Call, Loop, find_copies
 
@@ -22,6 +23,11 @@ DEPTHS = (32, 64, 64, 64, 16)
 
 class FragmentMoves(Places):
     """What a player draws of the transforms for tensor cores."""
+
+    def draw(self, name: str) -> Call:
+        """A call of a transform."""
+        move = TABLE[name]
+        return move.draw(name, self) if move.where else getattr(self, f"do_{name}")()
 
     def do_tile_in_fragments(self) -> Call:
         depths = (16, 32, 8) if self.one([False] * 7 + [True], "depth") else (self._get_depth(),)
@@ -50,19 +56,6 @@ class FragmentMoves(Places):
         return {"float16": 16, "bfloat16": 16, "float32": 8}.get(
             self.play.problem.options["dtype"], 32
         )
-
-    def do_stage_fragments_at(self) -> Call:
-        return self.of_place(
-            "stage_fragments_at",
-            operand=self.one((0, 1), "operand"),
-            warps=self._warps(),
-            vector=self.one((1, 2, 4, 8), "vector"),
-            layout=self.one(("rows", "padded", "swizzled"), "layout"),
-            tail=self.tail(),
-        )
-
-    def _warps(self) -> int:
-        return self.one([self.extents().get("threadIdx.y", 1)] * 9 + [1, 2, 4], "warps")
 
     def do_tensorize_fragments(self) -> Call:
         """Of the product's own loads, zeros and store mostly; otherwise of any blocks."""
@@ -108,16 +101,6 @@ class FragmentMoves(Places):
             cluster=self.one((1, 1, 1, 1, 2), "cluster"),
         )
 
-    def do_stage_swizzled_at(self) -> Call:
-        return self.of_place(
-            "stage_swizzled_at",
-            operand=self.one((0, 1), "operand"),
-            warpgroups=self._warps(),
-            vector=self.one((1, 2, 4, 8), "vector"),
-            swizzle=self.one((16, 32, 64, 128), "swizzle"),
-            tail=self.tail(),
-        )
-
     def do_tensorize_warpgroups(self) -> Call:
         block, _, zeros, store = self._find_roles()
         given = self.play.problem.options
@@ -128,47 +111,6 @@ class FragmentMoves(Places):
         }
         return Call("tensorize_warpgroups", (block, zeros, store), options)
 
-    def do_lay_in_panels(self) -> Call:
-        return self.of_block("lay_in_panels", width=self.one((1, 4, 8, 16, 64), "width"))
-
-    def do_prefetch_asynchronously(self) -> Call:
-        loop = self.sequence()
-        stages = {"stages": self.one((2, 2, 3, 4), "stages")}
-        return Call("prefetch_asynchronously", (loop, find_copies(self.play, loop)), stages)
-
-    def do_prefetch_by_tma(self) -> Call:
-        loop = self.sequence()
-        stages = self.one((2, 2, 2, 3, 4), "stages")
-        return Call("prefetch_by_tma", (loop, find_copies(self.play, loop)), {"stages": stages})
-
-    def do_specialize_warps(self) -> Call:
-        registers = self.one((None, None, (24, 64), (40, 240)), "registers")
-        return Call("specialize_warps", (self.sequence(),), {"registers": registers})
-
-    def do_make_persistent(self) -> Call:
-        options = {
-            "blocks": self.one((1, 2, 3), "blocks"),
-            "stages": self.one((None, None, 3, 5), "stages"),
-        }
-        return Call("make_persistent", (self.sequence(),), options)
-
-    def do_alternate_tiles(self) -> Call:
-        options = {
-            "warpgroups": self.one((2, 2, 2, 3), "warpgroups"),
-            "registers": self.one((None, None, (40, 232), (32, 160)), "registers"),
-        }
-        return Call("alternate_tiles", (self.sequence(),), options)
-
-    def do_multicast_in_clusters(self) -> Call:
-        clusters = self.one(((2, 1), (1, 2), (2, 2)), "cluster")
-        return Call("multicast_in_clusters", (self.sequence(),), {"cluster": clusters})
-
-    def do_alternate_warpgroups(self) -> Call:
-        return Call("alternate_warpgroups", (self.sequence(),))
-
-    def do_overlap_products(self) -> Call:
-        return Call("overlap_products", (self.sequence(),))
-
     def _node(self, block: Block) -> SBlock:
         return self.play.sch.get(self.play.block(block))
 
@@ -178,15 +120,12 @@ class FragmentMoves(Places):
     def _reads(self, block: Block, buffer: Any) -> bool:
         return any(region.source.same_as(buffer) for region in self._node(block).reads)
 
-    def do_store_by_tma(self) -> Call:
-        return self.of_block("store_by_tma")
-
     def do_store_through_tiles(self) -> Call:
         vector = self.one((1, 2, 4, 8), "vector")
         return Call(
             "store_through_tiles",
             (self.at, *self._find_tile_loops()),
-            {"warps": self._warps(), "lanes": self.one((128, 128, 32), "lanes"), "vector": vector},
+            {"warps": self.warps(), "lanes": self.one((128, 128, 32), "lanes"), "vector": vector},
         )
 
     def _find_tile_loops(self) -> list[Loop]:
@@ -203,7 +142,7 @@ class FragmentMoves(Places):
             (self.at, *self._find_tile_loops()),
             {
                 "columns": self.one((16, 32), "columns"),
-                "warps": self._warps(),
+                "warps": self.warps(),
                 "vector": self.one((1, 2, 4), "vector"),
             },
         )
@@ -234,65 +173,61 @@ class FragmentMoves(Places):
         ahead = self.one(("tma", "tma", "threads", "none"), "ahead")
         by_tma = self.one((True, False), "store by tma")
         steps: list[Callable[[], Call]] = [
-            lambda: self._at(self.do_tile_in_warpgroups, block, block),
+            lambda: self._at("tile_in_warpgroups", block, block),
             lambda: self._store_warpgroups(block, by_tma=by_tma),
             *(lambda operand=operand: self._stage_swizzled(block, operand) for operand in (0, 1)),
             lambda: Call("decompose_reduction_at", (block, Loop(block, 2))),
         ]
         loop = Loop(Block("C_update"), 2)
         if ahead == "tma":
-            steps.append(lambda: self._feed(self.do_prefetch_by_tma, loop))
+            steps.append(lambda: self._feed("prefetch_by_tma", loop))
         elif ahead == "threads":
-            steps.append(lambda: self._feed(self._draw_asynchronous, loop))
+            steps.append(lambda: self._feed("prefetch_asynchronously", loop))
         store = Block("C_shared.dyn_local" if by_tma else "C_local")
         parts = (Block("C_update"), Block("C_init"), store)
         steps += [
-            lambda: self._at(self.do_tensorize_warpgroups, parts[0], *parts),
+            lambda: self._at("tensorize_warpgroups", parts[0], *parts),
             lambda: Call("set_pipeline", ()),
         ]
         if by_tma:
             steps.append(lambda: Call("store_by_tma", (Block("C_shared.dyn"),)))
         if ahead == "tma":
-            steps.append(lambda: self._around(self.do_specialize_warps, loop))
-            last = (None, self.do_make_persistent, self.do_multicast_in_clusters)
-            if (draw := self.one(last, "blocks")) is not None:
-                steps.append(lambda: self._around(draw, loop))
-            if draw == self.do_make_persistent and self.one((True, False), "turns"):
-                steps.append(lambda: self._around(self.do_alternate_tiles, loop))
+            steps.append(lambda: self._around("specialize_warps", loop))
+            last = (None, "make_persistent", "multicast_in_clusters")
+            if (name := self.one(last, "blocks")) is not None:
+                steps.append(lambda: self._around(name, loop))
+            if name == "make_persistent" and self.one((True, False), "turns"):
+                steps.append(lambda: self._around("alternate_tiles", loop))
         return steps
 
-    def _around(self, draw: Callable[[], Call], loop: Loop) -> Call:
+    def _around(self, name: str, loop: Loop) -> Call:
         """A drawn call of a loop, around the product as it was or as instructions have it."""
         tensorized = Block(f"{loop.block.name}_o")
         block = tensorized if tensorized in self.play.blocks() else loop.block
-        return self._at(draw, block, replace(loop, block=block))
+        return self._at(name, block, replace(loop, block=block))
 
     def _store_warpgroups(self, block: Block, *, by_tma: bool) -> Call:
         if not by_tma:
             return Call("accumulate_in_registers", (block, Loop(block, 1)))
-        options = {"warps": self._warps(), "lanes": 128, "vector": self.one((1, 2, 4), "vector")}
+        options = {"warps": self.warps(), "lanes": 128, "vector": self.one((1, 2, 4), "vector")}
         return Call("store_through_tiles", (block, Loop(block, 0), Loop(block, 1)), options)
 
-    def _at(self, draw: Callable[[], Call], at: Block, *places: Any) -> Call:
-        """A drawn call, of these places."""
+    def _at(self, name: str, at: Block, *places: Any) -> Call:
+        """A drawn call of a transform, of these places."""
         self.at = at
-        return replace(draw(), places=places)
+        return replace(self.draw(name), places=places)
 
-    def _feed(self, draw: Callable[[], Call], loop: Loop) -> Call:
-        return self._at(draw, loop.block, loop, find_copies(self.play, loop))
+    def _feed(self, name: str, loop: Loop) -> Call:
+        return self._at(name, loop.block, loop, find_copies(self.play, loop))
 
     def _get_chunk(self) -> int:
         """The elements of 16 bytes."""
         return {"float16": 8, "bfloat16": 8, "tf32": 4}.get(self.play.problem.options["dtype"], 16)
 
-    def _draw_asynchronous(self) -> Call:
-        stages = self.one((2, 2, 3, 4), "stages")
-        return Call("prefetch_asynchronously", (), {"stages": stages})
-
     def _stage_swizzled(self, block: Block, operand: int) -> Call:
         options = {
             "operand": operand,
-            "warpgroups": self._warps(),
+            "warpgroups": self.warps(),
             "vector": self.one((1, 2, 4, self._get_chunk()), "vector"),
             "swizzle": self.one((16, 32, 64, 128), "swizzle"),
             "tail": self.tail(),
@@ -308,7 +243,7 @@ class FragmentMoves(Places):
     def _stage(self, block: Block, operand: int) -> Call:
         options = {
             "operand": operand,
-            "warps": self._warps(),
+            "warps": self.warps(),
             "vector": self.one((1, 2, 4, 8, 8, 16), "vector"),
             "layout": self.one(("rows", "padded", "swizzled"), "layout"),
             "tail": self.tail(),

@@ -71,8 +71,9 @@ class Places:
             return shape[0] if count == 1 else tuple(shape)
         return self.one((2, 4, 8, 32, (2, 2), (4, 2), (4, 4), (2, 2, 2)), "threads")
 
+    def warps(self) -> int:
+        """Of a fetch by warps: mostly those of the kernel."""
+        return self.one([self.extents().get("threadIdx.y", 1)] * 9 + [1, 2, 4], "warps")
+
     def of_block(self, name: str, **options: Any) -> Call:
         return Call(name, (self.at,), options)
-
-    def of_place(self, name: str, **options: Any) -> Call:
-        return Call(name, (self.at, self.loop()), options)

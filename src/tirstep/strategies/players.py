@@ -16,13 +16,13 @@ from tirstep.transforms import queries, tir
 from tirstep.transforms.recipes import RECIPES
 
 from .expressions import Choice
+from .moves import MOVES, TABLE
 from .plays import (
     PREFIX,
     Block,
     Call,
     Loop,
     bound_loops,
-    find_copies,
     find_kernels,
     find_missing_axes,
     is_for_threads,
@@ -43,83 +43,6 @@ from .problems import (
 )
 from .quad_moves import QuadMoves
 
-WEIGHTS = {
-    "accumulate_in_registers": 3,
-    "align_vectors": 2,
-    "alternate_tiles": 1,
-    "alternate_warpgroups": 1,
-    "begin_before_loop": 1,
-    "bind_batch": 1,
-    "bind_loop": 6,
-    "cache_read_at": 5,
-    "cache_row_at": 2,
-    "cache_write_at": 4,
-    "compute_block_at": 4,
-    "decompose_reduction_at": 3,
-    "end_loop_at_mask": 1,
-    "factor_out_of_sum": 2,
-    "fetch_cooperatively": 4,
-    "fold_tile": 2,
-    "fuse_epilogue_at": 2,
-    "fuse_loops": 3,
-    "fuse_reductions": 2,
-    "inline_epilogue": 1,
-    "inline_producers": 2,
-    "keep_in_registers": 3,
-    "fuse_exponents": 1,
-    "launch_longest_first": 1,
-    "lay_in_panels": 1,
-    "lay_in_quads": 2,
-    "make_persistent": 1,
-    "merge_loops": 2,
-    "multicast_in_clusters": 1,
-    "order_product": 1,
-    "overlap_products": 1,
-    "pad_block": 2,
-    "pad_shared_rows": 3,
-    "prefetch_asynchronously": 3,
-    "prefetch_by_tma": 2,
-    "prefetch_fragments": 2,
-    "prefetch_through_registers": 3,
-    "reorder_loops": 3,
-    "reverse_compute_block_at": 4,
-    "rfactor_reduction": 3,
-    "round_operand": 2,
-    "set_pass_option": 1,
-    "set_pipeline": 1,
-    "specialize_warps": 2,
-    "split_loop": 4,
-    "split_loop_at_mask": 1,
-    "split_reduction": 3,
-    "split_reductions": 2,
-    "spread_over_quads": 2,
-    "spread_over_threads": 4,
-    "stage_fragments_at": 3,
-    "stage_operand_at": 4,
-    "stage_swizzled_at": 2,
-    "store_by_tma": 1,
-    "store_through_shared": 2,
-    "store_through_tiles": 1,
-    "stream_steps": 1,
-    "suggest_unrolling": 1,
-    "tensorize_fragments": 3,
-    "tensorize_in_quads": 2,
-    "tensorize_warp_rows": 1,
-    "tensorize_warpgroups": 1,
-    "tile_block": 4,
-    "tile_in_fragments": 2,
-    "tile_in_warpgroups": 1,
-    "tile_in_warps": 2,
-    "tile_product": 2,
-    "transpose_tile": 2,
-    "unroll_loop": 1,
-    "use_powers_of_two": 1,
-    "vectorize_copy": 2,
-    "vectorize_loop": 3,
-    "widen_sums": 2,
-}
-"""Every public transform, and how often it is drawn."""
-MOVES = [name for name, weight in WEIGHTS.items() for _ in range(weight)]
 AXES = [
     *(f"blockIdx.{letter}" for letter in "xxyz"),
     *(f"threadIdx.{letter}" for letter in "xxyz"),
@@ -225,8 +148,7 @@ class Player(QuadMoves):
         if not self.play.loops(self.at):
             return False
         name = self.one(MOVES, "transform")
-        call = getattr(self, f"do_{name}")()
-        return call is not None and self.play.call(call)
+        return self.play.call(self.draw(name))
 
     def play_all(self, tries: int) -> None:
         """Begin, make as many drawn calls, and finish."""
@@ -235,16 +157,12 @@ class Player(QuadMoves):
             self.move()
         self.finish()
 
-    # One for each transform.
+    # Transforms whose places or options depend on one another.
 
     def do_split_loop(self) -> Call:
         large = (1024,) if self.play.problem.flops > 2**30 else ()
         inner = self.one((1, 2, 3, 4, 5, 8, 16, *large), "inner")
         return Call("split_loop", (self.loop(serial=True),), {"inner": inner, "tail": self.tail()})
-
-    def do_split_reduction(self) -> Call:
-        inner = self.one((1, 2, 3, 4, 8), "inner")
-        return self.of_block("split_reduction", inner=inner, tail=self.tail())
 
     def do_fuse_loops(self) -> Call:
         count = len(self.play.loops(self.at))
@@ -308,98 +226,12 @@ class Player(QuadMoves):
             tail=self.tail(),
         )
 
-    def do_unroll_loop(self) -> Call:
-        return Call("unroll_loop", (self.loop(serial=True),), {"limit": 64})
-
-    def do_suggest_unrolling(self) -> Call:
-        return Call("suggest_unrolling", (self.loop(serial=True),))
-
     def do_vectorize_loop(self) -> Call:
         last = Loop(self.at, len(self.play.loops(self.at)) - 1)
         return Call("vectorize_loop", (self.one((last, self.loop(serial=True)), "which"),))
 
-    def do_vectorize_copy(self) -> Call:
-        return self.of_block("vectorize_copy", vector=self.one((1, 2, 4, 8), "vector"))
-
-    def do_cache_read_at(self) -> Call:
-        operand = self.one((0, 0, 1, 1, 2), "operand")
-        return self.of_place("cache_read_at", operand=operand, scope=self.scope())
-
-    def do_cache_write_at(self) -> Call:
-        return self.of_place("cache_write_at", scope=self.scope())
-
-    def do_cache_row_at(self) -> Call:
-        return self.of_place("cache_row_at", operand=self.one((0, 0, 1), "operand"))
-
-    def do_accumulate_in_registers(self) -> Call:
-        return self.of_place("accumulate_in_registers")
-
-    def do_decompose_reduction_at(self) -> Call:
-        return self.of_place("decompose_reduction_at")
-
-    def do_stage_operand_at(self) -> Call:
-        return self.of_place(
-            "stage_operand_at",
-            operand=self.one((0, 1), "operand"),
-            threads=self.threads(),
-            vector=self.one((1, 1, 2, 4), "vector"),
-            scope=self.one(("shared", "shared.dyn"), "scope"),
-            tail=self.tail(),
-        )
-
-    def do_fetch_cooperatively(self) -> Call:
-        vector = self.one((1, 1, 2, 4), "vector")
-        threads = self.threads()
-        return self.of_block(
-            "fetch_cooperatively", threads=threads, vector=vector, tail=self.tail()
-        )
-
-    def _place_elsewhere(self, name: str) -> Call:
-        other = self.block()
-        return Call(name, (self.at, self.loop(other) if self.play.loops(other) else self.loop()))
-
-    def do_compute_block_at(self) -> Call:
-        return self._place_elsewhere("compute_block_at")
-
-    def do_reverse_compute_block_at(self) -> Call:
-        return self._place_elsewhere("reverse_compute_block_at")
-
     def do_fuse_epilogue_at(self) -> Call:
         return Call("fuse_epilogue_at", (self.at, self.block(), self.loop()))
-
-    def do_bind_batch(self) -> Call:
-        axis = self.one(("blockIdx.y", "blockIdx.z"), "axis")
-        return self.of_block("bind_batch", axis=axis, kept=self.one((0, 1, 1, 2), "kept"))
-
-    def do_inline_epilogue(self) -> Call:
-        return self.of_block("inline_epilogue")
-
-    def do_end_loop_at_mask(self) -> Call:
-        return Call("end_loop_at_mask", (self.loop(),))
-
-    def do_launch_longest_first(self) -> Call:
-        return Call("launch_longest_first", (self.loop(),))
-
-    def do_split_loop_at_mask(self) -> Call:
-        return Call("split_loop_at_mask", (self.loop(),))
-
-    def do_stream_steps(self) -> Call:
-        return Call("stream_steps", (self.loop(),), {"workers": self.one((2, 3, 5), "workers")})
-
-    def do_begin_before_loop(self) -> Call:
-        return self.of_place("begin_before_loop")
-
-    def do_fuse_exponents(self) -> Call:
-        return self.of_block("fuse_exponents")
-
-    def do_use_powers_of_two(self) -> Call:
-        return self.of_block("use_powers_of_two")
-
-    def do_factor_out_of_sum(self) -> Call:
-        return self.of_block("factor_out_of_sum")
-
-    def do_widen_sums(self) -> Call:
-        return self.of_block("widen_sums")
 
     def do_fuse_reductions(self) -> Call:
         accumulate = self.one(("in place", "apart"), "accumulate")
@@ -413,19 +245,10 @@ class Player(QuadMoves):
             "split_reductions", (self.at, consumers), {"parts": self.one((2, 3, 4), "parts")}
         )
 
-    def do_inline_producers(self) -> Call:
-        return self.of_block("inline_producers")
-
-    def do_rfactor_reduction(self) -> Call:
-        return self.of_block("rfactor_reduction", parts=self.one((2, 3, 4), "parts"))
-
     def do_pad_block(self) -> Call:
         count = len(self.play.sch.get(self.play.block(self.at)).iter_vars)
         multiples = [self.one((1, 2, 4, 8), "multiple") for _ in range(count)]
         return self.of_block("pad_block", multiples=multiples)
-
-    def do_pad_shared_rows(self) -> Call:
-        return self.of_block("pad_shared_rows", elements=self.one((1, 2, 4), "elements"))
 
     def do_fold_tile(self) -> Call:
         row = self.one((1, 2, 4, 8), "row")
@@ -434,32 +257,6 @@ class Player(QuadMoves):
     def do_align_vectors(self) -> Call:
         vector = self.one((2, 4), "vector")
         return self.of_block("align_vectors", vector=vector, offset=self.one(range(vector), "off"))
-
-    def do_transpose_tile(self) -> Call:
-        return self.of_block("transpose_tile")
-
-    def do_keep_in_registers(self) -> Call:
-        return self.of_block("keep_in_registers")
-
-    def do_spread_over_threads(self) -> Call:
-        threads = self.one((2, 4, 8, 32), "threads")
-        vector = self.one((1, 1, 2, 4), "vector")
-        return self.of_block(
-            "spread_over_threads", threads=threads, vector=vector, tail=self.tail()
-        )
-
-    def do_set_pipeline(self) -> Call:
-        return Call("set_pipeline", (), {"name": self.one(("tirstep", "default"), "name")})
-
-    def do_set_pass_option(self) -> Call:
-        return Call("set_pass_option", (), {"name": "tirx.disable_storage_rewrite", "value": True})
-
-    def do_prefetch_fragments(self) -> Call:
-        return Call("prefetch_fragments", (self.sequence(),))
-
-    def do_prefetch_through_registers(self) -> Call:
-        loop = self.sequence()
-        return Call("prefetch_through_registers", (loop, find_copies(self.play, loop)))
 
     # The finishing phase.
 
@@ -539,7 +336,7 @@ __all__ = [
     "MOVES",
     "RARE",
     "SIZES",
-    "WEIGHTS",
+    "TABLE",
     "Choice",
     "Dice",
     "Player",

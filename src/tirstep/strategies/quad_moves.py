@@ -23,18 +23,6 @@ AT_MASKS = ("end_loop_at_mask", "launch_longest_first", "split_loop_at_mask")
 class QuadMoves(FragmentMoves):
     """What a player draws of the transforms for what lies between two products."""
 
-    def do_round_operand(self) -> Call:
-        return self.of_block("round_operand", operand=self.one((0, 0, 1, 1, 2, 3), "operand"))
-
-    def do_tile_product(self) -> Call:
-        return self.of_block("tile_product")
-
-    def do_order_product(self) -> Call:
-        return self.of_block("order_product")
-
-    def do_tensorize_warp_rows(self) -> Call:
-        return self.of_block("tensorize_warp_rows")
-
     def do_lay_in_quads(self) -> Call:
         """The last two dimensions of what a block writes mostly, or one of rows."""
         writes = self._node(self.at).writes
@@ -46,9 +34,6 @@ class QuadMoves(FragmentMoves):
             return self.of_block("lay_in_quads", rows=self.one(range(count), "rows"), columns=None)
         drawn = {name: self.one((0, 1, 2, 3), name) for name in ("rows", "columns")}
         return self.of_block("lay_in_quads", **drawn)
-
-    def do_spread_over_quads(self) -> Call:
-        return self.of_block("spread_over_quads", columns=self.one((True, True, False), "columns"))
 
     def do_tensorize_in_quads(self) -> Call:
         """Of the product's own loads and zeros mostly; A may be in registers already."""
@@ -70,7 +55,7 @@ class QuadMoves(FragmentMoves):
         chosen = [name for name in names if self.one([True] * 5 + [False], name)]
         powers = ("use_powers_of_two", "fuse_exponents")
         return [
-            *(lambda name=name: self._draw_at(name, power, power) for name in powers),
+            *(lambda name=name: self._at(name, power, power) for name in powers),
             self._draw_rows,
             *(lambda name=name: self._draw_at_steps(name) for name in chosen),
         ]
@@ -87,12 +72,8 @@ class QuadMoves(FragmentMoves):
         """A call about the loop over tiles of keys."""
         loop = self._find_steps()
         if name == "prefetch_by_tma":
-            return self._feed(self.do_prefetch_by_tma, loop)
-        return self._draw_at(name, loop.block, loop)
-
-    def _draw_at(self, name: str, block: Block, *places: Block | Loop) -> Call:
-        """A drawn call of a transform, of these places."""
-        return self._at(getattr(self, f"do_{name}"), block, *places)
+            return self._feed("prefetch_by_tma", loop)
+        return self._at(name, loop.block, loop)
 
     def _find_steps(self) -> Loop:
         """The loop that begins with the copies of keys and of values."""
@@ -119,7 +100,7 @@ class QuadMoves(FragmentMoves):
         ]
         loop = Loop(Block(f"{name}_rf_update"), 3)
         return [
-            lambda: self._draw_at("rfactor_reduction", total, total),
+            lambda: self._at("rfactor_reduction", total, total),
             *(lambda call=call: call for call in calls),
-            lambda: self._draw_at("stream_steps", loop.block, loop),
+            lambda: self._at("stream_steps", loop.block, loop),
         ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,10 +11,10 @@ from tvm_ffi import structural_hash
 from tirstep.transforms import TransformError, keep_in_registers
 from tirstep.transforms.errors import LOOK
 
-from . import CORPUS, Foreign
+from . import Foreign
 from .calls import Call, list_calls
 from .judging import UNBUILT, is_on_a_gpu, judge
-from .states import STATES, bind_rest, make_state
+from .states import bind_rest, make_state
 
 REFUSED, RAW, BARE, TORN = "refused", "raw error", "bare refusal", "changed by a refusal"
 
@@ -29,7 +28,7 @@ class Outcome:
     function, state : on what it was made
     call : the call
     verdict : a verdict of `judging`, "refused", "raw error", "bare refusal" (TVM's words with no
-        advice of ours), "changed by a refusal", or "accepted" where it was not judged
+        advice of ours), "changed by a refusal", or "accepted" where another call made the same
     text : the sentence of a refusal, or what is wrong
     """
 
@@ -43,47 +42,24 @@ class Outcome:
         return f"{self.function}, {self.state}: {self.call}: {self.verdict}: {self.text}"
 
 
-def list_places(names: list[str] | None = None) -> list[tuple[Foreign, str]]:
-    """All functions in all states."""
-    return [(CORPUS[name], state) for name in names or CORPUS for state in STATES]
+def play(foreign: Foreign, state: str) -> Iterator[Outcome]:
+    """Make all calls on a function in a state, and judge what comes of them.
 
-
-def play(
-    foreign: Foreign,
-    state: str,
-    dice: random.Random,
-    *,
-    calls: float = 1,
-    judged: float = 1,
-    most: int | None = None,
-) -> Iterator[Outcome]:
-    """Make the calls on a function in a state, or a share of them, and judge a share of results.
-
-    Results that are one program are judged once. With `most`, so many transforms are drawn, and
-    one call of each.
+    Results that are one program are judged once.
     """
     start = make_state(foreign.function, state)
     if start is None:
         return
     seen = {structural_hash(start.mod)}
-    every = list(list_calls(start))
-    for call in every if most is None else _draw(every, dice, most):
-        if dice.random() >= calls:
-            continue
+    for call in list_calls(start):
         sch = start.copy()
         verdict, text = _make(call, sch)
         if verdict == "accepted":
             mark = structural_hash(sch.mod)
-            if mark not in seen and dice.random() < judged:
+            if mark not in seen:
                 verdict, text = judge_schedule(foreign, _finish(call, sch))
             seen.add(mark)
         yield Outcome(foreign.name, state, call, verdict, text)
-
-
-def _draw(calls: list[Call], dice: random.Random, most: int) -> list[Call]:
-    """One call each of some transforms."""
-    dice.shuffle(calls)
-    return list({call.transform: call for call in calls}.values())[:most]
 
 
 def _make(call: Call, sch: Schedule) -> tuple[str, str]:

@@ -1,1 +1,0 @@
-"""What simulator, host, a GPU and NVIDIA's compute-sanitizer say of the programs."""

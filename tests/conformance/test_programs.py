@@ -1,0 +1,80 @@
+"""Programs of known status under the simulator: each wrong one is caught by what was planted in it,
+and no right one is accused; on a GPU, the right ones are right.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import tvm
+from known import KINDS, RIGHT, WRONG, Program, read_programs
+from lowered import REST
+
+from tirstep.lowering_checks.compile.compiling import compile_module
+from tirstep.lowering_checks.devices.simulator import simulate_lowered
+
+PROGRAMS = read_programs()
+
+
+def judge(program: Program) -> list[str]:
+    """The kinds of faults that the simulator finds, and what is wrong with the numbers."""
+    simulation = simulate_lowered(program.module, program.make_arguments())
+    kinds = [finding.kind for finding in simulation.findings]
+    return list(dict.fromkeys([*kinds, *program.find_faults(simulation.arguments)]))
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda it: it.name)
+def test_a_program_has_its_verdict(program: Program) -> None:
+    """Where another fault is seen as well, it follows from the planted one."""
+    said = judge(program)
+    if program.status == RIGHT or program.missed:
+        assert said == []
+    else:
+        assert program.kind in said
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "program", [it for it in PROGRAMS if it.status == RIGHT], ids=lambda it: it.name
+)
+def test_a_right_program_is_right_on_the_hardware(program: Program) -> None:
+    """In each of three runs; a wrong one may be right there by chance, or end the process."""
+    target = tvm.target.Target(tvm.target.Target.from_device(tvm.cuda(0)), host="llvm")
+    here, needed = str(target.attrs["arch"]), program.arch
+    numbers = [int("".join(filter(str.isdigit, arch))) for arch in (here, needed)]
+    if numbers[0] < numbers[1] or (needed.endswith("a") and numbers[0] != numbers[1]):
+        pytest.skip(f"the program needs {needed}")
+    function = program.module["main"].with_attr("target", target)
+    run = compile_module(tvm.IRModule({"main": function}), target, pipeline=REST)["main"]
+    for _ in range(3):
+        tensors = [tvm.runtime.tensor(it, tvm.cuda(0)) for it in program.make_arguments()]
+        run(*tensors)
+        assert program.find_faults([tensor.numpy() for tensor in tensors]) == []
+
+
+def test_programs_are_well_formed() -> None:
+    assert len({program.name for program in PROGRAMS}) == len(PROGRAMS)
+    for program in PROGRAMS:
+        assert (program.status, bool(program.kind)) in ((RIGHT, False), (WRONG, True))
+        assert program.kind in ("", *KINDS)
+        assert program.why
+        assert program.meant or program.status == WRONG
+        assert program.status == WRONG or not program.missed
+
+
+def test_there_are_enough_of_each_status_and_kind() -> None:
+    assert Counter(program.status for program in PROGRAMS) == {WRONG: 228, RIGHT: 166}
+    assert {program.kind for program in PROGRAMS if program.kind} == set(KINDS)
+    assert sum(bool(program.missed) for program in PROGRAMS) == 2
+
+
+def test_the_outputs_of_right_programs_say_whether_they_ran() -> None:
+    """No right program expects what its outputs hold before it runs."""
+    for program in PROGRAMS:
+        if program.status == RIGHT:
+            blank = program.make_arguments()[len(program.given) :]
+            for want, before in zip(program.find_expected(), blank, strict=True):
+                same = np.equal(want.astype("float64"), before.astype("float64"))
+                assert not same.any(), program.name
