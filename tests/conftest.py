@@ -88,20 +88,18 @@ def _find_recipe(item: pytest.Item) -> str:
     return name if isinstance(name, str) and name in RECIPES else ""
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test marked gpu where there is none; under TIRSTEP_REQUIRE_GPU it fails instead."""
     if item.get_closest_marker("gpu") is not None:
         from tirstep.pytest_plugin import require_cuda
 
         require_cuda()
-    return (yield)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
     item.runtest = functools.partial(_call_with_room, item.runtest)  # type: ignore[method-assign]
-    return (yield)
 
 
 def _call_with_room(run: Callable[[], None]) -> None:

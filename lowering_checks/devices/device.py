@@ -358,14 +358,7 @@ def convert_tvm_errors(sentence: str, module: tvm.IRModule | None = None) -> Ite
 
 
 def get_reason(error: Exception) -> str:
-    """TVM's own reason, on one line: not the program that it prints before or behind it.
-
-    Where that is something that this TVM lacks, it is said instead.
-    """
-    return _find_reason(error)
-
-
-def _find_reason(error: Exception) -> str:
+    """TVM's own reason, on one line, without the program that it prints before or after it."""
     lines = [line.strip("\0 \t") for line in str(error).splitlines()]
     lines = [line for line in lines if line]
     if told := [line for line in lines if _COMPILER_ERROR.search(line)]:

@@ -132,7 +132,7 @@ class RpcDevice(Device):
             return connect(self._key, session_timeout=self._seconds)
 
     def _find_tracker(self, where: str) -> Callable[..., Any]:
-        """Requests of a tracker that has a free server of the key: others would wait for ever."""
+        """The tracker's `request`, once a server of the key is free; TVM would wait forever."""
         tracker, begin = rpc.connect_tracker(*self._at), time.monotonic()
         while True:
             summary = tracker.summary()

@@ -15,9 +15,9 @@ _TVM, _FFI = "apache-tvm", "apache-tvm-ffi"
 
 
 SERIES, FFI_SERIES = "0.27", "0.1.14"
-"""Of apache-tvm, whose printer is in the goldens, and of apache-tvm-ffi."""
+"""The series of apache-tvm, whose printer wrote the goldens, and of apache-tvm-ffi."""
 PINS, FFI_PINS = ">=0.27,<0.28", ">=0.1.14.post0,<0.1.15"
-"""The same as pip understands it, as in pyproject.toml; constraints.txt is exact."""
+"""Both as ranges for pip, as in pyproject.toml; constraints.txt has exact versions."""
 
 
 class UnsupportedVersions(ImportError):  # noqa: N818

@@ -96,8 +96,10 @@ def ask(python: str, kind: str, item: str, kept: Path | None) -> dict[str, str]:
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "TVM_NUM_THREADS": "1"}
     command = [python, __file__, python, "--answer", kind, item]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    said = json.loads(done.stdout) if done.returncode == 0 else {item: done.stderr[-1000:]}
-    if file and done.returncode == 0:
+    if done.returncode != 0:
+        return {item: f"{python} gave no answer: {done.stderr[-1000:]}"}  # differs on both sides
+    said = json.loads(done.stdout)
+    if file:
         file.parent.mkdir(exist_ok=True)
         file.write_text(json.dumps(said))
     return said

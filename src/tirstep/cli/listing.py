@@ -57,10 +57,10 @@ def command(
 
     chosen, screen = _choose(name), Screen()
     names: dict[str, list[str] | None] = {}
+    is_asked = steps or name is not None
     with screen.working():
         for recipe in (recipe for _, rungs in chosen for _, recipe in rungs):
             screen.doing(recipe.name)
-            is_asked = steps or name is not None
             names[recipe.name] = _name_steps(recipe) if is_asked else None
     if json:
         print_document("list", kernels=[_kernel_keys(*each, names) for each in chosen])
