@@ -193,9 +193,9 @@ def _drop_each(items: list[Any], kept: tuple[str, ...] = ()) -> Iterator[None]:
 def _change_types(tree: ast.Module) -> Iterator[None]:
     """A simpler type in all places of another one."""
     for name in TYPES:
-        places = [(node, "value") for node in ast.walk(tree) if isinstance(node, ast.Constant)]
-        places += [(node, "attr") for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
-        places = [(node, field) for node, field in places if getattr(node, field) == name]
+        fields = {ast.Constant: "value", ast.Attribute: "attr"}
+        typed = [(node, fields[type(node)]) for node in ast.walk(tree) if type(node) in fields]
+        places = [(node, field) for node, field in typed if getattr(node, field) == name]
         for simpler in SIMPLER_TYPES:
             if places and name != simpler:
                 for node, field in places:
