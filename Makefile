@@ -31,7 +31,7 @@ PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-lowest test-gpu test-deep sanitize check golden compiled bench readme bench-shapes bench-simulator screenshots pages docs dist format typing clean
+.PHONY: help run test test-lowest test-gpu test-deep sanitize check size golden compiled bench readme bench-shapes bench-simulator screenshots pages docs dist format typing clean
 
 help: ## list the targets
 	@echo "tirstep: TensorIR schedules, step by step"
@@ -75,11 +75,15 @@ test-deep: $(STAMP) ## what `make test` has a share of: long tests, 300 examples
 sanitize: $(STAMP) ## NVIDIA's compute-sanitizer over every recipe, on a machine with a GPU
 	$(PY) tests/sanitize.py $(ARGS)
 
-check: $(STAMP) typing ## format, lint, types, direction of imports
+size: ## lines by folder, and what is tangled, against the budgets in tests/support/size.py
+	@$(PYTHON) tests/support/size.py
+
+check: $(STAMP) typing ## format, lint, types, direction of imports, budgets of size
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
 	$(PY) -m mypy
 	$(PYTEST) -q tests/test_import_direction.py
+	$(PY) tests/support/size.py --check
 
 golden: $(STAMP) ## write the golden files again (the command refuses under CI)
 	$(VENV)/bin/tirstep golden --write --all

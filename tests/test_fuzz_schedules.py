@@ -254,8 +254,7 @@ def test_more_shared_memory_than_there_is_is_a_refusal_and_nothing_wrong():
     assert "65536 bytes of scope 'shared' exceed a GPU's limit of 49152" in said.refusals[0]
 
 
-def test_a_fault_of_asynchronous_copies_counts_though_no_cpu_compiles_them():
-    """The device "host" is asked whether a source is a program at all; cp.async is no reason."""
+def test_a_fault_of_asynchronous_copies_counts():
     problem = matmul.problem(2, 4, 6)
     sch = Schedule(problem.module)
     block = sch.get_sblock("C")

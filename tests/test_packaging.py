@@ -39,13 +39,6 @@ def files_on_disk(suffix: str) -> dict[str, str]:
     }
 
 
-def cpp_on_disk() -> dict[str, str]:
-    """The same for what the device `host` compiles."""
-    found = {**files_on_disk(".h"), **files_on_disk(".cpp")}
-    assert "lowering_checks/devices/host/include/cuda.h" in found
-    return found
-
-
 def page_on_disk() -> dict[str, str]:
     """The same for what the report's page is put together from."""
     found = {
@@ -61,7 +54,6 @@ def test_wheel_carries_every_module(installed_wheel):
     # Each .py file and not only each __init__.py: a folder without one is dropped silently.
     assert set(files_on_disk(".py").values()) - names == set()
     assert {f"{package}/py.typed" for package in FOLDERS} - names == set()
-    assert set(cpp_on_disk().values()) - names == set()
     assert set(page_on_disk().values()) - names == set()
 
 
@@ -77,7 +69,6 @@ def test_sdist_carries_the_source_and_what_make_test_needs(installed_wheel):
     with tarfile.open(installed_wheel.sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert set(files_on_disk(".py")) - names == set()
-    assert set(cpp_on_disk()) - names == set()
     assert set(page_on_disk()) - names == set()
     assert {f"{folder}/py.typed" for folder in FOLDERS.values()} - names == set()
     assert {"Makefile", "constraints.txt", "pyproject.toml", "setup.py", "LICENSE"} <= names

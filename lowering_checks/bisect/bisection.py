@@ -16,7 +16,6 @@ from tvm.tirx import AllocBuffer
 from tirstep.transforms.tir import find_all
 
 from ..compile.compiling import MAIN
-from ..compile.launches import SPLIT_PASS
 from ..compile.passes import Failure, Lowering, lower_through_passes
 from ..devices.cpu import CpuDevice
 from ..devices.device import (
@@ -30,8 +29,9 @@ from ..devices.device import (
     is_scalar,
 )
 from ..devices.guard_zones import run_in_guard_zones
-from ..devices.host import Generated, HostDevice
-from ..devices.simulator.interpreter import Interpreter, count_stores
+from ..devices.simulator.interpreter import Interpreter
+from ..facts.compiled import find_error_of_nothing
+from ..facts.cuda_compilers import CompileError, CompilerMissing, get_compiler
 from ..steps import Finding
 from .stages import COMPACTS, HOST_ALONE, ORDERS_THREADS, Stage, find_stages
 from .states import State, bisect
@@ -41,10 +41,6 @@ TIMEOUT = 120.0
 """Seconds that a search may take, by default, before it interprets no further state."""
 SHARE = 0.5
 """Of the time that is left: how much of it one state may take."""
-STORES_PER_SECOND = 5e7
-"""Of generated source on the device `host`, with all its cases."""
-ENOUGH = 600.0
-"""So many seconds, where they are left, are enough for any source."""
 CODE_GENERATION = "code generation"
 HOST = "llvm"
 AS_SCHEDULED = "as scheduled"
@@ -133,8 +129,8 @@ def bisect_module(
 
     The module as it stands comes first, then what comes out in the end. Only where that is wrong
     are the stages in between run, by bisection. For a CPU the end is the program. For a GPU it is
-    the last stage that can be run, and then the generated source on the device `host`. A module
-    that is too large to interpret as it stands is run on the CPU.
+    the last stage that can be run, and then whether CUDA's compiler takes the generated source,
+    which is not run. A module that is too large to interpret as it stands is run on the CPU.
 
     `threaded` is the module before its threads were made serial, if they were. `deadline` is when,
     by `time.monotonic`, no more states are interpreted: they count as such that cannot be judged.
@@ -193,7 +189,7 @@ class ModuleBisection:
             return self._bisect_failure(stages, lowering.failed)
         if target.startswith(HOST):
             return self._bisect_program(lowering, stages)
-        return self._bisect_kernels(lowering, stages)
+        return self._bisect_kernels(lowering, stages, target)
 
     def _judge_scheduled(self) -> list[Finding] | None:
         """The findings of the module as it stands; None where it cannot be interpreted.
@@ -332,8 +328,10 @@ class ModuleBisection:
         self.judged.append(JudgedState(state, Interpreter.name))
         return found
 
-    def _bisect_kernels(self, lowering: Lowering, stages: Sequence[Stage]) -> FirstBadState | None:
-        """For a GPU: the last stage that can be run, and the source behind it."""
+    def _bisect_kernels(
+        self, lowering: Lowering, stages: Sequence[Stage], target: str
+    ) -> FirstBadState | None:
+        """For a GPU: the last stage that can be run, and whether the source after it compiles."""
         # What the host's part becomes is no part of the program that is judged.
         own = [stage for stage in stages if stage.obstacle != HOST_ALONE]
         judged = self._find_judged(own)
@@ -347,30 +345,32 @@ class ModuleBisection:
             if self._judge_stage(judged[-1]):
                 return self._bisect_stages(judged)
             self.lowered = end
-        generated = _get_generated(lowering)
-        if generated is None:
-            self.not_run += missed
-            return None
-        wrong = self._judge_source(generated)
-        if wrong is None:
-            self.not_run += missed
+        self.not_run += missed
+        wrong = self._judge_source(lowering, target)
         if not wrong:
             return None
-        end = JudgedState(AS_SOURCE, HostDevice.name)
+        end = JudgedState(AS_SOURCE, get_compiler().name)
         return self._bad_end(lowering, stages, judged, wrong[0], end)
 
-    def _judge_source(self, generated: Generated) -> list[Finding] | None:
-        """What the generated source makes of it, if there is time: a run cannot be ended early."""
-        seconds = 0.0
-        if self.first_deadline - time.monotonic() < ENOUGH:
-            seconds = count_stores(self.module) / STORES_PER_SECOND
-        if seconds > max(self.first_deadline - time.monotonic(), 1.0):
-            self.not_run.append(
-                f"{AS_SOURCE}: its run takes some {math.ceil(seconds)} s, and less time is left; "
-                "choose a smaller shape, or give a longer timeout"
-            )
+    def _judge_source(self, lowering: Lowering, target: str) -> list[Finding] | None:
+        """Whether CUDA's compiler takes the generated source; what it makes is not run here."""
+        if lowering.language != "cuda" or lowering.executable is None:
             return None
-        return self._judge_end(lambda: _Source(generated), AS_SOURCE)
+        architecture = str(tvm.target.Target(target).attrs["arch"])
+        try:
+            compiler = get_compiler()
+            compiler.compile(lowering.source, architecture)
+        except CompilerMissing as error:
+            self.not_run.append(f"{AS_SOURCE}: {error}")
+            return None
+        except CompileError as error:
+            if unsupported := find_error_of_nothing(compiler, architecture):
+                self.not_run.append(f"{AS_SOURCE}: {compiler.name}: {unsupported}")
+                return None
+            message = f"{compiler.name} does not compile it for {architecture}: {error}"
+            return [Finding("lowering", "", message)]
+        self.judged.append(JudgedState(AS_SOURCE, compiler.name))
+        return []
 
     def _find_judged(self, stages: Sequence[Stage]) -> Sequence[Stage]:
         """The stages up to the last one that can be judged."""
@@ -472,7 +472,6 @@ class ModuleBisection:
             return _bad_schedule(self._wrong_on_cpu, CpuDevice.name)
         module = stages[-1].module if stages else self.module
         stage = Stage(len(lowering.passes) + 1, CODE_GENERATION, module, module, False, None)
-        generated = _get_generated(lowering)
         last = judged[-1].number if judged else 0
         behind = [each for each in stages if each.number in self._reasons and each.number > last]
         return FirstBadState(
@@ -482,21 +481,13 @@ class ModuleBisection:
             wrong,
             False,
             tuple(self._list_unjudged(behind, None)),
-            "" if generated is None else generated.source,
+            lowering.source if lowering.language == "cuda" else "",
             module,
         )
 
 
 def _bad_schedule(finding: Finding, device: str) -> FirstBadState:
     return FirstBadState(None, finding, None, JudgedState(AS_SCHEDULED, device), True)
-
-
-def _get_generated(lowering: Lowering) -> Generated | None:
-    """The CUDA source and the host's part; None for another target, or where TVM refused."""
-    split = [each.module for each in lowering.passes if each.name == SPLIT_PASS]
-    if lowering.language != "cuda" or lowering.executable is None or not split:
-        return None
-    return Generated(lowering.source, split[-1])
 
 
 def _get_state(stage: Stage) -> State:
@@ -526,17 +517,6 @@ def _is_in_global_memory(message: str, stage: Stage) -> bool:
         for node in find_all(function.body, AllocBuffer)
     }
     return named is not None and declared.get(named.group(1), "global") == "global"
-
-
-class _Source(HostDevice):
-    """A source that is generated already."""
-
-    def __init__(self, generated: Generated) -> None:
-        super().__init__()
-        self._generated = generated
-
-    def compile(self, module: tvm.IRModule) -> Program:
-        return self.compile_generated(self._generated)
 
 
 class _Executable(CpuDevice):

@@ -16,7 +16,6 @@ from .device import (
     find_unbound_sblocks,
     run,
 )
-from .host import HostDevice, is_host_available
 from .rpc import SCHEME, SPELLING, RpcDevice
 from .simulator import SimulatorDevice
 
@@ -24,7 +23,6 @@ _MAKERS: dict[str, Callable[[], Device]] = {
     "cpu": CpuDevice,
     "cuda": CudaDevice,
     "simulator": SimulatorDevice,
-    "host": HostDevice,
 }
 DEVICES = ("auto", *_MAKERS)
 _ALIASES = {"gpu": "cuda", "nvidia": "cuda", "llvm": "cpu", "sim": "simulator"}
@@ -37,7 +35,6 @@ __all__ = [
     "Device",
     "DeviceError",
     "DeviceFinding",
-    "HostDevice",
     "Program",
     "RpcDevice",
     "SimulatorDevice",
@@ -45,7 +42,6 @@ __all__ = [
     "find_unbound_sblocks",
     "get_device",
     "is_cuda_available",
-    "is_host_available",
     "register_device",
     "run",
 ]
@@ -66,8 +62,8 @@ def get_device(name: str = "auto") -> Device:
     """The device of a name; ``"auto"`` is CUDA where there is a GPU, otherwise the simulator.
 
     ``"rpc://HOST:PORT/KEY"`` is one of another machine. The device says in `description` what was
-    chosen. Raises `DeviceError` for an unknown name, for ``"cuda"`` without a GPU, for ``"host"``
-    without a C++ compiler, and for a server that does not answer.
+    chosen. Raises `DeviceError` for an unknown name, for ``"cuda"`` without a GPU, and for a server
+    that does not answer.
     """
     if name == "auto":
         return CudaDevice() if is_cuda_available() else SimulatorDevice()

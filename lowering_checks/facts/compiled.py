@@ -172,10 +172,10 @@ def _explain(compiler: CudaCompiler, architecture: str, error: CompileError) -> 
     Raises `CompilerMissing` for a compiler that works for no architecture: nvcc without a C++
     compiler.
     """
-    empty_error = _find_error(compiler, architecture)
+    empty_error = find_error_of_nothing(compiler, architecture)
     if empty_error is None:
         return f"{architecture} cannot run it: {error}"
-    if all(_find_error(compiler, name) is not None for name in ARCHITECTURES):
+    if all(find_error_of_nothing(compiler, name) is not None for name in ARCHITECTURES):
         raise CompilerMissing(
             f"{compiler.name} does not work here: {empty_error}; {compiler.advice}"
         )
@@ -183,7 +183,7 @@ def _explain(compiler: CudaCompiler, architecture: str, error: CompileError) -> 
 
 
 @functools.lru_cache(maxsize=64)
-def _find_error(compiler: CudaCompiler, architecture: str) -> str | None:
+def find_error_of_nothing(compiler: CudaCompiler, architecture: str) -> str | None:
     """The error of a compiler for a kernel that does nothing; None if it compiles it."""
     try:
         compiler.compile('extern "C" __global__ void nothing() {}', architecture)

@@ -109,7 +109,7 @@ def test_what_cannot_be_left_open_is_a_sentence(command: Command, words: list[st
 
 
 def test_a_parameter_that_is_a_size_too_is_given_and_left_open(command: Command):
-    words = ("numbered.py:bound", "--shape", "n=37", "--runs", "4", "--device", "host")
+    words = ("numbered.py:bound", "--shape", "n=37", "--runs", "4", "--device", "simulator")
     result = command("check", *words, "--json")
     assert result.code == 0
     (recipe,) = result.document["recipes"]

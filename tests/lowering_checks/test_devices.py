@@ -33,7 +33,7 @@ needs_no_gpu = pytest.mark.skipif(is_cuda_available(), reason="this machine has 
 def test_an_unknown_device_names_the_nearest() -> None:
     with pytest.raises(DeviceError, match=r"there is no device 'cpi'; did you mean cpu\?"):
         get_device("cpi")
-    assert DEVICES == ("auto", "cpu", "cuda", "simulator", "host")
+    assert DEVICES == ("auto", "cpu", "cuda", "simulator")
 
 
 @needs_no_gpu

@@ -12,7 +12,6 @@ from tvm.script import tirx as T
 from tirstep.lowering_checks import CheckError, DeviceError, get_device
 from tirstep.lowering_checks.bisect import find_bad_pass
 from tirstep.lowering_checks.compile.compiling import name_main
-from tirstep.lowering_checks.devices import is_host_available
 from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.lowering_checks.facts import get_facts
 from tirstep.transforms import get_pass_options, set_pass_option
@@ -39,19 +38,15 @@ def make_two() -> tvm.IRModule:
     )
 
 
-@pytest.mark.parametrize("name", ["cpu", "simulator", "host", "interpreter"])
+@pytest.mark.parametrize("name", ["cpu", "simulator", "interpreter"])
 def test_a_device_runs_the_one_function(name: str) -> None:
-    if name == "host" and not is_host_available():
-        pytest.skip("no C++ compiler here")
     device = Interpreter() if name == "interpreter" else get_device(name)
     _, got = device.compile(Relu)([INPUT, np.zeros(64, "float32")])
     np.testing.assert_array_equal(got, OUTPUT)
 
 
-@pytest.mark.parametrize("name", ["cpu", "simulator", "host", "interpreter"])
+@pytest.mark.parametrize("name", ["cpu", "simulator", "interpreter"])
 def test_of_several_functions_none_is_guessed_at(name: str) -> None:
-    if name == "host" and not is_host_available():
-        pytest.skip("no C++ compiler here")
     device = Interpreter() if name == "interpreter" else get_device(name)
     with pytest.raises(DeviceError, match="'first', 'second', and none of them is 'main'; give a"):
         device.compile(make_two())

@@ -242,15 +242,6 @@ class _HostMemory(SharedMemory):
         self.state.log.add(kind, self.name, location, wrong, describe)
 
 
-def count_stores(module: tvm.IRModule) -> int:
-    """How often a module stores, threads' and host's stores together; 0 where it is not known."""
-    try:
-        function = name_main(module)[MAIN]
-        return sum(_count_stores(flatten(function, in_order=True, widens=False).body).values())
-    except (DeviceError, UnsupportedError):
-        return 0
-
-
 def _require_small(body: Any) -> None:
     """Decline what would take minutes."""
     for place, count in _count_stores(body).items():

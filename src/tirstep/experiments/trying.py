@@ -203,7 +203,7 @@ class TryOptions:
 
     Attributes
     ----------
-    devices : besides the simulator or the interpreter: ``"cpu"``, ``"cuda"``, ``"host"``
+    devices : besides the simulator or the interpreter: ``"cpu"``, ``"cuda"``
     architectures : to compile for
     with_facts : whether facts are read at all
     """

@@ -15,11 +15,13 @@ import tvm
 import tvm_ffi
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.target import Target
 from tvm.tirx import For, SeqStmt
 
 from tirstep import transforms as tr
-from tirstep.lowering_checks import DeviceError, check_numbers, get_device
-from tirstep.lowering_checks.devices import is_host_available
+from tirstep.lowering_checks import CheckError, DeviceError, check_numbers, get_device
+from tirstep.lowering_checks.compile.compiling import compile_unrun
+from tirstep.lowering_checks.facts.cuda_compilers import CompileError, get_compiler
 from tirstep.lowering_checks.ownership import check_ownership
 from tirstep.modules import Problem
 from tirstep.transforms import TransformError, queries, tir
@@ -29,8 +31,8 @@ PREFIX = "prefix"
 INT32 = 2**31 - 1
 LIMIT = " exceed a GPU's limit of "
 """Of more memory than a GPU has: it refuses the launch, and computes nothing wrong."""
-UNDECLARED = "the generated source uses '"
-"""A name that nothing declares, as "host" says it."""
+TARGET = "nvidia/nvidia-h100"
+"""For which sources are compiled."""
 LONGEST, TOO_LONG = 20_000, "would take too long"
 """Statements that the simulator may go through: some seconds."""
 
@@ -333,15 +335,18 @@ def count_steps(module: tvm.IRModule) -> int:
 def _find_no_source(module: tvm.IRModule) -> str | None:
     """Why the source of a module is no program: a variable that no loop has any more, say.
 
-    CUDA's compiler would refuse it, and the simulator, which sees no source, finds it wrong. The
-    instructions of a GPU, which "host" does not know either, are no reason.
+    The simulator, which sees no source, finds it wrong. None without a compiler of CUDA.
     """
-    if not is_host_available():
-        return None
     try:
-        get_device("host").compile(module)
-    except DeviceError as error:
-        return f"TVM's source does not compile: {error}" if UNDECLARED in str(error) else None
+        compiler = get_compiler()
+        target = Target(TARGET)
+        executable = compile_unrun(module, target)
+        source = str(executable.mod.imports[0].inspect_source())
+        compiler.compile(source, str(target.attrs["arch"]))
+    except CompileError as error:
+        return f"TVM's source does not compile: {error}"
+    except CheckError:
+        return None
     return None
 
 

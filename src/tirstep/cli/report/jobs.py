@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
 
-from tirstep.caches import CacheWarning, find_cache
+from tirstep.caches import CacheWarning
 from tirstep.lowering_checks import (
     Counts,
     DeviceError,
@@ -70,8 +70,6 @@ def do_jobs(jobs: Sequence[RecipeJob], screen: Screen) -> list[RecipePart]:
     Where times are taken, one job runs after the other. Raises what a job raises.
     """
     device = get_device(jobs[0].request.device)
-    if device.name == "host":
-        find_cache(device.name)  # says here, once, if nothing is kept
     processes = min(count_cores(), MOST_PROCESSES, len(jobs))
     if any(job.recipe.partition(":")[0] == STDIN for job in jobs):
         processes = 1  # what was read is here alone
