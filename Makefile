@@ -31,7 +31,7 @@ PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-lowest test-gpu test-deep sanitize check size golden compiled bench readme bench-shapes bench-simulator screenshots pages docs dist format typing clean
+.PHONY: help run test test-lowest test-gpu test-deep sanitize check size golden bench readme bench-shapes bench-simulator screenshots pages docs dist format typing clean
 
 help: ## list the targets
 	@echo "tirstep: TensorIR schedules, step by step"
@@ -70,7 +70,7 @@ test-deep: $(STAMP) ## what `make test` has a share of: long tests, 300 examples
 	$(PY) tests/fuzz_schedules.py $(SEED) $(SECONDS) --jobs 0 $(FUZZ)
 	$(PYTEST) -m "not gpu" -n $(JOBS) --maxprocesses 8 -o faulthandler_timeout=3600 \
 	  tests/conformance tests/foreign tests/recipes/test_numbers.py \
-	  tests/recipes/test_random_schedules.py $(ARGS)
+	  tests/recipes/test_random_schedules.py tests/lowering_checks/test_expectations.py $(ARGS)
 
 sanitize: $(STAMP) ## NVIDIA's compute-sanitizer over every recipe, on a machine with a GPU
 	$(PY) tests/sanitize.py $(ARGS)
@@ -87,9 +87,6 @@ check: $(STAMP) typing ## format, lint, types, direction of imports, budgets of 
 
 golden: $(STAMP) ## write the golden files again (the command refuses under CI)
 	$(VENV)/bin/tirstep golden --write --all
-
-compiled: $(STAMP) ## record what nvcc says of the recipes' kernels, so that tests need not ask again
-	$(PY) tests/support/compiled_record.py
 
 bench-shapes: $(STAMP) ## time products at drawn shapes, fit the model of time, write docs/shapes.md
 	$(PY) benchmarks/bench_shapes.py $(ARGS)

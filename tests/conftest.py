@@ -15,7 +15,6 @@ import faster_tvm
 import pytest
 import shares
 import warm_python
-from compiled_together import find_group
 from groups import pytest_handlecrashitem, pytest_xdist_make_scheduler  # noqa: F401
 from hypothesis import HealthCheck, Phase, settings
 from shares import (  # noqa: F401
@@ -69,15 +68,14 @@ def pytest_collection_finish() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Give the tests that need the wheel to one process, so that it is built once, and those of a
-    recipe, so that it is run once; recipes whose machine code is compiled together stay together.
-    Of long tests the day's share is kept.
+    recipe, so that it is run once. Of long tests the day's share is kept.
     """
     shares.pytest_collection_modifyitems(config, items)
     for item in items:
         if "installed_wheel" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("wheel"))
         elif item.get_closest_marker("xdist_group") is None and (recipe := _find_recipe(item)):
-            item.add_marker(pytest.mark.xdist_group(find_group(recipe)))
+            item.add_marker(pytest.mark.xdist_group(recipe))
 
 
 def _find_recipe(item: pytest.Item) -> str:

@@ -23,8 +23,9 @@ project_copyright = author
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["build"]
 myst_heading_anchors = 3
-# Folders of the repository, which have no page.
-suppress_warnings = ["myst.xref_missing"]
+# Folders of the repository, which have no page; and names of attributes: Sphinx looks up each as a
+# link where it stands in the list of its own class, though another class has one of that name.
+suppress_warnings = ["myst.xref_missing", "ref.python"]
 
 html_theme = "furo"
 html_title = f"tirstep {release}"

@@ -1,11 +1,13 @@
 """Rules of dlight that schedule a model's functions by tirstep's plans.
 
-from tvm.s_tir import dlight
-from tirstep import rules
+A module of Relax is scheduled and built so::
 
-with target:
-    scheduled = dlight.ApplyDefaultSchedule(*rules.cuda(), dlight.gpu.Fallback())(module)
-executable = tvm.relax.build(scheduled, target, tir_pipeline="tirstep")
+    from tvm.s_tir import dlight
+    from tirstep import rules
+
+    with target:
+        scheduled = dlight.ApplyDefaultSchedule(*rules.cuda(), dlight.gpu.Fallback())(module)
+    executable = tvm.relax.build(scheduled, target, tir_pipeline="tirstep")
 """
 
 from __future__ import annotations

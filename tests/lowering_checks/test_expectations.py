@@ -2,18 +2,8 @@
 
 import dataclasses
 import importlib.util
-from pathlib import Path
 
-import compiled_record
-import compiled_together
 import pytest
-from compiled_together import (
-    COMPILED,
-    KeepingCompiler,
-    compile_part_of,
-    compile_together,
-    get_facts_of_step,
-)
 from golden_runs import run_default_example, run_golden
 
 from tirstep.lowering_checks import CheckError, Run, run_recipe
@@ -60,6 +50,14 @@ def test_every_recipe_expects_something():
     assert [name for name, recipe in RECIPES.items() if not recipe.expects] == []
 
 
+COMPILED = [
+    name
+    for name, recipe in RECIPES.items()
+    for expected in recipe.expects.values()
+    if any(isinstance(it, Expect) and checked._is_compiled(it.fact) for it in expected)
+]
+
+
 def has_compiler() -> bool:
     try:
         cuda_compilers.get_compiler()
@@ -68,28 +66,28 @@ def has_compiler() -> bool:
     return True
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name for name, recipe in RECIPES.items() if recipe.expects],
-)
-def test_what_a_recipe_expects_holds_at_its_seed(name: str, monkeypatch: pytest.MonkeyPatch):
-    run = run_default_example(find_recipe(name))
-    if name in COMPILED and has_compiler():
-        compiler = compile_part_of(name)
-        monkeypatch.setattr(compiled, "get_compiler", lambda: compiler)
-        of_module = {id(step.module): step.name for step in run.steps}
-        monkeypatch.setattr(
-            checked,
-            "get_facts",
-            lambda module, *_, **__: get_facts_of_step(name, of_module[id(module)]),
-        )
+def find_breaches(run: Run) -> list[str]:
     steps = {step.name: step for step in run.steps}
+    outcomes = [
+        each for step in run.recipe.expects for each in judge_expectations(run, steps[step])
+    ]
+    return [str(outcome.finding) for outcome in outcomes if outcome.finding is not None]
+
+
+@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.usefixtures("no_compiler")
+def test_what_a_recipe_expects_of_the_lowering_holds(name: str):
+    run = run_default_example(find_recipe(name))
     chooses = name.endswith("_best")  # what the last step is depends on the shape
     assert chooses or run.steps[-1].name in run.recipe.expects
-    assert set(run.recipe.expects) <= set(steps)
-    for step in run.recipe.expects:
-        outcomes = judge_expectations(run, steps[step])
-        assert [str(outcome.finding) for outcome in outcomes if outcome.finding is not None] == []
+    assert find_breaches(run) == []
+
+
+@pytest.mark.share(8)
+@pytest.mark.skipif(not has_compiler(), reason=cuda_compilers.MISSING)
+@pytest.mark.parametrize("name", COMPILED)
+def test_what_a_recipe_expects_of_the_machine_code_holds(name: str):
+    assert find_breaches(run_default_example(find_recipe(name))) == []
 
 
 @pytest.mark.parametrize(
@@ -218,123 +216,3 @@ def test_what_is_expected_of_no_step_is_a_finding():
     wrong = dataclasses.replace(run, recipe=dataclasses.replace(run.recipe, expects=expects))
     (finding,) = find_unmade_steps(wrong)
     assert "step 'bund', which is not made; did you mean bound?" in finding.message
-
-
-KERNEL = """\
-#include <cuda.h>
-{functions}
-extern "C" __global__ void __launch_bounds__(64) {name}(float* __restrict__ A);
-extern "C" __global__ void __launch_bounds__(64) {name}(float* __restrict__ A) {{
-  __shared__ float rows[{size}];
-  float values[{size}];
-  for (int i = 0; i < {size}; ++i) values[i] = A[i * 64 + threadIdx.x];
-  for (int i = 0; i < {size}; ++i) rows[i] = values[(int)A[i] % {size}] * values[i];
-  __syncthreads();
-  A[threadIdx.x] = {function}(rows[threadIdx.x % {size}]);
-}}
-"""
-FUNCTION = """\
-__forceinline__ __device__ float {name}(float x) {{
-  return x {change};
-}}
-"""
-TWICE, MORE = (
-    FUNCTION.format(name="twice", change="* 2"),
-    FUNCTION.format(name="more", change="+ 1"),
-)
-
-
-def write_kernel(size: int, *functions: str, function: str = "") -> str:
-    """A source as TVM writes it: headers, its functions for instructions, and a kernel."""
-    name = "main_kernel"
-    return KERNEL.format(name=name, size=size, functions="".join(functions), function=function)
-
-
-@pytest.mark.skipif(not has_compiler(), reason=cuda_compilers.MISSING)
-def test_sources_that_are_compiled_together_are_what_each_is_alone():
-    """Two kernels of one name, whose registers, stack and shared memory differ, and of whose
-    functions one is the same.
-    """
-    compiler = cuda_compilers.get_compiler()
-    sources = [write_kernel(4, TWICE, function="twice")]
-    sources.append(write_kernel(96, MORE, TWICE, function="more"))
-    together = compile_together(compiler, [(source, "sm_80") for source in sources])
-    if cuda_compilers.find_tool("nvdisasm") is None:
-        assert len(together.known) == 2
-    found = [
-        [compiled.read_resources(by.compile(source, "sm_80").log) for source in sources]
-        for by in (together, compiler)
-    ]
-    assert found[0] == found[1]
-    assert [*found[0][0]] == [*found[0][1]] == ["main_kernel"]
-    assert found[0][0] != found[0][1]
-
-
-@pytest.mark.skipif(not has_compiler(), reason=cuda_compilers.MISSING)
-def test_what_is_kept_of_a_source_is_what_was_made_and_of_no_other_source(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    found = cuda_compilers.get_compiler()
-    compiler = KeepingCompiler(found.name, found.command, found.advice)
-    source = write_kernel(4)
-    made = compiler.compile(source, "sm_80")
-
-    def compile_again(*args: object, **options: object) -> None:
-        raise AssertionError("it is compiled again")
-
-    monkeypatch.setattr(cuda_compilers.subprocess, "run", compile_again)
-    assert compiler.compile(source, "sm_80") == made
-    keys = [compiler.compute_key(*each) for each in ((source, "sm_80"), (source, "sm_90a"))]
-    keys.append(compiler.compute_key(source.replace("64", "32"), "sm_80"))
-    keys.append(KeepingCompiler("nvcc 1", found.command).compute_key(source, "sm_80"))
-    assert len(set(keys)) == 4
-    assert [file.name for file in tmp_path.rglob("*") if file.is_file()] == keys[:1]
-
-
-def ptxas_says(registers: int) -> str:
-    return (
-        "ptxas info    : Compiling entry function 'main_kernel' for 'sm_80'\n"
-        "ptxas info    : Function properties for main_kernel\n"
-        "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
-        f"ptxas info    : Used {registers} registers, used 1 barriers\n"
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class Telling(cuda_compilers.CudaCompiler):
-    """A compiler that makes nothing: of each source it says the same."""
-
-    def compile(self, source: str, architecture: str) -> cuda_compilers.Compiled:
-        return cuda_compilers.Compiled(b"", ptxas_says(40))
-
-
-def test_what_is_recorded_is_of_one_source_and_compiler_and_held_against_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(compiled_record, "find_tool", lambda name: None)
-    monkeypatch.setattr(compiled_together, "find_tool", lambda name: None)
-    compiler = Telling("nvcc 1", lambda architecture, _: ["nvcc", f"-arch={architecture}"])
-    short, long = (write_kernel(4), "sm_80"), (write_kernel(128), "sm_80")
-    file = tmp_path / "record.json"
-    noise = "ptxas info    : Compile time = 9.1 ms\nwarning: A is not used\n"
-    compiled_record.write(compiler, {short: ptxas_says(40), long: noise + ptxas_says(99)}, file)
-    assert "not used" not in (text := file.read_text(encoding="utf-8"))
-    assert "Compile time" not in text
-
-    known = compiled_record.find_recorded(compiler, [short, long], file)
-    assert known == {short: ptxas_says(40), long: ptxas_says(99)}
-    compiled_record.require_true(compiler, known)
-    together = compile_together(compiler, known, known)
-    assert together.compile(*long).log == ptxas_says(99)
-
-    others = [(short[0], "sm_90a"), (write_kernel(5), "sm_80")]
-    assert compiled_record.find_recorded(compiler, others, file) == {}
-    newer = dataclasses.replace(compiler, name="nvcc 2")
-    assert compiled_record.find_recorded(newer, known, file) == {}
-    faster = dataclasses.replace(compiler, command=lambda *_: ["nvcc", "-arch=sm_80", "-O0"])
-    assert compiled_record.find_recorded(faster, known, file) == {}
-    with pytest.raises(AssertionError, match="run `make compiled`"):
-        compiled_record.require_true(compiler, {**known, short: ptxas_says(41)})
-    monkeypatch.setattr(compiled_record, "find_tool", lambda name: "/usr/bin/nvdisasm")
-    assert compiled_record.find_recorded(compiler, known, file) == {}
