@@ -86,7 +86,7 @@ check: $(STAMP) typing ## format, lint, types, direction of imports, budgets of 
 	$(PY) tests/support/size.py --check
 
 golden: $(STAMP) ## write the golden files again (the command refuses under CI)
-	$(VENV)/bin/tirstep golden --write --all
+	$(VENV)/bin/tirstep check --all --write-goldens
 
 bench-shapes: $(STAMP) ## time products at drawn shapes, fit the model of time, write docs/shapes.md
 	$(PY) benchmarks/bench_shapes.py $(ARGS)

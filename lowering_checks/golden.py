@@ -19,9 +19,8 @@ from .steps import CheckError, Finding, Run, print_module, step_label
 
 VERSION_FILE = "TVM_VERSION"
 INPUTS = "inputs"
-REWRITE = (
-    "if that is meant, rewrite the goldens with `tirstep golden --write` and read the change in git"
-)
+WRITE = "tirstep check --write-goldens"
+REWRITE = f"if that is meant, rewrite the goldens with `{WRITE}` and read the change in git"
 _GOLDEN = re.compile(r"\d\d_\w+\.py|\.tirstep-\w+" + re.escape(PARTIAL))
 """Names of what `GoldenStore.write` makes, and of what it leaves where it is killed."""
 _INPUT = re.compile(r"\w+_(\d+(x\d+)*(_\w+)?|module)\.py|\.tirstep-\w+" + re.escape(PARTIAL))
@@ -51,7 +50,7 @@ class GoldenStore:
             return []
         message = (
             f"the goldens were written by TVM {written}, and TVM {tvm.__version__} is installed; "
-            f"install apache-tvm=={written}, or rewrite them with `tirstep golden --write`"
+            f"install apache-tvm=={written}, or rewrite them with `{WRITE}`"
         )
         return [Finding("golden", str(self.root.name), message)]
 
@@ -59,8 +58,8 @@ class GoldenStore:
         """The findings of each step of a run, in the order of the steps."""
         advice = REWRITE
         if run.recipe.spelling:  # a user's own, which the command would not find by itself
-            words = f"tirstep golden {run.recipe.spelling} --golden-dir {self.root} --write"
-            advice = REWRITE.replace("tirstep golden --write", words)
+            words = f"{WRITE} {run.recipe.spelling} --golden-dir {self.root}"
+            advice = REWRITE.replace(WRITE, words)
         return [
             check_golden_file(file, step.module, where=run.label(step), advice=advice)
             for file, step in zip(self.get_files(run), run.steps, strict=True)
@@ -75,7 +74,7 @@ class GoldenStore:
             if path not in made and path != self.root / VERSION_FILE:
                 names = _INPUT if path.parent.name == INPUTS else _GOLDEN
                 is_golden = path.parent in folders and names.fullmatch(path.name)
-                remove = "delete it, or run `tirstep golden --write`"
+                remove = f"delete it, or run `{WRITE}`"
                 advice = remove if is_golden else "delete or move it"
                 message = f"no step of any recipe makes this file; {advice}"
                 where = path.relative_to(self.root).as_posix()
@@ -95,7 +94,7 @@ class GoldenStore:
         if is_under_ci(environment):
             raise CheckError(
                 "goldens are not rewritten under CI (the environment has CI set); run "
-                "`tirstep golden --write` on your machine and commit what it changed"
+                f"`{WRITE}` on your machine and commit what it changed"
             )
         runs = list(runs)
         texts = {

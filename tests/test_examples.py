@@ -17,7 +17,6 @@ FOLDERS = sorted(path.parent.name for path in EXAMPLES.glob("*/README.md"))
 RUN = [
     # Where, what, and what is printed.
     ("own_kernel", "check rank_one.py --golden-dir golden", "2 recipes, 5 modules: all good"),
-    ("own_kernel", "golden rank_one.py --golden-dir golden", "as the recipes make them"),
     ("own_kernel", "ladder rank_one.py", "rank_one_vectors"),
     ("own_kernel", "facts rank_one.py:rank_one_vectors", "× 16 B"),
     ("own_kernel", "report rank_one.py -o {out}/report.html", "2 recipes, 5 steps"),

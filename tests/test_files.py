@@ -293,7 +293,6 @@ def test_a_file_system_without_locks_is_no_harm(tmp_path: Path, monkeypatch: pyt
 # Who writes in another way, and why nothing can be lost there.
 WRITERS = {
     "src/tirstep/files.py": "the writer itself",
-    "src/tirstep/cli/export.py": "the work tree of a new repository, moved to its place as a whole",
     "docs/build/readme.py": "a program in a temporary folder",
     "src/tirstep/cli/streams.py": "/dev/null in the place of a closed stream",
     "src/tirstep/cli/pass_crash.py": "the null device, in the place of standard error",

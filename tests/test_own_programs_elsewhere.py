@@ -43,7 +43,7 @@ if __name__ == "__main__":  # the report's processes import this file again
     run(f"list {recipes}")
     run(f"check {recipes} --golden-dir mine/tests/golden")
     run(f"report {recipes} -o mine.html")
-    run(f"export {recipes} out")
+    run(f"export {recipes} out --as trace")
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     assert subprocess.run(words, cwd="mine").returncode == 0
     print(tirstep.__file__)

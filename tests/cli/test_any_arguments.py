@@ -131,15 +131,14 @@ LINES = [
     "check {program} --device simulator",
     "check {program} --device cpu --json",
     "why {program}",
-    "compare {program} {program} --step input",
-    "compare {program} {program} --json",
+    "diff {program} --against {program} --numbers --step input",
+    "diff {program} --against {program} --numbers --json",
     "ladder {file} --steps",
     "ladder {file} --json",
     "report {program} -o page.html",
-    "export {program} out",
-    "golden {program} --write --golden-dir golden",
+    "export {program} out --as python",
+    "check {program} --write-goldens --golden-dir golden",
     "check {program} --golden-dir golden",
-    "golden {program} --golden-dir golden",
 ]
 
 

@@ -1,4 +1,4 @@
-"""`tirstep compare`: two programs side by side."""
+"""`tirstep diff --numbers`: two programs side by side."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+AGAINST = ("--numbers", "--against")
 HEAD = """
 import tvm
 from tvm.script import ir as I
@@ -36,7 +37,7 @@ def first(tmp_path: Path) -> str:
 
 
 def test_two_schedules_of_one_kernel(command):
-    done = command("compare", "matmul_naive", "matmul_shared")
+    done = command("diff", "matmul_naive", *AGAINST, "matmul_shared")
     assert done.code == 0
     assert (
         "+                                    for ax0_ax1_fused_2 in T.thread_binding(16"
@@ -48,14 +49,22 @@ def test_two_schedules_of_one_kernel(command):
 
 
 def test_the_second_runs_at_the_shape_of_the_first(command):
-    document = command("compare", "relu_bound", "relu_persistent", "--json").document
+    document = command("diff", "relu_bound", *AGAINST, "relu_persistent", "--json").document
     first, second = (program["shape"] for program in document["programs"])
     assert first == second
 
 
 def test_steps_of_one_recipe(command):
     document = command(
-        "compare", "matmul_shared", "matmul_shared", "--step", "1", "--against-step", "0", "--json"
+        "diff",
+        "matmul_shared",
+        *AGAINST,
+        "matmul_shared",
+        "--step",
+        "1",
+        "--against-step",
+        "0",
+        "--json",
     ).document
     assert [program["step"] for program in document["programs"]][1] == "input"
     assert document["same_numbers"]
@@ -66,7 +75,7 @@ def test_other_names_are_the_same_structure(command, first: str, tmp_path: Path)
     second = write(
         tmp_path / "second.py", "Second", "A[v] * T.float32(3) + T.float32(1)", block="Other"
     )
-    done = command("compare", first, second)
+    done = command("diff", first, *AGAINST, second)
     assert done.code == 0
     assert "structure  the same, whatever the names" in done.out
     assert '-            with T.sblock("B"):' in done.out
@@ -82,14 +91,14 @@ def test_other_names_are_the_same_structure(command, first: str, tmp_path: Path)
     ],
 )
 def test_numbers_decide(command, first: str, tmp_path: Path, value: str, code: int, sentence: str):
-    done = command("compare", first, write(tmp_path / "second.py", "Second", value))
+    done = command("diff", first, *AGAINST, write(tmp_path / "second.py", "Second", value))
     assert done.code == code, done.out
     assert sentence in done.out
 
 
 def test_other_arguments_are_refused(command, first: str, tmp_path: Path):
     second = write(tmp_path / "second.py", "Second", "A[v]", size=25)
-    done = command("compare", first, second)
+    done = command("diff", first, *AGAINST, second)
     assert done.code == 2
     assert "takes A float32[25], B float32[25], and First/00_input A float32[24]" in done.err
 
@@ -100,7 +109,7 @@ def test_a_program_that_is_not_lowered_is_wrong(command, first: str, tmp_path: P
     second.write_text(
         text.replace("for i in range(24)", 'for i in T.thread_binding(24, thread="threadIdx.x")')
     )
-    document = command("compare", first, str(second), "--json").document
+    document = command("diff", first, *AGAINST, str(second), "--json").document
     assert [program["checked_on"] for program in document["programs"]] == ["cpu", "simulator"]
     assert document["same_bits"]
 
@@ -114,10 +123,10 @@ def test_functions_of_two_modules_are_compared_by_name(command, tmp_path: Path):
     for file, content in zip(files, (both, both.replace("* A[v]", "+ A[v]"), text), strict=True):
         file.write_text(content.replace("import tvm\n", ""))
     both_file, wrong, less = map(str, files)
-    done = command("compare", both_file, wrong)
+    done = command("diff", both_file, *AGAINST, wrong)
     assert done.code == 1
     assert done.out.index("numbers  wrong on cpu") < done.out.index("numbers  the same to the bit")
-    document = command("compare", both_file, less, "--json").document
+    document = command("diff", both_file, *AGAINST, less, "--json").document
     errors = {each["program"]: each["error"] for each in document["programs"]}
     alone = f"{both_file}:M.other is in one of {both_file} and {less} alone"
     assert errors == {"M_other": alone, "M_same": None}

@@ -22,7 +22,7 @@ def test_all_names_are_known():
     ("line", "sentence"),
     [
         *((f"{name} zzz", RECIPE) for name in ("steps", "diff", "lower", "facts", "check", "why")),
-        ("export zzz folder", RECIPE),
+        ("export zzz folder --as trace", RECIPE),
         ("search zzz", RECIPE),
         ("tune zzz -o folder", RECIPE),
         ("diff relu_bound --against zzz", RECIPE),

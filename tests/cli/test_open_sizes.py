@@ -135,7 +135,9 @@ def test_such_programs_are_lowered_and_compared(command: Command):
     assert facts.code == 0
     assert command("lower", "numbered.py:bound", *shape).code == 0
     assert command("diff", "numbered.py:bound", *shape).code == 0
-    same = command("compare", "numbered.py:bound", "numbered.py:Open", *shape)
+    same = command(
+        "diff", "numbered.py:bound", "--against", "numbered.py:Open", "--numbers", *shape
+    )
     assert (same.code, "numbers  the same to the bit, and right" in same.out) == (0, True)
-    other = command("compare", "numbered.py:bound", "open.py:bound", *shape)
+    other = command("diff", "numbered.py:bound", "--against", "open.py:bound", "--numbers", *shape)
     assert (other.code, "compare programs of the same arguments" in other.err) == (2, True)

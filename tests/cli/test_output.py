@@ -29,17 +29,14 @@ CALLS = {
     "steps": ("steps", "vector_add_bound"),
     "diff": ("diff", "vector_add_bound"),
     "lower": ("lower", "vector_add_bound"),
-    "source": ("source", "vector_add_bound"),
     "facts": ("facts", "vector_add_bound"),
     "check": ("check", "vector_add_bound", "--device", "cpu"),
     "choose": ("choose", "matmul", "--shape", "64x48x32"),
-    "compare": ("compare", "vector_add_bound", "vector_add_bound", "--step", "0"),
     "pass": ("pass", "--drop", "s_tir.LoopPartition", "vector_add_bound", "--device", "cpu"),
     "why": ("why", "vector_add_bound", "-o", "{folder}/why.py"),
     "ladder": ("ladder", "vector_add", "--device", "cpu"),
     "report": ("report", "vector_add_bound", "--no-checks", "-o", "{folder}/report.html"),
-    "export": ("export", "vector_add_bound", "{folder}/export"),
-    "golden": ("golden", "--write", "vector_add_bound", "--golden-dir", "{folder}/golden"),
+    "export": ("export", "vector_add_bound", "{folder}/export", "--as", "python"),
 }
 ELSEWHERE = {"bench", "search", "tune"}
 """They need a GPU or processes; the same `Screen` prints for them."""
@@ -148,7 +145,7 @@ def test_without_a_folder_for_temporary_files(
         raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
 
     monkeypatch.setattr("tempfile.mkdtemp", fail)
-    result = command("export", "vector_add_bound", tmp_path / "export")
+    result = command("export", "vector_add_bound", tmp_path / "export", "--as", "python")
     assert (result.code, result.out) == (2, "")
     assert result.err == (
         "tirstep: No usable temporary directory found in ['/tmp']; set TMPDIR to a folder that can "
@@ -320,7 +317,7 @@ def is_alive(process: str) -> bool:
 
 
 def test_a_locale_without_utf8_writes_the_same_files(tmp_path: Path):
-    call = [sys.executable, "-m", "tirstep", "golden", "--write", "vector_add_bound"]
+    call = [sys.executable, "-m", "tirstep", "check", "--write-goldens", "vector_add_bound"]
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     environment.pop("CI", None)
     done = subprocess.run(

@@ -39,14 +39,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("diff mine.py", "--- tiled/00_input"),
         ("diff mine.py:tiled --set threads=4", "T.thread_binding(4,"),
         ("lower mine.py:tiled --changed", "s_tir.LowerOpaqueBlock"),
-        ("source mine.py:tiled", "__global__"),
+        ("lower mine.py:tiled --source", "__global__"),
         ("facts mine.py:tiled", "threads of a block"),
         ("check mine.py", "01_tiled   golden none     numbers ok on simulator"),
         ("check mine.py:Mine", GLANCE),
         ("why mine.py", "tiled, seed 0: nothing is wrong"),
         ("ladder mine.py", "tirstep diff mine.py:Mine:tiled"),
         ("report mine.py -o page.html", "page.html  1 recipe, 2 steps"),
-        ("export mine.py out", "out  tiled, 2 commits"),
+        ("export mine.py out --as python", "out  tiled as python, replayed"),
         ("check kern.py", "at an odd shape            numbers ok on simulator 97"),
         ("check kern.py:twice", "twice_bound  96"),
         ("check kern.py:alone", "alone  64"),
@@ -205,7 +205,7 @@ def test_a_list_says_where_relax_calls_a_function(command: Command):
 def test_goldens_of_ones_own(command: Command, folder: Path):
     golden = folder / "golden"
     for text in ("kern.py", "mine.py", "mine.py:Mine"):
-        assert command("golden", "--write", text, "--golden-dir", golden).code == 0
+        assert command("check", "--write-goldens", text, "--golden-dir", golden).code == 0
         checked = command("check", text, "--golden-dir", golden)
         assert checked.code == 0
         assert "golden ok" in checked.out
@@ -215,15 +215,14 @@ def test_goldens_of_ones_own(command: Command, folder: Path):
     file.write_text(file.read_text().replace("+ A[vi]", "- A[vi]"))
     differs = command("check", "kern.py", "--golden-dir", golden)
     assert differs.code == 1
-    advice = f"`tirstep golden kern.py:twice_bound --golden-dir {golden} --write`"
+    advice = f"`tirstep check --write-goldens kern.py:twice_bound --golden-dir {golden}`"
     assert advice in " ".join(differs.out.split())
 
 
 def test_goldens_of_others_are_no_reason_to_fail(command: Command, folder: Path):
     """In a folder with tests/golden, a program that has none there is not held against them."""
-    assert (
-        command("golden", "--write", "kern.py", "--golden-dir", folder / "tests/golden").code == 0
-    )
+    write = ("check", "--write-goldens", "kern.py", "--golden-dir", folder / "tests/golden")
+    assert command(*write).code == 0
     assert "golden ok" in command("check", "kern.py").out
     assert "golden none" in command("check", "mine.py").out
 
@@ -435,7 +434,7 @@ def test_advice_of_a_users_recipe_is_for_the_command_line(command: Command):
     assert re.search(r"; kernel kern.py:\d+\]$", result.err.strip())
 
 
-@pytest.mark.parametrize("line", ["export two.py out", "why two.py -o w.py"])
+@pytest.mark.parametrize("line", ["export two.py out --as trace", "why two.py -o w.py"])
 def test_what_takes_one_program_says_which_there_are(command: Command, folder: Path, line: str):
     text = (folder / "mine.py").read_text()
     (folder / "two.py").write_text(text + text[text.index("def tiled") :].replace("tiled", "other"))
@@ -556,7 +555,7 @@ def test_what_a_recipe_or_its_children_print_is_not_in_a_document(command: Comma
 
 def test_what_is_wrong_with_one_names_it_once(command: Command, folder: Path):
     (folder / "several.py").write_text(f"from mine import Mine\nOne = Mine\n{FUNCTION}")
-    told = command("source", "several.py").err.splitlines()
+    told = command("lower", "several.py", "--source").err.splitlines()
     assert told[0].startswith("tirstep: One 00_input has no source")
 
 

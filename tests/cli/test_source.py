@@ -1,4 +1,4 @@
-"""``tirstep source``: what TVM generates of a step, and what each step changed in it."""
+"""``tirstep lower --source``: what TVM generates of a step, and what each step changed in it."""
 
 import subprocess
 from pathlib import Path
@@ -20,8 +20,8 @@ def sources() -> dict[str, str]:
 
 def test_the_source_of_the_last_step_and_of_another(command: Command):
     texts = sources()
-    assert command("source", "window_sum_shared").out == texts["fetched_cooperatively"]
-    result = command("source", "window_sum_shared", "--step", "bound")
+    assert command("lower", "window_sum_shared", "--source").out == texts["fetched_cooperatively"]
+    result = command("lower", "window_sum_shared", "--source", "--step", "bound")
     assert (result.code, result.err, result.out) == (0, "", texts["bound"])
 
 
@@ -29,14 +29,14 @@ def test_the_source_of_the_last_step_and_of_another(command: Command):
     ("target", "word"), [("opencl", "__kernel void"), ("llvm", "define "), ("sm_75", "__global__")]
 )
 def test_other_targets(command: Command, target: str, word: str):
-    result = command("source", "vector_add_bound", "--target", target)
+    result = command("lower", "vector_add_bound", "--source", "--target", target)
     assert result.code == 0
     assert word in result.out
 
 
 def test_diffs_make_each_source_of_the_one_before(command: Command, tmp_path: Path):
     texts = sources()
-    result = command("source", "window_sum_shared", "--diff", "--context", "1")
+    result = command("lower", "window_sum_shared", "--source", "--diff", "--context", "1")
     assert result.code == 0
     names = [name for name, text in texts.items() if text.strip()]
     headings = [line for line in result.out.splitlines() if line.startswith("# ")]
@@ -48,21 +48,21 @@ def test_diffs_make_each_source_of_the_one_before(command: Command, tmp_path: Pa
 
 
 def test_the_diff_of_one_step(command: Command):
-    result = command("source", "window_sum_shared", "--diff", "--step", "3")
+    result = command("lower", "window_sum_shared", "--source", "--diff", "--step", "3")
     (heading,) = (line for line in result.out.splitlines() if line.startswith("# "))
     assert "→ window_sum_shared/03_fetched_cooperatively  +" in heading
     assert "conv1d.py:" in heading
 
 
 def test_as_json(command: Command):
-    document = command("source", "vector_add_bound", "--json").document
+    document = command("lower", "vector_add_bound", "--source", "--json").document
     assert set(document) == {
         *("command", "versions", "recipe", "shape", "options", "config", "step", "target"),
         *("language", "text"),
     }
     assert (document["step"], document["language"]) == ("02_bound", "cuda")
-    assert document["text"] == command("source", "vector_add_bound").out
-    diffs = command("source", "window_sum_shared", "--diff", "--json").document["diffs"]
+    assert document["text"] == command("lower", "vector_add_bound", "--source").out
+    diffs = command("lower", "window_sum_shared", "--source", "--diff", "--json").document["diffs"]
     assert set(diffs[0]) == {"before", "after", "added", "removed", "diff"}
 
 
@@ -80,6 +80,6 @@ def test_as_json(command: Command):
     ],
 )
 def test_wrong_use(command: Command, arguments: str, sentence: str):
-    result = command("source", "vector_add_bound", *arguments.split())
+    result = command("lower", "vector_add_bound", "--source", *arguments.split())
     assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
     assert sentence in result.err

@@ -64,7 +64,7 @@ WRONG = [
     ("search matmul_split_k --timeout 0.5", "--timeout 0.5", "1"),
     ("search matmul_split_k --timeout nan", "--timeout nan", "1"),
     ("search matmul_split_k --timeout inf", "--timeout inf", "1"),
-    ("export matmul_naive out --as tar", "--as tar", "git"),
+    ("export matmul_naive out --as tar", "--as tar", "trace"),
     ("check", "check", "--all"),
     ("check matmul_naive --all", "check", "--all"),
     ("check --all --shape 4x4x4", "--all", "recipes"),
@@ -82,8 +82,8 @@ WRONG = [
     ("ladder matmul --shape 4x4x-4", "k=-4", "1"),
     ("ladder matmul --set tile=8", "tile", "tile_k"),
     ("ladder transpose --shape 7x5", "transpose 5", "tail"),
-    ("golden --golden-dir tests/cli", "tests/cli TVM_VERSION", "--golden-dir"),
-    ("golden --golden-dir README.md", "README.md", "--golden-dir"),
+    ("check --write-goldens --all --golden-dir tests/cli", "tests/cli TVM_VERSION", "--golden-dir"),
+    ("check --write-goldens --all --golden-dir README.md", "README.md", "--golden-dir"),
 ]
 
 
@@ -119,10 +119,23 @@ def test_cuda_without_a_gpu(command: Command, monkeypatch: pytest.MonkeyPatch):
     assert find_missing(result.err, "CUDA device") == []
 
 
+@pytest.mark.parametrize(
+    ("line", "now"),
+    [
+        ("compare a.py b.py", "tirstep compare is now tirstep diff A --against B --numbers"),
+        ("golden --write", "tirstep golden is now tirstep check --write-goldens"),
+        ("source relu_bound", "tirstep source is now tirstep lower --source"),
+    ],
+)
+def test_a_former_name_is_told_the_new_one(command: Command, line: str, now: str):
+    result = command(*line.split())
+    assert (result.code, result.out, result.err) == (2, "", f"tirstep: {now}\n")
+
+
 def test_goldens_are_not_written_under_ci(command: Command, tmp_path, monkeypatch):
     monkeypatch.setenv("CI", "true")
     monkeypatch.setattr("tirstep.transforms.recipes.RECIPES", {})
-    result = command("golden", "--write", "--all", "--golden-dir", tmp_path / "golden")
+    result = command("check", "--write-goldens", "--all", "--golden-dir", tmp_path / "golden")
     assert result.code == 2
     assert find_missing(result.err, "goldens CI") == []
     assert not (tmp_path / "golden").exists()
@@ -130,7 +143,7 @@ def test_goldens_are_not_written_under_ci(command: Command, tmp_path, monkeypatc
 
 def test_golden_away_from_the_repository(command: Command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = command("golden", "--write")
+    result = command("check", "--write-goldens", "--all")
     assert (result.code, list(tmp_path.iterdir())) == (2, [])
     assert find_missing(result.err, "tests --golden-dir") == []
 

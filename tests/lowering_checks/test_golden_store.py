@@ -89,7 +89,7 @@ def test_a_kernel_that_no_recipe_starts_from_is_deleted_with_all_recipes(
     assert old.exists()  # a recipe that is not written now may start from it
     (finding,) = store.find_orphans([run, other])
     assert finding.where == "inputs/matmul_1x2x3.py"
-    assert "tirstep golden --write" in finding.message
+    assert "tirstep check --write-goldens" in finding.message
     assert store.write([run, other], environment=MINE) == [old]
     assert not old.exists()
 
@@ -99,7 +99,7 @@ def test_a_deleted_golden_is_missing(store: GoldenStore, run: Run) -> None:
     (finding,) = findings(store, run)
     assert finding.where == "matmul_threads_1d 01_rows_tiled"
     assert "the golden matmul_threads_1d/01_rows_tiled.py is missing" in finding.message
-    assert "tirstep golden --write" in finding.message
+    assert "tirstep check --write-goldens" in finding.message
 
 
 @pytest.mark.parametrize("name", ["matmul_threads_1d/03_more.py", "gone/01_bound.py", "notes.txt"])
@@ -110,8 +110,10 @@ def test_an_orphan_is_found(store: GoldenStore, run: Run, name: str) -> None:
     (finding,) = store.find_orphans([run])
     assert finding.where == name
     assert "no step of any recipe makes this file; delete " in finding.message
-    # What `tirstep golden --write` would remove is its own.
-    assert ("tirstep golden --write" in finding.message) == name.startswith("matmul_threads_1d/")
+    # What `tirstep check --write-goldens` would remove is its own.
+    assert ("tirstep check --write-goldens" in finding.message) == name.startswith(
+        "matmul_threads_1d/"
+    )
 
 
 def test_a_changed_extent_is_a_changed_program_with_a_short_diff(
@@ -171,7 +173,7 @@ def test_a_missing_version_is_found(store: GoldenStore) -> None:
 def test_under_ci_nothing_is_written(store: GoldenStore, run: Run, value: str) -> None:
     file = store.root / RECIPE.name / "02_bound.py"
     file.write_text("stale\n")
-    with pytest.raises(CheckError, match=r"not rewritten under CI.*tirstep golden --write"):
+    with pytest.raises(CheckError, match=r"not rewritten under CI.*tirstep check --write-goldens"):
         store.write([run], environment={"CI": value})
     assert file.read_text() == "stale\n"
 

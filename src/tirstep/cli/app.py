@@ -15,14 +15,14 @@ import typer
 
 from tirstep.programs.naming import is_within_stdin
 
+from .wrong_use import UseError
+
 COMMANDS = (
     "new",
     "list",
     "steps",
     "diff",
-    "compare",
     "lower",
-    "source",
     "facts",
     "check",
     "why",
@@ -34,7 +34,6 @@ COMMANDS = (
     "choose",
     "report",
     "export",
-    "golden",
 )
 
 app = typer.Typer(
@@ -48,6 +47,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
+RENAMED = {
+    "compare": "diff A --against B --numbers",
+    "golden": "check --write-goldens",
+    "source": "lower --source",
+}
+"""What commands of earlier versions are now."""
 MODULES = {"list": "listing", "pass": "pass_"}
 """A module `list` would hide the type in its package, and `pass` is no name."""
 for _name in COMMANDS:
@@ -57,6 +62,8 @@ for _name in COMMANDS:
 
 def call(argv: list[str]) -> int:
     """Parse the arguments and run a command; its exit code. Errors are the caller's."""
+    if argv and argv[0] in RENAMED:
+        raise UseError(f"tirstep {argv[0]} is now tirstep {RENAMED[argv[0]]}")
     try:
         code = _get_command().main(
             args=[*map(_keep_name, argv)] or ["--help"], prog_name="tirstep", standalone_mode=False

@@ -12,19 +12,11 @@ from .formatting import count, format_shape
 from .names import complete_recipe
 from .request import (
     PROGRAMS,
-    Config,
-    DeviceName,
-    Dtype,
-    FunctionName,
-    GoldenDir,
+    RECIPE_OPTIONS,
     Json,
-    KernelOptions,
-    ReferenceName,
     Request,
-    Seed,
-    Shape,
+    asks,
     at_least,
-    make_request,
     pick_each,
     spell_command,
 )
@@ -32,11 +24,10 @@ from .streams import print_error
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
-    from tirstep.lowering_checks import Finding, Run, Verdict
+    from tirstep.lowering_checks import Finding, Run
     from tirstep.lowering_checks.verdict import LimitedRuns
     from tirstep.transforms.recipes import Recipe
 
-    from .json_output import Document
     from .judging import Judge, JudgedRecipe
     from .screen import Screen
 
@@ -44,18 +35,11 @@ RUNS = 6
 """How many other runs there are by default; those with open sizes are among so many."""
 SECONDS = 2.0
 """Of the process, for the other runs of one recipe by default; the last may exceed them."""
-Runs = Annotated[
-    int | None,
-    typer.Option(
-        "--runs",
-        metavar="N",
-        parser=at_least("--runs", 0, int),
-        help=f"Other runs of each recipe. [default: {RUNS}, within {SECONDS:.0f} s]",
-    ),
-]
 
 
+@asks("golden_dir", "device", "seed", *RECIPE_OPTIONS, "reference")
 def command(
+    request: Request,
     recipes: Annotated[
         list[str] | None,
         typer.Argument(
@@ -68,30 +52,46 @@ def command(
     everything: Annotated[
         bool, typer.Option("--all", help="Every recipe, and golden files that no recipe makes.")
     ] = False,
-    golden_dir: GoldenDir = None,
-    device: DeviceName = "auto",
-    seed: Seed = 0,
-    shape: Shape = None,
-    dtype: Dtype = None,
-    option: KernelOptions = None,
-    config: Config = None,
-    function: FunctionName = None,
-    reference: ReferenceName = None,
-    runs: Runs = None,
+    runs: Annotated[
+        int | None,
+        typer.Option(
+            "--runs",
+            metavar="N",
+            parser=at_least("--runs", 0, int),
+            help=f"Other runs of each recipe. [default: {RUNS}, within {SECONDS:.0f} s]",
+        ),
+    ] = None,
+    write_goldens: Annotated[
+        bool,
+        typer.Option(
+            "--write-goldens",
+            help="Check nothing: write the goldens of these recipes, or of kernels' whole ladders, "
+            "again. Not under CI.",
+        ),
+    ] = False,
     json: Json = False,
 ) -> int:
     """Hold each step against its golden and against NumPy.
 
     The last step is judged in other runs, too: at odd shapes, in narrower types, with other knobs
     and tails, as they are drawn from the seed.
+
+    --write-goldens touches the folders of these recipes and their kernels alone: there it deletes
+    the goldens of steps that are no more. Files that no recipe makes are told, and stay.
     """
-    request = make_request(
-        shape, dtype, option, config, golden_dir, device, seed, function=function
-    )
-    request = replace(request, reference=reference)
     names = recipes or []
     if everything == bool(names):
         raise UseError("name the recipes to check, or give --all" + (", not both" * everything))
+    if write_goldens:
+        plain = Request(None, {}, {}, request.golden_dir, function=request.function)
+        if request != plain or runs is not None:
+            raise UseError(
+                "--write-goldens writes what recipes make at their examples; of the other options "
+                "it takes --all, --golden-dir, --function and --json"
+            )
+        from .goldens import write_goldens as write
+
+        return write(names, request, as_json=json)
     if everything and not request.is_of_examples:
         raise UseError("--all checks every recipe at its example; name recipes for another config")
     return check_recipes(names, request, runs=runs, as_json=json)
@@ -103,54 +103,21 @@ def check_recipes(
     """Check the named recipes, or all of them where no name is given; 1 if anything is wrong, and 2
     if one of several cannot be run.
 
-    `runs` is the number of other runs of each; None for a few, within `SECONDS`.
+    `runs` is the number of other runs of each; None for a few, within `SECONDS`. With all recipes,
+    goldens that no recipe makes are found, too, and always whether the checks see what is planted.
     """
-    from .json_output import device_keys, finding_keys, print_document
-    from .judging import make_judge, rung_documents
+    from tirstep.lowering_checks.self_test import find_blind_checks
+    from tirstep.lowering_checks.verdict import numbers_word
+    from tirstep.transforms.recipes import RECIPES
+
+    from .json_output import print_document, read_keys, run_keys
+    from .judging import make_judge, rung_documents, show_findings, show_judge
     from .screen import Screen
 
     judge, screen = make_judge(request), Screen(quiet=as_json)
-    rungs, orphans = _check(names, judge, screen, runs)
-    findings = [*judge.folder_findings, *orphans]
-    is_good = not findings and not any(rung.findings or rung.error for rung in rungs)
-    _show_end(screen, rungs, len(findings), request)
-    for rung in rungs:
-        if rung.refusal is not None:
-            print_error(f"{rung.recipe.name}: {rung.refusal}")
-    if as_json:
-        print_document(
-            "check",
-            device=device_keys(judge.device),
-            golden_dir=judge.golden_dir,
-            seed=request.seed,
-            ok=is_good,
-            findings=[finding_keys(finding) for finding in findings],
-            recipes=[
-                {**document, "other_runs": other_keys(rung.others, request)}
-                for rung, document in zip(rungs, rung_documents(rungs), strict=True)
-            ],
-        )
-    if any(rung.error for rung in rungs):
-        return 2
-    return 0 if is_good else 1
-
-
-def _check(
-    names: Sequence[str], judge: Judge, screen: Screen, runs: int | None
-) -> tuple[list[JudgedRecipe], Sequence[Finding]]:
-    """Judge the named recipes, or all of them, and the checks themselves.
-
-    With all of them also goldens that no recipe makes are found.
-    """
-    from tirstep.lowering_checks.self_test import find_blind_checks
-    from tirstep.transforms.recipes import RECIPES
-
-    from .judging import show_findings, show_judge
-
-    picked = [it for name in dict.fromkeys(names) for it in pick_each(name, judge.request)]
-    recipes = picked or list(RECIPES.values())
+    picked = [it for name in dict.fromkeys(names) for it in pick_each(name, request)]
     with screen.working():
-        rungs = judge.plan(recipes, screen.doing, example="golden")
+        rungs = judge.plan(picked or [*RECIPES.values()], screen.doing, example="golden")
         # A recipe named by its user should run: what it refuses is wrong use.
         if rungs[0].error is not None and all(rung.error is not None for rung in rungs):
             raise rungs[0].error
@@ -159,21 +126,52 @@ def _check(
         for rung in rungs:
             with rung.keeping_others(is_alone=len(rungs) == 1):
                 _check_recipe(rung, judge, screen, runs)
-            if rung.error is not None:
-                continue
-            rung.own_findings.extend(_find_broken_expectations(rung.recipe))
-            _show_findings_apart(screen, rung.own_findings)
-        orphans = [] if names else _find_orphans(judge)
-        others = [*find_blind_checks(seed=judge.request.seed), *orphans]
-        _show_findings_apart(screen, others)
-    return rungs, others
+            if rung.error is None:
+                rung.own_findings.extend(_find_broken_expectations(rung.recipe))
+                show_findings(screen, rung.own_findings, apart=True)
+        others = [*find_blind_checks(seed=request.seed), *([] if names else _find_orphans(judge))]
+        show_findings(screen, others, apart=True)
+    findings = [*judge.folder_findings, *others]
+    is_good = not findings and not any(rung.findings or rung.error for rung in rungs)
+    _show_end(screen, rungs, len(findings), request)
+    for rung in rungs:
+        if rung.refusal is not None:
+            print_error(f"{rung.recipe.name}: {rung.refusal}")
+    if as_json:
+        documents = rung_documents(rungs)
+        for rung, document in zip(rungs, documents, strict=True):
+            document["other_runs"] = [
+                {
+                    "about": verdict.about,
+                    **run_keys(verdict.run),
+                    "symbolic": list(verdict.run.problem.symbolic),
+                    "numbers": numbers_word([verdict]),
+                    "checked_on": verdict.checked_on,
+                    "repeat": _spell_repeat(verdict.run, request),
+                }
+                for verdict in rung.others
+            ]
+        print_document(
+            "check",
+            device=read_keys(judge.device, "name description"),
+            golden_dir=judge.golden_dir,
+            seed=request.seed,
+            ok=is_good,
+            findings=findings,
+            recipes=documents,
+        )
+    if any(rung.error for rung in rungs):
+        return 2
+    return 0 if is_good else 1
 
 
 def _check_recipe(rung: JudgedRecipe, judge: Judge, screen: Screen, runs: int | None) -> None:
     """Judge a recipe, with a line for each step and one for each other run."""
     from tirstep.lowering_checks.steps import step_label
+    from tirstep.lowering_checks.verdict import numbers_word
 
     from .judging import show_findings, verdict_words
+    from .screen import WORD_STYLES
 
     if rung.run is None:
         return
@@ -187,10 +185,17 @@ def _check_recipe(rung: JudgedRecipe, judge: Judge, screen: Screen, runs: int | 
         if verdict.about is None:
             screen.line(f"  {step_label(verdict.step):<{width}}   ", *verdict_words(verdict))
         else:
-            _show_other(screen, verdict, width)
+            about = f"{verdict.about}  "  # apart, if it is long
+            word = str(numbers_word([verdict]))
+            screen.line(
+                f"  {about:<{width + len('   golden ok       ')}}",
+                ("numbers ", "dim"),
+                (word, WORD_STYLES[word]),
+                (f" on {verdict.checked_on}", "dim"),
+            )
         show_findings(screen, verdict.findings)
         if verdict.about is not None and verdict.findings:
-            screen.line(("to repeat it:  ", "dim"), spell_repeat(verdict.run, judge.request))
+            screen.line(("to repeat it:  ", "dim"), _spell_repeat(verdict.run, judge.request))
     if others.left:
         told = f"--runs {others.count} makes up to {others.left} more, for which {SECONDS:.0f} s"
         screen.line((f"  {told} were not enough", "dim"))
@@ -201,20 +206,6 @@ def _list_others(run: Run, request: Request, runs: int | None) -> LimitedRuns:
 
     found = find_other_runs(run, kept={*request.options, *request.config}, seed=request.seed)
     return LimitedRuns(found, SECONDS, RUNS) if runs is None else LimitedRuns(found, None, runs)
-
-
-def _show_other(screen: Screen, verdict: Verdict, width: int) -> None:
-    from tirstep.lowering_checks.verdict import numbers_word
-
-    from .screen import WORD_STYLES
-
-    word = str(numbers_word([verdict]))
-    screen.line(
-        f"  {f'{verdict.about}  ':<{width + len('   golden ok       ')}}",  # apart, if it is long
-        ("numbers ", "dim"),
-        (word, WORD_STYLES[word]),
-        (f" on {verdict.checked_on}", "dim"),
-    )
 
 
 def _find_broken_expectations(recipe: Recipe) -> list[Finding]:
@@ -238,14 +229,6 @@ def _find_orphans(judge: Judge) -> Sequence[Finding]:
     return judge.store.find_orphans([run_golden(recipe) for recipe in RECIPES.values()])
 
 
-def _show_findings_apart(screen: Screen, findings: Sequence[Finding]) -> None:
-    from .judging import show_findings
-
-    if findings:
-        screen.line()
-        show_findings(screen, findings)
-
-
 def _show_end(
     screen: Screen, rungs: Sequence[JudgedRecipe], other_findings: int, request: Request
 ) -> None:
@@ -265,44 +248,24 @@ def _show_end(
             run = next((it.run for it in rung.others if it.findings), None)
         if run is None:
             continue
-        asked = request if run is rung.run else make_request_of(run, request)
+        asked = request if run is rung.run else _make_request_of(run, request)
         if run.problem.find_refusal() is not None:
             words = spell_command("check", run, replace(asked, reference="FILE:NAME"))
             screen.line(("hold it against another program:  ", "dim"), words)
             continue
-        words = spell_command("why", run, asked)
-        screen.line(("find the first bad step:  ", "dim"), words)
+        screen.line(("find the first bad step:  ", "dim"), spell_command("why", run, asked))
 
 
-def other_keys(verdicts: Sequence[Verdict], request: Request) -> list[Document]:
-    """OTHER of `json_output`, for each other run of a recipe."""
-    from tirstep.lowering_checks.verdict import numbers_word
-
-    from .json_output import run_keys
-
-    return [
-        {
-            "about": verdict.about,
-            **run_keys(verdict.run),
-            "symbolic": list(verdict.run.problem.symbolic),
-            "numbers": numbers_word([verdict]),
-            "checked_on": verdict.checked_on,
-            "repeat": spell_repeat(verdict.run, request),
-        }
-        for verdict in verdicts
-    ]
-
-
-def spell_repeat(run: Run, request: Request) -> str:
+def _spell_repeat(run: Run, request: Request) -> str:
     """The command line that checks another run by itself; with open sizes, among the first."""
     device = "" if request.device == "auto" else f" --device {request.device}"
     if run.problem.symbolic:
         return f"{spell_command('check', run, request)}{device} --runs {RUNS}"
-    words = spell_command("check", run, make_request_of(run, request))
+    words = spell_command("check", run, _make_request_of(run, request))
     return f"{words}{device} --runs 0"
 
 
-def make_request_of(run: Run, request: Request) -> Request:
+def _make_request_of(run: Run, request: Request) -> Request:
     """The request of a run by its shape, in place of one that it was another run of."""
     example, problem = run.recipe.default_example, run.problem
     kernel = problem.kernel

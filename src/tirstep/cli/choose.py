@@ -9,16 +9,7 @@ import typer
 
 from .formatting import count, format_shape, get_dtype, join_alternatives, spell_config
 from .names import complete_either, explain_unknown_name, name_recipes
-from .request import (
-    Dtype,
-    Json,
-    KernelOptions,
-    Request,
-    Shape,
-    at_least,
-    make_request,
-    parse_shape,
-)
+from .request import Json, Request, asks, at_least, parse_shape
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
@@ -55,6 +46,7 @@ Best = Annotated[
 ]
 
 
+@asks("shape", "dtype", "option")
 def command(
     name: Annotated[
         str,
@@ -64,9 +56,7 @@ def command(
             autocompletion=complete_either,
         ),
     ],
-    shape: Shape = None,
-    dtype: Dtype = None,
-    option: KernelOptions = None,
+    request: Request,
     device: GpuName = "NVIDIA H200",
     best: Best = 5,
     json: Json = False,
@@ -88,12 +78,13 @@ def command(
         gpu = read_gpu(device)
     except TransformError as error:
         raise UseError(f"--device {device}: {error}") from error
-    request = make_request(shape, dtype, option, None)
     rows = _find_rows(name)
     answer = (
         _answer_of_rows(rows, request, gpu, best)
         if rows
-        else _answer_of_products(*_pick(name, dtype, gpu), request, gpu, best)
+        else _answer_of_products(
+            *_pick(name, request.options.get("dtype"), gpu), request, gpu, best
+        )
     )
     (answer.print_json if json else answer.print)()
     return 0
@@ -135,7 +126,7 @@ def _find_rows(name: str) -> Recipe | None:
     return known.get(name)
 
 
-def _pick(name: str, dtype: str | None, gpu: Gpu) -> tuple[Chooser, Recipe]:
+def _pick(name: str, dtype: object, gpu: Gpu) -> tuple[Chooser, Recipe]:
     """The chooser of a name that is for a type and runs on a GPU, and its recipe."""
     from tirstep.transforms.recipes import RECIPES
     from tirstep.transforms.recipes.forecast import list_choosers

@@ -1,28 +1,30 @@
-"""``tirstep diff``: what each step changed, or the diff of any two steps."""
+"""``tirstep diff``: what each step changed, any two steps, or two programs."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .names import complete_recipe
 from .request import (
-    Config,
+    RECIPE_OPTIONS,
+    Architectures,
     Context,
-    Dtype,
-    FunctionName,
     Json,
-    KernelOptions,
     RecipeName,
     Request,
-    Shape,
-    do_each,
-    make_request,
+    TargetName,
+    asks,
+    do_tasks,
+    pick_each,
     pick_recipe,
     pick_step,
+    run_each,
     run_requested,
 )
 from .streams import print_error
@@ -47,7 +49,7 @@ Against = Annotated[
     typer.Option(
         "--against",
         metavar="OTHER",
-        help="Diff with a step of another recipe.",
+        help="Diff with a step of another recipe or program.",
         autocompletion=complete_recipe,
     ),
 ]
@@ -63,44 +65,82 @@ OtherStep = Annotated[
         "--against-step", metavar="STEP", help="With --against: OTHER's step. [default: the last]"
     ),
 ]
+Numbers = Annotated[
+    bool,
+    typer.Option(
+        "--numbers",
+        help="With --against: compare structure, numbers and facts, too; --device, --seed, "
+        "--target and --arch go with it.",
+    ),
+]
 
 
+@asks("device", "seed", *RECIPE_OPTIONS)
 def command(
     recipe: RecipeName,
+    request: Request,
     before: Before = None,
     after: After = None,
     against: Against = None,
     step: OwnStep = None,
     against_step: OtherStep = None,
+    numbers: Numbers = False,
+    target: TargetName = "cuda",
+    arch: Architectures = None,
     context: Context = 3,
-    shape: Shape = None,
-    dtype: Dtype = None,
-    option: KernelOptions = None,
-    config: Config = None,
-    function: FunctionName = None,
     json: Json = False,
 ) -> int:
-    """Print the diff of each step, or of any two steps.
+    """Print the diff of each step, of any two, or of two programs.
 
-    Both steps may be of one recipe, or of two. What is printed in a pipe is what patch reads.
+    Both steps may be of one recipe, or of two; of files with several programs, those of one name
+    are compared. What is printed in a pipe is what patch reads.
+
+    With --numbers both programs run: they are held against one reference, the meaning of the kernel
+    that they share, or else RECIPE's input, computed in float64. Exit code 1 where the numbers of
+    one of them are wrong, and 2 where one has no counterpart.
     """
     if against is None and (step, against_step) != (None, None):
         raise UseError("--step and --against-step go with --against; without it, give FROM and TO")
     if against is not None and (before, after) != (None, None):
         raise UseError("FROM and TO go without --against; with it, give --step and --against-step")
-    request = make_request(shape, dtype, option, config, function=function)
-    if against is not None:
-        pairs = [_pair_recipes(recipe, against, (step, against_step), request)]
-        return _print_diffs(pairs, against, context, run=pairs[0][0][0], as_json=json)
+    if numbers and against is None:
+        raise UseError("--numbers compares two programs; give --against OTHER")
+    if not numbers and (request.device, request.seed, target, arch or []) != (
+        "auto",
+        0,
+        "cuda",
+        [],
+    ):
+        raise UseError("--device, --seed, --target and --arch go with --numbers")
+    if against is None:
 
-    def print_own(picked: Recipe) -> int:
-        run = run_requested(picked, request)
-        own = _pair_steps(run, before, after)
-        if not own:
-            print_error(f"{picked.name} has no step but its input, so there is nothing to compare")
-        return _print_diffs(own, None, context, run=run, as_json=json)
+        def show_own(run: Run) -> int:
+            pairs = _pair_steps(run, before, after)
+            if not pairs:
+                print_error(
+                    f"{run.recipe.name} has no step but its input, so there is nothing to compare"
+                )
+            return _print_diffs(pairs, None, context, run=run, as_json=json)
 
-    return do_each(recipe, request, print_own, as_json=json)
+        return run_each(recipe, request, show_own, as_json=json)
+
+    if numbers:
+        from .facts import choose_architectures
+
+        architectures = choose_architectures(arch or [])
+
+    def show_both(recipes: Sequence[Recipe]) -> int:
+        runs = _run_both(recipes, (recipe, against), request, at_one_shape=numbers)
+        pair = ((runs[0], pick_step(runs[0], step)), (runs[1], pick_step(runs[1], against_step)))
+        if not numbers:
+            return _print_diffs([pair], against, context, run=runs[0], as_json=json)
+        from .comparing import compare
+
+        return compare(pair, request, context, target, architectures, as_json=json)
+
+    pairs = _pair_up(recipe, against, request)
+    tasks = [(recipes[0].name, partial(show_both, recipes)) for recipes in pairs]
+    return do_tasks(tasks, as_json=json)
 
 
 def _print_diffs(
@@ -112,49 +152,69 @@ def _print_diffs(
     as_json: bool,
 ) -> int:
     """Print diffs that ``patch`` understands."""
-    from .json_output import diff_keys, print_document, run_keys
-    from .screen import Screen, diff_heading
+    from .json_output import print_document, run_keys
+    from .screen import Screen, show_diffs
 
     diffs = [_diff(*pair, context) for pair in pairs]
     if as_json:
-        keys = [diff_keys(diff) for diff in diffs]
-        print_document("diff", **run_keys(run), against=against, diffs=keys)
+        print_document("diff", **run_keys(run), against=against, diffs=diffs)
         return 0
     screen = Screen()
-    for number, ((_, (_, last)), diff) in enumerate(zip(pairs, diffs, strict=True)):
-        if number:
-            screen.line()
-        if screen.is_terminal or len(diffs) > 1:  # several have a heading each, which patch skips
-            screen.line(*diff_heading(diff, last))
-        screen.diff(diff.lines)
+    # Several have a heading each, which patch skips.
+    has_headings = screen.is_terminal or len(diffs) > 1
+    show_diffs(screen, diffs, [step for _, (_, step) in pairs], has_headings=has_headings)
     return 0
-
-
-def _pair_recipes(
-    recipe: str, against: str, steps: tuple[str | None, str | None], request: Request
-) -> tuple[Place, Place]:
-    """A step of each of two recipes, by default the last."""
-    recipes = [pick_recipe(recipe, request), pick_recipe(against, request)]
-    first, second = (run_requested(picked, request, among=recipes) for picked in recipes)
-    return _place(first, steps[0]), _place(second, steps[1])
 
 
 def _pair_steps(run: Run, before: str | None, after: str | None) -> list[tuple[Place, Place]]:
     """Two steps of a run, or all neighbours."""
     if before is not None:
-        return [(_place(run, before), _place(run, after))]
+        return [((run, pick_step(run, before)), (run, pick_step(run, after)))]
     return [((run, step), (run, following)) for step, following in itertools.pairwise(run.steps)]
-
-
-def _place(run: Run, step: str | None) -> Place:
-    return run, run.steps[-1] if step is None else pick_step(run, step)
 
 
 def _diff(before: Place, after: Place, context: int) -> Diff:
     from tirstep.lowering_checks import diff_modules
     from tirstep.lowering_checks.steps import step_label
 
-    names = tuple(f"{run.recipe.name}/{step_label(step)}" for run, step in (before, after))
-    return diff_modules(
-        before[1].module, after[1].module, names=(names[0], names[1]), context=context
-    )
+    first, second = (f"{run.recipe.name}/{step_label(step)}" for run, step in (before, after))
+    return diff_modules(before[1].module, after[1].module, names=(first, second), context=context)
+
+
+def _pair_up(first: str, second: str, request: Request) -> list[tuple[Recipe, ...]]:
+    """What is to be compared: two recipes, or all that files and modules have, by their names or
+    those of their functions. What only one of the two has stands alone.
+    """
+    ours, theirs = (pick_each(name, request) for name in (first, second))
+    if len(ours) == 1 and len(theirs) == 1:
+        return [(ours[0], theirs[0])]
+    for get_key in (lambda it: it.name, _get_function):
+        known, others = ({get_key(it): it for it in found} for found in (ours, theirs))
+        is_clear = len(known) == len(ours) and len(others) == len(theirs)
+        if is_clear and known.keys() & others.keys():
+            names = [*known, *(name for name in others if name not in known)]
+            return [tuple(part[it] for part in (known, others) if it in part) for it in names]
+    pick_recipe(first, request)
+    pick_recipe(second, request)  # one of the two says what to name
+    raise UseError(f"{first} and {second} have no program of the same name; name one of each")
+
+
+def _get_function(recipe: Recipe) -> str:
+    """The function of a module that a recipe is of; of a kernel, the recipe's own name."""
+    return str(getattr(recipe.kernel, "function_name", recipe.name))
+
+
+def _run_both(
+    recipes: Sequence[Recipe], names: tuple[str, str], request: Request, *, at_one_shape: bool
+) -> tuple[Run, Run]:
+    """Both recipes as requested; the second at the first's shape, if asked so where it can."""
+    if len(recipes) == 1:
+        alone = recipes[0].spelling or recipes[0].name
+        raise UseError(f"{alone} is in one of {' and '.join(names)} alone")
+    run, other = (run_requested(recipe, request, among=recipes) for recipe in recipes)
+    shape = dict(run.problem.shape)
+    is_alike = list(shape) == list(other.problem.shape) and shape != dict(other.problem.shape)
+    if at_one_shape and request.shape is None and is_alike:
+        text = ",".join(f"{name}={size}" for name, size in shape.items())
+        other = run_requested(recipes[1], replace(request, shape=text), among=recipes)
+    return run, other

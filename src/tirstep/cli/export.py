@@ -1,61 +1,102 @@
-"""``tirstep export``: a recipe as a git repository, one commit for each step, or as a replay.
-
-Repositories are made by the git of the machine, and are the same on every machine: nothing of the
-user counts, no configuration, no templates, no signing, no line endings, no dates.
-"""
+"""``tirstep export``: a schedule that replays with TVM alone."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tirstep.files import made_aside
+from tirstep.files import made_aside, write_file
+from tirstep.processes import run_alone
 
-from .formatting import count, first_sentence, format_shape, get_dtype
-from .request import (
-    Config,
-    Dtype,
-    FunctionName,
-    KernelOptions,
-    RecipeName,
-    Request,
-    Shape,
-    TargetName,
-    make_request,
-    one_of,
-    pick_recipe,
-    run_requested,
-)
+from .formatting import format_shape
+from .request import RECIPE_OPTIONS, RecipeName, Request, asks, one_of, pick_recipe, run_requested
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
     from tirstep.lowering_checks import Run
-    from tirstep.lowering_checks.compile.passes import Lowering
-    from tirstep.modules import AnyProblem
-    from tirstep.transforms.recipes import Step
 
-FORMS = ("git", "trace", "python", "database")
-"""What a recipe can be exported as."""
-MODULE, FACTS = "module.py", "facts.txt"
-SOURCES = {"cuda": "kernel.cu", "opencl": "kernel.cl", "llvm": "kernel.ll"}
-AUTHOR, EMAIL = "tirstep", "tirstep@localhost"
-EPOCH, MINUTE = 946684800, 60  # 2000-01-01 in UTC: the date of step 0
-MARK = "tirstep.export"
-# Files of the user's that git finds without any configuration: $XDG_CONFIG_HOME/git/attributes.
-_WITHOUT_FILES = tuple(
-    word
-    for name in ("attributesFile", "excludesFile", "hooksPath")
-    for word in ("-c", f"core.{name}={os.devnull}")
-)
+REPLAY = "replay.py"
+_MODULE, _TRACE = "module.json", "trace.json"
+_WORKLOAD, _RECORD = "database_workload.json", "database_tuning_record.json"
+FILES = {
+    "trace": (REPLAY, _MODULE, _TRACE),
+    "python": (REPLAY,),
+    "database": (REPLAY, _WORKLOAD, _RECORD),
+}
+"""What each form consists of."""
+_UNMEASURED = 1.0
+"""Seconds of a tuning record, which MetaSchedule passes over without any; nothing was measured."""
+_LAMBDA_CONSTANT = re.compile(r"(?<=[(,] )(\d+)(?=,)|(?<=: \()(\d+)(?=,)")
+_BEGIN = '''"""{about}
+
+Written by tirstep export; it needs TVM alone. `replay` returns the schedule, and run as a program
+this prints its module.
+"""
+'''
+_END = """
+
+if __name__ == "__main__":
+    print(replay().mod.script())
+"""
+_FROM_TRACE = '''
+from pathlib import Path
+
+import tvm
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import Trace
+
+HERE = Path(__file__).resolve().parent
 
 
+def replay() -> Schedule:
+    """The module of module.json, with the instructions of trace.json applied."""
+    sch = Schedule(tvm.ir.load_json((HERE / "module.json").read_text(encoding="utf-8")))
+    trace = tvm.ir.load_json((HERE / "trace.json").read_text(encoding="utf-8"))
+    Trace.apply_json_to_schedule(trace, sch)
+    return sch
+'''
+_FROM_DATABASE = '''
+from pathlib import Path
+
+from tvm.s_tir import Schedule
+from tvm.s_tir.meta_schedule.database import JSONDatabase
+
+HERE = Path(__file__).resolve().parent
+
+
+def replay() -> Schedule:
+    """The one record of the database, on its workload; the time that it bears is not measured."""
+    database = JSONDatabase(
+        str(HERE / "database_workload.json"), str(HERE / "database_tuning_record.json")
+    )
+    (record,) = database.get_all_tuning_records()
+    sch = Schedule(record.workload.mod)
+    record.trace.apply_to_schedule(sch, remove_postproc=False)
+    return sch
+'''
+_CHECK = """
+import sys
+from pathlib import Path
+
+sys.path.insert(0, sys.argv[1])
+import replay
+import tvm
+from tvm_ffi import structural_equal
+
+expected = tvm.ir.load_json(Path(sys.argv[2]).read_text(encoding="utf-8"))
+if any(name.partition(".")[0] == "tirstep" for name in sys.modules):
+    sys.exit("it loads tirstep")
+if not structural_equal(replay.replay().mod, expected):
+    sys.exit("it makes another module")
+"""
+"""Replays in a process of its own, and compares."""
+
+
+@asks(*RECIPE_OPTIONS)
 def command(
     recipe: RecipeName,
     folder: Annotated[
@@ -64,230 +105,135 @@ def command(
     form: Annotated[
         str,
         typer.Option(
-            "--as", metavar="|".join(FORMS), parser=one_of("--as", FORMS), help="What to write."
+            "--as", metavar="|".join(FILES), parser=one_of("--as", [*FILES]), help="What to write."
         ),
-    ] = "git",
+    ],
+    request: Request,
     force: Annotated[
         bool, typer.Option("--force", help="Replace DIR, if an export made it.")
     ] = False,
-    target: TargetName = "cuda",
-    shape: Shape = None,
-    dtype: Dtype = None,
-    option: KernelOptions = None,
-    config: Config = None,
-    function: FunctionName = None,
 ) -> int:
-    """Write a recipe as a git repository, a commit a step.
+    """Write a recipe as a schedule for projects without tirstep.
 
-    module.py is the step's TIR, kernel.cu its device source, facts.txt its facts, and the message
-    has the lines of the trace. So git log -p, git blame, git diff and git bisect run work on a
-    schedule. The same recipe gives the same hashes on every machine.
-
-    The other forms are for projects without tirstep: its trace as JSON, as Python, or as a record
-    in a database of MetaSchedule. replay.py applies it, and is run once before it is written.
+    Its trace as JSON, as Python, or as a record in a database of MetaSchedule. replay.py applies
+    it, and is run once before it is written.
     """
-    request = make_request(shape, dtype, option, config, function=function)
-    if form != "git":
-        return export_schedule(recipe, request, folder, form, target=target, force=force)
-    return export_recipe(recipe, request, folder, target=target, force=force)
-
-
-def export_schedule(
-    name: str, request: Request, folder: Path, form: str, *, target: str, force: bool
-) -> int:
-    """Write a schedule that replays with TVM alone; see `export_replay`."""
-    from .export_replay import export_replay, require_room
     from .screen import Screen
 
-    if target != "cuda":
-        raise UseError(f"--target {target} is for --as git; a trace is of no target")
-    recipe = pick_recipe(name, request)
-    require_room(folder, form, force=force)
-    run = run_requested(recipe, request)
-    screen = Screen()
+    picked = pick_recipe(recipe, request)
+    _require_room(folder, form, force=force)
+    run, screen = run_requested(picked, request), Screen()
     with screen.working():
         screen.doing(f"replaying {run.recipe.name}")
-        export_replay(run, form, folder, force=force)
+        files = make_files(run, form)
+        _verify(run, files, form)
+        with made_aside(folder) as made:
+            for name, text in files.items():
+                write_file(made / name, text)
     about = f"  {run.recipe.name} as {form}, replayed with TVM alone"
     screen.line((str(folder), "bold"), about)
     return 0
 
 
-def export_recipe(name: str, request: Request, folder: Path, *, target: str, force: bool) -> int:
-    """Write the repository. Nothing stands in the folder before all of it is made."""
-    from tirstep.lowering_checks.compile.compiling import get_target
-
-    from .screen import Screen
-
-    recipe = pick_recipe(name, request)
-    get_target(target)
-    require_git()
-    _require_room(folder, force)
-    run = run_requested(recipe, request)
-    screen = Screen()
-    with screen.working(), made_aside(folder) as made:
-        repository = Repository.create(made)
-        for step in run.steps:
-            screen.doing(f"lowering {run.label(step)}")
-            files = make_files(run.problem, step, target)
-            repository.commit(files, make_message(run, step), step.index)
-        head = repository.head()
-    commits = count(len(run.steps), "commit")
-    screen.line((str(folder), "bold"), f"  {run.recipe.name}, {commits}, head {head[:12]}")
-    return 0
-
-
-def make_files(problem: AnyProblem, step: Step, target: str) -> dict[str, str]:
-    """The files of a step: its TIR, and the device source and the facts where it has them."""
-    from tirstep.lowering_checks import print_module
-    from tirstep.lowering_checks.compile.passes import lower_through_passes
-
-    lowering = lower_through_passes(step.module, target)
-    files = {MODULE: print_module(step.module)}
-    if lowering.source.strip():
-        files[SOURCES[lowering.language]] = lowering.source.strip("\n") + "\n"
-    return {**files, FACTS: _facts_text(lowering, problem)}
-
-
-def make_message(run: Run, step: Step) -> str:
-    """The message of a step's commit: its name, what it added to the trace, where it ends."""
-    from tirstep.lowering_checks.steps import step_label
-
-    about = first_sentence(run.recipe.doc) if step.index == 0 else ""
-    shape = f"{run.recipe.kernel_name} {format_shape(run.problem.shape)} {get_dtype(run.problem)}"
-    added = _trace_lines(step)[len(_trace_lines(run.steps[step.index - 1])) if step.index else 0 :]
-    parts = [
-        f"{step_label(step)} ({run.recipe.name})",
-        about,
-        "\n".join(added),
-        f"Kernel: {shape}\nRecipe-Line: {step.location}",
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _trace_lines(step: Step) -> list[str]:
-    """The instructions, without the function around them; step 0 has none."""
-    lines = [line.strip() for line in str(step.trace).splitlines()]
-    return [
-        line for line in lines if line and line != "pass" and not line.startswith(("#", "def "))
-    ]
-
-
-def _facts_text(lowering: Lowering, problem: AnyProblem) -> str:
-    from tirstep.lowering_checks import CheckError
-    from tirstep.lowering_checks.facts import facts_of_lowering
-
-    try:
-        facts = facts_of_lowering(lowering, problem=problem)
-    except CheckError as error:
-        return f"{error}\n"
-    if not facts.kernels:
-        return f"{facts.refusal}\n"
-    rows = (
-        f"{row.group}: {row.name}: {'unknown' if row.value is None else row.value} {row.unit}"
-        for row in facts.rows()
-    )
-    return "\n".join(row.rstrip() for row in rows) + "\n"
-
-
-def _require_room(folder: Path, force: bool) -> None:
+def _require_room(folder: Path, form: str, *, force: bool) -> None:
+    """Refuse a place where something else stands."""
     if not folder.absolute().parent.is_dir():
         raise UseError(f"there is no folder {folder.parent}; give DIR a folder in one that is")
-    if not folder.exists() and not folder.is_symlink():
+    if not folder.exists():
         return
-    if not folder.is_dir() or folder.is_symlink():
+    if not folder.is_dir():
         raise UseError(f"{folder} is no folder; give another DIR")
-    if not any(folder.iterdir()):
-        return
-    if not Repository(folder).is_ours():
-        raise UseError(f"{folder} has files that no export made; they stay: give another DIR")
-    if not force:
+    found = {path.name for path in folder.iterdir()}
+    if found - set(FILES[form]):
+        raise UseError(f"{folder} has files that no such export made; they stay: give another DIR")
+    if found and not force:
         raise UseError(f"{folder} is an export already; replace it with --force")
 
 
-def require_git() -> str:
-    """Where git is; raises `UseError` where it is missing."""
-    found = shutil.which("git")
-    if found is None:
-        raise UseError("there is no git here, which tirstep export needs; install it")
-    return found
+def make_files(run: Run, form: str) -> dict[str, str]:
+    """The files of a form by their names."""
+    import tvm
+
+    module, trace = run.steps[0].module, run.steps[-1].trace
+    shape = format_shape(run.problem.shape)
+    begin = _BEGIN.format(about=f"{run.recipe.name} of {run.recipe.kernel_name} at {shape}.")
+    if form == "python":
+        return {REPLAY: begin + _write_python(run) + _END}
+    if form == "trace":
+        return {
+            REPLAY: begin + _FROM_TRACE + _END,
+            _MODULE: tvm.ir.save_json(module),
+            _TRACE: tvm.ir.save_json(trace.as_json()),
+        }
+    return {REPLAY: begin + _FROM_DATABASE + _END, **_write_database(module, trace)}
 
 
-@dataclass(frozen=True)
-class Repository:
-    """A git repository in a folder."""
+def _write_python(run: Run) -> str:
+    """The module as TVMScript, and the trace as calls of TVM's schedule."""
+    from tirstep.lowering_checks import print_module
 
-    folder: Path
+    script = print_module(run.steps[0].module)
+    named = re.search(r"^class (\w+):", script, re.MULTILINE)
+    calls = _write_calls(run.steps[-1].trace)
+    if named is None or "def apply_trace" not in calls:
+        raise UseError("TVM prints no program of this trace; export it --as trace")
+    replay = (
+        f'def replay() -> s_tir.Schedule:\n    """The module, with all calls applied."""\n'
+        f"    sch = s_tir.Schedule({named[1]})\n    apply_trace(sch)\n    return sch\n"
+    )
+    imports = (
+        "\nfrom tvm import s_tir\nfrom tvm.script import ir as I\n"
+        "from tvm.script import tirx as T\nfrom tvm.tirx import const\n\n\n"
+    )
+    return f"{imports}{script.rstrip()}\n\n\n{calls.rstrip()}\n\n\n{replay}"
 
-    @classmethod
-    def create(cls, folder: Path) -> Repository:
-        """A new one in an empty folder, marked as ours."""
-        repository = cls(folder)
-        repository.call("init", "--quiet", "--template=", "--initial-branch=main")
-        repository.call("config", MARK, "1")
-        repository.call("config", "core.autocrlf", "false")
-        return repository
 
-    def is_ours(self) -> bool:
-        """Whether `create` made it."""
-        config = self.folder / ".git" / "config"
-        if not config.is_file():
-            return False
-        done = self._run("config", "--file", str(config.absolute()), "--get", MARK)
-        return done.returncode == 0 and done.stdout.strip() == "1"
+def _write_calls(trace: Any) -> str:
+    """TVM's text of a trace, which writes a bool as 1, and constants that an index map refuses."""
+    values = [item.inputs[-1] for item in trace.insts if str(item.kind.name) == "Annotate"]
+    lines = []
+    for line in str(trace).splitlines():
+        if line.lstrip().startswith("sch.annotate("):
+            value = values.pop(0)
+            if isinstance(value, bool):
+                line = re.sub(r"ann_val=[01]\)$", f"ann_val={value})", line)
+        if "index_map=lambda" in line:
+            before, _, rest = line.partition("index_map=lambda")
+            mapping, mark, after = rest.partition(", pad_value=")
+            mapping = _LAMBDA_CONSTANT.sub(lambda found: f"const({found[0]})", mapping)
+            line = f"{before}index_map=lambda{mapping}{mark}{after}"
+        if not line.startswith("#"):
+            lines.append(line)
+    return "\n".join(lines)
 
-    def commit(self, files: Mapping[str, str], message: str, number: int) -> None:
-        """Make these the files of the repository, and commit them, even if none changed."""
-        for path in self.folder.iterdir():
-            if path.name != ".git" and path.name not in files:
-                path.unlink()
+
+def _write_database(module: Any, trace: Any) -> dict[str, str]:
+    """The two files of a database of MetaSchedule's, with one workload and one record."""
+    from tvm.s_tir.meta_schedule.database import JSONDatabase, TuningRecord
+
+    from tirstep.programs.databases import mark_bools
+
+    with tempfile.TemporaryDirectory(prefix="tirstep-") as scratch:
+        files = [Path(scratch) / name for name in (_WORKLOAD, _RECORD)]
+        database = JSONDatabase(*map(str, files))
+        workload = database.commit_workload(module)
+        database.commit_tuning_record(TuningRecord(trace, workload, run_secs=[_UNMEASURED]))
+        workloads, records = (file.read_text(encoding="utf-8") for file in files)
+    return {_WORKLOAD: workloads, _RECORD: mark_bools(records, trace)}
+
+
+def _verify(run: Run, files: dict[str, str], form: str) -> None:
+    """Replay the files in a process without tirstep; raises `UseError` where that fails."""
+    import tvm
+
+    with tempfile.TemporaryDirectory(prefix="tirstep-") as scratch:
+        folder, expected = Path(scratch) / "export", Path(scratch) / "expected.json"
+        folder.mkdir()
         for name, text in files.items():
-            (self.folder / name).write_bytes(text.encode())
-        self.call("add", "--all", "--force")
-        date = f"{EPOCH + number * MINUTE} +0000"
-        options = ("--quiet", "--allow-empty", "--no-verify", "--cleanup=verbatim")
-        self.call("commit", *options, "--file=-", text=message, date=date)
-
-    def head(self) -> str:
-        """The hash of the last commit."""
-        return self.call("rev-parse", "HEAD").strip()
-
-    def call(self, *arguments: str, text: str = "", date: str | None = None) -> str:
-        """What git prints; raises `UseError` with its reason where it fails."""
-        done = self._run(*arguments, text=text, date=date)
-        if done.returncode:
-            reason = done.stderr.strip().splitlines() or ["no reason given"]
-            raise UseError(f"git {arguments[0]} failed in {self.folder}: {reason[-1]}")
-        return done.stdout
-
-    def _run(
-        self, *arguments: str, text: str = "", date: str | None = None
-    ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [require_git(), *_WITHOUT_FILES, *arguments],
-            cwd=self.folder,
-            input=text,
-            capture_output=True,
-            encoding="utf-8",
-            env=_environment(date),
-        )
-
-
-def _environment(date: str | None) -> dict[str, str]:
-    """The machine's environment without git's variables and the user's configuration."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    dates = {} if date is None else {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
-    return {
-        **kept,
-        **dates,
-        "GIT_CONFIG_GLOBAL": os.devnull,
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_ATTR_NOSYSTEM": "1",
-        "GIT_DEFAULT_HASH": "sha1",
-        "GIT_AUTHOR_NAME": AUTHOR,
-        "GIT_AUTHOR_EMAIL": EMAIL,
-        "GIT_COMMITTER_NAME": AUTHOR,
-        "GIT_COMMITTER_EMAIL": EMAIL,
-        "GIT_TERMINAL_PROMPT": "0",
-        "LC_ALL": "C",
-    }
+            write_file(folder / name, text)
+        write_file(expected, tvm.ir.save_json(run.steps[-1].module))
+        done = run_alone(_CHECK, str(folder), str(expected))
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        told = f"{run.recipe.name} does not replay with TVM alone as {form}: {reason}"
+        raise UseError(f"{told}; export it --as trace" if form == "python" else told)

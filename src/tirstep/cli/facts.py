@@ -3,52 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .formatting import format_shape
 from .request import (
-    Config,
-    Dtype,
-    FunctionName,
+    RECIPE_OPTIONS,
+    Architectures,
     Json,
-    KernelOptions,
     OnlyStep,
     RecipeName,
     Request,
-    Shape,
     TargetName,
-    do_each,
-    make_request,
+    asks,
     pick_step,
-    run_requested,
+    run_each,
 )
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
     from tirstep.lowering_checks import Run
     from tirstep.lowering_checks.facts import CompiledFacts, Fact, Facts
-    from tirstep.transforms.recipes import Recipe, Step
+    from tirstep.transforms.recipes import Step
 
     from .json_output import Document
     from .screen import Screen
 
 
+@asks(*RECIPE_OPTIONS)
 def command(
     recipe: RecipeName,
+    request: Request,
     step: OnlyStep = None,
     target: TargetName = "cuda",
-    arch: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--arch",
-            metavar="ARCH",
-            help="Compile for this architecture, such as sm_80; may be given several times.",
-        ),
-    ] = None,
+    arch: Architectures = None,
     all_archs: Annotated[
         bool, typer.Option("--all-archs", help="Compile for every architecture from sm_75 on.")
     ] = False,
@@ -59,11 +49,6 @@ def command(
             help="Count what the first GPU block does, on the simulator: seconds for each step.",
         ),
     ] = False,
-    shape: Shape = None,
-    dtype: Dtype = None,
-    option: KernelOptions = None,
-    config: Config = None,
-    function: FunctionName = None,
     json: Json = False,
 ) -> int:
     """Say what the GPU gets of each step.
@@ -75,76 +60,30 @@ def command(
     """
     if arch and all_archs:
         raise UseError("--all-archs is every architecture; give it without --arch")
-    request = make_request(shape, dtype, option, config, function=function)
     archs = choose_architectures(arch or [], all_archs=all_archs)
-    asked = FactsOptions(target, archs, counts, None)
-    do = partial(show_recipe, request=request, step=step, asked=asked, as_json=json)
-    return do_each(recipe, request, do, as_json=json)
+
+    def show(run: Run) -> int:
+        from .json_output import print_document, run_keys
+        from .screen import Screen
+
+        reference = None if request.shape is None else _run_reference(run)
+        steps = run.steps if step is None else (pick_step(run, step),)
+        screen, found = Screen(), []
+        with screen.working():
+            for each in steps:
+                screen.doing(f"lowering {run.label(each)}")
+                found.append(_get_step_facts(screen, run, each, target, archs, counts, reference))
+        if json:
+            documents = [_step_keys(facts) for facts in found]
+            print_document("facts", **run_keys(run), target=target, steps=documents)
+        else:
+            _show(screen, run, found)
+        return 0
+
+    return run_each(recipe, request, show, as_json=json, example="default")
 
 
-def show_recipe(
-    recipe: Recipe, request: Request, step: str | None, asked: FactsOptions, *, as_json: bool
-) -> int:
-    """Print the facts of a recipe's steps, or of one."""
-    run = run_requested(recipe, request, example="default")
-    steps = run.steps if step is None else (pick_step(run, step),)
-    options = replace(asked, reference=_run_reference(run, request))
-    return show_facts(run, steps, options, as_json=as_json)
-
-
-@dataclass(frozen=True)
-class FactsOptions:
-    """What is asked for; `reference` is the run whose facts a shape may lose."""
-
-    target: str
-    architectures: Sequence[str]
-    counts: bool
-    reference: Run | None
-
-
-def show_facts(run: Run, steps: Sequence[Step], options: FactsOptions, *, as_json: bool) -> int:
-    """Print the facts of some steps."""
-    from .json_output import print_document, run_keys
-    from .screen import Screen
-
-    screen = Screen()
-    with screen.working():
-        found = [_get_step_facts(screen, run, step, options) for step in steps]
-    if as_json:
-        keys = [_step_keys(facts) for facts in found]
-        print_document("facts", **run_keys(run), target=options.target, steps=keys)
-    else:
-        _show(screen, run, found)
-    return 0
-
-
-@dataclass(frozen=True)
-class _Counted:
-    """The facts that the simulator counted, or why there are none."""
-
-    rows: Sequence[Fact] = ()
-    error: str | None = None
-
-
-@dataclass(frozen=True)
-class _StepFacts:
-    """The facts of a step, and `notes` of what its shape loses.
-
-    Attributes
-    ----------
-    counted : None where nothing was to be counted
-    compiled : for each architecture that was asked for
-    """
-
-    step: Step
-    label: str
-    facts: Facts
-    notes: Sequence[str]
-    counted: _Counted | None
-    compiled: Sequence[CompiledFacts]
-
-
-def choose_architectures(names: Sequence[str], *, all_archs: bool) -> tuple[str, ...]:
+def choose_architectures(names: Sequence[str], *, all_archs: bool = False) -> tuple[str, ...]:
     """The names of architectures that are asked for; an unknown one, or none to compile with, is
     refused.
     """
@@ -158,59 +97,82 @@ def choose_architectures(names: Sequence[str], *, all_archs: bool) -> tuple[str,
     return chosen
 
 
-def _get_step_facts(screen: Screen, run: Run, step: Step, options: FactsOptions) -> _StepFacts:
-    from tirstep.lowering_checks.facts import compile_everywhere, get_facts
+@dataclass(frozen=True)
+class _StepFacts:
+    """The facts of a step, and `notes` of what its shape loses.
+
+    Attributes
+    ----------
+    counted : what the simulator counted, or why there is none; None where nothing was to be counted
+    compiled : for each architecture that was asked for
+    """
+
+    step: Step
+    label: str
+    facts: Facts
+    notes: Sequence[str]
+    counted: Sequence[Fact] | str | None
+    compiled: Sequence[CompiledFacts]
+
+    @property
+    def rows(self) -> Sequence[Fact]:
+        """All but the compiled ones."""
+        counted = () if self.counted is None or isinstance(self.counted, str) else self.counted
+        return (*self.facts.rows(), *counted)
+
+
+def _get_step_facts(
+    screen: Screen,
+    run: Run,
+    step: Step,
+    target: str,
+    architectures: Sequence[str],
+    counts: bool,
+    reference: Run | None,
+) -> _StepFacts:
+    """`reference` is the run whose facts a shape may lose."""
+    from tirstep.lowering_checks import DeviceError, count_accesses
+    from tirstep.lowering_checks.facts import (
+        compile_everywhere,
+        counted_rows,
+        find_losses,
+        get_facts,
+    )
     from tirstep.lowering_checks.steps import step_label
 
-    screen.doing(f"lowering {run.label(step)}")
-    facts = get_facts(step.module, options.target, problem=run.problem)
-    notes = _find_notes(facts, step, options)
-    counted = None
-    if options.counts and facts.refusal is None:
+    facts = get_facts(step.module, target, problem=run.problem)
+    notes: list[str] = []
+    twins = {} if reference is None else {twin.name: twin for twin in reference.steps}
+    if reference is not None and step.name in twins:
+        theirs = get_facts(twins[step.name].module, target, problem=reference.problem)
+        place = f"at {format_shape(reference.problem.shape)}"
+        notes = find_losses(facts, theirs, place=place)
+    counted: Sequence[Fact] | str | None = None
+    if counts and facts.refusal is None:
         screen.doing(f"counting {run.label(step)}")
-        counted = _count(run, step)
+        try:
+            found = count_accesses(run.problem, step.module)
+            counted = tuple(counted_rows(found, run.problem.bytes))
+        except DeviceError as error:
+            counted = str(error)
     compiled: Sequence[CompiledFacts] = ()
-    if options.architectures and facts.refusal is None and facts.language == "cuda":
+    if architectures and facts.refusal is None and facts.language == "cuda":
         screen.doing(f"compiling {run.label(step)}")
-        compiled = compile_everywhere(facts, options.architectures)
+        compiled = compile_everywhere(facts, architectures)
     return _StepFacts(step, step_label(step), facts, notes, counted, compiled)
 
 
-def _count(run: Run, step: Step) -> _Counted:
-    from tirstep.lowering_checks import DeviceError, count_accesses
-    from tirstep.lowering_checks.facts import counted_rows
-
-    try:
-        counts = count_accesses(run.problem, step.module)
-        return _Counted(tuple(counted_rows(counts, run.problem.bytes)))
-    except DeviceError as error:
-        return _Counted(error=str(error))
-
-
-def _run_reference(run: Run, request: Request) -> Run | None:
+def _run_reference(run: Run) -> Run | None:
     """The recipe at its own example's shape, with the config and options that are requested."""
     from tirstep.lowering_checks import run_recipe
     from tirstep.modules import KernelError
     from tirstep.transforms.errors import TransformError
 
-    if request.shape is None:
-        return None
     shape, config = run.recipe.default_example.shape, dict(run.config)
     try:
         return run_recipe(run.recipe, shape, options=run.problem.options, config=config)
     except (TransformError, KernelError):
         return None
-
-
-def _find_notes(facts: Facts, step: Step, options: FactsOptions) -> list[str]:
-    from tirstep.lowering_checks.facts import find_losses, get_facts
-
-    reference = options.reference
-    twins = {} if reference is None else {twin.name: twin for twin in reference.steps}
-    if reference is None or step.name not in twins:
-        return []
-    theirs = get_facts(twins[step.name].module, options.target, problem=reference.problem)
-    return find_losses(facts, theirs, place=f"at {format_shape(reference.problem.shape)}")
 
 
 def _show(screen: Screen, run: Run, found: Sequence[_StepFacts]) -> None:
@@ -220,7 +182,7 @@ def _show(screen: Screen, run: Run, found: Sequence[_StepFacts]) -> None:
     screen.line((run.recipe.name, "bold"), (f"  {shape}" if shape else "", "dim"))
     lowered = [facts for facts in found if facts.facts.refusal is None]
     if lowered:
-        show_facts_table(screen, {facts.label: _rows(facts) for facts in lowered})
+        show_facts_table(screen, {facts.label: facts.rows for facts in lowered})
     for facts in lowered:
         if facts.compiled:
             _show_compiled(screen, facts)
@@ -236,10 +198,6 @@ def _show(screen: Screen, run: Run, found: Sequence[_StepFacts]) -> None:
         screen.line((f"{word}  ", style), sentence, wrap=True)
 
 
-def _rows(found: _StepFacts) -> Sequence[Fact]:
-    return (*found.facts.rows(), *(found.counted.rows if found.counted is not None else ()))
-
-
 def _remarks(found: _StepFacts, first: str | None) -> Iterator[tuple[str, str, str]]:
     """What is to be said of a step below the tables: a word, its style, and a sentence.
 
@@ -250,8 +208,8 @@ def _remarks(found: _StepFacts, first: str | None) -> Iterator[tuple[str, str, s
         if first is not None and found.facts.lowered is not None:
             refusal += f" before step {first}"
         yield "no facts", "dim", f"{found.label}: {refusal}"
-    if found.counted is not None and found.counted.error is not None:
-        yield "no counts", "dim", f"{found.label}: {found.counted.error}"
+    if isinstance(found.counted, str):
+        yield "no counts", "dim", f"{found.label}: {found.counted}"
     for note in found.notes:
         yield "note", "yellow", f"{found.label}: {note}"
 
@@ -275,28 +233,25 @@ def _show_compiled(screen: Screen, found: _StepFacts) -> None:
 
 
 def _step_keys(found: _StepFacts) -> Document:
-    counted = found.counted
+    from .json_output import read_keys
+
+    counted: Document | None = None
+    if isinstance(found.counted, str):
+        counted = {"refused": found.counted, "facts": []}
+    elif found.counted is not None:
+        counted = {"refused": None, "facts": [fact._asdict() for fact in found.counted]}
+    own = found.facts.rows() if found.facts.kernels else ()
     return {
-        "number": found.step.index,
-        "name": found.step.name,
-        "source": found.step.location,
+        **read_keys(found.step, "number=index name source=location"),
         "refused": found.facts.refusal,
-        "notes": list(found.notes),
-        "facts": _fact_keys(found.facts.rows()) if found.facts.kernels else [],
-        "counted": None
-        if counted is None
-        else {"refused": counted.error, "facts": _fact_keys(counted.rows)},
+        "notes": found.notes,
+        "facts": [fact._asdict() for fact in own],
+        "counted": counted,
         "compiled": [
             {
-                "architecture": each.architecture,
-                "compiler": each.compiler,
-                "refused": each.refusal,
-                "facts": _fact_keys(each.rows()),
+                **read_keys(each, "architecture compiler refused=refusal"),
+                "facts": [fact._asdict() for fact in each.rows()],
             }
             for each in found.compiled
         ],
     }
-
-
-def _fact_keys(facts: Sequence[Fact]) -> list[Document]:
-    return [fact._asdict() for fact in facts]

@@ -29,8 +29,9 @@ from .streams import print_error
 
 PASS = "pass"
 """The command that runs so, and again behind what crashed."""
-JUDGES = ("check", "compare", "report", "why")
-"""The commands that run so where a program of the user's is named, which they execute."""
+JUDGES = ("check", "diff", "report", "why")
+"""The commands that run so where a program of the user's is named, which they execute; of these
+diff with --numbers alone."""
 SOCKET = "TIRSTEP_GUARD"
 """The variable that has the number of the socket."""
 BEFORE = "TIRSTEP_GUARDED_BEFORE"
@@ -51,9 +52,11 @@ def is_guarded(argv: Sequence[str]) -> bool:
     """Whether a command line is to run in a process of its own, and this is not that one yet."""
     if not argv or SOCKET in os.environ:
         return False
+    if argv[0] == "diff" and "--numbers" not in argv:
+        return False
     # Behind an option there is its value, the file of a report, say.
     pairs = itertools.pairwise(argv)
-    named = [word for before, word in pairs if not before.startswith("-")]
+    named = [word for before, word in pairs if before == "--against" or before[:1] != "-"]
     return argv[0] == PASS or (argv[0] in JUDGES and any(map(is_program, named)))
 
 

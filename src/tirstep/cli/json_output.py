@@ -2,9 +2,8 @@
 
 Every document has ``command`` and ``versions`` ({tirstep, tvm}). Where nothing was measured or
 asked, a key is there and null. Shapes of recipes are objects of sizes by name; times are in
-microseconds. Of a file with several programs, ``steps``, ``diff``, ``lower``, ``source`` and
-``facts`` print ok and programs: [{program, error (a sentence, or null), and where there is none the
-keys below}].
+microseconds. Of a file with several programs, ``steps``, ``diff``, ``lower`` and ``facts`` print ok
+and programs: [{program, error (a sentence, or null), and where there is none the keys below}].
 
 ``list``
     kernels: [{kernel, doc, shape (names of its extents), dtypes, options, recipes: [{recipe, doc,
@@ -15,13 +14,15 @@ keys below}].
 ``steps``
     recipe, shape, options, config, steps: [{number, name, source, tir, trace}]
 ``diff``
-    recipe, against (null, or the other recipe), diffs: [{before, after, added, removed, diff}]
+    recipe, against (null, or the other recipe), diffs: [DIFF]; with ``--numbers`` programs: [{name,
+    recipe, shape, options, config, step, checked_on, findings}], diff: DIFF, same_structure,
+    same_numbers, same_bits, differences: [{output, changed, size, largest}], facts: {target or
+    architecture: {name: {facts: [FACT]} or {refused}}}
 ``lower``
     recipe, shape, options, config, step, target, passes_run (how many), refused (by which pass and
     why, or null), passes: [{number, name, changed, time_us, added, removed; with ``--diff`` also
-    diff, with ``--pass`` also tir}]
-``source``
-    recipe, shape, options, config, target; step, language, text; or with ``--diff`` diffs, as above
+    diff, with ``--pass`` also tir}]; with ``--source`` after target language and text, or with
+    ``--diff``, too, diffs: [DIFF]
 ``facts``
     recipe, shape, options, config, target, steps: [{number, name, source, refused, notes, facts:
     [FACT], compiled: [{architecture, compiler, refused, facts: [FACT]}]}]
@@ -35,14 +36,12 @@ keys below}].
     reason}]
 ``check``
     device, golden_dir, seed, ok, findings (of the whole folder: its version, its orphans),
-    recipes: [RECIPE], each with other_runs: [OTHER]
+    recipes: [RECIPE], each with other_runs: [OTHER]; with ``--write-goldens`` golden_dir, ok,
+    changed (paths), findings (files that no recipe makes)
 ``ladder``
     ladder, kernel, device, golden_dir, seed, ok, shape_from ("option", "default" or "golden"),
     shape (as ``--shape`` takes it; null where the recipes differ), baseline (the recipe that
     speed-ups are over), findings (of the whole folder: its version), recipes: [RECIPE]
-``golden``
-    golden_dir, written (whether --write was given), ok, changed (paths), findings (what would
-    change, and files that no recipe makes; with --write the latter alone)
 ``choose``
     recipe, shape, options, device (its properties), searched (the config that a search found at the
     shape, or null), choices: [{config, parts: {us, waves, compute, memory, sums, launch (times),
@@ -69,13 +68,15 @@ FACT
     {group, key (of an expectation; empty for text), name, value, unit}
 FINDING
     {check, where, source (the recipe's line, or empty), message, detail}
+DIFF
+    {before, after, added, removed, diff}
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
@@ -83,10 +84,15 @@ import tirstep
 from tirstep.printing import begin_document
 
 if TYPE_CHECKING:
-    from tirstep.lowering_checks import Device, Diff, Finding, Run
+    from tirstep.lowering_checks import Run
 
 Document = dict[str, object]
-
+_FIELDS = {
+    "Diff": "before after added removed",
+    "Example": "shape options config",
+    "Finding": "check where source=location message detail",
+}
+"""The keys of values by their class; of one, the attribute that it has."""
 
 _collected: list[tuple[str, Document]] | None = None
 
@@ -99,7 +105,7 @@ def print_document(command: str, **keys: object) -> None:
     versions = {"tirstep": tirstep.__version__, "tvm": _find_tvm_version()}
     document = {"command": command, "versions": versions, **keys}
     begin_document()
-    print(json.dumps(document, indent=2, default=str), flush=True)
+    print(json.dumps(document, indent=2, default=_encode), flush=True)
 
 
 @contextlib.contextmanager
@@ -123,38 +129,26 @@ def _find_tvm_version() -> str:
         return str(tvm.__version__)
 
 
-def device_keys(device: Device) -> Document:
-    """DEVICE of the module's docstring."""
-    return {"name": device.name, "description": device.description}
+def read_keys(value: object, names: str) -> Document:
+    """Attributes of a value by key, of text ``name number=index``; null where there is no value."""
+    pairs = (name.partition("=") for name in names.split())
+    return {key: getattr(value, name or key, None) for key, _, name in pairs}
 
 
-def finding_keys(finding: Finding) -> Document:
-    """FINDING of the module's docstring."""
-    return {
-        "check": finding.check,
-        "where": finding.where,
-        "source": finding.location,
-        "message": finding.message,
-        "detail": finding.detail,
-    }
-
-
-def run_keys(run: Run) -> Document:
+def run_keys(run: Run | None) -> Document:
     """What ran: recipe, shape, options and config."""
-    return {
-        "recipe": run.recipe.name,
-        "shape": dict(run.problem.shape),
-        "options": dict(run.problem.options),
-        "config": {**run.recipe.config, **run.config},
-    }
+    if run is None:
+        return {"shape": None, "options": None, "config": None}
+    keys = read_keys(run.problem, "shape options")
+    return {"recipe": run.recipe.name, **keys, "config": {**run.recipe.config, **run.config}}
 
 
-def diff_keys(diff: Diff) -> Document:
-    """A diff of ``diff`` and ``source``."""
-    return {
-        "before": diff.before,
-        "after": diff.after,
-        "added": diff.added,
-        "removed": diff.removed,
-        "diff": str(diff),
-    }
+def _encode(value: object) -> object:
+    """What JSON has no word for: mappings, the values of `_FIELDS`, and all else as its text."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    kind = type(value).__name__
+    if kind not in _FIELDS:
+        return str(value)
+    keys = read_keys(value, _FIELDS[kind])
+    return {**keys, "diff": str(value)} if kind == "Diff" else keys

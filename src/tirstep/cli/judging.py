@@ -6,6 +6,7 @@ import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tirstep.lowering_checks import (
     Counts,
@@ -28,7 +29,7 @@ from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import Recipe
 
 from .formatting import first_sentence, format_shape, get_dtype
-from .json_output import Document, finding_keys, run_keys
+from .json_output import Document, read_keys, run_keys
 from .request import GOLDEN_DIR, ExampleName, Request, find_store, run_requested
 from .screen import WORD_STYLES, Part, Screen
 from .wrong_use import UseError, find_sentence
@@ -267,8 +268,10 @@ def verdict_words(verdict: Verdict) -> list[Part]:
     return words
 
 
-def show_findings(screen: Screen, findings: Sequence[Finding]) -> None:
+def show_findings(screen: Screen, findings: Sequence[Finding], *, apart: bool = False) -> None:
     """Findings in full: the sentence, and the diff or whatever there is to look at."""
+    if apart and findings:
+        screen.line()
     for finding in findings:
         screen.line((f"{finding.place}: ", "bold red"), finding.message, wrap=True)
         if finding.detail:
@@ -282,55 +285,45 @@ def rung_documents(rungs: Sequence[JudgedRecipe], *, with_diffs: bool = False) -
 
 
 def _recipe_keys(rung: JudgedRecipe, ratio: float | None, with_diffs: bool) -> Document:
-    run = rung.run
+    recipe = rung.recipe
+    steps = []
+    for verdict in rung.verdicts:
+        keys = {
+            **read_keys(verdict.step, "number=index name source=location"),
+            "golden": golden_word([verdict]),
+            "numbers": numbers_word([verdict]),
+            "checked_on": verdict.checked_on,
+            **read_keys(verdict.diff, "added removed"),
+            **_time_keys(rung, verdict.timing),
+            "findings": verdict.findings,
+        }
+        diff = {"diff": None if verdict.diff is None else str(verdict.diff)}
+        steps.append({**keys, **diff} if with_diffs else keys)
     return {
-        **({"shape": None, "options": None, "config": None} if run is None else run_keys(run)),
-        "recipe": rung.recipe.name,
-        "summary": first_sentence(rung.recipe.doc),
-        "base": rung.recipe.base,
-        "delta": dict(rung.recipe.delta),
+        **run_keys(rung.run),
+        "recipe": recipe.name,
+        "summary": first_sentence(recipe.doc),
+        **read_keys(recipe, "base delta"),
         "status": rung.status,
         "reason": rung.refusal,
         "golden": golden_word(rung.verdicts),
         "numbers": numbers_word(rung.verdicts),
         "checked_on": rung.checked_on,
-        **_change_keys(rung.change),
+        **read_keys(rung.change, "added removed"),
         **_time_keys(rung, rung.timing),
         "speedup": ratio,
-        "findings": [finding_keys(finding) for finding in rung.findings],
-        "steps": [_step_keys(rung, verdict, with_diffs) for verdict in rung.verdicts],
-    }
-
-
-def _step_keys(rung: JudgedRecipe, verdict: Verdict, with_diffs: bool) -> Document:
-    diff = {"diff": None if verdict.diff is None else str(verdict.diff)} if with_diffs else {}
-    return {
-        "number": verdict.step.index,
-        "name": verdict.step.name,
-        "source": verdict.step.location,
-        "golden": golden_word([verdict]),
-        "numbers": numbers_word([verdict]),
-        "checked_on": verdict.checked_on,
-        **_change_keys(verdict.diff),
-        **_time_keys(rung, verdict.timing),
-        "findings": [finding_keys(finding) for finding in verdict.findings],
-        **diff,
-    }
-
-
-def _change_keys(diff: Diff | None) -> Document:
-    return {
-        "added": None if diff is None else diff.added,
-        "removed": None if diff is None else diff.removed,
+        "findings": rung.findings,
+        "steps": steps,
     }
 
 
 def _time_keys(rung: JudgedRecipe, timing: Timing | None) -> Document:
     flops = rung.flops_per_second(timing)
+    keys: dict[str, Any] = read_keys(
+        timing, "time_us=median time_us_lower=lower time_us_upper=upper"
+    )
     return {
-        "time_us": None if timing is None else timing.median * 1e6,
-        "time_us_lower": None if timing is None else timing.lower * 1e6,
-        "time_us_upper": None if timing is None else timing.upper * 1e6,
-        "repeats": None if timing is None else timing.repeats,
+        **{key: None if it is None else it * 1e6 for key, it in keys.items()},
+        **read_keys(timing, "repeats"),
         "gflops": None if flops is None else flops / 1e9,
     }

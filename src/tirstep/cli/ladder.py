@@ -11,26 +11,17 @@ from .formatting import describe_recipe, get_dtype
 from .names import complete_ladder
 from .request import (
     PROGRAMS,
-    Config,
-    DeviceName,
-    Dtype,
+    RECIPE_OPTIONS,
     ExampleName,
-    FunctionName,
-    GoldenDir,
     Json,
-    KernelOptions,
     Request,
-    Seed,
-    Shape,
-    make_request,
+    asks,
     pick_ladder,
     spell_command,
 )
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
-    from tirstep.transforms.recipes import Ladder
-
     from .judging import Judge, JudgedRecipe
     from .screen import Screen
 
@@ -41,6 +32,7 @@ SHAPES = {
 }
 
 
+@asks("golden_dir", "device", "seed", *RECIPE_OPTIONS)
 def command(
     name: Annotated[
         str,
@@ -50,18 +42,11 @@ def command(
             autocompletion=complete_ladder,
         ),
     ],
+    request: Request,
     diff: Annotated[
         bool, typer.Option("--diff", help="First print each step's diff and verdicts, as it goes.")
     ] = False,
     steps: Annotated[bool, typer.Option("--steps", help="A row for each step, too.")] = False,
-    golden_dir: GoldenDir = None,
-    device: DeviceName = "auto",
-    seed: Seed = 0,
-    shape: Shape = None,
-    dtype: Dtype = None,
-    option: KernelOptions = None,
-    config: Config = None,
-    function: FunctionName = None,
     json: Json = False,
 ) -> int:
     """Judge all recipes of a ladder, slow to fast, in a table.
@@ -71,21 +56,13 @@ def command(
     Without --shape, a GPU takes the shape of each recipe's own example, and the
     CPU that of its goldens. A size given with --set goes to every recipe that has it.
     """
-    request = make_request(
-        shape, dtype, option, config, golden_dir, device, seed, function=function
-    )
-    return judge_ladder(name, request, with_diffs=diff, with_steps=steps, as_json=json)
-
-
-def judge_ladder(
-    name: str, request: Request, *, with_diffs: bool, with_steps: bool, as_json: bool
-) -> int:
-    """Judge a ladder and show it; 1 if any check failed, 2 if a recipe of several raises."""
-    from .judging import make_judge
+    from .json_output import print_document, read_keys
+    from .judging import find_baseline, get_common_shape, make_judge, rung_documents, show_findings
     from .screen import Screen
+    from .tables import show_ladder_table
 
     ladder = pick_ladder(name, request)
-    judge, screen = make_judge(request), Screen(quiet=as_json)
+    judge, screen = make_judge(request), Screen(quiet=json)
     example: ExampleName = "default" if judge.device.has_clock else "golden"
     shape_from = example if request.shape is None else "option"
     with screen.working():
@@ -94,17 +71,38 @@ def judge_ladder(
         _show_begin(screen, name, judge, rungs, shape_from)
         for rung in rungs:
             with rung.keeping_others(is_alone=len(rungs) == 1):
-                _judge(rung, judge, screen, with_diffs=with_diffs and not as_json)
+                _judge(rung, judge, screen, with_diffs=diff and not json)
     is_broken = any(rung.is_broken for rung in rungs)
     is_good = not (is_broken or judge.folder_findings or any(rung.findings for rung in rungs))
-    if as_json:
-        _print_document(
-            name, ladder, judge, rungs, shape_from, with_diffs=with_diffs, is_good=is_good
+    if json:
+        baseline = find_baseline(rungs)
+        print_document(
+            "ladder",
+            ladder=name,
+            kernel=ladder[0].kernel_name,
+            device=read_keys(judge.device, "name description"),
+            golden_dir=judge.golden_dir,
+            seed=request.seed,
+            ok=is_good,
+            shape_from=shape_from,
+            shape=get_common_shape(rungs),
+            baseline=None if baseline is None else baseline.recipe.name,
+            findings=judge.folder_findings,
+            recipes=rung_documents(rungs, with_diffs=diff),
         )
-    else:
-        _show_end(screen, judge, rungs, with_steps=with_steps)
-        if not with_diffs:
-            _show_findings_and_next(screen, rungs, request)
+        return 2 if is_broken else 0 if is_good else 1
+    screen.line()
+    show_ladder_table(screen, rungs, judge.device, with_steps=steps)
+    skipped = [rung for rung in rungs if rung.error is not None]
+    if skipped:
+        screen.line()
+    for rung in skipped:
+        is_or_was = "cannot be run" if rung.is_broken else "skipped"
+        words = ((f"{rung.recipe.name} {is_or_was}: ", "yellow"), str(rung.refusal))
+        screen.line(*words, wrap=True)
+    if not diff:
+        show_findings(screen, [it for rung in rungs for it in rung.findings], apart=True)
+        _show_next(screen, rungs, request)
     return 2 if is_broken else 0 if is_good else 1
 
 
@@ -130,9 +128,7 @@ def _show_begin(
     dtypes = {get_dtype(rung.run.problem): None for rung in rungs if rung.run}
     screen.line((name, "bold"), title, f", {', '.join(dtypes)}" if dtypes else "")
     show_judge(screen, judge)
-    if judge.folder_findings:
-        screen.line()
-    show_findings(screen, judge.folder_findings)
+    show_findings(screen, judge.folder_findings, apart=True)
 
 
 def _judge(rung: JudgedRecipe, judge: Judge, screen: Screen, *, with_diffs: bool) -> None:
@@ -168,32 +164,8 @@ def _judge(rung: JudgedRecipe, judge: Judge, screen: Screen, *, with_diffs: bool
         show_findings(screen, rung.own_findings)
 
 
-def _show_end(
-    screen: Screen, judge: Judge, rungs: Sequence[JudgedRecipe], *, with_steps: bool
-) -> None:
-    from .tables import show_ladder_table
-
-    screen.line()
-    show_ladder_table(screen, rungs, judge.device, with_steps=with_steps)
-    skipped = [rung for rung in rungs if rung.error is not None]
-    if skipped:
-        screen.line()
-    for rung in skipped:
-        is_or_was = "cannot be run" if rung.is_broken else "skipped"
-        words = ((f"{rung.recipe.name} {is_or_was}: ", "yellow"), str(rung.refusal))
-        screen.line(*words, wrap=True)
-
-
-def _show_findings_and_next(
-    screen: Screen, rungs: Sequence[JudgedRecipe], request: Request
-) -> None:
-    """All findings, and where to look next: of the last recipe that ran."""
-    from .judging import show_findings
-
-    found = [finding for rung in rungs for finding in rung.findings]
-    if found:
-        screen.line()
-        show_findings(screen, found)
+def _show_next(screen: Screen, rungs: Sequence[JudgedRecipe], request: Request) -> None:
+    """Where to look next: of the last recipe that ran."""
     last = next((rung.run for rung in reversed(rungs) if rung.run is not None), None)
     if last is None:
         return
@@ -207,33 +179,3 @@ def _show_findings_and_next(
     screen.line()
     for words, place in commands.items():
         screen.line(("next  ", "dim"), f"{words:<{width}}  ", (place, "dim"))
-
-
-def _print_document(
-    name: str,
-    ladder: Ladder,
-    judge: Judge,
-    rungs: Sequence[JudgedRecipe],
-    shape_from: str,
-    *,
-    with_diffs: bool,
-    is_good: bool,
-) -> None:
-    from .json_output import device_keys, finding_keys, print_document
-    from .judging import find_baseline, get_common_shape, rung_documents
-
-    baseline = find_baseline(rungs)
-    print_document(
-        "ladder",
-        ladder=name,
-        kernel=ladder[0].kernel_name,
-        device=device_keys(judge.device),
-        golden_dir=judge.golden_dir,
-        seed=judge.request.seed,
-        ok=is_good,
-        shape_from=shape_from,
-        shape=get_common_shape(rungs),
-        baseline=None if baseline is None else baseline.recipe.name,
-        findings=[finding_keys(finding) for finding in judge.folder_findings],
-        recipes=rung_documents(rungs, with_diffs=with_diffs),
-    )

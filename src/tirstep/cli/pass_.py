@@ -301,7 +301,7 @@ def try_pass(
     if unknown:
         raise UseError(f"--device {unknown[0]}: choose {', '.join(DEVICES[1:])}")
     chosen = tuple(name for name in devices or choose_devices() if name != "simulator")
-    options = TryOptions(chosen, choose_architectures(archs, all_archs=False))
+    options = TryOptions(chosen, choose_architectures(archs))
     screen = Screen(quiet=as_json)
     try:
         with Experiment(tried.name, change.edits, change.whole) as experiment:

@@ -7,6 +7,8 @@ Nothing here imports TVM before a name or an option was found to be right.
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import math
 import re
 import shlex
@@ -14,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, get_type_hints
 
 import typer
 
@@ -132,6 +134,14 @@ TargetName = Annotated[
         "--target", metavar="TARGET", help="cuda, opencl, llvm, sm_80 and the like, or TVM's tags."
     ),
 ]
+Architectures = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--arch",
+        metavar="ARCH",
+        help="Compile for this architecture, such as sm_80; may be given several times.",
+    ),
+]
 DeviceName = Annotated[
     str,
     typer.Option(
@@ -201,23 +211,69 @@ class Request:
 
 
 def make_request(
-    shape: str | None,
-    dtype: str | None,
-    options: Sequence[str] | None,
-    config: Sequence[str] | None,
+    shape: str | None = None,
+    dtype: str | None = None,
+    option: Sequence[str] | None = None,
+    config: Sequence[str] | None = None,
     golden_dir: Path | None = None,
     device: str = "auto",
     seed: int = 0,
     function: str | None = None,
+    reference: str | None = None,
 ) -> Request:
     """The request of the options ``--shape``, ``--dtype``, ``--option``, ``--set`` and so on."""
-    chosen = _parse_settings("--option", options or ())
+    chosen = _parse_settings("--option", option or ())
     if dtype is not None:
         if chosen.get("dtype", dtype) != dtype:
             raise UseError(f"--dtype {dtype} and --option dtype={chosen['dtype']}; give one")
         chosen["dtype"] = dtype
     settings = _parse_settings("--set", config or ())
-    return Request(shape, chosen, settings, golden_dir, device, seed, function)
+    return Request(shape, chosen, settings, golden_dir, device, seed, function, reference=reference)
+
+
+RECIPE_OPTIONS = ("shape", "dtype", "option", "config", "function")
+"""What every command that runs a recipe takes."""
+_SHARED: Mapping[str, tuple[object, object]] = {
+    "shape": (Shape, None),
+    "dtype": (Dtype, None),
+    "option": (KernelOptions, None),
+    "config": (Config, None),
+    "golden_dir": (GoldenDir, None),
+    "device": (DeviceName, "auto"),
+    "seed": (Seed, 0),
+    "function": (FunctionName, None),
+    "reference": (ReferenceName, None),
+}
+"""The options of `make_request`, each with its default."""
+
+
+def asks(*names: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """A command with these shared options in place of its parameter `request`, which they make.
+
+    typer reads the options off a function's signature.
+    """
+
+    def decorate(command: Callable[..., int]) -> Callable[..., int]:
+        @functools.wraps(command)
+        def run(**given: Any) -> int:
+            request = make_request(**{name: given.pop(name) for name in names})
+            return command(request=request, **given)
+
+        hints = get_type_hints(command, include_extras=True)
+        parameters: list[inspect.Parameter] = []
+        for own in inspect.signature(command).parameters.values():
+            shown = {own.name: (hints[own.name], own.default)}
+            if own.name == "request":
+                shown = {name: _SHARED[name] for name in names}
+            parameters += [
+                inspect.Parameter(name, own.KEYWORD_ONLY, annotation=hint, default=default)
+                for name, (hint, default) in shown.items()
+            ]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {it.name: it.annotation for it in parameters}
+        return run
+
+    return decorate
 
 
 def _parse_settings(option: str, texts: Sequence[str]) -> dict[str, object]:
@@ -339,21 +395,30 @@ def pick_recipe(name: str, request: Request, *, by: str = "this command") -> Rec
     return recipes[0]
 
 
-def do_each(
-    name: str, request: Request, do: Callable[[Recipe], int], *, as_json: bool = False
+def run_each(
+    name: str,
+    request: Request,
+    show: Callable[[Run], int],
+    *,
+    as_json: bool = False,
+    example: ExampleName = "golden",
 ) -> int:
-    """Do something with each recipe that a text names, in turn; the highest exit code.
+    """Run each recipe that a text names, and show something of it; the highest exit code."""
+
+    def run(recipe: Recipe) -> int:
+        return show(run_requested(recipe, request, example=example))
+
+    recipes = pick_each(name, request)
+    return do_tasks([(it.name, partial(run, it)) for it in recipes], as_json=as_json)
+
+
+def do_tasks(tasks: Sequence[tuple[str, Callable[[], int]]], *, as_json: bool = False) -> int:
+    """Do tasks by name, in turn; the highest exit code.
 
     Where there are several, one that is wrong leaves the others as they are, and gives the code 2.
     """
-    recipes = pick_each(name, request)
-    if len(recipes) == 1:
-        return do(recipes[0])
-    return do_tasks([(it.name, partial(do, it)) for it in recipes], as_json=as_json)
-
-
-def do_tasks(tasks: Sequence[tuple[str, Callable[[], int]]], *, as_json: bool) -> int:
-    """Do several tasks by name, in turn, as `do_each` does; the highest exit code."""
+    if len(tasks) == 1:
+        return tasks[0][1]()
     if as_json:
         return _collect_each(tasks)
     codes: list[int] = []
@@ -432,10 +497,12 @@ def pick_ladder(name: str, request: Request) -> Ladder:
     return list_ladders()[name]
 
 
-def pick_step(run: Run, name: str) -> Step:
-    """The step of a name, a number, or both as in a golden's file name."""
+def pick_step(run: Run, name: str | None) -> Step:
+    """The step of a name, a number, or both as in a golden's file name; of None, the last."""
     from tirstep.lowering_checks.steps import step_label
 
+    if name is None:
+        return run.steps[-1]
     for step in run.steps:
         if name in (step.name, str(step.index), f"{step.index:02d}", step_label(step)):
             return step

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from rich.console import Console
@@ -64,6 +64,18 @@ def diff_heading(diff: Diff, step: Step) -> list[Part]:
     if not diff.lines:
         return [steps, ("no difference", "dim")]
     return [steps, *change_words(diff), (f"  {step.location}", "dim")]
+
+
+def show_diffs(
+    screen: Screen, diffs: Sequence[Diff], steps: Sequence[Step], *, has_headings: bool = True
+) -> None:
+    """Diffs one below the other, each of what led to a step."""
+    for place, (diff, step) in enumerate(zip(diffs, steps, strict=True)):
+        if place:
+            screen.line()
+        if has_headings:
+            screen.line(*diff_heading(diff, step))
+        screen.diff(diff.lines)
 
 
 class Screen:

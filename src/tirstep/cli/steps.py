@@ -7,81 +7,57 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .request import (
-    Config,
-    Dtype,
-    FunctionName,
+    RECIPE_OPTIONS,
     Json,
-    KernelOptions,
     OnlyStep,
     RecipeName,
     Request,
-    Shape,
-    do_each,
-    make_request,
+    asks,
     pick_step,
-    run_requested,
+    run_each,
 )
 
 if TYPE_CHECKING:
-    from tirstep.transforms.recipes import Recipe, Step
-
-    from .json_output import Document
+    from tirstep.lowering_checks import Run
 
 
+@asks(*RECIPE_OPTIONS)
 def command(
     recipe: RecipeName,
+    request: Request,
     step: OnlyStep = None,
     trace: Annotated[
         bool, typer.Option("--trace", help="Print the traces, as Python, and not the TIR.")
     ] = False,
-    shape: Shape = None,
-    dtype: Dtype = None,
-    option: KernelOptions = None,
-    config: Config = None,
-    function: FunctionName = None,
     json: Json = False,
 ) -> int:
     """Print the TIR of each step of a recipe, as TVMScript."""
-    request = make_request(shape, dtype, option, config, function=function)
-    return do_each(
-        recipe,
-        request,
-        lambda picked: print_steps(picked, request, step, with_traces=trace, as_json=json),
-        as_json=json,
-    )
 
+    def show(run: Run) -> int:
+        from tirstep.lowering_checks import print_module
 
-def print_steps(
-    recipe: Recipe, request: Request, name: str | None, *, with_traces: bool, as_json: bool
-) -> int:
-    """Print the steps of a recipe, or the one of a name."""
-    from tirstep.lowering_checks import print_module
+        from .json_output import print_document, read_keys, run_keys
+        from .screen import Screen, step_heading
 
-    from .json_output import print_document, run_keys
-    from .screen import Screen, step_heading
-
-    run = run_requested(recipe, request)
-    steps = run.steps if name is None else (pick_step(run, name),)
-    if as_json:
-        print_document("steps", **run_keys(run), steps=[_step_keys(step) for step in steps])
+        steps = run.steps if step is None else (pick_step(run, step),)
+        if json:
+            documents = [
+                {
+                    **read_keys(it, "number=index name source=location"),
+                    "tir": print_module(it.module),
+                    "trace": str(it.trace),
+                }
+                for it in steps
+            ]
+            print_document("steps", **run_keys(run), steps=documents)
+            return 0
+        screen = Screen()
+        for place, shown in enumerate(steps):
+            if place:
+                screen.line()
+            # Headings are comments of Python, so that in a pipe what is printed stays a program.
+            screen.line(*step_heading(run, shown))
+            screen.program(str(shown.trace) if trace else print_module(shown.module))
         return 0
-    screen = Screen()
-    for number, shown in enumerate(steps):
-        if number:
-            screen.line()
-        # Headings are comments of Python, so that in a pipe what is printed stays a program.
-        screen.line(*step_heading(run, shown))
-        screen.program(str(shown.trace) if with_traces else print_module(shown.module))
-    return 0
 
-
-def _step_keys(step: Step) -> Document:
-    from tirstep.lowering_checks import print_module
-
-    return {
-        "number": step.index,
-        "name": step.name,
-        "source": step.location,
-        "tir": print_module(step.module),
-        "trace": str(step.trace),
-    }
+    return run_each(recipe, request, show, as_json=json)

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,18 +14,13 @@ import typer
 
 from .formatting import count, format_shape
 from .request import (
-    Config,
-    Dtype,
-    FunctionName,
-    KernelOptions,
+    RECIPE_OPTIONS,
     RecipeName,
-    ReferenceName,
     Request,
-    Seed,
-    Shape,
+    asks,
     at_least,
-    do_each,
-    make_request,
+    do_tasks,
+    pick_each,
     pick_recipe,
     run_requested,
 )
@@ -38,18 +34,10 @@ if TYPE_CHECKING:
     from .screen import Screen
 
 
-LeftOpen = Annotated[
-    str | None,
-    typer.Option(
-        "--open",
-        metavar="SIZES",
-        help="Sizes that the module leaves open, m,n or all; it runs at --shape all the same.",
-    ),
-]
-
-
+@asks("seed", *RECIPE_OPTIONS, "reference")
 def command(
     recipe: RecipeName,
+    request: Request,
     script: Annotated[
         Path | None,
         typer.Option(
@@ -59,14 +47,14 @@ def command(
             help="Where to write what reproduces it. [default: why_RECIPE.py]",
         ),
     ] = None,
-    seed: Seed = 0,
-    shape: Shape = None,
-    dtype: Dtype = None,
-    option: KernelOptions = None,
-    config: Config = None,
-    function: FunctionName = None,
-    reference: ReferenceName = None,
-    left_open: LeftOpen = None,
+    left_open: Annotated[
+        str | None,
+        typer.Option(
+            "--open",
+            metavar="SIZES",
+            help="Sizes that the module leaves open, m,n or all; it runs at --shape all the same.",
+        ),
+    ] = None,
     timeout: Annotated[
         float,
         typer.Option(
@@ -83,14 +71,17 @@ def command(
     diff, and written as a script that shows it: with TVM and NumPy alone, or with tirstep where
     these do not show it here.
     """
-    request = make_request(shape, dtype, option, config, seed=seed, function=function)
-    request = replace(request, reference=reference)
     if left_open is not None:
         request = replace(request, symbolic=tuple(left_open.split(",")))
     if script is not None:
         picked = pick_recipe(recipe, request, by="--script")
         return explain(picked, request, script, timeout)
-    return do_each(recipe, request, lambda picked: explain(picked, request, None, timeout))
+    return do_tasks(
+        [
+            (it.name, partial(explain, it, request, None, timeout))
+            for it in pick_each(recipe, request)
+        ]
+    )
 
 
 def explain(recipe: Recipe, request: Request, script: Path | None, timeout: float) -> int:

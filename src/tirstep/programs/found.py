@@ -18,9 +18,7 @@ from tirstep.transforms.recipes import Ladder, Recipe
 from .loading import Loaded
 from .program_error import show_path
 
-COMMANDS = (
-    "check, why, steps, diff, compare, lower, source, facts, ladder, bench, report, export, golden"
-)
+COMMANDS = "check, why, steps, diff, lower, facts, ladder, bench, report, export"
 DECLARED = "__experiment__"
 """What `tirstep.experiments.pass_experiment` sets on a pass."""
 TAKEN_BY: Mapping[str, str] = {

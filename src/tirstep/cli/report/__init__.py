@@ -7,7 +7,6 @@ files of the folder `page`, put together as they are, without a build step and w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,18 +16,10 @@ from ..formatting import count, spell
 from ..names import complete_either
 from ..request import (
     PROGRAMS,
-    Config,
-    DeviceName,
-    Dtype,
-    FunctionName,
-    GoldenDir,
-    KernelOptions,
-    ReferenceName,
+    RECIPE_OPTIONS,
     Request,
-    Seed,
-    Shape,
     TargetName,
-    make_request,
+    asks,
     pick_recipes,
 )
 from ..wrong_use import UseError
@@ -61,6 +52,7 @@ Watch = Annotated[
 ]
 
 
+@asks("golden_dir", "device", "seed", *RECIPE_OPTIONS, "reference")
 def command(
     recipes: Annotated[
         list[str],
@@ -70,6 +62,7 @@ def command(
             autocompletion=complete_either,
         ),
     ],
+    request: Request,
     output: Output = Path("report.html"),
     checks: Annotated[
         bool, typer.Option("--checks/--no-checks", help="Check, count and time the steps, too.")
@@ -77,15 +70,6 @@ def command(
     every_step: EveryStep = False,
     watch: Watch = False,
     target: TargetName = "cuda",
-    golden_dir: GoldenDir = None,
-    device: DeviceName = "auto",
-    seed: Seed = 0,
-    shape: Shape = None,
-    dtype: Dtype = None,
-    option: KernelOptions = None,
-    config: Config = None,
-    function: FunctionName = None,
-    reference: ReferenceName = None,
 ) -> int:
     """Write an HTML page of every step and every lowering pass.
 
@@ -96,10 +80,6 @@ def command(
     Without --shape, a GPU takes the shape of each recipe's own example, and the
     CPU that of its goldens.
     """
-    request = make_request(
-        shape, dtype, option, config, golden_dir, device, seed, function=function
-    )
-    request = replace(request, reference=reference)
     with noting_files():
         if watch:
             flags = ["--checks" if checks else "--no-checks", *["--every-step"] * every_step]

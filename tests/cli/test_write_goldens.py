@@ -1,4 +1,4 @@
-"""``tirstep golden``: says what would change, and writes it."""
+"""``tirstep check --write-goldens``: writes the goldens of what is named, and nothing else."""
 
 import shutil
 from pathlib import Path
@@ -10,6 +10,7 @@ from tirstep.transforms.recipes import find_recipe
 from .conftest import ROOT, Command
 
 NAME, KERNEL = "vector_add_bound", "inputs/vector_add_1024.py"
+WRITE = ("check", "--write-goldens")
 
 
 @pytest.fixture
@@ -25,32 +26,15 @@ def goldens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def test_goldens_as_the_recipes_make_them(command: Command, goldens: Path):
-    result = command("golden")
-    sentence = "3 goldens in tests/golden: as the recipes make them\n"
-    assert (result.code, result.out, result.err) == (0, sentence, "")
-    assert command("golden", "--write").out == "nothing changed in tests/golden\n"
-
-
-def test_what_differs_is_told_and_then_written(command: Command, goldens: Path):
+def test_what_differs_is_written(command: Command, goldens: Path):
+    assert command(*WRITE, "--all").out == "nothing changed in tests/golden\n"
     before = {path.name: path.read_text() for path in (goldens / NAME).iterdir()}
     (goldens / NAME / "01_split.py").unlink()
     bound = goldens / NAME / "02_bound.py"
     bound.write_text(bound.read_text().replace("128", "64"))
+    (goldens / NAME / "03_more.py").write_text(bound.read_text())
     (goldens / "orphan.py").write_text("")
-    result = command("golden")
-    assert result.code == 1
-    assert f"{NAME} 01_split: the golden {NAME}/01_split.py is missing;" in result.out
-    assert f"{NAME} 02_bound: the program changed;" in result.out
-    assert "\n+++ got\n" in result.out
-    assert "orphan.py: no step of any recipe makes this file;" in result.out
-    assert result.out.endswith(
-        "3 goldens: 3 differences in tests/golden; --write writes them again\n"
-    )
-    assert (goldens / "orphan.py").exists()
-
-    (goldens / NAME / "03_more.py").write_text("")
-    result = command("golden", "--write")
+    result = command(*WRITE, "--all")
     assert result.code == 1
     assert result.out.splitlines() == [
         f"wrote   tests/golden/{NAME}/01_split.py",
@@ -61,28 +45,19 @@ def test_what_differs_is_told_and_then_written(command: Command, goldens: Path):
     ]
     (goldens / "orphan.py").unlink()
     assert {path.name: path.read_text() for path in (goldens / NAME).iterdir()} == before
-    assert command("golden").code == 0
+    assert command(*WRITE, NAME).out == "nothing changed in tests/golden\n"
 
 
 def test_the_first_goldens(command: Command, goldens: Path):
     shutil.rmtree(goldens)
-    for arguments in ((), ("--write",)):
-        result = command("golden", *arguments)
-        assert (result.code, result.out) == (2, "")
-        assert "tests/golden has no goldens of tirstep's recipes; name the recipes" in result.err
-        assert not goldens.exists()
-    result = command("golden", "--write", "--json", "--all")
-    assert result.code == 0
-    assert set(result.document) == {
-        *("command", "versions", "golden_dir", "written", "ok", "changed", "findings"),
-    }
-    assert len(result.document["changed"]) == 4
-    assert command("golden", "--json").document["ok"]
+    document = command(*WRITE, "--json", "--all").document
+    keys = {"command", "versions", "golden_dir", "ok", "changed", "findings"}
+    assert (set(document), document["ok"], len(document["changed"])) == (keys, True, 4)
 
 
 def test_a_folder_of_other_things_is_left_alone(command: Command, goldens: Path):
     (goldens / "TVM_VERSION").rename(goldens / "notes.txt")
-    result = command("golden", "--write")
+    result = command(*WRITE, "--all")
     assert (result.code, result.out) == (2, "")
     assert "tests/golden has files but no TVM_VERSION, so it may be no folder of gold" in result.err
     assert (goldens / "notes.txt").exists()
@@ -94,22 +69,30 @@ def test_the_recipes_that_are_named_are_written_and_no_others(
     """In somebody's project, whose folder of goldens has other things, too."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tests").mkdir()
-    assert command("golden", "--write", "relu_bound").code == 0
+    assert command(*WRITE, "relu_bound").code == 0
     root = tmp_path / "tests" / "golden"
     assert sorted(path.name for path in root.iterdir()) == ["TVM_VERSION", "inputs", "relu_bound"]
     (root / "theirs.txt").write_text("years")
-    assert command("golden", "--write", "vector_add").code == 0  # a kernel: its ladder
+    assert command(*WRITE, "vector_add").code == 0  # a kernel: its ladder
     assert (root / "vector_add_batches").is_dir()
     assert not (root / "matmul_naive").exists()
     assert (root / "theirs.txt").read_text() == "years"
-    assert command("golden", "relu_bound").code == 0
-    result = command("golden")
-    assert result.code == 1
-    assert "theirs.txt: no step of any recipe makes this file" in result.out
-    assert "missing" not in result.out
-    result = command("golden", "--write", "relu_bond")
+    result = command(*WRITE, "relu_bond")
     assert (result.code, "did you mean relu_bound" in result.err) == (2, True)
-    assert "give one" in command("golden", "relu_bound", "--all").err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["relu_bound", "--all"], "name the recipes to check, or give --all, not both"),
+        ([], "name the recipes to check, or give --all"),
+        (["relu_bound", "--shape", "8"], "--write-goldens writes what recipes make at their exam"),
+        (["relu_bound", "--runs", "2"], "--write-goldens writes what recipes make at their exam"),
+    ],
+)
+def test_other_options_are_refused(command: Command, arguments: list[str], sentence: str):
+    result = command(*WRITE, *arguments)
+    assert (result.code, result.out, sentence in result.err) == (2, "", True)
 
 
 def test_goldens_whose_first_writing_was_ended_are_written(command: Command, goldens: Path):
@@ -117,7 +100,7 @@ def test_goldens_whose_first_writing_was_ended_are_written(command: Command, gol
     (goldens / NAME / "02_bound.py").unlink()
     (goldens / ".tirstep-00.partial").write_text("")
     (goldens / ".TVM_VERSION.lock").write_text("")
-    command("golden", "--write")
+    command(*WRITE, "--all")
     assert (goldens / "TVM_VERSION").exists()
     assert (goldens / NAME / "02_bound.py").exists()
 
@@ -126,7 +109,7 @@ def test_two_programs_of_one_name_have_one_place(command: Command, tmp_path: Pat
     files = [tmp_path / "first.py", tmp_path / "second.py"]
     for file in files:
         file.write_text((ROOT / "tests/golden" / NAME / "02_bound.py").read_text())
-    write = ("golden", "--write", "--golden-dir", tmp_path / "mine")
+    write = (*WRITE, "--golden-dir", tmp_path / "mine")
     result = command(*write, *files)
     assert result.code == 2
     assert "have one name, under which one of them would be lost; give one at" in result.err
