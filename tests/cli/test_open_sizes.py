@@ -135,9 +135,8 @@ def test_such_programs_are_lowered_and_compared(command: Command):
     assert facts.code == 0
     assert command("lower", "numbered.py:bound", *shape).code == 0
     assert command("diff", "numbered.py:bound", *shape).code == 0
-    same = command(
-        "diff", "numbered.py:bound", "--against", "numbered.py:Open", "--numbers", *shape
-    )
+    numbers = ("--numbers", *shape)
+    same = command("diff", "numbered.py:bound", "--against", "numbered.py:Open", *numbers)
     assert (same.code, "numbers  the same to the bit, and right" in same.out) == (0, True)
-    other = command("diff", "numbered.py:bound", "--against", "open.py:bound", "--numbers", *shape)
+    other = command("diff", "numbered.py:bound", "--against", "open.py:bound", *numbers)
     assert (other.code, "compare programs of the same arguments" in other.err) == (2, True)

@@ -91,7 +91,7 @@ Devices = Annotated[
     typer.Option(
         "--device",
         metavar="NAME",
-        help="Besides the simulator: cpu, cuda or host. [default: cpu, and cuda if any]",
+        help="Besides the simulator: cpu or cuda. [default: cpu, and cuda if any]",
     ),
 ]
 Archs = Annotated[

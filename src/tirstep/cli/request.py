@@ -147,7 +147,7 @@ DeviceName = Annotated[
     typer.Option(
         "--device",
         metavar="NAME",
-        help="Where modules run: auto, cuda, simulator, host, cpu, or rpc://HOST:PORT/KEY.",
+        help="Where modules run: auto, cuda, simulator, cpu or rpc://HOST:PORT/KEY.",
     ),
 ]
 Seed = Annotated[
