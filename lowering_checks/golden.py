@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,15 +15,17 @@ from tvm.script import from_source
 
 from tirstep.files import PARTIAL, locked, write_file
 from tirstep.modules import AnyProblem
+from tirstep.transforms.recipes import RECIPES, Recipe, Rung
 
 from .diff import diff_texts
 from .steps import CheckError, Finding, Run, print_module, step_label
 
 VERSION_FILE = "TVM_VERSION"
+STEPS_FILE = "STEPS"
 INPUTS = "inputs"
 WRITE = "tirstep check --write-goldens"
 REWRITE = f"if that is meant, rewrite the goldens with `{WRITE}` and read the change in git"
-_GOLDEN = re.compile(r"\d\d_\w+\.py|\.tirstep-\w+" + re.escape(PARTIAL))
+_GOLDEN = re.compile(rf"\d\d_\w+\.py|{STEPS_FILE}|\.tirstep-\w+" + re.escape(PARTIAL))
 """Names of what `GoldenStore.write` makes, and of what it leaves where it is killed."""
 _INPUT = re.compile(r"\w+_(\d+(x\d+)*(_\w+)?|module)\.py|\.tirstep-\w+" + re.escape(PARTIAL))
 """The same in the folder of the kernels."""
@@ -33,6 +37,11 @@ class GoldenStore:
 
     A recipe's step 0 is its kernel as it was written, and other recipes start from it, too: it is
     in the folder `INPUTS`, once for each shape and form of a kernel (`get_input_name`).
+
+    A recipe by itself has the text of each step. A rung of a ladder, and a recipe that chooses
+    among rungs, has that of its last step, and of each step that no recipe of its kernel before it
+    has; the others are lines in its `STEPS_FILE`: the step, SHA-256 of its text, and the file that
+    has the text of this step at its first rung.
     """
 
     root: Path
@@ -60,16 +69,58 @@ class GoldenStore:
         if run.recipe.spelling:  # a user's own, which the command would not find by itself
             words = f"{WRITE} {run.recipe.spelling} --golden-dir {self.root}"
             advice = REWRITE.replace(WRITE, words)
-        return [
-            check_golden_file(file, step.module, where=run.label(step), advice=advice)
-            for file, step in zip(self.get_files(run), run.steps, strict=True)
-        ]
+        hashed, found = self.read_hashed(run.recipe.name), []
+        for file, step in zip(self.get_files(run), run.steps, strict=True):
+            where = run.label(step)
+            if file.stem in hashed and not file.is_file():
+                found.append(self._check_hashed(*hashed[file.stem], step.module, where, advice))
+            else:
+                found.append(check_golden_file(file, step.module, where=where, advice=advice))
+        return found
+
+    def _check_hashed(
+        self, digest: str, place: str, module: tvm.IRModule, where: str, advice: str
+    ) -> list[Finding]:
+        """The finding of a module that does not print as the text of a digest; with the diff where
+        the same text is kept at the place.
+        """
+        got = print_module(module)
+        if compute_digest(got) == digest:
+            return []
+        first = self.root / place
+        text = first.read_text("utf-8", "replace") if first.is_file() else ""
+        diff = ""
+        if compute_digest(text) == digest:
+            diff = str(diff_texts(text, got, names=("golden", "got"), context=2))
+        message = f"the text changed, of which {STEPS_FILE} has a hash (see {place}); {advice}"
+        return [Finding("golden", where, message, diff)]
+
+    def read_hashed(self, recipe: str) -> dict[str, tuple[str, str]]:
+        """Digest and place by the label of each step of a recipe whose text is not kept there."""
+        file = self.root / recipe / STEPS_FILE
+        lines = file.read_text("utf-8", "replace").splitlines() if file.is_file() else []
+        rows = [line.split() for line in lines]
+        return {row[0]: (row[1], row[2]) for row in rows if len(row) == 3}
+
+    def read_digests(self, recipe: str) -> dict[str, str]:
+        """The digest of each step of a recipe but its kernel's, by its label, in their order."""
+        files = [path for path in _find_goldens(self.root / recipe) if path.suffix == ".py"]
+        digests = {path.stem: compute_digest(path.read_text("utf-8", "replace")) for path in files}
+        hashed = {label: digest for label, (digest, _) in self.read_hashed(recipe).items()}
+        return dict(sorted({**hashed, **digests}.items()))
 
     def find_orphans(self, runs: Iterable[Run]) -> list[Finding]:
         """Files and folders that no step of these runs makes."""
+        runs = list(runs)
         made = {path for run in runs for path in self.get_files(run)}
         folders = {path.parent for path in made}
         findings = []
+        for name in (run.recipe.name for run in runs):
+            for label in self.read_hashed(name):
+                if self.root / name / f"{label}.py" not in made:
+                    message = f"no step of the recipe is this line of {STEPS_FILE}; run `{WRITE}`"
+                    findings.append(Finding("golden", f"{name}/{label}", message))
+            made.add(self.root / name / STEPS_FILE)
         for path in sorted(path for path in self.root.rglob("*") if path.is_file()):
             if path not in made and path != self.root / VERSION_FILE:
                 names = _INPUT if path.parent.name == INPUTS else _GOLDEN
@@ -97,11 +148,10 @@ class GoldenStore:
                 f"`{WRITE}` on your machine and commit what it changed"
             )
         runs = list(runs)
-        texts = {
-            path: print_module(step.module)
-            for run in runs
-            for path, step in zip(self.get_files(run), run.steps, strict=True)
-        }
+        order = {name: place for place, name in enumerate(RECIPES)}
+        texts: dict[Path, str] = {}
+        for run in sorted(runs, key=lambda run: order.get(run.recipe.name, len(order))):
+            texts |= self._make_files(run, texts)
         self.root.mkdir(parents=True, exist_ok=True)
         with locked(self.root / VERSION_FILE):
             self._require_one_version(runs)
@@ -113,6 +163,37 @@ class GoldenStore:
             version = self.root / VERSION_FILE
             changed += [version] if _write(version, f"{tvm.__version__}\n") else []
         return changed
+
+    def _make_files(self, run: Run, texts: Mapping[Path, str]) -> dict[Path, str]:
+        """The files of a run, beside `texts`, which are those of recipes before it."""
+        kept = self._find_kept(run.recipe, texts)
+        made, lines = {}, []
+        for path, step in zip(self.get_files(run), run.steps, strict=True):
+            text, first = print_module(step.module), kept.get(step.name)
+            if first is None or step.index == 0 or step is run.steps[-1]:
+                made[path] = text
+            else:
+                place = first.relative_to(self.root).as_posix()
+                lines.append(f"{path.stem} {compute_digest(text)} {place}\n")
+        if lines:
+            made[self.root / run.recipe.name / STEPS_FILE] = "".join(lines)
+        return made
+
+    def _find_kept(self, recipe: Recipe, texts: Mapping[Path, str]) -> dict[str, Path]:
+        """By the names of steps, the first file with each one's text among recipes of the kernel
+        before this one; none for a recipe by itself.
+        """
+        kept: dict[str, Path] = {}
+        if not isinstance(recipe, Rung) and "device" not in recipe.config:
+            return kept
+        for name in itertools.takewhile(lambda name: name != recipe.name, RECIPES):
+            if RECIPES[name].kernel_name == recipe.kernel_name:
+                folder = self.root / name
+                written = [path for path in texts if path.parent == folder]
+                for path in written or sorted(_find_goldens(folder)):
+                    if path.suffix == ".py":
+                        kept.setdefault(path.stem[3:], path)
+        return kept
 
     def find_recipes(self) -> list[str]:
         """The folders that hold goldens, by name: recipes that have been written here."""
@@ -163,6 +244,11 @@ class GoldenStore:
                 ),
             ]
         )
+
+
+def compute_digest(text: str) -> str:
+    """Of a step's text, in 16 digits."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def is_under_ci(environment: Mapping[str, str]) -> bool:

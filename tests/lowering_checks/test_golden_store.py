@@ -11,7 +11,7 @@ from golden_runs import run_golden
 from tvm.script import from_source
 
 from tirstep.lowering_checks import CheckError, Finding, GoldenStore, Run, run_recipe
-from tirstep.lowering_checks.golden import get_input_name
+from tirstep.lowering_checks.golden import STEPS_FILE, get_input_name
 from tirstep.lowering_checks.steps import make_golden_problem
 from tirstep.transforms.recipes import RECIPES
 
@@ -339,3 +339,32 @@ def test_a_killed_process_or_two_at_once_leave_whole_goldens(tmp_path: Path) -> 
         [sys.executable, "-c", KILLED, str(tmp_path)], capture_output=True, text=True, timeout=200
     )
     assert (done.stdout, done.returncode) == ("all kept\n", 0), done.stderr
+
+
+def test_a_rung_keeps_the_text_of_what_is_new_and_hashes_of_the_rest(tmp_path: Path) -> None:
+    """Written alone or together, and held as the whole text is."""
+    store, names = GoldenStore(tmp_path / "golden"), ("matmul_shared_blocking", "matmul_swizzled")
+    runs = [run_golden(RECIPES[name]) for name in names]
+    store.write(reversed(runs), environment={})
+    rung, files = runs[1], store.get_files(runs[1])
+    hashed = store.read_hashed(rung.recipe.name)
+    assert hashed
+    assert {file.stem for file in files[1:] if not file.is_file()} == {*hashed}
+    assert files[-1].is_file()
+    assert all((store.root / place).is_file() for _, place in hashed.values())
+    assert [*store.read_digests(rung.recipe.name)] == [file.stem for file in files[1:]]
+    assert findings(store, rung) == store.find_orphans(runs) == []
+    assert store.write([rung], environment={}) == store.write(runs, environment={}) == []
+
+    table = files[1].parent / STEPS_FILE
+    text = table.read_text()
+    label, (digest, place) = next(iter(hashed.items()))
+    table.write_text(text.replace(digest, "0" * 16))
+    (finding,) = findings(store, rung)
+    assert finding.message.startswith(f"the text changed, of which STEPS has a hash (see {place})")
+    table.write_text(text.replace(label, "77_gone"))
+    assert "no step of the recipe is this line of STEPS" in store.find_orphans(runs)[0].message
+    (finding,) = findings(store, rung)
+    assert finding.message.startswith(f"the golden {rung.recipe.name}/{label}.py is missing")
+    assert store.write([rung], environment={}) == [table]
+    assert table.read_text() == text

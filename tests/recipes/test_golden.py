@@ -8,7 +8,7 @@ from tvm.s_tir import Schedule
 from tvm_ffi import structural_equal
 
 from tirstep.lowering_checks import GoldenStore, Run
-from tirstep.lowering_checks.steps import make_golden_problem
+from tirstep.lowering_checks.steps import make_golden_problem, step_label
 from tirstep.transforms.recipes import RECIPES, Recipe, Step
 
 STORE = GoldenStore(Path(__file__).resolve().parents[1] / "golden")
@@ -25,7 +25,7 @@ def same_tvm() -> None:
 def name_steps(recipe: Recipe) -> Run:
     """The run of a recipe at its golden example, with the steps of its folder, none of them run."""
     problem = make_golden_problem(recipe)
-    names = ["input", *(file.stem[3:] for file in sorted((STORE.root / recipe.name).iterdir()))]
+    names = ["input", *(label[3:] for label in STORE.read_digests(recipe.name))]
     steps = tuple(
         Step(place, name, problem.module, Schedule(problem.module).trace, "")
         for place, name in enumerate(names)
@@ -55,10 +55,11 @@ def test_steps_that_are_not_new_are_those_of_a_recipe_before(name: str) -> None:
     run, first = run_golden(RECIPES[name]), find_first_recipes()
     new = [step.name for step in list_new_steps(run)]
     assert run.steps[-1].name in new
-    old = [it for it in zip(run.steps, STORE.get_files(run), strict=True) if it[0].name not in new]
+    digests = STORE.read_digests(name)
+    old = [step for step in run.steps if step.name not in new]
     assert len(old) >= 2
-    for step, file in old:
-        other = run_golden(RECIPES[first[run.problem, file.read_text("utf-8")]])
+    for step in old:
+        other = run_golden(RECIPES[first[run.problem, digests[step_label(step)]]])
         assert [*RECIPES].index(other.recipe.name) < [*RECIPES].index(name)
         assert other.problem == run.problem
         assert any(structural_equal(step.module, each.module) for each in other.steps)

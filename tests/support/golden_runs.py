@@ -11,13 +11,14 @@ from typing import NamedTuple
 
 import pytest
 import tvm
+from tvm.script import from_source
 
 from tirstep import lowering_checks
 from tirstep.lowering_checks import Finding, GoldenStore, Run
 from tirstep.lowering_checks.devices import Program, get_device, simulator
 from tirstep.lowering_checks.devices.device import Arrays, DeviceFinding
 from tirstep.lowering_checks.numeric import check_program, make_cases
-from tirstep.lowering_checks.steps import make_golden_problem
+from tirstep.lowering_checks.steps import make_golden_problem, print_module, step_label
 from tirstep.modules import AnyProblem
 from tirstep.transforms.recipes import RECIPES, Recipe, Step
 
@@ -51,12 +52,12 @@ GOLDENS = GoldenStore(Path(__file__).resolve().parents[1] / "golden")
 
 @functools.cache
 def find_first_recipes() -> dict[tuple[AnyProblem, str], str]:
-    """The first recipe that has a program of a problem among its goldens, by both."""
+    """The first recipe that has a program of a problem among its goldens, by problem and digest."""
     first: dict[tuple[AnyProblem, str], str] = {}
     for recipe in RECIPES.values():
         problem = make_golden_problem(recipe)
-        for file in sorted((GOLDENS.root / recipe.name).glob("*.py")):
-            first.setdefault((problem, file.read_text("utf-8")), recipe.name)
+        for digest in GOLDENS.read_digests(recipe.name).values():
+            first.setdefault((problem, digest), recipe.name)
     return first
 
 
@@ -67,14 +68,19 @@ def list_new_steps(run: Run) -> list[Step]:
     Goldens say so, against which test_golden.py holds each step: the rungs of a ladder begin with
     the same ones.
     """
-    first, files = find_first_recipes(), GOLDENS.get_files(run)
+    first, digests = find_first_recipes(), GOLDENS.read_digests(run.recipe.name)
     return [
         step
-        for step, file in zip(run.steps, files, strict=True)
+        for step in run.steps
         if step is run.steps[-1]
-        or not file.is_file()  # test_golden.py says so, and the step is run
-        or first.get((run.problem, file.read_text("utf-8"))) in (None, run.recipe.name)
+        or first.get((run.problem, digests.get(step_label(step)))) in (None, run.recipe.name)
     ]
+
+
+def read_step(label: str, recipe: str) -> tvm.IRModule:
+    """A step of a recipe's golden run, as its text is read again; `label` is as ``"01_tiled"``."""
+    steps = {step_label(step): step for step in run_golden(RECIPES[recipe]).steps}
+    return from_source(print_module(steps[label].module))
 
 
 _lower_anew = simulator.lower

@@ -1,11 +1,11 @@
 """Bulk copies by the TMA: pairs out of the goldens, numbers, and what is refused."""
 
 import re
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import tvm
+from golden_runs import read_step
 from pairs import check_pair, refuses
 from tvm.ir import Call
 from tvm.s_tir import Schedule
@@ -37,7 +37,6 @@ from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tir import find_all
 from tirstep.transforms.tma_tiles import TMA_COPY, TMA_IN_FLIGHT, TMA_ROLES, CopyShape, measure_copy
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 SIMULATOR = get_device("simulator")
 TMA, ROLES = RECIPES["matmul_mma_tma"], RECIPES["matmul_mma_tma_roles"]
 WGMMA, WGMMA_ROLES = RECIPES["matmul_wgmma_tma"], RECIPES["matmul_wgmma_roles"]
@@ -45,7 +44,7 @@ SMALL = {**ROLES.golden.config, "tile": (32, 32), "warp": (16, 32)}
 
 
 def read(step: str, recipe: str = "matmul_mma_tma") -> tvm.IRModule:
-    return from_source((GOLDEN / recipe / f"{step}.py").read_text())
+    return read_step(step, recipe)
 
 
 def find_handles(sch: Schedule):

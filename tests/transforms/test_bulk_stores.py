@@ -1,11 +1,11 @@
 """Results that go through tiles and are stored by the TMA: pairs, numbers, bugs, refusals."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 import tvm
+from golden_runs import read_step
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 from tvm.script import from_source
@@ -23,7 +23,6 @@ from tirstep.transforms.passes.uses import is_barrier
 from tirstep.transforms.recipes import RECIPES, wgmma
 from tirstep.transforms.tma_tiles import TMA_STORE, CopyShape
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "matmul_wgmma_tma_store"
 SIMULATOR = get_device("simulator")
 STORE = RECIPES["matmul_wgmma_tma_store"]
 HALF = {"dtype": "bfloat16", "out": "bfloat16"}
@@ -32,7 +31,7 @@ PAD = {**SMALL, "tail": "pad"}
 
 
 def read(step: str) -> tvm.IRModule:
-    return from_source((GOLDEN / f"{step}.py").read_text())
+    return read_step(step, "matmul_wgmma_tma_store")
 
 
 def run_small(shape: tuple[int, int, int], options: dict, **config) -> Run:

@@ -1,15 +1,14 @@
 """Tiles that blocks of a cluster copy for one another: a pair, numbers, bugs, and refusals."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import tvm
 import tvm_ffi
+from golden_runs import read_step
 from pairs import check_pair, refuses
 from tvm.ir import Call
 from tvm.s_tir import Schedule
-from tvm.script import from_source
 from tvm.script import tirx as T
 from tvm.tirx import Evaluate, For, IntImm
 from tvm_ffi import structural_map
@@ -24,7 +23,6 @@ from tirstep.transforms.passes.tma_pipeline import if_one_lane
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tma_tiles import TMA_OVERLAP
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 SIMULATOR = get_device("simulator")
 NAME = "matmul_wgmma_multicast"
 MULTICAST, ROLES, MMA = (
@@ -33,7 +31,7 @@ MULTICAST, ROLES, MMA = (
 
 
 def read(step: str, recipe: str = NAME) -> Schedule:
-    return Schedule(from_source((GOLDEN / recipe / f"{step}.py").read_text()))
+    return Schedule(read_step(step, recipe))
 
 
 def find_loop(sch: Schedule):

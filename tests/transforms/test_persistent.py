@@ -1,10 +1,10 @@
 """Thread blocks that stay: a pair, numbers, bugs that die on the simulator, and what is refused."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import tvm
+from golden_runs import read_step
 from pairs import check_pair, refuses
 from tvm.ir import TensorLoad
 from tvm.s_tir import Schedule
@@ -36,7 +36,6 @@ from tirstep.transforms.recipes.wgmma import WgmmaConfig, schedule_product
 from tirstep.transforms.tir import find_all
 from tirstep.transforms.tma_tiles import TMA_IN_FLIGHT, TMA_PERSISTENT, TMA_ROLES
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 SIMULATOR = get_device("simulator")
 ROLES, STAYS = RECIPES["matmul_wgmma_roles"], RECIPES["matmul_wgmma_persistent"]
 BATCHES, FRAGMENTS = RECIPES["batched_matmul_wgmma"], RECIPES["matmul_mma_tma_roles"]
@@ -64,7 +63,7 @@ def make_run(shape: tuple[int, ...], options: dict, config: dict, recipe=STAYS) 
 
 def test_make_persistent_pair() -> None:
     def read(step: str) -> tvm.IRModule:
-        return from_source((GOLDEN / STAYS.name / f"{step}.py").read_text())
+        return read_step(step, STAYS.name)
 
     def change(sch: Schedule) -> None:
         make_persistent(sch, find_loop(sch), blocks=3)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import ml_dtypes  # noqa: F401 - NumPy then knows bfloat16
 import numpy as np
 import pytest
 import tvm
+from golden_runs import read_step
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
@@ -32,11 +32,9 @@ from tirstep.transforms import (
 )
 from tirstep.transforms.decorators import composite
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "attention_mma"
-
 
 def read(step: str) -> tvm.IRModule:
-    return from_source((GOLDEN / f"{step}.py").read_text())
+    return read_step(step, "attention_mma")
 
 
 def test_tensorize_in_quads_of_attention() -> None:

@@ -1,14 +1,11 @@
 """Transforms for tensor cores: pairs out of the goldens of matmul_mma, and what they refuse."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import tvm
-from golden_runs import run_golden
+from golden_runs import read_step, run_golden
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
-from tvm.script import from_source
 
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.lowering_checks.devices.simulator import expressions, simulate, tensor_cores
@@ -33,12 +30,11 @@ from tirstep.transforms import (
 )
 from tirstep.transforms.recipes import RECIPES
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 SIMULATOR = get_device("simulator")
 
 
 def read(step: str, recipe: str = "matmul_mma") -> tvm.IRModule:
-    return from_source((GOLDEN / recipe / f"{step}.py").read_text())
+    return read_step(step, recipe)
 
 
 def tile(sch: Schedule, block=None, **changes) -> FragmentTile:

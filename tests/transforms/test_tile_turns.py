@@ -1,13 +1,12 @@
 """Warpgroups that take tiles in turn: a pair, numbers, bugs that die, and what is refused."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import tvm
+from golden_runs import read_step
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
-from tvm.script import from_source
 from tvm.tirx import AttrStmt, Evaluate, SeqStmt
 
 from tirstep.lowering_checks import check_numbers, get_device, run_golden, run_recipe
@@ -38,7 +37,6 @@ from tirstep.transforms.tma_tiles import (
     TMA_TURNS,
 )
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 SIMULATOR = get_device("simulator")
 TURNS = RECIPES["matmul_wgmma_pingpong"]
 HALF = {"dtype": "bfloat16", "out": "bfloat16"}
@@ -64,7 +62,7 @@ def find_loop(sch: Schedule):
 
 def test_alternate_tiles_pair() -> None:
     def read(step: str) -> tvm.IRModule:
-        return from_source((GOLDEN / TURNS.name / f"{step}.py").read_text())
+        return read_step(step, TURNS.name)
 
     def change(sch: Schedule) -> None:
         alternate_tiles(sch, find_loop(sch), registers=(40, 232))

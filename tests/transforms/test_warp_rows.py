@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-from pathlib import Path
 
 import pytest
 import tvm
+from golden_runs import read_step
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
@@ -27,11 +27,9 @@ from tirstep.transforms.intrinsics.wgmma_rows import RowsProduct, get_rows_intri
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tma_tiles import TMA_IN_FLIGHT, TMA_PINGPONG, TMA_ROLES
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
-
 
 def read(step: str, recipe: str = "attention_wgmma") -> tvm.IRModule:
-    return from_source((GOLDEN / recipe / f"{step}.py").read_text())
+    return read_step(step, recipe)
 
 
 ORDER = """

@@ -1,12 +1,10 @@
 """Transforms for wgmma: pairs out of the goldens of matmul_wgmma, and what they refuse."""
 
-from pathlib import Path
-
 import pytest
 import tvm
+from golden_runs import read_step
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
-from tvm.script import from_source
 
 from tirstep.lowering_checks import check_numbers, get_device, run_golden
 from tirstep.modules import get_kernel, matmul
@@ -26,12 +24,11 @@ from tirstep.transforms import (
 )
 from tirstep.transforms.recipes import RECIPES
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 SIMULATOR = get_device("simulator")
 
 
 def read(step: str, recipe: str = "matmul_wgmma_swizzled") -> tvm.IRModule:
-    return from_source((GOLDEN / recipe / f"{step}.py").read_text())
+    return read_step(step, recipe)
 
 
 def half(m: int = 128, n: int = 64, k: int = 192, **options) -> Schedule:
