@@ -11,14 +11,12 @@ from fake_machine import FakeMachine
 from own_files import write_programs
 
 from tirstep.bench.cases import CaseChoice
-from tirstep.bench.compile_pool import CompileJob, _schedule, find_recipe_of
+from tirstep.bench.compile_pool import CompileJob, _schedule
 from tirstep.bench.peers import run_unscheduled
-from tirstep.bench.search import SearchPlan
 from tirstep.bench.session import Settings, run_bench
 from tirstep.cli import main
 from tirstep.cli.bench import plan_all
-from tirstep.cluster.actors import PlanSpec, require_known
-from tirstep.modules import KernelError, get_kernel
+from tirstep.modules import KernelError
 from tirstep.programs.benching import find_peer, plan_program
 from tirstep.programs.program_error import ProgramError
 
@@ -135,11 +133,11 @@ def test_a_pair_of_an_own_recipe_is_given_as_the_search_prints_it(
     assert "tried 2 candidates of 2" in capsys.readouterr().out
 
 
-def test_a_worker_of_a_cluster_has_the_file_s_kernel_and_function():
-    recipe = find_recipe_of("kern.py:twice_bound")
-    plan = SearchPlan(recipe, get_kernel(recipe.kernel).problem(96), peer=find_peer(recipe))
-    require_known(plan)
-    made = PlanSpec.of(plan, Settings()).make_plan()
+def test_a_worker_of_a_cluster_has_the_file_s_kernel_and_function(machine: FakeMachine):
+    pytest.importorskip("ray", reason="the extra cluster: Ray is not installed")
+    from tirstep.bench.ray_workers import GpuWorker
+
+    made = GpuWorker("kern.py:twice_bound", {"n": 96}, Settings(), 60, 1, lambda: machine).plan
     assert (made.recipe.spelling, made.problem.kernel.name) == ("kern.py:twice_bound", "twice")
     assert made.peer.functions([3], None, made.problem)() == 6
     (case,) = plan_program("mine.py")

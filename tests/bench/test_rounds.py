@@ -16,8 +16,7 @@ from fake_machine import FakeMachine
 from fake_pool import FakePool, compile_here
 
 from tirstep.bench import rounds as rounds_module
-from tirstep.bench.attendance import Attendance, Waited
-from tirstep.bench.compile_pool import Compilation, CompileJob
+from tirstep.bench.compile_pool import CompileJob
 from tirstep.bench.rounds import Rounds
 from tirstep.bench.search import SearchPlan, SearchResult, list_configs, search, search_with
 from tirstep.bench.session import Settings
@@ -40,7 +39,6 @@ class ListedWorkers:
         self.pick, self.measure = pick, measure
         self.submitted: list[list[Sizes]] = []
         self.left: list[Sizes] = []
-        self.attendance = Attendance()
 
     def submit(self, configs: Sequence[Sizes]) -> None:
         self.submitted.append([*configs])
@@ -184,10 +182,10 @@ class SlowPool(FakePool):
 
     def __init__(self, target: Any, cache: Any, *, limit: float, processes: int) -> None:
         super().__init__(lambda job: "", processes)
-        self.futures: list[Future[Compilation]] = []
+        self.futures: list[Future[str]] = []
         threading.Thread(target=self._run, daemon=True).start()
 
-    def submit(self, job: CompileJob) -> Future[Compilation]:
+    def submit(self, job: CompileJob) -> Future[str]:
         self.futures.append(Future())
         return self.futures[-1]
 
@@ -196,7 +194,7 @@ class SlowPool(FakePool):
         while not self.is_stopped:
             time.sleep(0.01)
             if done < len(self.futures):
-                self.futures[done].set_result(Compilation("", 0.01))
+                self.futures[done].set_result("")
                 done += 1
 
 
@@ -224,10 +222,6 @@ def test_one_process_measures_while_others_compile(monkeypatch: pytest.MonkeyPat
     found = search(plan, machine, Settings(rounds=1), cache=cache, tell=lambda line: None)
     assert (found.tried, len(pools), pools[0].is_stopped) == (80, 1, True)
     assert left[0] >= BATCH // 2  # of the second round
-    assert [(it.step, it.workers) for it in found.waited] == [
-        ("measure", 1),
-        ("compile", pools[0].processes),
-    ]
 
 
 def prepare_nothing(recipe: Any, config: Any) -> Any:
@@ -242,27 +236,3 @@ def test_the_pool_ends_with_the_search_whatever_happens(monkeypatch: pytest.Monk
     with pytest.raises(KeyboardInterrupt):
         search(PLAN, FakeMachine(), Settings(), cache=Path("unused"), tell=lambda line: None)
     assert [pool.is_stopped for pool in pools] == [True]
-
-
-def test_who_waited_is_counted_where_it_was_there():
-    now = [0.0]
-    attendance = Attendance(lambda: now[0])
-    attendance.come("measure 1", "measure")
-    attendance.come("compile 1", "compile")
-    assert (attendance.waited, attendance.seconds) == ([], 0.0)
-    now[0] = 10.0  # nothing was there to do until now
-    attendance.mark()
-    attendance.come("compile 2", "compile")
-    now[0] = 16.0
-    attendance.leave("compile 2")
-    attendance.leave("compile 3")
-    attendance.work("compile", 6.0 + 8.0)
-    attendance.work("measure", 5.0)
-    now[0] = 20.0
-    attendance.mark()
-    now[0] = 99.0  # nor after the last one
-    assert attendance.seconds == 10.0
-    assert attendance.waited == [
-        Waited("measure", 1, 0.5),
-        Waited("compile", 2, pytest.approx(1 - 14 / 16)),
-    ]

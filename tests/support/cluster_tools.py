@@ -7,18 +7,19 @@ import os
 import re
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fake_machine import FakeMachine
+from fake_pool import FakePool
 
+from tirstep.bench import workers
 from tirstep.bench.compile_pool import CompileJob
 from tirstep.bench.machine import Launch, Replay, order_turns
 from tirstep.bench.search import SearchPlan
 from tirstep.bench.session import Settings
-from tirstep.cluster.actors import Tools
 from tirstep.modules import matmul
 from tirstep.transforms.recipes import RECIPES
 
@@ -66,6 +67,8 @@ class ClusterMachine(FakeMachine):
         plant = (self.folder / "plant").read_text()
         if plant == "kill once" and rows == 2 and _is_first(self.folder, "killed"):
             os.kill(os.getpid(), signal.SIGKILL)
+        if plant == "kill" and rows == 4:
+            os.kill(os.getpid(), signal.SIGKILL)
         if plant == "hang" and rows == 2:
             time.sleep(1000)
         if plant == "wrong" and _is_first(self.folder, "wrong", os.getpid()):
@@ -80,11 +83,12 @@ class ClusterMachine(FakeMachine):
 
 @dataclass(frozen=True)
 class MakeMachine:
-    """Goes to the workers."""
+    """Goes to the workers, in which candidates are compiled as they are run."""
 
     folder: Path
 
     def __call__(self) -> ClusterMachine:
+        workers.CompilePool = lambda *_, processes, **__: FakePool(compile_nothing, processes)
         return ClusterMachine(self.folder)
 
 
@@ -94,14 +98,9 @@ def count_rows(module: Any) -> int:
     return 8 // int(found[1]) if found else 8
 
 
-def compile_nothing(job: CompileJob, target: Mapping[str, object]) -> str:
+def compile_nothing(job: CompileJob) -> str:
     """Leaves no library: the machine compiles for itself."""
     return "refused: split_loop: no" if job.config["local_y"] == 16 else ""
-
-
-def make_tools(folder: Path) -> Tools:
-    """The tools of workers that need no GPU."""
-    return Tools(MakeMachine(folder), compile_nothing, load=int, gpus=0)
 
 
 def _is_first(folder: Path, what: str, process: int = -1) -> bool:

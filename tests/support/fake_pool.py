@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tirstep.bench.compile_pool import Compilation, CompileJob
+from tirstep.bench.compile_pool import CompileJob
 
 
 class FakePool:
@@ -19,13 +19,13 @@ class FakePool:
         self.jobs: list[CompileJob] = []
         self.is_stopped = False
 
-    def submit(self, job: CompileJob) -> Future[Compilation]:
+    def submit(self, job: CompileJob) -> Future[str]:
         self.jobs.append(job)
-        future: Future[Compilation] = Future()
-        future.set_result(Compilation(self.compile(job), 0.5))
+        future: Future[str] = Future()
+        future.set_result(self.compile(job))
         return future
 
-    def read(self, future: Future[Compilation]) -> Compilation:
+    def read(self, future: Future[str]) -> str:
         return future.result()
 
     def stop(self) -> None:

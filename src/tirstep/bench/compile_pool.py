@@ -17,7 +17,6 @@ import multiprocessing
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, TimeoutError, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -218,20 +217,6 @@ class CompileJob:
     kernel: str = ""
 
 
-class Compilation(NamedTuple):
-    """What became of a job.
-
-    Attributes
-    ----------
-    reason : empty if it compiled, otherwise why it did not; it begins with the kind of failure:
-        ``refused:``, ``failed:``, ``crashed:`` or ``took longer than``
-    seconds : what it took a process, as far as that is known
-    """
-
-    reason: str
-    seconds: float
-
-
 class CompilePool:
     """Processes that compile into a cache while this one does something else.
 
@@ -262,16 +247,16 @@ class CompilePool:
         self._pool.stop()
         self._pool.join()
 
-    def submit(self, job: CompileJob) -> Future[Compilation]:
+    def submit(self, job: CompileJob) -> Future[str]:
         """Compile a job when its turn comes, which `read` says when it is done."""
-        arguments = (compile_job, job, self._spelled)
-        future: Future[Compilation] = self._pool.schedule(
-            _compile_on_time, arguments, timeout=self._limit
+        future: Future[str] = self._pool.schedule(
+            compile_job, (job, self._spelled), timeout=self._limit
         )
         return future
 
-    def read(self, future: Future[Compilation]) -> Compilation:
-        """What became of a job that is done.
+    def read(self, future: Future[str]) -> str:
+        """Empty if a job that is done compiled, otherwise why it did not: a sentence that begins
+        with ``refused:``, ``failed:``, ``crashed:`` or ``took longer than``.
 
         Raises `BenchError` where no process starts, such as in a script that compiles while it is
         imported: each process imports it again.
@@ -279,10 +264,9 @@ class CompilePool:
         try:
             return future.result()
         except TimeoutError:
-            return Compilation(f"took longer than {self._limit:g} s to compile", self._limit)
+            return f"took longer than {self._limit:g} s to compile"
         except pebble.ProcessExpired as error:
-            reason = f"crashed: the compiling process ended with code {error.exitcode}"
-            return Compilation(reason, 0.0)
+            return f"crashed: the compiling process ended with code {error.exitcode}"
         except BrokenProcessPool as error:
             raise BenchError(
                 "the processes that compile candidates do not start; see what they say above, and "
@@ -293,7 +277,7 @@ class CompilePool:
 def compile_all(
     jobs: Sequence[CompileJob], target: Any, cache: Path, *, limit: float, report: Report
 ) -> list[str]:
-    """Compile jobs into a cache, on all cores; by job, the reason of its `Compilation`.
+    """Compile jobs into a cache, on all cores; by job, why it did not compile, empty if it did.
 
     Raises `BenchError` where no process starts.
     """
@@ -303,8 +287,8 @@ def compile_all(
     with CompilePool(target, cache, limit=limit, processes=processes) as pool:
         futures = [pool.submit(job) for job in jobs]
         for done, future in enumerate(as_completed(futures), 1):
-            report(done, pool.read(future).reason)
-        return [pool.read(future).reason for future in futures]
+            report(done, pool.read(future))
+        return [pool.read(future) for future in futures]
 
 
 def _set_up(cache: str) -> None:
@@ -325,16 +309,6 @@ def spell_target(target: Any) -> dict[str, object]:
     for name, value in attributes.items():
         attributes[name] = value if isinstance(value, int) else str(value)
     return {"kind": str(target.kind.name), **attributes}
-
-
-def _compile_on_time(
-    compile_: Callable[[CompileJob, Mapping[str, object]], str],
-    job: CompileJob,
-    spelled: Mapping[str, object],
-) -> Compilation:
-    began = time.monotonic()
-    reason = compile_(job, spelled)
-    return Compilation(reason, time.monotonic() - began)
 
 
 def compile_job(job: CompileJob, spelled: Mapping[str, object]) -> str:

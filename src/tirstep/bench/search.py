@@ -20,7 +20,6 @@ from tirstep.transforms.recipes import Recipe
 from tirstep.transforms.recipes.forecast import Forecast
 
 from . import BenchError
-from .attendance import Waited
 from .machine import Machine
 from .peers import PEERS, Peer
 from .results import Time
@@ -235,9 +234,7 @@ class SearchResult:
     left : how many were left out, since they promised too little
     gain : what these promised at best, as a part; None without a forecast
     expected_us : what the model of time expected of the best, before it was corrected
-    waited : how long the workers of each step had nothing to do
-    seconds : what it took, by ``candidates``, from the first that workers got to the last that was
-        done, and ``finalists``
+    seconds : what it took, by ``candidates`` and ``finalists``
     """
 
     config: Sizes | None = None
@@ -251,7 +248,6 @@ class SearchResult:
     gain: float | None = None
     expected_us: float | None = None
     peer_error: str = ""
-    waited: list[Waited] = field(default_factory=list, compare=False)
     seconds: dict[str, float] = field(default_factory=dict, compare=False)
 
     def count(self, part: Sequence[Screened]) -> None:
@@ -311,13 +307,11 @@ def search_with(
     one in front of it ends, so that it is chosen without what that one teaches (`rounds.AHEAD`).
     What `kept` knows is not run again, and it gets every other candidate as it comes.
     """
-    candidates, found = _list_candidates(plan, seed), SearchResult()
+    candidates, found, began = _list_candidates(plan, seed), SearchResult(), time.monotonic()
     ranking = _try_all(workers, plan, candidates, found, tell, kept)
-    found.waited = workers.attendance.waited
-    found.seconds["candidates"] = workers.attendance.seconds
-    began = time.monotonic()
+    found.seconds["candidates"] = time.monotonic() - began
     _decide(workers, ranking, found, tell)
-    found.seconds["finalists"] = time.monotonic() - began
+    found.seconds["finalists"] = time.monotonic() - began - found.seconds["candidates"]
     if plan.forecast is not None and found.config is not None:
         found.expected_us = plan.forecast.predict(found.config)
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -15,8 +14,7 @@ from tirstep.lowering_checks.devices.device import blank
 from tirstep.modules.numeric import Array
 
 from . import BenchError, PeerMissing, shorten
-from .attendance import Attendance
-from .compile_pool import Compilation, CompileJob, CompilePool, installed, name_library
+from .compile_pool import CompileJob, CompilePool, installed, name_library
 from .machine import (
     Launch,
     Machine,
@@ -36,8 +34,6 @@ if TYPE_CHECKING:
 
 Sizes = dict[str, object]
 
-COMPILE, MEASURE = "compile", "measure"
-"""The steps of a candidate."""
 SCREENING_ROUNDS = 5
 BATCH = 32
 """Candidates that take turns at the clock together."""
@@ -78,10 +74,6 @@ class Workers(Protocol):
     @property
     def width(self) -> int:
         """Candidates that a round needs at least, so that nobody waits while one ends."""
-
-    @property
-    def attendance(self) -> Attendance:
-        """Who was there, and how long they had something to do."""
 
     def submit(self, configs: Sequence[Sizes]) -> None:
         """Compile, check and time each config once, after those that were submitted before."""
@@ -133,12 +125,12 @@ class LocalWorkers:
     cache: Path
     tell: Tell
     processes: int = 1
+    batch: int = BATCH
     width: int = 1
-    attendance: Attendance = field(default_factory=Attendance)
     _checked: list[_CheckedConfig] = field(default_factory=list)
     _pool: CompilePool | None = None
     _compiling: int = 0
-    _done: SimpleQueue[tuple[CompileJob, Future[Compilation]]] = field(default_factory=SimpleQueue)
+    _done: SimpleQueue[tuple[CompileJob, Future[str]]] = field(default_factory=SimpleQueue)
     _compiled: list[CompileJob] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -153,29 +145,24 @@ class LocalWorkers:
     def submit(self, configs: Sequence[Sizes]) -> None:
         """Have them compiled, by processes that live until `stop`."""
         pool = self._start()
-        self.attendance.mark()
         self._compiling += len(configs)
         for config in configs:
             job = make_job(self.plan, config, name_library())
             future = pool.submit(job)
             future.add_done_callback(partial(self._note, job))
 
-    def _note(self, job: CompileJob, future: Future[Compilation]) -> None:
+    def _note(self, job: CompileJob, future: Future[str]) -> None:
         self._done.put((job, future))
 
     def collect(self) -> Sequence[Screened]:
         """Check and time a batch of what compiled, while others still compile."""
         while True:
-            is_batch = len(self._compiled) >= BATCH
+            is_batch = len(self._compiled) >= self.batch
             if out := self._gather(wait=not is_batch):
                 return out
             if self._compiled and (is_batch or not self._compiling):
-                batch, self._compiled = self._compiled[:BATCH], self._compiled[BATCH:]
-                began = time.monotonic()
-                screened = self.measure(batch)
-                self.attendance.work(MEASURE, time.monotonic() - began)
-                self.attendance.mark()
-                return screened
+                batch, self._compiled = self._compiled[: self.batch], self._compiled[self.batch :]
+                return self.measure(batch)
 
     def _gather(self, *, wait: bool) -> list[Screened]:
         """Take what compiled; returns what did not. Waits for one if that is asked for."""
@@ -186,14 +173,12 @@ class LocalWorkers:
             except Empty:
                 break
             assert self._pool is not None
-            reason, seconds = self._pool.read(future)
+            reason = self._pool.read(future)
             wait, self._compiling = False, self._compiling - 1
-            self.attendance.work(COMPILE, seconds)
             if reason:
                 out.append(Screened(dict(job.config), None, reason))
             else:
                 self._compiled.append(job)
-        self.attendance.mark()
         self.tell(f"{self._compiling} candidates are left to compile")
         return out
 
@@ -201,9 +186,6 @@ class LocalWorkers:
         if self._pool is None:
             limit, count = self.plan.compile_limit, max(1, self.processes)
             self._pool = CompilePool(self.machine.target, self.cache, limit=limit, processes=count)
-            self.attendance.come(MEASURE, MEASURE)
-            for number in range(count):
-                self.attendance.come(f"{COMPILE} {number}", COMPILE)
         return self._pool
 
     def stop(self) -> None:

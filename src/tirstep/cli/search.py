@@ -30,10 +30,10 @@ from .request import (
 )
 
 if TYPE_CHECKING:
+    from tirstep.bench.kept import Kept
     from tirstep.bench.machine import Machine
     from tirstep.bench.results import Time
     from tirstep.bench.search import SearchPlan, SearchResult
-    from tirstep.cluster.kept import Kept
     from tirstep.transforms.recipes import Recipe
     from tirstep.transforms.recipes.forecast import Forecast
 
@@ -146,7 +146,7 @@ def _search(
         require_table(into)
     if cluster is None:
         return search_all(plans, seed, into, trials)
-    from tirstep.cluster.connecting import connected
+    from tirstep.bench.cluster import connected
 
     with connected(cluster):
         return search_all(plans, seed, into, trials, on_cluster=True)
@@ -241,9 +241,9 @@ def _search_here(
 def _search_on_cluster(
     screen: Screen, plan: SearchPlan, seed: int, trials: Path | None
 ) -> Searched:
+    from tirstep.bench.ray_workers import RayWorkers
     from tirstep.bench.search import search_with
     from tirstep.bench.session import Settings
-    from tirstep.cluster.ray_workers import RayWorkers
 
     def warn(line: str) -> None:
         screen.line((line, "yellow"), wrap=True)
@@ -259,8 +259,6 @@ def _search_on_cluster(
             plan = replace(plan, forecast=_make_forecast(plan, facts))
             kept = _open_kept(screen, trials, plan, facts)
             found = search_with(workers, plan, seed, screen.doing, kept)
-            if kept is not None:
-                kept.write_seconds(workers.seconds)
         finally:
             workers.stop()
     return plan, found, facts
@@ -271,7 +269,7 @@ def _open_kept(
 ) -> Kept | None:
     if folder is None:
         return None
-    from tirstep.cluster.kept import Kept
+    from tirstep.bench.kept import Kept
 
     kept = Kept(folder, plan, facts.device, facts.versions)
     if kept.count:
@@ -337,8 +335,8 @@ def _show(screen: Screen, plan: SearchPlan, found: SearchResult) -> None:
         screen.line((left, "dim"))
     for reason, number in found.skipped.most_common():
         screen.line((f"  {number:>5} {reason}{tell_sample(found.samples, reason)}", "dim"))
-    for line in describe_time(found) if found.waited else ():
-        screen.line((line, "dim"))
+    seconds = [f"{taken:.1f} s for the {what}" for what, taken in found.seconds.items()]
+    screen.line((f"{'took':<9}{', '.join(seconds)}", "dim"))
     if found.best is None or found.config is None:
         screen.line(("no candidate ran and was exact", "bold red"))
         if found.skipped:
@@ -367,14 +365,6 @@ def tell_sample(samples: Mapping[str, str], reason: str) -> str:
     text = " ".join(samples.get(reason, reason).split())
     text = text.removeprefix(f"{reason.rpartition(': ')[2]}: ")
     return "" if text == reason else f"  {text[:160]}{'…' * (len(text) > 160)}"
-
-
-def describe_time(found: SearchResult) -> list[str]:
-    """What the search took, and which part of it the workers of each step had nothing to do."""
-    seconds = [f"{taken:.1f} s for the {what}" for what, taken in found.seconds.items()]
-    waited = [f"{it.step} {it.part:.1%} ({count(it.workers, 'worker')})" for it in found.waited]
-    rows = (("took", seconds), ("waited", waited))
-    return [f"{name:<9}{', '.join(parts)}" for name, parts in rows if parts]
 
 
 def explain_none(plan: SearchPlan, found: SearchResult) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tirstep.bench.results import write_json
-from tirstep.bench.search import SearchPlan
-from tirstep.bench.workers import Screened, Sizes
 from tirstep.tuning.trials import Trials, TunedTrial
+
+from .search import SearchPlan
+from .workers import Screened, Sizes
 
 PASSING = ("crashed", "took longer", "does not run")
 """Beginnings of reasons that may have been the machine's: such a candidate is tried again."""
@@ -58,13 +58,6 @@ class Kept:
             return None
         us = 1e6 * trial.seconds[0] if trial.seconds else None
         return Screened(config, us, trial.reason)
-
-    def write_seconds(self, seconds: Mapping[str, Sequence[float]]) -> None:
-        """Beside the candidates, what each of those that ran took, by step."""
-        if not any(seconds.values()):
-            return  # all was known: what was measured before stays
-        rounded = {step: [round(it, 4) for it in each] for step, each in seconds.items()}
-        write_json({"seconds": rounded}, self._trials.file.with_suffix(".seconds.json"))
 
     def add(self, screened: Screened) -> None:
         """Keep it; it is on the disk when this returns."""

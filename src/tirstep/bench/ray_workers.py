@@ -1,0 +1,291 @@
+"""The workers of a search on a cluster: on each GPU an actor of Ray's, which is a local search's
+machinery with processes that compile beside it.
+
+An actor that dies or hangs is started again, and costs each candidate that it had one retry, alone.
+What is wrong, crashes or does not run is asked once more, of another GPU where there is one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+from ray.exceptions import RayActorError, RayError
+
+from tirstep.modules import get_kernel
+
+from . import BenchError, find_last_line
+from .compile_pool import find_recipe_of, get_cache_folder
+from .machine import Machine
+from .peers import PEERS
+from .search import SearchPlan
+from .session import Settings, Tell
+from .workers import Contest, LocalWorkers, Screened, Sizes
+
+GROUP = 8
+"""Candidates that a GPU measures at once: warming it up takes its time."""
+START_SECONDS = 180.0
+"""Until a worker has to be there."""
+MEASURE_SECONDS = 60.0
+"""For each candidate that a GPU checks and times, and for each finalist."""
+DOUBTFUL = ("wrong", "does not run", "crashed", "took longer")
+"""Beginnings of reasons that may be the machine's."""
+SAME = ("tirstep", "apache-tvm", "cuda", "driver")
+"""Versions that workers must have in common: times of others are not theirs."""
+NONE_LEFT = (
+    "no worker is left to measure candidates; see above why, mend the cluster, and give the same "
+    "command again, which goes on from what --trials kept"
+)
+
+
+def make_torch_machine() -> Machine:
+    """The GPU that Ray gave to this process."""
+    from .torch_machine import TorchMachine
+
+    return TorchMachine()
+
+
+class GpuWorker(LocalWorkers):
+    """What runs in an actor: one GPU, and so many processes that compile for it.
+
+    It is told the plan in names and values; its machine has the same recipes.
+    """
+
+    def __init__(
+        self,
+        recipe: str,
+        sizes: Mapping[str, Any],
+        settings: Settings,
+        limit: float,
+        compilers: int,
+        make_machine: Callable[[], Machine],
+    ) -> None:
+        from tirstep.programs.benching import find_peer
+
+        found = find_recipe_of(recipe)
+        problem = get_kernel(found.kernel).problem(**sizes)
+        plan = SearchPlan(found, problem, compile_limit=limit, peer=find_peer(found))
+        machine, cache = make_machine(), get_cache_folder()
+        super().__init__(plan, machine, settings, cache, lambda line: None, compilers, GROUP)
+
+    def describe(self) -> dict[str, Any]:
+        """Its device, its versions, and what of these has to be as on other workers."""
+        device, versions = dict(self.machine.device), dict(self.machine.versions)
+        same = [f"{name} {versions.get(name, 'none')}" for name in SAME]
+        same = [f"{device['name']} ({device['architecture']})", *same]
+        return {"device": device, "versions": versions, "same": ", ".join(same)}
+
+    def work(self, configs: Sequence[Sizes], keep: Sequence[Sizes]) -> list[Screened]:
+        """Take some more; what became of those that are done."""
+        self.submit(configs)
+        done = [*self.collect()]
+        self.keep([*keep, *(it.config for it in done)])
+        return done
+
+
+@dataclass
+class _Worker:
+    """An actor, what it answers next and until when, and the candidates that it has."""
+
+    name: str
+    actor: Any = None
+    ref: Any = None
+    has: list[Sizes] = field(default_factory=list)
+    seconds: float = 0.0
+    deadline: float = 0.0
+    is_up: bool = False
+
+    def expect(self, ref: Any, seconds: float) -> None:
+        """An answer within so many seconds."""
+        self.ref, self.seconds, self.deadline = ref, seconds, time.monotonic() + seconds
+
+
+class RayWorkers:
+    """The workers of a search on the cluster that this process is connected to.
+
+    The first GPU that is there says which model all have to be, and is its `device` and
+    `versions`. Raises `BenchError` where no worker starts.
+    """
+
+    def __init__(
+        self,
+        plan: SearchPlan,
+        settings: Settings,
+        tell: Tell,
+        warn: Tell,
+        make_machine: Callable[[], Machine] = make_torch_machine,
+    ) -> None:
+        if not plan.recipe.spelling and plan.peer is not PEERS["torch"]:
+            name = plan.peer.name
+            raise BenchError(f"{name} is a peer of this process alone; leave --cluster out")
+        count, self._compilers = count_workers()
+        tell(f"starting {count} workers that measure, with {self._compilers} each that compile")
+        self._actor = ray.remote(GpuWorker).options(num_gpus=1, num_cpus=1 + self._compilers)
+        name, problem = plan.recipe.spelling or plan.recipe.name, plan.problem
+        sizes, limit = {**problem.shape, **problem.options}, plan.compile_limit
+        self._given = (name, sizes, settings, limit, self._compilers, make_machine)
+        self._warn, self._compile_limit = warn, limit
+        self._todo: deque[Sizes] = deque()
+        self._retries: deque[Sizes] = deque()
+        self._failed_at: dict[str, str] = {}
+        self._keep: Sequence[Sizes] = ()
+        self._first: dict[str, Any] = {}
+        self._workers = [_Worker(str(number)) for number in range(1, count + 1)]
+        for worker in self._workers:
+            self._start(worker)
+        while not self._first:
+            self._step()
+        self.device, self.versions = self._first["device"], self._first["versions"]
+
+    @property
+    def width(self) -> int:
+        """Some for each GPU that is there."""
+        return 8 * GROUP * len(self._workers)
+
+    def describe(self) -> str:
+        """What measures: ``2 x NVIDIA H200``, those that are on their way included."""
+        return f"{len(self._workers)} x {self.device['name']}"
+
+    def submit(self, configs: Sequence[Sizes]) -> None:
+        """Put them behind those that are there."""
+        self._todo.extend(configs)
+        self._give()
+
+    def collect(self) -> Sequence[Screened]:
+        """What became of candidates, as it comes; raises `BenchError` when no worker is left."""
+        done: list[Screened] = []
+        while not done:
+            done = self._step()
+            self._give()
+        return done
+
+    def keep(self, configs: Sequence[Sizes]) -> None:
+        """Of others nothing stays on the devices."""
+        self._keep = [*configs]
+
+    def decide(self, configs: Sequence[Sizes]) -> Contest:
+        """Time the finalists on one worker; on another one, if it fails or finds none right.
+
+        Raises `BenchError` where none can.
+        """
+        contest: Contest | None = None
+        seconds = START_SECONDS + MEASURE_SECONDS * len(configs)
+        for worker in [*self._workers]:
+            try:
+                contest = ray.get(worker.actor.decide.remote(configs), timeout=seconds)
+            except (RayError, TimeoutError) as error:
+                why = type(error).__name__
+                self._dismiss(worker, f"it did not time the finalists ({why})")
+            if contest is not None and any(contest.times):
+                return contest
+        if contest is None:
+            raise BenchError(NONE_LEFT)
+        return contest
+
+    def stop(self) -> None:
+        """End all workers."""
+        while self._workers:
+            ray.kill(self._workers.pop().actor)
+
+    def _start(self, worker: _Worker) -> None:
+        """A process in a worker's place."""
+        worker.actor, worker.is_up = self._actor.remote(*self._given), False
+        worker.expect(worker.actor.describe.remote(), START_SECONDS)
+
+    def _give(self) -> None:
+        """Candidates for all that have answered; a retry goes before others, and alone."""
+        for worker in self._workers:
+            if not worker.is_up or worker.ref is not None:
+                continue
+            own = worker.name if len(self._workers) > 1 else ""
+            retries = [it for it in self._retries if self._failed_at[repr(it)] != own]
+            more: list[Sizes] = []
+            if not retries:
+                share = -(-len(self._todo) // len(self._workers))
+                room = self._compilers + 2 * GROUP - len(worker.has)
+                more = [self._todo.popleft() for _ in range(min(room, share))]
+            elif not worker.has:
+                more = retries[:1]
+                self._retries.remove(more[0])
+            worker.has += more
+            if worker.has:
+                measured = MEASURE_SECONDS * min(GROUP, len(worker.has))
+                ref = worker.actor.work.remote(more, self._keep)
+                worker.expect(ref, self._compile_limit + measured)
+
+    def _step(self) -> list[Screened]:
+        """Wait for what happens next; what became of candidates, which may be nothing."""
+        if not self._workers:
+            raise BenchError(NONE_LEFT)
+        busy = [it for it in self._workers if it.ref is not None]
+        left = max(0.0, min(it.deadline for it in busy) - time.monotonic())
+        ready, _ = ray.wait([it.ref for it in busy], timeout=left, fetch_local=False)
+        out: list[Screened] = []
+        for worker in busy:
+            if worker.ref in ready:
+                out += self._read(worker)
+            elif worker.deadline <= time.monotonic():
+                out += self._fail(worker, f"took longer than {worker.seconds:g} s")
+        return out
+
+    def _read(self, worker: _Worker) -> list[Screened]:
+        """What a worker answered: that it is there, or what became of candidates."""
+        try:
+            answer = ray.get(worker.ref)
+        except RayError as error:
+            died = worker.is_up and isinstance(error, RayActorError)
+            why = "the process died" if died else find_last_line(error)
+            return self._fail(worker, f"crashed: {why}")
+        worker.ref = None
+        if worker.is_up:
+            return self._sift(worker, answer)
+        worker.is_up, self._first = True, self._first or answer
+        if answer["same"] != self._first["same"]:
+            why = f"it is {answer['same']}, and the first worker is {self._first['same']}"
+            self._dismiss(worker, f"{why}: models and versions are not mixed")
+        return []
+
+    def _fail(self, worker: _Worker, failure: str) -> list[Screened]:
+        """Another process takes a worker's place; its candidates get one retry."""
+        if worker.is_up:
+            ray.kill(worker.actor)
+            self._start(worker)
+        else:
+            self._dismiss(worker, f"it does not start ({failure})")
+        return self._sift(worker, [Screened(config, None, failure) for config in worker.has])
+
+    def _sift(self, worker: _Worker, done: Sequence[Screened]) -> list[Screened]:
+        """What is done, without what failed for the first time and may be the machine's fault."""
+        out = []
+        for one in done:
+            worker.has.remove(one.config)
+            spelt = repr(one.config)
+            if one.reason.startswith(DOUBTFUL) and spelt not in self._failed_at:
+                self._failed_at[spelt] = worker.name
+                self._retries.append(one.config)
+            else:
+                out.append(one)
+        return out
+
+    def _dismiss(self, worker: _Worker, why: str) -> None:
+        """Leave a worker out from now on, and say so."""
+        self._workers.remove(worker)
+        self._warn(f"left out worker {worker.name}: {why}")
+        ray.kill(worker.actor)
+
+
+def count_workers() -> tuple[int, int]:
+    """How many GPUs the cluster has, and how many processes compile for each, on its own machine.
+
+    A GPU takes a core, and at least one more to compile. Raises `BenchError` without such a GPU.
+    """
+    nodes = [it["Resources"] for it in ray.nodes() if it["Alive"]]
+    shares = [(int(it["GPU"]), int(it.get("CPU", 0) // it["GPU"])) for it in nodes if "GPU" in it]
+    shares = [(gpus, cores) for gpus, cores in shares if cores > 1]
+    if not shares:
+        raise BenchError("the cluster has no GPU; join machines that have, with two cores for each")
+    return sum(gpus for gpus, _ in shares), min(cores for _, cores in shares) - 1

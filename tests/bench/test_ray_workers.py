@@ -1,0 +1,135 @@
+"""A search over a cluster of CPU workers: the same best, whatever happens to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import cluster_tools
+import pytest
+from cluster_tools import PLAN, SETTINGS, ClusterMachine, MakeMachine, OneCluster, compile_nothing
+from fake_pool import compile_here
+
+from tirstep.bench import BenchError
+from tirstep.bench.search import SearchResult, search, search_with
+
+pytestmark = pytest.mark.xdist_group("cluster")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneCluster]:
+    """Three workers, one of which has another model of GPU."""
+    pytest.importorskip("ray", reason="the extra cluster: Ray is not installed")
+    from tirstep.bench.cluster import connected
+    from tirstep.bench.ray_workers import RayWorkers
+
+    folder = tmp_path_factory.mktemp("cluster")
+    (folder / "plant").write_text("")
+    warned: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:  # processes of the cluster load what is injected
+        patch.setenv("PYTHONPATH", str(Path(cluster_tools.__file__).parent))
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        with connected("local", num_cpus=6, num_gpus=3):
+            make = MakeMachine(folder)
+            workers = RayWorkers(PLAN, SETTINGS, lambda line: None, warned.append, make)
+            yield OneCluster(workers, warned, folder)
+            workers.stop()
+
+
+def run(cluster: OneCluster, plant: str) -> SearchResult:
+    (cluster.folder / "plant").write_text(plant)
+    return search_with(cluster.workers, PLAN, 0, lambda line: None)
+
+
+def get_rows(found: SearchResult) -> object:
+    return None if found.config is None else found.config["local_y"]
+
+
+REFUSED = {"refused by split_loop": 1}
+
+
+def test_a_cluster_finds_what_one_process_finds(
+    cluster: OneCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    found = run(cluster, "")
+    (tmp_path / "plant").write_text("")
+    compile_here(monkeypatch, compile_nothing)
+    alone = search(PLAN, ClusterMachine(tmp_path), SETTINGS, cache=tmp_path, tell=lambda line: None)
+    assert get_rows(found) == 2
+    assert found == alone
+
+
+def test_a_gpu_of_another_model_is_left_out(cluster: OneCluster):
+    for _ in range(100):
+        if cluster.warned:
+            break
+        cluster.workers._step()
+    assert len(cluster.warned) == 1
+    assert "Another GPU (sm_90)" in cluster.warned[0] or "Test GPU (sm_90)" in cluster.warned[0]
+    assert "models and versions are not mixed" in cluster.warned[0]
+    assert cluster.workers.describe() == f"2 x {cluster.workers.device['name']}"
+
+
+@pytest.mark.parametrize(
+    ("plant", "left", "rows", "skipped"),
+    [
+        ("kill once", "killed", 2, REFUSED),
+        ("kill", "", 2, {**REFUSED, "crashed: the process died": 1}),
+        ("wrong", "wrong", 2, REFUSED),
+        ("hang", "", 4, {**REFUSED, "took longer than 7 s": 1}),
+    ],
+)
+def test_a_worker_that_dies_hangs_or_is_wrong_costs_its_candidates_a_retry(
+    cluster: OneCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    plant: str,
+    left: str,
+    rows: int,
+    skipped: dict[str, int],
+):
+    """What does not hang takes 0.1 s, on a busy machine far more."""
+    if plant == "hang":
+        monkeypatch.setattr("tirstep.bench.ray_workers.MEASURE_SECONDS", 6)
+        monkeypatch.setattr(cluster.workers, "_compile_limit", 1)
+    cluster.workers._failed_at.clear()
+    found = run(cluster, plant)
+    assert capfd.readouterr() == ("", "")
+    assert (cluster.folder / left).exists()
+    assert get_rows(found) == rows
+    assert found.skipped == skipped
+    assert len(cluster.workers._workers) == 2
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [
+        ([(32, 2)], (2, 15)),
+        ([(16, 1)], (1, 15)),
+        ([(128, 8), (16, 0)], (8, 15)),
+        ([(32, 4), (32, 2)], (6, 7)),
+        ([(32, 2), (1, 1)], (2, 15)),
+    ],
+)
+def test_each_gpu_has_the_cores_of_its_machine(
+    cluster: OneCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    nodes: list[tuple[int, int]],
+    expected: tuple[int, int],
+):
+    from tirstep.bench import ray_workers
+
+    there = [
+        {"Alive": True, "Resources": {"CPU": float(cpus), **({"GPU": gpus} if gpus else {})}}
+        for cpus, gpus in nodes
+    ]
+    monkeypatch.setattr(ray_workers.ray, "nodes", lambda: there)
+    assert ray_workers.count_workers() == expected
+
+
+def test_without_a_worker_the_search_ends_with_a_sentence(cluster: OneCluster):
+    """The last test: it takes the workers away."""
+    for worker in [*cluster.workers._workers]:
+        cluster.workers._dismiss(worker, "it is late")
+    with pytest.raises(BenchError, match="no worker is left to measure candidates"):
+        run(cluster, "")
