@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.tirx import BufferStore, For, IfThenElse, SeqStmt
+from tvm.tirx import BufferStore, For, IfThenElse, SeqStmt, Var
 
 from .decorators import composite
 from .errors import TransformError
@@ -27,12 +28,13 @@ from .queries import (
     get_loop_name,
     get_outer_loops,
     get_readers_under,
+    get_realize,
     get_root,
     get_sblock_name,
     get_sblocks_under,
     is_reduction,
 )
-from .tir import constant, find_all, is_among
+from .tir import constant, find_all, is_among, is_used
 
 _HELD = "tirstep.held"
 SCOPES = ("shared", "shared.dyn", "local")
@@ -57,7 +59,8 @@ def cache_read_at(
         ``shared.dyn`` or ``local``; a loop around the block, not vectorized; an operand that is no
         register buffer of other threads, nor shared memory of another GPU block; a block that no
         pipeline copies asynchronously; a copy inside of the operand: where the loops of the block
-        that writes it were fused and split with a guard, TVM may copy rows behind its end
+        that writes it were fused and split with a guard, TVM may copy rows behind its end; an
+        operand whose place the block does not read from data behind a guard
     """
     copy = place_copy_at(sch, block, loop, operand=operand, scope=scope)
     require_own_registers(sch, copy)
@@ -90,6 +93,7 @@ def place_copy_at(
     require_scalar_place(sch, loop)
     copy = sch.cache_read(block, operand, scope, *list_consumers(sch, block, loop, operand))
     sch.compute_at(copy, loop, preserve_unit_loops=True, index=-2 if comes_first else -1)
+    _require_known_place(sch, block, copy)
     require_virtual_threads_around_all(sch, copy)
     return copy
 
@@ -136,9 +140,9 @@ def cache_write_at(
         a thread cannot read another's registers; a block that computes all elements which the
         copy would write: of a tile with a guard TVM may copy more, or beyond the tensor, and of
         swizzled places or ones from data all of a region; a block that stores without a branch
-        around; a tile that the copy goes over in no more iterations than the block does, or than
-        the tensor has elements: of loops that were split with guards and reordered TVM estimates
-        larger ones
+        around, and changes nothing in place; a tile that the copy goes over in no more iterations
+        than the block does, or than the tensor has elements: of loops that were split with guards
+        and reordered TVM estimates larger ones
     """
     _require_scope(scope)
     require_around(sch, loop, block)
@@ -197,10 +201,38 @@ def _require_no_async_copy(sch: Schedule, block: SBlockRV) -> None:
                 )
 
 
+def _require_known_place(sch: Schedule, block: SBlockRV, copy: SBlockRV) -> None:
+    """Refuse a copy whose place a guarded block reads: TVM reads it without the guard."""
+    guard = get_realize(sch, block).predicate
+    for value in get_realize(sch, copy).iter_values:
+        for load in find_all(value, TensorLoad):
+            used = [variable for index in load.indices for variable in find_all(index, Var)]
+            if any(is_used(variable, guard) for variable in used):
+                name = load.source.name
+                raise TransformError(
+                    f"block '{get_sblock_name(sch, block)}' reads from '{name}' which element of "
+                    f"'{sch.get(copy).reads[0].source.name}' it takes, and TVM would do so without "
+                    f"its guard, behind the end of '{name}'",
+                    "cache the operand before the loops are split with a guard, or leave it in "
+                    "global memory",
+                )
+
+
 def _require_known_elements(sch: Schedule, block: SBlockRV) -> None:
-    """Refuse a block that writes one element of a region: the copy would write all of that."""
+    """Refuse a block that writes one element of a region: the copy would write all of that.
+
+    Also one that changes its output in place: the copy would begin with no values.
+    """
     node = sch.get(block)
     stores = find_all(node.body, BufferStore)
+    output = node.writes[0].source
+    is_in_place = any(load.source.same_as(output) for load in find_all(node.body, TensorLoad))
+    if node.init is None and is_in_place and not is_reduction(sch, block):
+        raise TransformError(
+            f"block '{get_sblock_name(sch, block)}' changes '{output.name}' in place, and what is "
+            "there before would not be in the faster memory",
+            "leave the result where it is, or let the block write to another buffer",
+        )
     if node.init is None and (condition := _find_condition(node.body)) is not None:
         raise TransformError(
             f"block '{get_sblock_name(sch, block)}' stores to '{node.writes[0].source.name}' only "

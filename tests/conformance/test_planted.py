@@ -37,8 +37,9 @@ def test_an_original_is_killed_by_nothing(name: str) -> None:
 def test_each_bug_is_one() -> None:
     assert len({bug.name for bug in BUGS}) == len(BUGS)
     assert Counter(bug.original.endswith(LOWERED) for bug in BUGS) == {False: 85, True: 92}
-    assert sum(not bug.killers for bug in BUGS) == 10
-    for bug in BUGS:
+    equivalent = [bug for bug in BUGS if not bug.killers]
+    assert len(equivalent) == 10
+    for bug in equivalent:  # of the others each is killed, and its original by nothing
         original = read_original(bug.original).module
         assert not tvm_ffi.structural_equal(from_source(bug.plant()), original), bug.name
 

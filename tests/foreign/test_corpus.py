@@ -35,7 +35,7 @@ def test_every_transform_is_called_somewhere() -> None:
     assert called == {*list_transforms()}
 
 
-@pytest.mark.share(48)
+@pytest.mark.share(96)
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("name", CORPUS)
 def test_every_call_is_right_or_refused_with_advice(name: str, state: str) -> None:
@@ -83,7 +83,19 @@ def test_shared_memory_of_a_guarded_block_is_refused() -> None:
     assert judge(CORPUS["blocks_in_blocks"], sch.mod, "simulator") == (RIGHT, "")
 
 
-BARE_BEFORE = [
+ADVICE = [
+    (
+        "in_place",
+        "as written",
+        Call("cache_write_at", ("A", Loop("A", 0)), {"scope": "local"}),
+        "let the block write to another buffer",
+    ),
+    (
+        "gathered",
+        "in tiles",
+        Call("cache_read_at", ("rows", Loop("rows", 4)), {"operand": 0, "scope": "local"}),
+        "before the loops are split with a guard",
+    ),
     ("later_beginning", "as written", Call("split_loop", (Loop("B", 1),), {"inner": 4}), "from 0"),
     (
         "product_after_zeros",
@@ -113,8 +125,10 @@ BARE_BEFORE = [
 ]
 
 
-@pytest.mark.parametrize(("name", "state", "call", "advice"), BARE_BEFORE)
-def test_what_tvm_refuses_comes_with_advice(name: str, state: str, call: Call, advice: str) -> None:
+@pytest.mark.parametrize(("name", "state", "call", "advice"), ADVICE)
+def test_what_tvm_refuses_or_makes_wrong_is_refused_with_advice(
+    name: str, state: str, call: Call, advice: str
+) -> None:
     sch = make_state(CORPUS[name].function, state)
     assert sch is not None
     with pytest.raises(TransformError) as caught:

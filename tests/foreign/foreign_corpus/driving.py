@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tvm.s_tir import Schedule
 from tvm_ffi import structural_hash
 
+from tirstep.lowering_checks.ownership import check_ownership
 from tirstep.transforms import TransformError, keep_in_registers
 from tirstep.transforms.errors import LOOK
 
@@ -45,7 +46,8 @@ class Outcome:
 def play(foreign: Foreign, state: str) -> Iterator[Outcome]:
     """Make all calls on a function in a state, and judge what comes of them.
 
-    Results that are one program are judged once.
+    Results that are one program are judged once. Fragments of sums that other threads are yet to
+    hold, as the check of ownership says, are half-way.
     """
     start = make_state(foreign.function, state)
     if start is None:
@@ -57,7 +59,12 @@ def play(foreign: Foreign, state: str) -> Iterator[Outcome]:
         if verdict == "accepted":
             mark = structural_hash(sch.mod)
             if mark not in seen:
-                verdict, text = judge_schedule(foreign, _finish(call, sch))
+                owned = check_ownership(sch.mod) if call.transform == "lay_in_quads" else []
+                verdict, text = (
+                    (UNBUILT, f"half-way: {owned[0]}")
+                    if owned
+                    else judge_schedule(foreign, _finish(call, sch))
+                )
             seen.add(mark)
         yield Outcome(foreign.name, state, call, verdict, text)
 
@@ -82,7 +89,7 @@ def _finish(call: Call, sch: Schedule) -> Schedule:
     """
     if not call.transform.endswith("compute_block_at"):
         return sch
-    whole = sch.copy()
+    whole = Schedule(sch.mod)
     try:
         keep_in_registers(whole, whole.get_sblock(call.handles[0]))
     except (TransformError, RuntimeError):
@@ -92,7 +99,7 @@ def _finish(call: Call, sch: Schedule) -> Schedule:
 
 def judge_schedule(foreign: Foreign, sch: Schedule) -> tuple[str, str]:
     """The verdict on a schedule, with what it leaves unbound on threads, where that goes."""
-    whole = sch.copy()
+    whole = Schedule(sch.mod)  # of loops of varying lengths that were split TVM makes no copy
     try:
         bind_rest(whole)
     except (TransformError, RuntimeError, IndexError):
