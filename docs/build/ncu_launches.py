@@ -19,7 +19,7 @@ import tvm
 from tirstep.bench import shorten
 from tirstep.bench.compile_pool import installed
 from tirstep.bench.results import write_json
-from tirstep.bench.session import get_options
+from tirstep.bench.runner import get_options
 from tirstep.lowering_checks import run_recipe
 from tirstep.lowering_checks.compile.compiling import compile_module
 from tirstep.lowering_checks.devices.device import blank

@@ -25,7 +25,8 @@ from tirstep.bench import BenchError
 from tirstep.bench.compile_pool import CompileJob, compile_all
 from tirstep.bench.machine import Machine
 from tirstep.bench.results import write_json
-from tirstep.bench.session import COMPILE_LIMIT, get_options, list_configs_of, name_candidate
+from tirstep.bench.runner import get_options
+from tirstep.bench.session import COMPILE_LIMIT, list_configs_of, name_candidate
 from tirstep.modules import Problem
 from tirstep.transforms.recipes import Recipe
 

@@ -215,7 +215,7 @@ def test_one_process_measures_while_others_compile(monkeypatch: pytest.MonkeyPat
     left: list[int] = []
     monkeypatch.setattr("tirstep.bench.workers.CompilePool", make)
     monkeypatch.setattr("tirstep.bench.search.ROUND", BATCH)
-    monkeypatch.setattr("tirstep.bench.workers.prepare_recipe", prepare_nothing)
+    monkeypatch.setattr("tirstep.bench.runner.prepare_recipe", prepare_nothing)
     machine = QuickMachine()
     plan = SearchPlan(PREFETCHED, PROBLEM, FIXED, forecast=FORECAST, limit=80)
     cache = Path("unused")

@@ -16,7 +16,7 @@ import numpy as np
 import tvm
 
 from tirstep.lowering_checks.numeric import describe_wrong, find_wrong
-from tirstep.modules import AnyProblem, Problem
+from tirstep.modules import Problem
 from tirstep.modules.numeric import Array, bound_storing, round_end
 
 from . import BenchError, shorten
@@ -177,14 +177,6 @@ class Machine(Protocol):
 
     def clear(self) -> None:
         """Give back memory that nobody uses any more."""
-
-
-def upload_inputs(machine: Machine, problem: AnyProblem, arrays: Sequence[Array]) -> list[Any]:
-    """A problem's inputs as a launch takes them: tensors, and numbers for such parameters."""
-    return [
-        array.item() if tensor.is_scalar else machine.upload(array)
-        for tensor, array in zip(problem.inputs, arrays, strict=True)
-    ]
 
 
 def take_results(result: Any, outputs: Sequence[Any]) -> tuple[Any, ...]:

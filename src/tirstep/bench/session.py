@@ -16,37 +16,29 @@ from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tirstep.lowering_checks import run_recipe
-from tirstep.lowering_checks.devices import find_unbound_sblocks
-from tirstep.lowering_checks.devices.device import blank
 from tirstep.modules import AnyProblem, Problem, kernels
 from tirstep.modules.validation import KernelError
 from tirstep.transforms.errors import TransformError
-from tirstep.transforms.recipes import RECIPES, Recipe
+from tirstep.transforms.recipes import Recipe
 
-from . import BenchError, PeerMissing, shorten
-from .cases import MEANINGS, PlannedCase
+from . import BenchError
+from .cases import PlannedCase
 from .compile_pool import CompileJob, compile_all, installed, name_library
-from .machine import (
-    Expectation,
-    Launch,
-    Machine,
-    Reference,
-    Replay,
-    find_first_error,
-    plan_repeats,
-    require_alive,
-    take_results,
-    upload_inputs,
-)
+from .machine import Machine, Reference, Replay, plan_repeats
 from .peers import PEERS, Peer
 from .results import BenchRun, Case, Outcome, summarize
+from .runner import (
+    Prepare,
+    Runner,
+    get_options,
+    prepare_library,
+    prepare_peer,
+    prepare_recipe,
+)
 
-Prepare = Callable[[Machine, Problem, Sequence[Any]], Launch]
-
-TYPES = ("dtype", "acc", "out")
 DOUBLES_AT_ONCE = 6
 """Tensors in float64 that a check holds, each as large as the largest of a problem."""
 COMPILE_LIMIT = 120.0
@@ -107,7 +99,7 @@ def list_candidates(planned: PlannedCase, built: CompiledAhead) -> Iterator[Cand
             CompiledConfig(sizes, None) for sizes in list_configs_of(recipe, planned.problem)
         ]
         for sizes, library in ((compiled.config, compiled.library) for compiled in variants):
-            prepare = _prepare_library(library) if library else prepare_recipe(recipe, sizes)
+            prepare = prepare_library(library) if library else prepare_recipe(recipe, sizes)
             yield Candidate(name_candidate(recipe, sizes), "recipe", prepare, sizes)
     for peer in planned.peers:
         libraries = [
@@ -115,7 +107,7 @@ def list_candidates(planned: PlannedCase, built: CompiledAhead) -> Iterator[Cand
             for compiled in built.get((planned.problem, peer.name), ())
             if compiled.library
         ]
-        prepare = _prepare_library(libraries[0]) if libraries else _prepare_peer(peer)
+        prepare = prepare_library(libraries[0]) if libraries else prepare_peer(peer)
         yield Candidate(peer.name, peer.kind, prepare, {})
 
 
@@ -133,22 +125,6 @@ def list_configs_of(recipe: Recipe, problem: Problem) -> list[dict[str, object]]
 def name_candidate(recipe: Recipe, sizes: Mapping[str, object]) -> str:
     """What a recipe is called with its sizes: ``matmul_tiled tail=guard``."""
     return f"{recipe.name} tail={sizes['tail']}" if "tail" in sizes else recipe.name
-
-
-def get_options(recipe: Recipe, problem: Problem) -> dict[str, object]:
-    """The kernel's options for a recipe: the problem's, but in the form that the recipe schedules.
-
-    A ladder may begin with another textbook form of its kernel, such as conv1d over all positions
-    of the signal; types and meanings are always the problem's.
-    """
-    others = [it for it in RECIPES.values() if it.kernel == recipe.kernel]
-    form = {
-        name: value
-        for name, value in recipe.default_example.options.items()
-        if name not in (*TYPES, *MEANINGS)
-        and any(it.default_example.options.get(name) != value for it in others)
-    }
-    return {**problem.options, **form}
 
 
 def require_timeable(problem: AnyProblem) -> None:
@@ -181,30 +157,6 @@ def _takes(recipe: Recipe, problem: Problem, sizes: dict[str, object]) -> bool:
     return True
 
 
-def prepare_recipe(recipe: Recipe, sizes: dict[str, object]) -> Prepare:
-    """What compiles a recipe's last step for some tensors."""
-
-    def prepare(machine: Machine, problem: Problem, arguments: Sequence[Any]) -> Launch:
-        options = get_options(recipe, problem)
-        run = run_recipe(recipe, problem.shape, options=options, config=sizes)
-        module = run.steps[-1].module
-        if len(run.steps) == 1 and (unbound := find_unbound_sblocks(module)):
-            raise KernelError(
-                f"no schedule binds {', '.join(unbound)} to a GPU; give a function of a schedule"
-            )
-        return machine.compile(module, arguments)
-
-    return prepare
-
-
-def _prepare_library(library: Path) -> Prepare:
-    return lambda machine, problem, arguments: machine.load(library, arguments)
-
-
-def _prepare_peer(peer: Peer) -> Prepare:
-    return lambda machine, problem, arguments: machine.prepare_peer(peer, problem, arguments)
-
-
 Tell = Callable[[str], None]
 """Takes one line of progress."""
 
@@ -223,16 +175,6 @@ class Settings:
     rounds: int = 50
     budget: float = 1.0
     seed: int = 0
-
-
-@dataclass
-class Admitted:
-    """A candidate that computed the right result, and its outcome so far."""
-
-    candidate: Candidate
-    replay: Replay
-    outcome: Outcome
-    place: int
 
 
 def run_case(
@@ -264,124 +206,54 @@ def run_case(
     if shortage := describe_shortage(problem, machine):
         return replace(case, skipped=shortage)
     reference = find_reference() if find_reference else draw_reference(planned, settings)
-    tensors = upload_inputs(machine, problem, reference.inputs)
-    outputs = [machine.upload(blank(output)) for output in problem.outputs]
-    arguments = problem.make_arguments(tensors, outputs)
-    runner = _CaseRunner(problem, machine, settings, arguments, machine.expect(reference), tell)
-    outcomes = runner.run([*list_candidates(planned, built or {})])
-    del tensors, outputs, arguments, runner
+    candidates = [*list_candidates(planned, built or {})]
+    outcomes = _run_candidates(candidates, Runner(machine, reference), settings, tell)
     machine.clear()
     return replace(case, outcomes=tuple(outcomes))
+
+
+def _run_candidates(
+    candidates: Sequence[Candidate], runner: Runner, settings: Settings, tell: Tell
+) -> list[Outcome]:
+    """What each did; nobody is timed whose result is not right, before and after."""
+    kernel, machine = runner.problem.kernel.name, runner.machine
+    outcomes, replays = list[Outcome](), dict[int, Replay]()
+    for place, it in enumerate(candidates):
+        tell(f"{kernel} {it.name}")
+        tried = runner.try_once(it.name, it.prepare, on_cpu=it.kind == "cpu")
+        launched = ""
+        if tried.replay is not None:
+            replays[place], launched = tried.replay, tried.replay.launched
+        outcome = Outcome(it.name, it.kind, tried.status, tried.note, it.config, launched=launched)
+        outcomes.append(outcome)
+    tell(f"{kernel}: timing {len(replays)} candidates")
+    on_gpu = [place for place in replays if candidates[place].kind != "cpu"]
+    taken = dict(zip(on_gpu, _time([replays[it] for it in on_gpu], machine, settings), strict=True))
+    for place, replay in replays.items():
+        seconds = taken[place] if place in taken else _time_on_cpu(replay, machine, settings)
+        if error := runner.find_error(replay):
+            note = f"after the timed runs, {error}"
+            outcomes[place] = replace(outcomes[place], status="wrong", note=note)
+        else:
+            outcomes[place] = replace(outcomes[place], time=summarize(seconds))
+    return outcomes
+
+
+def _time(replays: Sequence[Replay], machine: Machine, settings: Settings) -> list[list[float]]:
+    """In turns: one run of each says how often it is to run."""
+    first = [seconds[0] for seconds in machine.time(replays, [1] * len(replays))]
+    return machine.time(replays, plan_repeats(first, settings.rounds, settings.budget))
+
+
+def _time_on_cpu(replay: Replay, machine: Machine, settings: Settings) -> list[float]:
+    first = machine.time_cpu(replay.run, 1)
+    (repeats,) = plan_repeats(first, settings.rounds, settings.budget)
+    return machine.time_cpu(replay.run, repeats)
 
 
 def draw_reference(planned: PlannedCase, settings: Settings) -> Reference:
     """The inputs of a case."""
     return Reference(planned.problem, planned.problem.float_inputs(settings.seed))
-
-
-@dataclass
-class _CaseRunner:
-    """What all candidates of a case share."""
-
-    problem: Problem
-    machine: Machine
-    settings: Settings
-    arguments: Sequence[Any]
-    expectations: Sequence[Expectation]
-    tell: Tell
-
-    def run(self, candidates: Sequence[Candidate]) -> list[Outcome]:
-        outcomes, timed = [], []
-        for place, candidate in enumerate(candidates):
-            self.tell(f"{self.problem.kernel.name} {candidate.name}")
-            outcome, replay = self._admit(candidate)
-            outcomes.append(outcome)
-            if replay is not None:
-                timed.append(Admitted(candidate, replay, outcome, place))
-        self.tell(f"{self.problem.kernel.name}: timing {len(timed)} candidates")
-        for admitted, outcome in zip(timed, self._time(timed), strict=True):
-            outcomes[admitted.place] = outcome
-        return outcomes
-
-    def _admit(self, candidate: Candidate) -> tuple[Outcome, Replay | None]:
-        """Prepare, run once, check. A candidate is not timed unless its result is right."""
-        outcome = Outcome(candidate.name, candidate.kind, "ok", config=candidate.config)
-        try:
-            launch = candidate.prepare(self.machine, self.problem, self.arguments)
-            replay = self._make_replay(candidate, launch)
-            error = self._check(candidate, replay)
-        except (PeerMissing, TransformError, KernelError) as raised:
-            return replace(outcome, status="missing", note=shorten(raised)), None
-        except Exception as raised:  # whatever a framework raises: the others still run
-            require_alive(self.machine, candidate.name, raised)
-            return replace(outcome, status="failed", note=shorten(raised)), None
-        if error is not None:
-            return replace(outcome, status="wrong", note=error), None
-        return replace(outcome, launched=replay.launched), replay
-
-    def _make_replay(self, candidate: Candidate, launch: Launch) -> Replay:
-        if candidate.kind == "cpu":
-            return Replay(launch, (), "call")
-        outputs = self.problem.take_outputs(self.arguments)
-        for tensor in outputs:
-            self.machine.poison(tensor)
-        return self.machine.record(launch, outputs)
-
-    def _check(self, candidate: Candidate, replay: Replay) -> str | None:
-        if candidate.kind != "cpu":
-            for tensor in replay.outputs:
-                self.machine.poison(tensor)
-        outputs = take_results(replay.run(), replay.outputs)  # others each time, it may be
-        return find_first_error(self.machine, self.expectations, outputs)
-
-    def _time(self, timed: Sequence[Admitted]) -> Iterator[Outcome]:
-        on_gpu = [each for each in timed if each.candidate.kind != "cpu"]
-        replays = [each.replay for each in on_gpu]
-        first = [seconds[0] for seconds in self.machine.time(replays, [1] * len(replays))]
-        repeats = plan_repeats(first, self.settings.rounds, self.settings.budget)
-        seconds = iter(self.machine.time(replays, repeats))
-        for admitted in timed:
-            if admitted.candidate.kind == "cpu":
-                yield self._finish(admitted, self._time_on_cpu(admitted))
-            else:
-                yield self._finish(admitted, next(seconds))
-
-    def _time_on_cpu(self, admitted: Admitted) -> list[float]:
-        launch = admitted.replay.run
-        (repeats,) = plan_repeats(
-            self.machine.time_cpu(launch, 1), self.settings.rounds, self.settings.budget
-        )
-        return self.machine.time_cpu(launch, repeats)
-
-    def _finish(self, admitted: Admitted, seconds: Sequence[float]) -> Outcome:
-        """The outcome with its time, if the result is still right."""
-        if error := self._check(admitted.candidate, admitted.replay):
-            return replace(admitted.outcome, status="wrong", note=f"after the timed runs, {error}")
-        return replace(admitted.outcome, time=summarize(seconds))
-
-
-@dataclass(frozen=True)
-class _Compilation:
-    """A candidate to compile: a recipe with its config, or a peer's schedule without one."""
-
-    problem: Problem
-    candidate: Recipe | Peer
-    config: Mapping[str, object]
-
-    def make_job(self) -> CompileJob:
-        problem, candidate = self.problem, self.candidate
-        options = dict(problem.options)
-        if isinstance(candidate, Recipe):
-            options = get_options(candidate, problem)
-        spelling = candidate.spelling if isinstance(candidate, Recipe) else ""
-        return CompileJob(
-            spelling or candidate.name,
-            dict(problem.shape),
-            options,
-            dict(self.config),
-            str(name_library()),
-            kernel=problem.kernel.name,
-        )
 
 
 def compile_ahead(
@@ -392,66 +264,56 @@ def compile_ahead(
     A recipe takes part with its own sizes, or where these do not divide the shape, with each of its
     tails that can. What is not in the answer, or has no library, is compiled when its turn comes.
     """
-    compilations = [
-        _Compilation(planned.problem, recipe, recipe.default_example.config)
-        for planned in cases
-        for recipe in planned.recipes
-    ]
-    compilations += [
-        _Compilation(planned.problem, peer, {})
-        for planned in cases
-        for peer in planned.peers
-        # Processes know the table alone, and its kernels.
-        if peer.schedule
-        and PEERS.get(peer.name) is peer
-        and planned.problem.kernel.name in kernels()
-    ]
-    compilations = [*{(each.problem, each.candidate.name): each for each in compilations}.values()]
-    if len(compilations) <= FEW_JOBS:
+    wanted: dict[tuple[Problem, str], Recipe | Peer] = {}
+    for planned in cases:
+        # Processes know the table of peers alone, and its kernels.
+        known = planned.problem.kernel.name in kernels()
+        peers = [it for it in planned.peers if known and it.schedule and PEERS.get(it.name) is it]
+        wanted |= {(planned.problem, it.name): it for it in planned.recipes}
+        wanted |= {(planned.problem, it.name): it for it in peers}
+    if len(wanted) <= FEW_JOBS:
         return {}
     built: dict[tuple[Problem, str], list[CompiledConfig]] = {}
-    refused = _compile(compilations, machine, cache, tell, built)
-    tails = [
-        _Compilation(each.problem, each.candidate, {**each.config, "tail": tail})
-        for each in refused
-        if isinstance(each.candidate, Recipe)
-        for tail in each.candidate.tails
-        if tail not in ("refuse", each.config.get("tail"))
-    ]
-    if tails:
-        _compile(tails, machine, cache, tell, built)
+
+    def compile_(jobs: Sequence[tuple[tuple[Problem, str], CompileJob]]) -> None:
+        """Add to `built` what is not refused."""
+        reasons = compile_all(
+            [job for _, job in jobs],
+            machine.target,
+            cache,
+            limit=COMPILE_LIMIT,
+            report=lambda done, reason: tell(f"compiled {done} of {len(jobs)} candidates"),
+        )
+        for (key, job), reason in zip(jobs, reasons, strict=True):
+            if not reason.startswith("refused:"):
+                library = None if reason or not Path(job.library).exists() else Path(job.library)
+                built.setdefault(key, []).append(CompiledConfig(dict(job.config), library))
+
+    try:
+        compile_([(key, _make_job(key[0], it, {})) for key, it in wanted.items()])
+        compile_(
+            [
+                (key, _make_job(key[0], it, {"tail": tail}))
+                for key, it in wanted.items()
+                if isinstance(it, Recipe) and key not in built
+                for tail in it.tails
+                if tail not in ("refuse", it.default_example.config.get("tail"))
+            ]
+        )
+    except BenchError as error:  # each can still be compiled in its turn
+        tell(str(error))
     return built
 
 
-def _compile(
-    compilations: Sequence[_Compilation],
-    machine: Machine,
-    cache: Path,
-    tell: Tell,
-    built: dict[tuple[Problem, str], list[CompiledConfig]],
-) -> list[_Compilation]:
-    """Add what compiled to `built`; returns what was refused."""
-    jobs = [compilation.make_job() for compilation in compilations]
-
-    def report(done: int, reason: str) -> None:
-        tell(f"compiled {done} of {len(jobs)} candidates")
-
-    try:
-        reasons = compile_all(jobs, machine.target, cache, limit=COMPILE_LIMIT, report=report)
-    except BenchError as error:  # each can still be compiled in its turn
-        tell(str(error))
-        return []
-    refused = []
-    for compilation, job, reason in zip(compilations, jobs, reasons, strict=True):
-        if reason.startswith("refused:"):
-            refused.append(compilation)
-        else:
-            library = Path(job.library)
-            compiled = CompiledConfig(
-                dict(compilation.config), library if not reason and library.exists() else None
-            )
-            built.setdefault((compilation.problem, compilation.candidate.name), []).append(compiled)
-    return refused
+def _make_job(problem: Problem, candidate: Recipe | Peer, more: Mapping[str, object]) -> CompileJob:
+    """A recipe with its config and `more`, or a peer's schedule, which has none."""
+    name, options, config = candidate.name, dict(problem.options), dict[str, object]()
+    if isinstance(candidate, Recipe):
+        name = candidate.spelling or name
+        options = get_options(candidate, problem)
+        config = {**candidate.default_example.config, **more}
+    kernel, library = problem.kernel.name, str(name_library())
+    return CompileJob(name, dict(problem.shape), options, config, library, kernel)
 
 
 def run_bench(

@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tirstep.files import write_file
-from tirstep.lowering_checks.devices.device import blank
 from tirstep.modules import Problem, get_kernel
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.recipes.gemm_best import MeasuredTile, rank_configs
@@ -34,10 +33,11 @@ from tirstep.transforms.recipes.time_model import Costs, Product, Ranked, TileRa
 
 from .cases import Sizes
 from .compile_pool import CompileJob, compile_all, installed, name_library
-from .machine import Machine, Reference, Replay, find_first_error
+from .machine import Machine, Reference
 from .peers import PEERS
 from .results import summarize
-from .session import Tell, prepare_recipe
+from .runner import Runner, Tried, prepare_job, prepare_peer
+from .session import Tell
 
 BEGIN = {
     "sums_bytes_per_us": 6e6,
@@ -296,6 +296,7 @@ def time_shapes(
         for number, (each, some) in enumerate(zip(shapes, jobs, strict=True), 1):
             tell(f"timing shape {number} of {len(shapes)}, {'x'.join(map(str, each.shape))}")
             timed.append(_time_shape(each, some, notes, machine))
+            machine.clear()
     today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     return TimedSet(str(machine.device["name"]), today, tuple(timed), dict(machine.versions))
 
@@ -314,50 +315,25 @@ def _time_shape(
     timed: TimedShape, jobs: Sequence[CompileJob], notes: dict[str, str], machine: Machine
 ) -> TimedShape:
     problem = _make_problem(timed.shape)
-    inputs = problem.integer_inputs(0)
-    outputs = [machine.upload(blank(output)) for output in problem.outputs]
-    arguments = problem.make_arguments(list(map(machine.upload, inputs)), outputs)
-    expectations = machine.expect(Reference(problem, inputs, problem.is_exact))
-    replays: list[Replay] = []
-    found: list[tuple[int | None, str]] = []
-    for job in jobs:
-        note = notes[job.library]
-        replay = None
-        if not note:
-            try:
-                replay = _record(job, problem, arguments, machine)
-                for tensor in outputs:
-                    machine.poison(tensor)
-                replay.run()
-                note = find_first_error(machine, expectations, outputs) or ""
-            except Exception as error:  # whatever TVM and CUDA raise: the others still run
-                note = f"{type(error).__name__}: {error}"
-        found.append((None if note or replay is None else len(replays), note))
-        if replay is not None and not note:
-            replays.append(replay)
-    for tensor, array in zip(problem.take_inputs(arguments), problem.float_inputs(0), strict=True):
-        tensor[...] = machine.upload(array)
-    peer = machine.prepare_peer(PEERS[PEER], problem, arguments)
-    replays.append(machine.record(peer, outputs))
-    us = [summarize(it).median_us for it in machine.time(replays, [ROUNDS] * len(replays))]
-    machine.clear()
-    configs = tuple(
-        TimedConfig(it.config, None if place is None else us[place], note)
-        for it, (place, note) in zip(timed.configs, found, strict=True)
-    )
-    return TimedShape(timed.shape, configs, us[-1])
-
-
-def _record(
-    job: CompileJob, problem: Problem, arguments: Sequence[Any], machine: Machine
-) -> Replay:
-    library = Path(job.library)
-    if library.exists():
-        launch = machine.load(library, arguments)
-    else:
-        prepare = prepare_recipe(RECIPES[RECIPE], dict(job.config))
-        launch = prepare(machine, problem, arguments)
-    return machine.record(launch, problem.take_outputs(arguments))
+    runner = Runner(machine, Reference(problem, problem.integer_inputs(0), problem.is_exact))
+    tried = [
+        Tried("failed", notes[job.library])
+        if notes[job.library]
+        else runner.try_once(RECIPE, prepare_job(job, RECIPES[RECIPE]))
+        for job in jobs
+    ]
+    runner.fill(problem.float_inputs(0))
+    peer = runner.try_once(PEER, prepare_peer(PEERS[PEER]), is_checked=False)
+    replays = [it.replay for it in (*tried, peer) if it.replay is not None]
+    seconds = iter(machine.time(replays, [ROUNDS] * len(replays)))
+    times = [
+        None if it.replay is None else summarize(next(seconds)).median_us for it in (*tried, peer)
+    ]
+    configs = [
+        TimedConfig(it.config, us, one.note)
+        for it, us, one in zip(timed.configs, times[:-1], tried, strict=True)
+    ]
+    return TimedShape(timed.shape, tuple(configs), times[-1])
 
 
 def list_times(shapes: Iterable[TimedShape], tiles: Sequence[MeasuredTile]) -> list[TimedTile]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,24 +10,13 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Protocol
 
-from tirstep.lowering_checks.devices.device import blank
-from tirstep.modules.numeric import Array
-
-from . import BenchError, PeerMissing, shorten
+from . import BenchError
 from .compile_pool import CompileJob, CompilePool, installed, name_library
-from .machine import (
-    Launch,
-    Machine,
-    Reference,
-    Replay,
-    find_first_error,
-    require_alive,
-    take_results,
-    upload_inputs,
-)
+from .machine import Machine, Reference, Replay
 from .peers import PEERS
 from .results import Time, summarize
-from .session import Settings, Tell, describe_shortage, prepare_recipe
+from .runner import Runner, Tried, prepare_job, prepare_peer
+from .session import Settings, Tell, describe_shortage
 
 if TYPE_CHECKING:
     from .search import SearchPlan
@@ -137,10 +126,8 @@ class LocalWorkers:
         problem, machine = self.plan.problem, self.machine
         if shortage := describe_shortage(problem, machine):
             raise BenchError(f"{problem} {shortage}; search at a smaller shape")
-        self._inputs = inputs = problem.integer_inputs(self.settings.seed)
-        outputs = [machine.upload(blank(output)) for output in problem.outputs]
-        self.arguments = problem.make_arguments(upload_inputs(machine, problem, inputs), outputs)
-        self.expectations = machine.expect(Reference(problem, inputs, problem.is_exact))
+        self._inputs = problem.integer_inputs(self.settings.seed)
+        self._runner = Runner(machine, Reference(problem, self._inputs, problem.is_exact))
 
     def submit(self, configs: Sequence[Sizes]) -> None:
         """Have them compiled, by processes that live until `stop`."""
@@ -196,12 +183,19 @@ class LocalWorkers:
 
     def measure(self, jobs: Sequence[CompileJob]) -> list[Screened]:
         """Check what compiled, and time together what is right."""
-        out: list[Screened] = []
+        out, right = [], []
         with installed(self.cache):
-            admitted = [self._admit(job, out.append) for job in jobs]
-        timed = self._time([candidate for candidate in admitted if candidate is not None])
-        self._checked += [candidate for _, candidate in timed]
-        return [*out, *(Screened(candidate.config, us) for us, candidate in timed)]
+            for job in jobs:
+                config, tried = dict(job.config), self._try(job)
+                if tried.replay is not None:
+                    right.append(_CheckedConfig(config, tried.replay))
+                else:
+                    reason = "wrong" if tried.status == "wrong" else f"does not run: {tried.note}"
+                    out.append(Screened(config, None, reason))
+        self._checked += right
+        medians = self._time([each.replay for each in right])
+        timed = zip(right, medians, strict=True)
+        return [*out, *(Screened(each.config, us) for each, us in timed)]
 
     def keep(self, configs: Sequence[Sizes]) -> None:
         """Of others nothing stays on the device."""
@@ -209,91 +203,47 @@ class LocalWorkers:
 
     def decide(self, configs: Sequence[Sizes]) -> Contest:
         """The fastest wins, on random floats: small whole numbers make a GPU a little faster."""
-        return self.decide_compiled(
-            [make_job(self.plan, config, name_library()) for config in configs]
-        )
-
-    def decide_compiled(self, jobs: Sequence[CompileJob]) -> Contest:
-        """The same for what others compiled."""
         with installed(self.cache):
-            finalists = [self._find(job) for job in jobs]
+            finalists = [self._find(config) for config in configs]
         peer, error = self._find_peer()
-        self._fill(self.plan.problem.float_inputs(self.settings.seed))
-        replays = [each.replay for each in finalists if each] + ([] if peer is None else [peer])
+        self._runner.fill(self.plan.problem.float_inputs(self.settings.seed))
+        replays = [each for each in (*finalists, peer) if each is not None]
         seconds = self.machine.time(replays, [self.settings.rounds] * len(replays))
-        self._fill(self._inputs)  # what is checked after this is held against these
+        self._runner.fill(self._inputs)  # what is checked after this is held against these
         times = iter([summarize(each) for each in seconds])
         found = [None if each is None else next(times) for each in finalists]
         return Contest(found, None if peer is None else next(times), error)
 
-    def _fill(self, inputs: Sequence[Array]) -> None:
-        tensors = self.plan.problem.take_inputs(self.arguments)
-        for kind, tensor, array in zip(self.plan.problem.inputs, tensors, inputs, strict=True):
-            if not kind.is_scalar:  # a recorded launch keeps its numbers
-                tensor[...] = self.machine.upload(array)
-
-    def _find(self, job: CompileJob) -> _CheckedConfig | None:
+    def _find(self, config: Sizes) -> Replay | None:
         """What was checked here; what another run or process has measured is checked first."""
-        for candidate in self._checked:
-            if candidate.config == job.config:
-                return candidate
-        return self._admit(job, lambda screened: None)
+        for checked in self._checked:
+            if checked.config == config:
+                return checked.replay
+        return self._try(make_job(self.plan, config, name_library())).replay
 
-    def _admit(
-        self, job: CompileJob, leave_out: Callable[[Screened], None]
-    ) -> _CheckedConfig | None:
-        """A candidate if its result is exact, None otherwise."""
-        machine, sizes = self.machine, dict(job.config)
-        outputs = self.plan.problem.take_outputs(self.arguments)
-        try:
-            replay = machine.record(self._prepare(job), outputs)
-            for tensor in outputs:
-                machine.poison(tensor)
-            replay.run()
-            error = find_first_error(machine, self.expectations, outputs)
-        except Exception as error_:  # whatever TVM and CUDA raise: the others still run
-            leave_out(Screened(sizes, None, f"does not run: {shorten(error_)}"))
-            spelt = " ".join(f"--set {name}={value}" for name, value in sizes.items())
-            require_alive(machine, f"{self.plan.recipe.name} with {spelt}", error_)
-            return None
-        if error is not None:
-            leave_out(Screened(sizes, None, "wrong"))
-            return None
-        return _CheckedConfig(sizes, replay)
+    def _try(self, job: CompileJob) -> Tried:
+        recipe = self.plan.recipe
+        spelt = " ".join(f"--set {name}={value}" for name, value in job.config.items())
+        return self._runner.try_once(f"{recipe.name} with {spelt}", prepare_job(job, recipe))
 
-    def _prepare(self, job: CompileJob) -> Launch:
-        """What the other process compiled, or the same again where it left no file."""
-        library = Path(job.library)
-        if library.exists():
-            return self.machine.load(library, self.arguments)
-        prepare = prepare_recipe(self.plan.recipe, dict(job.config))
-        return prepare(self.machine, self.plan.problem, self.arguments)
-
-    def _time(self, candidates: Sequence[_CheckedConfig]) -> list[tuple[float, _CheckedConfig]]:
-        """Rough times; what is far slower than the fastest is not run again."""
-        if not candidates:
+    def _time(self, replays: Sequence[Replay]) -> list[float]:
+        """Rough times in microseconds; what is far slower than the fastest is not run again."""
+        if not replays:
             return []
-        replays = [candidate.replay for candidate in candidates]
         first = [seconds[0] for seconds in self.machine.time(replays, [1] * len(replays))]
         repeats = [SCREENING_ROUNDS if seconds < HOPELESS * min(first) else 1 for seconds in first]
-        times = self.machine.time(replays, repeats)
-        medians = [summarize(seconds).median_us for seconds in times]
-        return list(zip(medians, candidates, strict=True))
+        return [summarize(seconds).median_us for seconds in self.machine.time(replays, repeats)]
 
     def _find_peer(self) -> tuple[Replay | None, str]:
-        """The peer's replay; why there is none, where the peer is the user's own and is wrong."""
-        plan, machine = self.plan, self.machine
-        outputs = plan.problem.take_outputs(self.arguments)
-        try:
-            launch = machine.prepare_peer(plan.peer, plan.problem, self.arguments)
-            replay = machine.record(launch, outputs)
-            if PEERS.get(plan.peer.name) is plan.peer:
-                return replay, ""
-            results = take_results(replay.run(), replay.outputs)  # others each time, it may be
-            error = find_first_error(machine, self.expectations, results)
-        except PeerMissing:
+        """The peer's replay; why there is none, where the peer is the user's own and is wrong.
+
+        Peers of the table are not held against exact results: they may sum in another type.
+        """
+        peer, runner = self.plan.peer, self._runner
+        is_own = PEERS.get(peer.name) is not peer
+        tried = runner.try_once(peer.name, prepare_peer(peer), is_checked=is_own)
+        if tried.status == "missing":
             return None, ""
-        except Exception as raised:  # whatever a framework raises: the winner is known without it
-            require_alive(machine, plan.peer.name, raised)
-            return None, f"does not run: {shorten(raised)}"
-        return (replay, "") if error is None else (None, f"computes something else: {error}")
+        if tried.status == "failed":
+            return None, f"does not run: {tried.note}"
+        return tried.replay, f"computes something else: {tried.note}" if tried.note else ""
