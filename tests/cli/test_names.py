@@ -42,11 +42,13 @@ def test_an_unknown_name_is_a_sentence(command: Command, line: str, sentence: st
     assert len(result.err.splitlines()) == 1
 
 
-def test_what_is_no_kernel_with_a_ladder_is_told_so():
+def test_what_is_no_kernel_with_a_ladder_is_told_so(monkeypatch: pytest.MonkeyPatch):
     ladders = {"plain": [], "matmul": ["matmul_naive"]}
-    refuse = names.explain_unknown_ladder
-    assert refuse("plain", ladders) == "the kernel 'plain' has no recipes; there are: matmul"
-    assert "is a recipe of the ladder matmul" in (refuse("matmul_naive", ladders) or "")
-    assert refuse("matmul", ladders) is None
-    assert names.explain_unknown_recipe("matmul_naive", ladders) is None
-    assert names.explain_unknown_name("plain", ladders) is None
+    monkeypatch.setattr(names, "name_recipes", lambda: ladders)
+    refuse = names.explain_unknown
+    plain = "the kernel 'plain' has no recipes; there are: matmul"
+    assert refuse("plain", "ladder") == plain
+    assert "is a recipe of the ladder matmul" in (refuse("matmul_naive", "ladder") or "")
+    assert refuse("matmul", "ladder") is None
+    assert refuse("matmul_naive", "recipe") is None
+    assert refuse("plain", "name") is None

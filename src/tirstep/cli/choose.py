@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .formatting import count, format_shape, get_dtype, join_alternatives, spell_config
-from .names import complete_either, explain_unknown_name, name_recipes
+from .names import complete_either, explain_unknown
 from .request import Json, Request, asks, at_least, parse_shape
 from .wrong_use import UseError
 
@@ -17,33 +18,8 @@ if TYPE_CHECKING:
     from tirstep.transforms.recipes import Recipe
     from tirstep.transforms.recipes.forecast import Chooser
     from tirstep.transforms.recipes.gpus import Gpu
-    from tirstep.transforms.recipes.odd_rows import Config
     from tirstep.transforms.recipes.row_parts import Cut
-    from tirstep.transforms.recipes.rows import RowChoice
     from tirstep.transforms.recipes.time_model import Ranked, TileChoice
-
-    from .json_output import Document
-    from .screen import Screen
-
-GpuName = Annotated[
-    str,
-    typer.Option(
-        "--device",
-        metavar="GPU",
-        help='A GPU by its name, or by its properties: "multiprocessors=84 megahertz=1695 '
-        'shared_kib=99 gigabytes=936 sm=86".',
-    ),
-]
-Best = Annotated[
-    int,
-    typer.Option(
-        "--best",
-        metavar="N",
-        parser=at_least("--best", 1, int),
-        help="So many configs.",
-        show_default=True,
-    ),
-]
 
 
 @asks("shape", "dtype", "option")
@@ -57,8 +33,25 @@ def command(
         ),
     ],
     request: Request,
-    device: GpuName = "NVIDIA H200",
-    best: Best = 5,
+    device: Annotated[
+        str,
+        typer.Option(
+            "--device",
+            metavar="GPU",
+            help='A GPU by its name, or by its properties: "multiprocessors=84 megahertz=1695 '
+            'shared_kib=99 gigabytes=936 sm=86".',
+        ),
+    ] = "NVIDIA H200",
+    best: Annotated[
+        int,
+        typer.Option(
+            "--best",
+            metavar="N",
+            parser=at_least("--best", 1, int),
+            help="So many configs.",
+            show_default=True,
+        ),
+    ] = 5,
     json: Json = False,
 ) -> int:
     """Say which configs should be fastest at a shape, and why.
@@ -72,46 +65,123 @@ def command(
     from tirstep.transforms import TransformError
     from tirstep.transforms.recipes.gpus import read_gpu
 
-    if sentence := explain_unknown_name(name, name_recipes()):
+    if sentence := explain_unknown(name, "name"):
         raise UseError(sentence)
     try:
         gpu = read_gpu(device)
     except TransformError as error:
         raise UseError(f"--device {device}: {error}") from error
     rows = _find_rows(name)
-    answer = (
-        _answer_of_rows(rows, request, gpu, best)
-        if rows
-        else _answer_of_products(
-            *_pick(name, request.options.get("dtype"), gpu), request, gpu, best
-        )
-    )
-    (answer.print_json if json else answer.print)()
+    found = _rank_rows(rows, request, gpu) if rows else _rank_products(name, request, gpu)
+    _print(found, gpu, best, as_json=json)
     return 0
 
 
-def _answer_of_rows(recipe: Recipe, request: Request, gpu: Gpu, best: int) -> _RowsAnswer:
+@dataclass(frozen=True)
+class _Choice:
+    """A config that is shown: its time and what that is made of, where a model says it."""
+
+    config: Any
+    us: float | None
+    about: str
+    parts: dict[str, object] | None
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What is said: `notes` first, each a sentence or not and the config that is taken, then the
+    configs of the model, fastest first; `keys` are of the document alone.
+    """
+
+    recipe: Recipe
+    problem: Problem
+    choices: Sequence[_Choice]
+    notes: Sequence[tuple[str, Mapping[str, object] | None]] = ()
+    keys: Mapping[str, object] = field(default_factory=dict)
+
+
+def _rank_rows(recipe: Recipe, request: Request, gpu: Gpu) -> _Answer:
     from tvm.s_tir import Schedule
 
     from tirstep.transforms.recipes.rows import rank_rows
 
-    problem = _make_problem(recipe, request.shape, {**request.options})
-    choices = rank_rows(Schedule(problem.module), recipe.name, gpu)
-    return _RowsAnswer(recipe, problem, gpu, choices[:best])
+    problem = _make_problem(recipe, request)
+    ranked = rank_rows(Schedule(problem.module), recipe.name, gpu)
+    choices = [
+        _Choice(it.config, it.cut.us, _explain_cut(it.cut), it.cut._asdict())
+        if it.cut
+        else _Choice(it.config, None, "", None)
+        for it in ranked
+    ]
+    times = [it.us for it in choices if it.us is not None]
+    note = ""
+    if not times:
+        note = "rules that were measured say, and no model of time:"
+    elif times[0] > min(times):
+        note = "a rule that was measured takes the first; by the model others are near:"
+    return _Answer(recipe, problem, choices, [(note, None)] if note else [])
 
 
-def _answer_of_products(
-    chooser: Chooser, recipe: Recipe, request: Request, gpu: Gpu, best: int
-) -> _Answer:
+def _rank_products(name: str, request: Request, gpu: Gpu) -> _Answer:
+    """With what is taken in place of the model's config: the one that a search found at the shape,
+    for few rows one without tiles, or for odd ones another ladder's.
+    """
     from tvm.s_tir import Schedule
 
     from tirstep.transforms.recipes.forecast import choose_instead, read_product
+    from tirstep.transforms.recipes.mma import MmaConfig
+    from tirstep.transforms.recipes.skinny import SkinnyConfig
 
-    problem = _make_problem(recipe, request.shape, {**request.options})
-    ranked = _keep_best_of_tiles(chooser.rank(read_product(problem), gpu))
+    chooser, recipe = _pick(name, request.options.get("dtype"), gpu)
+    problem = _make_problem(recipe, request)
+    first: dict[object, Ranked] = {}  # of each tile the fastest: the next differ in slices
+    for it in chooser.rank(read_product(problem), gpu):
+        first.setdefault(it.choice.rate, it)
+    choices = [
+        _Choice(it.config, estimate.us, _explain(it.choice), estimate._asdict())
+        for it in first.values()
+        for estimate in [it.choice.estimate]
+    ]
     searched = _find_searched(chooser, problem, gpu)
+    notes: list[tuple[str, Mapping[str, object] | None]] = []
+    if searched is not None:
+        notes.append(("a search found a config at this shape, which is taken: ", searched))
     instead = choose_instead(recipe.name, Schedule(problem.module), gpu)
-    return _Answer(recipe, problem, gpu, ranked[:best], searched, instead)
+    keys: dict[str, object] = {"few_rows": None, "odd_rows": None}
+    if isinstance(instead, SkinnyConfig):
+        told = "so few rows take no tiles, but this, of the ladder matmul_skinny; tiles follow: "
+        notes.append((told, _get_knobs(instead)))
+        keys["few_rows"] = vars(instead)
+    elif instead is not None:
+        ladder = "matmul_mma" if isinstance(instead, MmaConfig) else "matmul"
+        told = "rows of no whole vectors are not copied for tiles, but take this, of the "
+        notes.append((f"{told}ladder {ladder}; tiles follow: ", _get_knobs(instead)))
+        keys["odd_rows"] = vars(instead)
+    return _Answer(recipe, problem, choices, notes, {"searched": searched, **keys})
+
+
+def _print(found: _Answer, gpu: Gpu, best: int, *, as_json: bool) -> None:
+    from .json_output import print_document, read_keys
+    from .screen import Screen
+
+    if as_json:
+        choices = [{"config": vars(it.config), "parts": it.parts} for it in found.choices[:best]]
+        keys = {"searched": None, "few_rows": None, "odd_rows": None, **found.keys}
+        about = read_keys(found.problem, "shape options")
+        told = {**about, "device": vars(gpu), **keys, "choices": choices}
+        print_document("choose", recipe=found.recipe.name, **told)
+        return
+    screen, problem = Screen(), found.problem
+    what = f"{found.recipe.name} at {format_shape(problem.shape)}, {get_dtype(problem)}"
+    screen.line((what, "bold"), f" on {gpu.name}")
+    for sentence, config in found.notes:
+        screen.line(sentence)
+        if config is not None:
+            screen.line((f"         {spell_config(config)}", "dim"))
+    for it in found.choices[:best]:
+        if it.us is not None:
+            screen.line((f"{it.us:9,.1f} us", "bold"), f"  {it.about}")
+        screen.line((f"              {spell_config(_get_knobs(it.config))}", "dim"))
 
 
 def _find_rows(name: str) -> Recipe | None:
@@ -160,14 +230,14 @@ def _runs(recipe: Recipe, gpu: Gpu) -> bool:
     return not needed or int(given) >= int(needed)
 
 
-def _make_problem(recipe: Recipe, shape: str | None, options: dict[str, object]) -> Problem:
+def _make_problem(recipe: Recipe, request: Request) -> Problem:
     from tirstep.modules import get_kernel
 
     kernel = get_kernel(recipe.kernel)
     sizes = dict(recipe.default_example.shape)
-    if shape is not None:
-        sizes = parse_shape(shape, recipe.kernel_name, kernel.size_names)
-    own: dict[str, Any] = {**recipe.default_example.options, **options}
+    if request.shape is not None:
+        sizes = parse_shape(request.shape, recipe.kernel_name, kernel.size_names)
+    own: dict[str, Any] = {**recipe.default_example.options, **request.options}
     return kernel.problem(*sizes.values(), **own)
 
 
@@ -180,14 +250,6 @@ def _find_searched(chooser: Chooser, problem: Problem, gpu: Gpu) -> dict[str, ob
     if tuned is None or (tuned.shape, tuned.dtype) != (shape, get_dtype(problem)):
         return None
     return dict(tuned.config)
-
-
-def _keep_best_of_tiles(ranked: list[Ranked]) -> list[Ranked]:
-    """Of each tile the fastest alone: it differs in the slices from the next ones."""
-    first: dict[object, Ranked] = {}
-    for it in ranked:
-        first.setdefault(it.choice.rate, it)
-    return list(first.values())
 
 
 def _get_knobs(config: Any) -> dict[str, object]:
@@ -240,117 +302,3 @@ def _explain(choice: TileChoice) -> str:
     if parts > 1:
         pieces.append(f"adding up {found.sums:.1f} us")
     return f"{', '.join(pieces)}; {bound} takes longest"
-
-
-@dataclass(frozen=True)
-class _Answer:
-    """What is said: the configs, fastest first, and what is taken in their place: the one that a
-    search found at the shape, for few rows one without tiles, or for odd ones another ladder's.
-    """
-
-    recipe: Recipe
-    problem: Problem
-    gpu: Gpu
-    shown: list[Ranked]
-    searched: dict[str, object] | None
-    instead: Config | None
-
-    @property
-    def has_few_rows(self) -> bool:
-        """Whether what is taken instead is of the ladder of few rows."""
-        from tirstep.transforms.recipes.skinny import SkinnyConfig
-
-        return isinstance(self.instead, SkinnyConfig)
-
-    @property
-    def ladder(self) -> str:
-        """Of what is taken instead where there are more rows."""
-        from tirstep.transforms.recipes.mma import MmaConfig
-
-        return "matmul_mma" if isinstance(self.instead, MmaConfig) else "matmul"
-
-    def print(self) -> None:
-        screen = _begin_screen(self)
-        if self.searched is not None:
-            screen.line("a search found a config at this shape, which is taken: ")
-            screen.line((f"         {spell_config(self.searched)}", "dim"))
-        if self.instead is not None:
-            screen.line(
-                "so few rows take no tiles, but this, of the ladder matmul_skinny; tiles follow: "
-                if self.has_few_rows
-                else "rows of no whole vectors are not copied for tiles, but take this, of the "
-                f"ladder {self.ladder}; tiles follow: "
-            )
-            screen.line((f"         {spell_config(_get_knobs(self.instead))}", "dim"))
-        for it in self.shown:
-            screen.line((f"{it.choice.estimate.us:9,.1f} us", "bold"), f"  {_explain(it.choice)}")
-            screen.line((f"              {spell_config(_get_knobs(it.config))}", "dim"))
-
-    def print_json(self) -> None:
-        choices: list[Document] = [
-            {"config": vars(it.config), "parts": it.choice.estimate._asdict()} for it in self.shown
-        ]
-        knobs = None if self.instead is None else vars(self.instead)
-        few, odd = (knobs, None) if self.has_few_rows else (None, knobs)
-        _print_keys(self, choices, searched=self.searched, few_rows=few, odd_rows=odd)
-
-
-@dataclass(frozen=True)
-class _RowsAnswer:
-    """What is said of rows: the config, and of long rows of one sum the next ones, with times."""
-
-    recipe: Recipe
-    problem: Problem
-    gpu: Gpu
-    shown: list[RowChoice]
-
-    def print(self) -> None:
-        screen = _begin_screen(self)
-        times = [it.cut.us for it in self.shown if it.cut]
-        if not times:
-            screen.line("rules that were measured say, and no model of time:")
-        elif times[0] > min(times):
-            screen.line("a rule that was measured takes the first; by the model others are near:")
-        for it in self.shown:
-            if it.cut:
-                screen.line((f"{it.cut.us:9,.1f} us", "bold"), f"  {_explain_cut(it.cut)}")
-            screen.line((f"              {spell_config(_get_knobs(it.config))}", "dim"))
-
-    def print_json(self) -> None:
-        choices: list[Document] = [
-            {"config": vars(it.config), "parts": it.cut and it.cut._asdict()} for it in self.shown
-        ]
-        _print_keys(self, choices)
-
-
-def _begin_screen(answer: _Answer | _RowsAnswer) -> Screen:
-    """A screen that says what is answered, and for which GPU."""
-    from .screen import Screen
-
-    screen, problem = Screen(), answer.problem
-    what = f"{answer.recipe.name} at {format_shape(problem.shape)}, {get_dtype(problem)}"
-    screen.line((what, "bold"), f" on {answer.gpu.name}")
-    return screen
-
-
-def _print_keys(
-    answer: _Answer | _RowsAnswer,
-    choices: list[Document],
-    *,
-    searched: object = None,
-    few_rows: object = None,
-    odd_rows: object = None,
-) -> None:
-    from .json_output import print_document
-
-    print_document(
-        "choose",
-        recipe=answer.recipe.name,
-        shape=dict(answer.problem.shape),
-        options=dict(answer.problem.options),
-        device=vars(answer.gpu),
-        searched=searched,
-        few_rows=few_rows,
-        odd_rows=odd_rows,
-        choices=choices,
-    )

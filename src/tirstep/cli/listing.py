@@ -12,13 +12,12 @@ import typer
 from tirstep.programs.naming import is_program, read_spelling
 
 from .formatting import first_sentence, spell, spell_config
-from .names import complete_either, explain_unknown_name, name_recipes
+from .names import complete_either, explain_unknown
 from .request import Json
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
     from tirstep.modules import Kernel
-    from tirstep.programs.found import Found
     from tirstep.transforms.recipes import Example, Recipe
 
     from .json_output import Document
@@ -82,7 +81,7 @@ def _choose(name: str | None) -> list[Chosen]:
         if rungs or name in (None, kernel.name):
             chosen.append((kernel, rungs))
     if not chosen:
-        raise UseError(str(explain_unknown_name(str(name), name_recipes())))
+        raise UseError(str(explain_unknown(str(name), "name")))
     return sorted(chosen, key=lambda each: each[0].name != name)
 
 
@@ -193,36 +192,15 @@ def _kernel_keys(
     rungs: Sequence[tuple[str, Recipe]],
     steps: Mapping[str, Sequence[str] | None],
 ) -> Document:
+    from .json_output import read_keys
+
+    about = "recipe=name doc kernel=kernel_name base delta why config default_example golden"
     return {
-        "kernel": kernel.name,
-        "doc": kernel.__doc__,
-        "shape": list(kernel.size_names),
-        "dtypes": list(kernel.dtypes),
-        "options": dict(kernel.options),
+        **read_keys(kernel, "kernel=name doc=__doc__ shape=size_names dtypes options"),
         "recipes": [
-            {
-                "recipe": recipe.name,
-                "doc": recipe.doc,
-                "kernel": recipe.kernel_name,
-                "ladder": ladder,
-                "base": recipe.base,
-                "delta": dict(recipe.delta),
-                "why": recipe.why,
-                "config": dict(recipe.config),
-                "default_example": _example_keys(recipe.default_example),
-                "golden": _example_keys(recipe.golden),
-                "steps": steps[recipe.name],
-            }
+            {**read_keys(recipe, about), "ladder": ladder, "steps": steps[recipe.name]}
             for ladder, recipe in rungs
         ],
-    }
-
-
-def _example_keys(example: Example) -> Document:
-    return {
-        "shape": dict(example.shape),
-        "options": dict(example.options),
-        "config": dict(example.config),
     }
 
 
@@ -233,7 +211,7 @@ def list_programs(text: str, *, as_json: bool) -> int:
     from tirstep.programs.loading import load_place
     from tirstep.programs.picking import Picker
 
-    from .json_output import print_document
+    from .json_output import print_document, read_keys
     from .screen import Screen
 
     loaded = load_place(spelling.place)
@@ -241,7 +219,9 @@ def list_programs(text: str, *, as_json: bool) -> int:
     if spelling.names:
         programs = [Picker(loaded, spelling, None).get_listed(name) for name in spelling.names]
     if as_json:
-        print_document("list", programs=[_program_keys(found) for found in programs])
+        about = "kind name source=location doc functions calls"
+        documents = [{**read_keys(it, about), "taken_by": TAKEN_BY[it.kind]} for it in programs]
+        print_document("list", programs=documents)
         return 0
     if not programs:
         raise UseError(f"{text} has no kernel, recipe, schedule, IRModule, PrimFunc or pass")
@@ -256,17 +236,3 @@ def list_programs(text: str, *, as_json: bool) -> int:
     for kind in dict.fromkeys(found.kind for found in programs):
         screen.line((f"a {kind} goes to  ", "dim"), TAKEN_BY[kind], wrap=True)
     return 0
-
-
-def _program_keys(found: Found) -> Document:
-    from tirstep.programs.found import TAKEN_BY
-
-    return {
-        "kind": found.kind,
-        "name": found.name,
-        "source": found.location,
-        "doc": found.doc,
-        "functions": list(found.functions),
-        "calls": found.calls,
-        "taken_by": TAKEN_BY[found.kind],
-    }

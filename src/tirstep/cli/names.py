@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from .formatting import count, suggest
-
-Ladders = Mapping[str, Sequence[str]]
-"""The names of recipes by ladder; of kernels without recipes, none."""
 
 
 def name_recipes() -> dict[str, list[str]]:
@@ -36,41 +34,37 @@ def complete_either(incomplete: str) -> list[str]:
     return [*complete_ladder(incomplete), *complete_recipe(incomplete)]
 
 
-def explain_unknown_recipe(name: str, ladders: Ladders) -> str | None:
-    """What to say of a name that is no recipe; None of a recipe."""
-    recipes = [recipe for ladder in ladders.values() for recipe in ladder]
-    if name in recipes:
-        return None
-    if ladders.get(name):
-        return (
-            f"'{name}' is a ladder of {count(len(ladders[name]), 'recipe')}: name "
-            f"one of them (tirstep list {name}), or see all with tirstep ladder {name}"
-        )
-    return f"there is no recipe '{name}'; {_suggest(name, recipes)}"
-
-
-def explain_unknown_ladder(name: str, ladders: Ladders) -> str | None:
-    """What to say of a name that is no ladder with recipes; None of one."""
-    if ladders.get(name):
-        return None
-    for ladder, recipes in ladders.items():
-        if name in recipes:
+def explain_unknown(name: str, wanted: Literal["recipe", "ladder", "name"]) -> str | None:
+    """What to say of a name that is no recipe, no ladder with recipes, or none of kernels, ladders
+    and recipes; None of one that is.
+    """
+    ladders = name_recipes()
+    by_recipe = {recipe: ladder for ladder, recipes in ladders.items() for recipe in recipes}
+    if wanted == "name":
+        if name in ladders or name in by_recipe:
+            return None
+        near = _suggest(name, [*ladders, *by_recipe])
+        return f"there is no kernel, ladder or recipe '{name}'; {near}"
+    if wanted == "recipe":
+        if name in by_recipe:
+            return None
+        if ladders.get(name):
             return (
-                f"'{name}' is a recipe of the ladder {ladder}: give tirstep ladder {ladder}, or "
-                f"tirstep check {name}"
+                f"'{name}' is a ladder of {count(len(ladders[name]), 'recipe')}: name "
+                f"one of them (tirstep list {name}), or see all with tirstep ladder {name}"
             )
-    known = [ladder for ladder, recipes in ladders.items() if recipes]
-    if name in ladders:
-        return f"the kernel '{name}' has no recipes; {suggest(name, known)}"
-    return f"there is no ladder '{name}'; {suggest(name, known)}"
-
-
-def explain_unknown_name(name: str, ladders: Ladders) -> str | None:
-    """What to say of a name that is no kernel, ladder or recipe; None of one that is."""
-    names = [*ladders, *(recipe for ladder in ladders.values() for recipe in ladder)]
-    if name in names:
+        return f"there is no recipe '{name}'; {_suggest(name, [*by_recipe])}"
+    if ladders.get(name):
         return None
-    return f"there is no kernel, ladder or recipe '{name}'; {_suggest(name, names)}"
+    if name in by_recipe:
+        return (
+            f"'{name}' is a recipe of the ladder {by_recipe[name]}: give tirstep ladder "
+            f"{by_recipe[name]}, or tirstep check {name}"
+        )
+    near = suggest(name, [ladder for ladder, recipes in ladders.items() if recipes])
+    if name in ladders:
+        return f"the kernel '{name}' has no recipes; {near}"
+    return f"there is no ladder '{name}'; {near}"
 
 
 def _suggest(name: str, known: Sequence[str]) -> str:

@@ -24,13 +24,7 @@ from tirstep.programs.naming import is_program
 
 from .formatting import count, join_alternatives, spell, suggest
 from .guarding import quiet_crashes
-from .names import (
-    complete_recipe,
-    explain_unknown_ladder,
-    explain_unknown_name,
-    explain_unknown_recipe,
-    name_recipes,
-)
+from .names import complete_recipe, explain_unknown
 from .streams import print_error
 from .wrong_use import UseError, find_sentence
 
@@ -381,8 +375,7 @@ def pick_each(name: str, request: Request) -> list[Recipe]:
 
     recipes = list_recipes()
     if name not in recipes:
-        sentence = explain_unknown_recipe(name, name_recipes())
-        raise UseError(sentence or f"'{name}' is no recipe")
+        raise UseError(str(explain_unknown(name, "recipe")))
     return [recipes[name]]
 
 
@@ -471,7 +464,7 @@ def pick_recipes(names: Sequence[str], request: Request) -> list[Recipe]:
     picked: dict[str, Recipe] = {}
     for name in names:
         if not is_program(name) and name not in recipes and name not in ladders:
-            sentence = explain_unknown_name(name, name_recipes())
+            sentence = explain_unknown(name, "name")
             raise UseError(sentence or f"the kernel '{name}' has no recipes")
         for recipe in ladders[name] if name in ladders else pick_each(name, request):
             other = picked.setdefault(recipe.name, recipe)
@@ -491,8 +484,7 @@ def pick_ladder(name: str, request: Request) -> Ladder:
         return pick_program_ladder(name, request.function)
     from tirstep.programs.plugins import list_ladders
 
-    sentence = explain_unknown_ladder(name, name_recipes())
-    if sentence is not None:
+    if sentence := explain_unknown(name, "ladder"):
         raise UseError(sentence)
     return list_ladders()[name]
 

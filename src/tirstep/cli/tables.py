@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from tirstep.bench.tables import Table as TextTable
-from tirstep.lowering_checks import Counts, Device, Diff, Verdict
+from tirstep.lowering_checks import Counts, Device, Verdict
 from tirstep.lowering_checks.devices import Timing
 from tirstep.lowering_checks.facts import Fact
 from tirstep.lowering_checks.steps import step_label
@@ -23,48 +22,39 @@ from .screen import WORD_STYLES, Screen, change_words
 NO_DEVICE = "no device"
 TOLD_BY_TEXT = ("_loads", "_stores", "load_bytes", "store_bytes")
 """So end the keys of numbers that are in a row of text, too."""
-
-
-@dataclass(frozen=True)
-class _Row:
-    """A row, for a rung or for one of its steps."""
-
-    rung: JudgedRecipe
-    verdicts: Sequence[Verdict]
-    is_step: bool
-    change: Diff | None
-    timing: Timing | None
-    speedup: float | None
-
-
-_Cell = Callable[[_Row], Text]
+PROSE = ("recipe", "adds", "golden", "numbers", "shape")
+"""The columns that are no numbers."""
 
 
 def show_ladder_table(
     screen: Screen, rungs: Sequence[JudgedRecipe], device: Device, *, with_steps: bool
 ) -> None:
     """A row for each rung, and for each of its steps if asked; times where there is a clock."""
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", show_edge=False, padding=(0, 1, 0, 0))
-    columns = _columns(
-        with_deltas=any(rung.recipe.delta for rung in rungs),
-        with_shape=get_common_shape(rungs) is None,
-        has_clock=device.has_clock,
-    )
-    if any(rung.counts is not None for rung in rungs):
-        columns |= COUNT_COLUMNS
-    for name, (justify, _) in columns.items():
-        table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     baseline = find_baseline(rungs)
+    has_counts = any(rung.counts is not None for rung in rungs)
+    left_out = {
+        *(() if any(rung.recipe.delta for rung in rungs) else ("adds",)),
+        *(("shape",) if get_common_shape(rungs) is not None else ()),
+        *(() if device.has_clock else ("time us", "GFLOP/s", "speed-up")),
+        *(() if has_counts else ("traffic", *COUNTS)),
+    }
+    rows = []
     for rung in rungs:
-        for row in _rows(rung, baseline, with_steps):
-            table.add_row(*(cell(row) for _, cell in columns.values()))
+        rows.append(_rung_cells(rung, compute_speedup(rung, baseline)))
+        rows += [_step_cells(rung, verdict) for verdict in rung.verdicts if with_steps]
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", show_edge=False, padding=(0, 1, 0, 0))
+    columns = [name for name in rows[0] if name not in left_out]
+    for name in columns:
+        table.add_column(name, justify="left" if name in PROSE else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(row.get(name, "") for name in columns))
     screen.table(table)
     notes = []
     if baseline is not None:
         notes.append(
             f"speed-up over {baseline.recipe.name}; GFLOP/s by the kernel's count of operations"
         )
-    if any(rung.counts is not None for rung in rungs):
+    if has_counts:
         notes.append(
             "traffic: global memory that the last step touches, as a multiple of the least to move"
         )
@@ -79,54 +69,43 @@ def show_ladder_table(
         screen.line((note, "dim"), wrap=True)
 
 
-def _rows(rung: JudgedRecipe, baseline: JudgedRecipe | None, with_steps: bool) -> list[_Row]:
-    ratio = compute_speedup(rung, baseline)
-    rows = [_Row(rung, rung.verdicts, False, rung.change, rung.timing, ratio)]
-    if with_steps:
-        rows += [
-            _Row(rung, [verdict], True, verdict.diff, verdict.timing, None)
-            for verdict in rung.verdicts
-        ]
-    return rows
-
-
-def _columns(
-    *, with_deltas: bool, with_shape: bool, has_clock: bool
-) -> dict[str, tuple[str, _Cell]]:
-    columns: dict[str, tuple[str, _Cell]] = {"recipe": ("left", _name)}
-    if with_deltas:
-        columns["adds"] = ("left", _delta)
-    columns |= {
-        "steps": ("right", lambda row: Text("" if row.is_step else str(_count_steps(row.rung)))),
-        "golden": ("left", lambda row: _styled(_golden(row))),
-        "numbers": ("left", _numbers),
-        "lines": ("right", _lines),
+def _rung_cells(rung: JudgedRecipe, speedup: float | None) -> dict[str, Text]:
+    """All cells of a row, by column."""
+    run, counts = rung.run, rung.counts
+    golden = "skipped" if rung.error is not None else golden_word(rung.verdicts) or ""
+    numbers = Text()
+    if rung.error is None:
+        numbers = _numbers(rung.verdicts, rung.checked_on)
+        if rung.own_findings:
+            numbers = _styled("failed")
+    least = 0 if run is None else run.problem.bytes
+    shape = "" if run is None else format_shape(run.problem.shape)
+    return {
+        "recipe": Text(rung.recipe.name, "dim" if rung.status == "skipped" else "cyan"),
+        "adds": Text(spell_config(rung.recipe.delta)),
+        "steps": Text("" if run is None else str(len(run.steps) - 1)),
+        "golden": _styled(golden),
+        "numbers": numbers,
+        "lines": Text.assemble(*change_words(rung.change)),
+        "shape": Text(shape),
+        **_time_cells(rung, rung.timing),
+        "speed-up": _number(speedup, "x"),
+        "traffic": _number(counts.traffic / least if counts and least else None, "x"),
+        **{name: Text(_count(counts, name)) for name in COUNTS},
     }
-    if with_shape:
-        columns["shape"] = ("left", lambda row: Text("" if row.is_step else _shape(row.rung)))
-    if has_clock:
-        columns["time us"] = ("right", _microseconds)
-        columns["GFLOP/s"] = ("right", _gflops)
-        columns["speed-up"] = ("right", lambda row: _number(row.speedup, "x"))
-    return columns
 
 
-def _name(row: _Row) -> Text:
-    if row.is_step:
-        return Text(f"  {step_label(row.verdicts[0].step)}", "dim")
-    return Text(row.rung.recipe.name, "dim" if row.rung.status == "skipped" else "cyan")
-
-
-def _delta(row: _Row) -> Text:
-    return Text("" if row.is_step else spell_config(row.rung.recipe.delta))
-
-
-def _count_steps(rung: JudgedRecipe) -> int | str:
-    return "" if rung.run is None else len(rung.run.steps) - 1
-
-
-def _golden(row: _Row) -> str:
-    return "skipped" if row.rung.error is not None else golden_word(row.verdicts) or ""
+def _step_cells(rung: JudgedRecipe, verdict: Verdict) -> dict[str, Text]:
+    """The cells that a step has."""
+    golden = "skipped" if rung.error is not None else golden_word([verdict]) or ""
+    numbers = _numbers([verdict], [verdict.checked_on])
+    return {
+        "recipe": Text(f"  {step_label(verdict.step)}", "dim"),
+        "golden": _styled(golden),
+        "numbers": Text() if rung.error is not None else numbers,
+        "lines": Text.assemble(*change_words(verdict.diff)),
+        **_time_cells(rung, verdict.timing),
+    }
 
 
 def _name_device(place: str) -> str:
@@ -134,33 +113,18 @@ def _name_device(place: str) -> str:
     return NO_DEVICE if place.startswith(NO_DEVICE) else place.split()[0]
 
 
-def _numbers(row: _Row) -> Text:
-    rung = row.rung
-    if rung.error is not None:
-        return Text()
-    if rung.own_findings and not row.is_step:
-        return _styled("failed")
-    places = [verdict.checked_on for verdict in row.verdicts] if row.is_step else rung.checked_on
+def _numbers(verdicts: Sequence[Verdict], places: Sequence[str]) -> Text:
     devices = dict.fromkeys(map(_name_device, places))
-    cell = _styled(numbers_word(row.verdicts) or "")
+    cell = _styled(numbers_word(verdicts) or "")
     return cell.append(f" on {', '.join(devices)}", "dim") if devices else cell
 
 
-def _lines(row: _Row) -> Text:
-    return Text.assemble(*change_words(row.change))
-
-
-def _shape(rung: JudgedRecipe) -> str:
-    return "" if rung.run is None else format_shape(rung.run.problem.shape)
-
-
-def _microseconds(row: _Row) -> Text:
-    return _number(None if row.timing is None else row.timing.median * 1e6)
-
-
-def _gflops(row: _Row) -> Text:
-    flops = row.rung.flops_per_second(row.timing)
-    return _number(None if flops is None else flops / 1e9)
+def _time_cells(rung: JudgedRecipe, timing: Timing | None) -> dict[str, Text]:
+    flops = rung.flops_per_second(timing)
+    return {
+        "time us": _number(None if timing is None else timing.median * 1e6),
+        "GFLOP/s": _number(None if flops is None else flops / 1e9),
+    }
 
 
 def _number(number: float | None, unit: str = "") -> Text:
@@ -171,37 +135,19 @@ def _styled(word: str) -> Text:
     return Text(word, WORD_STYLES.get(word, ""))
 
 
-def _count(read: Callable[[Counts], int | str]) -> _Cell:
-    def cell(row: _Row) -> Text:
-        counts = row.rung.counts
-        return Text("" if counts is None or row.is_step else str(read(counts)))
-
-    return cell
-
-
-def _traffic_over_least(row: _Row) -> Text:
-    counts, run = row.rung.counts, row.rung.run
-    if counts is None or run is None or row.is_step or not run.problem.bytes:
-        return Text()
-    return _number(counts.traffic / run.problem.bytes, "x")
-
-
-def _wavefronts_per_request(counts: Counts) -> str:
-    shared = counts.scopes.get("shared")
-    return f"{shared.wavefronts_per_request:.1f}" if shared else ""
-
-
-def _bank_conflicts(counts: Counts) -> int | str:
-    return counts.scopes["shared"].bank_conflicts if "shared" in counts.scopes else ""
-
-
-COUNT_COLUMNS: dict[str, tuple[str, _Cell]] = {
-    "traffic": ("right", _traffic_over_least),
-    "wavefronts/request": ("right", _count(_wavefronts_per_request)),
-    "bank conflicts": ("right", _count(_bank_conflicts)),
-    "barriers": ("right", _count(lambda counts: counts.barriers)),
-}
+COUNTS = ("wavefronts/request", "bank conflicts", "barriers")
 """Of a ladder on the simulator, where times would say nothing."""
+
+
+def _count(counts: Counts | None, name: str) -> str:
+    if counts is None:
+        return ""
+    if name == "barriers":
+        return str(counts.barriers)
+    shared = counts.scopes.get("shared")
+    if name == "bank conflicts":
+        return "" if shared is None else str(shared.bank_conflicts)
+    return "" if shared is None else f"{shared.wavefronts_per_request:.1f}"
 
 
 def show_facts_table(screen: Screen, columns: Mapping[str, Sequence[Fact]]) -> None:
@@ -230,11 +176,7 @@ def _make_facts_table(columns: Mapping[str, Sequence[Fact]]) -> Table:
     for heading in columns:
         table.add_column(heading, justify="right", no_wrap=True)
     for group, rows in groups.items():
-        worth = {
-            name: cells
-            for name, cells in rows.items()
-            if any(_is_worth_a_row(fact) for fact in cells.values())
-        }
+        worth = {name: it for name, it in rows.items() if any(map(_is_worth_a_row, it.values()))}
         if worth:
             table.add_row(Text(group, "bold"))
         for name, cells in worth.items():
