@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tirstep import caches
-from tirstep.caches import CacheWarning, find_cache, forget_oldest, keep, take
+from tirstep.caches import CacheWarning, find_cache, keep, take
 
 
 @pytest.fixture(autouse=True)
@@ -97,12 +97,3 @@ def test_what_is_damaged_anywhere_is_nothing(tmp_path: Path):
     file.unlink()
     file.mkdir()
     assert take(file) is None
-
-
-def test_the_oldest_are_forgotten(tmp_path: Path):
-    for age in range(5):
-        (tmp_path / f"{age}").touch()
-        os.utime(tmp_path / f"{age}", (1000 - age, 1000 - age))
-    (tmp_path / "folder").mkdir()
-    forget_oldest(tmp_path, 2)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1", "folder"]

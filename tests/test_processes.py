@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tirstep.processes import STDERR, run_alone, silenced_stderr
+from tirstep.printing import STDERR, silenced_stderr
+from tirstep.processes import run_alone
 
 
 def test_what_this_process_can_import_from_elsewhere(

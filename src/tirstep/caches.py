@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import functools
 import hashlib
 import os
@@ -18,9 +17,6 @@ from .files import write_file
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
-_given_up: dict[str, Path] = {}
-
-
 class CacheWarning(UserWarning):
     """What is compiled is not kept; said once."""
 
@@ -31,11 +27,12 @@ def find_cache(name: str) -> Path:
     What lies there is run: where it cannot be made, is not writable or is another user's, this
     process gets a folder of its own, which ends with it, and a `CacheWarning` says so.
     """
-    if name in _given_up:
-        return _given_up[name]
-    folder = _find_user_folder(name)
-    if folder is None:
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(base):  # which XDG says to ignore
+        base = os.path.join(os.path.expanduser("~"), ".cache")
+    if not os.path.isabs(base):
         return _make_own("there is no home folder", name)
+    folder = Path(base, "tirstep", name)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.stat()
@@ -43,16 +40,10 @@ def find_cache(name: str) -> Path:
         return _make_own(f"{folder} cannot be made ({error.strerror})", name)
     if not os.access(folder, os.W_OK | os.X_OK):
         return _make_own(f"{folder} cannot be written", name)
-    if not _is_own(found):
+    user = getattr(os, "geteuid", lambda: found.st_uid)()
+    if found.st_uid != user or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return _make_own(f"others may write {folder}", name)
     return folder
-
-
-def give_up(name: str, error: OSError) -> Path:
-    """Where a cache's disk is full, say: from now on this process has a folder of its own."""
-    if name not in _given_up:
-        _given_up[name] = _make_own(f"{error.filename} cannot be written ({error.strerror})", name)
-    return _given_up[name]
 
 
 def keep(content: bytes, file: Path, *, mode: int | None = None) -> None:
@@ -72,19 +63,6 @@ def take(file: Path) -> bytes | None:
     return content if content and hashlib.sha256(content).digest() == digest else None
 
 
-def _find_user_folder(name: str) -> Path | None:
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(base):  # which XDG says to ignore
-        base = os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base, "tirstep", name) if os.path.isabs(base) else None
-
-
-def _is_own(found: os.stat_result) -> bool:
-    """Whether a folder is this user's and nobody else's to write."""
-    user = getattr(os, "geteuid", lambda: found.st_uid)()
-    return found.st_uid == user and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-
-
 @functools.cache
 def _make_own(reason: str, name: str) -> Path:
     """For one process, said once."""
@@ -96,15 +74,3 @@ def _make_own(reason: str, name: str) -> Path:
     folder = tempfile.mkdtemp(prefix=f"tirstep-{name}-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)
-
-
-def forget_oldest(folder: Path, kept: int) -> None:
-    """Remove the files that were used longest ago, but for `kept`, and what killed ones left."""
-    ages = []
-    for path in folder.iterdir():
-        with contextlib.suppress(OSError):  # another process forgot it
-            found = path.lstat()
-            if stat.S_ISREG(found.st_mode):
-                ages.append((found.st_mtime, path))
-    for _, path in sorted(ages)[: max(len(ages) - kept, 0)]:
-        path.unlink(missing_ok=True)

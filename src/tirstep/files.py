@@ -94,26 +94,21 @@ def made_aside(folder: Path) -> Iterator[Path]:
     process is killed. Raises `OSError`.
     """
     place = Path(os.path.realpath(folder))
+    aside = place.with_name(f".{place.name[:60]}.before-{secrets.token_hex(4)}")
     with tempfile.TemporaryDirectory(prefix=".tirstep-", dir=place.parent) as scratch:
         made = Path(scratch, "made")
         made.mkdir()
         yield made
-        _put_folder(made, place)
-
-
-def _put_folder(made: Path, place: Path) -> None:
-    aside = place.with_name(f".{place.name[:60]}.before-{secrets.token_hex(4)}")
-    had_one = place.exists()
-    try:
-        if had_one:
-            os.replace(place, aside)
-        os.replace(made, place)
-    except BaseException:
-        if aside.exists() and not place.exists():
-            os.replace(aside, place)
-        raise
-    if had_one:
-        shutil.rmtree(aside)
+        try:
+            if place.exists():
+                os.replace(place, aside)
+            os.replace(made, place)
+        except BaseException:
+            if aside.exists() and not place.exists():
+                os.replace(aside, place)
+            raise
+        if aside.exists():
+            shutil.rmtree(aside)
 
 
 @contextlib.contextmanager
@@ -125,8 +120,17 @@ def locked(file: Path, *, seconds: float = 60.0) -> Iterator[None]:
     """
     place = Path(os.path.realpath(file))
     lock = place.with_name(f".{place.name[:60]}.lock")
+    end = time.monotonic() + seconds
     with _naming(file):
-        descriptor = _take_lock(lock, seconds)
+        while (descriptor := _take_lock(lock)) is None:
+            if time.monotonic() > end:
+                waited = f" for more than {seconds:g} s" if seconds else ""
+                raise TimeoutError(
+                    errno.ETIMEDOUT,
+                    f"another process has been writing it{waited}; wait until it has ended, or end "
+                    "it",
+                )
+            time.sleep(_POLL_SECONDS)
     try:
         yield
     finally:
@@ -134,42 +138,28 @@ def locked(file: Path, *, seconds: float = 60.0) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _take_lock(lock: Path, seconds: float) -> int:
+def _take_lock(lock: Path) -> int | None:
+    """The locked file; None while another process has it."""
     import fcntl  # not on Windows, where the rest of this module works
 
-    end = time.monotonic() + seconds
-    while True:
-        descriptor = os.open(lock, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_at(descriptor, lock):
-                return descriptor
-        except BlockingIOError:
-            pass
-        except OSError as error:
-            if error.errno in _WITHOUT_LOCKS:
-                return descriptor
-            os.close(descriptor)
-            raise
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)
-        if time.monotonic() > end:
-            waited = f" for more than {seconds:g} s" if seconds else ""
-            raise TimeoutError(
-                errno.ETIMEDOUT,
-                f"another process has been writing it{waited}; wait until it has ended, or end it",
-            )
-        time.sleep(_POLL_SECONDS)
-
-
-def _is_at(descriptor: int, path: Path) -> bool:
-    """Whether a path is still that of an open file: who had the lock before has removed it."""
+    descriptor = os.open(lock, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Who had the lock before has removed it: the path may be another file's, or nobody's.
+        if os.path.samestat(os.fstat(descriptor), lock.stat()):
+            return descriptor
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except OSError as error:
+        if error.errno in _WITHOUT_LOCKS:
+            return descriptor
+        os.close(descriptor)
+        raise
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None
 
 
 @contextlib.contextmanager

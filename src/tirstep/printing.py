@@ -1,4 +1,4 @@
-"""Keeps what a user's code prints out of a command's output."""
+"""Keeps what a user's code and libraries print out of a command's output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ def printing_beside() -> Iterator[None]:
     """While this lasts, what is printed goes to standard error: by Python, by child processes, and
     by C++.
     """
-    with _moved(), contextlib.redirect_stdout(sys.stderr):
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    with _moved(STDOUT, STDERR), contextlib.redirect_stdout(sys.stderr):
         yield
 
 
@@ -41,13 +43,23 @@ def begin_document() -> None:
 
 
 @contextlib.contextmanager
-def _moved() -> Iterator[None]:
-    if sys.stdout is not None:
-        sys.stdout.flush()
-    kept = os.dup(STDOUT)
-    os.dup2(STDERR, STDOUT)
+def silenced_stderr() -> Iterator[None]:
+    """While this lasts, what libraries write to standard error past Python is lost."""
+    with contextlib.ExitStack() as silenced:
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # there may be none
+            sys.stderr.flush()
+            with open(os.devnull, "ab") as nothing:
+                silenced.enter_context(_moved(STDERR, nothing.fileno()))
+        yield
+
+
+@contextlib.contextmanager
+def _moved(number: int, target: int) -> Iterator[None]:
+    """While this lasts, a descriptor is another one's."""
+    kept = os.dup(number)
+    os.dup2(target, number)
     try:
         yield
     finally:
-        os.dup2(kept, STDOUT)
+        os.dup2(kept, number)
         os.close(kept)

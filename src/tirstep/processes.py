@@ -1,15 +1,11 @@
-"""Processes: how many to start at once, one with this one's packages alone, and a silent one."""
+"""Processes: how many to start at once, and one with this one's packages alone."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-
-STDERR = 2
 
 
 def count_cores() -> int:
@@ -34,21 +30,3 @@ def run_alone(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         text=True,
         check=False,
     )
-
-
-@contextlib.contextmanager
-def silenced_stderr() -> Iterator[None]:
-    """While this lasts, what libraries write to standard error past Python is lost."""
-    try:
-        sys.stderr.flush()
-        kept = os.dup(STDERR)
-    except (OSError, ValueError):  # there is none
-        yield
-        return
-    try:
-        with open(os.devnull, "ab") as nothing:
-            os.dup2(nothing.fileno(), STDERR)
-            yield
-    finally:
-        os.dup2(kept, STDERR)
-        os.close(kept)

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tirstep.processes import count_cores, silenced_stderr
+from tirstep.printing import silenced_stderr
+from tirstep.processes import count_cores
 
 from . import BenchError, find_last_line
 

@@ -73,11 +73,10 @@ def run_guarded(argv: Sequence[str]) -> int:
             if code >= 0:
                 return code
             number = signal.Signals(-code)
-            if argv[0] in JUDGES:
-                print_error(_explain_program(number))
-                return 1
-            if number not in CRASHES or not tried or tried in crashed or len(crashed) == MOST:
-                print_error(_explain(number, tried))
+            is_judge = argv[0] in JUDGES
+            is_new = bool(tried) and tried not in crashed and len(crashed) < MOST
+            if is_judge or number not in CRASHES or not is_new:
+                print_error(_explain(number, tried, is_judge=is_judge))
                 return 1
             crashed[tried] = number.name
 
@@ -91,7 +90,9 @@ def _run_once(argv: Sequence[str], told: str) -> tuple[int, str]:
         with theirs:
             process = subprocess.Popen(words, env=environment, pass_fds=[theirs.fileno()])
         tried = _read_last(ours)
-        return _wait(process), tried
+        while True:
+            with contextlib.suppress(KeyboardInterrupt):
+                return process.wait(), tried
 
 
 def _read_last(ours: socket.socket) -> str:
@@ -99,51 +100,38 @@ def _read_last(ours: socket.socket) -> str:
     text, waits = b"", 0
     ours.settimeout(SILENCE)
     while True:
+        last = text.decode("utf-8", "replace").rstrip("\n").rpartition("\n")[2]
         try:
             more = ours.recv(4096)
         except TimeoutError:
             waits += 1
-            if text and waits == (WAITS_OF_SMALLER if _get_last(text) == SMALLER else 1):
+            if last and waits == (WAITS_OF_SMALLER if last == SMALLER else 1):
                 print_error(
-                    f"{_get_last(text)} has taken {waits * SILENCE:g} s so far; a pass may loop "
-                    "for ever, and Ctrl-C ends it"
+                    f"{last} has taken {waits * SILENCE:g} s so far; a pass may loop for ever, and "
+                    "Ctrl-C ends it"
                 )
             continue
         except KeyboardInterrupt:
             continue
         if not more:
-            return _get_last(text)
+            return last
         waits = 0
         text = b"\n".join((text + more).rsplit(b"\n", 2)[-2:])  # the last line, and what follows
 
 
-def _get_last(text: bytes) -> str:
-    return text.decode("utf-8", "replace").rstrip("\n").rpartition("\n")[2]
-
-
-def _wait(process: subprocess.Popen[bytes]) -> int:
-    while True:
-        with contextlib.suppress(KeyboardInterrupt):
-            return process.wait()
-
-
-def _explain(number: signal.Signals, tried: str) -> str:
-    where = f" at {tried}" if tried else ""
+def _explain(number: signal.Signals, tried: str, *, is_judge: bool) -> str:
+    where = f" at {tried}" if tried and not is_judge else ""
     if number not in CRASHES:
         return f"the process was ended by {number.name}{where}; nothing was judged from there on"
+    if is_judge:
+        return (
+            f"the program ends the process ({number.name}), as one does that stores far beyond a "
+            "buffer on the device cpu, where steps run that are not bound to threads; look at its "
+            "indices, or bind its loops and use --device simulator, which names the store"
+        )
     return (
         f"TVM crashes ({number.name}){where}: one of its passes does not survive what the change "
         "makes; fix that, or leave the module out (of a corpus with --from, the trial after it)"
-    )
-
-
-def _explain_program(number: signal.Signals) -> str:
-    if number not in CRASHES:
-        return f"the process was ended by {number.name}; nothing was judged from there on"
-    return (
-        f"the program ends the process ({number.name}), as one does that stores far beyond a "
-        "buffer on the device cpu, where steps run that are not bound to threads; look at its "
-        "indices, or bind its loops and use --device simulator, which names the store"
     )
 
 
@@ -174,19 +162,15 @@ def note_tried(text: str) -> None:
     """Tell the process that guards this one what is tried next."""
     if _guard is not None:
         with contextlib.suppress(OSError):
-            _guard.sendall(_on_one_line(text).encode() + b"\n")
+            _guard.sendall(text.replace("\n", " ").encode() + b"\n")
 
 
 def find_crash(text: str) -> str | None:
     """What TVM did when this was tried before, ``it ends the process (SIGSEGV)``; mostly None."""
-    signal_name = _before.get("crashed", {}).get(_on_one_line(text))
+    signal_name = _before.get("crashed", {}).get(text.replace("\n", " "))
     return None if signal_name is None else f"TVM ends the process ({signal_name})"
 
 
 def get_trials_file() -> Path | None:
     """Where a guarded process keeps its trials for the one that would come after it."""
     return Path(_before["trials"]) if "trials" in _before else None
-
-
-def _on_one_line(text: str) -> str:
-    return text.replace("\n", " ")

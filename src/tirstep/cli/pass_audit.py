@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
@@ -23,11 +23,11 @@ def show_audit(
     trials: int, first: int, seed: int, jobs: int, state: Path | None, *, as_json: bool
 ) -> int:
     """Audit TVM's passes over the corpus, print the table; 1 if one is wrong, or crashes."""
-    from tirstep.experiments.audit import tabulate
+    from tirstep.experiments.audit import tabulate, to_json
     from tirstep.experiments.editing import list_passes
     from tirstep.experiments.quick import CRASHED, WRONG
 
-    from .json_output import print_document
+    from .json_output import print_document, read_keys
     from .screen import Screen
 
     screen = Screen(quiet=as_json)
@@ -49,18 +49,15 @@ def show_audit(
             counts=Counter(each.status for each in found),
             kinds=Counter(each.kind for each in found),
             passes=[
-                {"name": r.name, "changed": r.changed, "wrong": dict(r.wrong), "refused": r.refused}
-                for r in rows
+                {**read_keys(row, "name changed refused"), "wrong": dict(row.wrong)} for row in rows
             ],
-            trials=[_keys(each) for each in found if each.status != "right"],
+            trials=[
+                {key: value for key, value in to_json(each).items() if key != "changed"}
+                for each in found
+                if each.status != "right"
+            ],
         )
     return 1 if wrong else 0
-
-
-def _keys(trial: AuditedTrial) -> dict[str, Any]:
-    from tirstep.experiments.audit import to_json
-
-    return {key: value for key, value in to_json(trial).items() if key != "changed"}
 
 
 def _audit(

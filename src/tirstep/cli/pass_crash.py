@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import os
 from typing import TYPE_CHECKING
@@ -28,8 +29,6 @@ def shrink_crash(
     """A small program with which TVM ends the process with the change and not without it, and its
     script; None where none does.
     """
-    from pathlib import Path
-
     from tirstep.experiments.editing import DEFAULT, is_reached, list_passes
     from tirstep.experiments.hunting import Counterexample, TrialRecord, write_counterexample
     from tirstep.experiments.quick import CRASHED, QuickVerdict, is_quick
@@ -61,8 +60,7 @@ def shrink_crash(
     record = TrialRecord(0, "", subject.label, CRASHED, reason, CRASHED)
     is_scripted = not is_of_ours and is_quick(experiment.edits, DEFAULT)
     found = Counterexample(record, shrunk, QuickVerdict(CRASHED, reason, CRASHED), is_scripted)
-    path = tried.script or Path(f"wrong_{tried.name}.py")
-    return write_counterexample(found, experiment.edits, change.source, change.title, path)
+    return write_counterexample(found, experiment.edits, change.source, change.title, tried.path)
 
 
 def lower_alone(tried: Tried, module: str, is_changed: bool) -> None:
@@ -82,12 +80,7 @@ def lower_alone(tried: Tried, module: str, is_changed: bool) -> None:
         try_subject(experiment, subject)
 
 
-_loaded: dict[str, Change] = {}
-
-
+@functools.lru_cache
 def _load(tried: Tried) -> Change:
     """The change, loaded once in a process."""
-    key = repr(tried)
-    if key not in _loaded:
-        _loaded[key] = load_change(tried)
-    return _loaded[key]
+    return load_change(tried)

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, TextIO
 
 _SHOW_CURSOR = "\x1b[?25h"
@@ -23,18 +23,27 @@ def standard_streams() -> Iterator[None]:
     Raises `OutputError`, also at once where standard output is closed, and `BrokenPipeError` where
     its reader has gone.
     """
-    is_closed = sys.stdout is None
-    _open_missing()
-    if is_closed:
-        raise OutputError("standard output is closed; send it somewhere, or to /dev/null")
+    for number in range(3):
+        # The next file that is opened would get the number of a closed stream, and then what TVM's
+        # C++ prints: it goes to nothing.
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # which takes the lowest number that is free
     before = sys.stdout
-    _print_what_can_be_encoded()
+    if before is None:
+        raise OutputError("standard output is closed; send it somewhere, or to /dev/null")
+    for stream in (sys.stdout, sys.stderr):
+        # Where the locale is not UTF-8, print a ? for a × instead of ending.
+        with contextlib.suppress(AttributeError, ValueError):
+            stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     sys.stdout = _Output(before)
     try:
         yield
         sys.stdout.flush()
     except (BrokenPipeError, OutputError):
-        _drop(before)
+        with contextlib.suppress(OSError, ValueError):  # what is buffered must not fail at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), before.fileno())
         raise
     finally:
         sys.stdout = before
@@ -95,45 +104,18 @@ class _Output:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        with _naming_errors():
-            return self._stream.write(text)
+        return self._call(self._stream.write, text)
 
     def flush(self) -> None:
-        with _naming_errors():
-            self._stream.flush()
+        self._call(self._stream.flush)
+
+    def _call(self, write: Callable[..., Any], *arguments: str) -> Any:
+        try:
+            return write(*arguments)
+        except BrokenPipeError:
+            raise BrokenPipeError from None
+        except OSError as error:
+            raise OutputError(f"standard output cannot be written: {error.strerror}") from error
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
-
-
-@contextlib.contextmanager
-def _naming_errors() -> Iterator[None]:
-    try:
-        yield
-    except BrokenPipeError:
-        raise BrokenPipeError from None
-    except OSError as error:
-        raise OutputError(f"standard output cannot be written: {error.strerror}") from error
-
-
-def _open_missing() -> None:
-    """Give the numbers of closed streams to nothing: the next file that is opened would get them,
-    and then what TVM's C++ prints."""
-    for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # which takes the lowest number that is free
-
-
-def _print_what_can_be_encoded() -> None:
-    """Where the locale is not UTF-8, print a ? for a × instead of ending."""
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError, ValueError):
-            stream.reconfigure(errors="replace")  # type: ignore[union-attr]
-
-
-def _drop(stream: TextIO) -> None:
-    """What is still buffered must not fail again at exit."""
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -11,7 +11,7 @@ from typing import Any
 import tvm
 
 from tirstep.lowering_checks.devices.device import DeviceError
-from tirstep.processes import silenced_stderr
+from tirstep.printing import silenced_stderr
 from tirstep.strategies.program_text import parse_program
 
 from .editing import Edit
