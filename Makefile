@@ -31,7 +31,7 @@ PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-lowest test-gpu test-deep sanitize check size golden bench readme bench-shapes bench-simulator screenshots pages docs dist format typing clean
+.PHONY: help run test test-lowest test-gpu test-deep sanitize check size golden bench readme bench-shapes screenshots pages docs dist format typing clean
 
 help: ## list the targets
 	@echo "tirstep: TensorIR schedules, step by step"
@@ -88,20 +88,15 @@ check: $(STAMP) typing ## format, lint, types, direction of imports, budgets of 
 golden: $(STAMP) ## write the golden files again (the command refuses under CI)
 	$(VENV)/bin/tirstep check --all --write-goldens
 
-bench-shapes: $(STAMP) ## time products at drawn shapes, fit the model of time, write docs/shapes.md
+bench-shapes: $(STAMP) ## time products at drawn shapes, fit the model of time, fill docs/shapes.md
 	$(PY) benchmarks/bench_shapes.py $(ARGS)
-	$(PY) docs/build/shapes_page.py
-
-bench-simulator: export OPENBLAS_NUM_THREADS = 1
-bench-simulator: export TVM_NUM_THREADS = 1
-bench-simulator: $(STAMP) ## measure what the simulator costs, and write docs/simulator-cost.md
-	$(PY) benchmarks/simulator_cost.py
+	$(PY) docs/build/readme.py
 
 bench: $(STAMP) ## time recipes and peers on a GPU, and fill the documents' tables
 	$(VENV)/bin/tirstep bench $(ARGS) --save benchmarks/results
 	$(PY) docs/build/readme.py
 
-readme: $(STAMP) ## fill README.md, speed and own-programs in docs, write docs/ladders, plots (ARGS=--check)
+readme: $(STAMP) ## fill README.md and pages of docs, write docs/ladders (ARGS=--check)
 	$(PY) docs/build/readme.py $(ARGS)
 
 screenshots: $(STAMP) ## the pictures of the report in docs/images, in Chromium (the extra `browser`)
@@ -114,6 +109,7 @@ pages: $(STAMP) ## write docs/transforms.md and docs/recipes.md
 docs: pages ## a site of docs with an API reference in build/site, in a .venv with the extra docs
 	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt \
 	  --no-build-isolation -e '.[docs]'
+	$(PY) docs/build/plots.py
 	$(PY) -m sphinx --quiet --fail-on-warning -c docs/build -d build/doctrees docs build/site
 	@echo "open build/site/index.html"
 

@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from ncu_profile import KernelProfile, ProfileRun, RecipeProfile, find_longest, read_profile
+from ncu_profile import KernelProfile, ProfileRun, RecipeProfile, read_profile
 from pages import spell_shape
 from plots import draw_bars
 
@@ -36,7 +35,7 @@ from tirstep.cli.formatting import first_sentence, spell_config
 from tirstep.cli.wrong_use import UseError
 from tirstep.lowering_checks import Diff
 from tirstep.lowering_checks.diff import diff_texts
-from tirstep.lowering_checks.golden import INPUTS, get_input_name
+from tirstep.lowering_checks.golden import INPUTS, GoldenStore, get_input_name
 from tirstep.lowering_checks.steps import make_golden_problem
 from tirstep.transforms.recipes import LADDERS, Ladder, Recipe
 
@@ -125,60 +124,40 @@ def _find_profile(profiles: Sequence[ProfileRun], run: BenchRun, case: Case) -> 
 
 LONGEST_SHOWN = 24
 """Lines of a diff that stand open on the page; longer ones are folded."""
-FEWEST_SHARED = 3
-"""Programs that two rungs share at least, the input among them, where one goes on from the other:
-one step of the same name, "bound", says little."""
 
 
 @dataclass(frozen=True)
-class GoldenProgram:
-    """A step's golden file: its label, ``03_decomposed``, and its text."""
+class GoldenPrograms:
+    """The goldens of a recipe: the names of its steps in order, and texts of kernel and last step.
 
-    label: str
-    text: str
-
-    @property
-    def step(self) -> str:
-        """The step's name."""
-        return self.label.split("_", 1)[1]
-
-
-def read_programs(goldens: Path, recipe: Recipe) -> list[GoldenProgram]:
-    """The goldens of a recipe's steps, in order; raises `UseError` where there are none."""
-    folder = goldens / recipe.name
-    kernel = goldens / INPUTS / get_input_name(make_golden_problem(recipe))
-    steps = sorted(folder.glob("[0-9][0-9]_*.py"))
-    if not steps or not kernel.is_file():
-        raise UseError(f"{folder} has no goldens of {recipe.name}; write them: make golden")
-    files = {"00_input": kernel, **{file.stem: file for file in steps}}
-    return [GoldenProgram(label, file.read_text(encoding="utf-8")) for label, file in files.items()]
-
-
-def find_added(
-    before: Sequence[GoldenProgram], after: Sequence[GoldenProgram]
-) -> list[GoldenProgram]:
-    """The steps that the rung before does not have, by their names."""
-    known = {program.step for program in before}
-    return [program for program in after if program.step not in known]
-
-
-def find_diffs(
-    before: tuple[str, Sequence[GoldenProgram]] | None, recipe: str, after: Sequence[GoldenProgram]
-) -> list[Diff]:
-    """The diffs that say what a rung adds.
-
-    Where it has all steps of the rung before, two at least, and further ones, these are the diffs
-    of the further steps alone, each against the step before it; otherwise the diff of both last
-    steps. The first rung is held against the kernel as it was written.
+    `label` is that of the last step, ``03_decomposed``.
     """
+
+    steps: tuple[str, ...]
+    label: str
+    kernel: str
+    last: str
+
+
+def read_programs(goldens: Path, recipe: Recipe) -> GoldenPrograms:
+    """The goldens of a recipe; raises `UseError` where there are none."""
+    kernel = goldens / INPUTS / get_input_name(make_golden_problem(recipe))
+    labels = [*GoldenStore(goldens).read_digests(recipe.name)]
+    if not labels or not kernel.is_file():
+        folder = goldens / recipe.name
+        raise UseError(f"{folder} has no goldens of {recipe.name}; write them: make golden")
+    steps = tuple(label.split("_", 1)[1] for label in labels)
+    files = kernel, goldens / recipe.name / f"{labels[-1]}.py"
+    return GoldenPrograms(steps, labels[-1], *(it.read_text(encoding="utf-8") for it in files))
+
+
+def make_diff(before: tuple[str, GoldenPrograms] | None, recipe: str, own: GoldenPrograms) -> Diff:
+    """What a rung adds to the last step of the rung before; the first one, to the kernel."""
+    named = f"{recipe}/{own.label}"
     if before is None:
-        return [_diff(recipe, after[0], recipe, after[-1])]
-    other, programs = before
-    added = {program.label for program in find_added(programs, after)}
-    if not added or find_added(after, programs) or len(programs) < FEWEST_SHARED:
-        return [_diff(other, programs[-1], recipe, after[-1])]
-    pairs = itertools.pairwise(after)
-    return [_diff(recipe, before, recipe, two) for before, two in pairs if two.label in added]
+        return diff_texts(own.kernel, own.last, names=(f"{recipe}/00_input", named))
+    name, other = before
+    return diff_texts(other.last, own.last, names=(f"{name}/{other.label}", named))
 
 
 def write_diff(diff: Diff) -> str:
@@ -189,15 +168,6 @@ def write_diff(diff: Diff) -> str:
     title = f"{diff.before} → {diff.after}: +{diff.added} −{diff.removed}"
     return f"<details><summary>{title}</summary>\n\n{block}\n\n</details>"
 
-
-def _diff(recipe: str, before: GoldenProgram, other: str, after: GoldenProgram) -> Diff:
-    names = (f"{recipe}/{before.label}", f"{other}/{after.label}")
-    return diff_texts(before.text, after.text, names=names)
-
-
-BUSY = 60.0
-"""Percent of a peak below which nothing is busy enough to be what limits a kernel: Nsight Compute's
-rule for its section "Speed Of Light"."""
 
 COLUMNS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -213,98 +183,31 @@ COLUMNS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "bank conflicts": ("bank_conflicts", "{:,.0f}"),
     }
 )
-STATES: Mapping[str, str] = MappingProxyType(
-    {
-        "long_scoreboard": "data from global memory",
-        "short_scoreboard": "data from shared memory",
-        "barrier": "the other warps at a barrier",
-        "mio_throttle": "a place in the queue of shared memory",
-        "lg_throttle": "a place in the queue of global memory",
-        "tex_throttle": "a place in the queue of the texture unit",
-        "math_pipe_throttle": "a pipe that computes",
-        "wait": "the fixed latency of an instruction",
-        "dispatch_stall": "the dispatcher",
-        "no_instruction": "instructions to be fetched",
-        "branch_resolving": "the target of a branch",
-        "imc_miss": "constants",
-        "drain": "stores at the end",
-        "membar": "a memory fence",
-    }
-)
-"""What a warp waits for in a state; the profiler's own name is given beside it."""
 AT_WORK = ("selected", "not_selected")
 """States in which a warp issues, or could: no stall."""
 
 
 def make_counter_table(profile: RecipeProfile) -> Table:
     """A row for each kernel of a recipe."""
-    header = ["kernel", "grid × block", "µs", *COLUMNS]
+    header = ["kernel", "grid × block", "warps wait for", "µs", *COLUMNS]
     rows = [
         [
             f"`{kernel.name}`",
             f"{_extents(kernel.grid)} × {_extents(kernel.block)}",
+            _name_stalls(kernel),
             f"{kernel.duration_us:,.1f}",
             *(_cell(kernel, *column) for column in COLUMNS.values()),
         ]
         for kernel in profile.kernels
     ]
-    return Table(header, rows, len(header) - 2)
-
-
-def describe_limit(profile: RecipeProfile, run: ProfileRun) -> str:
-    """What binds the longest kernel of a recipe, and what its warps wait for."""
-    kernel = find_longest(profile.kernels)
-    sentences = [_name_limit(kernel), _name_waves(kernel, run), _name_stalls(kernel)]
-    text = " ".join(sentence for sentence in sentences if sentence)
-    if len(profile.kernels) > 1:
-        return f"Of `{kernel.name}`, which takes the longest: {text}"
-    return text
-
-
-def _name_limit(kernel: KernelProfile) -> str:
-    of_peak = {
-        "the SMs": kernel.counters.get("sm_pct"),
-        "the paths to memory and caches": kernel.counters.get("memory_pct"),
-        "DRAM": kernel.counters.get("dram_pct"),
-    }
-    known = {name: value for name, value in of_peak.items() if value is not None}
-    if not known:
-        return ""
-    # Where DRAM is the busiest of the paths to memory, both have its value.
-    busiest = max(known, key=lambda name: (round(known[name]), name == "DRAM"))
-    others = ", ".join(f"{name} {known[name]:.0f} %" for name in known if name != busiest)
-    told = f"{known[busiest]:.0f} % of the peak"
-    rest = f" ({others})" if others else ""
-    if known[busiest] < BUSY:
-        return (
-            f"Latency binds it: nothing is busy, {busiest} the most at {told}{rest}, and less than "
-            f"{BUSY:.0f} % means waiting."
-        )
-    return f"Bound by {busiest}, at {told}{rest}."
-
-
-def _name_waves(kernel: KernelProfile, run: ProfileRun) -> str:
-    """Too few blocks for the GPU, where that is so."""
-    blocks = 1
-    for extent in re.findall(r"\d+", kernel.grid):
-        blocks *= int(extent)
-    count = run.device.get("multiprocessors")
-    if not isinstance(count, int) or blocks >= count:
-        return ""
-    return f"Its blocks, {blocks}, leave {count - blocks} of {count} SMs idle."
+    return Table(header, rows, len(header) - 3)
 
 
 def _name_stalls(kernel: KernelProfile) -> str:
+    """The two commonest states of a warp between instructions, in ncu's words."""
     stalls = {state: share for state, share in kernel.stalls.items() if state not in AT_WORK}
     first = sorted(stalls, key=lambda state: (-stalls[state], state))[:2]
-    if not first:
-        return ""
-    parts = [
-        f"{STATES.get(state, state.replace('_', ' '))} (`{state}`, {100 * stalls[state]:.0f} % of "
-        "their time)"
-        for state in first
-    ]
-    return f"Warps wait for {', then for '.join(parts)}."
+    return ", ".join(f"{state} {100 * stalls[state]:.0f} %" for state in first) or NOTHING
 
 
 def _extents(text: str) -> str:
@@ -323,14 +226,14 @@ def _cell(kernel: KernelProfile, counter: str, form: str) -> str:
 NOTE = "<!-- Written by `make readme` from benchmarks/results; changes here are lost. -->"
 
 
-def write_page(measured: MeasuredLadder, goldens: Mapping[str, Sequence[GoldenProgram]]) -> str:
+def write_page(measured: MeasuredLadder, goldens: Mapping[str, GoldenPrograms]) -> str:
     """The page; `goldens` are the programs of each recipe's steps."""
     parts = [
         NOTE,
         f"# The ladder `{measured.ladder.name}`: {measured.ladder.title}",
         *_write_top(measured),
     ]
-    before: tuple[str, Sequence[GoldenProgram]] | None = None
+    before: tuple[str, GoldenPrograms] | None = None
     for number, recipe in enumerate(measured.ladder, 1):
         programs = goldens[recipe.name]
         if recipe.base is not None:
@@ -354,8 +257,9 @@ def _write_top(measured: MeasuredLadder) -> list[str]:
     parts = [
         f"At {shape}, {case.dtype}. {describe_run(measured.run)}",
         table.to_markdown(),
-        f"![Bars: share of the ceiling by candidate]({measured.ladder.name}.svg)",
     ]
+    if measured.ladder.name == PICTURED:
+        parts.append(f"![Bars: share of the ceiling by candidate]({PICTURED}.svg)")
     if reasons := find_reasons(case):
         parts.insert(2, "\n".join(f"- {reason}" for reason in reasons))
     if measured.profile is not None:
@@ -364,7 +268,8 @@ def _write_top(measured: MeasuredLadder) -> list[str]:
             f"Counters are from NVIDIA's profiler ncu {version} on the same GPU, "
             f"{measured.profile.date[:10]}: one launch of each kernel, caches cleared, clocks as "
             "they are; so its times are not those of the table. SM, memory (caches and shared "
-            "memory among it) and DRAM are shares of their peaks."
+            "memory among it) and DRAM are shares of their peaks; what warps wait for is in ncu's "
+            "words, and the share of their time."
         )
     example = spell_shape(measured.ladder[0].golden.shape)
     parts.append(
@@ -377,26 +282,22 @@ def _write_top(measured: MeasuredLadder) -> list[str]:
 def _write_rung(
     measured: MeasuredLadder,
     recipe: Recipe,
-    before: tuple[str, Sequence[GoldenProgram]] | None,
-    programs: Sequence[GoldenProgram],
+    before: tuple[str, GoldenPrograms] | None,
+    programs: GoldenPrograms,
 ) -> list[str]:
     file = Path(inspect.getfile(recipe.body)).name
     added = f"Adds `{spell_config(recipe.delta)}` to `{recipe.base}`. " if recipe.base else ""
     parts = [added + first_sentence(recipe.doc), _write_gain(measured, recipe)]
-    earlier = [] if before is None else before[1]
-    new = _name_steps(find_added(earlier, programs))
-    gone = _name_steps(find_added(programs, earlier))
+    earlier = () if before is None else before[1].steps
+    new = ", ".join(f"`{step}`" for step in programs.steps if step not in earlier)
+    gone = ", ".join(f"`{step}`" for step in earlier if step not in programs.steps)
     steps = f"New steps: {new}" if new else "No new step"
     steps += f"; gone: {gone}" if gone else ""
     where = f"[{file}](../../transforms/recipes/{file})"
     folder = f"[goldens](../../tests/golden/{recipe.name})"
     parts.append(f"{steps}. Source: {where}, {folder}.")
-    parts += [write_diff(diff) for diff in find_diffs(before, recipe.name, programs) if diff.lines]
-    return [*parts, *_write_counters(measured, recipe)]
-
-
-def _name_steps(programs: Sequence[GoldenProgram]) -> str:
-    return ", ".join(f"`{program.step}`" for program in programs if program.step != "input")
+    diff = make_diff(before, recipe.name, programs)
+    return [*parts, *([write_diff(diff)] if diff.lines else []), *_write_counters(measured, recipe)]
 
 
 def _write_gain(measured: MeasuredLadder, recipe: Recipe) -> str:
@@ -435,13 +336,14 @@ def _write_counters(measured: MeasuredLadder, recipe: Recipe) -> list[str]:
         return [f"Profiler: {NOTHING}, not profiled in this run."]
     if not found.kernels:
         return [f"Profiler: {NOTHING}, {found.note}"]
-    limit = describe_limit(found, measured.profile)
-    note = f"But {found.note}." if found.note else ""
-    return [make_counter_table(found).to_markdown(), f"{limit} {note}".strip()]
+    note = [f"But {found.note}."] if found.note else []
+    return [make_counter_table(found).to_markdown(), *note]
 
 
 GOLDENS = Path("tests", "golden")
 PAGES = Path("docs", "ladders")
+PICTURED = "matmul"
+"""The ladder whose plot README shows; those of all runs are `plots`'."""
 
 
 def make_pages(root: Path, results: Path) -> dict[Path, str]:
@@ -454,7 +356,8 @@ def make_pages(root: Path, results: Path) -> dict[Path, str]:
     for measured in find_ladders(results):
         goldens = {recipe.name: read_programs(root / GOLDENS, recipe) for recipe in measured.ladder}
         texts[root / PAGES / f"{measured.ladder.name}.md"] = write_page(measured, goldens)
-        texts[root / PAGES / f"{measured.ladder.name}.svg"] = draw_plot(measured)
+        if measured.ladder.name == PICTURED:
+            texts[root / PAGES / f"{PICTURED}.svg"] = draw_plot(measured)
     return texts
 
 

@@ -178,11 +178,6 @@ def _number(cell: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def find_longest(launches: Sequence[KernelProfile]) -> KernelProfile:
-    """Of the kernels of one recipe, the one that takes the longest."""
-    return max(launches, key=lambda launch: launch.duration_us)
-
-
 VERSION = 1
 """Of the document's form; a file of another version is refused."""
 

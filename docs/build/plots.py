@@ -1,4 +1,5 @@
-"""Plots of a run as SVG: text that can be read in a diff, and kept under version control.
+"""Plots of runs as SVG: ``python docs/build/plots.py`` writes those of all stored runs, and a page
+of them, into docs, where ``make docs`` takes them from and git leaves them out.
 
 Bars say how much of the machine's ceiling each candidate reaches. The roofline is the rate that
 each intensity allows: Williams, Waterman, Patterson, "Roofline: an insightful visual performance
@@ -11,10 +12,12 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from pathlib import Path
 from types import MappingProxyType
 
+from tirstep.bench.cases import LADDER_SUITES
 from tirstep.bench.peers import PEERS, show_name
-from tirstep.bench.results import BenchRun, Case, Outcome
+from tirstep.bench.results import BenchRun, Case, Outcome, find_runs, read_run
 from tirstep.bench.tables import (
     format_rate,
     format_share,
@@ -22,6 +25,7 @@ from tirstep.bench.tables import (
     get_fastest_recipe,
     share,
 )
+from tirstep.files import write_file
 
 FONT = "system-ui, 'Segoe UI', Helvetica, Arial, sans-serif"
 INK, QUIET, RULE, PAPER = "#1f2328", "#59636e", "#d1d9e0", "#ffffff"
@@ -271,3 +275,36 @@ def _draw_axes(drawing: Drawing, scale: _Scale) -> None:
 
 def _within(value: float, ends: tuple[int, int]) -> float:
     return (value - ends[0]) / max(ends[1] - ends[0], 1)
+
+
+DOCS = Path(__file__).resolve().parents[1]
+
+
+def make_plots(results: Path) -> dict[str, str]:
+    """The plots of every suite and type of the runs in a folder, by name."""
+    plots = {}
+    for file in find_runs(results):
+        run = read_run(file)
+        for suite, dtype in dict.fromkeys(
+            (it.suite, it.dtype) for it in run.cases if not it.skipped
+        ):
+            for kind, draw in (("bars", draw_bars), ("roofline", draw_roofline)):
+                if text := draw(run, suite, dtype, all_recipes=suite in LADDER_SUITES):
+                    plots[f"{file.stem}-{suite}-{dtype}-{kind}.svg"] = text
+    return plots
+
+
+def main() -> None:
+    """Write the plots and their page."""
+    plots = make_plots(DOCS.parent / "benchmarks/results")
+    folder = DOCS / "plots"
+    folder.mkdir(exist_ok=True)
+    for name, text in plots.items():
+        write_file(folder / name, text)
+    links = [f"![{name.removesuffix('.svg')}](plots/{name})" for name in plots]
+    page = "\n\n".join(["---\norphan: true\n---", "# Plots of all runs", *links])
+    write_file(DOCS / "plots.md", f"{page}\n")
+
+
+if __name__ == "__main__":
+    main()

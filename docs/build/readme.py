@@ -1,10 +1,10 @@
-"""Fills what is generated in README.md and in docs, speed.md and own-programs.md, between markers,
-and writes the pages of ladders and the plots: ``make readme``.
+"""Fills what is generated in README.md and in docs (speed.md, shapes.md, own-programs.md), between
+markers, and writes the pages of ladders: ``make readme``.
 
 ``<!-- begin output-NAME -->`` right below a Python block holds what the program prints, and
 ``<!-- begin commands -->`` a block of commands after ``$``, each with what it prints.
-``<!-- begin bench-SUITE -->`` and ``<!-- begin plots-SUITE -->`` hold what the newest run of
-``tirstep bench`` with that suite measured, and ``<!-- begin bench-overview -->`` a row a kernel.
+``<!-- begin bench-SUITE -->`` holds what the newest run of ``tirstep bench`` with that suite
+measured, ``<!-- begin bench-overview -->`` a row a kernel, and `shapes_page` has its own markers.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from functools import partial
 from pathlib import Path
 
 from ladder_pages import find_strays, make_pages
-from plots import draw_bars, draw_roofline
+from shapes_page import find_shapes_writers
 
 from tirstep.bench import BenchError
 from tirstep.bench.cases import LADDER_SUITES, NOT_MEASURED, SUITES
 from tirstep.bench.peers import GPU_PEERS
-from tirstep.bench.results import BenchRun, Case, Ceilings, find_newest, find_runs, read_run
+from tirstep.bench.results import BenchRun, Case, Ceilings, find_newest, find_runs
 from tirstep.bench.tables import (
     Row,
     Table,
@@ -38,7 +38,6 @@ from tirstep.bench.tables import (
     geometric_mean,
     get_fastest_recipes,
     get_measured_cases,
-    make_case_table,
     make_summary,
     share,
 )
@@ -50,8 +49,8 @@ from tirstep.lowering_checks.diff import diff_texts
 Writer = Callable[[], str]
 
 _MARKER = re.compile(r"^<!-- (begin|end) ([\w-]+) -->$", re.MULTILINE)
-SPEED = Path("docs", "speed.md")
-"""Beside the README: the tables and plots of all suites."""
+SPEED, SHAPES = Path("docs", "speed.md"), Path("docs", "shapes.md")
+"""Beside the README: the tables of suites, and those of what is chosen at drawn shapes."""
 OWN_PROGRAMS, TUTORIAL = Path("docs", "own-programs.md"), Path("examples", "tutorial")
 """A page with commands, and where they are run."""
 
@@ -132,23 +131,14 @@ def _run(call: Sequence[str], folder: Path, *, what: str) -> str:
 
 
 def write_suite(run: BenchRun, suite: str) -> str:
-    """What a suite's markers hold: where it was measured, the tables, and what is missing.
+    """What a suite's markers hold: where it was measured, a row a case, and what is missing.
 
-    The tutorials' suite has a table for each case, with all candidates; the others have a row for
-    each case. Raises `BenchError` if the run has no case of the suite.
+    Raises `BenchError` if the run has no case of the suite.
     """
     cases = [case for case in run.cases if case.suite == suite]
     if not cases:
         raise BenchError(f"the run has no case of the suite '{suite}'; run: tirstep bench {suite}")
-    parts = [describe_run(run)]
-    if suite in LADDER_SUITES:
-        for case in cases:
-            types = ", ".join(filter(None, (case.dtype, case.form)))
-            parts += [f"`{case.kernel}` at {case.shape_text.replace('x', '×')}, {types}:"]
-            if not case.skipped:
-                parts.append(make_case_table(case, run.ceilings, with_before=True).to_markdown())
-    else:
-        parts.append(make_summary(run, suite).to_markdown())
+    parts = [describe_run(run), make_summary(run, suite).to_markdown()]
     return "\n\n".join([*parts, *_write_reasons(cases)])
 
 
@@ -215,46 +205,14 @@ def _write_reasons(cases: Sequence[Case]) -> list[str]:
 def find_bench_writers(document: Path, folder: Path) -> dict[str, Writer]:
     """What fills the markers of runs that a document has, from the newest run of each suite.
 
-    ``bench-<suite>`` are a suite's tables, ``plots-<suite>`` its plots, and ``bench-overview`` is
-    a row for each kernel. A document need not have them. A writer raises `BenchError` where no
-    file of the folder has its suite.
+    ``bench-<suite>`` is a suite's table, ``bench-overview`` a row for each kernel. A document need
+    not have them. A writer raises `BenchError` where no file of the folder has its suite.
     """
     writers: dict[str, Writer] = {"bench-overview": partial(_write_newest_overview, folder)}
     for suite in SUITES:
         writers[f"bench-{suite}"] = partial(_write_newest_suite, suite, folder)
-        writers[f"plots-{suite}"] = partial(_link_plots, suite, folder, document.parent)
     text = document.read_text(encoding="utf-8")
     return {name: writer for name, writer in writers.items() if f"<!-- begin {name} -->" in text}
-
-
-def make_plots(run: BenchRun, file: Path) -> dict[Path, str]:
-    """The plots of every suite and dtype of a run, by the files beside its own."""
-    texts = {}
-    for suite in dict.fromkeys(case.suite for case in run.cases):
-        for plot, _, text in _draw_suite(run, file, suite):
-            texts[plot] = text
-    return texts
-
-
-def make_all_plots(folder: Path) -> dict[Path, str]:
-    """Those of all runs of a folder; raises `BenchError` for a file that is no run."""
-    texts: dict[Path, str] = {}
-    for file in find_runs(folder):
-        texts |= make_plots(read_run(file), file)
-    return texts
-
-
-def _draw_suite(run: BenchRun, file: Path, suite: str) -> list[tuple[Path, str, str]]:
-    """Of each plot of a suite: its file, what it shows, and its text."""
-    cases = [case for case in run.cases if case.suite == suite and not case.skipped]
-    kinds = (("bars", draw_bars), ("roofline", draw_roofline))
-    plots = []
-    for dtype in dict.fromkeys(case.dtype for case in cases):
-        for kind, draw in kinds:
-            if text := draw(run, suite, dtype, all_recipes=suite in LADDER_SUITES):
-                plot = file.with_name(f"{file.stem}-{suite}-{dtype}-{kind}.svg")
-                plots.append((plot, f"{suite}, {dtype}: {kind}", text))
-    return plots
 
 
 def _write_newest_suite(suite: str, folder: Path) -> str:
@@ -265,15 +223,6 @@ def _write_newest_overview(folder: Path) -> str:
     files = find_runs(folder)
     suites = [suite for suite in SUITES if suite not in (*LADDER_SUITES, *NOT_MEASURED)]
     return write_overview({suite: find_newest(files, suite)[1] for suite in suites})
-
-
-def _link_plots(suite: str, folder: Path, beside: Path) -> str:
-    """Links to the plots of a suite's newest run, for a document that lies in `beside`."""
-    file, run = find_newest(find_runs(folder), suite)
-    return "\n\n".join(
-        f"![{title}]({Path(os.path.relpath(plot, beside)).as_posix()})"
-        for plot, title, _ in _draw_suite(run, file, suite)
-    )
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -297,7 +246,6 @@ def fill_readme(readme: Path, results: Path, *, only_check: bool) -> int:
     """
     texts = _fill_documents(readme, results)
     texts |= make_pages(readme.parent, results)
-    texts |= make_all_plots(results)
     stale = {file: text for file, text in texts.items() if read_text(file) != text}
     screen = Screen()
     for file, text in stale.items():
@@ -321,6 +269,9 @@ def _fill_documents(readme: Path, results: Path) -> dict[Path, str]:
     if (speed := readme.parent / SPEED).is_file():
         writers = find_bench_writers(speed, results)
         texts[speed] = fill_markers(speed.read_text(encoding="utf-8"), writers, str(speed))
+    if (shapes := readme.parent / SHAPES).is_file():
+        text = shapes.read_text(encoding="utf-8")
+        texts[shapes] = fill_markers(text, find_shapes_writers(results), str(shapes))
     if (page := readme.parent / OWN_PROGRAMS).is_file():
         text = page.read_text(encoding="utf-8")
         texts[page] = fill_markers(

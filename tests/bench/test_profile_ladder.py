@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from fake_machine import FakeMachine
-from ladder_pages import GoldenProgram, MeasuredLadder, write_page
+from ladder_pages import GoldenPrograms, MeasuredLadder, write_page
 from ncu_profile import ProfileRun, RecipeProfile, read_profile, read_table
 from ncu_table import make_table
 
@@ -116,10 +116,10 @@ def test_a_page_shows_the_counters_of_the_tail_that_it_shows():
     )
     case = Case("matmul", "matmul", shape, {"dtype": "float32"}, 210, 284, outcomes)
     both = make_profile("matmul", shape, matmul_shared__guard="1000", matmul_shared__pad="2000")
-    goldens = {recipe.name: [GoldenProgram("00_input", "a\n"), GoldenProgram("01_bound", "b\n")]}
+    goldens = {recipe.name: GoldenPrograms(("bound",), "01_bound", "a\n", "b\n")}
     ladder = Ladder("small", "matmul", "of one recipe", (recipe,), shape)
     page = write_page(MeasuredLadder(ladder, make_run(case), case, both), goldens)
-    assert "| `main_kernel` | (16×4) × 256 | 2.0 |" in page
+    assert "short_scoreboard 38 %, barrier 19 % | 2.0 |" in page
     guarded = make_profile("matmul", shape, matmul_shared__guard="1000")
     page = write_page(MeasuredLadder(ladder, make_run(case), case, guarded), goldens)
     assert "Profiler: –, not profiled in this run." in page

@@ -1,28 +1,21 @@
 """Drawn shapes, times at them, and the model that is fitted to these."""
 
-import json
 import math
-import statistics
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_machine import FakeMachine
-from shapes_page import COMPILING, RESULTS, make_files
 
 from tirstep.bench import shape_runs
 from tirstep.bench.cases import (
     CALIBRATION,
     MORE,
     MOST_PRODUCTS,
-    PRODUCT_SHAPES,
-    ROW_SHAPES,
     TEST,
-    CaseChoice,
     draw_sets,
     draw_shapes,
-    plan_cases,
 )
 from tirstep.bench.shape_runs import (
     TimedTile,
@@ -73,26 +66,6 @@ def test_configs_are_timed_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert read_set(tmp_path / "set.json") == timed
     tiles = list_tiles(4)
     assert [it.us for it in list_times(timed.shapes, tiles)] == us[1:]
-
-
-def test_the_page_is_as_measured():
-    for file, text in make_files().items():
-        assert file.read_text(encoding="utf-8") == text, f"{file}: make bench-shapes ARGS=fit"
-
-
-def test_what_is_chosen_compiles_in_the_seconds_of_its_goal():
-    """A second in the median, and none above five, of every case of the drawn shapes."""
-    rows = json.loads((RESULTS / COMPILING).read_text(encoding="utf-8"))["rows"]
-    cases, _ = plan_cases(CaseChoice(names=(PRODUCT_SHAPES, ROW_SHAPES)))
-    measured = [(row["recipe"], tuple(row["shape"]), row["dtype"]) for row in rows]
-    assert measured == [
-        (recipe.name, tuple(case.problem.shape.values()), case.problem.options["dtype"])
-        for case in cases
-        for recipe in case.recipes
-    ]
-    seconds = [row["schedule_s"] + row["lower_s"] + row["nvrtc_s"] for row in rows]
-    assert 0 < statistics.median(seconds) < 1
-    assert max(seconds) < 5
 
 
 def test_the_fit_finds_what_times_were_made_with():
