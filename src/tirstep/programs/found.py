@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from tvm.tirx import PrimFunc
 from tirstep.modules import Kernel
 from tirstep.transforms.recipes import Ladder, Recipe
 
+from .databases import Record
 from .loading import Loaded
 from .program_error import show_path
 
@@ -32,6 +33,16 @@ TAKEN_BY: Mapping[str, str] = {
     "pass": "pass, with --after NAME or the like where it is not decorated with pass_experiment",
 }
 """What each kind of program can be given to."""
+KINDS: Mapping[str, type] = {
+    "kernel": Kernel,
+    "recipe": Recipe,
+    "ladder": Ladder,
+    "module": tvm.IRModule,
+    "function": PrimFunc,
+    "record": Record,
+    "pass": Pass,
+}
+"""The types of programs; other ones are known by what they are called with."""
 
 
 @dataclass(frozen=True)
@@ -74,40 +85,27 @@ def find_programs(loaded: Loaded) -> list[Found]:
 
 
 def _find_kind(value: object) -> str | None:
-    kinds: Mapping[type, str] = {
-        Kernel: "kernel",
-        Recipe: "recipe",
-        Ladder: "ladder",
-        tvm.IRModule: "module",
-        PrimFunc: "function",
-        Pass: "pass",
-    }
-    for cls, kind in kinds.items():
+    for kind, cls in KINDS.items():
         if isinstance(value, cls):
             return kind
     if isinstance(value, type):
         return "pass" if issubclass(value, Pass) else None
     if inspect.isfunction(value) and hasattr(value, DECLARED):
         return "pass"
-    if type(value).__name__ == "Record":
-        return "record"
     return "schedule" if inspect.isfunction(value) and takes_schedule(value) else None
 
 
 def takes_schedule(function: Any) -> bool:
     """Whether the first parameter is a schedule, by type or name, and no other one is needed."""
     parameters = list(inspect.signature(function).parameters.values())
-    if not parameters or any(it.default is it.empty for it in parameters[1:] if not _is_rest(it)):
+    rest = [it for it in parameters[1:] if it.kind not in (it.VAR_POSITIONAL, it.VAR_KEYWORD)]
+    if not parameters or any(it.default is it.empty for it in rest):
         return False
     first = parameters[0]
     if first.annotation is first.empty:
         return first.name in ("sch", "schedule")
     hint = first.annotation
     return hint is Schedule or (isinstance(hint, str) and hint.rpartition(".")[2] == "Schedule")
-
-
-def _is_rest(parameter: inspect.Parameter) -> bool:
-    return parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
 
 
 def _is_own(kind: str, name: str, value: Any, loaded: Loaded) -> bool:
@@ -136,7 +134,7 @@ def _describe(kind: str, name: str, value: Any, loaded: Loaded) -> Found:
     calls = None
     if kind == "module":
         functions = list_functions(value)
-        calls = dict(find_calls(value)) if len(functions) < len(value.get_global_vars()) else None
+        calls = find_calls(value) if len(functions) < len(value.get_global_vars()) else None
     told = value.doc if kind == "recipe" else doc
     if kind == "ladder":
         told = value.title
@@ -150,36 +148,27 @@ def list_functions(module: tvm.IRModule) -> tuple[str, ...]:
     )
 
 
-def find_calls(module: tvm.IRModule) -> Iterator[tuple[str, tuple[str, ...]]]:
+def find_calls(module: tvm.IRModule) -> Mapping[str, tuple[str, ...]]:
     """Of a module with Relax functions: each PrimFunc, and in which of them it is called, and what
     its result is bound to there: ``main: lv, lv2``.
     """
+    from tvm import relax
+    from tvm_ffi import structural_walk
+
     called: dict[str, dict[str, list[str]]] = {name: {} for name in list_functions(module)}
     for var, function in module.functions_items():
         if isinstance(function, PrimFunc):
             continue
-        for bound, name in _list_bound_calls(function):
-            if name in called:
-                called[name].setdefault(str(var.name_hint), []).append(bound)
-    for name, places in called.items():
-        yield name, tuple(f"{place}: {', '.join(bound)}" for place, bound in places.items())
 
+        def visit(binding: Any, place: str = str(var.name_hint)) -> None:
+            call = binding.value
+            for it in (call.op, *call.args) if isinstance(call, relax.Call) else ():
+                if isinstance(it, tvm.ir.GlobalVar) and str(it.name_hint) in called:
+                    bound = called[str(it.name_hint)].setdefault(place, [])
+                    bound.append(str(binding.var.name))
 
-def _list_bound_calls(function: Any) -> Iterator[tuple[str, str]]:
-    from tvm import relax
-    from tvm_ffi import structural_walk
-
-    found: list[tuple[str, str]] = []
-
-    def visit(binding: Any) -> None:
-        value = binding.value
-        if isinstance(value, relax.Call):
-            callees = [value.op, *value.args]
-            found.extend(
-                (str(binding.var.name), str(it.name_hint))
-                for it in callees
-                if isinstance(it, tvm.ir.GlobalVar)
-            )
-
-    structural_walk(function, (relax.VarBinding, visit))
-    yield from found
+        structural_walk(function, (relax.VarBinding, visit))
+    return {
+        name: tuple(f"{place}: {', '.join(bound)}" for place, bound in places.items())
+        for name, places in called.items()
+    }

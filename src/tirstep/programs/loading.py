@@ -10,7 +10,7 @@ import importlib
 import importlib.util
 import sys
 import tokenize
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -21,8 +21,7 @@ from tirstep.printing import printing_beside
 from .naming import STDIN, Spelling
 from .program_error import ProgramError, describe_error, find_line, show_path, watch_file
 
-DECORATORS = ("ir_module", "prim_func", "function")
-"""Of TVMScript, as attributes of I, T and R."""
+KNOWN_FILES = "a .py file, TVM's JSON of a module, or a folder of MetaSchedule's"
 
 
 @dataclass(frozen=True)
@@ -69,14 +68,10 @@ def _load_place(place: str, folder: str) -> Loaded:
     try:
         text = _read_text(path)
     except (UnicodeDecodeError, SyntaxError):
-        raise ProgramError(f"{place} is no text in UTF-8; give {_known_files()}") from None
+        raise ProgramError(f"{place} is no text in UTF-8; give {KNOWN_FILES}") from None
     if path.suffix == ".py":
         return _load_python(text, path, place)
     return load_text(text, place, path.stem)
-
-
-def _known_files() -> str:
-    return "a .py file, TVM's JSON of a module, or a folder of MetaSchedule's"
 
 
 def _is_database(path: Path) -> bool:
@@ -125,28 +120,30 @@ def _read_json(text: str, place: str) -> Any:
 
 
 def is_script(tree: ast.Module) -> bool:
-    """Whether a file is TVMScript alone, as `.script()` prints it: nothing in it has to be run."""
+    """Whether a file is TVMScript alone, as `.script()` prints it: nothing in it has to be run.
+
+    Beside ``@I.ir_module class``, ``@T.prim_func def`` and the like it may have imports of TVM's
+    script, a docstring, or the metadata that `.script(show_meta=True)` prints.
+    """
     has_some = False
     for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and _is_of_script(node):
-            has_some = True
-        elif not (_is_import_of_script(node) or _is_constant(node)):
-            return False
+        match node:
+            case ast.FunctionDef(decorator_list=[it]) | ast.ClassDef(decorator_list=[it]):
+                match it.func if isinstance(it, ast.Call) else it:
+                    case ast.Attribute(
+                        value=ast.Name(id="I" | "T" | "R"),
+                        attr="ir_module" | "prim_func" | "function",
+                    ):
+                        has_some = True
+                    case _:
+                        return False
+            case ast.ImportFrom(module=str(name)) if name.startswith("tvm.script"):
+                pass
+            case ast.Expr(value=ast.Constant()):
+                pass
+            case _:
+                return False
     return has_some
-
-
-def _is_of_script(node: ast.FunctionDef | ast.ClassDef) -> bool:
-    """``@I.ir_module class``, ``@T.prim_func def`` and the like; a class of Python is none."""
-    callees = [it.func if isinstance(it, ast.Call) else it for it in node.decorator_list]
-    return (
-        len(callees) == 1
-        and isinstance(callees[0], ast.Attribute)
-        and (
-            callees[0].attr in DECORATORS
-            and isinstance(callees[0].value, ast.Name)
-            and callees[0].value.id in ("I", "T", "R")
-        )
-    )
 
 
 def _read_text(path: Path) -> str:
@@ -155,15 +152,6 @@ def _read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8-sig")
     with tokenize.open(path) as file:
         return file.read()
-
-
-def _is_import_of_script(node: ast.stmt) -> bool:
-    return isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tvm.script")
-
-
-def _is_constant(node: ast.stmt) -> bool:
-    """A docstring, or the metadata that `.script(show_meta=True)` prints."""
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def _read_script(text: str, tree: ast.Module, place: str) -> Loaded:
@@ -196,21 +184,27 @@ def _load_python(text: str, path: Path, place: str) -> Loaded:
     tree = _parse(text, place)
     if is_script(tree):
         return _read_script(text, tree, place)
-    module = _run_file(path.resolve(), place)
+    path = path.resolve()
+    if (path.parent / "__init__.py").is_file():
+        module = _run_in_package(path, place)
+    else:
+        module = _run_file(path, place)
     return _describe_module(module, tree, place)
 
 
 def _run_file(path: Path, place: str) -> ModuleType:
     """Run a file as ``import`` would, with its folder where imports look first."""
-    if (path.parent / "__init__.py").is_file():
-        return _run_in_package(path, place)
     known = sys.modules.get(path.stem)
     if known is not None and _has_file(known, path):
         return known
-    name = path.stem if _is_free(path) else f"_tirstep_{path.stem}"
+    # An installed package keeps its own name.
+    is_free = path.stem.isidentifier() and path.stem not in sys.modules
+    found = importlib.util.find_spec(path.stem) if is_free else None
+    is_free = is_free and (found is None or found.origin == str(path))
+    name = path.stem if is_free else f"_tirstep_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise ProgramError(f"Python cannot import {place}; give {_known_files()}")
+        raise ProgramError(f"Python cannot import {place}; give {KNOWN_FILES}")
     module = importlib.util.module_from_spec(spec)
     watch_file(path)
     sys.modules[name] = module
@@ -245,14 +239,6 @@ def _run_in_package(path: Path, place: str) -> ModuleType:
     return module
 
 
-def _is_free(path: Path) -> bool:
-    """Whether no other module has the name of this file: an installed package keeps its own."""
-    if not path.stem.isidentifier() or path.stem in sys.modules:
-        return False
-    found = importlib.util.find_spec(path.stem)
-    return found is None or found.origin == str(path)
-
-
 def _has_file(module: ModuleType, path: Path) -> bool:
     file = getattr(module, "__file__", None)
     return file is not None and Path(file).resolve() == path
@@ -274,14 +260,21 @@ def _import_module(name: str) -> Loaded:
     try:
         with printing_beside():
             module = importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+    except (Exception, SystemExit) as error:
+        missing = getattr(error, "name", None) if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None and (name == missing or name.startswith(f"{missing}.")):
             raise ProgramError(
                 f"there is no module {name} to import from here; a file is given as FILE.py"
             ) from None
-        raise ProgramError(_spell_module_error(error, name)) from error
-    except (Exception, SystemExit) as error:
-        raise ProgramError(_spell_module_error(error, name)) from error
+        # The innermost line that neither is ours nor the import system's.
+        where, traceback = name, error.__traceback__
+        while traceback is not None:
+            code = Path(traceback.tb_frame.f_code.co_filename)
+            if code.is_file() and code != Path(__file__) and "importlib" not in code.parts:
+                where = f"{show_path(code)}:{traceback.tb_lineno}"
+            traceback = traceback.tb_next
+        told = f"{where}: {name} does not import: {describe_error(error)}"
+        raise ProgramError(told) from error
     file = getattr(module, "__file__", None)
     if file is None:
         return Loaded(vars(module), {}, name, name)
@@ -290,27 +283,15 @@ def _import_module(name: str) -> Loaded:
     return _describe_module(module, tree, name)
 
 
-def _spell_module_error(error: BaseException, name: str) -> str:
-    """With the innermost line that neither is ours nor the import system's."""
-    where, traceback = name, error.__traceback__
-    while traceback is not None:
-        file = Path(traceback.tb_frame.f_code.co_filename)
-        if file.is_file() and file != Path(__file__) and "importlib" not in file.parts:
-            where = f"{show_path(file)}:{traceback.tb_lineno}"
-        traceback = traceback.tb_next
-    return f"{where}: {name} does not import: {describe_error(error)}"
-
-
 def _describe_module(module: ModuleType, tree: ast.Module | None, place: str) -> Loaded:
-    lines = dict(_find_lines(tree)) if tree is not None else {}
+    """With the lines of the names that its file defines at its top."""
+    lines: dict[str, int] = {}
+    for node in [] if tree is None else tree.body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                lines[name] = node.lineno
+            case ast.Assign(targets=targets):
+                lines |= {it.id: node.lineno for it in targets if isinstance(it, ast.Name)}
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                lines[name] = node.lineno
     return Loaded(dict(vars(module)), lines, place, module.__name__)
-
-
-def _find_lines(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """The names that a file defines at its top, with their lines."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node in tree.body:
-            yield node.name, node.lineno
-        elif isinstance(node, ast.Assign | ast.AnnAssign) and node in tree.body:
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            yield from ((it.id, node.lineno) for it in targets if isinstance(it, ast.Name))

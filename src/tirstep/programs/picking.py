@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ from .databases import Record
 from .found import Found, find_programs, list_functions
 from .loading import Loaded, load_place
 from .naming import Spelling, read_spelling
-from .program_error import ProgramError
+from .program_error import ProgramError, hint_near
 
 SAMPLE_SIZES = (64, 48, 32, 24, 20, 12)
 """Of a kernel without recipes, where no shape is given: small, and pairwise different."""
@@ -69,16 +68,13 @@ class ProgramRecipe(Recipe):
         for step in super().run(sch, **config):
             changes: dict[str, Any] = {}
             if self.whole is not None:
-                changes["module"] = _narrow(step.module, str(self.function))
+                changes["module"] = make_main(step.module[str(self.function)])
                 changes["trace"] = _rename_to_main(step.trace, str(self.function))
             if not inspect.isgeneratorfunction(self.body):
-                changes.update(location=self.location, path=self._path())
+                # Of a record there is no file.
+                path = inspect.getfile(self.body) if self.trace is None else ""
+                changes.update(location=self.location, path=path)
             yield dataclasses.replace(step, **changes)
-
-    def _path(self) -> str:
-        """The file of the function; "" where a record or nothing is in its place."""
-        is_own = self.trace is None and self.body is not _do_nothing
-        return inspect.getfile(self.body) if is_own else ""
 
     def _start(self, sch: Schedule, config: Mapping[str, object]) -> Iterator[str]:
         if inspect.isgeneratorfunction(self.body):
@@ -96,11 +92,6 @@ class ProgramRecipe(Recipe):
 
 def _do_nothing(sch: Schedule) -> Iterator[str]:
     yield from ()
-
-
-def _narrow(module: tvm.IRModule, function: str) -> tvm.IRModule:
-    """One function of a module, as its `main`."""
-    return make_main(module[function])
 
 
 def _rename_to_main(trace: Trace, function: str) -> Trace:
@@ -279,11 +270,9 @@ class Picker:
 
     def _refuse_function(self, programs: Sequence[Found]) -> NoReturn:
         parts = list(dict.fromkeys(part for it in programs for part in self._list_parts(it)))
-        near = difflib.get_close_matches(str(self.function), parts, n=3, cutoff=0.5)
         known = f"it has {', '.join(parts)}" if parts else "it has no modules"
-        hint = f"did you mean {' or '.join(near)}?" if near else known
-        place = self.spelling.place
-        raise ProgramError(f"{place} has no PrimFunc '{self.function}'; {hint}")
+        hint = hint_near(str(self.function), parts, known)
+        raise ProgramError(f"{self.spelling.place} has no PrimFunc '{self.function}'; {hint}")
 
     def get_listed(self, name: str) -> Found:
         """A program by its name; of ``MODULE.FUNCTION`` the module, with this function alone."""
@@ -307,17 +296,23 @@ class Picker:
         if found := find_programs(everything):
             return found[0]
         within = [f"{it.name}.{name}" for it in programs.values() if name in it.functions]
-        near = within or difflib.get_close_matches(name, programs, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(programs)}"
-        if not programs:
-            hint = "it has no programs"
-        what = f"'{name}' in {self.spelling.place} is" if name in self.loaded.values else None
-        problem = f"{what} no program" if what else f"{self.spelling.place} has no '{name}'"
+        known = f"it has {', '.join(programs)}" if programs else "it has no programs"
+        hint = hint_near(name, programs, known)
+        if within:
+            hint = f"did you mean {' or '.join(within)}?"
+        problem = f"{self.spelling.place} has no '{name}'"
+        if name in self.loaded.values:
+            problem = f"'{name}' in {self.spelling.place} is no program"
         raise ProgramError(f"{problem}; {hint}")
 
     def _make(self, found: Found, function: str | None, *, is_named: bool = False) -> list[Recipe]:
         if found.kind == "pass":
-            return self._refuse_pass(found) if is_named else []
+            if not is_named:
+                return []
+            raise ProgramError(
+                f"{found.location}: '{found.name}' is a pass, and this takes programs; give a "
+                "kernel, a recipe, a module or a function of a schedule"
+            )
         if found.kind == "recipe":
             return [self.adopt(found.value, found.location)]
         if found.kind == "ladder":
@@ -347,34 +342,22 @@ class Picker:
             kernel = next(self._list_kernels(target, None))[0]
         return self._make_recipe(schedule, kernel, body=refuse)
 
-    def _refuse_pass(self, found: Found) -> list[Recipe]:
-        raise ProgramError(
-            f"{found.location}: '{found.name}' is a pass, and this takes programs; give a kernel, "
-            "a recipe, a module or a function of a schedule"
-        )
-
     def adopt(self, recipe: Recipe, location: str) -> Recipe:
         """A recipe of the user's, with the kernel that it names."""
-        spelling = self._spell(recipe)
+        own = (name for name, value in self.loaded.values.items() if value is recipe)
+        spelling = self.spelling.of(next(own, recipe.name))
         if not isinstance(recipe.kernel, str):
             return dataclasses.replace(recipe, spelling=spelling)
         here = {it.name: it for it in self.loaded.values.values() if isinstance(it, Kernel)}
         known: dict[str, Any] = {**kernels(), **here}
         if recipe.kernel not in known:
-            near = difflib.get_close_matches(recipe.kernel, known, n=3, cutoff=0.5)
-            hint = f"did you mean {' or '.join(near)}?" if near else "define it with @kernel"
+            hint = hint_near(recipe.kernel, known, "define it with @kernel")
             raise ProgramError(
                 f"{location}: the recipe '{recipe.name}' schedules a kernel '{recipe.kernel}', "
                 f"which is neither here nor tirstep's; {hint}"
             )
         kernel = here.get(recipe.kernel, recipe.kernel)
         return dataclasses.replace(recipe, kernel=kernel, spelling=spelling)
-
-    def _spell(self, recipe: Recipe) -> str:
-        for name, value in self.loaded.values.items():
-            if value is recipe:
-                return self.spelling.of(name)
-        return self.spelling.of(recipe.name)
 
     def _make_of_kernel(self, found: Found, *, is_named: bool) -> list[Recipe]:
         kernel = found.value
@@ -457,8 +440,7 @@ class Picker:
     def _require_function(self, name: str | None, found: Found, known: Sequence[str]) -> None:
         if name is None or name in known:
             return
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(known)}"
+        hint = hint_near(name, known, f"it has {', '.join(known)}")
         raise ProgramError(
             f"{found.location}: the module '{found.name}' has no PrimFunc '{name}'; {hint}"
         )
