@@ -25,7 +25,7 @@ SHARED = run_golden(RECIPES["matmul_shared_blocking"])
 def test_texts_are_kept_once_by_their_lines():
     table = TextTable()
     assert [table.add(Text.of(text)) for text in ("a\nb\n", "b\na\na\n", "\na\nb")] == [0, 1, 0]
-    assert (table.lines, table.texts) == (["a", "b"], [[0, 1], [1, 0, 0]])
+    assert table.as_document() == {"lines": ["a", "b"], "texts": [[0, 1], [1, 0, 0]]}
 
 
 def test_a_document_gives_every_text_back(report: Report):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
@@ -22,7 +22,7 @@ from tirstep.lowering_checks import (
 )
 from tirstep.lowering_checks.compile.compiling import get_target
 from tirstep.lowering_checks.compile.passes import Lowering, lower_through_passes
-from tirstep.lowering_checks.devices import SimulatorDevice
+from tirstep.lowering_checks.devices import SimulatorDevice, Timing
 from tirstep.lowering_checks.devices.simulator.access_counts import AccessCounts
 from tirstep.lowering_checks.diff import blame_texts, carry_blame
 from tirstep.lowering_checks.facts import counted_rows, facts_of_lowering
@@ -39,7 +39,6 @@ from .machine_code import get_machine_code
 from .model import (
     ChecksPart,
     CountsPart,
-    FactPart,
     FactsPart,
     FindingPart,
     MachineCodePart,
@@ -60,8 +59,6 @@ COMPACTS = "s_tir.CompactBufferAllocation"
 LINKED = ("cuda", "opencl")
 """Languages whose sources have a line or more for each statement."""
 NOT_THE_LAST = "it was made of the last step alone; --every-step makes it of all"
-MOST_LOWERED = 32
-"""Lowerings that are kept: each has a module for every pass."""
 
 # CUDA driver API, CUdevice_attribute.
 CLOCK_RATE, MEMORY_CLOCK_RATE, MEMORY_BUS_WIDTH = 13, 36, 37
@@ -106,17 +103,17 @@ def build_recipe(
         name=rung.recipe.name,
         about=describe_recipe(rung.recipe),
         kernel=rung.recipe.kernel_name,
+        status=rung.status if is_judged or rung.status != "ok" else None,
+        steps=() if run is None else builder.build(run),
         shape="" if problem is None else format_shape(problem.shape),
         dtype="" if problem is None else get_dtype(problem),
         config={name: str(value) for name, value in sizes.items()},
-        status=rung.status if is_judged or rung.status != "ok" else None,
         refusal=rung.refusal,
         flops=None if problem is None else problem.flops,
         bytes=None if problem is None else problem.bytes,
         example_shape="" if example is None else format_shape(example.problem.shape),
         example_bytes=None if example is None else example.problem.bytes,
         findings=tuple(map(finding_part, rung.own_findings)),
-        steps=() if run is None else builder.build(run),
     )
 
 
@@ -152,23 +149,16 @@ class StepBuilder:
         """All steps of the run."""
         programs = [Text.of(print_module(step.module)) for step in run.steps]
         authors = blame_texts([program.lines for program in programs])
-        lowered = [self._lower(run, *parts) for parts in zip(run.steps, programs, strict=True)]
-        sources = self._sources([each.lowering for each in lowered])
+        lowered = []
+        for step in run.steps:
+            self.tell(f"lowering {run.label(step)}")
+            lowered.append(_lower(step.module, self.target))
+        sources = list_sources([lowering for lowering, _ in lowered])
         pythons = find_python(run)
         return tuple(
             self._step(run, *parts)
             for parts in zip(run.steps, programs, authors, pythons, lowered, sources, strict=True)
         )
-
-    def _lower(self, run: Run, step: Step, program: Text) -> LoweredStep:
-        """Recipes of a ladder begin alike: what was lowered once in this process is not again."""
-        self.tell(f"lowering {run.label(step)}")
-        key = (program, self.target)
-        if key not in _LOWERED:
-            while len(_LOWERED) >= MOST_LOWERED:
-                del _LOWERED[next(iter(_LOWERED))]
-            _LOWERED[key] = LoweredStep.of(step.module, self.target)
-        return _LOWERED[key]
 
     def _step(
         self,
@@ -177,13 +167,16 @@ class StepBuilder:
         program: Text,
         authors: Sequence[int],
         python: PythonPart | None,
-        lowered: LoweredStep,
+        lowered: tuple[Lowering, tuple[int, ...]],
         source: SourcePart,
     ) -> StepPart:
-        lowering, counts = lowered.lowering, self.counts.get(step.index)
+        (lowering, links), counts = lowered, self.counts.get(step.index)
         at_example = None if self.example is None else self.example.counts.get(step.index)
         compacted = [each.module for each in lowering.passes if each.name == COMPACTS]
         verdict = next((each for each in self.rung.verdicts if each.step is step), None)
+        machine_code = MachineCodePart(missing=NOT_THE_LAST)
+        if self.every_step or step is run.steps[-1]:
+            machine_code = get_machine_code_for(lowering, self.target)
         return StepPart(
             label=step_label(step),
             name=step.name,
@@ -193,64 +186,49 @@ class StepBuilder:
             authors=tuple(authors),
             trace=Text.of(str(step.trace)),
             device_source=source,
-            links=lowered.links,
-            machine_code=self._machine_code(step is run.steps[-1], lowering),
-            passes=lowered.get_passes(program, tuple(authors)),
+            links=links,
+            machine_code=machine_code,
+            passes=build_passes(lowering, program, tuple(authors)),
             pass_count=len(lowering.passes),
             nests=find_nests(step.module),
             buffers=find_buffers(step.module, compacted[0] if compacted else None),
             facts=list_facts(lowering, run.problem, counts),
             checks=None if verdict is None else _checks_part(verdict),
-            time=None if verdict is None else _time_part(self.rung, verdict),
+            time=None if verdict is None else time_part(verdict.timing, run.problem),
             counts=None if counts is None else counts_part(counts),
             example_counts=None if at_example is None else counts_part(at_example),
         )
 
-    def _machine_code(self, is_last: bool, lowering: Lowering) -> MachineCodePart:
-        if not (is_last or self.every_step):
-            return MachineCodePart(missing=NOT_THE_LAST)
-        architecture = str(dict(get_target(self.target).attrs).get("arch", ""))
-        return get_machine_code(lowering.source.strip("\n"), lowering.language, architecture)
 
-    def _sources(self, lowerings: Sequence[Lowering]) -> list[SourcePart]:
-        """The sources of successive steps: the first that has one is the author of all of it."""
-        parts, before, authors = [], Text(()), list[int]()
-        for step, lowering in enumerate(lowerings):
-            text = Text.of(lowering.source)
-            if not text.lines:
-                missing = "there is no device code" if not lowering.failed else str(lowering.failed)
-                parts.append(SourcePart(lowering.language, None, (), missing))
-                continue
-            authors = carry_blame(authors, before.lines, text.lines, author=step)
-            before = text
-            parts.append(SourcePart(lowering.language, text, tuple(authors), None))
-        return parts
+def _lower(module: tvm.IRModule, target: str) -> tuple[Lowering, tuple[int, ...]]:
+    """A module's lowering, and the line of its TIR for each line of its device source."""
+    noted, lines = note_lines(module)
+    lowering = lower_through_passes(noted, target)
+    linked = lowering.source and lowering.language in LINKED
+    return lowering, link_source(lowering, lines) if linked else ()
 
 
-@dataclass(frozen=True)
-class LoweredStep:
-    """A step's lowering, and the line of its TIR for each line of its device source."""
-
-    lowering: Lowering
-    links: tuple[int, ...]
-    _passes: dict[tuple[int, ...], tuple[PassPart, ...]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, module: tvm.IRModule, target: str) -> LoweredStep:
-        """Lower a module."""
-        noted, lines = note_lines(module)
-        lowering = lower_through_passes(noted, target)
-        linked = lowering.source and lowering.language in LINKED
-        return cls(lowering, link_source(lowering, lines) if linked else ())
-
-    def get_passes(self, program: Text, authors: tuple[int, ...]) -> tuple[PassPart, ...]:
-        """What `build_passes` makes of it, made once for a step that several recipes have."""
-        if authors not in self._passes:
-            self._passes[authors] = build_passes(self.lowering, program, authors)
-        return self._passes[authors]
+def get_machine_code_for(lowering: Lowering, target: str) -> MachineCodePart:
+    """The SASS of what was lowered for a target, or why there is none."""
+    architecture = str(dict(get_target(target).attrs).get("arch", ""))
+    return get_machine_code(lowering.source.strip("\n"), lowering.language, architecture)
 
 
-_LOWERED: dict[tuple[Text, str], LoweredStep] = {}
+def list_sources(lowerings: Sequence[Lowering], *, first: int = 0) -> list[SourcePart]:
+    """The sources of successive steps, of which the `first` has that number: the first one that has
+    a source is the author of all of it.
+    """
+    parts, before, authors = [], Text(()), list[int]()
+    for step, lowering in enumerate(lowerings, first):
+        text = Text.of(lowering.source)
+        if not text.lines:
+            missing = "there is no device code" if not lowering.failed else str(lowering.failed)
+            parts.append(SourcePart(lowering.language, None, (), missing))
+            continue
+        authors = carry_blame(authors, before.lines, text.lines, author=step)
+        before = text
+        parts.append(SourcePart(lowering.language, text, tuple(authors), None))
+    return parts
 
 
 def build_passes(
@@ -262,27 +240,26 @@ def build_passes(
     parts: list[PassPart] = []
     known, last = {program: authors}, program
     printed = {_find_functions(lowering.module): program}
+
+    def print_once(module: tvm.IRModule) -> Text:
+        """Printing takes far longer than seeing that a module was printed already."""
+        functions = _find_functions(module)
+        if functions not in printed:
+            printed[functions] = Text.of(print_module(module))
+        return printed[functions]
+
+    def carry(before: Text, after: Text, number: int) -> tuple[int, ...]:
+        return tuple(carry_blame(known[before], before.lines, after.lines, author=-number))
+
     for each in lowering.changed:
-        before, after = (_print_once(module, printed) for module in (each.before, each.module))
+        before, after = print_once(each.before), print_once(each.module)
         if before not in known:  # a part of the module alone, the device's perhaps
-            known[before] = _carry(known[last], last, before, each.number)
-        known[after] = _carry(known[before], before, after, each.number)
+            known[before] = carry(last, before, each.number)
+        known[after] = carry(before, after, each.number)
         last = after
         spent = round(each.seconds * 1e3, 3)
         parts.append(PassPart(each.number, each.name, spent, before, after, known[after]))
     return tuple(parts)
-
-
-def _carry(authors: tuple[int, ...], before: Text, after: Text, number: int) -> tuple[int, ...]:
-    return tuple(carry_blame(authors, before.lines, after.lines, author=-number))
-
-
-def _print_once(module: tvm.IRModule, printed: dict[Functions, Text]) -> Text:
-    """A module's text; printing takes far longer than seeing that it was printed already."""
-    functions = _find_functions(module)
-    if functions not in printed:
-        printed[functions] = Text.of(print_module(module))
-    return printed[functions]
 
 
 def _find_functions(module: tvm.IRModule) -> Functions:
@@ -309,16 +286,17 @@ def _checks_part(verdict: Verdict) -> ChecksPart:
     )
 
 
-def _time_part(rung: JudgedRecipe, verdict: Verdict) -> TimePart | None:
-    timing = verdict.timing
+def time_part(timing: Timing | None, problem: AnyProblem | None) -> TimePart | None:
+    """A time, for the page."""
     if timing is None:
         return None
+    flops = 0 if problem is None else problem.flops or 0
     return TimePart(
         median=timing.median * 1e6,
         lower=timing.lower * 1e6,
         upper=timing.upper * 1e6,
         repeats=timing.repeats,
-        gflops=(rung.flops_per_second(timing) or 0) / 1e9,
+        gflops=flops / timing.median / 1e9,
     )
 
 
@@ -331,11 +309,7 @@ def list_facts(lowering: Lowering, problem: AnyProblem, counts: Counts | None) -
     if not facts.kernels:
         return FactsPart((), facts.refusal)
     counted = () if counts is None else counted_rows(counts, problem.bytes)
-    rows = tuple(
-        FactPart(row.group, row.key or row.name, row.name, row.value, row.unit)
-        for row in (*facts.rows(), *counted)
-    )
-    return FactsPart(rows, facts.refusal)
+    return FactsPart((*facts.rows(), *counted), facts.refusal)
 
 
 def read_counts(device: Device, verdict: Verdict) -> Counts | None:

@@ -11,29 +11,22 @@ import tvm
 
 import tirstep
 from tirstep.lowering_checks import Finding, print_module
-from tirstep.lowering_checks.compile.compiling import get_target
 from tirstep.lowering_checks.compile.passes import Lowering
-from tirstep.lowering_checks.devices.device import Timing
-from tirstep.lowering_checks.diff import blame_texts, carry_blame
-from tirstep.lowering_checks.facts import Fact
+from tirstep.lowering_checks.diff import blame_texts
 
 from ..formatting import format_shape, get_dtype
-from .build import build_passes, finding_part
-from .machine_code import get_machine_code
+from .build import build_passes, finding_part, get_machine_code_for, list_sources, time_part
 from .model import (
     ChecksPart,
     ExperimentPart,
     ExperimentRow,
-    FactPart,
     FactsPart,
-    MachineCodePart,
     RecipePart,
     Report,
     SmallProgram,
     SourcePart,
     StepPart,
     Text,
-    TimePart,
 )
 
 if TYPE_CHECKING:
@@ -121,26 +114,42 @@ def _build_module(name: str, trial: Trial) -> RecipePart:
     problem = trial.subject.problem
     texts = _list_texts(trial)
     authors = [tuple(each) for each in blame_texts([text.lines for text in texts])]
-    sources = _list_sources(trial.lowered)
-    steps = [_make_step(0, texts[0], authors[0], SourcePart("", None, (), NOT_LOWERED))]
-    for side in (0, 1):
-        step = _make_step(side + 1, texts[side + 1], authors[side + 1], sources[side])
-        steps.append(_add_lowering(step, trial, side, given=texts[0]))
+    sources = [SourcePart("", None, (), NOT_LOWERED), *list_sources(trial.lowered, first=1)]
+    steps = [
+        StepPart(
+            label=f"{number:02d}_{NAMES[number]}",
+            name=NAMES[number],
+            tir=text,
+            authors=wrote,
+            device_source=source,
+            facts=FactsPart((), source.missing),
+        )
+        for number, (text, wrote, source) in enumerate(zip(texts, authors, sources, strict=True))
+    ]
+    for side, lowering in enumerate(trial.lowered):
+        steps[side + 1] = replace(
+            steps[side + 1],
+            machine_code=get_machine_code_for(lowering, "cuda")
+            if lowering.language == "cuda"
+            else None,
+            passes=build_passes(lowering, texts[0], (0,) * len(texts[0].lines)),
+            pass_count=len(lowering.passes),
+            facts=_get_facts(trial, side, lowering),
+            checks=_get_checks(trial, side),
+            time=next(
+                (time_part(it.times[side], problem) for it in trial.verdicts if it.times), None
+            ),
+        )
     return RecipePart(
         name=name,
         about=f"{trial.status}: {trial.reason}" if trial.reason else trial.status,
         kernel=name,
+        status="failed" if trial.is_bad else "ok",
+        steps=tuple(steps),
         shape="" if problem is None else format_shape(problem.shape),
         dtype="" if problem is None else get_dtype(problem),
-        config={},
-        status="failed" if trial.is_bad else "ok",
-        refusal=None,
         flops=None if problem is None else problem.flops,
         bytes=None if problem is None else problem.bytes,
-        example_shape="",
-        example_bytes=None,
-        findings=(),
-        steps=tuple(steps),
     )
 
 
@@ -160,78 +169,13 @@ def _list_texts(trial: Trial) -> list[Text]:
     return [Text.of(print_module(module)) for module in (trial.subject.module, *pair)]
 
 
-def _list_sources(lowered: tuple[Lowering, Lowering]) -> list[SourcePart]:
-    """The device sources; the lines that only the second has are of the change."""
-    parts, before, authors = [], Text(()), list[int]()
-    for step, lowering in enumerate(lowered, 1):
-        text = Text.of(lowering.source)
-        if not text.lines:
-            missing = "there is no device code" if not lowering.failed else str(lowering.failed)
-            parts.append(SourcePart(lowering.language, None, (), missing))
-            continue
-        authors = carry_blame(authors, before.lines, text.lines, author=step)
-        before = text
-        parts.append(SourcePart(lowering.language, text, tuple(authors), None))
-    return parts
-
-
-def _make_step(number: int, text: Text, authors: tuple[int, ...], source: SourcePart) -> StepPart:
-    return StepPart(
-        label=f"{number:02d}_{NAMES[number]}",
-        name=NAMES[number],
-        source="",
-        python=None,
-        tir=text,
-        authors=authors,
-        trace=Text(()),
-        device_source=source,
-        links=(),
-        machine_code=None,
-        passes=(),
-        pass_count=0,
-        nests=(),
-        buffers=(),
-        facts=FactsPart((), source.missing),
-        checks=None,
-        time=None,
-        counts=None,
-        example_counts=None,
-    )
-
-
-def _add_lowering(step: StepPart, trial: Trial, side: int, *, given: Text) -> StepPart:
-    """A step with what its pipeline made: `side` is 0 without the change, and 1 with it."""
-    assert trial.lowered is not None
-    lowering = trial.lowered[side]
-    return replace(
-        step,
-        machine_code=_get_machine_code(lowering),
-        passes=build_passes(lowering, given, (0,) * len(given.lines)),
-        pass_count=len(lowering.passes),
-        facts=_get_facts(trial, side, lowering),
-        checks=_get_checks(trial, side),
-        time=_get_time(trial, side),
-    )
-
-
-def _get_machine_code(lowering: Lowering) -> MachineCodePart | None:
-    if lowering.language != "cuda":
-        return None
-    architecture = str(dict(get_target("cuda").attrs).get("arch", ""))
-    return get_machine_code(lowering.source.strip("\n"), lowering.language, architecture)
-
-
 def _get_facts(trial: Trial, side: int, lowering: Lowering) -> FactsPart:
     rows = list(trial.facts[side])
     for pair in trial.compiled:
         rows += [fact._replace(group=pair[side].architecture) for fact in pair[side].rows()]
     if not rows:
         return FactsPart((), str(lowering.failed) if lowering.failed else NO_FACTS)
-    return FactsPart(tuple(map(_make_fact, rows)), None)
-
-
-def _make_fact(fact: Fact) -> FactPart:
-    return FactPart(fact.group, fact.key or fact.name, fact.name, fact.value, fact.unit)
+    return FactsPart(tuple(rows), None)
 
 
 def _get_checks(trial: Trial, side: int) -> ChecksPart | None:
@@ -252,21 +196,4 @@ def _get_checks(trial: Trial, side: int) -> ChecksPart | None:
         numbers="failed" if found else "ok",
         checked_on=", ".join(device for device, _ in told),
         findings=tuple(map(finding_part, found)),
-    )
-
-
-def _get_time(trial: Trial, side: int) -> TimePart | None:
-    times = [verdict.times[side] for verdict in trial.verdicts if verdict.times is not None]
-    return _make_time(times[0], trial) if times else None
-
-
-def _make_time(timing: Timing, trial: Trial) -> TimePart:
-    problem = trial.subject.problem
-    flops = 0 if problem is None or not problem.flops else problem.flops / timing.median
-    return TimePart(
-        median=timing.median * 1e6,
-        lower=timing.lower * 1e6,
-        upper=timing.upper * 1e6,
-        repeats=timing.repeats,
-        gflops=flops / 1e9,
     )

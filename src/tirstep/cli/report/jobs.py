@@ -24,7 +24,6 @@ from tirstep.lowering_checks import (
     get_device,
 )
 from tirstep.lowering_checks.compile.instruments import when_stuck
-from tirstep.lowering_checks.devices import SimulatorDevice
 from tirstep.modules import KernelError
 from tirstep.processes import count_cores
 from tirstep.programs.naming import STDIN
@@ -40,7 +39,6 @@ from ..wrong_use import UseError, find_sentence
 from .build import ExampleCounts, build_recipe, read_counts
 from .model import RecipePart
 from .own_files import noting_files
-from .repeating import RepeatingSimulator
 
 MOST_PROCESSES = 4  # each loads TVM: some hundred MB
 
@@ -145,8 +143,6 @@ def _end_after(process: BaseProcess) -> None:
 def do_job(job: RecipeJob, screen: Screen) -> RecipePart:
     """Run, judge and lower one recipe."""
     judge = make_judge(job.request)
-    if isinstance(judge.device, SimulatorDevice):
-        judge = replace(judge, device=RepeatingSimulator())
     request = replace(job.request, function=None)  # the texts name what is meant
     name: ExampleName = "default" if judge.device.has_clock and job.checks else "golden"
     among = [pick_recipe(text, request) for text in job.among]

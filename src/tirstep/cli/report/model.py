@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+from tirstep.lowering_checks.facts import Fact
 
 from .loops import Buffer, Nest
 
@@ -31,28 +33,24 @@ class TextTable:
 
     Attributes
     ----------
-    lines : the distinct lines
-    texts : the distinct texts, each as places in `lines`
+    lines : the distinct lines, with their places
+    texts : the distinct texts, with their numbers
     """
 
     def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.texts: list[list[int]] = []
-        self._places: dict[str, int] = {}
-        self._numbers: dict[Text, int] = {}
+        self.lines: dict[str, int] = {}
+        self.texts: dict[Text, int] = {}
 
     def add(self, text: Text) -> int:
-        """Keep a text; its number in `texts`."""
-        if text not in self._numbers:
-            self._numbers[text] = len(self.texts)
-            self.texts.append([self._place(line) for line in text.lines])
-        return self._numbers[text]
+        """Keep a text; its number."""
+        for line in text.lines:
+            self.lines.setdefault(line, len(self.lines))
+        return self.texts.setdefault(text, len(self.texts))
 
-    def _place(self, line: str) -> int:
-        if line not in self._places:
-            self._places[line] = len(self.lines)
-            self.lines.append(line)
-        return self._places[line]
+    def as_document(self) -> dict[str, Any]:
+        """The lines, and the texts as places in these."""
+        texts = [[self.lines[line] for line in text.lines] for text in self.texts]
+        return {"lines": [*self.lines], "texts": texts}
 
 
 @dataclass(frozen=True)
@@ -113,21 +111,10 @@ class ChecksPart:
 
 
 @dataclass(frozen=True)
-class FactPart:
-    """One fact: see `tirstep.lowering_checks.facts.Fact`. Facts of two steps meet by their keys."""
-
-    group: str
-    key: str
-    name: str
-    value: float | int | str | None
-    unit: str
-
-
-@dataclass(frozen=True)
 class FactsPart:
-    """The facts of a step, or why there are none."""
+    """The facts of a step, or why there are none. Those of two steps meet by their keys."""
 
-    rows: tuple[FactPart, ...]
+    rows: tuple[Fact, ...]
     missing: str | None
 
 
@@ -212,23 +199,23 @@ class StepPart:
 
     label: str
     name: str
-    source: str
-    python: PythonPart | None
     tir: Text
     authors: tuple[int, ...]
-    trace: Text
     device_source: SourcePart
-    links: tuple[int, ...]
-    machine_code: MachineCodePart | None
-    passes: tuple[PassPart, ...]
-    pass_count: int
-    nests: tuple[Nest, ...]
-    buffers: tuple[Buffer, ...]
     facts: FactsPart
-    checks: ChecksPart | None
-    time: TimePart | None
-    counts: CountsPart | None
-    example_counts: CountsPart | None
+    source: str = ""
+    python: PythonPart | None = None
+    trace: Text = Text(())
+    links: tuple[int, ...] = ()
+    machine_code: MachineCodePart | None = None
+    passes: tuple[PassPart, ...] = ()
+    pass_count: int = 0
+    nests: tuple[Nest, ...] = ()
+    buffers: tuple[Buffer, ...] = ()
+    checks: ChecksPart | None = None
+    time: TimePart | None = None
+    counts: CountsPart | None = None
+    example_counts: CountsPart | None = None
 
 
 @dataclass(frozen=True)
@@ -247,17 +234,17 @@ class RecipePart:
     name: str
     about: str
     kernel: str
-    shape: str
-    dtype: str
-    config: Mapping[str, str]
     status: str | None
-    refusal: str | None
-    flops: int | None
-    bytes: int | None
-    example_shape: str
-    example_bytes: int | None
-    findings: tuple[FindingPart, ...]
     steps: tuple[StepPart, ...]
+    shape: str = ""
+    dtype: str = ""
+    config: Mapping[str, str] = field(default_factory=dict)
+    refusal: str | None = None
+    flops: int | None = None
+    bytes: int | None = None
+    example_shape: str = ""
+    example_bytes: int | None = None
+    findings: tuple[FindingPart, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -336,12 +323,15 @@ def as_document(report: Report) -> dict[str, Any]:
     """A report as JSON: objects without the keys that hold nothing, texts as their numbers."""
     table = TextTable()
     document = _as_json(report, table)
-    return {**document, "lines": table.lines, "texts": table.texts}
+    return {**document, **table.as_document()}
 
 
 def _as_json(value: Any, table: TextTable) -> Any:
     if isinstance(value, Text):
         return table.add(value)
+    if isinstance(value, Fact):
+        named = value._replace(key=value.key or value.name)._asdict()
+        return {name: item for name, item in named.items() if item is not None and item != ""}
     if dataclasses.is_dataclass(value):
         pairs = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
         return {
