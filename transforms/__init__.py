@@ -11,7 +11,6 @@ from tirstep.versions import require_supported_tvm
 
 require_supported_tvm()
 
-from .beginnings import begin_before_loop
 from .binding import Tile, bind_batch, bind_loop, tile_block
 from .bulk_copies import prefetch_by_tma, specialize_warps
 from .bulk_stores import store_by_tma, store_through_tiles
@@ -20,7 +19,6 @@ from .caching import (
     cache_read_at,
     cache_write_at,
 )
-from .clusters import multicast_in_clusters
 from .errors import TransformError
 from .exponentials import fuse_exponents, use_powers_of_two
 from .fetching import fetch_cooperatively, stage_operand_at
@@ -120,7 +118,6 @@ __all__ = [
     "align_vectors",
     "alternate_tiles",
     "alternate_warpgroups",
-    "begin_before_loop",
     "bind_batch",
     "bind_loop",
     "cache_read_at",
@@ -149,7 +146,6 @@ __all__ = [
     "lay_in_quads",
     "make_persistent",
     "merge_loops",
-    "multicast_in_clusters",
     "order_product",
     "overlap_products",
     "pad_block",

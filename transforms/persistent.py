@@ -21,7 +21,7 @@ from .passes.store_slots import measure_saved
 from .passes.tma_pipeline import ROOM
 from .queries import get_enclosing_kernel, get_enclosing_loops, get_loop_name
 from .tir import constant, find_all, get_axis
-from .tma_tiles import TMA_CLUSTER, TMA_PERSISTENT, TMA_ROLES, TMA_STAGES
+from .tma_tiles import TMA_PERSISTENT, TMA_ROLES, TMA_STAGES
 
 _PASS = "tirstep.LowerTmaPipelines"
 
@@ -83,11 +83,6 @@ def _require_alone(sch: Schedule, loop: LoopRV) -> None:
             f"loop '{name}' is no pipeline in which warps have roles, or its blocks stay already",
             "call specialize_warps first, and this once: without roles nothing is copied while "
             "a tile is stored",
-        )
-    if TMA_CLUSTER in notes:
-        raise TransformError(
-            f"the blocks of loop '{name}' copy tiles for one another in clusters",
-            "let blocks stay without multicast_in_clusters",
         )
     kernel = find_all(get_enclosing_kernel(sch, loop), For)
     if sum(TMA_STAGES in each.annotations for each in kernel) > 1:

@@ -41,9 +41,6 @@ TMA_PERSISTENT = "tirstep_tma_persistent"
 """Our annotation of such a loop: as many thread blocks go through all tiles of the grid."""
 TMA_TURNS = "tirstep_tma_turns"
 """Our annotation of such a loop, whose blocks stay: as many warpgroups take tiles in turn."""
-TMA_CLUSTER = "tirstep_tma_cluster"
-"""Our annotation of such a loop: blocks of a cluster, along rows and along columns, and for each
-copy along which of these they share its tile: 0 or 1."""
 PITCH = 16
 """Bytes that every pitch of a tensor is a multiple of, and the address that it begins at."""
 MAX_BOX = 256
@@ -100,27 +97,6 @@ class TmaTile(NamedTuple):
             at = self.panel_dimension
             start[at] = start[at] + panel * self.box[at]
         return start
-
-    def take_slice(self, number: Any, parts: int) -> TmaTile:
-        """One of equal slices, which lie behind one another in each panel."""
-        box = cut_box(self.box, parts)
-        assert box is not None
-        at = _find_cut(self.box)
-        start = (*self.start[:at], self.start[at] + number * box[at], *self.start[at + 1 :])
-        return self._replace(start=start, box=box)
-
-
-def _find_cut(box: tuple[int, ...]) -> int:
-    """The outermost dimension along which there is more than one element."""
-    return next((at for at, extent in enumerate(box) if extent > 1), len(box) - 1)
-
-
-def cut_box(box: tuple[int, ...], parts: int) -> tuple[int, ...] | None:
-    """The extents of equal slices of whole rows; None where there are none."""
-    at = _find_cut(box)
-    if parts > 1 and (at == len(box) - 1 or box[at] % parts):
-        return None
-    return (*box[:at], box[at] // parts, *box[at + 1 :])
 
 
 class CopyShape(NamedTuple):

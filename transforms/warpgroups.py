@@ -77,22 +77,20 @@ def tile_in_warpgroups(
     warpgroup: Sequence[int],
     tile_k: int,
     swizzle: int = 1,
-    cluster: int = 1,
 ) -> WarpgroupTile:
     """Tile a matmul for blocks of threads and warpgroups, whose products wgmma computes.
 
     `tile` are the rows and columns that a block of threads computes, `warpgroup` those of each
     warpgroup; `tile_k` the steps of k of a tile in shared memory. `swizzle` rows of tiles run
-    column by column, so that tiles that run at the same time share their operands in the L2 cache;
-    `cluster` columns of tiles at a time, row by row, so that these are neighbours, too.
+    column by column, so that tiles that run at the same time share their operands in the L2 cache.
 
     rewrite: ``for i, j, k: C`` -> ``for i_0_j_0_i_1 in blockIdx.x: for i_2_j_1 in threadIdx.y:
         for k_0: for i_3, j_2, k_1: C``
     consumes: the block's loops
     returns: the block and the loops of the tile
     requires: its last two spatial loops and its one reduction serial, which tile and tile_k divide,
-        and a number of rows of tiles that swizzle divides, of columns that cluster; a warpgroup of
-        a multiple of 64 rows and of 8 columns that divides tile; at most 8 warpgroups
+        and a number of rows of tiles that swizzle divides; a warpgroup of a multiple of 64 rows and
+        of 8 columns that divides tile; at most 8 warpgroups
     """
     rows, columns, reduction = require_matmul_loops(sch, block)
     _require_warpgroups(tile, warpgroup)
@@ -100,16 +98,12 @@ def tile_in_warpgroups(
     pieces = {"warpgroups": groups[0], "warpgroup": warpgroup[0]}
     require_factors(sch, rows, {"swizzle": swizzle, **pieces}, "refuse")
     pieces = {"warpgroups": groups[1], "warpgroup": warpgroup[1]}
-    pieces = {"cluster": cluster, **pieces} if cluster > 1 else pieces
     require_factors(sch, columns, pieces, "refuse")
     require_factors(sch, reduction, {"tile_k": tile_k}, "refuse")
     set_, row_tile, row_group, row = sch.split(rows, [None, swizzle, groups[0], warpgroup[0]])
-    neighbours = [cluster] if cluster > 1 else []
-    column_tile, *near, column_group, column = sch.split(
-        columns, [None, *neighbours, groups[1], warpgroup[1]]
-    )
+    column_tile, column_group, column = sch.split(columns, [None, groups[1], warpgroup[1]])
     outer, step = sch.split(reduction, [None, tile_k])
-    of_grid, of_groups = (set_, column_tile, row_tile, *near), (row_group, column_group)
+    of_grid, of_groups = (set_, column_tile, row_tile), (row_group, column_group)
     sch.reorder(*of_grid, *of_groups, outer, row, column, step)
     grid = sch.fuse(*of_grid)
     bind_loop(sch, grid, axis="blockIdx.x")

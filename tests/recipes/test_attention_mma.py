@@ -16,7 +16,7 @@ from tirstep.transforms.recipes import LADDERS, RECIPES
 
 SHAPE = {"batch": 1, "heads": 2, "queries": 64, "keys": 96, "dim": 32}
 SMALL = {"warps": 2, "rows": 16, "keys": 32}
-TALL = {"rows": 32, "queries": "shared", "layout": "padded", "starts_before": True}
+TALL = {"rows": 32, "queries": "shared", "layout": "padded"}
 PREVIOUS, NOW = "largest_previous[vb, vh, vi]", "largest[vb, vh, vi]"
 SCALE = "T.float32(0.17677669529663687)"
 FACTOR = f"T.exp(({PREVIOUS} - {NOW}) * {SCALE})"

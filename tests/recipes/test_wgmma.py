@@ -233,7 +233,6 @@ def has_compiler() -> bool:
         ("matmul_wgmma_best", {"dtype": "int8", "out": "int32", "transpose_b": True}),
         ("matmul_wgmma_tma", FLOAT8),
         ("matmul_wgmma_roles", {"dtype": "bfloat16", "out": "bfloat16"}),
-        ("matmul_wgmma_multicast", {"dtype": "bfloat16", "out": "bfloat16"}),
         ("matmul_wgmma_persistent", {"dtype": "bfloat16", "out": "bfloat16"}),
         ("matmul_wgmma_best", {"dtype": "tf32"}),
     ],

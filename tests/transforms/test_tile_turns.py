@@ -20,7 +20,6 @@ from tirstep.transforms import (
     alternate_tiles,
     alternate_warpgroups,
     make_persistent,
-    multicast_in_clusters,
     overlap_products,
 )
 from tirstep.transforms.passes import tma
@@ -264,7 +263,7 @@ def test_alternate_tiles_refuses_two_warpgroups_a_tile() -> None:
         run_recipe(TURNS, {"m": 128, "n": 64, "k": 192}, options=HALF, config=config)
 
 
-@pytest.mark.parametrize("change", [multicast_in_clusters, overlap_products, alternate_warpgroups])
+@pytest.mark.parametrize("change", [overlap_products, alternate_warpgroups])
 def test_what_does_not_go_with_turns_is_refused_behind_them(change) -> None:
     sch = Schedule(run_golden(TURNS).steps[-1].module)
     loop = find_loop(sch)

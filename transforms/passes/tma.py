@@ -35,11 +35,11 @@ from tirstep.tvm_compat import get_op_name
 
 from ..errors import TransformError
 from ..gpu_limits import WARP, count_registers
-from ..tir import constant, find_all, get_axis, get_elements, number_threads, replace_fields
+from ..tir import constant, find_all, get_axis, get_elements, replace_fields
 from ..tma_tiles import TMA_ROLES, TMA_STAGES
 from .overlap import run_in_turns, run_overlapped
 from .persistent import find_lasting, go_through_tiles, split_roles
-from .tma_pipeline import Pipeline, if_elected, if_one_lane, join, make_barrier
+from .tma_pipeline import Pipeline, if_elected, if_one_lane, join
 from .uses import is_barrier
 
 MIN_BLOCKS = "tirx.launch_bounds_min_blocks_per_sm"
@@ -157,7 +157,7 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
     def rewrite(loop: For) -> Any:
         if loop.loop_var.same_as(within.loop_var):
             kernel = _guard(loop.body, pipeline, computes, registers)
-            kernel = _leave_registers(_end_cluster(kernel, pipeline), pipeline)
+            kernel = _leave_registers(kernel, pipeline)
             others = find_lasting(loop.body, pipeline)
             loop = _with_extent(loop, constant(loop.extent) or 1, pipeline.allocate(kernel, others))
         if loop.loop_var.same_as(variable):
@@ -168,22 +168,6 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
     return structural_map(body, (For, rewrite))
 
 
-def _end_cluster(kernel: Any, pipeline: Pipeline) -> Any:
-    """A kernel that ends when other blocks of its cluster have made their last arrivals.
-
-    Who copies waits for the stages to be empty once more, behind all that the others do.
-    """
-    if pipeline.cluster.size == 1:
-        return kernel
-    loop, left = pipeline.loop, pipeline.stages
-    step = Var(f"{loop.loop_var.name}_emptied", loop.loop_var.ty)
-    wait = _wait_for_empty(pipeline, step)
-    waits = For(step, loop.extent, IntImm("int32", left), ForKind.SERIAL, wait, None, {})
-    first = _count_warps(pipeline) * WARP
-    tail = if_elected(pipeline.threads, [waits], first=first)
-    return join([kernel, tail, *pipeline.invalidate(len(_count_arrivals(pipeline)))])
-
-
 def _count_arrivals(pipeline: Pipeline) -> list[int]:
     """The arrivals that complete each mbarrier of a kernel with roles.
 
@@ -192,7 +176,7 @@ def _count_arrivals(pipeline: Pipeline) -> list[int]:
     """
     stages, warps = pipeline.stages, _count_warps(pipeline)
     moving = [warps] if int(pipeline.loop.annotations[TMA_ROLES][1]) else []
-    each = warps // pipeline.rounds.turns * pipeline.cluster.size  # of those that compute a tile
+    each = warps // pipeline.rounds.turns  # of those that compute a tile
     return [*[1] * stages, *[each] * stages, *moving]
 
 
@@ -281,10 +265,10 @@ def _run_with_roles(
 
     def release(done: Any) -> list[Any]:
         empty = _point_to_empty(pipeline, done)
-        return [*loads, *_release_stage(pipeline, empty, releases=bool(loads))]
+        return [*loads, *_arrive_by_warps(T.ptx["mbarrier.arrive.shared.b64"](empty))]
 
     consumer = _consume(pipeline, computed, release)
-    producer = [_produce(pipeline, acquires=bool(loads))]
+    producer = [_produce(pipeline)]
     if pipeline.rounds.is_persistent:
         consumer = [*pipeline.fence_others(), *consumer]
         consumer += [*_release_last(pipeline, release), *pipeline.rounds.end_tile()]
@@ -293,8 +277,6 @@ def _run_with_roles(
         producer, consumer = _share_registers(pipeline, (producer, consumer), registers)
     split = split_roles(pipeline, computes, join(consumer), join(producer))
     split, counts = [*pipeline.rounds.begin(), *split], _count_arrivals(pipeline)
-    if pipeline.cluster.size > 1:  # whose other blocks may still arrive at these mbarriers
-        return [*pipeline.initialize(counts), *split, make_barrier()]
     return [*pipeline.initialize(counts), *split, *pipeline.invalidate(len(counts))]
 
 
@@ -311,10 +293,7 @@ def _consume(
     if late:  # the groups behind may still read their tiles
         done = [IfThenElse(GE(step, IntImm("int32", late)), join(done), None)]
     loop = pipeline.loop_over([pipeline.wait_for_tile(), *computed, *done])
-    consumer = [loop, *pipeline.wait_for_groups()]
-    if pipeline.cluster.size > 1:  # all copies for others have arrived when these say so
-        consumer += _release_last(pipeline, release)
-    return consumer
+    return [loop, *pipeline.wait_for_groups()]
 
 
 def _release_last(pipeline: Pipeline, release: Callable[[Any], list[Any]]) -> list[Any]:
@@ -348,15 +327,6 @@ def _share_registers(
     return producer, consumer
 
 
-def _release_stage(pipeline: Pipeline, empty: Any, *, releases: bool) -> list[Any]:
-    """Each warp arrives at the mbarrier of an empty stage, of each block that copies to it."""
-    if pipeline.cluster.size == 1:
-        return _arrive_by_warps(T.ptx["mbarrier.arrive.shared.b64"](empty))
-    number, analyzer = number_threads(pipeline.threads)
-    lane = analyzer.simplify(FloorMod(number, WARP))
-    return [Evaluate(T.cuda.warp_sync()), pipeline.cluster.arrive(lane, empty, releases=releases)]
-
-
 def _arrive_by_warps(arrive: Any) -> list[Any]:
     """Each warp arrives at an mbarrier, when all its lanes have come so far."""
     return [Evaluate(T.cuda.warp_sync()), if_one_lane([Evaluate(arrive)])]
@@ -371,11 +341,11 @@ def require_no_barrier(statements: list[Any], pipeline: Pipeline) -> None:
         )
 
 
-def _produce(pipeline: Pipeline, *, acquires: bool) -> Any:
+def _produce(pipeline: Pipeline) -> Any:
     """One lane copies tile after tile, each to a stage that is empty: at first all of them are."""
     loop = pipeline.loop
     step = Var(f"{loop.loop_var.name}_copied", loop.loop_var.ty)
-    wait = _wait_for_empty(pipeline, step, acquires=acquires)
+    wait = _wait_for_empty(pipeline, step)
     body = SeqStmt([wait, pipeline.copy(step)])
     copies = For(step, loop.min, loop.extent, ForKind.SERIAL, body, None, {})
     tile = join([copies, *pipeline.rounds.end_tile()])
@@ -384,10 +354,10 @@ def _produce(pipeline: Pipeline, *, acquires: bool) -> Any:
     return if_elected(pipeline.threads, [tiles], first=first)
 
 
-def _wait_for_empty(pipeline: Pipeline, step: Any, *, acquires: bool = False) -> Evaluate:
+def _wait_for_empty(pipeline: Pipeline, step: Any) -> Evaluate:
     """Wait until the stage of a step is empty, which it is in the first round."""
     free = FloorMod(FloorDiv(pipeline.count(step), pipeline.stages) + 1, 2)
-    return pipeline.cluster.wait(_point_to_empty(pipeline, step), free, acquires=acquires)
+    return Evaluate(T.cuda.mbarrier_wait(_point_to_empty(pipeline, step), free))
 
 
 def _point_to_empty(pipeline: Pipeline, step: Any) -> Any:

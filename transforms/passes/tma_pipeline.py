@@ -56,7 +56,6 @@ from ..tma_tiles import (
     find_tile,
 )
 from .barriers import is_proxy_fence
-from .clusters import Cluster
 from .rounds import GridRounds
 from .uses import is_barrier
 
@@ -83,7 +82,6 @@ class Pipeline:
     first_map : the number of its first tensor map
     parameters : of the function
     rounds : in which a thread block goes through tiles
-    cluster : the thread blocks that copy tiles for one another
     """
 
     loop: For
@@ -94,7 +92,6 @@ class Pipeline:
     threads: list[tuple[Any, int]]
     first_map: int
     parameters: list[Any]
-    cluster: Cluster
     rounds: GridRounds
 
     @classmethod
@@ -118,8 +115,8 @@ class Pipeline:
         tiles = [_read(copy, threads) for copy in copies]
         stages = int(loop.annotations[TMA_STAGES])
         rest = parts[len(copies) :]
-        around = Cluster.of(loop, body), GridRounds.of(loop, body)
-        return cls(loop, stages, tiles, rest, block, threads, first_map, parameters, *around)
+        rounds = GridRounds.of(loop, body)
+        return cls(loop, stages, tiles, rest, block, threads, first_map, parameters, rounds)
 
     def __post_init__(self) -> None:
         self.in_flight = int(self.loop.annotations.get(TMA_IN_FLIGHT, 0))
@@ -144,8 +141,7 @@ class Pipeline:
 
     def make_tensor_maps(self) -> list[Any]:
         """What the host does before the kernel: two statements for each tensor."""
-        slices = [self.cluster.take_slice(at, tile) for at, tile in enumerate(self.tiles)]
-        pairs = zip(self.maps, slices, strict=True)
+        pairs = zip(self.maps, self.tiles, strict=True)
         return [each for variable, tile in pairs for each in make_tensor_map(variable, tile)]
 
     def lower(self) -> Any:
@@ -174,7 +170,7 @@ class Pipeline:
         named = [Evaluate(source.access_ptr(READ)) for source in [*made, *find_shared(others)]]
         body = join([body, *named])
         others = [*others, *(self.find_others() if self.overlaps else [])]
-        buffers = [*self.staged, self.barriers, *others, *self.cluster.scratch]
+        buffers = [*self.staged, self.barriers, *others]
         return SBlockRealize([], True, SBlock([], [], [], "", body, alloc_buffers=buffers))
 
     def initialize(self, counts: list[int]) -> list[Any]:
@@ -185,7 +181,7 @@ class Pipeline:
         ]
         fence = Evaluate(T.ptx["fence.mbarrier_init.release.cluster"]())
         made = if_elected(self.threads, [*inits, fence])
-        return [*self._fence_stores(), made, make_barrier(), *self.cluster.begin()]
+        return [*self._fence_stores(), made, make_barrier()]
 
     def fence_others(self) -> list[Any]:
         """In front of the loop, once more for each tile of a thread block, as `initialize`."""
@@ -291,18 +287,14 @@ class Pipeline:
         arrived = self.point_to(stage)
         total = sum(tile.bytes for tile in self.tiles)
         calls = [Evaluate(T.ptx["mbarrier.arrive.expect_tx.shared.b64"](arrived, total))]
-        for at, (whole, buffer, variable) in enumerate(
-            zip(self.tiles, self.staged, self.maps, strict=True)
-        ):
-            size, tile = math.prod(whole.box), self.cluster.take_slice(at, whole)
+        for tile, buffer, variable in zip(self.tiles, self.staged, self.maps, strict=True):
+            size = math.prod(tile.box)
             for panel in range(tile.panels):
                 start = tile.get_start(panel)
                 start = [substitute_step(index, self.loop.loop_var, step) for index in start]
-                place = stage * (size * tile.panels) + panel * size + self.cluster.place(at, size)
-                extent = math.prod(tile.box)
-                target = buffer.access_ptr(READ, offset=place, extent=extent)
-                mask = self.cluster.get_mask(at)
-                calls.append(Evaluate(_load_tile(target, variable, start, arrived, mask)))
+                place = stage * (size * tile.panels) + panel * size
+                target = buffer.access_ptr(READ, offset=place, extent=size)
+                calls.append(Evaluate(_load_tile(target, variable, start, arrived)))
         return SeqStmt(calls)
 
     def point_to(self, stage: Any) -> Any:
@@ -375,13 +367,9 @@ def make_barrier() -> Evaluate:
     return Evaluate(T.tvm_storage_sync("shared"))
 
 
-def _load_tile(
-    target: Any, tensor_map: Any, start: list[Any], arrived: Any, mask: list[Any]
-) -> Any:
-    """A copy; with the `mask` of a cluster's blocks into the shared memory of each of these."""
+def _load_tile(target: Any, tensor_map: Any, start: list[Any], arrived: Any) -> Any:
     name = f"cp.async.bulk.tensor.{len(start)}d.shared::cluster.global.mbarrier::complete_tx::bytes"
-    name += ".multicast::cluster" * len(mask)
-    return T.ptx[name](target, T.address_of(tensor_map), *reversed(start), arrived, *mask)
+    return T.ptx[name](target, T.address_of(tensor_map), *reversed(start), arrived)
 
 
 def make_tensor_map(variable: Any, tile: TmaTile) -> list[Any]:

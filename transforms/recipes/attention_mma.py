@@ -15,7 +15,6 @@ from typing import Literal, NamedTuple
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from ..beginnings import begin_before_loop
 from ..binding import bind_loop
 from ..caching import cache_read_at
 from ..errors import TransformError
@@ -65,9 +64,6 @@ class AttentionMmaConfig:
     )
     layout: TileLayout = knob("rows", "how the rows of a tile lie in shared memory")
     powers: Powers = knob("e", "of what exponentials are powers")
-    starts_before: bool = knob(
-        False, "whether what rows begin with is stored before the loop over tiles of keys"
-    )
     stages: int = knob(1, "tiles in flight: 1 no pipeline, more cp.async", choices=(2, 3))
     ends_at_mask: bool = knob(
         False, "whether tiles of keys that causality hides are left out; of causal attention"
@@ -195,9 +191,6 @@ def _compute_in_fragments(
     for product in products:
         suggest_unrolling(sch, product.step)
     yield "unrolled"
-    if config.starts_before:
-        _start_before(sch, fused, repair)
-        yield "started_before"
     return copies
 
 
@@ -223,13 +216,6 @@ def take_out_repair(sch: Schedule, weighted: SBlockRV) -> SBlockRV:
     steps = [loop for loop in own if is_reduction_loop(sch, weighted, loop)]
     reorder_loops(sch, [*steps, *(loop for loop in own if loop not in steps)])
     return decompose_reduction_at(sch, weighted, steps[0])
-
-
-def _start_before(sch: Schedule, fused: Fused, repair: SBlockRV) -> None:
-    """Store in front of the loop what results, maxima and sums begin with."""
-    begin_before_loop(sch, repair, fused.steps)
-    for block in (fused.largest, fused.total):
-        decompose_reduction_at(sch, block, fused.steps)
 
 
 def _stage(

@@ -19,7 +19,6 @@ from tvm_ffi import structural_equal
 
 from ..binding import bind_loop
 from ..caching import accumulate_in_registers, cache_read_at
-from ..errors import TransformError
 from ..fetching import can_inline_producers, fetch_cooperatively
 from ..inlining import inline_producers
 from ..layout import pad_block, pad_longer_rows, transpose_tile
@@ -209,22 +208,6 @@ def fit_swizzle(sch: Schedule, block: SBlockRV, height: int, *, most: int) -> in
     """The most rows of tiles of a height, up to `most`, that divide those of a matmul."""
     rows = get_extent(sch, get_spatial_loops(sch, block)[-2]) or 1
     return largest_divisor(max(1, rows // height), most=most)
-
-
-def fit_clusters(sch: Schedule, block: SBlockRV, tile: Pair, cluster: Pair, *, most: int) -> int:
-    """The same, of whole clusters of blocks, of rows by columns; refuses what is no whole one."""
-    extents = [get_extent(sch, loop) or 1 for loop in get_spatial_loops(sch, block)[-2:]]
-    whole = [size * count for size, count in zip(tile, cluster, strict=True)]
-    wrong = any(extent % size for extent, size in zip(extents, whole, strict=True))
-    if math.prod(cluster) > 1 and wrong:
-        raise TransformError(
-            "schedule",
-            f"cluster={cluster} of tile={tile} does not divide {extents[0]} rows and {extents[1]} "
-            "columns",
-            'use tail="pad", or fewer blocks along what they do not divide',
-        )
-    height = cluster[0]
-    return height * fit_swizzle(sch, block, whole[0], most=max(1, most // height))
 
 
 def get_row_lengths(sch: Schedule, block: SBlockRV) -> tuple[int, int, int]:

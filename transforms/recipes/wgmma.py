@@ -20,7 +20,6 @@ from tvm.s_tir.schedule import SBlockRV
 from ..bulk_copies import prefetch_by_tma, specialize_warps
 from ..bulk_stores import store_by_tma, store_through_tiles
 from ..caching import accumulate_in_registers
-from ..clusters import multicast_in_clusters
 from ..errors import TransformError
 from ..intrinsics import get_depth
 from ..intrinsics.warpgroups import ROWS, THREADS
@@ -38,7 +37,7 @@ from ..warpgroups import (
     tensorize_warpgroups,
     tile_in_warpgroups,
 )
-from .gemm import WholeTail, add_parts, cut_matmul, fit_clusters
+from .gemm import WholeTail, add_parts, cut_matmul, fit_swizzle
 from .gpus import GPUS, H200, Gpu
 from .ladder import Family, Ladder, Pair, knob
 from .mma import TYPES, Copies, get_row_lengths, has_odd_pitch
@@ -120,12 +119,6 @@ class WgmmaConfig:
         "warpgroup's",
         choices=(1, 2),
     )
-    cluster: Pair = knob(
-        (1, 1),
-        "thread blocks along rows and along columns that copy the tiles they share for one "
-        "another, where warps have roles",
-        choices=((1, 1), (2, 1), (1, 2)),
-    )
     in_flight: int = knob(
         0, "groups of products that run while the next one is issued", choices=(0, 1), least=0
     )
@@ -185,10 +178,8 @@ def schedule_product(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> Ite
     depth, config = get_depth(dtype.bits), _fit_copies(sch, total, config, lengths)
     config = replace(config, tile_k=max(config.tile_k, depth))
     config = replace(config, store=choose_wgmma_store(sch, total, config))
-    blocks = config.cluster if config.roles and config.copies == "tma" else (1, 1)
-    whole = (config.tile[0] * blocks[0], config.tile[1] * blocks[1])  # tiles of a cluster
     block = yield from cut_matmul(
-        sch, total, (*whole, config.tile_k), split_k=config.split_k, tail=config.tail
+        sch, total, (*config.tile, config.tile_k), split_k=config.split_k, tail=config.tail
     )
     tile = tile_in_warpgroups(
         sch,
@@ -196,8 +187,7 @@ def schedule_product(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> Ite
         tile=config.tile,
         warpgroup=config.warpgroup,
         tile_k=config.tile_k,
-        swizzle=fit_clusters(sch, block, config.tile, blocks, most=config.swizzle),
-        cluster=blocks[1],
+        swizzle=fit_swizzle(sch, block, config.tile[0], most=config.swizzle),
     )
     yield "tiled"
     if config.split_k > 1:  # before tiles are swizzled, of which TVM cannot tell what they hold
@@ -295,7 +285,7 @@ def _compute(
 
 
 def _give_roles(sch: Schedule, tile: WarpgroupTile, config: WgmmaConfig) -> Iterator[str]:
-    """Let warps copy for others, of blocks that stay, of their tiles in turn, or in clusters."""
+    """Let warps copy for others, of blocks that stay, of their tiles in turn."""
     specialize_warps(sch, tile.outer, registers=_REGISTERS.get(config.groups))
     yield "warps_specialized"
     if config.persistent:
@@ -305,9 +295,6 @@ def _give_roles(sch: Schedule, tile: WarpgroupTile, config: WgmmaConfig) -> Iter
         registers = _REGISTERS.get(config.turns)
         alternate_tiles(sch, tile.outer, warpgroups=config.turns, registers=registers)
         yield "tiles_in_turn"
-    if math.prod(config.cluster) > 1:
-        multicast_in_clusters(sch, tile.outer, cluster=config.cluster)
-        yield "multicast_in_clusters"
 
 
 def _store(
@@ -468,16 +455,6 @@ pingpong = narrow.plus(
     "tenth at 4096 cubed, where smaller tiles fetch more",
     expects={"tiles_in_turn": (*BY_TMA, "UTMASTG > 0 on sm_90a")},
 )
-multicast = roles.plus(
-    "wgmma_multicast",
-    cluster=(2, 1),
-    why="Two blocks with the same columns copy half a tile of B each, for both: fewer bytes from "
-    "the L2 cache; slower by a percent where tensor cores do not wait for that, as here",
-    golden={"cluster": (2, 1)},
-    expects={"multicast_in_clusters": (*BY_TMA, "UTMALDG.MULTICAST > 0 on sm_90a")},
-)
-
-
 _REUSED = 512
 """Rows of A from which on a kernel that transposes B is worth it: at 256x4096x2048 in TF32 it was
 not on an H100, 41.7 us for 36.9."""
@@ -592,7 +569,6 @@ MATMUL_WGMMA = Ladder(
         persistent,
         narrow,
         pingpong,
-        multicast,
         matmul_wgmma_best,
     ),
     shape={"m": 4096, "n": 4096, "k": 4096},

@@ -98,7 +98,6 @@ class FragmentMoves(Places):
             warpgroup=self.one(parts, "warpgroup"),
             tile_k=self.one(depths, "tile_k"),
             swizzle=self.one((1, 1, 1, 1, 2), "swizzle"),
-            cluster=self.one((1, 1, 1, 1, 2), "cluster"),
         )
 
     def do_tensorize_warpgroups(self) -> Call:
@@ -193,7 +192,7 @@ class FragmentMoves(Places):
             steps.append(lambda: Call("store_by_tma", (Block("C_shared.dyn"),)))
         if ahead == "tma":
             steps.append(lambda: self._around("specialize_warps", loop))
-            last = (None, "make_persistent", "multicast_in_clusters")
+            last = (None, "make_persistent")
             if (name := self.one(last, "blocks")) is not None:
                 steps.append(lambda: self._around(name, loop))
             if name == "make_persistent" and self.one((True, False), "turns"):
