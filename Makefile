@@ -31,14 +31,11 @@ PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-lowest test-gpu test-deep sanitize check size golden bench readme bench-shapes screenshots pages docs dist format typing clean
+.PHONY: help test test-lowest test-gpu test-deep check size golden bench docs dist format
 
 help: ## list the targets
 	@echo "tirstep: TensorIR schedules, step by step"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-
-run: $(STAMP) ## the ladder of matmul: goldens and numbers of every step, and times on a GPU
-	$(VENV)/bin/tirstep ladder matmul
 
 # The processes share the cores already, so each keeps to one thread. Hundreds of commands start, and
 # without bytecode each would compile all that it imports.
@@ -72,13 +69,14 @@ test-deep: $(STAMP) ## what `make test` has a share of: long tests, 300 examples
 	  tests/conformance tests/foreign tests/recipes/test_numbers.py \
 	  tests/recipes/test_random_schedules.py tests/lowering_checks/test_expectations.py $(ARGS)
 
-sanitize: $(STAMP) ## NVIDIA's compute-sanitizer over every recipe, on a machine with a GPU
-	$(PY) tests/sanitize.py $(ARGS)
-
 size: ## lines by folder, and what is tangled, against the budgets in tests/support/size.py
 	@$(PYTHON) tests/support/size.py
 
-check: $(STAMP) typing ## format, lint, types, direction of imports, budgets of size
+# mypy finds tirstep.* in .typing: packages as folders of links, kept in step with src/tirstep.
+check: $(STAMP) ## format, lint, types, direction of imports, budgets of size
+	@rm -rf .typing && mkdir -p .typing/tirstep
+	@for path in src/tirstep/* modules transforms lowering_checks; do \
+	  [ "$${path##*/}" = __pycache__ ] || ln -s "../../$$path" ".typing/tirstep/$${path##*/}"; done
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
 	$(PY) -m mypy
@@ -88,25 +86,15 @@ check: $(STAMP) typing ## format, lint, types, direction of imports, budgets of 
 golden: $(STAMP) ## write the golden files again (the command refuses under CI)
 	$(VENV)/bin/tirstep check --all --write-goldens
 
-bench-shapes: $(STAMP) ## time products at drawn shapes, fit the model of time, fill docs/shapes.md
-	$(PY) benchmarks/bench_shapes.py $(ARGS)
-	$(PY) docs/build/readme.py
-
 bench: $(STAMP) ## time recipes and peers on a GPU, and fill the documents' tables
 	$(VENV)/bin/tirstep bench $(ARGS) --save benchmarks/results
 	$(PY) docs/build/readme.py
 
-readme: $(STAMP) ## fill README.md and pages of docs, write docs/ladders (ARGS=--check)
-	$(PY) docs/build/readme.py $(ARGS)
-
-screenshots: $(STAMP) ## the pictures of the report in docs/images, in Chromium (the extra `browser`)
-	$(PY) tests/support/screenshots.py
-
-pages: $(STAMP) ## write docs/transforms.md and docs/recipes.md
+# The pages that are committed, of which `ARGS=--check` says what is stale; then the site.
+docs: $(STAMP) ## generated pages and plots, and a site with an API reference in build/site
 	$(PY) docs/build/pages.py
 	$(PY) docs/build/fragment_pictures.py
-
-docs: pages ## a site of docs with an API reference in build/site, in a .venv with the extra docs
+	$(PY) docs/build/readme.py $(ARGS)
 	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt \
 	  --no-build-isolation -e '.[docs]'
 	$(PY) docs/build/plots.py
@@ -121,19 +109,6 @@ dist: $(STAMP) ## the sdist and the wheel in dist/, as an index would take them
 format: $(STAMP) ## format the code and fix what the linter can fix
 	$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
-
-# mypy finds tirstep.* here: packages as folders of links, kept in step with src/tirstep.
-typing: ## the folder of links that type checkers read (.typing)
-	@mkdir -p .typing/tirstep
-	@for path in src/tirstep/* modules transforms lowering_checks; do \
-	  ln -sfn "../../$$path" ".typing/tirstep/$${path##*/}"; done
-	@for link in .typing/tirstep/*; do \
-	  [ -e "$$link" ] && [ "$${link##*/}" != __pycache__ ] || rm -f "$$link"; done
-
-clean: ## remove caches, links and builds (the virtual environment stays)
-	rm -rf .typing build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	find modules transforms lowering_checks src tests -name __pycache__ -type d \
-	  -exec rm -rf {} +
 
 # setuptools comes first and the build is not isolated, so that its version is pinned too.
 $(STAMP): pyproject.toml setup.py constraints.txt src/tirstep/__init__.py

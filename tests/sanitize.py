@@ -1,4 +1,4 @@
-"""NVIDIA's compute-sanitizer over every recipe: `make sanitize`, on a machine with a GPU.
+"""NVIDIA's compute-sanitizer over every recipe: `tests/sanitize.py`, on a machine with a GPU.
 
 Each of its four tools runs all recipes, or those that are named, at their golden examples, in
 ``--jobs`` processes of its own, and the four side by side; any report fails.

@@ -50,8 +50,9 @@ def run(project: pytest.Pytester, *args: str) -> pytest.RunResult:
 
 
 def test_the_example_of_the_page(project: pytest.Pytester):
-    page = (Path(__file__).resolve().parents[1] / "docs/pytest.md").read_text()
-    (example,) = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    page = (Path(__file__).resolve().parents[1] / "docs/own-programs.md").read_text()
+    programs = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    (example,) = (program for program in programs if "tir_check" in program)
     double = HEAD.partition("\ndef split")[0].replace("class Double", "class Matmul")
     tile = "def tile(sch):\n    sch.split(sch.get_loops(sch.get_sblock('B'))[0], [None, 4])\n"
     project.makepyfile(my_project=double + tile, test_tiling=example)

@@ -1,4 +1,4 @@
-"""`make sanitize` says of each tool what all of its processes found; the tool is a stand-in."""
+"""`tests/sanitize.py` says of each tool what all of its processes found; the tool is a stand-in."""
 
 import os
 import subprocess

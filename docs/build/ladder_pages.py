@@ -223,7 +223,7 @@ def _cell(kernel: KernelProfile, counter: str, form: str) -> str:
     return NOTHING if value is None else form.format(value)
 
 
-NOTE = "<!-- Written by `make readme` from benchmarks/results; changes here are lost. -->"
+NOTE = "<!-- Written by `make docs` from benchmarks/results; changes here are lost. -->"
 
 
 def write_page(measured: MeasuredLadder, goldens: Mapping[str, GoldenPrograms]) -> str:

@@ -1,4 +1,4 @@
-"""Writes the pages of docs that are made of the sources: ``make pages``.
+"""Writes the pages of docs that are made of the sources: ``make docs``.
 
 docs/recipes.md has all ladders with their recipes, from the recipes themselves. docs/transforms.md
 has all public transforms and queries, from their signatures and docstrings: a transform's docstring
@@ -25,7 +25,7 @@ from tirstep.modules import Kernel, get_kernel
 from tirstep.transforms.recipes import LADDERS, Ladder, Recipe
 
 DOCS = Path(__file__).resolve().parents[1]
-GENERATED = "<!-- Written by `make pages` from the sources; changes here are lost. -->\n"
+GENERATED = "<!-- Written by `make docs` from the sources; changes here are lost. -->\n"
 
 
 def spell_shape(shape: Mapping[str, int]) -> str:

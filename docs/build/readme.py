@@ -1,5 +1,5 @@
 """Fills what is generated in README.md and in docs (speed.md, shapes.md, own-programs.md), between
-markers, and writes the pages of ladders: ``make readme``.
+markers, and writes the pages of ladders: ``make docs``.
 
 ``<!-- begin output-NAME -->`` right below a Python block holds what the program prints, and
 ``<!-- begin commands -->`` a block of commands after ``$``, each with what it prints.
@@ -288,7 +288,7 @@ def read_text(file: Path) -> str:
 def _show_stale(screen: Screen, file: Path, text: str) -> None:
     names = (f"{file} as it is", "as it is generated")
     screen.diff(diff_texts(read_text(file), text, names=names).lines)
-    screen.line((f"{file} is stale: ", "bold red"), "write it again with `make readme`")
+    screen.line((f"{file} is stale: ", "bold red"), "write it again with `make docs`")
 
 
 def fill_markers(text: str, writers: Mapping[str, Writer], document: str) -> str:

@@ -1,7 +1,7 @@
 """A plugin for pytest: goldens of TIR, and numbers on every device that can run a program.
 
 It is loaded by its entry point, ``tirstep``, in every run of pytest beside which tirstep is
-installed, and imports TVM when a test first takes one of its fixtures. See docs/pytest.md.
+installed, and imports TVM when a test first takes one of its fixtures. See docs/own-programs.md.
 """
 
 from __future__ import annotations

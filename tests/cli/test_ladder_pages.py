@@ -1,4 +1,4 @@
-"""``make readme`` writes docs/ladders from the runs and profiles that there are."""
+"""``make docs`` writes docs/ladders from the runs and profiles that there are."""
 
 import dataclasses
 import json

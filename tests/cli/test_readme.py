@@ -1,4 +1,4 @@
-"""``make readme``: fills the generated parts, and holds the documents to them."""
+"""``make docs``: fills the generated parts, and holds the documents to them."""
 
 import re
 from pathlib import Path
@@ -50,7 +50,7 @@ def test_every_part_is_filled(fill_documents: Command, readme: Path, tmp_path: P
     stale = fill_documents(*options, "--check")
     assert stale.code == 1
     assert "\n-old\n" in stale.out
-    assert "is stale: write it again with `make readme`" in stale.out
+    assert "is stale: write it again with `make docs`" in stale.out
     assert "\nold\n" in readme.read_text()
 
     assert fill_documents(*options).code == 0

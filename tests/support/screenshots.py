@@ -1,4 +1,4 @@
-"""The pictures of the report in docs/images: `make screenshots`; other recipes as arguments.
+"""The pictures of the report in docs/images, written anew; other recipes as arguments.
 
 They show the ladder of matmul as the simulator judges it, in Chromium, with the machine's fonts.
 """

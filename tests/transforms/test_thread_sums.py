@@ -280,7 +280,7 @@ FIRST = "value[vi] > X[vi, vk] or (value[vi] == X[vi, vk] and index[vi] < vk)"
 
 @pytest.mark.parametrize("is_decided", [False, True])
 def test_of_equal_maxima_the_combiner_decides(is_decided: bool) -> None:
-    """docs/own-kernels.md: over threads another one of equal elements may come first."""
+    """docs/own-programs.md: over threads another one of equal elements may come first."""
     text = Argmax.script()
     assert text.count("T.Select(value[vi] >= X[vi, vk], index[vi], vk)") == 1
     if is_decided:

@@ -2,7 +2,7 @@
 
 ``{"gpu": name, "dtype": dtype, "costs": {...}, "tiles": [{"config": {...}, "rate": ..., "crowded":
 ..., "registers": ...}], "fit": {...}}``: `costs` are fields of `Costs`, `fit` says on how many
-times they were fitted and how far off they are there. `make bench-shapes` writes them.
+times they were fitted and how far off they are there. `benchmarks/bench_shapes.py` writes them.
 """
 
 from __future__ import annotations
