@@ -148,7 +148,7 @@ def test_a_process_is_killed_and_starts_again(tmp_path: Path, monkeypatch: pytes
         "",
         "took longer than 3 s to compile",
         "refused: no",
-        "crashed: the compiling process ended with code 7",
+        "crashed: the process that was to compile it ended with 7",
         "",
     ]
     assert told == [1, 2, 3, 4, 5]
@@ -166,7 +166,7 @@ def test_processes_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 def test_a_process_that_does_not_start_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tirstep.bench.compile_pool._set_up", refuse_to_start)
-    with pytest.raises(BenchError, match="processes that compile candidates do not start"):
+    with pytest.raises(BenchError, match="processes that try candidates do not start"):
         compile_all([GOOD] * 3, TARGET, tmp_path, limit=9, report=lambda done, reason: None)
 
 

@@ -295,24 +295,22 @@ def test_a_search_with_a_winner_tells_why_others_do_not_run(
 def test_a_readme_s_part_is_filled_from_the_newest_run(
     command: Command, machine: FakeMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    from readme import find_bench_writers, make_all_plots
+    from plots import make_plots
+    from readme import find_bench_writers
 
     command(*RUN, "--json", tmp_path / "bench-test-gpu.json")
     run = read_run(tmp_path / "bench-test-gpu.json")
     write_run(run, tmp_path / "other.json")
-    names = ("bench-matmul", "plots-matmul")
     document = tmp_path / "docs" / "speed.md"
     document.parent.mkdir()
-    document.write_text("\n".join(f"<!-- begin {name} -->\n<!-- end {name} -->" for name in names))
+    document.write_text("<!-- begin bench-matmul -->\n<!-- end bench-matmul -->\n")
     writers: dict[str, Any] = find_bench_writers(document, tmp_path)
-    assert (*writers,) == names
+    assert [*writers] == ["bench-matmul"]
     assert "| `matmul` | 64×48×32 | float32 | `matmul_naive` | 1,000 |" in writers["bench-matmul"]()
-    plots = make_all_plots(tmp_path)
-    links = [f"![matmul, float32: {kind}]" for kind in ("bars", "roofline")]
-    assert writers["plots-matmul"]() == "\n\n".join(
-        f"{link}(../{plot.name})" for link, plot in zip(links, plots, strict=True)
-    )
-    assert [plot.parent for plot in plots] == [tmp_path] * 2
+    kinds = ("bars", "roofline")
+    assert [*make_plots(tmp_path)] == [
+        f"bench-test-gpu-matmul-float32-{kind}.svg" for kind in kinds
+    ]
     document.write_text("nothing")
     assert find_bench_writers(document, tmp_path) == {}
 

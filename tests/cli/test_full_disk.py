@@ -13,8 +13,6 @@ import numpy as np
 import pytest
 from fake_machine import FakeMachine
 from fake_pool import compile_here
-from tvm.s_tir.meta_schedule.builder import BuilderResult
-from tvm.s_tir.meta_schedule.runner import RunnerResult
 
 from tirstep.bench.compile_pool import CompileJob
 from tirstep.bench.machine import Launch
@@ -22,8 +20,7 @@ from tirstep.cli.app import COMMANDS, MODULES
 from tirstep.experiments import Corpus
 from tirstep.experiments.audit import AuditedTrial, audit_trial
 from tirstep.lowering_checks.bisect.reproducer import Reproduction
-from tirstep.tuning.building import CandidateBuilder
-from tirstep.tuning.running import CandidateRunner, Done
+from tirstep.tuning.candidates import CandidateBuilder, CandidateRunner
 
 from .conftest import Command
 
@@ -121,14 +118,14 @@ class QuickMachine(FakeMachine):
         return lambda: np.add(a, b, out=c)
 
 
-def build_none(builder: CandidateBuilder, inputs: Sequence[Any]) -> list[BuilderResult]:
+def build_none(builder: CandidateBuilder, modules: Any, target: Any) -> list[tuple[str, str]]:
     """What other processes compile, for `run_none`."""
-    return [BuilderResult("nowhere", None) for _ in inputs]
+    return [("nowhere", "") for _ in modules]
 
 
-def run_none(runner: CandidateRunner, inputs: Sequence[Any]) -> list[Done]:
+def run_none(runner: CandidateRunner, path: str, kind: str) -> tuple[tuple[float, ...], str]:
     """Faster than all that were run before."""
-    return [Done(RunnerResult([1e-3 / next(QuickMachine.made)], None)) for _ in inputs]
+    return (1e-3 / next(QuickMachine.made),), ""
 
 
 @pytest.fixture

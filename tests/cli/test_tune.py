@@ -13,7 +13,7 @@ from inline_workers import InlineWorkers
 from tvm.s_tir.meta_schedule.database import JSONDatabase
 
 from tirstep.files import locked
-from tirstep.tuning import building, database
+from tirstep.tuning import candidates, database
 from tirstep.tuning.trials import FOLDER
 
 from .conftest import Command
@@ -26,7 +26,7 @@ SMALL = ("--shape", "n=64", "--target", "llvm", "--jobs", "1")
 @pytest.fixture
 def inline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without processes that compile, run and verify, which take seconds to start."""
-    monkeypatch.setattr(building, "WorkerProcesses", InlineWorkers)
+    monkeypatch.setattr(candidates, "WorkerProcesses", InlineWorkers)
     monkeypatch.setattr(database, "_verify", lambda *_: None)
 
 
@@ -83,9 +83,9 @@ from pathlib import Path
 sys.path.insert(0, {support!r})
 from inline_workers import InlineWorkers
 from tirstep.cli import main
-from tirstep.tuning import building, trials
+from tirstep.tuning import candidates, trials
 
-building.Workers = InlineWorkers
+candidates.WorkerProcesses = InlineWorkers
 add, left = trials.Trials.add, [3]
 
 

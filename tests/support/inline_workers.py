@@ -11,8 +11,7 @@ import tvm
 
 from tirstep.modules import AnyProblem
 from tirstep.transforms.recipes import Recipe
-from tirstep.tuning.building import CandidateBuilder
-from tirstep.tuning.running import CandidateRunner
+from tirstep.tuning.candidates import CandidateBuilder, CandidateRunner
 from tirstep.tuning.space import read_choices, read_fixed
 from tirstep.tuning.tuner import TunePlan
 

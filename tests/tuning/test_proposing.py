@@ -3,7 +3,7 @@
 import itertools
 import math
 
-from tirstep.tuning.proposing import DRAWS, RANDOM_FIRST, Proposals
+from tirstep.tuning.tuner import DRAWS, RANDOM_FIRST, Proposals
 
 
 def list_all(proposals: Proposals) -> list[tuple[int, ...]]:

@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import tvm
 from tvm.s_tir import Schedule
-from tvm.s_tir.meta_schedule.runner import RunnerResult
 from tvm_ffi import structural_equal
 
 from tirstep.modules import get_kernel
@@ -17,9 +15,8 @@ from tirstep.transforms.recipes.forecast import make_forecast
 from tirstep.transforms.recipes.gemm_best import choose_config
 from tirstep.transforms.recipes.gpus import GPUS
 from tirstep.tuning.space import RecipeSpace, read_choices
-from tirstep.tuning.starting import EXPECTED, OWN, list_promising
 from tirstep.tuning.trials import Trials
-from tirstep.tuning.tuner import TunePlan, tune
+from tirstep.tuning.tuner import EXPECTED, OWN, TunePlan, list_promising, tune
 
 H100 = "NVIDIA H100 80GB HBM3"
 PROBLEM = get_kernel("matmul").problem(1024, 256, 2048)
@@ -62,19 +59,15 @@ def test_four_trials_are_no_slower_than_the_chosen_config(tmp_path: Path) -> Non
     class Builder:
         """Notes which candidates are the program of `matmul_best`."""
 
-        def build(self, inputs: Sequence[Any]) -> list[Any]:
-            built = []
-            for each in inputs:
-                built.append(SimpleNamespace(artifact_path=str(len(fast)), error_msg=None))
-                fast.append(structural_equal(each.mod["main"].body, best["main"].body))
-            return built
+        def build(self, modules: Sequence[Any], target: Any) -> list[tuple[str, str]]:
+            fast.extend(structural_equal(it["main"].body, best["main"].body) for it in modules)
+            return [(str(len(fast) - len(modules) + place), "") for place in range(len(modules))]
 
     class Runner:
         """That program takes 50 us, and all others a millisecond."""
 
-        def run(self, inputs: Sequence[Any]) -> list[Any]:
-            seconds = 5e-5 if fast[int(inputs[0].artifact_path)] else 1e-3
-            return [SimpleNamespace(result=lambda: RunnerResult([seconds], None))]
+        def run(self, path: str, kind: str) -> tuple[tuple[float, ...], str]:
+            return (5e-5 if fast[int(path)] else 1e-3,), ""
 
     promising = list_promising(RECIPE, PROBLEM, {}, CHOICES, device=H100)
     target = tvm.target.Target("nvidia/nvidia-h100")

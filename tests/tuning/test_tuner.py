@@ -19,28 +19,20 @@ from inline_workers import InlineWorkers, make_inline_builder, make_inline_runne
 from tvm.ir import assert_structural_equal
 from tvm.s_tir import Schedule
 from tvm.s_tir.meta_schedule.builder import BuilderInput
-from tvm.s_tir.meta_schedule.runner import RunnerInput, RunnerResult
 
 from tirstep.bench import BenchError
+from tirstep.bench.compile_pool import take_result
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import find_recipe, recipe
-from tirstep.tuning.building import WorkerProcesses, make_builder, take_result
-from tirstep.tuning.running import CandidateRunner
+from tirstep.tuning.candidates import CandidateRunner, make_builder, start_processes
 from tirstep.tuning.trials import Trials
 from tirstep.tuning.tuner import TunePlan, TuneResult, tune
 
 PROBLEM = tuned_programs.twice_plus_one.problem(n=64)
 
 
-class Told:
-    """A future whose result is there."""
-
-    def __init__(self, seconds: Sequence[float] | None, reason: str | None = None) -> None:
-        self._result = RunnerResult(seconds, reason)
-
-    def result(self) -> RunnerResult:
-        return self._result
+Timed = tuple[tuple[float, ...], str]
 
 
 class ToldRunner:
@@ -49,21 +41,18 @@ class ToldRunner:
     def __init__(self, last: int = 1000) -> None:
         self.runs, self.last = 0, last
 
-    def run(self, inputs: Sequence[Any]) -> list[Told]:
+    def run(self, path: str, kind: str) -> Timed:
         self.runs += 1
         if self.runs > self.last:
             raise KeyboardInterrupt
-        return [Told([1e-3 / self.runs])]
+        return (1e-3 / self.runs,), ""
 
 
 class Unbuilt:
     """Artifacts without a compiler."""
 
-    def build(self, inputs: Sequence[Any]) -> list[Any]:
-        class Built:
-            error_msg, artifact_path = None, "nowhere"
-
-        return [Built() for _ in inputs]
+    def build(self, modules: Sequence[Any], target: Any) -> list[tuple[str, str]]:
+        return [("nowhere", "") for _ in modules]
 
 
 def run_inline(plan: TunePlan, folder: Path, runner: Any = None, builder: Any = None) -> TuneResult:
@@ -92,7 +81,7 @@ def test_a_wrong_candidate_is_timed_by_nobody_and_counted(tmp_path: Path) -> Non
     assert found.default_seconds
     expected = tuned_programs.folded.steps(plan.workload, **found.best.config)[-1].module
     fresh = Schedule(plan.workload)
-    found.best.trace.apply_to_schedule(fresh, remove_postproc=False)
+    found.best.sch.trace.apply_to_schedule(fresh, remove_postproc=False)
     assert_structural_equal(fresh.mod, expected)
 
 
@@ -156,8 +145,8 @@ def test_what_was_out_of_a_users_recipe_is_tried_again(tmp_path: Path) -> None:
         def __init__(self, reason: str) -> None:
             self.reason = reason
 
-        def run(self, inputs: Sequence[Any]) -> list[Told]:
-            return [Told(None, self.reason)]
+        def run(self, path: str, kind: str) -> Timed:
+            return (), self.reason
 
     for number, (spelling, reason, kept) in enumerate(
         [
@@ -183,9 +172,9 @@ def test_what_goes_wrong_in_the_last_rounds_does_not_win(tmp_path: Path) -> None
         def __init__(self, seconds: Sequence[float]) -> None:
             self.seconds = [*seconds]
 
-        def run(self, inputs: Sequence[Any]) -> list[Told]:
+        def run(self, path: str, kind: str) -> Timed:
             seconds = self.seconds.pop(0)
-            return [Told([seconds]) if seconds else Told(None, "wrong: C[0] is 1")]
+            return ((seconds,), "") if seconds else ((), "wrong: C[0] is 1")
 
     plan = make_plan(tuned_programs.folded, PROBLEM, trials=3, fixed={"fold": 1})
     best = []
@@ -261,19 +250,19 @@ class OnSimulator:
         self.plan, self.modules = plan, list[Any]()
         self.sources: list[str] = []
 
-    def build(self, inputs: Sequence[Any]) -> list[Any]:
-        self.modules = [it.mod for it in inputs]
-        for each in inputs:
-            made = tvm.compile(each.mod, target=each.target)
+    def build(self, modules: Sequence[Any], target: Any) -> list[tuple[str, str]]:
+        self.modules = [*modules]
+        for module in modules:
+            made = tvm.compile(module, target=target)
             self.sources.append(made.mod.imports[0].inspect_source())
-        return Unbuilt().build(inputs)
+        return Unbuilt().build(modules, target)
 
-    def run(self, inputs: Sequence[Any]) -> list[Told]:
+    def run(self, path: str, kind: str) -> Timed:
         module = self.modules.pop(0)
         self.modules.append(module)  # the finals go round
-        assert inputs[0].device_type == "cuda"
+        assert kind == "cuda"
         found = check_numbers(self.plan.problem, module, get_device("simulator"), where="candidate")
-        return [Told(None, f"wrong: {found[0]}") if found else Told([1e-6])]
+        return ((), f"wrong: {found[0]}") if found else ((1e-6,), "")
 
 
 def test_a_space_for_cuda_is_right_on_the_simulator_and_its_sources_compile(
@@ -318,13 +307,12 @@ def test_a_fault_on_a_gpu_ends_the_process_that_had_it() -> None:
 
     runner = CandidateRunner(PROBLEM, Counted(), 0)
     for kind, count in (("cpu", 0), ("cuda", 1)):
-        (future,) = runner.run([RunnerInput("nowhere.so", kind, [])])
-        assert str(future.result().error_msg).startswith("failed: ")
+        assert runner.run("nowhere.so", kind)[1].startswith("failed: ")
         assert len(closed) == count
 
 
 def test_a_process_that_crashes_or_hangs_costs_its_candidate_alone() -> None:
-    workers = WorkerProcesses(1, limit=1.0)
+    workers = start_processes(1, 1.0)
     try:
         results = [
             take_result(workers.submit(*call), workers.limit, "run")

@@ -9,6 +9,7 @@ in the cache afterwards, or in a library.
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import hashlib
 import itertools
@@ -16,6 +17,7 @@ import json
 import multiprocessing
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, TimeoutError, as_completed
@@ -23,7 +25,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pebble
 import tvm
@@ -193,6 +195,8 @@ def find_workspaces(library: Path) -> Path:
     return library.with_suffix(".workspaces.json")
 
 
+Result = TypeVar("Result")
+
 Report = Callable[[int, str], None]
 """Takes how many jobs are done, and what became of the last one."""
 
@@ -217,61 +221,97 @@ class CompileJob:
     kernel: str = ""
 
 
+class WorkerProcesses:
+    """Processes that may crash or hang alone; they start when the first work comes.
+
+    Parameters
+    ----------
+    number : of processes
+    limit : seconds that one call may take
+    begin : what each process does first, with its arguments
+    """
+
+    def __init__(self, number: int, limit: float, begin: Callable[..., None], *given: str) -> None:
+        self.number, self.limit, self._begin = number, limit, (begin, given)
+        self._pool: pebble.ProcessPool | None = None
+
+    def submit(self, function: Callable[..., Result], *arguments: object) -> Future[Result]:
+        """Call a function of a module in a process when its turn comes."""
+        if self._pool is not None:
+            return self._pool.schedule(function, arguments, timeout=self.limit)
+        begin, given = self._begin
+        self._pool = pebble.ProcessPool(
+            max_workers=self.number,
+            initializer=begin,
+            initargs=given,
+            context=multiprocessing.get_context("spawn"),  # TVM's threads do not survive a fork
+        )
+        # The threads that start processes, and these, leave Ctrl-C to who called: each process
+        # would tell where it was.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return self._pool.schedule(function, arguments, timeout=self.limit)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def close(self) -> None:
+        """End all processes, whatever they do."""
+        if self._pool is not None:
+            self._pool.stop()
+            self._pool.join()
+            self._pool = None
+
+
+def take_result(future: Future[Any], limit: float, doing: str) -> tuple[Any, str]:
+    """What a call returned, or why it did not; begins with the kind of failure, ``failed:``,
+    ``crashed:`` or ``took longer than``.
+
+    Raises `BenchError` where no process starts, such as in a script that compiles while it is
+    imported, since each process imports it again; and `OSError` where the disk is full.
+    """
+    try:
+        return future.result(), ""
+    except TimeoutError:
+        return None, f"took longer than {limit:g} s to {doing}"
+    except pebble.ProcessExpired as error:
+        return None, f"crashed: the process that was to {doing} it ended with {error.exitcode}"
+    except BrokenProcessPool as error:
+        raise BenchError(
+            "the processes that try candidates do not start; see what they say above, and let a "
+            'script of yours begin its work under: if __name__ == "__main__"'
+        ) from error
+    except Exception as error:  # TVM, compilers and linkers have errors of their own
+        # A full disk is no fault of a candidate's; compilers tell of it in words.
+        full = os.strerror(errno.ENOSPC)
+        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or full in str(error):
+            raise OSError(errno.ENOSPC, full) from error
+        return None, f"failed: {shorten(error)}"
+
+
 class CompilePool:
     """Processes that compile into a cache while this one does something else.
 
-    `target` is TVM's target, `limit` the seconds that one job may take. Leave it (it is a context)
-    once all is done; where that is because of an exception, what has not ended does not.
+    `target` is TVM's target, `limit` the seconds that one job may take.
     """
 
     def __init__(self, target: Any, cache: Path, *, limit: float, processes: int) -> None:
-        self._spelled, self._limit = spell_target(target), limit
-        self._pool = pebble.ProcessPool(
-            max_workers=max(1, processes),
-            initializer=_set_up,
-            initargs=(str(cache),),
-            context=multiprocessing.get_context("spawn"),  # TVM's threads do not survive a fork
-        )
-
-    def __enter__(self) -> CompilePool:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            self.stop()
-        self._pool.close()
-        self._pool.join()
-
-    def stop(self) -> None:
-        """End the processes, whatever they do."""
-        self._pool.stop()
-        self._pool.join()
+        self._spelled = spell_target(target)
+        self._workers = WorkerProcesses(max(1, processes), limit, _set_up, str(cache))
 
     def submit(self, job: CompileJob) -> Future[str]:
         """Compile a job when its turn comes, which `read` says when it is done."""
-        future: Future[str] = self._pool.schedule(
-            compile_job, (job, self._spelled), timeout=self._limit
-        )
-        return future
+        return self._workers.submit(compile_job, job, self._spelled)
 
     def read(self, future: Future[str]) -> str:
-        """Empty if a job that is done compiled, otherwise why it did not: a sentence that begins
-        with ``refused:``, ``failed:``, ``crashed:`` or ``took longer than``.
-
-        Raises `BenchError` where no process starts, such as in a script that compiles while it is
-        imported: each process imports it again.
+        """Empty if a job that is done compiled, otherwise why it did not: ``refused:`` or as
+        `take_result` says it.
         """
-        try:
-            return future.result()
-        except TimeoutError:
-            return f"took longer than {self._limit:g} s to compile"
-        except pebble.ProcessExpired as error:
-            return f"crashed: the compiling process ended with code {error.exitcode}"
-        except BrokenProcessPool as error:
-            raise BenchError(
-                "the processes that compile candidates do not start; see what they say above, and "
-                'let a script of yours begin its work under: if __name__ == "__main__"'
-            ) from error
+        reason, failure = take_result(future, self._workers.limit, "compile")
+        return failure or str(reason)
+
+    def stop(self) -> None:
+        """End the processes, whatever they do."""
+        self._workers.close()
 
 
 def compile_all(
@@ -281,14 +321,14 @@ def compile_all(
 
     Raises `BenchError` where no process starts.
     """
-    if not jobs:
-        return []
-    processes = min(len(jobs), count_cores())
-    with CompilePool(target, cache, limit=limit, processes=processes) as pool:
+    pool = CompilePool(target, cache, limit=limit, processes=min(len(jobs), count_cores()))
+    try:
         futures = [pool.submit(job) for job in jobs]
         for done, future in enumerate(as_completed(futures), 1):
             report(done, pool.read(future))
         return [pool.read(future) for future in futures]
+    finally:
+        pool.stop()
 
 
 def _set_up(cache: str) -> None:

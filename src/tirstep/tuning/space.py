@@ -8,11 +8,12 @@ runs the recipe again, and a mutated trace is never one of a schedule that was m
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import tvm
 import tvm_ffi
@@ -35,17 +36,15 @@ ATTEMPTS = 256
 """Configs of which one must fit, for a space to be one."""
 
 Config = dict[str, object]
+Decisions = dict[str, int]
+"""A place among the values of each choice."""
 Choices = Mapping[str, tuple[object, ...]]
 
 
-@dataclass(frozen=True)
-class Scheduled:
-    """What a recipe made of a module with one config.
+class Scheduled(NamedTuple):
+    """What a recipe made of a module with one config, or why it refused.
 
-    Attributes
-    ----------
-    trace : None where it refused
-    reason : why; begins with the kind, ``refused:`` or ``failed:``
+    `reason` begins with the kind, ``refused:`` or ``failed:``.
     """
 
     trace: Trace | None
@@ -76,6 +75,26 @@ class RecipeSpace:
         chosen = {name: values[decisions[name]] for name, values in self.choices.items()}
         return {**chosen, **self.fixed}
 
+    def find_decisions(self, config: Mapping[str, object]) -> Decisions | None:
+        """The decisions that make a config, also one of JSON's; None where there are none."""
+        rest = {**self.recipe.config, **self.fixed}
+        decisions: Decisions = {}
+        for name, value in config.items():
+            spelt = [json.dumps(each) for each in self.choices.get(name, (rest.get(name),))]
+            if json.dumps(value) not in spelt:
+                return None
+            decisions[name] = spelt.index(json.dumps(value))
+        if not {*self.choices, *self.fixed} <= {*config}:
+            return None
+        return {name: decisions[name] for name in self.choices}
+
+    def unrank(self, place: int) -> Decisions:
+        """The decisions at a place of the space."""
+        decisions: Decisions = {}
+        for name, values in self.choices.items():
+            place, decisions[name] = divmod(place, len(values))
+        return decisions
+
     def schedule(self, module: tvm.IRModule, decisions: Mapping[str, int]) -> Scheduled:
         """Run the recipe on a fresh schedule of a module; a config is refused for a reason."""
         places = tuple(decisions[name] for name in self.choices)
@@ -101,15 +120,6 @@ class RecipeSpace:
         except Exception as error:  # of a user's own recipe, on a thread of TVM's
             return Scheduled(None, f"failed: {describe_error(error)}")
         return Scheduled(trace)
-
-    def describe_refusals(self) -> str:
-        """The commonest reason, with how often it came and its first sentence."""
-        ((kind, number),) = self.refused.most_common(1)
-        return f"{number} of {self.refused.total()}, the first of them: {self.samples[kind]}"
-
-    def draw(self, rng: random.Random) -> dict[str, int]:
-        """Decisions at random."""
-        return {name: rng.randrange(len(values)) for name, values in self.choices.items()}
 
 
 def name_kind(reason: str) -> str:
@@ -293,13 +303,15 @@ class _Space(PySpaceGenerator):
         """
         space, rng = self.recipe_space, self.rng
         for _ in range(ATTEMPTS):
-            decisions = space.draw(rng)
+            decisions = {name: rng.randrange(len(it)) for name, it in space.choices.items()}
             if space.schedule(mod, decisions).trace is not None:
                 return [make_decided(space, mod, decisions, seed=rng.randrange(1, 1 << 30))]
+        ((kind, number),) = space.refused.most_common(1)
+        first = f"{number} of {space.refused.total()}, the first of them: {space.samples[kind]}"
         raise TransformError(
             "as_space",
             f"{space.recipe.name} fits with none of {ATTEMPTS} configs that were drawn",
-            f"choose others: {space.describe_refusals()}",
+            f"choose others: {first}",
         )
 
     def clone(self) -> Any:

@@ -1,4 +1,4 @@
-"""The tuning of a recipe by the parts of MetaSchedule's protocol: a space, a builder, a runner.
+"""The tuning of a recipe: which configs are tried, what came of each, and which wins.
 
 Configs that the recipe refuses cost no trial. What compiles to the program of another config is
 not tried again. The fastest are timed once more at the end, in turns with the recipe's own config.
@@ -6,40 +6,66 @@ not tried again. The fastest are timed once more at the end, in turns with the r
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
+import math
+import random
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import tvm
 import tvm_ffi
 from tvm.s_tir import Schedule
-from tvm.s_tir.meta_schedule.arg_info import ArgInfo
-from tvm.s_tir.meta_schedule.builder import BuilderInput
-from tvm.s_tir.meta_schedule.runner import RunnerInput
-from tvm.s_tir.schedule import Trace
 
 from tirstep.bench import BenchError
 from tirstep.modules import AnyProblem
+from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import Recipe
+from tirstep.transforms.recipes.forecast import make_forecast
+from tirstep.transforms.recipes.gemm import GemmConfig
+from tirstep.transforms.recipes.gemm_best import choose_config
+from tirstep.transforms.recipes.gpus import GPUS, H200
 from tirstep.transforms.rewriting import NO_REPLAY
 
-from .building import TOOK_LONGER
-from .proposing import Decisions, Proposals
-from .space import Choices, Config, RecipeSpace, carry_out, make_decided, name_kind
+from .candidates import CPU
+from .space import Choices, Config, Decisions, RecipeSpace, carry_out, make_decided, name_kind
 from .trials import Trials, TunedTrial
 
-FINALISTS = 4
-FINAL_ROUNDS = 3
+FINALISTS, FINAL_ROUNDS = 4, 3
 MOST_REFUSED = 2000
 """Configs refused in turn, after which no fitting one is looked for any more."""
+RANDOM_FIRST, RANDOM_SHARE = 12, 0.3
+"""Configs before neighbours of the fastest come in, and the part of the later ones at random."""
+PARENTS = 5
+"""The fastest, whose neighbours are tried."""
+LISTED, DRAWS = 20000, 2000
+"""Of more configs than these none are listed in advance, but drawn; so many draws in turn of what
+was proposed before end it."""
+OWN = 5
+"""Configs that a model of time would choose by itself."""
+DRAWN, EXPECTED = 2048, 60
+"""Configs of the space that the model looks at, and how many of these are tried first."""
 
 NORMALIZE = tvm_ffi.get_global_func("tvm.s_tir.meta_schedule.normalize_mod")
 """MetaSchedule's own: what it does to a function before it looks it up."""
 
 Tell = Callable[[str], object]
+
+
+class Builder(Protocol):
+    """Compiles modules: the library of each, or a reason why there is none."""
+
+    def build(self, modules: Sequence[tvm.IRModule], target: Any) -> list[tuple[str, str]]: ...
+
+
+class Runner(Protocol):
+    """Checks and times a library on a kind of device: seconds, or a reason why it has none."""
+
+    def run(self, path: str, kind: str) -> tuple[tuple[float, ...], str]: ...
 
 
 @dataclass(frozen=True)
@@ -84,17 +110,15 @@ class TunePlan:
 
 @dataclass(frozen=True)
 class ScheduledConfig:
-    """A config, and the program that the recipe makes of the workload with it."""
+    """A config, and the program that the recipe makes of the workload with it.
+
+    The trace of `sch` has the decisions, and behind `enter_postproc` what the recipe did.
+    """
 
     decisions: Decisions
     config: Config
     sch: Schedule
     program: str
-
-    @property
-    def trace(self) -> Trace:
-        """The decisions, and behind `enter_postproc` what the recipe did."""
-        return self.sch.trace
 
 
 @dataclass
@@ -103,6 +127,7 @@ class TuneResult:
 
     Attributes
     ----------
+    total : how many configs there are
     best : None where nothing was right
     seconds : of the best, in the last rounds
     default_seconds : of the recipe's own config, in turns with the best; empty where it is out
@@ -132,20 +157,123 @@ class TuneResult:
         self.samples.setdefault(kind, reason.partition(": ")[2] or reason)
 
 
-def tune(plan: TunePlan, builder: Any, runner: Any, trials: Trials, tell: Tell) -> TuneResult:
+class Proposals:
+    """Each config once: the recipe's own, those that are promising, some at random, and neighbours
+    of the fastest.
+
+    `sizes` are how many values each choice has, and `seed` makes it repeatable.
+    """
+
+    def __init__(
+        self, sizes: dict[str, int], seed: int, promising: Sequence[Decisions] = ()
+    ) -> None:
+        own = dict.fromkeys(sizes, 0)
+        self._sizes, self._rng = sizes, random.Random(seed)
+        self._first = [own, *({name: each[name] for name in sizes} for each in promising)]
+        self._seen: set[tuple[int, ...]] = set()
+        self._ranked: list[tuple[float, Decisions]] = []
+        self.total = math.prod(sizes.values())
+        self._listed: list[tuple[int, ...]] | None = None
+        if self.total <= LISTED:
+            self._listed = [*itertools.product(*map(range, sizes.values()))]
+            self._rng.shuffle(self._listed)
+
+    def learn(self, decisions: Decisions, seconds: float) -> None:
+        """Take in what a config came to; infinite where it is out."""
+        self._seen.add(tuple(decisions.values()))
+        if math.isfinite(seconds):
+            self._ranked.append((seconds, dict(decisions)))
+            self._ranked.sort(key=lambda pair: pair[0])
+
+    def propose(self) -> Decisions | None:
+        """The next config; None where all were proposed, or nothing new is found any more."""
+        found = None
+        while self._first and found is None:
+            found = self._check(self._first.pop(0))
+        is_late = len(self._seen) > RANDOM_FIRST and self._ranked
+        if found is None and is_late and self._rng.random() >= RANDOM_SHARE:
+            found = self._find_neighbour()
+        for places in self._draw() if found is None else ():
+            found = self._check(dict(zip(self._sizes, places, strict=True)))
+            if found is not None:
+                break
+        if found is not None:
+            self._seen.add(tuple(found.values()))
+        return found
+
+    def _check(self, decisions: Decisions) -> Decisions | None:
+        """None for what was seen."""
+        return None if tuple(decisions.values()) in self._seen else decisions
+
+    def _find_neighbour(self) -> Decisions | None:
+        """One of the fastest with another value for one of its choices, that is not seen yet."""
+        parents = self._ranked[:PARENTS]
+        new = [
+            (weight, found)
+            for weight, (_, parent) in zip(range(len(parents), 0, -1), parents, strict=True)
+            for name, size in self._sizes.items()
+            for value in range(size)
+            if (found := self._check({**parent, name: value})) is not None
+        ]
+        return self._rng.choices(new, [weight for weight, _ in new])[0][1] if new else None
+
+    def _draw(self) -> Any:
+        """Configs at random: of all that are left, or some of them."""
+        if self._listed is not None:
+            while self._listed:
+                yield self._listed.pop()
+            return
+        for _ in range(DRAWS):
+            yield tuple(self._rng.randrange(size) for size in self._sizes.values())
+
+
+def list_promising(
+    recipe: Recipe,
+    problem: AnyProblem,
+    fixed: Config,
+    choices: Choices,
+    *,
+    device: str,
+    seed: int = 0,
+) -> list[Decisions]:
+    """What to try first on a GPU, by its name: none for recipes without a model of time.
+
+    First what the recipe with "best" in its name chooses there and what its model has next, as far
+    as the space has them; then those of the space, or of some drawn from it, that the model takes
+    for the fastest. A GPU that is in no table is taken for an H200.
+    """
+    forecast = make_forecast(recipe, problem, GPUS.get(device, H200))
+    if forecast is None:
+        return []
+    known = forecast.list_best(OWN)
+    rung = forecast.recipe
+    if rung.kernel_name == "matmul" and rung.family.config is GemmConfig:
+        # Searches know more of what "matmul_best" runs than the model does.
+        with contextlib.suppress(TransformError):  # of a product that no tile is for
+            known.insert(0, vars(choose_config(Schedule(problem.module), forecast.gpu.name)))
+    space = RecipeSpace(recipe, fixed, choices)
+    found = [space.find_decisions({**recipe.config, **it}) for it in known]
+    total = math.prod(map(len, choices.values()))
+    places = range(total) if total <= DRAWN else random.Random(seed).sample(range(total), DRAWN)
+    drawn = [space.unrank(place) for place in places]
+    found += sorted(drawn, key=lambda it: forecast.predict(space.get_config(it)))[:EXPECTED]
+    return [it for at, it in enumerate(found) if it is not None and it not in found[:at]]
+
+
+def tune(
+    plan: TunePlan, builder: Builder, runner: Runner, trials: Trials, tell: Tell
+) -> TuneResult:
     """Try configs of a recipe, the promising ones first; each that is right is timed.
 
-    `builder` and `runner` are a `CandidateBuilder` and a `CandidateRunner`, or MetaSchedule's,
-    which speak as they do, but through TVM, where Ctrl-C becomes an error; that what has a time is
-    right is the runner's to know. Raises `BenchError` where a trace replays with tirstep
-    alone.
+    That what has a time is right is the runner's to know. Raises `BenchError` where a trace replays
+    with tirstep alone.
     """
     return _Tuner(plan, builder, runner, trials, tell).run()
 
 
 class _Tuner:
     def __init__(
-        self, plan: TunePlan, builder: Any, runner: Any, trials: Trials, tell: Tell
+        self, plan: TunePlan, builder: Builder, runner: Runner, trials: Trials, tell: Tell
     ) -> None:
         self.plan, self.builder, self.runner = plan, builder, runner
         self.trials, self.tell = trials, tell
@@ -163,8 +291,10 @@ class _Tuner:
             batch = self._collect(min(self.plan.batch, self.plan.trials - self.found.tried))
             if not batch:
                 break
-            for candidate, seconds, reason in self._measure(batch):
-                kept = TunedTrial(_as_json(candidate.config), candidate.program, seconds, reason)
+            for candidate, (path, reason) in zip(batch, self._build(batch), strict=True):
+                seconds, reason = ((), reason) if reason else self._time(path)
+                config, reason = _as_json(candidate.config), " ".join(reason.split())
+                kept = TunedTrial(config, candidate.program, seconds, reason)
                 self.trials.add(kept)
                 self._learn(candidate, kept)
                 self._report()
@@ -183,43 +313,32 @@ class _Tuner:
             self.tell(f"reading {len(self.trials.known)} trials of an earlier run")
         is_own = bool(self.plan.recipe.spelling)
         for trial in self.trials.known:
-            decisions = self._find_decisions(trial.config)
-            is_open = trial.reason and (is_own or trial.reason.startswith(TOOK_LONGER))
+            decisions = self.space.find_decisions(trial.config)
+            is_open = trial.reason and (is_own or trial.reason.startswith("took longer than"))
             if decisions is None or is_open:
                 continue
             candidate = self._make(decisions)
             if candidate is None or candidate.program != trial.program:
                 self.found.stale += 1
-                continue
-            if candidate.program not in self.programs:
+            elif candidate.program not in self.programs:
                 self.found.kept += 1
                 self._learn(candidate, trial)
-
-    def _find_decisions(self, config: Mapping[str, object]) -> Decisions | None:
-        """The decisions of a config of JSON's; None where this run has no such config."""
-        decisions: Decisions = {}
-        if {name: config.get(name) for name in self.plan.fixed} != _as_json(self.plan.fixed):
-            return None
-        for name, values in self.plan.choices.items():
-            spelt = [json.dumps(value) for value in values]
-            if name not in config or json.dumps(config[name]) not in spelt:
-                return None
-            decisions[name] = spelt.index(json.dumps(config[name]))
-        return decisions
 
     def _make(self, decisions: Decisions) -> ScheduledConfig | None:
         """The candidate of some decisions; None where the recipe refuses, which is counted."""
         sch = make_decided(self.space, self.plan.workload, decisions)
         sch.enter_postproc()
         reason = carry_out(self.space, sch)
+        if NO_REPLAY in reason:
+            _refuse(self.plan.recipe, "it replaces blocks by its own, which no trace replays")
         if reason:
-            if NO_REPLAY in reason:
-                _refuse(self.plan.recipe, "it replaces blocks by its own, which no trace replays")
             if reason.startswith("failed: its trace"):
                 self.found.count_out(reason)
-            self.proposals.learn(decisions, float("inf"))
+            self.proposals.learn(decisions, math.inf)
             return None
-        _require_alone(self.plan.recipe, sch.trace)
+        tensorized = [item for item in sch.trace.insts if str(item.kind.name) == "Tensorize"]
+        if any(str(item.attrs[0]).startswith("tirstep_") for item in tensorized):
+            _refuse(self.plan.recipe, "it is made of tirstep's own instructions for tensor cores")
         config = self.space.get_config(decisions)
         return ScheduledConfig(decisions, config, sch, f"{tvm_ffi.structural_hash(sch.mod):x}")
 
@@ -242,38 +361,22 @@ class _Tuner:
                 batch.append(candidate)
         return batch
 
-    def _measure(
-        self, batch: Sequence[ScheduledConfig]
-    ) -> Iterator[tuple[ScheduledConfig, tuple[float, ...], str]]:
-        """The seconds of each candidate's runs, or why it is out, as they come."""
-        target = self.plan.target
-        built = self.builder.build([BuilderInput(it.sch.mod, target) for it in batch])
-        for candidate, artifact in zip(batch, built, strict=True):
-            reason = str(artifact.error_msg or "")
-            seconds: tuple[float, ...] = ()
-            if not reason:
-                seconds, reason = self._time(candidate, str(artifact.artifact_path))
-            yield candidate, seconds, " ".join(reason.split())
+    def _build(self, candidates: Sequence[ScheduledConfig]) -> list[tuple[str, str]]:
+        return self.builder.build([it.sch.mod for it in candidates], self.plan.target)
 
-    def _time(self, candidate: ScheduledConfig, artifact: str) -> tuple[tuple[float, ...], str]:
-        info = ArgInfo.from_entry_func(candidate.sch.mod, remove_preproc=True)
-        kind = "cpu" if str(self.plan.target.kind.name) == "llvm" else str(self.plan.target.kind)
-        (future,) = self.runner.run([RunnerInput(artifact, kind, info)])
-        result = future.result()
-        if result.error_msg is not None:
-            return (), str(result.error_msg)
-        return tuple(float(it) for it in result.run_secs), ""
+    def _time(self, path: str) -> tuple[tuple[float, ...], str]:
+        kind = str(self.plan.target.kind.name)
+        return self.runner.run(path, "cpu" if kind == CPU else kind)
 
     def _learn(self, candidate: ScheduledConfig, trial: TunedTrial) -> None:
-        found = self.found
-        found.tried += 1
+        self.found.tried += 1
         self.programs.add(candidate.program)
         if not any(candidate.decisions.values()):
             self.default = candidate
-        seconds = statistics.median(trial.seconds) if trial.seconds else float("inf")
+        seconds = statistics.median(trial.seconds) if trial.seconds else math.inf
         self.proposals.learn(candidate.decisions, seconds)
         if trial.reason:
-            found.count_out(trial.reason)
+            self.found.count_out(trial.reason)
         else:
             self.right.append((seconds, candidate))
             self.right.sort(key=lambda pair: pair[0])
@@ -285,7 +388,9 @@ class _Tuner:
         self.tell(f"tried {found.tried} of {self.plan.trials}{out}, {refused} refused{best}")
 
     def _decide(self) -> None:
-        """The fastest take turns once more, with the recipe's own config; medians decide."""
+        """The fastest take turns once more, with the recipe's own config; medians decide, of those
+        that are right in every round, as races are not.
+        """
         finalists = [candidate for _, candidate in self.right[:FINALISTS]]
         own = self.default
         if own is not None and any(it is own for _, it in self.right[FINALISTS:]):
@@ -293,39 +398,22 @@ class _Tuner:
         if not finalists:
             return
         self.tell(f"timing {len(finalists)} finalists")
-        timed = self._time_in_turns(finalists)
-        if not timed:
-            return
-        self.found.best, self.found.seconds = min(timed, key=lambda it: statistics.median(it[1]))
-        for candidate, seconds in timed:
+        built = self._build(finalists)
+        times: list[tuple[float, ...]] = [() for _ in finalists]
+        reasons = [reason for _, reason in built]
+        for _, (place, (path, _)) in itertools.product(range(FINAL_ROUNDS), enumerate(built)):
+            if not reasons[place]:
+                seconds, reasons[place] = self._time(path)
+                times[place] += seconds
+        for candidate, seconds, reason in zip(finalists, times, reasons, strict=True):
+            if reason:
+                self.found.count_out(reason)
+                continue
             if candidate is own:
                 self.found.default_seconds = seconds
-
-    def _time_in_turns(
-        self, finalists: Sequence[ScheduledConfig]
-    ) -> list[tuple[ScheduledConfig, tuple[float, ...]]]:
-        """The seconds of those that are right in every round, as races are not."""
-        target = self.plan.target
-        built = self.builder.build([BuilderInput(it.sch.mod, target) for it in finalists])
-        times: list[tuple[float, ...]] = [() for _ in finalists]
-        reasons = [str(artifact.error_msg or "") for artifact in built]
-        for _ in range(FINAL_ROUNDS):
-            for place, candidate in enumerate(finalists):
-                if not reasons[place]:
-                    path = str(built[place].artifact_path)
-                    seconds, reasons[place] = self._time(candidate, path)
-                    times[place] += seconds
-        for reason in filter(None, reasons):
-            self.found.count_out(reason)
-        rows = zip(finalists, times, reasons, strict=True)
-        return [(candidate, seconds) for candidate, seconds, reason in rows if not reason]
-
-
-def _require_alone(recipe: Recipe, trace: Trace) -> None:
-    """Refuse what a project without tirstep could not replay, before anything is timed."""
-    tensorized = [item for item in trace.insts if str(item.kind.name) == "Tensorize"]
-    if any(str(item.attrs[0]).startswith("tirstep_") for item in tensorized):
-        _refuse(recipe, "it is made of tirstep's own instructions for tensor cores")
+            best = self.found.seconds
+            if not best or statistics.median(seconds) < statistics.median(best):
+                self.found.best, self.found.seconds = candidate, seconds
 
 
 def _refuse(recipe: Recipe, reason: str) -> NoReturn:

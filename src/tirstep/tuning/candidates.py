@@ -1,0 +1,250 @@
+"""Candidates of a tuning in processes of their own: compiled by some, checked and timed by another.
+
+Each is held against its problem's reference first, on whole numbers, for which every order of
+summation gives the same bits and nothing is tolerated, then on floats. A wrong one has no time.
+MetaSchedule's own builder compiles with TVM's pipeline alone, knows no reducer of tirstep's, so
+that `softmax_online`, say, does not compile there, and reads all of TVM's intrinsics of tensors in
+each process, which takes half a minute. Its callback `RemoveBuildArtifact` removes the folder in
+which an artifact lies, with all that is in it: each artifact has a folder of its own here.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm.ir.utils import derived_object
+from tvm.s_tir.meta_schedule.builder import BuilderResult, PyBuilder
+from tvm.s_tir.meta_schedule.runner import PyRunner, PyRunnerFuture, RunnerResult
+
+from tirstep.bench.compile_pool import WorkerProcesses, spell_target, take_result
+from tirstep.lowering_checks.compile.compiling import compile_module
+from tirstep.lowering_checks.devices.device import (
+    Arrays,
+    DeviceFinding,
+    Program,
+    blank,
+    get_reason,
+    is_tvm_error,
+)
+from tirstep.lowering_checks.devices.guard_zones import GuardedTensor, run_in_guard_zones
+from tirstep.lowering_checks.numeric import check_program
+from tirstep.modules import AnyProblem
+from tirstep.programs.loading import load_place
+from tirstep.programs.naming import is_program, read_spelling
+from tirstep.transforms.passes.serial import make_threads_serial
+
+CPU = "llvm"
+"""The kind of the targets on which threads run one after the other."""
+LIBRARY = "kernel.so"
+REPEATS, LEAST_MS = 5, 5
+"""Runs of a candidate, and milliseconds of each at least: a short kernel runs several times."""
+FLUSH = "cache_flush_cpu_non_first_arg"
+"""TVM's function that empties the CPU's caches of all arguments but the first before a run."""
+
+
+def start_processes(number: int, limit: float, program: str = "") -> WorkerProcesses:
+    """Processes that know tirstep's reducers, and a user's own program, ``FILE.py:NAME``, with its
+    own. `limit` is seconds for one candidate.
+    """
+    return WorkerProcesses(number, limit, _begin, program)
+
+
+def make_builder(folder: Path, *, jobs: int = 1, limit: float = 60.0, program: str = "") -> Any:
+    """A builder for ``meta_schedule.tune_tir(..., builder=...)``.
+
+    Parameters
+    ----------
+    folder : where each artifact gets a folder of its own
+    jobs : processes
+    limit : seconds that one candidate may take
+    program : a user's own program, ``FILE.py:NAME``, that each process loads
+    """
+    return _MetaScheduleBuilder(CandidateBuilder(folder, start_processes(jobs, limit, program)))
+
+
+def make_runner(
+    problem: AnyProblem, *, limit: float = 60.0, seed: int = 0, program: str = ""
+) -> Any:
+    """A runner for ``meta_schedule.tune_tir(..., runner=...)``, for candidates of one problem.
+
+    Parameters
+    ----------
+    limit : seconds that one run may take
+    seed : of the random inputs
+    program : a user's own program, ``FILE.py:NAME``, that the process loads
+    """
+    return _MetaScheduleRunner(CandidateRunner(problem, start_processes(1, limit, program), seed))
+
+
+@dataclass(frozen=True)
+class CandidateBuilder:
+    """Compiles candidates in processes, as their modules ask to be compiled.
+
+    For the CPU loops that are bound to threads become serial ones.
+    """
+
+    folder: Path
+    workers: WorkerProcesses
+
+    def build(self, modules: Sequence[tvm.IRModule], target: Any) -> list[tuple[str, str]]:
+        """The library of each, or a reason why there is none."""
+        futures = []
+        for module in modules:
+            place = Path(tempfile.mkdtemp(prefix="candidate-", dir=self.folder)) / LIBRARY
+            text, spelled = tvm.ir.save_json(module), spell_target(target)
+            futures.append(self.workers.submit(build, text, spelled, str(place)))
+        taken = [take_result(future, self.workers.limit, "compile") for future in futures]
+        return [(path or "", reason) for path, reason in taken]
+
+
+@dataclass
+class CandidateRunner:
+    """Checks candidates of one problem, and times those that are right, one after the other."""
+
+    problem: AnyProblem
+    workers: WorkerProcesses
+    seed: int
+    checked: set[str] = field(default_factory=set)
+
+    def run(self, path: str, kind: str) -> tuple[tuple[float, ...], str]:
+        """Seconds of a library's runs on a kind of device, or why it has none."""
+        try:
+            if path not in self.checked and (wrong := self._find_error(path, kind)):
+                return (), f"wrong: {wrong}"
+            self.checked.add(path)
+            blanks = [blank(tensor) for tensor in self.problem.outputs]
+            inputs = self.problem.float_inputs(self.seed)
+            arguments = self.problem.make_arguments(inputs, blanks)
+            return tuple(self._call(measure, path, kind, arguments)), ""
+        except WorkerError as error:
+            if kind != "cpu":
+                self.workers.close()  # a fault on a GPU leaves its process unusable
+            return (), str(error)
+
+    def _find_error(self, path: str, kind: str) -> str:
+        """The first thing that is wrong with what a library computes; "" where all is right."""
+        names = [tensor.name for tensor in self.problem.arguments]
+
+        def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
+            done: tuple[Arrays, Sequence[DeviceFinding]]
+            done = self._call(compute, path, kind, names, arguments)
+            return done
+
+        found = check_program(self.problem, Program(run), kind, where="candidate", seed=self.seed)
+        return found[0].message if found else ""
+
+    def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        future = self.workers.submit(function, *arguments)
+        result, reason = take_result(future, self.workers.limit, "run")
+        if reason:
+            raise WorkerError(reason)
+        return result
+
+
+class WorkerError(RuntimeError):
+    """A candidate did not run; the text begins with the kind of failure."""
+
+
+@derived_object
+class _MetaScheduleBuilder(PyBuilder):
+    """A builder as an object of TVM's."""
+
+    def __init__(self, builder: CandidateBuilder) -> None:
+        super().__init__()
+        self.builder = builder
+
+    def build(self, build_inputs: Sequence[Any]) -> list[BuilderResult]:
+        built = self.builder.build([it.mod for it in build_inputs], build_inputs[0].target)
+        return [BuilderResult(path or None, reason or None) for path, reason in built]
+
+
+@derived_object
+class _MetaScheduleFuture(PyRunnerFuture):
+    """A result that is there."""
+
+    def __init__(self, made: RunnerResult) -> None:
+        super().__init__()
+        self._made = made
+
+    def done(self) -> bool:
+        return True
+
+    def result(self) -> RunnerResult:
+        return self._made
+
+
+@derived_object
+class _MetaScheduleRunner(PyRunner):
+    """A runner as an object of TVM's."""
+
+    def __init__(self, runner: CandidateRunner) -> None:
+        super().__init__()
+        self.runner = runner
+
+    def run(self, runner_inputs: Sequence[Any]) -> list[Any]:
+        pairs = [
+            self.runner.run(str(it.artifact_path), str(it.device_type)) for it in runner_inputs
+        ]
+        return [_MetaScheduleFuture(RunnerResult(it or None, why or None)) for it, why in pairs]
+
+
+def build(module: str, target: Mapping[str, object], library: str) -> str:
+    """Compile a module of TVM's JSON into a library; its path."""
+    loaded = tvm.ir.load_json(module)
+    if target["kind"] == CPU:
+        loaded = make_threads_serial(loaded)
+    compile_module(loaded, tvm.target.Target(dict(target))).export_library(library)
+    return library
+
+
+def compute(
+    path: str, kind: str, names: Sequence[str], arguments: Arrays
+) -> tuple[Arrays, Sequence[DeviceFinding]]:
+    """Run a library once: its arguments afterwards, and stores beside them."""
+    return _speak(lambda: run_in_guard_zones(_load(path), names, arguments, tvm.device(kind)))
+
+
+def measure(path: str, kind: str, arguments: Arrays) -> list[float]:
+    """Seconds of a library, `REPEATS` of them."""
+    device = tvm.device(kind)
+    guarded = [GuardedTensor(str(at), it, at, device) for at, it in enumerate(arguments)]
+    given = [each.tensor for each in guarded]
+    flush = {"f_preproc": FLUSH} if kind == "cpu" else {}
+    module = tvm.runtime.load_module(path)
+    timer = module.time_evaluator(
+        "main", device, number=1, repeat=REPEATS, min_repeat_ms=LEAST_MS, **flush
+    )
+    return _speak(lambda: [float(seconds) for seconds in timer(*given).results])
+
+
+@functools.lru_cache(maxsize=4)
+def _load(path: str) -> Any:
+    return tvm.runtime.load_module(path)["main"]
+
+
+def _speak(run: Callable[[], Any]) -> Any:
+    """Run something; an error of TVM's is told by its own reason, without the program in it."""
+    try:
+        return run()
+    except Exception as error:
+        if not is_tvm_error(error):
+            raise
+        raise RuntimeError(get_reason(error)) from None
+
+
+def _begin(program: str) -> None:
+    """A process imports this module, and with it the reducers; what is printed there is lost, but
+    for what says why a program does not load.
+    """
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    if program and is_program(program):
+        load_place(read_spelling(program).place)
+    os.dup2(nowhere, 2)
