@@ -13,7 +13,7 @@ trial, and with ``--keep-going`` another worker goes on behind it. A trial of a 
 told as slow. ``--trial N`` plays one trial again, in this process. ``--only`` draws one kernel, or
 "fragments" or "warpgroups": products of whole fragments, or whole tiles of a warpgroup, in the
 types of tensor cores; or "quads" and "rows": attention of whole fragments, or of whole rows of a
-warpgroup; or "streams": sums of several parts.
+warpgroup; or "streams" and "streamed rows": sums of several parts.
 """
 
 from __future__ import annotations
@@ -44,18 +44,15 @@ from tirstep.modules import Problem
 from tirstep.processes import count_cores
 from tirstep.strategies.players import (
     MOVES,
+    PARTS,
     RARE,
     SIZES,
     Dice,
     Player,
-    draw_fragments,
     draw_huge,
+    draw_part,
     draw_problem,
-    draw_quads,
     draw_rare,
-    draw_rows,
-    draw_streams,
-    draw_warpgroups,
 )
 from tirstep.strategies.plays import (
     Play,
@@ -66,13 +63,6 @@ from tirstep.strategies.plays import (
     write_script,
 )
 
-PARTS = {
-    "fragments": draw_fragments,
-    "warpgroups": draw_warpgroups,
-    "quads": draw_quads,
-    "rows": draw_rows,
-    "streams": draw_streams,
-}
 PART_ONES = 4  # one trial of so many is of one of these
 HUGE_ONES = 20  # one trial of so many is of a huge problem
 LONGEST = 600  # seconds of a trial, after which the process ends with its stack
@@ -124,13 +114,13 @@ class Session:
 
     def _draw(self, choice: Dice) -> Problem:
         if self.only in PARTS:
-            return PARTS[self.only](choice)
+            return draw_part(choice, self.only)
         if self.only in SIZES and self.only not in RARE:
             return draw_problem(choice, self.only)
         if self.only in RARE and self.only not in SIZES:
             return draw_rare(choice, self.only)
         if not self.only and choice.one(range(PART_ONES), "parts") == 0:
-            return choice.one(list(PARTS.values()), "part")(choice)
+            return draw_part(choice, choice.one(list(PARTS), "part"))
         is_rare = choice.one((False, False, True), "rare")
         name = self.only or choice.one(list(RARE if is_rare else SIZES), "kernel")
         return (draw_rare if is_rare else draw_problem)(choice, name)
@@ -146,7 +136,7 @@ class Session:
             self.counts["huge"] += 1
             return
         said = judge(play.problem, play.module, self.devices)
-        self.counts.update(f"ran on {name}" for name in said.ran)
+        self.counts.update(f"ran on {name}" for name in said.by_device)
         self.counts.update(f"not run: {refusal[:90]}" for refusal in said.refusals)
         if any(not self._is_ignored(text) for text in said.findings):
             raise WrongError("wrong", "; ".join(said.findings)[:1000])

@@ -10,20 +10,15 @@ from unittest.mock import Mock
 
 import pytest
 import warm_python
+from tvm.ir import assert_structural_equal
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
 from tvm.script import from_source
 
 from tirstep import transforms as tr
+from tirstep.lowering_checks.steps import run_golden
 from tirstep.modules import kernels, matmul, vector_add
-from tirstep.strategies.players import (
-    Dice,
-    Player,
-    draw_problem,
-    draw_rows,
-    draw_streams,
-    draw_warpgroups,
-)
+from tirstep.strategies.players import Dice, Player, draw_problem
 from tirstep.strategies.plays import (
     PREFIX,
     Call,
@@ -32,15 +27,16 @@ from tirstep.strategies.plays import (
     Play,
     WrongError,
     judge,
+    record,
     replay,
     require_structure,
     shorten,
     write_script,
 )
 from tirstep.strategies.plays import Block as At
-from tirstep.strategies.quad_moves import AT_MASKS, PIPELINE
 from tirstep.transforms import Split, TransformError
 from tirstep.transforms.decorators import transform
+from tirstep.transforms.recipes import RECIPES
 
 SCRIPT = Path(__file__).parent / "fuzz_schedules.py"
 _spec = importlib.util.spec_from_file_location("fuzz_schedules", SCRIPT)
@@ -64,7 +60,7 @@ def refuse_too_late(sch: Schedule, loop: LoopRV, *, inner, tail="refuse"):
     raise TransformError("split_loop", "no", "leave it")
 
 
-SEED = "planted-b"
+SEED = "planted-ff"
 """A lost guard may store far beyond the guard zones and end the process; in these trials none does
 so."""
 SHOWN = {
@@ -130,6 +126,7 @@ def test_a_call_that_is_refused_without_another_goes_with_it():
     assert few == []
 
 
+PRIMITIVE = Call("sch.split", (Loop(At("C"), 0), [None, 4]))
 PREFIXED = Call(PREFIX, ("vector_add_bound", 9), {"threads": 3})
 PROGRAMS = {
     "wrong": (WrongError("wrong", "x"), [SPLIT, BIND]),
@@ -137,6 +134,7 @@ PROGRAMS = {
     "changed by a refusal": (WrongError("changed by a refusal", "x", SPLIT), []),
     "structure": (WrongError("structure", "x"), [SPLIT]),
     "a prefix that is refused": (WrongError("wrong", "x"), [PREFIXED]),
+    "a primitive": (WrongError("wrong", "x"), [PRIMITIVE]),
 }
 
 
@@ -181,64 +179,48 @@ def test_a_play_is_made_anew_from_its_calls():
     assert len(replay(play.problem, play.calls[:2]).calls) <= 2
 
 
-class Straight(Dice):
-    """Draws nothing in between the calls that lead somewhere."""
-
-    def one(self, values, label):
-        return values[-1] if label == "otherwise" else super().one(values, label)
-
-
-def test_plays_reach_warps_of_roles_that_the_tma_feeds():
-    """None did in thousands, before there were problems and calls for it."""
-    wanted = {"tile_in_warpgroups", "prefetch_by_tma", "tensorize_warpgroups", "specialize_warps"}
-    done = set()
-    for trial in range(60):
-        choice = Straight(f"roles:{trial}")
-        play = Play(draw_warpgroups(choice))
-        player = Player(choice, play)
-        player.begin_parts(player.list_warpgroup_steps())
-        done.update(call.name for call in play.calls)
-        if wanted <= done:
-            return
-    assert wanted <= done
+@pytest.mark.parametrize("name", ["matmul_wgmma", "matmul_mma_split_k"])
+def test_the_calls_of_a_recipe_make_its_last_step(name):
+    """Transforms and primitives, each at its place, of blocks within others, too."""
+    run = run_golden(RECIPES[name])
+    calls = record(RECIPES[name], Schedule(run.problem.module), **run.recipe.golden.config)
+    play = replay(run.problem, calls)
+    assert [call.name for call in play.calls] == [call.name for call in calls]
+    assert_structural_equal(play.module, run.steps[-1].module)
 
 
-class Whole(Straight):
-    """Draws all that a recipe does, in its order."""
-
-    def one(self, values, label):
-        known = {"any order": False, "causal": True, "fused_exponents": True, "window": None}
-        given = {"queries": 128, "keys": 32, "heads": 1, "dim": 32, "more keys": 0, **known}
-        if label in (*PIPELINE, *AT_MASKS):
-            return label != LAST
-        return given[label] if label in given else super().one(values, label)
+def test_plays_reach_warps_of_roles_that_the_tma_feeds_and_are_judged():
+    """None did in thousands, before recipes' own calls were followed."""
+    problem = matmul.problem(128, 64, 128, dtype="float16", transpose_b=True)
+    recipe = RECIPES["matmul_wgmma_persistent"]
+    config = {**recipe.golden.config, "tile": (64, 64), "tile_k": 64}
+    choice = Straight("roles")
+    play = Play(problem)
+    player = Player(choice, play)
+    player.follow(record(recipe, Schedule(problem.module), **config))
+    player.finish()
+    assert {call.name for call in play.calls} >= {
+        *("tile_in_warpgroups", "prefetch_by_tma", "tensorize_warpgroups", "specialize_warps"),
+        "make_persistent",
+    }
+    assert judge(problem, play.module, ("simulator",)) == Judgement({"simulator": []})
 
 
 def test_plays_reach_attention_whose_blocks_stay_and_it_is_judged():
     """Lanes of a quad keep rows of their own, which had kept such plays from the simulator."""
-    choice = Whole("rows:1")
-    play = Play(draw_rows(choice))
-    player = Player(choice, play)
-    player.begin_parts(player.list_row_steps())
-    player.finish()
-    done = {call.name for call in play.calls}
-    assert done >= {*AT_MASKS, *PIPELINE, "use_powers_of_two", "fuse_exponents"} - {LAST}
-    assert judge(play.problem, play.module, ("simulator",)) == Judgement({"simulator": []})
+    problem = run_golden(RECIPES["attention_wgmma_persistent"]).problem
+    config = {"warpgroups": 1, "keys": 32, "persistent": 2}
+    play = Play(problem)
+    assert play.call(Call(PREFIX, ("attention_wgmma_persistent", 99), config))
+    Player(Dice("rows"), play).finish()
+    assert judge(problem, play.module, ("simulator",)) == Judgement({"simulator": []})
 
 
-LAST = "alternate_warpgroups"
-"""For two warpgroups of a block, of which there is one here."""
+class Straight(Dice):
+    """Draws nothing in between, and no other options."""
 
-
-def test_plays_reach_sums_whose_steps_are_shared():
-    done = set()
-    for trial in range(6):
-        choice = Straight(f"streams:{trial}")
-        play = Play(draw_streams(choice))
-        player = Player(choice, play)
-        player.begin_parts(player.list_stream_steps())
-        done.update(call.name for call in play.calls)
-    assert "stream_steps" in done
+    def one(self, values, label):
+        return values[-1] if label in ("otherwise", "changed") else super().one(values, label)
 
 
 def test_more_shared_memory_than_there_is_is_a_refusal_and_nothing_wrong():

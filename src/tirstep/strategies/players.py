@@ -1,146 +1,135 @@
 """A player that makes random schedules: it draws the next transform, its place and its options.
 
-The same moves are drawn by Hypothesis in the tests, and by plain `random` in fuzz_schedules.py.
+It begins with a recipe's own calls mostly, some of them with other options and others in between,
+and binds what is left in the end. The same moves are drawn by Hypothesis in the tests, and by plain
+`random` in fuzz_schedules.py.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from tvm.s_tir import SBlock, Schedule
-from tvm.tirx import For, ForKind
+from tvm.tirx import For, ForKind, SeqStmt
 
-from tirstep.modules import get_kernel
 from tirstep.transforms import queries, tir
-from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.recipes import RECIPES, Recipe
 
 from .expressions import Choice
-from .moves import MOVES, TABLE
 from .plays import (
     PREFIX,
     Block,
     Call,
     Loop,
+    Play,
     bound_loops,
     find_kernels,
     find_missing_axes,
     is_for_threads,
+    record,
 )
 from .problems import (
     HUGE,
+    PARTS,
     RARE,
     SIZES,
     Dice,
-    draw_fragments,
     draw_huge,
+    draw_part,
     draw_problem,
-    draw_quads,
     draw_rare,
-    draw_rows,
-    draw_streams,
-    draw_warpgroups,
 )
-from .quad_moves import QuadMoves
 
 AXES = [
     *(f"blockIdx.{letter}" for letter in "xxyz"),
     *(f"threadIdx.{letter}" for letter in "xxyz"),
     *(f"vthread.{letter}" for letter in "xy"),
 ]
-HALVES = ("float16", "bfloat16")
 ROUNDS = 16
-OTHERWISE = 5
-"""One of so many calls on the way to fragments is another one, drawn from all."""
-AGAIN = 3
-"""How often such a call is drawn, until it is not refused."""
+ALL_STEPS = 99
+"""More than a recipe has."""
+OTHERWISE, CHANGED = 8, 5
+"""One of so many calls of a recipe is another one, drawn from all; and one has other options."""
 
 
-@functools.cache
-def _count_steps(name: str) -> int:
-    """The steps of a recipe's golden."""
-    recipe = RECIPES[name]
-    example = recipe.golden
-    problem = get_kernel(recipe.kernel).problem(**example.shape, **example.options)
-    return len(list(recipe.run(Schedule(problem.module), **example.config)))
+class Player:
+    """Draws the next call for a play.
 
+    Attributes
+    ----------
+    at : the block that the call is about
+    """
 
-class Player(QuadMoves):
-    """Draws the next call for a play."""
+    def __init__(self, choice: Choice, play: Play) -> None:
+        self.choice, self.play = choice, play
+        self.at = play.blocks()[0]
+
+    def one(self, values: Iterable[Any], label: str) -> Any:
+        return self.choice.one(list(values), label)
+
+    def mostly(self, usual: Any, other: Any, label: str) -> Any:
+        """Something else one time out of eight."""
+        return self.one([usual] * 7 + [other], label)
 
     def begin(self) -> None:
-        """Some steps of a recipe, a tile, what makes fragments, or nothing."""
-        options = self.play.problem.options
-        ways = ["nothing", "tile", "recipe", "recipe"]
-        if self.play.problem.kernel.name == "matmul" and options["dtype"] != "float32":
-            ways.append("fragments")
-            if self.play.problem.shape["m"] % 64 == 0:
-                ways += ["warpgroups"] * 3
-        if options["dtype"] in HALVES and self.play.problem.shape.get("queries", 1) % 64 == 0:
-            ways += ["rows"] * 6
-        if self.play.problem.kernel.name in ("matmul", "row_sum"):
-            ways.append("streams")
-        how = self.one(ways, "begin")
+        """The calls of a recipe, a tile, or nothing."""
+        how = self.one(("nothing", "tile", *["recipe"] * 3), "begin")
         if how == "tile":
             self.play.call(self.do_tile_block())
-        elif how == "fragments":
-            self.begin_parts(self.list_fragment_steps())
-        elif how == "warpgroups":
-            self.begin_parts(self.list_warpgroup_steps())
-        elif how == "rows":
-            self.begin_parts(self.list_row_steps())
-        elif how == "streams":
-            self.begin_parts(self.list_stream_steps())
-        elif how == "recipe":
-            self._begin_recipe()
+        elif how == "recipe" and (recipes := self._list_recipes()):
+            recipe = self.one(recipes, "recipe")
+            config = self._draw_config(recipe)
+            if self.one((False, True), "as it is"):
+                some = self.one(range(1, 12), "some")
+                steps = self.one((ALL_STEPS, some), "steps") if recipe.dtypes else some
+                self.play.call(Call(PREFIX, (recipe.name, steps), config))
+            else:
+                calls = record(recipe, Schedule(self.play.problem.module), **config)
+                last = self.one((len(calls), self.one(range(len(calls) + 1), "some")), "calls")
+                self.follow(calls[:last])
 
-    def _begin_recipe(self) -> None:
+    def _list_recipes(self) -> list[Recipe]:
+        """Those of the kernel and its type; those for tensor cores alone every second time."""
         kernel, dtype = self.play.problem.kernel.name, self.play.problem.options["dtype"]
-        recipes = [
-            recipe
-            for recipe in RECIPES.values()
-            if recipe.kernel == kernel and dtype in (recipe.dtypes or (dtype,))
-        ]
-        if not recipes:
-            return
-        if any(recipe.dtypes for recipe in recipes) and self.one((True, False), "fragments"):
-            recipes = [recipe for recipe in recipes if recipe.dtypes]
-        recipe = self.one(recipes, "recipe")
+        found = [it for it in RECIPES.values() if it.kernel == kernel]
+        found = [it for it in found if dtype in (it.dtypes or (dtype,))]
+        special = [it for it in found if it.dtypes]
+        return special if special and self.one((True, False), "tensor cores") else found
+
+    def _draw_config(self, recipe: Recipe) -> dict[str, Any]:
+        """Knobs of a recipe, tiles of tensor cores being small mostly."""
         drawn = {
             knob: self.one(recipe.choices[knob], knob)
             for knob in recipe.config
             if knob in recipe.choices and self.one((False, True), "drawn")
         }
-        if recipe.dtypes and self.one((True, True, True, False), "small"):
-            pairs = dict(zip(("tile", "warp"), self.draw_tile(), strict=True))
-            drawn |= {knob: pairs[knob] for knob in pairs if knob in recipe.config}
-        golden = {k: v for k, v in recipe.golden.config.items() if k not in drawn}
-        tail = {"tail": self.one(recipe.tails, "tail")} if recipe.tails else {}
-        most = _count_steps(recipe.name)
-        some = self.one(range(1, most + 1), "some")
-        steps = self.one((most, some), "steps") if recipe.dtypes else some
-        sizes = {**golden, **drawn, **tail}
-        self.play.call(Call(PREFIX, (recipe.name, steps), sizes))
+        config = {**recipe.golden.config, **drawn}
+        if recipe.dtypes and self.mostly(True, False, "small"):
+            small = {name: self.one(sides, name) for name, sides in SMALL.items() if name in config}
+            config |= {knob: each for knob, each in small.items() if recipe.arch != "sm_90a"}
+        if recipe.tails:
+            config["tail"] = self.one(recipe.tails, "tail")
+        return config
 
-    def begin_parts(self, steps: list[Callable[[], Call]]) -> None:
-        """Make a matmul tensorized, with others in between; calls without a place are left out."""
-        for draw in steps:
+    def follow(self, calls: Sequence[Call]) -> None:
+        """Make a recipe's calls, some with other options, and others in between.
+
+        Those without a place are left out.
+        """
+        for call in calls:
             if self.one(range(OTHERWISE), "otherwise") == 0:
                 self.move()
-            for _ in range(AGAIN):
-                try:
-                    call = draw()
-                except (IndexError, ValueError, RuntimeError):  # of a block that is not there
-                    break
-                if self._has_places(call) and self.play.call(call):
-                    break
-
-    def _has_places(self, call: Call) -> bool:
-        try:
-            self.play.find(call.places)
-        except IndexError:
-            return False
-        return True
+            options = TABLE[call.name].options if call.name in TABLE else {}
+            name = self.one(list(options), "option") if options else ""
+            if name in call.options and self.one(range(CHANGED), "changed") == 0:
+                changed = {**call.options, name: self._draw_option(name, options[name])}
+                call = replace(call, options=changed)
+            try:
+                self.play.call(call)
+            except LookupError:
+                continue
 
     def move(self) -> bool:
         """Make one drawn call; whether it was done."""
@@ -150,12 +139,135 @@ class Player(QuadMoves):
         name = self.one(MOVES, "transform")
         return self.play.call(self.draw(name))
 
+    def draw(self, name: str) -> Call:
+        """A call of a transform: its options, then where."""
+        move = TABLE[name]
+        if move.where is None:
+            return getattr(self, f"do_{name}")()
+        options = {each: self._draw_option(each, drawn) for each, drawn in move.options.items()}
+        return Call(name, move.where(self), options)
+
+    def _draw_option(self, name: str, drawn: Any) -> Any:
+        return drawn(self) if callable(drawn) else self.one(drawn, name)
+
     def play_all(self, tries: int) -> None:
         """Begin, make as many drawn calls, and finish."""
         self.begin()
         for _ in range(tries):
             self.move()
         self.finish()
+
+    # Places.
+
+    def block(self, label: str = "other") -> Block:
+        return self.one(self.play.blocks(), label)
+
+    def loop(self, block: Block | None = None, *, serial: bool = False) -> Loop:
+        """A loop of the block; now and then one of another block."""
+        at = block or self.at
+        if block is None and self.one([False] * 15 + [True], "elsewhere"):
+            at = self.block()
+        loops = self.play.loops(at)
+        if not loops:
+            at, loops = self.at, self.play.loops(self.at)
+        indices = list(range(len(loops)))
+        if serial:
+            kinds = [self.play.sch.get(loop).kind for loop in loops]
+            indices = [i for i in indices if kinds[i] == ForKind.SERIAL] or indices
+        return Loop(at, self.one(indices, "loop"))
+
+    def sequence(self) -> Loop:
+        """A loop for a pipeline: of several statements, where there is one."""
+        loops = [Loop(self.at, index) for index in range(len(self.play.loops(self.at)))]
+        found = [it for it in loops if isinstance(self.play.node(it).body, SeqStmt)]
+        return self.one(found, "sequence") if found else self.loop()
+
+    def copies(self) -> tuple[Loop, list[Block]]:
+        """A loop for a pipeline, and the blocks that stand alone in its first statements."""
+        loop = self.sequence()
+        body = self.play.node(loop).body
+        found = []
+        for part in list(body.seq)[:-1] if isinstance(body, SeqStmt) else []:
+            inside = tir.find_all(part, SBlock)
+            if len(inside) != 1:
+                break
+            found += [it for it in self.play.blocks() if self.play.node(it).same_as(inside[0])]
+        return loop, found
+
+    def elsewhere(self) -> tuple[Block, Loop]:
+        """A block, and a loop of another one."""
+        other = self.block()
+        return self.at, self.loop(other) if self.play.loops(other) else self.loop()
+
+    def tile_loops(self) -> tuple[Block, Loop, Loop]:
+        """A block, and the loops of the grid and of the warps, mostly."""
+        outer = [Loop(self.at, index) for index in range(min(2, len(self.play.loops(self.at))))]
+        drawn = [self.loop(), self.loop()]
+        first, second = self.mostly(outer, drawn, "elsewhere") if len(outer) == 2 else drawn
+        return self.at, first, second
+
+    def roles(self) -> tuple[Block, list[Block], Block, Block]:
+        """A product, mostly with its own loads, zeros and store."""
+        blocks = self.play.blocks()
+        nodes = {block: self.play.node(block) for block in blocks}
+        products = [it for it in blocks if nodes[it].reads and tir.find_all(nodes[it].body, SBlock)]
+        block = self.one(products or blocks, "product")
+        if self.mostly(False, True, "elsewhere") or not nodes[block].writes:
+            return block, [self.block(), self.block()], self.block(), self.block()
+
+        def find(buffer: Any, field: str) -> Block:
+            regions = {it: getattr(nodes[it], field) for it in blocks if it != block}
+            uses = [
+                it for it in regions if any(each.source.same_as(buffer) for each in regions[it])
+            ]
+            return next(iter(uses), block)
+
+        sums = nodes[block].writes[0].source
+        operands = [it.source for it in nodes[block].reads if not it.source.same_as(sums)]
+        loads = [find(operand, "writes") for operand in operands[:2]]
+        return block, loads, find(sums, "writes"), find(sums, "reads")
+
+    # Options.
+
+    def tail(self) -> str:
+        return self.one(("refuse", "guard", "guard"), "tail")
+
+    def scope(self) -> str:
+        return self.one(("shared", "shared", "shared.dyn", "local", "local"), "scope")
+
+    def extents(self) -> dict[str, int]:
+        """The thread axes that there are."""
+        found = bound_loops(self.play.module["main"].body)
+        axes = {tir.get_axis(loop): tir.constant(loop.extent) for loop in found}
+        return {str(a): e for a, e in axes.items() if e and str(a).startswith("threadIdx")}
+
+    def threads(self) -> Any:
+        """Extents for a fetch: mostly those of the kernel."""
+        extents = self.extents()
+        if extents and self.one((True, True, True, False), "known"):
+            count = next((n for n, a in ((3, "z"), (2, "y")) if f"threadIdx.{a}" in extents), 1)
+            shape = [extents.get(f"threadIdx.{letter}", 1) for letter in "zyx"[3 - count :]]
+            return shape[0] if count == 1 else tuple(shape)
+        return self.one((2, 4, 8, 32, (2, 2), (4, 2), (4, 4), (2, 2, 2)), "threads")
+
+    def warps(self) -> int:
+        """Of a fetch by warps: mostly those of the kernel."""
+        return self.one([self.extents().get("threadIdx.y", 1)] * 9 + [1, 2, 4], "warps")
+
+    def depth(self) -> int:
+        """Of the fragments of the type that is multiplied, mostly."""
+        own = {"float16": 16, "bfloat16": 16, "float32": 8}
+        return self.mostly(own.get(self.play.problem.options["dtype"], 32), 16, "depth")
+
+    def tile_k(self) -> int:
+        return self.depth() * self.one((1, 1, 2, 4), "tile_k")
+
+    def is_fp22(self) -> bool:
+        """What loses bits is allowed where the kernel allows it."""
+        return self.play.problem.options.get("acc") == "fp22"
+
+    def is_tf32(self) -> bool:
+        return self.play.problem.options["dtype"] == "tf32"
 
     # Transforms whose places or options depend on one another.
 
@@ -178,9 +290,8 @@ class Player(QuadMoves):
 
     def do_reorder_loops(self) -> Call:
         left = list(range(len(self.play.loops(self.at))))
-        drawn = []
-        for _ in range(self.one(range(1, len(left) + 1), "count")):
-            drawn.append(left.pop(self.one(range(len(left)), "next")))
+        count = self.one(range(1, len(left) + 1), "count")
+        drawn = [left.pop(self.one(range(len(left)), "next")) for _ in range(count)]
         return Call("reorder_loops", ([Loop(self.at, index) for index in drawn],))
 
     def do_bind_loop(self) -> Call:
@@ -200,63 +311,69 @@ class Player(QuadMoves):
         count = self.one((1, 2, 2), "count")
         axes = self.one((None, None, ("x", "y")), "axes") if count == 2 else None
         each = [self.one((1, 2, 3), "each") for _ in range(count)]
-        return self.of_block(
-            "tile_block",
-            threads=[self.one((1, 2, 3, 4, 8), "threads") for _ in range(count)],
-            per_thread=self.one((None, each), "per_thread"),
-            axes=axes,
-            fuse_threads=self.one((False, False, True), "fuse"),
-            tail=self.tail(),
-        )
+        options = {
+            "threads": [self.one((1, 2, 3, 4, 8), "threads") for _ in range(count)],
+            "per_thread": self.one((None, each), "per_thread"),
+            "axes": axes,
+            "fuse_threads": self.one((False, False, True), "fuse"),
+            "tail": self.tail(),
+        }
+        return Call("tile_block", (self.at,), options)
 
     def do_tile_in_warps(self) -> Call:
         strips = self.one(((1, 1), (2, 1), (1, 2), (2, 2)), "strips")
-        each = tuple(strip * self.one((1, 2), "each") for strip in strips)
         threads = ((4, 8), (8, 4), (2, 4), (4, 2), (8, 8), (16, 2))
-        return self.of_block(
-            "tile_in_warps",
-            threads=self.one(threads, "threads"),
-            per_thread=each,
-            strips=strips,
-            warp=self.one((None, (4, 8), (8, 4)), "warp"),
-            interleave=self.one((1, 1, 2), "interleave"),
-            inner=self.one(("columns", "rows"), "inner"),
-            inner_strips=self.one(("columns", "rows"), "inner_strips"),
-            swizzle=self.one((1, 1, 2), "swizzle"),
-            tail=self.tail(),
-        )
+        options = {
+            "threads": self.one(threads, "threads"),
+            "per_thread": tuple(strip * self.one((1, 2), "each") for strip in strips),
+            "strips": strips,
+            "warp": self.one((None, (4, 8), (8, 4)), "warp"),
+            "interleave": self.one((1, 1, 2), "interleave"),
+            "inner": self.one(("columns", "rows"), "inner"),
+            "inner_strips": self.one(("columns", "rows"), "inner_strips"),
+            "swizzle": self.one((1, 1, 2), "swizzle"),
+            "tail": self.tail(),
+        }
+        return Call("tile_in_warps", (self.at,), options)
 
     def do_vectorize_loop(self) -> Call:
         last = Loop(self.at, len(self.play.loops(self.at)) - 1)
         return Call("vectorize_loop", (self.one((last, self.loop(serial=True)), "which"),))
 
-    def do_fuse_epilogue_at(self) -> Call:
-        return Call("fuse_epilogue_at", (self.at, self.block(), self.loop()))
-
-    def do_fuse_reductions(self) -> Call:
-        accumulate = self.one(("in place", "apart"), "accumulate")
-        return Call(
-            "fuse_reductions", (self.at, self.block(), self.loop()), {"accumulate": accumulate}
-        )
-
     def do_split_reductions(self) -> Call:
         consumers = [self.block() for _ in range(self.one((0, 1, 1, 2), "count"))]
-        return Call(
-            "split_reductions", (self.at, consumers), {"parts": self.one((2, 3, 4), "parts")}
-        )
+        parts = self.one((2, 3, 4), "parts")
+        return Call("split_reductions", (self.at, consumers), {"parts": parts})
 
     def do_pad_block(self) -> Call:
-        count = len(self.play.sch.get(self.play.block(self.at)).iter_vars)
+        count = len(self.play.node(self.at).iter_vars)
         multiples = [self.one((1, 2, 4, 8), "multiple") for _ in range(count)]
-        return self.of_block("pad_block", multiples=multiples)
+        return Call("pad_block", (self.at,), {"multiples": multiples})
 
     def do_fold_tile(self) -> Call:
         row = self.one((1, 2, 4, 8), "row")
-        return self.of_block("fold_tile", row=row, padding=self.one(range(row), "padding"))
+        return Call(
+            "fold_tile", (self.at,), {"row": row, "padding": self.one(range(row), "padding")}
+        )
 
     def do_align_vectors(self) -> Call:
         vector = self.one((2, 4), "vector")
-        return self.of_block("align_vectors", vector=vector, offset=self.one(range(vector), "off"))
+        options = {"vector": vector, "offset": self.one(range(vector), "off")}
+        return Call("align_vectors", (self.at,), options)
+
+    def do_lay_in_quads(self) -> Call:
+        """The last two dimensions of what a block writes mostly, or one of rows."""
+        writes = self.play.node(self.at).writes
+        count = len(writes[0].source.shape) if writes else 1
+        rows, columns = self.one(
+            [(count - 2, count - 1)] * 2
+            + [
+                (self.one(range(count), "rows"), None),
+                tuple(self.one(range(4), "any") for _ in "ij"),
+            ],
+            "dimensions",
+        )
+        return Call("lay_in_quads", (self.at,), {"rows": rows, "columns": columns})
 
     # The finishing phase.
 
@@ -277,9 +394,9 @@ class Player(QuadMoves):
 
     def _missing(self, block: Block) -> dict[str, int] | None:
         """The axes that a block does not run on, with their extents; None outside of kernels."""
-        node = self.play.sch.get(self.play.block(block))
+        node = self.play.node(block)
         for kernel in find_kernels(self.play.module):
-            if any(node.same_as(sblock) for sblock in tir.find_all(kernel, SBlock)):
+            if tir.is_among(node, tir.find_all(kernel, SBlock)):
                 loops = {tir.get_axis(loop): loop for loop in bound_loops(kernel)}
                 missing = find_missing_axes(kernel, node)
                 return {axis: tir.constant(loops[axis].extent) or 1 for axis in missing}
@@ -290,7 +407,7 @@ class Player(QuadMoves):
         found = []
         for index, one in enumerate(self.play.loops(block)):
             node: For = self.play.sch.get(one)
-            reduces = queries.is_reduction_loop(self.play.sch, self.play.block(block), one)
+            reduces = queries.is_reduction_loop(self.play.sch, self.play.find(block), one)
             if node.kind == ForKind.SERIAL and not reduces:
                 found.append(Loop(block, index))
         return found
@@ -315,7 +432,7 @@ class Player(QuadMoves):
 
     def _join(self, block: Block, missing: dict[str, int]) -> bool:
         """Spread a block of a kernel over one more of its axes."""
-        node = self.play.sch.get(self.play.block(block))
+        node = self.play.node(block)
         is_fetch = any(region.source.scope().startswith("shared") for region in node.writes)
         if is_fetch and all(axis.startswith("threadIdx") for axis in missing):
             options = {"threads": self.threads(), "tail": "guard"}
@@ -331,21 +448,225 @@ class Player(QuadMoves):
         return self._bind(Loop(block, loops[-1].index + 1), axis)
 
 
+class Move(NamedTuple):
+    """A transform that is drawn.
+
+    Attributes
+    ----------
+    weight : how often, among all
+    where : its places; None for a move of its own, the player's method ``do_NAME``
+    options : by name, what one is chosen of, or what draws one
+    """
+
+    weight: int
+    where: Callable[[Player], tuple[Any, ...]] | None = None
+    options: Mapping[str, Sequence[Any] | Callable[[Player], Any]] = {}
+
+
+def _nowhere(_player: Player) -> tuple[Any, ...]:
+    return ()
+
+
+def _block(player: Player) -> tuple[Any, ...]:
+    return (player.at,)
+
+
+def _two_blocks(player: Player) -> tuple[Any, ...]:
+    return player.at, player.block(), player.loop()
+
+
+def _place(player: Player) -> tuple[Any, ...]:
+    return player.at, player.loop()
+
+
+def _loop(player: Player) -> tuple[Any, ...]:
+    return (player.loop(),)
+
+
+def _serial(player: Player) -> tuple[Any, ...]:
+    return (player.loop(serial=True),)
+
+
+def _sequence(player: Player) -> tuple[Any, ...]:
+    return (player.sequence(),)
+
+
+def _quads(player: Player) -> tuple[Any, ...]:
+    """A product; its loads, of which one may be in registers already; and what clears its sums."""
+    block, loads, zeros, _ = player.roles()
+    return block, player.one((loads, loads, loads[1:]), "loads"), player.one((zeros, None), "zeros")
+
+
+def _warpgroup(player: Player) -> tuple[Any, ...]:
+    block, _, zeros, store = player.roles()
+    return block, zeros, store
+
+
+TAIL, SCOPE, THREADS, WARPS = Player.tail, Player.scope, Player.threads, Player.warps
+COPIES, ELSEWHERE, TILE_LOOPS = Player.copies, Player.elsewhere, Player.tile_loops
+SHARED = ("shared", "shared.dyn")
+PAIRS = ((16, 16), (16, 32), (32, 16), (32, 32))
+"""Sides of tiles of fragments."""
+SMALL: dict[str, Sequence[Any]] = {"tile": PAIRS[1:], "warp": PAIRS[:1]}
+TILES = ((64, 64), (64, 64), (64, 32), (128, 32), (64, 16), (64, 8))
+"""Rows and columns of tiles of warpgroups."""
+VECTORS, ONCE = (1, 2, 4, 8), (1, 1, 1, 2)
+TABLE: dict[str, Move] = {
+    "accumulate_in_registers": Move(3, _place),
+    "align_vectors": Move(2),
+    "alternate_tiles": Move(
+        1,
+        _sequence,
+        {"warpgroups": (2, 2, 2, 3), "registers": (None, None, (40, 232), (32, 160))},
+    ),
+    "alternate_warpgroups": Move(1, _sequence),
+    "bind_batch": Move(1, _block, {"axis": ("blockIdx.y", "blockIdx.z"), "kept": (0, 1, 1, 2)}),
+    "bind_loop": Move(6),
+    "cache_read_at": Move(5, _place, {"operand": (0, 0, 1, 1, 2), "scope": SCOPE}),
+    "cache_row_at": Move(2, _place, {"operand": (0, 0, 1)}),
+    "cache_write_at": Move(4, _place, {"scope": SCOPE}),
+    "compute_block_at": Move(4, ELSEWHERE),
+    "decompose_reduction_at": Move(3, _place),
+    "end_loop_at_mask": Move(1, _loop),
+    "factor_out_of_sum": Move(2, _block),
+    "fetch_cooperatively": Move(
+        4, _block, {"vector": (1, 1, 2, 4), "threads": THREADS, "tail": TAIL}
+    ),
+    "fold_tile": Move(2),
+    "fuse_epilogue_at": Move(2, _two_blocks),
+    "fuse_exponents": Move(1, _block),
+    "fuse_loops": Move(3),
+    "fuse_reductions": Move(2, _two_blocks, {"accumulate": ("in place", "apart")}),
+    "inline_epilogue": Move(1, _block),
+    "inline_producers": Move(2, _block),
+    "keep_in_registers": Move(3, _block),
+    "launch_longest_first": Move(1, _loop),
+    "lay_in_panels": Move(1, _block, {"width": (1, 4, 8, 16, 64)}),
+    "lay_in_quads": Move(2),
+    "make_persistent": Move(1, _sequence, {"blocks": (1, 2, 3), "stages": (None, None, 3, 5)}),
+    "merge_loops": Move(2),
+    "order_product": Move(1, _block),
+    "overlap_products": Move(1, _sequence),
+    "pad_block": Move(2),
+    "pad_shared_rows": Move(3, _block, {"elements": (1, 2, 4)}),
+    "prefetch_asynchronously": Move(3, COPIES, {"stages": (2, 2, 3, 4)}),
+    "prefetch_by_tma": Move(2, COPIES, {"stages": (2, 2, 2, 3, 4)}),
+    "prefetch_fragments": Move(2, _sequence),
+    "prefetch_through_registers": Move(3, COPIES),
+    "reorder_loops": Move(3),
+    "reverse_compute_block_at": Move(4, ELSEWHERE),
+    "rfactor_reduction": Move(3, _block, {"parts": (2, 3, 4)}),
+    "round_operand": Move(2, _block, {"operand": (0, 0, 1, 1, 2, 3)}),
+    "set_pass_option": Move(
+        1, _nowhere, {"name": ("tirx.disable_storage_rewrite",), "value": (True,)}
+    ),
+    "set_pipeline": Move(1, _nowhere, {"name": ("tirstep", "default")}),
+    "specialize_warps": Move(2, _sequence, {"registers": (None, None, (24, 64), (40, 240))}),
+    "split_loop": Move(4),
+    "split_loop_at_mask": Move(1, _loop),
+    "split_reduction": Move(3, _block, {"inner": (1, 2, 3, 4, 8), "tail": TAIL}),
+    "split_reductions": Move(2),
+    "spread_over_quads": Move(2, _block, {"columns": (True, True, False)}),
+    "spread_over_threads": Move(
+        4, _block, {"threads": (2, 4, 8, 32), "vector": (1, 1, 2, 4), "tail": TAIL}
+    ),
+    "stage_fragments_at": Move(
+        3,
+        _place,
+        {
+            "operand": (0, 1),
+            "warps": WARPS,
+            "vector": VECTORS,
+            "layout": ("rows", "padded", "swizzled"),
+            "tail": TAIL,
+        },
+    ),
+    "stage_operand_at": Move(
+        4,
+        _place,
+        {
+            "operand": (0, 1),
+            "threads": THREADS,
+            "vector": (1, 1, 2, 4),
+            "scope": SHARED,
+            "tail": TAIL,
+        },
+    ),
+    "stage_swizzled_at": Move(
+        2,
+        _place,
+        {
+            "operand": (0, 1),
+            "warpgroups": WARPS,
+            "vector": VECTORS,
+            "swizzle": (16, 32, 64, 128),
+            "tail": TAIL,
+        },
+    ),
+    "store_by_tma": Move(1, _block),
+    "store_through_shared": Move(
+        2, TILE_LOOPS, {"columns": (16, 32), "warps": WARPS, "vector": (1, 2, 4)}
+    ),
+    "store_through_tiles": Move(
+        1, TILE_LOOPS, {"warps": WARPS, "lanes": (128, 128, 32), "vector": VECTORS}
+    ),
+    "stream_steps": Move(1, _loop, {"workers": (2, 3, 5)}),
+    "suggest_unrolling": Move(1, _serial),
+    "tensorize_fragments": Move(3, Player.roles, {"tf32": (False, False, True)}),
+    "tensorize_in_quads": Move(2, _quads),
+    "tensorize_warp_rows": Move(1, _block),
+    "tensorize_warpgroups": Move(
+        1,
+        _warpgroup,
+        {"in_flight": (0, 0, 0, 1), "tf32": Player.is_tf32, "fp22": Player.is_fp22},
+    ),
+    "tile_block": Move(4),
+    "tile_in_fragments": Move(
+        2,
+        _block,
+        {
+            "tile": PAIRS,
+            "warp": (*PAIRS, *PAIRS[:1] * 4),
+            "tile_k": Player.tile_k,
+            "depth": Player.depth,
+            "swizzle": ONCE,
+        },
+    ),
+    "tile_in_warpgroups": Move(
+        1,
+        _block,
+        {
+            "tile": TILES,
+            "warpgroup": TILES,
+            "tile_k": (32, 64, 64, 64, 16),
+            "swizzle": (*ONCE, 1),
+        },
+    ),
+    "tile_in_warps": Move(2),
+    "tile_product": Move(2, _block),
+    "transpose_tile": Move(2, _block),
+    "unroll_loop": Move(1, _serial, {"limit": (64,)}),
+    "use_powers_of_two": Move(1, _block),
+    "vectorize_copy": Move(2, _block, {"vector": VECTORS}),
+    "vectorize_loop": Move(3),
+    "widen_sums": Move(2, _block),
+}
+"""Every public transform."""
+MOVES = [name for name, move in TABLE.items() for _ in range(move.weight)]
+"""The moves of a player."""
+
 __all__ = [
     "HUGE",
     "MOVES",
+    "PARTS",
     "RARE",
     "SIZES",
     "TABLE",
     "Choice",
     "Dice",
     "Player",
-    "draw_fragments",
     "draw_huge",
+    "draw_part",
     "draw_problem",
-    "draw_quads",
     "draw_rare",
-    "draw_rows",
-    "draw_streams",
-    "draw_warpgroups",
 ]

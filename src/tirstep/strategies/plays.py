@@ -1,14 +1,18 @@
 """Plays: a schedule of a problem, the calls that made it, and what the checks say of it.
 
 Calls name blocks and loops by place, so that a play can be made anew from its calls: on a fresh
-schedule, without some of them, or as the text of a program.
+schedule, without some of them, or as the text of a program. `record` has those of a recipe.
 """
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import math
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import tvm
@@ -16,7 +20,7 @@ import tvm_ffi
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.target import Target
-from tvm.tirx import For, SeqStmt
+from tvm.tirx import For
 
 from tirstep import transforms as tr
 from tirstep.lowering_checks import CheckError, DeviceError, check_numbers, get_device
@@ -25,9 +29,10 @@ from tirstep.lowering_checks.facts.cuda_compilers import CompileError, get_compi
 from tirstep.lowering_checks.ownership import check_ownership
 from tirstep.modules import Problem
 from tirstep.transforms import TransformError, queries, tir
-from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.recipes import RECIPES, Recipe
 
-PREFIX = "prefix"
+PREFIX, PRIMITIVE = "prefix", "sch."
+"""The first steps of a recipe as one call; and what begins the name of one of TVM's primitives."""
 INT32 = 2**31 - 1
 LIMIT = " exceed a GPU's limit of "
 """Of more memory than a GPU has: it refuses the launch, and computes nothing wrong."""
@@ -70,7 +75,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a transform, or of a recipe up to a step: `PREFIX`, its name and the steps."""
+    """A call of a transform, of a primitive, whose name begins with `PRIMITIVE`, or of `prefix`."""
 
     name: str
     places: tuple[Any, ...]
@@ -79,22 +84,125 @@ class Call:
     def __str__(self) -> str:
         given = [_show(place) for place in self.places]
         given += [f"{name}={value!r}" for name, value in self.options.items()]
+        if self.name.startswith(PRIMITIVE):
+            return f"{self.name}({', '.join(given)})"
         who = PREFIX if self.name == PREFIX else f"tr.{self.name}"
         return f"{who}({', '.join(['sch', *given])})"
 
+    def run(self, sch: Schedule, handles: Sequence[Any]) -> None:
+        """Make it on a schedule, whose handles are those of its places."""
+        if self.name.startswith(PRIMITIVE):
+            getattr(sch, self.name.removeprefix(PRIMITIVE))(*handles, **self.options)
+        else:
+            function = prefix if self.name == PREFIX else getattr(tr, self.name)
+            function(sch, *handles, **self.options)
+
+
+def prefix(sch: Schedule, recipe: str, steps: int, /, **config: object) -> None:
+    """The first steps of a recipe; of one that is refused those before stay."""
+    with contextlib.suppress(TransformError):
+        for _ in zip(range(steps), RECIPES[recipe].run(sch, **config), strict=False):
+            pass
+
 
 def _show(place: Any) -> str:
-    if isinstance(place, (list, tuple)):
+    if isinstance(place, list):
         return f"[{', '.join(map(_show, place))}]"
     return str(place) if isinstance(place, (Block, Loop)) else repr(place)
 
 
-def prefix(sch: Schedule, recipe: str, steps: int, /, **sizes: object) -> None:
-    """The first steps of a recipe."""
-    running = RECIPES[recipe].run(sch, **sizes)
-    for _ in range(steps):
-        if next(running, None) is None:
+def list_blocks(sch: Schedule) -> dict[Block, SBlockRV]:
+    """All blocks in program order, those within others, too."""
+    found: dict[Block, SBlockRV] = {}
+    names: list[str] = []
+
+    def add(around: SBlockRV) -> None:
+        for handle in sch.get_child_blocks(around):
+            name = queries.get_sblock_name(sch, handle)
+            found[Block(name, names.count(name))] = handle
+            names.append(name)
+            add(handle)
+
+    add(sch.get_sblock("root"))
+    return found
+
+
+def find_place(sch: Schedule, value: Any) -> Any:
+    """The place of a handle; of lists, those of all; other values as they are."""
+    if isinstance(value, (list, tuple)) and any(isinstance(it, (SBlockRV, LoopRV)) for it in value):
+        return [find_place(sch, each) for each in value]
+    if not isinstance(value, (SBlockRV, LoopRV)):
+        return value
+    node = sch.get(value)
+    for place, block in list_blocks(sch).items():
+        if isinstance(value, SBlockRV) and sch.get(block).same_as(node):
+            return place
+        if isinstance(value, LoopRV):
+            for index, loop in enumerate(sch.get_loops(block)):
+                if sch.get(loop).same_as(node):
+                    return Loop(place, index)
+    raise LookupError("a handle is of no place")
+
+
+@cache
+def _find_recorded() -> dict[Any, tuple[str, inspect.Signature]]:
+    """By their code: the public transforms, and the primitives that change a schedule."""
+    names = [name for name in tr.__all__ if inspect.isfunction(getattr(tr, name))]
+    found = [(name, getattr(tr, name)) for name in names if not name.startswith(("find_", "get_"))]
+    quiet = ("_", "get", "copy", "show", "work_on", "enter_", "sample_", "seed", "fork_")
+    found += [
+        (f"{PRIMITIVE}{name}", function)
+        for name, function in vars(Schedule).items()
+        if inspect.isfunction(function) and not name.startswith(quiet)
+    ]
+    bare = {name: inspect.unwrap(function) for name, function in found}
+    return {each.__code__: (name, inspect.signature(each)) for name, each in bare.items()}
+
+
+def record(recipe: Recipe, sch: Schedule, **config: Any) -> list[Call]:
+    """The calls of transforms and primitives that a recipe makes on a schedule, which it changes.
+
+    Those up to the one that is refused, where one is.
+    """
+    known, calls, around = _find_recorded(), list[Call](), list[Any]()
+
+    def watch(frame: Any, event: str, _argument: Any) -> None:
+        if frame.f_code not in known or event not in ("call", "return"):
             return
+        if event == "return":
+            around.pop()
+            return
+        around.append(frame)
+        if len(around) == 1:
+            sys.setprofile(None)
+            try:
+                calls.append(_read_call(*known[frame.f_code], frame.f_locals))
+            finally:
+                sys.setprofile(watch)
+
+    sys.setprofile(watch)
+    try:
+        for _ in recipe.run(sch, **config):
+            pass
+    except TransformError:
+        calls = calls[:-1]
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def _read_call(name: str, signature: inspect.Signature, given: dict[str, Any]) -> Call:
+    first, *others = signature.parameters.values()
+    sch, places, options = given[first.name], list[Any](), dict[str, Any]()
+    for each in others:
+        value = given[each.name]
+        if each.kind is each.KEYWORD_ONLY:
+            options[each.name] = value
+        elif each.kind is each.VAR_POSITIONAL:
+            places += [find_place(sch, it) for it in value]
+        else:
+            places.append(find_place(sch, value))
+    return Call(name, tuple(places), options)
 
 
 class Play:
@@ -127,67 +235,52 @@ class Play:
 
     def blocks(self) -> list[Block]:
         """All blocks, in program order."""
-        names: list[str] = []
-        found = []
-        for handle in self._handles():
-            name = queries.get_sblock_name(self.sch, handle)
-            found.append(Block(name, names.count(name)))
-            names.append(name)
-        return found
-
-    def _handles(self) -> list[SBlockRV]:
-        return list(self.sch.get_child_blocks(self.sch.get_sblock("root")))
-
-    def block(self, place: Block) -> SBlockRV:
-        named = [
-            handle
-            for handle in self._handles()
-            if queries.get_sblock_name(self.sch, handle) == place.name
-        ]
-        return named[place.nth]
+        return list(list_blocks(self.sch))
 
     def loops(self, place: Block) -> list[LoopRV]:
-        return list(self.sch.get_loops(self.block(place)))
+        return list(self.sch.get_loops(self.find(place)))
 
-    def node(self, place: Loop) -> For:
+    def node(self, place: Block | Loop) -> Any:
         return self.sch.get(self.find(place))
 
     def find(self, place: Any) -> Any:
-        """The handle of a place; of lists, those of all; other values as they are."""
+        """The handle of a place; of lists, those of all; other values as they are.
+
+        Raises LookupError where there is none.
+        """
         if isinstance(place, Block):
-            return self.block(place)
+            return list_blocks(self.sch)[place]
         if isinstance(place, Loop):
             return self.loops(place.block)[place.index]
-        if isinstance(place, (list, tuple)):
+        if isinstance(place, list):
             return [self.find(inner) for inner in place]
         return place
 
     def call(self, call: Call) -> bool:
-        """Whether the transform was done; raises `WrongError` for what no refusal may be."""
+        """Whether the call was done; raises `WrongError` for what no refusal may be.
+
+        A primitive may be refused by any error, and one of ours that finds no place by LookupError.
+        """
         handles = [self.find(place) for place in call.places]
         before, steps = self.module, len(self.sch.trace.insts)
-        function = prefix if call.name == PREFIX else getattr(tr, call.name)
         try:
-            function(self.sch, *handles, **call.options)
+            call.run(self.sch, handles)
         except TransformError as error:
             self._count(call, "refused")
-            if call.name == PREFIX:  # the steps before stay done
-                self._note(call)
-            elif len(self.sch.trace.insts) != steps or not tvm_ffi.structural_equal(
+            if len(self.sch.trace.insts) != steps or not tvm_ffi.structural_equal(
                 before, self.module
             ):
                 raise WrongError("changed by a refusal", f"{call}: {error}", call) from error
             return False
         except Exception as error:
+            if call.name.startswith(PRIMITIVE):
+                return False
             text = f"{call}: {type(error).__name__}: {error}"
             raise WrongError("raised", text, call) from error
         self._count(call, "done")
-        self._note(call)
-        return True
-
-    def _note(self, call: Call) -> None:
         self.calls.append(call)
         self.modules.append(self.module)
+        return True
 
     def _count(self, call: Call, outcome: str) -> None:
         key = f"{outcome} {call.name}"
@@ -199,12 +292,9 @@ def replay(problem: Problem, calls: Iterable[Call]) -> Play:
     play = Play(problem)
     for call in calls:
         try:
-            places = [play.find(place) for place in call.places]
-        except (IndexError, ValueError, RuntimeError):  # its place is gone with another call
-            continue
-        del places
-        try:
             play.call(call)
+        except LookupError:  # its place is gone with another call
+            continue
         except WrongError as wrong:
             play.wrong = wrong
             break
@@ -220,11 +310,8 @@ def bound_loops(statement: Any) -> list[For]:
 def find_kernels(module: tvm.IRModule) -> list[For]:
     """The outermost bound loops: each is a kernel of its own."""
     bound = bound_loops(module["main"].body)
-    return [
-        loop
-        for loop in bound
-        if not any(loop.same_as(inner) for outer in bound for inner in bound_loops(outer.body))
-    ]
+    inner = [each for outer in bound for each in bound_loops(outer.body)]
+    return [loop for loop in bound if not tir.is_among(loop, inner)]
 
 
 def find_missing_axes(kernel: For, block: Any) -> list[str]:
@@ -237,8 +324,7 @@ def find_missing_axes(kernel: For, block: Any) -> list[str]:
     for loop in bound_loops(kernel):
         if tir.constant(loop.extent) != 1:
             axis = tir.get_axis(loop) or ""
-            within = any(block.same_as(sblock) for sblock in tir.find_all(loop, SBlock))
-            within = within or any(map(loop.same_as, own))
+            within = tir.is_among(block, tir.find_all(loop, SBlock)) or tir.is_among(loop, own)
             axes[axis] = axes.get(axis, False) or within
     return [axis for axis, within in axes.items() if not within]
 
@@ -277,19 +363,13 @@ class Judgement:
     refusals: list[str] = field(default_factory=list)
 
     @property
-    def ran(self) -> list[str]:
-        """The devices that ran it."""
-        return list(self.by_device)
-
-    @property
     def findings(self) -> list[str]:
         """What is wrong.
 
         On a finished schedule the devices that have threads are right: on the CPU these run one
         after the other, and TVM puts memory that they share into the loop that they have become.
         """
-        has_threads = set(self.by_device) - {"cpu"}
-        judges = has_threads or set(self.by_device)
+        judges = set(self.by_device) - {"cpu"} or set(self.by_device)
         return [text for name in self.by_device if name in judges for text in self.by_device[name]]
 
 
@@ -324,12 +404,15 @@ def judge(problem: Problem, module: tvm.IRModule, devices: Sequence[str]) -> Jud
 def count_steps(module: tvm.IRModule) -> int:
     """How many statements the simulator goes through: threads at once, all else in turn."""
     loops = tir.find_all(module["main"].body, For)
-    total = 0
-    for block in tir.find_all(module["main"].body, SBlock):
-        around = [loop for loop in loops if any(map(block.same_as, tir.find_all(loop, SBlock)))]
-        serial = [loop for loop in around if "threadIdx" not in (tir.get_axis(loop) or "")]
-        total += math.prod(tir.constant(loop.extent) or 1 for loop in serial)
-    return total
+    serial = [loop for loop in loops if "threadIdx" not in (tir.get_axis(loop) or "")]
+    return sum(
+        math.prod(tir.constant(loop.extent) or 1 for loop in _list_around(serial, block))
+        for block in tir.find_all(module["main"].body, SBlock)
+    )
+
+
+def _list_around(loops: Iterable[For], block: SBlock) -> list[For]:
+    return [loop for loop in loops if tir.is_among(block, tir.find_all(loop, SBlock))]
 
 
 def _find_no_source(module: tvm.IRModule) -> str | None:
@@ -357,51 +440,23 @@ def require_structure(module: tvm.IRModule) -> None:
     block that writes an output.
     """
     function = module["main"]
-    for loop in tir.find_all(function.body, For):
+    loops = tir.find_all(function.body, For)
+    for loop in loops:
         extent = tir.constant(loop.extent)
         bits = str(loop.loop_var.ty.dtype if hasattr(loop.loop_var.ty, "dtype") else "int32")
         if extent is not None and not 1 <= extent <= (INT32 if bits == "int32" else 2**63 - 1):
             raise WrongError("structure", f"loop '{loop.loop_var.name}' runs {extent} times")
     for realize in tir.find_all(function.body, SBlockRealize):
         block = realize.block
-        outputs = [region.source for region in block.writes]
-        if not any(buffer.same_as(param) for buffer in outputs for param in function.params):
-            continue
-        around = [
-            loop
-            for loop in tir.find_all(function.body, For)
-            if any(block.same_as(sblock) for sblock in tir.find_all(loop, SBlock))
-        ]
-        needed = math.prod(tir.constant(iter_var.dom.extent) or 1 for iter_var in block.iter_vars)
-        runs = math.prod(tir.constant(loop.extent) or 1 for loop in around)
-        if runs < needed:
-            raise WrongError(
-                "structure", f"block '{block.name_hint}' runs {runs} times, and {needed} are needed"
-            )
-
-
-def find_sequences(play: Play, place: Block) -> list[Loop]:
-    """The loops around a block whose body is several statements, as pipelines need them."""
-    return [
-        Loop(place, index)
-        for index, handle in enumerate(play.loops(place))
-        if isinstance(play.sch.get(handle).body, SeqStmt)
-    ]
-
-
-def find_copies(play: Play, place: Loop) -> list[Block]:
-    """The blocks that stand alone in the first statements of a loop."""
-    body = play.node(place).body
-    parts = list(body.seq)[:-1] if isinstance(body, SeqStmt) else []
-    found = []
-    for part in parts:
-        inside = tir.find_all(part, SBlock)
-        if len(inside) != 1:
-            break
-        found += [
-            block for block in play.blocks() if play.sch.get(play.block(block)).same_as(inside[0])
-        ]
-    return found
+        if any(tir.is_among(region.source, function.params) for region in block.writes):
+            needed = math.prod(tir.constant(it.dom.extent) or 1 for it in block.iter_vars)
+            around = _list_around(loops, block)
+            runs = math.prod(tir.constant(loop.extent) or 1 for loop in around)
+            if runs < needed:
+                raise WrongError(
+                    "structure",
+                    f"block '{block.name_hint}' runs {runs} times, and {needed} are needed",
+                )
 
 
 SCRIPT = '''"""{kind}: {text}"""
@@ -411,36 +466,26 @@ from tvm.s_tir import Schedule
 
 from tirstep import transforms as tr
 from tirstep.modules import get_kernel
-from tirstep.strategies.plays import WrongError, judge, require_structure
+from tirstep.strategies import plays
+from tirstep.strategies.plays import WrongError, judge, prefix, require_structure
 from tirstep.transforms import TransformError
-from tirstep.transforms.recipes import RECIPES
 
 problem = get_kernel("{kernel}").problem({arguments})
 sch = Schedule(problem.module)
 
 
 def block(name, nth=0):
-    blocks = sch.get_child_blocks(sch.get_sblock("root"))
-    return [one for one in blocks if sch.get(one).name_hint == name][nth]
+    return plays.list_blocks(sch)[plays.Block(name, nth)]
 
 
 def loop(block, index):
     return sch.get_loops(block)[index]
 
 
-def prefix(sch, recipe, steps, /, **sizes):
-    running = RECIPES[recipe].run(sch, **sizes)
-    try:
-        for _ in range(steps):
-            next(running, None)
-    except TransformError as error:
-        print("refused, and the steps before stay:", error)
-
-
 {calls}
+print(sch.mod.script())
 {end}'''
-JUDGED = """print(sch.mod.script())
-require_structure(sch.mod)
+JUDGED = """require_structure(sch.mod)
 said = judge(problem, sch.mod, {devices})
 for name, found in said.by_device.items():
     print(name, *found or ["right"], sep="\\n  ")
@@ -449,8 +494,7 @@ for refusal in said.refusals:
 if said.findings:
     raise WrongError("wrong", "; ".join(said.findings))
 """
-CALLED = """print(sch.mod.script())
-before, steps = sch.mod, len(sch.trace.insts)
+CALLED = """before, steps = sch.mod, len(sch.trace.insts)
 try:
     {call}
 except TransformError as error:
@@ -459,9 +503,7 @@ except TransformError as error:
 except Exception as error:
     raise WrongError("raised", f"{{type(error).__name__}}: {{error}}") from error
 """
-CHECKED = """print(sch.mod.script())
-require_structure(sch.mod)
-"""
+CHECKED = "require_structure(sch.mod)\n"
 
 
 def write_script(
@@ -478,10 +520,8 @@ def write_script(
     done = list(calls)
     if wrong.call is not None:
         end = CALLED.format(call=done.pop())
-    elif wrong.kind == "structure":
-        end = CHECKED
     else:
-        end = JUDGED.format(devices=tuple(devices))
+        end = CHECKED if wrong.kind == "structure" else JUDGED.format(devices=tuple(devices))
     return SCRIPT.format(
         kind=wrong.kind,
         text=text,
@@ -501,9 +541,8 @@ def shorten(
     """
     kept = list(calls)
     for index in reversed(range(len(calls))):
-        if index >= len(kept):
-            continue
-        play = replay(problem, kept[:index] + kept[index + 1 :])
-        if is_wrong(play):
-            kept = play.all_calls
+        if index < len(kept):
+            play = replay(problem, kept[:index] + kept[index + 1 :])
+            if is_wrong(play):
+                kept = play.all_calls
     return kept
