@@ -11,11 +11,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tirstep.bench.cases import SEED, draw_sets
-from tirstep.bench.shape_runs import (
+from shape_runs import (
     BEGIN,
     TimedTile,
     choose_configs,
+    draw_calibration,
     fit_costs,
     list_times,
     measure_error,
@@ -25,6 +25,8 @@ from tirstep.bench.shape_runs import (
     time_shapes,
     write_set,
 )
+
+from tirstep.bench.cases import PRODUCTS_DRAWN, SEED
 from tirstep.files import write_file
 from tirstep.transforms.recipes.costs import FOLDER, read_costs
 from tirstep.transforms.recipes.gemm_best import list_tiles
@@ -52,8 +54,7 @@ def main() -> None:
 
     machine = TorchMachine()
     name = str(machine.device["name"])
-    sets = draw_sets(SEED)
-    for what, shapes in (("calibration", sets.calibration), ("test", sets.test)):
+    for what, shapes in (("calibration", draw_calibration()), ("test", PRODUCTS_DRAWN)):
         configs = choose_configs(shapes, read_gpu(name), calibrate=what == "calibration")
         timed = time_shapes(configs, machine, cache=get_cache_folder(), tell=print)
         write_set(get_file(name, what), timed)

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 from tirstep.bench.peers import PEERS
 from tirstep.bench.results import read_run
-from tirstep.bench.shape_runs import TimedShape, list_times, measure_error, read_set
 from tirstep.bench.tables import NOTHING, Table, geometric_mean
 from tirstep.transforms.recipes.costs import FOLDER, read_costs
 from tirstep.transforms.recipes.gemm_best import list_tiles
 from tirstep.transforms.recipes.time_model import estimate
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
+
+from shape_runs import TimedShape, list_times, measure_error, read_set
 
 TEST_SET = "shapes-nvidia-h200-test.json"
 RUNS = {

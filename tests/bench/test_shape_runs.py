@@ -6,20 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import shape_runs
 from fake_machine import FakeMachine
-
-from tirstep.bench import shape_runs
-from tirstep.bench.cases import (
+from shape_runs import (
     CALIBRATION,
     MORE,
-    MOST_PRODUCTS,
-    TEST,
-    draw_sets,
-    draw_shapes,
-)
-from tirstep.bench.shape_runs import (
     TimedTile,
     choose_configs,
+    draw_calibration,
     fit_costs,
     guess_rates,
     list_times,
@@ -30,6 +24,8 @@ from tirstep.bench.shape_runs import (
     time_shapes,
     write_set,
 )
+
+from tirstep.bench.cases import MOST_PRODUCTS, PRODUCTS_DRAWN, TEST, draw_shapes
 from tirstep.transforms.recipes.costs import read_costs
 from tirstep.transforms.recipes.gemm_best import list_tiles
 from tirstep.transforms.recipes.gpus import H200
@@ -37,10 +33,8 @@ from tirstep.transforms.recipes.time_model import Product, estimate
 
 
 def test_the_sets_are_always_the_same_and_never_meet():
-    sets = draw_sets()
-    assert sets == draw_sets()
-    assert sets.test[:2] == ((448, 896, 640), (76, 53, 591))
-    both = {*sets.test, *sets.calibration}
+    assert PRODUCTS_DRAWN[:2] == ((448, 896, 640), (76, 53, 591))
+    both = {*PRODUCTS_DRAWN, *draw_calibration()}
     assert len(both) == TEST + CALIBRATION + len(MORE)
     assert max(map(math.prod, both)) <= MOST_PRODUCTS
     some = [*islice(draw_shapes(3), 400)]

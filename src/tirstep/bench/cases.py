@@ -1,9 +1,7 @@
 """What is measured: suites of kernels, shapes, types and peers, and what is chosen of them.
 
-Shapes of products and of rows are drawn at random, too. Of products one set is to calibrate a model
-of time with, and one to judge it: each size is drawn between 1 and 16384, evenly by its logarithm;
-of every two shapes one has multiples of 64 alone. The same seed draws the same shapes, and no shape
-is in both sets.
+Shapes of products and of rows are drawn at random: each size between 1 and 16384, evenly by its
+logarithm; of every two shapes one has multiples of 64 alone. The same seed draws the same shapes.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from tirstep.lowering_checks.steps import suggest
 from tirstep.modules import Kernel, Problem, get_kernel, kernels
@@ -31,47 +29,7 @@ LARGEST = 16384
 MOST_PRODUCTS = 2**36
 UNIT = 64
 SEED = 16
-CALIBRATION, TEST = 52, 60
-MORE: tuple[Sizes, ...] = (
-    (3000, 3000, 3000),
-    (2048, 8192, 2048),
-    (5120, 1280, 2560),
-    (640, 640, 640),
-    (16, 16, 16384),
-    (1536, 2304, 640),
-    (1835, 4542, 10),
-    (6778, 274, 14),
-    (1212, 11093, 307),
-    (3433, 590, 50),
-    (11939, 1473, 9),
-    (274, 8287, 220),
-    (3037, 93, 1476),
-    (5164, 10762, 52),
-    (9105, 110, 73),
-    (256, 7771, 3),
-    (1068, 7365, 1),
-    (463, 943, 2076),
-    (2591, 6374, 7),
-    (1478, 2921, 46),
-    (2696, 1491, 6839),
-    (11486, 9761, 11),
-)
-"""Shapes to calibrate with beside the drawn ones: six by hand, and sixteen with odd rows of many
-results, of which those have few."""
-
-
-class ShapeSets(NamedTuple):
-    """Shapes to calibrate with, and others to test with."""
-
-    calibration: tuple[Sizes, ...]
-    test: tuple[Sizes, ...]
-
-
-def draw_sets(seed: int = SEED) -> ShapeSets:
-    """The two sets of a seed."""
-    shapes = draw_shapes(seed)
-    test = tuple(islice(shapes, TEST))
-    return ShapeSets((*islice(shapes, CALIBRATION), *MORE), test)
+TEST = 60
 
 
 def draw_shapes(seed: int) -> Iterator[Sizes]:
@@ -90,6 +48,9 @@ def _draw(dice: random.Random, unit: int) -> Sizes:
     m, n, k = (unit * round(math.exp(dice.uniform(0, math.log(LARGEST / unit)))) for _ in "mnk")
     return m, n, k
 
+
+PRODUCTS_DRAWN = tuple(islice(draw_shapes(SEED), TEST))
+"""A model of time is judged by these; it is calibrated with others."""
 
 Plane = tuple[int, int]
 """Rows and their length."""
@@ -343,8 +304,8 @@ SUITES: Mapping[str, tuple[SuiteEntry, ...]] = MappingProxyType(
         ),
         # What is chosen for any shape: these are drawn, and no rule was made for them.
         PRODUCT_SHAPES: (
-            SuiteEntry("matmul", draw_sets().test, (FLOAT32,), ("matmul_best",), TORCH),
-            SuiteEntry("matmul", draw_sets().test, (BFLOAT16,), ("matmul_wgmma_best",), TORCH),
+            SuiteEntry("matmul", PRODUCTS_DRAWN, (FLOAT32,), ("matmul_best",), TORCH),
+            SuiteEntry("matmul", PRODUCTS_DRAWN, (BFLOAT16,), ("matmul_wgmma_best",), TORCH),
         ),
         ROW_SHAPES: tuple(_list_row_shapes()),
         TUTORIAL: (

@@ -18,11 +18,19 @@ import math
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from tirstep.bench.cases import SEED, TEST, Sizes, draw_shapes
+from tirstep.bench.compile_pool import CompileJob, compile_all, installed, name_library
+from tirstep.bench.machine import Machine, Reference
+from tirstep.bench.peers import PEERS
+from tirstep.bench.results import summarize
+from tirstep.bench.runner import Runner, Tried, prepare_job, prepare_peer
+from tirstep.bench.session import Tell
 from tirstep.files import write_file
 from tirstep.modules import Problem, get_kernel
 from tirstep.transforms.recipes import RECIPES
@@ -31,13 +39,39 @@ from tirstep.transforms.recipes.gpus import Gpu
 from tirstep.transforms.recipes.ladder import read_pairs
 from tirstep.transforms.recipes.time_model import Costs, Product, Ranked, TileRate, estimate
 
-from .cases import Sizes
-from .compile_pool import CompileJob, compile_all, installed, name_library
-from .machine import Machine, Reference
-from .peers import PEERS
-from .results import summarize
-from .runner import Runner, Tried, prepare_job, prepare_peer
-from .session import Tell
+CALIBRATION = 52
+MORE: tuple[Sizes, ...] = (
+    (3000, 3000, 3000),
+    (2048, 8192, 2048),
+    (5120, 1280, 2560),
+    (640, 640, 640),
+    (16, 16, 16384),
+    (1536, 2304, 640),
+    (1835, 4542, 10),
+    (6778, 274, 14),
+    (1212, 11093, 307),
+    (3433, 590, 50),
+    (11939, 1473, 9),
+    (274, 8287, 220),
+    (3037, 93, 1476),
+    (5164, 10762, 52),
+    (9105, 110, 73),
+    (256, 7771, 3),
+    (1068, 7365, 1),
+    (463, 943, 2076),
+    (2591, 6374, 7),
+    (1478, 2921, 46),
+    (2696, 1491, 6839),
+    (11486, 9761, 11),
+)
+"""Shapes to calibrate with beside the drawn ones: six by hand, and sixteen with odd rows of many
+results, of which those have few."""
+
+
+def draw_calibration() -> tuple[Sizes, ...]:
+    """Shapes to calibrate with: drawn behind those of the test, and `MORE`."""
+    return (*islice(draw_shapes(SEED), TEST, TEST + CALIBRATION), *MORE)
+
 
 BEGIN = {
     "sums_bytes_per_us": 6e6,
