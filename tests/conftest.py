@@ -23,7 +23,7 @@ from shares import (  # noqa: F401
     pytest_testnodedown,
 )
 
-from tirstep.transforms.recipes import RECIPES, Recipe
+from tirstep.transforms.recipes import LADDERS, RECIPES, Recipe
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -59,6 +59,9 @@ warm_python.install()
 gc.set_threshold(50_000, 20, 100)
 
 
+LADDER_OF = {recipe.name: ladder.name for ladder in LADDERS.values() for recipe in ladder}
+
+
 def pytest_collection_finish() -> None:
     """What lives now lives to the end."""
     gc.collect()
@@ -68,14 +71,16 @@ def pytest_collection_finish() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Give the tests that need the wheel to one process, so that it is built once, and those of a
-    recipe, so that it is run once. Of long tests the day's share is kept.
+    recipe, so that it is run once; on a GPU those of a ladder, whose first steps take much of its
+    memory. Of long tests the day's share is kept.
     """
     shares.pytest_collection_modifyitems(config, items)
     for item in items:
         if "installed_wheel" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("wheel"))
         elif item.get_closest_marker("xdist_group") is None and (recipe := _find_recipe(item)):
-            item.add_marker(pytest.mark.xdist_group(recipe))
+            is_on_gpu = item.get_closest_marker("gpu") is not None
+            item.add_marker(pytest.mark.xdist_group(LADDER_OF[recipe] if is_on_gpu else recipe))
 
 
 def _find_recipe(item: pytest.Item) -> str:

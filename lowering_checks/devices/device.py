@@ -38,12 +38,12 @@ Capabilities")."""
 TVM_MARK = "__tvm_ffi_error__"
 """What errors bear that come out of TVM's C++."""
 _CALLING = " when calling:"
-_REASONS = ("Error message:", "Check failed:", "InternalError: Check failed:")
+_REASONS = ("Error message:", "Check failed:", "InternalError: Check failed:", "CUDALaunch Error:")
 """How the line begins at which TVM's reason begins, behind or before a program."""
 _COMPILER_ERROR = re.compile(r"\.cu\(\d+\): [a-z ]*error\b|^ptxas .*\b(error|fatal)\b")
 """Of NVRTC and nvcc, which name what they compile, and of ptxas."""
 _NO_PROSE = (
-    *("#", "@", "class Module", "def ", "with T.", "for ", "from tvm"),
+    *("#", "//", "@", "class Module", "def ", "with T.", "for ", "from tvm"),
     *("Error in pass:", "Location (TVMScript):", "Access path:", "Note: The underlined"),
 )
 """How lines begin that are of a program, or say where in it something is."""

@@ -133,6 +133,19 @@ def test_a_mistake_of_ours_is_no_device_error():
         raise DeviceError("this is said already")
 
 
+def test_a_launch_that_fails_is_told_by_cuda_s_error_and_not_by_its_source():
+    said = """CUDALaunch Error: CUDA_ERROR_OUT_OF_MEMORY
+ grid=(4,1,1),  block=(32,5,1)
+// func_name=main_kernel
+// CUDA Source
+// -----------
+#include <cuda.h>
+extern "C" __global__ void main_kernel() {}
+"""
+    told = get_reason(tvm.error.InternalError(said))
+    assert told == "CUDALaunch Error: CUDA_ERROR_OUT_OF_MEMORY grid=(4,1,1),  block=(32,5,1)"
+
+
 def test_errors_of_tvm_s_python_are_tvm_errors():
     with pytest.raises(ValueError, match="candidates") as caught:
         tvm.compile(vector_add(8), target="llvm", tir_pipeline="nonsense")
