@@ -1,6 +1,5 @@
 """``tirstep why``: the first bad step or pass in the terminal, and a script of it in a file."""
 
-import os
 import re
 import sys
 from collections.abc import Iterator
@@ -11,11 +10,19 @@ import warm_python
 from tvm.s_tir import Schedule
 
 from tirstep.lowering_checks.compile import passes
-from tirstep.lowering_checks.devices import is_host_available
+from tirstep.lowering_checks.facts import cuda_compilers
 from tirstep.transforms import keep_in_registers, reverse_compute_block_at, tile_block
 from tirstep.transforms.recipes import RECIPES, Example, recipe
 
 from .conftest import Command
+
+
+def find_compiler() -> str:
+    """The name of the compiler of CUDA here; empty where there is none."""
+    try:
+        return cuda_compilers.get_compiler().name
+    except cuda_compilers.CompilerMissing:
+        return ""
 
 
 def test_a_right_recipe_has_no_first_bad_step_and_leaves_no_file(command: Command, tmp_path: Path):
@@ -26,8 +33,8 @@ def test_a_right_recipe_has_no_first_bad_step_and_leaves_no_file(command: Comman
     judged = [line for line in result.out.splitlines() if line.startswith("judged  ")]
     assert judged[0].startswith("judged  by interpreter: 3 steps as scheduled, 1 step after tirx.")
     assert judged[1] == "judged  by cpu: 2 steps as a program of the CPU"
-    if is_host_available():
-        assert judged[2] == "judged  by host: 1 step as generated CUDA source"
+    if compiler := find_compiler():
+        assert judged[2] == f"judged  by {compiler}: 1 step as generated CUDA source"
         assert "not run" not in result.out
     else:
         assert "not run in 1 step, as generated CUDA source: there is no" in result.out
@@ -37,7 +44,8 @@ def test_a_right_recipe_has_no_first_bad_step_and_leaves_no_file(command: Comman
 def test_what_was_not_judged_is_not_called_right(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv("CXX", str(tmp_path / "no-compiler"))
+    for find in ("_find_nvrtc", "_find_nvcc"):
+        monkeypatch.setattr(cuda_compilers, find, lambda: None)
     result = command("why", "vector_add_bound", "-o", tmp_path / "why.py")
     assert (result.code, result.err) == (0, "")
     assert "nothing is wrong in what was judged\n" in result.out
@@ -60,64 +68,56 @@ def test_a_wrong_kernel_is_told_with_the_script(command: Command, tmp_path: Path
     assert " of 256 elements are wrong" in alone.stdout
 
 
-@pytest.mark.skipif(not is_host_available(), reason="no C++ compiler here")
+@pytest.mark.skipif(not find_compiler(), reason=cuda_compilers.MISSING)
 def test_wrong_code_generation_is_told_with_the_source(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     right = passes._read_source
-    monkeypatch.setattr(passes, "_read_source", lambda *of: right(*of).replace("] + ", "] - "))
+    misspelt = ("blockIdx.x", "blockIdy.x")
+    monkeypatch.setattr(passes, "_read_source", lambda *of: right(*of).replace(*misspelt))
     result = command("why", "vector_add_bound", "-o", tmp_path / "why.py")
     assert (result.code, result.err) == (1, "")
     first, step, source, wrong, *_ = result.out.splitlines()
     assert first == (
         "vector_add_bound  1024, seed 0: between step 02_bound after pass 58 tirx.StmtSimplify "
-        "(right: interpreter) and step 02_bound as generated CUDA source (wrong: host)"
+        "(right: interpreter) and step 02_bound as generated CUDA source "
+        f"(wrong: {find_compiler()})"
     )
     assert step == (
         "step    02_bound is right after the last pass that could be run, and its source is wrong"
     )
     assert re.fullmatch(r"source  elementwise\.py:\d+", source)
-    assert "elements are wrong" in wrong
+    assert 'identifier "blockIdy" is undefined' in wrong
     assert 'extern "C" __global__ void' in result.out
 
 
-# The third step of a recipe is spoiled before the command runs.
-SPOILED = """
-import sys
-from tirstep.transforms.recipes import conv1d
-right = conv1d.window_sum_shared.body
-def body(sch, **sizes):
-    for name in right(sch, **sizes):
-        if name == "fetched_cooperatively":
-            copy = [one for one in sch.get_child_blocks(sch.get_sblock("root"))][0]
-            sch.set_scope(copy, 0, "local")
-        yield name
-object.__setattr__(conv1d.window_sum_shared, "body", body)
-from tirstep.cli import main
-sys.exit(main(sys.argv[1:]))
-"""
+def test_a_spoiled_step_is_told_with_its_diff(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The third step of a recipe is spoiled."""
+    spoiled = RECIPES["window_sum_shared"]
+    right = spoiled.body
 
+    def body(sch: Schedule, **sizes: object) -> Iterator[str]:
+        for name in right(sch, **sizes):
+            if name == "fetched_cooperatively":
+                (copy, *_) = sch.get_child_blocks(sch.get_sblock("root"))
+                sch.set_scope(copy, 0, "local")
+            yield name
 
-def test_a_spoiled_step_is_told_with_its_diff(tmp_path: Path):
-    program = tmp_path / "spoiled.py"
-    program.write_text(SPOILED)
-    done = warm_python.run(
-        [sys.executable, program, "why", "window_sum_shared"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={**os.environ, "NO_COLOR": "1"},
-    )
-    assert (done.returncode, done.stderr) == (1, "")
-    assert "step 3 fetched_cooperatively" in done.stdout
-    assert 'scope="local")' in done.stdout
-    assert "in a register of its own" in done.stdout
+    monkeypatch.setitem(vars(spoiled), "body", body)
+    monkeypatch.chdir(tmp_path)
+    result = command("why", "window_sum_shared")
+    assert (result.code, result.err) == (1, "")
+    assert "step 3 fetched_cooperatively" in result.out
+    assert 'scope="local")' in result.out
+    assert "in a register of its own" in result.out
     script = tmp_path / "why_window_sum_shared.py"
-    assert f"script  {script.name}" in done.stdout
-    alone = warm_python.run([sys.executable, script], text=True, cwd=tmp_path)
+    assert f"script  {script.name}" in result.out
+    alone = warm_python.run([sys.executable, script], capture_output=True, text=True, cwd=tmp_path)
     assert alone.returncode == 1
     assert "elements are wrong" in alone.stdout
-    assert "run     the script shows it: " in done.stdout
+    assert "run     the script shows it: " in result.out
     assert "T.thread_binding(" in alone.stdout
 
 
