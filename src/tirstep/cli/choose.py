@@ -212,22 +212,17 @@ def _pick(name: str, dtype: object, gpu: Gpu) -> tuple[Chooser, Recipe]:
         raise UseError(f"no model chooses for {name}; try {join_alternatives(listed)}")
     for chooser in known:
         recipe = RECIPES[chooser.recipe]
-        if (not recipe.dtypes or (dtype or "float32") in recipe.dtypes) and _runs(recipe, gpu):
+        needed, given = (it.removeprefix("sm_") for it in (recipe.arch, gpu.architecture))
+        runs = not needed or int(given.rstrip("a")) >= int(needed.rstrip("a"))
+        if recipe.arch.endswith("a"):
+            runs = recipe.arch == gpu.architecture
+        if runs and (not recipe.dtypes or (dtype or "float32") in recipe.dtypes):
             return chooser, recipe
     types = sorted({it for chooser in known for it in RECIPES[chooser.recipe].dtypes})
     raise UseError(
         f"no recipe of {name} that a model chooses for takes {dtype or 'float32'} on "
         f"{gpu.architecture}; they take {', '.join(types)}"
     )
-
-
-def _runs(recipe: Recipe, gpu: Gpu) -> bool:
-    needed, given = (
-        arch.removeprefix("sm_").rstrip("a") for arch in (recipe.arch, gpu.architecture)
-    )
-    if recipe.arch.endswith("a"):
-        return recipe.arch == gpu.architecture
-    return not needed or int(given) >= int(needed)
 
 
 def _make_problem(recipe: Recipe, request: Request) -> Problem:
