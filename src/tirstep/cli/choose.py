@@ -10,7 +10,7 @@ import typer
 
 from .formatting import count, format_shape, get_dtype, join_alternatives, spell_config
 from .names import complete_either, explain_unknown
-from .request import Json, Request, asks, at_least, parse_shape
+from .request import Json, Request, at_least, parse_shape, with_options
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tirstep.transforms.recipes.time_model import Ranked, TileChoice
 
 
-@asks("shape", "dtype", "option")
+@with_options("shape", "dtype", "option")
 def command(
     name: Annotated[
         str,

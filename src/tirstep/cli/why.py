@@ -17,12 +17,12 @@ from .request import (
     RECIPE_OPTIONS,
     RecipeName,
     Request,
-    asks,
     at_least,
     do_tasks,
     pick_each,
     pick_recipe,
     run_requested,
+    with_options,
 )
 from .wrong_use import UseError
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .screen import Screen
 
 
-@asks("seed", *RECIPE_OPTIONS, "reference")
+@with_options("seed", *RECIPE_OPTIONS, "reference")
 def command(
     recipe: RecipeName,
     request: Request,

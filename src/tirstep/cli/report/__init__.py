@@ -19,8 +19,8 @@ from ..request import (
     RECIPE_OPTIONS,
     Request,
     TargetName,
-    asks,
     pick_recipes,
+    with_options,
 )
 from ..wrong_use import UseError
 from .own_files import noting_files
@@ -52,7 +52,7 @@ Watch = Annotated[
 ]
 
 
-@asks("golden_dir", "device", "seed", *RECIPE_OPTIONS, "reference")
+@with_options("golden_dir", "device", "seed", *RECIPE_OPTIONS, "reference")
 def command(
     recipes: Annotated[
         list[str],
