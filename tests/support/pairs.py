@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 import tvm
 from tvm.ir import assert_structural_equal
 from tvm.s_tir import SBlock, Schedule, ScheduleError
+from tvm.script import from_source
 
 from tirstep.lowering_checks.devices import CpuDevice
 from tirstep.transforms import TransformError
@@ -20,12 +23,14 @@ from tirstep.transforms.tir import find_all
 def check_pair(
     before: tvm.IRModule,
     change: Callable[[Schedule], object],
-    after: tvm.IRModule,
+    after: tvm.IRModule | str,
     *,
     is_verified: bool = True,
     is_replayable: bool = True,
 ) -> None:
     """`change` makes `after` of `before`, block names and all, and its trace does so again.
+
+    A text is the body of the same function, see `rewrite`.
 
     Unless it is not `is_replayable`: then replaying the trace fails, with a name that says so.
 
@@ -35,6 +40,8 @@ def check_pair(
     debug_mask = "all" if is_verified else "none"
     sch = Schedule(before, debug_mask=debug_mask)
     handles = change(sch)
+    if isinstance(after, str):
+        after = rewrite(before, after)
     assert_structural_equal(sch.mod, after)
     assert find_block_names(sch.mod) == find_block_names(after)
     for handle in _flatten(handles):
@@ -44,6 +51,15 @@ def check_pair(
         return
     with pytest.raises(ScheduleError, match="which no trace can replay"):
         check_trace(sch, before, debug_mask)
+
+
+def rewrite(module: tvm.IRModule, body: str) -> tvm.IRModule:
+    """The module with another body of its function, in which `C[i] += x` is a sum of float32 with
+    its initialization."""
+    head = module.script().partition("# with T.sblock")[0].rstrip(" ")
+    sums = r"\1with T.init():\n\1    \2 = T.float32(0)\n\1\2 = \2 + "
+    body = re.sub(r"^( *)(\w+\[.*\]) \+= ", sums, textwrap.dedent(body), flags=re.MULTILINE)
+    return from_source(head + textwrap.indent(body.strip("\n"), " " * 8))
 
 
 def check_trace(sch: Schedule, before: tvm.IRModule, debug_mask: str = "all") -> None:

@@ -55,61 +55,53 @@ def align(sch, vector=4, offset=1):
 
 
 def test_align_vectors_of_a_rim_of_three():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((4, 16), "float32"), B: T.Buffer((4, 16), "float32")):
-            with T.sblock("root"):
-                T.reads()
-                T.writes()
-                T.sblock_attr({"tir_pipeline": "tirstep"})
-                padded = T.sblock_alloc_buffer((4, 6, 4))
-                for y, v, p in T.grid(4, 6, 4):
-                    with T.sblock("padded"):
-                        vy, vv, vl = T.axis.remap("SSS", [y, v, p])
-                        padded[vy, vv, vl] = T.if_then_else(
-                            (vv == 0 and vl < 1) or (vv == 5 and vl == 3),
+    after = """
+        with T.sblock("root"):
+            T.reads()
+            T.writes()
+            T.sblock_attr({"tir_pipeline": "tirstep"})
+            padded = T.sblock_alloc_buffer((4, 6, 4))
+            for y, v, p in T.grid(4, 6, 4):
+                with T.sblock("padded"):
+                    vy, vv, vl = T.axis.remap("SSS", [y, v, p])
+                    padded[vy, vv, vl] = T.if_then_else(
+                        (vv == 0 and vl < 1) or (vv == 5 and vl == 3),
+                        T.float32(0),
+                        T.if_then_else(
+                            vv * 4 + vl - 1 >= 3 and vv * 4 + vl - 1 < 19,
+                            A[vy, vv * 4 + vl - 1 - 3],
                             T.float32(0),
-                            T.if_then_else(
-                                vv * 4 + vl - 1 >= 3 and vv * 4 + vl - 1 < 19,
-                                A[vy, vv * 4 + vl - 1 - 3],
-                                T.float32(0),
-                            ),
-                        )
-                for i, j, r in T.grid(4, 16, 7):
-                    with T.sblock("B"):
-                        vi, vj, vr = T.axis.remap("SSR", [i, j, r])
-                        with T.init():
-                            B[vi, vj] = T.float32(0)
-                        B[vi, vj] = B[vi, vj] + padded[vi, (vj + vr + 1) // 4, (vj + vr + 1) % 4]
+                        ),
+                    )
+            for i, j, r in T.grid(4, 16, 7):
+                with T.sblock("B"):
+                    vi, vj, vr = T.axis.remap("SSR", [i, j, r])
+                    B[vi, vj] += padded[vi, (vj + vr + 1) // 4, (vj + vr + 1) % 4]
+    """
 
-    check_pair(make_sums(3), align, After)
+    check_pair(make_sums(3), align, after)
 
 
 def test_align_vectors_of_a_rim_of_whole_vectors():
     """No place is without an element, and nothing is asked."""
 
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((4, 16), "float32"), B: T.Buffer((4, 16), "float32")):
-            padded = T.sblock_alloc_buffer((4, 6, 4))
-            for y, v, p in T.grid(4, 6, 4):
-                with T.sblock("padded"):
-                    vy, vv, vl = T.axis.remap("SSS", [y, v, p])
-                    padded[vy, (vv * 4 + vl) // 4, (vv * 4 + vl) % 4] = T.if_then_else(
-                        vv * 4 + vl >= 4 and vv * 4 + vl < 20,
-                        A[vy, vv * 4 + vl + -4],
-                        T.float32(0),
-                    )
-            for i, j, r in T.grid(4, 16, 9):
-                with T.sblock("B"):
-                    vi, vj, vr = T.axis.remap("SSR", [i, j, r])
-                    with T.init():
-                        B[vi, vj] = T.float32(0)
-                    B[vi, vj] = B[vi, vj] + padded[vi, (vj + vr) // 4, (vj + vr) % 4]
+    after = """
+        padded = T.sblock_alloc_buffer((4, 6, 4))
+        for y, v, p in T.grid(4, 6, 4):
+            with T.sblock("padded"):
+                vy, vv, vl = T.axis.remap("SSS", [y, v, p])
+                padded[vy, (vv * 4 + vl) // 4, (vv * 4 + vl) % 4] = T.if_then_else(
+                    vv * 4 + vl >= 4 and vv * 4 + vl < 20,
+                    A[vy, vv * 4 + vl + -4],
+                    T.float32(0),
+                )
+        for i, j, r in T.grid(4, 16, 9):
+            with T.sblock("B"):
+                vi, vj, vr = T.axis.remap("SSR", [i, j, r])
+                B[vi, vj] += padded[vi, (vj + vr) // 4, (vj + vr) % 4]
+    """
 
-    check_pair(make_sums(4), lambda sch: align(sch, offset=0), After)
+    check_pair(make_sums(4), lambda sch: align(sch, offset=0), after)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float8_e4m3fn", "int8"])

@@ -72,15 +72,13 @@ def split_inner(sch, block, threads):
 
 
 def test_bind_loop_to_blocks_and_threads():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
-            for i in T.thread_binding(6, thread="blockIdx.z"):
-                for j in T.thread_binding(20, thread="threadIdx.x"):
-                    with T.sblock("B"):
-                        vi, vj = T.axis.remap("SS", [i, j])
-                        B[vi, vj] = A[vi, vj] * T.float32(2)
+    after = """
+        for i in T.thread_binding(6, thread="blockIdx.z"):
+            for j in T.thread_binding(20, thread="threadIdx.x"):
+                with T.sblock("B"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vi, vj] = A[vi, vj] * T.float32(2)
+    """
 
     def change(sch):
         i, j = sch.get_loops(sch.get_sblock("B"))
@@ -88,47 +86,40 @@ def test_bind_loop_to_blocks_and_threads():
         bind_loop(sch, j, axis="threadIdx.x")
         return i, j
 
-    check_pair(Scale, change, After)
+    check_pair(Scale, change, after)
 
 
 def test_bind_loop_to_a_virtual_thread():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
-            for i in T.thread_binding(6, thread="vthread.y"):
-                for j in range(20):
-                    with T.sblock("B"):
-                        vi, vj = T.axis.remap("SS", [i, j])
-                        B[vi, vj] = A[vi, vj] * T.float32(2)
+    after = """
+        for i in T.thread_binding(6, thread="vthread.y"):
+            for j in range(20):
+                with T.sblock("B"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vi, vj] = A[vi, vj] * T.float32(2)
+    """
 
     def change(sch):
         i, _ = sch.get_loops(sch.get_sblock("B"))
         bind_loop(sch, i, axis="vthread.y")
 
-    check_pair(Scale, change, After)
+    check_pair(Scale, change, after)
 
 
 def test_bind_loop_of_symbolic_extent_to_blocks():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(a: T.handle, b: T.handle):
-            n = T.int32()
-            A = T.match_buffer(a, (n, 20), "float32")
-            B = T.match_buffer(b, (n, 20), "float32")
-            for i in T.thread_binding(n, thread="blockIdx.x"):
-                for j in T.thread_binding(20, thread="threadIdx.x"):
-                    with T.sblock("B"):
-                        vi, vj = T.axis.remap("SS", [i, j])
-                        B[vi, vj] = A[vi, vj] * T.float32(2)
+    after = """
+        for i in T.thread_binding(n, thread="blockIdx.x"):
+            for j in T.thread_binding(20, thread="threadIdx.x"):
+                with T.sblock("B"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vi, vj] = A[vi, vj] * T.float32(2)
+    """
 
     def change(sch):
         i, j = sch.get_loops(sch.get_sblock("B"))
         bind_loop(sch, i, axis="blockIdx.x")
         bind_loop(sch, j, axis="threadIdx.x")
 
-    check_pair(Symbolic, change, After)
+    check_pair(Symbolic, change, after)
 
 
 @pytest.mark.parametrize("axis", ["threadIdx.q", "blockIdx", "vthread", "warp.x", ""])
@@ -413,26 +404,18 @@ def test_a_cooperative_fetch_may_nest_its_threads():
 
 
 def test_tile_block_of_two_loops():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            for i_0 in T.thread_binding(8, thread="blockIdx.y"):
-                for j_0 in T.thread_binding(4, thread="blockIdx.x"):
-                    for i_1 in T.thread_binding(2, thread="threadIdx.y"):
-                        for j_1 in T.thread_binding(3, thread="threadIdx.x"):
-                            for k in range(6):
-                                with T.sblock("C"):
-                                    vi = T.axis.spatial(16, i_0 * 2 + i_1)
-                                    vj = T.axis.spatial(12, j_0 * 3 + j_1)
-                                    vk = T.axis.reduce(6, k)
-                                    with T.init():
-                                        C[vi, vj] = T.float32(0)
-                                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+    after = """
+        for i_0 in T.thread_binding(8, thread="blockIdx.y"):
+            for j_0 in T.thread_binding(4, thread="blockIdx.x"):
+                for i_1 in T.thread_binding(2, thread="threadIdx.y"):
+                    for j_1 in T.thread_binding(3, thread="threadIdx.x"):
+                        for k in range(6):
+                            with T.sblock("C"):
+                                vi = T.axis.spatial(16, i_0 * 2 + i_1)
+                                vj = T.axis.spatial(12, j_0 * 3 + j_1)
+                                vk = T.axis.reduce(6, k)
+                                C[vi, vj] += A[vi, vk] * B[vk, vj]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
@@ -442,148 +425,108 @@ def test_tile_block_of_two_loops():
         assert_dead(sch, i, j)
         return tile, k, block
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 def test_tile_block_of_the_last_loop_alone():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            for i in range(16):
-                for j_0 in T.thread_binding(4, thread="blockIdx.x"):
-                    for j_1 in T.thread_binding(3, thread="threadIdx.x"):
-                        for k in range(6):
-                            with T.sblock("C"):
-                                vi = T.axis.spatial(16, i)
-                                vj = T.axis.spatial(12, j_0 * 3 + j_1)
-                                vk = T.axis.reduce(6, k)
-                                with T.init():
-                                    C[vi, vj] = T.float32(0)
-                                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+    after = """
+        for i in range(16):
+            for j_0 in T.thread_binding(4, thread="blockIdx.x"):
+                for j_1 in T.thread_binding(3, thread="threadIdx.x"):
+                    for k in range(6):
+                        with T.sblock("C"):
+                            vi = T.axis.spatial(16, i)
+                            vj = T.axis.spatial(12, j_0 * 3 + j_1)
+                            vk = T.axis.reduce(6, k)
+                            C[vi, vj] += A[vi, vk] * B[vk, vj]
+    """
 
-    check_pair(Matmul, lambda sch: tile_block(sch, sch.get_sblock("C"), threads=(3,)), After)
+    check_pair(Matmul, lambda sch: tile_block(sch, sch.get_sblock("C"), threads=(3,)), after)
 
 
 def test_tile_block_with_several_elements_per_thread():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            for i_0 in T.thread_binding(2, thread="blockIdx.y"):
-                for j_0 in T.thread_binding(2, thread="blockIdx.x"):
-                    for i_1 in T.thread_binding(2, thread="threadIdx.y"):
-                        for j_1 in T.thread_binding(3, thread="threadIdx.x"):
-                            for k, i_2, j_2 in T.grid(6, 4, 2):
-                                with T.sblock("C"):
-                                    vi = T.axis.spatial(16, i_0 * 8 + i_1 * 4 + i_2)
-                                    vj = T.axis.spatial(12, j_0 * 6 + j_1 * 2 + j_2)
-                                    vk = T.axis.reduce(6, k)
-                                    with T.init():
-                                        C[vi, vj] = T.float32(0)
-                                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+    after = """
+        for i_0 in T.thread_binding(2, thread="blockIdx.y"):
+            for j_0 in T.thread_binding(2, thread="blockIdx.x"):
+                for i_1 in T.thread_binding(2, thread="threadIdx.y"):
+                    for j_1 in T.thread_binding(3, thread="threadIdx.x"):
+                        for k, i_2, j_2 in T.grid(6, 4, 2):
+                            with T.sblock("C"):
+                                vi = T.axis.spatial(16, i_0 * 8 + i_1 * 4 + i_2)
+                                vj = T.axis.spatial(12, j_0 * 6 + j_1 * 2 + j_2)
+                                vk = T.axis.reduce(6, k)
+                                C[vi, vj] += A[vi, vk] * B[vk, vj]
+    """
 
     def change(sch):
         tile = tile_block(sch, sch.get_sblock("C"), threads=(2, 3), per_thread=(4, 2))
         assert [int(sch.get(loop).extent) for loop in tile.locals] == [4, 2]
         return tile
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 def test_tile_block_with_given_axes():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            for i_0 in T.thread_binding(8, thread="blockIdx.x"):
-                for j_0 in T.thread_binding(4, thread="blockIdx.z"):
-                    for i_1 in T.thread_binding(2, thread="threadIdx.x"):
-                        for j_1 in T.thread_binding(3, thread="threadIdx.z"):
-                            for k in range(6):
-                                with T.sblock("C"):
-                                    vi = T.axis.spatial(16, i_0 * 2 + i_1)
-                                    vj = T.axis.spatial(12, j_0 * 3 + j_1)
-                                    vk = T.axis.reduce(6, k)
-                                    with T.init():
-                                        C[vi, vj] = T.float32(0)
-                                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+    after = """
+        for i_0 in T.thread_binding(8, thread="blockIdx.x"):
+            for j_0 in T.thread_binding(4, thread="blockIdx.z"):
+                for i_1 in T.thread_binding(2, thread="threadIdx.x"):
+                    for j_1 in T.thread_binding(3, thread="threadIdx.z"):
+                        for k in range(6):
+                            with T.sblock("C"):
+                                vi = T.axis.spatial(16, i_0 * 2 + i_1)
+                                vj = T.axis.spatial(12, j_0 * 3 + j_1)
+                                vk = T.axis.reduce(6, k)
+                                C[vi, vj] += A[vi, vk] * B[vk, vj]
+    """
 
     check_pair(
         Matmul,
         lambda sch: tile_block(sch, sch.get_sblock("C"), threads=(2, 3), axes=("x", "z")),
-        After,
+        after,
     )
 
 
 def test_tile_block_with_fused_threads():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            for i_0 in T.thread_binding(8, thread="blockIdx.y"):
-                for j_0 in T.thread_binding(4, thread="blockIdx.x"):
-                    for t in T.thread_binding(6, thread="threadIdx.x"):
-                        for k in range(6):
-                            with T.sblock("C"):
-                                vi = T.axis.spatial(16, i_0 * 2 + t // 3)
-                                vj = T.axis.spatial(12, j_0 * 3 + t % 3)
-                                vk = T.axis.reduce(6, k)
-                                with T.init():
-                                    C[vi, vj] = T.float32(0)
-                                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+    after = """
+        for i_0 in T.thread_binding(8, thread="blockIdx.y"):
+            for j_0 in T.thread_binding(4, thread="blockIdx.x"):
+                for t in T.thread_binding(6, thread="threadIdx.x"):
+                    for k in range(6):
+                        with T.sblock("C"):
+                            vi = T.axis.spatial(16, i_0 * 2 + t // 3)
+                            vj = T.axis.spatial(12, j_0 * 3 + t % 3)
+                            vk = T.axis.reduce(6, k)
+                            C[vi, vj] += A[vi, vk] * B[vk, vj]
+    """
 
     def change(sch):
         tile = tile_block(sch, sch.get_sblock("C"), threads=(2, 3), fuse_threads=True)
         assert len(tile.threads) == 1
         return tile
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 def test_tile_block_with_guarded_tails():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            for i_0 in T.thread_binding(4, thread="blockIdx.y"):
-                for j_0 in T.thread_binding(2, thread="blockIdx.x"):
-                    for i_1 in T.thread_binding(5, thread="threadIdx.y"):
-                        for j_1 in T.thread_binding(7, thread="threadIdx.x"):
-                            for k in range(6):
-                                with T.sblock("C"):
-                                    vi = T.axis.spatial(16, i_0 * 5 + i_1)
-                                    vj = T.axis.spatial(12, j_0 * 7 + j_1)
-                                    vk = T.axis.reduce(6, k)
-                                    T.where(i_0 * 5 + i_1 < 16 and j_0 * 7 + j_1 < 12)
-                                    with T.init():
-                                        C[vi, vj] = T.float32(0)
-                                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+    after = """
+        for i_0 in T.thread_binding(4, thread="blockIdx.y"):
+            for j_0 in T.thread_binding(2, thread="blockIdx.x"):
+                for i_1 in T.thread_binding(5, thread="threadIdx.y"):
+                    for j_1 in T.thread_binding(7, thread="threadIdx.x"):
+                        for k in range(6):
+                            with T.sblock("C"):
+                                vi = T.axis.spatial(16, i_0 * 5 + i_1)
+                                vj = T.axis.spatial(12, j_0 * 7 + j_1)
+                                vk = T.axis.reduce(6, k)
+                                T.where(i_0 * 5 + i_1 < 16 and j_0 * 7 + j_1 < 12)
+                                C[vi, vj] += A[vi, vk] * B[vk, vj]
+    """
 
     check_pair(
         Matmul,
         lambda sch: tile_block(sch, sch.get_sblock("C"), threads=(5, 7), tail="guard"),
-        After,
+        after,
     )
 
 

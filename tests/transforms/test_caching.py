@@ -23,27 +23,19 @@ from tirstep.transforms import (
 
 
 def test_cache_read_at_into_shared_memory():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            A_shared = T.sblock_alloc_buffer((16, 6), scope="shared")
-            for i, j in T.grid(16, 12):
-                for ax0, ax1 in T.grid(1, 6):
-                    with T.sblock("A_shared"):
-                        v0 = T.axis.spatial(16, i + ax0)
-                        v1 = T.axis.spatial(6, ax1)
-                        A_shared[v0, v1] = A[v0, v1]
-                for k in range(6):
-                    with T.sblock("C"):
-                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                        with T.init():
-                            C[vi, vj] = T.float32(0)
-                        C[vi, vj] = C[vi, vj] + A_shared[vi, vk] * B[vk, vj]
+    after = """
+        A_shared = T.sblock_alloc_buffer((16, 6), scope="shared")
+        for i, j in T.grid(16, 12):
+            for ax0, ax1 in T.grid(1, 6):
+                with T.sblock("A_shared"):
+                    v0 = T.axis.spatial(16, i + ax0)
+                    v1 = T.axis.spatial(6, ax1)
+                    A_shared[v0, v1] = A[v0, v1]
+            for k in range(6):
+                with T.sblock("C"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    C[vi, vj] += A_shared[vi, vk] * B[vk, vj]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
@@ -52,37 +44,29 @@ def test_cache_read_at_into_shared_memory():
         assert len(sch.get_loops(copy)) == 4
         return copy, block, i, j, k
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 def test_cache_read_at_of_another_operand_into_another_scope():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            B_local = T.sblock_alloc_buffer((6, 12), scope="local")
-            for i, j, k in T.grid(16, 12, 6):
-                for ax0, ax1 in T.grid(1, 1):
-                    with T.sblock("B_local"):
-                        v0 = T.axis.spatial(6, k + ax0)
-                        v1 = T.axis.spatial(12, j + ax1)
-                        B_local[v0, v1] = B[v0, v1]
-                with T.sblock("C"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                    with T.init():
-                        C[vi, vj] = T.float32(0)
-                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B_local[vk, vj]
+    after = """
+        B_local = T.sblock_alloc_buffer((6, 12), scope="local")
+        for i, j, k in T.grid(16, 12, 6):
+            for ax0, ax1 in T.grid(1, 1):
+                with T.sblock("B_local"):
+                    v0 = T.axis.spatial(6, k + ax0)
+                    v1 = T.axis.spatial(12, j + ax1)
+                    B_local[v0, v1] = B[v0, v1]
+            with T.sblock("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                C[vi, vj] += A[vi, vk] * B_local[vk, vj]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
         *_, k = sch.get_loops(block)
         return cache_read_at(sch, block, k, operand=1, scope="local")
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 @pytest.mark.parametrize("operand", [-1, 2])
@@ -126,65 +110,49 @@ def test_cache_read_at_refuses_a_dead_handle():
 
 
 def test_cache_write_at_from_registers():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            C_local = T.sblock_alloc_buffer((16, 12), scope="local")
-            for i, j in T.grid(16, 12):
-                for k in range(6):
-                    with T.sblock("C"):
-                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                        with T.init():
-                            C_local[vi, vj] = T.float32(0)
-                        C_local[vi, vj] = C_local[vi, vj] + A[vi, vk] * B[vk, vj]
-                for ax0, ax1 in T.grid(1, 1):
-                    with T.sblock("C_local"):
-                        v0 = T.axis.spatial(16, i + ax0)
-                        v1 = T.axis.spatial(12, j + ax1)
-                        C[v0, v1] = C_local[v0, v1]
+    after = """
+        C_local = T.sblock_alloc_buffer((16, 12), scope="local")
+        for i, j in T.grid(16, 12):
+            for k in range(6):
+                with T.sblock("C"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    C_local[vi, vj] += A[vi, vk] * B[vk, vj]
+            for ax0, ax1 in T.grid(1, 1):
+                with T.sblock("C_local"):
+                    v0 = T.axis.spatial(16, i + ax0)
+                    v1 = T.axis.spatial(12, j + ax1)
+                    C[v0, v1] = C_local[v0, v1]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
         i, j, k = sch.get_loops(block)
         return cache_write_at(sch, block, j), block, i, j, k
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 def test_cache_write_at_from_shared_memory():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            C_shared = T.sblock_alloc_buffer((16, 12), scope="shared")
-            for i in range(16):
-                for j, k in T.grid(12, 6):
-                    with T.sblock("C"):
-                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                        with T.init():
-                            C_shared[vi, vj] = T.float32(0)
-                        C_shared[vi, vj] = C_shared[vi, vj] + A[vi, vk] * B[vk, vj]
-                for ax0, ax1 in T.grid(1, 12):
-                    with T.sblock("C_shared"):
-                        v0 = T.axis.spatial(16, i + ax0)
-                        v1 = T.axis.spatial(12, ax1)
-                        C[v0, v1] = C_shared[v0, v1]
+    after = """
+        C_shared = T.sblock_alloc_buffer((16, 12), scope="shared")
+        for i in range(16):
+            for j, k in T.grid(12, 6):
+                with T.sblock("C"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    C_shared[vi, vj] += A[vi, vk] * B[vk, vj]
+            for ax0, ax1 in T.grid(1, 12):
+                with T.sblock("C_shared"):
+                    v0 = T.axis.spatial(16, i + ax0)
+                    v1 = T.axis.spatial(12, ax1)
+                    C[v0, v1] = C_shared[v0, v1]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
         i, *_ = sch.get_loops(block)
         return cache_write_at(sch, block, i, scope="shared")
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 def test_cache_write_at_refuses_a_scope_that_is_not_supported():
@@ -242,67 +210,51 @@ def test_cache_write_at_refuses_a_half_of_a_decomposed_reduction_with_tvm_s_reas
 
 
 def test_accumulate_in_registers_without_an_epilogue():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            C_local = T.sblock_alloc_buffer((16, 12), scope="local")
-            for i_0 in T.thread_binding(2, thread="blockIdx.y"):
-                for j_0 in T.thread_binding(2, thread="blockIdx.x"):
-                    for i_1 in T.thread_binding(2, thread="threadIdx.y"):
-                        for j_1 in T.thread_binding(3, thread="threadIdx.x"):
-                            for k, i_2, j_2 in T.grid(6, 4, 2):
-                                with T.sblock("C"):
-                                    vi = T.axis.spatial(16, i_0 * 8 + i_1 * 4 + i_2)
-                                    vj = T.axis.spatial(12, j_0 * 6 + j_1 * 2 + j_2)
-                                    vk = T.axis.reduce(6, k)
-                                    with T.init():
-                                        C_local[vi, vj] = T.float32(0)
-                                    C_local[vi, vj] = C_local[vi, vj] + A[vi, vk] * B[vk, vj]
-                            for ax0, ax1 in T.grid(4, 2):
-                                with T.sblock("C_local"):
-                                    v0 = T.axis.spatial(16, i_0 * 8 + i_1 * 4 + ax0)
-                                    v1 = T.axis.spatial(12, j_0 * 6 + j_1 * 2 + ax1)
-                                    C[v0, v1] = C_local[v0, v1]
+    after = """
+        C_local = T.sblock_alloc_buffer((16, 12), scope="local")
+        for i_0 in T.thread_binding(2, thread="blockIdx.y"):
+            for j_0 in T.thread_binding(2, thread="blockIdx.x"):
+                for i_1 in T.thread_binding(2, thread="threadIdx.y"):
+                    for j_1 in T.thread_binding(3, thread="threadIdx.x"):
+                        for k, i_2, j_2 in T.grid(6, 4, 2):
+                            with T.sblock("C"):
+                                vi = T.axis.spatial(16, i_0 * 8 + i_1 * 4 + i_2)
+                                vj = T.axis.spatial(12, j_0 * 6 + j_1 * 2 + j_2)
+                                vk = T.axis.reduce(6, k)
+                                C_local[vi, vj] += A[vi, vk] * B[vk, vj]
+                        for ax0, ax1 in T.grid(4, 2):
+                            with T.sblock("C_local"):
+                                v0 = T.axis.spatial(16, i_0 * 8 + i_1 * 4 + ax0)
+                                v1 = T.axis.spatial(12, j_0 * 6 + j_1 * 2 + ax1)
+                                C[v0, v1] = C_local[v0, v1]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
         tile = tile_block(sch, block, threads=(2, 3), per_thread=(4, 2))
         return accumulate_in_registers(sch, block, tile.threads[1]), block, tile
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 def test_accumulate_in_registers_with_an_epilogue():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            D: T.Buffer((16, 12), "float32"),
-        ):
-            C_local = T.sblock_alloc_buffer((16, 12), scope="local")
-            for i in range(16):
-                for j_0 in T.thread_binding(2, thread="blockIdx.x"):
-                    for j_1 in T.thread_binding(3, thread="threadIdx.x"):
-                        for k, j_2 in T.grid(6, 2):
-                            with T.sblock("C"):
-                                vi = T.axis.spatial(16, i)
-                                vj = T.axis.spatial(12, j_0 * 6 + j_1 * 2 + j_2)
-                                vk = T.axis.reduce(6, k)
-                                with T.init():
-                                    C_local[vi, vj] = T.float32(0)
-                                C_local[vi, vj] = C_local[vi, vj] + A[vi, vk] * B[vk, vj]
-                        for ax0, ax1 in T.grid(1, 2):
-                            with T.sblock("D"):
-                                vi = T.axis.spatial(16, i + ax0)
-                                vj = T.axis.spatial(12, j_0 * 6 + j_1 * 2 + ax1)
-                                D[vi, vj] = T.max(C_local[vi, vj], T.float32(0))
+    after = """
+        C_local = T.sblock_alloc_buffer((16, 12), scope="local")
+        for i in range(16):
+            for j_0 in T.thread_binding(2, thread="blockIdx.x"):
+                for j_1 in T.thread_binding(3, thread="threadIdx.x"):
+                    for k, j_2 in T.grid(6, 2):
+                        with T.sblock("C"):
+                            vi = T.axis.spatial(16, i)
+                            vj = T.axis.spatial(12, j_0 * 6 + j_1 * 2 + j_2)
+                            vk = T.axis.reduce(6, k)
+                            C_local[vi, vj] += A[vi, vk] * B[vk, vj]
+                    for ax0, ax1 in T.grid(1, 2):
+                        with T.sblock("D"):
+                            vi = T.axis.spatial(16, i + ax0)
+                            vj = T.axis.spatial(12, j_0 * 6 + j_1 * 2 + ax1)
+                            D[vi, vj] = T.max(C_local[vi, vj], T.float32(0))
+    """
 
     def change(sch):
         block, epilogue = sch.get_sblock("C"), sch.get_sblock("D")
@@ -313,7 +265,7 @@ def test_accumulate_in_registers_with_an_epilogue():
         assert_dead(sch, *loops)
         return writer, block, tile
 
-    check_pair(MatmulRelu, change, After)
+    check_pair(MatmulRelu, change, after)
 
 
 def test_accumulate_in_registers_where_the_result_is_an_output_that_another_block_reads():
@@ -336,30 +288,22 @@ def test_accumulate_in_registers_where_the_result_is_an_output_that_another_bloc
                     vi = T.axis.spatial(16, i)
                     D[vi] = C[vi] * T.float32(2)
 
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            C: T.Buffer((16,), "float32"),
-            D: T.Buffer((16,), "float32"),
-        ):
-            C_local = T.sblock_alloc_buffer((16,), scope="local")
-            for i in T.thread_binding(16, thread="threadIdx.x"):
-                for k in range(6):
-                    with T.sblock("C"):
-                        vi, vk = T.axis.remap("SR", [i, k])
-                        with T.init():
-                            C_local[vi] = T.float32(0)
-                        C_local[vi] = C_local[vi] + A[vi, vk]
-                for ax0 in range(1):
-                    with T.sblock("C_local"):
-                        v0 = T.axis.spatial(16, i + ax0)
-                        C[v0] = C_local[v0]
-            for i in range(16):
-                with T.sblock("D"):
-                    vi = T.axis.spatial(16, i)
-                    D[vi] = C[vi] * T.float32(2)
+    after = """
+        C_local = T.sblock_alloc_buffer((16,), scope="local")
+        for i in T.thread_binding(16, thread="threadIdx.x"):
+            for k in range(6):
+                with T.sblock("C"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    C_local[vi] += A[vi, vk]
+            for ax0 in range(1):
+                with T.sblock("C_local"):
+                    v0 = T.axis.spatial(16, i + ax0)
+                    C[v0] = C_local[v0]
+        for i in range(16):
+            with T.sblock("D"):
+                vi = T.axis.spatial(16, i)
+                D[vi] = C[vi] * T.float32(2)
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
@@ -367,7 +311,7 @@ def test_accumulate_in_registers_where_the_result_is_an_output_that_another_bloc
         bind_loop(sch, i, axis="threadIdx.x")
         return accumulate_in_registers(sch, block, i)
 
-    check_pair(Before, change, After)
+    check_pair(Before, change, after)
 
 
 def test_accumulate_in_registers_refuses_a_block_that_reduces_nothing():

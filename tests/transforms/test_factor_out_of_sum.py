@@ -65,35 +65,26 @@ class Normed:
 
 
 def test_factor_out_of_sum_takes_the_factor_and_the_rounding_it_stood_in():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            X: T.Buffer((6, 20), "float16"),
-            S: T.Buffer((6,), "float32"),
-            W: T.Buffer((20, 4), "float16"),
-            C: T.Buffer((6, 4), "float32"),
-        ):
-            C_global = T.sblock_alloc_buffer((6, 4))
-            for i, j, k in T.grid(6, 4, 20):
-                with T.sblock("C"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                    with T.init():
-                        C_global[vi, vj] = T.float32(0)
-                    C_global[vi, vj] = C_global[vi, vj] + T.Cast("float32", X[vi, vk]) * T.Cast(
-                        "float32", W[vk, vj]
-                    )
-            for ax0, ax1 in T.grid(6, 4):
-                with T.sblock("C_global"):
-                    v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                    C[v0, v1] = C_global[v0, v1] * T.rsqrt(S[v0])
+    after = """
+        C_global = T.sblock_alloc_buffer((6, 4))
+        for i, j, k in T.grid(6, 4, 20):
+            with T.sblock("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                C_global[vi, vj] += T.Cast("float32", X[vi, vk]) * T.Cast(
+                    "float32", W[vk, vj]
+                )
+        for ax0, ax1 in T.grid(6, 4):
+            with T.sblock("C_global"):
+                v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                C[v0, v1] = C_global[v0, v1] * T.rsqrt(S[v0])
+    """
 
     def change(sch: Schedule):
         block = sch.get_sblock("C")
         loops = sch.get_loops(block)
         return factor_out_of_sum(sch, block), block, loops
 
-    check_pair(Normed, change, After, is_replayable=False)
+    check_pair(Normed, change, after, is_replayable=False)
 
 
 TERMS = {

@@ -41,114 +41,82 @@ def start(scope="shared", place=0):
 
 
 def test_fetch_cooperatively_with_one_axis_of_threads():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            B_shared = T.sblock_alloc_buffer((6, 12), scope="shared")
-            for i in T.thread_binding(16, thread="blockIdx.x"):
-                for f in range(9):
-                    for tx in T.thread_binding(8, thread="threadIdx.x"):
-                        with T.sblock("B_shared"):
-                            v0 = T.axis.spatial(6, (f * 8 + tx) // 12)
-                            v1 = T.axis.spatial(12, (f * 8 + tx) % 12)
-                            B_shared[v0, v1] = B[v0, v1]
-                for j, k in T.grid(12, 6):
-                    with T.sblock("C"):
-                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                        with T.init():
-                            C[vi, vj] = T.float32(0)
-                        C[vi, vj] = C[vi, vj] + A[vi, vk] * B_shared[vk, vj]
+    after = """
+        B_shared = T.sblock_alloc_buffer((6, 12), scope="shared")
+        for i in T.thread_binding(16, thread="blockIdx.x"):
+            for f in range(9):
+                for tx in T.thread_binding(8, thread="threadIdx.x"):
+                    with T.sblock("B_shared"):
+                        v0 = T.axis.spatial(6, (f * 8 + tx) // 12)
+                        v1 = T.axis.spatial(12, (f * 8 + tx) % 12)
+                        B_shared[v0, v1] = B[v0, v1]
+            for j, k in T.grid(12, 6):
+                with T.sblock("C"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    C[vi, vj] += A[vi, vk] * B_shared[vk, vj]
+    """
 
-    check_pair(Matmul, lambda sch: fetch_b(sch, threads=8), After)
+    check_pair(Matmul, lambda sch: fetch_b(sch, threads=8), after)
 
 
 def test_fetch_cooperatively_with_two_axes_of_threads():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            B_shared = T.sblock_alloc_buffer((6, 12), scope="shared")
-            for i in T.thread_binding(16, thread="blockIdx.x"):
-                for f in range(6):
-                    for ty in T.thread_binding(3, thread="threadIdx.y"):
-                        for tx in T.thread_binding(4, thread="threadIdx.x"):
-                            with T.sblock("B_shared"):
-                                v0 = T.axis.spatial(6, (f * 12 + ty * 4 + tx) // 12)
-                                v1 = T.axis.spatial(12, (f * 12 + ty * 4 + tx) % 12)
-                                B_shared[v0, v1] = B[v0, v1]
-                for j, k in T.grid(12, 6):
-                    with T.sblock("C"):
-                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                        with T.init():
-                            C[vi, vj] = T.float32(0)
-                        C[vi, vj] = C[vi, vj] + A[vi, vk] * B_shared[vk, vj]
+    after = """
+        B_shared = T.sblock_alloc_buffer((6, 12), scope="shared")
+        for i in T.thread_binding(16, thread="blockIdx.x"):
+            for f in range(6):
+                for ty in T.thread_binding(3, thread="threadIdx.y"):
+                    for tx in T.thread_binding(4, thread="threadIdx.x"):
+                        with T.sblock("B_shared"):
+                            v0 = T.axis.spatial(6, (f * 12 + ty * 4 + tx) // 12)
+                            v1 = T.axis.spatial(12, (f * 12 + ty * 4 + tx) % 12)
+                            B_shared[v0, v1] = B[v0, v1]
+            for j, k in T.grid(12, 6):
+                with T.sblock("C"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    C[vi, vj] += A[vi, vk] * B_shared[vk, vj]
+    """
 
-    check_pair(Matmul, lambda sch: fetch_b(sch, threads=(3, 4)), After)
+    check_pair(Matmul, lambda sch: fetch_b(sch, threads=(3, 4)), after)
 
 
 def test_fetch_cooperatively_with_vectors():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            B_shared = T.sblock_alloc_buffer((6, 12), scope="shared")
-            for i in T.thread_binding(16, thread="blockIdx.x"):
-                for f in range(3):
-                    for tx in T.thread_binding(6, thread="threadIdx.x"):
-                        for v in T.vectorized(4):
-                            with T.sblock("B_shared"):
-                                v0 = T.axis.spatial(6, (f * 24 + tx * 4 + v) // 12)
-                                v1 = T.axis.spatial(12, (f * 24 + tx * 4 + v) % 12)
-                                B_shared[v0, v1] = B[v0, v1]
-                for j, k in T.grid(12, 6):
-                    with T.sblock("C"):
-                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                        with T.init():
-                            C[vi, vj] = T.float32(0)
-                        C[vi, vj] = C[vi, vj] + A[vi, vk] * B_shared[vk, vj]
+    after = """
+        B_shared = T.sblock_alloc_buffer((6, 12), scope="shared")
+        for i in T.thread_binding(16, thread="blockIdx.x"):
+            for f in range(3):
+                for tx in T.thread_binding(6, thread="threadIdx.x"):
+                    for v in T.vectorized(4):
+                        with T.sblock("B_shared"):
+                            v0 = T.axis.spatial(6, (f * 24 + tx * 4 + v) // 12)
+                            v1 = T.axis.spatial(12, (f * 24 + tx * 4 + v) % 12)
+                            B_shared[v0, v1] = B[v0, v1]
+            for j, k in T.grid(12, 6):
+                with T.sblock("C"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    C[vi, vj] += A[vi, vk] * B_shared[vk, vj]
+    """
 
-    check_pair(Matmul, lambda sch: fetch_b(sch, threads=6, vector=4), After)
+    check_pair(Matmul, lambda sch: fetch_b(sch, threads=6, vector=4), after)
 
 
 def test_fetch_cooperatively_with_a_guarded_tail():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            B_shared = T.sblock_alloc_buffer((6, 12), scope="shared")
-            for i in T.thread_binding(16, thread="blockIdx.x"):
-                for f in range(5):
-                    for tx in T.thread_binding(16, thread="threadIdx.x"):
-                        with T.sblock("B_shared"):
-                            v0 = T.axis.spatial(6, (f * 16 + tx) // 12)
-                            v1 = T.axis.spatial(12, (f * 16 + tx) % 12)
-                            T.where(f * 16 + tx < 72)
-                            B_shared[v0, v1] = B[v0, v1]
-                for j, k in T.grid(12, 6):
-                    with T.sblock("C"):
-                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                        with T.init():
-                            C[vi, vj] = T.float32(0)
-                        C[vi, vj] = C[vi, vj] + A[vi, vk] * B_shared[vk, vj]
+    after = """
+        B_shared = T.sblock_alloc_buffer((6, 12), scope="shared")
+        for i in T.thread_binding(16, thread="blockIdx.x"):
+            for f in range(5):
+                for tx in T.thread_binding(16, thread="threadIdx.x"):
+                    with T.sblock("B_shared"):
+                        v0 = T.axis.spatial(6, (f * 16 + tx) // 12)
+                        v1 = T.axis.spatial(12, (f * 16 + tx) % 12)
+                        T.where(f * 16 + tx < 72)
+                        B_shared[v0, v1] = B[v0, v1]
+            for j, k in T.grid(12, 6):
+                with T.sblock("C"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    C[vi, vj] += A[vi, vk] * B_shared[vk, vj]
+    """
 
-    check_pair(Matmul, lambda sch: fetch_b(sch, threads=16, tail="guard"), After)
+    check_pair(Matmul, lambda sch: fetch_b(sch, threads=16, tail="guard"), after)
 
 
 def test_fetch_cooperatively_refuses_memory_that_threads_do_not_share():
@@ -327,32 +295,24 @@ def test_fetch_cooperatively_refuses_vectors_that_a_padding_misaligns():
 
 
 def test_stage_operand_at_of_an_argument():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            A_shared_dyn = T.sblock_alloc_buffer((16, 6), scope="shared.dyn")
-            for i in T.thread_binding(16, thread="blockIdx.x"):
-                for j in T.thread_binding(12, thread="threadIdx.x"):
-                    for k_0 in range(3):
-                        for f in range(1):
-                            for tx in T.thread_binding(12, thread="threadIdx.x"):
-                                with T.sblock("A_shared.dyn"):
-                                    v0 = T.axis.spatial(16, i)
-                                    v1 = T.axis.spatial(6, k_0 * 2 + (f * 12 + tx))
-                                    T.where(f * 12 + tx < 2)
-                                    A_shared_dyn[v0, v1] = A[v0, v1]
-                        for k_1 in range(2):
-                            with T.sblock("C"):
-                                vi, vj = T.axis.remap("SS", [i, j])
-                                vk = T.axis.reduce(6, k_0 * 2 + k_1)
-                                with T.init():
-                                    C[vi, vj] = T.float32(0)
-                                C[vi, vj] = C[vi, vj] + A_shared_dyn[vi, vk] * B[vk, vj]
+    after = """
+        A_shared_dyn = T.sblock_alloc_buffer((16, 6), scope="shared.dyn")
+        for i in T.thread_binding(16, thread="blockIdx.x"):
+            for j in T.thread_binding(12, thread="threadIdx.x"):
+                for k_0 in range(3):
+                    for f in range(1):
+                        for tx in T.thread_binding(12, thread="threadIdx.x"):
+                            with T.sblock("A_shared.dyn"):
+                                v0 = T.axis.spatial(16, i)
+                                v1 = T.axis.spatial(6, k_0 * 2 + (f * 12 + tx))
+                                T.where(f * 12 + tx < 2)
+                                A_shared_dyn[v0, v1] = A[v0, v1]
+                    for k_1 in range(2):
+                        with T.sblock("C"):
+                            vi, vj = T.axis.remap("SS", [i, j])
+                            vk = T.axis.reduce(6, k_0 * 2 + k_1)
+                            C[vi, vj] += A_shared_dyn[vi, vk] * B[vk, vj]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
@@ -363,7 +323,7 @@ def test_stage_operand_at_of_an_argument():
         copy = stage_operand_at(sch, block, steps.outer, operand=0, threads=12, scope="shared.dyn")
         return copy, block, i, j, steps
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 def test_stage_operand_at_of_a_padded_operand():
@@ -378,34 +338,30 @@ def test_stage_operand_at_of_a_padded_operand():
                         C[vi] = T.float32(0)
                     C[vi] = C[vi] + A[vi, vk]
 
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((13, 6), "float32"), C: T.Buffer((13,), "float32")):
-            C_pad = T.sblock_alloc_buffer((16,))
-            A_pad_shared = T.sblock_alloc_buffer((16, 6), scope="shared")
-            for i_0 in T.thread_binding(2, thread="blockIdx.x"):
-                for i_1 in T.thread_binding(8, thread="threadIdx.x"):
-                    for f in range(3):
-                        for tx in T.thread_binding(8, thread="threadIdx.x"):
-                            for v in T.vectorized(2):
-                                with T.sblock("A_pad_shared"):
-                                    v0 = T.axis.spatial(16, i_0 * 8 + (f * 16 + tx * 2 + v) // 6)
-                                    v1 = T.axis.spatial(6, (f * 16 + tx * 2 + v) % 6)
-                                    A_pad_shared[v0, v1] = T.if_then_else(
-                                        v0 < 13, A[v0, v1], T.float32(0)
-                                    )
-                    for k in range(6):
-                        with T.sblock("C"):
-                            vi = T.axis.spatial(16, i_0 * 8 + i_1)
-                            vk = T.axis.reduce(6, k)
-                            with T.init():
-                                C_pad[vi] = T.float32(0)
-                            C_pad[vi] = C_pad[vi] + A_pad_shared[vi, vk]
-            for i in range(13):
-                with T.sblock("C_pad"):
-                    vi = T.axis.spatial(13, i)
-                    C[vi] = C_pad[vi]
+    after = """
+        C_pad = T.sblock_alloc_buffer((16,))
+        A_pad_shared = T.sblock_alloc_buffer((16, 6), scope="shared")
+        for i_0 in T.thread_binding(2, thread="blockIdx.x"):
+            for i_1 in T.thread_binding(8, thread="threadIdx.x"):
+                for f in range(3):
+                    for tx in T.thread_binding(8, thread="threadIdx.x"):
+                        for v in T.vectorized(2):
+                            with T.sblock("A_pad_shared"):
+                                v0 = T.axis.spatial(16, i_0 * 8 + (f * 16 + tx * 2 + v) // 6)
+                                v1 = T.axis.spatial(6, (f * 16 + tx * 2 + v) % 6)
+                                A_pad_shared[v0, v1] = T.if_then_else(
+                                    v0 < 13, A[v0, v1], T.float32(0)
+                                )
+                for k in range(6):
+                    with T.sblock("C"):
+                        vi = T.axis.spatial(16, i_0 * 8 + i_1)
+                        vk = T.axis.reduce(6, k)
+                        C_pad[vi] += A_pad_shared[vi, vk]
+        for i in range(13):
+            with T.sblock("C_pad"):
+                vi = T.axis.spatial(13, i)
+                C[vi] = C_pad[vi]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
@@ -415,7 +371,7 @@ def test_stage_operand_at_of_a_padded_operand():
         assert_dead(sch, *padding.operands)
         return padding.crop
 
-    check_pair(Before, change, After)
+    check_pair(Before, change, after)
 
 
 @I.ir_module

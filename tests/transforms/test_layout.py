@@ -64,27 +64,19 @@ def start(scope="shared", place=0):
 
 
 def test_pad_shared_rows_of_a_tile():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            B_shared = T.sblock_alloc_buffer((6, 12), scope="shared")
-            for i in range(16):
-                for ax0, ax1 in T.grid(6, 12):
-                    with T.sblock("B_shared"):
-                        v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                        T.sblock_attr({"buffer_dim_align": [[0, 0, 12, 5]]})
-                        B_shared[v0, v1] = B[v0, v1]
-                for j, k in T.grid(12, 6):
-                    with T.sblock("C"):
-                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                        with T.init():
-                            C[vi, vj] = T.float32(0)
-                        C[vi, vj] = C[vi, vj] + A[vi, vk] * B_shared[vk, vj]
+    after = """
+        B_shared = T.sblock_alloc_buffer((6, 12), scope="shared")
+        for i in range(16):
+            for ax0, ax1 in T.grid(6, 12):
+                with T.sblock("B_shared"):
+                    v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                    T.sblock_attr({"buffer_dim_align": [[0, 0, 12, 5]]})
+                    B_shared[v0, v1] = B[v0, v1]
+            for j, k in T.grid(12, 6):
+                with T.sblock("C"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    C[vi, vj] += A[vi, vk] * B_shared[vk, vj]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
@@ -92,7 +84,7 @@ def test_pad_shared_rows_of_a_tile():
         pad_shared_rows(sch, copy, elements=5)
         return copy
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 @pytest.mark.parametrize("elements", [1, 4, 11])
@@ -190,26 +182,18 @@ def test_pad_shared_rows_refuses_to_misalign_vectors_that_are_there_already():
 
 
 def test_transpose_tile_for_its_readers_too():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            B_shared = T.sblock_alloc_buffer((12, 6), scope="shared")
-            for i in range(16):
-                for ax0, ax1 in T.grid(6, 12):
-                    with T.sblock("B_shared"):
-                        v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                        B_shared[v1, v0] = B[v0, v1]
-                for j, k in T.grid(12, 6):
-                    with T.sblock("C"):
-                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                        with T.init():
-                            C[vi, vj] = T.float32(0)
-                        C[vi, vj] = C[vi, vj] + A[vi, vk] * B_shared[vj, vk]
+    after = """
+        B_shared = T.sblock_alloc_buffer((12, 6), scope="shared")
+        for i in range(16):
+            for ax0, ax1 in T.grid(6, 12):
+                with T.sblock("B_shared"):
+                    v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                    B_shared[v1, v0] = B[v0, v1]
+            for j, k in T.grid(12, 6):
+                with T.sblock("C"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    C[vi, vj] += A[vi, vk] * B_shared[vj, vk]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
@@ -217,7 +201,7 @@ def test_transpose_tile_for_its_readers_too():
         transpose_tile(sch, copy)
         return copy, block
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 @pytest.mark.parametrize("scope", ["shared", "shared.dyn"])
@@ -274,35 +258,27 @@ def test_transpose_tile_refuses_a_block_that_copies_nothing():
 
 
 def test_pad_block_of_all_that_does_not_divide():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            A_pad = T.sblock_alloc_buffer((20, 8))
-            B_pad = T.sblock_alloc_buffer((8, 12))
-            C_pad = T.sblock_alloc_buffer((20, 12))
-            for i0, i1 in T.grid(20, 8):
-                with T.sblock("A_pad"):
-                    v0, v1 = T.axis.remap("SS", [i0, i1])
-                    A_pad[v0, v1] = T.if_then_else(v0 < 16 and v1 < 6, A[v0, v1], T.float32(0))
-            for i0, i1 in T.grid(8, 12):
-                with T.sblock("B_pad"):
-                    v0, v1 = T.axis.remap("SS", [i0, i1])
-                    B_pad[v0, v1] = T.if_then_else(v0 < 6, B[v0, v1], T.float32(0))
-            for i, j, k in T.grid(20, 12, 8):
-                with T.sblock("C"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                    with T.init():
-                        C_pad[vi, vj] = T.float32(0)
-                    C_pad[vi, vj] = C_pad[vi, vj] + A_pad[vi, vk] * B_pad[vk, vj]
-            for i0, i1 in T.grid(16, 12):
-                with T.sblock("C_pad"):
-                    v0, v1 = T.axis.remap("SS", [i0, i1])
-                    C[v0, v1] = C_pad[v0, v1]
+    after = """
+        A_pad = T.sblock_alloc_buffer((20, 8))
+        B_pad = T.sblock_alloc_buffer((8, 12))
+        C_pad = T.sblock_alloc_buffer((20, 12))
+        for i0, i1 in T.grid(20, 8):
+            with T.sblock("A_pad"):
+                v0, v1 = T.axis.remap("SS", [i0, i1])
+                A_pad[v0, v1] = T.if_then_else(v0 < 16 and v1 < 6, A[v0, v1], T.float32(0))
+        for i0, i1 in T.grid(8, 12):
+            with T.sblock("B_pad"):
+                v0, v1 = T.axis.remap("SS", [i0, i1])
+                B_pad[v0, v1] = T.if_then_else(v0 < 6, B[v0, v1], T.float32(0))
+        for i, j, k in T.grid(20, 12, 8):
+            with T.sblock("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                C_pad[vi, vj] += A_pad[vi, vk] * B_pad[vk, vj]
+        for i0, i1 in T.grid(16, 12):
+            with T.sblock("C_pad"):
+                v0, v1 = T.axis.remap("SS", [i0, i1])
+                C[v0, v1] = C_pad[v0, v1]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
@@ -313,40 +289,30 @@ def test_pad_block_of_all_that_does_not_divide():
         assert [int(sch.get(loop).extent) for loop in loops] == [20, 12, 8]
         return padding, block, loops
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 def test_pad_block_with_an_epilogue():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            bias: T.Buffer((12,), "float32"),
-            D: T.Buffer((16, 12), "float32"),
-            E: T.Buffer((16, 12), "float32"),
-        ):
-            A_pad = T.sblock_alloc_buffer((20, 6))
-            C_pad = T.sblock_alloc_buffer((20, 12))
-            for i0, i1 in T.grid(20, 6):
-                with T.sblock("A_pad"):
-                    v0, v1 = T.axis.remap("SS", [i0, i1])
-                    A_pad[v0, v1] = T.if_then_else(v0 < 16, A[v0, v1], T.float32(0))
-            for i, j, k in T.grid(20, 12, 6):
-                with T.sblock("C"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                    with T.init():
-                        C_pad[vi, vj] = T.float32(0)
-                    C_pad[vi, vj] = C_pad[vi, vj] + A_pad[vi, vk] * B[vk, vj]
-            for i, j in T.grid(16, 12):
-                with T.sblock("D"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    D[vi, vj] = C_pad[vi, vj] + bias[vj]
-            for i, j in T.grid(16, 12):
-                with T.sblock("E"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    E[vi, vj] = D[vi, vj] * T.float32(2)
+    after = """
+        A_pad = T.sblock_alloc_buffer((20, 6))
+        C_pad = T.sblock_alloc_buffer((20, 12))
+        for i0, i1 in T.grid(20, 6):
+            with T.sblock("A_pad"):
+                v0, v1 = T.axis.remap("SS", [i0, i1])
+                A_pad[v0, v1] = T.if_then_else(v0 < 16, A[v0, v1], T.float32(0))
+        for i, j, k in T.grid(20, 12, 6):
+            with T.sblock("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                C_pad[vi, vj] += A_pad[vi, vk] * B[vk, vj]
+        for i, j in T.grid(16, 12):
+            with T.sblock("D"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                D[vi, vj] = C_pad[vi, vj] + bias[vj]
+        for i, j in T.grid(16, 12):
+            with T.sblock("E"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                E[vi, vj] = D[vi, vj] * T.float32(2)
+    """
 
     def change(sch):
         epilogue = sch.get_sblock("D")
@@ -355,45 +321,35 @@ def test_pad_block_with_an_epilogue():
         assert len(padding.operands) == 1
         return padding.operands, epilogue
 
-    check_pair(MatmulBias, change, After)
+    check_pair(MatmulBias, change, after)
 
 
 def test_pad_block_of_the_reduction_alone_leaves_the_epilogue():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            bias: T.Buffer((12,), "float32"),
-            D: T.Buffer((16, 12), "float32"),
-            E: T.Buffer((16, 12), "float32"),
-        ):
-            C = T.sblock_alloc_buffer((16, 12))
-            A_pad = T.sblock_alloc_buffer((16, 8))
-            B_pad = T.sblock_alloc_buffer((8, 12))
-            for i0, i1 in T.grid(16, 8):
-                with T.sblock("A_pad"):
-                    v0, v1 = T.axis.remap("SS", [i0, i1])
-                    A_pad[v0, v1] = T.if_then_else(v1 < 6, A[v0, v1], T.float32(0))
-            for i0, i1 in T.grid(8, 12):
-                with T.sblock("B_pad"):
-                    v0, v1 = T.axis.remap("SS", [i0, i1])
-                    B_pad[v0, v1] = T.if_then_else(v0 < 6, B[v0, v1], T.float32(0))
-            for i, j, k in T.grid(16, 12, 8):
-                with T.sblock("C"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                    with T.init():
-                        C[vi, vj] = T.float32(0)
-                    C[vi, vj] = C[vi, vj] + A_pad[vi, vk] * B_pad[vk, vj]
-            for i, j in T.grid(16, 12):
-                with T.sblock("D"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    D[vi, vj] = C[vi, vj] + bias[vj]
-            for i, j in T.grid(16, 12):
-                with T.sblock("E"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    E[vi, vj] = D[vi, vj] * T.float32(2)
+    after = """
+        C = T.sblock_alloc_buffer((16, 12))
+        A_pad = T.sblock_alloc_buffer((16, 8))
+        B_pad = T.sblock_alloc_buffer((8, 12))
+        for i0, i1 in T.grid(16, 8):
+            with T.sblock("A_pad"):
+                v0, v1 = T.axis.remap("SS", [i0, i1])
+                A_pad[v0, v1] = T.if_then_else(v1 < 6, A[v0, v1], T.float32(0))
+        for i0, i1 in T.grid(8, 12):
+            with T.sblock("B_pad"):
+                v0, v1 = T.axis.remap("SS", [i0, i1])
+                B_pad[v0, v1] = T.if_then_else(v0 < 6, B[v0, v1], T.float32(0))
+        for i, j, k in T.grid(16, 12, 8):
+            with T.sblock("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                C[vi, vj] += A_pad[vi, vk] * B_pad[vk, vj]
+        for i, j in T.grid(16, 12):
+            with T.sblock("D"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                D[vi, vj] = C[vi, vj] + bias[vj]
+        for i, j in T.grid(16, 12):
+            with T.sblock("E"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                E[vi, vj] = D[vi, vj] * T.float32(2)
+    """
 
     def change(sch):
         epilogue = sch.get_sblock("D")
@@ -402,7 +358,7 @@ def test_pad_block_of_the_reduction_alone_leaves_the_epilogue():
         assert len(padding.operands) == 2
         return padding.operands, epilogue
 
-    check_pair(MatmulBias, change, After)
+    check_pair(MatmulBias, change, after)
 
 
 def test_pad_block_of_what_divides_changes_nothing():
@@ -518,26 +474,22 @@ def fold(sch, row=8, padding=4, scope="shared"):
 
 
 def test_fold_tile_into_padded_rows():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-            twice = T.sblock_alloc_buffer((9, 8), scope="shared")
-            for x in range(72):
-                with T.sblock("twice"):
-                    vx = T.axis.spatial(72, x)
-                    T.sblock_attr({"buffer_dim_align": [[0, 0, 8, 4]]})
-                    twice[vx // 8, vx % 8] = T.if_then_else(
-                        vx < 64, A[vx] * T.float32(2), T.float32(0)
-                    )
-            for i, r in T.grid(64, 3):
-                with T.sblock("B"):
-                    vi, vr = T.axis.remap("SR", [i, r])
-                    with T.init():
-                        B[vi] = T.float32(0)
-                    B[vi] = B[vi] + twice[(vi + vr) // 8, (vi + vr) % 8]
+    after = """
+        twice = T.sblock_alloc_buffer((9, 8), scope="shared")
+        for x in range(72):
+            with T.sblock("twice"):
+                vx = T.axis.spatial(72, x)
+                T.sblock_attr({"buffer_dim_align": [[0, 0, 8, 4]]})
+                twice[vx // 8, vx % 8] = T.if_then_else(
+                    vx < 64, A[vx] * T.float32(2), T.float32(0)
+                )
+        for i, r in T.grid(64, 3):
+            with T.sblock("B"):
+                vi, vr = T.axis.remap("SR", [i, r])
+                B[vi] += twice[(vi + vr) // 8, (vi + vr) % 8]
+    """
 
-    check_pair(RunSums, fold, After)
+    check_pair(RunSums, fold, after)
 
 
 @pytest.mark.parametrize(("padding", "conflicts"), [(0, 4), (4, 0)])

@@ -46,15 +46,13 @@ def start(module=Scale, block="B"):
 
 
 def test_split_loop_by_a_divisor():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
-            for i, j_0, j_1 in T.grid(6, 5, 4):
-                with T.sblock("B"):
-                    vi = T.axis.spatial(6, i)
-                    vj = T.axis.spatial(20, j_0 * 4 + j_1)
-                    B[vi, vj] = A[vi, vj] * T.float32(2)
+    after = """
+        for i, j_0, j_1 in T.grid(6, 5, 4):
+            with T.sblock("B"):
+                vi = T.axis.spatial(6, i)
+                vj = T.axis.spatial(20, j_0 * 4 + j_1)
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+    """
 
     def change(sch):
         i, j = sch.get_loops(sch.get_sblock("B"))
@@ -64,26 +62,24 @@ def test_split_loop_by_a_divisor():
         assert_dead(sch, j)
         return loops, i
 
-    check_pair(Scale, change, After)
+    check_pair(Scale, change, after)
 
 
 def test_split_loop_with_a_guarded_tail():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
-            for i, j_0, j_1 in T.grid(6, 3, 8):
-                with T.sblock("B"):
-                    vi = T.axis.spatial(6, i)
-                    vj = T.axis.spatial(20, j_0 * 8 + j_1)
-                    T.where(j_0 * 8 + j_1 < 20)
-                    B[vi, vj] = A[vi, vj] * T.float32(2)
+    after = """
+        for i, j_0, j_1 in T.grid(6, 3, 8):
+            with T.sblock("B"):
+                vi = T.axis.spatial(6, i)
+                vj = T.axis.spatial(20, j_0 * 8 + j_1)
+                T.where(j_0 * 8 + j_1 < 20)
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+    """
 
     def change(sch):
         _, j = sch.get_loops(sch.get_sblock("B"))
         return split_loop(sch, j, inner=8, tail="guard")
 
-    check_pair(Scale, change, After)
+    check_pair(Scale, change, after)
 
 
 def test_split_loop_refuses_a_guard_behind_a_condition_that_loads():
@@ -109,24 +105,19 @@ def test_split_loop_refuses_a_guard_behind_a_condition_that_loads():
 
 
 def test_split_loop_of_symbolic_extent_with_a_guarded_tail():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(a: T.handle, b: T.handle):
-            n = T.int32()
-            A = T.match_buffer(a, (n,), "float32")
-            B = T.match_buffer(b, (n,), "float32")
-            for i_0, i_1 in T.grid((n + 7) // 8, 8):
-                with T.sblock("B"):
-                    vi = T.axis.spatial(n, i_0 * 8 + i_1)
-                    T.where(i_0 * 8 + i_1 < n)
-                    B[vi] = A[vi] * T.float32(2)
+    after = """
+        for i_0, i_1 in T.grid((n + 7) // 8, 8):
+            with T.sblock("B"):
+                vi = T.axis.spatial(n, i_0 * 8 + i_1)
+                T.where(i_0 * 8 + i_1 < n)
+                B[vi] = A[vi] * T.float32(2)
+    """
 
     def change(sch):
         (i,) = sch.get_loops(sch.get_sblock("B"))
         return split_loop(sch, i, inner=8, tail="guard")
 
-    check_pair(ScaleAnyLength, change, After)
+    check_pair(ScaleAnyLength, change, after)
 
 
 def test_split_loop_refuses_a_size_that_does_not_divide():
@@ -171,15 +162,13 @@ def test_split_loop_refuses_a_dead_handle():
 
 
 def test_fuse_loops_of_a_nest():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
-            for i_j_fused in range(120):
-                with T.sblock("B"):
-                    vi = T.axis.spatial(6, i_j_fused // 20)
-                    vj = T.axis.spatial(20, i_j_fused % 20)
-                    B[vi, vj] = A[vi, vj] * T.float32(2)
+    after = """
+        for i_j_fused in range(120):
+            with T.sblock("B"):
+                vi = T.axis.spatial(6, i_j_fused // 20)
+                vj = T.axis.spatial(20, i_j_fused % 20)
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+    """
 
     def change(sch):
         i, j = sch.get_loops(sch.get_sblock("B"))
@@ -187,29 +176,27 @@ def test_fuse_loops_of_a_nest():
         assert_dead(sch, i, j)
         return fused
 
-    check_pair(Scale, change, After)
+    check_pair(Scale, change, after)
 
 
 def test_fuse_loops_keeps_the_loop_around_them():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((6, 20), "float32"), C: T.Buffer((6, 20), "float32")):
-            B = T.sblock_alloc_buffer((6, 20))
-            for i, j in T.grid(6, 20):
-                with T.sblock("B"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    B[vi, vj] = A[vi, vj] * T.float32(2)
-            for x, y_z_fused in T.grid(6, 20):
-                with T.sblock("C"):
-                    vx, vy = T.axis.remap("SS", [x, y_z_fused])
-                    C[vx, vy] = B[vx, vy] + T.float32(1)
+    after = """
+        B = T.sblock_alloc_buffer((6, 20))
+        for i, j in T.grid(6, 20):
+            with T.sblock("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+        for x, y_z_fused in T.grid(6, 20):
+            with T.sblock("C"):
+                vx, vy = T.axis.remap("SS", [x, y_z_fused])
+                C[vx, vy] = B[vx, vy] + T.float32(1)
+    """
 
     def change(sch):
         x, y, z = sch.get_loops(sch.get_sblock("C"))
         return x, fuse_loops(sch, (y, z))
 
-    check_pair(Chain, change, After)
+    check_pair(Chain, change, after)
 
 
 def test_fuse_loops_refuses_no_loops():
@@ -241,44 +228,40 @@ def test_fuse_loops_refuses_loops_that_do_not_follow_each_other(outer, inner):
 
 
 def test_reorder_loops_of_a_nest():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
-            for j, i in T.grid(20, 6):
-                with T.sblock("B"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    B[vi, vj] = A[vi, vj] * T.float32(2)
+    after = """
+        for j, i in T.grid(20, 6):
+            with T.sblock("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+    """
 
     def change(sch):
         i, j = sch.get_loops(sch.get_sblock("B"))
         reorder_loops(sch, [j, i])
         return i, j
 
-    check_pair(Scale, change, After)
+    check_pair(Scale, change, after)
 
 
 def test_reorder_loops_leaves_the_others_in_their_places():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((6, 20), "float32"), C: T.Buffer((6, 20), "float32")):
-            B = T.sblock_alloc_buffer((6, 20))
-            for i, j in T.grid(6, 20):
-                with T.sblock("B"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    B[vi, vj] = A[vi, vj] * T.float32(2)
-            for z, y, x in T.grid(4, 5, 6):
-                with T.sblock("C"):
-                    vx = T.axis.spatial(6, x)
-                    vy = T.axis.spatial(20, y * 4 + z)
-                    C[vx, vy] = B[vx, vy] + T.float32(1)
+    after = """
+        B = T.sblock_alloc_buffer((6, 20))
+        for i, j in T.grid(6, 20):
+            with T.sblock("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+        for z, y, x in T.grid(4, 5, 6):
+            with T.sblock("C"):
+                vx = T.axis.spatial(6, x)
+                vy = T.axis.spatial(20, y * 4 + z)
+                C[vx, vy] = B[vx, vy] + T.float32(1)
+    """
 
     def change(sch):
         x, _, z = sch.get_loops(sch.get_sblock("C"))
         reorder_loops(sch, [z, x])
 
-    check_pair(Chain, change, After)
+    check_pair(Chain, change, after)
 
 
 def test_reorder_loops_refuses_a_loop_twice():
@@ -306,22 +289,20 @@ def test_reorder_loops_refuses_a_statement_between_them_with_tvm_s_reason():
 
 
 def test_unroll_loop_of_constant_extent():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
-            for i in T.unroll(6):
-                for j in range(20):
-                    with T.sblock("B"):
-                        vi, vj = T.axis.remap("SS", [i, j])
-                        B[vi, vj] = A[vi, vj] * T.float32(2)
+    after = """
+        for i in T.unroll(6):
+            for j in range(20):
+                with T.sblock("B"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vi, vj] = A[vi, vj] * T.float32(2)
+    """
 
     def change(sch):
         i, j = sch.get_loops(sch.get_sblock("B"))
         unroll_loop(sch, i)
         return i, j
 
-    check_pair(Scale, change, After)
+    check_pair(Scale, change, after)
 
 
 def test_unroll_loop_refuses_more_copies_than_its_limit():
@@ -365,24 +346,22 @@ def test_unroll_loop_refuses_a_vectorized_loop():
 
 
 def test_suggest_unrolling_to_the_cuda_compiler():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
-            for i in T.serial(
-                6, annotations={"pragma_auto_unroll_max_step": 64, "pragma_unroll_explicit": 0}
-            ):
-                for j in range(20):
-                    with T.sblock("B"):
-                        vi, vj = T.axis.remap("SS", [i, j])
-                        B[vi, vj] = A[vi, vj] * T.float32(2)
+    after = """
+        for i in T.serial(
+            6, annotations={"pragma_auto_unroll_max_step": 64, "pragma_unroll_explicit": 0}
+        ):
+            for j in range(20):
+                with T.sblock("B"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vi, vj] = A[vi, vj] * T.float32(2)
+    """
 
     def change(sch):
         i, j = sch.get_loops(sch.get_sblock("B"))
         suggest_unrolling(sch, i, limit=64)
         return i, j
 
-    check_pair(Scale, change, After)
+    check_pair(Scale, change, after)
 
 
 @pytest.mark.parametrize(("limit", "loops"), [(2048, 2), (1, 0)])

@@ -97,20 +97,18 @@ def vectorized_c():
 
 
 def test_compute_block_at_with_the_window_of_a_tile():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((18,), "float32"), C: T.Buffer((16,), "float32")):
-            B = T.sblock_alloc_buffer((18,))
-            for i_0 in range(4):
-                for ax0 in range(6):
-                    with T.sblock("B"):
-                        vi = T.axis.spatial(18, i_0 * 4 + ax0)
-                        B[vi] = A[vi] * T.float32(2)
-                for i_1 in range(4):
-                    with T.sblock("C"):
-                        vi = T.axis.spatial(16, i_0 * 4 + i_1)
-                        C[vi] = B[vi] + B[vi + 2]
+    after = """
+        B = T.sblock_alloc_buffer((18,))
+        for i_0 in range(4):
+            for ax0 in range(6):
+                with T.sblock("B"):
+                    vi = T.axis.spatial(18, i_0 * 4 + ax0)
+                    B[vi] = A[vi] * T.float32(2)
+            for i_1 in range(4):
+                with T.sblock("C"):
+                    vi = T.axis.spatial(16, i_0 * 4 + i_1)
+                    C[vi] = B[vi] + B[vi + 2]
+    """
 
     def change(sch):
         producer, consumer = sch.get_sblock("B"), sch.get_sblock("C")
@@ -120,7 +118,7 @@ def test_compute_block_at_with_the_window_of_a_tile():
         assert_dead(sch, old)
         return producer, consumer, tile
 
-    check_pair(Blur, change, After)
+    check_pair(Blur, change, after)
 
 
 def test_compute_block_at_refuses_a_vectorized_loop():
@@ -147,28 +145,19 @@ def test_compute_block_at_refuses_a_block_for_a_loop():
 
 
 def test_reverse_compute_block_at_of_an_elementwise_consumer():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            bias: T.Buffer((12,), "float32"),
-            D: T.Buffer((16, 12), "float32"),
-        ):
-            C = T.sblock_alloc_buffer((16, 12))
-            for i in range(16):
-                for j, k in T.grid(12, 6):
-                    with T.sblock("C"):
-                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                        with T.init():
-                            C[vi, vj] = T.float32(0)
-                        C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-                for ax0, ax1 in T.grid(1, 12):
-                    with T.sblock("D"):
-                        vi = T.axis.spatial(16, i + ax0)
-                        vj = T.axis.spatial(12, ax1)
-                        D[vi, vj] = C[vi, vj] + bias[vj]
+    after = """
+        C = T.sblock_alloc_buffer((16, 12))
+        for i in range(16):
+            for j, k in T.grid(12, 6):
+                with T.sblock("C"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    C[vi, vj] += A[vi, vk] * B[vk, vj]
+            for ax0, ax1 in T.grid(1, 12):
+                with T.sblock("D"):
+                    vi = T.axis.spatial(16, i + ax0)
+                    vj = T.axis.spatial(12, ax1)
+                    D[vi, vj] = C[vi, vj] + bias[vj]
+    """
 
     def change(sch):
         producer, consumer = sch.get_sblock("C"), sch.get_sblock("D")
@@ -178,7 +167,7 @@ def test_reverse_compute_block_at_of_an_elementwise_consumer():
         assert_dead(sch, *old)
         return producer, consumer, i, j, k
 
-    check_pair(MatmulBias, change, After)
+    check_pair(MatmulBias, change, after)
 
 
 def test_reverse_compute_block_at_refuses_a_vectorized_loop():
@@ -225,28 +214,19 @@ def test_reverse_compute_block_at_refuses_a_loop_without_the_producers_with_tvm_
 
 
 def test_fuse_epilogue_at_keeps_the_sum_in_registers():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            bias: T.Buffer((12,), "float32"),
-            D: T.Buffer((16, 12), "float32"),
-        ):
-            C_local = T.sblock_alloc_buffer((16, 12), scope="local")
-            for i, j in T.grid(16, 12):
-                for k in range(6):
-                    with T.sblock("C"):
-                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                        with T.init():
-                            C_local[vi, vj] = T.float32(0)
-                        C_local[vi, vj] = C_local[vi, vj] + A[vi, vk] * B[vk, vj]
-                for ax0, ax1 in T.grid(1, 1):
-                    with T.sblock("D"):
-                        vi = T.axis.spatial(16, i + ax0)
-                        vj = T.axis.spatial(12, j + ax1)
-                        D[vi, vj] = C_local[vi, vj] + bias[vj]
+    after = """
+        C_local = T.sblock_alloc_buffer((16, 12), scope="local")
+        for i, j in T.grid(16, 12):
+            for k in range(6):
+                with T.sblock("C"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    C_local[vi, vj] += A[vi, vk] * B[vk, vj]
+            for ax0, ax1 in T.grid(1, 1):
+                with T.sblock("D"):
+                    vi = T.axis.spatial(16, i + ax0)
+                    vj = T.axis.spatial(12, j + ax1)
+                    D[vi, vj] = C_local[vi, vj] + bias[vj]
+    """
 
     def change(sch):
         block, epilogue = sch.get_sblock("C"), sch.get_sblock("D")
@@ -256,7 +236,7 @@ def test_fuse_epilogue_at_keeps_the_sum_in_registers():
         assert_dead(sch, *old)
         return writer, epilogue, block, j
 
-    check_pair(MatmulBias, change, After)
+    check_pair(MatmulBias, change, after)
 
 
 @pytest.mark.parametrize(
@@ -347,14 +327,12 @@ def test_fuse_epilogue_at_refuses_an_output_with_tvm_s_reason():
 
 
 def test_inline_producers_into_their_only_consumer():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((18,), "float32"), C: T.Buffer((16,), "float32")):
-            for i in range(16):
-                with T.sblock("C"):
-                    vi = T.axis.spatial(16, i)
-                    C[vi] = A[vi] * T.float32(2) + A[vi + 2] * T.float32(2)
+    after = """
+        for i in range(16):
+            with T.sblock("C"):
+                vi = T.axis.spatial(16, i)
+                C[vi] = A[vi] * T.float32(2) + A[vi + 2] * T.float32(2)
+    """
 
     def change(sch):
         producer, consumer = sch.get_sblock("B"), sch.get_sblock("C")
@@ -362,7 +340,7 @@ def test_inline_producers_into_their_only_consumer():
         assert_dead(sch, producer)
         return consumer
 
-    check_pair(Blur, change, After)
+    check_pair(Blur, change, after)
 
 
 def test_inline_producers_leaves_a_block_that_has_none():

@@ -41,21 +41,13 @@ class SymbolicSum:
 
 
 def test_split_reduction_by_a_divisor():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            for i, j, k_0, k_1 in T.grid(16, 12, 3, 2):
-                with T.sblock("C"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    vk = T.axis.reduce(6, k_0 * 2 + k_1)
-                    with T.init():
-                        C[vi, vj] = T.float32(0)
-                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+    after = """
+        for i, j, k_0, k_1 in T.grid(16, 12, 3, 2):
+            with T.sblock("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                vk = T.axis.reduce(6, k_0 * 2 + k_1)
+                C[vi, vj] += A[vi, vk] * B[vk, vj]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
@@ -66,31 +58,23 @@ def test_split_reduction_by_a_divisor():
         assert_dead(sch, k)
         return steps, block
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 def test_split_reduction_with_a_guarded_tail():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            for i, j, k_0, k_1 in T.grid(16, 12, 2, 4):
-                with T.sblock("C"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    vk = T.axis.reduce(6, k_0 * 4 + k_1)
-                    T.where(k_0 * 4 + k_1 < 6)
-                    with T.init():
-                        C[vi, vj] = T.float32(0)
-                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+    after = """
+        for i, j, k_0, k_1 in T.grid(16, 12, 2, 4):
+            with T.sblock("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                vk = T.axis.reduce(6, k_0 * 4 + k_1)
+                T.where(k_0 * 4 + k_1 < 6)
+                C[vi, vj] += A[vi, vk] * B[vk, vj]
+    """
 
     check_pair(
         Matmul,
         lambda sch: split_reduction(sch, sch.get_sblock("C"), inner=4, tail="guard"),
-        After,
+        after,
     )
 
 
@@ -128,22 +112,16 @@ def test_split_reduction_refuses_an_unrolled_loop():
 
 
 def test_decompose_reduction_at_its_reduction_loop():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            for i, j in T.grid(16, 12):
-                with T.sblock("C_init"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    C[vi, vj] = T.float32(0)
-                for k in range(6):
-                    with T.sblock("C_update"):
-                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                        C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+    after = """
+        for i, j in T.grid(16, 12):
+            with T.sblock("C_init"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = T.float32(0)
+            for k in range(6):
+                with T.sblock("C_update"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
@@ -153,65 +131,53 @@ def test_decompose_reduction_at_its_reduction_loop():
         assert sch.get(block).name_hint == "C_update"
         return init, block, i, j, k
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 def test_decompose_reduction_at_an_outer_loop():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            for i in range(16):
-                for j_init in range(12):
-                    with T.sblock("C_init"):
-                        vi, vj = T.axis.remap("SS", [i, j_init])
-                        C[vi, vj] = T.float32(0)
-                for j, k in T.grid(12, 6):
-                    with T.sblock("C_update"):
-                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                        C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+    after = """
+        for i in range(16):
+            for j_init in range(12):
+                with T.sblock("C_init"):
+                    vi, vj = T.axis.remap("SS", [i, j_init])
+                    C[vi, vj] = T.float32(0)
+            for j, k in T.grid(12, 6):
+                with T.sblock("C_update"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
         _, j, _ = sch.get_loops(block)
         return decompose_reduction_at(sch, block, j), block, j
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 def test_decompose_reduction_at_a_thread_loop_leaves_registers_to_their_threads():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            C_local = T.sblock_alloc_buffer((16, 12), scope="local")
-            for i in range(16):
-                for j_0 in T.thread_binding(4, thread="blockIdx.x"):
-                    for j_1_init in T.thread_binding(3, thread="threadIdx.x"):
-                        with T.sblock("C_init"):
+    after = """
+        C_local = T.sblock_alloc_buffer((16, 12), scope="local")
+        for i in range(16):
+            for j_0 in T.thread_binding(4, thread="blockIdx.x"):
+                for j_1_init in T.thread_binding(3, thread="threadIdx.x"):
+                    with T.sblock("C_init"):
+                        vi = T.axis.spatial(16, i)
+                        vj = T.axis.spatial(12, j_0 * 3 + j_1_init)
+                        C_local[vi, vj] = T.float32(0)
+                for j_1 in T.thread_binding(3, thread="threadIdx.x"):
+                    for k in range(6):
+                        with T.sblock("C_update"):
                             vi = T.axis.spatial(16, i)
-                            vj = T.axis.spatial(12, j_0 * 3 + j_1_init)
-                            C_local[vi, vj] = T.float32(0)
-                    for j_1 in T.thread_binding(3, thread="threadIdx.x"):
-                        for k in range(6):
-                            with T.sblock("C_update"):
-                                vi = T.axis.spatial(16, i)
-                                vj = T.axis.spatial(12, j_0 * 3 + j_1)
-                                vk = T.axis.reduce(6, k)
-                                C_local[vi, vj] = C_local[vi, vj] + A[vi, vk] * B[vk, vj]
-                        for ax0, ax1 in T.grid(1, 1):
-                            with T.sblock("C_local"):
-                                v0 = T.axis.spatial(16, i + ax0)
-                                v1 = T.axis.spatial(12, j_0 * 3 + j_1 + ax1)
-                                C[v0, v1] = C_local[v0, v1]
+                            vj = T.axis.spatial(12, j_0 * 3 + j_1)
+                            vk = T.axis.reduce(6, k)
+                            C_local[vi, vj] = C_local[vi, vj] + A[vi, vk] * B[vk, vj]
+                    for ax0, ax1 in T.grid(1, 1):
+                        with T.sblock("C_local"):
+                            v0 = T.axis.spatial(16, i + ax0)
+                            v1 = T.axis.spatial(12, j_0 * 3 + j_1 + ax1)
+                            C[v0, v1] = C_local[v0, v1]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
@@ -219,7 +185,7 @@ def test_decompose_reduction_at_a_thread_loop_leaves_registers_to_their_threads(
         accumulate_in_registers(sch, block, tile.threads[0])
         return decompose_reduction_at(sch, block, tile.threads[0])
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 def test_decompose_reduction_at_refuses_threads_that_only_a_guard_knows():
@@ -319,29 +285,21 @@ def test_decompose_reduction_at_refuses_a_reduction_over_threads():
 
 
 def test_rfactor_reduction_into_two_parts():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            C_rf = T.sblock_alloc_buffer((2, 16, 12))
-            for k_0, i, j, k_1 in T.grid(2, 16, 12, 3):
-                with T.sblock("C_rf"):
-                    vk_0, vi, vj, vk_1 = T.axis.remap("SSSR", [k_0, i, j, k_1])
-                    with T.init():
-                        C_rf[vk_0, vi, vj] = T.float32(0)
-                    C_rf[vk_0, vi, vj] = (
-                        C_rf[vk_0, vi, vj] + A[vi, vk_0 * 3 + vk_1] * B[vk_0 * 3 + vk_1, vj]
-                    )
-            for i, j, k_0 in T.grid(16, 12, 2):
-                with T.sblock("C"):
-                    vk_0, vi, vj = T.axis.remap("RSS", [k_0, i, j])
-                    with T.init():
-                        C[vi, vj] = T.float32(0)
-                    C[vi, vj] = C[vi, vj] + C_rf[vk_0, vi, vj]
+    after = """
+        C_rf = T.sblock_alloc_buffer((2, 16, 12))
+        for k_0, i, j, k_1 in T.grid(2, 16, 12, 3):
+            with T.sblock("C_rf"):
+                vk_0, vi, vj, vk_1 = T.axis.remap("SSSR", [k_0, i, j, k_1])
+                with T.init():
+                    C_rf[vk_0, vi, vj] = T.float32(0)
+                C_rf[vk_0, vi, vj] = (
+                    C_rf[vk_0, vi, vj] + A[vi, vk_0 * 3 + vk_1] * B[vk_0 * 3 + vk_1, vj]
+                )
+        for i, j, k_0 in T.grid(16, 12, 2):
+            with T.sblock("C"):
+                vk_0, vi, vj = T.axis.remap("RSS", [k_0, i, j])
+                C[vi, vj] += C_rf[vk_0, vi, vj]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
@@ -353,7 +311,7 @@ def test_rfactor_reduction_into_two_parts():
         assert_dead(sch, k)
         return partial, block
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 @pytest.mark.parametrize("parts", [2, 24])

@@ -55,16 +55,14 @@ def start(module=Scale, block="B", inner=4):
 
 
 def test_vectorize_loop_of_four():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
-            for i, j_0 in T.grid(6, 5):
-                for j_1 in T.vectorized(4):
-                    with T.sblock("B"):
-                        vi = T.axis.spatial(6, i)
-                        vj = T.axis.spatial(20, j_0 * 4 + j_1)
-                        B[vi, vj] = A[vi, vj] * T.float32(2)
+    after = """
+        for i, j_0 in T.grid(6, 5):
+            for j_1 in T.vectorized(4):
+                with T.sblock("B"):
+                    vi = T.axis.spatial(6, i)
+                    vj = T.axis.spatial(20, j_0 * 4 + j_1)
+                    B[vi, vj] = A[vi, vj] * T.float32(2)
+    """
 
     def change(sch):
         _, j = sch.get_loops(sch.get_sblock("B"))
@@ -72,7 +70,7 @@ def test_vectorize_loop_of_four():
         vectorize_loop(sch, inner)
         return outer, inner
 
-    check_pair(Scale, change, After)
+    check_pair(Scale, change, after)
 
 
 @pytest.mark.parametrize("inner", [1, 3, 5, 20])
@@ -221,22 +219,20 @@ def test_vectors_of_half_precision_hold_twice_the_elements():
 
 
 def test_vectorize_copy_of_a_tile():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
-            A_local = T.sblock_alloc_buffer((6, 20), scope="local")
-            for i in range(6):
-                for ax0, ax1_0 in T.grid(1, 5):
-                    for ax1_1 in T.vectorized(4):
-                        with T.sblock("A_local"):
-                            v0 = T.axis.spatial(6, i + ax0)
-                            v1 = T.axis.spatial(20, ax1_0 * 4 + ax1_1)
-                            A_local[v0, v1] = A[v0, v1]
-                for j in range(20):
-                    with T.sblock("B"):
-                        vi, vj = T.axis.remap("SS", [i, j])
-                        B[vi, vj] = A_local[vi, vj] * T.float32(2)
+    after = """
+        A_local = T.sblock_alloc_buffer((6, 20), scope="local")
+        for i in range(6):
+            for ax0, ax1_0 in T.grid(1, 5):
+                for ax1_1 in T.vectorized(4):
+                    with T.sblock("A_local"):
+                        v0 = T.axis.spatial(6, i + ax0)
+                        v1 = T.axis.spatial(20, ax1_0 * 4 + ax1_1)
+                        A_local[v0, v1] = A[v0, v1]
+            for j in range(20):
+                with T.sblock("B"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vi, vj] = A_local[vi, vj] * T.float32(2)
+    """
 
     def change(sch):
         block = sch.get_sblock("B")
@@ -244,7 +240,7 @@ def test_vectorize_copy_of_a_tile():
         assert vectorize_copy(sch, copy) == 4
         return copy, block
 
-    check_pair(Scale, change, After)
+    check_pair(Scale, change, after)
 
 
 @pytest.mark.parametrize(

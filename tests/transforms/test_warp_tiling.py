@@ -31,25 +31,17 @@ def start(module=Matmul):
 
 
 def test_tile_in_warps_of_threads_side_by_side():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((64, 6), "float32"),
-            B: T.Buffer((6, 48), "float32"),
-            C: T.Buffer((64, 48), "float32"),
-        ):
-            for b in T.thread_binding(16, thread="blockIdx.x"):
-                for i_2, j_1 in T.grid(1, 1):
-                    for t in T.thread_binding(32, thread="threadIdx.x"):
-                        for k, i_4, j_3 in T.grid(6, 2, 3):
-                            with T.sblock("C"):
-                                vi = T.axis.spatial(64, b // 2 * 8 + i_2 * 8 + t // 8 * 2 + i_4)
-                                vj = T.axis.spatial(48, b % 2 * 24 + j_1 * 24 + t % 8 * 3 + j_3)
-                                vk = T.axis.reduce(6, k)
-                                with T.init():
-                                    C[vi, vj] = T.float32(0)
-                                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+    after = """
+        for b in T.thread_binding(16, thread="blockIdx.x"):
+            for i_2, j_1 in T.grid(1, 1):
+                for t in T.thread_binding(32, thread="threadIdx.x"):
+                    for k, i_4, j_3 in T.grid(6, 2, 3):
+                        with T.sblock("C"):
+                            vi = T.axis.spatial(64, b // 2 * 8 + i_2 * 8 + t // 8 * 2 + i_4)
+                            vj = T.axis.spatial(48, b % 2 * 24 + j_1 * 24 + t % 8 * 3 + j_3)
+                            vk = T.axis.reduce(6, k)
+                            C[vi, vj] += A[vi, vk] * B[vk, vj]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
@@ -60,65 +52,45 @@ def test_tile_in_warps_of_threads_side_by_side():
         assert_dead(sch, i, j)
         return tile, k, block
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 def test_tile_in_warps_with_strips_warps_and_groups():
-    @I.ir_module
-    class After:
-        """Two rows of tiles in turn; two strips of rows; two warps of 4 rows and 8 columns."""
-
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((64, 6), "float32"),
-            B: T.Buffer((6, 48), "float32"),
-            C: T.Buffer((64, 48), "float32"),
-        ):
-            for b in T.thread_binding(12, thread="blockIdx.x"):
-                for s in T.thread_binding(2, thread="vthread.x"):
-                    for t in T.thread_binding(64, thread="threadIdx.x"):
-                        for k, i_4, j_3 in T.grid(6, 2, 1):
-                            with T.sblock("C"):
-                                vi = T.axis.spatial(
-                                    64, b // 6 * 32 + b % 2 * 16 + s * 8 + t % 32 // 8 * 2 + i_4
-                                )
-                                vj = T.axis.spatial(48, b % 6 // 2 * 16 + t // 32 * 8 + t % 8 + j_3)
-                                vk = T.axis.reduce(6, k)
-                                with T.init():
-                                    C[vi, vj] = T.float32(0)
-                                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+    after = """
+        for b in T.thread_binding(12, thread="blockIdx.x"):
+            for s in T.thread_binding(2, thread="vthread.x"):
+                for t in T.thread_binding(64, thread="threadIdx.x"):
+                    for k, i_4, j_3 in T.grid(6, 2, 1):
+                        with T.sblock("C"):
+                            vi = T.axis.spatial(
+                                64, b // 6 * 32 + b % 2 * 16 + s * 8 + t % 32 // 8 * 2 + i_4
+                            )
+                            vj = T.axis.spatial(48, b % 6 // 2 * 16 + t // 32 * 8 + t % 8 + j_3)
+                            vk = T.axis.reduce(6, k)
+                            C[vi, vj] += A[vi, vk] * B[vk, vj]
+    """
 
     def change(sch):
         sizes = {"threads": (4, 16), "per_thread": (4, 1), "strips": (2, 1), "warp": (4, 8)}
         return tile_in_warps(sch, sch.get_sblock("C"), **sizes, swizzle=2)
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 def test_tile_in_warps_with_interleaved_rows_and_rows_innermost():
-    @I.ir_module
-    class After:
-        """Threads t and t ^ 1 have the same column; a thread's rows are the inner loop, twice."""
-
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((64, 6), "float32"),
-            B: T.Buffer((6, 48), "float32"),
-            C: T.Buffer((64, 48), "float32"),
-        ):
-            for b in T.thread_binding(12, thread="blockIdx.x"):
-                for s in T.thread_binding(4, thread="vthread.x"):
-                    for t in T.thread_binding(32, thread="threadIdx.x"):
-                        for k, j_3, i_4 in T.grid(6, 1, 2):
-                            with T.sblock("C"):
-                                vi = T.axis.spatial(
-                                    64, b // 3 * 16 + s % 2 * 8 + t // 16 * 4 + t % 2 * 2 + i_4
-                                )
-                                vj = T.axis.spatial(48, b % 3 * 16 + s // 2 * 8 + t % 16 // 2 + j_3)
-                                vk = T.axis.reduce(6, k)
-                                with T.init():
-                                    C[vi, vj] = T.float32(0)
-                                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+    after = """
+        for b in T.thread_binding(12, thread="blockIdx.x"):
+            for s in T.thread_binding(4, thread="vthread.x"):
+                for t in T.thread_binding(32, thread="threadIdx.x"):
+                    for k, j_3, i_4 in T.grid(6, 1, 2):
+                        with T.sblock("C"):
+                            vi = T.axis.spatial(
+                                64, b // 3 * 16 + s % 2 * 8 + t // 16 * 4 + t % 2 * 2 + i_4
+                            )
+                            vj = T.axis.spatial(48, b % 3 * 16 + s // 2 * 8 + t % 16 // 2 + j_3)
+                            vk = T.axis.reduce(6, k)
+                            C[vi, vj] += A[vi, vk] * B[vk, vj]
+    """
 
     def change(sch):
         sizes = {"threads": (4, 8), "per_thread": (4, 2), "strips": (2, 2), "warp": (4, 8)}
@@ -127,7 +99,7 @@ def test_tile_in_warps_with_interleaved_rows_and_rows_innermost():
         assert [int(sch.get(loop).extent) for loop in tile.elements] == [2, 1]
         return tile
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 @pytest.mark.parametrize(
