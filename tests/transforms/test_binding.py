@@ -129,11 +129,75 @@ def test_bind_loop_refuses_an_axis_that_does_not_exist(axis):
         bind_loop(sch, i, axis=axis)
 
 
-def test_bind_loop_refuses_a_second_axis():
+def test_bind_loop_refuses_what_does_not_fit():
+    sch, _, _, k = start()
+    with refuses(sch, r"^bind_loop: TVM refuses: .*block 'C'.* block iter .* contains k does not"):
+        bind_loop(sch, k, axis="blockIdx.x")
     sch, i, *_ = start()
     bind_loop(sch, i, axis="blockIdx.x")
     with refuses(sch, r"bind_loop: loop 'i' is already bound to 'blockIdx.x'"):
         bind_loop(sch, i, axis="blockIdx.y")
+    sch, i, *_ = start(TwoInOneLoop, "B")
+    bind_loop(sch, i, axis="blockIdx.x")
+    bind_loop(sch, split_inner(sch, "B", 32).inner, axis="threadIdx.x")
+    outer, inner = split_inner(sch, "C", 16)
+    with refuses(
+        sch,
+        r"loop 'j_1' runs 16 times, and 'threadIdx.x' has the extent 32 at loop 'j_1' of the same "
+        "kernel; split the loop so that both have one extent",
+    ):
+        bind_loop(sch, inner, axis="threadIdx.x")
+    with refuses(sch, "loop 'j_0' runs 4 times, and 'threadIdx.x' has the extent 32"):
+        bind_loop(sch, outer, axis="threadIdx.x")
+    sch, i, *_ = start(TwoInOneLoop, "B")
+    for block, threads in (("B", 32), ("C", 16)):
+        outer, inner = split_inner(sch, block, threads)
+        bind_loop(sch, outer, axis="blockIdx.x" if block == "B" else "blockIdx.y")
+        bind_loop(sch, inner, axis="threadIdx.x")
+    with refuses(
+        sch, "runs 32 times, and 'threadIdx.x' has the extent 16 at loop 'j_1' of the same kernel"
+    ):
+        bind_loop(sch, i, axis="blockIdx.z")
+    sch, i, j, _ = start()
+    bind_loop(sch, i, axis="threadIdx.y", max_threads=16)
+    with refuses(
+        sch,
+        r"loop 'j' would make a block of 192 threads \(threadIdx.x=12 \* threadIdx.y=16\), more "
+        "than max_threads=191; split the loop and bind its inner part",
+    ):
+        bind_loop(sch, j, axis="threadIdx.x", max_threads=191)
+    bind_loop(sch, j, axis="threadIdx.x", max_threads=192)
+    sch, i, j = make_rows(64, 32)
+    bind_loop(sch, i, axis="threadIdx.z")
+    with refuses(sch, r"a block of 2048 threads \(threadIdx.x=32 \* threadIdx.z=64\)"):
+        bind_loop(sch, j, axis="threadIdx.x")
+    sch, i, _, k = start()
+    with refuses(
+        sch,
+        r"loop 'k' is a reduction of block 'C' inside of loop 'i', which is bound to nothing: its "
+        "threads would share one cell for their sums; bind the outer loop first",
+    ):
+        bind_loop(sch, k, axis="threadIdx.x")
+    bind_loop(sch, i, axis="blockIdx.x")
+    bind_loop(sch, k, axis="threadIdx.x")
+    sch, i, *_ = start()
+    split_loop(sch, i, inner=4)
+    with refuses(sch, r"bind_loop: the loop handle is dead"):
+        bind_loop(sch, i, axis="blockIdx.x")
+    # TVM hoists both axes over both blocks, and gives each virtual thread a buffer of its own.
+    sch, i, *_ = start(TwoInOneLoop, "B")
+    bind_loop(sch, i, axis="blockIdx.x")
+    outer, _ = split_inner(sch, "B", 32)
+    with refuses(
+        sch,
+        r"bind_loop: block 'C' stands outside of loop 'j_0' on 'vthread.x', and TVM would repeat "
+        "it for each virtual thread; keep all blocks of the kernel inside of that loop",
+    ):
+        bind_loop(sch, outer, axis="vthread.x")
+    sch, i, *_ = start(TwoInOneLoop, "B")
+    bind_loop(sch, split_inner(sch, "B", 32).outer, axis="vthread.x")
+    with refuses(sch, "block 'C' stands outside of loop 'j_0' on 'vthread.x'"):
+        bind_loop(sch, i, axis="blockIdx.x")
 
 
 @pytest.mark.parametrize("axis", ["threadIdx.x", "vthread.x"])
@@ -166,45 +230,6 @@ def test_bind_loop_refuses_nested_loops_on_one_virtual_thread_axis(first, second
     ):
         bind_loop(sch, loops[second], axis="vthread.x")
     bind_loop(sch, loops[second], axis="vthread.y")
-
-
-def test_bind_loop_refuses_another_extent_of_an_axis_in_one_kernel():
-    sch, i, *_ = start(TwoInOneLoop, "B")
-    bind_loop(sch, i, axis="blockIdx.x")
-    bind_loop(sch, split_inner(sch, "B", 32).inner, axis="threadIdx.x")
-    outer, inner = split_inner(sch, "C", 16)
-    with refuses(
-        sch,
-        r"loop 'j_1' runs 16 times, and 'threadIdx.x' has the extent 32 at loop 'j_1' of the same "
-        "kernel; split the loop so that both have one extent",
-    ):
-        bind_loop(sch, inner, axis="threadIdx.x")
-    with refuses(sch, "loop 'j_0' runs 4 times, and 'threadIdx.x' has the extent 32"):
-        bind_loop(sch, outer, axis="threadIdx.x")
-
-
-def test_bind_loop_refuses_to_make_one_kernel_of_two_extents():
-    sch, i, *_ = start(TwoInOneLoop, "B")
-    for block, threads in (("B", 32), ("C", 16)):
-        outer, inner = split_inner(sch, block, threads)
-        bind_loop(sch, outer, axis="blockIdx.x" if block == "B" else "blockIdx.y")
-        bind_loop(sch, inner, axis="threadIdx.x")
-    with refuses(
-        sch, "runs 32 times, and 'threadIdx.x' has the extent 16 at loop 'j_1' of the same kernel"
-    ):
-        bind_loop(sch, i, axis="blockIdx.z")
-
-
-def test_bind_loop_refuses_more_threads_than_a_block_holds():
-    sch, i, j, _ = start()
-    bind_loop(sch, i, axis="threadIdx.y", max_threads=16)
-    with refuses(
-        sch,
-        r"loop 'j' would make a block of 192 threads \(threadIdx.x=12 \* threadIdx.y=16\), more "
-        "than max_threads=191; split the loop and bind its inner part",
-    ):
-        bind_loop(sch, j, axis="threadIdx.x", max_threads=191)
-    bind_loop(sch, j, axis="threadIdx.x", max_threads=192)
 
 
 def make_rows(*extents):
@@ -258,42 +283,10 @@ def test_a_gpu_s_limits_are_those_of_the_simulator():
     assert "exceeds a GPU's limit of 65535" in str(program.findings[0])
 
 
-def test_bind_loop_refuses_the_threads_of_several_axes_together():
-    sch, i, j = make_rows(64, 32)
-    bind_loop(sch, i, axis="threadIdx.z")
-    with refuses(sch, r"a block of 2048 threads \(threadIdx.x=32 \* threadIdx.z=64\)"):
-        bind_loop(sch, j, axis="threadIdx.x")
-
-
 def test_a_recipe_refuses_more_rows_than_a_grid_has():
     sentence = "loop 'i' runs 65536 times, and a GPU takes 65535 on 'blockIdx.y' at most"
     with pytest.raises(TransformError, match=sentence):
         find_recipe("matmul_naive")(Schedule(matmul(65536, 8, 8)))
-
-
-def test_bind_loop_refuses_a_reduction_on_blocks_with_tvm_s_reason():
-    sch, _, _, k = start()
-    with refuses(sch, r"^bind_loop: TVM refuses: .*block 'C'.* block iter .* contains k does not"):
-        bind_loop(sch, k, axis="blockIdx.x")
-
-
-def test_bind_loop_refuses_a_reduction_over_threads_in_a_loop_on_the_host():
-    sch, i, _, k = start()
-    with refuses(
-        sch,
-        r"loop 'k' is a reduction of block 'C' inside of loop 'i', which is bound to nothing: its "
-        "threads would share one cell for their sums; bind the outer loop first",
-    ):
-        bind_loop(sch, k, axis="threadIdx.x")
-    bind_loop(sch, i, axis="blockIdx.x")
-    bind_loop(sch, k, axis="threadIdx.x")
-
-
-def test_bind_loop_refuses_a_dead_handle():
-    sch, i, *_ = start()
-    split_loop(sch, i, inner=4)
-    with refuses(sch, r"bind_loop: the loop handle is dead"):
-        bind_loop(sch, i, axis="blockIdx.x")
 
 
 def test_kernels_of_one_host_loop_have_threads_of_their_own():
@@ -331,26 +324,6 @@ def test_kernels_of_one_function_have_threads_of_their_own():
     source = compile_for_cuda(sch.mod)
     assert "__launch_bounds__(64)" in source
     assert "__launch_bounds__(128)" in source
-
-
-def test_bind_loop_refuses_virtual_threads_side_by_side():
-    """TVM hoists both axes over both blocks, and gives each virtual thread a buffer of its own."""
-    sch, i, *_ = start(TwoInOneLoop, "B")
-    bind_loop(sch, i, axis="blockIdx.x")
-    outer, _ = split_inner(sch, "B", 32)
-    with refuses(
-        sch,
-        r"bind_loop: block 'C' stands outside of loop 'j_0' on 'vthread.x', and TVM would repeat "
-        "it for each virtual thread; keep all blocks of the kernel inside of that loop",
-    ):
-        bind_loop(sch, outer, axis="vthread.x")
-
-
-def test_bind_loop_refuses_to_make_one_kernel_of_a_part_with_virtual_threads():
-    sch, i, *_ = start(TwoInOneLoop, "B")
-    bind_loop(sch, split_inner(sch, "B", 32).outer, axis="vthread.x")
-    with refuses(sch, "block 'C' stands outside of loop 'j_0' on 'vthread.x'"):
-        bind_loop(sch, i, axis="blockIdx.x")
 
 
 def test_kernels_of_one_host_loop_have_virtual_threads_of_their_own():
@@ -530,16 +503,34 @@ def test_tile_block_with_guarded_tails():
     )
 
 
-@pytest.mark.parametrize("threads", [(), (2, 3, 2), (2, 2, 2, 2)])
-def test_tile_block_refuses_more_or_fewer_threads_than_loops(threads):
+def test_tile_block_refuses_what_does_not_fit():
+    for threads in [(), (2, 3, 2), (2, 2, 2, 2)]:
+        sch = Schedule(Matmul)
+        block = sch.get_sblock("C")
+        with refuses(
+            sch,
+            rf"tile_block: threads has {len(threads)} entries, and block 'C' has 2 spatial loops; "
+            "give one entry for each loop to be tiled, at most three",
+        ):
+            tile_block(sch, block, threads=threads)
     sch = Schedule(Matmul)
     block = sch.get_sblock("C")
     with refuses(
         sch,
-        rf"tile_block: threads has {len(threads)} entries, and block 'C' has 2 spatial loops; "
-        "give one entry for each loop to be tiled, at most three",
+        r"tile_block: bind_loop: loop 'j_1' would make a block of 1088 threads "
+        r"\(threadIdx.x=34 \* threadIdx.y=32\), more than max_threads=1024",
     ):
-        tile_block(sch, block, threads=threads)
+        tile_block(sch, block, threads=(32, 34), tail="guard")
+    tile_block(sch, block, threads=(32, 32), tail="guard")
+    sch, i, *_ = start()
+    bind_loop(sch, i, axis="blockIdx.x")
+    block = sch.get_sblock("C")
+    with refuses(sch, r"tile_block: loop 'i' is already bound to 'blockIdx.x'"):
+        tile_block(sch, block, threads=(2, 3))
+    sch = Schedule(TwoInOneLoop)
+    block = sch.get_sblock("B")
+    with refuses(sch, r"^tile_block: TVM refuses: The loops are not in a chain because there is"):
+        tile_block(sch, block, threads=(2, 4))
 
 
 @pytest.mark.parametrize(
@@ -600,33 +591,6 @@ def test_other_transforms_refuse_what_is_no_tuple():
             fetch_cooperatively(sch, copy, threads=threads)
     with refuses(sch, r"fetch_cooperatively: threads=\(2, '3'\) is neither an integer nor a tuple"):
         fetch_cooperatively(sch, copy, threads=(2, "3"))
-
-
-def test_tile_block_refuses_more_threads_than_a_block_holds_and_changes_nothing():
-    sch = Schedule(Matmul)
-    block = sch.get_sblock("C")
-    with refuses(
-        sch,
-        r"tile_block: bind_loop: loop 'j_1' would make a block of 1088 threads "
-        r"\(threadIdx.x=34 \* threadIdx.y=32\), more than max_threads=1024",
-    ):
-        tile_block(sch, block, threads=(32, 34), tail="guard")
-    tile_block(sch, block, threads=(32, 32), tail="guard")
-
-
-def test_tile_block_refuses_a_bound_loop():
-    sch, i, *_ = start()
-    bind_loop(sch, i, axis="blockIdx.x")
-    block = sch.get_sblock("C")
-    with refuses(sch, r"tile_block: loop 'i' is already bound to 'blockIdx.x'"):
-        tile_block(sch, block, threads=(2, 3))
-
-
-def test_tile_block_refuses_a_nest_with_another_block_with_tvm_s_reason():
-    sch = Schedule(TwoInOneLoop)
-    block = sch.get_sblock("B")
-    with refuses(sch, r"^tile_block: TVM refuses: The loops are not in a chain because there is"):
-        tile_block(sch, block, threads=(2, 4))
 
 
 def test_a_producer_under_a_tile_takes_threads_of_its_own():

@@ -76,21 +76,15 @@ def test_cache_read_at_refuses_an_operand_that_the_block_does_not_read(operand):
         cache_read_at(sch, block, j, operand=operand)
 
 
-@pytest.mark.parametrize("scope", ["texture", "", "shared.tmem"])
-def test_cache_read_at_refuses_a_scope_that_is_not_supported(scope):
-    sch, block, _, j, _ = start()
-    with refuses(sch, rf"cache_read_at: scope '{scope}' is not supported; use one of shar"):
-        cache_read_at(sch, block, j, operand=0, scope=scope)
-
-
-def test_cache_read_at_refuses_the_loop_of_another_block():
+def test_cache_read_at_refuses_what_does_not_fit():
+    for scope in ["texture", "", "shared.tmem"]:
+        sch, block, _, j, _ = start()
+        with refuses(sch, rf"cache_read_at: scope '{scope}' is not supported; use one of shar"):
+            cache_read_at(sch, block, j, operand=0, scope=scope)
     sch, block, *_ = start(MatmulRelu)
     i, _ = sch.get_loops(sch.get_sblock("D"))
     with refuses(sch, r"cache_read_at: loop 'i' is not around block 'C'; choose one of"):
         cache_read_at(sch, block, i, operand=0)
-
-
-def test_cache_read_at_refuses_a_vectorized_loop():
     sch, block, _, j = start(Scale, "B")
     inner = split_loop(sch, j, inner=4).inner
     vectorize_loop(sch, inner)
@@ -100,9 +94,6 @@ def test_cache_read_at_refuses_a_vectorized_loop():
         "compute wrong values without an error; place the block at a loop outside of it",
     ):
         cache_read_at(sch, block, inner, operand=0)
-
-
-def test_cache_read_at_refuses_a_dead_handle():
     sch, block, _, j, _ = start()
     split_loop(sch, j, inner=4)
     with refuses(sch, r"cache_read_at: the loop handle is dead"):
@@ -155,42 +146,30 @@ def test_cache_write_at_from_shared_memory():
     check_pair(Matmul, change, after)
 
 
-def test_cache_write_at_refuses_a_scope_that_is_not_supported():
+def test_cache_write_at_refuses_what_does_not_fit():
     sch, block, _, j, _ = start()
     with refuses(sch, r"cache_write_at: scope 'regs' is not supported; use one of shared"):
         cache_write_at(sch, block, j, scope="regs")
-
-
-def test_cache_write_at_refuses_the_loop_of_another_block():
     sch, block, *_ = start(MatmulRelu)
     _, j = sch.get_loops(sch.get_sblock("D"))
     with refuses(sch, r"cache_write_at: loop 'j' is not around block 'C'"):
         cache_write_at(sch, block, j)
-
-
-@pytest.mark.parametrize("place", ["k_0", "j", "k_1"])
-def test_cache_write_at_refuses_a_place_where_the_sum_is_not_complete(place):
-    sch, block, i, j, _ = start()
-    steps = split_reduction(sch, block, inner=2)
-    reorder_loops(sch, [i, steps.outer, j, steps.inner])
-    loop = {"k_0": steps.outer, "j": j, "k_1": steps.inner}[place]
-    with refuses(
-        sch,
-        rf"loop '{place}' is at or inside of the reduction loop 'k_0', where the sum is not "
-        "complete; choose a loop outside",
-    ):
-        cache_write_at(sch, block, loop, scope="shared")
-
-
-def test_cache_write_at_refuses_a_vectorized_loop():
+    for place in ["k_0", "j", "k_1"]:
+        sch, block, i, j, _ = start()
+        steps = split_reduction(sch, block, inner=2)
+        reorder_loops(sch, [i, steps.outer, j, steps.inner])
+        loop = {"k_0": steps.outer, "j": j, "k_1": steps.inner}[place]
+        with refuses(
+            sch,
+            rf"loop '{place}' is at or inside of the reduction loop 'k_0', where the sum is not "
+            "complete; choose a loop outside",
+        ):
+            cache_write_at(sch, block, loop, scope="shared")
     sch, block, _, j = start(Scale, "B")
     inner = split_loop(sch, j, inner=4).inner
     vectorize_loop(sch, inner)
     with refuses(sch, r"cache_write_at: loop 'j_1' is at or inside of the vectorized loop 'j_1'"):
         cache_write_at(sch, block, inner)
-
-
-def test_cache_write_at_refuses_registers_of_other_threads():
     sch, block, *_ = start()
     tile = tile_block(sch, block, threads=(2, 3))
     with refuses(
@@ -200,9 +179,6 @@ def test_cache_write_at_refuses_registers_of_other_threads():
     ):
         cache_write_at(sch, block, tile.blocks[1])
     cache_write_at(sch, block, tile.blocks[1], scope="shared")
-
-
-def test_cache_write_at_refuses_a_half_of_a_decomposed_reduction_with_tvm_s_reason():
     sch, block, _, j, k = start()
     decompose_reduction_at(sch, block, k)
     with refuses(sch, r"^cache_write_at: TVM refuses: .*buffer C.*writ"):
@@ -314,13 +290,10 @@ def test_accumulate_in_registers_where_the_result_is_an_output_that_another_bloc
     check_pair(Before, change, after)
 
 
-def test_accumulate_in_registers_refuses_a_block_that_reduces_nothing():
+def test_accumulate_in_registers_refuses_what_does_not_fit():
     sch, block, _, j = start(Scale, "B")
     with refuses(sch, r"accumulate_in_registers: block 'B' reduces nothing; use cache_write_at"):
         accumulate_in_registers(sch, block, j)
-
-
-def test_accumulate_in_registers_refuses_the_loop_of_another_block():
     sch, block, *_ = start(MatmulRelu)
     _, j = sch.get_loops(sch.get_sblock("D"))
     with refuses(sch, r"accumulate_in_registers: loop 'j' is not around block 'C'"):

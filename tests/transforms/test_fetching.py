@@ -119,7 +119,7 @@ def test_fetch_cooperatively_with_a_guarded_tail():
     check_pair(Matmul, lambda sch: fetch_b(sch, threads=16, tail="guard"), after)
 
 
-def test_fetch_cooperatively_refuses_memory_that_threads_do_not_share():
+def test_fetch_cooperatively_refuses_what_does_not_fit():
     sch, copy = start("local")
     with refuses(
         sch,
@@ -127,29 +127,15 @@ def test_fetch_cooperatively_refuses_memory_that_threads_do_not_share():
         'share; cache the operand with scope="shared" or "shared.dyn"',
     ):
         fetch_cooperatively(sch, copy, threads=8)
-
-
-@pytest.mark.parametrize("threads", [(), (0,), (2, 2, 2, 2), (32, 33), 2048])
-def test_fetch_cooperatively_refuses_what_is_no_shape_of_a_block(threads):
-    sch, copy = start()
-    with refuses(sch, r"threads=\(.*\) is no shape of a GPU block; .* together at most 1024"):
-        fetch_cooperatively(sch, copy, threads=threads, tail="guard")
-
-
-@pytest.mark.parametrize("vector", [0, 3, 32])
-def test_fetch_cooperatively_refuses_what_is_no_vector(vector):
-    sch, copy = start()
-    with refuses(sch, rf"fetch_cooperatively: vector={vector} is no vector; use 1, 2, 4, 8 or 16"):
-        fetch_cooperatively(sch, copy, threads=2, vector=vector)
-
-
-def test_fetch_cooperatively_refuses_vectors_that_are_too_wide():
     sch, copy = start()
     with refuses(sch, r"vectorize_loop: .* vectors of 8 elements of 'B' \(float32\), 32 bytes"):
         fetch_cooperatively(sch, copy, threads=3, vector=8, tail="guard")
-
-
-def test_fetch_cooperatively_refuses_a_copy_that_stands_nowhere():
+    with refuses(sch, r"fetch_cooperatively: tail='pad' is unknown; use tail=\"refuse\" or tail"):
+        fetch_cooperatively(sch, copy, threads=8, tail="pad")
+    for threads in [(), (0,), (2, 2, 2, 2), (32, 33), 2048]:
+        sch, copy = start()
+        with refuses(sch, r"threads=\(.*\) is no shape of a GPU block; .* together at most 1024"):
+            fetch_cooperatively(sch, copy, threads=threads, tail="guard")
     sch = Schedule(Matmul)
     copy = sch.cache_read(sch.get_sblock("C"), 1, "shared")
     with refuses(
@@ -158,49 +144,20 @@ def test_fetch_cooperatively_refuses_a_copy_that_stands_nowhere():
         "place it with cache_read_at",
     ):
         fetch_cooperatively(sch, copy, threads=8)
-
-
-def test_fetch_cooperatively_refuses_a_copy_without_loops_of_its_own():
     sch = Schedule(Matmul)
     block = sch.get_sblock("C")
     copy = sch.cache_read(block, 1, "shared")
     sch.compute_at(copy, sch.get_loops(block)[-1])  # drops the loops of one iteration
     with refuses(sch, r"block 'B_shared' does not stand under a loop of its consumer, with loops"):
         fetch_cooperatively(sch, copy, threads=1)
-
-
-def test_fetch_cooperatively_refuses_a_block_that_copies_nothing():
     sch = Schedule(Matmul)
     root = sch.get_sblock("root")
     with refuses(sch, r"block 'root' writes 0 buffers; pass the copy block that cache_read_at"):
         fetch_cooperatively(sch, root, threads=8)
-
-
-def test_fetch_cooperatively_refuses_to_fetch_twice():
     sch, copy = start()
     fetch_cooperatively(sch, copy, threads=8)
     with refuses(sch, r"fetch_cooperatively: loop 'ax0_ax1_fused_1' is already bound to 'thread"):
         fetch_cooperatively(sch, copy, threads=8)
-
-
-def test_fetch_cooperatively_refuses_an_unknown_tail():
-    sch, copy = start()
-    with refuses(sch, r"fetch_cooperatively: tail='pad' is unknown; use tail=\"refuse\" or tail"):
-        fetch_cooperatively(sch, copy, threads=8, tail="pad")
-
-
-@pytest.mark.parametrize(("threads", "vector", "share"), [(5, 1, 5), ((3, 5), 2, 30), (16, 4, 64)])
-def test_fetch_cooperatively_refuses_shares_that_do_not_divide(threads, vector, share):
-    sch, copy = start()
-    with refuses(
-        sch,
-        rf"the tile of block 'B_shared' has 72 elements, which threads \* vector = {share} does "
-        "not divide; use fewer threads, a shorter vector or a larger tile, or pass",
-    ):
-        fetch_cooperatively(sch, copy, threads=threads, vector=vector)
-
-
-def test_fetch_cooperatively_refuses_vectors_over_the_ends_of_rows():
     sch = Schedule(Matmul)
     block = sch.get_sblock("C")
     tile = tile_block(sch, block, threads=(8, 1))
@@ -213,6 +170,55 @@ def test_fetch_cooperatively_refuses_vectors_over_the_ends_of_rows():
     ):
         fetch_cooperatively(sch, copy, threads=(4, 1), vector=2)
     assert sch.get(tile.blocks[0])
+    sch = Schedule(Matmul)
+    block = sch.get_sblock("C")
+    outer = split_loop(sch, sch.get_loops(block)[0], inner=8).outer
+    copy = cache_read_at(sch, block, outer, operand=0)
+    whole = sch.copy()
+    fetch_cooperatively(whole, copy, threads=4, vector=4)
+    pad_shared_rows(sch, copy, elements=2)
+    with refuses(sch, r"lies in runs of 6 elements, which vector=4 does not divide"):
+        fetch_cooperatively(sch, copy, threads=4, vector=4)
+    sch = Schedule(Matmul)
+    block = sch.get_sblock("C")
+    tile = tile_block(sch, block, threads=(4, 6))
+    copy = cache_read_at(sch, block, tile.threads[1], operand=1)
+    with refuses(
+        sch,
+        r"fetch_cooperatively: bind_loop: loop 'ax0_ax1_fused_2' runs 3 times, and 'threadIdx.x' "
+        "has the extent 6 at loop 'j_1' of the same kernel",
+    ):
+        fetch_cooperatively(sch, copy, threads=(4, 3))
+    fetch_cooperatively(sch, copy, threads=(4, 6), tail="guard")
+    sch = Schedule(Matmul)
+    block = sch.get_sblock("C")
+    tile = tile_block(sch, block, threads=(6,))
+    copy = cache_read_at(sch, block, tile.threads[0], operand=1)
+    with refuses(
+        sch,
+        r"threads=\(2, 6\) needs threadIdx.y above loop 'ax0', and the kernel's threads are on "
+        "threadIdx.x only; give the extents that the compute loops bind",
+    ):
+        fetch_cooperatively(sch, copy, threads=(2, 6), tail="guard")
+    fetch_cooperatively(sch, copy, threads=(1, 6), tail="guard")
+
+
+@pytest.mark.parametrize("vector", [0, 3, 32])
+def test_fetch_cooperatively_refuses_what_is_no_vector(vector):
+    sch, copy = start()
+    with refuses(sch, rf"fetch_cooperatively: vector={vector} is no vector; use 1, 2, 4, 8 or 16"):
+        fetch_cooperatively(sch, copy, threads=2, vector=vector)
+
+
+@pytest.mark.parametrize(("threads", "vector", "share"), [(5, 1, 5), ((3, 5), 2, 30), (16, 4, 64)])
+def test_fetch_cooperatively_refuses_shares_that_do_not_divide(threads, vector, share):
+    sch, copy = start()
+    with refuses(
+        sch,
+        rf"the tile of block 'B_shared' has 72 elements, which threads \* vector = {share} does "
+        "not divide; use fewer threads, a shorter vector or a larger tile, or pass",
+    ):
+        fetch_cooperatively(sch, copy, threads=threads, vector=vector)
 
 
 def fetch_whole_rows(padding):
@@ -235,55 +241,12 @@ def test_vectors_over_the_ends_of_whole_rows_stay_vectors():
         fetch_cooperatively(sch, copy, threads=96, vector=4)
 
 
-def test_fetch_cooperatively_refuses_vectors_over_the_ends_of_padded_rows():
-    sch = Schedule(Matmul)
-    block = sch.get_sblock("C")
-    outer = split_loop(sch, sch.get_loops(block)[0], inner=8).outer
-    copy = cache_read_at(sch, block, outer, operand=0)
-    whole = sch.copy()
-    fetch_cooperatively(whole, copy, threads=4, vector=4)
-    pad_shared_rows(sch, copy, elements=2)
-    with refuses(sch, r"lies in runs of 6 elements, which vector=4 does not divide"):
-        fetch_cooperatively(sch, copy, threads=4, vector=4)
-
-
-def test_fetch_cooperatively_refuses_other_extents_than_the_kernel_has_and_changes_nothing():
-    sch = Schedule(Matmul)
-    block = sch.get_sblock("C")
-    tile = tile_block(sch, block, threads=(4, 6))
-    copy = cache_read_at(sch, block, tile.threads[1], operand=1)
-    with refuses(
-        sch,
-        r"fetch_cooperatively: bind_loop: loop 'ax0_ax1_fused_2' runs 3 times, and 'threadIdx.x' "
-        "has the extent 6 at loop 'j_1' of the same kernel",
-    ):
-        fetch_cooperatively(sch, copy, threads=(4, 3))
-    fetch_cooperatively(sch, copy, threads=(4, 6), tail="guard")
-
-
-def test_fetch_cooperatively_refuses_an_axis_that_the_kernel_does_not_have():
-    sch = Schedule(Matmul)
-    block = sch.get_sblock("C")
-    tile = tile_block(sch, block, threads=(6,))
-    copy = cache_read_at(sch, block, tile.threads[0], operand=1)
-    with refuses(
-        sch,
-        r"threads=\(2, 6\) needs threadIdx.y above loop 'ax0', and the kernel's threads are on "
-        "threadIdx.x only; give the extents that the compute loops bind",
-    ):
-        fetch_cooperatively(sch, copy, threads=(2, 6), tail="guard")
-    fetch_cooperatively(sch, copy, threads=(1, 6), tail="guard")
-
-
-def test_fetch_cooperatively_refuses_a_dead_handle():
+def test_fetch_cooperatively_refuses_more_that_does_not_fit():
     sch = Schedule(Matmul)
     copy = sch.cache_read(sch.get_sblock("C"), 1, "shared")
     sch.compute_inline(copy)
     with refuses(sch, r"fetch_cooperatively: the block handle is dead: an earlier transform cons"):
         fetch_cooperatively(sch, copy, threads=8)
-
-
-def test_fetch_cooperatively_refuses_vectors_that_a_padding_misaligns():
     sch, copy = start()
     pad_shared_rows(sch, copy, elements=1)
     with refuses(

@@ -165,7 +165,7 @@ def test_a_module_of_several_functions() -> None:
     assert sch.mod["other"].same_as(module["other"])
 
 
-def test_fuse_reductions_refuses_loops_that_repeat_terms() -> None:
+def test_fuse_reductions_refuses_what_does_not_fit():
     sch = Schedule(from_source(AXES))
     largest, total = sch.get_sblock("max"), sch.get_sblock("sum")
     _, k, c = sch.get_loops(largest)
@@ -174,14 +174,27 @@ def test_fuse_reductions_refuses_loops_that_repeat_terms() -> None:
         sch, "fuse_reductions: loop 'c' around the fused one goes over terms of block 'max"
     ):
         fuse_reductions(sch, largest, total, k)
-
-
-def test_fuse_reductions_refuses_two_ends_of_an_open_loop() -> None:
     sch = Schedule(from_source(OPEN))
     largest, total = sch.get_sblock("max"), sch.get_sblock("sum")
     outer, _ = split_loop(sch, sch.get_loops(largest)[1], inner=4, tail="guard")
     loop = split_loop(sch, outer, inner=3, tail="guard").inner
     with refuses(sch, "fuse_reductions: block 'max' reduces only where .*; split its loop once"):
+        fuse_reductions(sch, largest, total, loop)
+    later = """        for k, c in T.grid(24, 6):
+            with T.sblock("Z"):
+                vk, vc = T.axis.remap("SS", [k, c])
+                Z[vk, vc] = B[vk, vc] * T.float32(2)
+"""
+    text = BETWEEN.replace(
+        "        m = T.sb", "        Z = T.sblock_alloc_buffer((24, 6))\n        m = T.sb"
+    )
+    text = text.replace("        for i, c, k", later + "        for i, c, k").replace(
+        "* B[", "* Z["
+    )
+    sch = Schedule(from_source(text))
+    largest, total = sch.get_sblock("max"), sch.get_sblock("sum")
+    loop = sch.get_loops(largest)[1]
+    with refuses(sch, "block 'sum' also reads 'Z', which under loop 'k' comes later"):
         fuse_reductions(sch, largest, total, loop)
 
 
@@ -198,25 +211,6 @@ def test_fuse_reductions_refuses_other_terms(old: str, new: str, sentence: str) 
     largest, total = sch.get_sblock("max"), sch.get_sblock("sum")
     loop = sch.get_loops(largest)[-1]
     with refuses(sch, f"fuse_reductions: .*{sentence}"):
-        fuse_reductions(sch, largest, total, loop)
-
-
-def test_fuse_reductions_refuses_what_is_computed_later() -> None:
-    later = """        for k, c in T.grid(24, 6):
-            with T.sblock("Z"):
-                vk, vc = T.axis.remap("SS", [k, c])
-                Z[vk, vc] = B[vk, vc] * T.float32(2)
-"""
-    text = BETWEEN.replace(
-        "        m = T.sb", "        Z = T.sblock_alloc_buffer((24, 6))\n        m = T.sb"
-    )
-    text = text.replace("        for i, c, k", later + "        for i, c, k").replace(
-        "* B[", "* Z["
-    )
-    sch = Schedule(from_source(text))
-    largest, total = sch.get_sblock("max"), sch.get_sblock("sum")
-    loop = sch.get_loops(largest)[1]
-    with refuses(sch, "block 'sum' also reads 'Z', which under loop 'k' comes later"):
         fuse_reductions(sch, largest, total, loop)
 
 

@@ -100,72 +100,31 @@ def test_padded_rows_begin_that_far_apart_in_memory(elements, scope):
     assert re.search(rf"\* .*\[\(\(k \* {12 + elements}\) \+ \(\(int\)threadIdx.x\)\)\]", source)
 
 
-@pytest.mark.parametrize("elements", [0, -1])
-def test_pad_shared_rows_refuses_what_is_no_padding(elements):
-    sch, copy, _ = start()
-    with refuses(sch, rf"pad_shared_rows: elements={elements} is no padding; use at least 1"):
-        pad_shared_rows(sch, copy, elements=elements)
-
-
-@pytest.mark.parametrize(("elements", "rest"), [(12, 0), (13, 1), (25, 1)])
-def test_pad_shared_rows_refuses_a_padding_that_tvm_would_shorten(elements, rest):
-    sch, copy, _ = start()
-    with refuses(
-        sch,
-        rf"elements={elements} is not less than the 12 elements of a row of 'B_shared', and TVM "
-        rf"would pad by {rest}; use 1 to 11",
-    ):
-        pad_shared_rows(sch, copy, elements=elements)
-
-
-def test_pad_shared_rows_refuses_rows_of_one_element():
+def test_pad_shared_rows_refuses_what_does_not_fit():
     sch, copy, _ = start(place=1)
     with refuses(sch, r"elements=1 is not less than the 1 elements .*; rows of one element need"):
         pad_shared_rows(sch, copy, elements=1)
-
-
-def test_pad_shared_rows_refuses_another_memory():
     sch, copy, _ = start("local")
     with refuses(sch, r"writes 'B_local' in scope 'local'; pad the rows of a shared buffer"):
         pad_shared_rows(sch, copy, elements=1)
-
-
-@pytest.mark.parametrize("threads", [8, (2, 4)])
-def test_pad_shared_rows_refuses_a_tile_whose_rows_are_not_known_any_more(threads):
-    sch, copy, _ = start()
-    fetch_cooperatively(sch, copy, threads=threads)
-    with refuses(
-        sch,
-        r"pad_shared_rows: block 'B_shared' has no loop of its own along the rows of 'B_shared', so"
-        " that their length is not known; call this between cache_read_at and fetch_coop",
-    ):
-        pad_shared_rows(sch, copy, elements=1)
-
-
-def test_pad_shared_rows_refuses_rows_that_are_fused_with_others():
+    for elements in [0, -1]:
+        sch, copy, _ = start()
+        with refuses(sch, rf"pad_shared_rows: elements={elements} is no padding; use at least 1"):
+            pad_shared_rows(sch, copy, elements=elements)
     sch, copy, _ = start()
     fuse_loops(sch, sch.get_loops(copy)[-2:])
     with refuses(sch, r"'B_shared' has no loop of its own along the rows of 'B_shared', so that"):
         pad_shared_rows(sch, copy, elements=1)
-
-
-def test_pad_shared_rows_refuses_a_tile_of_one_dimension():
     sch = Schedule(Copy)
     block = sch.get_sblock("B")
     outer, _ = split_loop(sch, sch.get_loops(block)[0], inner=4)
     copy = cache_read_at(sch, block, outer, operand=0)
     with refuses(sch, r"block 'A_shared' writes 'A_shared' of one dimension, which has no rows"):
         pad_shared_rows(sch, copy, elements=1)
-
-
-def test_pad_shared_rows_refuses_a_block_that_copies_nothing():
     sch, *_ = start()
     root = sch.get_sblock("root")
     with refuses(sch, r"pad_shared_rows: block 'root' writes 0 buffers; pass the copy block that"):
         pad_shared_rows(sch, root, elements=1)
-
-
-def test_pad_shared_rows_refuses_to_misalign_vectors_that_are_there_already():
     sch, copy, block = start()
     _, j, _ = sch.get_loops(block)
     outer, inner = split_loop(sch, j, inner=4)
@@ -179,6 +138,29 @@ def test_pad_shared_rows_refuses_to_misalign_vectors_that_are_there_already():
         pad_shared_rows(sch, copy, elements=1)
     pad_shared_rows(sch, copy, elements=4)
     assert sch.get(outer)
+
+
+@pytest.mark.parametrize(("elements", "rest"), [(12, 0), (13, 1), (25, 1)])
+def test_pad_shared_rows_refuses_a_padding_that_tvm_would_shorten(elements, rest):
+    sch, copy, _ = start()
+    with refuses(
+        sch,
+        rf"elements={elements} is not less than the 12 elements of a row of 'B_shared', and TVM "
+        rf"would pad by {rest}; use 1 to 11",
+    ):
+        pad_shared_rows(sch, copy, elements=elements)
+
+
+@pytest.mark.parametrize("threads", [8, (2, 4)])
+def test_pad_shared_rows_refuses_a_tile_whose_rows_are_not_known_any_more(threads):
+    sch, copy, _ = start()
+    fetch_cooperatively(sch, copy, threads=threads)
+    with refuses(
+        sch,
+        r"pad_shared_rows: block 'B_shared' has no loop of its own along the rows of 'B_shared', so"
+        " that their length is not known; call this between cache_read_at and fetch_coop",
+    ):
+        pad_shared_rows(sch, copy, elements=1)
 
 
 def test_transpose_tile_for_its_readers_too():
@@ -222,7 +204,7 @@ def test_a_transposed_tile_holds_the_same_numbers(scope, is_fetched):
     assert [int(size) for size in sch.get(copy).writes[0].source.shape] == [6, 12]
 
 
-def test_transpose_tile_refuses_another_memory():
+def test_transpose_tile_refuses_what_does_not_fit():
     sch, copy, block = start("local")
     with refuses(
         sch,
@@ -232,25 +214,16 @@ def test_transpose_tile_refuses_another_memory():
         transpose_tile(sch, copy)
     with refuses(sch, r"block 'C' writes 'C' in scope 'global' with 2 dimensions"):
         transpose_tile(sch, block)
-
-
-def test_transpose_tile_refuses_a_tile_of_one_dimension():
     sch = Schedule(Copy)
     block = sch.get_sblock("B")
     outer, _ = split_loop(sch, sch.get_loops(block)[0], inner=4)
     copy = cache_read_at(sch, block, outer, operand=0)
     with refuses(sch, r"block 'A_shared' writes 'A_shared' in scope 'shared' with 1 dimensions"):
         transpose_tile(sch, copy)
-
-
-def test_transpose_tile_refuses_padded_rows():
     sch, copy, _ = start()
     pad_shared_rows(sch, copy, elements=4)
     with refuses(sch, r"the rows of 'B_shared' are padded already; transpose before padding"):
         transpose_tile(sch, copy)
-
-
-def test_transpose_tile_refuses_a_block_that_copies_nothing():
     sch, *_ = start()
     root = sch.get_sblock("root")
     with refuses(sch, r"transpose_tile: block 'root' writes 0 buffers; pass the copy block that"):
@@ -370,33 +343,34 @@ def test_pad_block_of_what_divides_changes_nothing():
     check_pair(MatmulBias, change, MatmulBias)
 
 
-@pytest.mark.parametrize("multiples", [(), (4, 4), (4, 4, 0), (4, 4, 4, 4)])
-def test_pad_block_refuses_multiples_that_do_not_fit(multiples):
+def test_pad_block_refuses_what_does_not_fit():
+    for multiples in [(), (4, 4), (4, 4, 0), (4, 4, 4, 4)]:
+        sch = Schedule(Matmul)
+        block = sch.get_sblock("C")
+        with refuses(
+            sch,
+            rf"pad_block: multiples={re.escape(str(multiples))} does not fit block 'C' with its 3 "
+            "iterators; give one multiple of at least 1 for each iterator",
+        ):
+            pad_block(sch, block, multiples=multiples)
+    for fuse in [False, True]:
+        sch = Schedule(Matmul)
+        block = sch.get_sblock("C")
+        i, j, _ = sch.get_loops(block)
+        outer, inner = split_loop(sch, i, inner=4)
+        if fuse:
+            sch.fuse(inner, j)  # three loops again
+        with refuses(
+            sch,
+            r"pad_block: block 'C' does not have one loop for each of its 3 iterators; pad a block "
+            "before its loops are split or fused",
+        ):
+            pad_block(sch, block, multiples=(5, 12, 4))
+        assert sch.get(outer)
     sch = Schedule(Matmul)
-    block = sch.get_sblock("C")
-    with refuses(
-        sch,
-        rf"pad_block: multiples={re.escape(str(multiples))} does not fit block 'C' with its 3 "
-        "iterators; give one multiple of at least 1 for each iterator",
-    ):
-        pad_block(sch, block, multiples=multiples)
-
-
-@pytest.mark.parametrize("fuse", [False, True])
-def test_pad_block_refuses_loops_that_were_split_or_fused(fuse):
-    sch = Schedule(Matmul)
-    block = sch.get_sblock("C")
-    i, j, _ = sch.get_loops(block)
-    outer, inner = split_loop(sch, i, inner=4)
-    if fuse:
-        sch.fuse(inner, j)  # three loops again
-    with refuses(
-        sch,
-        r"pad_block: block 'C' does not have one loop for each of its 3 iterators; pad a block "
-        "before its loops are split or fused",
-    ):
-        pad_block(sch, block, multiples=(5, 12, 4))
-    assert sch.get(outer)
+    foreign = Schedule(Matmul).get_sblock("C")
+    with refuses(sch, r"pad_block: the block handle belongs to another schedule; pass handles tha"):
+        pad_block(sch, foreign, multiples=(5, 12, 4))
 
 
 def test_pad_block_refuses_what_pad_einsum_refuses_and_changes_nothing():
@@ -415,13 +389,6 @@ def test_pad_block_refuses_what_pad_einsum_refuses_and_changes_nothing():
     block = sch.get_sblock("B")
     with refuses(sch, r"^pad_block: TVM refuses: The block 'B' not a computation of Einsum"):
         pad_block(sch, block, multiples=(5, 3))
-
-
-def test_pad_block_refuses_a_block_of_another_schedule():
-    sch = Schedule(Matmul)
-    foreign = Schedule(Matmul).get_sblock("C")
-    with refuses(sch, r"pad_block: the block handle belongs to another schedule; pass handles tha"):
-        pad_block(sch, foreign, multiples=(5, 12, 4))
 
 
 def test_pad_block_tells_new_blocks_from_old_ones_of_the_same_names():
@@ -511,24 +478,18 @@ def test_fold_tile_puts_the_vectors_of_neighbours_into_different_banks(padding, 
     assert run.counts.scopes["shared"].bank_conflicts == conflicts
 
 
-def test_fold_tile_refuses_another_memory():
+def test_fold_tile_refuses_what_does_not_fit():
     sch = Schedule(RunSums, debug_mask="all")
     block = sch.get_sblock("twice")
     sch.set_scope(block, 0, "local")
     with refuses(sch, r"block 'twice' writes 'twice_local' in scope 'local'; fold a tile in"):
         fold_tile(sch, block, row=8)
-
-
-@pytest.mark.parametrize(("row", "padding"), [(0, 0), (8, 8), (8, -1), (-8, 0)])
-def test_fold_tile_refuses_what_are_no_rows(row, padding):
-    sch = Schedule(RunSums, debug_mask="all")
-    block = sch.get_sblock("twice")
-    sch.set_scope(block, 0, "shared")
-    with refuses(sch, rf"fold_tile: row={row} and padding={padding} are no rows; give a row"):
-        fold_tile(sch, block, row=row, padding=padding)
-
-
-def test_fold_tile_refuses_rows_that_are_padded():
+    for row, padding in [(0, 0), (8, 8), (8, -1), (-8, 0)]:
+        sch = Schedule(RunSums, debug_mask="all")
+        block = sch.get_sblock("twice")
+        sch.set_scope(block, 0, "shared")
+        with refuses(sch, rf"fold_tile: row={row} and padding={padding} are no rows; give a row"):
+            fold_tile(sch, block, row=row, padding=padding)
     sch = Schedule(RunSums, debug_mask="all")
     block = fold(sch)
     with refuses(sch, r"fold_tile: the rows of 'twice_shared' are padded already; fold"):

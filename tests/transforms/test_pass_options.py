@@ -56,19 +56,12 @@ def test_set_pass_option_again_replaces_the_value():
     assert get_pass_options(sch.mod) == {"tirx.use_async_copy": True}
 
 
-def test_set_pass_option_refuses_a_name_that_tvm_does_not_know():
+def test_set_pass_option_refuses_what_does_not_fit():
     sch = Schedule(Copy)
     with refuses(sch, "no pass option 'tirx.use_async_copi'; did you mean 'tirx.use_async_copy'"):
         set_pass_option(sch, name="tirx.use_async_copi", value=True)
-
-
-def test_set_pass_option_refuses_a_text():
-    sch = Schedule(Copy)
     with refuses(sch, "value='yes' is neither a bool nor an integer; pass a bool or an"):
         set_pass_option(sch, name="tirx.use_async_copy", value="yes")
-
-
-def test_set_pass_option_refuses_a_schedule_that_works_on_no_function():
     sch = Schedule(from_source(Copy.script().replace("def main", "def copy")))
     with refuses(
         sch, "set_pass_option: the schedule works on none of 'copy'; name one with sch.wo"

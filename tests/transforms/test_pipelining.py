@@ -403,7 +403,14 @@ def test_prefetch_takes_an_unrolled_loop(name):
         assert is_right(sch.mod)
 
 
-def test_prefetch_fragments_refuses_a_loop_inside_of_a_pipeline():
+def test_prefetch_fragments_refuses_what_does_not_fit():
+    sch, _, loop = start()
+    with refuses(
+        sch,
+        r"prefetch_fragments: block 'A_shared' writes scope 'shared', not registers; pipeline .* "
+        "with prefetch_through_registers",
+    ):
+        prefetch_fragments(sch, loop)
     sch, _, steps, copies = staged(PRODUCT, fragments="direct")
     prefetch_through_registers(sch, steps.outer, copies)
     with refuses(
@@ -412,23 +419,18 @@ def test_prefetch_fragments_refuses_a_loop_inside_of_a_pipeline():
         "statements in its body; pipeline the inner loop first",
     ):
         prefetch_fragments(sch, steps.inner)
-
-
-def test_prefetch_fragments_refuses_copies_into_shared_memory():
-    sch, _, loop = start()
-    with refuses(
-        sch,
-        r"prefetch_fragments: block 'A_shared' writes scope 'shared', not registers; pipeline .* "
-        "with prefetch_through_registers",
-    ):
-        prefetch_fragments(sch, loop)
-
-
-def test_prefetch_fragments_refuses_a_sum_among_the_copies():
     module = edit(Fragments, "= B[vk, vj]", "= B_local[vk, vj] + B[vk, vj]")
     sch, _, loop = start(module, 0, "A_local")
     with refuses(sch, "block 'B_local' writes 'B_local' in loop 'k', which block 'B_local' would"):
         prefetch_fragments(sch, loop)
+    sch, _, loop = start(Fragments, 1, "A_local")
+    with refuses(
+        sch, r"prefetch_fragments: loop 'i' has one statement in its body, and nothing to"
+    ):
+        prefetch_fragments(sch, loop)
+    sch, _, steps, _ = staged(get_kernel("matmul").problem(16, 64, 4), fragments="direct")
+    with refuses(sch, r"prefetch_fragments: loop 'k_0' runs once"):
+        prefetch_fragments(sch, steps.outer)
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)
@@ -572,17 +574,6 @@ def test_prefetch_refuses_a_loop_that_runs_once(prefetch):
     sch, _, steps, copies = staged(get_kernel("matmul").problem(16, 64, 4))
     with refuses(sch, r"loop 'k_0' runs once; leave it as it is, or use smaller steps"):
         prefetch(sch, steps.outer, copies)
-
-
-def test_prefetch_fragments_refuses_a_loop_that_runs_once_or_holds_one_statement():
-    sch, _, loop = start(Fragments, 1, "A_local")
-    with refuses(
-        sch, r"prefetch_fragments: loop 'i' has one statement in its body, and nothing to"
-    ):
-        prefetch_fragments(sch, loop)
-    sch, _, steps, _ = staged(get_kernel("matmul").problem(16, 64, 4), fragments="direct")
-    with refuses(sch, r"prefetch_fragments: loop 'k_0' runs once"):
-        prefetch_fragments(sch, steps.outer)
 
 
 def test_prefetch_through_registers_refuses_a_block_for_the_loop():

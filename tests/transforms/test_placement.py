@@ -121,7 +121,7 @@ def test_compute_block_at_with_the_window_of_a_tile():
     check_pair(Blur, change, after)
 
 
-def test_compute_block_at_refuses_a_vectorized_loop():
+def test_compute_block_at_refuses_what_does_not_fit():
     sch, producer, _, inner = vectorized_c()
     with refuses(
         sch,
@@ -129,19 +129,13 @@ def test_compute_block_at_refuses_a_vectorized_loop():
         "would compute wrong values without an error",
     ):
         compute_block_at(sch, producer, inner)
-
-
-def test_compute_block_at_refuses_an_output_with_tvm_s_reason():
+    sch, producer, consumer = start(Blur, "B", "C")
+    with refuses(sch, r"compute_block_at: loop is a block handle, not a loop handle; get it with"):
+        compute_block_at(sch, producer, consumer)
     sch, producer, consumer = start(Blur, "B", "C")
     (loop,) = sch.get_loops(producer)
     with refuses(sch, r"^compute_block_at: TVM refuses: The block 'C' is an output block; it wri"):
         compute_block_at(sch, consumer, loop)
-
-
-def test_compute_block_at_refuses_a_block_for_a_loop():
-    sch, producer, consumer = start(Blur, "B", "C")
-    with refuses(sch, r"compute_block_at: loop is a block handle, not a loop handle; get it with"):
-        compute_block_at(sch, producer, consumer)
 
 
 def test_reverse_compute_block_at_of_an_elementwise_consumer():
@@ -170,15 +164,12 @@ def test_reverse_compute_block_at_of_an_elementwise_consumer():
     check_pair(MatmulBias, change, after)
 
 
-def test_reverse_compute_block_at_refuses_a_vectorized_loop():
+def test_reverse_compute_block_at_refuses_what_does_not_fit():
     sch, producer, consumer = start(Blur, "B", "C")
     inner = split_loop(sch, sch.get_loops(producer)[0], inner=2).inner
     vectorize_loop(sch, inner)
     with refuses(sch, r"reverse_compute_block_at: loop 'i_1' is at or inside of the vectorized"):
         reverse_compute_block_at(sch, consumer, inner)
-
-
-def test_reverse_compute_block_at_refuses_a_reduction_loop_of_its_producer():
     sch, producer, consumer = start(MatmulBias, "C", "D")
     *_, k = sch.get_loops(producer)
     with refuses(
@@ -187,9 +178,6 @@ def test_reverse_compute_block_at_refuses_a_reduction_loop_of_its_producer():
         "sum is not complete",
     ):
         reverse_compute_block_at(sch, consumer, k)
-
-
-def test_reverse_compute_block_at_refuses_registers_of_other_threads():
     sch, block, consumer = start(MatmulBias, "C", "D")
     tile = tile_block(sch, block, threads=(2, 3))
     sch.set_scope(block, 0, "local")
@@ -200,9 +188,6 @@ def test_reverse_compute_block_at_refuses_registers_of_other_threads():
     ):
         reverse_compute_block_at(sch, consumer, tile.threads[0])
     reverse_compute_block_at(sch, consumer, tile.threads[1])
-
-
-def test_reverse_compute_block_at_refuses_a_loop_without_the_producers_with_tvm_s_reason():
     sch, first, last = start(TwoReaders, "B", "D")
     (loop,) = sch.get_loops(first)
     with refuses(
@@ -254,7 +239,7 @@ def test_fuse_epilogue_at_refuses_what_is_not_the_only_consumer(block, epilogue,
         fuse_epilogue_at(sch, first, second, loop)
 
 
-def test_fuse_epilogue_at_refuses_an_epilogue_that_reduces():
+def test_fuse_epilogue_at_refuses_what_does_not_fit():
     sch, block = start(MatmulBias, "C")
     partial = rfactor_reduction(sch, block, parts=2)
     assert find_epilogue(sch, partial.block) is None
@@ -268,33 +253,21 @@ def test_fuse_epilogue_at_refuses_an_epilogue_that_reduces():
         fuse_epilogue_at(sch, partial.block, block, loop)
     writer = accumulate_in_registers(sch, partial.block, loop)
     assert not sch.get(writer).same_as(sch.get(block))
-
-
-def test_fuse_epilogue_at_refuses_the_loop_of_another_block():
     sch, block, epilogue = start(MatmulBias, "C", "D")
     _, j = sch.get_loops(epilogue)
     with refuses(sch, r"fuse_epilogue_at: loop 'j' is not around block 'C'"):
         fuse_epilogue_at(sch, block, epilogue, j)
-
-
-def test_fuse_epilogue_at_refuses_a_reduction_loop():
     sch, block, epilogue = start(MatmulBias, "C", "D")
     *_, k = sch.get_loops(block)
     with refuses(
         sch, r"fuse_epilogue_at: loop 'k' is at or inside of the reduction loop 'k', wher"
     ):
         fuse_epilogue_at(sch, block, epilogue, k)
-
-
-def test_fuse_epilogue_at_refuses_a_vectorized_loop():
     sch, producer, consumer = start(Blur, "B", "C")
     inner = split_loop(sch, sch.get_loops(producer)[0], inner=2).inner
     vectorize_loop(sch, inner)
     with refuses(sch, r"fuse_epilogue_at: loop 'i_1' is at or inside of the vectorized loop 'i_1'"):
         fuse_epilogue_at(sch, producer, consumer, inner)
-
-
-def test_fuse_epilogue_at_refuses_registers_of_other_threads():
     sch, block, epilogue = start(MatmulBias, "C", "D")
     tile = tile_block(sch, block, threads=(2, 3))
     with refuses(sch, r"fuse_epilogue_at: the threads of 'threadIdx.y' write the register buffer"):
@@ -347,19 +320,13 @@ def test_inline_producers_leaves_a_block_that_has_none():
     check_pair(Blur, lambda sch: inline_producers(sch, sch.get_sblock("B")), Blur)
 
 
-def test_inline_producers_refuses_a_reduction():
+def test_inline_producers_refuses_what_does_not_fit():
     sch, consumer = start(MatmulBias, "D")
     with refuses(sch, r"inline_producers: block 'C' reduces, and a reduction cannot stand inside"):
         inline_producers(sch, consumer)
-
-
-def test_inline_producers_refuses_a_producer_that_others_read():
     sch, consumer = start(TwoReaders, "C")
     with refuses(sch, r"inline_producers: block 'B' has 2 consumers, 'C', 'D'; leave it a stage"):
         inline_producers(sch, consumer)
-
-
-def test_inline_producers_refuses_a_dead_handle():
     sch, producer, consumer = start(TwoReaders, "C", "D")
     inline_producers_of = consumer
     sch.compute_inline(producer)

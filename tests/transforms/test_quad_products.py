@@ -230,33 +230,21 @@ def test_a_chain_of_products_in_a_transform_of_one_s_own(dtype: str) -> None:
     check_numbers(before, sch.mod)
 
 
-def test_tensorize_in_quads_refuses_one_product_of_a_chain_alone() -> None:
+def test_tensorize_in_quads_refuses_what_does_not_fit():
     sch, finish = prepare_chain(from_source(CHAIN.format(dtype="float16")))
     with refuses(sch, "lays 'X_local' out over the registers of a warp's lanes, and block 'P' wou"):
         finish(sch)
-
-
-def test_tensorize_in_quads_refuses_readers_that_are_not_spread() -> None:
     sch, block, loads, zeros = prepare_one(make_one(), spreads=False)
     with refuses(sch, "and block 'C' would take them for its own"):
         tensorize_in_quads(sch, block, loads, zeros)
-
-
-def test_tensorize_in_quads_refuses_sums_that_are_no_fragments() -> None:
     sch, block, loads, zeros = prepare_one(make_one(), lays=False, spreads=False)
     with refuses(sch, "'X' of block 'X_o_update' is no fragment in registers; lay it out with lay"):
         tensorize_in_quads(sch, block, loads, zeros)
-
-
-def test_tensorize_in_quads_refuses_products_that_begin_their_sums() -> None:
     sch, block, loads, zeros = prepare_one(make_one(), decomposes=False)
     with refuses(sch, "block 'X_o' begins its own sums; decompose it"):
         tensorize_in_quads(sch, block, loads, zeros)
     with refuses(sch, "block 'C' is no product of fragments; pass the block that tile_product re"):
         tensorize_in_quads(sch, zeros, loads, None)
-
-
-def test_tensorize_in_quads_refuses_other_loads_and_zeros() -> None:
     sch, block, (a, b), zeros = prepare_one(make_one())
     with refuses(sch, "none of 0 loads copies 'B_local', the B of block 'X_o_update'; cache it"):
         tensorize_in_quads(sch, block, [], zeros)
@@ -269,10 +257,7 @@ def test_tensorize_in_quads_refuses_other_loads_and_zeros() -> None:
         tensorize_in_quads(sch, block, [a, fetch], zeros)
     with refuses(sch, "block 'C' does not zero 'X_local', and nothing else"):
         tensorize_in_quads(sch, block, [a, b], result)
-
-
-@pytest.mark.parametrize(("dtype", "acc"), [("float32", "float32"), ("int8", "int32")])
-def test_tensorize_in_quads_refuses_operands_of_other_sizes(dtype: str, acc: str) -> None:
-    sch, block, loads, zeros = prepare_one(make_one(dtype, acc=acc, finish="X[vi, vj]"))
-    with refuses(sch, f"operands of {dtype} are not of 16 bits; use float16 or bfloat16"):
-        tensorize_in_quads(sch, block, loads, zeros)
+    for dtype, acc in [("float32", "float32"), ("int8", "int32")]:
+        sch, block, loads, zeros = prepare_one(make_one(dtype, acc=acc, finish="X[vi, vj]"))
+        with refuses(sch, f"operands of {dtype} are not of 16 bits; use float16 or bfloat16"):
+            tensorize_in_quads(sch, block, loads, zeros)

@@ -78,33 +78,21 @@ def test_split_reduction_with_a_guarded_tail():
     )
 
 
-def test_split_reduction_refuses_a_size_that_does_not_divide():
+def test_split_reduction_refuses_what_does_not_fit():
     sch, block, *_ = start()
     with refuses(sch, r"split_reduction: loop 'k' runs 6 times, which inner=4 does not divide"):
         split_reduction(sch, block, inner=4)
-
-
-def test_split_reduction_refuses_a_symbolic_extent_without_a_guard():
+    sch, block, *_ = start(Scale, "B")
+    with refuses(sch, r"split_reduction: block 'B' has 0 reduction loops, not one; use split_loop"):
+        split_reduction(sch, block, inner=2)
     sch, block, *_ = start(SymbolicSum, "B")
     with refuses(sch, r"loop 'k' has the symbolic extent n, of which inner=8 may be no divisor"):
         split_reduction(sch, block, inner=8)
     split_reduction(sch, block, inner=8, tail="guard")
-
-
-def test_split_reduction_refuses_a_block_without_a_reduction():
-    sch, block, *_ = start(Scale, "B")
-    with refuses(sch, r"split_reduction: block 'B' has 0 reduction loops, not one; use split_loop"):
-        split_reduction(sch, block, inner=2)
-
-
-def test_split_reduction_refuses_to_split_twice():
     sch, block, *_ = start()
     split_reduction(sch, block, inner=2)
     with refuses(sch, r"split_reduction: block 'C' has 2 reduction loops, not one"):
         split_reduction(sch, block, inner=2)
-
-
-def test_split_reduction_refuses_an_unrolled_loop():
     sch, block, _, _, k = start()
     unroll_loop(sch, k)
     with refuses(sch, r"split_reduction: loop 'k' is already unrolled"):
@@ -233,20 +221,14 @@ def test_decompose_reduction_at_refuses_loops_further_out_of_which_a_guard_lets_
         decompose_reduction_at(sch, block, last)
 
 
-def test_decompose_reduction_at_refuses_a_block_without_an_initialization():
+def test_decompose_reduction_at_refuses_what_does_not_fit():
     sch, block, i, _ = start(Scale, "B")
     with refuses(sch, r"decompose_reduction_at: block 'B' has no initialization to take out; call"):
         decompose_reduction_at(sch, block, i)
-
-
-def test_decompose_reduction_at_refuses_to_decompose_twice():
     sch, block, _, _, k = start()
     decompose_reduction_at(sch, block, k)
     with refuses(sch, r"decompose_reduction_at: block 'C_update' has no initialization to take"):
         decompose_reduction_at(sch, block, k)
-
-
-def test_decompose_reduction_at_refuses_the_loop_of_another_block():
     sch, block, _, _, k = start()
     init = decompose_reduction_at(sch, block, k)
     sch, block, *_ = start()
@@ -256,23 +238,17 @@ def test_decompose_reduction_at_refuses_the_loop_of_another_block():
         decompose_reduction_at(sch, block, loop)
     with refuses(sch, r"decompose_reduction_at: the block handle belongs to another schedule; pas"):
         decompose_reduction_at(sch, init, loop)
-
-
-@pytest.mark.parametrize("place", ["j", "k_1"])
-def test_decompose_reduction_at_refuses_a_loop_inside_of_a_reduction(place):
-    sch, block, i, j, k = start()
-    steps = split_loop(sch, k, inner=2)
-    reorder_loops(sch, [i, steps.outer, j, steps.inner])
-    with refuses(
-        sch,
-        rf"loop '{place}' is inside of the reduction loop 'k_0', so that the sum would start "
-        "again; choose that loop or one outside",
-    ):
-        decompose_reduction_at(sch, block, {"j": j, "k_1": steps.inner}[place])
-    decompose_reduction_at(sch, block, steps.outer)
-
-
-def test_decompose_reduction_at_refuses_a_reduction_over_threads():
+    for place in ["j", "k_1"]:
+        sch, block, i, j, k = start()
+        steps = split_loop(sch, k, inner=2)
+        reorder_loops(sch, [i, steps.outer, j, steps.inner])
+        with refuses(
+            sch,
+            rf"loop '{place}' is inside of the reduction loop 'k_0', so that the sum would start "
+            "again; choose that loop or one outside",
+        ):
+            decompose_reduction_at(sch, block, {"j": j, "k_1": steps.inner}[place])
+        decompose_reduction_at(sch, block, steps.outer)
     sch, block, i, _, k = start()
     bind_loop(sch, i, axis="blockIdx.x")
     bind_loop(sch, k, axis="threadIdx.x")
@@ -363,15 +339,12 @@ def test_rfactor_reduction_refuses_parts_that_do_not_divide(parts):
         rfactor_reduction(sch, block, parts=parts)
 
 
-def test_rfactor_reduction_refuses_a_symbolic_extent():
+def test_rfactor_reduction_refuses_what_does_not_fit():
     sch, block, *_ = start(SymbolicSum, "B")
     with refuses(
         sch, r"loop 'k' runs n times, which parts=2 may not divide; .* pad the block first"
     ):
         rfactor_reduction(sch, block, parts=2)
-
-
-def test_rfactor_reduction_refuses_two_reduction_loops_or_none():
     sch, block, *_ = start()
     split_reduction(sch, block, inner=2)
     with refuses(sch, r"rfactor_reduction: block 'C' has 2 reduction loops; cut a block with one"):
@@ -379,26 +352,12 @@ def test_rfactor_reduction_refuses_two_reduction_loops_or_none():
     sch, block, *_ = start(Scale, "B")
     with refuses(sch, r"block 'B' has 0 reduction loops and no initialization; cut a block with"):
         rfactor_reduction(sch, block, parts=2)
-
-
-def test_rfactor_reduction_refuses_a_decomposed_reduction():
     sch, block, *_, k = start()
     decompose_reduction_at(sch, block, k)
     with refuses(
         sch, r"block 'C_update' has 1 reduction loops and no initialization; .* before it"
     ):
         rfactor_reduction(sch, block, parts=2)
-
-
-@pytest.mark.parametrize(("place", "axis"), [(0, "blockIdx.x"), (1, "threadIdx.x")])
-def test_rfactor_reduction_refuses_a_bound_loop(place, axis):
-    sch, block, *loops = start()
-    bind_loop(sch, loops[place], axis=axis)
-    with refuses(sch, rf"rfactor_reduction: loop '{'ij'[place]}' is already bound to '{axis}'; do"):
-        rfactor_reduction(sch, block, parts=2)
-
-
-def test_rfactor_reduction_refuses_a_predicate_that_tvm_leaves_out():
     sch, block, i, _, _ = start()
     split_loop(sch, i, inner=5, tail="guard")
     with refuses(
@@ -413,10 +372,15 @@ def test_rfactor_reduction_refuses_a_predicate_that_tvm_leaves_out():
     partial = raw.rfactor(outer, 0)
     predicates = [str(get_realize(raw, sblock).predicate) for sblock in (partial, block)]
     assert predicates == ["i_0 * 5 + i_1 < 16", "T.bool(True)"]
-
-
-def test_rfactor_reduction_refuses_a_copy_in_its_loops_with_tvm_s_reason():
     sch, block, i, _, _ = start()
     sch.compute_at(sch.cache_read(block, 0, "shared"), i)
     with refuses(sch, r"^rfactor_reduction: TVM refuses: .*is not the reduction block"):
+        rfactor_reduction(sch, block, parts=2)
+
+
+@pytest.mark.parametrize(("place", "axis"), [(0, "blockIdx.x"), (1, "threadIdx.x")])
+def test_rfactor_reduction_refuses_a_bound_loop(place, axis):
+    sch, block, *loops = start()
+    bind_loop(sch, loops[place], axis=axis)
+    with refuses(sch, rf"rfactor_reduction: loop '{'ij'[place]}' is already bound to '{axis}'; do"):
         rfactor_reduction(sch, block, parts=2)

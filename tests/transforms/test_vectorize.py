@@ -73,18 +73,18 @@ def test_vectorize_loop_of_four():
     check_pair(Scale, change, after)
 
 
-@pytest.mark.parametrize("inner", [1, 3, 5, 20])
-def test_vectorize_loop_refuses_other_numbers_of_elements(inner):
-    sch, _, _, loop = start(inner=inner)
-    with refuses(
-        sch,
-        rf"vectorize_loop: loop 'j_1' runs {inner} times, and there are vectors of 2, 4, 8, 16 "
-        "elements only; split the loop by one of these first",
-    ):
-        vectorize_loop(sch, loop)
-
-
-def test_vectorize_loop_refuses_too_many_bytes():
+def test_vectorize_loop_refuses_what_does_not_fit():
+    sch, _, _, inner = start(Matmul, "C")
+    with refuses(sch, r"^vectorize_loop: TVM refuses: .*block 'C' because some block iter"):
+        vectorize_loop(sch, inner)
+    for inner in [1, 3, 5, 20]:
+        sch, _, _, loop = start(inner=inner)
+        with refuses(
+            sch,
+            rf"vectorize_loop: loop 'j_1' runs {inner} times, and there are vectors of 2, 4, 8, 16 "
+            "elements only; split the loop by one of these first",
+        ):
+            vectorize_loop(sch, loop)
     sch, _, _, loop = start(inner=8)
     with refuses(
         sch,
@@ -93,9 +93,6 @@ def test_vectorize_loop_refuses_too_many_bytes():
     ):
         vectorize_loop(sch, loop)
     vectorize_loop(sch, loop, max_vector_bytes=32)
-
-
-def test_vectorize_loop_refuses_a_loop_that_is_not_innermost():
     sch, block, outer, _ = start(inner=5)
     with refuses(sch, r"loop 'j_0' is not the innermost loop of one block \(inside: 'B'\); vector"):
         vectorize_loop(sch, outer)
@@ -103,33 +100,22 @@ def test_vectorize_loop_refuses_a_loop_that_is_not_innermost():
     sch.compute_at(copy, outer)
     with refuses(sch, r"loop 'j_0' is not the innermost .* \(inside: 'A_local', 'B'\)"):
         vectorize_loop(sch, outer)
-
-
-def test_vectorize_loop_refuses_a_second_block_inside():
     sch, block, _, inner = start()
     sch.compute_at(sch.cache_read(block, 0, "local"), inner)
     with refuses(sch, r"loop 'j_1' is not the innermost loop of one block \(inside: 'A_local', 'B"):
         vectorize_loop(sch, inner)
-
-
-def test_vectorize_loop_refuses_a_reduction_with_tvm_s_reason():
-    sch, _, _, inner = start(Matmul, "C")
-    with refuses(sch, r"^vectorize_loop: TVM refuses: .*block 'C' because some block iter"):
-        vectorize_loop(sch, inner)
-
-
-def test_vectorize_loop_refuses_a_symbolic_extent():
     sch = Schedule(ScaleAnyLength)
     (loop,) = sch.get_loops(sch.get_sblock("B"))
     with refuses(sch, r"vectorize_loop: loop 'i' has the symbolic extent n; split it with tail"):
         vectorize_loop(sch, loop)
     vectorize_loop(sch, split_loop(sch, loop, inner=4, tail="guard").inner)
-
-
-def test_vectorize_loop_refuses_an_unrolled_loop():
     sch, _, _, inner = start()
     unroll_loop(sch, inner)
     with refuses(sch, r"vectorize_loop: loop 'j_1' is already unrolled; do this while"):
+        vectorize_loop(sch, inner)
+    sch, _, _, inner = start()
+    split_loop(sch, inner, inner=2)
+    with refuses(sch, r"vectorize_loop: the loop handle is dead"):
         vectorize_loop(sch, inner)
 
 
@@ -191,13 +177,6 @@ def test_vectorize_loop_repeats_one_element_of_float8():
     sch = Schedule(module, debug_mask="all")
     vectorize_loop(sch, sch.get_loops(sch.get_sblock("B"))[1])
     assert "__nv_fp8x4_e4m3(make_float4(" in compile_for_cuda(sch.mod)
-
-
-def test_vectorize_loop_refuses_a_dead_handle():
-    sch, _, _, inner = start()
-    split_loop(sch, inner, inner=2)
-    with refuses(sch, r"vectorize_loop: the loop handle is dead"):
-        vectorize_loop(sch, inner)
 
 
 def test_vectors_of_half_precision_hold_twice_the_elements():
@@ -268,22 +247,21 @@ def test_vectorize_copy_takes_the_widest_vector_that_fits(dtype, extent, vector,
     assert int(last.extent) == (lanes if lanes > 1 else extent)
 
 
-@pytest.mark.parametrize("vector", [0, -4])
-def test_vectorize_copy_refuses_what_is_no_size(vector):
-    sch, block, *_ = start()
-    with refuses(sch, rf"vectorize_copy: vector={vector} must be >= 1; use an integer >= 1"):
-        vectorize_copy(sch, block, vector=vector)
-
-
-def test_vectorize_copy_refuses_a_block_without_a_loop_of_its_own():
+def test_vectorize_copy_refuses_what_does_not_fit():
+    sch, block, *_ = start(Matmul, "C")
+    with refuses(
+        sch, r"^vectorize_copy: vectorize_loop: TVM refuses: .*block 'C' because some blo"
+    ):
+        vectorize_copy(sch, block)
+    for vector in [0, -4]:
+        sch, block, *_ = start()
+        with refuses(sch, rf"vectorize_copy: vector={vector} must be >= 1; use an integer >= 1"):
+            vectorize_copy(sch, block, vector=vector)
     sch, block, _, inner = start()
     copy = sch.cache_read(block, 0, "local")
     sch.compute_at(copy, inner)
     with refuses(sch, r"vectorize_copy: block 'B' has no loop of its own; vectorize the loop that"):
         vectorize_copy(sch, block)
-
-
-def test_vectorize_copy_refuses_a_loop_that_is_vectorized_or_bound_already():
     sch, block, outer, _ = start()
     vectorize_copy(sch, block)
     with refuses(sch, r"vectorize_copy: loop 'j_1' is already vectorized"):
@@ -293,17 +271,6 @@ def test_vectorize_copy_refuses_a_loop_that_is_vectorized_or_bound_already():
     with refuses(sch, r"vectorize_copy: loop 'j_1' is already bound to 'threadIdx.x'"):
         vectorize_copy(sch, block)
     assert sch.get(outer)
-
-
-def test_vectorize_copy_refuses_a_reduction_with_tvm_s_reason():
-    sch, block, *_ = start(Matmul, "C")
-    with refuses(
-        sch, r"^vectorize_copy: vectorize_loop: TVM refuses: .*block 'C' because some blo"
-    ):
-        vectorize_copy(sch, block)
-
-
-def test_vectorize_copy_refuses_rows_that_a_padding_misaligns():
     sch = Schedule(Matmul, debug_mask="all")
     block = sch.get_sblock("C")
     tile = tile_block(sch, block, threads=(4, 3), per_thread=(1, 8))

@@ -147,12 +147,27 @@ def test_overlap_products_pair() -> None:
     check_pair(before, lambda sch: overlap_products(sch, find_steps(sch)), after)
 
 
-def test_overlap_products_refuses_a_loop_without_roles_and_a_second_time() -> None:
+def test_overlap_products_refuses_what_does_not_fit():
     for step in ("08_next_tiles_by_tma", "10_products_overlapped"):
         sch = Schedule(read(step, "attention_wgmma_overlap"))
         loop = find_steps(sch)
         with refuses(sch, "'j_0' is no pipeline in which warps have roles, or overlaps already"):
             overlap_products(sch, loop)
+    sch = Schedule(read("09_warps_specialized", "attention_wgmma_overlap"))
+    loop = find_steps(sch)
+    sch.annotate(loop, TMA_IN_FLIGHT, 1)
+    with refuses(sch, "leaves groups of wgmma in flight, .* call prefetch_by_tma without in_fli"):
+        overlap_products(sch, loop)
+    # Of a matmul with roles: nothing is computed between two groups.
+    sch = Schedule(read("08_fragments_ahead", "matmul_mma_tma_roles"))
+    (loop,) = [
+        loop
+        for loop in sch.get_loops(sch.get_sblock("A_shared.dyn"))
+        if sch.get(loop).loop_var.name == "k_0"
+    ]
+    sch.annotate(loop, TMA_ROLES, [32, 0, 0])
+    with refuses(sch, "does not begin with products by wgmma and end with others, with none betw"):
+        overlap_products(sch, loop)
 
 
 @functools.cache
@@ -173,7 +188,7 @@ def test_alternate_warpgroups_pair(step: str) -> None:
     check_pair(before, lambda sch: alternate_warpgroups(sch, find_steps(sch)), after)
 
 
-def test_alternate_warpgroups_refuses_a_loop_without_roles_and_a_second_time() -> None:
+def test_alternate_warpgroups_refuses_what_does_not_fit():
     for step in ("next_tiles_by_tma", "warps_specialized"):
         sch = Schedule(make_two_warpgroups()[step])
         loop = find_steps(sch)
@@ -181,31 +196,7 @@ def test_alternate_warpgroups_refuses_a_loop_without_roles_and_a_second_time() -
             alternate_warpgroups(sch, loop)
         with refuses(sch, "'j_0' is no pipeline in which warps have roles, or alternates already"):
             alternate_warpgroups(sch, loop)
-
-
-def test_alternate_warpgroups_refuses_a_warpgroup_alone() -> None:
     sch = Schedule(read("10_products_overlapped", "attention_wgmma_overlap"))
     loop = find_steps(sch)
     with refuses(sch, "128 threads compute in loop 'j_0', and 128 are a warpgroup; let two"):
         alternate_warpgroups(sch, loop)
-
-
-def test_overlap_products_refuses_groups_that_stay_in_flight() -> None:
-    sch = Schedule(read("09_warps_specialized", "attention_wgmma_overlap"))
-    loop = find_steps(sch)
-    sch.annotate(loop, TMA_IN_FLIGHT, 1)
-    with refuses(sch, "leaves groups of wgmma in flight, .* call prefetch_by_tma without in_fli"):
-        overlap_products(sch, loop)
-
-
-def test_overlap_products_refuses_a_loop_of_one_product() -> None:
-    """Of a matmul with roles: nothing is computed between two groups."""
-    sch = Schedule(read("08_fragments_ahead", "matmul_mma_tma_roles"))
-    (loop,) = [
-        loop
-        for loop in sch.get_loops(sch.get_sblock("A_shared.dyn"))
-        if sch.get(loop).loop_var.name == "k_0"
-    ]
-    sch.annotate(loop, TMA_ROLES, [32, 0, 0])
-    with refuses(sch, "does not begin with products by wgmma and end with others, with none betw"):
-        overlap_products(sch, loop)

@@ -122,7 +122,23 @@ def test_a_guarded_tile_in_warps_computes_each_element_once(sizes):
     assert "__launch_bounds__" in compile_for_cuda(sch.mod)
 
 
-def test_tile_in_warps_refuses_sizes_that_do_not_divide():
+def test_tile_in_warps_refuses_what_does_not_fit():
+    sch, block = start()
+    with refuses(
+        sch, r"runs 64 times, which swizzle=3 \* threads=4 \* per_thread=2 does not divide"
+    ):
+        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), swizzle=3)
+    with refuses(
+        sch,
+        r"strips=\(1, 2\) does not divide per_thread=\(2, 3\); choose divisors, rows and columns",
+    ):
+        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), strips=(1, 2))
+    with refuses(sch, r"warp=\(4, 4\) has 16 threads; a warp has 32, as \(4, 8\)"):
+        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), warp=(4, 4))
+    with refuses(sch, r"tile_in_warps: tail='pad' is unknown; use tail="):
+        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), tail="pad")
+    with refuses(sch, r"would make a block of 1536 threads .*, more than max_threads=1024"):
+        tile_in_warps(sch, block, threads=(32, 48), per_thread=(1, 1))
     sch, block = start()
     sentence = (
         r"loop 'i' runs 64 times, which swizzle=1 \* threads=5 \* per_thread=2 does not .*pad"
@@ -131,21 +147,35 @@ def test_tile_in_warps_refuses_sizes_that_do_not_divide():
         tile_in_warps(sch, block, threads=(5, 8), per_thread=(2, 2))
     with refuses(sch, r"loop 'j' runs 48 times, which threads=10 \* per_thread=2 does not divide"):
         tile_in_warps(sch, block, threads=(4, 10), per_thread=(2, 2))
-
-
-def test_tile_in_warps_refuses_a_swizzle_that_does_not_divide_the_rows_of_tiles():
+    for swizzle in [0, -2]:
+        sch, block = start()
+        with refuses(sch, rf"tile_in_warps: swizzle={swizzle} must be >= 1; use an integer >= 1"):
+            tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), swizzle=swizzle)
+    for name in ["threads", "per_thread", "strips"]:
+        sch, block = start()
+        with refuses(sch, rf"{name}=None is no tuple of integers; pass a tuple"):
+            tile_in_warps(sch, block, **{"threads": (4, 8), "per_thread": (2, 3), name: None})
+    for warp in [(8, 4), (2, 16)]:
+        sch, block = start()
+        with refuses(sch, r"warp=\(., .*\) does not divide threads=\(4, 8\); choose divisors"):
+            tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), warp=warp)
+    for interleave in [0, -2]:
+        sch, block = start()
+        with refuses(sch, rf"tile_in_warps: interleave={interleave} must be >= 1; use an int"):
+            tile_in_warps(
+                sch, block, threads=(4, 8), per_thread=(2, 3), warp=(4, 8), interleave=interleave
+            )
+    for warp, rows in [((4, 8), 4), (None, 1)]:
+        sch, block = start()
+        with refuses(sch, rf"interleave=3 does not divide a warp's rows, {rows}; choose a divisor"):
+            tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), warp=warp, interleave=3)
+    sch, block = start(vector_add(64))
+    with refuses(sch, r"block 'C' has one spatial loop or none; use tile_block for a block of one"):
+        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
     sch, block = start()
-    with refuses(
-        sch, r"runs 64 times, which swizzle=3 \* threads=4 \* per_thread=2 does not divide"
-    ):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), swizzle=3)
-
-
-@pytest.mark.parametrize("swizzle", [0, -2])
-def test_tile_in_warps_refuses_what_is_no_swizzle(swizzle):
-    sch, block = start()
-    with refuses(sch, rf"tile_in_warps: swizzle={swizzle} must be >= 1; use an integer >= 1"):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), swizzle=swizzle)
+    fuse_loops(sch, sch.get_loops(block)[:2])
+    with refuses(sch, r"block 'C' has one spatial loop or none"):
+        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
 
 
 PAIRS = [(0, 8), (-4, 8), (4,), (4, 8, 2), ()]
@@ -161,51 +191,6 @@ def test_tile_in_warps_refuses_what_is_no_pair_of_sizes(name, pair):
         tile_in_warps(sch, block, **sizes)
 
 
-@pytest.mark.parametrize("name", ["threads", "per_thread", "strips"])
-def test_tile_in_warps_refuses_none_for_sizes_that_it_needs(name):
-    sch, block = start()
-    with refuses(sch, rf"{name}=None is no tuple of integers; pass a tuple"):
-        tile_in_warps(sch, block, **{"threads": (4, 8), "per_thread": (2, 3), name: None})
-
-
-def test_tile_in_warps_refuses_strips_that_do_not_divide_the_share_of_a_thread():
-    sch, block = start()
-    with refuses(
-        sch,
-        r"strips=\(1, 2\) does not divide per_thread=\(2, 3\); choose divisors, rows and columns",
-    ):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), strips=(1, 2))
-
-
-@pytest.mark.parametrize("warp", [(8, 4), (2, 16)])
-def test_tile_in_warps_refuses_a_warp_that_does_not_divide_the_threads(warp):
-    sch, block = start()
-    with refuses(sch, r"warp=\(., .*\) does not divide threads=\(4, 8\); choose divisors"):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), warp=warp)
-
-
-def test_tile_in_warps_refuses_a_warp_of_other_than_32_threads():
-    sch, block = start()
-    with refuses(sch, r"warp=\(4, 4\) has 16 threads; a warp has 32, as \(4, 8\)"):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), warp=(4, 4))
-
-
-@pytest.mark.parametrize("interleave", [0, -2])
-def test_tile_in_warps_refuses_what_is_no_interleave(interleave):
-    sch, block = start()
-    with refuses(sch, rf"tile_in_warps: interleave={interleave} must be >= 1; use an int"):
-        tile_in_warps(
-            sch, block, threads=(4, 8), per_thread=(2, 3), warp=(4, 8), interleave=interleave
-        )
-
-
-@pytest.mark.parametrize(("warp", "rows"), [((4, 8), 4), (None, 1)])
-def test_tile_in_warps_refuses_an_interleave_that_does_not_divide_the_rows_of_a_warp(warp, rows):
-    sch, block = start()
-    with refuses(sch, rf"interleave=3 does not divide a warp's rows, {rows}; choose a divisor"):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), warp=warp, interleave=3)
-
-
 @pytest.mark.parametrize("name", ["inner", "inner_strips"])
 def test_tile_in_warps_refuses_an_unknown_innermost_loop(name):
     sch, block = start()
@@ -213,41 +198,20 @@ def test_tile_in_warps_refuses_an_unknown_innermost_loop(name):
         tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), **{name: "k"})
 
 
-def test_tile_in_warps_refuses_an_unknown_tail():
-    sch, block = start()
-    with refuses(sch, r"tile_in_warps: tail='pad' is unknown; use tail="):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), tail="pad")
-
-
-def test_tile_in_warps_refuses_a_block_of_one_dimension():
-    sch, block = start(vector_add(64))
-    with refuses(sch, r"block 'C' has one spatial loop or none; use tile_block for a block of one"):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
-    sch, block = start()
-    fuse_loops(sch, sch.get_loops(block)[:2])
-    with refuses(sch, r"block 'C' has one spatial loop or none"):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
-
-
-@pytest.mark.parametrize("place", [0, 1])
-def test_tile_in_warps_refuses_a_loop_that_is_bound_already(place):
-    sch, block = start()
-    bind_loop(sch, sch.get_loops(block)[place], axis="blockIdx.y")
-    with refuses(sch, rf"loop '{'ij'[place]}' is already bound to 'blockIdx.y'"):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
-
-
-def test_tile_in_warps_refuses_to_tile_twice():
+def test_tile_in_warps_refuses_more_that_does_not_fit():
+    for place in [0, 1]:
+        sch, block = start()
+        bind_loop(sch, sch.get_loops(block)[place], axis="blockIdx.y")
+        with refuses(sch, rf"loop '{'ij'[place]}' is already bound to 'blockIdx.y'"):
+            tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
     sch, block = start()
     tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
     with refuses(sch, r"tile_in_warps: bind_loop: .* 'blockIdx.x' already drives loop"):
         tile_in_warps(sch, block, threads=(1, 1), per_thread=(1, 1))
-
-
-def test_tile_in_warps_refuses_more_threads_than_a_block_holds():
     sch, block = start()
-    with refuses(sch, r"would make a block of 1536 threads .*, more than max_threads=1024"):
-        tile_in_warps(sch, block, threads=(32, 48), per_thread=(1, 1))
+    cache_read_at(sch, block, sch.get_loops(block)[0], operand=1)
+    with refuses(sch, r"^tile_in_warps: TVM refuses: .*not in a chain"):
+        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
 
 
 def test_tile_in_warps_of_an_open_extent_with_a_guard():
@@ -272,13 +236,6 @@ def test_tile_in_warps_of_an_open_extent_with_a_guard():
         matrix = np.arange(rows * 16, dtype="float32").reshape(rows, 16)
         assert np.array_equal(program([matrix, np.zeros_like(matrix)])[1], matrix)
         assert not program.findings
-
-
-def test_tile_in_warps_refuses_a_copy_between_its_loops():
-    sch, block = start()
-    cache_read_at(sch, block, sch.get_loops(block)[0], operand=1)
-    with refuses(sch, r"^tile_in_warps: TVM refuses: .*not in a chain"):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
 
 
 @pytest.mark.parametrize(
