@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
+from kernels import expand_sums
 from tvm.ir import assert_structural_equal
 from tvm.s_tir import SBlock, Schedule, ScheduleError
 from tvm.script import from_source
@@ -54,12 +55,11 @@ def check_pair(
 
 
 def rewrite(module: tvm.IRModule, body: str) -> tvm.IRModule:
-    """The module with another body of its function, in which `C[i] += x` is a sum of float32 with
-    its initialization."""
+    """The module with another body of its function, with sums as in `expand_sums`."""
     head = module.script().partition("# with T.sblock")[0].rstrip(" ")
-    sums = r"\1with T.init():\n\1    \2 = T.float32(0)\n\1\2 = \2 + "
-    body = re.sub(r"^( *)(\w+\[.*\]) \+= ", sums, textwrap.dedent(body), flags=re.MULTILINE)
-    return from_source(head + textwrap.indent(body.strip("\n"), " " * 8))
+    dtypes = dict(re.findall(r'(\w+): T.Buffer\(.*?, "(\w+)"\)', head))
+    text = expand_sums(textwrap.dedent(body).strip("\n"), dtypes)
+    return from_source(head + textwrap.indent(text, " " * 8))
 
 
 def check_trace(sch: Schedule, before: tvm.IRModule, debug_mask: str = "all") -> None:

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from kernels import parse_kernel
 from pairs import check_pair, refuses, run_on_cpu
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
@@ -178,14 +179,13 @@ def test_align_vectors_refuses_what_does_not_fit():
 
 
 def test_align_vectors_refuses_a_tensor_of_the_kernel():
-    @I.ir_module
-    class Copy:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((4, 16), "float32"), padded: T.Buffer((4, 16), "float32")):
-            for y, x in T.grid(4, 16):
-                with T.sblock("padded"):
-                    vy, vx = T.axis.remap("SS", [y, x])
-                    padded[vy, vx] = A[vy, vx]
+    Copy = parse_kernel("""
+        A (4, 16), padded (4, 16)
+        for y, x in T.grid(4, 16):
+            with T.sblock("padded"):
+                vy, vx = T.axis.remap("SS", [y, x])
+                padded[vy, vx] = A[vy, vx]
+    """)
 
     sch = Schedule(Copy, debug_mask="all")
     block = sch.get_sblock("padded")

@@ -1,11 +1,9 @@
 """Copies of operands and results in shared memory and registers."""
 
 import pytest
-from kernels import Matmul, MatmulRelu, Scale, start
+from kernels import Matmul, MatmulRelu, Scale, parse_kernel, start
 from pairs import assert_dead, check_pair, refuses
 from tvm.s_tir import Schedule
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.modules import softmax, vector_add
 from tirstep.transforms import (
@@ -245,24 +243,17 @@ def test_accumulate_in_registers_with_an_epilogue():
 
 
 def test_accumulate_in_registers_where_the_result_is_an_output_that_another_block_reads():
-    @I.ir_module
-    class Before:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            C: T.Buffer((16,), "float32"),
-            D: T.Buffer((16,), "float32"),
-        ):
-            for i, k in T.grid(16, 6):
-                with T.sblock("C"):
-                    vi, vk = T.axis.remap("SR", [i, k])
-                    with T.init():
-                        C[vi] = T.float32(0)
-                    C[vi] = C[vi] + A[vi, vk]
-            for i in range(16):
-                with T.sblock("D"):
-                    vi = T.axis.spatial(16, i)
-                    D[vi] = C[vi] * T.float32(2)
+    Before = parse_kernel("""
+        A (16, 6), C (16,), D (16,)
+        for i, k in T.grid(16, 6):
+            with T.sblock("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                C[vi] += A[vi, vk]
+        for i in range(16):
+            with T.sblock("D"):
+                vi = T.axis.spatial(16, i)
+                D[vi] = C[vi] * T.float32(2)
+    """)
 
     after = """
         C_local = T.sblock_alloc_buffer((16,), scope="local")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tvm
-from kernels import ScaleOne
+from kernels import Nested, OpenMatmul, ScaleOne, parse_kernel
 from pairs import check_trace, compile_for_cuda, find_block_names, refuses, run_on_cpu
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
@@ -26,39 +26,14 @@ from tirstep.transforms import (
     vectorize_loop,
 )
 
-
-@I.ir_module
-class Attention:
-    """A batched product with a transposed operand and names of its own."""
-
-    @T.prim_func(s_tir=True)
-    def main(
-        heads: T.Buffer((3, 20, 12), "float32"),
-        keys: T.Buffer((3, 28, 12), "float32"),
-        scores: T.Buffer((3, 20, 28), "float32"),
-    ):
-        for head, query, key, depth in T.grid(3, 20, 28, 12):
-            with T.sblock("attention_scores"):
-                vh, vq, vk, vd = T.axis.remap("SSSR", [head, query, key, depth])
-                with T.init():
-                    scores[vh, vq, vk] = T.float32(0)
-                scores[vh, vq, vk] = scores[vh, vq, vk] + heads[vh, vq, vd] * keys[vh, vk, vd]
-
-
-@I.ir_module
-class Symbolic:
-    @T.prim_func(s_tir=True)
-    def main(a: T.handle, b: T.handle, c: T.handle):
-        m, n, k = T.int64(), T.int64(), T.int64()
-        A = T.match_buffer(a, (m, k), "float32")
-        B = T.match_buffer(b, (k, n), "float32")
-        C = T.match_buffer(c, (m, n), "float32")
-        for i, j, x in T.grid(m, n, k):
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, x])
-                with T.init():
-                    C[vi, vj] = T.float32(0)
-                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+# A batched product with a transposed operand and names of its own.
+Attention = parse_kernel("""
+    heads (3, 20, 12), keys (3, 28, 12), scores (3, 20, 28)
+    for head, query, key, depth in T.grid(3, 20, 28, 12):
+        with T.sblock("attention_scores"):
+            vh, vq, vk, vd = T.axis.remap("SSSR", [head, query, key, depth])
+            scores[vh, vq, vk] += heads[vh, vq, vd] * keys[vh, vk, vd]
+""")
 
 
 def make_product(dtype, total, shape=(12, 8, 20)):
@@ -128,14 +103,13 @@ def test_a_batched_product_with_three_tiled_loops_and_padded_rows():
 
 
 def test_a_kernel_of_one_loop():
-    @I.ir_module
-    class Saxpy:
-        @T.prim_func(s_tir=True)
-        def main(x: T.Buffer((96,), "float32"), y: T.Buffer((96,), "float32")):
-            for n in range(96):
-                with T.sblock("update"):
-                    v = T.axis.spatial(96, n)
-                    y[v] = x[v] * T.float32(3)
+    Saxpy = parse_kernel("""
+        x (96,), y (96,)
+        for n in range(96):
+            with T.sblock("update"):
+                v = T.axis.spatial(96, n)
+                y[v] = x[v] * T.float32(3)
+    """)
 
     sch = Schedule(Saxpy, debug_mask="all")
     tile = tile_block(sch, sch.get_sblock("update"), threads=(8,), per_thread=(4,))
@@ -166,7 +140,7 @@ def test_products_of_other_types(dtype, total, vector, word):
 
 
 def test_a_symbolic_product_is_refused_with_what_to_do():
-    sch = Schedule(Symbolic, debug_mask="all")
+    sch = Schedule(OpenMatmul, debug_mask="all")
     block = sch.get_sblock("C")
     with refuses(
         sch,
@@ -180,10 +154,10 @@ def test_a_symbolic_product_is_refused_with_what_to_do():
 
 @pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (7, 5, 3), (8, 8, 8), (13, 17, 11)])
 def test_a_symbolic_product_with_guards(m, n, k):
-    sch = Schedule(Symbolic)
+    sch = Schedule(OpenMatmul)
     tile_block(sch, sch.get_sblock("C"), threads=(2, 4), per_thread=(2, 1), tail="guard")
     split_reduction(sch, sch.get_sblock("C"), inner=4, tail="guard")
-    check_trace(sch, Symbolic)
+    check_trace(sch, OpenMatmul)
     a, b = draw_integers(6, m, k), draw_integers(7, k, n)
     result = run_on_cpu(sch.mod, a, b, output=(m, n), dtype="float32")
     np.testing.assert_array_equal(result, a @ b)
@@ -191,7 +165,7 @@ def test_a_symbolic_product_with_guards(m, n, k):
 
 @pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (7, 5, 3), (8, 8, 8), (13, 17, 11)])
 def test_a_symbolic_product_that_is_padded_needs_no_guards(m, n, k):
-    sch = Schedule(Symbolic)
+    sch = Schedule(OpenMatmul)
     block = sch.get_sblock("C")
     pad_block(sch, block, multiples=(4, 4, 4))
     schedule_product(sch, block)
@@ -255,20 +229,6 @@ def test_a_block_without_loops():
 
 
 def test_a_block_inside_of_another():
-    @I.ir_module
-    class Nested:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((32, 20), "float32"), B: T.Buffer((32, 20), "float32")):
-            for i, j in T.grid(8, 5):
-                with T.sblock("outer"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    T.reads(A[vi * 4 : vi * 4 + 4, vj * 4 : vj * 4 + 4])
-                    T.writes(B[vi * 4 : vi * 4 + 4, vj * 4 : vj * 4 + 4])
-                    for x, y in T.grid(4, 4):
-                        with T.sblock("inner"):
-                            vx, vy = T.axis.remap("SS", [x, y])
-                            B[vi * 4 + vx, vj * 4 + vy] = A[vi * 4 + vx, vj * 4 + vy]
-
     sch = Schedule(Nested, debug_mask="all")
     i, j = sch.get_loops(sch.get_sblock("outer"))
     x, y = sch.get_loops(sch.get_sblock("inner"))

@@ -1,11 +1,9 @@
 """Tiles that all threads of a block fetch together."""
 
 import pytest
-from kernels import Matmul
+from kernels import Matmul, parse_kernel
 from pairs import assert_dead, check_pair, compile_for_cuda, refuses
 from tvm.s_tir import Schedule
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.transforms import (
     bind_loop,
@@ -290,16 +288,13 @@ def test_stage_operand_at_of_an_argument():
 
 
 def test_stage_operand_at_of_a_padded_operand():
-    @I.ir_module
-    class Before:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((13, 6), "float32"), C: T.Buffer((13,), "float32")):
-            for i, k in T.grid(13, 6):
-                with T.sblock("C"):
-                    vi, vk = T.axis.remap("SR", [i, k])
-                    with T.init():
-                        C[vi] = T.float32(0)
-                    C[vi] = C[vi] + A[vi, vk]
+    Before = parse_kernel("""
+        A (13, 6), C (13,)
+        for i, k in T.grid(13, 6):
+            with T.sblock("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                C[vi] += A[vi, vk]
+    """)
 
     after = """
         C_pad = T.sblock_alloc_buffer((16,))
@@ -337,30 +332,19 @@ def test_stage_operand_at_of_a_padded_operand():
     check_pair(Before, change, after)
 
 
-@I.ir_module
-class TwoMatmuls:
-    """E = (A B) D: the second product stages what the first one made."""
-
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((16, 6), "float32"),
-        B: T.Buffer((6, 12), "float32"),
-        D: T.Buffer((12, 8), "float32"),
-        E: T.Buffer((16, 8), "float32"),
-    ):
-        C = T.sblock_alloc_buffer((16, 12))
-        for i, j, k in T.grid(16, 12, 6):
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    C[vi, vj] = T.float32(0)
-                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-        for i, j, k in T.grid(16, 8, 12):
-            with T.sblock("E"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    E[vi, vj] = T.float32(0)
-                E[vi, vj] = E[vi, vj] + C[vi, vk] * D[vk, vj]
+# E = (A B) D: the second product stages what the first one made.
+TwoMatmuls = parse_kernel("""
+    A (16, 6), B (6, 12), D (12, 8), E (16, 8)
+    C = T.sblock_alloc_buffer((16, 12))
+    for i, j, k in T.grid(16, 12, 6):
+        with T.sblock("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            C[vi, vj] += A[vi, vk] * B[vk, vj]
+    for i, j, k in T.grid(16, 8, 12):
+        with T.sblock("E"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            E[vi, vj] += C[vi, vk] * D[vk, vj]
+""")
 
 
 def test_stage_operand_at_of_another_reduction_leaves_it_a_stage_of_its_own():

@@ -11,10 +11,9 @@ from plain_attention import (
     draw_attention,
     make_attention,
 )
-from reduction_pairs import LEAST, draw, fuse_pair, make_pair, run_pair
+from reduction_pairs import LEAST, Plain, draw, find_blocks, fuse_pair, make_pair, run_pair
 from tvm.s_tir import SBlock, Schedule
 from tvm.script import from_source
-from tvm.script import ir as I
 from tvm.script import tirx as T
 from tvm.tirx import exp, min_value
 
@@ -42,29 +41,6 @@ SQUARE = "(a - m[vi] / T.float64(24)) * (a - m[vi] / T.float64(24))"
 MODES = [(None, "in place"), (5, "in place"), (8, "in place"), (5, "apart")]
 
 # ---- Pairs
-
-
-@I.ir_module
-class Plain:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((5, 24), "float32"), s: T.Buffer((5,), "float32")):
-        m = T.sblock_alloc_buffer((5,))
-        for i, k in T.grid(5, 24):
-            with T.sblock("first"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    m[vi] = T.min_value("float32")
-                m[vi] = T.max(m[vi], A[vi, vk])
-        for i, k in T.grid(5, 24):
-            with T.sblock("second"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    s[vi] = T.float32(0)
-                s[vi] = s[vi] + T.exp(A[vi, vk] - m[vi])
-
-
-def find_blocks(sch: Schedule, *names: str):
-    return [sch.get_sblock(name) for name in names]
 
 
 def test_fuse_reductions_element_by_element() -> None:

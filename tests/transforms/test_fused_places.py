@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tvm
 from golden_runs import run_golden
+from kernels import parse_kernel
 from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.script import from_source
@@ -250,23 +251,20 @@ def test_what_reads_running_values_stays_in_their_iteration() -> None:
 
 
 REPEATED = """
-@I.ir_module
-class Repeated:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
-        first = T.sblock_alloc_buffer((1,))
-        C = T.sblock_alloc_buffer((4,))
-        for r in range(4):
-            with T.sblock("first"):
-                vi = T.axis.spatial(4, 0)
-                first[0] = A[vi]
-            with T.sblock("C"):
-                vr = T.axis.spatial(4, r)
-                C[vr] = first[0] + A[vr]
-        for i in range(4):
-            with T.sblock("B"):
-                vi = T.axis.spatial(4, i)
-                B[vi] = C[vi]
+A (4,), B (4,)
+first = T.sblock_alloc_buffer((1,))
+C = T.sblock_alloc_buffer((4,))
+for r in range(4):
+    with T.sblock("first"):
+        vi = T.axis.spatial(4, 0)
+        first[0] = A[vi]
+    with T.sblock("C"):
+        vr = T.axis.spatial(4, r)
+        C[vr] = first[0] + A[vr]
+for i in range(4):
+    with T.sblock("B"):
+        vi = T.axis.spatial(4, i)
+        B[vi] = C[vi]
 """
 
 
@@ -278,9 +276,9 @@ def test_what_may_leave_an_iteration() -> None:
     for loop in sch.get_loops(weighted)[3:]:  # j_0 itself, and those inside of it
         require_in_iteration(sch, weighted, loop)
     require_in_iteration(sch, scores, sch.get_loops(sch.get_sblock("Y"))[-1])
-    sch = Schedule(from_source(REPEATED))
+    sch = Schedule(parse_kernel(REPEATED))
     require_in_iteration(sch, sch.get_sblock("C"), sch.get_loops(sch.get_sblock("B"))[0])
-    sch = Schedule(from_source(REPEATED.replace("spatial(4, 0)", "spatial(4, r)")))
+    sch = Schedule(parse_kernel(REPEATED.replace("spatial(4, 0)", "spatial(4, r)")))
     block, loop = sch.get_sblock("C"), sch.get_loops(sch.get_sblock("B"))[0]
     with refuses(sch, "block 'C' reads 'first' in each iteration of loop 'r', where block 'first'"):
         require_in_iteration(sch, block, loop)

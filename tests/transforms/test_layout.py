@@ -4,11 +4,9 @@ import re
 
 import numpy as np
 import pytest
-from kernels import Copy, Matmul
+from kernels import Copy, Matmul, parse_kernel
 from pairs import check_pair, compile_for_cuda, refuses, run_on_cpu
 from tvm.s_tir import Schedule
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.lowering_checks.devices.simulator import simulate
 from tirstep.transforms import (
@@ -27,32 +25,22 @@ from tirstep.transforms import (
     vectorize_loop,
 )
 
-
-@I.ir_module
-class MatmulBias:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((16, 6), "float32"),
-        B: T.Buffer((6, 12), "float32"),
-        bias: T.Buffer((12,), "float32"),
-        D: T.Buffer((16, 12), "float32"),
-        E: T.Buffer((16, 12), "float32"),
-    ):
-        C = T.sblock_alloc_buffer((16, 12))
-        for i, j, k in T.grid(16, 12, 6):
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    C[vi, vj] = T.float32(0)
-                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-        for i, j in T.grid(16, 12):
-            with T.sblock("D"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                D[vi, vj] = C[vi, vj] + bias[vj]
-        for i, j in T.grid(16, 12):
-            with T.sblock("E"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                E[vi, vj] = D[vi, vj] * T.float32(2)
+MatmulBias = parse_kernel("""
+    A (16, 6), B (6, 12), bias (12,), D (16, 12), E (16, 12)
+    C = T.sblock_alloc_buffer((16, 12))
+    for i, j, k in T.grid(16, 12, 6):
+        with T.sblock("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            C[vi, vj] += A[vi, vk] * B[vk, vj]
+    for i, j in T.grid(16, 12):
+        with T.sblock("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = C[vi, vj] + bias[vj]
+    for i, j in T.grid(16, 12):
+        with T.sblock("E"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            E[vi, vj] = D[vi, vj] * T.float32(2)
+""")
 
 
 def start(scope="shared", place=0):
@@ -374,16 +362,13 @@ def test_pad_block_refuses_what_does_not_fit():
 
 
 def test_pad_block_refuses_what_pad_einsum_refuses_and_changes_nothing():
-    @I.ir_module
-    class Window:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((18,), "float32"), B: T.Buffer((16,), "float32")):
-            for i, k in T.grid(16, 3):
-                with T.sblock("B"):
-                    vi, vk = T.axis.remap("SR", [i, k])
-                    with T.init():
-                        B[vi] = T.float32(0)
-                    B[vi] = B[vi] + A[vi + vk]
+    Window = parse_kernel("""
+        A (18,), B (16,)
+        for i, k in T.grid(16, 3):
+            with T.sblock("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                B[vi] += A[vi + vk]
+    """)
 
     sch = Schedule(Window)
     block = sch.get_sblock("B")
@@ -392,21 +377,18 @@ def test_pad_block_refuses_what_pad_einsum_refuses_and_changes_nothing():
 
 
 def test_pad_block_tells_new_blocks_from_old_ones_of_the_same_names():
-    @I.ir_module
-    class Named:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((13, 6), "float32"), C: T.Buffer((13,), "float32")):
-            B = T.sblock_alloc_buffer((13, 6))
-            for i, k in T.grid(13, 6):
-                with T.sblock("B_pad"):
-                    vi, vk = T.axis.remap("SS", [i, k])
-                    B[vi, vk] = A[vi, vk] * T.float32(2)
-            for i, k in T.grid(13, 6):
-                with T.sblock("C"):
-                    vi, vk = T.axis.remap("SR", [i, k])
-                    with T.init():
-                        C[vi] = T.float32(0)
-                    C[vi] = C[vi] + B[vi, vk]
+    Named = parse_kernel("""
+        A (13, 6), C (13,)
+        B = T.sblock_alloc_buffer((13, 6))
+        for i, k in T.grid(13, 6):
+            with T.sblock("B_pad"):
+                vi, vk = T.axis.remap("SS", [i, k])
+                B[vi, vk] = A[vi, vk] * T.float32(2)
+        for i, k in T.grid(13, 6):
+            with T.sblock("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                C[vi] += B[vi, vk]
+    """)
 
     sch = Schedule(Named, debug_mask="all")
     padding = pad_block(sch, sch.get_sblock("C"), multiples=(4, 2))
@@ -415,21 +397,18 @@ def test_pad_block_tells_new_blocks_from_old_ones_of_the_same_names():
     assert padding.crop is not None
 
 
-@I.ir_module
-class RunSums:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        twice = T.sblock_alloc_buffer((72,))
-        for x in range(72):
-            with T.sblock("twice"):
-                vx = T.axis.spatial(72, x)
-                twice[vx] = T.if_then_else(vx < 64, A[vx] * T.float32(2), T.float32(0))
-        for i, r in T.grid(64, 3):
-            with T.sblock("B"):
-                vi, vr = T.axis.remap("SR", [i, r])
-                with T.init():
-                    B[vi] = T.float32(0)
-                B[vi] = B[vi] + twice[vi + vr]
+RunSums = parse_kernel("""
+    A (64,), B (64,)
+    twice = T.sblock_alloc_buffer((72,))
+    for x in range(72):
+        with T.sblock("twice"):
+            vx = T.axis.spatial(72, x)
+            twice[vx] = T.if_then_else(vx < 64, A[vx] * T.float32(2), T.float32(0))
+    for i, r in T.grid(64, 3):
+        with T.sblock("B"):
+            vi, vr = T.axis.remap("SR", [i, r])
+            B[vi] += twice[vi + vr]
+""")
 
 
 def fold(sch, row=8, padding=4, scope="shared"):

@@ -1,10 +1,9 @@
 """Split, fuse, reorder, unroll: each pair starts from `Scale`."""
 
 import pytest
-from kernels import Scale, ScaleAnyLength
+from kernels import Scale, ScaleAnyLength, parse_kernel
 from pairs import assert_dead, check_pair, compile_for_cuda, refuses
 from tvm.s_tir import Schedule
-from tvm.script import ir as I
 from tvm.script import tirx as T
 
 from tirstep.transforms import (
@@ -20,23 +19,20 @@ from tirstep.transforms import (
     vectorize_loop,
 )
 
-
-@I.ir_module
-class Chain:
-    """Two nests, the second of three loops."""
-
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((6, 20), "float32"), C: T.Buffer((6, 20), "float32")):
-        B = T.sblock_alloc_buffer((6, 20))
-        for i, j in T.grid(6, 20):
-            with T.sblock("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                B[vi, vj] = A[vi, vj] * T.float32(2)
-        for x, y, z in T.grid(6, 5, 4):
-            with T.sblock("C"):
-                vx = T.axis.spatial(6, x)
-                vy = T.axis.spatial(20, y * 4 + z)
-                C[vx, vy] = B[vx, vy] + T.float32(1)
+# Two nests, the second of three loops.
+Chain = parse_kernel("""
+    A (6, 20), C (6, 20)
+    B = T.sblock_alloc_buffer((6, 20))
+    for i, j in T.grid(6, 20):
+        with T.sblock("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * T.float32(2)
+    for x, y, z in T.grid(6, 5, 4):
+        with T.sblock("C"):
+            vx = T.axis.spatial(6, x)
+            vy = T.axis.spatial(20, y * 4 + z)
+            C[vx, vy] = B[vx, vy] + T.float32(1)
+""")
 
 
 def start(module=Scale, block="B"):

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
+from kernels import parse_kernel
 from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
@@ -220,20 +221,19 @@ def test_copies_of_an_unrolled_loop_are_looked_at_once_each(
 ):
     """Not once in each pair of them: 64 stores have 2016. Of every 8 the halves are others' too."""
 
-    @I.ir_module
-    class Copies:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((1024,), "float32"), B: T.Buffer((16,), "float32")):
-            T.func_attr({"tirx.noalias": True})
-            S = T.sblock_alloc_buffer((1024,), scope="shared")
-            for tx in T.thread_binding(16, thread="threadIdx.x"):
-                for k in T.unroll(64):
-                    with T.sblock("S"):
-                        vt, vk = T.axis.remap("SS", [tx, k])
-                        S[vk * step + vt] = A[vk + vt]
-                with T.sblock("B"):
-                    vt = T.axis.spatial(16, tx)
-                    B[vt] = S[17 - vt]
+    Copies = parse_kernel(f"""
+        A (1024,), B (16,)
+        T.func_attr({{"tirx.noalias": True}})
+        S = T.sblock_alloc_buffer((1024,), scope="shared")
+        for tx in T.thread_binding(16, thread="threadIdx.x"):
+            for k in T.unroll(64):
+                with T.sblock("S"):
+                    vt, vk = T.axis.remap("SS", [tx, k])
+                    S[vk * {step} + vt] = A[vk + vt]
+            with T.sblock("B"):
+                vt = T.axis.spatial(16, tx)
+                B[vt] = S[17 - vt]
+    """)
 
     asked = []
     collect = races._Pair._collect
@@ -277,22 +277,19 @@ def test_no_loop_is_written_out_where_tvm_would_do_so_by_mistake(
 ):
     """Two statements of 2**31 - 1 iterations are -2 to TVM, few enough to be unrolled."""
 
-    @I.ir_module
-    class Sums:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((steps,), "float32"), B: T.Buffer((16,), "float32")):
-            S = T.sblock_alloc_buffer((1,), scope="shared")
-            for tx in T.thread_binding(16, thread="threadIdx.x"):
-                for i in T.unroll(1):
-                    for k in range(steps):
-                        with T.sblock("S"):
-                            vi, vk = T.axis.remap("SR", [i, k])
-                            with T.init():
-                                S[vi] = T.float32(0)
-                            S[vi] = S[vi] + A[vk]
-                with T.sblock("B"):
-                    vt = T.axis.spatial(16, tx)
-                    B[vt] = S[0]
+    Sums = parse_kernel(f"""
+        A ({steps},), B (16,)
+        S = T.sblock_alloc_buffer((1,), scope="shared")
+        for tx in T.thread_binding(16, thread="threadIdx.x"):
+            for i in T.unroll(1):
+                for k in range({steps}):
+                    with T.sblock("S"):
+                        vi, vk = T.axis.remap("SR", [i, k])
+                        S[vi] += A[vk]
+            with T.sblock("B"):
+                vt = T.axis.spatial(16, tx)
+                B[vt] = S[0]
+    """)
 
     asked = []
     monkeypatch.setattr(

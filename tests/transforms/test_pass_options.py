@@ -2,12 +2,10 @@
 
 import pytest
 import tvm
-from kernels import Copy
+from kernels import Copy, parse_kernel
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 from tvm.script import from_source
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.lowering_checks.compile.compiling import pass_context
 from tirstep.modules import vector_add
@@ -19,19 +17,17 @@ from tirstep.transforms import (
     vectorize_loop,
 )
 
-
-@I.ir_module
-class CopyWithOption:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-        with T.sblock("root"):
-            T.reads()
-            T.writes()
-            T.sblock_attr({"pass_config.tirx.use_async_copy": True})
-            for i in range(8):
-                with T.sblock("B"):
-                    vi = T.axis.remap("S", [i])
-                    B[vi] = A[vi]
+CopyWithOption = parse_kernel("""
+    A (8,), B (8,)
+    with T.sblock("root"):
+        T.reads()
+        T.writes()
+        T.sblock_attr({"pass_config.tirx.use_async_copy": True})
+        for i in range(8):
+            with T.sblock("B"):
+                vi = T.axis.remap("S", [i])
+                B[vi] = A[vi]
+""")
 
 
 def vectorized():

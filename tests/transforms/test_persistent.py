@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 import tvm
 from golden_runs import read_step
+from kernels import parse_kernel
 from pairs import check_pair, refuses
 from tvm.ir import TensorLoad
 from tvm.s_tir import Schedule
-from tvm.script import from_source
 from tvm.script import tirx as T
 from tvm.tirx import (
     AllocBuffer,
@@ -71,13 +71,8 @@ def test_make_persistent_pair() -> None:
     check_pair(read("09_warps_specialized"), change, read("10_blocks_stay"))
 
 
-MARKED = """\
-# from tvm.script import ir as I
-# from tvm.script import tirx as T
-@I.ir_module
-class Module:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((96,), "float32")):
+MARKED = """
+A (96,)
         tx = T.launch_thread("threadIdx.x", 96)
         S = T.alloc_buffer((64,), scope="shared.dyn")
 {body}
@@ -101,14 +96,14 @@ AFTER = """\
 
 
 def test_name_barriers_of_roles_pair() -> None:
-    before, after = (from_source(MARKED.format(body=body)) for body in (BEFORE, AFTER))
+    before, after = (parse_kernel(MARKED.format(body=body)) for body in (BEFORE, AFTER))
     tvm.ir.assert_structural_equal(NameBarriersOfRoles(before), after)
     # A statement between the two, as common subexpressions are: each has a condition then.
     apart = BEFORE.replace(
         '        with T.attr(64, "tirstep_warps_copy',
         '        A[0] = T.float32(0)\n        with T.attr(64, "tirstep_warps_copy',
     )
-    made = NameBarriersOfRoles(from_source(MARKED.format(body=apart)))
+    made = NameBarriersOfRoles(parse_kernel(MARKED.format(body=apart)))
     assert len(find_all(made["main"].body, IfThenElse)) == 2
     assert not [
         each for each in find_all(made["main"].body, AttrStmt) if "tirstep" in each.attr_key

@@ -1,10 +1,9 @@
 """Where blocks are computed: producers, consumers, epilogues."""
 
 import pytest
+from kernels import parse_kernel
 from pairs import assert_dead, check_pair, refuses
 from tvm.s_tir import Schedule
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.transforms import (
     accumulate_in_registers,
@@ -20,66 +19,53 @@ from tirstep.transforms import (
     vectorize_loop,
 )
 
-
-@I.ir_module
-class Blur:
-    """One producer, one consumer with a window of three."""
-
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((18,), "float32"), C: T.Buffer((16,), "float32")):
-        B = T.sblock_alloc_buffer((18,))
-        for i in range(18):
-            with T.sblock("B"):
-                vi = T.axis.spatial(18, i)
-                B[vi] = A[vi] * T.float32(2)
-        for i in range(16):
-            with T.sblock("C"):
-                vi = T.axis.spatial(16, i)
-                C[vi] = B[vi] + B[vi + 2]
+# One producer, one consumer with a window of three.
+Blur = parse_kernel("""
+    A (18,), C (16,)
+    B = T.sblock_alloc_buffer((18,))
+    for i in range(18):
+        with T.sblock("B"):
+            vi = T.axis.spatial(18, i)
+            B[vi] = A[vi] * T.float32(2)
+    for i in range(16):
+        with T.sblock("C"):
+            vi = T.axis.spatial(16, i)
+            C[vi] = B[vi] + B[vi + 2]
+""")
 
 
-@I.ir_module
-class MatmulBias:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((16, 6), "float32"),
-        B: T.Buffer((6, 12), "float32"),
-        bias: T.Buffer((12,), "float32"),
-        D: T.Buffer((16, 12), "float32"),
-    ):
-        C = T.sblock_alloc_buffer((16, 12))
-        for i, j, k in T.grid(16, 12, 6):
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    C[vi, vj] = T.float32(0)
-                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-        for i, j in T.grid(16, 12):
-            with T.sblock("D"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                D[vi, vj] = C[vi, vj] + bias[vj]
+MatmulBias = parse_kernel("""
+    A (16, 6), B (6, 12), bias (12,), D (16, 12)
+    C = T.sblock_alloc_buffer((16, 12))
+    for i, j, k in T.grid(16, 12, 6):
+        with T.sblock("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            C[vi, vj] += A[vi, vk] * B[vk, vj]
+    for i, j in T.grid(16, 12):
+        with T.sblock("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = C[vi, vj] + bias[vj]
+""")
 
 
-@I.ir_module
-class TwoReaders:
-    """B is read by C and by D; C by D."""
-
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((16,), "float32"), D: T.Buffer((16,), "float32")):
-        B = T.sblock_alloc_buffer((16,))
-        C = T.sblock_alloc_buffer((16,))
-        for i in range(16):
-            with T.sblock("B"):
-                vi = T.axis.spatial(16, i)
-                B[vi] = A[vi] * T.float32(2)
-        for i in range(16):
-            with T.sblock("C"):
-                vi = T.axis.spatial(16, i)
-                C[vi] = B[vi] + T.float32(1)
-        for i in range(16):
-            with T.sblock("D"):
-                vi = T.axis.spatial(16, i)
-                D[vi] = B[vi] + C[vi]
+# B is read by C and by D; C by D.
+TwoReaders = parse_kernel("""
+    A (16,), D (16,)
+    B = T.sblock_alloc_buffer((16,))
+    C = T.sblock_alloc_buffer((16,))
+    for i in range(16):
+        with T.sblock("B"):
+            vi = T.axis.spatial(16, i)
+            B[vi] = A[vi] * T.float32(2)
+    for i in range(16):
+        with T.sblock("C"):
+            vi = T.axis.spatial(16, i)
+            C[vi] = B[vi] + T.float32(1)
+    for i in range(16):
+        with T.sblock("D"):
+            vi = T.axis.spatial(16, i)
+            D[vi] = B[vi] + C[vi]
+""")
 
 
 def start(module, *names):
@@ -276,22 +262,17 @@ def test_fuse_epilogue_at_refuses_what_does_not_fit():
 
 
 def test_fuse_epilogue_at_refuses_an_output_with_tvm_s_reason():
-    @I.ir_module
-    class TwoOutputs:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16,), "float32"),
-            B: T.Buffer((16,), "float32"),
-            C: T.Buffer((16,), "float32"),
-        ):
-            for i in range(16):
-                with T.sblock("B"):
-                    vi = T.axis.spatial(16, i)
-                    B[vi] = A[vi] * T.float32(2)
-            for i in range(16):
-                with T.sblock("C"):
-                    vi = T.axis.spatial(16, i)
-                    C[vi] = B[vi] + T.float32(1)
+    TwoOutputs = parse_kernel("""
+        A (16,), B (16,), C (16,)
+        for i in range(16):
+            with T.sblock("B"):
+                vi = T.axis.spatial(16, i)
+                B[vi] = A[vi] * T.float32(2)
+        for i in range(16):
+            with T.sblock("C"):
+                vi = T.axis.spatial(16, i)
+                C[vi] = B[vi] + T.float32(1)
+    """)
 
     sch, block, epilogue = start(TwoOutputs, "B", "C")
     (loop,) = sch.get_loops(block)

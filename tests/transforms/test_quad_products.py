@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import tvm
 from golden_runs import read_step
+from kernels import parse_kernel
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.script import from_source
 
 from tirstep.lowering_checks import get_device
 from tirstep.transforms import (
@@ -57,25 +57,18 @@ def test_tensorize_in_quads_of_attention() -> None:
 
 
 ONE = """
-@I.ir_module
-class One:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((32, 64), "{dtype}"),
-        B: T.Buffer({b}, "{dtype}"),
-        C: T.Buffer((32, 48), "{out}"),
-    ):
-        X = T.sblock_alloc_buffer((32, 48), "{acc}")
-        for i, j, k in T.grid(32, 48, 64):
-            with T.sblock("X"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    X[vi, vj] = T.{acc}(0)
-                X[vi, vj] = X[vi, vj] + T.Cast("{acc}", A[vi, vk]) * T.Cast("{acc}", B[{at}])
-        for i, j in T.grid(32, 48):
-            with T.sblock("C"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                C[vi, vj] = {finish}
+A (32, 64) {dtype}, B {b} {dtype}, C (32, 48) {out}
+X = T.sblock_alloc_buffer((32, 48), "{acc}")
+for i, j, k in T.grid(32, 48, 64):
+    with T.sblock("X"):
+        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        with T.init():
+            X[vi, vj] = T.{acc}(0)
+        X[vi, vj] = X[vi, vj] + T.Cast("{acc}", A[vi, vk]) * T.Cast("{acc}", B[{at}])
+for i, j in T.grid(32, 48):
+    with T.sblock("C"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        C[vi, vj] = {finish}
 """
 STAGED = {"operand": 0, "warps": 2, "layout": "padded", "in_quads": True}
 
@@ -89,7 +82,7 @@ def make_one(
 ) -> tvm.IRModule:
     b, at = ("(48, 64)", "vj, vk") if transposed else ("(64, 48)", "vk, vj")
     out = acc if finish == "X[vi, vj]" else "float32"
-    return from_source(ONE.format(dtype=dtype, acc=acc, finish=finish, b=b, at=at, out=out))
+    return parse_kernel(ONE.format(dtype=dtype, acc=acc, finish=finish, b=b, at=at, out=out))
 
 
 def take_warps(sch: Schedule) -> LoopRV:
@@ -160,39 +153,27 @@ def test_one_product_and_what_uses_its_sums(
 
 
 CHAIN = """
-@I.ir_module
-class Chain:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((32, 32), "{dtype}"),
-        B: T.Buffer((32, 32), "{dtype}"),
-        V: T.Buffer((32, 48), "{dtype}"),
-        C: T.Buffer((32, 48), "float32"),
-    ):
-        X = T.sblock_alloc_buffer((32, 32))
-        P = T.sblock_alloc_buffer((32, 32))
-        Y = T.sblock_alloc_buffer((32, 48))
-        for i, j, k in T.grid(32, 32, 32):
-            with T.sblock("X"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    X[vi, vj] = T.float32(0)
-                X[vi, vj] = X[vi, vj] + T.Cast("float32", A[vi, vk]) * T.Cast("float32", B[vj, vk])
-        for i, j in T.grid(32, 32):
-            with T.sblock("P"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                P[vi, vj] = T.max(X[vi, vj], T.float32(0))
-        for i, j, k in T.grid(32, 48, 32):
-            with T.sblock("Y"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    Y[vi, vj] = T.float32(0)
-                Y[vi, vj] = Y[vi, vj] + T.Cast("float32", T.Cast("{dtype}", P[vi, vk])) * T.Cast(
-                    "float32", V[vk, vj])
-        for i, j in T.grid(32, 48):
-            with T.sblock("C"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                C[vi, vj] = Y[vi, vj]
+A (32, 32) {dtype}, B (32, 32) {dtype}, V (32, 48) {dtype}, C (32, 48)
+X = T.sblock_alloc_buffer((32, 32))
+P = T.sblock_alloc_buffer((32, 32))
+Y = T.sblock_alloc_buffer((32, 48))
+for i, j, k in T.grid(32, 32, 32):
+    with T.sblock("X"):
+        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        X[vi, vj] += T.Cast("float32", A[vi, vk]) * T.Cast("float32", B[vj, vk])
+for i, j in T.grid(32, 32):
+    with T.sblock("P"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        P[vi, vj] = T.max(X[vi, vj], T.float32(0))
+for i, j, k in T.grid(32, 48, 32):
+    with T.sblock("Y"):
+        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        Y[vi, vj] += T.Cast("float32", T.Cast("{dtype}", P[vi, vk])) * T.Cast(
+            "float32", V[vk, vj])
+for i, j in T.grid(32, 48):
+    with T.sblock("C"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        C[vi, vj] = Y[vi, vj]
 """
 
 
@@ -223,7 +204,7 @@ def prepare_chain(module: tvm.IRModule) -> tuple[Schedule, Callable[[Schedule], 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_a_chain_of_products_in_a_transform_of_one_s_own(dtype: str) -> None:
     """What lies between is an operand as it is: it never leaves its lanes."""
-    before = from_source(CHAIN.format(dtype=dtype))
+    before = parse_kernel(CHAIN.format(dtype=dtype))
     sch, finish = prepare_chain(before)
     composite(finish)(sch)
     assert "X_shared" not in sch.mod.script()
@@ -231,7 +212,7 @@ def test_a_chain_of_products_in_a_transform_of_one_s_own(dtype: str) -> None:
 
 
 def test_tensorize_in_quads_refuses_what_does_not_fit():
-    sch, finish = prepare_chain(from_source(CHAIN.format(dtype="float16")))
+    sch, finish = prepare_chain(parse_kernel(CHAIN.format(dtype="float16")))
     with refuses(sch, "lays 'X_local' out over the registers of a warp's lanes, and block 'P' wou"):
         finish(sch)
     sch, block, loads, zeros = prepare_one(make_one(), spreads=False)

@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 import tvm_ffi
-from kernels import ScaleOne
+from kernels import Nested, ScaleOne, parse_kernel
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
@@ -26,52 +26,23 @@ from tirstep.transforms import (
     vectorize_loop,
 )
 
-
-@I.ir_module
-class Attention:
-    """Two reductions and a result that two blocks read."""
-
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((4, 16, 6), "float32"),
-        B: T.Buffer((4, 6, 12), "float32"),
-        D: T.Buffer((4, 16), "float32"),
-        E: T.Buffer((4, 16, 12), "float32"),
-    ):
-        C = T.sblock_alloc_buffer((4, 16, 12))
-        for b, i, j, k in T.grid(4, 16, 12, 6):
-            with T.sblock("scores"):
-                vb, vi, vj, vk = T.axis.remap("SSSR", [b, i, j, k])
-                with T.init():
-                    C[vb, vi, vj] = T.float32(0)
-                C[vb, vi, vj] = C[vb, vi, vj] + A[vb, vi, vk] * B[vb, vk, vj]
-        for b, i, j in T.grid(4, 16, 12):
-            with T.sblock("sums"):
-                vb, vi, vj = T.axis.remap("SSR", [b, i, j])
-                with T.init():
-                    D[vb, vi] = T.float32(0)
-                D[vb, vi] = D[vb, vi] + C[vb, vi, vj]
-        for b, i, j in T.grid(4, 16, 12):
-            with T.sblock("shares"):
-                vb, vi, vj = T.axis.remap("SSS", [b, i, j])
-                E[vb, vi, vj] = C[vb, vi, vj] / D[vb, vi]
-
-
-@I.ir_module
-class Nested:
-    """A block inside of a block."""
-
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((32, 20), "float32"), B: T.Buffer((32, 20), "float32")):
-        for i, j in T.grid(8, 5):
-            with T.sblock("outer"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                T.reads(A[vi * 4 : vi * 4 + 4, vj * 4 : vj * 4 + 4])
-                T.writes(B[vi * 4 : vi * 4 + 4, vj * 4 : vj * 4 + 4])
-                for x, y in T.grid(4, 4):
-                    with T.sblock("inner"):
-                        vx, vy = T.axis.remap("SS", [x, y])
-                        B[vi * 4 + vx, vj * 4 + vy] = A[vi * 4 + vx, vj * 4 + vy]
+# Two reductions and a result that two blocks read.
+Attention = parse_kernel("""
+    A (4, 16, 6), B (4, 6, 12), D (4, 16), E (4, 16, 12)
+    C = T.sblock_alloc_buffer((4, 16, 12))
+    for b, i, j, k in T.grid(4, 16, 12, 6):
+        with T.sblock("scores"):
+            vb, vi, vj, vk = T.axis.remap("SSSR", [b, i, j, k])
+            C[vb, vi, vj] += A[vb, vi, vk] * B[vb, vk, vj]
+    for b, i, j in T.grid(4, 16, 12):
+        with T.sblock("sums"):
+            vb, vi, vj = T.axis.remap("SSR", [b, i, j])
+            D[vb, vi] += C[vb, vi, vj]
+    for b, i, j in T.grid(4, 16, 12):
+        with T.sblock("shares"):
+            vb, vi, vj = T.axis.remap("SSS", [b, i, j])
+            E[vb, vi, vj] = C[vb, vi, vj] / D[vb, vi]
+""")
 
 
 def start(module=Attention):

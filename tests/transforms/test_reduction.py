@@ -1,7 +1,7 @@
 """Reductions split, and their initialization taken out."""
 
 import pytest
-from kernels import Matmul, Scale, start
+from kernels import Matmul, Scale, parse_kernel, start
 from pairs import assert_dead, check_pair, refuses
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
@@ -179,19 +179,16 @@ def test_decompose_reduction_at_a_thread_loop_leaves_registers_to_their_threads(
 def test_decompose_reduction_at_refuses_threads_that_only_a_guard_knows():
     """One thread sums, and in front of it all would set the sum to 0, the last of them too late."""
 
-    @I.ir_module
-    class SumOfAll:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((64,)), S: T.Buffer((1,))):
-            for t in T.thread_binding(8, "threadIdx.x"):
-                for k in range(64):
-                    with T.sblock("S"):
-                        v = T.axis.spatial(1, 0)
-                        vk = T.axis.reduce(64, k)
-                        T.where(t < 1)
-                        with T.init():
-                            S[v] = T.float32(0)
-                        S[v] = S[v] + A[vk]
+    SumOfAll = parse_kernel("""
+        A (64,), S (1,)
+        for t in T.thread_binding(8, "threadIdx.x"):
+            for k in range(64):
+                with T.sblock("S"):
+                    v = T.axis.spatial(1, 0)
+                    vk = T.axis.reduce(64, k)
+                    T.where(t < 1)
+                    S[v] += A[vk]
+    """)
 
     sch = Schedule(SumOfAll)
     block = sch.get_sblock("S")

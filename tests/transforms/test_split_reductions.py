@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from kernels import parse_kernel
 from pairs import assert_dead, check_pair, refuses, run_on_cpu
 from plain_attention import (
     HEADS,
@@ -11,10 +12,9 @@ from plain_attention import (
     draw_attention,
     make_attention,
 )
-from reduction_pairs import LEAST, draw, make_pair, run_pair
+from reduction_pairs import LEAST, Plain, draw, find_blocks, make_pair, run_pair
 from tvm.s_tir import Schedule
 from tvm.script import from_source
-from tvm.script import ir as I
 from tvm.script import tirx as T
 from tvm.tirx import min_value
 
@@ -32,29 +32,6 @@ from tirstep.transforms.fusion.factors import Scale
 SQUARE = "(a - m[vi] / T.float64(24)) * (a - m[vi] / T.float64(24))"
 
 # ---- Pairs
-
-
-@I.ir_module
-class Plain:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((5, 24), "float32"), s: T.Buffer((5,), "float32")):
-        m = T.sblock_alloc_buffer((5,))
-        for i, k in T.grid(5, 24):
-            with T.sblock("first"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    m[vi] = T.min_value("float32")
-                m[vi] = T.max(m[vi], A[vi, vk])
-        for i, k in T.grid(5, 24):
-            with T.sblock("second"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    s[vi] = T.float32(0)
-                s[vi] = s[vi] + T.exp(A[vi, vk] - m[vi])
-
-
-def find_blocks(sch: Schedule, *names: str):
-    return [sch.get_sblock(name) for name in names]
 
 
 def test_split_reductions_combines_ranges_by_the_factor() -> None:
@@ -315,33 +292,26 @@ def test_split_reductions_refuses_what_was_worked_on(prepare, sentence: str) -> 
 
 
 def test_split_reductions_refuses_elements_of_other_ranges() -> None:
-    sch = Schedule(from_source(SHIFTED))
+    sch = Schedule(parse_kernel(SHIFTED))
     first, second = find_blocks(sch, "first", "second")
     with refuses(sch, "block 'second' reads 'p' at .*, which may lie in other ranges"):
         split_reductions(sch, first, [second], parts=4)
 
 
 SHIFTED = """
-@I.ir_module
-class Shifted:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((5, 24), "float32"), s: T.Buffer((5,), "float32")):
-        m = T.sblock_alloc_buffer((5,))
-        p = T.sblock_alloc_buffer((5, 24))
-        for i, k in T.grid(5, 24):
-            with T.sblock("first"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    m[vi] = T.float32(0)
-                m[vi] = m[vi] + A[vi, vk] * A[vi, vk]
-        for i, k in T.grid(5, 24):
-            with T.sblock("between"):
-                vi, vk = T.axis.remap("SS", [i, k])
-                p[vi, vk] = A[vi, vk] * T.rsqrt(m[vi] + T.float32(1))
-        for i, k in T.grid(5, 24):
-            with T.sblock("second"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    s[vi] = T.float32(0)
-                s[vi] = s[vi] + p[vi, 23 - vk]
+A (5, 24), s (5,)
+m = T.sblock_alloc_buffer((5,))
+p = T.sblock_alloc_buffer((5, 24))
+for i, k in T.grid(5, 24):
+    with T.sblock("first"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        m[vi] += A[vi, vk] * A[vi, vk]
+for i, k in T.grid(5, 24):
+    with T.sblock("between"):
+        vi, vk = T.axis.remap("SS", [i, k])
+        p[vi, vk] = A[vi, vk] * T.rsqrt(m[vi] + T.float32(1))
+for i, k in T.grid(5, 24):
+    with T.sblock("second"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        s[vi] += p[vi, 23 - vk]
 """

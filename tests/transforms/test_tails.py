@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
+from kernels import parse_kernel
 from pairs import run_on_cpu
 from tvm.s_tir import Schedule
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.transforms import (
     accumulate_in_registers,
@@ -24,28 +23,18 @@ SHAPES = [(1, 1, 1), (1, 13, 5), (17, 1, 3), (7, 11, 1), (13, 10, 6), (16, 12, 8
 
 
 def make_matmul(m, n, k):
-    @I.ir_module
-    class Matmul:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((m, k), "float32"),
-            B: T.Buffer((k, n), "float32"),
-            bias: T.Buffer((n,), "float32"),
-            D: T.Buffer((m, n), "float32"),
-        ):
-            C = T.sblock_alloc_buffer((m, n))
-            for i, j, x in T.grid(m, n, k):
-                with T.sblock("C"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, x])
-                    with T.init():
-                        C[vi, vj] = T.float32(0)
-                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-            for i, j in T.grid(m, n):
-                with T.sblock("D"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    D[vi, vj] = T.max(C[vi, vj] + bias[vj], T.float32(0))
-
-    return Matmul
+    return parse_kernel(f"""
+        A ({m}, {k}), B ({k}, {n}), bias ({n},), D ({m}, {n})
+        C = T.sblock_alloc_buffer(({m}, {n}))
+        for i, j, x in T.grid({m}, {n}, {k}):
+            with T.sblock("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, x])
+                C[vi, vj] += A[vi, vk] * B[vk, vj]
+        for i, j in T.grid({m}, {n}):
+            with T.sblock("D"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                D[vi, vj] = T.max(C[vi, vj] + bias[vj], T.float32(0))
+    """)
 
 
 def check_numbers(sch, shape):

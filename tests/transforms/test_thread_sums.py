@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tvm
 from foreign_modules import Argmax
+from kernels import make_row_sums, parse_kernel
 from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
@@ -24,29 +25,12 @@ from tirstep.transforms.legality.sums import find_unordered_sums
 from tirstep.transforms.recipes import RECIPES
 
 
-def make_sums(rows: int, columns: int, dtype: str) -> tvm.IRModule:
-    return from_source(
-        f"""
-@I.ir_module
-class Sums:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer(({rows}, {columns}), "{dtype}"), B: T.Buffer(({rows},), "{dtype}")):
-        for i, k in T.grid({rows}, {columns}):
-            with T.sblock("B"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    B[vi] = T.{dtype}(0)
-                B[vi] = B[vi] + A[vi, vk]
-"""
-    )
-
-
 def split_among(roles: str, dtype: str = "float32") -> tuple[Schedule, dict[str, LoopRV]]:
     """Sums over some thread axes, as "x32 z2", with rows on others, as "y:2", and their loops."""
     sizes = {part[0]: int(part[1:].removeprefix(":")) for part in roles.split()}
     rows = {f"threadIdx.{part[0]}": sizes[part[0]] for part in roles.split() if ":" in part}
     summed = {f"threadIdx.{part[0]}": sizes[part[0]] for part in roles.split() if ":" not in part}
-    sch = Schedule(make_sums(math.prod(rows.values()), 2 * math.prod(summed.values()), dtype))
+    sch = Schedule(make_row_sums(math.prod(rows.values()), 2 * math.prod(summed.values()), dtype))
     i, k = sch.get_loops(sch.get_sblock("B"))
     grid, *across = sch.split(i, [None, *rows.values()])
     *along, rest = sch.split(k, [*summed.values(), None])
@@ -237,29 +221,20 @@ def test_a_sum_over_threads_behind_guards_that_tvm_cannot_solve():
 
 def make_halves() -> tvm.IRModule:
     """Sums of the first rows and of the others, in blocks of their own that write one buffer."""
-    return from_source(
-        """
-@I.ir_module
-class Sums:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):
+    return parse_kernel("""
+        A (4, 8), B (4,)
         for i in range(2):
             for k in range(8):
                 with T.sblock("first"):
                     vi = T.axis.spatial(4, i)
                     vk = T.axis.reduce(8, k)
-                    with T.init():
-                        B[vi] = T.float32(0)
-                    B[vi] = B[vi] + A[vi, vk]
+                    B[vi] += A[vi, vk]
             for k in range(8):
                 with T.sblock("others"):
                     vi = T.axis.spatial(4, 2 + i)
                     vk = T.axis.reduce(8, k)
-                    with T.init():
-                        B[vi] = T.float32(0)
-                    B[vi] = B[vi] + A[vi, vk]
-"""
-    )
+                    B[vi] += A[vi, vk]
+    """)
 
 
 def test_a_sum_over_threads_into_what_another_block_writes():

@@ -3,12 +3,10 @@
 import re
 
 import pytest
-from kernels import Scale, ScaleAnyLength
+from kernels import Scale, ScaleAnyLength, parse_kernel
 from pairs import check_pair, compile_for_cuda, refuses
 from tvm.s_tir import Schedule
 from tvm.script import from_source
-from tvm.script import ir as I
-from tvm.script import tirx as T
 from tvm.tirx import For, ForKind
 
 from tirstep.lowering_checks import check_numbers, get_device
@@ -29,21 +27,13 @@ from tirstep.transforms import (
 )
 from tirstep.transforms.tir import find_all
 
-
-@I.ir_module
-class Matmul:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((16, 8), "float16"),
-        B: T.Buffer((8, 24), "float16"),
-        C: T.Buffer((16, 24), "float32"),
-    ):
-        for i, j, k in T.grid(16, 24, 8):
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    C[vi, vj] = T.float32(0)
-                C[vi, vj] = C[vi, vj] + T.float32(A[vi, vk]) * T.float32(B[vk, vj])
+Matmul = parse_kernel("""
+    A (16, 8) float16, B (8, 24) float16, C (16, 24)
+    for i, j, k in T.grid(16, 24, 8):
+        with T.sblock("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            C[vi, vj] += T.float32(A[vi, vk]) * T.float32(B[vk, vj])
+""")
 
 
 def start(module=Scale, block="B", inner=4):
@@ -138,19 +128,14 @@ def test_vectorize_loop_refuses_rows_that_a_padding_misaligns():
 
 def make_column(dtype):
     """A copy of a column of four elements: they lie apart in A, and side by side in B."""
-    return from_source(
-        f"""
-@I.ir_module
-class Column:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((4, 8), "{dtype}"), B: T.Buffer((8, 4), "{dtype}")):
+    return parse_kernel(f"""
+        A (4, 8) {dtype}, B (8, 4) {dtype}
         for j in T.thread_binding(8, thread="threadIdx.x"):
             for i in range(4):
                 with T.sblock("B"):
                     vi, vj = T.axis.remap("SS", [i, j])
                     B[vj, vi] = A[vi, vj]
-"""
-    )
+    """)
 
 
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
@@ -180,14 +165,13 @@ def test_vectorize_loop_repeats_one_element_of_float8():
 
 
 def test_vectors_of_half_precision_hold_twice_the_elements():
-    @I.ir_module
-    class Half:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((6, 64), "float16"), B: T.Buffer((6, 64), "float16")):
-            for i, j in T.grid(6, 64):
-                with T.sblock("B"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    B[vi, vj] = A[vi, vj]
+    Half = parse_kernel("""
+        A (6, 64) float16, B (6, 64) float16
+        for i, j in T.grid(6, 64):
+            with T.sblock("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj]
+    """)
 
     sch, _, _, wide = start(Half, inner=16)
     with refuses(sch, r"vectors of 16 elements of 'A' \(float16\), 32 bytes"):
@@ -287,14 +271,13 @@ def test_vectorize_copy_refuses_what_does_not_fit():
 def make_kernel(dtype: str, value: str) -> tuple[Schedule, object, object]:
     """B[x] = value in a kernel of four threads; the loops of these and of 64 elements each."""
 
-    @I.ir_module
-    class Map:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((256,), dtype), B: T.Buffer((256,), dtype)):
-            for i, j in T.grid(4, 64):
-                with T.sblock("B"):
-                    x = T.axis.spatial(256, i * 64 + j)
-                    B[x] = A[x]
+    Map = parse_kernel(f"""
+        A (256,) {dtype}, B (256,) {dtype}
+        for i, j in T.grid(4, 64):
+            with T.sblock("B"):
+                x = T.axis.spatial(256, i * 64 + j)
+                B[x] = A[x]
+    """)
 
     zero = f"T.{dtype}(0)" if "int" in dtype else f'T.Cast("{dtype}", 0.0)'
     text = Map.script().replace("= A[x]", f"= {value.replace('zero', zero)}")

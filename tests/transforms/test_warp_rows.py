@@ -7,6 +7,7 @@ import functools
 import pytest
 import tvm
 from golden_runs import read_step
+from kernels import parse_kernel
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
@@ -33,22 +34,17 @@ def read(step: str, recipe: str = "attention_wgmma") -> tvm.IRModule:
 
 
 ORDER = """
-@I.ir_module
-class Module:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((32, 64)), B: T.Buffer((64, 48)), C: T.Buffer((32, 48))):
-        for {loops}:
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    C[vi, vj] = T.float32(0)
-                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+A (32, 64), B (64, 48), C (32, 48)
+for {loops}:
+    with T.sblock("C"):
+        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        C[vi, vj] += A[vi, vk] * B[vk, vj]
 """
 
 
 def test_order_product_pair() -> None:
-    before = from_source(ORDER.format(loops="k, i, j in T.grid(64, 32, 48)"))
-    after = from_source(ORDER.format(loops="i, j, k in T.grid(32, 48, 64)"))
+    before = parse_kernel(ORDER.format(loops="k, i, j in T.grid(64, 32, 48)"))
+    after = parse_kernel(ORDER.format(loops="i, j, k in T.grid(32, 48, 64)"))
     check_pair(before, lambda sch: order_product(sch, sch.get_sblock("C")), after)
 
 
