@@ -16,7 +16,12 @@ from tvm.ir import assert_structural_equal
 from tvm.s_tir import SBlock, Schedule, ScheduleError
 from tvm.script import from_source
 
+from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.lowering_checks.devices import CpuDevice
+from tirstep.lowering_checks.devices.device import blank
+from tirstep.lowering_checks.devices.simulator import simulate_lowered
+from tirstep.lowering_checks.steps import Run
+from tirstep.modules import Problem
 from tirstep.transforms import TransformError
 from tirstep.transforms.tir import find_all
 
@@ -103,6 +108,21 @@ def run_on_cpu(module: tvm.IRModule, *inputs: np.ndarray, output: tuple[int, ...
     """The module's one output, computed by LLVM with thread bindings made serial."""
     blank = np.full(output, np.nan if dtype.startswith("float") else -128, dtype)
     return CpuDevice().compile(module)([*inputs, blank])[-1]
+
+
+def find_wrong(
+    problem: Problem, made: tvm.IRModule | Schedule, device: str = "simulator"
+) -> list[str]:
+    """What is wrong with the numbers of a problem's module, and what the device finds besides."""
+    module = made.mod if isinstance(made, Schedule) else made
+    found = check_numbers(problem, module, get_device(device), where="here")
+    return [finding.message for finding in found]
+
+
+def find_kinds(lowered: tvm.IRModule, run: Run) -> set[str]:
+    """The kinds of what the simulator finds in a lowered module of a recipe's run."""
+    arguments = [*run.problem.integer_inputs(0), *map(blank, run.problem.outputs)]
+    return {found.kind for found in simulate_lowered(lowered, arguments).findings}
 
 
 def compile_for_cuda(module: tvm.IRModule) -> str:

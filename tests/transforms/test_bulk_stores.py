@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 import tvm
 from golden_runs import read_step
-from pairs import check_pair, refuses
+from pairs import check_pair, find_kinds, refuses
 from tvm.s_tir import Schedule
 from tvm.script import from_source
 from tvm.tirx import Evaluate, SeqStmt
 from tvm_ffi import structural_map
 
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
-from tirstep.lowering_checks.devices.device import blank
 from tirstep.lowering_checks.devices.simulator import lower, simulate_lowered
 from tirstep.lowering_checks.facts import get_facts
 from tirstep.lowering_checks.steps import Run
@@ -185,11 +184,6 @@ def is_last_fence(parts, at: int) -> bool:
     return calls("proxy")(parts, at) and at + 2 < len(parts) and "bulk_group" in str(parts[at + 2])
 
 
-def simulate(lowered: tvm.IRModule, run: Run) -> set[str]:
-    arguments = [*run.problem.integer_inputs(0), *map(blank, run.problem.outputs)]
-    return {found.kind for found in simulate_lowered(lowered, arguments).findings}
-
-
 @pytest.fixture(scope="module")
 def lowered() -> tuple[tvm.IRModule, Run]:
     run = run_small((64, 32, 128), HALF)
@@ -208,8 +202,8 @@ def lowered() -> tuple[tvm.IRModule, Run]:
 )
 def test_a_bug_of_one_tile_dies(lowered, wanted, kind: str) -> None:
     module, run = lowered
-    assert simulate(module, run) == set()
-    assert kind in simulate(leave_out(module, wanted), run)
+    assert find_kinds(module, run) == set()
+    assert kind in find_kinds(leave_out(module, wanted), run)
 
 
 @pytest.mark.parametrize(
@@ -256,8 +250,8 @@ def test_blocks_that_stay_wait_for_the_tile_before_they_store_the_next(wanted, k
     module = lower(run.steps[-1].module)
     text = module.script()
     assert text.index("mma_async") < text.index('"wait_group", "read"') < text.index("stmatrix")
-    assert simulate(module, run) == set()
-    assert kind in simulate(leave_out(module, wanted), run)
+    assert find_kinds(module, run) == set()
+    assert kind in find_kinds(leave_out(module, wanted), run)
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 
 import pytest
 from kernels import parse_kernel
-from pairs import refuses
+from pairs import find_wrong, refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import Problem, depthwise_conv2d, matmul, transpose, vector_add
 from tirstep.transforms import (
     fuse_loops,
@@ -25,11 +24,6 @@ from tirstep.transforms.legality.lowered_memory import find_missing_barriers
 from tirstep.transforms.recipes import RECIPES
 
 REFUSAL = "threads would share elements of the shared buffer 'B_shared' with no barrier between: "
-
-
-def find_wrong(problem: Problem, sch: Schedule) -> list[str]:
-    found = check_numbers(problem, sch.mod, get_device("simulator"), where="here")
-    return [finding.message for finding in found]
 
 
 def tile(

@@ -6,7 +6,7 @@ import pytest
 import tvm
 from golden_runs import read_step
 from kernels import parse_kernel
-from pairs import check_pair, refuses
+from pairs import check_pair, find_kinds, refuses
 from tvm.ir import TensorLoad
 from tvm.s_tir import Schedule
 from tvm.script import tirx as T
@@ -22,8 +22,7 @@ from tvm.tirx import (
 from tvm_ffi import structural_map
 
 from tirstep.lowering_checks import check_numbers, get_device, run_golden, run_recipe
-from tirstep.lowering_checks.devices.device import blank
-from tirstep.lowering_checks.devices.simulator import lower, simulate_lowered
+from tirstep.lowering_checks.devices.simulator import lower
 from tirstep.lowering_checks.facts import get_facts
 from tirstep.lowering_checks.steps import Run
 from tirstep.modules import matmul_bias_gelu
@@ -157,13 +156,7 @@ def test_a_bias_is_added_by_named_barriers() -> None:
 
 
 def simulate(module: tvm.IRModule, run: Run) -> set[str]:
-    return simulate_run(lower(module), run)
-
-
-def simulate_run(lowered: tvm.IRModule, run: Run) -> set[str]:
-    """The kinds of what the simulator finds."""
-    arguments = [*run.problem.integer_inputs(0), *map(blank, run.problem.outputs)]
-    return {found.kind for found in simulate_lowered(lowered, arguments).findings}
+    return find_kinds(lower(module), run)
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +210,7 @@ def change_barrier(module: tvm.IRModule, change: Callable[[Evaluate], object]) -
 )
 def test_a_barrier_of_other_threads_dies(run: Run, change, kind: str) -> None:
     module = lower(run.steps[-1].module)
-    assert kind in simulate_run(change_barrier(module, change), run)
+    assert kind in find_kinds(change_barrier(module, change), run)
 
 
 def test_a_tile_is_not_stored_in_the_place_of_a_stage() -> None:
@@ -225,7 +218,7 @@ def test_a_tile_is_not_stored_in_the_place_of_a_stage() -> None:
         (64, 192, 96), {"dtype": "tf32", "transpose_b": True}, {"tile_k": 32, "persistent": 1}
     )
     module = lower(run.steps[-1].module)
-    assert simulate_run(module, run) == set()
+    assert find_kinds(module, run) == set()
     body = module["main"].body
     (stage,) = [it.buffer for it in find_all(body, AllocBuffer) if it.buffer.name == "A_shared.dyn"]
 
@@ -238,7 +231,7 @@ def test_a_tile_is_not_stored_in_the_place_of_a_stage() -> None:
         return BufferLoad(stage, node.indices) if node.source.name == "C_shared.dyn" else node
 
     made = structural_map(module["main"], [(BufferStore, store), (TensorLoad, load)])
-    assert "race" in simulate_run(tvm.IRModule({"main": made}), run)
+    assert "race" in find_kinds(tvm.IRModule({"main": made}), run)
 
 
 def test_memory_of_stages_is_nothing_elses(run: Run) -> None:

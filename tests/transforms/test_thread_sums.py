@@ -7,12 +7,12 @@ import pytest
 import tvm
 from foreign_modules import Argmax
 from kernels import make_row_sums, parse_kernel
-from pairs import refuses
+from pairs import find_wrong, refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.script import from_source
 
-from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.lowering_checks import get_device
 from tirstep.modules import Problem, layer_norm, row_sum, softmax
 from tirstep.transforms import (
     bind_loop,
@@ -126,11 +126,6 @@ def test_rows_that_come_between_the_threads_of_a_sum_later():
     for axis, other in (("x", "x"), ("z", "y"), ("y", "z")):
         bind_loop(sch, loops[f"threadIdx.{axis}"], axis=f"threadIdx.{other}")
     assert find_faults(sch.mod) == []
-
-
-def find_wrong(problem: Problem, module: tvm.IRModule) -> list[str]:
-    found = check_numbers(problem, module, get_device("simulator"), where="here")
-    return [finding.message for finding in found]
 
 
 def keep_rows(m: int, rows: int, place: int) -> tuple[Problem, Schedule, LoopRV]:
