@@ -247,27 +247,6 @@ def test_kernels_of_one_host_loop_have_threads_of_their_own():
     assert "__launch_bounds__(16)" in source
 
 
-def test_kernels_of_one_function_have_threads_of_their_own():
-    TwoNests = parse_kernel("""
-        A (640,), B (640,), C (640,)
-        for i in range(640):
-            with T.sblock("B"):
-                vi = T.axis.spatial(640, i)
-                B[vi] = A[vi] * T.float32(2)
-        for i in range(640):
-            with T.sblock("C"):
-                vi = T.axis.spatial(640, i)
-                C[vi] = B[vi] + T.float32(1)
-    """)
-
-    sch = Schedule(TwoNests, debug_mask="all")
-    tile_block(sch, sch.get_sblock("B"), threads=(64,))
-    tile_block(sch, sch.get_sblock("C"), threads=(128,), tail="guard")
-    source = compile_for_cuda(sch.mod)
-    assert "__launch_bounds__(64)" in source
-    assert "__launch_bounds__(128)" in source
-
-
 def test_kernels_of_one_host_loop_have_virtual_threads_of_their_own():
     sch, *_ = start(TwoInOneLoop, "B")
     outer, inner = split_inner(sch, "B", 8)

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 from kernels import Copy, Matmul, parse_kernel
-from pairs import check_pair, compile_for_cuda, refuses, run_on_cpu
+from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 
 from tirstep.lowering_checks.devices.simulator import simulate
@@ -73,19 +73,6 @@ def test_pad_shared_rows_of_a_tile():
         return copy
 
     check_pair(Matmul, change, after)
-
-
-@pytest.mark.parametrize("elements", [1, 4, 11])
-@pytest.mark.parametrize("scope", ["shared", "shared.dyn"])
-def test_padded_rows_begin_that_far_apart_in_memory(elements, scope):
-    sch = Schedule(Matmul, debug_mask="all")
-    block = sch.get_sblock("C")
-    tile = tile_block(sch, block, threads=(4, 12))
-    copy = cache_read_at(sch, block, tile.threads[1], operand=1, scope=scope)
-    pad_shared_rows(sch, copy, elements=elements)
-    fetch_cooperatively(sch, copy, threads=(4, 12), tail="guard")
-    source = compile_for_cuda(sch.mod)
-    assert re.search(rf"\* .*\[\(\(k \* {12 + elements}\) \+ \(\(int\)threadIdx.x\)\)\]", source)
 
 
 def test_pad_shared_rows_refuses_what_does_not_fit():
@@ -172,24 +159,6 @@ def test_transpose_tile_for_its_readers_too():
         return copy, block
 
     check_pair(Matmul, change, after)
-
-
-@pytest.mark.parametrize("scope", ["shared", "shared.dyn"])
-@pytest.mark.parametrize("is_fetched", [False, True])
-def test_a_transposed_tile_holds_the_same_numbers(scope, is_fetched):
-    rng = np.random.default_rng(0)
-    a, b = (rng.integers(-4, 5, shape).astype("float32") for shape in ((16, 6), (6, 12)))
-    sch = Schedule(Matmul, debug_mask="all")
-    block = sch.get_sblock("C")
-    tile = tile_block(sch, block, threads=(4, 12))
-    copy = cache_read_at(sch, block, tile.threads[1], operand=1, scope=scope)
-    if is_fetched:
-        fetch_cooperatively(sch, copy, threads=(4, 12), tail="guard")
-    transpose_tile(sch, copy)
-    result = run_on_cpu(sch.mod, a, b, output=(16, 12), dtype="float32")
-    np.testing.assert_array_equal(result, a @ b)
-    transpose_tile(sch, copy)
-    assert [int(size) for size in sch.get(copy).writes[0].source.shape] == [6, 12]
 
 
 def test_transpose_tile_refuses_what_does_not_fit():

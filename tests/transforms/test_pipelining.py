@@ -284,26 +284,6 @@ def test_a_copy_that_is_no_asynchronous_one_is_right(prefetch, expression, dtype
 
 
 @BOTH
-@pytest.mark.parametrize(
-    ("sizes", "kernel", "options"),
-    [
-        ((15, 61, 14), {}, {"tail": "guard", "strips": (2, 1)}),
-        ((15, 61, 14), {}, {"pad": True, "turn": True}),
-        ((16, 64, 16), {}, {"threads": (8, 8), "strips": (2, 2), "warp": (4, 8)}),
-        ((16, 64, 16), {}, {"vector": 4, "scope": "shared.dyn"}),
-        ((16, 64, 16), {"dtype": "float16"}, {"fragments": "direct"}),
-        ((16, 64, 16), {"dtype": "int8"}, {"vector": 4}),
-    ],
-    ids=["guard", "pad", "warps", "vectors", "float16", "int8"],
-)
-def test_a_pipeline_of_a_product_is_right(prefetch, sizes, kernel, options):
-    case = get_kernel("matmul").problem(*sizes, **kernel)
-    sch, _, steps, copies = staged(case, **options)
-    prefetch(sch, steps.outer, copies)
-    assert check_numbers(case, sch.mod, SIMULATOR, where="pipeline") == []
-
-
-@BOTH
 @pytest.mark.parametrize(("fragments", "statements"), [("direct", 3), ("between", 1)])
 def test_a_pipeline_of_fragments_inside_is_right(prefetch, fragments, statements):
     sch, _, steps, copies = staged(PRODUCT, fragments=fragments)

@@ -1,8 +1,6 @@
 """Rows that threads share: spread over them, kept in their registers, read once."""
 
 import numpy as np
-import pytest
-import tvm
 from kernels import parse_kernel
 from pairs import check_pair, compile_for_cuda, refuses, run_on_cpu
 from tvm.s_tir import Schedule
@@ -17,7 +15,6 @@ from tirstep.transforms import (
     spread_over_threads,
     vectorize_loop,
 )
-from tirstep.transforms.rows import find_vector
 
 # B = A over the sums of its rows.
 Shares = parse_kernel("""
@@ -99,19 +96,6 @@ def spread_shares(sch: Schedule, *, vector: int = 4) -> list[Spread]:
 def test_spread_over_threads_deals_out_vectors_and_reduces_by_shuffles():
     check_pair(Shares, spread_shares, SpreadShares)
     assert "__shfl_down_sync" in compile_for_cuda(SpreadShares)
-
-
-def test_spread_over_threads_keeps_vectors_where_steps_are_guarded():
-    sch = Schedule(Shares)
-    for name in "BS":
-        spread = spread_over_threads(sch, sch.get_sblock(name), threads=12, vector=4, tail="guard")
-        if name == "B":
-            vectorize_loop(sch, spread.elements)
-    assert "*(float4*)(B_ptr" in compile_for_cuda(sch.mod)
-    a = np.random.default_rng(0).integers(1, 5, (6, 64)).astype("float32")
-    simulation = simulate(sch.mod, [a, np.full((6, 64), np.nan, "float32")])
-    assert not simulation.findings
-    np.testing.assert_array_equal(simulation.arguments[1], a / a.sum(1, keepdims=True))
 
 
 def test_spread_over_threads_refuses_what_does_not_divide():
@@ -299,17 +283,6 @@ def test_cache_row_at_puts_the_row_into_registers():
     np.testing.assert_array_equal(got, expected)
 
 
-def test_cache_row_at_takes_rows_that_do_not_divide():
-    sch = Schedule(Shares)
-    for name in "BS":
-        spread_over_threads(sch, sch.get_sblock(name), threads=12, tail="guard")
-    cache_shares(sch)
-    a = np.random.default_rng(0).integers(1, 5, (6, 64)).astype("float32")
-    simulation = simulate(sch.mod, [a, np.full_like(a, np.nan)])
-    assert not simulation.findings
-    np.testing.assert_array_equal(simulation.arguments[1], a / a.sum(1, keepdims=True))
-
-
 def test_cache_row_at_refuses_readers_with_other_shares():
     sch = Schedule(Shares, debug_mask="all")
     block = sch.get_sblock("S")
@@ -322,21 +295,6 @@ def test_cache_row_at_refuses_readers_with_other_shares():
         cache_row_at(sch, block, row, operand=0)
     with refuses(sch, "block 'S' has no operand 1, it reads 0: A"):
         cache_row_at(sch, block, row, operand=1)
-
-
-@pytest.mark.parametrize(
-    ("extent", "dtype", "most", "vector"),
-    [
-        (64, "float32", 8, 4),
-        (64, "float16", 8, 8),
-        (64, "float16", 4, 4),
-        (66, "float16", 8, 2),
-        (67, "int8", 16, 1),
-        (None, "float32", 4, 1),
-    ],
-)
-def test_the_longest_vector(extent, dtype, most, vector):
-    assert find_vector(extent, tvm.DataType(dtype), most=most) == vector
 
 
 def test_a_store_in_registers_is_copied_out_by_the_threads_that_made_it():

@@ -244,11 +244,3 @@ def test_prefetch_asynchronously_refuses_what_does_not_fit():
     prefetch_fragments(sch, inner)
     with refuses(sch, "is a pipeline itself, parts of which come later; leave products_first out"):
         prefetch_asynchronously(sch, outer, copies, stages=3, products_first=True)
-
-
-def test_a_schedule_that_is_tensorized_can_be_copied() -> None:
-    """TVM cannot copy one in which tensorize replaced a loop; here it replaces blocks."""
-    run = run_golden(RECIPES["matmul_wgmma_block_swizzle"])
-    sch = Schedule(run.steps[0].module)
-    RECIPES["matmul_wgmma_block_swizzle"](sch, **run.config)
-    assert sch.copy().mod.script() == sch.mod.script()
