@@ -148,8 +148,7 @@ def test_every_tile_arrives(shape: tuple[int, int, int], options: dict, config: 
     assert lower(last).script().count('"bulk", "tensor"') >= 2
 
 
-@pytest.mark.parametrize("roles", [False, True])
-@pytest.mark.parametrize("threads", [(8, 16), (8, 32)])
+@pytest.mark.parametrize(("threads", "roles"), [((8, 16), True), ((8, 32), False)])
 def test_threads_that_compute_on_scalar_units_use_them_too(roles: bool, threads) -> None:
     """Tiles in static shared memory, in single elements, read by loads of plain TIR."""
     problem = matmul.problem(64, 64, 96, transpose_b=True)

@@ -170,7 +170,7 @@ def test_a_length_that_no_vector_divides_is_read_in_vectors(dtype, vector):
 
 
 @pytest.mark.parametrize("name", ["relu_vectors", "vector_add_batches", "vector_add_persistent"])
-@settings(max_examples=5)
+@settings(max_examples=2)
 @given(length=st.integers(1, 300), dtype=st.sampled_from(["float32", "float16"]))
 def test_elements_at_the_end_are_right_and_nothing_is_touched_behind_it(name, length, dtype):
     recipe = find_recipe(name)

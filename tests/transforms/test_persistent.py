@@ -145,9 +145,9 @@ def test_blocks_of_mma_stay_too(stages: int | None) -> None:
 
 def test_a_bias_is_added_by_named_barriers() -> None:
     """What goes through shared memory has an epilogue, and barriers there are of some warps."""
-    problem = matmul_bias_gelu.problem(72, 70, 128, **HALF)
+    problem = matmul_bias_gelu.problem(72, 40, 128, **HALF)
     sch = Schedule(problem.module)
-    config = WgmmaConfig(**{**STAYS.config, **SMALL, "tail": "pad", "persistent": 2})
+    config = WgmmaConfig(**{**STAYS.config, **SMALL, "tail": "pad", "persistent": 1})
     assert list(schedule_product(sch, sch.get_sblock("C"), config))[-1] == "blocks_stay"
     assert check_numbers(problem, sch.mod, SIMULATOR, where="bias") == []
 

@@ -134,13 +134,12 @@ def check_numbers(before: tvm.IRModule, after: tvm.IRModule) -> None:
     np.testing.assert_array_equal(found[1], found[0])
 
 
-@pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize(
-    ("dtype", "acc", "finish"),
+    ("dtype", "acc", "finish", "transposed"),
     [
-        ("float16", "float32", "T.max(X[vi, vj], T.float32(0))"),
-        ("bfloat16", "float32", 'X[vi, vj] * T.Cast("float32", vi)'),
-        ("float16", "float16", "X[vi, vj]"),
+        ("float16", "float32", "T.max(X[vi, vj], T.float32(0))", True),
+        ("bfloat16", "float32", 'X[vi, vj] * T.Cast("float32", vi)', False),
+        ("float16", "float16", "X[vi, vj]", True),
     ],
 )
 def test_one_product_and_what_uses_its_sums(
@@ -201,7 +200,7 @@ def prepare_chain(module: tvm.IRModule) -> tuple[Schedule, Callable[[Schedule], 
     return sch, finish
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["bfloat16"])
 def test_a_chain_of_products_in_a_transform_of_one_s_own(dtype: str) -> None:
     """What lies between is an operand as it is: it never leaves its lanes."""
     before = parse_kernel(CHAIN.format(dtype=dtype))

@@ -153,8 +153,9 @@ def test_softmax_by_ranges_on_blocks_of_their_own(dtype: str) -> None:
     assert check_numbers(problem, sch.mod, get_device("simulator"), where="simulator") == []
 
 
-@pytest.mark.parametrize("least", [min_value("float32"), T.float32(-np.inf)])
-@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    ("causal", "least"), [(False, min_value("float32")), (True, T.float32(-np.inf))]
+)
 def test_attention_by_ranges_of_keys(causal: bool, least) -> None:
     """Both sums in one call; of causal attention whole ranges are hidden."""
     sch = Schedule(make_attention(causal=causal, least=least))

@@ -110,8 +110,7 @@ def test_store_through_shared_pair() -> None:
 # ---- Numbers
 
 
-@pytest.mark.parametrize("out", ["float32", "float16"])
-@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize(("out", "transpose_b"), [("float32", True), ("float16", False)])
 def test_a_result_through_shared_memory_is_right(out: str, transpose_b: bool) -> None:
     sch = half(out=out, transpose_b=transpose_b)
     made = tile(sch)
