@@ -1,5 +1,5 @@
-"""Plots of runs as SVG: ``python docs/build/plots.py`` writes those of all stored runs, and a page
-of them, into docs, where ``make docs`` takes them from and git leaves them out.
+"""Plots of runs as SVG: ``python docs/build/plots.py`` writes those of all stored runs and a page
+of them into build/plots, and ``make docs`` takes them into the site.
 
 Bars say how much of the machine's ceiling each candidate reaches.
 """
@@ -195,15 +195,14 @@ def make_plots(results: Path) -> dict[str, str]:
 
 
 def main() -> None:
-    """Write the plots and their page."""
-    plots = make_plots(DOCS.parent / "benchmarks/results")
-    folder = DOCS / "plots"
-    folder.mkdir(exist_ok=True)
+    """Write the plots and their page, which Sphinx copies into the site."""
+    plots, folder = make_plots(DOCS.parent / "benchmarks/results"), DOCS.parent / "build/plots"
+    folder.mkdir(parents=True, exist_ok=True)
     for name, text in plots.items():
         write_file(folder / name, text)
-    links = [f"![{name.removesuffix('.svg')}](plots/{name})" for name in plots]
-    page = "\n\n".join(["---\norphan: true\n---", "# Plots of all runs", *links])
-    write_file(DOCS / "plots.md", f"{page}\n")
+    images = "\n".join(f'<p><img src="{name}" alt="{name}"></p>' for name in plots)
+    page = f"<!doctype html>\n<meta charset=utf-8>\n<title>Plots of all runs</title>\n{images}\n"
+    write_file(folder / "plots.html", page)
 
 
 if __name__ == "__main__":
