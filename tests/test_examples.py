@@ -62,7 +62,7 @@ TUNED = (
 )
 
 
-@pytest.mark.usefixtures("self_test_once")
+@pytest.mark.usefixtures("self_test_once", "report_in_this_process")
 @pytest.mark.parametrize(("folder", "line", "shown"), RUN)
 def test_a_command_of_an_example(
     folder: str,
@@ -71,10 +71,7 @@ def test_a_command_of_an_example(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
-    request: pytest.FixtureRequest,
 ):
-    if folder != "tutorial":  # whose report is made in processes, as a user's is
-        request.getfixturevalue("report_in_this_process")
     monkeypatch.chdir(EXAMPLES / folder)
     code = main(line.format(out=tmp_path).split())
     printed = capfd.readouterr()

@@ -1,17 +1,14 @@
 """TVM as the tests have it says what it says as it is."""
 
-import ast
 from typing import Any
 
 import faster_tvm
 import pytest
-import tvm_ffi
 from foreign_modules import MatmulRelu
 from tvm.ir import assert_structural_equal
-from tvm.s_tir import SBlockRealize, Schedule
+from tvm.s_tir import Schedule
 from tvm.script import from_source
 from tvm.script.parser.core import doc, evaluator
-from tvm.tirx import For
 
 
 class Names:
@@ -71,26 +68,3 @@ def test_primitives_refuse_what_tvm_s_own_do(call: Any, refusal: str) -> None:
     i, j = sch.get_loops("C")
     sch.reorder(j, i)
     assert sch.get(sch.fuse(j, i, preserve_unit_iters=False)).extent == 32 * 40
-
-
-def test_arrays_are_indexed_as_tvm_s_own() -> None:
-    array = tvm_ffi.Array([1, 2, 3])
-    assert [*array, array[-1], *array[1:], array[True]] == [1, 2, 3, 3, 2, 3, 2]
-    for index, error in ((3, IndexError), (-4, IndexError), ("a", TypeError)):
-        with pytest.raises(error):
-            array[index]
-
-
-def test_nodes_are_of_their_own_classes() -> None:
-    body = MatmulRelu["main"].body
-    assert isinstance(body, tvm_ffi.Object)
-    assert isinstance(body, SBlockRealize)
-    assert not isinstance(body, For | str)
-    assert not isinstance("body", For)
-
-
-def test_atoms_are_what_the_parser_takes_them_for() -> None:
-    atoms = [None, ..., True, False, 0, 1.5, "a", b"a", 1j]
-    others: list[Any] = [[], (), [None], ast.parse("a"), doc.parse("a")]
-    assert all(map(faster_tvm.is_atom, atoms))
-    assert not any(map(faster_tvm.is_atom, others))

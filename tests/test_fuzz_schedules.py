@@ -60,11 +60,11 @@ def refuse_too_late(sch: Schedule, loop: LoopRV, *, inner, tail="refuse"):
     raise TransformError("split_loop", "no", "leave it")
 
 
-SEED = "planted-ff"
-"""A lost guard may store far beyond the guard zones and end the process; in these trials none does
-so."""
+SEED = "planted"
+ONLY, HARMLESS = "vector_add", ("simulator",)
+"""On a CPU a lost guard may store far beyond the guard zones, and end this process."""
 SHOWN = {
-    "wrong": "wrong: cpu: ",
+    "wrong": "wrong: simulator: ",
     "raised": "raised: KeyError: 'a mistake of ours'",
     "changed by a refusal": "changed by a refusal: refuse_too_late: split_loop: no",
 }
@@ -74,7 +74,7 @@ PLANTED = {"wrong": lose_the_guard, "raised": stumble, "changed by a refusal": r
 @pytest.mark.parametrize("kind", PLANTED)
 def test_what_is_planted_is_found_and_shown(kind, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(tr, "split_loop", PLANTED[kind])
-    session = fuzz_schedules.Session(SEED, ("cpu",), tmp_path, shows=shows_here)
+    session = fuzz_schedules.Session(SEED, HARMLESS, tmp_path, only=ONLY, shows=shows_here)
     trial = -1
     while not session.wrong:
         trial += 1
@@ -82,25 +82,16 @@ def test_what_is_planted_is_found_and_shown(kind, monkeypatch, tmp_path, capsys)
         session.play(trial)
     said = capsys.readouterr().out
     assert said.startswith(f"{kind}: ")
-    assert f"again: fuzz_schedules.py {SEED} 0 --trial {trial}" in said
+    assert f"again: fuzz_schedules.py {SEED} 0 --trial {trial} --only {ONLY}" in said
     program = tmp_path / f"{SEED}-{trial}.py"
     calls = re.findall(r"^ *(tr\.\w+)\(sch", program.read_text("utf-8"), re.MULTILINE)
     assert "tr.split_loop" in calls
     assert len(calls) <= 3
     assert f"program: {program}" in said
     assert exec_program(program.read_text("utf-8")).startswith(SHOWN[kind])
-    again = fuzz_schedules.Session(SEED, ("cpu",), tmp_path, shows=shows_here)
+    again = fuzz_schedules.Session(SEED, HARMLESS, tmp_path, only=ONLY, shows=shows_here)
     again.play(trial)
-    # What lies behind a buffer's end, and so how many elements it spoils, is the allocator's.
-    assert [mask_numbers(text) for text in again.wrong] == [
-        mask_numbers(text) for text in session.wrong
-    ]
-
-
-def mask_numbers(wrong):
-    """A finding with the numbers of its first line masked; the calls that lead to it stay."""
-    finding, _, calls = wrong.partition("\n")
-    return re.sub(r"\d[\d.e+-]*", "#", finding) + "\n" + calls
+    assert again.wrong == session.wrong
 
 
 def exec_program(text):

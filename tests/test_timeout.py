@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[1]
 CONFTEST = "from groups import pytest_handlecrashitem, pytest_xdist_make_scheduler\n"
 PLANTED = """
@@ -72,20 +70,6 @@ def test_every_test_that_ends_its_process_fails_once(tmp_path: Path) -> None:
     assert "2 failed, 4 passed" in out
 
 
-def test_processes_that_end_together_are_all_replaced(tmp_path: Path) -> None:
-    # Both new processes are there before the first says which tests it has, and the other does not.
-    source = "import os\nimport time\nimport pytest\n\n\n"
-    source += "time.sleep({'gw2': 1, 'gw3': 2}.get(os.environ['PYTEST_XDIST_WORKER'], 0))\n\n\n"
-    source += "\n\n".join(
-        f'@pytest.mark.xdist_group("{number}")\ndef test_{number}():\n    {body}\n\n\n'
-        f'@pytest.mark.xdist_group("{number}")\ndef test_behind_{number}():\n    pass\n'
-        for number, body in enumerate(("os._exit(3)", "os._exit(3)", *["pass"] * 6))
-    )
-    code, out, _ = run_planted(tmp_path, "-n", "2", "--dist", "loadgroup", source=source)
-    assert code == 1, out
-    assert "2 failed, 14 passed" in out
-
-
 def test_a_group_stays_in_one_process(tmp_path: Path) -> None:
     source = "import os\nimport time\nimport pytest\n\n\n" + "\n\n".join(
         f'@pytest.mark.xdist_group("{name}")\n@pytest.mark.parametrize("number", range(6))\n'
@@ -98,15 +82,3 @@ def test_a_group_stays_in_one_process(tmp_path: Path) -> None:
     assert len(ran) == 18
     assert len({process for process, _ in ran}) == 2
     assert len(set(ran)) == 3
-
-
-def test_without_processes_the_run_ends_and_says_where(tmp_path: Path) -> None:
-    code, _, err = run_planted(tmp_path, "-o", "faulthandler_timeout=1")
-    assert code == 1
-    assert "Timeout (0:00:01)!" in err
-    assert "in test_hangs" in err
-
-
-def test_the_project_has_a_limit(pytestconfig: pytest.Config) -> None:
-    assert float(pytestconfig.getini("faulthandler_timeout")) >= 300
-    assert pytestconfig.getini("faulthandler_exit_on_timeout") is True

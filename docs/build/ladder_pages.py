@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from ncu_profile import KernelProfile, ProfileRun, RecipeProfile, read_profile
 from pages import spell_shape
 from plots import draw_bars
+from profile_ladders import KernelProfile, ProfileRun, RecipeProfile, read_profile
 
 from tirstep.bench.results import BenchRun, Case, Outcome, find_runs, read_run
 from tirstep.bench.tables import (

@@ -4,7 +4,7 @@ import dataclasses
 import xml.etree.ElementTree as ET
 
 import pytest
-from plots import COLOURS, FASTEST, OTHERS, draw_bars, draw_roofline, find_shown, make_legend
+from plots import COLOURS, FASTEST, OTHERS, draw_bars, find_shown, make_legend
 
 from .test_results import make_case, make_run
 
@@ -32,14 +32,6 @@ def test_plots_are_drawings_with_every_candidate():
     }
     fast, slow = widths["best: 50.0 µs, 42.9 TFLOP/s"], widths["PyTorch: 60.0 µs, 35.8 TFLOP/s"]
     assert fast / slow == pytest.approx(1.2, rel=0.01)
-
-    roof = ET.fromstring(draw_roofline(run, "matmul", "float32", all_recipes=True))
-    assert len([*roof.iter(f"{SVG}circle")]) == 4
-    # Every dot is under the roof, as its time says.
-    (roofline,) = roof.iter(f"{SVG}polyline")
-    top = min(float(point.split(",")[1]) for point in str(roofline.get("points")).split())
-    assert all(float(str(dot.get("cy"))) > top for dot in roof.iter(f"{SVG}circle"))
-    assert draw_roofline(run, "matmul", "float16", all_recipes=True) == ""
 
 
 def test_who_is_shown_in_which_part():
@@ -71,9 +63,6 @@ def test_every_bar_is_named_and_in_the_colour_of_its_part(all_recipes: bool):
     words = [text.text for text in drawing.iter(f"{SVG}text")]
     assert set(bars) < {*words}
     assert (OTHERS in words) == all_recipes
-    roof = ET.fromstring(draw_roofline(run, "matmul", "float32", all_recipes=all_recipes))
-    assert len([*roof.iter(f"{SVG}circle")]) == len(bars)
-    assert {"4.00 TB/s", "60.0 TFLOP/s"} < {text.text for text in roof.iter(f"{SVG}text")}
 
 
 def test_no_text_leaves_the_drawing():
@@ -81,11 +70,10 @@ def test_no_text_leaves_the_drawing():
     names = ("depthwise_conv2d_fused_blocks", "layer_norm_vectors tail=guard")
     case = make_case(**dict.fromkeys(names, 30.0), torch=25, triton=None)
     run = make_run(dataclasses.replace(case, kernel="depthwise_conv2d"))
-    for draw in (draw_bars, draw_roofline):
-        drawing = ET.fromstring(draw(run, "matmul", "float32", all_recipes=True))
-        width = float(str(drawing.get("width")))
-        for text in drawing.iter(f"{SVG}text"):
-            length = 7 * len(str(text.text))
-            shift = {"start": 0.0, "middle": 0.5, "end": 1.0}[str(text.get("text-anchor"))]
-            left = float(str(text.get("x"))) - shift * length
-            assert 0 <= left < left + length <= width, text.text
+    drawing = ET.fromstring(draw_bars(run, "matmul", "float32", all_recipes=True))
+    width = float(str(drawing.get("width")))
+    for text in drawing.iter(f"{SVG}text"):
+        length = 7 * len(str(text.text))
+        shift = {"start": 0.0, "middle": 0.5, "end": 1.0}[str(text.get("text-anchor"))]
+        left = float(str(text.get("x"))) - shift * length
+        assert 0 <= left < left + length <= width, text.text

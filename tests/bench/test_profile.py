@@ -8,13 +8,21 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import ncu_profile
 import numpy as np
+import profile_ladders
 import pytest
 from fake_machine import FakeMachine
-from ncu_launches import find_kernel_names, launch_all
-from ncu_profile import assign, find_ncu, profile_recipes, read_profile, read_table, write_profile
 from ncu_table import METRICS, make_table
+from profile_ladders import (
+    assign,
+    find_kernel_names,
+    find_ncu,
+    launch_all,
+    profile_recipes,
+    read_profile,
+    read_table,
+    write_profile,
+)
 
 from tirstep.bench import BenchError
 from tirstep.bench.cases import PlannedCase
@@ -166,7 +174,7 @@ def ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     file.write_text(FAKE_NCU.format(python=sys.executable))
     file.chmod(file.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(ncu_profile, "compile_all", lambda jobs, *_, **__: [""] * len(jobs))
+    monkeypatch.setattr(profile_ladders, "compile_all", lambda jobs, *_, **__: [""] * len(jobs))
     return tmp_path
 
 

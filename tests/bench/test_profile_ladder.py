@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from fake_machine import FakeMachine
 from ladder_pages import GoldenPrograms, MeasuredLadder, write_page
-from ncu_profile import ProfileRun, RecipeProfile, read_profile, read_table
 from ncu_table import make_table
+from profile_ladders import ProfileRun, RecipeProfile, read_profile, read_table
 
 from tirstep.bench.results import Case, Outcome, Time
 from tirstep.modules import Problem

@@ -1,6 +1,7 @@
 """References are worked out ahead, in order, and not for what the device cannot hold."""
 
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from fake_machine import FakeMachine
 
 from tirstep.bench.cases import PlannedCase
 from tirstep.bench.machine import Reference
-from tirstep.bench.session import AHEAD, Settings, look_ahead, run_bench
+from tirstep.bench.session import AHEAD, Settings, begin_reference, look_ahead, run_bench
 from tirstep.modules import Problem, matmul, row_sum
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.recipes import RECIPES
@@ -23,7 +24,7 @@ def test_later_references_are_begun_while_one_is_in_use():
         begun[place].set()
         return Reference(row_sum.problem(place + 1, 2), ())
 
-    found = look_ahead(range(len(begun)), work_out)
+    found = look_ahead(range(len(begun)), lambda it: begin_reference(partial(work_out, it)))
     assert next(found)().problem.shape["m"] == 1
     assert all(event.wait(10) for event in begun[: AHEAD + 1])
     assert not begun[AHEAD + 1].is_set()
@@ -86,7 +87,7 @@ def test_nobody_waits_for_references_at_the_end():
         stop.wait(60)
         return Reference(row_sum.problem(place + 1, 2), ())
 
-    found = look_ahead(range(AHEAD + 1), work_out)
+    found = look_ahead(range(AHEAD + 1), lambda it: begin_reference(partial(work_out, it)))
     next(found)
     found.close()
     assert daemons == [True] * (AHEAD + 1)

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
-from ncu_profile import KernelProfile, read_profile
+from profile_ladders import KernelProfile, read_profile
 
 from tirstep.bench.results import BenchRun, read_run
 

@@ -14,6 +14,7 @@ from tvm.script import from_source
 
 from tirstep.cli import main
 from tirstep.lowering_checks import Finding, print_module, self_test
+from tirstep.lowering_checks.bisect import Reproduction
 from tirstep.lowering_checks.devices import CpuDevice, DeviceError, Timing, find_unbound_sblocks
 from tirstep.modules import vector_add
 
@@ -58,6 +59,14 @@ def self_test_each_time(
 ) -> None:
     """The self-test as it is, for what is planted in the checks."""
     monkeypatch.setattr(self_test, "find_blind_checks", find_blind_checks)
+
+
+@pytest.fixture
+def nothing_is_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The processes in which an export is replayed, and the script of a wrong step run."""
+    shown = Reproduction(True, "8 of 8 elements are wrong")
+    monkeypatch.setattr("tirstep.lowering_checks.bisect.run_reproducer", lambda _: shown)
+    monkeypatch.setattr("tirstep.cli.export._verify", lambda *_: None)
 
 
 @pytest.fixture

@@ -83,10 +83,8 @@ def test_one_function_of_a_module_replays(command: Command, tmp_path: Path) -> N
     assert 'thread="blockIdx.x"' in scheduled.script()
 
 
-def test_an_export_is_replaced_only_when_asked(
-    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(export, "_verify", lambda *_: None)
+@pytest.mark.usefixtures("nothing_is_run_again")
+def test_an_export_is_replaced_only_when_asked(command: Command, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     assert command("export", "vector_add_bound", folder, "--as", "python").code == 0
     before = (folder / "replay.py").read_text(encoding="utf-8")
@@ -128,6 +126,7 @@ def test_other_files_stay(command: Command, tmp_path: Path) -> None:
     assert "there is no folder" in command("export", "relu_bound", missing, "--as", "python").err
 
 
+@pytest.mark.usefixtures("nothing_is_run_again")
 @pytest.mark.parametrize("failing", [1, 2])
 @pytest.mark.parametrize("error", [OSError(5, "broken disk"), KeyboardInterrupt()])
 def test_an_export_is_not_lost_while_it_is_replaced(
@@ -137,7 +136,6 @@ def test_an_export_is_not_lost_while_it_is_replaced(
     failing: int,
     error: BaseException,
 ):
-    monkeypatch.setattr(export, "_verify", lambda *_: None)
     folder = tmp_path / "out"
     assert command("export", "vector_add_bound", folder, "--as", "python").code == 0
     before = (folder / "replay.py").read_text()
@@ -158,5 +156,6 @@ def test_an_export_is_not_lost_while_it_is_replaced(
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+@pytest.mark.usefixtures("nothing_is_run_again")
 def test_an_empty_folder_is_taken(command: Command, tmp_path: Path) -> None:
     assert command("export", "vector_add_bound", tmp_path, "--as", "python").code == 0

@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 import tirstep
 from tirstep.cli import main
-from tirstep.cli.app import COMMANDS
+from tirstep.cli.app import COMMANDS, app
 
 from .conftest import ROOT, Command
 
@@ -68,6 +69,13 @@ def test_version(command: Command):
     assert len(result.out.splitlines()) == 1
 
 
+def run_to_exit(*arguments: str) -> int:
+    """What completion does ends the process."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    return int(ended.value.code or 0)
+
+
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
@@ -80,31 +88,33 @@ def test_version(command: Command):
         ("tirstep ladder zzz", []),
     ],
 )
-def test_a_shell_completes_names(line: str, offered: list[str]):
-    done = complete(COMP_WORDS=line, COMP_CWORD=str(line.count(" ")))
-    assert done.stdout.splitlines()[: len(offered)] == offered
-    assert (done.returncode, done.stderr, bool(done.stdout.strip())) == (0, "", bool(offered))
-
-
-def complete(**variables: str) -> subprocess.CompletedProcess[str]:
-    """What bash runs when its user presses Tab."""
-    environment = {**os.environ, **variables, "_TIRSTEP_COMPLETE": "complete_bash"}
-    program = [sys.executable, "-m", "tirstep"]
-    return subprocess.run(program, capture_output=True, text=True, env=environment)
+def test_a_shell_completes_names(
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    line: str,
+    offered: list[str],
+):
+    """As bash asks when its user presses Tab."""
+    monkeypatch.setenv("_TIRSTEP_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(line.count(" ")))
+    code = run_to_exit()
+    out, err = capfd.readouterr()
+    assert out.splitlines()[: len(offered)] == offered
+    assert (code, err, bool(out.strip())) == (0, "", bool(offered))
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_is_shown_and_installed(shell: str, tmp_path: Path):
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("COMP_")},
-        "HOME": str(tmp_path),
-        "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1",
-    }
+def test_completion_is_shown_and_installed(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], shell: str, tmp_path: Path
+):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    monkeypatch.setattr("tirstep.cli.app._get_command", lambda: get_command(app))
     for option, said in (("show", "_TIRSTEP_COMPLETE"), ("install", "completion installed in")):
-        call = [sys.executable, "-m", "tirstep", f"--{option}-completion", shell]
-        done = subprocess.run(call, capture_output=True, text=True, env=environment)
-        assert (done.returncode, done.stderr) == (0, "")
-        assert said in done.stdout
+        code = run_to_exit(f"--{option}-completion", shell)
+        out, err = capfd.readouterr()
+        assert (code, err, said in out) == (0, "", True)
     assert any("tirstep" in path.name for path in tmp_path.rglob("*tirstep*"))
 
 

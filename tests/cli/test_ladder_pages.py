@@ -13,8 +13,8 @@ from ladder_pages import (
     make_diff,
     write_diff,
 )
-from ncu_profile import ProfileRun, RecipeProfile, read_table, write_profile
 from ncu_table import make_table
+from profile_ladders import ProfileRun, RecipeProfile, read_table, write_profile
 
 from tirstep.bench.cases import NOT_MEASURED, RUNGS, SUITES, TUTORIAL
 from tirstep.bench.results import BenchRun, Case, Ceilings, Outcome, Time, write_run

@@ -461,6 +461,7 @@ def late(sch):
 """
 
 
+@pytest.mark.usefixtures("report_in_this_process")
 def test_where_one_of_several_raises_the_others_are_judged(command: Command, folder: Path):
     (folder / "some.py").write_text((folder / "mine.py").read_text() + BROKEN)
     sentences = ["Cannot find a block with the name: Q", "SystemExit: 0", "KeyError: 'x'"]

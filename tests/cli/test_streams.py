@@ -61,26 +61,21 @@ def test_no_color_is_respected():
 
 
 @WARM
-def test_ladder_shows_progress_in_a_terminal_only():
-    text = run_in_terminal("ladder", "vector_add", "--device", "cpu", columns=100)
-    assert "vector_add_bound 0" in ESCAPE.sub("", text)  # the step that is worked on
-    table = ESCAPE.sub("", text).rpartition("recipe ")[2]
-    assert "vector_add_bound" in table
+def test_a_ladder_shows_progress_in_a_terminal_and_all_of_its_table_in_a_narrow_one():
+    row = re.compile(r"^vector_add_bound +2 +(ok)? +ok on cpu +\+7 −6", re.MULTILINE)
+    call = ("ladder", "vector_add", "--device", "cpu")
+    text = ESCAPE.sub("", run_in_terminal(*call, columns=40))
+    assert "vector_add_bound 0" in text  # the step that is worked on
+    assert row.search(text.rpartition("recipe ")[2])
     piped = subprocess.run(
-        [sys.executable, "-m", "tirstep", "ladder", "vector_add", "--device", "cpu"],
+        [sys.executable, "-m", "tirstep", *call],
         capture_output=True,
         text=True,
         env={**os.environ, "COLUMNS": "40"},
     )
     assert (piped.returncode, piped.stderr) == (0, "")
     assert "\x1b" not in piped.stdout
-    assert re.search(r"^vector_add_bound +2 +(ok)? +ok on cpu +\+7 −6", piped.stdout, re.MULTILINE)
-
-
-@WARM
-def test_a_table_is_not_cut_in_a_narrow_terminal():
-    text = ESCAPE.sub("", run_in_terminal("ladder", "vector_add", "--device", "cpu", columns=40))
-    assert re.search(r"^vector_add_bound +2 +(ok)? +ok on cpu +\+7 −6", text, re.MULTILINE)
+    assert row.search(piped.stdout)
 
 
 @WARM

@@ -1,6 +1,5 @@
 """``tirstep why``: the first bad step or pass in the terminal, and a script of it in a file."""
 
-import os
 import re
 import sys
 from collections.abc import Iterator
@@ -74,11 +73,8 @@ def test_wrong_code_generation_is_told_with_the_source(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     right = passes._read_source
-
-    def misspell(source: str) -> str:
-        return source.replace("threadIdx.x", "threadIdx.w")
-
-    monkeypatch.setattr(passes, "_read_source", lambda *of: misspell(right(*of)))
+    misspelt = ("blockIdx.x", "blockIdy.x")
+    monkeypatch.setattr(passes, "_read_source", lambda *of: right(*of).replace(*misspelt))
     result = command("why", "vector_add_bound", "-o", tmp_path / "why.py")
     assert (result.code, result.err) == (1, "")
     first, step, source, wrong, *_ = result.out.splitlines()
@@ -91,47 +87,37 @@ def test_wrong_code_generation_is_told_with_the_source(
         "step    02_bound is right after the last pass that could be run, and its source is wrong"
     )
     assert re.fullmatch(r"source  elementwise\.py:\d+", source)
-    assert 'has no member "w"' in wrong
+    assert 'identifier "blockIdy" is undefined' in wrong
     assert 'extern "C" __global__ void' in result.out
 
 
-# The third step of a recipe is spoiled before the command runs.
-SPOILED = """
-import sys
-from tirstep.transforms.recipes import conv1d
-right = conv1d.window_sum_shared.body
-def body(sch, **sizes):
-    for name in right(sch, **sizes):
-        if name == "fetched_cooperatively":
-            copy = [one for one in sch.get_child_blocks(sch.get_sblock("root"))][0]
-            sch.set_scope(copy, 0, "local")
-        yield name
-object.__setattr__(conv1d.window_sum_shared, "body", body)
-from tirstep.cli import main
-sys.exit(main(sys.argv[1:]))
-"""
+def test_a_spoiled_step_is_told_with_its_diff(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The third step of a recipe is spoiled."""
+    spoiled = RECIPES["window_sum_shared"]
+    right = spoiled.body
 
+    def body(sch: Schedule, **sizes: object) -> Iterator[str]:
+        for name in right(sch, **sizes):
+            if name == "fetched_cooperatively":
+                (copy, *_) = sch.get_child_blocks(sch.get_sblock("root"))
+                sch.set_scope(copy, 0, "local")
+            yield name
 
-def test_a_spoiled_step_is_told_with_its_diff(tmp_path: Path):
-    program = tmp_path / "spoiled.py"
-    program.write_text(SPOILED)
-    done = warm_python.run(
-        [sys.executable, program, "why", "window_sum_shared"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={**os.environ, "NO_COLOR": "1"},
-    )
-    assert (done.returncode, done.stderr) == (1, "")
-    assert "step 3 fetched_cooperatively" in done.stdout
-    assert 'scope="local")' in done.stdout
-    assert "in a register of its own" in done.stdout
+    monkeypatch.setitem(vars(spoiled), "body", body)
+    monkeypatch.chdir(tmp_path)
+    result = command("why", "window_sum_shared")
+    assert (result.code, result.err) == (1, "")
+    assert "step 3 fetched_cooperatively" in result.out
+    assert 'scope="local")' in result.out
+    assert "in a register of its own" in result.out
     script = tmp_path / "why_window_sum_shared.py"
-    assert f"script  {script.name}" in done.stdout
-    alone = warm_python.run([sys.executable, script], text=True, cwd=tmp_path)
+    assert f"script  {script.name}" in result.out
+    alone = warm_python.run([sys.executable, script], capture_output=True, text=True, cwd=tmp_path)
     assert alone.returncode == 1
     assert "elements are wrong" in alone.stdout
-    assert "run     the script shows it: " in done.stdout
+    assert "run     the script shows it: " in result.out
     assert "T.thread_binding(" in alone.stdout
 
 

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 import tvm
+from kernels import parse_kernel
 from tvm.ir import assert_structural_equal
 from tvm.script import from_source
 from tvm.script import ir as I
@@ -17,48 +18,34 @@ import tirstep.modules
 from tirstep.modules import Problem, get_kernel, kernels, matmul, vector_add, window_sum
 from tirstep.modules.kernel import kernel
 
-
-@I.ir_module
-class NotesVectorAdd:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((1024,), "float32"),
-        B: T.Buffer((1024,), "float32"),
-        C: T.Buffer((1024,), "float32"),
-    ):
-        T.func_attr({"global_symbol": "main", "tirx.noalias": True})
-        for i in T.grid(1024):
-            with T.sblock("C"):
-                vi = T.axis.remap("S", [i])
-                C[vi] = A[vi] + B[vi]
+NotesVectorAdd = parse_kernel("""
+    A (1024,), B (1024,), C (1024,)
+    T.func_attr({"global_symbol": "main", "tirx.noalias": True})
+    for i in T.grid(1024):
+        with T.sblock("C"):
+            vi = T.axis.remap("S", [i])
+            C[vi] = A[vi] + B[vi]
+""")
 
 
-@I.ir_module
-class NotesWindowSum:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((1027,), "float32"), B: T.Buffer((1024,), "float32")):
-        T.func_attr({"global_symbol": "main", "tirx.noalias": True})
-        for i in T.grid(1024):
-            with T.sblock("C"):
-                vi = T.axis.remap("S", [i])
-                B[vi] = A[vi] + A[vi + 1] + A[vi + 2]
+NotesWindowSum = parse_kernel("""
+    A (1027,), B (1024,)
+    T.func_attr({"global_symbol": "main", "tirx.noalias": True})
+    for i in T.grid(1024):
+        with T.sblock("C"):
+            vi = T.axis.remap("S", [i])
+            B[vi] = A[vi] + A[vi + 1] + A[vi + 2]
+""")
 
 
-@I.ir_module
-class NotesMatmul:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((1024, 1024), "float32"),
-        B: T.Buffer((1024, 1024), "float32"),
-        C: T.Buffer((1024, 1024), "float32"),
-    ):
-        T.func_attr({"global_symbol": "main", "tirx.noalias": True})
-        for i, j, k in T.grid(1024, 1024, 1024):
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    C[vi, vj] = T.float32(0.0)
-                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+NotesMatmul = parse_kernel("""
+    A (1024, 1024), B (1024, 1024), C (1024, 1024)
+    T.func_attr({"global_symbol": "main", "tirx.noalias": True})
+    for i, j, k in T.grid(1024, 1024, 1024):
+        with T.sblock("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            C[vi, vj] += A[vi, vk] * B[vk, vj]
+""")
 
 
 @pytest.mark.parametrize(

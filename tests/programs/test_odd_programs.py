@@ -60,6 +60,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.usefixtures("report_in_this_process")
 def test_private_functions_numbers_no_dimensions_and_names_of_ours(
     folder: Path, capfd: pytest.CaptureFixture[str]
 ):

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from kernels import parse_kernel
 from pairs import check_pair
 from tvm.s_tir import Schedule
-from tvm.script import ir as I
 from tvm.script import tirx as T
 
 from tirstep.lowering_checks import check_numbers, get_device
@@ -99,56 +99,53 @@ def test_any_parts_of_any_rows_are_right(kernel, m, n, dtype, threads, each, par
     assert check_numbers(problem, sch.mod, get_device("simulator"), where="parts") == []
 
 
-@I.ir_module
-class Cut:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((2, 20), "float32"), B: T.Buffer((2,), "float32")):
-        T.func_attr({"tirx.noalias": True})
-        with T.sblock("root"):
-            T.reads()
-            T.writes()
-            T.sblock_attr({"tir_pipeline": "tirstep"})
-            B_rf = T.sblock_alloc_buffer((2, 2))
-            A_pad_local = T.sblock_alloc_buffer((2, 4, 2, 4), scope="local")
-            for part in T.thread_binding(4, thread="blockIdx.x"):
-                for round in range(1):
-                    for unit in T.unroll(1):
-                        for batch in T.unroll(2):
-                            for thread in T.thread_binding(2, thread="threadIdx.x"):
-                                for lane in T.vectorized(4):
-                                    with T.sblock("A_pad_local"):
-                                        i = T.axis.spatial(2, part % 2 + unit)
-                                        k = T.axis.spatial(
-                                            32, part // 2 * 16 + batch * 8 + thread * 4 + lane
-                                        )
-                                        A_pad_local[i, k // 8, k % 8 // 4, k % 4] = T.if_then_else(
-                                            k < 20, A[i, k], T.float32(0)
-                                        )
+Cut = parse_kernel("""
+    A (2, 20), B (2,)
+    T.func_attr({"tirx.noalias": True})
+    with T.sblock("root"):
+        T.reads()
+        T.writes()
+        T.sblock_attr({"tir_pipeline": "tirstep"})
+        B_rf = T.sblock_alloc_buffer((2, 2))
+        A_pad_local = T.sblock_alloc_buffer((2, 4, 2, 4), scope="local")
+        for part in T.thread_binding(4, thread="blockIdx.x"):
+            for round in range(1):
+                for unit in T.unroll(1):
                     for batch in T.unroll(2):
                         for thread in T.thread_binding(2, thread="threadIdx.x"):
-                            for lane in range(4):
-                                with T.sblock("B_rf"):
-                                    own = T.axis.spatial(2, part // 2)
-                                    i = T.axis.spatial(2, part % 2)
-                                    k = T.axis.reduce(
-                                        16, round * 16 + batch * 8 + thread * 4 + lane
+                            for lane in T.vectorized(4):
+                                with T.sblock("A_pad_local"):
+                                    i = T.axis.spatial(2, part % 2 + unit)
+                                    k = T.axis.spatial(
+                                        32, part // 2 * 16 + batch * 8 + thread * 4 + lane
                                     )
-                                    with T.init():
-                                        B_rf[own, i] = T.float32(0)
-                                    B_rf[own, i] = (
-                                        B_rf[own, i]
-                                        + A_pad_local[i, own * 2 + k // 8, k % 8 // 4, k % 4]
+                                    A_pad_local[i, k // 8, k % 8 // 4, k % 4] = T.if_then_else(
+                                        k < 20, A[i, k], T.float32(0)
                                     )
-            for row in T.thread_binding(2, thread="blockIdx.x"):
-                for step in range(1):
+                for batch in T.unroll(2):
                     for thread in T.thread_binding(2, thread="threadIdx.x"):
-                        for unit in range(1):
-                            with T.sblock("B"):
-                                own = T.axis.reduce(2, step * 2 + thread + unit)
-                                i = T.axis.spatial(2, row)
+                        for lane in range(4):
+                            with T.sblock("B_rf"):
+                                own = T.axis.spatial(2, part // 2)
+                                i = T.axis.spatial(2, part % 2)
+                                k = T.axis.reduce(
+                                    16, round * 16 + batch * 8 + thread * 4 + lane
+                                )
                                 with T.init():
-                                    B[i] = T.float32(0)
-                                B[i] = B[i] + B_rf[own, i]
+                                    B_rf[own, i] = T.float32(0)
+                                B_rf[own, i] = (
+                                    B_rf[own, i]
+                                    + A_pad_local[i, own * 2 + k // 8, k % 8 // 4, k % 4]
+                                )
+        for row in T.thread_binding(2, thread="blockIdx.x"):
+            for step in range(1):
+                for thread in T.thread_binding(2, thread="threadIdx.x"):
+                    for unit in range(1):
+                        with T.sblock("B"):
+                            own = T.axis.reduce(2, step * 2 + thread + unit)
+                            i = T.axis.spatial(2, row)
+                            B[i] += B_rf[own, i]
+""")
 
 
 def test_a_row_of_five_vectors_in_two_parts_of_four():

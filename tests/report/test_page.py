@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from golden_runs import run_golden
 
-from tirstep.cli.report.model import FindingPart, Peaks, Report, TimePart
+from tirstep.cli.report.model import Peaks, Report, TimePart
 from tirstep.cli.report.render import render_report
-from tirstep.lowering_checks import print_module
+from tirstep.lowering_checks import Finding, print_module
 from tirstep.lowering_checks.diff import blame_step
 from tirstep.transforms.recipes import RECIPES
 
@@ -276,7 +276,7 @@ def test_a_module_without_a_shape_stands_beside_a_kernel(
 def test_a_finding_that_is_a_diff_has_its_colours(visit: Open, report: Report, tmp_path: Path):
     step = report.recipes[1].steps[3]
     diff = "--- golden\n+++ got\n@@ -1 +1 @@\n-old\n+new"
-    finding = FindingPart("golden", "here", "there.py:1", "the program changed", diff)
+    finding = Finding("golden", "here", "the program changed", diff, "there.py:1")
     checks = dataclasses.replace(step.checks, golden="failed", findings=(finding,))
     steps = (*report.recipes[1].steps[:3], dataclasses.replace(step, checks=checks))
     part = dataclasses.replace(report.recipes[1], status="failed", steps=steps)

@@ -27,8 +27,6 @@ BLOCKING = dataclasses.replace(RECIPES["matmul_shared_blocking"], choices={"loca
 FIXED = {"local_x": 2, "block_y": 4, "block_x": 8, "tile_k": 4, "vector": 1}
 PLAN = SearchPlan(BLOCKING, matmul.problem(32, 32, 16), FIXED)
 SETTINGS = Settings(rounds=3)
-LATE = 4
-"""Seconds that a GPU of another model comes late: the first worker's model is what is kept."""
 
 
 @dataclass
@@ -46,11 +44,6 @@ class ClusterMachine(FakeMachine):
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.folder = folder
-        if not any(_is_first(folder, f"machine {number}") for number in range(2)) and _is_first(
-            folder, "another"
-        ):
-            self.device["name"] = "Another GPU"
-            time.sleep(LATE)
         self.rows: dict[int, int] = {}
 
     def compile(self, module: Any, arguments: Sequence[Any]) -> Launch:
@@ -66,8 +59,6 @@ class ClusterMachine(FakeMachine):
     def _misbehave(self, rows: int, output: Any) -> None:
         plant = (self.folder / "plant").read_text()
         if plant == "kill once" and rows == 2 and _is_first(self.folder, "killed"):
-            os.kill(os.getpid(), signal.SIGKILL)
-        if plant == "kill" and rows == 4:
             os.kill(os.getpid(), signal.SIGKILL)
         if plant == "hang" and rows == 2:
             time.sleep(1000)

@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import tvm
+from kernels import parse_kernel
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
 # mypy: disable-error-code="no-untyped-def, valid-type"
 
 
-@I.ir_module
-class MatmulRelu:
-    """TVM's tutorial module: two sblocks, one function."""
-
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((32, 48), "float32"),
-        B: T.Buffer((48, 40), "float32"),
-        C: T.Buffer((32, 40), "float32"),
-    ):
-        Y = T.sblock_alloc_buffer((32, 40), "float32")
-        for i, j, k in T.grid(32, 40, 48):
-            with T.sblock("Y"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    Y[vi, vj] = T.float32(0)
-                Y[vi, vj] = Y[vi, vj] + A[vi, vk] * B[vk, vj]
-        for i, j in T.grid(32, 40):
-            with T.sblock("C"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                C[vi, vj] = T.max(Y[vi, vj], T.float32(0))
+# TVM's tutorial module: two sblocks, one function.
+MatmulRelu = parse_kernel("""
+    A (32, 48), B (48, 40), C (32, 40)
+    Y = T.sblock_alloc_buffer((32, 40), "float32")
+    for i, j, k in T.grid(32, 40, 48):
+        with T.sblock("Y"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            Y[vi, vj] += A[vi, vk] * B[vk, vj]
+    for i, j in T.grid(32, 40):
+        with T.sblock("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = T.max(Y[vi, vj], T.float32(0))
+""")
 
 
 @I.ir_module
@@ -57,189 +50,142 @@ class OutputFirst:
                 total[()] = total[()] + X[vi]
 
 
-@I.ir_module
-class Attention:
-    """Softmax of scaled products, masked, times values, in float16 with float32 sums."""
-
-    @T.prim_func(s_tir=True)
-    def main(
-        Q: T.Buffer((24, 16), "float16"),
-        K: T.Buffer((20, 16), "float16"),
-        V: T.Buffer((20, 12), "float16"),
-        R_half: T.Buffer((24, 12), "float16"),
-    ):
-        S = T.sblock_alloc_buffer((24, 20), "float32")
-        P = T.sblock_alloc_buffer((24, 20), "float32")
-        top = T.sblock_alloc_buffer((24,), "float32")
-        total = T.sblock_alloc_buffer((24,), "float32")
-        R = T.sblock_alloc_buffer((24, 12), "float32")
-        for i, j, k in T.grid(24, 20, 16):
-            with T.sblock("S"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    S[vi, vj] = T.float32(0)
-                S[vi, vj] = S[vi, vj] + T.Cast("float32", Q[vi, vk]) * T.Cast("float32", K[vj, vk])
-        for i, j in T.grid(24, 20):
-            with T.sblock("mask"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                P[vi, vj] = T.if_then_else(vj <= vi, S[vi, vj] * T.float32(0.25), T.float32("-inf"))
-        for i, j in T.grid(24, 20):
-            with T.sblock("top"):
-                vi, vj = T.axis.remap("SR", [i, j])
-                with T.init():
-                    top[vi] = T.min_value("float32")
-                top[vi] = T.max(top[vi], P[vi, vj])
-        for i, j in T.grid(24, 20):
-            with T.sblock("total"):
-                vi, vj = T.axis.remap("SR", [i, j])
-                with T.init():
-                    total[vi] = T.float32(0)
-                total[vi] = total[vi] + T.exp(P[vi, vj] - top[vi])
-        for i, j, k in T.grid(24, 12, 20):
-            with T.sblock("R"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    R[vi, vj] = T.float32(0)
-                R[vi, vj] = R[vi, vj] + T.exp(P[vi, vk] - top[vi]) / total[vi] * T.Cast(
-                    "float32", V[vk, vj]
-                )
-        for i, j in T.grid(24, 12):
-            with T.sblock("R_half"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                R_half[vi, vj] = T.Cast("float16", R[vi, vj])
+# Softmax of scaled products, masked, times values, in float16 with float32 sums.
+Attention = parse_kernel("""
+    Q (24, 16) float16, K (20, 16) float16, V (20, 12) float16,
+    R_half (24, 12) float16
+    S = T.sblock_alloc_buffer((24, 20), "float32")
+    P = T.sblock_alloc_buffer((24, 20), "float32")
+    top = T.sblock_alloc_buffer((24,), "float32")
+    total = T.sblock_alloc_buffer((24,), "float32")
+    R = T.sblock_alloc_buffer((24, 12), "float32")
+    for i, j, k in T.grid(24, 20, 16):
+        with T.sblock("S"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            S[vi, vj] += T.Cast("float32", Q[vi, vk]) * T.Cast("float32", K[vj, vk])
+    for i, j in T.grid(24, 20):
+        with T.sblock("mask"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            P[vi, vj] = T.if_then_else(vj <= vi, S[vi, vj] * T.float32(0.25), T.float32("-inf"))
+    for i, j in T.grid(24, 20):
+        with T.sblock("top"):
+            vi, vj = T.axis.remap("SR", [i, j])
+            with T.init():
+                top[vi] = T.min_value("float32")
+            top[vi] = T.max(top[vi], P[vi, vj])
+    for i, j in T.grid(24, 20):
+        with T.sblock("total"):
+            vi, vj = T.axis.remap("SR", [i, j])
+            total[vi] += T.exp(P[vi, vj] - top[vi])
+    for i, j, k in T.grid(24, 12, 20):
+        with T.sblock("R"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            R[vi, vj] += T.exp(P[vi, vk] - top[vi]) / total[vi] * T.Cast(
+                "float32", V[vk, vj]
+            )
+    for i, j in T.grid(24, 12):
+        with T.sblock("R_half"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            R_half[vi, vj] = T.Cast("float16", R[vi, vj])
+""")
 
 
-@I.ir_module
-class Argmax:
-    """TVM's reduction of pairs: the first index of the largest value, and that value."""
-
-    @T.prim_func(s_tir=True)
-    def main(
-        X: T.Buffer((16, 40), "float32"),
-        index: T.Buffer((16,), "int32"),
-        value: T.Buffer((16,), "float32"),
-    ):
-        for i, k in T.grid(16, 40):
-            with T.sblock("best"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    index[vi] = -1
-                    value[vi] = T.min_value("float32")
-                v_index: T.let[T.int32] = T.Select(value[vi] >= X[vi, vk], index[vi], vk)
-                v_value: T.let[T.float32] = T.Select(value[vi] >= X[vi, vk], value[vi], X[vi, vk])
-                index[vi] = v_index
-                value[vi] = v_value
+# TVM's reduction of pairs: the first index of the largest value, and that value.
+Argmax = parse_kernel("""
+    X (16, 40), index (16,) int32, value (16,)
+    for i, k in T.grid(16, 40):
+        with T.sblock("best"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                index[vi] = -1
+                value[vi] = T.min_value("float32")
+            v_index: T.let[T.int32] = T.Select(value[vi] >= X[vi, vk], index[vi], vk)
+            v_value: T.let[T.float32] = T.Select(value[vi] >= X[vi, vk], value[vi], X[vi, vk])
+            index[vi] = v_index
+            value[vi] = v_value
+""")
 
 
-@I.ir_module
-class Gather:
-    """Rows of a table by index, and those that are out of range as zeros."""
-
-    @T.prim_func(s_tir=True)
-    def main(
-        table: T.Buffer((10, 16), "float32"),
-        ids: T.Buffer((24,), "int64"),
-        near: T.Buffer((24,), "int32"),
-        rows: T.Buffer((24, 16), "float32"),
-        guarded: T.Buffer((24, 16), "float32"),
-    ):
-        for i, j in T.grid(24, 16):
-            with T.sblock("rows"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                rows[vi, vj] = table[ids[vi], vj]
-        for i, j in T.grid(24, 16):
-            with T.sblock("guarded"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                guarded[vi, vj] = T.if_then_else(
-                    near[vi] >= 0 and near[vi] < 10, table[near[vi], vj], T.float32(0)
-                )
+# Rows of a table by index, and those that are out of range as zeros.
+Gather = parse_kernel("""
+    table (10, 16), ids (24,) int64, near (24,) int32, rows (24, 16),
+    guarded (24, 16)
+    for i, j in T.grid(24, 16):
+        with T.sblock("rows"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            rows[vi, vj] = table[ids[vi], vj]
+    for i, j in T.grid(24, 16):
+        with T.sblock("guarded"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            guarded[vi, vj] = T.if_then_else(
+                near[vi] >= 0 and near[vi] < 10, table[near[vi], vj], T.float32(0)
+            )
+""")
 
 
-@I.ir_module
-class Cumsum:
-    """A running sum in place: each element needs the one before it."""
-
-    @T.prim_func(s_tir=True)
-    def main(X: T.Buffer((12, 30), "float32"), Y: T.Buffer((12, 30), "float32")):
-        for i, j in T.grid(12, 30):
-            with T.sblock("Y"):
-                vi = T.axis.spatial(12, i)
-                vj = T.axis.opaque(30, j)
-                T.reads(X[vi, 0:30], Y[vi, 0:30])
-                T.writes(Y[vi, 0:30])
-                if vj == 0:
-                    Y[vi, vj] = X[vi, vj]
-                else:
-                    Y[vi, vj] = Y[vi, vj - 1] + X[vi, vj]
+# A running sum in place: each element needs the one before it.
+Cumsum = parse_kernel("""
+    X (12, 30), Y (12, 30)
+    for i, j in T.grid(12, 30):
+        with T.sblock("Y"):
+            vi = T.axis.spatial(12, i)
+            vj = T.axis.opaque(30, j)
+            T.reads(X[vi, 0:30], Y[vi, 0:30])
+            T.writes(Y[vi, 0:30])
+            if vj == 0:
+                Y[vi, vj] = X[vi, vj]
+            else:
+                Y[vi, vj] = Y[vi, vj - 1] + X[vi, vj]
+""")
 
 
-@I.ir_module
-class Int8Conv:
-    """A convolution with zeros around the image, of int8 in int32."""
-
-    @T.prim_func(s_tir=True)
-    def main(
-        X: T.Buffer((18, 18, 4), "int8"),
-        W: T.Buffer((3, 3, 4, 8), "int8"),
-        Y: T.Buffer((18, 18, 8), "int32"),
-    ):
-        padded = T.sblock_alloc_buffer((20, 20, 4), "int8")
-        for h, w, c in T.grid(20, 20, 4):
-            with T.sblock("padded"):
-                vh, vw, vc = T.axis.remap("SSS", [h, w, c])
-                padded[vh, vw, vc] = T.if_then_else(
-                    vh >= 1 and vh < 19 and vw >= 1 and vw < 19,
-                    X[vh - 1, vw - 1, vc],
-                    T.int8(0),
-                )
-        for h, w, o, y, x, c in T.grid(18, 18, 8, 3, 3, 4):
-            with T.sblock("Y"):
-                vh, vw, vo, vy, vx, vc = T.axis.remap("SSSRRR", [h, w, o, y, x, c])
-                with T.init():
-                    Y[vh, vw, vo] = 0
-                Y[vh, vw, vo] = Y[vh, vw, vo] + T.Cast(
-                    "int32", padded[vh + vy, vw + vx, vc]
-                ) * T.Cast("int32", W[vy, vx, vc, vo])
+# A convolution with zeros around the image, of int8 in int32.
+Int8Conv = parse_kernel("""
+    X (18, 18, 4) int8, W (3, 3, 4, 8) int8, Y (18, 18, 8) int32
+    padded = T.sblock_alloc_buffer((20, 20, 4), "int8")
+    for h, w, c in T.grid(20, 20, 4):
+        with T.sblock("padded"):
+            vh, vw, vc = T.axis.remap("SSS", [h, w, c])
+            padded[vh, vw, vc] = T.if_then_else(
+                vh >= 1 and vh < 19 and vw >= 1 and vw < 19,
+                X[vh - 1, vw - 1, vc],
+                T.int8(0),
+            )
+    for h, w, o, y, x, c in T.grid(18, 18, 8, 3, 3, 4):
+        with T.sblock("Y"):
+            vh, vw, vo, vy, vx, vc = T.axis.remap("SSSRRR", [h, w, o, y, x, c])
+            Y[vh, vw, vo] += T.Cast(
+                "int32", padded[vh + vy, vw + vx, vc]
+            ) * T.Cast("int32", W[vy, vx, vc, vo])
+""")
 
 
-@I.ir_module
-class Half:
-    """Sums of bfloat16 products in float32, a mask of truth values, and float16 sums in float16."""
-
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((16, 64), "bfloat16"),
-        keep: T.Buffer((16, 64), "bool"),
-        H: T.Buffer((16, 64), "float16"),
-        S: T.Buffer((16,), "bfloat16"),
-        Z: T.Buffer((16,), "float16"),
-        is_large: T.Buffer((16,), "bool"),
-    ):
-        acc = T.sblock_alloc_buffer((16,), "float32")
-        for i, k in T.grid(16, 64):
-            with T.sblock("acc"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    acc[vi] = T.float32(0)
-                acc[vi] = acc[vi] + T.if_then_else(
-                    keep[vi, vk],
-                    T.Cast("float32", A[vi, vk]) * T.Cast("float32", A[vi, vk]),
-                    T.float32(0),
-                )
-        for i, k in T.grid(16, 64):
-            with T.sblock("Z"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    Z[vi] = T.float16(0)
-                Z[vi] = Z[vi] + H[vi, vk]
-        for i in range(16):
-            with T.sblock("S"):
-                vi = T.axis.spatial(16, i)
-                S[vi] = T.Cast("bfloat16", acc[vi])
-        for i in range(16):
-            with T.sblock("large"):
-                vi = T.axis.spatial(16, i)
-                is_large[vi] = acc[vi] > T.float32(8)
+# Sums of bfloat16 products in float32, a mask of truth values, and float16 sums in float16.
+Half = parse_kernel("""
+    A (16, 64) bfloat16, keep (16, 64) bool, H (16, 64) float16, S (16,) bfloat16,
+    Z (16,) float16, is_large (16,) bool
+    acc = T.sblock_alloc_buffer((16,), "float32")
+    for i, k in T.grid(16, 64):
+        with T.sblock("acc"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            acc[vi] += T.if_then_else(
+                keep[vi, vk],
+                T.Cast("float32", A[vi, vk]) * T.Cast("float32", A[vi, vk]),
+                T.float32(0),
+            )
+    for i, k in T.grid(16, 64):
+        with T.sblock("Z"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            Z[vi] += H[vi, vk]
+    for i in range(16):
+        with T.sblock("S"):
+            vi = T.axis.spatial(16, i)
+            S[vi] = T.Cast("bfloat16", acc[vi])
+    for i in range(16):
+        with T.sblock("large"):
+            vi = T.axis.spatial(16, i)
+            is_large[vi] = acc[vi] > T.float32(8)
+""")
 
 
 @T.prim_func(s_tir=True)

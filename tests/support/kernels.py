@@ -2,71 +2,87 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from typing import Any
 
 import tvm
 from tvm.s_tir import Schedule
+from tvm.script import from_source
 from tvm.script import ir as I
 from tvm.script import tirx as T
+
+
+def parse_kernel(text: str) -> tvm.IRModule:
+    """A function of the tensors in the first lines, as ``A (8, 4), total (8,) int32``, of float32
+    where no type is said, and with the body behind; a line that ends with a comma goes on.
+    """
+    tensors, _, body = textwrap.dedent(text).lstrip("\n").partition("\n")
+    while tensors.endswith(","):
+        more, _, body = body.partition("\n")
+        tensors += f" {more.strip()}"
+    found = re.findall(r"(\w+) (\([^()]*\))(?: (\w+))?", tensors)
+    given = {name: (shape, dtype or "float32") for name, shape, dtype in found}
+    head = ", ".join(f'{name}: T.Buffer({shape}, "{of}")' for name, (shape, of) in given.items())
+    body = textwrap.indent(expand_sums(body, {name: of for name, (_, of) in given.items()}), "  ")
+    return from_source(
+        f"@I.ir_module\nclass Module:\n @T.prim_func(s_tir=True)\n def main({head}):\n{body}"
+    )
+
+
+def expand_sums(body: str, dtypes: dict[str, str]) -> str:
+    """``C[i] += x`` as a sum with its initialization, in its buffer's type."""
+    scratch = re.findall(r'(\w+) = T.sblock_alloc_buffer\((?:.*\), "(\w+)")?', body)
+    types = {name: dtype or "float32" for name, dtype in scratch} | dtypes
+
+    def expand(match: re.Match[str]) -> str:
+        indent, target, buffer = match.groups()
+        zero = f"T.{types[buffer]}(0)"
+        return (
+            f"{indent}with T.init():\n{indent}    {target} = {zero}\n{indent}{target} = {target} + "
+        )
+
+    return re.sub(r"^( *)((\w+)\[.*\]) \+= ", expand, body, flags=re.MULTILINE)
 
 
 def make_matmul(rows: int, columns: int, depth: int) -> tvm.IRModule:
     """C = A B."""
 
-    @I.ir_module
-    class Product:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((rows, depth), "float32"),
-            B: T.Buffer((depth, columns), "float32"),
-            C: T.Buffer((rows, columns), "float32"),
-        ):
-            for i, j, k in T.grid(rows, columns, depth):
-                with T.sblock("C"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                    with T.init():
-                        C[vi, vj] = T.float32(0)
-                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-
-    return Product
+    return parse_kernel(f"""
+        A ({rows}, {depth}), B ({depth}, {columns}), C ({rows}, {columns})
+        for i, j, k in T.grid({rows}, {columns}, {depth}):
+            with T.sblock("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                C[vi, vj] += A[vi, vk] * B[vk, vj]
+    """)
 
 
 Matmul = make_matmul(16, 12, 6)
 
 
-@I.ir_module
-class MatmulRelu:
-    """D = max(A B, 0), with A B in a buffer of its own."""
-
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((16, 6), "float32"),
-        B: T.Buffer((6, 12), "float32"),
-        D: T.Buffer((16, 12), "float32"),
-    ):
-        C = T.sblock_alloc_buffer((16, 12))
-        for i, j, k in T.grid(16, 12, 6):
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    C[vi, vj] = T.float32(0)
-                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-        for i, j in T.grid(16, 12):
-            with T.sblock("D"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                D[vi, vj] = T.max(C[vi, vj], T.float32(0))
+# D = max(A B, 0), with A B in a buffer of its own.
+MatmulRelu = parse_kernel("""
+    A (16, 6), B (6, 12), D (16, 12)
+    C = T.sblock_alloc_buffer((16, 12))
+    for i, j, k in T.grid(16, 12, 6):
+        with T.sblock("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            C[vi, vj] += A[vi, vk] * B[vk, vj]
+    for i, j in T.grid(16, 12):
+        with T.sblock("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = T.max(C[vi, vj], T.float32(0))
+""")
 
 
-@I.ir_module
-class Scale:
-    """B = 2 A."""
-
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
-        for i, j in T.grid(6, 20):
-            with T.sblock("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                B[vi, vj] = A[vi, vj] * T.float32(2)
+# B = 2 A.
+Scale = parse_kernel("""
+    A (6, 20), B (6, 20)
+    for i, j in T.grid(6, 20):
+        with T.sblock("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * T.float32(2)
+""")
 
 
 @I.ir_module
@@ -84,56 +100,98 @@ class ScaleAnyLength:
                 B[vi] = A[vi] * T.float32(2)
 
 
-@I.ir_module
-class ScaleOne:
-    """B = 2 A, of one element and without a loop."""
+# B = 2 A, of one element and without a loop.
+ScaleOne = parse_kernel("""
+    A (1,), B (1,)
+    with T.sblock("B"):
+        vi = T.axis.spatial(1, 0)
+        B[vi] = A[vi] * T.float32(2)
+""")
 
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((1,), "float32"), B: T.Buffer((1,), "float32")):
+
+# B = A.
+Copy = parse_kernel("""
+    A (8,), B (8,)
+    for i in range(8):
         with T.sblock("B"):
-            vi = T.axis.spatial(1, 0)
-            B[vi] = A[vi] * T.float32(2)
+            vi = T.axis.remap("S", [i])
+            B[vi] = A[vi]
+""")
 
 
-@I.ir_module
-class Copy:
-    """B = A."""
-
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-        for i in range(8):
-            with T.sblock("B"):
-                vi = T.axis.remap("S", [i])
-                B[vi] = A[vi]
-
-
-@I.ir_module
-class RowSum:
+def make_row_sums(rows: int, columns: int, dtype: str = "float32") -> tvm.IRModule:
     """The sum of each row of A."""
-
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((5, 192), "float32"), B: T.Buffer((5,), "float32")):
-        for i, k in T.grid(5, 192):
+    return parse_kernel(f"""
+        A ({rows}, {columns}) {dtype}, B ({rows},) {dtype}
+        for i, k in T.grid({rows}, {columns}):
             with T.sblock("B"):
                 vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    B[vi] = T.float32(0)
-                B[vi] = B[vi] + A[vi, vk]
+                B[vi] += A[vi, vk]
+    """)
+
+
+RowSum = make_row_sums(5, 192)
 
 
 @I.ir_module
-class BeyondTheEnd:
-    """32 threads for 30 elements, and no guard: the last two are out of bounds."""
+class OpenMatmul:
+    """C = A B, of any sizes."""
 
     @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((30,), "float32"), B: T.Buffer((30,), "float32")):
-        for block in T.thread_binding(4, thread="blockIdx.x"):
-            for thread in T.thread_binding(8, thread="threadIdx.x"):
-                with T.sblock("B"):
-                    vi = T.axis.spatial(32, block * 8 + thread)
-                    T.reads(A[vi])
-                    T.writes(B[vi])
-                    B[vi] = A[vi]
+    def main(a: T.handle, b: T.handle, c: T.handle):
+        m, n, k = T.int64(), T.int64(), T.int64()
+        A = T.match_buffer(a, (m, k), "float32")
+        B = T.match_buffer(b, (k, n), "float32")
+        C = T.match_buffer(c, (m, n), "float32")
+        for i, j, x in T.grid(m, n, k):
+            with T.sblock("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, x])
+                with T.init():
+                    C[vi, vj] = T.float32(0)
+                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+
+# A block inside of a block.
+Nested = parse_kernel("""
+    A (32, 20), B (32, 20)
+    for i, j in T.grid(8, 5):
+        with T.sblock("outer"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.reads(A[vi * 4 : vi * 4 + 4, vj * 4 : vj * 4 + 4])
+            T.writes(B[vi * 4 : vi * 4 + 4, vj * 4 : vj * 4 + 4])
+            for x, y in T.grid(4, 4):
+                with T.sblock("inner"):
+                    vx, vy = T.axis.remap("SS", [x, y])
+                    B[vi * 4 + vx, vj * 4 + vy] = A[vi * 4 + vx, vj * 4 + vy]
+""")
+
+
+# Two blocks under one loop.
+TwoInOneLoop = parse_kernel("""
+    A (6, 64), B (6, 64), C (6, 64)
+    for i in range(6):
+        for j in range(64):
+            with T.sblock("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+        for j in range(64):
+            with T.sblock("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = A[vi, vj] + T.float32(1)
+""")
+
+
+# 32 threads for 30 elements, and no guard: the last two are out of bounds.
+BeyondTheEnd = parse_kernel("""
+    A (30,), B (30,)
+    for block in T.thread_binding(4, thread="blockIdx.x"):
+        for thread in T.thread_binding(8, thread="threadIdx.x"):
+            with T.sblock("B"):
+                vi = T.axis.spatial(32, block * 8 + thread)
+                T.reads(A[vi])
+                T.writes(B[vi])
+                B[vi] = A[vi]
+""")
 
 
 def start(module: tvm.IRModule = Matmul, block: str = "C") -> tuple[Any, ...]:

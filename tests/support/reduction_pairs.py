@@ -4,38 +4,49 @@ from __future__ import annotations
 
 import numpy as np
 import tvm
+from kernels import parse_kernel
 from tvm.s_tir import Schedule
-from tvm.script import from_source
+from tvm.s_tir.schedule import SBlockRV
 
 from tirstep.lowering_checks.devices import CpuDevice
 from tirstep.transforms import fuse_reductions
 
 ROWS, COLUMNS = 5, 24
+
+Plain = parse_kernel("""
+    A (5, 24), s (5,)
+    m = T.sblock_alloc_buffer((5,))
+    for i, k in T.grid(5, 24):
+        with T.sblock("first"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                m[vi] = T.min_value("float32")
+            m[vi] = T.max(m[vi], A[vi, vk])
+    for i, k in T.grid(5, 24):
+        with T.sblock("second"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            s[vi] += T.exp(A[vi, vk] - m[vi])
+""")
+
 _PAIR = """
-@I.ir_module
-class Pair:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer(({rows}, {columns}), "{dtype}"),
-        B: T.Buffer(({rows}, {columns}), "{dtype}"),
-        s: T.Buffer(({rows},), "{dtype}"),
-    ):
-        m = T.sblock_alloc_buffer(({rows},), "{dtype}")
-        for i, k in T.grid({rows}, {columns}):
-            with T.sblock("first"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                a = T.meta_var(A[vi, vk])
-                with T.init():
-                    m[vi] = {begin}
-                m[vi] = {find}
-        for i, k in T.grid({rows}, {columns}):
-            with T.sblock("second"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                a = T.meta_var(A[vi, vk])
-                b = T.meta_var(B[vi, vk])
-                with T.init():
-                    s[vi] = {start}
-                s[vi] = {use}
+A ({rows}, {columns}) {dtype}, B ({rows}, {columns}) {dtype},
+s ({rows},) {dtype}
+m = T.sblock_alloc_buffer(({rows},), "{dtype}")
+for i, k in T.grid({rows}, {columns}):
+    with T.sblock("first"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        a = T.meta_var(A[vi, vk])
+        with T.init():
+            m[vi] = {begin}
+        m[vi] = {find}
+for i, k in T.grid({rows}, {columns}):
+    with T.sblock("second"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        a = T.meta_var(A[vi, vk])
+        b = T.meta_var(B[vi, vk])
+        with T.init():
+            s[vi] = {start}
+        s[vi] = {use}
 """
 LEAST = "T.min_value('{dtype}')"
 PRODUCERS = {
@@ -55,7 +66,7 @@ def make_pair(
     begin, find = PRODUCERS[producer]
     parts = {"begin": begin, "find": find, "use": use, "start": start}
     texts = {name: part.replace("{dtype}", dtype) for name, part in parts.items()}
-    return from_source(_PAIR.format(rows=ROWS, columns=COLUMNS, dtype=dtype, **texts))
+    return parse_kernel(_PAIR.format(rows=ROWS, columns=COLUMNS, dtype=dtype, **texts))
 
 
 def fuse_pair(module: tvm.IRModule, tile: int | None = None, accumulate: str = "in place"):
@@ -87,3 +98,7 @@ def run_pair(module: tvm.IRModule, inputs: list[np.ndarray]) -> np.ndarray:
     dtype = inputs[-1].dtype
     blank = np.full(ROWS, np.nan if dtype.kind == "f" else -99, dtype)
     return CpuDevice().compile(module)([*inputs, blank])[-1]
+
+
+def find_blocks(sch: Schedule, *names: str) -> list[SBlockRV]:
+    return [sch.get_sblock(name) for name in names]

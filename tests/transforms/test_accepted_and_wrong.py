@@ -8,11 +8,9 @@ import re
 import numpy as np
 import pytest
 import tvm
-from kernels import MatmulRelu, make_matmul, start
+from kernels import MatmulRelu, TwoInOneLoop, make_matmul, make_row_sums, parse_kernel, start
 from pairs import compile_for_cuda, refuses, run_on_cpu
 from tvm.s_tir import Schedule
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.lowering_checks.devices.simulator import simulate
 from tirstep.transforms import (
@@ -36,25 +34,19 @@ from tirstep.transforms import (
 Matmul = make_matmul(64, 64, 32)
 
 
-@I.ir_module
-class Doubled:
-    """E = 2 (A + B), with A + B in a buffer of its own."""
-
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((64,), "float32"),
-        B: T.Buffer((64,), "float32"),
-        E: T.Buffer((64,), "float32"),
-    ):
-        C = T.sblock_alloc_buffer((64,))
-        for i in range(64):
-            with T.sblock("C"):
-                vi = T.axis.spatial(64, i)
-                C[vi] = A[vi] + B[vi]
-        for i in range(64):
-            with T.sblock("E"):
-                vi = T.axis.spatial(64, i)
-                E[vi] = C[vi] + C[vi]
+# E = 2 (A + B), with A + B in a buffer of its own.
+Doubled = parse_kernel("""
+    A (64,), B (64,), E (64,)
+    C = T.sblock_alloc_buffer((64,))
+    for i in range(64):
+        with T.sblock("C"):
+            vi = T.axis.spatial(64, i)
+            C[vi] = A[vi] + B[vi]
+    for i in range(64):
+        with T.sblock("E"):
+            vi = T.axis.spatial(64, i)
+            E[vi] = C[vi] + C[vi]
+""")
 
 
 def count_wrong_in_doubled(module):
@@ -154,8 +146,10 @@ def test_4_an_axis_that_does_not_exist():
     raw = sch.copy()
     raw.bind(j, "threadIdx.q")
     assert "(int)threadIdx.q" in compile_for_cuda(raw.mod)
-    with refuses(sch, "thread axis 'threadIdx.q' does not exist"):
-        bind_loop(sch, j, axis="threadIdx.q")
+    for axis in ("threadIdx.q", "blockIdx", "vthread", "warp.x", ""):
+        sentence = f"loop 'j': thread axis '{axis}' does not exist; use one of blockIdx.x,"
+        with refuses(sch, sentence):
+            bind_loop(sch, j, axis=axis)
 
 
 def test_4_a_second_bind_replaces_the_first():
@@ -164,21 +158,18 @@ def test_4_a_second_bind_replaces_the_first():
     raw = sch.copy()
     raw.bind(i, "blockIdx.y")
     assert raw.get(i).thread_binding.thread_tag == "blockIdx.y"
-    with refuses(sch, "loop 'i' is already bound to 'blockIdx.x'"):
+    with refuses(sch, "bind_loop: loop 'i' is already bound to 'blockIdx.x'"):
         bind_loop(sch, i, axis="blockIdx.y")
 
 
 def make_scale(columns):
-    @I.ir_module
-    class Scale:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((16, columns), "float32"), B: T.Buffer((16, columns), "float32")):
-            for i, j in T.grid(16, columns):
-                with T.sblock("B"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    B[vi, vj] = A[vi, vj] * T.float32(2)
-
-    return Scale
+    return parse_kernel(f"""
+        A (16, {columns}), B (16, {columns})
+        for i, j in T.grid(16, {columns}):
+            with T.sblock("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+    """)
 
 
 def test_5_a_shape_that_does_not_divide_loses_its_vectors():
@@ -318,25 +309,6 @@ def test_nested_virtual_threads_each_do_their_own_share():
         bind_loop(sch, share, axis="vthread.x")
 
 
-@I.ir_module
-class TwoInOneLoop:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((6, 64), "float32"),
-        B: T.Buffer((6, 64), "float32"),
-        C: T.Buffer((6, 64), "float32"),
-    ):
-        for i in range(6):
-            for j in range(64):
-                with T.sblock("B"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    B[vi, vj] = A[vi, vj] * T.float32(2)
-            for j in range(64):
-                with T.sblock("C"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    C[vi, vj] = A[vi, vj] + T.float32(1)
-
-
 def test_virtual_threads_side_by_side_do_the_share_of_the_first():
     sch, _, i, j = start(TwoInOneLoop, "B")
     bind_loop(sch, i, axis="blockIdx.x")
@@ -350,7 +322,11 @@ def test_virtual_threads_side_by_side_do_the_share_of_the_first():
     stores = [line for line in source.splitlines() if line.lstrip().startswith("C_ptr[")]
     assert len(stores) == 2  # where four virtual threads should have one each
     outer = split_loop(sch, j, inner=32).outer
-    with refuses(sch, "block 'C' stands outside of loop 'j_0' on 'vthread.x', and TVM would rep"):
+    with refuses(
+        sch,
+        "bind_loop: block 'C' stands outside of loop 'j_0' on 'vthread.x', and TVM would repeat "
+        "it for each virtual thread; keep all blocks of the kernel inside of that loop",
+    ):
         bind_loop(sch, outer, axis="vthread.x")
 
 
@@ -383,27 +359,18 @@ def test_a_fetch_that_is_not_placed_runs_in_a_kernel_of_its_own():
 
 
 def test_a_sum_used_inside_of_its_reduction_is_not_complete():
-    @I.ir_module
-    class SumOfProduct:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            E: T.Buffer((16,), "float32"),
-        ):
-            C = T.sblock_alloc_buffer((16, 12))
-            for i, j, k in T.grid(16, 12, 6):
-                with T.sblock("C"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                    with T.init():
-                        C[vi, vj] = T.float32(0)
-                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-            for i, j in T.grid(16, 12):
-                with T.sblock("E"):
-                    vi, vj = T.axis.remap("SR", [i, j])
-                    with T.init():
-                        E[vi] = T.float32(0)
-                    E[vi] = E[vi] + C[vi, vj]
+    SumOfProduct = parse_kernel("""
+        A (16, 6), B (6, 12), E (16,)
+        C = T.sblock_alloc_buffer((16, 12))
+        for i, j, k in T.grid(16, 12, 6):
+            with T.sblock("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                C[vi, vj] += A[vi, vk] * B[vk, vj]
+        for i, j in T.grid(16, 12):
+            with T.sblock("E"):
+                vi, vj = T.axis.remap("SR", [i, j])
+                E[vi] += C[vi, vj]
+    """)
 
     a, b = np.ones((16, 6), "float32"), np.ones((6, 12), "float32")
     sch, _, _, _, k = start(SumOfProduct)
@@ -434,30 +401,17 @@ def test_a_reduction_over_threads_in_a_host_loop_has_one_cell_for_all():
     raw = sch.copy()
     raw.bind(k, "threadIdx.x")
     assert "float* __restrict__ red_buf0_ptr" in compile_for_cuda(raw.mod)  # global memory
-    with refuses(sch, "'k' is a reduction of block 'C' inside of loop 'i', which is bound to noth"):
+    with refuses(
+        sch,
+        "loop 'k' is a reduction of block 'C' inside of loop 'i', which is bound to nothing: its "
+        "threads would share one cell for their sums; bind the outer loop first",
+    ):
         bind_loop(sch, k, axis="threadIdx.x")
     bind_loop(sch, i, axis="blockIdx.x")
     bind_loop(sch, k, axis="threadIdx.x")
     source = compile_for_cuda(sch.mod)
     assert "float* __restrict__ red_buf0_ptr" not in source
     assert "float red_buf0_ptr[1]" in source
-
-
-def make_row_sums(rows, columns):
-    M, N = rows, columns
-
-    @I.ir_module
-    class RowSums:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((M, N), "float32"), B: T.Buffer((M,), "float32")):
-            for i, k in T.grid(M, N):
-                with T.sblock("B"):
-                    vi, vk = T.axis.remap("SR", [i, k])
-                    with T.init():
-                        B[vi] = T.float32(0)
-                    B[vi] = B[vi] + A[vi, vk]
-
-    return RowSums
 
 
 def test_sums_over_threads_of_rows_that_are_guarded():

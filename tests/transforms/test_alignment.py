@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from kernels import parse_kernel
 from pairs import check_pair, refuses, run_on_cpu
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
@@ -55,61 +56,53 @@ def align(sch, vector=4, offset=1):
 
 
 def test_align_vectors_of_a_rim_of_three():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((4, 16), "float32"), B: T.Buffer((4, 16), "float32")):
-            with T.sblock("root"):
-                T.reads()
-                T.writes()
-                T.sblock_attr({"tir_pipeline": "tirstep"})
-                padded = T.sblock_alloc_buffer((4, 6, 4))
-                for y, v, p in T.grid(4, 6, 4):
-                    with T.sblock("padded"):
-                        vy, vv, vl = T.axis.remap("SSS", [y, v, p])
-                        padded[vy, vv, vl] = T.if_then_else(
-                            (vv == 0 and vl < 1) or (vv == 5 and vl == 3),
+    after = """
+        with T.sblock("root"):
+            T.reads()
+            T.writes()
+            T.sblock_attr({"tir_pipeline": "tirstep"})
+            padded = T.sblock_alloc_buffer((4, 6, 4))
+            for y, v, p in T.grid(4, 6, 4):
+                with T.sblock("padded"):
+                    vy, vv, vl = T.axis.remap("SSS", [y, v, p])
+                    padded[vy, vv, vl] = T.if_then_else(
+                        (vv == 0 and vl < 1) or (vv == 5 and vl == 3),
+                        T.float32(0),
+                        T.if_then_else(
+                            vv * 4 + vl - 1 >= 3 and vv * 4 + vl - 1 < 19,
+                            A[vy, vv * 4 + vl - 1 - 3],
                             T.float32(0),
-                            T.if_then_else(
-                                vv * 4 + vl - 1 >= 3 and vv * 4 + vl - 1 < 19,
-                                A[vy, vv * 4 + vl - 1 - 3],
-                                T.float32(0),
-                            ),
-                        )
-                for i, j, r in T.grid(4, 16, 7):
-                    with T.sblock("B"):
-                        vi, vj, vr = T.axis.remap("SSR", [i, j, r])
-                        with T.init():
-                            B[vi, vj] = T.float32(0)
-                        B[vi, vj] = B[vi, vj] + padded[vi, (vj + vr + 1) // 4, (vj + vr + 1) % 4]
+                        ),
+                    )
+            for i, j, r in T.grid(4, 16, 7):
+                with T.sblock("B"):
+                    vi, vj, vr = T.axis.remap("SSR", [i, j, r])
+                    B[vi, vj] += padded[vi, (vj + vr + 1) // 4, (vj + vr + 1) % 4]
+    """
 
-    check_pair(make_sums(3), align, After)
+    check_pair(make_sums(3), align, after)
 
 
 def test_align_vectors_of_a_rim_of_whole_vectors():
     """No place is without an element, and nothing is asked."""
 
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((4, 16), "float32"), B: T.Buffer((4, 16), "float32")):
-            padded = T.sblock_alloc_buffer((4, 6, 4))
-            for y, v, p in T.grid(4, 6, 4):
-                with T.sblock("padded"):
-                    vy, vv, vl = T.axis.remap("SSS", [y, v, p])
-                    padded[vy, (vv * 4 + vl) // 4, (vv * 4 + vl) % 4] = T.if_then_else(
-                        vv * 4 + vl >= 4 and vv * 4 + vl < 20,
-                        A[vy, vv * 4 + vl + -4],
-                        T.float32(0),
-                    )
-            for i, j, r in T.grid(4, 16, 9):
-                with T.sblock("B"):
-                    vi, vj, vr = T.axis.remap("SSR", [i, j, r])
-                    with T.init():
-                        B[vi, vj] = T.float32(0)
-                    B[vi, vj] = B[vi, vj] + padded[vi, (vj + vr) // 4, (vj + vr) % 4]
+    after = """
+        padded = T.sblock_alloc_buffer((4, 6, 4))
+        for y, v, p in T.grid(4, 6, 4):
+            with T.sblock("padded"):
+                vy, vv, vl = T.axis.remap("SSS", [y, v, p])
+                padded[vy, (vv * 4 + vl) // 4, (vv * 4 + vl) % 4] = T.if_then_else(
+                    vv * 4 + vl >= 4 and vv * 4 + vl < 20,
+                    A[vy, vv * 4 + vl + -4],
+                    T.float32(0),
+                )
+        for i, j, r in T.grid(4, 16, 9):
+            with T.sblock("B"):
+                vi, vj, vr = T.axis.remap("SSR", [i, j, r])
+                B[vi, vj] += padded[vi, (vj + vr) // 4, (vj + vr) % 4]
+    """
 
-    check_pair(make_sums(4), lambda sch: align(sch, offset=0), After)
+    check_pair(make_sums(4), lambda sch: align(sch, offset=0), after)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float8_e4m3fn", "int8"])
@@ -162,31 +155,37 @@ def test_a_window_is_loaded_one_by_one(pipeline, offset):
     assert re.search(r"condval\w* = A_ptr\[", source)
 
 
-@pytest.mark.parametrize(("vector", "offset"), [(3, 0), (1, 0), (4, 4), (4, -1)])
-def test_align_vectors_refuses_what_are_no_vectors(vector, offset):
-    sch = Schedule(make_sums(3), debug_mask="all")
-    block = sch.get_sblock("padded")
-    with refuses(sch, rf"align_vectors: vector={vector} and offset={offset} are no vectors; "):
-        align_vectors(sch, block, vector=vector, offset=offset)
-
-
-def test_align_vectors_refuses_loops_that_are_split():
+def test_align_vectors_refuses_what_does_not_fit():
+    for vector, offset in [(3, 0), (1, 0), (4, 4), (4, -1)]:
+        sch = Schedule(make_sums(3), debug_mask="all")
+        block = sch.get_sblock("padded")
+        with refuses(sch, rf"align_vectors: vector={vector} and offset={offset} are no vectors; "):
+            align_vectors(sch, block, vector=vector, offset=offset)
     sch = Schedule(make_sums(3), debug_mask="all")
     split_loop(sch, sch.get_loops(sch.get_sblock("padded"))[1], inner=2)
     block = sch.get_sblock("padded")
     with refuses(sch, r"block 'padded' does not have one loop for each of its 2 iterators; align"):
         align_vectors(sch, block, vector=4, offset=1)
+    # The loops of both would share their variables, and TVM then took one for the other.
+    sch = Schedule(softmax(4, 16))
+    block = sch.get_sblock("max")
+    init = decompose_reduction_at(sch, block, sch.get_loops(block)[0])
+    with refuses(
+        sch,
+        "align_vectors: 'largest' is written by the blocks 'max_init' and 'max_update'; align a "
+        "buffer that one block writes: a reduction before decompose_reduction_at",
+    ):
+        align_vectors(sch, init, vector=2, offset=1)
 
 
 def test_align_vectors_refuses_a_tensor_of_the_kernel():
-    @I.ir_module
-    class Copy:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((4, 16), "float32"), padded: T.Buffer((4, 16), "float32")):
-            for y, x in T.grid(4, 16):
-                with T.sblock("padded"):
-                    vy, vx = T.axis.remap("SS", [y, x])
-                    padded[vy, vx] = A[vy, vx]
+    Copy = parse_kernel("""
+        A (4, 16), padded (4, 16)
+        for y, x in T.grid(4, 16):
+            with T.sblock("padded"):
+                vy, vx = T.axis.remap("SS", [y, x])
+                padded[vy, vx] = A[vy, vx]
+    """)
 
     sch = Schedule(Copy, debug_mask="all")
     block = sch.get_sblock("padded")
@@ -215,16 +214,3 @@ def test_align_vectors_refuses_rows_of_a_symbolic_length():
     block = sch.get_sblock("padded")
     with refuses(sch, r"the rows of 'padded' have the symbolic length n; give the kernel its siz"):
         align_vectors(sch, block, vector=4, offset=1)
-
-
-def test_align_vectors_refuses_a_buffer_of_two_writers():
-    """The loops of both would share their variables, and TVM then took one for the other."""
-    sch = Schedule(softmax(4, 16))
-    block = sch.get_sblock("max")
-    init = decompose_reduction_at(sch, block, sch.get_loops(block)[0])
-    with refuses(
-        sch,
-        "align_vectors: 'largest' is written by the blocks 'max_init' and 'max_update'; align a "
-        "buffer that one block writes: a reduction before decompose_reduction_at",
-    ):
-        align_vectors(sch, init, vector=2, offset=1)

@@ -17,7 +17,6 @@ from tirstep.transforms.recipes import find_recipe
 
 NAME = "s_tir.LowerAsyncDMA"
 ASYNCHRONOUS = [
-    "attention_mma_causal_parted",
     "matmul_mma_async",
     "matmul_wgmma_wide",
     "attention_wgmma_async",

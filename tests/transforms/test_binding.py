@@ -1,9 +1,11 @@
 """Thread axes for single loops and for whole tiles."""
 
+import textwrap
+
 import numpy as np
 import pytest
 from golden_runs import run_golden
-from kernels import Matmul, Scale
+from kernels import Matmul, Scale, TwoInOneLoop, parse_kernel
 from pairs import assert_dead, check_pair, compile_for_cuda, refuses, run_on_cpu
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
@@ -39,27 +41,6 @@ class Symbolic:
                 B[vi, vj] = A[vi, vj] * T.float32(2)
 
 
-@I.ir_module
-class TwoInOneLoop:
-    """Two blocks under one loop."""
-
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((6, 64), "float32"),
-        B: T.Buffer((6, 64), "float32"),
-        C: T.Buffer((6, 64), "float32"),
-    ):
-        for i in range(6):
-            for j in range(64):
-                with T.sblock("B"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    B[vi, vj] = A[vi, vj] * T.float32(2)
-            for j in range(64):
-                with T.sblock("C"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    C[vi, vj] = A[vi, vj] + T.float32(1)
-
-
 def start(module=Matmul, block="C"):
     """A schedule and the loops of one of its blocks."""
     sch = Schedule(module, debug_mask="all")
@@ -72,15 +53,13 @@ def split_inner(sch, block, threads):
 
 
 def test_bind_loop_to_blocks_and_threads():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
-            for i in T.thread_binding(6, thread="blockIdx.z"):
-                for j in T.thread_binding(20, thread="threadIdx.x"):
-                    with T.sblock("B"):
-                        vi, vj = T.axis.remap("SS", [i, j])
-                        B[vi, vj] = A[vi, vj] * T.float32(2)
+    after = """
+        for i in T.thread_binding(6, thread="blockIdx.z"):
+            for j in T.thread_binding(20, thread="threadIdx.x"):
+                with T.sblock("B"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vi, vj] = A[vi, vj] * T.float32(2)
+    """
 
     def change(sch):
         i, j = sch.get_loops(sch.get_sblock("B"))
@@ -88,61 +67,84 @@ def test_bind_loop_to_blocks_and_threads():
         bind_loop(sch, j, axis="threadIdx.x")
         return i, j
 
-    check_pair(Scale, change, After)
+    check_pair(Scale, change, after)
 
 
 def test_bind_loop_to_a_virtual_thread():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
-            for i in T.thread_binding(6, thread="vthread.y"):
-                for j in range(20):
-                    with T.sblock("B"):
-                        vi, vj = T.axis.remap("SS", [i, j])
-                        B[vi, vj] = A[vi, vj] * T.float32(2)
+    after = """
+        for i in T.thread_binding(6, thread="vthread.y"):
+            for j in range(20):
+                with T.sblock("B"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vi, vj] = A[vi, vj] * T.float32(2)
+    """
 
     def change(sch):
         i, _ = sch.get_loops(sch.get_sblock("B"))
         bind_loop(sch, i, axis="vthread.y")
 
-    check_pair(Scale, change, After)
+    check_pair(Scale, change, after)
 
 
 def test_bind_loop_of_symbolic_extent_to_blocks():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(a: T.handle, b: T.handle):
-            n = T.int32()
-            A = T.match_buffer(a, (n, 20), "float32")
-            B = T.match_buffer(b, (n, 20), "float32")
-            for i in T.thread_binding(n, thread="blockIdx.x"):
-                for j in T.thread_binding(20, thread="threadIdx.x"):
-                    with T.sblock("B"):
-                        vi, vj = T.axis.remap("SS", [i, j])
-                        B[vi, vj] = A[vi, vj] * T.float32(2)
+    after = """
+        for i in T.thread_binding(n, thread="blockIdx.x"):
+            for j in T.thread_binding(20, thread="threadIdx.x"):
+                with T.sblock("B"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vi, vj] = A[vi, vj] * T.float32(2)
+    """
 
     def change(sch):
         i, j = sch.get_loops(sch.get_sblock("B"))
         bind_loop(sch, i, axis="blockIdx.x")
         bind_loop(sch, j, axis="threadIdx.x")
 
-    check_pair(Symbolic, change, After)
+    check_pair(Symbolic, change, after)
 
 
-@pytest.mark.parametrize("axis", ["threadIdx.q", "blockIdx", "vthread", "warp.x", ""])
-def test_bind_loop_refuses_an_axis_that_does_not_exist(axis):
-    sch, i, *_ = start()
-    with refuses(sch, rf"loop 'i': thread axis '{axis}' does not exist; use one of blockIdx.x,"):
-        bind_loop(sch, i, axis=axis)
-
-
-def test_bind_loop_refuses_a_second_axis():
-    sch, i, *_ = start()
+def test_bind_loop_refuses_what_does_not_fit():
+    sch, _, _, k = start()
+    with refuses(sch, r"^bind_loop: TVM refuses: .*block 'C'.* block iter .* contains k does not"):
+        bind_loop(sch, k, axis="blockIdx.x")
+    sch, i, *_ = start(TwoInOneLoop, "B")
     bind_loop(sch, i, axis="blockIdx.x")
-    with refuses(sch, r"bind_loop: loop 'i' is already bound to 'blockIdx.x'"):
-        bind_loop(sch, i, axis="blockIdx.y")
+    bind_loop(sch, split_inner(sch, "B", 32).inner, axis="threadIdx.x")
+    outer, inner = split_inner(sch, "C", 16)
+    with refuses(
+        sch,
+        r"loop 'j_1' runs 16 times, and 'threadIdx.x' has the extent 32 at loop 'j_1' of the same "
+        "kernel; split the loop so that both have one extent",
+    ):
+        bind_loop(sch, inner, axis="threadIdx.x")
+    with refuses(sch, "loop 'j_0' runs 4 times, and 'threadIdx.x' has the extent 32"):
+        bind_loop(sch, outer, axis="threadIdx.x")
+    sch, i, *_ = start(TwoInOneLoop, "B")
+    for block, threads in (("B", 32), ("C", 16)):
+        outer, inner = split_inner(sch, block, threads)
+        bind_loop(sch, outer, axis="blockIdx.x" if block == "B" else "blockIdx.y")
+        bind_loop(sch, inner, axis="threadIdx.x")
+    with refuses(
+        sch, "runs 32 times, and 'threadIdx.x' has the extent 16 at loop 'j_1' of the same kernel"
+    ):
+        bind_loop(sch, i, axis="blockIdx.z")
+    sch, i, j, _ = start()
+    bind_loop(sch, i, axis="threadIdx.y", max_threads=16)
+    with refuses(
+        sch,
+        r"loop 'j' would make a block of 192 threads \(threadIdx.x=12 \* threadIdx.y=16\), more "
+        "than max_threads=191; split the loop and bind its inner part",
+    ):
+        bind_loop(sch, j, axis="threadIdx.x", max_threads=191)
+    bind_loop(sch, j, axis="threadIdx.x", max_threads=192)
+    sch, i, j = make_rows(64, 32)
+    bind_loop(sch, i, axis="threadIdx.z")
+    with refuses(sch, r"a block of 2048 threads \(threadIdx.x=32 \* threadIdx.z=64\)"):
+        bind_loop(sch, j, axis="threadIdx.x")
+    sch, i, *_ = start(TwoInOneLoop, "B")
+    bind_loop(sch, split_inner(sch, "B", 32).outer, axis="vthread.x")
+    with refuses(sch, "block 'C' stands outside of loop 'j_0' on 'vthread.x'"):
+        bind_loop(sch, i, axis="blockIdx.x")
 
 
 @pytest.mark.parametrize("axis", ["threadIdx.x", "vthread.x"])
@@ -175,45 +177,6 @@ def test_bind_loop_refuses_nested_loops_on_one_virtual_thread_axis(first, second
     ):
         bind_loop(sch, loops[second], axis="vthread.x")
     bind_loop(sch, loops[second], axis="vthread.y")
-
-
-def test_bind_loop_refuses_another_extent_of_an_axis_in_one_kernel():
-    sch, i, *_ = start(TwoInOneLoop, "B")
-    bind_loop(sch, i, axis="blockIdx.x")
-    bind_loop(sch, split_inner(sch, "B", 32).inner, axis="threadIdx.x")
-    outer, inner = split_inner(sch, "C", 16)
-    with refuses(
-        sch,
-        r"loop 'j_1' runs 16 times, and 'threadIdx.x' has the extent 32 at loop 'j_1' of the same "
-        "kernel; split the loop so that both have one extent",
-    ):
-        bind_loop(sch, inner, axis="threadIdx.x")
-    with refuses(sch, "loop 'j_0' runs 4 times, and 'threadIdx.x' has the extent 32"):
-        bind_loop(sch, outer, axis="threadIdx.x")
-
-
-def test_bind_loop_refuses_to_make_one_kernel_of_two_extents():
-    sch, i, *_ = start(TwoInOneLoop, "B")
-    for block, threads in (("B", 32), ("C", 16)):
-        outer, inner = split_inner(sch, block, threads)
-        bind_loop(sch, outer, axis="blockIdx.x" if block == "B" else "blockIdx.y")
-        bind_loop(sch, inner, axis="threadIdx.x")
-    with refuses(
-        sch, "runs 32 times, and 'threadIdx.x' has the extent 16 at loop 'j_1' of the same kernel"
-    ):
-        bind_loop(sch, i, axis="blockIdx.z")
-
-
-def test_bind_loop_refuses_more_threads_than_a_block_holds():
-    sch, i, j, _ = start()
-    bind_loop(sch, i, axis="threadIdx.y", max_threads=16)
-    with refuses(
-        sch,
-        r"loop 'j' would make a block of 192 threads \(threadIdx.x=12 \* threadIdx.y=16\), more "
-        "than max_threads=191; split the loop and bind its inner part",
-    ):
-        bind_loop(sch, j, axis="threadIdx.x", max_threads=191)
-    bind_loop(sch, j, axis="threadIdx.x", max_threads=192)
 
 
 def make_rows(*extents):
@@ -267,42 +230,10 @@ def test_a_gpu_s_limits_are_those_of_the_simulator():
     assert "exceeds a GPU's limit of 65535" in str(program.findings[0])
 
 
-def test_bind_loop_refuses_the_threads_of_several_axes_together():
-    sch, i, j = make_rows(64, 32)
-    bind_loop(sch, i, axis="threadIdx.z")
-    with refuses(sch, r"a block of 2048 threads \(threadIdx.x=32 \* threadIdx.z=64\)"):
-        bind_loop(sch, j, axis="threadIdx.x")
-
-
 def test_a_recipe_refuses_more_rows_than_a_grid_has():
     sentence = "loop 'i' runs 65536 times, and a GPU takes 65535 on 'blockIdx.y' at most"
     with pytest.raises(TransformError, match=sentence):
         find_recipe("matmul_naive")(Schedule(matmul(65536, 8, 8)))
-
-
-def test_bind_loop_refuses_a_reduction_on_blocks_with_tvm_s_reason():
-    sch, _, _, k = start()
-    with refuses(sch, r"^bind_loop: TVM refuses: .*block 'C'.* block iter .* contains k does not"):
-        bind_loop(sch, k, axis="blockIdx.x")
-
-
-def test_bind_loop_refuses_a_reduction_over_threads_in_a_loop_on_the_host():
-    sch, i, _, k = start()
-    with refuses(
-        sch,
-        r"loop 'k' is a reduction of block 'C' inside of loop 'i', which is bound to nothing: its "
-        "threads would share one cell for their sums; bind the outer loop first",
-    ):
-        bind_loop(sch, k, axis="threadIdx.x")
-    bind_loop(sch, i, axis="blockIdx.x")
-    bind_loop(sch, k, axis="threadIdx.x")
-
-
-def test_bind_loop_refuses_a_dead_handle():
-    sch, i, *_ = start()
-    split_loop(sch, i, inner=4)
-    with refuses(sch, r"bind_loop: the loop handle is dead"):
-        bind_loop(sch, i, axis="blockIdx.x")
 
 
 def test_kernels_of_one_host_loop_have_threads_of_their_own():
@@ -314,52 +245,6 @@ def test_kernels_of_one_host_loop_have_threads_of_their_own():
     source = compile_for_cuda(sch.mod)
     assert "__launch_bounds__(32)" in source
     assert "__launch_bounds__(16)" in source
-
-
-def test_kernels_of_one_function_have_threads_of_their_own():
-    @I.ir_module
-    class TwoNests:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((640,), "float32"),
-            B: T.Buffer((640,), "float32"),
-            C: T.Buffer((640,), "float32"),
-        ):
-            for i in range(640):
-                with T.sblock("B"):
-                    vi = T.axis.spatial(640, i)
-                    B[vi] = A[vi] * T.float32(2)
-            for i in range(640):
-                with T.sblock("C"):
-                    vi = T.axis.spatial(640, i)
-                    C[vi] = B[vi] + T.float32(1)
-
-    sch = Schedule(TwoNests, debug_mask="all")
-    tile_block(sch, sch.get_sblock("B"), threads=(64,))
-    tile_block(sch, sch.get_sblock("C"), threads=(128,), tail="guard")
-    source = compile_for_cuda(sch.mod)
-    assert "__launch_bounds__(64)" in source
-    assert "__launch_bounds__(128)" in source
-
-
-def test_bind_loop_refuses_virtual_threads_side_by_side():
-    """TVM hoists both axes over both blocks, and gives each virtual thread a buffer of its own."""
-    sch, i, *_ = start(TwoInOneLoop, "B")
-    bind_loop(sch, i, axis="blockIdx.x")
-    outer, _ = split_inner(sch, "B", 32)
-    with refuses(
-        sch,
-        r"bind_loop: block 'C' stands outside of loop 'j_0' on 'vthread.x', and TVM would repeat "
-        "it for each virtual thread; keep all blocks of the kernel inside of that loop",
-    ):
-        bind_loop(sch, outer, axis="vthread.x")
-
-
-def test_bind_loop_refuses_to_make_one_kernel_of_a_part_with_virtual_threads():
-    sch, i, *_ = start(TwoInOneLoop, "B")
-    bind_loop(sch, split_inner(sch, "B", 32).outer, axis="vthread.x")
-    with refuses(sch, "block 'C' stands outside of loop 'j_0' on 'vthread.x'"):
-        bind_loop(sch, i, axis="blockIdx.x")
 
 
 def test_kernels_of_one_host_loop_have_virtual_threads_of_their_own():
@@ -376,21 +261,20 @@ def test_kernels_of_one_host_loop_have_virtual_threads_of_their_own():
 
 
 def test_extents_of_other_integer_types_are_equal():
-    @I.ir_module
-    class Wide:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((4, 64), "float32"), C: T.Buffer((4, 64), "float32")):
-            B = T.sblock_alloc_buffer((4, 64))
-            for i in range(4):
-                for j in range(T.int64(64)):
-                    with T.sblock("B"):
-                        vi = T.axis.spatial(4, i)
-                        vj = T.axis.spatial(T.int64(64), j)
-                        B[vi, vj] = A[vi, vj] * T.float32(2)
-                for j in range(64):
-                    with T.sblock("C"):
-                        vi, vj = T.axis.remap("SS", [i, j])
-                        C[vi, vj] = B[vi, vj] + T.float32(1)
+    Wide = parse_kernel("""
+        A (4, 64), C (4, 64)
+        B = T.sblock_alloc_buffer((4, 64))
+        for i in range(4):
+            for j in range(T.int64(64)):
+                with T.sblock("B"):
+                    vi = T.axis.spatial(4, i)
+                    vj = T.axis.spatial(T.int64(64), j)
+                    B[vi, vj] = A[vi, vj] * T.float32(2)
+            for j in range(64):
+                with T.sblock("C"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    C[vi, vj] = B[vi, vj] + T.float32(1)
+    """)
 
     sch, i, wide = start(Wide, "B")
     bind_loop(sch, i, axis="blockIdx.x")
@@ -412,191 +296,102 @@ def test_a_cooperative_fetch_may_nest_its_threads():
     assert "__launch_bounds__(12)" in compile_for_cuda(sch.mod)
 
 
-def test_tile_block_of_two_loops():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            for i_0 in T.thread_binding(8, thread="blockIdx.y"):
-                for j_0 in T.thread_binding(4, thread="blockIdx.x"):
-                    for i_1 in T.thread_binding(2, thread="threadIdx.y"):
-                        for j_1 in T.thread_binding(3, thread="threadIdx.x"):
-                            for k in range(6):
-                                with T.sblock("C"):
-                                    vi = T.axis.spatial(16, i_0 * 2 + i_1)
-                                    vj = T.axis.spatial(12, j_0 * 3 + j_1)
-                                    vk = T.axis.reduce(6, k)
-                                    with T.init():
-                                        C[vi, vj] = T.float32(0)
-                                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+GRID, THREADS = "i_0 8 blockIdx.y, j_0 4 blockIdx.x, ", "i_1 2 threadIdx.y, j_1 3 threadIdx.x, k 6"
+
+
+@pytest.mark.parametrize(
+    ("options", "loops", "row", "column", "levels"),
+    [
+        ({}, GRID + THREADS, "i_0 * 2 + i_1", "j_0 * 3 + j_1", (2, 2, 0)),
+        (
+            {"threads": (3,)},
+            "i 16, j_0 4 blockIdx.x, j_1 3 threadIdx.x, k 6",
+            "i",
+            "j_0 * 3 + j_1",
+            (1, 1, 0),
+        ),
+        (
+            {"per_thread": (4, 2)},
+            f"i_0 2 blockIdx.y, j_0 2 blockIdx.x, {THREADS}, i_2 4, j_2 2",
+            "i_0 * 8 + i_1 * 4 + i_2",
+            "j_0 * 6 + j_1 * 2 + j_2",
+            (2, 2, 2),
+        ),
+        (
+            {"axes": ("x", "z")},
+            "i_0 8 blockIdx.x, j_0 4 blockIdx.z, i_1 2 threadIdx.x, j_1 3 threadIdx.z, k 6",
+            "i_0 * 2 + i_1",
+            "j_0 * 3 + j_1",
+            (2, 2, 0),
+        ),
+        (
+            {"fuse_threads": True},
+            f"{GRID} t 6 threadIdx.x, k 6",
+            "i_0 * 2 + t // 3",
+            "j_0 * 3 + t % 3",
+            (2, 1, 0),
+        ),
+        (
+            {"threads": (5, 7), "tail": "guard"},
+            "i_0 4 blockIdx.y, j_0 2 blockIdx.x, i_1 5 threadIdx.y, j_1 7 threadIdx.x, k 6",
+            "i_0 * 5 + i_1",
+            "j_0 * 7 + j_1",
+            (2, 2, 0),
+        ),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
+)
+def test_tile_block_of_a_product(options, loops, row, column, levels):
+    """Loops are given as name, extent and thread axis."""
+    guard = f"T.where({row} < 16 and {column} < 12)" if "tail" in options else "pass"
+    block = (
+        f"vi = T.axis.spatial(16, {row})\nvj = T.axis.spatial(12, {column})\n"
+        f"vk = T.axis.reduce(6, k)\n{guard}\nC[vi, vj] += A[vi, vk] * B[vk, vj]"
+    )
+    after = 'with T.sblock("C"):\n' + textwrap.indent(block, "    ")
+    for name, extent, *axis in map(str.split, reversed(loops.split(","))):
+        bound = f"T.thread_binding({extent}, thread='{axis[0]}')" if axis else f"range({extent})"
+        after = f"for {name} in {bound}:\n" + textwrap.indent(after, "    ")
 
     def change(sch):
         block = sch.get_sblock("C")
         i, j, k = sch.get_loops(block)
-        tile = tile_block(sch, block, threads=(2, 3))
-        assert [len(level) for level in tile] == [2, 2, 0]
-        assert_dead(sch, i, j)
+        tile = tile_block(sch, block, **{"threads": (2, 3), **options})
+        assert tuple(len(level) for level in tile) == levels
+        assert_dead(sch, *([i, j] if levels[0] == 2 else [j]))
         return tile, k, block
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
-def test_tile_block_of_the_last_loop_alone():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
+def test_tile_block_refuses_what_does_not_fit():
+    for threads in [(), (2, 3, 2), (2, 2, 2, 2)]:
+        sch = Schedule(Matmul)
+        block = sch.get_sblock("C")
+        with refuses(
+            sch,
+            rf"tile_block: threads has {len(threads)} entries, and block 'C' has 2 spatial loops; "
+            "give one entry for each loop to be tiled, at most three",
         ):
-            for i in range(16):
-                for j_0 in T.thread_binding(4, thread="blockIdx.x"):
-                    for j_1 in T.thread_binding(3, thread="threadIdx.x"):
-                        for k in range(6):
-                            with T.sblock("C"):
-                                vi = T.axis.spatial(16, i)
-                                vj = T.axis.spatial(12, j_0 * 3 + j_1)
-                                vk = T.axis.reduce(6, k)
-                                with T.init():
-                                    C[vi, vj] = T.float32(0)
-                                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-
-    check_pair(Matmul, lambda sch: tile_block(sch, sch.get_sblock("C"), threads=(3,)), After)
-
-
-def test_tile_block_with_several_elements_per_thread():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            for i_0 in T.thread_binding(2, thread="blockIdx.y"):
-                for j_0 in T.thread_binding(2, thread="blockIdx.x"):
-                    for i_1 in T.thread_binding(2, thread="threadIdx.y"):
-                        for j_1 in T.thread_binding(3, thread="threadIdx.x"):
-                            for k, i_2, j_2 in T.grid(6, 4, 2):
-                                with T.sblock("C"):
-                                    vi = T.axis.spatial(16, i_0 * 8 + i_1 * 4 + i_2)
-                                    vj = T.axis.spatial(12, j_0 * 6 + j_1 * 2 + j_2)
-                                    vk = T.axis.reduce(6, k)
-                                    with T.init():
-                                        C[vi, vj] = T.float32(0)
-                                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-
-    def change(sch):
-        tile = tile_block(sch, sch.get_sblock("C"), threads=(2, 3), per_thread=(4, 2))
-        assert [int(sch.get(loop).extent) for loop in tile.locals] == [4, 2]
-        return tile
-
-    check_pair(Matmul, change, After)
-
-
-def test_tile_block_with_given_axes():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            for i_0 in T.thread_binding(8, thread="blockIdx.x"):
-                for j_0 in T.thread_binding(4, thread="blockIdx.z"):
-                    for i_1 in T.thread_binding(2, thread="threadIdx.x"):
-                        for j_1 in T.thread_binding(3, thread="threadIdx.z"):
-                            for k in range(6):
-                                with T.sblock("C"):
-                                    vi = T.axis.spatial(16, i_0 * 2 + i_1)
-                                    vj = T.axis.spatial(12, j_0 * 3 + j_1)
-                                    vk = T.axis.reduce(6, k)
-                                    with T.init():
-                                        C[vi, vj] = T.float32(0)
-                                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-
-    check_pair(
-        Matmul,
-        lambda sch: tile_block(sch, sch.get_sblock("C"), threads=(2, 3), axes=("x", "z")),
-        After,
-    )
-
-
-def test_tile_block_with_fused_threads():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            for i_0 in T.thread_binding(8, thread="blockIdx.y"):
-                for j_0 in T.thread_binding(4, thread="blockIdx.x"):
-                    for t in T.thread_binding(6, thread="threadIdx.x"):
-                        for k in range(6):
-                            with T.sblock("C"):
-                                vi = T.axis.spatial(16, i_0 * 2 + t // 3)
-                                vj = T.axis.spatial(12, j_0 * 3 + t % 3)
-                                vk = T.axis.reduce(6, k)
-                                with T.init():
-                                    C[vi, vj] = T.float32(0)
-                                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-
-    def change(sch):
-        tile = tile_block(sch, sch.get_sblock("C"), threads=(2, 3), fuse_threads=True)
-        assert len(tile.threads) == 1
-        return tile
-
-    check_pair(Matmul, change, After)
-
-
-def test_tile_block_with_guarded_tails():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            for i_0 in T.thread_binding(4, thread="blockIdx.y"):
-                for j_0 in T.thread_binding(2, thread="blockIdx.x"):
-                    for i_1 in T.thread_binding(5, thread="threadIdx.y"):
-                        for j_1 in T.thread_binding(7, thread="threadIdx.x"):
-                            for k in range(6):
-                                with T.sblock("C"):
-                                    vi = T.axis.spatial(16, i_0 * 5 + i_1)
-                                    vj = T.axis.spatial(12, j_0 * 7 + j_1)
-                                    vk = T.axis.reduce(6, k)
-                                    T.where(i_0 * 5 + i_1 < 16 and j_0 * 7 + j_1 < 12)
-                                    with T.init():
-                                        C[vi, vj] = T.float32(0)
-                                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-
-    check_pair(
-        Matmul,
-        lambda sch: tile_block(sch, sch.get_sblock("C"), threads=(5, 7), tail="guard"),
-        After,
-    )
-
-
-@pytest.mark.parametrize("threads", [(), (2, 3, 2), (2, 2, 2, 2)])
-def test_tile_block_refuses_more_or_fewer_threads_than_loops(threads):
+            tile_block(sch, block, threads=threads)
     sch = Schedule(Matmul)
     block = sch.get_sblock("C")
     with refuses(
         sch,
-        rf"tile_block: threads has {len(threads)} entries, and block 'C' has 2 spatial loops; "
-        "give one entry for each loop to be tiled, at most three",
+        r"tile_block: bind_loop: loop 'j_1' would make a block of 1088 threads "
+        r"\(threadIdx.x=34 \* threadIdx.y=32\), more than max_threads=1024",
     ):
-        tile_block(sch, block, threads=threads)
+        tile_block(sch, block, threads=(32, 34), tail="guard")
+    tile_block(sch, block, threads=(32, 32), tail="guard")
+    sch, i, *_ = start()
+    bind_loop(sch, i, axis="blockIdx.x")
+    block = sch.get_sblock("C")
+    with refuses(sch, r"tile_block: loop 'i' is already bound to 'blockIdx.x'"):
+        tile_block(sch, block, threads=(2, 3))
+    sch = Schedule(TwoInOneLoop)
+    block = sch.get_sblock("B")
+    with refuses(sch, r"^tile_block: TVM refuses: The loops are not in a chain because there is"):
+        tile_block(sch, block, threads=(2, 4))
 
 
 @pytest.mark.parametrize(
@@ -659,47 +454,19 @@ def test_other_transforms_refuse_what_is_no_tuple():
         fetch_cooperatively(sch, copy, threads=(2, "3"))
 
 
-def test_tile_block_refuses_more_threads_than_a_block_holds_and_changes_nothing():
-    sch = Schedule(Matmul)
-    block = sch.get_sblock("C")
-    with refuses(
-        sch,
-        r"tile_block: bind_loop: loop 'j_1' would make a block of 1088 threads "
-        r"\(threadIdx.x=34 \* threadIdx.y=32\), more than max_threads=1024",
-    ):
-        tile_block(sch, block, threads=(32, 34), tail="guard")
-    tile_block(sch, block, threads=(32, 32), tail="guard")
-
-
-def test_tile_block_refuses_a_bound_loop():
-    sch, i, *_ = start()
-    bind_loop(sch, i, axis="blockIdx.x")
-    block = sch.get_sblock("C")
-    with refuses(sch, r"tile_block: loop 'i' is already bound to 'blockIdx.x'"):
-        tile_block(sch, block, threads=(2, 3))
-
-
-def test_tile_block_refuses_a_nest_with_another_block_with_tvm_s_reason():
-    sch = Schedule(TwoInOneLoop)
-    block = sch.get_sblock("B")
-    with refuses(sch, r"^tile_block: TVM refuses: The loops are not in a chain because there is"):
-        tile_block(sch, block, threads=(2, 4))
-
-
 def test_a_producer_under_a_tile_takes_threads_of_its_own():
-    @I.ir_module
-    class Blur:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((130,), "float32"), C: T.Buffer((128,), "float32")):
-            B = T.sblock_alloc_buffer((130,), scope="shared")
-            for i in range(130):
-                with T.sblock("B"):
-                    vi = T.axis.spatial(130, i)
-                    B[vi] = A[vi] * T.float32(2)
-            for i in range(128):
-                with T.sblock("C"):
-                    vi = T.axis.spatial(128, i)
-                    C[vi] = B[vi] + B[vi + 1] + B[vi + 2]
+    Blur = parse_kernel("""
+        A (130,), C (128,)
+        B = T.sblock_alloc_buffer((130,), scope="shared")
+        for i in range(130):
+            with T.sblock("B"):
+                vi = T.axis.spatial(130, i)
+                B[vi] = A[vi] * T.float32(2)
+        for i in range(128):
+            with T.sblock("C"):
+                vi = T.axis.spatial(128, i)
+                C[vi] = B[vi] + B[vi + 1] + B[vi + 2]
+    """)
 
     sch = Schedule(Blur, debug_mask="all")
     tile = tile_block(sch, sch.get_sblock("C"), threads=(32,))

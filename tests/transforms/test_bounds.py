@@ -1,6 +1,7 @@
 """Copies that would go beyond the end of a buffer, where TVM forgets a guard of its writer."""
 
 import pytest
+from kernels import parse_kernel
 from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
@@ -75,16 +76,15 @@ def test_copies_that_stay_inside(threads: int, names: tuple[str, ...], place: in
 
 
 def test_what_is_outside_is_told_with_its_dimension():
-    @I.ir_module
-    class Shifted:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 8), "float32")):
-            for i, j, k in T.grid(4, 8, 2):
-                with T.sblock("B"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    vk = T.axis.spatial(2, k)
-                    T.where(i * 8 + j < 31)
-                    B[vi, vj + vk] = T.if_then_else(vj > 0, A[vi, vj - 1], T.float32(0)) + A[vi, vj]
+    Shifted = parse_kernel("""
+        A (4, 8), B (4, 8)
+        for i, j, k in T.grid(4, 8, 2):
+            with T.sblock("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                vk = T.axis.spatial(2, k)
+                T.where(i * 8 + j < 31)
+                B[vi, vj + vk] = T.if_then_else(vj > 0, A[vi, vj - 1], T.float32(0)) + A[vi, vj]
+    """)
 
     assert list(find_outside(Shifted).values()) == [Outside("B", "write", "B", 1, 8)]
 
@@ -104,23 +104,20 @@ def test_rows_that_a_guard_keeps_inside_and_data_that_nobody_knows():
 
 
 SHAPED = """
-@I.ir_module
-class Shaped:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((8, 8), "int32"), B: T.Buffer((8, 8), "int32")):
-        for i in {rows}:
-            for j in {columns}:
-                with T.sblock("B"):
-                    vi = T.axis.spatial(16, i)
-                    vj = T.axis.spatial(16, j)
-                    T.where({guard})
-                    {body}
+A (8, 8) int32, B (8, 8) int32
+for i in {rows}:
+    for j in {columns}:
+        with T.sblock("B"):
+            vi = T.axis.spatial(16, i)
+            vj = T.axis.spatial(16, j)
+            T.where({guard})
+            {body}
 """
 COPY = "B[vi, vj] = A[vi, vj]"
 CHUNKS = """T.reads(A[vi, {0}:{0} + 4])
-                    T.writes(B[vi, vj * 4:vj * 4 + 4])
-                    for lane in range(4):
-                        B[vi, vj * 4 + lane] = A[vi, {0} + lane]"""
+            T.writes(B[vi, vj * 4:vj * 4 + 4])
+            for lane in range(4):
+                B[vi, vj * 4 + lane] = A[vi, {0} + lane]"""
 EIGHT = {"rows": "range(8)", "columns": "range(8)", "guard": "i < 8", "body": COPY}
 KEPT_INSIDE = {
     "all of it": {},
@@ -149,13 +146,13 @@ LEFT = {
 
 @pytest.mark.parametrize("name", KEPT_INSIDE)
 def test_what_is_kept_inside_is_not_accused(name: str):
-    assert find_outside(from_source(SHAPED.format(**EIGHT | KEPT_INSIDE[name]))) == {}
+    assert find_outside(parse_kernel(SHAPED.format(**EIGHT | KEPT_INSIDE[name]))) == {}
 
 
 @pytest.mark.parametrize("name", LEFT)
 def test_what_leaves_a_buffer_is_found(name: str):
     changes, (verb, buffer, dimension) = LEFT[name]
-    (found,) = find_outside(from_source(SHAPED.format(**EIGHT | changes))).values()
+    (found,) = find_outside(parse_kernel(SHAPED.format(**EIGHT | changes))).values()
     assert found == Outside("B", verb, buffer, dimension, 8)
 
 

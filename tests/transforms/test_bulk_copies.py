@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import tvm
 from golden_runs import read_step
-from pairs import check_pair, refuses
+from pairs import check_pair, find_kinds, refuses
 from tvm.ir import Call
 from tvm.s_tir import Schedule
 from tvm.script import from_source
@@ -15,8 +15,7 @@ from tvm.tirx import BufferStore, Evaluate, IntImm, SeqStmt, decl_buffer
 from tvm_ffi import structural_map
 
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
-from tirstep.lowering_checks.devices.device import blank
-from tirstep.lowering_checks.devices.simulator import lower, simulate_lowered
+from tirstep.lowering_checks.devices.simulator import lower
 from tirstep.lowering_checks.facts import get_facts
 from tirstep.lowering_checks.steps import Run
 from tirstep.modules import matmul
@@ -149,8 +148,7 @@ def test_every_tile_arrives(shape: tuple[int, int, int], options: dict, config: 
     assert lower(last).script().count('"bulk", "tensor"') >= 2
 
 
-@pytest.mark.parametrize("roles", [False, True])
-@pytest.mark.parametrize("threads", [(8, 16), (8, 32)])
+@pytest.mark.parametrize(("threads", "roles"), [((8, 16), True), ((8, 32), False)])
 def test_threads_that_compute_on_scalar_units_use_them_too(roles: bool, threads) -> None:
     """Tiles in static shared memory, in single elements, read by loads of plain TIR."""
     problem = matmul.problem(64, 64, 96, transpose_b=True)
@@ -172,11 +170,6 @@ def test_threads_that_compute_on_scalar_units_use_them_too(roles: bool, threads)
 
 
 # ---- Bugs that die in a lowered recipe
-
-
-def simulate_run(lowered: tvm.IRModule, run: Run) -> set[str]:
-    arguments = [*run.problem.integer_inputs(0), *map(blank, run.problem.outputs)]
-    return {found.kind for found in simulate_lowered(lowered, arguments).findings}
 
 
 def change_call(module: tvm.IRModule, name: str, place: int, value) -> tvm.IRModule:
@@ -222,8 +215,8 @@ def lowered() -> dict[str, tuple[tvm.IRModule, Run]]:
 )
 def test_a_bug_dies(lowered, name: str, call: str, place: int, value, kind: str) -> None:
     module, run = lowered[name]
-    assert simulate_run(module, run) == set()
-    found = simulate_run(change_call(module, call, place, value), run)
+    assert find_kinds(module, run) == set()
+    found = find_kinds(change_call(module, call, place, value), run)
     assert kind in found or (kind == "race" and {"mbarrier", "deadlock"} & found)
 
 
@@ -234,7 +227,7 @@ def test_a_stage_is_not_refilled_under_its_group(lowered, name: str) -> None:
     sch = Schedule(run.steps[-1].module)
     outer, _ = find_handles(sch)
     sch.unannotate(outer, TMA_IN_FLIGHT)
-    assert "race" in simulate_run(lower(sch.mod), run)
+    assert "race" in find_kinds(lower(sch.mod), run)
 
     sch = Schedule(run.steps[-1].module)
     shape = CopyShape.of_list(sch.get(find_handles(sch)[1][0]).annotations[TMA_COPY])
@@ -251,9 +244,9 @@ def test_groups_end_before_tiles_become_other_memory(monkeypatch: pytest.MonkeyP
     run = run_recipe(
         WGMMA_ROLES, {"m": 128, "n": 64, "k": 384}, options={"dtype": "float16"}, config=config
     )
-    assert simulate_run(lower(run.steps[-1].module), run) == set()
+    assert find_kinds(lower(run.steps[-1].module), run) == set()
     monkeypatch.setattr(Pipeline, "wait_for_groups", lambda self: [])
-    assert "race" in simulate_run(lower(run.steps[-1].module), run)
+    assert "race" in find_kinds(lower(run.steps[-1].module), run)
 
 
 def test_fences_stay_where_threads_store() -> None:

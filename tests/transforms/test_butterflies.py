@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tvm
+from kernels import parse_kernel
 from tvm.s_tir import Schedule
 from tvm.script import from_source
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.lowering_checks import get_device
 from tirstep.transforms import set_pipeline
@@ -169,14 +168,13 @@ def test_other_targets_keep_their_shuffles() -> None:
 
 
 def test_a_function_without_shuffles_is_the_same() -> None:
-    @I.ir_module
-    class Plain:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-            for i in range(8):
-                with T.sblock("B"):
-                    vi = T.axis.spatial(8, i)
-                    B[vi] = A[vi]
+    Plain = parse_kernel("""
+        A (8,), B (8,)
+        for i in range(8):
+            with T.sblock("B"):
+                vi = T.axis.spatial(8, i)
+                B[vi] = A[vi]
+    """)
 
     made = ExchangeByButterflies(Plain)
     assert made["main"].same_as(Plain["main"])

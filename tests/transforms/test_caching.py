@@ -1,11 +1,9 @@
 """Copies of operands and results in shared memory and registers."""
 
 import pytest
-from kernels import Matmul, MatmulRelu, Scale, start
+from kernels import Matmul, MatmulRelu, Scale, parse_kernel, start
 from pairs import assert_dead, check_pair, refuses
 from tvm.s_tir import Schedule
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.modules import softmax, vector_add
 from tirstep.transforms import (
@@ -23,27 +21,19 @@ from tirstep.transforms import (
 
 
 def test_cache_read_at_into_shared_memory():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            A_shared = T.sblock_alloc_buffer((16, 6), scope="shared")
-            for i, j in T.grid(16, 12):
-                for ax0, ax1 in T.grid(1, 6):
-                    with T.sblock("A_shared"):
-                        v0 = T.axis.spatial(16, i + ax0)
-                        v1 = T.axis.spatial(6, ax1)
-                        A_shared[v0, v1] = A[v0, v1]
-                for k in range(6):
-                    with T.sblock("C"):
-                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                        with T.init():
-                            C[vi, vj] = T.float32(0)
-                        C[vi, vj] = C[vi, vj] + A_shared[vi, vk] * B[vk, vj]
+    after = """
+        A_shared = T.sblock_alloc_buffer((16, 6), scope="shared")
+        for i, j in T.grid(16, 12):
+            for ax0, ax1 in T.grid(1, 6):
+                with T.sblock("A_shared"):
+                    v0 = T.axis.spatial(16, i + ax0)
+                    v1 = T.axis.spatial(6, ax1)
+                    A_shared[v0, v1] = A[v0, v1]
+            for k in range(6):
+                with T.sblock("C"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    C[vi, vj] += A_shared[vi, vk] * B[vk, vj]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
@@ -52,37 +42,29 @@ def test_cache_read_at_into_shared_memory():
         assert len(sch.get_loops(copy)) == 4
         return copy, block, i, j, k
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 def test_cache_read_at_of_another_operand_into_another_scope():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            B_local = T.sblock_alloc_buffer((6, 12), scope="local")
-            for i, j, k in T.grid(16, 12, 6):
-                for ax0, ax1 in T.grid(1, 1):
-                    with T.sblock("B_local"):
-                        v0 = T.axis.spatial(6, k + ax0)
-                        v1 = T.axis.spatial(12, j + ax1)
-                        B_local[v0, v1] = B[v0, v1]
-                with T.sblock("C"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                    with T.init():
-                        C[vi, vj] = T.float32(0)
-                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B_local[vk, vj]
+    after = """
+        B_local = T.sblock_alloc_buffer((6, 12), scope="local")
+        for i, j, k in T.grid(16, 12, 6):
+            for ax0, ax1 in T.grid(1, 1):
+                with T.sblock("B_local"):
+                    v0 = T.axis.spatial(6, k + ax0)
+                    v1 = T.axis.spatial(12, j + ax1)
+                    B_local[v0, v1] = B[v0, v1]
+            with T.sblock("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                C[vi, vj] += A[vi, vk] * B_local[vk, vj]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
         *_, k = sch.get_loops(block)
         return cache_read_at(sch, block, k, operand=1, scope="local")
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 @pytest.mark.parametrize("operand", [-1, 2])
@@ -92,21 +74,15 @@ def test_cache_read_at_refuses_an_operand_that_the_block_does_not_read(operand):
         cache_read_at(sch, block, j, operand=operand)
 
 
-@pytest.mark.parametrize("scope", ["texture", "", "shared.tmem"])
-def test_cache_read_at_refuses_a_scope_that_is_not_supported(scope):
-    sch, block, _, j, _ = start()
-    with refuses(sch, rf"cache_read_at: scope '{scope}' is not supported; use one of shar"):
-        cache_read_at(sch, block, j, operand=0, scope=scope)
-
-
-def test_cache_read_at_refuses_the_loop_of_another_block():
+def test_cache_read_at_refuses_what_does_not_fit():
+    for scope in ["texture", "", "shared.tmem"]:
+        sch, block, _, j, _ = start()
+        with refuses(sch, rf"cache_read_at: scope '{scope}' is not supported; use one of shar"):
+            cache_read_at(sch, block, j, operand=0, scope=scope)
     sch, block, *_ = start(MatmulRelu)
     i, _ = sch.get_loops(sch.get_sblock("D"))
     with refuses(sch, r"cache_read_at: loop 'i' is not around block 'C'; choose one of"):
         cache_read_at(sch, block, i, operand=0)
-
-
-def test_cache_read_at_refuses_a_vectorized_loop():
     sch, block, _, j = start(Scale, "B")
     inner = split_loop(sch, j, inner=4).inner
     vectorize_loop(sch, inner)
@@ -116,9 +92,6 @@ def test_cache_read_at_refuses_a_vectorized_loop():
         "compute wrong values without an error; place the block at a loop outside of it",
     ):
         cache_read_at(sch, block, inner, operand=0)
-
-
-def test_cache_read_at_refuses_a_dead_handle():
     sch, block, _, j, _ = start()
     split_loop(sch, j, inner=4)
     with refuses(sch, r"cache_read_at: the loop handle is dead"):
@@ -126,103 +99,75 @@ def test_cache_read_at_refuses_a_dead_handle():
 
 
 def test_cache_write_at_from_registers():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            C_local = T.sblock_alloc_buffer((16, 12), scope="local")
-            for i, j in T.grid(16, 12):
-                for k in range(6):
-                    with T.sblock("C"):
-                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                        with T.init():
-                            C_local[vi, vj] = T.float32(0)
-                        C_local[vi, vj] = C_local[vi, vj] + A[vi, vk] * B[vk, vj]
-                for ax0, ax1 in T.grid(1, 1):
-                    with T.sblock("C_local"):
-                        v0 = T.axis.spatial(16, i + ax0)
-                        v1 = T.axis.spatial(12, j + ax1)
-                        C[v0, v1] = C_local[v0, v1]
+    after = """
+        C_local = T.sblock_alloc_buffer((16, 12), scope="local")
+        for i, j in T.grid(16, 12):
+            for k in range(6):
+                with T.sblock("C"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    C_local[vi, vj] += A[vi, vk] * B[vk, vj]
+            for ax0, ax1 in T.grid(1, 1):
+                with T.sblock("C_local"):
+                    v0 = T.axis.spatial(16, i + ax0)
+                    v1 = T.axis.spatial(12, j + ax1)
+                    C[v0, v1] = C_local[v0, v1]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
         i, j, k = sch.get_loops(block)
         return cache_write_at(sch, block, j), block, i, j, k
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 def test_cache_write_at_from_shared_memory():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            C_shared = T.sblock_alloc_buffer((16, 12), scope="shared")
-            for i in range(16):
-                for j, k in T.grid(12, 6):
-                    with T.sblock("C"):
-                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                        with T.init():
-                            C_shared[vi, vj] = T.float32(0)
-                        C_shared[vi, vj] = C_shared[vi, vj] + A[vi, vk] * B[vk, vj]
-                for ax0, ax1 in T.grid(1, 12):
-                    with T.sblock("C_shared"):
-                        v0 = T.axis.spatial(16, i + ax0)
-                        v1 = T.axis.spatial(12, ax1)
-                        C[v0, v1] = C_shared[v0, v1]
+    after = """
+        C_shared = T.sblock_alloc_buffer((16, 12), scope="shared")
+        for i in range(16):
+            for j, k in T.grid(12, 6):
+                with T.sblock("C"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    C_shared[vi, vj] += A[vi, vk] * B[vk, vj]
+            for ax0, ax1 in T.grid(1, 12):
+                with T.sblock("C_shared"):
+                    v0 = T.axis.spatial(16, i + ax0)
+                    v1 = T.axis.spatial(12, ax1)
+                    C[v0, v1] = C_shared[v0, v1]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
         i, *_ = sch.get_loops(block)
         return cache_write_at(sch, block, i, scope="shared")
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
-def test_cache_write_at_refuses_a_scope_that_is_not_supported():
+def test_cache_write_at_refuses_what_does_not_fit():
     sch, block, _, j, _ = start()
     with refuses(sch, r"cache_write_at: scope 'regs' is not supported; use one of shared"):
         cache_write_at(sch, block, j, scope="regs")
-
-
-def test_cache_write_at_refuses_the_loop_of_another_block():
     sch, block, *_ = start(MatmulRelu)
     _, j = sch.get_loops(sch.get_sblock("D"))
     with refuses(sch, r"cache_write_at: loop 'j' is not around block 'C'"):
         cache_write_at(sch, block, j)
-
-
-@pytest.mark.parametrize("place", ["k_0", "j", "k_1"])
-def test_cache_write_at_refuses_a_place_where_the_sum_is_not_complete(place):
-    sch, block, i, j, _ = start()
-    steps = split_reduction(sch, block, inner=2)
-    reorder_loops(sch, [i, steps.outer, j, steps.inner])
-    loop = {"k_0": steps.outer, "j": j, "k_1": steps.inner}[place]
-    with refuses(
-        sch,
-        rf"loop '{place}' is at or inside of the reduction loop 'k_0', where the sum is not "
-        "complete; choose a loop outside",
-    ):
-        cache_write_at(sch, block, loop, scope="shared")
-
-
-def test_cache_write_at_refuses_a_vectorized_loop():
+    for place in ["k_0", "j", "k_1"]:
+        sch, block, i, j, _ = start()
+        steps = split_reduction(sch, block, inner=2)
+        reorder_loops(sch, [i, steps.outer, j, steps.inner])
+        loop = {"k_0": steps.outer, "j": j, "k_1": steps.inner}[place]
+        with refuses(
+            sch,
+            rf"loop '{place}' is at or inside of the reduction loop 'k_0', where the sum is not "
+            "complete; choose a loop outside",
+        ):
+            cache_write_at(sch, block, loop, scope="shared")
     sch, block, _, j = start(Scale, "B")
     inner = split_loop(sch, j, inner=4).inner
     vectorize_loop(sch, inner)
     with refuses(sch, r"cache_write_at: loop 'j_1' is at or inside of the vectorized loop 'j_1'"):
         cache_write_at(sch, block, inner)
-
-
-def test_cache_write_at_refuses_registers_of_other_threads():
     sch, block, *_ = start()
     tile = tile_block(sch, block, threads=(2, 3))
     with refuses(
@@ -232,9 +177,6 @@ def test_cache_write_at_refuses_registers_of_other_threads():
     ):
         cache_write_at(sch, block, tile.blocks[1])
     cache_write_at(sch, block, tile.blocks[1], scope="shared")
-
-
-def test_cache_write_at_refuses_a_half_of_a_decomposed_reduction_with_tvm_s_reason():
     sch, block, _, j, k = start()
     decompose_reduction_at(sch, block, k)
     with refuses(sch, r"^cache_write_at: TVM refuses: .*buffer C.*writ"):
@@ -242,67 +184,51 @@ def test_cache_write_at_refuses_a_half_of_a_decomposed_reduction_with_tvm_s_reas
 
 
 def test_accumulate_in_registers_without_an_epilogue():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            C_local = T.sblock_alloc_buffer((16, 12), scope="local")
-            for i_0 in T.thread_binding(2, thread="blockIdx.y"):
-                for j_0 in T.thread_binding(2, thread="blockIdx.x"):
-                    for i_1 in T.thread_binding(2, thread="threadIdx.y"):
-                        for j_1 in T.thread_binding(3, thread="threadIdx.x"):
-                            for k, i_2, j_2 in T.grid(6, 4, 2):
-                                with T.sblock("C"):
-                                    vi = T.axis.spatial(16, i_0 * 8 + i_1 * 4 + i_2)
-                                    vj = T.axis.spatial(12, j_0 * 6 + j_1 * 2 + j_2)
-                                    vk = T.axis.reduce(6, k)
-                                    with T.init():
-                                        C_local[vi, vj] = T.float32(0)
-                                    C_local[vi, vj] = C_local[vi, vj] + A[vi, vk] * B[vk, vj]
-                            for ax0, ax1 in T.grid(4, 2):
-                                with T.sblock("C_local"):
-                                    v0 = T.axis.spatial(16, i_0 * 8 + i_1 * 4 + ax0)
-                                    v1 = T.axis.spatial(12, j_0 * 6 + j_1 * 2 + ax1)
-                                    C[v0, v1] = C_local[v0, v1]
+    after = """
+        C_local = T.sblock_alloc_buffer((16, 12), scope="local")
+        for i_0 in T.thread_binding(2, thread="blockIdx.y"):
+            for j_0 in T.thread_binding(2, thread="blockIdx.x"):
+                for i_1 in T.thread_binding(2, thread="threadIdx.y"):
+                    for j_1 in T.thread_binding(3, thread="threadIdx.x"):
+                        for k, i_2, j_2 in T.grid(6, 4, 2):
+                            with T.sblock("C"):
+                                vi = T.axis.spatial(16, i_0 * 8 + i_1 * 4 + i_2)
+                                vj = T.axis.spatial(12, j_0 * 6 + j_1 * 2 + j_2)
+                                vk = T.axis.reduce(6, k)
+                                C_local[vi, vj] += A[vi, vk] * B[vk, vj]
+                        for ax0, ax1 in T.grid(4, 2):
+                            with T.sblock("C_local"):
+                                v0 = T.axis.spatial(16, i_0 * 8 + i_1 * 4 + ax0)
+                                v1 = T.axis.spatial(12, j_0 * 6 + j_1 * 2 + ax1)
+                                C[v0, v1] = C_local[v0, v1]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
         tile = tile_block(sch, block, threads=(2, 3), per_thread=(4, 2))
         return accumulate_in_registers(sch, block, tile.threads[1]), block, tile
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 def test_accumulate_in_registers_with_an_epilogue():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            D: T.Buffer((16, 12), "float32"),
-        ):
-            C_local = T.sblock_alloc_buffer((16, 12), scope="local")
-            for i in range(16):
-                for j_0 in T.thread_binding(2, thread="blockIdx.x"):
-                    for j_1 in T.thread_binding(3, thread="threadIdx.x"):
-                        for k, j_2 in T.grid(6, 2):
-                            with T.sblock("C"):
-                                vi = T.axis.spatial(16, i)
-                                vj = T.axis.spatial(12, j_0 * 6 + j_1 * 2 + j_2)
-                                vk = T.axis.reduce(6, k)
-                                with T.init():
-                                    C_local[vi, vj] = T.float32(0)
-                                C_local[vi, vj] = C_local[vi, vj] + A[vi, vk] * B[vk, vj]
-                        for ax0, ax1 in T.grid(1, 2):
-                            with T.sblock("D"):
-                                vi = T.axis.spatial(16, i + ax0)
-                                vj = T.axis.spatial(12, j_0 * 6 + j_1 * 2 + ax1)
-                                D[vi, vj] = T.max(C_local[vi, vj], T.float32(0))
+    after = """
+        C_local = T.sblock_alloc_buffer((16, 12), scope="local")
+        for i in range(16):
+            for j_0 in T.thread_binding(2, thread="blockIdx.x"):
+                for j_1 in T.thread_binding(3, thread="threadIdx.x"):
+                    for k, j_2 in T.grid(6, 2):
+                        with T.sblock("C"):
+                            vi = T.axis.spatial(16, i)
+                            vj = T.axis.spatial(12, j_0 * 6 + j_1 * 2 + j_2)
+                            vk = T.axis.reduce(6, k)
+                            C_local[vi, vj] += A[vi, vk] * B[vk, vj]
+                    for ax0, ax1 in T.grid(1, 2):
+                        with T.sblock("D"):
+                            vi = T.axis.spatial(16, i + ax0)
+                            vj = T.axis.spatial(12, j_0 * 6 + j_1 * 2 + ax1)
+                            D[vi, vj] = T.max(C_local[vi, vj], T.float32(0))
+    """
 
     def change(sch):
         block, epilogue = sch.get_sblock("C"), sch.get_sblock("D")
@@ -313,53 +239,38 @@ def test_accumulate_in_registers_with_an_epilogue():
         assert_dead(sch, *loops)
         return writer, block, tile
 
-    check_pair(MatmulRelu, change, After)
+    check_pair(MatmulRelu, change, after)
 
 
 def test_accumulate_in_registers_where_the_result_is_an_output_that_another_block_reads():
-    @I.ir_module
-    class Before:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            C: T.Buffer((16,), "float32"),
-            D: T.Buffer((16,), "float32"),
-        ):
-            for i, k in T.grid(16, 6):
+    Before = parse_kernel("""
+        A (16, 6), C (16,), D (16,)
+        for i, k in T.grid(16, 6):
+            with T.sblock("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                C[vi] += A[vi, vk]
+        for i in range(16):
+            with T.sblock("D"):
+                vi = T.axis.spatial(16, i)
+                D[vi] = C[vi] * T.float32(2)
+    """)
+
+    after = """
+        C_local = T.sblock_alloc_buffer((16,), scope="local")
+        for i in T.thread_binding(16, thread="threadIdx.x"):
+            for k in range(6):
                 with T.sblock("C"):
                     vi, vk = T.axis.remap("SR", [i, k])
-                    with T.init():
-                        C[vi] = T.float32(0)
-                    C[vi] = C[vi] + A[vi, vk]
-            for i in range(16):
-                with T.sblock("D"):
-                    vi = T.axis.spatial(16, i)
-                    D[vi] = C[vi] * T.float32(2)
-
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            C: T.Buffer((16,), "float32"),
-            D: T.Buffer((16,), "float32"),
-        ):
-            C_local = T.sblock_alloc_buffer((16,), scope="local")
-            for i in T.thread_binding(16, thread="threadIdx.x"):
-                for k in range(6):
-                    with T.sblock("C"):
-                        vi, vk = T.axis.remap("SR", [i, k])
-                        with T.init():
-                            C_local[vi] = T.float32(0)
-                        C_local[vi] = C_local[vi] + A[vi, vk]
-                for ax0 in range(1):
-                    with T.sblock("C_local"):
-                        v0 = T.axis.spatial(16, i + ax0)
-                        C[v0] = C_local[v0]
-            for i in range(16):
-                with T.sblock("D"):
-                    vi = T.axis.spatial(16, i)
-                    D[vi] = C[vi] * T.float32(2)
+                    C_local[vi] += A[vi, vk]
+            for ax0 in range(1):
+                with T.sblock("C_local"):
+                    v0 = T.axis.spatial(16, i + ax0)
+                    C[v0] = C_local[v0]
+        for i in range(16):
+            with T.sblock("D"):
+                vi = T.axis.spatial(16, i)
+                D[vi] = C[vi] * T.float32(2)
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
@@ -367,16 +278,13 @@ def test_accumulate_in_registers_where_the_result_is_an_output_that_another_bloc
         bind_loop(sch, i, axis="threadIdx.x")
         return accumulate_in_registers(sch, block, i)
 
-    check_pair(Before, change, After)
+    check_pair(Before, change, after)
 
 
-def test_accumulate_in_registers_refuses_a_block_that_reduces_nothing():
+def test_accumulate_in_registers_refuses_what_does_not_fit():
     sch, block, _, j = start(Scale, "B")
     with refuses(sch, r"accumulate_in_registers: block 'B' reduces nothing; use cache_write_at"):
         accumulate_in_registers(sch, block, j)
-
-
-def test_accumulate_in_registers_refuses_the_loop_of_another_block():
     sch, block, *_ = start(MatmulRelu)
     _, j = sch.get_loops(sch.get_sblock("D"))
     with refuses(sch, r"accumulate_in_registers: loop 'j' is not around block 'C'"):

@@ -1,13 +1,10 @@
 """Transforms on other people's kernels: names, numbers of loops, types, shapes and functions."""
 
 import numpy as np
-import pytest
 import tvm
-from kernels import ScaleOne
-from pairs import check_trace, compile_for_cuda, find_block_names, refuses, run_on_cpu
+from kernels import Nested, OpenMatmul, ScaleOne, parse_kernel
+from pairs import compile_for_cuda, find_block_names, refuses, run_on_cpu
 from tvm.s_tir import Schedule
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.transforms import (
     accumulate_in_registers,
@@ -15,72 +12,21 @@ from tirstep.transforms import (
     cache_read_at,
     decompose_reduction_at,
     fetch_cooperatively,
-    fuse_loops,
     pad_block,
     pad_shared_rows,
-    reorder_loops,
-    split_loop,
     split_reduction,
     stage_operand_at,
     tile_block,
-    vectorize_loop,
 )
 
-
-@I.ir_module
-class Attention:
-    """A batched product with a transposed operand and names of its own."""
-
-    @T.prim_func(s_tir=True)
-    def main(
-        heads: T.Buffer((3, 20, 12), "float32"),
-        keys: T.Buffer((3, 28, 12), "float32"),
-        scores: T.Buffer((3, 20, 28), "float32"),
-    ):
-        for head, query, key, depth in T.grid(3, 20, 28, 12):
-            with T.sblock("attention_scores"):
-                vh, vq, vk, vd = T.axis.remap("SSSR", [head, query, key, depth])
-                with T.init():
-                    scores[vh, vq, vk] = T.float32(0)
-                scores[vh, vq, vk] = scores[vh, vq, vk] + heads[vh, vq, vd] * keys[vh, vk, vd]
-
-
-@I.ir_module
-class Symbolic:
-    @T.prim_func(s_tir=True)
-    def main(a: T.handle, b: T.handle, c: T.handle):
-        m, n, k = T.int64(), T.int64(), T.int64()
-        A = T.match_buffer(a, (m, k), "float32")
-        B = T.match_buffer(b, (k, n), "float32")
-        C = T.match_buffer(c, (m, n), "float32")
-        for i, j, x in T.grid(m, n, k):
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, x])
-                with T.init():
-                    C[vi, vj] = T.float32(0)
-                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-
-
-def make_product(dtype, total, shape=(12, 8, 20)):
-    """A product with sums of another type."""
-    m, n, k = shape
-
-    @I.ir_module
-    class Product:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((m, k), dtype),
-            B: T.Buffer((k, n), dtype),
-            C: T.Buffer((m, n), total),
-        ):
-            for i, j, x in T.grid(m, n, k):
-                with T.sblock("C"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, x])
-                    with T.init():
-                        C[vi, vj] = T.Cast(total, 0)
-                    C[vi, vj] = C[vi, vj] + T.Cast(total, A[vi, vk]) * T.Cast(total, B[vk, vj])
-
-    return Product
+# A batched product with a transposed operand and names of its own.
+Attention = parse_kernel("""
+    heads (3, 20, 12), keys (3, 28, 12), scores (3, 20, 28)
+    for head, query, key, depth in T.grid(3, 20, 28, 12):
+        with T.sblock("attention_scores"):
+            vh, vq, vk, vd = T.axis.remap("SSSR", [head, query, key, depth])
+            scores[vh, vq, vk] += heads[vh, vq, vd] * keys[vh, vk, vd]
+""")
 
 
 def draw_integers(seed, *shape, dtype="float32"):
@@ -96,19 +42,6 @@ def schedule_product(sch, block, tail="refuse", vector=1):
         stage_operand_at(sch, block, steps.outer, operand=operand, threads=(2, 4), vector=vector)
     decompose_reduction_at(sch, block, steps.outer)
     return tile
-
-
-def test_a_batched_product_with_names_of_its_own():
-    sch = Schedule(Attention, debug_mask="all")
-    block = sch.get_sblock("attention_scores")
-    head, *_ = sch.get_loops(block)
-    bind_loop(sch, head, axis="blockIdx.z")
-    schedule_product(sch, block)
-    check_trace(sch, Attention)
-    heads, keys = draw_integers(1, 3, 20, 12), draw_integers(2, 3, 28, 12)
-    result = run_on_cpu(sch.mod, heads, keys, output=(3, 20, 28), dtype="float32")
-    np.testing.assert_array_equal(result, heads @ keys.transpose(0, 2, 1))
-    assert "__launch_bounds__(8)" in compile_for_cuda(sch.mod)
 
 
 def test_a_batched_product_with_three_tiled_loops_and_padded_rows():
@@ -127,46 +60,8 @@ def test_a_batched_product_with_three_tiled_loops_and_padded_rows():
     assert "__launch_bounds__(28)" in compile_for_cuda(sch.mod)
 
 
-def test_a_kernel_of_one_loop():
-    @I.ir_module
-    class Saxpy:
-        @T.prim_func(s_tir=True)
-        def main(x: T.Buffer((96,), "float32"), y: T.Buffer((96,), "float32")):
-            for n in range(96):
-                with T.sblock("update"):
-                    v = T.axis.spatial(96, n)
-                    y[v] = x[v] * T.float32(3)
-
-    sch = Schedule(Saxpy, debug_mask="all")
-    tile = tile_block(sch, sch.get_sblock("update"), threads=(8,), per_thread=(4,))
-    vectorize_loop(sch, tile.locals[0])
-    numbers = draw_integers(3, 96)
-    result = run_on_cpu(sch.mod, numbers, output=(96,), dtype="float32")
-    np.testing.assert_array_equal(result, 3 * numbers)
-    assert "*(float4*)(y_ptr" in compile_for_cuda(sch.mod)
-
-
-@pytest.mark.parametrize(
-    ("dtype", "total", "vector", "word"),
-    [
-        ("float16", "float32", 4, "half4"),
-        ("int8", "int32", 4, "int"),
-        ("float64", "float64", 2, "double2"),
-    ],
-)
-def test_products_of_other_types(dtype, total, vector, word):
-    module = make_product(dtype, total)
-    sch = Schedule(module, debug_mask="all")
-    schedule_product(sch, sch.get_sblock("C"), vector=vector)
-    check_trace(sch, module)
-    a, b = draw_integers(4, 12, 20, dtype=dtype), draw_integers(5, 20, 8, dtype=dtype)
-    result = run_on_cpu(sch.mod, a, b, output=(12, 8), dtype=total)
-    np.testing.assert_array_equal(result, a.astype(total) @ b.astype(total))
-    assert f"*({word}*)(B_shared_ptr" in compile_for_cuda(sch.mod)
-
-
 def test_a_symbolic_product_is_refused_with_what_to_do():
-    sch = Schedule(Symbolic, debug_mask="all")
+    sch = Schedule(OpenMatmul, debug_mask="all")
     block = sch.get_sblock("C")
     with refuses(
         sch,
@@ -176,29 +71,6 @@ def test_a_symbolic_product_is_refused_with_what_to_do():
         tile_block(sch, block, threads=(2, 4))
     with refuses(sch, "split_reduction: loop 'x' has the symbolic extent k, of which inner=4 may"):
         split_reduction(sch, block, inner=4)
-
-
-@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (7, 5, 3), (8, 8, 8), (13, 17, 11)])
-def test_a_symbolic_product_with_guards(m, n, k):
-    sch = Schedule(Symbolic)
-    tile_block(sch, sch.get_sblock("C"), threads=(2, 4), per_thread=(2, 1), tail="guard")
-    split_reduction(sch, sch.get_sblock("C"), inner=4, tail="guard")
-    check_trace(sch, Symbolic)
-    a, b = draw_integers(6, m, k), draw_integers(7, k, n)
-    result = run_on_cpu(sch.mod, a, b, output=(m, n), dtype="float32")
-    np.testing.assert_array_equal(result, a @ b)
-
-
-@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (7, 5, 3), (8, 8, 8), (13, 17, 11)])
-def test_a_symbolic_product_that_is_padded_needs_no_guards(m, n, k):
-    sch = Schedule(Symbolic)
-    block = sch.get_sblock("C")
-    pad_block(sch, block, multiples=(4, 4, 4))
-    schedule_product(sch, block)
-    a, b = draw_integers(6, m, k), draw_integers(7, k, n)
-    result = run_on_cpu(sch.mod, a, b, output=(m, n), dtype="float32")
-    np.testing.assert_array_equal(result, a @ b)
-    assert "__launch_bounds__(8)" in compile_for_cuda(sch.mod)
 
 
 def make_functions():
@@ -255,20 +127,6 @@ def test_a_block_without_loops():
 
 
 def test_a_block_inside_of_another():
-    @I.ir_module
-    class Nested:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((32, 20), "float32"), B: T.Buffer((32, 20), "float32")):
-            for i, j in T.grid(8, 5):
-                with T.sblock("outer"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    T.reads(A[vi * 4 : vi * 4 + 4, vj * 4 : vj * 4 + 4])
-                    T.writes(B[vi * 4 : vi * 4 + 4, vj * 4 : vj * 4 + 4])
-                    for x, y in T.grid(4, 4):
-                        with T.sblock("inner"):
-                            vx, vy = T.axis.remap("SS", [x, y])
-                            B[vi * 4 + vx, vj * 4 + vy] = A[vi * 4 + vx, vj * 4 + vy]
-
     sch = Schedule(Nested, debug_mask="all")
     i, j = sch.get_loops(sch.get_sblock("outer"))
     x, y = sch.get_loops(sch.get_sblock("inner"))
@@ -285,44 +143,3 @@ def test_a_block_inside_of_another():
     result = run_on_cpu(sch.mod, numbers, output=(32, 20), dtype="float32")
     np.testing.assert_array_equal(result, numbers)
     assert "__launch_bounds__(20)" in compile_for_cuda(sch.mod)
-
-
-def test_fused_blocks_of_a_grid():
-    sch = Schedule(Attention, debug_mask="all")
-    block = sch.get_sblock("attention_scores")
-    head, query, key, _ = sch.get_loops(block)
-    outer, inner = split_loop(sch, key, inner=7)
-    grid = fuse_loops(sch, [head, query, outer])
-    bind_loop(sch, grid, axis="blockIdx.x")
-    bind_loop(sch, inner, axis="threadIdx.x")
-    heads, keys = draw_integers(1, 3, 20, 12), draw_integers(2, 3, 28, 12)
-    result = run_on_cpu(sch.mod, heads, keys, output=(3, 20, 28), dtype="float32")
-    np.testing.assert_array_equal(result, heads @ keys.transpose(0, 2, 1))
-
-
-def test_strided_tiles_of_virtual_threads():
-    module = make_product("float32", "float32", (32, 32, 16))
-    sch = Schedule(module, debug_mask="all")
-    block = sch.get_sblock("C")
-    i, j, k = sch.get_loops(block)
-    i_block, i_virtual, i_thread, i_own = sch.split(i, [None, 2, 4, 2])
-    j_block, j_virtual, j_thread, j_own = sch.split(j, [None, 2, 4, 2])
-    reorder_loops(
-        sch, [i_block, j_block, i_virtual, j_virtual, i_thread, j_thread, k, i_own, j_own]
-    )
-    bind_loop(sch, i_block, axis="blockIdx.y")
-    bind_loop(sch, j_block, axis="blockIdx.x")
-    bind_loop(sch, fuse_loops(sch, [i_virtual, j_virtual]), axis="vthread.x")
-    thread = fuse_loops(sch, [i_thread, j_thread])
-    bind_loop(sch, thread, axis="threadIdx.x")
-    accumulate_in_registers(sch, block, thread)
-    steps = split_reduction(sch, block, inner=8)
-    for operand in (0, 1):
-        stage_operand_at(sch, block, steps.outer, operand=operand, threads=16, vector=4)
-        cache_read_at(sch, block, steps.inner, operand=operand, scope="local")
-    decompose_reduction_at(sch, block, steps.outer)
-    check_trace(sch, module)
-    a, b = draw_integers(4, 32, 16), draw_integers(5, 16, 32)
-    result = run_on_cpu(sch.mod, a, b, output=(32, 32), dtype="float32")
-    np.testing.assert_array_equal(result, a @ b)
-    assert "__launch_bounds__(16)" in compile_for_cuda(sch.mod)

@@ -1,6 +1,7 @@
 """The pass that drops a question whose answer another one gives, too."""
 
 import pytest
+from kernels import parse_kernel
 from tvm.ir import assert_structural_equal
 from tvm.script import ir as I
 from tvm.script import tirx as T
@@ -30,15 +31,14 @@ def inside(thread, r):
     return T.And(thread >= 1, thread < 9)
 
 
-@I.ir_module
-class Dropped:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((32,), "float32"), B: T.Buffer((40,), "float32")):
-        thread = T.launch_thread("threadIdx.x", 10)
-        for r in range(4):
-            B[thread * 4 + r] = T.if_then_else(
-                thread >= 1 and thread < 9, A[thread * 4 + r - 4], T.float32(0)
-            )
+Dropped = parse_kernel("""
+    A (32,), B (40,)
+    thread = T.launch_thread("threadIdx.x", 10)
+    for r in range(4):
+        B[thread * 4 + r] = T.if_then_else(
+            thread >= 1 and thread < 9, A[thread * 4 + r - 4], T.float32(0)
+        )
+""")
 
 
 @pytest.mark.parametrize(
@@ -75,15 +75,14 @@ def test_a_condition_of_another_value_is_kept():
 def test_a_condition_that_keeps_the_inner_one_from_a_load_stays():
     """The inner one asks of A[t] itself, and A has 32 elements only."""
 
-    @I.ir_module
-    class Module:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((32,), "float32"), B: T.Buffer((40,), "float32")):
-            t = T.launch_thread("threadIdx.x", 40)
-            B[t] = T.if_then_else(
-                t >= 32,
-                T.float32(0),
-                T.if_then_else(A[t] > T.float32(0) and t < 32, A[t], T.float32(0)),
-            )
+    Module = parse_kernel("""
+        A (32,), B (40,)
+        t = T.launch_thread("threadIdx.x", 40)
+        B[t] = T.if_then_else(
+            t >= 32,
+            T.float32(0),
+            T.if_then_else(A[t] > T.float32(0) and t < 32, A[t], T.float32(0)),
+        )
+    """)
 
     assert_structural_equal(DropImpliedConditions(Module), Module)

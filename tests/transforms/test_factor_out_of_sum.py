@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from kernels import parse_kernel
 from pairs import check_pair, refuses, run_on_cpu
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
@@ -43,57 +44,39 @@ def make_sum(write_term, *, dtype: str = "float32", begin=0.0, combine=None):
     return Sum
 
 
-@I.ir_module
-class Normed:
-    """A product whose left operand is multiplied by a value of its row, and rounded."""
-
-    @T.prim_func(s_tir=True)
-    def main(
-        X: T.Buffer((6, 20), "float16"),
-        S: T.Buffer((6,), "float32"),
-        W: T.Buffer((20, 4), "float16"),
-        C: T.Buffer((6, 4), "float32"),
-    ):
-        for i, j, k in T.grid(6, 4, 20):
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    C[vi, vj] = T.float32(0)
-                C[vi, vj] = C[vi, vj] + T.Cast(
-                    "float32", T.Cast("float16", T.Cast("float32", X[vi, vk]) * T.rsqrt(S[vi]))
-                ) * T.Cast("float32", W[vk, vj])
+# A product whose left operand is multiplied by a value of its row, and rounded.
+Normed = parse_kernel("""
+    X (6, 20) float16, S (6,), W (20, 4) float16, C (6, 4)
+    for i, j, k in T.grid(6, 4, 20):
+        with T.sblock("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            C[vi, vj] += T.Cast(
+                "float32", T.Cast("float16", T.Cast("float32", X[vi, vk]) * T.rsqrt(S[vi]))
+            ) * T.Cast("float32", W[vk, vj])
+""")
 
 
 def test_factor_out_of_sum_takes_the_factor_and_the_rounding_it_stood_in():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            X: T.Buffer((6, 20), "float16"),
-            S: T.Buffer((6,), "float32"),
-            W: T.Buffer((20, 4), "float16"),
-            C: T.Buffer((6, 4), "float32"),
-        ):
-            C_global = T.sblock_alloc_buffer((6, 4))
-            for i, j, k in T.grid(6, 4, 20):
-                with T.sblock("C"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                    with T.init():
-                        C_global[vi, vj] = T.float32(0)
-                    C_global[vi, vj] = C_global[vi, vj] + T.Cast("float32", X[vi, vk]) * T.Cast(
-                        "float32", W[vk, vj]
-                    )
-            for ax0, ax1 in T.grid(6, 4):
-                with T.sblock("C_global"):
-                    v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                    C[v0, v1] = C_global[v0, v1] * T.rsqrt(S[v0])
+    after = """
+        C_global = T.sblock_alloc_buffer((6, 4))
+        for i, j, k in T.grid(6, 4, 20):
+            with T.sblock("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                C_global[vi, vj] += T.Cast("float32", X[vi, vk]) * T.Cast(
+                    "float32", W[vk, vj]
+                )
+        for ax0, ax1 in T.grid(6, 4):
+            with T.sblock("C_global"):
+                v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                C[v0, v1] = C_global[v0, v1] * T.rsqrt(S[v0])
+    """
 
     def change(sch: Schedule):
         block = sch.get_sblock("C")
         loops = sch.get_loops(block)
         return factor_out_of_sum(sch, block), block, loops
 
-    check_pair(Normed, change, After, is_replayable=False)
+    check_pair(Normed, change, after, is_replayable=False)
 
 
 TERMS = {
@@ -178,30 +161,24 @@ def test_factor_out_of_sum_refuses_sums_without_a_factor(name: str):
         factor_out_of_sum(sch, block)
 
 
-@I.ir_module
-class Rescaled:
-    """The value of a row is computed by a block of its own, and the sum is used by another one."""
-
-    @T.prim_func(s_tir=True)
-    def main(
-        X: T.Buffer((6, 20), "float32"), R: T.Buffer((6,), "float32"), Y: T.Buffer((6,), "float32")
-    ):
-        S = T.sblock_alloc_buffer((6,))
-        C = T.sblock_alloc_buffer((6,))
-        for i in range(6):
-            with T.sblock("S"):
-                vi = T.axis.spatial(6, i)
-                S[vi] = R[vi] + T.float32(1)
-        for i, k in T.grid(6, 20):
-            with T.sblock("C"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    C[vi] = T.float32(0)
-                C[vi] = C[vi] + X[vi, vk] * S[vi]
-        for i in range(6):
-            with T.sblock("Y"):
-                vi = T.axis.spatial(6, i)
-                Y[vi] = C[vi] + T.float32(1)
+# The value of a row is computed by a block of its own, and the sum is used by another one.
+Rescaled = parse_kernel("""
+    X (6, 20), R (6,), Y (6,)
+    S = T.sblock_alloc_buffer((6,))
+    C = T.sblock_alloc_buffer((6,))
+    for i in range(6):
+        with T.sblock("S"):
+            vi = T.axis.spatial(6, i)
+            S[vi] = R[vi] + T.float32(1)
+    for i, k in T.grid(6, 20):
+        with T.sblock("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            C[vi] += X[vi, vk] * S[vi]
+    for i in range(6):
+        with T.sblock("Y"):
+            vi = T.axis.spatial(6, i)
+            Y[vi] = C[vi] + T.float32(1)
+""")
 
 
 def test_a_block_in_the_sum_s_loops_is_refused():
@@ -243,21 +220,15 @@ def test_a_guarded_sum_is_multiplied_where_it_is_computed(inner: int):
     np.testing.assert_allclose(got, np.repeat(20 / 2.0 ** np.arange(6)[:, None], 4, axis=1))
 
 
-@I.ir_module
-class Some:
-    """Sums of rows of which the kernel computes every other one."""
-
-    @T.prim_func(s_tir=True)
-    def main(
-        X: T.Buffer((6, 20), "float32"), S: T.Buffer((6,), "float32"), C: T.Buffer((6,), "float32")
-    ):
-        for i, k in T.grid(6, 20):
-            with T.sblock("C"):
-                T.where(i % 2 == 0)
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    C[vi] = T.float32(0)
-                C[vi] = C[vi] + X[vi, vk] * S[vi]
+# Sums of rows of which the kernel computes every other one.
+Some = parse_kernel("""
+    X (6, 20), S (6,), C (6,)
+    for i, k in T.grid(6, 20):
+        with T.sblock("C"):
+            T.where(i % 2 == 0)
+            vi, vk = T.axis.remap("SR", [i, k])
+            C[vi] += X[vi, vk] * S[vi]
+""")
 
 
 def test_sums_of_which_some_are_left_out_are_refused():

@@ -1,11 +1,9 @@
 """Tiles that all threads of a block fetch together."""
 
 import pytest
-from kernels import Matmul
+from kernels import Matmul, parse_kernel
 from pairs import assert_dead, check_pair, compile_for_cuda, refuses
 from tvm.s_tir import Schedule
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.transforms import (
     bind_loop,
@@ -41,117 +39,85 @@ def start(scope="shared", place=0):
 
 
 def test_fetch_cooperatively_with_one_axis_of_threads():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            B_shared = T.sblock_alloc_buffer((6, 12), scope="shared")
-            for i in T.thread_binding(16, thread="blockIdx.x"):
-                for f in range(9):
-                    for tx in T.thread_binding(8, thread="threadIdx.x"):
-                        with T.sblock("B_shared"):
-                            v0 = T.axis.spatial(6, (f * 8 + tx) // 12)
-                            v1 = T.axis.spatial(12, (f * 8 + tx) % 12)
-                            B_shared[v0, v1] = B[v0, v1]
-                for j, k in T.grid(12, 6):
-                    with T.sblock("C"):
-                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                        with T.init():
-                            C[vi, vj] = T.float32(0)
-                        C[vi, vj] = C[vi, vj] + A[vi, vk] * B_shared[vk, vj]
+    after = """
+        B_shared = T.sblock_alloc_buffer((6, 12), scope="shared")
+        for i in T.thread_binding(16, thread="blockIdx.x"):
+            for f in range(9):
+                for tx in T.thread_binding(8, thread="threadIdx.x"):
+                    with T.sblock("B_shared"):
+                        v0 = T.axis.spatial(6, (f * 8 + tx) // 12)
+                        v1 = T.axis.spatial(12, (f * 8 + tx) % 12)
+                        B_shared[v0, v1] = B[v0, v1]
+            for j, k in T.grid(12, 6):
+                with T.sblock("C"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    C[vi, vj] += A[vi, vk] * B_shared[vk, vj]
+    """
 
-    check_pair(Matmul, lambda sch: fetch_b(sch, threads=8), After)
+    check_pair(Matmul, lambda sch: fetch_b(sch, threads=8), after)
 
 
 def test_fetch_cooperatively_with_two_axes_of_threads():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            B_shared = T.sblock_alloc_buffer((6, 12), scope="shared")
-            for i in T.thread_binding(16, thread="blockIdx.x"):
-                for f in range(6):
-                    for ty in T.thread_binding(3, thread="threadIdx.y"):
-                        for tx in T.thread_binding(4, thread="threadIdx.x"):
-                            with T.sblock("B_shared"):
-                                v0 = T.axis.spatial(6, (f * 12 + ty * 4 + tx) // 12)
-                                v1 = T.axis.spatial(12, (f * 12 + ty * 4 + tx) % 12)
-                                B_shared[v0, v1] = B[v0, v1]
-                for j, k in T.grid(12, 6):
-                    with T.sblock("C"):
-                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                        with T.init():
-                            C[vi, vj] = T.float32(0)
-                        C[vi, vj] = C[vi, vj] + A[vi, vk] * B_shared[vk, vj]
+    after = """
+        B_shared = T.sblock_alloc_buffer((6, 12), scope="shared")
+        for i in T.thread_binding(16, thread="blockIdx.x"):
+            for f in range(6):
+                for ty in T.thread_binding(3, thread="threadIdx.y"):
+                    for tx in T.thread_binding(4, thread="threadIdx.x"):
+                        with T.sblock("B_shared"):
+                            v0 = T.axis.spatial(6, (f * 12 + ty * 4 + tx) // 12)
+                            v1 = T.axis.spatial(12, (f * 12 + ty * 4 + tx) % 12)
+                            B_shared[v0, v1] = B[v0, v1]
+            for j, k in T.grid(12, 6):
+                with T.sblock("C"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    C[vi, vj] += A[vi, vk] * B_shared[vk, vj]
+    """
 
-    check_pair(Matmul, lambda sch: fetch_b(sch, threads=(3, 4)), After)
+    check_pair(Matmul, lambda sch: fetch_b(sch, threads=(3, 4)), after)
 
 
 def test_fetch_cooperatively_with_vectors():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            B_shared = T.sblock_alloc_buffer((6, 12), scope="shared")
-            for i in T.thread_binding(16, thread="blockIdx.x"):
-                for f in range(3):
-                    for tx in T.thread_binding(6, thread="threadIdx.x"):
-                        for v in T.vectorized(4):
-                            with T.sblock("B_shared"):
-                                v0 = T.axis.spatial(6, (f * 24 + tx * 4 + v) // 12)
-                                v1 = T.axis.spatial(12, (f * 24 + tx * 4 + v) % 12)
-                                B_shared[v0, v1] = B[v0, v1]
-                for j, k in T.grid(12, 6):
-                    with T.sblock("C"):
-                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                        with T.init():
-                            C[vi, vj] = T.float32(0)
-                        C[vi, vj] = C[vi, vj] + A[vi, vk] * B_shared[vk, vj]
+    after = """
+        B_shared = T.sblock_alloc_buffer((6, 12), scope="shared")
+        for i in T.thread_binding(16, thread="blockIdx.x"):
+            for f in range(3):
+                for tx in T.thread_binding(6, thread="threadIdx.x"):
+                    for v in T.vectorized(4):
+                        with T.sblock("B_shared"):
+                            v0 = T.axis.spatial(6, (f * 24 + tx * 4 + v) // 12)
+                            v1 = T.axis.spatial(12, (f * 24 + tx * 4 + v) % 12)
+                            B_shared[v0, v1] = B[v0, v1]
+            for j, k in T.grid(12, 6):
+                with T.sblock("C"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    C[vi, vj] += A[vi, vk] * B_shared[vk, vj]
+    """
 
-    check_pair(Matmul, lambda sch: fetch_b(sch, threads=6, vector=4), After)
+    check_pair(Matmul, lambda sch: fetch_b(sch, threads=6, vector=4), after)
 
 
 def test_fetch_cooperatively_with_a_guarded_tail():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            B_shared = T.sblock_alloc_buffer((6, 12), scope="shared")
-            for i in T.thread_binding(16, thread="blockIdx.x"):
-                for f in range(5):
-                    for tx in T.thread_binding(16, thread="threadIdx.x"):
-                        with T.sblock("B_shared"):
-                            v0 = T.axis.spatial(6, (f * 16 + tx) // 12)
-                            v1 = T.axis.spatial(12, (f * 16 + tx) % 12)
-                            T.where(f * 16 + tx < 72)
-                            B_shared[v0, v1] = B[v0, v1]
-                for j, k in T.grid(12, 6):
-                    with T.sblock("C"):
-                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                        with T.init():
-                            C[vi, vj] = T.float32(0)
-                        C[vi, vj] = C[vi, vj] + A[vi, vk] * B_shared[vk, vj]
+    after = """
+        B_shared = T.sblock_alloc_buffer((6, 12), scope="shared")
+        for i in T.thread_binding(16, thread="blockIdx.x"):
+            for f in range(5):
+                for tx in T.thread_binding(16, thread="threadIdx.x"):
+                    with T.sblock("B_shared"):
+                        v0 = T.axis.spatial(6, (f * 16 + tx) // 12)
+                        v1 = T.axis.spatial(12, (f * 16 + tx) % 12)
+                        T.where(f * 16 + tx < 72)
+                        B_shared[v0, v1] = B[v0, v1]
+            for j, k in T.grid(12, 6):
+                with T.sblock("C"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    C[vi, vj] += A[vi, vk] * B_shared[vk, vj]
+    """
 
-    check_pair(Matmul, lambda sch: fetch_b(sch, threads=16, tail="guard"), After)
+    check_pair(Matmul, lambda sch: fetch_b(sch, threads=16, tail="guard"), after)
 
 
-def test_fetch_cooperatively_refuses_memory_that_threads_do_not_share():
+def test_fetch_cooperatively_refuses_what_does_not_fit():
     sch, copy = start("local")
     with refuses(
         sch,
@@ -159,29 +125,15 @@ def test_fetch_cooperatively_refuses_memory_that_threads_do_not_share():
         'share; cache the operand with scope="shared" or "shared.dyn"',
     ):
         fetch_cooperatively(sch, copy, threads=8)
-
-
-@pytest.mark.parametrize("threads", [(), (0,), (2, 2, 2, 2), (32, 33), 2048])
-def test_fetch_cooperatively_refuses_what_is_no_shape_of_a_block(threads):
-    sch, copy = start()
-    with refuses(sch, r"threads=\(.*\) is no shape of a GPU block; .* together at most 1024"):
-        fetch_cooperatively(sch, copy, threads=threads, tail="guard")
-
-
-@pytest.mark.parametrize("vector", [0, 3, 32])
-def test_fetch_cooperatively_refuses_what_is_no_vector(vector):
-    sch, copy = start()
-    with refuses(sch, rf"fetch_cooperatively: vector={vector} is no vector; use 1, 2, 4, 8 or 16"):
-        fetch_cooperatively(sch, copy, threads=2, vector=vector)
-
-
-def test_fetch_cooperatively_refuses_vectors_that_are_too_wide():
     sch, copy = start()
     with refuses(sch, r"vectorize_loop: .* vectors of 8 elements of 'B' \(float32\), 32 bytes"):
         fetch_cooperatively(sch, copy, threads=3, vector=8, tail="guard")
-
-
-def test_fetch_cooperatively_refuses_a_copy_that_stands_nowhere():
+    with refuses(sch, r"fetch_cooperatively: tail='pad' is unknown; use tail=\"refuse\" or tail"):
+        fetch_cooperatively(sch, copy, threads=8, tail="pad")
+    for threads in [(), (0,), (2, 2, 2, 2), (32, 33), 2048]:
+        sch, copy = start()
+        with refuses(sch, r"threads=\(.*\) is no shape of a GPU block; .* together at most 1024"):
+            fetch_cooperatively(sch, copy, threads=threads, tail="guard")
     sch = Schedule(Matmul)
     copy = sch.cache_read(sch.get_sblock("C"), 1, "shared")
     with refuses(
@@ -190,49 +142,20 @@ def test_fetch_cooperatively_refuses_a_copy_that_stands_nowhere():
         "place it with cache_read_at",
     ):
         fetch_cooperatively(sch, copy, threads=8)
-
-
-def test_fetch_cooperatively_refuses_a_copy_without_loops_of_its_own():
     sch = Schedule(Matmul)
     block = sch.get_sblock("C")
     copy = sch.cache_read(block, 1, "shared")
     sch.compute_at(copy, sch.get_loops(block)[-1])  # drops the loops of one iteration
     with refuses(sch, r"block 'B_shared' does not stand under a loop of its consumer, with loops"):
         fetch_cooperatively(sch, copy, threads=1)
-
-
-def test_fetch_cooperatively_refuses_a_block_that_copies_nothing():
     sch = Schedule(Matmul)
     root = sch.get_sblock("root")
     with refuses(sch, r"block 'root' writes 0 buffers; pass the copy block that cache_read_at"):
         fetch_cooperatively(sch, root, threads=8)
-
-
-def test_fetch_cooperatively_refuses_to_fetch_twice():
     sch, copy = start()
     fetch_cooperatively(sch, copy, threads=8)
     with refuses(sch, r"fetch_cooperatively: loop 'ax0_ax1_fused_1' is already bound to 'thread"):
         fetch_cooperatively(sch, copy, threads=8)
-
-
-def test_fetch_cooperatively_refuses_an_unknown_tail():
-    sch, copy = start()
-    with refuses(sch, r"fetch_cooperatively: tail='pad' is unknown; use tail=\"refuse\" or tail"):
-        fetch_cooperatively(sch, copy, threads=8, tail="pad")
-
-
-@pytest.mark.parametrize(("threads", "vector", "share"), [(5, 1, 5), ((3, 5), 2, 30), (16, 4, 64)])
-def test_fetch_cooperatively_refuses_shares_that_do_not_divide(threads, vector, share):
-    sch, copy = start()
-    with refuses(
-        sch,
-        rf"the tile of block 'B_shared' has 72 elements, which threads \* vector = {share} does "
-        "not divide; use fewer threads, a shorter vector or a larger tile, or pass",
-    ):
-        fetch_cooperatively(sch, copy, threads=threads, vector=vector)
-
-
-def test_fetch_cooperatively_refuses_vectors_over_the_ends_of_rows():
     sch = Schedule(Matmul)
     block = sch.get_sblock("C")
     tile = tile_block(sch, block, threads=(8, 1))
@@ -245,6 +168,55 @@ def test_fetch_cooperatively_refuses_vectors_over_the_ends_of_rows():
     ):
         fetch_cooperatively(sch, copy, threads=(4, 1), vector=2)
     assert sch.get(tile.blocks[0])
+    sch = Schedule(Matmul)
+    block = sch.get_sblock("C")
+    outer = split_loop(sch, sch.get_loops(block)[0], inner=8).outer
+    copy = cache_read_at(sch, block, outer, operand=0)
+    whole = sch.copy()
+    fetch_cooperatively(whole, copy, threads=4, vector=4)
+    pad_shared_rows(sch, copy, elements=2)
+    with refuses(sch, r"lies in runs of 6 elements, which vector=4 does not divide"):
+        fetch_cooperatively(sch, copy, threads=4, vector=4)
+    sch = Schedule(Matmul)
+    block = sch.get_sblock("C")
+    tile = tile_block(sch, block, threads=(4, 6))
+    copy = cache_read_at(sch, block, tile.threads[1], operand=1)
+    with refuses(
+        sch,
+        r"fetch_cooperatively: bind_loop: loop 'ax0_ax1_fused_2' runs 3 times, and 'threadIdx.x' "
+        "has the extent 6 at loop 'j_1' of the same kernel",
+    ):
+        fetch_cooperatively(sch, copy, threads=(4, 3))
+    fetch_cooperatively(sch, copy, threads=(4, 6), tail="guard")
+    sch = Schedule(Matmul)
+    block = sch.get_sblock("C")
+    tile = tile_block(sch, block, threads=(6,))
+    copy = cache_read_at(sch, block, tile.threads[0], operand=1)
+    with refuses(
+        sch,
+        r"threads=\(2, 6\) needs threadIdx.y above loop 'ax0', and the kernel's threads are on "
+        "threadIdx.x only; give the extents that the compute loops bind",
+    ):
+        fetch_cooperatively(sch, copy, threads=(2, 6), tail="guard")
+    fetch_cooperatively(sch, copy, threads=(1, 6), tail="guard")
+
+
+@pytest.mark.parametrize("vector", [0, 3, 32])
+def test_fetch_cooperatively_refuses_what_is_no_vector(vector):
+    sch, copy = start()
+    with refuses(sch, rf"fetch_cooperatively: vector={vector} is no vector; use 1, 2, 4, 8 or 16"):
+        fetch_cooperatively(sch, copy, threads=2, vector=vector)
+
+
+@pytest.mark.parametrize(("threads", "vector", "share"), [(5, 1, 5), ((3, 5), 2, 30), (16, 4, 64)])
+def test_fetch_cooperatively_refuses_shares_that_do_not_divide(threads, vector, share):
+    sch, copy = start()
+    with refuses(
+        sch,
+        rf"the tile of block 'B_shared' has 72 elements, which threads \* vector = {share} does "
+        "not divide; use fewer threads, a shorter vector or a larger tile, or pass",
+    ):
+        fetch_cooperatively(sch, copy, threads=threads, vector=vector)
 
 
 def fetch_whole_rows(padding):
@@ -267,55 +239,12 @@ def test_vectors_over_the_ends_of_whole_rows_stay_vectors():
         fetch_cooperatively(sch, copy, threads=96, vector=4)
 
 
-def test_fetch_cooperatively_refuses_vectors_over_the_ends_of_padded_rows():
-    sch = Schedule(Matmul)
-    block = sch.get_sblock("C")
-    outer = split_loop(sch, sch.get_loops(block)[0], inner=8).outer
-    copy = cache_read_at(sch, block, outer, operand=0)
-    whole = sch.copy()
-    fetch_cooperatively(whole, copy, threads=4, vector=4)
-    pad_shared_rows(sch, copy, elements=2)
-    with refuses(sch, r"lies in runs of 6 elements, which vector=4 does not divide"):
-        fetch_cooperatively(sch, copy, threads=4, vector=4)
-
-
-def test_fetch_cooperatively_refuses_other_extents_than_the_kernel_has_and_changes_nothing():
-    sch = Schedule(Matmul)
-    block = sch.get_sblock("C")
-    tile = tile_block(sch, block, threads=(4, 6))
-    copy = cache_read_at(sch, block, tile.threads[1], operand=1)
-    with refuses(
-        sch,
-        r"fetch_cooperatively: bind_loop: loop 'ax0_ax1_fused_2' runs 3 times, and 'threadIdx.x' "
-        "has the extent 6 at loop 'j_1' of the same kernel",
-    ):
-        fetch_cooperatively(sch, copy, threads=(4, 3))
-    fetch_cooperatively(sch, copy, threads=(4, 6), tail="guard")
-
-
-def test_fetch_cooperatively_refuses_an_axis_that_the_kernel_does_not_have():
-    sch = Schedule(Matmul)
-    block = sch.get_sblock("C")
-    tile = tile_block(sch, block, threads=(6,))
-    copy = cache_read_at(sch, block, tile.threads[0], operand=1)
-    with refuses(
-        sch,
-        r"threads=\(2, 6\) needs threadIdx.y above loop 'ax0', and the kernel's threads are on "
-        "threadIdx.x only; give the extents that the compute loops bind",
-    ):
-        fetch_cooperatively(sch, copy, threads=(2, 6), tail="guard")
-    fetch_cooperatively(sch, copy, threads=(1, 6), tail="guard")
-
-
-def test_fetch_cooperatively_refuses_a_dead_handle():
+def test_fetch_cooperatively_refuses_more_that_does_not_fit():
     sch = Schedule(Matmul)
     copy = sch.cache_read(sch.get_sblock("C"), 1, "shared")
     sch.compute_inline(copy)
     with refuses(sch, r"fetch_cooperatively: the block handle is dead: an earlier transform cons"):
         fetch_cooperatively(sch, copy, threads=8)
-
-
-def test_fetch_cooperatively_refuses_vectors_that_a_padding_misaligns():
     sch, copy = start()
     pad_shared_rows(sch, copy, elements=1)
     with refuses(
@@ -327,32 +256,24 @@ def test_fetch_cooperatively_refuses_vectors_that_a_padding_misaligns():
 
 
 def test_stage_operand_at_of_an_argument():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            A_shared_dyn = T.sblock_alloc_buffer((16, 6), scope="shared.dyn")
-            for i in T.thread_binding(16, thread="blockIdx.x"):
-                for j in T.thread_binding(12, thread="threadIdx.x"):
-                    for k_0 in range(3):
-                        for f in range(1):
-                            for tx in T.thread_binding(12, thread="threadIdx.x"):
-                                with T.sblock("A_shared.dyn"):
-                                    v0 = T.axis.spatial(16, i)
-                                    v1 = T.axis.spatial(6, k_0 * 2 + (f * 12 + tx))
-                                    T.where(f * 12 + tx < 2)
-                                    A_shared_dyn[v0, v1] = A[v0, v1]
-                        for k_1 in range(2):
-                            with T.sblock("C"):
-                                vi, vj = T.axis.remap("SS", [i, j])
-                                vk = T.axis.reduce(6, k_0 * 2 + k_1)
-                                with T.init():
-                                    C[vi, vj] = T.float32(0)
-                                C[vi, vj] = C[vi, vj] + A_shared_dyn[vi, vk] * B[vk, vj]
+    after = """
+        A_shared_dyn = T.sblock_alloc_buffer((16, 6), scope="shared.dyn")
+        for i in T.thread_binding(16, thread="blockIdx.x"):
+            for j in T.thread_binding(12, thread="threadIdx.x"):
+                for k_0 in range(3):
+                    for f in range(1):
+                        for tx in T.thread_binding(12, thread="threadIdx.x"):
+                            with T.sblock("A_shared.dyn"):
+                                v0 = T.axis.spatial(16, i)
+                                v1 = T.axis.spatial(6, k_0 * 2 + (f * 12 + tx))
+                                T.where(f * 12 + tx < 2)
+                                A_shared_dyn[v0, v1] = A[v0, v1]
+                    for k_1 in range(2):
+                        with T.sblock("C"):
+                            vi, vj = T.axis.remap("SS", [i, j])
+                            vk = T.axis.reduce(6, k_0 * 2 + k_1)
+                            C[vi, vj] += A_shared_dyn[vi, vk] * B[vk, vj]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
@@ -363,49 +284,42 @@ def test_stage_operand_at_of_an_argument():
         copy = stage_operand_at(sch, block, steps.outer, operand=0, threads=12, scope="shared.dyn")
         return copy, block, i, j, steps
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 def test_stage_operand_at_of_a_padded_operand():
-    @I.ir_module
-    class Before:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((13, 6), "float32"), C: T.Buffer((13,), "float32")):
-            for i, k in T.grid(13, 6):
-                with T.sblock("C"):
-                    vi, vk = T.axis.remap("SR", [i, k])
-                    with T.init():
-                        C[vi] = T.float32(0)
-                    C[vi] = C[vi] + A[vi, vk]
+    Before = parse_kernel("""
+        A (13, 6), C (13,)
+        for i, k in T.grid(13, 6):
+            with T.sblock("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                C[vi] += A[vi, vk]
+    """)
 
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((13, 6), "float32"), C: T.Buffer((13,), "float32")):
-            C_pad = T.sblock_alloc_buffer((16,))
-            A_pad_shared = T.sblock_alloc_buffer((16, 6), scope="shared")
-            for i_0 in T.thread_binding(2, thread="blockIdx.x"):
-                for i_1 in T.thread_binding(8, thread="threadIdx.x"):
-                    for f in range(3):
-                        for tx in T.thread_binding(8, thread="threadIdx.x"):
-                            for v in T.vectorized(2):
-                                with T.sblock("A_pad_shared"):
-                                    v0 = T.axis.spatial(16, i_0 * 8 + (f * 16 + tx * 2 + v) // 6)
-                                    v1 = T.axis.spatial(6, (f * 16 + tx * 2 + v) % 6)
-                                    A_pad_shared[v0, v1] = T.if_then_else(
-                                        v0 < 13, A[v0, v1], T.float32(0)
-                                    )
-                    for k in range(6):
-                        with T.sblock("C"):
-                            vi = T.axis.spatial(16, i_0 * 8 + i_1)
-                            vk = T.axis.reduce(6, k)
-                            with T.init():
-                                C_pad[vi] = T.float32(0)
-                            C_pad[vi] = C_pad[vi] + A_pad_shared[vi, vk]
-            for i in range(13):
-                with T.sblock("C_pad"):
-                    vi = T.axis.spatial(13, i)
-                    C[vi] = C_pad[vi]
+    after = """
+        C_pad = T.sblock_alloc_buffer((16,))
+        A_pad_shared = T.sblock_alloc_buffer((16, 6), scope="shared")
+        for i_0 in T.thread_binding(2, thread="blockIdx.x"):
+            for i_1 in T.thread_binding(8, thread="threadIdx.x"):
+                for f in range(3):
+                    for tx in T.thread_binding(8, thread="threadIdx.x"):
+                        for v in T.vectorized(2):
+                            with T.sblock("A_pad_shared"):
+                                v0 = T.axis.spatial(16, i_0 * 8 + (f * 16 + tx * 2 + v) // 6)
+                                v1 = T.axis.spatial(6, (f * 16 + tx * 2 + v) % 6)
+                                A_pad_shared[v0, v1] = T.if_then_else(
+                                    v0 < 13, A[v0, v1], T.float32(0)
+                                )
+                for k in range(6):
+                    with T.sblock("C"):
+                        vi = T.axis.spatial(16, i_0 * 8 + i_1)
+                        vk = T.axis.reduce(6, k)
+                        C_pad[vi] += A_pad_shared[vi, vk]
+        for i in range(13):
+            with T.sblock("C_pad"):
+                vi = T.axis.spatial(13, i)
+                C[vi] = C_pad[vi]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
@@ -415,33 +329,22 @@ def test_stage_operand_at_of_a_padded_operand():
         assert_dead(sch, *padding.operands)
         return padding.crop
 
-    check_pair(Before, change, After)
+    check_pair(Before, change, after)
 
 
-@I.ir_module
-class TwoMatmuls:
-    """E = (A B) D: the second product stages what the first one made."""
-
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((16, 6), "float32"),
-        B: T.Buffer((6, 12), "float32"),
-        D: T.Buffer((12, 8), "float32"),
-        E: T.Buffer((16, 8), "float32"),
-    ):
-        C = T.sblock_alloc_buffer((16, 12))
-        for i, j, k in T.grid(16, 12, 6):
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    C[vi, vj] = T.float32(0)
-                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-        for i, j, k in T.grid(16, 8, 12):
-            with T.sblock("E"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    E[vi, vj] = T.float32(0)
-                E[vi, vj] = E[vi, vj] + C[vi, vk] * D[vk, vj]
+# E = (A B) D: the second product stages what the first one made.
+TwoMatmuls = parse_kernel("""
+    A (16, 6), B (6, 12), D (12, 8), E (16, 8)
+    C = T.sblock_alloc_buffer((16, 12))
+    for i, j, k in T.grid(16, 12, 6):
+        with T.sblock("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            C[vi, vj] += A[vi, vk] * B[vk, vj]
+    for i, j, k in T.grid(16, 8, 12):
+        with T.sblock("E"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            E[vi, vj] += C[vi, vk] * D[vk, vj]
+""")
 
 
 def test_stage_operand_at_of_another_reduction_leaves_it_a_stage_of_its_own():

@@ -5,12 +5,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from kernels import parse_kernel
 from pairs import refuses
 from tvm.ir import IRModule
 from tvm.s_tir import Schedule
 from tvm.script import from_source
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import matmul
@@ -103,23 +102,18 @@ def test_a_block_placed_where_all_threads_would_read_all_sums():
     assert find_foreign_reads(sch.mod) == {}
 
 
-@I.ir_module
-class Divided:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((8, 4), "int32"), total: T.Buffer((8,), "int32"), B: T.Buffer((8, 4), "int32")
-    ):
-        T.func_attr({"tirx.noalias": True})
-        for i, k in T.grid(8, 4):
-            with T.sblock("total"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    total[vi] = 0
-                total[vi] = total[vi] + A[vi, vk]
-        for i, j in T.grid(8, 4):
-            with T.sblock("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                B[vi, vj] = A[vi, vj] * 100 // T.max(total[vi], 1)
+Divided = parse_kernel("""
+    A (8, 4) int32, total (8,) int32, B (8, 4) int32
+    T.func_attr({"tirx.noalias": True})
+    for i, k in T.grid(8, 4):
+        with T.sblock("total"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            total[vi] += A[vi, vk]
+    for i, j in T.grid(8, 4):
+        with T.sblock("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * 100 // T.max(total[vi], 1)
+""")
 
 
 def test_a_sum_over_threads_is_stored_by_the_first_of_them():
@@ -140,16 +134,15 @@ def test_a_sum_over_threads_is_stored_by_the_first_of_them():
         reverse_compute_block_at(sch, divided, row)
 
 
-@I.ir_module
-class Rounds:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((4, 8), "int32"), B: T.Buffer((5, 8), "int32")):
-        T.func_attr({"tirx.noalias": True})
-        for r in range(4):
-            for t in T.thread_binding(8, thread="threadIdx.x"):
-                with T.sblock("B"):
-                    vr, vt = T.axis.remap("SS", [r, t])
-                    B[vr + 1, vt] = B[vr, 7 - vt] + A[vr, vt]
+Rounds = parse_kernel("""
+    A (4, 8) int32, B (5, 8) int32
+    T.func_attr({"tirx.noalias": True})
+    for r in range(4):
+        for t in T.thread_binding(8, thread="threadIdx.x"):
+            with T.sblock("B"):
+                vr, vt = T.axis.remap("SS", [r, t])
+                B[vr + 1, vt] = B[vr, 7 - vt] + A[vr, vt]
+""")
 
 
 def test_launches_are_in_order():

@@ -5,12 +5,11 @@ refuses it.
 """
 
 import pytest
-import tvm
-from pairs import refuses
+from pairs import find_wrong, refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from tirstep.lowering_checks import DeviceError, check_numbers, get_device
+from tirstep.lowering_checks import DeviceError, get_device
 from tirstep.lowering_checks.ownership import check_ownership
 from tirstep.modules import (
     Problem,
@@ -48,11 +47,6 @@ from tirstep.transforms import (
     vectorize_copy,
 )
 from tirstep.transforms.recipes import RECIPES
-
-
-def find_wrong(problem: Problem, module: tvm.IRModule, device: str = "simulator") -> list[str]:
-    found = check_numbers(problem, module, get_device(device), where="here")
-    return [finding.message for finding in found]
 
 
 def test_a_padding_that_reads_what_other_threads_write():

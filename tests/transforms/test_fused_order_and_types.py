@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from kernels import parse_kernel
 from pairs import refuses
 from reduction_pairs import LEAST, draw, fuse_pair, make_pair, run_pair
 from tvm.s_tir import Schedule
@@ -89,7 +90,7 @@ def test_loops_that_leave_elements_out_are_refused(block: str, transform) -> Non
 
 def test_consumers_of_a_split_come_in_any_order_and_once() -> None:
     """What both read is computed in front of the first of them in the program."""
-    module = from_source(TWO)
+    module = parse_kernel(TWO)
     sch = Schedule(module)
     first, second, third = (sch.get_sblock(name) for name in ("first", "second", "third"))
     with refuses(sch, "block 'second' is among the consumers twice; name each once"):
@@ -102,44 +103,33 @@ def test_consumers_of_a_split_come_in_any_order_and_once() -> None:
 
 
 TWO = """
-@I.ir_module
-class Two:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((5, 24), "float32"),
-        B: T.Buffer((5, 24), "float32"),
-        y: T.Buffer((5,), "float32"),
-    ):
-        m = T.sblock_alloc_buffer((5,))
-        p = T.sblock_alloc_buffer((5, 24))
-        s = T.sblock_alloc_buffer((5,))
-        w = T.sblock_alloc_buffer((5,))
-        for i, k in T.grid(5, 24):
-            with T.sblock("first"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    m[vi] = T.min_value("float32")
-                m[vi] = T.max(m[vi], A[vi, vk])
-        for i, k in T.grid(5, 24):
-            with T.sblock("powers"):
-                vi, vk = T.axis.remap("SS", [i, k])
-                p[vi, vk] = T.exp(A[vi, vk] - m[vi])
-        for i, k in T.grid(5, 24):
-            with T.sblock("second"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    s[vi] = T.float32(0)
-                s[vi] = s[vi] + p[vi, vk]
-        for i, k in T.grid(5, 24):
-            with T.sblock("third"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    w[vi] = T.float32(0)
-                w[vi] = w[vi] + p[vi, vk] * B[vi, vk]
-        for i in range(5):
-            with T.sblock("quotient"):
-                vi = T.axis.spatial(5, i)
-                y[vi] = w[vi] / s[vi]
+A (5, 24), B (5, 24), y (5,)
+m = T.sblock_alloc_buffer((5,))
+p = T.sblock_alloc_buffer((5, 24))
+s = T.sblock_alloc_buffer((5,))
+w = T.sblock_alloc_buffer((5,))
+for i, k in T.grid(5, 24):
+    with T.sblock("first"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        with T.init():
+            m[vi] = T.min_value("float32")
+        m[vi] = T.max(m[vi], A[vi, vk])
+for i, k in T.grid(5, 24):
+    with T.sblock("powers"):
+        vi, vk = T.axis.remap("SS", [i, k])
+        p[vi, vk] = T.exp(A[vi, vk] - m[vi])
+for i, k in T.grid(5, 24):
+    with T.sblock("second"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        s[vi] += p[vi, vk]
+for i, k in T.grid(5, 24):
+    with T.sblock("third"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        w[vi] += p[vi, vk] * B[vi, vk]
+for i in range(5):
+    with T.sblock("quotient"):
+        vi = T.axis.spatial(5, i)
+        y[vi] = w[vi] / s[vi]
 """
 
 # ---- Types

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernels import parse_kernel
 from tvm.ir import assert_structural_equal
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
@@ -39,36 +40,34 @@ def make_guarded(condition, kind=T.vectorized):
 
 
 def test_a_guard_of_the_end_leaves_whole_vectors():
-    @I.ir_module
-    class Split:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-            t = T.launch_thread("threadIdx.x", 16)
-            if t * 4 + 3 < 61:
-                for v in T.vectorized(4):
+    Split = parse_kernel("""
+        A (64,), B (64,)
+        t = T.launch_thread("threadIdx.x", 16)
+        if t * 4 + 3 < 61:
+            for v in T.vectorized(4):
+                B[t * 4 + v] = A[t * 4 + v]
+        else:
+            for v in range(4):
+                if t * 4 + v < 61:
                     B[t * 4 + v] = A[t * 4 + v]
-            else:
-                for v in range(4):
-                    if t * 4 + v < 61:
-                        B[t * 4 + v] = A[t * 4 + v]
+    """)
 
     module = make_guarded(lambda t, v: t * 4 + v < 61)
     assert_structural_equal(SplitGuardedVectors(module), Split)
 
 
 def test_what_is_the_same_for_all_elements_is_asked_in_both_branches():
-    @I.ir_module
-    class Split:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-            t = T.launch_thread("threadIdx.x", 16)
-            if t * 4 + 3 < 61 and t < 9:
-                for v in T.vectorized(4):
+    Split = parse_kernel("""
+        A (64,), B (64,)
+        t = T.launch_thread("threadIdx.x", 16)
+        if t * 4 + 3 < 61 and t < 9:
+            for v in T.vectorized(4):
+                B[t * 4 + v] = A[t * 4 + v]
+        else:
+            for v in range(4):
+                if t * 4 + v < 61 and t < 9:
                     B[t * 4 + v] = A[t * 4 + v]
-            else:
-                for v in range(4):
-                    if t * 4 + v < 61 and t < 9:
-                        B[t * 4 + v] = A[t * 4 + v]
+    """)
 
     module = make_guarded(lambda t, v: T.And(t * 4 + v < 61, t < 9))
     assert_structural_equal(SplitGuardedVectors(module), Split)
@@ -96,34 +95,29 @@ def test_a_serial_loop_stays():
 
 
 def test_a_guard_with_another_case_stays():
-    @I.ir_module
-    class Module:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-            t = T.launch_thread("threadIdx.x", 16)
-            for v in T.vectorized(4):
-                if t * 4 + v < 61:
-                    B[t * 4 + v] = A[t * 4 + v]
-                else:
-                    B[t * 4 + v] = T.float32(0)
+    Module = parse_kernel("""
+        A (64,), B (64,)
+        t = T.launch_thread("threadIdx.x", 16)
+        for v in T.vectorized(4):
+            if t * 4 + v < 61:
+                B[t * 4 + v] = A[t * 4 + v]
+            else:
+                B[t * 4 + v] = T.float32(0)
+    """)
 
     assert_structural_equal(SplitGuardedVectors(Module), Module)
 
 
 def make_rows(length, offset):
     """Rows of a length in vectors of 4 from an offset on, with a guard at the end of each."""
-
-    @I.ir_module
-    class Rows:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((5, length), "float32"), B: T.Buffer((5, length), "float32")):
-            row = T.launch_thread("blockIdx.x", 5)
-            t = T.launch_thread("threadIdx.x", 16)
-            for v in T.vectorized(4):
-                if t * 4 + v + offset < length:
-                    B[row, t * 4 + v + offset] = A[row, t * 4 + v + offset]
-
-    return Rows
+    return parse_kernel(f"""
+        A (5, {length}), B (5, {length})
+        row = T.launch_thread("blockIdx.x", 5)
+        t = T.launch_thread("threadIdx.x", 16)
+        for v in T.vectorized(4):
+            if t * 4 + v + {offset} < {length}:
+                B[row, t * 4 + v + {offset}] = A[row, t * 4 + v + {offset}]
+    """)
 
 
 @pytest.mark.parametrize(
@@ -138,14 +132,13 @@ def test_vectors_that_begin_elsewhere_stay_apart(length, offset, splits):
 
 @pytest.mark.parametrize("length", [36, 37])
 def test_a_schedule_of_rows_that_no_vector_divides_is_right(length):
-    @I.ir_module
-    class Copy:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((5, length), "float32"), B: T.Buffer((5, length), "float32")):
-            for i, j in T.grid(5, length):
-                with T.sblock("B"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    B[vi, vj] = A[vi, vj]
+    Copy = parse_kernel(f"""
+        A (5, {length}), B (5, {length})
+        for i, j in T.grid(5, {length}):
+            with T.sblock("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj]
+    """)
 
     sch = Schedule(Copy)
     i, j = sch.get_loops(sch.get_sblock("B"))
@@ -177,7 +170,7 @@ def test_a_length_that_no_vector_divides_is_read_in_vectors(dtype, vector):
 
 
 @pytest.mark.parametrize("name", ["relu_vectors", "vector_add_batches", "vector_add_persistent"])
-@settings(max_examples=5)
+@settings(max_examples=2)
 @given(length=st.integers(1, 300), dtype=st.sampled_from(["float32", "float16"]))
 def test_elements_at_the_end_are_right_and_nothing_is_touched_behind_it(name, length, dtype):
     recipe = find_recipe(name)

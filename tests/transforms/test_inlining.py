@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from kernels import start
+from kernels import parse_kernel, start
 from pairs import assert_dead, check_pair, refuses
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
@@ -23,167 +23,126 @@ from tirstep.transforms import (
     tile_in_warps,
 )
 
-
-@I.ir_module
-class Scaled:
-    """Heads of products, scaled, with a mask that is halved, and cast: as attention has them."""
-
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((3, 8, 5), "float32"),
-        B: T.Buffer((3, 5, 12), "float32"),
-        mask: T.Buffer((8, 12), "float32"),
-        E: T.Buffer((3, 8, 12), "float16"),
-    ):
-        C = T.sblock_alloc_buffer((3, 8, 12))
-        S = T.sblock_alloc_buffer((3, 8, 12))
-        H = T.sblock_alloc_buffer((8, 12))
-        D = T.sblock_alloc_buffer((3, 8, 12))
-        for b, i, j, k in T.grid(3, 8, 12, 5):
-            with T.sblock("C"):
-                vb, vi, vj, vk = T.axis.remap("SSSR", [b, i, j, k])
-                with T.init():
-                    C[vb, vi, vj] = T.float32(0)
-                C[vb, vi, vj] = C[vb, vi, vj] + A[vb, vi, vk] * B[vb, vk, vj]
-        for b, i, j in T.grid(3, 8, 12):
-            with T.sblock("S"):
-                vb, vi, vj = T.axis.remap("SSS", [b, i, j])
-                S[vb, vi, vj] = C[vb, vi, vj] * T.float32(0.5)
-        for i, j in T.grid(8, 12):
-            with T.sblock("H"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                H[vi, vj] = mask[vi, vj] * T.float32(0.25)
-        for b, i, j in T.grid(3, 8, 12):
-            with T.sblock("D"):
-                vb, vi, vj = T.axis.remap("SSS", [b, i, j])
-                D[vb, vi, vj] = S[vb, vi, vj] + H[vi, vj]
-        for b, i, j in T.grid(3, 8, 12):
-            with T.sblock("E"):
-                vb, vi, vj = T.axis.remap("SSS", [b, i, j])
-                E[vb, vi, vj] = T.Cast("float16", D[vb, vi, vj])
+# Heads of products, scaled, with a mask that is halved, and cast: as attention has them.
+Scaled = parse_kernel("""
+    A (3, 8, 5), B (3, 5, 12), mask (8, 12), E (3, 8, 12) float16
+    C = T.sblock_alloc_buffer((3, 8, 12))
+    S = T.sblock_alloc_buffer((3, 8, 12))
+    H = T.sblock_alloc_buffer((8, 12))
+    D = T.sblock_alloc_buffer((3, 8, 12))
+    for b, i, j, k in T.grid(3, 8, 12, 5):
+        with T.sblock("C"):
+            vb, vi, vj, vk = T.axis.remap("SSSR", [b, i, j, k])
+            C[vb, vi, vj] += A[vb, vi, vk] * B[vb, vk, vj]
+    for b, i, j in T.grid(3, 8, 12):
+        with T.sblock("S"):
+            vb, vi, vj = T.axis.remap("SSS", [b, i, j])
+            S[vb, vi, vj] = C[vb, vi, vj] * T.float32(0.5)
+    for i, j in T.grid(8, 12):
+        with T.sblock("H"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            H[vi, vj] = mask[vi, vj] * T.float32(0.25)
+    for b, i, j in T.grid(3, 8, 12):
+        with T.sblock("D"):
+            vb, vi, vj = T.axis.remap("SSS", [b, i, j])
+            D[vb, vi, vj] = S[vb, vi, vj] + H[vi, vj]
+    for b, i, j in T.grid(3, 8, 12):
+        with T.sblock("E"):
+            vb, vi, vj = T.axis.remap("SSS", [b, i, j])
+            E[vb, vi, vj] = T.Cast("float16", D[vb, vi, vj])
+""")
 
 
-@I.ir_module
-class ScaledInOne:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((3, 8, 5), "float32"),
-        B: T.Buffer((3, 5, 12), "float32"),
-        mask: T.Buffer((8, 12), "float32"),
-        E: T.Buffer((3, 8, 12), "float16"),
-    ):
-        C = T.sblock_alloc_buffer((3, 8, 12))
-        for b, i, j, k in T.grid(3, 8, 12, 5):
-            with T.sblock("C"):
-                vb, vi, vj, vk = T.axis.remap("SSSR", [b, i, j, k])
-                with T.init():
-                    C[vb, vi, vj] = T.float32(0)
-                C[vb, vi, vj] = C[vb, vi, vj] + A[vb, vi, vk] * B[vb, vk, vj]
-        for b, i, j in T.grid(3, 8, 12):
-            with T.sblock("E"):
-                vb, vi, vj = T.axis.remap("SSS", [b, i, j])
-                E[vb, vi, vj] = T.Cast(
-                    "float16",
-                    C[vb, vi, vj] * T.float32(0.5) + mask[vi, vj] * T.float32(0.25),
-                )
+ScaledInOne = parse_kernel("""
+    A (3, 8, 5), B (3, 5, 12), mask (8, 12), E (3, 8, 12) float16
+    C = T.sblock_alloc_buffer((3, 8, 12))
+    for b, i, j, k in T.grid(3, 8, 12, 5):
+        with T.sblock("C"):
+            vb, vi, vj, vk = T.axis.remap("SSSR", [b, i, j, k])
+            C[vb, vi, vj] += A[vb, vi, vk] * B[vb, vk, vj]
+    for b, i, j in T.grid(3, 8, 12):
+        with T.sblock("E"):
+            vb, vi, vj = T.axis.remap("SSS", [b, i, j])
+            E[vb, vi, vj] = T.Cast(
+                "float16",
+                C[vb, vi, vj] * T.float32(0.5) + mask[vi, vj] * T.float32(0.25),
+            )
+""")
 
 
-@I.ir_module
-class Divided:
-    """Sums that a half of x is added to: one producer of D reduces, the other one does not."""
-
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((16, 6), "float32"),
-        x: T.Buffer((16,), "float32"),
-        D: T.Buffer((16,), "float32"),
-    ):
-        C = T.sblock_alloc_buffer((16,))
-        H = T.sblock_alloc_buffer((16,))
-        for i, k in T.grid(16, 6):
-            with T.sblock("C"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    C[vi] = T.float32(0)
-                C[vi] = C[vi] + A[vi, vk]
-        for i in range(16):
-            with T.sblock("H"):
-                vi = T.axis.spatial(16, i)
-                H[vi] = x[vi] * T.float32(0.5)
-        for i in range(16):
-            with T.sblock("D"):
-                vi = T.axis.spatial(16, i)
-                D[vi] = C[vi] + H[vi]
+# Sums that a half of x is added to: one producer of D reduces, the other one does not.
+Divided = parse_kernel("""
+    A (16, 6), x (16,), D (16,)
+    C = T.sblock_alloc_buffer((16,))
+    H = T.sblock_alloc_buffer((16,))
+    for i, k in T.grid(16, 6):
+        with T.sblock("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            C[vi] += A[vi, vk]
+    for i in range(16):
+        with T.sblock("H"):
+            vi = T.axis.spatial(16, i)
+            H[vi] = x[vi] * T.float32(0.5)
+    for i in range(16):
+        with T.sblock("D"):
+            vi = T.axis.spatial(16, i)
+            D[vi] = C[vi] + H[vi]
+""")
 
 
-@I.ir_module
-class DividedInOne:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((16, 6), "float32"),
-        x: T.Buffer((16,), "float32"),
-        D: T.Buffer((16,), "float32"),
-    ):
-        C = T.sblock_alloc_buffer((16,))
-        for i, k in T.grid(16, 6):
-            with T.sblock("C"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    C[vi] = T.float32(0)
-                C[vi] = C[vi] + A[vi, vk]
-        for i in range(16):
-            with T.sblock("D"):
-                vi = T.axis.spatial(16, i)
-                D[vi] = C[vi] + x[vi] * T.float32(0.5)
+DividedInOne = parse_kernel("""
+    A (16, 6), x (16,), D (16,)
+    C = T.sblock_alloc_buffer((16,))
+    for i, k in T.grid(16, 6):
+        with T.sblock("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            C[vi] += A[vi, vk]
+    for i in range(16):
+        with T.sblock("D"):
+            vi = T.axis.spatial(16, i)
+            D[vi] = C[vi] + x[vi] * T.float32(0.5)
+""")
 
 
-@I.ir_module
-class SummedTwice:
-    """What follows the sums is another sum, of the sums' doubles."""
-
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((16, 6), "float32"), D: T.Buffer((), "float32")):
-        C = T.sblock_alloc_buffer((16,))
-        S = T.sblock_alloc_buffer((16,))
-        for i, k in T.grid(16, 6):
-            with T.sblock("C"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    C[vi] = T.float32(0)
-                C[vi] = C[vi] + A[vi, vk]
-        for i in range(16):
-            with T.sblock("S"):
-                vi = T.axis.spatial(16, i)
-                S[vi] = C[vi] * T.float32(2)
-        for i in range(16):
-            with T.sblock("D"):
-                vi = T.axis.reduce(16, i)
-                with T.init():
-                    D[()] = T.float32(0)
-                D[()] = D[()] + S[vi]
+# What follows the sums is another sum, of the sums' doubles.
+SummedTwice = parse_kernel("""
+    A (16, 6), D ()
+    C = T.sblock_alloc_buffer((16,))
+    S = T.sblock_alloc_buffer((16,))
+    for i, k in T.grid(16, 6):
+        with T.sblock("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            C[vi] += A[vi, vk]
+    for i in range(16):
+        with T.sblock("S"):
+            vi = T.axis.spatial(16, i)
+            S[vi] = C[vi] * T.float32(2)
+    for i in range(16):
+        with T.sblock("D"):
+            vi = T.axis.reduce(16, i)
+            D[()] += S[vi]
+""")
 
 
-@I.ir_module
-class Batch:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((3, 5, 8, 6), "float32"), B: T.Buffer((3, 5, 8, 6), "float32")):
-        for b, h, i, j in T.grid(3, 5, 8, 6):
+Batch = parse_kernel("""
+    A (3, 5, 8, 6), B (3, 5, 8, 6)
+    for b, h, i, j in T.grid(3, 5, 8, 6):
+        with T.sblock("B"):
+            vb, vh, vi, vj = T.axis.remap("SSSS", [b, h, i, j])
+            B[vb, vh, vi, vj] = A[vb, vh, vi, vj] + T.float32(1)
+""")
+
+
+BatchOnBlocks = parse_kernel("""
+    A (3, 5, 8, 6), B (3, 5, 8, 6)
+    for b_h_fused in T.thread_binding(15, thread="blockIdx.z"):
+        for i, j in T.grid(8, 6):
             with T.sblock("B"):
-                vb, vh, vi, vj = T.axis.remap("SSSS", [b, h, i, j])
+                vb = T.axis.spatial(3, b_h_fused // 5)
+                vh = T.axis.spatial(5, b_h_fused % 5)
+                vi, vj = T.axis.remap("SS", [i, j])
                 B[vb, vh, vi, vj] = A[vb, vh, vi, vj] + T.float32(1)
-
-
-@I.ir_module
-class BatchOnBlocks:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((3, 5, 8, 6), "float32"), B: T.Buffer((3, 5, 8, 6), "float32")):
-        for b_h_fused in T.thread_binding(15, thread="blockIdx.z"):
-            for i, j in T.grid(8, 6):
-                with T.sblock("B"):
-                    vb = T.axis.spatial(3, b_h_fused // 5)
-                    vh = T.axis.spatial(5, b_h_fused % 5)
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    B[vb, vh, vi, vj] = A[vb, vh, vi, vj] + T.float32(1)
+""")
 
 
 @I.ir_module
@@ -301,30 +260,26 @@ def test_tile_in_warps_refuses_open_extents_that_it_may_not_divide():
         tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 1))
 
 
-@I.ir_module
-class Moments:
-    """A block of two results, and one that reads both of them and a half of x."""
-
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((8,), "float32"), x: T.Buffer((8,), "float32"), D: T.Buffer((8,), "float32")
-    ):
-        S = T.sblock_alloc_buffer((8,))
-        Q = T.sblock_alloc_buffer((8,))
-        H = T.sblock_alloc_buffer((8,))
-        for i in range(8):
-            with T.sblock("S"):
-                vi = T.axis.spatial(8, i)
-                S[vi] = A[vi] + T.float32(1)
-                Q[vi] = A[vi] * A[vi]
-        for i in range(8):
-            with T.sblock("H"):
-                vi = T.axis.spatial(8, i)
-                H[vi] = x[vi] * T.float32(0.5)
-        for i in range(8):
-            with T.sblock("D"):
-                vi = T.axis.spatial(8, i)
-                D[vi] = S[vi] + Q[vi] + H[vi] * H[vi]
+# A block of two results, and one that reads both of them and a half of x.
+Moments = parse_kernel("""
+    A (8,), x (8,), D (8,)
+    S = T.sblock_alloc_buffer((8,))
+    Q = T.sblock_alloc_buffer((8,))
+    H = T.sblock_alloc_buffer((8,))
+    for i in range(8):
+        with T.sblock("S"):
+            vi = T.axis.spatial(8, i)
+            S[vi] = A[vi] + T.float32(1)
+            Q[vi] = A[vi] * A[vi]
+    for i in range(8):
+        with T.sblock("H"):
+            vi = T.axis.spatial(8, i)
+            H[vi] = x[vi] * T.float32(0.5)
+    for i in range(8):
+        with T.sblock("D"):
+            vi = T.axis.spatial(8, i)
+            D[vi] = S[vi] + Q[vi] + H[vi] * H[vi]
+""")
 
 
 def test_inline_epilogue_of_a_block_of_two_results():

@@ -5,9 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import tvm
-from tvm.ir import assert_structural_equal
-from tvm.s_tir import Schedule, TensorIntrin
-from tvm.script import from_source
+from tvm.s_tir import Schedule
 
 from tirstep.lowering_checks.devices.simulator import simulate, tensor_cores
 from tirstep.modules import matmul
@@ -134,25 +132,6 @@ def test_a_tensorized_matmul_is_exact(dtype: str, acc: str, transpose_b: bool) -
     wide = b.astype("f8").T if transpose_b else b.astype("f8")
     np.testing.assert_array_equal(result.arguments[2].astype("f8"), a.astype("f8") @ wide)
     assert result.counts.matrix_multiplies > 0
-
-
-@pytest.mark.parametrize("dtype", ["float16", "int8"])
-def test_the_text_of_a_tensorized_module_is_the_module(dtype: str) -> None:
-    module = tensorize_matmul((16, 32, 64), dtype, "float32" if dtype == "float16" else "int32")
-    text = module.script()
-    again = from_source(text)
-    assert again.script() == text
-    assert_structural_equal(again, module)
-    assert f'T.ptx_legacy.ldmatrix("{dtype}"' in text
-
-
-def test_registering_twice_is_harmless() -> None:
-    names = get_mma_intrinsics("float16", "float32")
-    before = [TensorIntrin.get(name).impl for name in names[:-1]]
-    assert get_mma_intrinsics("float16", "float32") == names
-    after = [TensorIntrin.get(name).impl for name in names[:-1]]
-    assert all(old.same_as(new) for old, new in zip(before, after, strict=True))
-    assert all(name.startswith("tirstep_") for name in names[:-1])
 
 
 @pytest.mark.parametrize(

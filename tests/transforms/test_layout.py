@@ -4,11 +4,9 @@ import re
 
 import numpy as np
 import pytest
-from kernels import Copy, Matmul
-from pairs import check_pair, compile_for_cuda, refuses, run_on_cpu
+from kernels import Copy, Matmul, parse_kernel
+from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.lowering_checks.devices.simulator import simulate
 from tirstep.transforms import (
@@ -27,32 +25,22 @@ from tirstep.transforms import (
     vectorize_loop,
 )
 
-
-@I.ir_module
-class MatmulBias:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((16, 6), "float32"),
-        B: T.Buffer((6, 12), "float32"),
-        bias: T.Buffer((12,), "float32"),
-        D: T.Buffer((16, 12), "float32"),
-        E: T.Buffer((16, 12), "float32"),
-    ):
-        C = T.sblock_alloc_buffer((16, 12))
-        for i, j, k in T.grid(16, 12, 6):
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    C[vi, vj] = T.float32(0)
-                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-        for i, j in T.grid(16, 12):
-            with T.sblock("D"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                D[vi, vj] = C[vi, vj] + bias[vj]
-        for i, j in T.grid(16, 12):
-            with T.sblock("E"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                E[vi, vj] = D[vi, vj] * T.float32(2)
+MatmulBias = parse_kernel("""
+    A (16, 6), B (6, 12), bias (12,), D (16, 12), E (16, 12)
+    C = T.sblock_alloc_buffer((16, 12))
+    for i, j, k in T.grid(16, 12, 6):
+        with T.sblock("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            C[vi, vj] += A[vi, vk] * B[vk, vj]
+    for i, j in T.grid(16, 12):
+        with T.sblock("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = C[vi, vj] + bias[vj]
+    for i, j in T.grid(16, 12):
+        with T.sblock("E"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            E[vi, vj] = D[vi, vj] * T.float32(2)
+""")
 
 
 def start(scope="shared", place=0):
@@ -64,27 +52,19 @@ def start(scope="shared", place=0):
 
 
 def test_pad_shared_rows_of_a_tile():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            B_shared = T.sblock_alloc_buffer((6, 12), scope="shared")
-            for i in range(16):
-                for ax0, ax1 in T.grid(6, 12):
-                    with T.sblock("B_shared"):
-                        v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                        T.sblock_attr({"buffer_dim_align": [[0, 0, 12, 5]]})
-                        B_shared[v0, v1] = B[v0, v1]
-                for j, k in T.grid(12, 6):
-                    with T.sblock("C"):
-                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                        with T.init():
-                            C[vi, vj] = T.float32(0)
-                        C[vi, vj] = C[vi, vj] + A[vi, vk] * B_shared[vk, vj]
+    after = """
+        B_shared = T.sblock_alloc_buffer((6, 12), scope="shared")
+        for i in range(16):
+            for ax0, ax1 in T.grid(6, 12):
+                with T.sblock("B_shared"):
+                    v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                    T.sblock_attr({"buffer_dim_align": [[0, 0, 12, 5]]})
+                    B_shared[v0, v1] = B[v0, v1]
+            for j, k in T.grid(12, 6):
+                with T.sblock("C"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    C[vi, vj] += A[vi, vk] * B_shared[vk, vj]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
@@ -92,88 +72,34 @@ def test_pad_shared_rows_of_a_tile():
         pad_shared_rows(sch, copy, elements=5)
         return copy
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
-@pytest.mark.parametrize("elements", [1, 4, 11])
-@pytest.mark.parametrize("scope", ["shared", "shared.dyn"])
-def test_padded_rows_begin_that_far_apart_in_memory(elements, scope):
-    sch = Schedule(Matmul, debug_mask="all")
-    block = sch.get_sblock("C")
-    tile = tile_block(sch, block, threads=(4, 12))
-    copy = cache_read_at(sch, block, tile.threads[1], operand=1, scope=scope)
-    pad_shared_rows(sch, copy, elements=elements)
-    fetch_cooperatively(sch, copy, threads=(4, 12), tail="guard")
-    source = compile_for_cuda(sch.mod)
-    assert re.search(rf"\* .*\[\(\(k \* {12 + elements}\) \+ \(\(int\)threadIdx.x\)\)\]", source)
-
-
-@pytest.mark.parametrize("elements", [0, -1])
-def test_pad_shared_rows_refuses_what_is_no_padding(elements):
-    sch, copy, _ = start()
-    with refuses(sch, rf"pad_shared_rows: elements={elements} is no padding; use at least 1"):
-        pad_shared_rows(sch, copy, elements=elements)
-
-
-@pytest.mark.parametrize(("elements", "rest"), [(12, 0), (13, 1), (25, 1)])
-def test_pad_shared_rows_refuses_a_padding_that_tvm_would_shorten(elements, rest):
-    sch, copy, _ = start()
-    with refuses(
-        sch,
-        rf"elements={elements} is not less than the 12 elements of a row of 'B_shared', and TVM "
-        rf"would pad by {rest}; use 1 to 11",
-    ):
-        pad_shared_rows(sch, copy, elements=elements)
-
-
-def test_pad_shared_rows_refuses_rows_of_one_element():
+def test_pad_shared_rows_refuses_what_does_not_fit():
     sch, copy, _ = start(place=1)
     with refuses(sch, r"elements=1 is not less than the 1 elements .*; rows of one element need"):
         pad_shared_rows(sch, copy, elements=1)
-
-
-def test_pad_shared_rows_refuses_another_memory():
     sch, copy, _ = start("local")
     with refuses(sch, r"writes 'B_local' in scope 'local'; pad the rows of a shared buffer"):
         pad_shared_rows(sch, copy, elements=1)
-
-
-@pytest.mark.parametrize("threads", [8, (2, 4)])
-def test_pad_shared_rows_refuses_a_tile_whose_rows_are_not_known_any_more(threads):
-    sch, copy, _ = start()
-    fetch_cooperatively(sch, copy, threads=threads)
-    with refuses(
-        sch,
-        r"pad_shared_rows: block 'B_shared' has no loop of its own along the rows of 'B_shared', so"
-        " that their length is not known; call this between cache_read_at and fetch_coop",
-    ):
-        pad_shared_rows(sch, copy, elements=1)
-
-
-def test_pad_shared_rows_refuses_rows_that_are_fused_with_others():
+    for elements in [0, -1]:
+        sch, copy, _ = start()
+        with refuses(sch, rf"pad_shared_rows: elements={elements} is no padding; use at least 1"):
+            pad_shared_rows(sch, copy, elements=elements)
     sch, copy, _ = start()
     fuse_loops(sch, sch.get_loops(copy)[-2:])
     with refuses(sch, r"'B_shared' has no loop of its own along the rows of 'B_shared', so that"):
         pad_shared_rows(sch, copy, elements=1)
-
-
-def test_pad_shared_rows_refuses_a_tile_of_one_dimension():
     sch = Schedule(Copy)
     block = sch.get_sblock("B")
     outer, _ = split_loop(sch, sch.get_loops(block)[0], inner=4)
     copy = cache_read_at(sch, block, outer, operand=0)
     with refuses(sch, r"block 'A_shared' writes 'A_shared' of one dimension, which has no rows"):
         pad_shared_rows(sch, copy, elements=1)
-
-
-def test_pad_shared_rows_refuses_a_block_that_copies_nothing():
     sch, *_ = start()
     root = sch.get_sblock("root")
     with refuses(sch, r"pad_shared_rows: block 'root' writes 0 buffers; pass the copy block that"):
         pad_shared_rows(sch, root, elements=1)
-
-
-def test_pad_shared_rows_refuses_to_misalign_vectors_that_are_there_already():
     sch, copy, block = start()
     _, j, _ = sch.get_loops(block)
     outer, inner = split_loop(sch, j, inner=4)
@@ -189,27 +115,42 @@ def test_pad_shared_rows_refuses_to_misalign_vectors_that_are_there_already():
     assert sch.get(outer)
 
 
+@pytest.mark.parametrize(("elements", "rest"), [(12, 0), (13, 1), (25, 1)])
+def test_pad_shared_rows_refuses_a_padding_that_tvm_would_shorten(elements, rest):
+    sch, copy, _ = start()
+    with refuses(
+        sch,
+        rf"elements={elements} is not less than the 12 elements of a row of 'B_shared', and TVM "
+        rf"would pad by {rest}; use 1 to 11",
+    ):
+        pad_shared_rows(sch, copy, elements=elements)
+
+
+@pytest.mark.parametrize("threads", [8, (2, 4)])
+def test_pad_shared_rows_refuses_a_tile_whose_rows_are_not_known_any_more(threads):
+    sch, copy, _ = start()
+    fetch_cooperatively(sch, copy, threads=threads)
+    with refuses(
+        sch,
+        r"pad_shared_rows: block 'B_shared' has no loop of its own along the rows of 'B_shared', so"
+        " that their length is not known; call this between cache_read_at and fetch_coop",
+    ):
+        pad_shared_rows(sch, copy, elements=1)
+
+
 def test_transpose_tile_for_its_readers_too():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            B_shared = T.sblock_alloc_buffer((12, 6), scope="shared")
-            for i in range(16):
-                for ax0, ax1 in T.grid(6, 12):
-                    with T.sblock("B_shared"):
-                        v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                        B_shared[v1, v0] = B[v0, v1]
-                for j, k in T.grid(12, 6):
-                    with T.sblock("C"):
-                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                        with T.init():
-                            C[vi, vj] = T.float32(0)
-                        C[vi, vj] = C[vi, vj] + A[vi, vk] * B_shared[vj, vk]
+    after = """
+        B_shared = T.sblock_alloc_buffer((12, 6), scope="shared")
+        for i in range(16):
+            for ax0, ax1 in T.grid(6, 12):
+                with T.sblock("B_shared"):
+                    v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                    B_shared[v1, v0] = B[v0, v1]
+            for j, k in T.grid(12, 6):
+                with T.sblock("C"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    C[vi, vj] += A[vi, vk] * B_shared[vj, vk]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
@@ -217,28 +158,10 @@ def test_transpose_tile_for_its_readers_too():
         transpose_tile(sch, copy)
         return copy, block
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
-@pytest.mark.parametrize("scope", ["shared", "shared.dyn"])
-@pytest.mark.parametrize("is_fetched", [False, True])
-def test_a_transposed_tile_holds_the_same_numbers(scope, is_fetched):
-    rng = np.random.default_rng(0)
-    a, b = (rng.integers(-4, 5, shape).astype("float32") for shape in ((16, 6), (6, 12)))
-    sch = Schedule(Matmul, debug_mask="all")
-    block = sch.get_sblock("C")
-    tile = tile_block(sch, block, threads=(4, 12))
-    copy = cache_read_at(sch, block, tile.threads[1], operand=1, scope=scope)
-    if is_fetched:
-        fetch_cooperatively(sch, copy, threads=(4, 12), tail="guard")
-    transpose_tile(sch, copy)
-    result = run_on_cpu(sch.mod, a, b, output=(16, 12), dtype="float32")
-    np.testing.assert_array_equal(result, a @ b)
-    transpose_tile(sch, copy)
-    assert [int(size) for size in sch.get(copy).writes[0].source.shape] == [6, 12]
-
-
-def test_transpose_tile_refuses_another_memory():
+def test_transpose_tile_refuses_what_does_not_fit():
     sch, copy, block = start("local")
     with refuses(
         sch,
@@ -248,25 +171,16 @@ def test_transpose_tile_refuses_another_memory():
         transpose_tile(sch, copy)
     with refuses(sch, r"block 'C' writes 'C' in scope 'global' with 2 dimensions"):
         transpose_tile(sch, block)
-
-
-def test_transpose_tile_refuses_a_tile_of_one_dimension():
     sch = Schedule(Copy)
     block = sch.get_sblock("B")
     outer, _ = split_loop(sch, sch.get_loops(block)[0], inner=4)
     copy = cache_read_at(sch, block, outer, operand=0)
     with refuses(sch, r"block 'A_shared' writes 'A_shared' in scope 'shared' with 1 dimensions"):
         transpose_tile(sch, copy)
-
-
-def test_transpose_tile_refuses_padded_rows():
     sch, copy, _ = start()
     pad_shared_rows(sch, copy, elements=4)
     with refuses(sch, r"the rows of 'B_shared' are padded already; transpose before padding"):
         transpose_tile(sch, copy)
-
-
-def test_transpose_tile_refuses_a_block_that_copies_nothing():
     sch, *_ = start()
     root = sch.get_sblock("root")
     with refuses(sch, r"transpose_tile: block 'root' writes 0 buffers; pass the copy block that"):
@@ -274,35 +188,27 @@ def test_transpose_tile_refuses_a_block_that_copies_nothing():
 
 
 def test_pad_block_of_all_that_does_not_divide():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            A_pad = T.sblock_alloc_buffer((20, 8))
-            B_pad = T.sblock_alloc_buffer((8, 12))
-            C_pad = T.sblock_alloc_buffer((20, 12))
-            for i0, i1 in T.grid(20, 8):
-                with T.sblock("A_pad"):
-                    v0, v1 = T.axis.remap("SS", [i0, i1])
-                    A_pad[v0, v1] = T.if_then_else(v0 < 16 and v1 < 6, A[v0, v1], T.float32(0))
-            for i0, i1 in T.grid(8, 12):
-                with T.sblock("B_pad"):
-                    v0, v1 = T.axis.remap("SS", [i0, i1])
-                    B_pad[v0, v1] = T.if_then_else(v0 < 6, B[v0, v1], T.float32(0))
-            for i, j, k in T.grid(20, 12, 8):
-                with T.sblock("C"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                    with T.init():
-                        C_pad[vi, vj] = T.float32(0)
-                    C_pad[vi, vj] = C_pad[vi, vj] + A_pad[vi, vk] * B_pad[vk, vj]
-            for i0, i1 in T.grid(16, 12):
-                with T.sblock("C_pad"):
-                    v0, v1 = T.axis.remap("SS", [i0, i1])
-                    C[v0, v1] = C_pad[v0, v1]
+    after = """
+        A_pad = T.sblock_alloc_buffer((20, 8))
+        B_pad = T.sblock_alloc_buffer((8, 12))
+        C_pad = T.sblock_alloc_buffer((20, 12))
+        for i0, i1 in T.grid(20, 8):
+            with T.sblock("A_pad"):
+                v0, v1 = T.axis.remap("SS", [i0, i1])
+                A_pad[v0, v1] = T.if_then_else(v0 < 16 and v1 < 6, A[v0, v1], T.float32(0))
+        for i0, i1 in T.grid(8, 12):
+            with T.sblock("B_pad"):
+                v0, v1 = T.axis.remap("SS", [i0, i1])
+                B_pad[v0, v1] = T.if_then_else(v0 < 6, B[v0, v1], T.float32(0))
+        for i, j, k in T.grid(20, 12, 8):
+            with T.sblock("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                C_pad[vi, vj] += A_pad[vi, vk] * B_pad[vk, vj]
+        for i0, i1 in T.grid(16, 12):
+            with T.sblock("C_pad"):
+                v0, v1 = T.axis.remap("SS", [i0, i1])
+                C[v0, v1] = C_pad[v0, v1]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
@@ -313,40 +219,30 @@ def test_pad_block_of_all_that_does_not_divide():
         assert [int(sch.get(loop).extent) for loop in loops] == [20, 12, 8]
         return padding, block, loops
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 def test_pad_block_with_an_epilogue():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            bias: T.Buffer((12,), "float32"),
-            D: T.Buffer((16, 12), "float32"),
-            E: T.Buffer((16, 12), "float32"),
-        ):
-            A_pad = T.sblock_alloc_buffer((20, 6))
-            C_pad = T.sblock_alloc_buffer((20, 12))
-            for i0, i1 in T.grid(20, 6):
-                with T.sblock("A_pad"):
-                    v0, v1 = T.axis.remap("SS", [i0, i1])
-                    A_pad[v0, v1] = T.if_then_else(v0 < 16, A[v0, v1], T.float32(0))
-            for i, j, k in T.grid(20, 12, 6):
-                with T.sblock("C"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                    with T.init():
-                        C_pad[vi, vj] = T.float32(0)
-                    C_pad[vi, vj] = C_pad[vi, vj] + A_pad[vi, vk] * B[vk, vj]
-            for i, j in T.grid(16, 12):
-                with T.sblock("D"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    D[vi, vj] = C_pad[vi, vj] + bias[vj]
-            for i, j in T.grid(16, 12):
-                with T.sblock("E"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    E[vi, vj] = D[vi, vj] * T.float32(2)
+    after = """
+        A_pad = T.sblock_alloc_buffer((20, 6))
+        C_pad = T.sblock_alloc_buffer((20, 12))
+        for i0, i1 in T.grid(20, 6):
+            with T.sblock("A_pad"):
+                v0, v1 = T.axis.remap("SS", [i0, i1])
+                A_pad[v0, v1] = T.if_then_else(v0 < 16, A[v0, v1], T.float32(0))
+        for i, j, k in T.grid(20, 12, 6):
+            with T.sblock("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                C_pad[vi, vj] += A_pad[vi, vk] * B[vk, vj]
+        for i, j in T.grid(16, 12):
+            with T.sblock("D"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                D[vi, vj] = C_pad[vi, vj] + bias[vj]
+        for i, j in T.grid(16, 12):
+            with T.sblock("E"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                E[vi, vj] = D[vi, vj] * T.float32(2)
+    """
 
     def change(sch):
         epilogue = sch.get_sblock("D")
@@ -355,45 +251,35 @@ def test_pad_block_with_an_epilogue():
         assert len(padding.operands) == 1
         return padding.operands, epilogue
 
-    check_pair(MatmulBias, change, After)
+    check_pair(MatmulBias, change, after)
 
 
 def test_pad_block_of_the_reduction_alone_leaves_the_epilogue():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            bias: T.Buffer((12,), "float32"),
-            D: T.Buffer((16, 12), "float32"),
-            E: T.Buffer((16, 12), "float32"),
-        ):
-            C = T.sblock_alloc_buffer((16, 12))
-            A_pad = T.sblock_alloc_buffer((16, 8))
-            B_pad = T.sblock_alloc_buffer((8, 12))
-            for i0, i1 in T.grid(16, 8):
-                with T.sblock("A_pad"):
-                    v0, v1 = T.axis.remap("SS", [i0, i1])
-                    A_pad[v0, v1] = T.if_then_else(v1 < 6, A[v0, v1], T.float32(0))
-            for i0, i1 in T.grid(8, 12):
-                with T.sblock("B_pad"):
-                    v0, v1 = T.axis.remap("SS", [i0, i1])
-                    B_pad[v0, v1] = T.if_then_else(v0 < 6, B[v0, v1], T.float32(0))
-            for i, j, k in T.grid(16, 12, 8):
-                with T.sblock("C"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                    with T.init():
-                        C[vi, vj] = T.float32(0)
-                    C[vi, vj] = C[vi, vj] + A_pad[vi, vk] * B_pad[vk, vj]
-            for i, j in T.grid(16, 12):
-                with T.sblock("D"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    D[vi, vj] = C[vi, vj] + bias[vj]
-            for i, j in T.grid(16, 12):
-                with T.sblock("E"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    E[vi, vj] = D[vi, vj] * T.float32(2)
+    after = """
+        C = T.sblock_alloc_buffer((16, 12))
+        A_pad = T.sblock_alloc_buffer((16, 8))
+        B_pad = T.sblock_alloc_buffer((8, 12))
+        for i0, i1 in T.grid(16, 8):
+            with T.sblock("A_pad"):
+                v0, v1 = T.axis.remap("SS", [i0, i1])
+                A_pad[v0, v1] = T.if_then_else(v1 < 6, A[v0, v1], T.float32(0))
+        for i0, i1 in T.grid(8, 12):
+            with T.sblock("B_pad"):
+                v0, v1 = T.axis.remap("SS", [i0, i1])
+                B_pad[v0, v1] = T.if_then_else(v0 < 6, B[v0, v1], T.float32(0))
+        for i, j, k in T.grid(16, 12, 8):
+            with T.sblock("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                C[vi, vj] += A_pad[vi, vk] * B_pad[vk, vj]
+        for i, j in T.grid(16, 12):
+            with T.sblock("D"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                D[vi, vj] = C[vi, vj] + bias[vj]
+        for i, j in T.grid(16, 12):
+            with T.sblock("E"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                E[vi, vj] = D[vi, vj] * T.float32(2)
+    """
 
     def change(sch):
         epilogue = sch.get_sblock("D")
@@ -402,7 +288,7 @@ def test_pad_block_of_the_reduction_alone_leaves_the_epilogue():
         assert len(padding.operands) == 2
         return padding.operands, epilogue
 
-    check_pair(MatmulBias, change, After)
+    check_pair(MatmulBias, change, after)
 
 
 def test_pad_block_of_what_divides_changes_nothing():
@@ -414,46 +300,44 @@ def test_pad_block_of_what_divides_changes_nothing():
     check_pair(MatmulBias, change, MatmulBias)
 
 
-@pytest.mark.parametrize("multiples", [(), (4, 4), (4, 4, 0), (4, 4, 4, 4)])
-def test_pad_block_refuses_multiples_that_do_not_fit(multiples):
+def test_pad_block_refuses_what_does_not_fit():
+    for multiples in [(), (4, 4), (4, 4, 0), (4, 4, 4, 4)]:
+        sch = Schedule(Matmul)
+        block = sch.get_sblock("C")
+        with refuses(
+            sch,
+            rf"pad_block: multiples={re.escape(str(multiples))} does not fit block 'C' with its 3 "
+            "iterators; give one multiple of at least 1 for each iterator",
+        ):
+            pad_block(sch, block, multiples=multiples)
+    for fuse in [False, True]:
+        sch = Schedule(Matmul)
+        block = sch.get_sblock("C")
+        i, j, _ = sch.get_loops(block)
+        outer, inner = split_loop(sch, i, inner=4)
+        if fuse:
+            sch.fuse(inner, j)  # three loops again
+        with refuses(
+            sch,
+            r"pad_block: block 'C' does not have one loop for each of its 3 iterators; pad a block "
+            "before its loops are split or fused",
+        ):
+            pad_block(sch, block, multiples=(5, 12, 4))
+        assert sch.get(outer)
     sch = Schedule(Matmul)
-    block = sch.get_sblock("C")
-    with refuses(
-        sch,
-        rf"pad_block: multiples={re.escape(str(multiples))} does not fit block 'C' with its 3 "
-        "iterators; give one multiple of at least 1 for each iterator",
-    ):
-        pad_block(sch, block, multiples=multiples)
-
-
-@pytest.mark.parametrize("fuse", [False, True])
-def test_pad_block_refuses_loops_that_were_split_or_fused(fuse):
-    sch = Schedule(Matmul)
-    block = sch.get_sblock("C")
-    i, j, _ = sch.get_loops(block)
-    outer, inner = split_loop(sch, i, inner=4)
-    if fuse:
-        sch.fuse(inner, j)  # three loops again
-    with refuses(
-        sch,
-        r"pad_block: block 'C' does not have one loop for each of its 3 iterators; pad a block "
-        "before its loops are split or fused",
-    ):
-        pad_block(sch, block, multiples=(5, 12, 4))
-    assert sch.get(outer)
+    foreign = Schedule(Matmul).get_sblock("C")
+    with refuses(sch, r"pad_block: the block handle belongs to another schedule; pass handles tha"):
+        pad_block(sch, foreign, multiples=(5, 12, 4))
 
 
 def test_pad_block_refuses_what_pad_einsum_refuses_and_changes_nothing():
-    @I.ir_module
-    class Window:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((18,), "float32"), B: T.Buffer((16,), "float32")):
-            for i, k in T.grid(16, 3):
-                with T.sblock("B"):
-                    vi, vk = T.axis.remap("SR", [i, k])
-                    with T.init():
-                        B[vi] = T.float32(0)
-                    B[vi] = B[vi] + A[vi + vk]
+    Window = parse_kernel("""
+        A (18,), B (16,)
+        for i, k in T.grid(16, 3):
+            with T.sblock("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                B[vi] += A[vi + vk]
+    """)
 
     sch = Schedule(Window)
     block = sch.get_sblock("B")
@@ -461,29 +345,19 @@ def test_pad_block_refuses_what_pad_einsum_refuses_and_changes_nothing():
         pad_block(sch, block, multiples=(5, 3))
 
 
-def test_pad_block_refuses_a_block_of_another_schedule():
-    sch = Schedule(Matmul)
-    foreign = Schedule(Matmul).get_sblock("C")
-    with refuses(sch, r"pad_block: the block handle belongs to another schedule; pass handles tha"):
-        pad_block(sch, foreign, multiples=(5, 12, 4))
-
-
 def test_pad_block_tells_new_blocks_from_old_ones_of_the_same_names():
-    @I.ir_module
-    class Named:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((13, 6), "float32"), C: T.Buffer((13,), "float32")):
-            B = T.sblock_alloc_buffer((13, 6))
-            for i, k in T.grid(13, 6):
-                with T.sblock("B_pad"):
-                    vi, vk = T.axis.remap("SS", [i, k])
-                    B[vi, vk] = A[vi, vk] * T.float32(2)
-            for i, k in T.grid(13, 6):
-                with T.sblock("C"):
-                    vi, vk = T.axis.remap("SR", [i, k])
-                    with T.init():
-                        C[vi] = T.float32(0)
-                    C[vi] = C[vi] + B[vi, vk]
+    Named = parse_kernel("""
+        A (13, 6), C (13,)
+        B = T.sblock_alloc_buffer((13, 6))
+        for i, k in T.grid(13, 6):
+            with T.sblock("B_pad"):
+                vi, vk = T.axis.remap("SS", [i, k])
+                B[vi, vk] = A[vi, vk] * T.float32(2)
+        for i, k in T.grid(13, 6):
+            with T.sblock("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                C[vi] += B[vi, vk]
+    """)
 
     sch = Schedule(Named, debug_mask="all")
     padding = pad_block(sch, sch.get_sblock("C"), multiples=(4, 2))
@@ -492,21 +366,18 @@ def test_pad_block_tells_new_blocks_from_old_ones_of_the_same_names():
     assert padding.crop is not None
 
 
-@I.ir_module
-class RunSums:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        twice = T.sblock_alloc_buffer((72,))
-        for x in range(72):
-            with T.sblock("twice"):
-                vx = T.axis.spatial(72, x)
-                twice[vx] = T.if_then_else(vx < 64, A[vx] * T.float32(2), T.float32(0))
-        for i, r in T.grid(64, 3):
-            with T.sblock("B"):
-                vi, vr = T.axis.remap("SR", [i, r])
-                with T.init():
-                    B[vi] = T.float32(0)
-                B[vi] = B[vi] + twice[vi + vr]
+RunSums = parse_kernel("""
+    A (64,), B (64,)
+    twice = T.sblock_alloc_buffer((72,))
+    for x in range(72):
+        with T.sblock("twice"):
+            vx = T.axis.spatial(72, x)
+            twice[vx] = T.if_then_else(vx < 64, A[vx] * T.float32(2), T.float32(0))
+    for i, r in T.grid(64, 3):
+        with T.sblock("B"):
+            vi, vr = T.axis.remap("SR", [i, r])
+            B[vi] += twice[vi + vr]
+""")
 
 
 def fold(sch, row=8, padding=4, scope="shared"):
@@ -518,26 +389,22 @@ def fold(sch, row=8, padding=4, scope="shared"):
 
 
 def test_fold_tile_into_padded_rows():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-            twice = T.sblock_alloc_buffer((9, 8), scope="shared")
-            for x in range(72):
-                with T.sblock("twice"):
-                    vx = T.axis.spatial(72, x)
-                    T.sblock_attr({"buffer_dim_align": [[0, 0, 8, 4]]})
-                    twice[vx // 8, vx % 8] = T.if_then_else(
-                        vx < 64, A[vx] * T.float32(2), T.float32(0)
-                    )
-            for i, r in T.grid(64, 3):
-                with T.sblock("B"):
-                    vi, vr = T.axis.remap("SR", [i, r])
-                    with T.init():
-                        B[vi] = T.float32(0)
-                    B[vi] = B[vi] + twice[(vi + vr) // 8, (vi + vr) % 8]
+    after = """
+        twice = T.sblock_alloc_buffer((9, 8), scope="shared")
+        for x in range(72):
+            with T.sblock("twice"):
+                vx = T.axis.spatial(72, x)
+                T.sblock_attr({"buffer_dim_align": [[0, 0, 8, 4]]})
+                twice[vx // 8, vx % 8] = T.if_then_else(
+                    vx < 64, A[vx] * T.float32(2), T.float32(0)
+                )
+        for i, r in T.grid(64, 3):
+            with T.sblock("B"):
+                vi, vr = T.axis.remap("SR", [i, r])
+                B[vi] += twice[(vi + vr) // 8, (vi + vr) % 8]
+    """
 
-    check_pair(RunSums, fold, After)
+    check_pair(RunSums, fold, after)
 
 
 @pytest.mark.parametrize(("padding", "conflicts"), [(0, 4), (4, 0)])
@@ -559,24 +426,18 @@ def test_fold_tile_puts_the_vectors_of_neighbours_into_different_banks(padding, 
     assert run.counts.scopes["shared"].bank_conflicts == conflicts
 
 
-def test_fold_tile_refuses_another_memory():
+def test_fold_tile_refuses_what_does_not_fit():
     sch = Schedule(RunSums, debug_mask="all")
     block = sch.get_sblock("twice")
     sch.set_scope(block, 0, "local")
     with refuses(sch, r"block 'twice' writes 'twice_local' in scope 'local'; fold a tile in"):
         fold_tile(sch, block, row=8)
-
-
-@pytest.mark.parametrize(("row", "padding"), [(0, 0), (8, 8), (8, -1), (-8, 0)])
-def test_fold_tile_refuses_what_are_no_rows(row, padding):
-    sch = Schedule(RunSums, debug_mask="all")
-    block = sch.get_sblock("twice")
-    sch.set_scope(block, 0, "shared")
-    with refuses(sch, rf"fold_tile: row={row} and padding={padding} are no rows; give a row"):
-        fold_tile(sch, block, row=row, padding=padding)
-
-
-def test_fold_tile_refuses_rows_that_are_padded():
+    for row, padding in [(0, 0), (8, 8), (8, -1), (-8, 0)]:
+        sch = Schedule(RunSums, debug_mask="all")
+        block = sch.get_sblock("twice")
+        sch.set_scope(block, 0, "shared")
+        with refuses(sch, rf"fold_tile: row={row} and padding={padding} are no rows; give a row"):
+            fold_tile(sch, block, row=row, padding=padding)
     sch = Schedule(RunSums, debug_mask="all")
     block = fold(sch)
     with refuses(sch, r"fold_tile: the rows of 'twice_shared' are padded already; fold"):

@@ -1,6 +1,7 @@
 """The net behind all transforms: no block is lost, what is read is written, every loop runs."""
 
 import pytest
+from kernels import parse_kernel
 from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
@@ -10,20 +11,18 @@ from tirstep.transforms import decompose_reduction_at, inline_producers, split_l
 from tirstep.transforms.decorators import composite, transform
 from tirstep.transforms.legality.net import find_fault, inlines
 
-
-@I.ir_module
-class Chain:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
-        P = T.sblock_alloc_buffer((8,))
-        for i in range(8):
-            with T.sblock("P"):
-                vi = T.axis.spatial(8, i)
-                P[vi] = A[vi] + T.float32(1)
-        for i in range(8):
-            with T.sblock("C"):
-                vi = T.axis.spatial(8, i)
-                C[vi] = P[vi] * T.float32(2)
+Chain = parse_kernel("""
+    A (8,), C (8,)
+    P = T.sblock_alloc_buffer((8,))
+    for i in range(8):
+        with T.sblock("P"):
+            vi = T.axis.spatial(8, i)
+            P[vi] = A[vi] + T.float32(1)
+    for i in range(8):
+        with T.sblock("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = P[vi] * T.float32(2)
+""")
 
 
 def lose_producer(sch, block):
@@ -162,18 +161,17 @@ def test_loops_that_wrap_around_to_something_positive(runs, is_short):
     """2**16 rows of 2**16: whoever fuses them to 2**32 gets 0, and others any number."""
 
     def make(outer, inner):
-        @I.ir_module
-        class Points:
-            @T.prim_func(s_tir=True)
-            def main(A: T.Buffer((1,), "int8"), C: T.Buffer((1,), "int8")):
-                for i in range(outer):
-                    for j in range(inner):
-                        with T.sblock("C"):
-                            vi = T.axis.spatial(65536, i)
-                            vj = T.axis.spatial(65536, j)
-                            T.reads(A[0])
-                            T.writes(C[0])
-                            C[0] = A[0] + T.Cast("int8", vi + vj)
+        Points = parse_kernel(f"""
+            A (1,) int8, C (1,) int8
+            for i in range({outer}):
+                for j in range({inner}):
+                    with T.sblock("C"):
+                        vi = T.axis.spatial(65536, i)
+                        vj = T.axis.spatial(65536, j)
+                        T.reads(A[0])
+                        T.writes(C[0])
+                        C[0] = A[0] + T.Cast("int8", vi + vj)
+        """)
 
         return Points
 
@@ -190,19 +188,18 @@ def test_buffers_that_indices_of_32_bits_do_not_reach():
     fault = find_fault(lose_producer, Chain, make_chain(size=2**31 - 1))
     assert fault is None
 
-    @I.ir_module
-    class Large:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
-            P = T.sblock_alloc_buffer((2**16, 2**16))
-            for i in range(8):
-                with T.sblock("P"):
-                    vi = T.axis.spatial(8, i)
-                    P[vi, 0] = A[vi] + T.float32(1)
-            for i in range(8):
-                with T.sblock("C"):
-                    vi = T.axis.spatial(8, i)
-                    C[vi] = P[vi, 0] * T.float32(2)
+    Large = parse_kernel("""
+        A (8,), C (8,)
+        P = T.sblock_alloc_buffer((2**16, 2**16))
+        for i in range(8):
+            with T.sblock("P"):
+                vi = T.axis.spatial(8, i)
+                P[vi, 0] = A[vi] + T.float32(1)
+        for i in range(8):
+            with T.sblock("C"):
+                vi = T.axis.spatial(8, i)
+                C[vi] = P[vi, 0] * T.float32(2)
+    """)
 
     fault = find_fault(lose_producer, Chain, Large)
     assert fault is not None
@@ -242,21 +239,20 @@ def test_blocks_that_tvm_renames_are_still_there():
 
 
 def test_parts_of_buffers_under_other_names_count_as_written():
-    @I.ir_module
-    class Matched:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
-            for i in range(2):
-                with T.sblock("outer"):
-                    vi = T.axis.spatial(2, i)
-                    T.reads(A[vi * 4 : vi * 4 + 4])
-                    T.writes(C[vi * 4 : vi * 4 + 4])
-                    part = T.match_buffer(A[vi * 4 : vi * 4 + 4], (4,), offset_factor=1)
-                    out = T.match_buffer(C[vi * 4 : vi * 4 + 4], (4,), offset_factor=1)
-                    for j in range(4):
-                        with T.sblock("C"):
-                            vj = T.axis.spatial(4, j)
-                            out[vj] = part[vj] + T.float32(1)
+    Matched = parse_kernel("""
+        A (8,), C (8,)
+        for i in range(2):
+            with T.sblock("outer"):
+                vi = T.axis.spatial(2, i)
+                T.reads(A[vi * 4 : vi * 4 + 4])
+                T.writes(C[vi * 4 : vi * 4 + 4])
+                part = T.match_buffer(A[vi * 4 : vi * 4 + 4], (4,), offset_factor=1)
+                out = T.match_buffer(C[vi * 4 : vi * 4 + 4], (4,), offset_factor=1)
+                for j in range(4):
+                    with T.sblock("C"):
+                        vj = T.axis.spatial(4, j)
+                        out[vj] = part[vj] + T.float32(1)
+    """)
 
     sch = Schedule(Matched)
     split_loop(sch, sch.get_loops(sch.get_sblock("C"))[0], inner=2)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 import tvm
+from kernels import parse_kernel
 from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
@@ -210,40 +211,36 @@ def test_a_copy_of_more_than_its_reader_has_a_guard_for(scope: str):
 def make_window(*, read: int = 0, uses_after: bool = True, scope: str = "global", rows: int = 4):
     """A buffer of which iteration i writes P[i], and reads P[i + read] behind it."""
 
-    @I.ir_module
-    class Window:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")
-        ):
-            P = T.sblock_alloc_buffer((16,), scope=scope)
-            for i in range(rows):
-                with T.sblock("P"):
-                    vi = T.axis.spatial(8, i)
-                    P[vi + 4] = A[vi]
-                with T.sblock("B"):
-                    vi = T.axis.spatial(8, i)
-                    T.where(i + read >= 0)
-                    B[vi] = P[vi + 4 + read]
-            for i in range(8):
-                with T.sblock("C"):
-                    vi = T.axis.spatial(8, i)
-                    T.where(uses_after and i < rows)
-                    C[vi] = P[vi + 4]
+    Window = parse_kernel(f"""
+        A (8,), B (8,), C (8,)
+        P = T.sblock_alloc_buffer((16,), scope={scope!r})
+        for i in range({rows}):
+            with T.sblock("P"):
+                vi = T.axis.spatial(8, i)
+                P[vi + 4] = A[vi]
+            with T.sblock("B"):
+                vi = T.axis.spatial(8, i)
+                T.where(i + {read} >= 0)
+                B[vi] = P[vi + 4 + {read}]
+        for i in range(8):
+            with T.sblock("C"):
+                vi = T.axis.spatial(8, i)
+                T.where({uses_after} and i < {rows})
+                C[vi] = P[vi + 4]
+    """)
 
-    @I.ir_module
-    class Alone:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-            P = T.sblock_alloc_buffer((16,), scope=scope)
-            for i in range(rows):
-                with T.sblock("P"):
-                    vi = T.axis.spatial(8, i)
-                    P[vi + 4] = A[vi]
-                with T.sblock("B"):
-                    vi = T.axis.spatial(8, i)
-                    T.where(i + read >= 0)
-                    B[vi] = P[vi + 4 + read]
+    Alone = parse_kernel(f"""
+        A (8,), B (8,)
+        P = T.sblock_alloc_buffer((16,), scope={scope!r})
+        for i in range({rows}):
+            with T.sblock("P"):
+                vi = T.axis.spatial(8, i)
+                P[vi + 4] = A[vi]
+            with T.sblock("B"):
+                vi = T.axis.spatial(8, i)
+                T.where(i + {read} >= 0)
+                B[vi] = P[vi + 4 + {read}]
+    """)
 
     return Window if uses_after else Alone
 

@@ -1,10 +1,9 @@
 """Split, fuse, reorder, unroll: each pair starts from `Scale`."""
 
 import pytest
-from kernels import Scale, ScaleAnyLength
+from kernels import Scale, ScaleAnyLength, parse_kernel
 from pairs import assert_dead, check_pair, compile_for_cuda, refuses
 from tvm.s_tir import Schedule
-from tvm.script import ir as I
 from tvm.script import tirx as T
 
 from tirstep.transforms import (
@@ -20,23 +19,20 @@ from tirstep.transforms import (
     vectorize_loop,
 )
 
-
-@I.ir_module
-class Chain:
-    """Two nests, the second of three loops."""
-
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((6, 20), "float32"), C: T.Buffer((6, 20), "float32")):
-        B = T.sblock_alloc_buffer((6, 20))
-        for i, j in T.grid(6, 20):
-            with T.sblock("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                B[vi, vj] = A[vi, vj] * T.float32(2)
-        for x, y, z in T.grid(6, 5, 4):
-            with T.sblock("C"):
-                vx = T.axis.spatial(6, x)
-                vy = T.axis.spatial(20, y * 4 + z)
-                C[vx, vy] = B[vx, vy] + T.float32(1)
+# Two nests, the second of three loops.
+Chain = parse_kernel("""
+    A (6, 20), C (6, 20)
+    B = T.sblock_alloc_buffer((6, 20))
+    for i, j in T.grid(6, 20):
+        with T.sblock("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * T.float32(2)
+    for x, y, z in T.grid(6, 5, 4):
+        with T.sblock("C"):
+            vx = T.axis.spatial(6, x)
+            vy = T.axis.spatial(20, y * 4 + z)
+            C[vx, vy] = B[vx, vy] + T.float32(1)
+""")
 
 
 def start(module=Scale, block="B"):
@@ -46,15 +42,13 @@ def start(module=Scale, block="B"):
 
 
 def test_split_loop_by_a_divisor():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
-            for i, j_0, j_1 in T.grid(6, 5, 4):
-                with T.sblock("B"):
-                    vi = T.axis.spatial(6, i)
-                    vj = T.axis.spatial(20, j_0 * 4 + j_1)
-                    B[vi, vj] = A[vi, vj] * T.float32(2)
+    after = """
+        for i, j_0, j_1 in T.grid(6, 5, 4):
+            with T.sblock("B"):
+                vi = T.axis.spatial(6, i)
+                vj = T.axis.spatial(20, j_0 * 4 + j_1)
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+    """
 
     def change(sch):
         i, j = sch.get_loops(sch.get_sblock("B"))
@@ -64,26 +58,24 @@ def test_split_loop_by_a_divisor():
         assert_dead(sch, j)
         return loops, i
 
-    check_pair(Scale, change, After)
+    check_pair(Scale, change, after)
 
 
 def test_split_loop_with_a_guarded_tail():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
-            for i, j_0, j_1 in T.grid(6, 3, 8):
-                with T.sblock("B"):
-                    vi = T.axis.spatial(6, i)
-                    vj = T.axis.spatial(20, j_0 * 8 + j_1)
-                    T.where(j_0 * 8 + j_1 < 20)
-                    B[vi, vj] = A[vi, vj] * T.float32(2)
+    after = """
+        for i, j_0, j_1 in T.grid(6, 3, 8):
+            with T.sblock("B"):
+                vi = T.axis.spatial(6, i)
+                vj = T.axis.spatial(20, j_0 * 8 + j_1)
+                T.where(j_0 * 8 + j_1 < 20)
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+    """
 
     def change(sch):
         _, j = sch.get_loops(sch.get_sblock("B"))
         return split_loop(sch, j, inner=8, tail="guard")
 
-    check_pair(Scale, change, After)
+    check_pair(Scale, change, after)
 
 
 def test_split_loop_refuses_a_guard_behind_a_condition_that_loads():
@@ -109,61 +101,40 @@ def test_split_loop_refuses_a_guard_behind_a_condition_that_loads():
 
 
 def test_split_loop_of_symbolic_extent_with_a_guarded_tail():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(a: T.handle, b: T.handle):
-            n = T.int32()
-            A = T.match_buffer(a, (n,), "float32")
-            B = T.match_buffer(b, (n,), "float32")
-            for i_0, i_1 in T.grid((n + 7) // 8, 8):
-                with T.sblock("B"):
-                    vi = T.axis.spatial(n, i_0 * 8 + i_1)
-                    T.where(i_0 * 8 + i_1 < n)
-                    B[vi] = A[vi] * T.float32(2)
+    after = """
+        for i_0, i_1 in T.grid((n + 7) // 8, 8):
+            with T.sblock("B"):
+                vi = T.axis.spatial(n, i_0 * 8 + i_1)
+                T.where(i_0 * 8 + i_1 < n)
+                B[vi] = A[vi] * T.float32(2)
+    """
 
     def change(sch):
         (i,) = sch.get_loops(sch.get_sblock("B"))
         return split_loop(sch, i, inner=8, tail="guard")
 
-    check_pair(ScaleAnyLength, change, After)
+    check_pair(ScaleAnyLength, change, after)
 
 
-def test_split_loop_refuses_a_size_that_does_not_divide():
+def test_split_loop_refuses_what_does_not_fit():
     sch, _, j = start()
     with refuses(
         sch, r"split_loop: loop 'j' runs 20 times, which inner=8 does not divide; .*guard"
     ):
         split_loop(sch, j, inner=8)
-
-
-@pytest.mark.parametrize("inner", [0, -4])
-def test_split_loop_refuses_what_is_no_size(inner):
-    sch, _, j = start()
-    with refuses(sch, rf"split_loop: inner={inner} must be >= 1; use an integer >= 1"):
-        split_loop(sch, j, inner=inner, tail="guard")
-
-
-def test_split_loop_refuses_an_unknown_tail():
-    sch, _, j = start()
     with refuses(sch, r"split_loop: tail='pad' is unknown; use tail=\"refuse\" or tail=\"guard\"$"):
         split_loop(sch, j, inner=4, tail="pad")
-
-
-def test_split_loop_refuses_a_symbolic_extent_without_a_guard():
     sch, i = start(ScaleAnyLength)
     with refuses(sch, r"loop 'i' has the symbolic extent n, of which inner=8 may be no divisor"):
         split_loop(sch, i, inner=8)
-
-
-def test_split_loop_refuses_a_bound_loop():
+    for inner in [0, -4]:
+        sch, _, j = start()
+        with refuses(sch, rf"split_loop: inner={inner} must be >= 1; use an integer >= 1"):
+            split_loop(sch, j, inner=inner, tail="guard")
     sch, i, _ = start()
     bind_loop(sch, i, axis="blockIdx.y")
     with refuses(sch, r"split_loop: loop 'i' is already bound to 'blockIdx.y'; .*still serial"):
         split_loop(sch, i, inner=2)
-
-
-def test_split_loop_refuses_a_dead_handle():
     sch, _, j = start()
     split_loop(sch, j, inner=4)
     with refuses(sch, r"split_loop: the loop handle is dead: an earlier transform consumed its"):
@@ -171,15 +142,13 @@ def test_split_loop_refuses_a_dead_handle():
 
 
 def test_fuse_loops_of_a_nest():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
-            for i_j_fused in range(120):
-                with T.sblock("B"):
-                    vi = T.axis.spatial(6, i_j_fused // 20)
-                    vj = T.axis.spatial(20, i_j_fused % 20)
-                    B[vi, vj] = A[vi, vj] * T.float32(2)
+    after = """
+        for i_j_fused in range(120):
+            with T.sblock("B"):
+                vi = T.axis.spatial(6, i_j_fused // 20)
+                vj = T.axis.spatial(20, i_j_fused % 20)
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+    """
 
     def change(sch):
         i, j = sch.get_loops(sch.get_sblock("B"))
@@ -187,114 +156,93 @@ def test_fuse_loops_of_a_nest():
         assert_dead(sch, i, j)
         return fused
 
-    check_pair(Scale, change, After)
+    check_pair(Scale, change, after)
 
 
 def test_fuse_loops_keeps_the_loop_around_them():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((6, 20), "float32"), C: T.Buffer((6, 20), "float32")):
-            B = T.sblock_alloc_buffer((6, 20))
-            for i, j in T.grid(6, 20):
-                with T.sblock("B"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    B[vi, vj] = A[vi, vj] * T.float32(2)
-            for x, y_z_fused in T.grid(6, 20):
-                with T.sblock("C"):
-                    vx, vy = T.axis.remap("SS", [x, y_z_fused])
-                    C[vx, vy] = B[vx, vy] + T.float32(1)
+    after = """
+        B = T.sblock_alloc_buffer((6, 20))
+        for i, j in T.grid(6, 20):
+            with T.sblock("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+        for x, y_z_fused in T.grid(6, 20):
+            with T.sblock("C"):
+                vx, vy = T.axis.remap("SS", [x, y_z_fused])
+                C[vx, vy] = B[vx, vy] + T.float32(1)
+    """
 
     def change(sch):
         x, y, z = sch.get_loops(sch.get_sblock("C"))
         return x, fuse_loops(sch, (y, z))
 
-    check_pair(Chain, change, After)
+    check_pair(Chain, change, after)
 
 
-def test_fuse_loops_refuses_no_loops():
+def test_fuse_loops_refuses_what_does_not_fit():
     sch, *_ = start()
     with refuses(sch, r"fuse_loops: no loop is given; pass at least one loop"):
         fuse_loops(sch, [])
-
-
-def test_fuse_loops_refuses_a_bare_handle():
     sch, i, _ = start()
     with refuses(sch, r"fuse_loops: loops is no list of loop handles; pass a list"):
         fuse_loops(sch, i)
-
-
-def test_fuse_loops_refuses_a_bound_loop():
     sch, i, j = start()
     bind_loop(sch, j, axis="threadIdx.x")
     with refuses(sch, r"fuse_loops: loop 'j' is already bound to 'threadIdx.x'"):
         fuse_loops(sch, [i, j])
-
-
-@pytest.mark.parametrize(("outer", "inner"), [("z", "x"), ("x", "z"), ("y", "y")])
-def test_fuse_loops_refuses_loops_that_do_not_follow_each_other(outer, inner):
-    sch, *loops = start(Chain, "C")
-    named = dict(zip("xyz", loops, strict=True))
-    sentence = rf"loop '{inner}' does not stand directly inside loop '{outer}'; .*reorder_loops"
-    with refuses(sch, sentence):
-        fuse_loops(sch, [named[outer], named[inner]])
+    for outer, inner in [("z", "x"), ("x", "z"), ("y", "y")]:
+        sch, *loops = start(Chain, "C")
+        named = dict(zip("xyz", loops, strict=True))
+        sentence = rf"loop '{inner}' does not stand directly inside loop '{outer}'; .*reorder_loops"
+        with refuses(sch, sentence):
+            fuse_loops(sch, [named[outer], named[inner]])
 
 
 def test_reorder_loops_of_a_nest():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
-            for j, i in T.grid(20, 6):
-                with T.sblock("B"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    B[vi, vj] = A[vi, vj] * T.float32(2)
+    after = """
+        for j, i in T.grid(20, 6):
+            with T.sblock("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+    """
 
     def change(sch):
         i, j = sch.get_loops(sch.get_sblock("B"))
         reorder_loops(sch, [j, i])
         return i, j
 
-    check_pair(Scale, change, After)
+    check_pair(Scale, change, after)
 
 
 def test_reorder_loops_leaves_the_others_in_their_places():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((6, 20), "float32"), C: T.Buffer((6, 20), "float32")):
-            B = T.sblock_alloc_buffer((6, 20))
-            for i, j in T.grid(6, 20):
-                with T.sblock("B"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    B[vi, vj] = A[vi, vj] * T.float32(2)
-            for z, y, x in T.grid(4, 5, 6):
-                with T.sblock("C"):
-                    vx = T.axis.spatial(6, x)
-                    vy = T.axis.spatial(20, y * 4 + z)
-                    C[vx, vy] = B[vx, vy] + T.float32(1)
+    after = """
+        B = T.sblock_alloc_buffer((6, 20))
+        for i, j in T.grid(6, 20):
+            with T.sblock("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+        for z, y, x in T.grid(4, 5, 6):
+            with T.sblock("C"):
+                vx = T.axis.spatial(6, x)
+                vy = T.axis.spatial(20, y * 4 + z)
+                C[vx, vy] = B[vx, vy] + T.float32(1)
+    """
 
     def change(sch):
         x, _, z = sch.get_loops(sch.get_sblock("C"))
         reorder_loops(sch, [z, x])
 
-    check_pair(Chain, change, After)
+    check_pair(Chain, change, after)
 
 
-def test_reorder_loops_refuses_a_loop_twice():
+def test_reorder_loops_refuses_what_does_not_fit():
     sch, i, j = start()
     with refuses(sch, r"reorder_loops: loop 'i' is given twice; name each loop once"):
         reorder_loops(sch, [i, j, i])
-
-
-def test_reorder_loops_refuses_loops_of_two_nests():
     sch, i, _ = start(Chain)
     x, *_ = sch.get_loops(sch.get_sblock("C"))
     with refuses(sch, r"loop 'x' is not in one chain with loop 'i'; reorder loops of one block"):
         reorder_loops(sch, [i, x])
-
-
-def test_reorder_loops_refuses_a_statement_between_them_with_tvm_s_reason():
     sch, *_ = start(Chain)
     block = sch.get_sblock("B")
     i, j = sch.get_loops(block)
@@ -306,38 +254,41 @@ def test_reorder_loops_refuses_a_statement_between_them_with_tvm_s_reason():
 
 
 def test_unroll_loop_of_constant_extent():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
-            for i in T.unroll(6):
-                for j in range(20):
-                    with T.sblock("B"):
-                        vi, vj = T.axis.remap("SS", [i, j])
-                        B[vi, vj] = A[vi, vj] * T.float32(2)
+    after = """
+        for i in T.unroll(6):
+            for j in range(20):
+                with T.sblock("B"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vi, vj] = A[vi, vj] * T.float32(2)
+    """
 
     def change(sch):
         i, j = sch.get_loops(sch.get_sblock("B"))
         unroll_loop(sch, i)
         return i, j
 
-    check_pair(Scale, change, After)
+    check_pair(Scale, change, after)
 
 
-def test_unroll_loop_refuses_more_copies_than_its_limit():
+def test_unroll_loop_refuses_what_does_not_fit():
+    sch, i = start(ScaleAnyLength)
+    with refuses(sch, r"loop 'i' has the symbolic extent n; split it with tail=\"guard\" first"):
+        unroll_loop(sch, i)
     sch, _, j = start()
     with refuses(sch, r"loop 'j' would make 20 copies of its body, more than limit=19; split"):
         unroll_loop(sch, j, limit=19)
     unroll_loop(sch, j, limit=20)
-
-
-@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_unroll_loop_refuses_by_the_copies_of_the_loops_around_and_inside_together(order):
-    sch, *loops = start()
-    unroll_loop(sch, loops[order[0]])
-    with refuses(sch, rf"loop '{'ij'[order[1]]}' would make 120 copies .* limit=119"):
-        unroll_loop(sch, loops[order[1]], limit=119)
-    unroll_loop(sch, loops[order[1]], limit=120)
+    for order in [(0, 1), (1, 0)]:
+        sch, *loops = start()
+        unroll_loop(sch, loops[order[0]])
+        with refuses(sch, rf"loop '{'ij'[order[1]]}' would make 120 copies .* limit=119"):
+            unroll_loop(sch, loops[order[1]], limit=119)
+        unroll_loop(sch, loops[order[1]], limit=120)
+    sch, _, j = start()
+    inner = split_loop(sch, j, inner=4).inner
+    vectorize_loop(sch, inner)
+    with refuses(sch, r"unroll_loop: loop 'j_1' is already vectorized; do this while"):
+        unroll_loop(sch, inner)
 
 
 def test_unroll_loop_counts_loops_side_by_side_once():
@@ -350,39 +301,23 @@ def test_unroll_loop_counts_loops_side_by_side_once():
     unroll_loop(sch, i, limit=120)
 
 
-def test_unroll_loop_refuses_a_symbolic_extent():
-    sch, i = start(ScaleAnyLength)
-    with refuses(sch, r"loop 'i' has the symbolic extent n; split it with tail=\"guard\" first"):
-        unroll_loop(sch, i)
-
-
-def test_unroll_loop_refuses_a_vectorized_loop():
-    sch, _, j = start()
-    inner = split_loop(sch, j, inner=4).inner
-    vectorize_loop(sch, inner)
-    with refuses(sch, r"unroll_loop: loop 'j_1' is already vectorized; do this while"):
-        unroll_loop(sch, inner)
-
-
 def test_suggest_unrolling_to_the_cuda_compiler():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
-            for i in T.serial(
-                6, annotations={"pragma_auto_unroll_max_step": 64, "pragma_unroll_explicit": 0}
-            ):
-                for j in range(20):
-                    with T.sblock("B"):
-                        vi, vj = T.axis.remap("SS", [i, j])
-                        B[vi, vj] = A[vi, vj] * T.float32(2)
+    after = """
+        for i in T.serial(
+            6, annotations={"pragma_auto_unroll_max_step": 64, "pragma_unroll_explicit": 0}
+        ):
+            for j in range(20):
+                with T.sblock("B"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vi, vj] = A[vi, vj] * T.float32(2)
+    """
 
     def change(sch):
         i, j = sch.get_loops(sch.get_sblock("B"))
         suggest_unrolling(sch, i, limit=64)
         return i, j
 
-    check_pair(Scale, change, After)
+    check_pair(Scale, change, after)
 
 
 @pytest.mark.parametrize(("limit", "loops"), [(2048, 2), (1, 0)])
@@ -396,21 +331,15 @@ def test_a_wish_for_unrolling_reaches_the_source(limit, loops):
     assert source.count("for (") == 2
 
 
-@pytest.mark.parametrize("limit", [0, -1])
-def test_suggest_unrolling_refuses_what_is_no_limit(limit):
-    sch, i, _ = start()
-    with refuses(sch, rf"suggest_unrolling: limit={limit} is no size; use 1 or more"):
-        suggest_unrolling(sch, i, limit=limit)
-
-
-def test_suggest_unrolling_refuses_a_second_wish():
+def test_suggest_unrolling_refuses_what_does_not_fit():
+    for limit in [0, -1]:
+        sch, i, _ = start()
+        with refuses(sch, rf"suggest_unrolling: limit={limit} is no size; use 1 or more"):
+            suggest_unrolling(sch, i, limit=limit)
     sch, i, _ = start()
     suggest_unrolling(sch, i)
     with refuses(sch, r"suggest_unrolling: loop 'i' has such a wish already; call this once"):
         suggest_unrolling(sch, i, limit=4)
-
-
-def test_suggest_unrolling_refuses_a_bound_loop():
     sch, i, _ = start()
     bind_loop(sch, i, axis="blockIdx.x")
     with refuses(sch, r"suggest_unrolling: loop 'i' is already bound to 'blockIdx.x'"):

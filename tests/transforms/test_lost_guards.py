@@ -1,9 +1,8 @@
 """The one guard of a sum over threads is lost: what TVM stores then must harm nothing."""
 
-from pairs import refuses
+from pairs import find_wrong, refuses
 from tvm.s_tir import Schedule
 
-from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import Problem, layer_norm, row_sum
 from tirstep.transforms import (
     cache_write_at,
@@ -18,11 +17,6 @@ LOST = (
     "reduces over threads, and i_1 < 1 is its only guard: TVM would store the sums of outputs that "
     "do not exist"
 )
-
-
-def find_wrong(problem: Problem, sch: Schedule) -> list[str]:
-    found = check_numbers(problem, sch.mod, get_device("simulator"), where="here")
-    return [finding.message for finding in found]
 
 
 def begin(recipe: str, problem: Problem, steps: int, **sizes: int) -> Schedule:

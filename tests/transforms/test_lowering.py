@@ -7,15 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kernels import Copy
+from kernels import Copy, parse_kernel
 from pairs import check_pair, refuses
 from tvm import IRModule, s_tir
 from tvm.ir import assert_structural_equal
 from tvm.ir.instrument import pass_instrument
 from tvm.s_tir import Schedule
 from tvm.script import from_source
-from tvm.script import ir as I
-from tvm.script import tirx as T
 from tvm.tirx import Break, BufferStore, Continue, Evaluate, For, Return, SeqStmt, const
 from tvm_ffi import structural_map
 
@@ -421,18 +419,17 @@ def test_no_accesses_meet_that_did_not_meet_before(statements):
 
 
 def test_set_pipeline_is_noted_in_the_root_block():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-            with T.sblock("root"):
-                T.reads()
-                T.writes()
-                T.sblock_attr({"tir_pipeline": "tirstep"})
-                for i in range(8):
-                    with T.sblock("B"):
-                        vi = T.axis.remap("S", [i])
-                        B[vi] = A[vi]
+    After = parse_kernel("""
+        A (8,), B (8,)
+        with T.sblock("root"):
+            T.reads()
+            T.writes()
+            T.sblock_attr({"tir_pipeline": "tirstep"})
+            for i in range(8):
+                with T.sblock("B"):
+                    vi = T.axis.remap("S", [i])
+                    B[vi] = A[vi]
+    """)
 
     check_pair(Copy, set_pipeline, After)
     assert get_pipeline(Copy) == "default"
@@ -446,16 +443,13 @@ def test_set_pipeline_again_replaces_the_name():
     assert get_pipeline(sch.mod) == "default"
 
 
-@pytest.mark.parametrize("name", ["nonsense", "tirx", ""])
-def test_set_pipeline_refuses_a_pipeline_that_is_not_for_schedules(name):
-    sch = Schedule(Copy)
-    with refuses(
-        sch, rf"set_pipeline: there is no pipeline {name!r} for scheduled modules; use on"
-    ):
-        set_pipeline(sch, name=name)
-
-
-def test_set_pipeline_refuses_a_schedule_that_works_on_no_function():
+def test_set_pipeline_refuses_what_does_not_fit():
+    for name in ["nonsense", "tirx", ""]:
+        sch = Schedule(Copy)
+        with refuses(
+            sch, rf"set_pipeline: there is no pipeline {name!r} for scheduled modules; use on"
+        ):
+            set_pipeline(sch, name=name)
     sch = Schedule(from_source(Copy.script().replace("def main", "def copy")))
     with refuses(
         sch, "set_pipeline: the schedule works on none of 'copy'; name one with sch.work_"

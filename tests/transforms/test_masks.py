@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import tvm
+from kernels import parse_kernel
 from masked_sums import bind_masked_sum, make_masked_sum, see
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
@@ -27,15 +28,13 @@ from tirstep.transforms import (
 )
 from tirstep.transforms.recipes import RECIPES
 
-
-@I.ir_module
-class MaskedCopy:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((16, 24), "float32"), B: T.Buffer((16, 24), "float32")):
-        for i, k in T.grid(16, 24):
-            with T.sblock("B"):
-                vi, vk = T.axis.remap("SS", [i, k])
-                B[vi, vk] = T.if_then_else(vk <= vi, A[vi, vk], T.float32(0))
+MaskedCopy = parse_kernel("""
+    A (16, 24), B (16, 24)
+    for i, k in T.grid(16, 24):
+        with T.sblock("B"):
+            vi, vk = T.axis.remap("SS", [i, k])
+            B[vi, vk] = T.if_then_else(vk <= vi, A[vi, vk], T.float32(0))
+""")
 
 
 Masked = make_masked_sum(see)
@@ -64,48 +63,42 @@ def test_what_a_parameter_makes_of_hidden_elements_is_not_known() -> None:
         end_loop_at_mask(sch, loop)
 
 
-@I.ir_module
-class Marked:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((16, 24), "float32"), B: T.Buffer((16,), "float32")):
-        with T.sblock("root"):
-            T.reads()
-            T.writes()
-            T.sblock_attr({"tir_pipeline": "tirstep"})
-            for i_0 in T.thread_binding(4, thread="blockIdx.x"):
-                for i_1 in T.thread_binding(4, thread="threadIdx.x"):
-                    for k_0 in T.serial(6, annotations={"tirstep_ends_at_mask": 1}):
-                        for k_1 in range(4):
-                            with T.sblock("B"):
-                                vi = T.axis.spatial(16, i_0 * 4 + i_1)
-                                vk = T.axis.reduce(24, k_0 * 4 + k_1)
-                                T.reads(A[vi, vk])
-                                T.writes(B[vi])
-                                with T.init():
-                                    B[vi] = T.float32(0)
-                                B[vi] = B[vi] + T.if_then_else(vk <= vi, A[vi, vk], T.float32(0))
+Marked = parse_kernel("""
+    A (16, 24), B (16,)
+    with T.sblock("root"):
+        T.reads()
+        T.writes()
+        T.sblock_attr({"tir_pipeline": "tirstep"})
+        for i_0 in T.thread_binding(4, thread="blockIdx.x"):
+            for i_1 in T.thread_binding(4, thread="threadIdx.x"):
+                for k_0 in T.serial(6, annotations={"tirstep_ends_at_mask": 1}):
+                    for k_1 in range(4):
+                        with T.sblock("B"):
+                            vi = T.axis.spatial(16, i_0 * 4 + i_1)
+                            vk = T.axis.reduce(24, k_0 * 4 + k_1)
+                            T.reads(A[vi, vk])
+                            T.writes(B[vi])
+                            B[vi] += T.if_then_else(vk <= vi, A[vi, vk], T.float32(0))
+""")
 
 
-@I.ir_module
-class MarkedToSplit:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((16, 24), "float32"), B: T.Buffer((16,), "float32")):
-        with T.sblock("root"):
-            T.reads()
-            T.writes()
-            T.sblock_attr({"tir_pipeline": "tirstep"})
-            for i_0 in T.thread_binding(4, thread="blockIdx.x"):
-                for i_1 in T.thread_binding(4, thread="threadIdx.x"):
-                    for k_0 in T.serial(6, annotations={"tirstep_splits_at_masks": 1}):
-                        for k_1 in range(4):
-                            with T.sblock("B"):
-                                vi = T.axis.spatial(16, i_0 * 4 + i_1)
-                                vk = T.axis.reduce(24, k_0 * 4 + k_1)
-                                T.reads(A[vi, vk])
-                                T.writes(B[vi])
-                                with T.init():
-                                    B[vi] = T.float32(0)
-                                B[vi] = B[vi] + T.if_then_else(vk <= vi, A[vi, vk], T.float32(0))
+MarkedToSplit = parse_kernel("""
+    A (16, 24), B (16,)
+    with T.sblock("root"):
+        T.reads()
+        T.writes()
+        T.sblock_attr({"tir_pipeline": "tirstep"})
+        for i_0 in T.thread_binding(4, thread="blockIdx.x"):
+            for i_1 in T.thread_binding(4, thread="threadIdx.x"):
+                for k_0 in T.serial(6, annotations={"tirstep_splits_at_masks": 1}):
+                    for k_1 in range(4):
+                        with T.sblock("B"):
+                            vi = T.axis.spatial(16, i_0 * 4 + i_1)
+                            vk = T.axis.reduce(24, k_0 * 4 + k_1)
+                            T.reads(A[vi, vk])
+                            T.writes(B[vi])
+                            B[vi] += T.if_then_else(vk <= vi, A[vi, vk], T.float32(0))
+""")
 
 
 def get_source(module: tvm.IRModule) -> str:
@@ -247,22 +240,15 @@ class Limited:
                 B[vi] = B[vi] + T.if_then_else(vk < L[vi], A[vi, vk], T.float32(0))
 """
 CHANGING = """
-@I.ir_module
-class Changing:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((16, 24), "float32"), L: T.Buffer((16,), "int32"), B: T.Buffer((16,), "float32")
-    ):
-        for i in range(16):
-            for k in range(24):
-                with T.sblock("L"):
-                    vi, vk = T.axis.remap("SS", [i, k])
-                    L[vi] = vk // 4 * 4 + 2
-                with T.sblock("B"):
-                    vi, vk = T.axis.remap("SR", [i, k])
-                    with T.init():
-                        B[vi] = T.float32(0)
-                    B[vi] = B[vi] + T.if_then_else(vk < L[vi], A[vi, vk], T.float32(0))
+A (16, 24), L (16,) int32, B (16,)
+for i in range(16):
+    for k in range(24):
+        with T.sblock("L"):
+            vi, vk = T.axis.remap("SS", [i, k])
+            L[vi] = vk // 4 * 4 + 2
+        with T.sblock("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            B[vi] += T.if_then_else(vk < L[vi], A[vi, vk], T.float32(0))
 """
 BY_MARK = pytest.mark.parametrize("mark", [end_loop_at_mask, split_loop_at_mask])
 
@@ -294,7 +280,7 @@ def test_a_length_beyond_its_buffer_is_not_loaded(mark: Callable[..., None]) -> 
 
 @BY_MARK
 def test_a_length_that_changes_in_the_loop_is_not_known_before(mark: Callable[..., None]) -> None:
-    sch = Schedule(from_source(CHANGING))
+    sch = Schedule(parse_kernel(CHANGING))
     row, k = sch.get_loops(sch.get_sblock("B"))
     bind_loop(sch, row, axis="blockIdx.x")
     with refuses(sch, "no condition under loop 'k'"):

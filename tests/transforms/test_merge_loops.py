@@ -1,46 +1,31 @@
 """Merging loops that stand one after the other, and what may not share a loop."""
 
-from kernels import Scale
+from kernels import Scale, parse_kernel
 from pairs import assert_dead, check_pair, refuses
 from tvm.s_tir import Schedule
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.transforms import fuse_loops, merge_loops, split_loop, unroll_loop
 
-
-@I.ir_module
-class TwoSums:
-    """Sums over one range, a square of one of them, and a copy of another length."""
-
-    @T.prim_func(s_tir=True)
-    def main(
-        X: T.Buffer((6, 20), "float32"),
-        G: T.Buffer((6,), "float32"),
-        U: T.Buffer((6,), "float32"),
-        S: T.Buffer((6, 20), "float32"),
-        Y: T.Buffer((5,), "float32"),
-    ):
-        for i, k in T.grid(6, 20):
-            with T.sblock("G"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    G[vi] = T.float32(0)
-                G[vi] = G[vi] + X[vi, vk]
-        for j, k in T.grid(6, 20):
-            with T.sblock("U"):
-                vj, vk = T.axis.remap("SR", [j, k])
-                with T.init():
-                    U[vj] = T.float32(0)
-                U[vj] = U[vj] + X[vj, vk] * X[vj, vk]
-        for x, y in T.grid(6, 20):
-            with T.sblock("S"):
-                vx, vy = T.axis.remap("SS", [x, y])
-                S[vx, vy] = G[vx] * G[vx]
-        for z in range(5):
-            with T.sblock("Y"):
-                vz = T.axis.spatial(5, z)
-                Y[vz] = X[vz, 0]
+# Sums over one range, a square of one of them, and a copy of another length.
+TwoSums = parse_kernel("""
+    X (6, 20), G (6,), U (6,), S (6, 20), Y (5,)
+    for i, k in T.grid(6, 20):
+        with T.sblock("G"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            G[vi] += X[vi, vk]
+    for j, k in T.grid(6, 20):
+        with T.sblock("U"):
+            vj, vk = T.axis.remap("SR", [j, k])
+            U[vj] += X[vj, vk] * X[vj, vk]
+    for x, y in T.grid(6, 20):
+        with T.sblock("S"):
+            vx, vy = T.axis.remap("SS", [x, y])
+            S[vx, vy] = G[vx] * G[vx]
+    for z in range(5):
+        with T.sblock("Y"):
+            vz = T.axis.spatial(5, z)
+            Y[vz] = X[vz, 0]
+""")
 
 
 def start() -> tuple[Schedule, dict[str, list]]:
@@ -49,35 +34,23 @@ def start() -> tuple[Schedule, dict[str, list]]:
 
 
 def test_merge_loops_brings_two_sums_under_the_same_two_loops():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            X: T.Buffer((6, 20), "float32"),
-            G: T.Buffer((6,), "float32"),
-            U: T.Buffer((6,), "float32"),
-            S: T.Buffer((6, 20), "float32"),
-            Y: T.Buffer((5,), "float32"),
-        ):
-            for i_m, k_m in T.grid(6, 20):
-                with T.sblock("G"):
-                    vi, vk = T.axis.remap("SR", [i_m, k_m])
-                    with T.init():
-                        G[vi] = T.float32(0)
-                    G[vi] = G[vi] + X[vi, vk]
-                with T.sblock("U"):
-                    vj, vk = T.axis.remap("SR", [i_m, k_m])
-                    with T.init():
-                        U[vj] = T.float32(0)
-                    U[vj] = U[vj] + X[vj, vk] * X[vj, vk]
-            for x, y in T.grid(6, 20):
-                with T.sblock("S"):
-                    vx, vy = T.axis.remap("SS", [x, y])
-                    S[vx, vy] = G[vx] * G[vx]
-            for z in range(5):
-                with T.sblock("Y"):
-                    vz = T.axis.spatial(5, z)
-                    Y[vz] = X[vz, 0]
+    after = """
+        for i_m, k_m in T.grid(6, 20):
+            with T.sblock("G"):
+                vi, vk = T.axis.remap("SR", [i_m, k_m])
+                G[vi] += X[vi, vk]
+            with T.sblock("U"):
+                vj, vk = T.axis.remap("SR", [i_m, k_m])
+                U[vj] += X[vj, vk] * X[vj, vk]
+        for x, y in T.grid(6, 20):
+            with T.sblock("S"):
+                vx, vy = T.axis.remap("SS", [x, y])
+                S[vx, vy] = G[vx] * G[vx]
+        for z in range(5):
+            with T.sblock("Y"):
+                vz = T.axis.spatial(5, z)
+                Y[vz] = X[vz, 0]
+    """
 
     def change(sch: Schedule):
         (i, k), (j, other) = (sch.get_loops(sch.get_sblock(name)) for name in "GU")
@@ -86,7 +59,7 @@ def test_merge_loops_brings_two_sums_under_the_same_two_loops():
         assert_dead(sch, i, j, k, other)
         return rows, depth
 
-    check_pair(TwoSums, change, After)
+    check_pair(TwoSums, change, after)
 
 
 def test_merge_loops_refuses_a_sum_and_what_uses_it():

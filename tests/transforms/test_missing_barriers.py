@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 import pytest
-from pairs import refuses
+from kernels import parse_kernel
+from pairs import find_wrong, refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import Problem, depthwise_conv2d, matmul, transpose, vector_add
 from tirstep.transforms import (
     fuse_loops,
@@ -19,16 +19,11 @@ from tirstep.transforms import (
     tile_block,
     unroll_loop,
 )
-from tirstep.transforms.legality import lowered_memory, races
+from tirstep.transforms.legality import lowered_memory
 from tirstep.transforms.legality.lowered_memory import find_missing_barriers
 from tirstep.transforms.recipes import RECIPES
 
 REFUSAL = "threads would share elements of the shared buffer 'B_shared' with no barrier between: "
-
-
-def find_wrong(problem: Problem, sch: Schedule) -> list[str]:
-    found = check_numbers(problem, sch.mod, get_device("simulator"), where="here")
-    return [finding.message for finding in found]
 
 
 def tile(
@@ -214,85 +209,25 @@ def test_threads_that_copy_the_same_to_one_element_need_no_barrier_between_them(
     assert find_missing_barriers(copy_by_all(lambda t, k: t + 2 * k).mod) == ["S"]
 
 
-@pytest.mark.parametrize("step", [16, 8])
-def test_copies_of_an_unrolled_loop_are_looked_at_once_each(
-    monkeypatch: pytest.MonkeyPatch, step: int
-):
-    """Not once in each pair of them: 64 stores have 2016. Of every 8 the halves are others' too."""
-
-    @I.ir_module
-    class Copies:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((1024,), "float32"), B: T.Buffer((16,), "float32")):
-            T.func_attr({"tirx.noalias": True})
-            S = T.sblock_alloc_buffer((1024,), scope="shared")
-            for tx in T.thread_binding(16, thread="threadIdx.x"):
-                for k in T.unroll(64):
-                    with T.sblock("S"):
-                        vt, vk = T.axis.remap("SS", [tx, k])
-                        S[vk * step + vt] = A[vk + vt]
-                with T.sblock("B"):
-                    vt = T.axis.spatial(16, tx)
-                    B[vt] = S[17 - vt]
-
-    asked = []
-    collect = races._Pair._collect
-    monkeypatch.setattr(
-        races._Pair, "_collect", lambda pair, use, at: asked.append(use) or collect(pair, use, at)
-    )
-    read, used = [], []
-    for name, calls in (("_read_copy", read), ("_find_used", used)):
-        original = getattr(races, name)
-        monkeypatch.setattr(races, name, lambda *of, o=original, c=calls: c.append(of) or o(*of))
-    assert find_missing_barriers(Schedule(Copies).mod) == ([] if step == 16 else ["S"])
-    assert len(asked) <= 2 * 65
-    # Of 64 stores there are 2080 pairs.
-    assert 0 < len(read) <= 65
-    assert 0 < len(used) <= 4 * 65
-
-
-def test_a_module_is_lowered_once_for_all_questions_about_it(monkeypatch):
-    """Its rooms, its indices and its barriers are read off the passes as they go by."""
-    asked = []
-    lower = lowered_memory.lower_around
-    monkeypatch.setattr(
-        lowered_memory,
-        "lower_around",
-        lambda module, names, **options: asked.append(names) or lower(module, names, **options),
-    )
-    monkeypatch.setattr(lowered_memory, "_may_split_rooms", lambda read: True)
-    monkeypatch.setattr(lowered_memory, "_has_shifted_quotients", lambda read: True)
-    monkeypatch.setattr(lowered_memory, "_may_share", lambda body, is_last: True)
-    module = copy_by_all(lambda t, k: t + 2 * k).mod
-    assert lowered_memory.find_split_rooms(module) == []
-    assert lowered_memory.find_changed_indices(module) == []
-    assert find_missing_barriers(module) == ["S"]
-    sync = "s_tir.ThreadSync"
-    assert asked == [["s_tir.CompactBufferAllocation", "tirx.FlattenBuffer", sync, sync]]
-
-
 @pytest.mark.parametrize(("steps", "is_written_out"), [(64, True), (2**31 - 1, False)])
 def test_no_loop_is_written_out_where_tvm_would_do_so_by_mistake(
     monkeypatch: pytest.MonkeyPatch, steps: int, is_written_out: bool
 ):
     """Two statements of 2**31 - 1 iterations are -2 to TVM, few enough to be unrolled."""
 
-    @I.ir_module
-    class Sums:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((steps,), "float32"), B: T.Buffer((16,), "float32")):
-            S = T.sblock_alloc_buffer((1,), scope="shared")
-            for tx in T.thread_binding(16, thread="threadIdx.x"):
-                for i in T.unroll(1):
-                    for k in range(steps):
-                        with T.sblock("S"):
-                            vi, vk = T.axis.remap("SR", [i, k])
-                            with T.init():
-                                S[vi] = T.float32(0)
-                            S[vi] = S[vi] + A[vk]
-                with T.sblock("B"):
-                    vt = T.axis.spatial(16, tx)
-                    B[vt] = S[0]
+    Sums = parse_kernel(f"""
+        A ({steps},), B (16,)
+        S = T.sblock_alloc_buffer((1,), scope="shared")
+        for tx in T.thread_binding(16, thread="threadIdx.x"):
+            for i in T.unroll(1):
+                for k in range({steps}):
+                    with T.sblock("S"):
+                        vi, vk = T.axis.remap("SR", [i, k])
+                        S[vi] += A[vk]
+            with T.sblock("B"):
+                vt = T.axis.spatial(16, tx)
+                B[vt] = S[0]
+    """)
 
     asked = []
     monkeypatch.setattr(

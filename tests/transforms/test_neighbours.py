@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kernels import parse_kernel
 from pairs import compile_for_cuda, refuses
 from tvm.s_tir import Schedule
 from tvm.script import from_source
@@ -31,23 +32,15 @@ def make_rows(
     """
     count = steps * threads * lanes
     rows = (count + shift) // length + 1
-    module = from_source(
-        f"""
-@I.ir_module
-class Rows:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer(({rows}, {pitch or length}), "float8_e4m3fn"),
-        B: T.Buffer(({count},), "float8_e4m3fn"),
-    ):
+    module = parse_kernel(f"""
+        A ({rows}, {pitch or length}) float8_e4m3fn, B ({count},) float8_e4m3fn
         for t in T.thread_binding({threads}, thread="threadIdx.x"):
             for s in range({steps}):
                 for e in range({lanes}):
                     with T.sblock("B"):
                         v = T.axis.spatial({count}, s * {threads * lanes} + t * {lanes} + e)
                         B[v] = A[(v + {shift}) // {length}, (v + {shift}) % {length}]
-"""
-    )
+    """)
     return Schedule(module, debug_mask="all")
 
 
@@ -106,19 +99,14 @@ def make_strided(stride: int, *, lanes: int = 4, dtype: str = "float8_e4m3fn") -
     """Vectors whose elements lie so many elements from each other in A."""
     last = abs(stride) * (lanes - 1)
     first = last if stride < 0 else 0
-    module = from_source(
-        f"""
-@I.ir_module
-class Strided:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((8, {last + 1}), "{dtype}"), B: T.Buffer((8, {lanes}), "{dtype}")):
+    module = parse_kernel(f"""
+        A (8, {last + 1}) {dtype}, B (8, {lanes}) {dtype}
         for t in T.thread_binding(8, thread="threadIdx.x"):
             for e in range({lanes}):
                 with T.sblock("B"):
                     vt, ve = T.axis.remap("SS", [t, e])
                     B[vt, ve] = A[vt, {first} + ve * {stride}]
-"""
-    )
+    """)
     return Schedule(module, debug_mask="all")
 
 

@@ -3,11 +3,10 @@
 import re
 
 import pytest
+from kernels import parse_kernel
 from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.script import from_source
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.lowering_checks import check_numbers, check_ownership, get_device
 from tirstep.modules import Problem, matmul, softmax
@@ -105,18 +104,17 @@ def test_what_all_gpu_blocks_compute_alike_is_right(axis: str):
     assert len(find_unowned(from_source(text))) == 1
 
 
-@I.ir_module
-class TwoWriters:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-        T.func_attr({"tirx.noalias": True})
-        for i in T.thread_binding(8, thread="threadIdx.x"):
-            with T.sblock("zero"):
-                vi = T.axis.spatial(8, 7 - i)
-                B[vi] = T.float32(0.0)
-            with T.sblock("copy"):
-                vi = T.axis.spatial(8, i)
-                B[vi] = A[vi]
+TwoWriters = parse_kernel("""
+    A (8,), B (8,)
+    T.func_attr({"tirx.noalias": True})
+    for i in T.thread_binding(8, thread="threadIdx.x"):
+        with T.sblock("zero"):
+            vi = T.axis.spatial(8, 7 - i)
+            B[vi] = T.float32(0.0)
+        with T.sblock("copy"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = A[vi]
+""")
 
 
 def test_two_blocks_that_store_an_element_by_other_threads():
@@ -138,20 +136,17 @@ def test_a_store_behind_a_guard_has_one_thread():
     assert fault.problem.startswith("threads on 'threadIdx.x' would store the same elements of 'B'")
 
 
-@I.ir_module
-class Guarded:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((1,), "float32")):
-        T.func_attr({"tirx.noalias": True})
-        for t in T.thread_binding(8, thread="threadIdx.x"):
-            for k in range(8):
-                with T.sblock("sum"):
-                    vi = T.axis.spatial(1, 0)
-                    vk = T.axis.reduce(8, k)
-                    T.where(t < 1)
-                    with T.init():
-                        B[vi] = T.float32(0.0)
-                    B[vi] = B[vi] + A[vk]
+Guarded = parse_kernel("""
+    A (8,), B (1,)
+    T.func_attr({"tirx.noalias": True})
+    for t in T.thread_binding(8, thread="threadIdx.x"):
+        for k in range(8):
+            with T.sblock("sum"):
+                vi = T.axis.spatial(1, 0)
+                vk = T.axis.reduce(8, k)
+                T.where(t < 1)
+                B[vi] += A[vk]
+""")
 
 
 @pytest.mark.parametrize(("index", "is_own"), [("vi * n + vj", True), ("vj", False)])
@@ -179,23 +174,20 @@ class Open:
 
 
 LAUNCHES = """
-@I.ir_module
-class Launches:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((4, 8), "int32"), B: T.Buffer((5, 8), "int32")):
-        T.func_attr({"tirx.noalias": True})
-        for r in range(4):
-            for t in T.thread_binding(8, thread="threadIdx.x"):
-                with T.sblock("B"):
-                    vr, vt = T.axis.remap("SS", [r, t])
-                    B[0, INDEX] = B[vr, 7 - vt] + A[vr, vt]
+A (4, 8) int32, B (5, 8) int32
+T.func_attr({"tirx.noalias": True})
+for r in range(4):
+    for t in T.thread_binding(8, thread="threadIdx.x"):
+        with T.sblock("B"):
+            vr, vt = T.axis.remap("SS", [r, t])
+            B[0, INDEX] = B[vr, 7 - vt] + A[vr, vt]
 """
 
 
 def test_launches_are_in_order():
     """A loop on the host launches its kernel anew: what other threads wrote before is there."""
-    assert find_unowned(from_source(LAUNCHES.replace("INDEX", "vr + vt"))) == {}
-    apart = find_unowned(from_source(LAUNCHES.replace("INDEX", "vr + vt // 2")))
+    assert find_unowned(parse_kernel(LAUNCHES.replace("INDEX", "vr + vt"))) == {}
+    apart = find_unowned(parse_kernel(LAUNCHES.replace("INDEX", "vr + vt // 2")))
     assert [*apart] == [("B", "B", "threadIdx.x")]
 
 

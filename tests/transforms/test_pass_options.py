@@ -2,12 +2,10 @@
 
 import pytest
 import tvm
-from kernels import Copy
+from kernels import Copy, parse_kernel
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 from tvm.script import from_source
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.lowering_checks.compile.compiling import pass_context
 from tirstep.modules import vector_add
@@ -19,19 +17,17 @@ from tirstep.transforms import (
     vectorize_loop,
 )
 
-
-@I.ir_module
-class CopyWithOption:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-        with T.sblock("root"):
-            T.reads()
-            T.writes()
-            T.sblock_attr({"pass_config.tirx.use_async_copy": True})
-            for i in range(8):
-                with T.sblock("B"):
-                    vi = T.axis.remap("S", [i])
-                    B[vi] = A[vi]
+CopyWithOption = parse_kernel("""
+    A (8,), B (8,)
+    with T.sblock("root"):
+        T.reads()
+        T.writes()
+        T.sblock_attr({"pass_config.tirx.use_async_copy": True})
+        for i in range(8):
+            with T.sblock("B"):
+                vi = T.axis.remap("S", [i])
+                B[vi] = A[vi]
+""")
 
 
 def vectorized():
@@ -56,19 +52,12 @@ def test_set_pass_option_again_replaces_the_value():
     assert get_pass_options(sch.mod) == {"tirx.use_async_copy": True}
 
 
-def test_set_pass_option_refuses_a_name_that_tvm_does_not_know():
+def test_set_pass_option_refuses_what_does_not_fit():
     sch = Schedule(Copy)
     with refuses(sch, "no pass option 'tirx.use_async_copi'; did you mean 'tirx.use_async_copy'"):
         set_pass_option(sch, name="tirx.use_async_copi", value=True)
-
-
-def test_set_pass_option_refuses_a_text():
-    sch = Schedule(Copy)
     with refuses(sch, "value='yes' is neither a bool nor an integer; pass a bool or an"):
         set_pass_option(sch, name="tirx.use_async_copy", value="yes")
-
-
-def test_set_pass_option_refuses_a_schedule_that_works_on_no_function():
     sch = Schedule(from_source(Copy.script().replace("def main", "def copy")))
     with refuses(
         sch, "set_pass_option: the schedule works on none of 'copy'; name one with sch.wo"

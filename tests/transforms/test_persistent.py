@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 import tvm
 from golden_runs import read_step
-from pairs import check_pair, refuses
+from kernels import parse_kernel
+from pairs import check_pair, find_kinds, refuses
 from tvm.ir import TensorLoad
 from tvm.s_tir import Schedule
-from tvm.script import from_source
 from tvm.script import tirx as T
 from tvm.tirx import (
     AllocBuffer,
@@ -22,8 +22,7 @@ from tvm.tirx import (
 from tvm_ffi import structural_map
 
 from tirstep.lowering_checks import check_numbers, get_device, run_golden, run_recipe
-from tirstep.lowering_checks.devices.device import blank
-from tirstep.lowering_checks.devices.simulator import lower, simulate_lowered
+from tirstep.lowering_checks.devices.simulator import lower
 from tirstep.lowering_checks.facts import get_facts
 from tirstep.lowering_checks.steps import Run
 from tirstep.modules import matmul_bias_gelu
@@ -71,13 +70,8 @@ def test_make_persistent_pair() -> None:
     check_pair(read("09_warps_specialized"), change, read("10_blocks_stay"))
 
 
-MARKED = """\
-# from tvm.script import ir as I
-# from tvm.script import tirx as T
-@I.ir_module
-class Module:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((96,), "float32")):
+MARKED = """
+A (96,)
         tx = T.launch_thread("threadIdx.x", 96)
         S = T.alloc_buffer((64,), scope="shared.dyn")
 {body}
@@ -101,14 +95,14 @@ AFTER = """\
 
 
 def test_name_barriers_of_roles_pair() -> None:
-    before, after = (from_source(MARKED.format(body=body)) for body in (BEFORE, AFTER))
+    before, after = (parse_kernel(MARKED.format(body=body)) for body in (BEFORE, AFTER))
     tvm.ir.assert_structural_equal(NameBarriersOfRoles(before), after)
     # A statement between the two, as common subexpressions are: each has a condition then.
     apart = BEFORE.replace(
         '        with T.attr(64, "tirstep_warps_copy',
         '        A[0] = T.float32(0)\n        with T.attr(64, "tirstep_warps_copy',
     )
-    made = NameBarriersOfRoles(from_source(MARKED.format(body=apart)))
+    made = NameBarriersOfRoles(parse_kernel(MARKED.format(body=apart)))
     assert len(find_all(made["main"].body, IfThenElse)) == 2
     assert not [
         each for each in find_all(made["main"].body, AttrStmt) if "tirstep" in each.attr_key
@@ -151,9 +145,9 @@ def test_blocks_of_mma_stay_too(stages: int | None) -> None:
 
 def test_a_bias_is_added_by_named_barriers() -> None:
     """What goes through shared memory has an epilogue, and barriers there are of some warps."""
-    problem = matmul_bias_gelu.problem(72, 70, 128, **HALF)
+    problem = matmul_bias_gelu.problem(72, 40, 128, **HALF)
     sch = Schedule(problem.module)
-    config = WgmmaConfig(**{**STAYS.config, **SMALL, "tail": "pad", "persistent": 2})
+    config = WgmmaConfig(**{**STAYS.config, **SMALL, "tail": "pad", "persistent": 1})
     assert list(schedule_product(sch, sch.get_sblock("C"), config))[-1] == "blocks_stay"
     assert check_numbers(problem, sch.mod, SIMULATOR, where="bias") == []
 
@@ -162,13 +156,7 @@ def test_a_bias_is_added_by_named_barriers() -> None:
 
 
 def simulate(module: tvm.IRModule, run: Run) -> set[str]:
-    return simulate_run(lower(module), run)
-
-
-def simulate_run(lowered: tvm.IRModule, run: Run) -> set[str]:
-    """The kinds of what the simulator finds."""
-    arguments = [*run.problem.integer_inputs(0), *map(blank, run.problem.outputs)]
-    return {found.kind for found in simulate_lowered(lowered, arguments).findings}
+    return find_kinds(lower(module), run)
 
 
 @pytest.fixture(scope="module")
@@ -222,7 +210,7 @@ def change_barrier(module: tvm.IRModule, change: Callable[[Evaluate], object]) -
 )
 def test_a_barrier_of_other_threads_dies(run: Run, change, kind: str) -> None:
     module = lower(run.steps[-1].module)
-    assert kind in simulate_run(change_barrier(module, change), run)
+    assert kind in find_kinds(change_barrier(module, change), run)
 
 
 def test_a_tile_is_not_stored_in_the_place_of_a_stage() -> None:
@@ -230,7 +218,7 @@ def test_a_tile_is_not_stored_in_the_place_of_a_stage() -> None:
         (64, 192, 96), {"dtype": "tf32", "transpose_b": True}, {"tile_k": 32, "persistent": 1}
     )
     module = lower(run.steps[-1].module)
-    assert simulate_run(module, run) == set()
+    assert find_kinds(module, run) == set()
     body = module["main"].body
     (stage,) = [it.buffer for it in find_all(body, AllocBuffer) if it.buffer.name == "A_shared.dyn"]
 
@@ -243,7 +231,7 @@ def test_a_tile_is_not_stored_in_the_place_of_a_stage() -> None:
         return BufferLoad(stage, node.indices) if node.source.name == "C_shared.dyn" else node
 
     made = structural_map(module["main"], [(BufferStore, store), (TensorLoad, load)])
-    assert "race" in simulate_run(tvm.IRModule({"main": made}), run)
+    assert "race" in find_kinds(tvm.IRModule({"main": made}), run)
 
 
 def test_memory_of_stages_is_nothing_elses(run: Run) -> None:

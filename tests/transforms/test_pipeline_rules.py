@@ -6,11 +6,10 @@ Each refused schedule is made by TVM's primitives first, and shown to be a race.
 from typing import NamedTuple
 
 import pytest
+from kernels import parse_kernel
 from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import Problem, matmul
@@ -108,23 +107,22 @@ def test_iterations_that_tvm_does_not_tell_apart_may_copy_nothing(
     assert find_wrong(staged) == []
 
 
-@I.ir_module
-class Emptied:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-        notes = T.meta_var(
-            {
-                "software_pipeline_stage": [0, 2],
-                "software_pipeline_order": [0, 1],
-                "software_pipeline_async_stages": [0],
-            }
-        )
-        for _ in range(2):
-            for i in T.serial(8, annotations=notes):
-                with T.sblock("copy"):
-                    vi = T.axis.spatial(8, i)
-                    T.where(i < 5)
-                    B[vi] = A[vi]
+Emptied = parse_kernel("""
+    A (8,), B (8,)
+    notes = T.meta_var(
+        {
+            "software_pipeline_stage": [0, 2],
+            "software_pipeline_order": [0, 1],
+            "software_pipeline_async_stages": [0],
+        }
+    )
+    for _ in range(2):
+        for i in T.serial(8, annotations=notes):
+            with T.sblock("copy"):
+                vi = T.axis.spatial(8, i)
+                T.where(i < 5)
+                B[vi] = A[vi]
+""")
 
 
 def test_a_pipeline_whose_copy_was_inlined_has_too_few_statements():

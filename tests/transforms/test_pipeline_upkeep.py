@@ -1,12 +1,10 @@
 """Pipelines stay what their notes say: each test shows the wrong one first, then who refuses it."""
 
 import pytest
-import tvm
-from pairs import refuses
+from pairs import find_wrong, refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import Problem, matmul, window_sum
 from tirstep.transforms import (
     bind_loop,
@@ -30,11 +28,6 @@ THREADS = 4
 DEVICES = pytest.mark.parametrize(
     "device", ["simulator", pytest.param("cuda", marks=pytest.mark.gpu)]
 )
-
-
-def find_wrong(problem: Problem, module: tvm.IRModule, device: str = "simulator") -> list[str]:
-    found = check_numbers(problem, module, get_device(device), where="here")
-    return [finding.message for finding in found]
 
 
 def note_pipeline(sch: Schedule, loop: LoopRV, *, stages: int) -> None:

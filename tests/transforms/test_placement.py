@@ -1,10 +1,9 @@
 """Where blocks are computed: producers, consumers, epilogues."""
 
 import pytest
+from kernels import parse_kernel
 from pairs import assert_dead, check_pair, refuses
 from tvm.s_tir import Schedule
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.transforms import (
     accumulate_in_registers,
@@ -20,66 +19,53 @@ from tirstep.transforms import (
     vectorize_loop,
 )
 
-
-@I.ir_module
-class Blur:
-    """One producer, one consumer with a window of three."""
-
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((18,), "float32"), C: T.Buffer((16,), "float32")):
-        B = T.sblock_alloc_buffer((18,))
-        for i in range(18):
-            with T.sblock("B"):
-                vi = T.axis.spatial(18, i)
-                B[vi] = A[vi] * T.float32(2)
-        for i in range(16):
-            with T.sblock("C"):
-                vi = T.axis.spatial(16, i)
-                C[vi] = B[vi] + B[vi + 2]
+# One producer, one consumer with a window of three.
+Blur = parse_kernel("""
+    A (18,), C (16,)
+    B = T.sblock_alloc_buffer((18,))
+    for i in range(18):
+        with T.sblock("B"):
+            vi = T.axis.spatial(18, i)
+            B[vi] = A[vi] * T.float32(2)
+    for i in range(16):
+        with T.sblock("C"):
+            vi = T.axis.spatial(16, i)
+            C[vi] = B[vi] + B[vi + 2]
+""")
 
 
-@I.ir_module
-class MatmulBias:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((16, 6), "float32"),
-        B: T.Buffer((6, 12), "float32"),
-        bias: T.Buffer((12,), "float32"),
-        D: T.Buffer((16, 12), "float32"),
-    ):
-        C = T.sblock_alloc_buffer((16, 12))
-        for i, j, k in T.grid(16, 12, 6):
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    C[vi, vj] = T.float32(0)
-                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-        for i, j in T.grid(16, 12):
-            with T.sblock("D"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                D[vi, vj] = C[vi, vj] + bias[vj]
+MatmulBias = parse_kernel("""
+    A (16, 6), B (6, 12), bias (12,), D (16, 12)
+    C = T.sblock_alloc_buffer((16, 12))
+    for i, j, k in T.grid(16, 12, 6):
+        with T.sblock("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            C[vi, vj] += A[vi, vk] * B[vk, vj]
+    for i, j in T.grid(16, 12):
+        with T.sblock("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = C[vi, vj] + bias[vj]
+""")
 
 
-@I.ir_module
-class TwoReaders:
-    """B is read by C and by D; C by D."""
-
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((16,), "float32"), D: T.Buffer((16,), "float32")):
-        B = T.sblock_alloc_buffer((16,))
-        C = T.sblock_alloc_buffer((16,))
-        for i in range(16):
-            with T.sblock("B"):
-                vi = T.axis.spatial(16, i)
-                B[vi] = A[vi] * T.float32(2)
-        for i in range(16):
-            with T.sblock("C"):
-                vi = T.axis.spatial(16, i)
-                C[vi] = B[vi] + T.float32(1)
-        for i in range(16):
-            with T.sblock("D"):
-                vi = T.axis.spatial(16, i)
-                D[vi] = B[vi] + C[vi]
+# B is read by C and by D; C by D.
+TwoReaders = parse_kernel("""
+    A (16,), D (16,)
+    B = T.sblock_alloc_buffer((16,))
+    C = T.sblock_alloc_buffer((16,))
+    for i in range(16):
+        with T.sblock("B"):
+            vi = T.axis.spatial(16, i)
+            B[vi] = A[vi] * T.float32(2)
+    for i in range(16):
+        with T.sblock("C"):
+            vi = T.axis.spatial(16, i)
+            C[vi] = B[vi] + T.float32(1)
+    for i in range(16):
+        with T.sblock("D"):
+            vi = T.axis.spatial(16, i)
+            D[vi] = B[vi] + C[vi]
+""")
 
 
 def start(module, *names):
@@ -97,20 +83,18 @@ def vectorized_c():
 
 
 def test_compute_block_at_with_the_window_of_a_tile():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((18,), "float32"), C: T.Buffer((16,), "float32")):
-            B = T.sblock_alloc_buffer((18,))
-            for i_0 in range(4):
-                for ax0 in range(6):
-                    with T.sblock("B"):
-                        vi = T.axis.spatial(18, i_0 * 4 + ax0)
-                        B[vi] = A[vi] * T.float32(2)
-                for i_1 in range(4):
-                    with T.sblock("C"):
-                        vi = T.axis.spatial(16, i_0 * 4 + i_1)
-                        C[vi] = B[vi] + B[vi + 2]
+    after = """
+        B = T.sblock_alloc_buffer((18,))
+        for i_0 in range(4):
+            for ax0 in range(6):
+                with T.sblock("B"):
+                    vi = T.axis.spatial(18, i_0 * 4 + ax0)
+                    B[vi] = A[vi] * T.float32(2)
+            for i_1 in range(4):
+                with T.sblock("C"):
+                    vi = T.axis.spatial(16, i_0 * 4 + i_1)
+                    C[vi] = B[vi] + B[vi + 2]
+    """
 
     def change(sch):
         producer, consumer = sch.get_sblock("B"), sch.get_sblock("C")
@@ -120,10 +104,10 @@ def test_compute_block_at_with_the_window_of_a_tile():
         assert_dead(sch, old)
         return producer, consumer, tile
 
-    check_pair(Blur, change, After)
+    check_pair(Blur, change, after)
 
 
-def test_compute_block_at_refuses_a_vectorized_loop():
+def test_compute_block_at_refuses_what_does_not_fit():
     sch, producer, _, inner = vectorized_c()
     with refuses(
         sch,
@@ -131,44 +115,29 @@ def test_compute_block_at_refuses_a_vectorized_loop():
         "would compute wrong values without an error",
     ):
         compute_block_at(sch, producer, inner)
-
-
-def test_compute_block_at_refuses_an_output_with_tvm_s_reason():
+    sch, producer, consumer = start(Blur, "B", "C")
+    with refuses(sch, r"compute_block_at: loop is a block handle, not a loop handle; get it with"):
+        compute_block_at(sch, producer, consumer)
     sch, producer, consumer = start(Blur, "B", "C")
     (loop,) = sch.get_loops(producer)
     with refuses(sch, r"^compute_block_at: TVM refuses: The block 'C' is an output block; it wri"):
         compute_block_at(sch, consumer, loop)
 
 
-def test_compute_block_at_refuses_a_block_for_a_loop():
-    sch, producer, consumer = start(Blur, "B", "C")
-    with refuses(sch, r"compute_block_at: loop is a block handle, not a loop handle; get it with"):
-        compute_block_at(sch, producer, consumer)
-
-
 def test_reverse_compute_block_at_of_an_elementwise_consumer():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            bias: T.Buffer((12,), "float32"),
-            D: T.Buffer((16, 12), "float32"),
-        ):
-            C = T.sblock_alloc_buffer((16, 12))
-            for i in range(16):
-                for j, k in T.grid(12, 6):
-                    with T.sblock("C"):
-                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                        with T.init():
-                            C[vi, vj] = T.float32(0)
-                        C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-                for ax0, ax1 in T.grid(1, 12):
-                    with T.sblock("D"):
-                        vi = T.axis.spatial(16, i + ax0)
-                        vj = T.axis.spatial(12, ax1)
-                        D[vi, vj] = C[vi, vj] + bias[vj]
+    after = """
+        C = T.sblock_alloc_buffer((16, 12))
+        for i in range(16):
+            for j, k in T.grid(12, 6):
+                with T.sblock("C"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    C[vi, vj] += A[vi, vk] * B[vk, vj]
+            for ax0, ax1 in T.grid(1, 12):
+                with T.sblock("D"):
+                    vi = T.axis.spatial(16, i + ax0)
+                    vj = T.axis.spatial(12, ax1)
+                    D[vi, vj] = C[vi, vj] + bias[vj]
+    """
 
     def change(sch):
         producer, consumer = sch.get_sblock("C"), sch.get_sblock("D")
@@ -178,18 +147,15 @@ def test_reverse_compute_block_at_of_an_elementwise_consumer():
         assert_dead(sch, *old)
         return producer, consumer, i, j, k
 
-    check_pair(MatmulBias, change, After)
+    check_pair(MatmulBias, change, after)
 
 
-def test_reverse_compute_block_at_refuses_a_vectorized_loop():
+def test_reverse_compute_block_at_refuses_what_does_not_fit():
     sch, producer, consumer = start(Blur, "B", "C")
     inner = split_loop(sch, sch.get_loops(producer)[0], inner=2).inner
     vectorize_loop(sch, inner)
     with refuses(sch, r"reverse_compute_block_at: loop 'i_1' is at or inside of the vectorized"):
         reverse_compute_block_at(sch, consumer, inner)
-
-
-def test_reverse_compute_block_at_refuses_a_reduction_loop_of_its_producer():
     sch, producer, consumer = start(MatmulBias, "C", "D")
     *_, k = sch.get_loops(producer)
     with refuses(
@@ -198,9 +164,6 @@ def test_reverse_compute_block_at_refuses_a_reduction_loop_of_its_producer():
         "sum is not complete",
     ):
         reverse_compute_block_at(sch, consumer, k)
-
-
-def test_reverse_compute_block_at_refuses_registers_of_other_threads():
     sch, block, consumer = start(MatmulBias, "C", "D")
     tile = tile_block(sch, block, threads=(2, 3))
     sch.set_scope(block, 0, "local")
@@ -211,9 +174,6 @@ def test_reverse_compute_block_at_refuses_registers_of_other_threads():
     ):
         reverse_compute_block_at(sch, consumer, tile.threads[0])
     reverse_compute_block_at(sch, consumer, tile.threads[1])
-
-
-def test_reverse_compute_block_at_refuses_a_loop_without_the_producers_with_tvm_s_reason():
     sch, first, last = start(TwoReaders, "B", "D")
     (loop,) = sch.get_loops(first)
     with refuses(
@@ -225,28 +185,19 @@ def test_reverse_compute_block_at_refuses_a_loop_without_the_producers_with_tvm_
 
 
 def test_fuse_epilogue_at_keeps_the_sum_in_registers():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            bias: T.Buffer((12,), "float32"),
-            D: T.Buffer((16, 12), "float32"),
-        ):
-            C_local = T.sblock_alloc_buffer((16, 12), scope="local")
-            for i, j in T.grid(16, 12):
-                for k in range(6):
-                    with T.sblock("C"):
-                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                        with T.init():
-                            C_local[vi, vj] = T.float32(0)
-                        C_local[vi, vj] = C_local[vi, vj] + A[vi, vk] * B[vk, vj]
-                for ax0, ax1 in T.grid(1, 1):
-                    with T.sblock("D"):
-                        vi = T.axis.spatial(16, i + ax0)
-                        vj = T.axis.spatial(12, j + ax1)
-                        D[vi, vj] = C_local[vi, vj] + bias[vj]
+    after = """
+        C_local = T.sblock_alloc_buffer((16, 12), scope="local")
+        for i, j in T.grid(16, 12):
+            for k in range(6):
+                with T.sblock("C"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    C_local[vi, vj] += A[vi, vk] * B[vk, vj]
+            for ax0, ax1 in T.grid(1, 1):
+                with T.sblock("D"):
+                    vi = T.axis.spatial(16, i + ax0)
+                    vj = T.axis.spatial(12, j + ax1)
+                    D[vi, vj] = C_local[vi, vj] + bias[vj]
+    """
 
     def change(sch):
         block, epilogue = sch.get_sblock("C"), sch.get_sblock("D")
@@ -256,7 +207,7 @@ def test_fuse_epilogue_at_keeps_the_sum_in_registers():
         assert_dead(sch, *old)
         return writer, epilogue, block, j
 
-    check_pair(MatmulBias, change, After)
+    check_pair(MatmulBias, change, after)
 
 
 @pytest.mark.parametrize(
@@ -274,7 +225,7 @@ def test_fuse_epilogue_at_refuses_what_is_not_the_only_consumer(block, epilogue,
         fuse_epilogue_at(sch, first, second, loop)
 
 
-def test_fuse_epilogue_at_refuses_an_epilogue_that_reduces():
+def test_fuse_epilogue_at_refuses_what_does_not_fit():
     sch, block = start(MatmulBias, "C")
     partial = rfactor_reduction(sch, block, parts=2)
     assert find_epilogue(sch, partial.block) is None
@@ -288,33 +239,21 @@ def test_fuse_epilogue_at_refuses_an_epilogue_that_reduces():
         fuse_epilogue_at(sch, partial.block, block, loop)
     writer = accumulate_in_registers(sch, partial.block, loop)
     assert not sch.get(writer).same_as(sch.get(block))
-
-
-def test_fuse_epilogue_at_refuses_the_loop_of_another_block():
     sch, block, epilogue = start(MatmulBias, "C", "D")
     _, j = sch.get_loops(epilogue)
     with refuses(sch, r"fuse_epilogue_at: loop 'j' is not around block 'C'"):
         fuse_epilogue_at(sch, block, epilogue, j)
-
-
-def test_fuse_epilogue_at_refuses_a_reduction_loop():
     sch, block, epilogue = start(MatmulBias, "C", "D")
     *_, k = sch.get_loops(block)
     with refuses(
         sch, r"fuse_epilogue_at: loop 'k' is at or inside of the reduction loop 'k', wher"
     ):
         fuse_epilogue_at(sch, block, epilogue, k)
-
-
-def test_fuse_epilogue_at_refuses_a_vectorized_loop():
     sch, producer, consumer = start(Blur, "B", "C")
     inner = split_loop(sch, sch.get_loops(producer)[0], inner=2).inner
     vectorize_loop(sch, inner)
     with refuses(sch, r"fuse_epilogue_at: loop 'i_1' is at or inside of the vectorized loop 'i_1'"):
         fuse_epilogue_at(sch, producer, consumer, inner)
-
-
-def test_fuse_epilogue_at_refuses_registers_of_other_threads():
     sch, block, epilogue = start(MatmulBias, "C", "D")
     tile = tile_block(sch, block, threads=(2, 3))
     with refuses(sch, r"fuse_epilogue_at: the threads of 'threadIdx.y' write the register buffer"):
@@ -323,22 +262,17 @@ def test_fuse_epilogue_at_refuses_registers_of_other_threads():
 
 
 def test_fuse_epilogue_at_refuses_an_output_with_tvm_s_reason():
-    @I.ir_module
-    class TwoOutputs:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16,), "float32"),
-            B: T.Buffer((16,), "float32"),
-            C: T.Buffer((16,), "float32"),
-        ):
-            for i in range(16):
-                with T.sblock("B"):
-                    vi = T.axis.spatial(16, i)
-                    B[vi] = A[vi] * T.float32(2)
-            for i in range(16):
-                with T.sblock("C"):
-                    vi = T.axis.spatial(16, i)
-                    C[vi] = B[vi] + T.float32(1)
+    TwoOutputs = parse_kernel("""
+        A (16,), B (16,), C (16,)
+        for i in range(16):
+            with T.sblock("B"):
+                vi = T.axis.spatial(16, i)
+                B[vi] = A[vi] * T.float32(2)
+        for i in range(16):
+            with T.sblock("C"):
+                vi = T.axis.spatial(16, i)
+                C[vi] = B[vi] + T.float32(1)
+    """)
 
     sch, block, epilogue = start(TwoOutputs, "B", "C")
     (loop,) = sch.get_loops(block)
@@ -347,14 +281,12 @@ def test_fuse_epilogue_at_refuses_an_output_with_tvm_s_reason():
 
 
 def test_inline_producers_into_their_only_consumer():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((18,), "float32"), C: T.Buffer((16,), "float32")):
-            for i in range(16):
-                with T.sblock("C"):
-                    vi = T.axis.spatial(16, i)
-                    C[vi] = A[vi] * T.float32(2) + A[vi + 2] * T.float32(2)
+    after = """
+        for i in range(16):
+            with T.sblock("C"):
+                vi = T.axis.spatial(16, i)
+                C[vi] = A[vi] * T.float32(2) + A[vi + 2] * T.float32(2)
+    """
 
     def change(sch):
         producer, consumer = sch.get_sblock("B"), sch.get_sblock("C")
@@ -362,26 +294,20 @@ def test_inline_producers_into_their_only_consumer():
         assert_dead(sch, producer)
         return consumer
 
-    check_pair(Blur, change, After)
+    check_pair(Blur, change, after)
 
 
 def test_inline_producers_leaves_a_block_that_has_none():
     check_pair(Blur, lambda sch: inline_producers(sch, sch.get_sblock("B")), Blur)
 
 
-def test_inline_producers_refuses_a_reduction():
+def test_inline_producers_refuses_what_does_not_fit():
     sch, consumer = start(MatmulBias, "D")
     with refuses(sch, r"inline_producers: block 'C' reduces, and a reduction cannot stand inside"):
         inline_producers(sch, consumer)
-
-
-def test_inline_producers_refuses_a_producer_that_others_read():
     sch, consumer = start(TwoReaders, "C")
     with refuses(sch, r"inline_producers: block 'B' has 2 consumers, 'C', 'D'; leave it a stage"):
         inline_producers(sch, consumer)
-
-
-def test_inline_producers_refuses_a_dead_handle():
     sch, producer, consumer = start(TwoReaders, "C", "D")
     inline_producers_of = consumer
     sch.compute_inline(producer)

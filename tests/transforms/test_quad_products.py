@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import tvm
 from golden_runs import read_step
+from kernels import parse_kernel
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.script import from_source
 
 from tirstep.lowering_checks import get_device
 from tirstep.transforms import (
@@ -57,25 +57,18 @@ def test_tensorize_in_quads_of_attention() -> None:
 
 
 ONE = """
-@I.ir_module
-class One:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((32, 64), "{dtype}"),
-        B: T.Buffer({b}, "{dtype}"),
-        C: T.Buffer((32, 48), "{out}"),
-    ):
-        X = T.sblock_alloc_buffer((32, 48), "{acc}")
-        for i, j, k in T.grid(32, 48, 64):
-            with T.sblock("X"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    X[vi, vj] = T.{acc}(0)
-                X[vi, vj] = X[vi, vj] + T.Cast("{acc}", A[vi, vk]) * T.Cast("{acc}", B[{at}])
-        for i, j in T.grid(32, 48):
-            with T.sblock("C"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                C[vi, vj] = {finish}
+A (32, 64) {dtype}, B {b} {dtype}, C (32, 48) {out}
+X = T.sblock_alloc_buffer((32, 48), "{acc}")
+for i, j, k in T.grid(32, 48, 64):
+    with T.sblock("X"):
+        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        with T.init():
+            X[vi, vj] = T.{acc}(0)
+        X[vi, vj] = X[vi, vj] + T.Cast("{acc}", A[vi, vk]) * T.Cast("{acc}", B[{at}])
+for i, j in T.grid(32, 48):
+    with T.sblock("C"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        C[vi, vj] = {finish}
 """
 STAGED = {"operand": 0, "warps": 2, "layout": "padded", "in_quads": True}
 
@@ -89,7 +82,7 @@ def make_one(
 ) -> tvm.IRModule:
     b, at = ("(48, 64)", "vj, vk") if transposed else ("(64, 48)", "vk, vj")
     out = acc if finish == "X[vi, vj]" else "float32"
-    return from_source(ONE.format(dtype=dtype, acc=acc, finish=finish, b=b, at=at, out=out))
+    return parse_kernel(ONE.format(dtype=dtype, acc=acc, finish=finish, b=b, at=at, out=out))
 
 
 def take_warps(sch: Schedule) -> LoopRV:
@@ -141,13 +134,12 @@ def check_numbers(before: tvm.IRModule, after: tvm.IRModule) -> None:
     np.testing.assert_array_equal(found[1], found[0])
 
 
-@pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize(
-    ("dtype", "acc", "finish"),
+    ("dtype", "acc", "finish", "transposed"),
     [
-        ("float16", "float32", "T.max(X[vi, vj], T.float32(0))"),
-        ("bfloat16", "float32", 'X[vi, vj] * T.Cast("float32", vi)'),
-        ("float16", "float16", "X[vi, vj]"),
+        ("float16", "float32", "T.max(X[vi, vj], T.float32(0))", True),
+        ("bfloat16", "float32", 'X[vi, vj] * T.Cast("float32", vi)', False),
+        ("float16", "float16", "X[vi, vj]", True),
     ],
 )
 def test_one_product_and_what_uses_its_sums(
@@ -160,39 +152,27 @@ def test_one_product_and_what_uses_its_sums(
 
 
 CHAIN = """
-@I.ir_module
-class Chain:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((32, 32), "{dtype}"),
-        B: T.Buffer((32, 32), "{dtype}"),
-        V: T.Buffer((32, 48), "{dtype}"),
-        C: T.Buffer((32, 48), "float32"),
-    ):
-        X = T.sblock_alloc_buffer((32, 32))
-        P = T.sblock_alloc_buffer((32, 32))
-        Y = T.sblock_alloc_buffer((32, 48))
-        for i, j, k in T.grid(32, 32, 32):
-            with T.sblock("X"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    X[vi, vj] = T.float32(0)
-                X[vi, vj] = X[vi, vj] + T.Cast("float32", A[vi, vk]) * T.Cast("float32", B[vj, vk])
-        for i, j in T.grid(32, 32):
-            with T.sblock("P"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                P[vi, vj] = T.max(X[vi, vj], T.float32(0))
-        for i, j, k in T.grid(32, 48, 32):
-            with T.sblock("Y"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    Y[vi, vj] = T.float32(0)
-                Y[vi, vj] = Y[vi, vj] + T.Cast("float32", T.Cast("{dtype}", P[vi, vk])) * T.Cast(
-                    "float32", V[vk, vj])
-        for i, j in T.grid(32, 48):
-            with T.sblock("C"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                C[vi, vj] = Y[vi, vj]
+A (32, 32) {dtype}, B (32, 32) {dtype}, V (32, 48) {dtype}, C (32, 48)
+X = T.sblock_alloc_buffer((32, 32))
+P = T.sblock_alloc_buffer((32, 32))
+Y = T.sblock_alloc_buffer((32, 48))
+for i, j, k in T.grid(32, 32, 32):
+    with T.sblock("X"):
+        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        X[vi, vj] += T.Cast("float32", A[vi, vk]) * T.Cast("float32", B[vj, vk])
+for i, j in T.grid(32, 32):
+    with T.sblock("P"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        P[vi, vj] = T.max(X[vi, vj], T.float32(0))
+for i, j, k in T.grid(32, 48, 32):
+    with T.sblock("Y"):
+        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        Y[vi, vj] += T.Cast("float32", T.Cast("{dtype}", P[vi, vk])) * T.Cast(
+            "float32", V[vk, vj])
+for i, j in T.grid(32, 48):
+    with T.sblock("C"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        C[vi, vj] = Y[vi, vj]
 """
 
 
@@ -220,43 +200,31 @@ def prepare_chain(module: tvm.IRModule) -> tuple[Schedule, Callable[[Schedule], 
     return sch, finish
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["bfloat16"])
 def test_a_chain_of_products_in_a_transform_of_one_s_own(dtype: str) -> None:
     """What lies between is an operand as it is: it never leaves its lanes."""
-    before = from_source(CHAIN.format(dtype=dtype))
+    before = parse_kernel(CHAIN.format(dtype=dtype))
     sch, finish = prepare_chain(before)
     composite(finish)(sch)
     assert "X_shared" not in sch.mod.script()
     check_numbers(before, sch.mod)
 
 
-def test_tensorize_in_quads_refuses_one_product_of_a_chain_alone() -> None:
-    sch, finish = prepare_chain(from_source(CHAIN.format(dtype="float16")))
+def test_tensorize_in_quads_refuses_what_does_not_fit():
+    sch, finish = prepare_chain(parse_kernel(CHAIN.format(dtype="float16")))
     with refuses(sch, "lays 'X_local' out over the registers of a warp's lanes, and block 'P' wou"):
         finish(sch)
-
-
-def test_tensorize_in_quads_refuses_readers_that_are_not_spread() -> None:
     sch, block, loads, zeros = prepare_one(make_one(), spreads=False)
     with refuses(sch, "and block 'C' would take them for its own"):
         tensorize_in_quads(sch, block, loads, zeros)
-
-
-def test_tensorize_in_quads_refuses_sums_that_are_no_fragments() -> None:
     sch, block, loads, zeros = prepare_one(make_one(), lays=False, spreads=False)
     with refuses(sch, "'X' of block 'X_o_update' is no fragment in registers; lay it out with lay"):
         tensorize_in_quads(sch, block, loads, zeros)
-
-
-def test_tensorize_in_quads_refuses_products_that_begin_their_sums() -> None:
     sch, block, loads, zeros = prepare_one(make_one(), decomposes=False)
     with refuses(sch, "block 'X_o' begins its own sums; decompose it"):
         tensorize_in_quads(sch, block, loads, zeros)
     with refuses(sch, "block 'C' is no product of fragments; pass the block that tile_product re"):
         tensorize_in_quads(sch, zeros, loads, None)
-
-
-def test_tensorize_in_quads_refuses_other_loads_and_zeros() -> None:
     sch, block, (a, b), zeros = prepare_one(make_one())
     with refuses(sch, "none of 0 loads copies 'B_local', the B of block 'X_o_update'; cache it"):
         tensorize_in_quads(sch, block, [], zeros)
@@ -269,10 +237,7 @@ def test_tensorize_in_quads_refuses_other_loads_and_zeros() -> None:
         tensorize_in_quads(sch, block, [a, fetch], zeros)
     with refuses(sch, "block 'C' does not zero 'X_local', and nothing else"):
         tensorize_in_quads(sch, block, [a, b], result)
-
-
-@pytest.mark.parametrize(("dtype", "acc"), [("float32", "float32"), ("int8", "int32")])
-def test_tensorize_in_quads_refuses_operands_of_other_sizes(dtype: str, acc: str) -> None:
-    sch, block, loads, zeros = prepare_one(make_one(dtype, acc=acc, finish="X[vi, vj]"))
-    with refuses(sch, f"operands of {dtype} are not of 16 bits; use float16 or bfloat16"):
-        tensorize_in_quads(sch, block, loads, zeros)
+    for dtype, acc in [("float32", "float32"), ("int8", "int32")]:
+        sch, block, loads, zeros = prepare_one(make_one(dtype, acc=acc, finish="X[vi, vj]"))
+        with refuses(sch, f"operands of {dtype} are not of 16 bits; use float16 or bfloat16"):
+            tensorize_in_quads(sch, block, loads, zeros)

@@ -5,12 +5,11 @@ import sys
 
 import numpy as np
 import pytest
+from kernels import parse_kernel
 from pairs import compile_for_cuda
 from tvm import tirx
 from tvm.error import InternalError
 from tvm.s_tir import Schedule
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.lowering_checks.devices import DeviceError
@@ -34,24 +33,20 @@ def test_the_sum_and_the_maximum_of_a_row_are_found_together(threads: int) -> No
     assert not check_numbers(run.problem, module, get_device("simulator"), where="")
 
 
-@I.ir_module
-class Largest:
-    """The place and the value of the maximum, whose reducer TVM has by itself."""
-
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((4, 64), "float32"), P: T.Buffer((4,), "int32"), V: T.Buffer((4,), "float32")
-    ):
-        for i, k in T.grid(4, 64):
-            with T.sblock("P"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    P[vi] = T.int32(-1)
-                    V[vi] = T.min_value("float32")
-                place: T.let[T.int32] = T.Select(V[vi] >= A[vi, vk], P[vi], vk)
-                value: T.let[T.float32] = T.Select(V[vi] >= A[vi, vk], V[vi], A[vi, vk])
-                P[vi] = place
-                V[vi] = value
+# The place and the value of the maximum, whose reducer TVM has by itself.
+Largest = parse_kernel("""
+    A (4, 64), P (4,) int32, V (4,)
+    for i, k in T.grid(4, 64):
+        with T.sblock("P"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                P[vi] = T.int32(-1)
+                V[vi] = T.min_value("float32")
+            place: T.let[T.int32] = T.Select(V[vi] >= A[vi, vk], P[vi], vk)
+            value: T.let[T.float32] = T.Select(V[vi] >= A[vi, vk], V[vi], A[vi, vk])
+            P[vi] = place
+            V[vi] = value
+""")
 
 
 def test_tvm_s_own_reducers_of_two_values_are_still_found() -> None:
@@ -62,26 +57,22 @@ def test_tvm_s_own_reducers_of_two_values_are_still_found() -> None:
     assert "__shfl_down_sync" in compile_for_cuda(sch.mod)
 
 
-@I.ir_module
-class MaximumFirst:
-    """The running maximum of a row, and the sum of exponentials below it, in the unsafe order."""
-
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((4, 64), "float32"), P: T.Buffer((4,), "float32"), Q: T.Buffer((4,), "float32")
-    ):
-        for i, k in T.grid(4, 64):
-            with T.sblock("S"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    P[vi] = T.min_value("float32")
-                    Q[vi] = T.float32(0)
-                largest: T.let[T.float32] = T.max(P[vi], A[vi, vk])
-                total: T.let[T.float32] = Q[vi] * T.exp(P[vi] - T.max(P[vi], A[vi, vk])) + T.exp(
-                    T.float32(0)
-                ) * T.exp(A[vi, vk] - T.max(P[vi], A[vi, vk]))
-                P[vi] = largest
-                Q[vi] = total
+# The running maximum of a row, and the sum of exponentials below it, in the unsafe order.
+MaximumFirst = parse_kernel("""
+    A (4, 64), P (4,), Q (4,)
+    for i, k in T.grid(4, 64):
+        with T.sblock("S"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                P[vi] = T.min_value("float32")
+                Q[vi] = T.float32(0)
+            largest: T.let[T.float32] = T.max(P[vi], A[vi, vk])
+            total: T.let[T.float32] = Q[vi] * T.exp(P[vi] - T.max(P[vi], A[vi, vk])) + T.exp(
+                T.float32(0)
+            ) * T.exp(A[vi, vk] - T.max(P[vi], A[vi, vk]))
+            P[vi] = largest
+            Q[vi] = total
+""")
 
 
 def test_tvm_stores_a_value_before_it_computes_the_next_one() -> None:
@@ -113,18 +104,16 @@ def test_a_process_that_knows_our_reducers_ends_well() -> None:
     assert done.returncode == 0
 
 
-@I.ir_module
-class AllOf:
-    """Whether all of a row hold."""
-
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((8, 12), "bool"), Y: T.Buffer((8,), "bool")):
-        for i, k in T.grid(8, 12):
-            with T.sblock("Y"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    Y[vi] = T.bool(True)
-                Y[vi] = Y[vi] and A[vi, vk]
+# Whether all of a row hold.
+AllOf = parse_kernel("""
+    A (8, 12) bool, Y (8,) bool
+    for i, k in T.grid(8, 12):
+        with T.sblock("Y"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                Y[vi] = T.bool(True)
+            Y[vi] = Y[vi] and A[vi, vk]
+""")
 
 
 def test_parts_of_booleans_are_refused_with_a_sentence() -> None:
@@ -139,18 +128,16 @@ def test_parts_of_booleans_are_refused_with_a_sentence() -> None:
         sch.rfactor(outer, 0)
 
 
-@I.ir_module
-class TurnedSum:
-    """The sums of rows, to which each element is added from the left."""
-
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((8, 32), "float32"), Y: T.Buffer((8,), "float32")):
-        for i, k in T.grid(8, 32):
-            with T.sblock("Y"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    Y[vi] = T.float32(0)
-                Y[vi] = A[vi, vk] + Y[vi]
+# The sums of rows, to which each element is added from the left.
+TurnedSum = parse_kernel("""
+    A (8, 32), Y (8,)
+    for i, k in T.grid(8, 32):
+        with T.sblock("Y"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                Y[vi] = T.float32(0)
+            Y[vi] = A[vi, vk] + Y[vi]
+""")
 
 
 def test_a_sum_over_threads_with_its_result_behind_is_refused() -> None:

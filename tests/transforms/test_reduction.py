@@ -1,7 +1,7 @@
 """Reductions split, and their initialization taken out."""
 
 import pytest
-from kernels import Matmul, Scale, start
+from kernels import Matmul, Scale, parse_kernel, start
 from pairs import assert_dead, check_pair, refuses
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
@@ -41,21 +41,13 @@ class SymbolicSum:
 
 
 def test_split_reduction_by_a_divisor():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            for i, j, k_0, k_1 in T.grid(16, 12, 3, 2):
-                with T.sblock("C"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    vk = T.axis.reduce(6, k_0 * 2 + k_1)
-                    with T.init():
-                        C[vi, vj] = T.float32(0)
-                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+    after = """
+        for i, j, k_0, k_1 in T.grid(16, 12, 3, 2):
+            with T.sblock("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                vk = T.axis.reduce(6, k_0 * 2 + k_1)
+                C[vi, vj] += A[vi, vk] * B[vk, vj]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
@@ -66,61 +58,41 @@ def test_split_reduction_by_a_divisor():
         assert_dead(sch, k)
         return steps, block
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 def test_split_reduction_with_a_guarded_tail():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            for i, j, k_0, k_1 in T.grid(16, 12, 2, 4):
-                with T.sblock("C"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    vk = T.axis.reduce(6, k_0 * 4 + k_1)
-                    T.where(k_0 * 4 + k_1 < 6)
-                    with T.init():
-                        C[vi, vj] = T.float32(0)
-                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+    after = """
+        for i, j, k_0, k_1 in T.grid(16, 12, 2, 4):
+            with T.sblock("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                vk = T.axis.reduce(6, k_0 * 4 + k_1)
+                T.where(k_0 * 4 + k_1 < 6)
+                C[vi, vj] += A[vi, vk] * B[vk, vj]
+    """
 
     check_pair(
         Matmul,
         lambda sch: split_reduction(sch, sch.get_sblock("C"), inner=4, tail="guard"),
-        After,
+        after,
     )
 
 
-def test_split_reduction_refuses_a_size_that_does_not_divide():
+def test_split_reduction_refuses_what_does_not_fit():
     sch, block, *_ = start()
     with refuses(sch, r"split_reduction: loop 'k' runs 6 times, which inner=4 does not divide"):
         split_reduction(sch, block, inner=4)
-
-
-def test_split_reduction_refuses_a_symbolic_extent_without_a_guard():
+    sch, block, *_ = start(Scale, "B")
+    with refuses(sch, r"split_reduction: block 'B' has 0 reduction loops, not one; use split_loop"):
+        split_reduction(sch, block, inner=2)
     sch, block, *_ = start(SymbolicSum, "B")
     with refuses(sch, r"loop 'k' has the symbolic extent n, of which inner=8 may be no divisor"):
         split_reduction(sch, block, inner=8)
     split_reduction(sch, block, inner=8, tail="guard")
-
-
-def test_split_reduction_refuses_a_block_without_a_reduction():
-    sch, block, *_ = start(Scale, "B")
-    with refuses(sch, r"split_reduction: block 'B' has 0 reduction loops, not one; use split_loop"):
-        split_reduction(sch, block, inner=2)
-
-
-def test_split_reduction_refuses_to_split_twice():
     sch, block, *_ = start()
     split_reduction(sch, block, inner=2)
     with refuses(sch, r"split_reduction: block 'C' has 2 reduction loops, not one"):
         split_reduction(sch, block, inner=2)
-
-
-def test_split_reduction_refuses_an_unrolled_loop():
     sch, block, _, _, k = start()
     unroll_loop(sch, k)
     with refuses(sch, r"split_reduction: loop 'k' is already unrolled"):
@@ -128,22 +100,16 @@ def test_split_reduction_refuses_an_unrolled_loop():
 
 
 def test_decompose_reduction_at_its_reduction_loop():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            for i, j in T.grid(16, 12):
-                with T.sblock("C_init"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    C[vi, vj] = T.float32(0)
-                for k in range(6):
-                    with T.sblock("C_update"):
-                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                        C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+    after = """
+        for i, j in T.grid(16, 12):
+            with T.sblock("C_init"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = T.float32(0)
+            for k in range(6):
+                with T.sblock("C_update"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
@@ -153,65 +119,53 @@ def test_decompose_reduction_at_its_reduction_loop():
         assert sch.get(block).name_hint == "C_update"
         return init, block, i, j, k
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 def test_decompose_reduction_at_an_outer_loop():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            for i in range(16):
-                for j_init in range(12):
-                    with T.sblock("C_init"):
-                        vi, vj = T.axis.remap("SS", [i, j_init])
-                        C[vi, vj] = T.float32(0)
-                for j, k in T.grid(12, 6):
-                    with T.sblock("C_update"):
-                        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                        C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+    after = """
+        for i in range(16):
+            for j_init in range(12):
+                with T.sblock("C_init"):
+                    vi, vj = T.axis.remap("SS", [i, j_init])
+                    C[vi, vj] = T.float32(0)
+            for j, k in T.grid(12, 6):
+                with T.sblock("C_update"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
         _, j, _ = sch.get_loops(block)
         return decompose_reduction_at(sch, block, j), block, j
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 def test_decompose_reduction_at_a_thread_loop_leaves_registers_to_their_threads():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            C_local = T.sblock_alloc_buffer((16, 12), scope="local")
-            for i in range(16):
-                for j_0 in T.thread_binding(4, thread="blockIdx.x"):
-                    for j_1_init in T.thread_binding(3, thread="threadIdx.x"):
-                        with T.sblock("C_init"):
+    after = """
+        C_local = T.sblock_alloc_buffer((16, 12), scope="local")
+        for i in range(16):
+            for j_0 in T.thread_binding(4, thread="blockIdx.x"):
+                for j_1_init in T.thread_binding(3, thread="threadIdx.x"):
+                    with T.sblock("C_init"):
+                        vi = T.axis.spatial(16, i)
+                        vj = T.axis.spatial(12, j_0 * 3 + j_1_init)
+                        C_local[vi, vj] = T.float32(0)
+                for j_1 in T.thread_binding(3, thread="threadIdx.x"):
+                    for k in range(6):
+                        with T.sblock("C_update"):
                             vi = T.axis.spatial(16, i)
-                            vj = T.axis.spatial(12, j_0 * 3 + j_1_init)
-                            C_local[vi, vj] = T.float32(0)
-                    for j_1 in T.thread_binding(3, thread="threadIdx.x"):
-                        for k in range(6):
-                            with T.sblock("C_update"):
-                                vi = T.axis.spatial(16, i)
-                                vj = T.axis.spatial(12, j_0 * 3 + j_1)
-                                vk = T.axis.reduce(6, k)
-                                C_local[vi, vj] = C_local[vi, vj] + A[vi, vk] * B[vk, vj]
-                        for ax0, ax1 in T.grid(1, 1):
-                            with T.sblock("C_local"):
-                                v0 = T.axis.spatial(16, i + ax0)
-                                v1 = T.axis.spatial(12, j_0 * 3 + j_1 + ax1)
-                                C[v0, v1] = C_local[v0, v1]
+                            vj = T.axis.spatial(12, j_0 * 3 + j_1)
+                            vk = T.axis.reduce(6, k)
+                            C_local[vi, vj] = C_local[vi, vj] + A[vi, vk] * B[vk, vj]
+                    for ax0, ax1 in T.grid(1, 1):
+                        with T.sblock("C_local"):
+                            v0 = T.axis.spatial(16, i + ax0)
+                            v1 = T.axis.spatial(12, j_0 * 3 + j_1 + ax1)
+                            C[v0, v1] = C_local[v0, v1]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
@@ -219,25 +173,22 @@ def test_decompose_reduction_at_a_thread_loop_leaves_registers_to_their_threads(
         accumulate_in_registers(sch, block, tile.threads[0])
         return decompose_reduction_at(sch, block, tile.threads[0])
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 def test_decompose_reduction_at_refuses_threads_that_only_a_guard_knows():
     """One thread sums, and in front of it all would set the sum to 0, the last of them too late."""
 
-    @I.ir_module
-    class SumOfAll:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((64,)), S: T.Buffer((1,))):
-            for t in T.thread_binding(8, "threadIdx.x"):
-                for k in range(64):
-                    with T.sblock("S"):
-                        v = T.axis.spatial(1, 0)
-                        vk = T.axis.reduce(64, k)
-                        T.where(t < 1)
-                        with T.init():
-                            S[v] = T.float32(0)
-                        S[v] = S[v] + A[vk]
+    SumOfAll = parse_kernel("""
+        A (64,), S (1,)
+        for t in T.thread_binding(8, "threadIdx.x"):
+            for k in range(64):
+                with T.sblock("S"):
+                    v = T.axis.spatial(1, 0)
+                    vk = T.axis.reduce(64, k)
+                    T.where(t < 1)
+                    S[v] += A[vk]
+    """)
 
     sch = Schedule(SumOfAll)
     block = sch.get_sblock("S")
@@ -267,20 +218,14 @@ def test_decompose_reduction_at_refuses_loops_further_out_of_which_a_guard_lets_
         decompose_reduction_at(sch, block, last)
 
 
-def test_decompose_reduction_at_refuses_a_block_without_an_initialization():
+def test_decompose_reduction_at_refuses_what_does_not_fit():
     sch, block, i, _ = start(Scale, "B")
     with refuses(sch, r"decompose_reduction_at: block 'B' has no initialization to take out; call"):
         decompose_reduction_at(sch, block, i)
-
-
-def test_decompose_reduction_at_refuses_to_decompose_twice():
     sch, block, _, _, k = start()
     decompose_reduction_at(sch, block, k)
     with refuses(sch, r"decompose_reduction_at: block 'C_update' has no initialization to take"):
         decompose_reduction_at(sch, block, k)
-
-
-def test_decompose_reduction_at_refuses_the_loop_of_another_block():
     sch, block, _, _, k = start()
     init = decompose_reduction_at(sch, block, k)
     sch, block, *_ = start()
@@ -290,23 +235,17 @@ def test_decompose_reduction_at_refuses_the_loop_of_another_block():
         decompose_reduction_at(sch, block, loop)
     with refuses(sch, r"decompose_reduction_at: the block handle belongs to another schedule; pas"):
         decompose_reduction_at(sch, init, loop)
-
-
-@pytest.mark.parametrize("place", ["j", "k_1"])
-def test_decompose_reduction_at_refuses_a_loop_inside_of_a_reduction(place):
-    sch, block, i, j, k = start()
-    steps = split_loop(sch, k, inner=2)
-    reorder_loops(sch, [i, steps.outer, j, steps.inner])
-    with refuses(
-        sch,
-        rf"loop '{place}' is inside of the reduction loop 'k_0', so that the sum would start "
-        "again; choose that loop or one outside",
-    ):
-        decompose_reduction_at(sch, block, {"j": j, "k_1": steps.inner}[place])
-    decompose_reduction_at(sch, block, steps.outer)
-
-
-def test_decompose_reduction_at_refuses_a_reduction_over_threads():
+    for place in ["j", "k_1"]:
+        sch, block, i, j, k = start()
+        steps = split_loop(sch, k, inner=2)
+        reorder_loops(sch, [i, steps.outer, j, steps.inner])
+        with refuses(
+            sch,
+            rf"loop '{place}' is inside of the reduction loop 'k_0', so that the sum would start "
+            "again; choose that loop or one outside",
+        ):
+            decompose_reduction_at(sch, block, {"j": j, "k_1": steps.inner}[place])
+        decompose_reduction_at(sch, block, steps.outer)
     sch, block, i, _, k = start()
     bind_loop(sch, i, axis="blockIdx.x")
     bind_loop(sch, k, axis="threadIdx.x")
@@ -319,29 +258,21 @@ def test_decompose_reduction_at_refuses_a_reduction_over_threads():
 
 
 def test_rfactor_reduction_into_two_parts():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((16, 6), "float32"),
-            B: T.Buffer((6, 12), "float32"),
-            C: T.Buffer((16, 12), "float32"),
-        ):
-            C_rf = T.sblock_alloc_buffer((2, 16, 12))
-            for k_0, i, j, k_1 in T.grid(2, 16, 12, 3):
-                with T.sblock("C_rf"):
-                    vk_0, vi, vj, vk_1 = T.axis.remap("SSSR", [k_0, i, j, k_1])
-                    with T.init():
-                        C_rf[vk_0, vi, vj] = T.float32(0)
-                    C_rf[vk_0, vi, vj] = (
-                        C_rf[vk_0, vi, vj] + A[vi, vk_0 * 3 + vk_1] * B[vk_0 * 3 + vk_1, vj]
-                    )
-            for i, j, k_0 in T.grid(16, 12, 2):
-                with T.sblock("C"):
-                    vk_0, vi, vj = T.axis.remap("RSS", [k_0, i, j])
-                    with T.init():
-                        C[vi, vj] = T.float32(0)
-                    C[vi, vj] = C[vi, vj] + C_rf[vk_0, vi, vj]
+    after = """
+        C_rf = T.sblock_alloc_buffer((2, 16, 12))
+        for k_0, i, j, k_1 in T.grid(2, 16, 12, 3):
+            with T.sblock("C_rf"):
+                vk_0, vi, vj, vk_1 = T.axis.remap("SSSR", [k_0, i, j, k_1])
+                with T.init():
+                    C_rf[vk_0, vi, vj] = T.float32(0)
+                C_rf[vk_0, vi, vj] = (
+                    C_rf[vk_0, vi, vj] + A[vi, vk_0 * 3 + vk_1] * B[vk_0 * 3 + vk_1, vj]
+                )
+        for i, j, k_0 in T.grid(16, 12, 2):
+            with T.sblock("C"):
+                vk_0, vi, vj = T.axis.remap("RSS", [k_0, i, j])
+                C[vi, vj] += C_rf[vk_0, vi, vj]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
@@ -353,7 +284,7 @@ def test_rfactor_reduction_into_two_parts():
         assert_dead(sch, k)
         return partial, block
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 @pytest.mark.parametrize("parts", [2, 24])
@@ -405,15 +336,12 @@ def test_rfactor_reduction_refuses_parts_that_do_not_divide(parts):
         rfactor_reduction(sch, block, parts=parts)
 
 
-def test_rfactor_reduction_refuses_a_symbolic_extent():
+def test_rfactor_reduction_refuses_what_does_not_fit():
     sch, block, *_ = start(SymbolicSum, "B")
     with refuses(
         sch, r"loop 'k' runs n times, which parts=2 may not divide; .* pad the block first"
     ):
         rfactor_reduction(sch, block, parts=2)
-
-
-def test_rfactor_reduction_refuses_two_reduction_loops_or_none():
     sch, block, *_ = start()
     split_reduction(sch, block, inner=2)
     with refuses(sch, r"rfactor_reduction: block 'C' has 2 reduction loops; cut a block with one"):
@@ -421,26 +349,12 @@ def test_rfactor_reduction_refuses_two_reduction_loops_or_none():
     sch, block, *_ = start(Scale, "B")
     with refuses(sch, r"block 'B' has 0 reduction loops and no initialization; cut a block with"):
         rfactor_reduction(sch, block, parts=2)
-
-
-def test_rfactor_reduction_refuses_a_decomposed_reduction():
     sch, block, *_, k = start()
     decompose_reduction_at(sch, block, k)
     with refuses(
         sch, r"block 'C_update' has 1 reduction loops and no initialization; .* before it"
     ):
         rfactor_reduction(sch, block, parts=2)
-
-
-@pytest.mark.parametrize(("place", "axis"), [(0, "blockIdx.x"), (1, "threadIdx.x")])
-def test_rfactor_reduction_refuses_a_bound_loop(place, axis):
-    sch, block, *loops = start()
-    bind_loop(sch, loops[place], axis=axis)
-    with refuses(sch, rf"rfactor_reduction: loop '{'ij'[place]}' is already bound to '{axis}'; do"):
-        rfactor_reduction(sch, block, parts=2)
-
-
-def test_rfactor_reduction_refuses_a_predicate_that_tvm_leaves_out():
     sch, block, i, _, _ = start()
     split_loop(sch, i, inner=5, tail="guard")
     with refuses(
@@ -455,10 +369,15 @@ def test_rfactor_reduction_refuses_a_predicate_that_tvm_leaves_out():
     partial = raw.rfactor(outer, 0)
     predicates = [str(get_realize(raw, sblock).predicate) for sblock in (partial, block)]
     assert predicates == ["i_0 * 5 + i_1 < 16", "T.bool(True)"]
-
-
-def test_rfactor_reduction_refuses_a_copy_in_its_loops_with_tvm_s_reason():
     sch, block, i, _, _ = start()
     sch.compute_at(sch.cache_read(block, 0, "shared"), i)
     with refuses(sch, r"^rfactor_reduction: TVM refuses: .*is not the reduction block"):
+        rfactor_reduction(sch, block, parts=2)
+
+
+@pytest.mark.parametrize(("place", "axis"), [(0, "blockIdx.x"), (1, "threadIdx.x")])
+def test_rfactor_reduction_refuses_a_bound_loop(place, axis):
+    sch, block, *loops = start()
+    bind_loop(sch, loops[place], axis=axis)
+    with refuses(sch, rf"rfactor_reduction: loop '{'ij'[place]}' is already bound to '{axis}'; do"):
         rfactor_reduction(sch, block, parts=2)

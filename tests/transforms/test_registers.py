@@ -2,11 +2,9 @@
 
 import pytest
 import tvm
-from kernels import make_matmul
+from kernels import OpenMatmul, RowSum, make_matmul, parse_kernel
 from pairs import check_trace, compile_for_cuda, refuses
 from tvm.s_tir import Schedule
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.pytest_plugin import Check
 from tirstep.transforms import (
@@ -26,37 +24,21 @@ from tirstep.transforms.legality.registers import find_register_leak
 Matmul = make_matmul(64, 48, 32)
 
 
-@I.ir_module
-class Sum:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((16, 64), "float32"), C: T.Buffer((16,), "float32")):
-        for i, k in T.grid(16, 64):
-            with T.sblock("C"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    C[vi] = T.float32(0)
-                C[vi] = C[vi] + A[vi, vk]
-
-
 def make_shift(shift):
     """L in registers, and C reads it `shift` elements further on, round and round."""
-
-    @I.ir_module
-    class Shift:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((8, 32), "float32"), C: T.Buffer((8, 32), "float32")):
-            L = T.sblock_alloc_buffer((8, 32), scope="local")
-            for i in range(8):
-                for j in range(32):
-                    with T.sblock("L"):
-                        vi, vj = T.axis.remap("SS", [i, j])
-                        L[vi, vj] = A[vi, vj] * T.float32(2)
-                for j in range(32):
-                    with T.sblock("C"):
-                        vi, vj = T.axis.remap("SS", [i, j])
-                        C[vi, vj] = L[vi, (vj + shift) % 32]
-
-    return Shift
+    return parse_kernel(f"""
+        A (8, 32), C (8, 32)
+        L = T.sblock_alloc_buffer((8, 32), scope="local")
+        for i in range(8):
+            for j in range(32):
+                with T.sblock("L"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    L[vi, vj] = A[vi, vj] * T.float32(2)
+            for j in range(32):
+                with T.sblock("C"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    C[vi, vj] = L[vi, (vj + {shift}) % 32]
+    """)
 
 
 def start_shift(shift, width):
@@ -93,22 +75,21 @@ def test_a_thread_may_not_read_its_neighbour(shift):
 def start_rounds(step_of_reader):
     """Threads take every eighth element, in four rounds; the reader takes them in its own order."""
 
-    @I.ir_module
-    class Rounds:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((32,), "float32"), C: T.Buffer((32,), "float32")):
-            L = T.sblock_alloc_buffer((32,), scope="local")
-            for _ in T.thread_binding(1, thread="blockIdx.x"):
-                for r in range(4):
-                    for t in range(8):
-                        with T.sblock("L"):
-                            vi = T.axis.spatial(32, r * 8 + t)
-                            L[vi] = A[vi] * T.float32(2)
-                for r in range(4):
-                    for t in T.thread_binding(8, thread="threadIdx.x"):
-                        with T.sblock("C"):
-                            vi = T.axis.spatial(32, r * 8 + t)
-                            C[vi] = L[(vi + step_of_reader) % 32]
+    Rounds = parse_kernel(f"""
+        A (32,), C (32,)
+        L = T.sblock_alloc_buffer((32,), scope="local")
+        for _ in T.thread_binding(1, thread="blockIdx.x"):
+            for r in range(4):
+                for t in range(8):
+                    with T.sblock("L"):
+                        vi = T.axis.spatial(32, r * 8 + t)
+                        L[vi] = A[vi] * T.float32(2)
+            for r in range(4):
+                for t in T.thread_binding(8, thread="threadIdx.x"):
+                    with T.sblock("C"):
+                        vi = T.axis.spatial(32, r * 8 + t)
+                        C[vi] = L[(vi + {step_of_reader}) % 32]
+    """)
 
     sch = Schedule(Rounds, debug_mask="all")
     return sch, sch.get_loops(sch.get_sblock("L"))[2]
@@ -130,20 +111,19 @@ def test_a_thread_may_not_read_a_neighbour_s_rounds(step):
 def test_what_lies_behind_the_end_of_a_buffer_is_read_by_nobody(tir_check: Check):
     """A reader whose rounds are guarded; the writer has written all there is in every thread."""
 
-    @I.ir_module
-    class Guarded:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((8, 30), "float32"), C: T.Buffer((8, 30), "float32")):
-            L = T.sblock_alloc_buffer((8, 30), scope="local")
-            for t in T.thread_binding(8, thread="threadIdx.y"):
-                for i in range(30):
-                    with T.sblock("L"):
-                        vt, vi = T.axis.remap("SS", [t, i])
-                        L[vt, vi] = A[vt, vi] * T.float32(2)
-                for i in range(30):
-                    with T.sblock("C"):
-                        vt, vi = T.axis.remap("SS", [t, i])
-                        C[vt, vi] = L[vt, vi]
+    Guarded = parse_kernel("""
+        A (8, 30), C (8, 30)
+        L = T.sblock_alloc_buffer((8, 30), scope="local")
+        for t in T.thread_binding(8, thread="threadIdx.y"):
+            for i in range(30):
+                with T.sblock("L"):
+                    vt, vi = T.axis.remap("SS", [t, i])
+                    L[vt, vi] = A[vt, vi] * T.float32(2)
+            for i in range(30):
+                with T.sblock("C"):
+                    vt, vi = T.axis.remap("SS", [t, i])
+                    C[vt, vi] = L[vt, vi]
+    """)
 
     sch = Schedule(Guarded, debug_mask="all")
     rounds = split_loop(sch, sch.get_loops(sch.get_sblock("C"))[1], inner=8, tail="guard")
@@ -161,19 +141,18 @@ def test_a_thread_may_not_read_another_mapping_of_the_same_elements():
 
 
 def test_a_thread_may_not_read_a_bit_more_than_its_own():
-    @I.ir_module
-    class Pairs:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((32,), "float32"), C: T.Buffer((31,), "float32")):
-            L = T.sblock_alloc_buffer((32,), scope="local")
-            for i in range(32):
-                with T.sblock("L"):
-                    vi = T.axis.spatial(32, i)
-                    L[vi] = A[vi] * T.float32(2)
-            for i in range(31):
-                with T.sblock("C"):
-                    vi = T.axis.spatial(31, i)
-                    C[vi] = L[vi] + L[vi + 1]
+    Pairs = parse_kernel("""
+        A (32,), C (31,)
+        L = T.sblock_alloc_buffer((32,), scope="local")
+        for i in range(32):
+            with T.sblock("L"):
+                vi = T.axis.spatial(32, i)
+                L[vi] = A[vi] * T.float32(2)
+        for i in range(31):
+            with T.sblock("C"):
+                vi = T.axis.spatial(31, i)
+                C[vi] = L[vi] + L[vi + 1]
+    """)
 
     sch = Schedule(Pairs, debug_mask="all")
     (write,), (read,) = (sch.get_loops(sch.get_sblock(name)) for name in "LC")
@@ -184,20 +163,19 @@ def test_a_thread_may_not_read_a_bit_more_than_its_own():
 
 
 def test_what_is_not_a_range_may_be_read_in_the_loop_that_wrote_it(tir_check: Check):
-    @I.ir_module
-    class Strided:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((32,), "float32"), C: T.Buffer((32,), "float32")):
-            L = T.sblock_alloc_buffer((64,), scope="local")
-            for i in range(4):
-                for j in range(8):
-                    with T.sblock("L"):
-                        vi = T.axis.spatial(32, i * 8 + j)
-                        L[vi * 2] = A[vi] * T.float32(2)
-                for j in range(8):
-                    with T.sblock("C"):
-                        vi = T.axis.spatial(32, i * 8 + j)
-                        C[vi] = L[vi * 2]
+    Strided = parse_kernel("""
+        A (32,), C (32,)
+        L = T.sblock_alloc_buffer((64,), scope="local")
+        for i in range(4):
+            for j in range(8):
+                with T.sblock("L"):
+                    vi = T.axis.spatial(32, i * 8 + j)
+                    L[vi * 2] = A[vi] * T.float32(2)
+            for j in range(8):
+                with T.sblock("C"):
+                    vi = T.axis.spatial(32, i * 8 + j)
+                    C[vi] = L[vi * 2]
+    """)
 
     sch = Schedule(Strided, debug_mask="all")
     bind_loop(sch, sch.get_loops(sch.get_sblock("C"))[0], axis="threadIdx.x")
@@ -251,8 +229,8 @@ def test_fetches_may_be_bound_after_an_initialization_in_thread_loops_of_its_own
 
 
 def test_a_sum_over_threads_may_lie_in_registers():
-    sch = Schedule(Sum, debug_mask="all")
-    block = sch.get_sblock("C")
+    sch = Schedule(RowSum, debug_mask="all")
+    block = sch.get_sblock("B")
     i, k = sch.get_loops(block)
     bind_loop(sch, i, axis="blockIdx.x")
     cache_write_at(sch, block, i)
@@ -261,8 +239,8 @@ def test_a_sum_over_threads_may_lie_in_registers():
 
 
 def test_partial_sums_of_threads_may_lie_in_registers():
-    sch = Schedule(Sum, debug_mask="all")
-    block = sch.get_sblock("C")
+    sch = Schedule(RowSum, debug_mask="all")
+    block = sch.get_sblock("B")
     _, k = sch.get_loops(block)
     parts = sch.rfactor(split_loop(sch, k, inner=32).inner, 0)
     sch.set_scope(parts, 0, "local")
@@ -275,22 +253,7 @@ def test_partial_sums_of_threads_may_lie_in_registers():
 
 
 def test_registers_of_symbolic_problems_are_no_leak():
-    @I.ir_module
-    class Symbolic:
-        @T.prim_func(s_tir=True)
-        def main(a: T.handle, b: T.handle, c: T.handle):
-            m, n, k = T.int32(), T.int32(), T.int32()
-            A = T.match_buffer(a, (m, k), "float32")
-            B = T.match_buffer(b, (k, n), "float32")
-            C = T.match_buffer(c, (m, n), "float32")
-            for i, j, x in T.grid(m, n, k):
-                with T.sblock("C"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, x])
-                    with T.init():
-                        C[vi, vj] = T.float32(0)
-                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-
-    sch = Schedule(Symbolic)
+    sch = Schedule(OpenMatmul)
     block = sch.get_sblock("C")
     tile = tile_block(sch, block, threads=(8, 4), per_thread=(2, 3), tail="guard")
     with refuses(sch, "the threads of 'threadIdx.x' write the register buffer 'C_local'"):

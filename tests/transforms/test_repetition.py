@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
+from kernels import parse_kernel
 from pairs import refuses, run_on_cpu
 from tvm.s_tir import Schedule
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.modules import get_kernel
 from tirstep.transforms import (
@@ -20,29 +19,24 @@ from tirstep.transforms import (
 )
 from tirstep.transforms.legality.sums import find_repetition
 
-
-@I.ir_module
-class Shifted:
-    """B = A + the sums of A's rows + 1, over an intermediate P."""
-
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 8), "float32")):
-        S = T.sblock_alloc_buffer((4,))
-        P = T.sblock_alloc_buffer((4, 8))
-        for i, k in T.grid(4, 8):
-            with T.sblock("S"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    S[vi] = T.float32(0)
-                S[vi] = S[vi] + A[vi, vk]
-        for i, k in T.grid(4, 8):
-            with T.sblock("P"):
-                vi, vk = T.axis.remap("SS", [i, k])
-                P[vi, vk] = A[vi, vk] + S[vi]
-        for i, k in T.grid(4, 8):
-            with T.sblock("B"):
-                vi, vk = T.axis.remap("SS", [i, k])
-                B[vi, vk] = P[vi, vk] + T.float32(1)
+# B = A + the sums of A's rows + 1, over an intermediate P.
+Shifted = parse_kernel("""
+    A (4, 8), B (4, 8)
+    S = T.sblock_alloc_buffer((4,))
+    P = T.sblock_alloc_buffer((4, 8))
+    for i, k in T.grid(4, 8):
+        with T.sblock("S"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            S[vi] += A[vi, vk]
+    for i, k in T.grid(4, 8):
+        with T.sblock("P"):
+            vi, vk = T.axis.remap("SS", [i, k])
+            P[vi, vk] = A[vi, vk] + S[vi]
+    for i, k in T.grid(4, 8):
+        with T.sblock("B"):
+            vi, vk = T.axis.remap("SS", [i, k])
+            B[vi, vk] = P[vi, vk] + T.float32(1)
+""")
 
 
 def start():
@@ -114,17 +108,14 @@ def test_a_repeated_sum_is_initialized_inside(fused):
 
 
 def test_windows_that_overlap_repeat_terms():
-    @I.ir_module
-    class Overlaps:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((6, 5), "float32"), B: T.Buffer((6,), "float32")):
-            for i, r, k in T.grid(4, 3, 5):
-                with T.sblock("B"):
-                    vi = T.axis.spatial(6, i + r)
-                    vk = T.axis.reduce(5, k)
-                    with T.init():
-                        B[vi] = T.float32(0)
-                    B[vi] = B[vi] + A[vi, vk]
+    Overlaps = parse_kernel("""
+        A (6, 5), B (6,)
+        for i, r, k in T.grid(4, 3, 5):
+            with T.sblock("B"):
+                vi = T.axis.spatial(6, i + r)
+                vk = T.axis.reduce(5, k)
+                B[vi] += A[vi, vk]
+    """)
 
     sch = Schedule(Overlaps)
     block = sch.get_sblock("B")

@@ -1,12 +1,9 @@
 """Rows that threads share: spread over them, kept in their registers, read once."""
 
 import numpy as np
-import pytest
-import tvm
+from kernels import parse_kernel
 from pairs import check_pair, compile_for_cuda, refuses, run_on_cpu
 from tvm.s_tir import Schedule
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.lowering_checks.compile.compiling import compile_module
 from tirstep.lowering_checks.devices.simulator import simulate
@@ -18,87 +15,75 @@ from tirstep.transforms import (
     spread_over_threads,
     vectorize_loop,
 )
-from tirstep.transforms.rows import find_vector
+
+# B = A over the sums of its rows.
+Shares = parse_kernel("""
+    A (6, 64), B (6, 64)
+    S = T.sblock_alloc_buffer((6,), scope="local")
+    for i in T.thread_binding(6, thread="blockIdx.x"):
+        for k in range(64):
+            with T.sblock("S"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                S[vi] += A[vi, vk]
+        for k in range(64):
+            with T.sblock("B"):
+                vi, vk = T.axis.remap("SS", [i, k])
+                B[vi, vk] = A[vi, vk] / S[vi]
+""")
 
 
-@I.ir_module
-class Shares:
-    """B = A over the sums of its rows."""
+SpreadShares = parse_kernel("""
+    A (6, 64), B (6, 64)
+    S = T.sblock_alloc_buffer((6,), scope="local")
+    for i in T.thread_binding(6, thread="blockIdx.x"):
+        for k_0_0 in range(2):
+            for k_0_1 in T.thread_binding(8, thread="threadIdx.x"):
+                for k_1 in range(4):
+                    with T.sblock("S"):
+                        vi = T.axis.spatial(6, i)
+                        vk = T.axis.reduce(64, k_0_0 * 32 + k_0_1 * 4 + k_1)
+                        S[vi] += A[vi, vk]
+        for k_0_0 in range(2):
+            for k_0_1 in T.thread_binding(8, thread="threadIdx.x"):
+                for k_1 in range(4):
+                    with T.sblock("B"):
+                        vi = T.axis.spatial(6, i)
+                        vk = T.axis.spatial(64, k_0_0 * 32 + k_0_1 * 4 + k_1)
+                        B[vi, vk] = A[vi, vk] / S[vi]
+""")
 
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((6, 64), "float32"), B: T.Buffer((6, 64), "float32")):
+
+CachedShares = parse_kernel("""
+    A (6, 64), B (6, 64)
+    with T.sblock("root"):
+        T.reads()
+        T.writes()
+        T.sblock_attr({"tir_pipeline": "tirstep"})
         S = T.sblock_alloc_buffer((6,), scope="local")
+        L = T.sblock_alloc_buffer((6, 2, 8, 4), scope="local")
         for i in T.thread_binding(6, thread="blockIdx.x"):
-            for k in range(64):
-                with T.sblock("S"):
-                    vi, vk = T.axis.remap("SR", [i, k])
-                    with T.init():
-                        S[vi] = T.float32(0)
-                    S[vi] = S[vi] + A[vi, vk]
-            for k in range(64):
-                with T.sblock("B"):
-                    vi, vk = T.axis.remap("SS", [i, k])
-                    B[vi, vk] = A[vi, vk] / S[vi]
-
-
-@I.ir_module
-class SpreadShares:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((6, 64), "float32"), B: T.Buffer((6, 64), "float32")):
-        S = T.sblock_alloc_buffer((6,), scope="local")
-        for i in T.thread_binding(6, thread="blockIdx.x"):
+            for ax0, ax1_0_0 in T.grid(1, 2):
+                for ax1_0_1 in T.thread_binding(8, thread="threadIdx.x"):
+                    for ax1_1 in T.vectorized(4):
+                        with T.sblock("A_local"):
+                            v0 = T.axis.spatial(6, i + ax0)
+                            v1 = T.axis.spatial(64, ax1_0_0 * 32 + ax1_0_1 * 4 + ax1_1)
+                            L[v0, v1 // 32, v1 % 32 // 4, v1 % 4] = A[v0, v1]
             for k_0_0 in range(2):
                 for k_0_1 in T.thread_binding(8, thread="threadIdx.x"):
                     for k_1 in range(4):
                         with T.sblock("S"):
                             vi = T.axis.spatial(6, i)
                             vk = T.axis.reduce(64, k_0_0 * 32 + k_0_1 * 4 + k_1)
-                            with T.init():
-                                S[vi] = T.float32(0)
-                            S[vi] = S[vi] + A[vi, vk]
+                            S[vi] += L[vi, vk // 32, vk % 32 // 4, vk % 4]
             for k_0_0 in range(2):
                 for k_0_1 in T.thread_binding(8, thread="threadIdx.x"):
                     for k_1 in range(4):
                         with T.sblock("B"):
                             vi = T.axis.spatial(6, i)
                             vk = T.axis.spatial(64, k_0_0 * 32 + k_0_1 * 4 + k_1)
-                            B[vi, vk] = A[vi, vk] / S[vi]
-
-
-@I.ir_module
-class CachedShares:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((6, 64), "float32"), B: T.Buffer((6, 64), "float32")):
-        with T.sblock("root"):
-            T.reads()
-            T.writes()
-            T.sblock_attr({"tir_pipeline": "tirstep"})
-            S = T.sblock_alloc_buffer((6,), scope="local")
-            L = T.sblock_alloc_buffer((6, 2, 8, 4), scope="local")
-            for i in T.thread_binding(6, thread="blockIdx.x"):
-                for ax0, ax1_0_0 in T.grid(1, 2):
-                    for ax1_0_1 in T.thread_binding(8, thread="threadIdx.x"):
-                        for ax1_1 in T.vectorized(4):
-                            with T.sblock("A_local"):
-                                v0 = T.axis.spatial(6, i + ax0)
-                                v1 = T.axis.spatial(64, ax1_0_0 * 32 + ax1_0_1 * 4 + ax1_1)
-                                L[v0, v1 // 32, v1 % 32 // 4, v1 % 4] = A[v0, v1]
-                for k_0_0 in range(2):
-                    for k_0_1 in T.thread_binding(8, thread="threadIdx.x"):
-                        for k_1 in range(4):
-                            with T.sblock("S"):
-                                vi = T.axis.spatial(6, i)
-                                vk = T.axis.reduce(64, k_0_0 * 32 + k_0_1 * 4 + k_1)
-                                with T.init():
-                                    S[vi] = T.float32(0)
-                                S[vi] = S[vi] + L[vi, vk // 32, vk % 32 // 4, vk % 4]
-                for k_0_0 in range(2):
-                    for k_0_1 in T.thread_binding(8, thread="threadIdx.x"):
-                        for k_1 in range(4):
-                            with T.sblock("B"):
-                                vi = T.axis.spatial(6, i)
-                                vk = T.axis.spatial(64, k_0_0 * 32 + k_0_1 * 4 + k_1)
-                                B[vi, vk] = L[vi, vk // 32, vk % 32 // 4, vk % 4] / S[vi]
+                            B[vi, vk] = L[vi, vk // 32, vk % 32 // 4, vk % 4] / S[vi]
+""")
 
 
 def spread_shares(sch: Schedule, *, vector: int = 4) -> list[Spread]:
@@ -111,19 +96,6 @@ def spread_shares(sch: Schedule, *, vector: int = 4) -> list[Spread]:
 def test_spread_over_threads_deals_out_vectors_and_reduces_by_shuffles():
     check_pair(Shares, spread_shares, SpreadShares)
     assert "__shfl_down_sync" in compile_for_cuda(SpreadShares)
-
-
-def test_spread_over_threads_keeps_vectors_where_steps_are_guarded():
-    sch = Schedule(Shares)
-    for name in "BS":
-        spread = spread_over_threads(sch, sch.get_sblock(name), threads=12, vector=4, tail="guard")
-        if name == "B":
-            vectorize_loop(sch, spread.elements)
-    assert "*(float4*)(B_ptr" in compile_for_cuda(sch.mod)
-    a = np.random.default_rng(0).integers(1, 5, (6, 64)).astype("float32")
-    simulation = simulate(sch.mod, [a, np.full((6, 64), np.nan, "float32")])
-    assert not simulation.findings
-    np.testing.assert_array_equal(simulation.arguments[1], a / a.sum(1, keepdims=True))
 
 
 def test_spread_over_threads_refuses_what_does_not_divide():
@@ -145,18 +117,17 @@ def test_spread_over_threads_refuses_a_loop_that_is_not_serial_or_not_the_block_
     with refuses(sch, "is already vectorized"):
         spread_over_threads(sch, block, threads=2)
 
-    @I.ir_module
-    class Shared:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-            D = T.sblock_alloc_buffer((8,))
-            for i in range(8):
-                with T.sblock("D"):
-                    vi = T.axis.remap("S", [i])
-                    D[vi] = A[vi]
-                with T.sblock("B"):
-                    vi = T.axis.remap("S", [i])
-                    B[vi] = D[vi]
+    Shared = parse_kernel("""
+        A (8,), B (8,)
+        D = T.sblock_alloc_buffer((8,))
+        for i in range(8):
+            with T.sblock("D"):
+                vi = T.axis.remap("S", [i])
+                D[vi] = A[vi]
+            with T.sblock("B"):
+                vi = T.axis.remap("S", [i])
+                B[vi] = D[vi]
+    """)
 
     sch = Schedule(Shared, debug_mask="all")
     block = sch.get_sblock("B")
@@ -164,11 +135,36 @@ def test_spread_over_threads_refuses_a_loop_that_is_not_serial_or_not_the_block_
         spread_over_threads(sch, block, threads=2)
 
 
-@I.ir_module
-class Chain:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((5, 48), "float32"), B: T.Buffer((5, 48), "float32")):
-        D = T.sblock_alloc_buffer((5, 48))
+Chain = parse_kernel("""
+    A (5, 48), B (5, 48)
+    D = T.sblock_alloc_buffer((5, 48))
+    for i in T.thread_binding(5, thread="blockIdx.x"):
+        for k_0 in range(3):
+            for k_1 in T.thread_binding(8, thread="threadIdx.x"):
+                for k_2 in range(2):
+                    with T.sblock("D"):
+                        vi = T.axis.spatial(5, i)
+                        vk = T.axis.spatial(48, k_0 * 16 + k_1 * 2 + k_2)
+                        D[vi, vk] = A[vi, vk] * T.float32(2)
+        for k_0 in range(3):
+            for k_1 in T.thread_binding(8, thread="threadIdx.x"):
+                for k_2 in range(2):
+                    with T.sblock("B"):
+                        vi = T.axis.spatial(5, i)
+                        vk = T.axis.spatial(48, k_0 * 16 + k_1 * 2 + k_2)
+                        B[vi, vk] = D[vi, vk] + T.float32(1)
+""")
+
+
+ChainInRegisters = parse_kernel("""
+    A (5, 48), B (5, 48)
+    with T.sblock("root"):
+        T.reads()
+        T.writes()
+        T.sblock_attr(
+            {"pass_config.tirx.disable_storage_rewrite": True, "tir_pipeline": "tirstep"}
+        )
+        D = T.sblock_alloc_buffer((5, 3, 8, 2), scope="local")
         for i in T.thread_binding(5, thread="blockIdx.x"):
             for k_0 in range(3):
                 for k_1 in T.thread_binding(8, thread="threadIdx.x"):
@@ -176,42 +172,15 @@ class Chain:
                         with T.sblock("D"):
                             vi = T.axis.spatial(5, i)
                             vk = T.axis.spatial(48, k_0 * 16 + k_1 * 2 + k_2)
-                            D[vi, vk] = A[vi, vk] * T.float32(2)
+                            D[vi, vk // 16, vk % 16 // 2, vk % 2] = A[vi, vk] * T.float32(2)
             for k_0 in range(3):
                 for k_1 in T.thread_binding(8, thread="threadIdx.x"):
                     for k_2 in range(2):
                         with T.sblock("B"):
                             vi = T.axis.spatial(5, i)
                             vk = T.axis.spatial(48, k_0 * 16 + k_1 * 2 + k_2)
-                            B[vi, vk] = D[vi, vk] + T.float32(1)
-
-
-@I.ir_module
-class ChainInRegisters:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((5, 48), "float32"), B: T.Buffer((5, 48), "float32")):
-        with T.sblock("root"):
-            T.reads()
-            T.writes()
-            T.sblock_attr(
-                {"pass_config.tirx.disable_storage_rewrite": True, "tir_pipeline": "tirstep"}
-            )
-            D = T.sblock_alloc_buffer((5, 3, 8, 2), scope="local")
-            for i in T.thread_binding(5, thread="blockIdx.x"):
-                for k_0 in range(3):
-                    for k_1 in T.thread_binding(8, thread="threadIdx.x"):
-                        for k_2 in range(2):
-                            with T.sblock("D"):
-                                vi = T.axis.spatial(5, i)
-                                vk = T.axis.spatial(48, k_0 * 16 + k_1 * 2 + k_2)
-                                D[vi, vk // 16, vk % 16 // 2, vk % 2] = A[vi, vk] * T.float32(2)
-                for k_0 in range(3):
-                    for k_1 in T.thread_binding(8, thread="threadIdx.x"):
-                        for k_2 in range(2):
-                            with T.sblock("B"):
-                                vi = T.axis.spatial(5, i)
-                                vk = T.axis.spatial(48, k_0 * 16 + k_1 * 2 + k_2)
-                                B[vi, vk] = D[vi, vk // 16, vk % 16 // 2, vk % 2] + T.float32(1)
+                            B[vi, vk] = D[vi, vk // 16, vk % 16 // 2, vk % 2] + T.float32(1)
+""")
 
 
 def keep_chain(sch: Schedule) -> None:
@@ -251,39 +220,37 @@ def test_keep_in_registers_refuses_what_other_threads_or_kernels_read():
     with refuses(sch, "block 'B' writes 'B', a tensor of the kernel's"):
         keep_in_registers(sch, output)
 
-    @I.ir_module
-    class Shift:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((5, 8), "float32"), B: T.Buffer((5, 8), "float32")):
-            D = T.sblock_alloc_buffer((5, 8), scope="shared")
-            for i in T.thread_binding(5, thread="blockIdx.x"):
-                for k in T.thread_binding(8, thread="threadIdx.x"):
-                    with T.sblock("D"):
-                        vi, vk = T.axis.remap("SS", [i, k])
-                        D[vi, vk] = A[vi, vk]
-                for k in T.thread_binding(8, thread="threadIdx.x"):
-                    with T.sblock("B"):
-                        vi, vk = T.axis.remap("SS", [i, k])
-                        B[vi, vk] = D[vi, (vk + 1) % 8]
+    Shift = parse_kernel("""
+        A (5, 8), B (5, 8)
+        D = T.sblock_alloc_buffer((5, 8), scope="shared")
+        for i in T.thread_binding(5, thread="blockIdx.x"):
+            for k in T.thread_binding(8, thread="threadIdx.x"):
+                with T.sblock("D"):
+                    vi, vk = T.axis.remap("SS", [i, k])
+                    D[vi, vk] = A[vi, vk]
+            for k in T.thread_binding(8, thread="threadIdx.x"):
+                with T.sblock("B"):
+                    vi, vk = T.axis.remap("SS", [i, k])
+                    B[vi, vk] = D[vi, (vk + 1) % 8]
+    """)
 
     sch = Schedule(Shift, debug_mask="all")
     block = sch.get_sblock("D")
     with refuses(sch, "block 'B' would read what other threads wrote"):
         keep_in_registers(sch, block)
 
-    @I.ir_module
-    class Apart:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-            D = T.sblock_alloc_buffer((8,))
-            for i in T.thread_binding(8, thread="threadIdx.x"):
-                with T.sblock("D"):
-                    vi = T.axis.remap("S", [i])
-                    D[vi] = A[vi]
-            for i in T.thread_binding(8, thread="threadIdx.x"):
-                with T.sblock("B"):
-                    vi = T.axis.remap("S", [i])
-                    B[vi] = D[vi]
+    Apart = parse_kernel("""
+        A (8,), B (8,)
+        D = T.sblock_alloc_buffer((8,))
+        for i in T.thread_binding(8, thread="threadIdx.x"):
+            with T.sblock("D"):
+                vi = T.axis.remap("S", [i])
+                D[vi] = A[vi]
+        for i in T.thread_binding(8, thread="threadIdx.x"):
+            with T.sblock("B"):
+                vi = T.axis.remap("S", [i])
+                B[vi] = D[vi]
+    """)
 
     sch = Schedule(Apart, debug_mask="all")
     block = sch.get_sblock("D")
@@ -316,17 +283,6 @@ def test_cache_row_at_puts_the_row_into_registers():
     np.testing.assert_array_equal(got, expected)
 
 
-def test_cache_row_at_takes_rows_that_do_not_divide():
-    sch = Schedule(Shares)
-    for name in "BS":
-        spread_over_threads(sch, sch.get_sblock(name), threads=12, tail="guard")
-    cache_shares(sch)
-    a = np.random.default_rng(0).integers(1, 5, (6, 64)).astype("float32")
-    simulation = simulate(sch.mod, [a, np.full_like(a, np.nan)])
-    assert not simulation.findings
-    np.testing.assert_array_equal(simulation.arguments[1], a / a.sum(1, keepdims=True))
-
-
 def test_cache_row_at_refuses_readers_with_other_shares():
     sch = Schedule(Shares, debug_mask="all")
     block = sch.get_sblock("S")
@@ -339,21 +295,6 @@ def test_cache_row_at_refuses_readers_with_other_shares():
         cache_row_at(sch, block, row, operand=0)
     with refuses(sch, "block 'S' has no operand 1, it reads 0: A"):
         cache_row_at(sch, block, row, operand=1)
-
-
-@pytest.mark.parametrize(
-    ("extent", "dtype", "most", "vector"),
-    [
-        (64, "float32", 8, 4),
-        (64, "float16", 8, 8),
-        (64, "float16", 4, 4),
-        (66, "float16", 8, 2),
-        (67, "int8", 16, 1),
-        (None, "float32", 4, 1),
-    ],
-)
-def test_the_longest_vector(extent, dtype, most, vector):
-    assert find_vector(extent, tvm.DataType(dtype), most=most) == vector
 
 
 def test_a_store_in_registers_is_copied_out_by_the_threads_that_made_it():

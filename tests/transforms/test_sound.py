@@ -1,9 +1,8 @@
 """Modules that are alike are asked about once; whatever a net goes by makes them others."""
 
 import pytest
+from kernels import parse_kernel
 from tvm.s_tir import Schedule
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.transforms.legality import wrong_lowering
 from tirstep.transforms.legality.net import find_fault
@@ -12,23 +11,21 @@ from tirstep.transforms.legality.sound import forget, recall
 
 def make_copy(*, limit=8, scope="local", axis="threadIdx.x", note=0, factor=1):
     """A buffer that is written and read again, with one thing or another of its own."""
+    kernel = parse_kernel(f"""
+        A (8,), C (8,)
+        P = T.sblock_alloc_buffer((8,), scope={scope!r})
+        for i in range(8):
+            with T.sblock("P"):
+                vi = T.axis.spatial(8, i)
+                T.where(i < {limit})
+                P[vi] = A[vi] + T.float32({factor})
+        for i in range(8):
+            with T.sblock("C"):
+                vi = T.axis.spatial(8, i)
+                C[vi] = P[vi] * T.float32(2)
+    """)
 
-    @I.ir_module
-    class Copy:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
-            P = T.sblock_alloc_buffer((8,), scope=scope)
-            for i in range(8):
-                with T.sblock("P"):
-                    vi = T.axis.spatial(8, i)
-                    T.where(i < limit)
-                    P[vi] = A[vi] + T.float32(factor)
-            for i in range(8):
-                with T.sblock("C"):
-                    vi = T.axis.spatial(8, i)
-                    C[vi] = P[vi] * T.float32(2)
-
-    sch = Schedule(Copy)
+    sch = Schedule(kernel)
     sch.bind(sch.get_loops(sch.get_sblock("C"))[0], axis)
     sch.annotate(sch.get_sblock("C"), "note", note)
     return sch.mod
@@ -36,24 +33,20 @@ def make_copy(*, limit=8, scope="local", axis="threadIdx.x", note=0, factor=1):
 
 def make_other_names():
     """`make_copy` with a buffer of another name."""
-
-    @I.ir_module
-    class Copy:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
-            Q = T.sblock_alloc_buffer((8,), scope="local")
-            for i in range(8):
-                with T.sblock("P"):
-                    vi = T.axis.spatial(8, i)
-                    T.where(i < 8)
-                    Q[vi] = A[vi] + T.float32(1)
-            for i in T.thread_binding(8, thread="threadIdx.x"):
-                with T.sblock("C"):
-                    vi = T.axis.spatial(8, i)
-                    T.sblock_attr({"note": 0})
-                    C[vi] = Q[vi] * T.float32(2)
-
-    return Copy
+    return parse_kernel("""
+        A (8,), C (8,)
+        Q = T.sblock_alloc_buffer((8,), scope="local")
+        for i in range(8):
+            with T.sblock("P"):
+                vi = T.axis.spatial(8, i)
+                T.where(i < 8)
+                Q[vi] = A[vi] + T.float32(1)
+        for i in T.thread_binding(8, thread="threadIdx.x"):
+            with T.sblock("C"):
+                vi = T.axis.spatial(8, i)
+                T.sblock_attr({"note": 0})
+                C[vi] = Q[vi] * T.float32(2)
+    """)
 
 
 def test_modules_that_are_alike_are_known_by_one():

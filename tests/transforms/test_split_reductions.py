@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from kernels import parse_kernel
 from pairs import assert_dead, check_pair, refuses, run_on_cpu
 from plain_attention import (
     HEADS,
@@ -11,10 +12,9 @@ from plain_attention import (
     draw_attention,
     make_attention,
 )
-from reduction_pairs import LEAST, draw, make_pair, run_pair
+from reduction_pairs import LEAST, Plain, draw, find_blocks, make_pair, run_pair
 from tvm.s_tir import Schedule
 from tvm.script import from_source
-from tvm.script import ir as I
 from tvm.script import tirx as T
 from tvm.tirx import min_value
 
@@ -34,63 +34,34 @@ SQUARE = "(a - m[vi] / T.float64(24)) * (a - m[vi] / T.float64(24))"
 # ---- Pairs
 
 
-@I.ir_module
-class Plain:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((5, 24), "float32"), s: T.Buffer((5,), "float32")):
+def test_split_reductions_combines_ranges_by_the_factor() -> None:
+    after = """
         m = T.sblock_alloc_buffer((5,))
-        for i, k in T.grid(5, 24):
+        m_part = T.sblock_alloc_buffer((5, 4))
+        s_part = T.sblock_alloc_buffer((5, 4))
+        for i, part, k in T.grid(5, 4, 6):
+            with T.sblock("first_part"):
+                vi, vpart, vk = T.axis.remap("SSR", [i, part, k])
+                with T.init():
+                    m_part[vi, vpart] = T.min_value("float32")
+                m_part[vi, vpart] = T.max(m_part[vi, vpart], A[vi, vpart * 6 + vk])
+        for i, part in T.grid(5, 4):
             with T.sblock("first"):
-                vi, vk = T.axis.remap("SR", [i, k])
+                vi, vpart = T.axis.remap("SR", [i, part])
                 with T.init():
                     m[vi] = T.min_value("float32")
-                m[vi] = T.max(m[vi], A[vi, vk])
-        for i, k in T.grid(5, 24):
+                m[vi] = T.max(m[vi], m_part[vi, vpart])
+        for i, part, k in T.grid(5, 4, 6):
+            with T.sblock("second_part"):
+                vi, vpart, vk = T.axis.remap("SSR", [i, part, k])
+                s_part[vi, vpart] += T.exp(
+                    A[vi, vpart * 6 + vk] - m_part[vi, vpart]
+                )
+        for i, part in T.grid(5, 4):
             with T.sblock("second"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    s[vi] = T.float32(0)
-                s[vi] = s[vi] + T.exp(A[vi, vk] - m[vi])
-
-
-def find_blocks(sch: Schedule, *names: str):
-    return [sch.get_sblock(name) for name in names]
-
-
-def test_split_reductions_combines_ranges_by_the_factor() -> None:
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((5, 24), "float32"), s: T.Buffer((5,), "float32")):
-            m = T.sblock_alloc_buffer((5,))
-            m_part = T.sblock_alloc_buffer((5, 4))
-            s_part = T.sblock_alloc_buffer((5, 4))
-            for i, part, k in T.grid(5, 4, 6):
-                with T.sblock("first_part"):
-                    vi, vpart, vk = T.axis.remap("SSR", [i, part, k])
-                    with T.init():
-                        m_part[vi, vpart] = T.min_value("float32")
-                    m_part[vi, vpart] = T.max(m_part[vi, vpart], A[vi, vpart * 6 + vk])
-            for i, part in T.grid(5, 4):
-                with T.sblock("first"):
-                    vi, vpart = T.axis.remap("SR", [i, part])
-                    with T.init():
-                        m[vi] = T.min_value("float32")
-                    m[vi] = T.max(m[vi], m_part[vi, vpart])
-            for i, part, k in T.grid(5, 4, 6):
-                with T.sblock("second_part"):
-                    vi, vpart, vk = T.axis.remap("SSR", [i, part, k])
-                    with T.init():
-                        s_part[vi, vpart] = T.float32(0)
-                    s_part[vi, vpart] = s_part[vi, vpart] + T.exp(
-                        A[vi, vpart * 6 + vk] - m_part[vi, vpart]
-                    )
-            for i, part in T.grid(5, 4):
-                with T.sblock("second"):
-                    vi, vpart = T.axis.remap("SR", [i, part])
-                    with T.init():
-                        s[vi] = T.float32(0)
-                    s[vi] = s[vi] + s_part[vi, vpart] * T.exp(m_part[vi, vpart] - m[vi])
+                vi, vpart = T.axis.remap("SR", [i, part])
+                s[vi] += s_part[vi, vpart] * T.exp(m_part[vi, vpart] - m[vi])
+    """
 
     def change(sch: Schedule):
         first, second = find_blocks(sch, "first", "second")
@@ -101,7 +72,7 @@ def test_split_reductions_combines_ranges_by_the_factor() -> None:
         assert [sch.get(block).name_hint for block in (first, second)] == ["first", "second"]
         assert_dead(sch, *loops)
 
-    check_pair(Plain, change, After, is_replayable=False)
+    check_pair(Plain, change, after, is_replayable=False)
 
 
 # ---- Numbers
@@ -182,8 +153,9 @@ def test_softmax_by_ranges_on_blocks_of_their_own(dtype: str) -> None:
     assert check_numbers(problem, sch.mod, get_device("simulator"), where="simulator") == []
 
 
-@pytest.mark.parametrize("least", [min_value("float32"), T.float32(-np.inf)])
-@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    ("causal", "least"), [(False, min_value("float32")), (True, T.float32(-np.inf))]
+)
 def test_attention_by_ranges_of_keys(causal: bool, least) -> None:
     """Both sums in one call; of causal attention whole ranges are hidden."""
     sch = Schedule(make_attention(causal=causal, least=least))
@@ -321,33 +293,26 @@ def test_split_reductions_refuses_what_was_worked_on(prepare, sentence: str) -> 
 
 
 def test_split_reductions_refuses_elements_of_other_ranges() -> None:
-    sch = Schedule(from_source(SHIFTED))
+    sch = Schedule(parse_kernel(SHIFTED))
     first, second = find_blocks(sch, "first", "second")
     with refuses(sch, "block 'second' reads 'p' at .*, which may lie in other ranges"):
         split_reductions(sch, first, [second], parts=4)
 
 
 SHIFTED = """
-@I.ir_module
-class Shifted:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((5, 24), "float32"), s: T.Buffer((5,), "float32")):
-        m = T.sblock_alloc_buffer((5,))
-        p = T.sblock_alloc_buffer((5, 24))
-        for i, k in T.grid(5, 24):
-            with T.sblock("first"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    m[vi] = T.float32(0)
-                m[vi] = m[vi] + A[vi, vk] * A[vi, vk]
-        for i, k in T.grid(5, 24):
-            with T.sblock("between"):
-                vi, vk = T.axis.remap("SS", [i, k])
-                p[vi, vk] = A[vi, vk] * T.rsqrt(m[vi] + T.float32(1))
-        for i, k in T.grid(5, 24):
-            with T.sblock("second"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    s[vi] = T.float32(0)
-                s[vi] = s[vi] + p[vi, 23 - vk]
+A (5, 24), s (5,)
+m = T.sblock_alloc_buffer((5,))
+p = T.sblock_alloc_buffer((5, 24))
+for i, k in T.grid(5, 24):
+    with T.sblock("first"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        m[vi] += A[vi, vk] * A[vi, vk]
+for i, k in T.grid(5, 24):
+    with T.sblock("between"):
+        vi, vk = T.axis.remap("SS", [i, k])
+        p[vi, vk] = A[vi, vk] * T.rsqrt(m[vi] + T.float32(1))
+for i, k in T.grid(5, 24):
+    with T.sblock("second"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        s[vi] += p[vi, 23 - vk]
 """

@@ -2,13 +2,13 @@
 
 import pytest
 import tvm
+from pairs import find_kinds
 from tvm.ir import Call
 from tvm.tirx import IntImm
 from tvm_ffi import structural_map
 
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
-from tirstep.lowering_checks.devices.device import blank
-from tirstep.lowering_checks.devices.simulator import lower, simulate_lowered
+from tirstep.lowering_checks.devices.simulator import lower
 from tirstep.lowering_checks.facts import get_facts
 from tirstep.lowering_checks.steps import Run
 from tirstep.transforms.passes import store_slots
@@ -50,14 +50,9 @@ def run() -> Run:
     return make_run((64, 512, 128), HALF, {})
 
 
-def simulate(lowered: tvm.IRModule, run: Run) -> set[str]:
-    arguments = [*run.problem.integer_inputs(0), *map(blank, run.problem.outputs)]
-    return {found.kind for found in simulate_lowered(lowered, arguments).findings}
-
-
 def test_a_slot_is_not_stored_to_while_it_is_read(run: Run) -> None:
     lowered = lower(run.steps[-1].module)
-    assert simulate(lowered, run) == set()
+    assert find_kinds(lowered, run) == set()
 
     def wait_less(call: Call) -> Call:
         name = str(getattr(call.op, "name", ""))
@@ -66,7 +61,7 @@ def test_a_slot_is_not_stored_to_while_it_is_read(run: Run) -> None:
         return Call(call.op, [IntImm("int32", 2), *call.args[1:]], call.attrs, ret_ty=call.ty)
 
     made = structural_map(lowered["main"], (Call, wait_less))
-    assert "race" in simulate(tvm.IRModule({"main": made}), run)
+    assert "race" in find_kinds(tvm.IRModule({"main": made}), run)
 
 
 def test_slots_take_the_memory_of_two_slabs(run: Run) -> None:

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 import tvm
+from kernels import parse_kernel
 from pairs import check_pair, check_trace, refuses
 from streamed_sums import DEPTH, ROWS, cut_row_sums, make_row_sums
 from tvm.ir import assert_structural_equal
@@ -94,50 +95,46 @@ def test_streamed_sums_are_those_of_slices(sizes: tuple[int, int, int, int]) -> 
     check_trace(sch, make_row_sums(tiles, steps), "all")
 
 
-@I.ir_module
-class Streamed:
-    """What the pass makes of 3 tiles of 8 steps, in two parts and for 4 workers."""
-
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((12, 16), "float32"), B: T.Buffer((12,), "float32")):
-        with T.sblock("root"):
-            T.reads()
-            T.writes()
-            T.sblock_attr({"tir_pipeline": "tirstep"})
-            B_rf = T.sblock_alloc_buffer((2, 12))
-            for worker in T.thread_binding(4, thread="blockIdx.x"):
-                for visit in range(
-                    T.min((worker * 6 + 5) // 8 + 1, 3) - T.max(worker * 6 + 1, 0) // 8
-                ):
-                    tile = T.meta_var(T.max(worker * 6 + 1, 0) // 8 + visit)
-                    first = T.meta_var(T.min(T.max(worker * 6 - tile * 8, 0), 8))
-                    for i_1 in T.thread_binding(4, thread="threadIdx.x"):
-                        with T.sblock("B_rf_init"):
+# What the pass makes of 3 tiles of 8 steps, in two parts and for 4 workers.
+Streamed = parse_kernel("""
+    A (12, 16), B (12,)
+    with T.sblock("root"):
+        T.reads()
+        T.writes()
+        T.sblock_attr({"tir_pipeline": "tirstep"})
+        B_rf = T.sblock_alloc_buffer((2, 12))
+        for worker in T.thread_binding(4, thread="blockIdx.x"):
+            for visit in range(
+                T.min((worker * 6 + 5) // 8 + 1, 3) - T.max(worker * 6 + 1, 0) // 8
+            ):
+                tile = T.meta_var(T.max(worker * 6 + 1, 0) // 8 + visit)
+                first = T.meta_var(T.min(T.max(worker * 6 - tile * 8, 0), 8))
+                for i_1 in T.thread_binding(4, thread="threadIdx.x"):
+                    with T.sblock("B_rf_init"):
+                        vk_0 = T.axis.spatial(2, worker - tile * 8 // 6)
+                        vi = T.axis.spatial(12, tile * 4 + i_1)
+                        T.reads()
+                        T.writes(B_rf[vk_0, vi])
+                        B_rf[vk_0, vi] = T.float32(0)
+                    for k_1_0, k_1_1 in T.grid(
+                        T.min((worker + 1) * 6 - tile * 8, 8) - first, 2
+                    ):
+                        with T.sblock("B_rf_update"):
                             vk_0 = T.axis.spatial(2, worker - tile * 8 // 6)
                             vi = T.axis.spatial(12, tile * 4 + i_1)
-                            T.reads()
+                            vk_1 = T.axis.reduce(16, k_1_0 * 2 + k_1_1)
+                            vfirst = T.axis.spatial(8, first)
+                            T.reads(B_rf[vk_0, vi], A[vi, vfirst * 2 + vk_1])
                             T.writes(B_rf[vk_0, vi])
-                            B_rf[vk_0, vi] = T.float32(0)
-                        for k_1_0, k_1_1 in T.grid(
-                            T.min((worker + 1) * 6 - tile * 8, 8) - first, 2
-                        ):
-                            with T.sblock("B_rf_update"):
-                                vk_0 = T.axis.spatial(2, worker - tile * 8 // 6)
-                                vi = T.axis.spatial(12, tile * 4 + i_1)
-                                vk_1 = T.axis.reduce(16, k_1_0 * 2 + k_1_1)
-                                vfirst = T.axis.spatial(8, first)
-                                T.reads(B_rf[vk_0, vi], A[vi, vfirst * 2 + vk_1])
-                                T.writes(B_rf[vk_0, vi])
-                                B_rf[vk_0, vi] = B_rf[vk_0, vi] + A[vi, vfirst * 2 + vk_1]
-            for i in T.thread_binding(12, thread="threadIdx.x"):
-                for k_0 in range(2):
-                    with T.sblock("B"):
-                        vk_0, vi = T.axis.remap("RS", [k_0, i])
-                        T.reads(B_rf[vk_0, vi])
-                        T.writes(B[vi])
-                        with T.init():
-                            B[vi] = T.float32(0)
-                        B[vi] = B[vi] + B_rf[vk_0, vi]
+                            B_rf[vk_0, vi] = B_rf[vk_0, vi] + A[vi, vfirst * 2 + vk_1]
+        for i in T.thread_binding(12, thread="threadIdx.x"):
+            for k_0 in range(2):
+                with T.sblock("B"):
+                    vk_0, vi = T.axis.remap("RS", [k_0, i])
+                    T.reads(B_rf[vk_0, vi])
+                    T.writes(B[vi])
+                    B[vi] += B_rf[vk_0, vi]
+""")
 
 
 def test_stream_steps_marks_a_loop() -> None:
@@ -269,44 +266,40 @@ def test_what_a_part_does_for_itself_is_refused(write: object, sentence: str) ->
         stream_steps(sch, steps, workers=4)
 
 
-@I.ir_module
-class Squared:
-    """Sums of the squares of what parts come to."""
-
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((12, 16), "float32"), B: T.Buffer((12,), "float32")):
-        P = T.sblock_alloc_buffer((2, 12))
-        L = T.sblock_alloc_buffer((2, 12), scope="local")
-        K = T.sblock_alloc_buffer((2, 12), scope="local")
-        for p in T.thread_binding(2, thread="blockIdx.y"):
-            for i_0 in T.thread_binding(3, thread="blockIdx.x"):
-                for i_1 in T.thread_binding(4, thread="threadIdx.x"):
-                    with T.sblock("zero"):
+# Sums of the squares of what parts come to.
+Squared = parse_kernel("""
+    A (12, 16), B (12,)
+    P = T.sblock_alloc_buffer((2, 12))
+    L = T.sblock_alloc_buffer((2, 12), scope="local")
+    K = T.sblock_alloc_buffer((2, 12), scope="local")
+    for p in T.thread_binding(2, thread="blockIdx.y"):
+        for i_0 in T.thread_binding(3, thread="blockIdx.x"):
+            for i_1 in T.thread_binding(4, thread="threadIdx.x"):
+                with T.sblock("zero"):
+                    vp = T.axis.spatial(2, p)
+                    vi = T.axis.spatial(12, i_0 * 4 + i_1)
+                    L[vp, vi] = T.float32(0)
+                for k in range(8):
+                    with T.sblock("keep"):
                         vp = T.axis.spatial(2, p)
                         vi = T.axis.spatial(12, i_0 * 4 + i_1)
-                        L[vp, vi] = T.float32(0)
-                    for k in range(8):
-                        with T.sblock("keep"):
-                            vp = T.axis.spatial(2, p)
-                            vi = T.axis.spatial(12, i_0 * 4 + i_1)
-                            vk = T.axis.spatial(16, p * 8 + k)
-                            K[vp, vi] = A[vi, vk]
-                        with T.sblock("part"):
-                            vp = T.axis.spatial(2, p)
-                            vi = T.axis.spatial(12, i_0 * 4 + i_1)
-                            vk = T.axis.reduce(8, k)
-                            L[vp, vi] = L[vp, vi] + A[vi, vp * 8 + vk]
-                    with T.sblock("square"):
+                        vk = T.axis.spatial(16, p * 8 + k)
+                        K[vp, vi] = A[vi, vk]
+                    with T.sblock("part"):
                         vp = T.axis.spatial(2, p)
                         vi = T.axis.spatial(12, i_0 * 4 + i_1)
-                        P[vp, vi] = L[vp, vi] * L[vp, vi]
-        for i in T.thread_binding(12, thread="threadIdx.x"):
-            for p in range(2):
-                with T.sblock("B"):
-                    vi, vp = T.axis.remap("SR", [i, p])
-                    with T.init():
-                        B[vi] = T.float32(0)
-                    B[vi] = B[vi] + P[vp, vi]
+                        vk = T.axis.reduce(8, k)
+                        L[vp, vi] = L[vp, vi] + A[vi, vp * 8 + vk]
+                with T.sblock("square"):
+                    vp = T.axis.spatial(2, p)
+                    vi = T.axis.spatial(12, i_0 * 4 + i_1)
+                    P[vp, vi] = L[vp, vi] * L[vp, vi]
+    for i in T.thread_binding(12, thread="threadIdx.x"):
+        for p in range(2):
+            with T.sblock("B"):
+                vi, vp = T.axis.remap("SR", [i, p])
+                B[vi] += P[vp, vi]
+""")
 
 
 @pytest.mark.parametrize(

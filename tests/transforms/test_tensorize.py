@@ -110,8 +110,7 @@ def test_store_through_shared_pair() -> None:
 # ---- Numbers
 
 
-@pytest.mark.parametrize("out", ["float32", "float16"])
-@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize(("out", "transpose_b"), [("float32", True), ("float16", False)])
 def test_a_result_through_shared_memory_is_right(out: str, transpose_b: bool) -> None:
     sch = half(out=out, transpose_b=transpose_b)
     made = tile(sch)
@@ -224,8 +223,8 @@ def test_tensorize_fragments_refuses(count: int, arch: str | None, message: str)
         tensorize_fragments(sch, made.block, loads[:count], zeros, store, arch=arch)
 
 
-def test_tensorize_fragments_refuses_every_block_in_another_role() -> None:
-    """Of all blocks in all roles, only the right ones pass; the swapped operands do not, either."""
+def test_tensorize_fragments_refuses_what_does_not_fit():
+    # Of all blocks in all roles, only the right ones pass; the swapped operands do not, either.
     sch = half()
     made, copies, (loads, zeros, store) = prepare(sch)
     right = [made.block, *loads, zeros, store]
@@ -241,17 +240,11 @@ def test_tensorize_fragments_refuses_every_block_in_another_role() -> None:
     tensorize_fragments(sch, made.block, loads, zeros, store)
     with refuses(sch, "the block handle is dead"):
         tensorize_fragments(sch, made.block, loads, zeros, store)
-
-
-def test_tensorize_fragments_refuses_a_product_that_begins_its_own_sums() -> None:
     sch = half()
     made = tile(sch)
     store = accumulate_in_registers(sch, made.block, made.warps)
     with refuses(sch, "block 'C_o' begins its own sums; decompose it"):
         tensorize_fragments(sch, made.block, [store, store], store, store)
-
-
-def test_tensorize_fragments_refuses_operands_that_are_not_in_shared_memory() -> None:
     sch = half()
     made = tile(sch)
     store = accumulate_in_registers(sch, made.block, made.warps)
@@ -259,17 +252,11 @@ def test_tensorize_fragments_refuses_operands_that_are_not_in_shared_memory() ->
     zeros = decompose_reduction_at(sch, made.block, made.outer)
     with refuses(sch, "copies 'A' in scope 'global' to scope 'local'; load fragments from scope"):
         tensorize_fragments(sch, made.block, loads, zeros, store)
-
-
-def test_tensorize_fragments_refuses_float32_that_is_not_meant_to_be_tf32() -> None:
     sch = half(dtype="float32")
     made, _, blocks = prepare(sch, vector=4, depth=8)
     with refuses(sch, "float32 operands would be rounded to the 10 bits of TF32; pass tf32=True"):
         tensorize_fragments(sch, made.block, *blocks)
     assert tensorize_fragments(sch, made.block, *blocks, tf32=True).depth == 8
-
-
-def test_tensorize_fragments_refuses_the_guard_of_a_crop() -> None:
     sch = half(30, 50, 90)
     pad_block(sch, sch.get_sblock("C"), multiples=(16, 32, 32))
     made, _, blocks = prepare(sch)

@@ -2,6 +2,7 @@
 
 import pytest
 import tvm
+from kernels import parse_kernel
 from tvm.ir import assert_structural_equal
 from tvm.script import ir as I
 from tvm.script import tirx as T
@@ -30,16 +31,15 @@ def make_registers(first, second, scope="local"):
     return Registers
 
 
-@I.ir_module
-class Dropped:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        thread = T.launch_thread("threadIdx.x", 16)
-        L = T.alloc_buffer((4, 1), scope="local")
-        for r in range(4):
-            L[r, 0] = A[r * 16 + thread]
-        for r in range(4):
-            B[r * 16 + thread] = L[r, 0] + T.float32(1)
+Dropped = parse_kernel("""
+    A (64,), B (64,)
+    thread = T.launch_thread("threadIdx.x", 16)
+    L = T.alloc_buffer((4, 1), scope="local")
+    for r in range(4):
+        L[r, 0] = A[r * 16 + thread]
+    for r in range(4):
+        B[r * 16 + thread] = L[r, 0] + T.float32(1)
+""")
 
 
 def test_the_index_of_the_thread_is_dropped():

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import tvm
 from foreign_modules import Argmax
-from pairs import refuses
+from kernels import make_row_sums, parse_kernel
+from pairs import find_wrong, refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.script import from_source
 
-from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.lowering_checks import get_device
 from tirstep.modules import Problem, layer_norm, row_sum, softmax
 from tirstep.transforms import (
     bind_loop,
@@ -24,29 +25,12 @@ from tirstep.transforms.legality.sums import find_unordered_sums
 from tirstep.transforms.recipes import RECIPES
 
 
-def make_sums(rows: int, columns: int, dtype: str) -> tvm.IRModule:
-    return from_source(
-        f"""
-@I.ir_module
-class Sums:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer(({rows}, {columns}), "{dtype}"), B: T.Buffer(({rows},), "{dtype}")):
-        for i, k in T.grid({rows}, {columns}):
-            with T.sblock("B"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    B[vi] = T.{dtype}(0)
-                B[vi] = B[vi] + A[vi, vk]
-"""
-    )
-
-
 def split_among(roles: str, dtype: str = "float32") -> tuple[Schedule, dict[str, LoopRV]]:
     """Sums over some thread axes, as "x32 z2", with rows on others, as "y:2", and their loops."""
     sizes = {part[0]: int(part[1:].removeprefix(":")) for part in roles.split()}
     rows = {f"threadIdx.{part[0]}": sizes[part[0]] for part in roles.split() if ":" in part}
     summed = {f"threadIdx.{part[0]}": sizes[part[0]] for part in roles.split() if ":" not in part}
-    sch = Schedule(make_sums(math.prod(rows.values()), 2 * math.prod(summed.values()), dtype))
+    sch = Schedule(make_row_sums(math.prod(rows.values()), 2 * math.prod(summed.values()), dtype))
     i, k = sch.get_loops(sch.get_sblock("B"))
     grid, *across = sch.split(i, [None, *rows.values()])
     *along, rest = sch.split(k, [*summed.values(), None])
@@ -144,11 +128,6 @@ def test_rows_that_come_between_the_threads_of_a_sum_later():
     assert find_faults(sch.mod) == []
 
 
-def find_wrong(problem: Problem, module: tvm.IRModule) -> list[str]:
-    found = check_numbers(problem, module, get_device("simulator"), where="here")
-    return [finding.message for finding in found]
-
-
 def keep_rows(m: int, rows: int, place: int) -> tuple[Problem, Schedule, LoopRV]:
     """Sums of guarded rows in registers, of all rows of a thread (0) or of one (1)."""
     problem = row_sum.problem(m, 8)
@@ -237,29 +216,20 @@ def test_a_sum_over_threads_behind_guards_that_tvm_cannot_solve():
 
 def make_halves() -> tvm.IRModule:
     """Sums of the first rows and of the others, in blocks of their own that write one buffer."""
-    return from_source(
-        """
-@I.ir_module
-class Sums:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):
+    return parse_kernel("""
+        A (4, 8), B (4,)
         for i in range(2):
             for k in range(8):
                 with T.sblock("first"):
                     vi = T.axis.spatial(4, i)
                     vk = T.axis.reduce(8, k)
-                    with T.init():
-                        B[vi] = T.float32(0)
-                    B[vi] = B[vi] + A[vi, vk]
+                    B[vi] += A[vi, vk]
             for k in range(8):
                 with T.sblock("others"):
                     vi = T.axis.spatial(4, 2 + i)
                     vk = T.axis.reduce(8, k)
-                    with T.init():
-                        B[vi] = T.float32(0)
-                    B[vi] = B[vi] + A[vi, vk]
-"""
-    )
+                    B[vi] += A[vi, vk]
+    """)
 
 
 def test_a_sum_over_threads_into_what_another_block_writes():

@@ -3,12 +3,10 @@
 import re
 
 import pytest
-from kernels import Scale, ScaleAnyLength
+from kernels import Scale, ScaleAnyLength, parse_kernel
 from pairs import check_pair, compile_for_cuda, refuses
 from tvm.s_tir import Schedule
 from tvm.script import from_source
-from tvm.script import ir as I
-from tvm.script import tirx as T
 from tvm.tirx import For, ForKind
 
 from tirstep.lowering_checks import check_numbers, get_device
@@ -29,21 +27,13 @@ from tirstep.transforms import (
 )
 from tirstep.transforms.tir import find_all
 
-
-@I.ir_module
-class Matmul:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((16, 8), "float16"),
-        B: T.Buffer((8, 24), "float16"),
-        C: T.Buffer((16, 24), "float32"),
-    ):
-        for i, j, k in T.grid(16, 24, 8):
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    C[vi, vj] = T.float32(0)
-                C[vi, vj] = C[vi, vj] + T.float32(A[vi, vk]) * T.float32(B[vk, vj])
+Matmul = parse_kernel("""
+    A (16, 8) float16, B (8, 24) float16, C (16, 24)
+    for i, j, k in T.grid(16, 24, 8):
+        with T.sblock("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            C[vi, vj] += T.float32(A[vi, vk]) * T.float32(B[vk, vj])
+""")
 
 
 def start(module=Scale, block="B", inner=4):
@@ -55,16 +45,14 @@ def start(module=Scale, block="B", inner=4):
 
 
 def test_vectorize_loop_of_four():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
-            for i, j_0 in T.grid(6, 5):
-                for j_1 in T.vectorized(4):
-                    with T.sblock("B"):
-                        vi = T.axis.spatial(6, i)
-                        vj = T.axis.spatial(20, j_0 * 4 + j_1)
-                        B[vi, vj] = A[vi, vj] * T.float32(2)
+    after = """
+        for i, j_0 in T.grid(6, 5):
+            for j_1 in T.vectorized(4):
+                with T.sblock("B"):
+                    vi = T.axis.spatial(6, i)
+                    vj = T.axis.spatial(20, j_0 * 4 + j_1)
+                    B[vi, vj] = A[vi, vj] * T.float32(2)
+    """
 
     def change(sch):
         _, j = sch.get_loops(sch.get_sblock("B"))
@@ -72,21 +60,21 @@ def test_vectorize_loop_of_four():
         vectorize_loop(sch, inner)
         return outer, inner
 
-    check_pair(Scale, change, After)
+    check_pair(Scale, change, after)
 
 
-@pytest.mark.parametrize("inner", [1, 3, 5, 20])
-def test_vectorize_loop_refuses_other_numbers_of_elements(inner):
-    sch, _, _, loop = start(inner=inner)
-    with refuses(
-        sch,
-        rf"vectorize_loop: loop 'j_1' runs {inner} times, and there are vectors of 2, 4, 8, 16 "
-        "elements only; split the loop by one of these first",
-    ):
-        vectorize_loop(sch, loop)
-
-
-def test_vectorize_loop_refuses_too_many_bytes():
+def test_vectorize_loop_refuses_what_does_not_fit():
+    sch, _, _, inner = start(Matmul, "C")
+    with refuses(sch, r"^vectorize_loop: TVM refuses: .*block 'C' because some block iter"):
+        vectorize_loop(sch, inner)
+    for inner in [1, 3, 5, 20]:
+        sch, _, _, loop = start(inner=inner)
+        with refuses(
+            sch,
+            rf"vectorize_loop: loop 'j_1' runs {inner} times, and there are vectors of 2, 4, 8, 16 "
+            "elements only; split the loop by one of these first",
+        ):
+            vectorize_loop(sch, loop)
     sch, _, _, loop = start(inner=8)
     with refuses(
         sch,
@@ -95,9 +83,6 @@ def test_vectorize_loop_refuses_too_many_bytes():
     ):
         vectorize_loop(sch, loop)
     vectorize_loop(sch, loop, max_vector_bytes=32)
-
-
-def test_vectorize_loop_refuses_a_loop_that_is_not_innermost():
     sch, block, outer, _ = start(inner=5)
     with refuses(sch, r"loop 'j_0' is not the innermost loop of one block \(inside: 'B'\); vector"):
         vectorize_loop(sch, outer)
@@ -105,33 +90,22 @@ def test_vectorize_loop_refuses_a_loop_that_is_not_innermost():
     sch.compute_at(copy, outer)
     with refuses(sch, r"loop 'j_0' is not the innermost .* \(inside: 'A_local', 'B'\)"):
         vectorize_loop(sch, outer)
-
-
-def test_vectorize_loop_refuses_a_second_block_inside():
     sch, block, _, inner = start()
     sch.compute_at(sch.cache_read(block, 0, "local"), inner)
     with refuses(sch, r"loop 'j_1' is not the innermost loop of one block \(inside: 'A_local', 'B"):
         vectorize_loop(sch, inner)
-
-
-def test_vectorize_loop_refuses_a_reduction_with_tvm_s_reason():
-    sch, _, _, inner = start(Matmul, "C")
-    with refuses(sch, r"^vectorize_loop: TVM refuses: .*block 'C' because some block iter"):
-        vectorize_loop(sch, inner)
-
-
-def test_vectorize_loop_refuses_a_symbolic_extent():
     sch = Schedule(ScaleAnyLength)
     (loop,) = sch.get_loops(sch.get_sblock("B"))
     with refuses(sch, r"vectorize_loop: loop 'i' has the symbolic extent n; split it with tail"):
         vectorize_loop(sch, loop)
     vectorize_loop(sch, split_loop(sch, loop, inner=4, tail="guard").inner)
-
-
-def test_vectorize_loop_refuses_an_unrolled_loop():
     sch, _, _, inner = start()
     unroll_loop(sch, inner)
     with refuses(sch, r"vectorize_loop: loop 'j_1' is already unrolled; do this while"):
+        vectorize_loop(sch, inner)
+    sch, _, _, inner = start()
+    split_loop(sch, inner, inner=2)
+    with refuses(sch, r"vectorize_loop: the loop handle is dead"):
         vectorize_loop(sch, inner)
 
 
@@ -154,19 +128,14 @@ def test_vectorize_loop_refuses_rows_that_a_padding_misaligns():
 
 def make_column(dtype):
     """A copy of a column of four elements: they lie apart in A, and side by side in B."""
-    return from_source(
-        f"""
-@I.ir_module
-class Column:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((4, 8), "{dtype}"), B: T.Buffer((8, 4), "{dtype}")):
+    return parse_kernel(f"""
+        A (4, 8) {dtype}, B (8, 4) {dtype}
         for j in T.thread_binding(8, thread="threadIdx.x"):
             for i in range(4):
                 with T.sblock("B"):
                     vi, vj = T.axis.remap("SS", [i, j])
                     B[vj, vi] = A[vi, vj]
-"""
-    )
+    """)
 
 
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
@@ -195,22 +164,14 @@ def test_vectorize_loop_repeats_one_element_of_float8():
     assert "__nv_fp8x4_e4m3(make_float4(" in compile_for_cuda(sch.mod)
 
 
-def test_vectorize_loop_refuses_a_dead_handle():
-    sch, _, _, inner = start()
-    split_loop(sch, inner, inner=2)
-    with refuses(sch, r"vectorize_loop: the loop handle is dead"):
-        vectorize_loop(sch, inner)
-
-
 def test_vectors_of_half_precision_hold_twice_the_elements():
-    @I.ir_module
-    class Half:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((6, 64), "float16"), B: T.Buffer((6, 64), "float16")):
-            for i, j in T.grid(6, 64):
-                with T.sblock("B"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    B[vi, vj] = A[vi, vj]
+    Half = parse_kernel("""
+        A (6, 64) float16, B (6, 64) float16
+        for i, j in T.grid(6, 64):
+            with T.sblock("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj]
+    """)
 
     sch, _, _, wide = start(Half, inner=16)
     with refuses(sch, r"vectors of 16 elements of 'A' \(float16\), 32 bytes"):
@@ -221,22 +182,20 @@ def test_vectors_of_half_precision_hold_twice_the_elements():
 
 
 def test_vectorize_copy_of_a_tile():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
-            A_local = T.sblock_alloc_buffer((6, 20), scope="local")
-            for i in range(6):
-                for ax0, ax1_0 in T.grid(1, 5):
-                    for ax1_1 in T.vectorized(4):
-                        with T.sblock("A_local"):
-                            v0 = T.axis.spatial(6, i + ax0)
-                            v1 = T.axis.spatial(20, ax1_0 * 4 + ax1_1)
-                            A_local[v0, v1] = A[v0, v1]
-                for j in range(20):
-                    with T.sblock("B"):
-                        vi, vj = T.axis.remap("SS", [i, j])
-                        B[vi, vj] = A_local[vi, vj] * T.float32(2)
+    after = """
+        A_local = T.sblock_alloc_buffer((6, 20), scope="local")
+        for i in range(6):
+            for ax0, ax1_0 in T.grid(1, 5):
+                for ax1_1 in T.vectorized(4):
+                    with T.sblock("A_local"):
+                        v0 = T.axis.spatial(6, i + ax0)
+                        v1 = T.axis.spatial(20, ax1_0 * 4 + ax1_1)
+                        A_local[v0, v1] = A[v0, v1]
+            for j in range(20):
+                with T.sblock("B"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vi, vj] = A_local[vi, vj] * T.float32(2)
+    """
 
     def change(sch):
         block = sch.get_sblock("B")
@@ -244,7 +203,7 @@ def test_vectorize_copy_of_a_tile():
         assert vectorize_copy(sch, copy) == 4
         return copy, block
 
-    check_pair(Scale, change, After)
+    check_pair(Scale, change, after)
 
 
 @pytest.mark.parametrize(
@@ -272,22 +231,21 @@ def test_vectorize_copy_takes_the_widest_vector_that_fits(dtype, extent, vector,
     assert int(last.extent) == (lanes if lanes > 1 else extent)
 
 
-@pytest.mark.parametrize("vector", [0, -4])
-def test_vectorize_copy_refuses_what_is_no_size(vector):
-    sch, block, *_ = start()
-    with refuses(sch, rf"vectorize_copy: vector={vector} must be >= 1; use an integer >= 1"):
-        vectorize_copy(sch, block, vector=vector)
-
-
-def test_vectorize_copy_refuses_a_block_without_a_loop_of_its_own():
+def test_vectorize_copy_refuses_what_does_not_fit():
+    sch, block, *_ = start(Matmul, "C")
+    with refuses(
+        sch, r"^vectorize_copy: vectorize_loop: TVM refuses: .*block 'C' because some blo"
+    ):
+        vectorize_copy(sch, block)
+    for vector in [0, -4]:
+        sch, block, *_ = start()
+        with refuses(sch, rf"vectorize_copy: vector={vector} must be >= 1; use an integer >= 1"):
+            vectorize_copy(sch, block, vector=vector)
     sch, block, _, inner = start()
     copy = sch.cache_read(block, 0, "local")
     sch.compute_at(copy, inner)
     with refuses(sch, r"vectorize_copy: block 'B' has no loop of its own; vectorize the loop that"):
         vectorize_copy(sch, block)
-
-
-def test_vectorize_copy_refuses_a_loop_that_is_vectorized_or_bound_already():
     sch, block, outer, _ = start()
     vectorize_copy(sch, block)
     with refuses(sch, r"vectorize_copy: loop 'j_1' is already vectorized"):
@@ -297,17 +255,6 @@ def test_vectorize_copy_refuses_a_loop_that_is_vectorized_or_bound_already():
     with refuses(sch, r"vectorize_copy: loop 'j_1' is already bound to 'threadIdx.x'"):
         vectorize_copy(sch, block)
     assert sch.get(outer)
-
-
-def test_vectorize_copy_refuses_a_reduction_with_tvm_s_reason():
-    sch, block, *_ = start(Matmul, "C")
-    with refuses(
-        sch, r"^vectorize_copy: vectorize_loop: TVM refuses: .*block 'C' because some blo"
-    ):
-        vectorize_copy(sch, block)
-
-
-def test_vectorize_copy_refuses_rows_that_a_padding_misaligns():
     sch = Schedule(Matmul, debug_mask="all")
     block = sch.get_sblock("C")
     tile = tile_block(sch, block, threads=(4, 3), per_thread=(1, 8))
@@ -324,14 +271,13 @@ def test_vectorize_copy_refuses_rows_that_a_padding_misaligns():
 def make_kernel(dtype: str, value: str) -> tuple[Schedule, object, object]:
     """B[x] = value in a kernel of four threads; the loops of these and of 64 elements each."""
 
-    @I.ir_module
-    class Map:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((256,), dtype), B: T.Buffer((256,), dtype)):
-            for i, j in T.grid(4, 64):
-                with T.sblock("B"):
-                    x = T.axis.spatial(256, i * 64 + j)
-                    B[x] = A[x]
+    Map = parse_kernel(f"""
+        A (256,) {dtype}, B (256,) {dtype}
+        for i, j in T.grid(4, 64):
+            with T.sblock("B"):
+                x = T.axis.spatial(256, i * 64 + j)
+                B[x] = A[x]
+    """)
 
     zero = f"T.{dtype}(0)" if "int" in dtype else f'T.Cast("{dtype}", 0.0)'
     text = Map.script().replace("= A[x]", f"= {value.replace('zero', zero)}")

@@ -7,6 +7,7 @@ import functools
 import pytest
 import tvm
 from golden_runs import read_step
+from kernels import parse_kernel
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
@@ -33,22 +34,17 @@ def read(step: str, recipe: str = "attention_wgmma") -> tvm.IRModule:
 
 
 ORDER = """
-@I.ir_module
-class Module:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((32, 64)), B: T.Buffer((64, 48)), C: T.Buffer((32, 48))):
-        for {loops}:
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    C[vi, vj] = T.float32(0)
-                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+A (32, 64), B (64, 48), C (32, 48)
+for {loops}:
+    with T.sblock("C"):
+        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        C[vi, vj] += A[vi, vk] * B[vk, vj]
 """
 
 
 def test_order_product_pair() -> None:
-    before = from_source(ORDER.format(loops="k, i, j in T.grid(64, 32, 48)"))
-    after = from_source(ORDER.format(loops="i, j, k in T.grid(32, 48, 64)"))
+    before = parse_kernel(ORDER.format(loops="k, i, j in T.grid(64, 32, 48)"))
+    after = parse_kernel(ORDER.format(loops="i, j, k in T.grid(32, 48, 64)"))
     check_pair(before, lambda sch: order_product(sch, sch.get_sblock("C")), after)
 
 
@@ -147,12 +143,27 @@ def test_overlap_products_pair() -> None:
     check_pair(before, lambda sch: overlap_products(sch, find_steps(sch)), after)
 
 
-def test_overlap_products_refuses_a_loop_without_roles_and_a_second_time() -> None:
+def test_overlap_products_refuses_what_does_not_fit():
     for step in ("08_next_tiles_by_tma", "10_products_overlapped"):
         sch = Schedule(read(step, "attention_wgmma_overlap"))
         loop = find_steps(sch)
         with refuses(sch, "'j_0' is no pipeline in which warps have roles, or overlaps already"):
             overlap_products(sch, loop)
+    sch = Schedule(read("09_warps_specialized", "attention_wgmma_overlap"))
+    loop = find_steps(sch)
+    sch.annotate(loop, TMA_IN_FLIGHT, 1)
+    with refuses(sch, "leaves groups of wgmma in flight, .* call prefetch_by_tma without in_fli"):
+        overlap_products(sch, loop)
+    # Of a matmul with roles: nothing is computed between two groups.
+    sch = Schedule(read("08_fragments_ahead", "matmul_mma_tma_roles"))
+    (loop,) = [
+        loop
+        for loop in sch.get_loops(sch.get_sblock("A_shared.dyn"))
+        if sch.get(loop).loop_var.name == "k_0"
+    ]
+    sch.annotate(loop, TMA_ROLES, [32, 0, 0])
+    with refuses(sch, "does not begin with products by wgmma and end with others, with none betw"):
+        overlap_products(sch, loop)
 
 
 @functools.cache
@@ -173,7 +184,7 @@ def test_alternate_warpgroups_pair(step: str) -> None:
     check_pair(before, lambda sch: alternate_warpgroups(sch, find_steps(sch)), after)
 
 
-def test_alternate_warpgroups_refuses_a_loop_without_roles_and_a_second_time() -> None:
+def test_alternate_warpgroups_refuses_what_does_not_fit():
     for step in ("next_tiles_by_tma", "warps_specialized"):
         sch = Schedule(make_two_warpgroups()[step])
         loop = find_steps(sch)
@@ -181,31 +192,7 @@ def test_alternate_warpgroups_refuses_a_loop_without_roles_and_a_second_time() -
             alternate_warpgroups(sch, loop)
         with refuses(sch, "'j_0' is no pipeline in which warps have roles, or alternates already"):
             alternate_warpgroups(sch, loop)
-
-
-def test_alternate_warpgroups_refuses_a_warpgroup_alone() -> None:
     sch = Schedule(read("10_products_overlapped", "attention_wgmma_overlap"))
     loop = find_steps(sch)
     with refuses(sch, "128 threads compute in loop 'j_0', and 128 are a warpgroup; let two"):
         alternate_warpgroups(sch, loop)
-
-
-def test_overlap_products_refuses_groups_that_stay_in_flight() -> None:
-    sch = Schedule(read("09_warps_specialized", "attention_wgmma_overlap"))
-    loop = find_steps(sch)
-    sch.annotate(loop, TMA_IN_FLIGHT, 1)
-    with refuses(sch, "leaves groups of wgmma in flight, .* call prefetch_by_tma without in_fli"):
-        overlap_products(sch, loop)
-
-
-def test_overlap_products_refuses_a_loop_of_one_product() -> None:
-    """Of a matmul with roles: nothing is computed between two groups."""
-    sch = Schedule(read("08_fragments_ahead", "matmul_mma_tma_roles"))
-    (loop,) = [
-        loop
-        for loop in sch.get_loops(sch.get_sblock("A_shared.dyn"))
-        if sch.get(loop).loop_var.name == "k_0"
-    ]
-    sch.annotate(loop, TMA_ROLES, [32, 0, 0])
-    with refuses(sch, "does not begin with products by wgmma and end with others, with none betw"):
-        overlap_products(sch, loop)

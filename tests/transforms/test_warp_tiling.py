@@ -19,7 +19,6 @@ from tirstep.transforms import (
     fuse_loops,
     tile_in_warps,
 )
-from tirstep.transforms.warp_tiling import largest_divisor
 
 Matmul = make_matmul(64, 48, 6)
 
@@ -31,25 +30,17 @@ def start(module=Matmul):
 
 
 def test_tile_in_warps_of_threads_side_by_side():
-    @I.ir_module
-    class After:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((64, 6), "float32"),
-            B: T.Buffer((6, 48), "float32"),
-            C: T.Buffer((64, 48), "float32"),
-        ):
-            for b in T.thread_binding(16, thread="blockIdx.x"):
-                for i_2, j_1 in T.grid(1, 1):
-                    for t in T.thread_binding(32, thread="threadIdx.x"):
-                        for k, i_4, j_3 in T.grid(6, 2, 3):
-                            with T.sblock("C"):
-                                vi = T.axis.spatial(64, b // 2 * 8 + i_2 * 8 + t // 8 * 2 + i_4)
-                                vj = T.axis.spatial(48, b % 2 * 24 + j_1 * 24 + t % 8 * 3 + j_3)
-                                vk = T.axis.reduce(6, k)
-                                with T.init():
-                                    C[vi, vj] = T.float32(0)
-                                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+    after = """
+        for b in T.thread_binding(16, thread="blockIdx.x"):
+            for i_2, j_1 in T.grid(1, 1):
+                for t in T.thread_binding(32, thread="threadIdx.x"):
+                    for k, i_4, j_3 in T.grid(6, 2, 3):
+                        with T.sblock("C"):
+                            vi = T.axis.spatial(64, b // 2 * 8 + i_2 * 8 + t // 8 * 2 + i_4)
+                            vj = T.axis.spatial(48, b % 2 * 24 + j_1 * 24 + t % 8 * 3 + j_3)
+                            vk = T.axis.reduce(6, k)
+                            C[vi, vj] += A[vi, vk] * B[vk, vj]
+    """
 
     def change(sch):
         block = sch.get_sblock("C")
@@ -60,65 +51,45 @@ def test_tile_in_warps_of_threads_side_by_side():
         assert_dead(sch, i, j)
         return tile, k, block
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 def test_tile_in_warps_with_strips_warps_and_groups():
-    @I.ir_module
-    class After:
-        """Two rows of tiles in turn; two strips of rows; two warps of 4 rows and 8 columns."""
-
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((64, 6), "float32"),
-            B: T.Buffer((6, 48), "float32"),
-            C: T.Buffer((64, 48), "float32"),
-        ):
-            for b in T.thread_binding(12, thread="blockIdx.x"):
-                for s in T.thread_binding(2, thread="vthread.x"):
-                    for t in T.thread_binding(64, thread="threadIdx.x"):
-                        for k, i_4, j_3 in T.grid(6, 2, 1):
-                            with T.sblock("C"):
-                                vi = T.axis.spatial(
-                                    64, b // 6 * 32 + b % 2 * 16 + s * 8 + t % 32 // 8 * 2 + i_4
-                                )
-                                vj = T.axis.spatial(48, b % 6 // 2 * 16 + t // 32 * 8 + t % 8 + j_3)
-                                vk = T.axis.reduce(6, k)
-                                with T.init():
-                                    C[vi, vj] = T.float32(0)
-                                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+    after = """
+        for b in T.thread_binding(12, thread="blockIdx.x"):
+            for s in T.thread_binding(2, thread="vthread.x"):
+                for t in T.thread_binding(64, thread="threadIdx.x"):
+                    for k, i_4, j_3 in T.grid(6, 2, 1):
+                        with T.sblock("C"):
+                            vi = T.axis.spatial(
+                                64, b // 6 * 32 + b % 2 * 16 + s * 8 + t % 32 // 8 * 2 + i_4
+                            )
+                            vj = T.axis.spatial(48, b % 6 // 2 * 16 + t // 32 * 8 + t % 8 + j_3)
+                            vk = T.axis.reduce(6, k)
+                            C[vi, vj] += A[vi, vk] * B[vk, vj]
+    """
 
     def change(sch):
         sizes = {"threads": (4, 16), "per_thread": (4, 1), "strips": (2, 1), "warp": (4, 8)}
         return tile_in_warps(sch, sch.get_sblock("C"), **sizes, swizzle=2)
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 def test_tile_in_warps_with_interleaved_rows_and_rows_innermost():
-    @I.ir_module
-    class After:
-        """Threads t and t ^ 1 have the same column; a thread's rows are the inner loop, twice."""
-
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((64, 6), "float32"),
-            B: T.Buffer((6, 48), "float32"),
-            C: T.Buffer((64, 48), "float32"),
-        ):
-            for b in T.thread_binding(12, thread="blockIdx.x"):
-                for s in T.thread_binding(4, thread="vthread.x"):
-                    for t in T.thread_binding(32, thread="threadIdx.x"):
-                        for k, j_3, i_4 in T.grid(6, 1, 2):
-                            with T.sblock("C"):
-                                vi = T.axis.spatial(
-                                    64, b // 3 * 16 + s % 2 * 8 + t // 16 * 4 + t % 2 * 2 + i_4
-                                )
-                                vj = T.axis.spatial(48, b % 3 * 16 + s // 2 * 8 + t % 16 // 2 + j_3)
-                                vk = T.axis.reduce(6, k)
-                                with T.init():
-                                    C[vi, vj] = T.float32(0)
-                                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+    after = """
+        for b in T.thread_binding(12, thread="blockIdx.x"):
+            for s in T.thread_binding(4, thread="vthread.x"):
+                for t in T.thread_binding(32, thread="threadIdx.x"):
+                    for k, j_3, i_4 in T.grid(6, 1, 2):
+                        with T.sblock("C"):
+                            vi = T.axis.spatial(
+                                64, b // 3 * 16 + s % 2 * 8 + t // 16 * 4 + t % 2 * 2 + i_4
+                            )
+                            vj = T.axis.spatial(48, b % 3 * 16 + s // 2 * 8 + t % 16 // 2 + j_3)
+                            vk = T.axis.reduce(6, k)
+                            C[vi, vj] += A[vi, vk] * B[vk, vj]
+    """
 
     def change(sch):
         sizes = {"threads": (4, 8), "per_thread": (4, 2), "strips": (2, 2), "warp": (4, 8)}
@@ -127,7 +98,7 @@ def test_tile_in_warps_with_interleaved_rows_and_rows_innermost():
         assert [int(sch.get(loop).extent) for loop in tile.elements] == [2, 1]
         return tile
 
-    check_pair(Matmul, change, After)
+    check_pair(Matmul, change, after)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +121,23 @@ def test_a_guarded_tile_in_warps_computes_each_element_once(sizes):
     assert "__launch_bounds__" in compile_for_cuda(sch.mod)
 
 
-def test_tile_in_warps_refuses_sizes_that_do_not_divide():
+def test_tile_in_warps_refuses_what_does_not_fit():
+    sch, block = start()
+    with refuses(
+        sch, r"runs 64 times, which swizzle=3 \* threads=4 \* per_thread=2 does not divide"
+    ):
+        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), swizzle=3)
+    with refuses(
+        sch,
+        r"strips=\(1, 2\) does not divide per_thread=\(2, 3\); choose divisors, rows and columns",
+    ):
+        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), strips=(1, 2))
+    with refuses(sch, r"warp=\(4, 4\) has 16 threads; a warp has 32, as \(4, 8\)"):
+        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), warp=(4, 4))
+    with refuses(sch, r"tile_in_warps: tail='pad' is unknown; use tail="):
+        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), tail="pad")
+    with refuses(sch, r"would make a block of 1536 threads .*, more than max_threads=1024"):
+        tile_in_warps(sch, block, threads=(32, 48), per_thread=(1, 1))
     sch, block = start()
     sentence = (
         r"loop 'i' runs 64 times, which swizzle=1 \* threads=5 \* per_thread=2 does not .*pad"
@@ -159,21 +146,35 @@ def test_tile_in_warps_refuses_sizes_that_do_not_divide():
         tile_in_warps(sch, block, threads=(5, 8), per_thread=(2, 2))
     with refuses(sch, r"loop 'j' runs 48 times, which threads=10 \* per_thread=2 does not divide"):
         tile_in_warps(sch, block, threads=(4, 10), per_thread=(2, 2))
-
-
-def test_tile_in_warps_refuses_a_swizzle_that_does_not_divide_the_rows_of_tiles():
+    for swizzle in [0, -2]:
+        sch, block = start()
+        with refuses(sch, rf"tile_in_warps: swizzle={swizzle} must be >= 1; use an integer >= 1"):
+            tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), swizzle=swizzle)
+    for name in ["threads", "per_thread", "strips"]:
+        sch, block = start()
+        with refuses(sch, rf"{name}=None is no tuple of integers; pass a tuple"):
+            tile_in_warps(sch, block, **{"threads": (4, 8), "per_thread": (2, 3), name: None})
+    for warp in [(8, 4), (2, 16)]:
+        sch, block = start()
+        with refuses(sch, r"warp=\(., .*\) does not divide threads=\(4, 8\); choose divisors"):
+            tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), warp=warp)
+    for interleave in [0, -2]:
+        sch, block = start()
+        with refuses(sch, rf"tile_in_warps: interleave={interleave} must be >= 1; use an int"):
+            tile_in_warps(
+                sch, block, threads=(4, 8), per_thread=(2, 3), warp=(4, 8), interleave=interleave
+            )
+    for warp, rows in [((4, 8), 4), (None, 1)]:
+        sch, block = start()
+        with refuses(sch, rf"interleave=3 does not divide a warp's rows, {rows}; choose a divisor"):
+            tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), warp=warp, interleave=3)
+    sch, block = start(vector_add(64))
+    with refuses(sch, r"block 'C' has one spatial loop or none; use tile_block for a block of one"):
+        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
     sch, block = start()
-    with refuses(
-        sch, r"runs 64 times, which swizzle=3 \* threads=4 \* per_thread=2 does not divide"
-    ):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), swizzle=3)
-
-
-@pytest.mark.parametrize("swizzle", [0, -2])
-def test_tile_in_warps_refuses_what_is_no_swizzle(swizzle):
-    sch, block = start()
-    with refuses(sch, rf"tile_in_warps: swizzle={swizzle} must be >= 1; use an integer >= 1"):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), swizzle=swizzle)
+    fuse_loops(sch, sch.get_loops(block)[:2])
+    with refuses(sch, r"block 'C' has one spatial loop or none"):
+        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
 
 
 PAIRS = [(0, 8), (-4, 8), (4,), (4, 8, 2), ()]
@@ -189,51 +190,6 @@ def test_tile_in_warps_refuses_what_is_no_pair_of_sizes(name, pair):
         tile_in_warps(sch, block, **sizes)
 
 
-@pytest.mark.parametrize("name", ["threads", "per_thread", "strips"])
-def test_tile_in_warps_refuses_none_for_sizes_that_it_needs(name):
-    sch, block = start()
-    with refuses(sch, rf"{name}=None is no tuple of integers; pass a tuple"):
-        tile_in_warps(sch, block, **{"threads": (4, 8), "per_thread": (2, 3), name: None})
-
-
-def test_tile_in_warps_refuses_strips_that_do_not_divide_the_share_of_a_thread():
-    sch, block = start()
-    with refuses(
-        sch,
-        r"strips=\(1, 2\) does not divide per_thread=\(2, 3\); choose divisors, rows and columns",
-    ):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), strips=(1, 2))
-
-
-@pytest.mark.parametrize("warp", [(8, 4), (2, 16)])
-def test_tile_in_warps_refuses_a_warp_that_does_not_divide_the_threads(warp):
-    sch, block = start()
-    with refuses(sch, r"warp=\(., .*\) does not divide threads=\(4, 8\); choose divisors"):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), warp=warp)
-
-
-def test_tile_in_warps_refuses_a_warp_of_other_than_32_threads():
-    sch, block = start()
-    with refuses(sch, r"warp=\(4, 4\) has 16 threads; a warp has 32, as \(4, 8\)"):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), warp=(4, 4))
-
-
-@pytest.mark.parametrize("interleave", [0, -2])
-def test_tile_in_warps_refuses_what_is_no_interleave(interleave):
-    sch, block = start()
-    with refuses(sch, rf"tile_in_warps: interleave={interleave} must be >= 1; use an int"):
-        tile_in_warps(
-            sch, block, threads=(4, 8), per_thread=(2, 3), warp=(4, 8), interleave=interleave
-        )
-
-
-@pytest.mark.parametrize(("warp", "rows"), [((4, 8), 4), (None, 1)])
-def test_tile_in_warps_refuses_an_interleave_that_does_not_divide_the_rows_of_a_warp(warp, rows):
-    sch, block = start()
-    with refuses(sch, rf"interleave=3 does not divide a warp's rows, {rows}; choose a divisor"):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), warp=warp, interleave=3)
-
-
 @pytest.mark.parametrize("name", ["inner", "inner_strips"])
 def test_tile_in_warps_refuses_an_unknown_innermost_loop(name):
     sch, block = start()
@@ -241,41 +197,20 @@ def test_tile_in_warps_refuses_an_unknown_innermost_loop(name):
         tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), **{name: "k"})
 
 
-def test_tile_in_warps_refuses_an_unknown_tail():
-    sch, block = start()
-    with refuses(sch, r"tile_in_warps: tail='pad' is unknown; use tail="):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), tail="pad")
-
-
-def test_tile_in_warps_refuses_a_block_of_one_dimension():
-    sch, block = start(vector_add(64))
-    with refuses(sch, r"block 'C' has one spatial loop or none; use tile_block for a block of one"):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
-    sch, block = start()
-    fuse_loops(sch, sch.get_loops(block)[:2])
-    with refuses(sch, r"block 'C' has one spatial loop or none"):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
-
-
-@pytest.mark.parametrize("place", [0, 1])
-def test_tile_in_warps_refuses_a_loop_that_is_bound_already(place):
-    sch, block = start()
-    bind_loop(sch, sch.get_loops(block)[place], axis="blockIdx.y")
-    with refuses(sch, rf"loop '{'ij'[place]}' is already bound to 'blockIdx.y'"):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
-
-
-def test_tile_in_warps_refuses_to_tile_twice():
+def test_tile_in_warps_refuses_more_that_does_not_fit():
+    for place in [0, 1]:
+        sch, block = start()
+        bind_loop(sch, sch.get_loops(block)[place], axis="blockIdx.y")
+        with refuses(sch, rf"loop '{'ij'[place]}' is already bound to 'blockIdx.y'"):
+            tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
     sch, block = start()
     tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
     with refuses(sch, r"tile_in_warps: bind_loop: .* 'blockIdx.x' already drives loop"):
         tile_in_warps(sch, block, threads=(1, 1), per_thread=(1, 1))
-
-
-def test_tile_in_warps_refuses_more_threads_than_a_block_holds():
     sch, block = start()
-    with refuses(sch, r"would make a block of 1536 threads .*, more than max_threads=1024"):
-        tile_in_warps(sch, block, threads=(32, 48), per_thread=(1, 1))
+    cache_read_at(sch, block, sch.get_loops(block)[0], operand=1)
+    with refuses(sch, r"^tile_in_warps: TVM refuses: .*not in a chain"):
+        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
 
 
 def test_tile_in_warps_of_an_open_extent_with_a_guard():
@@ -300,18 +235,3 @@ def test_tile_in_warps_of_an_open_extent_with_a_guard():
         matrix = np.arange(rows * 16, dtype="float32").reshape(rows, 16)
         assert np.array_equal(program([matrix, np.zeros_like(matrix)])[1], matrix)
         assert not program.findings
-
-
-def test_tile_in_warps_refuses_a_copy_between_its_loops():
-    sch, block = start()
-    cache_read_at(sch, block, sch.get_loops(block)[0], operand=1)
-    with refuses(sch, r"^tile_in_warps: TVM refuses: .*not in a chain"):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
-
-
-@pytest.mark.parametrize(
-    ("extent", "most", "divisor"),
-    [(8, 8, 8), (12, 8, 6), (7, 8, 7), (13, 8, 1), (1, 4, 1), (9, 1, 1)],
-)
-def test_a_swizzle_is_the_largest_divisor_of_the_rows_of_tiles(extent, most, divisor):
-    assert largest_divisor(extent, most=most) == divisor

@@ -3,11 +3,8 @@
 import itertools
 
 import pytest
-from tvm.ir import assert_structural_equal
 from tvm.s_tir import TensorIntrin
-from tvm.script import from_source
 
-from tirstep.lowering_checks import run_golden
 from tirstep.lowering_checks.devices.simulator import warpgroups
 from tirstep.transforms import TransformError
 from tirstep.transforms.intrinsics.warpgroups import (
@@ -23,7 +20,6 @@ from tirstep.transforms.intrinsics.warpgroups import (
     place_in_tile,
 )
 from tirstep.transforms.intrinsics.wgmma import WgmmaTile, find_operand, get_wgmma_intrinsics
-from tirstep.transforms.recipes import RECIPES
 
 HALF = WgmmaTile(
     dtype="float16",
@@ -119,23 +115,6 @@ def test_the_widest_swizzle_and_instruction_that_fit_are_chosen() -> None:
     assert choose_columns(256, dtype="int8") == 128
     assert 40 not in NARROW_COLUMNS
     assert choose_columns(40, dtype="int8") == 8
-
-
-def test_the_text_of_a_tensorized_module_is_the_module() -> None:
-    module = run_golden(RECIPES["matmul_wgmma_in_flight"]).steps[-1].module
-    text = module.script()
-    again = from_source(text)
-    assert again.script() == text
-    assert_structural_equal(again, module)
-
-
-def test_registering_twice_is_harmless() -> None:
-    names = get_wgmma_intrinsics(HALF)
-    before = [TensorIntrin.get(name).impl for name in names]
-    assert get_wgmma_intrinsics(HALF, arch="sm_90a") == names
-    after = [TensorIntrin.get(name).impl for name in names]
-    assert all(old.same_as(new) for old, new in zip(before, after, strict=True))
-    assert all(name.startswith("tirstep_wgmma_") for name in names)
 
 
 @pytest.mark.parametrize("columns", [8, 40, 248, 256])

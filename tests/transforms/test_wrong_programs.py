@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kernels import parse_kernel
 from pairs import refuses, run_on_cpu
 from tvm.s_tir import Schedule
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import get_kernel
@@ -167,16 +166,13 @@ def test_pad_block_stored_zeros_over_what_it_had_copied():
 def test_pad_block_added_the_same_term_in_each_iteration_of_a_padded_reduction():
     """Padded along j alone, the terms of a second reduction over one element are no zeros."""
 
-    @I.ir_module
-    class Sums:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((4, 5, 1), "float32"), B: T.Buffer((4,), "float32")):
-            for i, j, k in T.grid(4, 5, 1):
-                with T.sblock("B"):
-                    vi, vj, vk = T.axis.remap("SRR", [i, j, k])  # noqa: RUF059
-                    with T.init():
-                        B[vi] = T.float32(0)
-                    B[vi] = B[vi] + A[vi, vj, 0]
+    Sums = parse_kernel("""
+        A (4, 5, 1), B (4,)
+        for i, j, k in T.grid(4, 5, 1):
+            with T.sblock("B"):
+                vi, vj, vk = T.axis.remap("SRR", [i, j, k])  # noqa: RUF059
+                B[vi] += A[vi, vj, 0]
+    """)
 
     ones, plain = np.ones((4, 5, 1), "float32"), Schedule(Sums)
     plain.pad_einsum(plain.get_sblock("B"), [1, 8, 2])
@@ -204,18 +200,17 @@ def test_pad_block_summed_what_lies_behind_the_end_of_its_loop():
 
 
 def test_pad_block_stored_over_what_another_block_had_written():
-    @I.ir_module
-    class Halves:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
-            for i in range(3):
-                with T.sblock("last"):
-                    vi = T.axis.spatial(3, i)
-                    B[vi + 13] = A[vi + 13] * T.float32(2)
-            for i in range(13):
-                with T.sblock("first"):
-                    vi = T.axis.spatial(13, i)
-                    B[vi] = A[vi] + T.float32(1)
+    Halves = parse_kernel("""
+        A (16,), B (16,)
+        for i in range(3):
+            with T.sblock("last"):
+                vi = T.axis.spatial(3, i)
+                B[vi + 13] = A[vi + 13] * T.float32(2)
+        for i in range(13):
+            with T.sblock("first"):
+                vi = T.axis.spatial(13, i)
+                B[vi] = A[vi] + T.float32(1)
+    """)
 
     threes, plain = np.full(16, 3, "float32"), Schedule(Halves)
     plain.pad_einsum(plain.get_sblock("first"), [8])
@@ -462,16 +457,13 @@ def test_a_block_in_a_copy_of_a_pipeline_was_another_statement_of_it():
     assert_right("matmul", sch, 16, 16, 32, device="simulator")
 
 
-@I.ir_module
-class Scale:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((32,), "float32"), S: T.Buffer((), "float32"), C: T.Buffer((32,), "float32")
-    ):
-        for i in range(32):
-            with T.sblock("C"):
-                vi = T.axis.spatial(32, i)
-                C[vi] = A[vi] * S[()]
+Scale = parse_kernel("""
+    A (32,), S (), C (32,)
+    for i in range(32):
+        with T.sblock("C"):
+            vi = T.axis.spatial(32, i)
+            C[vi] = A[vi] * S[()]
+""")
 
 
 @pytest.mark.parametrize(

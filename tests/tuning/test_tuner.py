@@ -3,11 +3,7 @@ leaves.
 """
 
 import dataclasses
-import errno
-import os
-import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +17,10 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.meta_schedule.builder import BuilderInput
 
 from tirstep.bench import BenchError
-from tirstep.bench.compile_pool import take_result
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import find_recipe, recipe
-from tirstep.tuning.candidates import CandidateRunner, make_builder, start_processes
+from tirstep.tuning.candidates import CandidateRunner, make_builder
 from tirstep.tuning.trials import Trials
 from tirstep.tuning.tuner import TunePlan, TuneResult, tune
 
@@ -309,34 +304,3 @@ def test_a_fault_on_a_gpu_ends_the_process_that_had_it() -> None:
     for kind, count in (("cpu", 0), ("cuda", 1)):
         assert runner.run("nowhere.so", kind)[1].startswith("failed: ")
         assert len(closed) == count
-
-
-def test_a_process_that_crashes_or_hangs_costs_its_candidate_alone() -> None:
-    workers = start_processes(1, 1.0)
-    try:
-        results = [
-            take_result(workers.submit(*call), workers.limit, "run")
-            for call in [(int, "x"), (os.abort,), (max, 1, 2), (time.sleep, 60)]
-        ]
-    finally:
-        workers.close()
-    assert results == [
-        (None, "failed: ValueError: invalid literal for int() with base 10: 'x'"),
-        (None, "crashed: the process that was to run it ended with -6"),
-        (2, ""),
-        (None, "took longer than 1 s to run"),
-    ]
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        OSError(errno.ENOSPC, "No space left on device", "kernel.so"),
-        RuntimeError("Compilation error:\nld: final link failed: No space left on device"),
-    ],
-)
-def test_a_full_disk_is_no_fault_of_a_candidate(error: Exception) -> None:
-    future: Future[str] = Future()
-    future.set_exception(error)
-    with pytest.raises(OSError, match="No space left on device"):
-        take_result(future, 60.0, "compile")

@@ -6,7 +6,7 @@ logarithm; of every two shapes one has multiples of 64 alone. The same seed draw
 
 from __future__ import annotations
 
-import dataclasses
+import itertools
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -387,22 +387,17 @@ def plan_cases(
         if entry.kernel not in LADDERS:
             absent[entry.kernel] = None
             continue
-        for planned in _expand(suite, _narrow(entry, choice), choice):
+        for planned in _expand(suite, entry, choice):
             place = suite, planned.problem
-            cases[place] = _join(cases[place], planned) if place in cases else planned
+            if before := cases.get(place):
+                recipes = {it.name: it for it in (*before.recipes, *planned.recipes)}
+                peers = {it.name: it for it in (*before.peers, *planned.peers)}
+                planned = PlannedCase(*place, (*recipes.values(),), (*peers.values(),))
+            cases[place] = planned
     if not cases:
         here = f"{', '.join(absent)} is not here yet" if absent else "no recipe fits"
         raise BenchError(f"there is nothing to measure: {here}; see tirstep list")
     return list(cases.values()), list(absent)
-
-
-def _join(first: PlannedCase, other: PlannedCase) -> PlannedCase:
-    """A problem's case with what two entries name for it, each once."""
-    return dataclasses.replace(
-        first,
-        recipes=tuple({it.name: it for it in (*first.recipes, *other.recipes)}.values()),
-        peers=tuple({it.name: it for it in (*first.peers, *other.peers)}.values()),
-    )
 
 
 def _require_known(choice: CaseChoice, suites: Mapping[str, Sequence[SuiteEntry]]) -> None:
@@ -435,45 +430,29 @@ def _list_entries(
             options = (_get_rung_options(ladder[0]),)
             yield name, SuiteEntry(ladder.kernel, (tuple(ladder.shape.values()),), options, (name,))
             continue
-        found = [
-            (suite, entry)
-            for suite, entries in suites.items()
-            for entry in entries
-            if entry.kernel == name
-        ]
-        yield from found or [(name, SuiteEntry(name, _get_default_shapes(name)))]
-
-
-def _get_default_shapes(kernel: str) -> tuple[tuple[int, ...], ...]:
-    """The shapes of its ladders' examples, for a kernel that no suite has."""
-    recipes = (recipe for recipe in RECIPES.values() if recipe.kernel == kernel)
-    shapes = (tuple(recipe.default_example.shape.values()) for recipe in recipes)
-    return tuple(dict.fromkeys(shapes))
-
-
-def _narrow(entry: SuiteEntry, choice: CaseChoice) -> SuiteEntry:
-    """The entry with the shapes, types and recipes that are chosen."""
-    shapes = tuple(choice.shapes) or entry.shapes
-    options = entry.options
-    if choice.dtype is not None:
-        options = ({**options[0], "dtype": choice.dtype, "out": choice.dtype},)
-    if choice.quick:
-        shapes, options = shapes[:1], options[:1]
-    return dataclasses.replace(entry, shapes=shapes, options=options)
+        every = [(suite, entry) for suite, entries in suites.items() for entry in entries]
+        found = [(suite, entry) for suite, entry in every if entry.kernel == name]
+        # A kernel that no suite has comes at the shapes of its ladders' examples.
+        known = [it.default_example.shape for it in RECIPES.values() if it.kernel == name]
+        shapes = dict.fromkeys(tuple(shape.values()) for shape in known)
+        yield from found or [(name, SuiteEntry(name, (*shapes,)))]
 
 
 def _expand(suite: str, entry: SuiteEntry, choice: CaseChoice) -> Iterator[PlannedCase]:
-    kernel = get_kernel(entry.kernel)
+    """An entry's cases, at the shapes, types and recipes that are chosen."""
+    kernel, shapes, every = get_kernel(entry.kernel), choice.shapes or entry.shapes, entry.options
+    if choice.dtype is not None:
+        every = ({**every[0], "dtype": choice.dtype, "out": choice.dtype},)
+    if choice.quick:
+        shapes, every = shapes[:1], every[:1]
     recipes = tuple(_pick(entry.kernel, choice.recipes or entry.recipes))
-    if not recipes:
-        return
-    for shape in entry.shapes:
-        for options in entry.options:
-            problem = kernel.problem(*_fit(kernel, shape), **_known(kernel, options))
-            dtype = problem.options["dtype"]
-            fitting = tuple(it for it in recipes if not it.dtypes or dtype in it.dtypes)
-            if fitting:
-                yield PlannedCase(suite, problem, fitting, entry.peers)
+    for shape, options in itertools.product(shapes, every) if recipes else ():
+        fitted = (math.prod(shape),) if len(kernel.size_names) == 1 else shape
+        problem = kernel.problem(*fitted, **_known(kernel, options))
+        dtype = problem.options["dtype"]
+        fitting = tuple(it for it in recipes if not it.dtypes or dtype in it.dtypes)
+        if fitting:
+            yield PlannedCase(suite, problem, fitting, entry.peers)
 
 
 def _pick(kernel: str, words: Sequence[str]) -> Iterator[Recipe]:
@@ -486,10 +465,6 @@ def _pick(kernel: str, words: Sequence[str]) -> Iterator[Recipe]:
     if "last" in words:
         picked.add(known[-1].name)
     return (recipe for recipe in known if recipe.name in picked)
-
-
-def _fit(kernel: Kernel, shape: tuple[int, ...]) -> tuple[int, ...]:
-    return (math.prod(shape),) if len(kernel.size_names) == 1 else shape
 
 
 def _known(kernel: Kernel, options: Mapping[str, object]) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from tirstep.processes import count_cores
 
 from . import BenchError, find_last_line
 
-AUTO, LOCAL = "auto", "local"
 REACH_SECONDS = 4.0
 """Within these the cluster's head has to answer; Ray itself waits for minutes."""
 HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
@@ -55,11 +54,11 @@ def connected(address: str, **settings: Any) -> Iterator[None]:
             "--cluster runs through Ray, which is not installed; install the extra cluster: "
             "pip install 'tirstep[cluster]'"
         )
-    if address == AUTO:
-        address = os.environ.get("RAY_ADDRESS") or AUTO
+    if address == "auto":
+        address = os.environ.get("RAY_ADDRESS") or "auto"
     # Ray reads its environment as it is imported.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    if address not in (AUTO, LOCAL):
+    if address not in ("auto", "local"):
         require_reachable(address)
         os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "3")  # whether it takes us
         tokens = [os.environ.get(f"RAY_AUTH_TOKEN{end}") for end in ("", "_PATH")]
@@ -75,14 +74,14 @@ def connected(address: str, **settings: Any) -> Iterator[None]:
     cores = count_cores()
     limited = {"num_cpus": cores} if cores < (os.cpu_count() or 1) else {}
     started: dict[str, Any] = {"include_dashboard": False, **limited, **settings}
-    for place in (AUTO, LOCAL) if address == AUTO else (address,):
-        given = started if place == LOCAL else {}
+    for place in ("auto", "local") if address == "auto" else (address,):
+        given = started if place == "local" else {}
         try:
             with silenced_stderr():  # a line for each attempt, past Python
                 ray.init(address=place, log_to_driver=False, logging_level="ERROR", **given)
             break
         except (ConnectionError, RuntimeError, ValueError, OSError, RayError) as error:
-            if place == AUTO and isinstance(error, ConnectionError):
+            if place == "auto" and isinstance(error, ConnectionError):
                 continue  # there is none to join
             raise BenchError(
                 f"--cluster {address}: Ray does not take part ({find_last_line(error)}); run this "

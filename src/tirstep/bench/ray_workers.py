@@ -7,9 +7,10 @@ What is wrong, crashes or does not run is asked once more, of another GPU where 
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,11 +43,8 @@ NONE_LEFT = (
 )
 
 
-def make_torch_machine() -> Machine:
-    """The GPU that Ray gave to this process."""
-    from .torch_machine import TorchMachine
-
-    return TorchMachine()
+Make = Callable[[], Machine] | None
+"""Makes a machine that needs no GPU, in tests."""
 
 
 class GpuWorker(LocalWorkers):
@@ -56,28 +54,26 @@ class GpuWorker(LocalWorkers):
     """
 
     def __init__(
-        self,
-        recipe: str,
-        sizes: Mapping[str, Any],
-        settings: Settings,
-        limit: float,
-        compilers: int,
-        make_machine: Callable[[], Machine],
+        self, recipe: str, sizes: Sizes, settings: Settings, limit: float, count: int, make: Make
     ) -> None:
         from tirstep.programs.benching import find_peer
 
+        if make is None:
+            from .torch_machine import TorchMachine
+
+            make = TorchMachine
         found = find_recipe_of(recipe)
         problem = get_kernel(found.kernel).problem(**sizes)
         plan = SearchPlan(found, problem, compile_limit=limit, peer=find_peer(found))
-        machine, cache = make_machine(), get_cache_folder()
-        super().__init__(plan, machine, settings, cache, lambda line: None, compilers, GROUP)
+        cache = get_cache_folder()
+        super().__init__(plan, make(), settings, cache, lambda line: None, count, GROUP)
 
     def describe(self) -> dict[str, Any]:
         """Its device, its versions, and what of these has to be as on other workers."""
         device, versions = dict(self.machine.device), dict(self.machine.versions)
-        same = [f"{name} {versions.get(name, 'none')}" for name in SAME]
-        same = [f"{device['name']} ({device['architecture']})", *same]
-        return {"device": device, "versions": versions, "same": ", ".join(same)}
+        same = ", ".join(f"{name} {versions.get(name, 'none')}" for name in SAME)
+        same = f"{device['name']} ({device['architecture']}), {same}"
+        return {"device": device, "versions": versions, "same": same}
 
     def work(self, configs: Sequence[Sizes], keep: Sequence[Sizes]) -> list[Screened]:
         """Take some more; what became of those that are done."""
@@ -112,12 +108,7 @@ class RayWorkers:
     """
 
     def __init__(
-        self,
-        plan: SearchPlan,
-        settings: Settings,
-        tell: Tell,
-        warn: Tell,
-        make_machine: Callable[[], Machine] = make_torch_machine,
+        self, plan: SearchPlan, settings: Settings, tell: Tell, warn: Tell, make: Make = None
     ) -> None:
         if not plan.recipe.spelling and plan.peer is not PEERS["torch"]:
             name = plan.peer.name
@@ -127,10 +118,9 @@ class RayWorkers:
         self._actor = ray.remote(GpuWorker).options(num_gpus=1, num_cpus=1 + self._compilers)
         name, problem = plan.recipe.spelling or plan.recipe.name, plan.problem
         sizes, limit = {**problem.shape, **problem.options}, plan.compile_limit
-        self._given = (name, sizes, settings, limit, self._compilers, make_machine)
+        self._given = (name, sizes, settings, limit, self._compilers, make)
         self._warn, self._compile_limit = warn, limit
-        self._todo: deque[Sizes] = deque()
-        self._retries: deque[Sizes] = deque()
+        self._todo, self._retries = deque[Sizes](), deque[Sizes]()
         self._failed_at: dict[str, str] = {}
         self._keep: Sequence[Sizes] = ()
         self._first: dict[str, Any] = {}
@@ -284,8 +274,7 @@ def count_workers() -> tuple[int, int]:
     A GPU takes a core, and at least one more to compile. Raises `BenchError` without such a GPU.
     """
     nodes = [it["Resources"] for it in ray.nodes() if it["Alive"]]
-    shares = [(int(it["GPU"]), int(it.get("CPU", 0) // it["GPU"])) for it in nodes if "GPU" in it]
-    shares = [(gpus, cores) for gpus, cores in shares if cores > 1]
-    if not shares:
+    nodes = [it for it in nodes if it.get("CPU", 0) >= 2 * it.get("GPU", math.inf)]
+    if not nodes:
         raise BenchError("the cluster has no GPU; join machines that have, with two cores for each")
-    return sum(gpus for gpus, _ in shares), min(cores for _, cores in shares) - 1
+    return int(sum(it["GPU"] for it in nodes)), int(min(it["CPU"] // it["GPU"] for it in nodes)) - 1

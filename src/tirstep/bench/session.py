@@ -11,10 +11,10 @@ import datetime
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import closing
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -49,6 +49,7 @@ AHEAD = 3
 """So many threads, and so many references of problems to come."""
 
 T = TypeVar("T")
+Begun = TypeVar("Begun")
 
 
 @dataclass(frozen=True)
@@ -339,58 +340,46 @@ def run_bench(
             {**machine.method, **asdict(settings)},
             machine.measure_ceilings([*dtypes], [*moved]),
         )
-        built = compile_ahead(cases, machine, cache, tell)
-        with closing(_pair_with_references(cases, machine, settings)) as coming:
-            for planned, find_reference in coming:
-                case = run_case(planned, machine, settings, tell, find_reference, built)
-                run = run.add(case)
-                yield run
+        built, free = compile_ahead(cases, machine, cache, tell), machine.free_bytes()
+
+        def work_out(planned: PlannedCase) -> Reference:
+            reference = draw_reference(planned, settings)
+            if not machine.has_reference(planned.problem):
+                _ = reference.right, reference.bound
+            return reference
+
+        def begin(planned: PlannedCase) -> tuple[PlannedCase, Callable[[], Reference] | None]:
+            """What returns a case's reference, unless it is too large for the device."""
+            fits = compute_needed_bytes(planned.problem) <= free
+            return planned, begin_reference(partial(work_out, planned)) if fits else None
+
+        for planned, find_reference in look_ahead(cases, begin):
+            case = run_case(planned, machine, settings, tell, find_reference, built)
+            run = run.add(case)
+            yield run
 
 
-def _pair_with_references(
-    cases: Sequence[PlannedCase], machine: Machine, settings: Settings
-) -> Generator[tuple[PlannedCase, Callable[[], Reference] | None], None, None]:
-    """Each case, with what returns its reference unless it is too large for the device."""
-    free = machine.free_bytes()
-
-    def fits(planned: PlannedCase) -> bool:
-        return compute_needed_bytes(planned.problem) <= free
-
-    def work_out(planned: PlannedCase) -> Reference:
-        reference = draw_reference(planned, settings)
-        if not machine.has_reference(planned.problem):
-            _ = reference.right, reference.bound
-        return reference
-
-    ahead = look_ahead([planned for planned in cases if fits(planned)], work_out)
-    for planned in cases:
-        yield planned, next(ahead) if fits(planned) else None
-
-
-def look_ahead(
-    items: Iterable[T], work_out: Callable[[T], Reference]
-) -> Iterator[Callable[[], Reference]]:
-    """What returns an item's reference, for each in order; those of later items are begun."""
-    coming: deque[Future[Reference]] = deque()
+def look_ahead(items: Iterable[T], begin: Callable[[T], Begun]) -> Iterator[Begun]:
+    """What was begun for each item, in order, when `AHEAD` later ones are begun, too."""
+    coming: deque[Begun] = deque()
     for item in items:
-        coming.append(_begin_reference(work_out, item))
+        coming.append(begin(item))
         if len(coming) > AHEAD:
-            yield coming.popleft().result
-    while coming:
-        yield coming.popleft().result
+            yield coming.popleft()
+    yield from coming
 
 
-def _begin_reference(work_out: Callable[[T], Reference], item: T) -> Future[Reference]:
+def begin_reference(work_out: Callable[[], Reference]) -> Callable[[], Reference]:
     """Work a reference out in a thread that nobody waits for at the end: Ctrl-C ends a run at once,
-    and NumPy may be minutes from it.
+    and NumPy may be minutes from it. Returns what returns it.
     """
     future: Future[Reference] = Future()
 
     def run() -> None:
         try:
-            future.set_result(work_out(item))
+            future.set_result(work_out())
         except BaseException as error:  # whoever asks for the result gets it
             future.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
-    return future
+    return future.result

@@ -15,10 +15,10 @@ from .request import (
     RECIPE_OPTIONS,
     Json,
     Request,
-    asks,
     at_least,
     pick_each,
     spell_command,
+    with_options,
 )
 from .streams import print_error
 from .wrong_use import UseError
@@ -37,7 +37,7 @@ SECONDS = 2.0
 """Of the process, for the other runs of one recipe by default; the last may exceed them."""
 
 
-@asks("golden_dir", "device", "seed", *RECIPE_OPTIONS, "reference")
+@with_options("golden_dir", "device", "seed", *RECIPE_OPTIONS, "reference")
 def command(
     request: Request,
     recipes: Annotated[

@@ -10,7 +10,7 @@ import typer
 
 from .formatting import count, format_shape, get_dtype, join_alternatives, spell_config
 from .names import complete_either, explain_unknown
-from .request import Json, Request, asks, at_least, parse_shape
+from .request import Json, Request, at_least, parse_shape, with_options
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tirstep.transforms.recipes.time_model import Ranked, TileChoice
 
 
-@asks("shape", "dtype", "option")
+@with_options("shape", "dtype", "option")
 def command(
     name: Annotated[
         str,
@@ -212,22 +212,17 @@ def _pick(name: str, dtype: object, gpu: Gpu) -> tuple[Chooser, Recipe]:
         raise UseError(f"no model chooses for {name}; try {join_alternatives(listed)}")
     for chooser in known:
         recipe = RECIPES[chooser.recipe]
-        if (not recipe.dtypes or (dtype or "float32") in recipe.dtypes) and _runs(recipe, gpu):
+        needed, given = (it.removeprefix("sm_") for it in (recipe.arch, gpu.architecture))
+        runs = not needed or int(given.rstrip("a")) >= int(needed.rstrip("a"))
+        if recipe.arch.endswith("a"):
+            runs = recipe.arch == gpu.architecture
+        if runs and (not recipe.dtypes or (dtype or "float32") in recipe.dtypes):
             return chooser, recipe
     types = sorted({it for chooser in known for it in RECIPES[chooser.recipe].dtypes})
     raise UseError(
         f"no recipe of {name} that a model chooses for takes {dtype or 'float32'} on "
         f"{gpu.architecture}; they take {', '.join(types)}"
     )
-
-
-def _runs(recipe: Recipe, gpu: Gpu) -> bool:
-    needed, given = (
-        arch.removeprefix("sm_").rstrip("a") for arch in (recipe.arch, gpu.architecture)
-    )
-    if recipe.arch.endswith("a"):
-        return recipe.arch == gpu.architecture
-    return not needed or int(given) >= int(needed)
 
 
 def _make_problem(recipe: Recipe, request: Request) -> Problem:

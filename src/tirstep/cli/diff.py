@@ -19,13 +19,13 @@ from .request import (
     RecipeName,
     Request,
     TargetName,
-    asks,
     do_tasks,
     pick_each,
     pick_recipe,
     pick_step,
     run_each,
     run_requested,
+    with_options,
 )
 from .streams import print_error
 from .wrong_use import UseError
@@ -75,7 +75,7 @@ Numbers = Annotated[
 ]
 
 
-@asks("device", "seed", *RECIPE_OPTIONS)
+@with_options("device", "seed", *RECIPE_OPTIONS)
 def command(
     recipe: RecipeName,
     request: Request,

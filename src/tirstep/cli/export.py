@@ -13,7 +13,15 @@ from tirstep.files import made_aside, write_file
 from tirstep.processes import run_alone
 
 from .formatting import format_shape
-from .request import RECIPE_OPTIONS, RecipeName, Request, asks, one_of, pick_recipe, run_requested
+from .request import (
+    RECIPE_OPTIONS,
+    RecipeName,
+    Request,
+    one_of,
+    pick_recipe,
+    run_requested,
+    with_options,
+)
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
@@ -96,7 +104,7 @@ if not structural_equal(replay.replay().mod, expected):
 """Replays in a process of its own, and compares."""
 
 
-@asks(*RECIPE_OPTIONS)
+@with_options(*RECIPE_OPTIONS)
 def command(
     recipe: RecipeName,
     folder: Annotated[

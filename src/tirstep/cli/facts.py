@@ -17,9 +17,9 @@ from .request import (
     RecipeName,
     Request,
     TargetName,
-    asks,
     pick_step,
     run_each,
+    with_options,
 )
 from .wrong_use import UseError
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .screen import Screen
 
 
-@asks(*RECIPE_OPTIONS)
+@with_options(*RECIPE_OPTIONS)
 def command(
     recipe: RecipeName,
     request: Request,

@@ -15,9 +15,9 @@ from .request import (
     ExampleName,
     Json,
     Request,
-    asks,
     pick_ladder,
     spell_command,
+    with_options,
 )
 from .wrong_use import UseError
 
@@ -32,7 +32,7 @@ SHAPES = {
 }
 
 
-@asks("golden_dir", "device", "seed", *RECIPE_OPTIONS)
+@with_options("golden_dir", "device", "seed", *RECIPE_OPTIONS)
 def command(
     name: Annotated[
         str,

@@ -18,9 +18,9 @@ from .request import (
     Request,
     StepName,
     TargetName,
-    asks,
     pick_step,
     run_each,
+    with_options,
 )
 from .wrong_use import UseError
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 LEXERS = {"cuda": "cuda", "opencl": "c", "llvm": "llvm"}
 
 
-@asks(*RECIPE_OPTIONS)
+@with_options(*RECIPE_OPTIONS)
 def command(
     recipe: RecipeName,
     request: Request,

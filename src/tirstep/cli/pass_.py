@@ -16,12 +16,12 @@ from .guarding import find_crash, note_tried
 from .request import (
     Json,
     Request,
-    asks,
     at_least,
     make_request,
     pick_recipes,
     run_requested,
     try_one,
+    with_options,
 )
 from .streams import print_error
 from .wrong_use import UseError
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tirstep.transforms.recipes import Recipe
 
 
-@asks("seed")
+@with_options("seed")
 def command(
     request: Request,
     names: Annotated[

@@ -241,7 +241,7 @@ _SHARED: Mapping[str, tuple[object, object]] = {
 """The options of `make_request`, each with its default."""
 
 
-def asks(*names: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+def with_options(*names: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """A command with these shared options in place of its parameter `request`, which they make.
 
     typer reads the options off a function's signature.

@@ -12,16 +12,16 @@ from .request import (
     OnlyStep,
     RecipeName,
     Request,
-    asks,
     pick_step,
     run_each,
+    with_options,
 )
 
 if TYPE_CHECKING:
     from tirstep.lowering_checks import Run
 
 
-@asks(*RECIPE_OPTIONS)
+@with_options(*RECIPE_OPTIONS)
 def command(
     recipe: RecipeName,
     request: Request,

@@ -17,12 +17,12 @@ from .request import (
     RECIPE_OPTIONS,
     RecipeName,
     Request,
-    asks,
     at_least,
     do_tasks,
     pick_each,
     pick_recipe,
     run_requested,
+    with_options,
 )
 from .wrong_use import UseError
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .screen import Screen
 
 
-@asks("seed", *RECIPE_OPTIONS, "reference")
+@with_options("seed", *RECIPE_OPTIONS, "reference")
 def command(
     recipe: RecipeName,
     request: Request,
@@ -96,7 +96,11 @@ def explain(recipe: Recipe, request: Request, script: Path | None, timeout: floa
 
     from .screen import Screen
 
-    run = run_requested(recipe, _leave_open(recipe, request))
+    if request.symbolic == ("all",):
+        if not recipe.symbolic:
+            raise UseError(f"{recipe.name} lets a module leave no size open; leave --open out")
+        request = replace(request, symbolic=tuple(recipe.symbolic))
+    run = run_requested(recipe, request)
     path = script or Path(f"why_{run.recipe.name}.py")
     if not path.parent.is_dir():
         raise UseError(f"there is no folder {path.parent}; give --script a file in one that is")
@@ -124,15 +128,6 @@ def explain(recipe: Recipe, request: Request, script: Path | None, timeout: floa
     return 1
 
 
-def _leave_open(recipe: Recipe, request: Request) -> Request:
-    """The request, with all sizes that the recipe lets a module leave open, where it asks so."""
-    if request.symbolic != ("all",):
-        return request
-    if not recipe.symbolic:
-        raise UseError(f"{recipe.name} lets a module leave no size open; leave --open out")
-    return replace(request, symbolic=tuple(recipe.symbolic))
-
-
 def _show_that_all_is_well(
     screen: Screen, place: str, steps: int, found: RunBisection, unsound: Sequence[Finding]
 ) -> None:
@@ -151,7 +146,12 @@ def _show_that_all_is_well(
         told = f"{steps} steps, as they stand and as TVM lowers them"
     screen.line((told, "dim"))
     _show_judged(screen, found)
-    for text, steps_of in _group(found.not_run).items():
+    # A pass has another number in each step.
+    not_run = Counter(
+        re.sub(r"^all from \d+", "all passes from", text.partition(", ")[2])
+        for text in found.not_run
+    )
+    for text, steps_of in not_run.items():
         told = f"in {count(steps_of, 'step')}, {text}"
         screen.line(("not run ", "yellow"), told, wrap=True)
 
@@ -167,17 +167,11 @@ def _show_judged(screen: Screen, found: RunBisection) -> None:
         screen.line(("judged  ", "dim"), f"by {device}: {', '.join(whats)}", wrap=True)
 
 
-def _group(not_run: Sequence[str]) -> Counter[str]:
-    """What could not be run, and in how many steps; a pass has another number in each step."""
-    return Counter(
-        re.sub(r"^all from \d+", "all passes from", text.partition(", ")[2]) for text in not_run
-    )
-
-
 def _show_first_bad(screen: Screen, place: str, found: RunBisection, bad: FirstBad) -> None:
     from tirstep.lowering_checks.steps import step_label
 
-    screen.line((f"{place}: ", "bold"), (_name(bad), "bold red"), wrap=True)
+    what = bad.label if bad.kind != "pass" else f"pass {bad.number} {bad.name}"
+    screen.line((f"{place}: ", "bold"), (what, "bold red"), wrap=True)
     if bad.step is not None and bad.is_pass:
         screen.line(("step    ", "dim"), _explain(bad, step_label(bad.step)), wrap=True)
     if bad.step is not None:
@@ -198,11 +192,6 @@ def _show_first_bad(screen: Screen, place: str, found: RunBisection, bad: FirstB
         screen.line("the kernel as it was written: no step comes before it")
     else:
         screen.line(f"nothing differs between {bad.diff.before} and {bad.diff.after}")
-
-
-def _name(bad: FirstBad) -> str:
-    """What is bad, without what the line already says."""
-    return bad.label if bad.kind != "pass" else f"pass {bad.number} {bad.name}"
 
 
 def _explain(bad: FirstBad, label: str) -> str:

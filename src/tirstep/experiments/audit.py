@@ -19,7 +19,7 @@ from tvm.s_tir import SBlock
 
 from tirstep.lowering_checks import Finding
 from tirstep.lowering_checks.bisect.bisection import CODE_GENERATION as UNKNOWN_PASS
-from tirstep.lowering_checks.bisect.bisection import Check, ModuleBisection
+from tirstep.lowering_checks.bisect.bisection import Check, FirstBadState, ModuleBisection
 from tirstep.lowering_checks.compile.compiling import get_target, pass_context, require_compilable
 from tirstep.lowering_checks.compile.passes import lower_through_passes
 from tirstep.lowering_checks.devices import CpuDevice, Device
@@ -198,18 +198,18 @@ def _find_first(subject: Subject, finding: Finding) -> dict[str, Any]:
         return subject.oracle.check(device.compile(module), device.name, subject.label)
 
     bad = ModuleBisection(check, subject.module, None).find_first_bad(subject.target, None)
-    known = {"what": get_kind(finding, subject.module), "reason": finding.message}
-    if bad is None:
-        return {"status": UNJUDGED, **known}
-    if bad.stage is None or _is_in_global_memory(bad.finding, subject.module):
+    if bad is not None and (bad.stage is None or _is_in_global_memory(bad.finding, subject.module)):
         return {"status": LEFT_OUT, "reason": f"the schedule itself: {bad.finding.message}"}
-    known = {"what": get_kind(bad.finding, subject.module), "reason": bad.finding.message}
-    found = {"status": WRONG, "at": bad.stage.name, **known}
-    if bad.stage.name == UNKNOWN_PASS:
-        found |= _look_without(subject, check)
-    if found["at"] == UNKNOWN_PASS or not bad.is_exact:
-        found["at"] = _find_sharing_pass(subject) or found["at"]
-    return found
+    at = UNKNOWN_PASS if bad is None or bad.stage is None else bad.stage.name
+    if bad is None or at == UNKNOWN_PASS or not bad.is_exact:
+        at = _find_sharing_pass(subject) or at
+    if at == UNKNOWN_PASS and (found := _look_without_sharing(subject, check)) is not None:
+        bad, at = found
+    wrong = finding if bad is None else bad.finding
+    known = {"what": get_kind(wrong, subject.module), "reason": wrong.message}
+    if bad is None and at == UNKNOWN_PASS:
+        return {"status": UNJUDGED, **known}
+    return {"status": WRONG, "at": at, **known}
 
 
 def _is_in_global_memory(finding: Finding, module: tvm.IRModule) -> bool:
@@ -225,33 +225,15 @@ def _is_in_global_memory(finding: Finding, module: tvm.IRModule) -> bool:
     )
 
 
-def _look_without(subject: Subject, check: Check) -> dict[str, Any]:
-    """The pass of a module that is wrong in the end, where what stands before the end cannot be
-    interpreted: with buffers of several types in one place, which is `SHARES_PLACES`' doing.
-
-    Where the module is right without that pass, it is the one; where it is not, the first that is
-    wrong in a pipeline without it. Nothing where neither can be said.
+def _look_without_sharing(subject: Subject, check: Check) -> tuple[FirstBadState, str] | None:
+    """The first wrong pass of a pipeline without `SHARES_PLACES`, where what stands before the end
+    cannot be interpreted: with buffers of several types in one place, which is that pass's doing.
     """
-    edit = Edit("drop", SHARES_PLACES)
-    try:
-        findings, _ = judge_lowered(subject, lower_quickly(subject.module, subject.target, [edit]))
-    except Exception as error:  # a pass behind it may not do without it
-        if not (is_tvm_error(error) or isinstance(error, DeviceError)):
-            raise
-        findings = None
-    if findings is None:
-        return {}
-    if not findings:
-        return {"at": SHARES_PLACES}
-    with register_edited([edit]) as name:
+    with register_edited([Edit("drop", SHARES_PLACES)]) as name:
         bad = ModuleBisection(check, subject.module, None).find_first_bad(subject.target, name)
     if bad is None or bad.stage is None or bad.stage.name == UNKNOWN_PASS:
-        return {}
-    return {
-        "at": bad.stage.name,
-        "what": get_kind(bad.finding, subject.module),
-        "reason": bad.finding.message,
-    }
+        return None
+    return bad, bad.stage.name
 
 
 def _find_sharing_pass(subject: Subject) -> str:
@@ -261,9 +243,8 @@ def _find_sharing_pass(subject: Subject) -> str:
     dynamic shared memory as it is before TVM merges it. Then the pass is the first of the two that
     makes it wrong. "" where it is another thing.
     """
-    edit = Edit("drop", SHARES_PLACES)
     try:
-        apart = lower_quickly(subject.module, subject.target, [edit])
+        apart = lower_quickly(subject.module, subject.target, [Edit("drop", SHARES_PLACES)])
         shared = lower_quickly(subject.module, subject.target)
     except Exception as error:  # a pass behind it may not do without it
         if not (is_tvm_error(error) or isinstance(error, DeviceError)):

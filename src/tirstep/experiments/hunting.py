@@ -13,7 +13,7 @@ from .corpus import Corpus, UndrawnError
 from .counterexample import PassSource, make_script, run_script, write_script
 from .editing import DEFAULT, Edit, ExperimentError, is_reached, list_passes
 from .quick import CRASHED, QuickVerdict, is_quick, try_quickly
-from .shrinking import SECONDS, Shrunk, shows_at_last, shows_change, shrink
+from .shrinking import SECONDS, Shrunk, shows_as, shrink
 from .subject import Subject
 from .trial_file import TrialFile
 from .trying import BAD, Experiment, Trial, TryOptions, try_change
@@ -202,11 +202,10 @@ def shrink_subject(
     def attempt(candidate: Subject) -> QuickVerdict:
         return try_subject(experiment, candidate)
 
-    shows = shows_at_last(attempt, record.status, record.what)
     is_of_ours = not is_reached(experiment.edits, list_passes(DEFAULT))
     is_scripted = not is_of_ours and is_quick(experiment.edits, DEFAULT)
-    if is_scripted:
-        shows = shows_change(experiment.edits, record.status, record.what)
+    edits = experiment.edits if is_scripted else None
+    shows = shows_as(attempt, record.status, record.what, edits)
     shrunk = shrink(subject, shows, seed=seed, seconds=seconds, keeps_pipeline=is_of_ours)
     if shrunk is None:
         return None

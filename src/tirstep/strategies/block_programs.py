@@ -13,7 +13,7 @@ import tvm
 from tvm.s_tir import Schedule, ScheduleError
 
 from .expressions import CAP, LIMITS, Choice, Index, Store
-from .program_text import HEAD, ProgramWriter, parse_program
+from .program_text import ProgramWriter, parse_program
 
 PRIMITIVES = (
     *("split", "split", "fuse", "reorder", "vectorize", "unroll", "parallel"),
@@ -173,6 +173,3 @@ def _move(choice: Choice, sch: Schedule, name: str, block: Any, loops: list[Any]
         copy = getattr(sch, name)(block, 0, scope)
         at = sch.compute_at if name == "cache_read" else sch.reverse_compute_at
         at(copy, choice.one(loops, "loop"))
-
-
-__all__ = ["HEAD", "BlockWriter", "draw_block_program"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import tvm
 from tvm.script import from_source
@@ -424,9 +423,3 @@ class KernelWriter(ProgramWriter):
 
 def _group(text: str) -> str:
     return text if text.isidentifier() else f"({text})"
-
-
-def count_lines(module: tvm.IRModule) -> int:
-    """The lines of a module's script, without comments."""
-    lines: list[Any] = str(module.script()).splitlines()
-    return sum(bool(line.strip()) and not line.lstrip().startswith("#") for line in lines)

@@ -212,17 +212,25 @@ def carry_out(space: RecipeSpace, sch: Schedule) -> str:
     return ""
 
 
-def read_decisions(trace: Trace) -> dict[str, int]:
+def read_decisions(trace: Trace) -> Decisions:
     """The decisions of a candidate's trace, by the name of the choice; empty of other traces."""
+    return {
+        name: int(item.attrs[0][int(trace.decisions[item])])
+        for name, item in _find_choices(trace).items()
+    }
+
+
+def _find_choices(trace: Trace) -> dict[str, Any]:
+    """The instruction that samples each choice: its result is noted on the root block."""
     sampled = [item for item in trace.insts if str(item.kind.name) == "SampleCategorical"]
-    found: dict[str, int] = {}
-    for item in trace.insts:
-        if str(item.kind.name) != "Annotate" or not str(item.attrs[0]).startswith(CHOICE):
-            continue
-        (source,) = [each for each in sampled if each.outputs[0].same_as(item.inputs[1])]
-        place = int(trace.decisions[source])
-        found[str(item.attrs[0]).removeprefix(CHOICE)] = int(source.attrs[0][place])
-    return found
+    noted = [item for item in trace.insts if str(item.kind.name) == "Annotate"]
+    return {
+        str(item.attrs[0]).removeprefix(CHOICE): source
+        for item in noted
+        if str(item.attrs[0]).startswith(CHOICE)
+        for source in sampled
+        if source.outputs[0].same_as(item.inputs[1])
+    }
 
 
 def _get_root(sch: Schedule) -> Any:
@@ -259,14 +267,7 @@ class _ChangeChoice(PyMutator):
         self.rng = random.Random(int(context.rand_state))
 
     def apply(self, trace: Trace, _: object) -> Trace | None:
-        names = {CHOICE + name for name in read_decisions(trace)}
-        used = [item.inputs[1] for item in trace.insts if _get_key(item) in names]
-        several = [
-            item
-            for item in trace.insts
-            if str(item.kind.name) == "SampleCategorical" and len(item.attrs[0]) > 1
-            if any(item.outputs[0].same_as(each) for each in used)
-        ]
+        several = [item for item in _find_choices(trace).values() if len(item.attrs[0]) > 1]
         if not several:
             return None
         item = self.rng.choice(several)
@@ -275,11 +276,6 @@ class _ChangeChoice(PyMutator):
 
     def clone(self) -> Any:
         return _ChangeChoice(self.rng.randrange(1 << 30))
-
-
-def _get_key(item: Any) -> str:
-    """The key of an annotation; "" of other instructions."""
-    return str(item.attrs[0]) if str(item.kind.name) == "Annotate" else ""
 
 
 @derived_object

@@ -124,9 +124,6 @@ def _matmul(inputs: Sequence[Any], out: Any, problem: Problem) -> Callable[[], A
     return launch
 
 
-_MATMULS: Mapping[str, Prepare] = MappingProxyType({"matmul": _matmul})
-
-
 ROW_WARPS = (2, 4, 8, 16, 32)
 MOST_EACH = 64
 """Elements of a row that a thread holds, at most: more compile for minutes, and spill."""
@@ -205,15 +202,9 @@ def _row_argmax_kernel(x, value, index, n, N: tl.constexpr):
     tl.store(index + row, place.to(tl.int32))
 
 
-_row_argmax = _tune_rows(_row_argmax_kernel)
-_row_sum = _tune_rows(_row_sum_kernel)
-_softmax = _tune_rows(_softmax_kernel)
-_layer_norm = _tune_rows(_layer_norm_kernel)
-_rms_norm = _tune_rows(_rms_norm_kernel)
-_matvec = _tune_rows(_matvec_kernel)
+def _prepare_rows(function: Any, *, with_eps: bool = False) -> Prepare:
+    tune = _tune_rows(function)
 
-
-def _prepare_rows(tune: Callable[[int], Any], *, with_eps: bool = False) -> Prepare:
     def prepare(inputs: Sequence[Any], out: Any, problem: Problem) -> Callable[[], Any]:
         x = inputs[0]
         rows, n = x.shape
@@ -231,25 +222,8 @@ def _prepare_rows(tune: Callable[[int], Any], *, with_eps: bool = False) -> Prep
     return prepare
 
 
-_ROWS: Mapping[str, Prepare] = MappingProxyType(
-    {
-        "row_argmax": _prepare_rows(_row_argmax),
-        "row_sum": _prepare_rows(_row_sum),
-        "softmax": _prepare_rows(_softmax),
-        "layer_norm": _prepare_rows(_layer_norm, with_eps=True),
-        "rms_norm": _prepare_rows(_rms_norm, with_eps=True),
-        "matvec": _prepare_rows(_matvec),
-    }
-)
-
-
 MAP_BLOCKS = ((512, 4), (1024, 4), (2048, 8), (4096, 8))
 MAP_TILES = ((32, 32, 4), (64, 32, 4), (32, 64, 4), (64, 64, 8), (128, 32, 8))
-
-
-def _tune_map(function: Any) -> Any:
-    configs = [triton.Config({"BLOCK": size}, num_warps=warps) for size, warps in MAP_BLOCKS]
-    return triton.autotune(configs, key=["n"], do_bench=bench_briefly)(triton.jit(function))
 
 
 def _add_kernel(a, b, y, n, BLOCK: tl.constexpr):
@@ -280,7 +254,6 @@ def _transpose_kernel(x, y, rows, n, BM: tl.constexpr, BN: tl.constexpr):
     tl.store(y + column[:, None] * rows + row[None, :], tl.trans(values), mask=turned)
 
 
-_add, _relu, _gelu = _tune_map(_add_kernel), _tune_map(_relu_kernel), _tune_map(_gelu_kernel)
 _transpose_tuned = triton.autotune(
     [triton.Config({"BM": m, "BN": n}, num_warps=warps) for m, n, warps in MAP_TILES],
     key=["rows", "n"],
@@ -288,7 +261,10 @@ _transpose_tuned = triton.autotune(
 )(triton.jit(_transpose_kernel))
 
 
-def _prepare_map(kernel: Any) -> Prepare:
+def _prepare_map(function: Any) -> Prepare:
+    configs = [triton.Config({"BLOCK": size}, num_warps=warps) for size, warps in MAP_BLOCKS]
+    kernel = triton.autotune(configs, key=["n"], do_bench=bench_briefly)(triton.jit(function))
+
     def prepare(inputs: Sequence[Any], out: Any, problem: Problem) -> Callable[[], Any]:
         n = out.numel()
 
@@ -313,16 +289,6 @@ def _transpose(inputs: Sequence[Any], out: Any, problem: Problem) -> Callable[[]
         return out
 
     return launch
-
-
-_MAPS: Mapping[str, Prepare] = MappingProxyType(
-    {
-        "vector_add": _prepare_map(_add),
-        "relu": _prepare_map(_relu),
-        "gelu": _prepare_map(_gelu),
-        "transpose": _transpose,
-    }
-)
 
 
 CONVOLUTION_BLOCKS = (128, 256, 512, 1024, 2048)
@@ -407,9 +373,20 @@ def _depthwise(inputs: Sequence[Any], out: Any, problem: Problem) -> Callable[[]
     return launch
 
 
-_CONVOLUTIONS: Mapping[str, Prepare] = MappingProxyType(
-    {"conv1d": _conv1d, "depthwise_conv2d": _depthwise}
+FUNCTIONS: Mapping[str, Prepare] = MappingProxyType(
+    {
+        "matmul": _matmul,
+        "row_argmax": _prepare_rows(_row_argmax_kernel),
+        "row_sum": _prepare_rows(_row_sum_kernel),
+        "softmax": _prepare_rows(_softmax_kernel),
+        "layer_norm": _prepare_rows(_layer_norm_kernel, with_eps=True),
+        "rms_norm": _prepare_rows(_rms_norm_kernel, with_eps=True),
+        "matvec": _prepare_rows(_matvec_kernel),
+        "vector_add": _prepare_map(_add_kernel),
+        "relu": _prepare_map(_relu_kernel),
+        "gelu": _prepare_map(_gelu_kernel),
+        "transpose": _transpose,
+        "conv1d": _conv1d,
+        "depthwise_conv2d": _depthwise,
+    }
 )
-
-
-FUNCTIONS: Mapping[str, Prepare] = MappingProxyType({**_MATMULS, **_ROWS, **_MAPS, **_CONVOLUTIONS})

@@ -19,15 +19,17 @@ from ..request import (
     RECIPE_OPTIONS,
     Request,
     TargetName,
-    asks,
     pick_recipes,
+    with_options,
 )
 from ..wrong_use import UseError
 from .own_files import noting_files
 
 if TYPE_CHECKING:
+    from tirstep.lowering_checks import Finding
+
     from ..screen import Screen
-    from .model import FindingPart, RecipePart, Report
+    from .model import RecipePart, Report
 
 HEAD = 2000  # bytes of a page that hold its marker
 
@@ -52,7 +54,7 @@ Watch = Annotated[
 ]
 
 
-@asks("golden_dir", "device", "seed", *RECIPE_OPTIONS, "reference")
+@with_options("golden_dir", "device", "seed", *RECIPE_OPTIONS, "reference")
 def command(
     recipes: Annotated[
         list[str],
@@ -171,7 +173,7 @@ def _require_any(parts: Sequence[RecipePart]) -> None:
         raise UseError(f"no recipe takes this; {parts[0].name} says: {parts[0].refusal}")
 
 
-def _get_findings(part: RecipePart) -> list[FindingPart]:
+def _get_findings(part: RecipePart) -> list[Finding]:
     of_steps = [each for step in part.steps if step.checks for each in step.checks.findings]
     return [*of_steps, *part.findings]
 

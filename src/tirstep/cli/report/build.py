@@ -15,7 +15,6 @@ from tirstep.lowering_checks import (
     CheckError,
     Counts,
     Device,
-    Finding,
     Run,
     Verdict,
     print_module,
@@ -40,7 +39,6 @@ from .model import (
     ChecksPart,
     CountsPart,
     FactsPart,
-    FindingPart,
     MachineCodePart,
     PassPart,
     Peaks,
@@ -113,7 +111,7 @@ def build_recipe(
         bytes=None if problem is None else problem.bytes,
         example_shape="" if example is None else format_shape(example.problem.shape),
         example_bytes=None if example is None else example.problem.bytes,
-        findings=tuple(map(finding_part, rung.own_findings)),
+        findings=tuple(rung.own_findings),
     )
 
 
@@ -269,19 +267,12 @@ def _find_functions(module: tvm.IRModule) -> Functions:
     )
 
 
-def finding_part(finding: Finding) -> FindingPart:
-    """A finding, for the page."""
-    return FindingPart(
-        finding.check, finding.where, finding.location, finding.message, finding.detail
-    )
-
-
 def _checks_part(verdict: Verdict) -> ChecksPart:
     return ChecksPart(
         golden=golden_word([verdict]),
         numbers=numbers_word([verdict]),
         checked_on=verdict.checked_on,
-        findings=tuple(map(finding_part, verdict.findings)),
+        findings=tuple(verdict.findings),
         reference=verdict.run.problem.reference_name,
     )
 

@@ -15,7 +15,7 @@ from tirstep.lowering_checks.compile.passes import Lowering
 from tirstep.lowering_checks.diff import blame_texts
 
 from ..formatting import format_shape, get_dtype
-from .build import build_passes, finding_part, get_machine_code_for, list_sources, time_part
+from .build import build_passes, get_machine_code_for, list_sources, time_part
 from .model import (
     ChecksPart,
     ExperimentPart,
@@ -195,5 +195,5 @@ def _get_checks(trial: Trial, side: int) -> ChecksPart | None:
         golden=None,
         numbers="failed" if found else "ok",
         checked_on=", ".join(device for device, _ in told),
-        findings=tuple(map(finding_part, found)),
+        findings=tuple(found),
     )

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tirstep.lowering_checks import Finding
 from tirstep.lowering_checks.facts import Fact
 
 from .loops import Buffer, Nest
@@ -51,17 +52,6 @@ class TextTable:
         """The lines, and the texts as places in these."""
         texts = [[self.lines[line] for line in text.lines] for text in self.texts]
         return {"lines": [*self.lines], "texts": texts}
-
-
-@dataclass(frozen=True)
-class FindingPart:
-    """What a check found wrong: see `tirstep.lowering_checks.Finding`."""
-
-    check: str
-    where: str
-    source: str
-    message: str
-    detail: str
 
 
 @dataclass(frozen=True)
@@ -106,7 +96,7 @@ class ChecksPart:
     golden: str | None
     numbers: str | None
     checked_on: str
-    findings: tuple[FindingPart, ...]
+    findings: tuple[Finding, ...]
     reference: str = "NumPy"
 
 
@@ -244,7 +234,7 @@ class RecipePart:
     bytes: int | None = None
     example_shape: str = ""
     example_bytes: int | None = None
-    findings: tuple[FindingPart, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -334,8 +324,9 @@ def _as_json(value: Any, table: TextTable) -> Any:
         return {name: item for name, item in named.items() if item is not None and item != ""}
     if dataclasses.is_dataclass(value):
         pairs = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
+        renamed = {"location": "source"} if isinstance(value, Finding) else {}
         return {
-            name: _as_json(item, table)
+            renamed.get(name, name): _as_json(item, table)
             for name, item in pairs
             if item is not None and item is not False and item not in ("", ())
         }

@@ -36,13 +36,10 @@ def noting_files() -> Iterator[None]:
         files = find_failed_files(error)
         raise
     finally:
-        _leave(Path(folder), files | find_imported_files())
-
-
-def _leave(folder: Path, files: set[Path]) -> None:
-    names = "".join(f"{file}\n" for file in sorted(files))
-    with contextlib.suppress(OSError):  # without it a change is not seen, and the page is made
-        write_file(folder / f"{secrets.token_hex(8)}.txt", os.fsencode(names), durable=False)
+        names = "".join(f"{file}\n" for file in sorted(files | find_imported_files()))
+        left = Path(folder, f"{secrets.token_hex(8)}.txt")
+        with contextlib.suppress(OSError):  # without it a change is not seen, and the page is made
+            write_file(left, os.fsencode(names), durable=False)
 
 
 def read_left_files(folder: Path) -> set[Path]:

@@ -7,6 +7,7 @@ machine, too, with a script that waits for the next one.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -24,8 +25,8 @@ from .render import unpack_document
 
 SECONDS = 0.5
 """Between two looks at the files."""
-KEEP_ALIVE = 10.0
-"""Seconds after which a page that waits is told that nothing changed: else it gives up."""
+TOLD = 0.25
+"""Seconds after which a page that waits is told the number of the newest one."""
 HOSTS = ("127.0.0.1", "localhost")
 MADE = (0, 1)  # a page is there; other codes are of wrong use, or of a process that was ended
 POLICY = "default-src 'none';"
@@ -49,7 +50,6 @@ class PageServer(ThreadingHTTPServer):
         super().__init__((HOSTS[0], 0), _PageHandler)
         self.page = page
         self.number = 0
-        self._changed = threading.Condition()
 
     @property
     def address(self) -> str:
@@ -58,15 +58,7 @@ class PageServer(ThreadingHTTPServer):
 
     def tell(self) -> None:
         """The page on disk is a new one."""
-        with self._changed:
-            self.number += 1
-            self._changed.notify_all()
-
-    def wait(self, number: int) -> int:
-        """The number of the page, once it is another or after a while."""
-        with self._changed:
-            self._changed.wait_for(lambda: self.number != number, KEEP_ALIVE)
-            return self.number
+        self.number += 1
 
 
 class _PageHandler(BaseHTTPRequestHandler):
@@ -87,14 +79,11 @@ class _PageHandler(BaseHTTPRequestHandler):
 
     def _send_changes(self) -> None:
         self._send_head("text/event-stream")
-        number = self.server.number
-        try:
+        with contextlib.suppress(OSError):  # the browser has gone
             while True:
-                self.wfile.write(f"data: {number}\n\n".encode())
+                self.wfile.write(f"data: {self.server.number}\n\n".encode())
                 self.wfile.flush()
-                number = self.server.wait(number)
-        except OSError:  # the browser has gone
-            return
+                time.sleep(TOLD)
 
     def _send_head(self, kind: str) -> None:
         self.send_response(200)
