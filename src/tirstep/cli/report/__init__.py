@@ -142,7 +142,8 @@ def write_report(
         device = get_device(request.device)
         jobs = [RecipeJob(name, among, request, target, checks, every_step) for name in among]
         parts = do_jobs(jobs, screen)
-        _require_any(parts)
+        if all(part.refusal is not None for part in parts):
+            raise UseError(f"no recipe takes this; {parts[0].name} says: {parts[0].refusal}")
         report = build_report(parts, device=device if checks else None, target=target)
         page = render_report(report)
     write_file(output, page)
@@ -165,12 +166,6 @@ def require_replaceable(path: Path) -> None:
         if text is None or (text and MARKER.encode() not in text):  # an empty file is no loss
             raise UseError(f"{path} is no report of tirstep's; it stays: give another name")
     require_writable(path)
-
-
-def _require_any(parts: Sequence[RecipePart]) -> None:
-    """Where every recipe refuses, the user asked for what cannot be."""
-    if all(part.refusal is not None for part in parts):
-        raise UseError(f"no recipe takes this; {parts[0].name} says: {parts[0].refusal}")
 
 
 def _get_findings(part: RecipePart) -> list[Finding]:

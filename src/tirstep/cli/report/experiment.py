@@ -63,6 +63,10 @@ def build_experiment_report(
         _build_row(name if name in shown else "", trial, tuple(words))
         for name, trial, words in zip(names, trials, differences, strict=True)
     ]
+    program = None
+    if small is not None:
+        script = str(small.path) if small.is_shown else ""
+        program = SmallProgram(Text.of(small.shrunk.text), small.verdict.reason, script)
     devices = dict.fromkeys(
         v.device for trial in trials for v in trial.verdicts if v.after is not None
     )
@@ -73,7 +77,7 @@ def build_experiment_report(
         versions={"tirstep": tirstep.__version__, "TVM": tvm.__version__},
         peaks=None,
         recipes=tuple(parts),
-        experiment=ExperimentPart(about, tuple(rows), _build_small(small)),
+        experiment=ExperimentPart(about, tuple(rows), program),
     )
 
 
@@ -99,13 +103,6 @@ def _build_row(name: str, trial: Trial, differences: tuple[str, ...]) -> Experim
         differences=differences,
         reason=trial.reason,
     )
-
-
-def _build_small(found: Counterexample | None) -> SmallProgram | None:
-    if found is None:
-        return None
-    script = str(found.path) if found.is_shown else ""
-    return SmallProgram(Text.of(found.shrunk.text), found.verdict.reason, script)
 
 
 def _build_module(name: str, trial: Trial) -> RecipePart:

@@ -13,7 +13,6 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from multiprocessing import resource_tracker
-from multiprocessing.process import BaseProcess
 
 from tirstep.caches import CacheWarning
 from tirstep.lowering_checks import (
@@ -131,13 +130,13 @@ def _end_with_parent() -> None:
     """
     warnings.simplefilter("ignore", CacheWarning)
     parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
 
+    def end() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
 
-def _end_after(process: BaseProcess) -> None:
-    process.join()
-    os._exit(1)
+    threading.Thread(target=end, daemon=True).start()
 
 
 def do_job(job: RecipeJob, screen: Screen) -> RecipePart:

@@ -79,7 +79,11 @@ def find_buffers(module: tvm.IRModule, compacted: tvm.IRModule | None = None) ->
 
     `compacted` is the module behind TVM's pass that shrinks buffers to what is used of them.
     """
-    kept = {} if compacted is None else _sizes_of_allocations(compacted)
+    kept = {
+        str(buffer.name): _count_bytes(buffer)
+        for _, function in ([] if compacted is None else compacted.functions_items())
+        for buffer in _find_allocations(function)
+    }
     buffers: dict[str, Buffer] = {}
     for _, function in module.functions_items():
         arguments = [parameter for parameter in function.params if hasattr(parameter.ty, "shape")]
@@ -101,14 +105,6 @@ def _describe(buffer: Any, kept: int | None, *, is_argument: bool) -> Buffer:
 def _find_allocations(function: Any) -> list[Any]:
     blocks = find_all(function.body, SBlock)
     return [buffer for block in blocks for buffer in block.alloc_buffers]
-
-
-def _sizes_of_allocations(module: tvm.IRModule) -> dict[str, int | None]:
-    return {
-        str(buffer.name): _count_bytes(buffer)
-        for _, function in module.functions_items()
-        for buffer in _find_allocations(function)
-    }
 
 
 def _count_bytes(buffer: Any) -> int | None:

@@ -97,7 +97,9 @@ def read_sass(text: str) -> tuple[list[str], list[int]]:
         elif not is_code:
             continue
         elif each.lstrip().startswith("//## File"):
-            place = _read_place(each)
+            # The last of our own files that the comment names: the outermost call's.
+            found = _PLACE.findall(each)
+            place = int(found[-1]) if found else 0
         elif (label := _LABEL.match(each)) is not None:
             if not (lines and lines[-1] == f"{label[1]}:"):
                 lines.append(f"{label[1]}:")
@@ -106,9 +108,3 @@ def read_sass(text: str) -> tuple[list[str], list[int]]:
             lines.append(f"    {instruction[1]}")
             places.append(place)
     return lines, places
-
-
-def _read_place(comment: str) -> int:
-    """The line of the last of our own files that a comment names: the outermost call's."""
-    found = _PLACE.findall(comment)
-    return int(found[-1]) if found else 0

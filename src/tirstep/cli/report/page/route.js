@@ -6,7 +6,6 @@ const TABS = ["tir", "loops", "source", "lines", "facts", "trace", "checks", "ti
 // How a text is shown, by the word that the address has where it is not as at first.
 const VIEWS = { diff: "whole", split: "split", indentation: "exact", blame: "blame", wrap: "wrap", python: "bare" };
 const ON_AT_FIRST = ["diff", "indentation", "python"];
-const CODE_TABS = ["tir", "source", "trace"];
 
 const recipeNamed = (name) => recipes.find((recipe) => recipe.name === name) ?? null;
 
