@@ -16,7 +16,7 @@ from tvm.tirx import AllocBuffer
 from tirstep.transforms.tir import find_all
 
 from ..compile.compiling import MAIN
-from ..compile.passes import Failure, Lowering, lower_through_passes
+from ..compile.passes import Failure, Lowering, explain_failure, lower_through_passes
 from ..devices.cpu import CpuDevice
 from ..devices.device import (
     Arrays,
@@ -87,6 +87,7 @@ class FirstBadState:
     source : what was generated, where that is wrong and no pass before it
     before : the module of `right`
     states : what the interpreter ran of both, for a pass alone
+    failed : a pass that refuses the module, in place of `stage`
     """
 
     stage: Stage | None
@@ -98,21 +99,7 @@ class FirstBadState:
     source: str = ""
     before: tvm.IRModule | None = None
     states: tuple[State, State] | None = None
-
-
-@dataclass(frozen=True)
-class FailedLowering:
-    """A pass that refuses the module.
-
-    Attributes
-    ----------
-    right : the last state before it that is right; None where none could be run
-    not_run : what stands between that and the pass, and could not be judged, each with the reason
-    """
-
-    failed: Failure
-    right: JudgedState | None
-    not_run: tuple[str, ...]
+    failed: Failure | None = None
 
 
 def bisect_module(
@@ -169,7 +156,7 @@ class ModuleBisection:
     first_deadline: float = math.inf
     is_wrong: bool = False
     first_bad: FirstBadState | None = None
-    refused: FailedLowering | None = None
+    refused: FirstBadState | None = None
     judged: list[JudgedState] = field(default_factory=list)
     not_run: list[str] = field(default_factory=list)
     scheduled: JudgedState | None = None
@@ -205,23 +192,15 @@ class ModuleBisection:
                     self.judged.append(state)
                     self.scheduled = state
                     return []
-        try:
-            found = self._interpret(self.module, Interpreter())
-        except DeviceError as error:
-            self.not_run.append(f"{AS_SCHEDULED}: {error}")
-            self._judge_on_cpu()
-            return None
-        self.judged.append(state)
-        self.scheduled = None if found else state
+        found = self._judge(state, lambda: self._interpret(self.module, Interpreter()))
+        if found is None:
+            state = JudgedState(AS_SCHEDULED, CpuDevice.name)  # of what LLVM makes of it
+            wrong = self._judge(state, lambda: self._run(self.module, CpuDevice()))
+            self._wrong_on_cpu = wrong[0] if wrong else None
+            self.scheduled = state if wrong == [] else None
+        else:
+            self.scheduled = None if found else state
         return found
-
-    def _judge_on_cpu(self) -> None:
-        """What LLVM makes of a module that cannot be interpreted."""
-        found = self._judge(CpuDevice, AS_SCHEDULED)
-        if found:
-            self._wrong_on_cpu = found[0]
-        elif found is not None:
-            self.scheduled = JudgedState(AS_SCHEDULED, CpuDevice.name)
 
     def _interpret(self, module: tvm.IRModule, device: Interpreter) -> list[Finding]:
         """The findings; raises `DeviceError` where the module cannot be run.
@@ -267,24 +246,14 @@ class ModuleBisection:
                 f"the {device.name} fails: {type(error).__name__}: {get_reason(error)}"
             ) from error
 
-    def _judge(self, make_device: Callable[[], Device], state: str) -> list[Finding] | None:
+    def _judge(self, state: JudgedState, run: Callable[[], list[Finding]]) -> list[Finding] | None:
         """The findings; None where the module cannot be run, which is noted."""
         try:
-            device = make_device()
-            found = self._run(self.module, device)
+            found = run()
         except DeviceError as error:
-            self.not_run.append(f"{state}: {error}")
+            self.not_run.append(f"{state.state}: {error}")
             return None
-        self.judged.append(JudgedState(state, device.name))
-        return found
-
-    def _judge_end(self, make_device: Callable[[], Device], state: str) -> list[Finding] | None:
-        """`_judge` of what comes out in the end, twice where it is wrong: runs may differ."""
-        found = self._judge(make_device, state)
-        if found:
-            with suppress(DeviceError):
-                if not self._run(self.module, make_device()):
-                    return [replace(found[0], message=f"{found[0].message} (in one of two runs)")]
+        self.judged.append(state)
         return found
 
     def _bisect_failure(self, stages: Sequence[Stage], failed: Failure) -> FirstBadState | None:
@@ -297,36 +266,36 @@ class ModuleBisection:
             return self._bisect_stages(judged)
         right = self._describe_right(judged[-1] if judged else None)
         behind = self._list_unjudged(stages[len(judged) :], None)
-        self.refused = FailedLowering(failed, right, tuple(behind))
+        finding = Finding("lowering", "", explain_failure(self.module, failed))
+        wrong = JudgedState(AS_LOWERED, "")
+        self.refused = FirstBadState(
+            None, finding, right, wrong, False, tuple(behind), failed=failed
+        )
         return None
 
     def _bisect_program(self, lowering: Lowering, stages: Sequence[Stage]) -> FirstBadState | None:
         """For a CPU: the program, and where that is wrong the stages."""
         program = _Executable(lowering.executable, self.module[MAIN].params)
         end = JudgedState(AS_PROGRAM, program.name)
-        wrong = self._judge_end(lambda: program, AS_PROGRAM)
+        wrong = self._judge(end, lambda: self._run(self.module, program))
         if not wrong:
             self.lowered = end if wrong is not None else None
             return None
+        with suppress(DeviceError):
+            if not self._run(self.module, program):
+                wrong = [replace(wrong[0], message=f"{wrong[0].message} (in one of two runs)")]
         if self.threaded is not None:
             # Serial threads may mean something else, which no pass has caused.
-            serial = self._judge_serial_threads()
+            state = JudgedState(
+                f"{AS_SCHEDULED}, with threads one after the other", Interpreter.name
+            )
+            serial = self._judge(state, lambda: self._interpret(self.module, Interpreter()))
             if serial:
                 return _bad_schedule(serial[0], Interpreter.name)
         judged = self._find_judged(stages)
         if judged and self._judge_stage(judged[-1]):
             return self._bisect_stages(judged)
         return self._bad_end(lowering, stages, judged, wrong[0], end)
-
-    def _judge_serial_threads(self) -> list[Finding] | None:
-        state = "as scheduled, with threads one after the other"
-        try:
-            found = self._interpret(self.module, Interpreter())
-        except DeviceError as error:
-            self.not_run.append(f"{state}: {error}")
-            return None
-        self.judged.append(JudgedState(state, Interpreter.name))
-        return found
 
     def _bisect_kernels(
         self, lowering: Lowering, stages: Sequence[Stage], target: str

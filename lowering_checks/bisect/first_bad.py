@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 import tvm
 import tvm_ffi
@@ -18,7 +18,6 @@ from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.recipes import Step
 
 from ..compile.compiling import MAIN, TARGET, name_main
-from ..compile.passes import explain_failure
 from ..devices import find_unbound_sblocks
 from ..devices.cpu import CpuDevice
 from ..devices.device import Device, DeviceError
@@ -31,7 +30,6 @@ from .bisection import (
     AS_SCHEDULED,
     HOST,
     TIMEOUT,
-    FailedLowering,
     FirstBadState,
     JudgedState,
     ModuleBisection,
@@ -293,10 +291,10 @@ class _RunBisection:
         if found.first_bad is not None:
             if found.first_bad.wrong.device == CpuDevice.name:  # which only says what comes out
                 self.given_up = [f"{step_label(step)}, {text}" for text in found.not_run]
-            return self._describe_bad(step, module, found, found.first_bad, target)
+            return self._describe(step, module, found, found.first_bad, target)
         self.not_run += [f"{step_label(step)}, {text}" for text in found.not_run]
         if found.refused is not None and self.refused is None:
-            self.refused = self._describe_refused(step, module, found, found.refused, target)
+            self.refused = self._describe(step, module, found, found.refused, target)
         if found.scheduled is not None:
             self.scheduled = (step, found.scheduled)
         if found.lowered is not None and target == self.target:
@@ -311,7 +309,7 @@ class _RunBisection:
         place = next(place for place, each in enumerate(self.steps) if each is step)
         return now + max(self.deadline - now, 0.0) / (len(self.steps) - place)
 
-    def _describe_bad(
+    def _describe(
         self,
         step: Step,
         module: tvm.IRModule,
@@ -319,32 +317,50 @@ class _RunBisection:
         state: FirstBadState,
         target: str,
     ) -> FirstBad:
-        stage = state.stage
-        last = self.lowered if state.wrong.state == AS_LOWERED else self.scheduled
-        right, before, is_exact = self._find_last_right(step, module, state, last)
-        not_run = list(state.not_run)
-        if not is_exact and (stage is None or state.right is None):
-            first = 0 if last is None else last[0].index
-            not_run = [*self._list_not_run(first, step.index), *found.not_run, *not_run]
+        stage, failed = state.stage, state.failed
         number, name, after = step.index, step.name, step.module
-        if stage is not None:
-            number, name, after = stage.number, stage.name, stage.module
-        kind: Kind = "step" if stage is None else "pass"
-        return self._make(
-            step,
-            module,
-            target,
-            kind=kind if is_exact else "between",
+        if failed is not None:
+            kind, number, name = "refused", failed.number, failed.name
+            right = "" if state.right is None else self._name_right(step, state.right)
+            before = self.steps[max(0, step.index - 1)].module
+            names = ("the step before", f"{step.index} {step.name}")
+            not_run = [*(found.not_run if self.run is None and not right else ()), *state.not_run]
+            states = None
+        else:
+            last = self.lowered if state.wrong.state == AS_LOWERED else self.scheduled
+            right, before, is_exact = self._find_last_right(step, module, state, last)
+            not_run = list(state.not_run)
+            if not is_exact and (stage is None or state.right is None):
+                first = 0 if last is None else last[0].index
+                not_run = [*self._list_not_run(first, step.index), *found.not_run, *not_run]
+            if stage is not None:
+                number, name, after = stage.number, stage.name, stage.module
+            kind = ("step" if stage is None else "pass") if is_exact else "between"
+            names = (right or "before", f"{number} {name}")
+            states = self._find_states(step, state) if is_exact else state.states
+        wrong = AS_LOWERED if failed is not None else state.wrong.describe(is_right=False)
+        finding = state.finding
+        if failed is not None:
+            finding = replace(finding, where=MAIN if self.run is None else self.run.label(step))
+        return FirstBad(
+            kind=cast(Kind, kind),
             right=right,
-            wrong=f"{self._name(step)} {state.wrong.describe(is_right=False)}",
+            wrong=f"{self._name(step)} {wrong}",
             number=number,
             name=name,
-            finding=state.finding.at(step.location),
-            diff=diff_modules(before, after, names=(right or "before", f"{number} {name}")),
+            finding=finding.at(step.location),
+            diff=diff_modules(before, after, names=names),
+            module=module,
+            kernel=self.kernel,
+            target=target,
+            run=self.run,
+            step=None if self.run is None else step,
+            seed=self.seed,
             not_run=tuple(dict.fromkeys(not_run)),
+            is_custom=(self.pipeline or get_pipeline(module)) != "default",
             source=state.source,
-            is_pass=stage is not None,
-            states=self._find_states(step, state) if is_exact else state.states,
+            is_pass=stage is not None or failed is not None,
+            states=states,
         )
 
     def _find_states(self, step: Step, state: FirstBadState) -> tuple[State, State] | None:
@@ -391,49 +407,6 @@ class _RunBisection:
     def _list_not_run(self, first: int, stop: int) -> list[str]:
         labels = [step_label(step) for step in self.steps[first:stop]]
         return [text for text in self.not_run if text.partition(",")[0] in labels]
-
-    def _describe_refused(
-        self,
-        step: Step,
-        module: tvm.IRModule,
-        found: ModuleBisection,
-        refused: FailedLowering,
-        target: str,
-    ) -> FirstBad:
-        failed = refused.failed
-        where = MAIN if self.run is None else self.run.label(step)
-        finding = Finding("lowering", where, explain_failure(module, failed))
-        right = "" if refused.right is None else self._name_right(step, refused.right)
-        missed = found.not_run if self.run is None and not right else ()
-        before = self.steps[max(0, step.index - 1)].module
-        names = ("the step before", f"{step.index} {step.name}")
-        return self._make(
-            step,
-            module,
-            target,
-            kind="refused",
-            right=right,
-            wrong=f"{self._name(step)} {AS_LOWERED}",
-            number=failed.number,
-            name=failed.name,
-            finding=finding.at(step.location),
-            diff=diff_modules(before, step.module, names=names),
-            not_run=(*missed, *refused.not_run),
-            source="",
-            is_pass=True,
-        )
-
-    def _make(self, step: Step, module: tvm.IRModule, target: str, **parts: Any) -> FirstBad:
-        return FirstBad(
-            module=module,
-            kernel=self.kernel,
-            target=target,
-            run=self.run,
-            step=None if self.run is None else step,
-            seed=self.seed,
-            is_custom=(self.pipeline or get_pipeline(module)) != "default",
-            **parts,
-        )
 
     def _name(self, step: Step) -> str:
         return "the module" if self.run is None else f"step {step_label(step)}"

@@ -18,6 +18,7 @@ import tvm
 
 from tirstep.files import may_replace, require_writable, write_file
 from tirstep.modules import AnyProblem
+from tirstep.modules.numeric import Array
 from tirstep.transforms import get_pass_options
 from tirstep.transforms.passes.serial import make_threads_serial
 
@@ -26,7 +27,7 @@ from ..devices.device import is_scalar
 from ..steps import CheckError, print_module, step_label
 from .bisection import CODE_GENERATION, HOST
 from .first_bad import FirstBad
-from .script_case import ScriptCase, find_case, find_case_of_kernel, plan_case
+from .script_case import ScriptCase, find_case, plan_case
 from .states import STATES, State
 
 PREFIXES = ("tirx.", "s_tir.")
@@ -139,7 +140,7 @@ def _choose_case(bad: FirstBad, serial: tvm.IRModule) -> tuple[ScriptCase, bool]
     is_tried = not bad.finding.message.startswith("out of bounds")
     if bad.kind == "refused" or not is_tried or _explain_custom(bad):
         return plan_case(bad), False
-    case, is_shown = find_case(bad, serial)
+    case, is_shown = find_case(bad, serial, lambda case: case.run(bad.kernel))
     return case, is_shown or bad.target.startswith(HOST)
 
 
@@ -176,8 +177,12 @@ def _write_states(states: tuple[State, State], case: ScriptCase) -> str:
 
 def _make_script_of_kernel(bad: FirstBad, problem: AnyProblem) -> str:
     """No module is right: the first values that the reference has are written down."""
-    case = find_case_of_kernel(bad, problem)
-    right = [array.ravel()[:VALUES] for array in problem.reference(case.take_inputs(problem))]
+
+    def refer(case: ScriptCase) -> list[Array]:
+        return problem.reference(case.take_inputs(problem))
+
+    case, _ = find_case(bad, bad.module, refer)
+    right = [array.ravel()[:VALUES] for array in refer(case)]
     return "".join(
         [
             _make_head(_describe(bad), bad.module),

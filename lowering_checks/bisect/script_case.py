@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -134,30 +134,19 @@ def _list_cases(bad: FirstBad) -> Iterator[ScriptCase]:
         yield set_bounds(bad, replace(plans[0], drawn=far))
 
 
-def find_case(bad: FirstBad, serial: tvm.IRModule) -> tuple[ScriptCase, bool]:
-    """The first case that shows on a CPU what is wrong, and whether there is one.
-
-    `serial` is the module with its threads made serial.
+def find_case(
+    bad: FirstBad, module: tvm.IRModule, find_right: Callable[[ScriptCase], Sequence[Array]]
+) -> tuple[ScriptCase, bool]:
+    """The first case that shows on a CPU that a module is wrong, and whether there is one; the
+    plainest without one.
     """
     for case in _list_cases(bad):
         try:
-            if case.find_wrong(case.run(serial), case.run(bad.kernel)):
+            if case.find_wrong(case.run(module), find_right(case)):
                 return case, True
-        except DeviceError:
-            break
-    return plan_case(bad), False
-
-
-def find_case_of_kernel(bad: FirstBad, problem: AnyProblem) -> ScriptCase:
-    """The first case in which a kernel is not what its reference is; the plainest without one."""
-    for case in _list_cases(bad):
-        try:
-            right = problem.reference(case.take_inputs(problem))
-            if case.find_wrong(case.run(bad.module), right):
-                return case
         except (DeviceError, KernelError):
             break
-    return plan_case(bad)
+    return plan_case(bad), False
 
 
 def set_bounds(bad: FirstBad, case: ScriptCase) -> ScriptCase:

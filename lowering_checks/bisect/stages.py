@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,14 +60,13 @@ class Stage:
 
 def find_stages(lowering: Lowering) -> tuple[Stage, ...]:
     """The stages of a module that was lowered."""
-    return tuple(_find_stages(lowering.module, lowering.passes))
-
-
-def _find_stages(module: tvm.IRModule, passes: Sequence[Pass]) -> Iterator[Stage]:
+    passes, found = lowering.passes, list[Stage]()
     half, ordered = _find_order(passes)
     compacted = next((each.number for each in passes if each.name == COMPACTS), 0)
     host: Any = None
-    latest = module  # that is judged: TVM alternates between the host's part and the kernels
+    latest = (
+        lowering.module
+    )  # that is judged: TVM alternates between the host's part and the kernels
     for place, each in enumerate(passes):
         before = latest
         if not _is_host_alone(each.module, host):
@@ -89,18 +88,21 @@ def _find_stages(module: tvm.IRModule, passes: Sequence[Pass]) -> Iterator[Stage
         obstacle = HOST_ALONE if program is None else ""
         if half <= each.number < ordered:
             program, obstacle = None, HALF_ORDERED
-        yield Stage(
-            each.number,
-            each.name,
-            each.before,
-            each.module,
-            each.number < ordered,
-            program,
-            given,
-            each.number >= compacted,
-            obstacle,
-            is_inner,
+        found.append(
+            Stage(
+                each.number,
+                each.name,
+                each.before,
+                each.module,
+                each.number < ordered,
+                program,
+                given,
+                each.number >= compacted,
+                obstacle,
+                is_inner,
+            )
         )
+    return tuple(found)
 
 
 def _find_order(passes: Sequence[Pass]) -> tuple[int, int]:
