@@ -71,22 +71,25 @@ function longestRising(pairs) {
 }
 
 // The longest common subsequence; too large a table finds nothing in common.
-function longestCommon(first, second, same) {
+const longestCommon = (first, second, same) => heaviestPairs(first, second, (a, b) => Number(same(a, b)));
+
+// Pairs of places, rising in both, whose weights add up to the most; a weight of 0 makes no pair.
+function heaviestPairs(first, second, weight) {
   const width = second.length + 1;
   if (!first.length || !second.length || first.length * second.length > LARGEST_TABLE) return [];
-  const table = new Uint16Array((first.length + 1) * width);
+  const table = new Float64Array((first.length + 1) * width);
   for (let i = first.length - 1; i >= 0; i--) {
     for (let j = second.length - 1; j >= 0; j--) {
       const at = i * width + j;
-      table[at] = same(first[i], second[j])
-        ? table[at + width + 1] + 1
-        : Math.max(table[at + width], table[at + 1]);
+      const own = weight(first[i], second[j]);
+      table[at] = Math.max(own && own + table[at + width + 1], table[at + width], table[at + 1]);
     }
   }
   const pairs = [];
   for (let i = 0, j = 0; i < first.length && j < second.length; ) {
     const at = i * width + j;
-    if (same(first[i], second[j])) pairs.push([i++, j++]);
+    const own = weight(first[i], second[j]);
+    if (own && table[at] === own + table[at + width + 1]) pairs.push([i++, j++]);
     else if (table[at + width] >= table[at + 1]) i++;
     else j++;
   }

@@ -6,27 +6,10 @@ const ALIKE = 0.45;
 // Pairs of removed and added lines that look like each other, in order.
 function pairLines(removed, added) {
   if (removed.length * added.length > LARGEST_BLOCK * LARGEST_BLOCK) return [];
-  const [left, right] = [removed, added].map((lines) => lines.map(wordCounts));
-  const width = right.length + 1;
-  const score = new Float64Array((left.length + 1) * width);
-  const likeness = (i, j) => dice(left[i], right[j]);
-  for (let i = left.length - 1; i >= 0; i--) {
-    for (let j = right.length - 1; j >= 0; j--) {
-      const at = i * width + j;
-      const alike = likeness(i, j);
-      const paired = alike >= ALIKE ? alike + score[at + width + 1] : -1;
-      score[at] = Math.max(paired, score[at + width], score[at + 1]);
-    }
-  }
-  const pairs = [];
-  for (let i = 0, j = 0; i < left.length && j < right.length; ) {
-    const at = i * width + j;
-    const alike = likeness(i, j);
-    if (alike >= ALIKE && score[at] === alike + score[at + width + 1]) pairs.push([i++, j++]);
-    else if (score[at + width] >= score[at + 1]) i++;
-    else j++;
-  }
-  return pairs;
+  return heaviestPairs(removed.map(wordCounts), added.map(wordCounts), (left, right) => {
+    const alike = dice(left, right);
+    return alike >= ALIKE ? alike : 0;
+  });
 }
 
 function wordCounts(line) {
