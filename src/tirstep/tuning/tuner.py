@@ -13,7 +13,7 @@ import math
 import random
 import statistics
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol
 
@@ -217,7 +217,7 @@ class Proposals:
         ]
         return self._rng.choices(new, [weight for weight, _ in new])[0][1] if new else None
 
-    def _draw(self) -> Any:
+    def _draw(self) -> Iterator[tuple[int, ...]]:
         """Configs at random: of all that are left, or some of them."""
         if self._listed is not None:
             while self._listed:
