@@ -13,14 +13,14 @@ from pathlib import Path
 from types import MappingProxyType
 
 from pages import spell_shape
-from plots import draw_bars
+from plots import draw_bars, find_runs
 from profile_ladders import KernelProfile, ProfileRun, RecipeProfile, read_profile
 
-from tirstep.bench.results import BenchRun, Case, Outcome, find_runs, read_run
+from tirstep.bench.peers import PEERS
+from tirstep.bench.results import BenchRun, Case, Outcome, read_run
 from tirstep.bench.tables import (
     NOTHING,
     Table,
-    describe_run,
     find_reasons,
     format_rate,
     format_ratio,
@@ -221,6 +221,26 @@ def _extents(text: str) -> str:
 def _cell(kernel: KernelProfile, counter: str, form: str) -> str:
     value = kernel.counters.get(counter)
     return NOTHING if value is None else form.format(value)
+
+
+def describe_run(run: BenchRun) -> str:
+    """Where and when a run was, and its ceilings."""
+    packages = {"apache-tvm": "TVM"}
+    for peer in PEERS.values():
+        if peer.package and peer.device == "cuda":
+            packages.setdefault(peer.package, peer.title)
+    packages["cuda"] = "CUDA"
+    versions = [
+        f"{name} {run.versions[key]}" for key, name in packages.items() if key in run.versions
+    ]
+    ceilings = run.ceilings
+    peaks = [f"{flops / 1e12:.1f} TFLOP/s in {dtype}" for dtype, flops in ceilings.flops.items()]
+    limits = [f"copies of {ceilings.copy / 1e12:.2f} TB/s", *peaks]
+    return (
+        f"{', '.join([run.place, *versions, run.date[:10]])}. "
+        f"Ceilings measured in the same run: {', '.join(limits)}. "
+        f"A kernel that does nothing shows {ceilings.empty_us:.1f} µs."
+    )
 
 
 NOTE = "<!-- Written by `make docs` from benchmarks/results; changes here are lost. -->"

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from tirstep.bench.cases import LADDER_SUITES
 from tirstep.bench.peers import PEERS, show_name
-from tirstep.bench.results import BenchRun, Case, Outcome, find_runs, read_run
+from tirstep.bench.results import BenchRun, Case, Outcome, read_run
 from tirstep.bench.tables import (
     format_rate,
     format_share,
@@ -179,6 +179,14 @@ def _draw_group(drawing: Drawing, y: float, case: Case, shown: Shown, run: Bench
 
 
 DOCS = Path(__file__).resolve().parents[1]
+
+
+def find_runs(folder: Path) -> list[Path]:
+    """The files of runs in a folder, without those of ``--quick``, whose times are rough, and
+    without those of drawn shapes, which docs/shapes.md sums up.
+    """
+    files = sorted(folder.glob("bench-*.json"))
+    return [file for file in files if not file.stem.endswith(("-quick", "-shapes"))]
 
 
 def make_plots(results: Path) -> dict[str, str]:

@@ -20,18 +20,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from ladder_pages import find_strays, make_pages
+from ladder_pages import describe_run, find_strays, make_pages
+from plots import find_runs
 from shapes_page import find_shapes_writers
 
 from tirstep.bench import BenchError
 from tirstep.bench.cases import LADDER_SUITES, NOT_MEASURED, SUITES
 from tirstep.bench.peers import GPU_PEERS
-from tirstep.bench.results import BenchRun, Case, Ceilings, find_newest, find_runs
+from tirstep.bench.results import BenchRun, Case, Ceilings, read_run
 from tirstep.bench.tables import (
     Row,
     Table,
     compute_ratio,
-    describe_run,
     find_reasons,
     format_ratio,
     format_share,
@@ -213,6 +213,17 @@ def find_bench_writers(document: Path, folder: Path) -> dict[str, Writer]:
         writers[f"bench-{suite}"] = partial(_write_newest_suite, suite, folder)
     text = document.read_text(encoding="utf-8")
     return {name: writer for name, writer in writers.items() if f"<!-- begin {name} -->" in text}
+
+
+def find_newest(files: Iterable[Path], suite: str) -> tuple[Path, BenchRun]:
+    """The newest run among files that has a suite; raises `BenchError` if none has."""
+    runs = {file: read_run(file) for file in sorted(files)}
+    having = {
+        file: run for file, run in runs.items() if any(case.suite == suite for case in run.cases)
+    }
+    if not having:
+        raise BenchError(f"no file has the suite '{suite}'; write one on a GPU with: make bench")
+    return max(having.items(), key=lambda pair: pair[1].date)
 
 
 def _write_newest_suite(suite: str, folder: Path) -> str:

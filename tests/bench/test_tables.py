@@ -4,13 +4,13 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from readme import make_overview, write_overview, write_suite
+from ladder_pages import describe_run
+from readme import find_newest, make_overview, write_overview, write_suite
 
 from tirstep.bench import BenchError
-from tirstep.bench.results import find_newest, read_run, write_run
+from tirstep.bench.results import read_run, write_run
 from tirstep.bench.tables import (
     Table,
-    describe_run,
     find_reasons,
     format_ratio,
     make_case_table,

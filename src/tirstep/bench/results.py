@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -187,25 +187,6 @@ def read_run(file: Path) -> BenchRun:
     except ValueError:
         document = None
     return from_document(document, str(file))
-
-
-def find_runs(folder: Path) -> list[Path]:
-    """The files of runs in a folder, without those of ``--quick``, whose times are rough, and
-    without those of drawn shapes, which docs/shapes.md sums up.
-    """
-    files = sorted(folder.glob("bench-*.json"))
-    return [file for file in files if not file.stem.endswith(("-quick", "-shapes"))]
-
-
-def find_newest(files: Iterable[Path], suite: str) -> tuple[Path, BenchRun]:
-    """The newest run among files that has a suite; raises `BenchError` if none has."""
-    runs = {file: read_run(file) for file in sorted(files)}
-    having = {
-        file: run for file, run in runs.items() if any(case.suite == suite for case in run.cases)
-    }
-    if not having:
-        raise BenchError(f"no file has the suite '{suite}'; write one on a GPU with: make bench")
-    return max(having.items(), key=lambda pair: pair[1].date)
 
 
 def write_run(run: BenchRun, file: Path) -> None:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from tirstep.transforms.recipes import RECIPES, Recipe, list_ladders
 
-from .peers import PEERS, show_name
+from .peers import show_name
 from .results import BenchRun, Case, Ceilings, Outcome, Time
 
 
@@ -278,26 +278,6 @@ def format_ratio(value: float | None) -> str:
     if value is None:
         return NOTHING
     return f"{value:.{_digits(value)}f}" if value < 10 else f"{value:,.1f}"
-
-
-def describe_run(run: BenchRun) -> str:
-    """Where and when a run was, and its ceilings."""
-    packages = {"apache-tvm": "TVM"}
-    for peer in PEERS.values():
-        if peer.package and peer.device == "cuda":
-            packages.setdefault(peer.package, peer.title)
-    packages["cuda"] = "CUDA"
-    versions = [
-        f"{name} {run.versions[key]}" for key, name in packages.items() if key in run.versions
-    ]
-    ceilings = run.ceilings
-    peaks = [f"{flops / 1e12:.1f} TFLOP/s in {dtype}" for dtype, flops in ceilings.flops.items()]
-    limits = [f"copies of {ceilings.copy / 1e12:.2f} TB/s", *peaks]
-    return (
-        f"{', '.join([run.place, *versions, run.date[:10]])}. "
-        f"Ceilings measured in the same run: {', '.join(limits)}. "
-        f"A kernel that does nothing shows {ceilings.empty_us:.1f} µs."
-    )
 
 
 def get_measured_cases(run: BenchRun, suite: str) -> list[Case]:
