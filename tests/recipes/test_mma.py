@@ -17,7 +17,7 @@ from tirstep.lowering_checks.facts import get_facts
 from tirstep.lowering_checks.steps import Run
 from tirstep.modules import matmul
 from tirstep.transforms import TransformError
-from tirstep.transforms.recipes import LADDERS, RECIPES
+from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.recipes.mma import choose_mma_config
 
 SIMULATOR = get_device("simulator")
@@ -290,12 +290,3 @@ def test_a_tile_is_overwritten_behind_a_fence(name: str) -> None:
     )
     found, _ = simulate_run(planted, run)
     assert found == {"missing proxy fence"}
-
-
-def test_the_ladder_is_in_the_catalogue_of_recipes() -> None:
-    assert LADDERS["matmul_mma"][0].name == "matmul_mma"
-    ladder = LADDERS["matmul_mma"]
-    assert all(recipe.dtypes for recipe in ladder)
-    assert {recipe.arch for recipe in ladder if "tma" not in recipe.name} == {"sm_80"}
-    assert {recipe.arch for recipe in ladder if "tma" in recipe.name} == {"sm_90"}
-    assert run_golden(LAST).problem.options["dtype"] == "float16"

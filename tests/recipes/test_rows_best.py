@@ -103,8 +103,6 @@ Cut = parse_kernel("""
     A (2, 20), B (2,)
     T.func_attr({"tirx.noalias": True})
     with T.sblock("root"):
-        T.reads()
-        T.writes()
         T.sblock_attr({"tir_pipeline": "tirstep"})
         B_rf = T.sblock_alloc_buffer((2, 2))
         A_pad_local = T.sblock_alloc_buffer((2, 4, 2, 4), scope="local")

@@ -352,11 +352,6 @@ def test_operands_that_kernels_of_their_own_pad_stay_there() -> None:
         assert (values["cp_async_bytes"], values["kernels"] >= 3) == (16, True)
 
 
-def test_the_ladder_is_in_the_catalogue_of_recipes() -> None:
-    assert LADDERS["matmul_wgmma"][0].name == "matmul_wgmma"
-    assert all(recipe.arch == "sm_90a" and recipe.dtypes for recipe in LADDERS["matmul_wgmma"])
-
-
 def test_a_result_of_one_row_is_no_tile_of_the_tma() -> None:
     recipe = RECIPES["matmul_wgmma_tma_store"]
     config = {**recipe.golden.config, "tail": "pad"}

@@ -157,8 +157,6 @@ Nested = parse_kernel("""
     for i, j in T.grid(8, 5):
         with T.sblock("outer"):
             vi, vj = T.axis.remap("SS", [i, j])
-            T.reads(A[vi * 4 : vi * 4 + 4, vj * 4 : vj * 4 + 4])
-            T.writes(B[vi * 4 : vi * 4 + 4, vj * 4 : vj * 4 + 4])
             for x, y in T.grid(4, 4):
                 with T.sblock("inner"):
                     vx, vy = T.axis.remap("SS", [x, y])
@@ -188,8 +186,6 @@ BeyondTheEnd = parse_kernel("""
         for thread in T.thread_binding(8, thread="threadIdx.x"):
             with T.sblock("B"):
                 vi = T.axis.spatial(32, block * 8 + thread)
-                T.reads(A[vi])
-                T.writes(B[vi])
                 B[vi] = A[vi]
 """)
 

@@ -244,8 +244,6 @@ def test_parts_of_buffers_under_other_names_count_as_written():
         for i in range(2):
             with T.sblock("outer"):
                 vi = T.axis.spatial(2, i)
-                T.reads(A[vi * 4 : vi * 4 + 4])
-                T.writes(C[vi * 4 : vi * 4 + 4])
                 part = T.match_buffer(A[vi * 4 : vi * 4 + 4], (4,), offset_factor=1)
                 out = T.match_buffer(C[vi * 4 : vi * 4 + 4], (4,), offset_factor=1)
                 for j in range(4):

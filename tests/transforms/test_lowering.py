@@ -422,8 +422,6 @@ def test_set_pipeline_is_noted_in_the_root_block():
     After = parse_kernel("""
         A (8,), B (8,)
         with T.sblock("root"):
-            T.reads()
-            T.writes()
             T.sblock_attr({"tir_pipeline": "tirstep"})
             for i in range(8):
                 with T.sblock("B"):

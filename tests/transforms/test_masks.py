@@ -66,8 +66,6 @@ def test_what_a_parameter_makes_of_hidden_elements_is_not_known() -> None:
 Marked = parse_kernel("""
     A (16, 24), B (16,)
     with T.sblock("root"):
-        T.reads()
-        T.writes()
         T.sblock_attr({"tir_pipeline": "tirstep"})
         for i_0 in T.thread_binding(4, thread="blockIdx.x"):
             for i_1 in T.thread_binding(4, thread="threadIdx.x"):
@@ -76,8 +74,6 @@ Marked = parse_kernel("""
                         with T.sblock("B"):
                             vi = T.axis.spatial(16, i_0 * 4 + i_1)
                             vk = T.axis.reduce(24, k_0 * 4 + k_1)
-                            T.reads(A[vi, vk])
-                            T.writes(B[vi])
                             B[vi] += T.if_then_else(vk <= vi, A[vi, vk], T.float32(0))
 """)
 
@@ -85,8 +81,6 @@ Marked = parse_kernel("""
 MarkedToSplit = parse_kernel("""
     A (16, 24), B (16,)
     with T.sblock("root"):
-        T.reads()
-        T.writes()
         T.sblock_attr({"tir_pipeline": "tirstep"})
         for i_0 in T.thread_binding(4, thread="blockIdx.x"):
             for i_1 in T.thread_binding(4, thread="threadIdx.x"):
@@ -95,8 +89,6 @@ MarkedToSplit = parse_kernel("""
                         with T.sblock("B"):
                             vi = T.axis.spatial(16, i_0 * 4 + i_1)
                             vk = T.axis.reduce(24, k_0 * 4 + k_1)
-                            T.reads(A[vi, vk])
-                            T.writes(B[vi])
                             B[vi] += T.if_then_else(vk <= vi, A[vi, vk], T.float32(0))
 """)
 

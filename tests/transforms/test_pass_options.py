@@ -20,8 +20,6 @@ from tirstep.transforms import (
 CopyWithOption = parse_kernel("""
     A (8,), B (8,)
     with T.sblock("root"):
-        T.reads()
-        T.writes()
         T.sblock_attr({"pass_config.tirx.use_async_copy": True})
         for i in range(8):
             with T.sblock("B"):

@@ -56,8 +56,6 @@ SpreadShares = parse_kernel("""
 CachedShares = parse_kernel("""
     A (6, 64), B (6, 64)
     with T.sblock("root"):
-        T.reads()
-        T.writes()
         T.sblock_attr({"tir_pipeline": "tirstep"})
         S = T.sblock_alloc_buffer((6,), scope="local")
         L = T.sblock_alloc_buffer((6, 2, 8, 4), scope="local")
@@ -159,8 +157,6 @@ Chain = parse_kernel("""
 ChainInRegisters = parse_kernel("""
     A (5, 48), B (5, 48)
     with T.sblock("root"):
-        T.reads()
-        T.writes()
         T.sblock_attr(
             {"pass_config.tirx.disable_storage_rewrite": True, "tir_pipeline": "tirstep"}
         )

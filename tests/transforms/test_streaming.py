@@ -99,8 +99,6 @@ def test_streamed_sums_are_those_of_slices(sizes: tuple[int, int, int, int]) -> 
 Streamed = parse_kernel("""
     A (12, 16), B (12,)
     with T.sblock("root"):
-        T.reads()
-        T.writes()
         T.sblock_attr({"tir_pipeline": "tirstep"})
         B_rf = T.sblock_alloc_buffer((2, 12))
         for worker in T.thread_binding(4, thread="blockIdx.x"):
@@ -113,8 +111,6 @@ Streamed = parse_kernel("""
                     with T.sblock("B_rf_init"):
                         vk_0 = T.axis.spatial(2, worker - tile * 8 // 6)
                         vi = T.axis.spatial(12, tile * 4 + i_1)
-                        T.reads()
-                        T.writes(B_rf[vk_0, vi])
                         B_rf[vk_0, vi] = T.float32(0)
                     for k_1_0, k_1_1 in T.grid(
                         T.min((worker + 1) * 6 - tile * 8, 8) - first, 2
@@ -124,15 +120,11 @@ Streamed = parse_kernel("""
                             vi = T.axis.spatial(12, tile * 4 + i_1)
                             vk_1 = T.axis.reduce(16, k_1_0 * 2 + k_1_1)
                             vfirst = T.axis.spatial(8, first)
-                            T.reads(B_rf[vk_0, vi], A[vi, vfirst * 2 + vk_1])
-                            T.writes(B_rf[vk_0, vi])
                             B_rf[vk_0, vi] = B_rf[vk_0, vi] + A[vi, vfirst * 2 + vk_1]
         for i in T.thread_binding(12, thread="threadIdx.x"):
             for k_0 in range(2):
                 with T.sblock("B"):
                     vk_0, vi = T.axis.remap("RS", [k_0, i])
-                    T.reads(B_rf[vk_0, vi])
-                    T.writes(B[vi])
                     B[vi] += B_rf[vk_0, vi]
 """)
 
