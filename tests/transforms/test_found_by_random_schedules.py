@@ -44,34 +44,13 @@ def assert_wrong(problem: Problem, module: tvm.IRModule, device: str = "simulato
     assert check_numbers(problem, module, get_device(device), where="here")
 
 
-def test_a_reduction_over_threads_in_a_loop_on_the_host():
-    problem = conv1d.problem(20, 5)
-    plain = Schedule(problem.module)
-    plain.bind(plain.get_loops(plain.get_sblock("B"))[1], "threadIdx.x")
-    assert_wrong(problem, plain.mod)
-
-    sch = Schedule(problem.module)
-    i, r = sch.get_loops(sch.get_sblock("B"))
-    with refuses(
-        sch,
-        r"loop 'r' is a reduction of block 'B' inside of loop 'i', which is bound to nothing: its "
-        "threads would share one cell for their sums; bind the outer loop first",
-    ):
-        bind_loop(sch, r, axis="threadIdx.x")
-    bind_loop(sch, i, axis="blockIdx.x")
-    bind_loop(sch, r, axis="threadIdx.x")
-    assert check_numbers(problem, sch.mod, get_device("simulator"), where="here") == []
-
-
 def test_threads_of_outputs_and_of_a_reduction_in_one_loop():
     problem = conv1d.problem(20, 5)
-    plain = Schedule(problem.module)
-    fused = plain.fuse(*plain.get_loops(plain.get_sblock("B")))
-    plain.bind(fused, "threadIdx.x")
-    assert_wrong(problem, plain.mod)
-
     sch = Schedule(problem.module)
     fused = fuse_loops(sch, sch.get_loops(sch.get_sblock("B")))
+    plain = sch.copy()
+    plain.bind(fused, "threadIdx.x")
+    assert_wrong(problem, plain.mod)
     with refuses(
         sch,
         r"loop 'i_r_fused' is a reduction of block 'B' and goes over its outputs as well: TVM would"
@@ -94,16 +73,12 @@ def test_a_failed_check_inside_of_tvm_is_one_sentence_too():
 
 def test_a_copy_that_is_moved_behind_its_reader():
     problem = matmul_bias_relu.problem(8, 12, 6)
-    plain = Schedule(problem.module)
-    product, relu = plain.get_sblock("C"), plain.get_sblock("D")
-    copy = plain.cache_read(product, 0, "local")
-    plain.reverse_compute_at(copy, plain.get_loops(relu)[1])
-    assert_wrong(problem, plain.mod, "cpu")
-
     sch = Schedule(problem.module)
-    product, relu = sch.get_sblock("C"), sch.get_sblock("D")
-    copy = sch.cache_read(product, 0, "local")
-    inner = sch.get_loops(relu)[1]
+    copy = sch.cache_read(sch.get_sblock("C"), 0, "local")
+    inner = sch.get_loops(sch.get_sblock("D"))[1]
+    plain = sch.copy()
+    plain.reverse_compute_at(copy, inner)
+    assert_wrong(problem, plain.mod, "cpu")
     with refuses(
         sch,
         r"reverse_compute_block_at: block 'A_local' would be computed after block 'C', which uses "
@@ -114,18 +89,13 @@ def test_a_copy_that_is_moved_behind_its_reader():
 
 def test_a_virtual_thread_for_a_part_of_a_kernel():
     problem = matmul.problem(12, 20, 8)
-    plain = Schedule(problem.module)
-    block = plain.get_sblock("C")
-    tile = tile_block(plain, block, threads=(4, 2))
-    copy = cache_read_at(plain, block, tile.blocks[1], operand=0)
-    plain.bind(plain.get_loops(copy)[-1], "vthread.x")
-    assert_wrong(problem, plain.mod)
-
     sch = Schedule(problem.module)
     block = sch.get_sblock("C")
     tile = tile_block(sch, block, threads=(4, 2))
-    copy = cache_read_at(sch, block, tile.blocks[1], operand=0)
-    inner = sch.get_loops(copy)[-1]
+    inner = sch.get_loops(cache_read_at(sch, block, tile.blocks[1], operand=0))[-1]
+    plain = sch.copy()
+    plain.bind(inner, "vthread.x")
+    assert_wrong(problem, plain.mod)
     with refuses(sch, r"bind_loop: block 'C' stands outside of loop 'ax1' on 'vthread.x', and TVM"):
         bind_loop(sch, inner, axis="vthread.x")
 
@@ -133,20 +103,14 @@ def test_a_virtual_thread_for_a_part_of_a_kernel():
 @pytest.mark.parametrize("scope", ["local", "shared"])
 def test_a_result_that_is_written_outside_of_its_gpu_blocks(scope: str):
     problem = matmul.problem(12, 20, 8)
-    plain = Schedule(problem.module)
-    block = plain.get_sblock("C")
-    i, j, _ = plain.get_loops(block)
-    plain.bind(i, "blockIdx.x")
-    plain.bind(j, "blockIdx.y")
-    copy = plain.cache_write(block, 0, scope)
-    plain.reverse_compute_at(copy, i)
-    assert_wrong(problem, plain.mod)
-
     sch = Schedule(problem.module)
     block = sch.get_sblock("C")
     i, j, _ = sch.get_loops(block)
     bind_loop(sch, i, axis="blockIdx.x")
     bind_loop(sch, j, axis="blockIdx.y")
+    plain = sch.copy()
+    plain.reverse_compute_at(plain.cache_write(block, 0, scope), i)
+    assert_wrong(problem, plain.mod)
     with refuses(sch, rf"cache_write_at: the .* of 'blockIdx.y' write the .* buffer 'C_{scope}'"):
         cache_write_at(sch, block, i, scope=scope)
 
@@ -154,20 +118,15 @@ def test_a_result_that_is_written_outside_of_its_gpu_blocks(scope: str):
 def test_registers_that_others_read_at_quotients_of_differences():
     """TVM estimates of reads at (i - r) // 2 and (i - r) % 2 a region without elements."""
     problem = conv1d.problem(1, 3, dtype="float16")
-
-    def align():
-        sch = Schedule(problem.module)
-        block = sch.get_sblock("B")
-        tile = tile_block(sch, block, threads=(3,))
-        copy = cache_read_at(sch, block, tile.blocks[0], operand=0, scope="local")
-        align_vectors(sch, copy, vector=2, offset=0)
-        return sch, split_loop(sch, sch.get_loops(copy)[-1], inner=3, tail="guard").inner
-
-    plain, inner = align()
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("B")
+    tile = tile_block(sch, block, threads=(3,))
+    copy = cache_read_at(sch, block, tile.blocks[0], operand=0, scope="local")
+    align_vectors(sch, copy, vector=2, offset=0)
+    inner = split_loop(sch, sch.get_loops(copy)[-1], inner=3, tail="guard").inner
+    plain = sch.copy()
     plain.bind(inner, "threadIdx.x")
     assert_wrong(problem, plain.mod)
-
-    sch, inner = align()
     with refuses(
         sch, "bind_loop: the threads of 'threadIdx.x' write the register buffer 'A_local'"
     ):
@@ -177,22 +136,17 @@ def test_registers_that_others_read_at_quotients_of_differences():
 def test_a_padding_of_sums_that_is_fused_to_them():
     """The same where the padding is the epilogue of the sums: its last elements read none."""
     problem = rms_norm.problem(3, 16)
-
-    def pad():
-        sch = Schedule(problem.module)
-        pad_block(sch, sch.get_sblock("B"), multiples=(4, 8))
-        sums = sch.get_sblock("sum")
-        return sch, sums, sch.get_loops(sums)[0]
-
-    plain, sums, loop = pad()
+    sch = Schedule(problem.module)
+    pad_block(sch, sch.get_sblock("B"), multiples=(4, 8))
+    sums = sch.get_sblock("sum")
+    loop = sch.get_loops(sums)[0]
+    plain = sch.copy()
     (padding,) = plain.get_consumers(sums)
     plain.reverse_compute_at(padding, loop, preserve_unit_loops=True)
     for block in plain.get_child_blocks(plain.get_sblock("root")):
         if plain.get(plain.get_loops(block)[0]).thread_binding is None:
             plain.bind(plain.get_loops(block)[0], "blockIdx.x")
     assert_wrong(problem, plain.mod)
-
-    sch, sums, loop = pad()
     with refuses(sch, "accumulate_in_registers: fuse_epilogue_at: block 'squares_pad' would comp"):
         accumulate_in_registers(sch, sums, loop)
 
@@ -200,17 +154,13 @@ def test_a_padding_of_sums_that_is_fused_to_them():
 def test_a_padding_that_is_moved_under_its_fetch():
     """The rim of zeros reads nothing, so that TVM computes the inside alone."""
     problem = depthwise_conv2d.problem(2, 2, 6, 1, 3)
-    plain = Schedule(problem.module)
-    block = plain.get_sblock("padded")
-    copy = plain.cache_read(block, 0, "local")
-    plain.compute_at(copy, plain.get_loops(block)[0], preserve_unit_loops=True)
-    plain.reverse_compute_at(block, plain.get_loops(copy)[1], preserve_unit_loops=True)
-    assert_wrong(problem, plain.mod, "cpu")
-
     sch = Schedule(problem.module)
     block = sch.get_sblock("padded")
     copy = cache_read_at(sch, block, sch.get_loops(block)[0], operand=0, scope="local")
     inner = sch.get_loops(copy)[1]
+    plain = sch.copy()
+    plain.reverse_compute_at(block, inner, preserve_unit_loops=True)
+    assert_wrong(problem, plain.mod, "cpu")
     with refuses(sch, "reverse_compute_block_at: block 'padded' would compute 24 of its 96 elem"):
         reverse_compute_block_at(sch, block, inner)
 
@@ -219,26 +169,20 @@ def test_a_padding_that_is_moved_under_its_fetch():
 def test_a_padding_whose_rim_a_guard_leaves_out(columns: int):
     """Its loops run often enough, and TVM lets only those iterations in that read the fetch."""
     problem = transpose.problem(2, columns)
-
-    def stage():
-        sch = Schedule(problem.module)
-        block = sch.get_sblock("B")
-        pad_block(sch, block, multiples=(4, 2))
-        bind_loop(sch, split_loop(sch, sch.get_loops(block)[0], inner=4).inner, axis="threadIdx.x")
-        padding = sch.get_sblock("A_pad")
-        row = sch.get_loops(padding)[0]
-        copy = stage_operand_at(sch, padding, row, operand=0, threads=4, scope="shared")
-        return sch, copy, padding, sch.get_loops(copy)[-1]
-
-    plain, copy, padding, thread = stage()
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("B")
+    pad_block(sch, block, multiples=(4, 2))
+    bind_loop(sch, split_loop(sch, sch.get_loops(block)[0], inner=4).inner, axis="threadIdx.x")
+    padding = sch.get_sblock("A_pad")
+    row = sch.get_loops(padding)[0]
+    copy = stage_operand_at(sch, padding, row, operand=0, threads=4, scope="shared")
+    thread = sch.get_loops(copy)[-1]
+    plain = sch.copy()
     plain.set_scope(copy, 0, "local")
     plain.reverse_compute_at(padding, thread, preserve_unit_loops=True)
-    outer = plain.get_loops(plain.get_sblock("B_pad"))[0]
-    plain.bind(outer, "blockIdx.x")
+    plain.bind(plain.get_loops(plain.get_sblock("B_pad"))[0], "blockIdx.x")
     if columns == 3:
         assert_wrong(problem, plain.mod)
-
-    sch, copy, padding, thread = stage()
     with refuses(sch, "fuse_epilogue_at: block 'A_pad' would compute [0-9]* of its [0-9]* elem"):
         fuse_epilogue_at(sch, copy, padding, thread)
 
@@ -249,21 +193,15 @@ def test_a_padding_whose_rim_a_guard_leaves_out(columns: int):
 def test_a_copy_of_more_than_a_loop_of_one_iteration_writes(scope: str, columns: int):
     """TVM estimates nothing of a tile whose loop is guarded twice, and copies all of the loop."""
     problem = transpose.problem(2, columns, dtype="int8")
-
-    def split():
-        sch = Schedule(problem.module)
-        block = sch.get_sblock("B")
-        tile_block(sch, block, threads=(8, 8), per_thread=(3, 1), tail="guard")
-        split_loop(sch, sch.get_loops(block)[4], inner=1, tail="guard")
-        split_loop(sch, sch.get_loops(block)[5], inner=8, tail="guard")
-        return sch, block, sch.get_loops(block)[4]
-
-    plain, block, loop = split()
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("B")
+    tile_block(sch, block, threads=(8, 8), per_thread=(3, 1), tail="guard")
+    split_loop(sch, sch.get_loops(block)[4], inner=1, tail="guard")
+    split_loop(sch, sch.get_loops(block)[5], inner=8, tail="guard")
+    loop, plain = sch.get_loops(block)[4], sch.copy()
     copy = plain.cache_write(block, 0, scope)
     plain.reverse_compute_at(copy, loop, preserve_unit_loops=True)
     assert_wrong(problem, plain.mod)
-
-    sch, block, loop = split()
     with refuses(
         sch, "cache_write_at: block 'B' computes only elements of 'B_.*' where .*, and bl"
     ):
@@ -273,43 +211,29 @@ def test_a_copy_of_more_than_a_loop_of_one_iteration_writes(scope: str, columns:
 def test_a_folded_tile_that_one_thread_fetches():
     """TVM takes the remainders of one thread for all, and begins the tile there for each thread."""
     problem = matvec.problem(4, 32, dtype="float16")
-
-    def fetch():
-        sch = Schedule(problem.module)
-        block = sch.get_sblock("y")
-        tile_block(sch, block, threads=[4], per_thread=[1], tail="guard")
-        split_loop(sch, sch.get_loops(block)[2], inner=2)
-        copy = cache_read_at(sch, block, sch.get_loops(block)[4], operand=0, scope="shared")
-        spread_over_threads(sch, copy, threads=4, vector=1, tail="guard")
-        return sch, copy
-
-    plain, copy = fetch()
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("y")
+    tile_block(sch, block, threads=[4], per_thread=[1], tail="guard")
+    split_loop(sch, sch.get_loops(block)[2], inner=2)
+    copy = cache_read_at(sch, block, sch.get_loops(block)[4], operand=0, scope="shared")
+    spread_over_threads(sch, copy, threads=4, vector=1, tail="guard")
+    plain = sch.copy()
     plain.transform_layout(copy, ("write", 0), lambda i, k: (i, k // 4, k % 4))
     assert find_split_rooms(plain.mod) == ["A_shared"]
     assert_wrong(problem, plain.mod)
-
-    sch, copy = fetch()
     with refuses(sch, "fold_tile: TVM would make 'A_shared' smaller, as if each thread had one"):
         fold_tile(sch, copy, row=4, padding=3)
 
 
 def test_a_folded_tile_that_is_copied_by_each_thread():
     problem = depthwise_conv2d.problem(b=2, c=1, h=3, w=5, k=1)
-
-    def fold():
-        sch = Schedule(problem.module)
-        config = {"threads": (2, 16), "thread_tile": (8, 1), "tail": "guard"}
-        for _ in RECIPES["depthwise_conv2d_tiled"].run(sch, **config):
-            pass
-        copy = sch.get_sblock("padded")
-        fold_tile(sch, copy, row=4, padding=2)
-        return sch, copy, sch.get_loops(copy)[-1]
-
-    plain, copy, loop = fold()
+    sch = Schedule(problem.module)
+    RECIPES["depthwise_conv2d_tiled"](sch, threads=(2, 16), thread_tile=(8, 1), tail="guard")
+    copy = sch.get_sblock("padded")
+    fold_tile(sch, copy, row=4, padding=2)
+    loop, plain = sch.get_loops(copy)[-1], sch.copy()
     plain.reverse_compute_at(plain.cache_write(copy, 0, "shared"), loop, preserve_unit_loops=True)
     assert find_split_rooms(plain.mod) == ["padded_shared_shared"]
     assert_wrong(problem, plain.mod)
-
-    sch, copy, loop = fold()
     with refuses(sch, "cache_write_at: TVM would make 'padded_shared_shared' smaller"):
         cache_write_at(sch, copy, loop, scope="shared")
