@@ -82,12 +82,11 @@ def test_threads_that_take_one_element_each_of_an_online_softmax(parts: int):
         loop = sch.get_loops(sch.get_sblock("statistics"))[1]
         return (loop,) if parts == 1 else sch.split(loop, [4, 4])
 
-    plain = Schedule(problem.module)
+    sch = Schedule(problem.module)
+    plain = sch.copy()
     for loop, axis in zip(spread(plain), ("threadIdx.x", "threadIdx.y"), strict=False):
         plain.bind(loop, axis)
     assert "is nan, and NumPy has" in find_wrong(problem, plain.mod)[0]
-
-    sch = Schedule(problem.module)
     *first, last = spread(sch)
     for loop in first:
         bind_loop(sch, loop, axis="threadIdx.y")
@@ -106,19 +105,14 @@ def test_a_padding_in_guarded_loops_that_is_moved_under_its_fetch():
     """The guarded loops run more often than the padding has elements, the guard's part less."""
     problem = depthwise_conv2d.problem(2, 2, 3, 4, 3)
 
-    def fetch(sch: Schedule):
-        block = sch.get_sblock("padded")
-        tile = tile_block(sch, block, threads=(4, 8), tail="guard")
-        copy = cache_read_at(sch, block, tile.threads[1], operand=0, scope="local")
-        return block, sch.get_loops(copy)[-2]
-
-    plain = Schedule(problem.module)
-    block, loop = fetch(plain)
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("padded")
+    tile = tile_block(sch, block, threads=(4, 8), tail="guard")
+    copy = cache_read_at(sch, block, tile.threads[1], operand=0, scope="local")
+    loop = sch.get_loops(copy)[-2]
+    plain = sch.copy()
     plain.reverse_compute_at(block, loop, preserve_unit_loops=True)
     assert "elements are wrong" in find_wrong(problem, plain.mod, "cpu")[0]
-
-    sch = Schedule(problem.module)
-    block, loop = fetch(sch)
     with refuses(
         sch, "reverse_compute_block_at: block 'padded' would compute 48 of its 120 elements: those"
     ):
@@ -148,14 +142,12 @@ def test_a_tile_of_which_tvm_keeps_the_elements_of_one_thread(row: int, first: s
             assume_injective_transform=True,
         )
 
-    plain = Schedule(problem.module)
-    copy = stage_twice(plain)
+    sch = Schedule(problem.module)
+    copy = stage_twice(sch)
+    plain = sch.copy()
     fetch_cooperatively(plain, copy, threads=(8, 8), tail="guard")
     fold(plain, copy)
     assert "race" in find_wrong(problem, plain.mod)[0]
-
-    sch = Schedule(problem.module)
-    copy = stage_twice(sch)
     if first == "fetched":
         fetch_cooperatively(sch, copy, threads=(8, 8), tail="guard")
         with refuses(sch, r"fold_tile: TVM would make 'A_shared' smaller, as if each thread had"):
@@ -184,11 +176,10 @@ def copy_out_of_vectors(
 def test_vectors_with_an_offset_that_are_copied_on_one_by_one(offset: int):
     """TVM takes a reader at ``(i + 3) // 4`` for one at ``i // 4``: it reads the next vectors."""
     problem = window_sum.problem(37, width=3)
-    plain, _, second, loop = copy_out_of_vectors(problem, offset)
+    sch, first, second, loop = copy_out_of_vectors(problem, offset)
+    plain = sch.copy()
     plain.reverse_compute_at(second, loop, preserve_unit_loops=True)
     assert "uninitialized read" in find_wrong(problem, plain.mod)[0]
-
-    sch, first, second, loop = copy_out_of_vectors(problem, offset)
     sentence = "block 'A_shared' would use elements of 'A_local' that block 'A_local' does not comp"
     with refuses(sch, f"reverse_compute_block_at: {sentence}"):
         reverse_compute_block_at(sch, second, loop)

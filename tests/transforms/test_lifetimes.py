@@ -148,19 +148,14 @@ def test_a_fetch_that_is_copied_out_at_its_own_steps(
     """A row is copied out in another step than it was fetched in."""
     problem = matmul.problem(*shape)
 
-    def fetch(sch: Schedule, threads: tuple[int, int] = threads) -> tuple[SBlockRV, LoopRV]:
-        block = sch.get_sblock("C")
-        options = {"operand": 1, "threads": threads, "vector": vector}
-        copy = stage_operand_at(sch, block, sch.get_loops(block)[0], **options, tail="guard")
-        return copy, sch.get_loops(copy)[depth]
-
-    plain = Schedule(problem.module)
-    copy, loop = fetch(plain)
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("C")
+    options = {"operand": 1, "threads": threads, "vector": vector}
+    copy = stage_operand_at(sch, block, sch.get_loops(block)[0], **options, tail="guard")
+    loop = sch.get_loops(copy)[depth]
+    plain = sch.copy()
     plain.reverse_compute_at(plain.cache_write(copy, 0, "shared"), loop, preserve_unit_loops=True)
     assert "elements are wrong" in find_wrong(problem, plain.mod)[0]
-
-    sch = Schedule(problem.module)
-    copy, loop = fetch(sch)
     with refuses(sch, f"cache_write_at: block 'B_shared_shared' would read .*\\{element[:-1]}\\]"):
         cache_write_at(sch, copy, loop, scope="shared")
 
@@ -180,20 +175,15 @@ def test_a_copy_of_more_than_its_reader_has_a_guard_for(scope: str):
     """Of a guarded loop of 3 steps, of which one runs, TVM copies all: two were never written."""
     problem = matmul.problem(4, 6, 5)
 
-    def write(sch: Schedule) -> tuple[SBlockRV, LoopRV]:
-        block = sch.get_sblock("C")
-        i, j, _ = sch.get_loops(block)
-        bind_loop(sch, i, axis="blockIdx.x")
-        copy = cache_write_at(sch, block, j, scope="local")
-        return copy, split_loop(sch, sch.get_loops(copy)[-1], inner=3, tail="guard").outer
-
-    plain = Schedule(problem.module)
-    copy, loop = write(plain)
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("C")
+    i, j, _ = sch.get_loops(block)
+    bind_loop(sch, i, axis="blockIdx.x")
+    copy = cache_write_at(sch, block, j, scope="local")
+    loop = split_loop(sch, sch.get_loops(copy)[-1], inner=3, tail="guard").outer
+    plain = sch.copy()
     plain.compute_at(plain.cache_read(copy, 0, scope), loop, preserve_unit_loops=True)
     assert "uninitialized read" in find_wrong(problem, plain.mod, "simulator")[0]
-
-    sch = Schedule(problem.module)
-    copy, loop = write(sch)
     with refuses(
         sch,
         rf"cache_read_at: block 'C_local_{scope}' would read C_local\[0, 1\], which block 'C' has "

@@ -60,12 +60,11 @@ def test_a_tile_that_one_row_of_threads_fetches_for_all(
 ):
     """TVM takes ``S[ty * 4 + tx]`` where that is less than 4 for ``S[tx]``."""
     problem = matmul.problem(20, 4, k, transpose_b=True)
-    plain, block = tile(problem, (3, 4), (3, 1))
+    sch, block = tile(problem, (3, 4), (3, 1))
+    plain = sch.copy()
     stage_plainly(plain, block, depth, operand=1, threads=threads)
     assert "race" in find_wrong(problem, plain)[0]
     assert find_missing_barriers(plain.mod) == ["B_shared"]
-
-    sch, block = tile(problem, (3, 4), (3, 1))
     loop = sch.get_loops(block)[depth]
     with refuses(sch, "stage_operand_at: " + REFUSAL):
         stage_operand_at(sch, block, loop, operand=1, threads=threads)

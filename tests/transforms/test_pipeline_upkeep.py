@@ -70,15 +70,12 @@ def step_over(sch: Schedule, *, inner: int, copy_first: bool) -> tuple[SBlockRV,
 )
 def test_steps_without_a_copy_that_tvm_leaves_out(terms, inner, stages, which, copy_first):
     problem = matmul.problem(2, THREADS, terms)
-    plain = Schedule(problem.module)
-    _, outer, step = step_over(plain, inner=inner, copy_first=copy_first)
-    plain.decompose_reduction(plain.get_sblock("C"), outer)
-    note_pipeline(plain, step, stages=stages)
-    assert "race: load of A_shared" in find_wrong(problem, plain.mod)[0]
-
     sch = Schedule(problem.module)
     copy, outer, step = step_over(sch, inner=inner, copy_first=copy_first)
     sch.decompose_reduction(sch.get_sblock("C"), outer)
+    plain = sch.copy()
+    note_pipeline(plain, step, stages=stages)
+    assert "race: load of A_shared" in find_wrong(problem, plain.mod)[0]
     with refuses(
         sch,
         f"prefetch_asynchronously: block 'A_shared' would copy nothing in {which} of loop 'k_1'; "
@@ -129,21 +126,16 @@ def copy_windows(n: int, per_thread: int, inner: int, rounds: int = 1) -> tuple[
     [(12, 2, 8, 1, 3, 2), (12, 2, 8, 1, 4, 2), (24, 4, 5, 2, 3, 2), (12, 2, 5, 2, 2, 1)],
 )
 def test_copies_that_nothing_waits_for(n, per_thread, inner, rounds, stages, at):
-    def make() -> tuple[Problem, Schedule, SBlockRV, LoopRV]:
-        problem, sch = copy_windows(n, per_thread, inner, rounds)
-        step = sch.get_loops(sch.get_sblock("C"))[-1]
-        unroll_loop(sch, step)
-        return problem, sch, sch.get_sblock("A_shared"), step
-
-    problem, plain, copy, step = make()
+    problem, sch = copy_windows(n, per_thread, inner, rounds)
+    copy, step = sch.get_sblock("A_shared"), sch.get_loops(sch.get_sblock("C"))[-1]
+    unroll_loop(sch, step)
+    plain = sch.copy()
     note_pipeline(plain, step, stages=stages)
     if stages == 2:
         plain.annotate(copy, "double_buffer_scope", 0)
     wrong = find_wrong(problem, plain.mod)
     assert "race: store to A_shared" in wrong[0]
     assert "while an asynchronous copy to it" in wrong[0]
-
-    _, sch, copy, step = make()
     with refuses(
         sch,
         f"prefetch_asynchronously: block 'A_shared' would copy in iteration {at} of loop '.*' what "
@@ -163,22 +155,17 @@ def test_copies_that_nothing_waits_for_and_nothing_follows(per_thread, inner, st
 @pytest.mark.parametrize("terms", [6, 7, 10])
 def test_unrolling_the_loop_around_a_pipeline_tells_its_last_steps_apart(terms: int):
     problem = matmul.problem(2, THREADS, terms)
-
-    def make() -> tuple[Schedule, LoopRV]:
-        sch = Schedule(problem.module)
-        copy, outer, step = step_over(sch, inner=5, copy_first=False)
-        sch.decompose_reduction(sch.get_sblock("C"), outer)
-        prefetch_asynchronously(sch, step, [copy], stages=3)
-        return sch, outer
-
-    sch, outer = make()
+    sch = Schedule(problem.module)
+    copy, outer, step = step_over(sch, inner=5, copy_first=False)
+    sch.decompose_reduction(sch.get_sblock("C"), outer)
+    prefetch_asynchronously(sch, step, [copy], stages=3)
     assert find_wrong(problem, sch.mod) == []
     if terms == 10:
         unroll_loop(sch, outer)
         assert find_wrong(problem, sch.mod) == []
         return
-    plain, loop = make()
-    plain.unroll(loop)
+    plain = sch.copy()
+    plain.unroll(outer)
     assert "race: load of A_shared" in find_wrong(problem, plain.mod)[0]
     with refuses(
         sch,
@@ -190,22 +177,19 @@ def test_unrolling_the_loop_around_a_pipeline_tells_its_last_steps_apart(terms: 
 
 def test_an_unrolled_pipeline_waits_for_each_of_its_steps():
     problem = matmul.problem(2, THREADS, 4)
-
-    def make() -> tuple[Schedule, SBlockRV, LoopRV]:
-        sch = Schedule(problem.module)
-        copy, outer, step = step_over(sch, inner=5, copy_first=False)
-        sch.decompose_reduction(sch.get_sblock("C"), outer)
-        return sch, copy, step
-
-    sch, copy, step = make()
+    sch = Schedule(problem.module)
+    copy, outer, step = step_over(sch, inner=5, copy_first=False)
+    sch.decompose_reduction(sch.get_sblock("C"), outer)
+    other = sch.copy()
     prefetch_asynchronously(sch, step, [copy], stages=3)  # one loop of the steps 2, 3 and 4
     assert find_wrong(problem, sch.mod) == []
     with refuses(sch, "unroll_loop: block 'A_shared' would copy nothing in iteration 4 of loop"):
         unroll_loop(sch, step)
-    sch, copy, step = make()
-    unroll_loop(sch, step)
-    with refuses(sch, "prefetch_asynchronously: block 'A_shared' would copy nothing in iteration"):
-        prefetch_asynchronously(sch, step, [copy], stages=3)
+    unroll_loop(other, step)
+    with refuses(
+        other, "prefetch_asynchronously: block 'A_shared' would copy nothing in iteration"
+    ):
+        prefetch_asynchronously(other, step, [copy], stages=3)
 
 
 def test_what_was_wrong_before_a_transform_is_not_its_fault():
@@ -236,11 +220,10 @@ def make_pipeline(prefetch, **options) -> tuple[Problem, Schedule, SBlockRV, Loo
 
 def test_a_tile_that_is_laid_out_anew_under_its_copies():
     """TVM copies 16 bytes from the place of the first element to the place of the first."""
-    problem, plain, copy, _ = make_pipeline(prefetch_asynchronously, stages=2)
+    problem, sch, copy, _ = make_pipeline(prefetch_asynchronously, stages=2)
+    plain = sch.copy()
     plain.transform_layout(copy, ("write", 0), lambda i, k: (k, i))
     assert "misaligned access" in find_wrong(problem, plain.mod)[0]
-
-    _, sch, copy, _ = make_pipeline(prefetch_asynchronously, stages=2)
     apart = "block 'A_shared' takes vectors of 4 elements that are no neighbours in 'A_shared'"
     with refuses(sch, f"transpose_tile: {apart}, and TVM would copy others"):
         transpose_tile(sch, copy)
@@ -259,20 +242,15 @@ def test_a_tile_behind_registers_may_be_laid_out_anew():
 def test_a_copy_that_is_put_into_what_the_pipeline_computes():
     """TVM takes the initialization for the copy: the block becomes two statements of a pipeline."""
     problem = matmul.problem(7, 8, 12)
-
-    def make() -> tuple[Schedule, SBlockRV, SBlockRV]:
-        sch = Schedule(problem.module)
-        block = sch.get_sblock("C")
-        tile_block(sch, block, threads=(4, 4), per_thread=(1, 2), tail="guard")
-        step = sch.get_loops(block)[-1]
-        copy = cache_read_at(sch, block, step, operand=0, scope="shared")
-        prefetch_asynchronously(sch, step, [copy], stages=2)
-        return sch, block, copy
-
-    plain, _, copy = make()
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("C")
+    tile_block(sch, block, threads=(4, 4), per_thread=(1, 2), tail="guard")
+    step = sch.get_loops(block)[-1]
+    copy = cache_read_at(sch, block, step, operand=0, scope="shared")
+    prefetch_asynchronously(sch, step, [copy], stages=2)
+    plain = sch.copy()
     plain.compute_inline(copy)
     assert "out of bounds" in find_wrong(problem, plain.mod)[0]
-    sch, block, _ = make()
     with refuses(
         sch,
         "inline_producers: loop 'j_2' is a pipeline of 2 statements, and its body would have 1; do "
