@@ -17,8 +17,8 @@ from fake_pool import compile_here
 
 from tirstep.bench import BenchError, cluster
 from tirstep.bench.cluster import connected, require_reachable
-from tirstep.bench.kept import Kept
 from tirstep.bench.search import SearchPlan, search
+from tirstep.bench.trials import Kept
 from tirstep.bench.workers import Screened
 
 DEVICE = {"name": "Test GPU"}

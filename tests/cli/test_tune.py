@@ -12,9 +12,9 @@ import tvm
 from inline_workers import InlineWorkers
 from tvm.s_tir.meta_schedule.database import JSONDatabase
 
+from tirstep.bench.trials import FOLDER
 from tirstep.files import locked
 from tirstep.tuning import candidates, database
-from tirstep.tuning.trials import FOLDER
 
 from .conftest import Command
 
@@ -83,7 +83,8 @@ from pathlib import Path
 sys.path.insert(0, {support!r})
 from inline_workers import InlineWorkers
 from tirstep.cli import main
-from tirstep.tuning import candidates, trials
+from tirstep.bench import trials
+from tirstep.tuning import candidates
 
 candidates.WorkerProcesses = InlineWorkers
 add, left = trials.Trials.add, [3]

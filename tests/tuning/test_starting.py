@@ -9,13 +9,13 @@ import tvm
 from tvm.s_tir import Schedule
 from tvm_ffi import structural_equal
 
+from tirstep.bench.trials import Trials
 from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import find_recipe
 from tirstep.transforms.recipes.forecast import make_forecast
 from tirstep.transforms.recipes.gemm_best import choose_config
 from tirstep.transforms.recipes.gpus import GPUS
 from tirstep.tuning.space import RecipeSpace, read_choices
-from tirstep.tuning.trials import Trials
 from tirstep.tuning.tuner import EXPECTED, OWN, TunePlan, list_promising, tune
 
 H100 = "NVIDIA H100 80GB HBM3"

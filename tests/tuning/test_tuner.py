@@ -17,11 +17,11 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.meta_schedule.builder import BuilderInput
 
 from tirstep.bench import BenchError
+from tirstep.bench.trials import Trials
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import find_recipe, recipe
 from tirstep.tuning.candidates import CandidateRunner, make_builder
-from tirstep.tuning.trials import Trials
 from tirstep.tuning.tuner import TunePlan, TuneResult, tune
 
 PROBLEM = tuned_programs.twice_plus_one.problem(n=64)

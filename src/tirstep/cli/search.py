@@ -31,9 +31,9 @@ from .request import (
 )
 
 if TYPE_CHECKING:
-    from tirstep.bench.kept import Kept
     from tirstep.bench.results import Time
     from tirstep.bench.search import SearchPlan, SearchResult
+    from tirstep.bench.trials import Kept
     from tirstep.modules import AnyProblem
     from tirstep.transforms.recipes import Recipe
 
@@ -261,7 +261,7 @@ def _prepare(
 
     A GPU that nobody described is as an H200.
     """
-    from tirstep.bench.kept import Kept
+    from tirstep.bench.trials import Kept
     from tirstep.transforms.recipes.forecast import make_forecast
     from tirstep.transforms.recipes.gpus import GPUS, H200
 

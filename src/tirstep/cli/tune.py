@@ -148,9 +148,9 @@ def _find_target(name: str) -> Any:
 
 def _tune_one(search: SearchPlan, wanted: Wanted) -> int:
     """Tune at one shape; 1 where no candidate was right."""
+    from tirstep.bench.trials import Trials
     from tirstep.files import locked
     from tirstep.tuning.database import add_record, require_database
-    from tirstep.tuning.trials import Trials
 
     from .screen import Screen
 

@@ -2,7 +2,7 @@
 the tuner of ``tirstep tune``, whose best goes into a database that TVM applies alone.
 
 `space` makes the space, `candidates` has the processes that try them, `tuner` says which come next,
-`trials` keeps what came of them, `database` has the results.
+and `database` has the results; `tirstep.bench.trials` keeps what came of each.
 """
 
 from .candidates import make_builder, make_runner

@@ -22,6 +22,7 @@ import tvm_ffi
 from tvm.s_tir import Schedule
 
 from tirstep.bench import BenchError
+from tirstep.bench.trials import Trials, TunedTrial
 from tirstep.modules import AnyProblem
 from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import Recipe
@@ -33,7 +34,6 @@ from tirstep.transforms.rewriting import NO_REPLAY
 
 from .candidates import CPU
 from .space import Choices, Config, Decisions, RecipeSpace, carry_out, make_decided, name_kind
-from .trials import Trials, TunedTrial
 
 FINALISTS, FINAL_ROUNDS = 4, 3
 MOST_REFUSED = 2000

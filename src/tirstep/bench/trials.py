@@ -10,16 +10,21 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tirstep.bench import BenchError
 from tirstep.files import write_file
+
+from . import BenchError
+from .search import SearchPlan
+from .workers import Screened, Sizes
 
 FOLDER = "tirstep_trials"
 """Within the folder of a database."""
 FORMAT = 1
+PASSING = ("crashed", "took longer", "does not run")
+"""Beginnings of reasons that may have been the machine's: a search tries such a candidate again."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +98,7 @@ class Trials:
 
 
 def _spell(trial: TunedTrial) -> str:
-    row = {"config": dict(trial.config), "program": trial.program, "reason": trial.reason}
-    return json.dumps({**row, "seconds": list(trial.seconds)}) + "\n"
+    return json.dumps({**asdict(trial), "config": dict(trial.config)}) + "\n"
 
 
 def _parse(line: bytes) -> Any:
@@ -114,3 +118,58 @@ def _read_trial(row: Any) -> TunedTrial | None:
     if not all(isinstance(it, int | float) for it in seconds) or not (seconds or reason):
         return None
     return TunedTrial(row["config"], program, tuple(map(float, seconds)), reason)
+
+
+class Kept:
+    """A folder's file of candidates, of one recipe, problem, device and set of versions."""
+
+    def __init__(
+        self, folder: Path, plan: SearchPlan, device: Mapping[str, Any], versions: Mapping[str, str]
+    ) -> None:
+        problem, recipe = plan.problem, plan.recipe
+        about = {
+            "recipe": recipe.spelling or recipe.name,
+            "file": _digest(recipe.spelling),
+            "shape": dict(problem.shape),
+            "options": {name: str(it) for name, it in problem.options.items()},
+            "device": str(device["name"]),
+            "versions": {it: versions.get(it, "") for it in ("tirstep", "apache-tvm")},
+            "use": "search",
+        }
+        self._trials = Trials.open(folder, about)
+        self._known = {
+            _order(trial.config): trial
+            for trial in self._trials.known
+            if not trial.reason.startswith(PASSING)
+        }
+
+    @property
+    def count(self) -> int:
+        """How many candidates need not run again."""
+        return len(self._known)
+
+    def find(self, config: Sizes) -> Screened | None:
+        """What became of a config; None if that is not known, or is to be tried again."""
+        trial = self._known.get(_order(config))
+        if trial is None:
+            return None
+        us = 1e6 * trial.seconds[0] if trial.seconds else None
+        return Screened(config, us, trial.reason)
+
+    def add(self, screened: Screened) -> None:
+        """Keep it; it is on the disk when this returns."""
+        seconds = () if screened.us is None else (screened.us / 1e6,)
+        self._trials.add(TunedTrial(screened.config, "", seconds, screened.reason))
+
+
+def _order(config: Mapping[str, object]) -> str:
+    """As JSON has it, where pairs are lists."""
+    return json.dumps(dict(config), sort_keys=True)
+
+
+def _digest(spelling: str) -> str:
+    """Of a user's own file: a recipe that was changed is another one."""
+    file = Path(spelling.rpartition(":")[0] or spelling)
+    if not (spelling and file.is_file()):
+        return ""
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:16]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tirstep.bench import BenchError
-from tirstep.tuning.trials import Trials, TunedTrial
+from tirstep.bench.trials import Trials, TunedTrial
 
 ABOUT = {"recipe": "mine", "shape": {"n": 64}, "options": {}, "target": "llvm"}
 RIGHT = TunedTrial({"inner": 2, "pair": [4, 8]}, "ab", (1e-6, 2e-6))
