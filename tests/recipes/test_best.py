@@ -11,7 +11,7 @@ from tirstep.modules import matmul
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES, tuned
 from tirstep.transforms.recipes.gemm_best import choose_config
-from tirstep.transforms.recipes.tuned import choose_tuned, find_flaw
+from tirstep.transforms.recipes.tuned import find_flaw, find_tuned
 
 DEVICE = "NVIDIA H200"
 ENTRY = {"config": {}}
@@ -93,7 +93,7 @@ def test_the_tables_of_the_package_have_no_flaw():
     assert files
     for file in files:
         assert find_flaw(json.loads(file.read_text())) == ""
-    chosen = choose_tuned("matmul", device=DEVICE, dtype="float32", shape=(64, 48, 32))
+    chosen = find_tuned("matmul", device=DEVICE, dtype="float32", shape=(64, 48, 32))
     assert set(chosen.config) <= set(RECIPES["matmul_split_k"].config)
 
 
@@ -121,6 +121,6 @@ def test_a_table_answers_for_shapes_that_it_has_alone(table: Path):
 def test_of_a_table_the_nearest_shape_by_ratio_is_taken(table: Path, shape, nearest):
     known = ("4096x4096x4096", "128x256x256", "4096x64x64")
     table.write_text(of_shapes({name: {"config": {"tile_k": len(name)}} for name in known}))
-    chosen = choose_tuned("matmul", device=DEVICE, dtype="float16", shape=shape)
+    chosen = find_tuned("matmul", device=DEVICE, dtype="float16", shape=shape)
     assert (chosen.shape, chosen.dtype) == (nearest, "float32")
     assert chosen.config == {"tile_k": len("x".join(map(str, nearest)))}

@@ -26,13 +26,6 @@ from .recipe import Recipe
 from .time_model import Costs, Product, Rank, TileRate, borrow_rates, choose
 from .wgmma import WgmmaConfig
 
-_RANKS: dict[str, Rank] = {
-    "wgmma": wgmma.rank_configs,
-    "mma": mma.rank_configs,
-    "": gemm_best.rank_configs,
-}
-"""By the word that recipes have between their kernel and "best"; what is fastest comes first."""
-
 
 class Chooser(NamedTuple):
     """The name of a recipe, and the configs that it chooses among, fastest first.
@@ -52,13 +45,12 @@ def list_choosers(kernel: str) -> list[Chooser]:
     from . import RECIPES
 
     found = []
-    for kind, rank in _RANKS.items():
-        words = [word for word in (kernel, kind, "best") if word]
-        name = "_".join(words)
+    for model in _MODELS.values():
+        name = "_".join(filter(None, (kernel, model.kind, "best")))
         # Of products; but for conv2d, whose product is none of its sizes.
         if name in RECIPES and "matmul" in kernel:
             table = "matmul" if kernel.startswith("matmul") else kernel
-            found.append(Chooser(name, rank, "_".join(filter(None, (table, kind)))))
+            found.append(Chooser(name, model.rank, "_".join(filter(None, (table, model.kind)))))
     return found
 
 
@@ -84,11 +76,13 @@ class _Model(NamedTuple):
 
     Attributes
     ----------
+    kind : the word that recipes have between their kernel and "best"
     describe : the tile of a config, for elements of so many bytes, without its rates
     measured : the tiles whose rates are known, for elements of so many bytes
     costs : for elements of so many bytes, on a GPU
     """
 
+    kind: str
     rank: Rank
     describe: Callable[[Any, int], TileRate]
     measured: Callable[[int], Sequence[TileRate]]
@@ -110,19 +104,20 @@ class Forecast(NamedTuple):
         """The microseconds of a config, whose other knobs are the recipe's; infinite where its tile
         has no room.
         """
-        model = _MODELS[self.recipe.family.config]
-        made = self.recipe.family.config(**{**self.recipe.config, **config})
-        tile = model.describe(made, self.product.size)
+        model, made, tile = self._describe(config)
         tile = _borrow_rates(tile, tuple(model.measured(self.product.size)))
         costs = model.costs(self.product.size, self.gpu)
         us = choose(self.product, tile, made.split_k, costs).estimate.us
         return us if math.isfinite(us) else math.inf
 
-    def get_tile(self, config: Mapping[str, object]) -> object:
-        """What configs have in common whose times are off by about the same factor."""
+    def _describe(self, config: Mapping[str, object]) -> tuple[_Model, Any, TileRate]:
         model = _MODELS[self.recipe.family.config]
         made = self.recipe.family.config(**{**self.recipe.config, **config})
-        tile = model.describe(made, self.product.size)
+        return model, made, model.describe(made, self.product.size)
+
+    def get_tile(self, config: Mapping[str, object]) -> object:
+        """What configs have in common whose times are off by about the same factor."""
+        *_, tile = self._describe(config)
         return tile.tile, tile.part, tile.threads
 
     def list_best(self, count: int) -> list[dict[str, object]]:
@@ -171,22 +166,26 @@ def _describe_wgmma(config: WgmmaConfig, size: int) -> TileRate:
 
 
 _MODELS: Mapping[type, _Model] = {
-    GemmConfig: _Model(
-        gemm_best.rank_configs,
-        gemm_best.describe_tile,
-        lambda size: [tile.rate for tile in gemm_best.list_tiles(size)],
-        lambda size, gpu: read_costs("matmul").costs.scale(gpu),
-    ),
-    MmaConfig: _Model(
-        mma.rank_configs,
-        _describe_mma,
-        lambda size: mma.TILES,
-        lambda size, gpu: Costs(flops_per_us=mma.FLOPS_PER_US).scale(gpu),
-    ),
     WgmmaConfig: _Model(
+        "wgmma",
         wgmma.rank_configs,
         _describe_wgmma,
         lambda size: wgmma_tiles.TILES,
         lambda size, gpu: wgmma_tiles.get_costs(size).scale(gpu),
     ),
+    MmaConfig: _Model(
+        "mma",
+        mma.rank_configs,
+        _describe_mma,
+        lambda size: mma.TILES,
+        lambda size, gpu: Costs(flops_per_us=mma.FLOPS_PER_US).scale(gpu),
+    ),
+    GemmConfig: _Model(
+        "",
+        gemm_best.rank_configs,
+        gemm_best.describe_tile,
+        lambda size: [tile.rate for tile in gemm_best.list_tiles(size)],
+        lambda size, gpu: read_costs("matmul").costs.scale(gpu),
+    ),
 }
+"""By the config of a family; what is fastest comes first."""

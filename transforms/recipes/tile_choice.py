@@ -18,8 +18,8 @@ from ..tir import constant, is_used
 from .gemm import WholeTail
 from .gpus import GPUS, H200, Gpu
 from .ladder import Pair, read_pairs
-from .time_model import Costs, Product, Rank, TileChoice, TileRate, rank
-from .tuned import choose_tuned, measure_distance
+from .time_model import Costs, Product, Rank, TileChoice, TileRate, choose
+from .tuned import find_tuned, measure_distance
 
 Config = TypeVar("Config")
 VECTOR_BYTES = 16
@@ -123,28 +123,17 @@ def require_narrow_sums(sch: Schedule, block: SBlockRV) -> None:
         )
 
 
-def find_config_near(name: str, device: str, sizes: Sizes) -> dict[str, Any] | None:
-    """The config that a search found near a shape; None where there was none on the device."""
-    dtype = "tf32" if sizes.dtype.bits == 32 else str(sizes.dtype)
-    try:
-        tuned = choose_tuned(name, device=device, dtype=dtype, shape=sizes.shape)
-    except TransformError:
-        return None
-    if _SIZES.get(tuned.dtype) != sizes.dtype.itemsize:
-        return None  # a tile of other elements takes other bytes
-    if measure_distance(tuned.shape, sizes.shape) > _NEAR:
-        return None
-    return dict(read_pairs(tuned.config))
-
-
 def choose_config(make: type[Config], rank: Rank, sizes: Sizes, table: str, device: str) -> Config:
     """A family's config that a search found near a shape, or else the fastest by its model of time.
 
     A GPU that the model does not know is taken for an H200.
     """
-    tuned = find_config_near(table, device, sizes)
-    if tuned is not None:
-        return make(**tuned)
+    dtype = "tf32" if sizes.dtype.bits == 32 else str(sizes.dtype)
+    tuned = find_tuned(table, device=device, dtype=dtype, shape=sizes.shape)
+    # A tile of other elements takes other bytes.
+    is_alike = tuned is not None and _SIZES.get(tuned.dtype) == sizes.dtype.itemsize
+    if tuned is not None and is_alike and measure_distance(tuned.shape, sizes.shape) <= _NEAR:
+        return make(**read_pairs(tuned.config))
     config: Config = rank(sizes.product, GPUS.get(device, H200))[0].config
     return config
 
@@ -160,13 +149,14 @@ def rank_tiles(
 
     Costs are those on an H200, and `parts` the slices of k that are tried.
     """
-    pairs = [
-        (rate, count)
+    scaled = costs.scale(gpu)
+    choices = [
+        choose(product, rate, count, scaled)
         for rate in rates
         for count in parts
         if count == 1 or not rate.stays  # few tiles, which are cut, leave nothing to stay for
     ]
-    return rank(product, pairs, costs.scale(gpu))
+    return sorted(choices, key=lambda choice: choice.estimate.us)
 
 
 def choose_tail(sizes: Sizes, tile: Pair, depth: int) -> WholeTail:

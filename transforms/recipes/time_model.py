@@ -231,14 +231,6 @@ Rank = Callable[[Product, Gpu], list[Ranked]]
 """A family's configs for a product on a GPU, fastest first."""
 
 
-def rank(
-    product: Product, candidates: Iterable[tuple[TileRate, int]], costs: Costs
-) -> list[TileChoice]:
-    """The candidates, fastest first; of the same time, the first of them."""
-    choices = [choose(product, tile, parts, costs) for tile, parts in candidates]
-    return sorted(choices, key=lambda choice: choice.estimate.us)
-
-
 def choose(
     product: Product, tile: TileRate, parts: int, costs: Costs, workers: int = 0
 ) -> TileChoice:

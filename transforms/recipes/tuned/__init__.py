@@ -27,25 +27,13 @@ class Tuned(NamedTuple):
     dtype: str
 
 
-def choose_tuned(kernel: str, *, device: str, dtype: str, shape: Sequence[int]) -> Tuned:
-    """What a search found for a shape, or for the nearest one by the sum of the sizes' ratios.
+def find_tuned(kernel: str, *, device: str, dtype: str, shape: Sequence[int]) -> Tuned | None:
+    """What a search found for a shape, or for the nearest one by the sum of the sizes' ratios; None
+    for a kernel or a device without a search.
 
     A dtype that was not searched takes what was found for float32, or else for the first one.
-    Raises `TransformError` for a kernel or a device without a search, and for a file that holds
-    something else.
+    Raises `TransformError` for a file that holds something else.
     """
-    tuned = find_tuned(kernel, device=device, dtype=dtype, shape=shape)
-    if tuned is None:
-        raise TransformError(
-            "choose_tuned",
-            f"there is no config of {kernel} for '{device}'",
-            f"use one of {', '.join(_read(kernel)) or 'none yet'}, or search: tirstep search",
-        )
-    return tuned
-
-
-def find_tuned(kernel: str, *, device: str, dtype: str, shape: Sequence[int]) -> Tuned | None:
-    """The same; None for a kernel or a device without a search."""
     table = _read(kernel)
     if device not in table:
         return None
@@ -55,7 +43,7 @@ def find_tuned(kernel: str, *, device: str, dtype: str, shape: Sequence[int]) ->
     for known in shapes:
         if known.count("x") + 1 != len(shape):
             raise TransformError(
-                "choose_tuned",
+                "find_tuned",
                 f"{FOLDER / kernel}.json has the shape {known}, and {kernel} has "
                 f"{len(shape)} sizes",
                 "take the file that tirstep came with, or search again: tirstep search",
@@ -77,7 +65,7 @@ def _read(kernel: str) -> dict[str, Any]:
         flaw = "it is no JSON"
     if flaw:
         raise TransformError(
-            "choose_tuned",
+            "find_tuned",
             f"{file} is no table of best configs: {flaw}",
             "take the file that tirstep came with, or delete it and search again: tirstep search",
         )
