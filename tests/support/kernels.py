@@ -41,6 +41,23 @@ def parse_kernel(text: str) -> tvm.IRModule:
     )
 
 
+def parse_blocks(blocks: str) -> tvm.IRModule:
+    """A kernel of one GPU block whose blocks compute B of A and C of both, 8 rows of 8 integers; S
+    is an element of shared memory, and L one in registers.
+    """
+    memory = [
+        f'{name} = T.sblock_alloc_buffer((1,), "int32", scope="{scope}")\n'
+        for name, scope in (("S", "shared"), ("L", "local"))
+        if f"{name}[" in blocks
+    ]
+    return parse_kernel(
+        "A (8, 8) int32, B (8, 8) int32, C (8, 8) int32\n"
+        + "".join(['T.func_attr({"tirx.noalias": True})\n', *memory])
+        + 'for b in T.thread_binding(1, thread="blockIdx.x"):\n'
+        + textwrap.indent(blocks, "    ")
+    )
+
+
 def expand_sums(body: str, dtypes: dict[str, str]) -> str:
     """``C[i] += x`` as a sum with its initialization, in its buffer's type."""
     scratch = re.findall(r'(\w+) = T.sblock_alloc_buffer\((?:.*\), "(\w+)")?', body)
