@@ -98,7 +98,6 @@ CLOSED = "tirstep: standard output is closed; send it somewhere, or to /dev/null
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("list window_sum > /dev/full", (2, "", FULL)),
         ("steps vector_add_bound --json > /dev/full", (2, "", FULL)),
         ("--version > /dev/full", (2, "", FULL)),
         ("list >&-", (2, "", CLOSED)),

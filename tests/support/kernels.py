@@ -14,7 +14,7 @@ from tvm.script import tirx as T
 
 
 def parse_kernel(text: str) -> tvm.IRModule:
-    """A function of the tensors in the first lines, as ``A (8, 4), total (8,) int32``, of float32
+    """A function of the tensors in the first lines, as ``A (8, n), total (8,) int32``, of float32
     where no type is said, and with the body behind; a line that ends with a comma goes on.
     """
     tensors, _, body = textwrap.dedent(text).lstrip("\n").partition("\n")
@@ -23,10 +23,38 @@ def parse_kernel(text: str) -> tvm.IRModule:
         tensors += f" {more.strip()}"
     found = re.findall(r"(\w+) (\([^()]*\))(?: (\w+))?", tensors)
     given = {name: (shape, dtype or "float32") for name, shape, dtype in found}
-    head = ", ".join(f'{name}: T.Buffer({shape}, "{of}")' for name, (shape, of) in given.items())
-    body = textwrap.indent(expand_sums(body, {name: of for name, (_, of) in given.items()}), "  ")
+    is_open = {name: bool(re.search("[a-z]", shape)) for name, (shape, _) in given.items()}
+    head = ", ".join(
+        f"{name}_: T.handle" if is_open[name] else f'{name}: T.Buffer({shape}, "{of}")'
+        for name, (shape, of) in given.items()
+    )
+    sizes = sorted({size for shape, _ in given.values() for size in re.findall("[a-z]", shape)})
+    opened = [f"{size} = T.int32()" for size in sizes] + [
+        f'{name} = T.match_buffer({name}_, {shape}, "{of}")'
+        for name, (shape, of) in given.items()
+        if is_open[name]
+    ]
+    body = expand_sums(body, {name: of for name, (_, of) in given.items()})
+    body = textwrap.indent("\n".join([*opened, body]), "  ")
     return from_source(
         f"@I.ir_module\nclass Module:\n @T.prim_func(s_tir=True)\n def main({head}):\n{body}"
+    )
+
+
+def parse_blocks(blocks: str) -> tvm.IRModule:
+    """A kernel of one GPU block whose blocks compute B of A and C of both, 8 rows of 8 integers; S
+    is an element of shared memory, and L one in registers.
+    """
+    memory = [
+        f'{name} = T.sblock_alloc_buffer((1,), "int32", scope="{scope}")\n'
+        for name, scope in (("S", "shared"), ("L", "local"))
+        if f"{name}[" in blocks
+    ]
+    return parse_kernel(
+        "A (8, 8) int32, B (8, 8) int32, C (8, 8) int32\n"
+        + "".join(['T.func_attr({"tirx.noalias": True})\n', *memory])
+        + 'for b in T.thread_binding(1, thread="blockIdx.x"):\n'
+        + textwrap.indent(blocks, "    ")
     )
 
 
@@ -85,19 +113,14 @@ Scale = parse_kernel("""
 """)
 
 
-@I.ir_module
-class ScaleAnyLength:
-    """B = 2 A, of n elements."""
-
-    @T.prim_func(s_tir=True)
-    def main(a: T.handle, b: T.handle):
-        n = T.int32()
-        A = T.match_buffer(a, (n,), "float32")
-        B = T.match_buffer(b, (n,), "float32")
-        for i in range(n):
-            with T.sblock("B"):
-                vi = T.axis.spatial(n, i)
-                B[vi] = A[vi] * T.float32(2)
+# B = 2 A, of n elements.
+ScaleAnyLength = parse_kernel("""
+    A (n,), B (n,)
+    for i in range(n):
+        with T.sblock("B"):
+            vi = T.axis.spatial(n, i)
+            B[vi] = A[vi] * T.float32(2)
+""")
 
 
 # B = 2 A, of one element and without a loop.

@@ -27,18 +27,13 @@ from tirstep.transforms import (
 )
 from tirstep.transforms.recipes import RECIPES, find_recipe
 
-
-@I.ir_module
-class Symbolic:
-    @T.prim_func(s_tir=True)
-    def main(a: T.handle, b: T.handle):
-        n = T.int32()
-        A = T.match_buffer(a, (n, 20), "float32")
-        B = T.match_buffer(b, (n, 20), "float32")
-        for i, j in T.grid(n, 20):
-            with T.sblock("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                B[vi, vj] = A[vi, vj] * T.float32(2)
+Symbolic = parse_kernel("""
+    A (n, 20), B (n, 20)
+    for i, j in T.grid(n, 20):
+        with T.sblock("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * T.float32(2)
+""")
 
 
 def start(module=Matmul, block="C"):

@@ -5,60 +5,40 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tvm
+from kernels import parse_kernel
 from pairs import check_pair, compile_for_cuda, refuses, run_on_cpu
 from tvm.s_tir import Schedule
-from tvm.script import from_source
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import softmax
 from tirstep.transforms import bind_loop, fuse_exponents, use_powers_of_two
 
 LOG2_E = 1.4426950408889634
-PLAIN = """
-@I.ir_module
-class Plain:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((8, 24), "float32"),
-        m: T.Buffer((8,), "float32"),
-        P: T.Buffer((8, 24), "float32"),
-    ):
+TERM = "T.exp((A[vi, vk] - m[vi]) * T.float32(0.5))"
+ALLOWED = 'T.sblock_attr({"tirstep_exponents": "fused"})'
+
+
+def make(term: str = TERM, note: str = "") -> tvm.IRModule:
+    """P of a term of A and m, in a block that may have a note."""
+    return parse_kernel(f"""
+        A (8, 24), m (8,), P (8, 24)
         for i, k in T.grid(8, 24):
             with T.sblock("P"):
                 vi, vk = T.axis.remap("SS", [i, k])
-                P[vi, vk] = T.exp((A[vi, vk] - m[vi]) * T.float32(0.5))
-"""
-
-
-def make(term: str) -> tvm.IRModule:
-    return from_source(PLAIN.replace("T.exp((A[vi, vk] - m[vi]) * T.float32(0.5))", term))
+                {note or "pass"}
+                P[vi, vk] = {term}
+    """)
 
 
 def get_block(sch: Schedule) -> object:
     return sch.get_sblock("P")
 
 
-@I.ir_module
-class Powers:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((8, 24), "float32"),
-        m: T.Buffer((8,), "float32"),
-        P: T.Buffer((8, 24), "float32"),
-    ):
-        for i, k in T.grid(8, 24):
-            with T.sblock("P"):
-                vi, vk = T.axis.remap("SS", [i, k])
-                P[vi, vk] = T.exp2((A[vi, vk] - m[vi]) * T.float32(0.5 * LOG2_E))
-
-
 def test_use_powers_of_two_with_one_factor() -> None:
     check_pair(
-        from_source(PLAIN),
+        make(),
         lambda sch: use_powers_of_two(sch, get_block(sch)),
-        Powers,
+        make(f"T.exp2((A[vi, vk] - m[vi]) * T.float32({0.5 * LOG2_E}))"),
         is_replayable=False,
     )
 
@@ -87,7 +67,7 @@ def test_use_powers_of_two_refuses(term: str, sentence: str) -> None:
 
 
 def test_use_powers_of_two_refuses_the_root_block() -> None:
-    sch = Schedule(from_source(PLAIN))
+    sch = Schedule(make())
     root = sch.get_sblock("root")
     with refuses(sch, "use_powers_of_two: the root block is in no other one; pass a block inside"):
         use_powers_of_two(sch, root)
@@ -117,12 +97,16 @@ def test_all_exponentials_of_a_block_become_powers(term: str) -> None:
 
 
 def test_what_an_initialization_reads_is_stated_afterwards_too() -> None:
-    source = PLAIN.replace('remap("SS"', 'remap("SR"').replace(
-        "P[vi, vk] =",
-        "with T.init():\n                    P[vi, 0] = m[vi]\n                P[vi, 0] =",
-    )
-    source = source.replace("T.exp((", "P[vi, 0] + T.exp((").replace(" - m[vi])", " - A[vi, 0])")
-    sch = Schedule(from_source(source))
+    before = parse_kernel("""
+        A (8, 24), m (8,), P (8, 24)
+        for i, k in T.grid(8, 24):
+            with T.sblock("P"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    P[vi, 0] = m[vi]
+                P[vi, 0] = P[vi, 0] + T.exp((A[vi, vk] - A[vi, 0]) * T.float32(0.5))
+    """)
+    sch = Schedule(before)
     use_powers_of_two(sch, get_block(sch))
     reads = {str(region.source.name) for region in sch.get(get_block(sch)).reads}
     assert reads == {"A", "m"}
@@ -155,27 +139,7 @@ def test_a_softmax_by_powers_of_two_stays_within_its_bound() -> None:
     assert check_numbers(problem, sch.mod, get_device("cpu"), where="here") == []
 
 
-ALLOWED = PLAIN.replace(
-    "                P[vi, vk] =",
-    '                T.sblock_attr({"tirstep_exponents": "fused"})\n                P[vi, vk] =',
-)
-
-
-@I.ir_module
-class Fused:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((8, 24), "float32"),
-        m: T.Buffer((8,), "float32"),
-        P: T.Buffer((8, 24), "float32"),
-    ):
-        for i, k in T.grid(8, 24):
-            with T.sblock("P"):
-                vi, vk = T.axis.remap("SS", [i, k])
-                T.sblock_attr({"tirstep_exponents": "fused"})
-                P[vi, vk] = T.exp2(
-                    A[vi, vk] * T.float32(0.5 * LOG2_E) - m[vi] * T.float32(0.5 * LOG2_E)
-                )
+FACTOR = f"T.float32({0.5 * LOG2_E})"
 
 
 def fuse(sch: Schedule) -> None:
@@ -184,11 +148,12 @@ def fuse(sch: Schedule) -> None:
 
 
 def test_fuse_exponents_multiplies_before_it_subtracts() -> None:
-    check_pair(from_source(ALLOWED), fuse, Fused, is_replayable=False)
+    after = make(f"T.exp2(A[vi, vk] * {FACTOR} - m[vi] * {FACTOR})", ALLOWED)
+    check_pair(make(note=ALLOWED), fuse, after, is_replayable=False)
 
 
 def test_a_gpu_gets_one_multiply_add_for_an_exponent() -> None:
-    sch = Schedule(from_source(ALLOWED))
+    sch = Schedule(make(note=ALLOWED))
     fuse(sch)
     for loop, axis in zip(
         sch.get_loops(get_block(sch)), ("blockIdx.x", "threadIdx.x"), strict=True
@@ -200,22 +165,21 @@ def test_a_gpu_gets_one_multiply_add_for_an_exponent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "sentence"),
+    ("term", "note", "sentence"),
     [
-        (PLAIN, "block 'P' does not allow exponents whose last bits depend on the maximum; ask"),
-        (ALLOWED, "has no powers of two, or one of something else than a difference times a num"),
-        (
-            ALLOWED.replace("(A[vi, vk] - m[vi])", "A[vi, vk]").replace("T.exp(", "T.exp2("),
-            "has no powers of two, or one of something else",
-        ),
-        (
-            ALLOWED.replace("T.exp(", "T.exp2(").replace("T.float32(0.5)", "m[vi]"),
-            "has no powers of two, or one of something else",
+        (TERM, "", "block 'P' does not allow exponents whose last bits depend on the maximum; ask"),
+        *(
+            (term, ALLOWED, "has no powers of two, or one of something else than a difference time")
+            for term in (
+                TERM,
+                "T.exp2(A[vi, vk] * T.float32(0.5))",
+                "T.exp2((A[vi, vk] - m[vi]) * m[vi])",
+            )
         ),
     ],
 )
-def test_fuse_exponents_refuses(source: str, sentence: str) -> None:
-    sch = Schedule(from_source(source))
+def test_fuse_exponents_refuses(term: str, note: str, sentence: str) -> None:
+    sch = Schedule(make(term, note))
     block = get_block(sch)
     with refuses(sch, sentence):
         fuse_exponents(sch, block)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from kernels import parse_kernel
+from kernels import parse_blocks, parse_kernel
 from pairs import refuses
 from tvm.ir import IRModule
 from tvm.s_tir import Schedule
@@ -34,32 +34,28 @@ def make_scaled(place: str, row: str) -> IRModule:
     `place` is "thread", inside of the loop over threads that writes them, or "block", in one of its
     own; `row` is the row that it reads there, of thread `i` or `t`.
     """
-    inner = "" if place == "thread" else "for t in T.thread_binding(4, thread='threadIdx.x'):"
-    return from_source(
-        f"""
-@I.ir_module
-class Scaled:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((8, 4), "int32"), total: T.Buffer((8,), "int32"),
-             B: T.Buffer((8, 4), "int32")):
-        T.func_attr({{"tirx.noalias": True}})
-        for b in T.thread_binding(2, thread="blockIdx.x"):
-            for i in T.thread_binding(4, thread="threadIdx.x"):
-                for k in range(4):
-                    with T.sblock("total"):
-                        vi = T.axis.spatial(8, b * 4 + i)
-                        vk = T.axis.reduce(4, k)
-                        with T.init():
-                            total[vi] = 0
-                        total[vi] = total[vi] + A[vi, vk]
-{textwrap.indent(inner or "# in the loop over threads", " " * (12 if inner else 16))}
-                for j in range(4):
-                    with T.sblock("B"):
-                        vi = T.axis.spatial(8, b * 4 + {row})
-                        vj = T.axis.spatial(4, j)
-                        B[vi, vj] = A[vi, vj] * total[vi]
-"""
-    )
+    axis = "T.thread_binding(4, thread='threadIdx.x')"
+    own = textwrap.dedent(f"""
+        for j in range(4):
+            with T.sblock("B"):
+                vi = T.axis.spatial(8, b * 4 + {row})
+                vj = T.axis.spatial(4, j)
+                B[vi, vj] = A[vi, vj] * total[vi]
+    """)
+    if place != "thread":
+        own = f"for t in {axis}:\n{textwrap.indent(own, '    ')}"
+    return parse_kernel(f"""
+A (8, 4) int32, total (8,) int32, B (8, 4) int32
+T.func_attr({{"tirx.noalias": True}})
+for b in T.thread_binding(2, thread="blockIdx.x"):
+    for i in {axis}:
+        for k in range(4):
+            with T.sblock("total"):
+                vi = T.axis.spatial(8, b * 4 + i)
+                vk = T.axis.reduce(4, k)
+                total[vi] += A[vi, vk]
+{textwrap.indent(own, " " * (8 if place == "thread" else 4))}
+""")
 
 
 @pytest.mark.parametrize(
@@ -287,27 +283,12 @@ WRONG = {
 }
 
 
-def make_kernel(blocks: str) -> IRModule:
-    return from_source(
-        f"""
-@I.ir_module
-class Kernel:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((8, 8), "int32"), B: T.Buffer((8, 8), "int32"),
-             C: T.Buffer((8, 8), "int32")):
-        T.func_attr({{"tirx.noalias": True}})
-        for b in T.thread_binding(1, thread="blockIdx.x"):
-{textwrap.indent(blocks, " " * 12)}
-"""
-    )
-
-
 @pytest.mark.parametrize(
     ("is_wrong", "name"), [*((False, name) for name in RIGHT), *((True, name) for name in WRONG)]
 )
 def test_programs_whose_status_was_reasoned_first(is_wrong: bool, name: str):
     """Kernels that compute B of A and C of B; the simulator agrees with what was reasoned."""
-    module = make_kernel((WRONG if is_wrong else RIGHT)[name])
+    module = parse_blocks((WRONG if is_wrong else RIGHT)[name])
     assert bool(find_foreign_reads(module)) == is_wrong
     program = SIMULATOR.compile(module)
     data = np.add.outer(np.arange(8, dtype="int32"), np.arange(8, dtype="int32")) % 8
@@ -317,7 +298,7 @@ def test_programs_whose_status_was_reasoned_first(is_wrong: bool, name: str):
 
 def test_what_several_threads_may_write_where_data_say_so():
     """Whose an element is depends on data: a permutation of rows is read from other threads."""
-    module = make_kernel(rows("B[A[vi, vj], vj] = vi") + rows("C[vi, vj] = B[vi, vj]"))
+    module = parse_blocks(rows("B[A[vi, vj], vj] = vi") + rows("C[vi, vj] = B[vi, vj]"))
     assert [*find_foreign_reads(module)] == [("C", "B", "threadIdx.x", True)]
 
 

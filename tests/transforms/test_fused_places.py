@@ -21,97 +21,64 @@ from tirstep.transforms import (
 from tirstep.transforms.legality.running_values import require_in_iteration
 from tirstep.transforms.recipes import RECIPES
 
-AXES = """
-@I.ir_module
-class Axes:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((5, 24, 3), "float32"),
-        s: T.Buffer((5, 3), "float32"),
-        m: T.Buffer((5,), "float32"),
-    ):
-        for i, k, c in T.grid(5, 24, 3):
-            with T.sblock("max"):
-                vi, vk, vc = T.axis.remap("SRR", [i, k, c])
-                with T.init():
-                    m[vi] = T.float32("-inf")
-                m[vi] = T.max(m[vi], A[vi, vk, vc])
-        for i, c, k in T.grid(5, 3, 24):
-            with T.sblock("sum"):
-                vi, vc, vk = T.axis.remap("SSR", [i, c, k])
-                with T.init():
-                    s[vi, vc] = T.float32(0)
-                s[vi, vc] = s[vi, vc] + T.exp(A[vi, vk, vc] - m[vi])
+LARGEST = """
+for i, k in T.grid(5, 24):
+    with T.sblock("max"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        with T.init():
+            m[vi] = T.float32("-inf")
+        m[vi] = T.max(m[vi], A[vi, vk])
 """
-BETWEEN = """
-@I.ir_module
-class Between:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((5, 24), "float32"),
-        B: T.Buffer((24, 6), "float32"),
-        s: T.Buffer((5,), "float32"),
-        P: T.Buffer((5, 24), "float32"),
-    ):
-        m = T.sblock_alloc_buffer((5,))
-        for i, k in T.grid(5, 24):
-            with T.sblock("max"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    m[vi] = T.float32("-inf")
-                m[vi] = T.max(m[vi], A[vi, vk])
-        for i, k in T.grid(5, 24):
-            with T.sblock("P"):
-                vi, vk = T.axis.remap("SS", [i, k])
-                P[vi, vk] = T.exp(A[vi, vk] - m[vi])
-        for i, c, k in T.grid(5, 6, 24):
-            with T.sblock("sum"):
-                vi, vc, vk = T.axis.remap("SRR", [i, c, k])
-                with T.init():
-                    s[vi] = T.float32(0)
-                s[vi] = s[vi] + P[vi, vk] * B[vk, vc]
+AXES = """
+A (5, 24, 3), s (5, 3), m (5,)
+for i, k, c in T.grid(5, 24, 3):
+    with T.sblock("max"):
+        vi, vk, vc = T.axis.remap("SRR", [i, k, c])
+        with T.init():
+            m[vi] = T.float32("-inf")
+        m[vi] = T.max(m[vi], A[vi, vk, vc])
+for i, c, k in T.grid(5, 3, 24):
+    with T.sblock("sum"):
+        vi, vc, vk = T.axis.remap("SSR", [i, c, k])
+        s[vi, vc] += T.exp(A[vi, vk, vc] - m[vi])
+"""
+BETWEEN = f"""
+A (5, 24), B (24, 6), s (5,), P (5, 24)
+m = T.sblock_alloc_buffer((5,))
+{LARGEST}
+for i, k in T.grid(5, 24):
+    with T.sblock("P"):
+        vi, vk = T.axis.remap("SS", [i, k])
+        P[vi, vk] = T.exp(A[vi, vk] - m[vi])
+for i, c, k in T.grid(5, 6, 24):
+    with T.sblock("sum"):
+        vi, vc, vk = T.axis.remap("SRR", [i, c, k])
+        s[vi] += P[vi, vk] * B[vk, vc]
 """
 WHOLE = """
-@I.ir_module
-class Whole:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((24,), "float32"), s: T.Buffer((1,), "float32")):
-        m = T.sblock_alloc_buffer((1,))
-        for k in range(24):
-            with T.sblock("max"):
-                vk = T.axis.reduce(24, k)
-                with T.init():
-                    m[0] = T.float32("-inf")
-                m[0] = T.max(m[0], A[vk])
-        for k in range(24):
-            with T.sblock("sum"):
-                vk = T.axis.reduce(24, k)
-                with T.init():
-                    s[0] = T.float32(0)
-                s[0] = s[0] + T.exp(A[vk] - m[0])
+A (24,), s (1,)
+m = T.sblock_alloc_buffer((1,))
+for k in range(24):
+    with T.sblock("max"):
+        vk = T.axis.reduce(24, k)
+        with T.init():
+            m[0] = T.float32("-inf")
+        m[0] = T.max(m[0], A[vk])
+for k in range(24):
+    with T.sblock("sum"):
+        vk = T.axis.reduce(24, k)
+        s[0] += T.exp(A[vk] - m[0])
 """
-OPEN = """
-@I.ir_module
-class Open:
-    @T.prim_func(s_tir=True)
-    def main(a: T.handle, b: T.handle):
-        n = T.int32()
-        A = T.match_buffer(a, (5, n), "float32")
-        s = T.match_buffer(b, (5,), "float32")
-        m = T.sblock_alloc_buffer((5,))
-        for i, k in T.grid(5, n):
-            with T.sblock("max"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    m[vi] = T.float32("-inf")
-                m[vi] = T.max(m[vi], A[vi, vk])
-        for i, k in T.grid(5, n):
-            with T.sblock("sum"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    s[vi] = T.float32(0)
-                s[vi] = s[vi] + T.exp(A[vi, vk] - m[vi])
+CLOSED = f"""
+A (5, 24), s (5,)
+m = T.sblock_alloc_buffer((5,))
+{LARGEST}
+for i, k in T.grid(5, 24):
+    with T.sblock("sum"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        s[vi] += T.exp(A[vi, vk] - m[vi])
 """
+OPEN = CLOSED.replace("(5, 24)", "(5, n)")
 PROGRAMS = {
     "two axes": (AXES, 1, [(5, 24, 3)], [(5, 3), (5,)]),
     "an output between": (BETWEEN, 1, [(5, 24), (24, 6)], [(5,), (5, 24)]),
@@ -140,7 +107,7 @@ CASES = [
 @pytest.mark.parametrize(("name", "tiles", "accumulate"), CASES)
 def test_places(name: str, tiles: tuple[int, ...], accumulate: str) -> None:
     text, axis, inputs, outputs = PROGRAMS[name]
-    module, generator = from_source(text), np.random.default_rng(0)
+    module, generator = parse_kernel(text), np.random.default_rng(0)
     sch = Schedule(module)
     largest, total = sch.get_sblock("max"), sch.get_sblock("sum")
     loop = sch.get_loops(largest)[axis]
@@ -156,8 +123,8 @@ def test_places(name: str, tiles: tuple[int, ...], accumulate: str) -> None:
 
 
 def test_a_module_of_several_functions() -> None:
-    module = from_source(WHOLE.replace("def main", "def soft"))
-    module["other"] = from_source(OPEN)["main"].with_attr("global_symbol", "other")
+    module = from_source(parse_kernel(WHOLE).script().replace("def main", "def soft"))
+    module["other"] = parse_kernel(OPEN)["main"].with_attr("global_symbol", "other")
     sch = Schedule(module)
     largest, total = (sch.get_sblock(name, "soft") for name in ("max", "sum"))
     outer, _ = split_loop(sch, sch.get_loops(largest)[0], inner=6)
@@ -167,7 +134,7 @@ def test_a_module_of_several_functions() -> None:
 
 
 def test_fuse_reductions_refuses_what_does_not_fit():
-    sch = Schedule(from_source(AXES))
+    sch = Schedule(parse_kernel(AXES))
     largest, total = sch.get_sblock("max"), sch.get_sblock("sum")
     _, k, c = sch.get_loops(largest)
     sch.reorder(c, k)
@@ -175,24 +142,20 @@ def test_fuse_reductions_refuses_what_does_not_fit():
         sch, "fuse_reductions: loop 'c' around the fused one goes over terms of block 'max"
     ):
         fuse_reductions(sch, largest, total, k)
-    sch = Schedule(from_source(OPEN))
+    sch = Schedule(parse_kernel(OPEN))
     largest, total = sch.get_sblock("max"), sch.get_sblock("sum")
     outer, _ = split_loop(sch, sch.get_loops(largest)[1], inner=4, tail="guard")
     loop = split_loop(sch, outer, inner=3, tail="guard").inner
     with refuses(sch, "fuse_reductions: block 'max' reduces only where .*; split its loop once"):
         fuse_reductions(sch, largest, total, loop)
-    later = """        for k, c in T.grid(24, 6):
-            with T.sblock("Z"):
-                vk, vc = T.axis.remap("SS", [k, c])
-                Z[vk, vc] = B[vk, vc] * T.float32(2)
+    later = """for k, c in T.grid(24, 6):
+    with T.sblock("Z"):
+        vk, vc = T.axis.remap("SS", [k, c])
+        Z[vk, vc] = B[vk, vc] * T.float32(2)
 """
-    text = BETWEEN.replace(
-        "        m = T.sb", "        Z = T.sblock_alloc_buffer((24, 6))\n        m = T.sb"
-    )
-    text = text.replace("        for i, c, k", later + "        for i, c, k").replace(
-        "* B[", "* Z["
-    )
-    sch = Schedule(from_source(text))
+    text = BETWEEN.replace("m = T.sb", "Z = T.sblock_alloc_buffer((24, 6))\nm = T.sb")
+    text = text.replace("for i, c, k", later + "for i, c, k").replace("* B[", "* Z[")
+    sch = Schedule(parse_kernel(text))
     largest, total = sch.get_sblock("max"), sch.get_sblock("sum")
     loop = sch.get_loops(largest)[1]
     with refuses(sch, "block 'sum' also reads 'Z', which under loop 'k' comes later"):
@@ -203,12 +166,12 @@ def test_fuse_reductions_refuses_what_does_not_fit():
     ("old", "new", "sentence"),
     [
         ("P[vi, vk] * B", "P[vi, 23 - vk] * B", "with which with -inf first it would give"),
-        ("A[vi, vk])\n        for", "A[vi, vk * 2 % 24])\n        for", "is not certain that"),
+        ("A[vi, vk])\n\nfor", "A[vi, vk * 2 % 24])\n\nfor", "is not certain that"),
     ],
 )
 def test_fuse_reductions_refuses_other_terms(old: str, new: str, sentence: str) -> None:
     assert old in BETWEEN
-    sch = Schedule(from_source(BETWEEN.replace(old, new)))
+    sch = Schedule(parse_kernel(BETWEEN.replace(old, new)))
     largest, total = sch.get_sblock("max"), sch.get_sblock("sum")
     loop = sch.get_loops(largest)[-1]
     with refuses(sch, f"fuse_reductions: .*{sentence}"):
@@ -219,8 +182,7 @@ def test_fuse_reductions_refuses_other_terms(old: str, new: str, sentence: str) 
 
 
 def fuse_tiles() -> tuple[Schedule, list]:
-    text = OPEN.replace("        n = T.int32()\n", "").replace("(5, n)", "(5, 24)")
-    sch = Schedule(from_source(text))
+    sch = Schedule(parse_kernel(CLOSED))
     largest, total = sch.get_sblock("max"), sch.get_sblock("sum")
     outer, _ = split_loop(sch, sch.get_loops(largest)[1], inner=8)
     fuse_reductions(sch, largest, total, outer)

@@ -4,11 +4,11 @@ import textwrap
 
 import numpy as np
 import pytest
+from kernels import parse_blocks
 from pairs import refuses
 from tvm.ir import IRModule
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
-from tvm.script import from_source
 
 from tirstep.lowering_checks import check_ownership, get_device
 from tirstep.transforms import bind_loop, fuse_loops, split_loop
@@ -197,28 +197,6 @@ UNFINISHED = {
 }
 
 
-def make_kernel(blocks: str) -> IRModule:
-    memory = [
-        f'    {name} = T.sblock_alloc_buffer((1,), "int32", scope="{scope}")'
-        for name, scope in (("S", "shared"), ("L", "local"))
-        if f"{name}[" in blocks
-    ]
-    text = "\n".join(
-        [
-            "@I.ir_module",
-            "class Kernel:",
-            "  @T.prim_func(s_tir=True)",
-            '  def main(A: T.Buffer((8, 8), "int32"), B: T.Buffer((8, 8), "int32"),',
-            '           C: T.Buffer((8, 8), "int32")):',
-            '    T.func_attr({"tirx.noalias": True})',
-            *memory,
-            '    for b in T.thread_binding(1, thread="blockIdx.x"):',
-            textwrap.indent(blocks, "        "),
-        ]
-    )
-    return from_source(text)
-
-
 def races(module: IRModule) -> bool:
     """Whether the simulator sees a race."""
     program = SIMULATOR.compile(module)
@@ -229,7 +207,7 @@ def races(module: IRModule) -> bool:
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_programs_whose_status_was_reasoned_first(name: str):
-    module = make_kernel(RIGHT[name])
+    module = parse_blocks(RIGHT[name])
     assert not races(module)
     assert find_unowned(module) == {}
     assert find_foreign_reads(module) == {}
@@ -239,7 +217,7 @@ def test_right_programs_whose_status_was_reasoned_first(name: str):
 @pytest.mark.parametrize("name", [*WRONG, *LATE, *UNFINISHED])
 def test_wrong_programs_whose_status_was_reasoned_first(name: str):
     """Those with a loop that may yet be bound are told at the end alone."""
-    module = make_kernel({**WRONG, **LATE, **UNFINISHED}[name])
+    module = parse_blocks({**WRONG, **LATE, **UNFINISHED}[name])
     assert races(module)
     assert bool(find_unowned(module)) == (name in WRONG)
     assert name not in LATE or find_settled_foreign_reads(module)
@@ -247,7 +225,7 @@ def test_wrong_programs_whose_status_was_reasoned_first(name: str):
 
 
 def test_a_loop_that_launches_a_kernel_several_times_gives_a_block_no_threads():
-    sch = Schedule(make_kernel(WRONG["in place"]))
+    sch = Schedule(parse_blocks(WRONG["in place"]))
     first = sch.get_child_blocks(sch.get_sblock("root"))[0]
     sch.add_unit_loop(sch.get_loops(first)[0])
     assert find_unowned(sch.mod)
@@ -257,7 +235,7 @@ def start() -> tuple[Schedule, LoopRV, LoopRV]:
     """Sums of one term, the loop over their rows, and one over another block's columns."""
     rows = total("for i in range(4)", term="0", length=1, row="i")
     copy = block(KEEP, f"for y in {Y}", COLUMN, row="y", column="j")
-    sch = Schedule(make_kernel(rows + copy))
+    sch = Schedule(parse_blocks(rows + copy))
     row = sch.get_loops(sch.get_sblock("sum"))[1]
     return sch, row, sch.get_loops(sch.get_sblock("block"))[2]
 

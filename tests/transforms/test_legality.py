@@ -74,59 +74,19 @@ def test_a_composite_inlines_what_one_within_it_declares(decorate):
 def make_chain(*, extent=8, size=8, writer=True, output=True, names=("P", "C")):
     """`Chain` with something broken; the loops' extent alone is, without a change of the blocks."""
     first, second = names
-
-    if not output:
-
-        @I.ir_module
-        class NoOutput:
-            @T.prim_func(s_tir=True)
-            def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
-                P = T.sblock_alloc_buffer((8,))
-                Q = T.sblock_alloc_buffer((8,))
-                for i in range(8):
-                    with T.sblock(first):
-                        vi = T.axis.spatial(8, i)
-                        P[vi] = A[vi] + T.float32(1)
-                for i in range(8):
-                    with T.sblock(second):
-                        vi = T.axis.spatial(8, i)
-                        Q[vi] = P[vi] * T.float32(2)
-
-        return NoOutput
-    if not writer:
-
-        @I.ir_module
-        class NoWriter:
-            @T.prim_func(s_tir=True)
-            def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
-                P = T.sblock_alloc_buffer((8,))
-                Q = T.sblock_alloc_buffer((8,))
-                for i in range(8):
-                    with T.sblock(first):
-                        vi = T.axis.spatial(8, i)
-                        Q[vi] = A[vi] + T.float32(1)
-                for i in range(8):
-                    with T.sblock(second):
-                        vi = T.axis.spatial(8, i)
-                        C[vi] = P[vi] * T.float32(2)
-
-        return NoWriter
-
-    @I.ir_module
-    class Sized:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
-            P = T.sblock_alloc_buffer((size,))
-            for i in range(extent):
-                with T.sblock(first):
-                    vi = T.axis.spatial(8, i)
-                    P[vi] = A[vi] + T.float32(1)
-            for i in range(8):
-                with T.sblock(second):
-                    vi = T.axis.spatial(8, i)
-                    C[vi] = P[vi] * T.float32(2)
-
-    return Sized
+    return parse_kernel(f"""
+        A (8,), C (8,)
+        P = T.sblock_alloc_buffer(({size},))
+        Q = T.sblock_alloc_buffer((8,))
+        for i in range({extent}):
+            with T.sblock("{first}"):
+                vi = T.axis.spatial(8, i)
+                {"P" if writer else "Q"}[vi] = A[vi] + T.float32(1)
+        for i in range(8):
+            with T.sblock("{second}"):
+                vi = T.axis.spatial(8, i)
+                {"C" if output else "Q"}[vi] = P[vi] * T.float32(2)
+    """)
 
 
 @pytest.mark.parametrize(

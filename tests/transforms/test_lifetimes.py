@@ -201,38 +201,25 @@ def test_a_copy_of_more_than_its_reader_has_a_guard_for(scope: str):
 def make_window(*, read: int = 0, uses_after: bool = True, scope: str = "global", rows: int = 4):
     """A buffer of which iteration i writes P[i], and reads P[i + read] behind it."""
 
-    Window = parse_kernel(f"""
-        A (8,), B (8,), C (8,)
-        P = T.sblock_alloc_buffer((16,), scope={scope!r})
-        for i in range({rows}):
-            with T.sblock("P"):
-                vi = T.axis.spatial(8, i)
-                P[vi + 4] = A[vi]
-            with T.sblock("B"):
-                vi = T.axis.spatial(8, i)
-                T.where(i + {read} >= 0)
-                B[vi] = P[vi + 4 + {read}]
-        for i in range(8):
-            with T.sblock("C"):
-                vi = T.axis.spatial(8, i)
-                T.where({uses_after} and i < {rows})
-                C[vi] = P[vi + 4]
-    """)
-
-    Alone = parse_kernel(f"""
-        A (8,), B (8,)
-        P = T.sblock_alloc_buffer((16,), scope={scope!r})
-        for i in range({rows}):
-            with T.sblock("P"):
-                vi = T.axis.spatial(8, i)
-                P[vi + 4] = A[vi]
-            with T.sblock("B"):
-                vi = T.axis.spatial(8, i)
-                T.where(i + {read} >= 0)
-                B[vi] = P[vi + 4 + {read}]
-    """)
-
-    return Window if uses_after else Alone
+    after = f"""
+    for i in range(8):
+        with T.sblock("C"):
+            vi = T.axis.spatial(8, i)
+            T.where(i < {rows})
+            C[vi] = P[vi + 4]
+    """
+    return parse_kernel(f"""
+    A (8,), B (8,), C (8,)
+    P = T.sblock_alloc_buffer((16,), scope={scope!r})
+    for i in range({rows}):
+        with T.sblock("P"):
+            vi = T.axis.spatial(8, i)
+            P[vi + 4] = A[vi]
+        with T.sblock("B"):
+            vi = T.axis.spatial(8, i)
+            T.where(i + {read} >= 0)
+            B[vi] = P[vi + 4 + {read}]
+    {after if uses_after else ""}""")
 
 
 @pytest.mark.parametrize("scope", ["global", "shared", "local"])

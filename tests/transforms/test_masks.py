@@ -78,19 +78,7 @@ Marked = parse_kernel("""
 """)
 
 
-MarkedToSplit = parse_kernel("""
-    A (16, 24), B (16,)
-    with T.sblock("root"):
-        T.sblock_attr({"tir_pipeline": "tirstep"})
-        for i_0 in T.thread_binding(4, thread="blockIdx.x"):
-            for i_1 in T.thread_binding(4, thread="threadIdx.x"):
-                for k_0 in T.serial(6, annotations={"tirstep_splits_at_masks": 1}):
-                    for k_1 in range(4):
-                        with T.sblock("B"):
-                            vi = T.axis.spatial(16, i_0 * 4 + i_1)
-                            vk = T.axis.reduce(24, k_0 * 4 + k_1)
-                            B[vi] += T.if_then_else(vk <= vi, A[vi, vk], T.float32(0))
-""")
+MarkedToSplit = from_source(Marked.script().replace("ends_at_mask", "splits_at_masks"))
 
 
 def get_source(module: tvm.IRModule) -> str:

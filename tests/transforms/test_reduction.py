@@ -4,8 +4,6 @@ import pytest
 from kernels import Matmul, Scale, parse_kernel, start
 from pairs import assert_dead, check_pair, refuses
 from tvm.s_tir import Schedule
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import get_kernel
@@ -25,19 +23,13 @@ from tirstep.transforms import (
 )
 from tirstep.transforms.queries import get_realize
 
-
-@I.ir_module
-class SymbolicSum:
-    @T.prim_func(s_tir=True)
-    def main(a: T.handle, B: T.Buffer((4,), "float32")):
-        n = T.int32()
-        A = T.match_buffer(a, (4, n), "float32")
-        for i, k in T.grid(4, n):
-            with T.sblock("B"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    B[vi] = T.float32(0)
-                B[vi] = B[vi] + A[vi, vk]
+SymbolicSum = parse_kernel("""
+    A (4, n), B (4,)
+    for i, k in T.grid(4, n):
+        with T.sblock("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            B[vi] += A[vi, vk]
+""")
 
 
 def test_split_reduction_by_a_divisor():

@@ -4,11 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
-from kernels import make_matmul
+from kernels import make_matmul, parse_kernel
 from pairs import assert_dead, check_pair, compile_for_cuda, refuses, run_on_cpu
 from tvm.s_tir import Schedule
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.lowering_checks import get_device
 from tirstep.modules import matmul, vector_add
@@ -214,19 +212,14 @@ def test_tile_in_warps_refuses_more_that_does_not_fit():
 
 
 def test_tile_in_warps_of_an_open_extent_with_a_guard():
-    @I.ir_module
-    class Symbolic:
-        @T.prim_func(s_tir=True)
-        def main(a: T.handle, b: T.handle):
-            n = T.int32()
-            A = T.match_buffer(a, (n, 16), "float32")
-            B = T.match_buffer(b, (n, 16), "float32")
-            for i, j in T.grid(n, 16):
-                with T.sblock("C"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    B[vi, vj] = A[vi, vj]
-
-    sch, block = start(Symbolic)
+    symbolic = parse_kernel("""
+        A (n, 16), B (n, 16)
+        for i, j in T.grid(n, 16):
+            with T.sblock("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj]
+    """)
+    sch, block = start(symbolic)
     with refuses(sch, r"loop 'i' has the symbolic extent n, of which"):
         tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 2))
     tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 2), tail="guard")

@@ -256,11 +256,9 @@ def compare_runs(before: BenchRun, after: BenchRun) -> list[TimeChange]:
 
     A candidate without a time in either run is left out.
     """
-    old, new = _index(before), _index(after)
+    old, new = _index_times(before), _index_times(after)
     keys = [*new, *(key for key in old if key not in new)]
-    changes = [
-        TimeChange(key[0], key[1], _get_time(old.get(key)), _get_time(new.get(key))) for key in keys
-    ]
+    changes = [TimeChange(*key, old.get(key), new.get(key)) for key in keys]
     return [change for change in changes if change.before is not None or change.after is not None]
 
 
@@ -276,18 +274,10 @@ def list_differences(before: BenchRun, after: BenchRun) -> list[str]:
     return found
 
 
-def _index(run: BenchRun) -> dict[tuple[str, str], Outcome]:
-    return {
-        (_title(case), outcome.candidate): outcome
-        for case in run.cases
-        for outcome in case.outcomes
-    }
-
-
-def _title(case: Case) -> str:
-    rest = {name: value for name, value in case.options.items() if name != "dtype"}
-    return f"{case.title} {rest}" if rest else case.title
-
-
-def _get_time(outcome: Outcome | None) -> Time | None:
-    return None if outcome is None else outcome.time
+def _index_times(run: BenchRun) -> dict[tuple[str, str], Time | None]:
+    times: dict[tuple[str, str], Time | None] = {}
+    for case in run.cases:
+        rest = {name: value for name, value in case.options.items() if name != "dtype"}
+        title = f"{case.title} {rest}" if rest else case.title
+        times |= {(title, outcome.candidate): outcome.time for outcome in case.outcomes}
+    return times

@@ -217,8 +217,8 @@ class Picker:
     def pick(self) -> list[Recipe]:
         """The recipes that the text and the function name."""
         names = self.spelling.names
-        if len(names) > 1 and (whole := self._find_with_colons(names)) is not None:
-            return self._make(whole, whole.functions[0], is_named=True)
+        if len(names) > 1 and (whole := self._find_function(":".join(names))) is not None:
+            return self._make(*whole, is_named=True)  # its own name has colons
         if len(names) > 2:
             raise ProgramError(
                 f"{self.spelling.text} has {len(names)} names; give {self.spelling.place}:NAME, or "
@@ -240,11 +240,13 @@ class Picker:
             return self._make(self.get_program(name), function or self.function, is_named=True)
         return [it for found in self._list_meant() for it in self._make(found, self.function)]
 
-    def _find_with_colons(self, names: Sequence[str]) -> Found | None:
-        """A function of a module whose own name has colons, where the names are that."""
-        module, _, function = ":".join(names).partition(".")
-        having = [it for it in self.programs if it.name == module and function in it.functions]
-        return dataclasses.replace(having[0], functions=(function,)) if having else None
+    def _find_function(self, name: str) -> tuple[Found, str] | None:
+        """The module and the function of ``MODULE.FUNCTION``, where there is one."""
+        for found in self.programs:
+            function = name.removeprefix(f"{found.name}.")
+            if function != name and function in found.functions:
+                return found, function
+        return None
 
     def _list_meant(self) -> list[Found]:
         """The programs that a place stands for: with `function`, those that have one of that name.
@@ -276,12 +278,12 @@ class Picker:
 
     def get_listed(self, name: str) -> Found:
         """A program by its name; of ``MODULE.FUNCTION`` the module, with this function alone."""
-        module, _, function = name.rpartition(".")
-        for found in self.programs:
-            if found.name == module and function in found.functions:
-                calls = None if found.calls is None else {function: found.calls[function]}
-                return dataclasses.replace(found, name=name, functions=(function,), calls=calls)
-        return self.get_program(name)
+        whole = self._find_function(name)
+        if whole is None:
+            return self.get_program(name)
+        found, function = whole
+        calls = None if found.calls is None else {function: found.calls[function]}
+        return dataclasses.replace(found, name=name, functions=(function,), calls=calls)
 
     def get_program(self, name: str) -> Found:
         programs = {found.name: found for found in self.programs}
