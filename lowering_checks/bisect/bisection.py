@@ -102,46 +102,23 @@ class FirstBadState:
     failed: Failure | None = None
 
 
-def bisect_module(
-    module: tvm.IRModule,
-    check: Check,
-    target: str,
-    pipeline: str | None = None,
-    *,
-    threaded: tvm.IRModule | None = None,
-    deadline: float = math.inf,
-    first_deadline: float = math.inf,
-) -> ModuleBisection:
-    """Find the first bad state of a module, what was run, and what could not be run.
+@dataclass
+class ModuleBisection:
+    """The search for the first bad state of a module, what was run, and what could not be run.
 
     The module as it stands comes first, then what comes out in the end. Only where that is wrong
     are the stages in between run, by bisection. For a CPU the end is the program. For a GPU it is
     the last stage that can be run, and then whether CUDA's compiler takes the generated source,
     which is not run. A module that is too large to interpret as it stands is run on the CPU.
 
-    `threaded` is the module before its threads were made serial, if they were. `deadline` is when,
-    by `time.monotonic`, no more states are interpreted: they count as such that cannot be judged.
-    `first_deadline` is the same for finding out whether anything is wrong; where something is, and
-    is looked for, `deadline` holds.
-    """
-    first_deadline = min(deadline, first_deadline)
-    bisection = ModuleBisection(check, module, threaded, deadline, first_deadline)
-    bisection.first_bad = bisection.find_first_bad(target, pipeline)
-    return bisection
-
-
-@dataclass
-class ModuleBisection:
-    """The bisection of one module; see `bisect_module`.
-
     Attributes
     ----------
     check : runs a module on a device
     threaded : the module before its threads were made serial, if they were
-    deadline : when no more states are interpreted, by `time.monotonic`
+    deadline : when, by `time.monotonic`, no more states are interpreted: they count as such that
+        cannot be judged
     first_deadline : the same while nothing is known to be wrong
     is_wrong : whether something is, and is looked for
-    first_bad : None where nothing is wrong
     refused : None where TVM lowers the module
     judged : what was run
     not_run : what could not be run, each with the reason
@@ -155,7 +132,6 @@ class ModuleBisection:
     deadline: float = math.inf
     first_deadline: float = math.inf
     is_wrong: bool = False
-    first_bad: FirstBadState | None = None
     refused: FirstBadState | None = None
     judged: list[JudgedState] = field(default_factory=list)
     not_run: list[str] = field(default_factory=list)
@@ -166,7 +142,7 @@ class ModuleBisection:
     _reasons: dict[int, str] = field(default_factory=dict)
 
     def find_first_bad(self, target: str, pipeline: str | None) -> FirstBadState | None:
-        """The first bad state; what is seen on the way is in the attributes."""
+        """The first bad state, None where nothing is wrong; what is seen is in the attributes."""
         wrong = self._judge_scheduled()
         if wrong:
             return _bad_schedule(wrong[0], Interpreter.name)

@@ -33,7 +33,6 @@ from .bisection import (
     FirstBadState,
     JudgedState,
     ModuleBisection,
-    bisect_module,
 )
 from .states import State
 
@@ -278,20 +277,14 @@ class _RunBisection:
             is_same = tvm_ffi.structural_equal(module, step.module)  # it has no threads
             threaded = None if is_same else step.module
         check = functools.partial(self.check, step)
-        found = bisect_module(
-            module,
-            check,
-            target,
-            self.pipeline,
-            threaded=threaded,
-            deadline=self.deadline,
-            first_deadline=self._share_time(step),
-        )
+        first_deadline = min(self.deadline, self._share_time(step))
+        found = ModuleBisection(check, module, threaded, self.deadline, first_deadline)
+        bad = found.find_first_bad(target, self.pipeline)
         self.judged += found.judged
-        if found.first_bad is not None:
-            if found.first_bad.wrong.device == CpuDevice.name:  # which only says what comes out
+        if bad is not None:
+            if bad.wrong.device == CpuDevice.name:  # which only says what comes out
                 self.given_up = [f"{step_label(step)}, {text}" for text in found.not_run]
-            return self._describe(step, module, found, found.first_bad, target)
+            return self._describe(step, module, found, bad, target)
         self.not_run += [f"{step_label(step)}, {text}" for text in found.not_run]
         if found.refused is not None and self.refused is None:
             self.refused = self._describe(step, module, found, found.refused, target)
@@ -332,12 +325,17 @@ class _RunBisection:
             not_run = list(state.not_run)
             if not is_exact and (stage is None or state.right is None):
                 first = 0 if last is None else last[0].index
-                not_run = [*self._list_not_run(first, step.index), *found.not_run, *not_run]
+                labels = [step_label(each) for each in self.steps[first : step.index]]
+                before_it = [text for text in self.not_run if text.partition(",")[0] in labels]
+                not_run = [*before_it, *found.not_run, *not_run]
             if stage is not None:
                 number, name, after = stage.number, stage.name, stage.module
             kind = ("step" if stage is None else "pass") if is_exact else "between"
             names = (right or "before", f"{number} {name}")
-            states = self._find_states(step, state) if is_exact else state.states
+            states = state.states
+            is_interpreted = state.wrong == JudgedState(AS_SCHEDULED, Interpreter.name)
+            if is_exact and stage is None and is_interpreted and self.scheduled is not None:
+                states = State(self.scheduled[0].module), State(step.module)
         wrong = AS_LOWERED if failed is not None else state.wrong.describe(is_right=False)
         finding = state.finding
         if failed is not None:
@@ -362,14 +360,6 @@ class _RunBisection:
             is_pass=stage is not None or failed is not None,
             states=states,
         )
-
-    def _find_states(self, step: Step, state: FirstBadState) -> tuple[State, State] | None:
-        """The states of two steps that the interpreter ran, or those of the passes."""
-        last = self.scheduled
-        is_step = state.stage is None and state.wrong.state == AS_SCHEDULED
-        if not is_step or last is None or state.wrong.device != Interpreter.name:
-            return state.states
-        return State(last[0].module), State(step.module)
 
     def _find_last_right(
         self,
@@ -403,10 +393,6 @@ class _RunBisection:
             return not self.check(before, before.module, CpuDevice())
         except DeviceError:
             return False
-
-    def _list_not_run(self, first: int, stop: int) -> list[str]:
-        labels = [step_label(step) for step in self.steps[first:stop]]
-        return [text for text in self.not_run if text.partition(",")[0] in labels]
 
     def _name(self, step: Step) -> str:
         return "the module" if self.run is None else f"step {step_label(step)}"

@@ -230,10 +230,11 @@ def quote(name: str, text: str) -> str:
 
 def _make_head(about: str, kernel: tvm.IRModule) -> str:
     series = ".".join(tvm.__version__.split(".")[:2])
-    return HEAD.format(about=about, series=series, half_types=_import_half_types(kernel))
+    return HEAD.format(about=about, series=series, half_types=import_half_types(kernel))
 
 
-def _import_half_types(kernel: tvm.IRModule) -> str:
+def import_half_types(kernel: tvm.IRModule) -> str:
+    """The import that a script for a module with bfloat16 or float8 needs; else ""."""
     buffers = [each for each in kernel["main"].params if not is_scalar(each)]
     dtypes = {str(buffer.dtype) for buffer in buffers}
     own = any(dtype.startswith(("bfloat", "float8")) for dtype in dtypes)

@@ -29,7 +29,7 @@ from tirstep.lowering_checks.bisect import (
     find_bad_pass,
     write_reproducer,
 )
-from tirstep.lowering_checks.bisect.bisection import bisect_module
+from tirstep.lowering_checks.bisect.bisection import ModuleBisection
 from tirstep.lowering_checks.bisect.stages import find_stages, join
 from tirstep.lowering_checks.compile import passes
 from tirstep.lowering_checks.compile.launches import find_kernels
@@ -210,7 +210,7 @@ def test_threads_are_asked_at_once_and_accused_in_a_row(
         is_wrong = at_once if module is threaded else in_a_row
         return [Finding("numbers", "main", "wrong")] if is_wrong else []
 
-    bad = bisect_module(Twice, judge, "llvm", threaded=threaded).first_bad
+    bad = ModuleBisection(judge, Twice, threaded).find_first_bad("llvm", None)
     assert (bad is not None) == (in_a_row and (at_once or in_the_end))
     assert bad is None or bad.stage is None
     assert seen == asked

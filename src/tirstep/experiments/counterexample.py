@@ -20,15 +20,13 @@ from pathlib import Path
 
 import tvm
 
-from tirstep.files import may_replace, require_writable, write_file
-from tirstep.lowering_checks.bisect.reproducer import quote
-from tirstep.lowering_checks.compile.compiling import TARGET
+from tirstep.files import may_replace, require_writable
+from tirstep.lowering_checks.bisect.reproducer import import_half_types, quote
 
 from . import emulator
 from .editing import Edit, ExperimentError
 from .quick import WRONG, QuickVerdict
 from .shrinking import Shrunk
-from .subject import Subject
 
 FIRST_LINE = "# Written by `tirstep pass`: it may be overwritten."
 SECONDS = 120.0
@@ -89,7 +87,7 @@ def read_source(path: Path, name: str) -> PassSource:
         decorator
         for node in ast.walk(tree)
         for decorator in getattr(node, "decorator_list", ())
-        if ours & _find_names(decorator)
+        if any(getattr(each, "id", "") in ours for each in ast.walk(decorator))
     ]
     in_decorators = {id(each) for decorator in decorators for each in ast.walk(decorator)}
     used = {
@@ -160,10 +158,6 @@ def _is_alone(node: ast.AST, lines: Sequence[str]) -> bool:
     return not others and not before.strip() and not behind.partition(b"#")[0].strip()
 
 
-def _find_names(node: ast.AST) -> set[str]:
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-
-
 def make_script(
     shrunk: Shrunk, edits: Sequence[Edit], source: PassSource, verdict: QuickVerdict, about: str
 ) -> str:
@@ -172,8 +166,6 @@ def make_script(
         raise ExperimentError("a script is written for one change of the pipeline, at one place")
     edit = edits[0]
     body = NUMBERS_END if verdict.status == WRONG else REFUSED_END
-    dtypes = {str(array.dtype) for array in shrunk.subject.oracle.arguments}
-    half = "import ml_dtypes  # noqa: F401: gives NumPy the types\n" if _has_own(dtypes) else ""
     arrays = {
         str(parameter.name): (array.astype("f8").tolist(), str(array.dtype))
         for parameter, array in zip(
@@ -187,14 +179,14 @@ def make_script(
         [
             HEAD.format(
                 about=about.replace("\\", "/").replace('"""', "'''"),
-                half=half,
+                half=import_half_types(shrunk.subject.module),
                 series=".".join(tvm.__version__.split(".")[:2]),
                 needs=source.needs,
             ),
             quote("PROGRAM", shrunk.text),
             "\n# What it is run on: values and type of each parameter.\n",
             f"ARRAYS = {pprint.pformat(arrays, width=96, compact=True, sort_dicts=False)}\n",
-            f"TARGET = {_get_target(shrunk.subject)!r}\n",
+            f"TARGET = {shrunk.subject.target!r}\n",
             f"PLACE, ANCHOR = {edit.place!r}, {edit.anchor!r}\n",
             f"\n# {'-' * 20} the pass {'-' * 20}\n\n{source.write()}",
             f"\n# {'-' * 20} TVM's passes, with it and without {'-' * 20}\n{PASSES}",
@@ -205,16 +197,8 @@ def make_script(
     )
 
 
-def _has_own(dtypes: set[str]) -> bool:
-    return any(dtype.startswith(("bfloat", "float8")) for dtype in dtypes)
-
-
-def _get_target(subject: Subject) -> str:
-    return TARGET if subject.target == TARGET else "llvm"
-
-
 def require_place(path: Path) -> None:
-    """Raise, before the work, what `write_script` would raise after it.
+    """Raise, before the work, what writing the script would raise after it.
 
     `ExperimentError` where a file of another hand is in the way, and `OSError`.
     """
@@ -223,12 +207,6 @@ def require_place(path: Path) -> None:
             f"{path} is no script of tirstep pass's; it stays: give --script another name"
         )
     require_writable(path)
-
-
-def write_script(path: Path, text: str) -> None:
-    """Write the script; raises what `require_place` does."""
-    require_place(path)
-    write_file(path, text)
 
 
 def run_script(path: Path, *, seconds: float = SECONDS) -> tuple[bool, str]:

@@ -11,7 +11,7 @@ from tvm.ir.transform import Pass
 
 from .corpus import KINDS, Corpus, UndrawnError
 from .declaring import Declaration, get_declaration, require_declaration
-from .editing import Edit, ExperimentError
+from .editing import ExperimentError
 from .hunting import TrialRecord, shrink_subject
 from .promises import NUMBERS, PROMISES, UncheckedError
 from .quick import LEFT_OUT, UNCHANGED, try_quickly
@@ -69,10 +69,17 @@ def assert_keeps_promises(
             if found.status in (LEFT_OUT, UNCHANGED):
                 continue
             counts["changed"] += 1
-            broken = _find_broken(experiment, subject, edit, declared.promises, unchecked)
+            tried = try_change(experiment, subject, TryOptions((), with_facts=False))
+            assert edit.made is not None
+            promises = [NUMBERS, *declared.promises]  # right numbers are promised by all
+            broken = find_broken_promise(tried, edit.made, promises, unchecked)
             if broken is not None:
                 record = TrialRecord(trial, "", subject.label, found.status, "", found.kind)
-                program = _show(experiment, subject, record, seed) if shrinks else ""
+                small = None
+                if shrinks and record.is_bad:  # the numbers are wrong
+                    small = shrink_subject(experiment, subject, record, seed=seed, seconds=SECONDS)
+                shown = subject.module.script() if small is None else small.shrunk.text
+                program = f"\n{shown}" if shrinks else ""
                 raise AssertionError(
                     f"{name} {edit} breaks the promise '{broken[0]}' on {subject.label} "
                     f"(trial {trial}, seed {seed}): {broken[1]}{program}"
@@ -94,19 +101,6 @@ def _list_subjects(corpus: int | Sequence[Subject], drawn: Corpus) -> Iterator[t
             yield trial, drawn.draw(trial)
 
 
-def _find_broken(
-    experiment: Experiment,
-    subject: Subject,
-    edit: Edit,
-    promises: Sequence[str],
-    unchecked: dict[str, str],
-) -> tuple[str, str] | None:
-    """The first promise that is broken, and how; right numbers are promised by all."""
-    trial = try_change(experiment, subject, TryOptions((), with_facts=False))
-    assert edit.made is not None
-    return find_broken_promise(trial, edit.made, [NUMBERS, *promises], unchecked)
-
-
 def find_broken_promise(
     trial: Trial, made: Pass, promises: Sequence[str], unchecked: dict[str, str]
 ) -> tuple[str, str] | None:
@@ -123,11 +117,3 @@ def find_broken_promise(
         if sentence:
             return promise, sentence
     return None
-
-
-def _show(experiment: Experiment, subject: Subject, record: TrialRecord, seed: int) -> str:
-    """A small program that shows it, where it is the numbers that are wrong."""
-    if not record.is_bad:
-        return f"\n{subject.module.script()}"
-    found = shrink_subject(experiment, subject, record, seed=seed, seconds=SECONDS)
-    return f"\n{found.shrunk.text if found is not None else subject.module.script()}"

@@ -7,16 +7,17 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tirstep.files import write_file
 from tirstep.transforms import get_pipeline
 
 from .corpus import Corpus, UndrawnError
-from .counterexample import PassSource, make_script, run_script, write_script
+from .counterexample import PassSource, make_script, require_place, run_script
 from .editing import DEFAULT, Edit, ExperimentError, is_reached, list_passes
 from .quick import CRASHED, QuickVerdict, is_quick, try_quickly
 from .shrinking import SECONDS, Shrunk, shows_as, shrink
 from .subject import Subject
 from .trial_file import TrialFile
-from .trying import BAD, Experiment, Trial, TryOptions, try_change
+from .trying import BAD, Experiment, TryOptions, try_change
 
 UNDRAWN = "undrawn"
 
@@ -60,16 +61,11 @@ def try_subject(experiment: Experiment, subject: Subject) -> QuickVerdict:
     if is_quick(experiment.edits, get_pipeline(subject.module)):
         return try_quickly(experiment.edits, subject)
     trial = try_change(experiment, subject, TryOptions((), with_facts=False))
-    return QuickVerdict(trial.status, trial.reason, _get_kind(trial))
-
-
-def _get_kind(trial: Trial) -> str:
-    if not trial.is_bad:
-        return ""
     wrong = [finding for verdict in trial.verdicts for finding in verdict.after or ()]
-    if not wrong:
-        return trial.status
-    return "numbers" if wrong[0].check == "numbers" else wrong[0].message.partition(":")[0]
+    kind = trial.status if trial.is_bad else ""
+    if kind and wrong:
+        kind = "numbers" if wrong[0].check == "numbers" else wrong[0].message.partition(":")[0]
+    return QuickVerdict(trial.status, trial.reason, kind)
 
 
 class HuntState:
@@ -225,6 +221,7 @@ def write_counterexample(
         f"The simulator of tirstep says: {found.verdict.reason}\n\n"
         f"Shrunk from {found.record.label} to {found.shrunk.lines} lines."
     )
-    write_script(path, make_script(found.shrunk, edits, source, found.verdict, about))
+    require_place(path)
+    write_file(path, make_script(found.shrunk, edits, source, found.verdict, about))
     is_shown, last = run_script(path)
     return replace(found, path=path, is_shown=is_shown, last_line=last)

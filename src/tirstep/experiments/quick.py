@@ -154,26 +154,20 @@ def judge_lowered(
     together take `SECONDS` at most.
     """
     limit = TimeLimit()
+
+    def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
+        simulation = simulate_lowered(lowered, arguments, merges=merges, deadline=limit.end)
+        return simulation.arguments, simulation.findings
+
     try:
-        program = _make_program(subject, lowered, merges, limit.end)
+        program = Program(run)
+        if subject.target.startswith(HOST):
+            interpreter = Interpreter(in_order=False)
+            interpreter.deadline = limit.end
+            program = interpreter.compile(lowered)
         return tuple(subject.oracle.check(program, "simulator", subject.label)), ""
     except Exception as error:  # a module that a pass has spoiled may be anything
         return None, limit.explain(error)
-
-
-def _make_program(
-    subject: Subject, lowered: tvm.IRModule, merges: bool, deadline: float
-) -> Program:
-    if subject.target.startswith(HOST):
-        interpreter = Interpreter(in_order=False)
-        interpreter.deadline = deadline
-        return interpreter.compile(lowered)
-
-    def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
-        simulation = simulate_lowered(lowered, arguments, merges=merges, deadline=deadline)
-        return simulation.arguments, simulation.findings
-
-    return Program(run)
 
 
 def _explain(error: Exception) -> str:

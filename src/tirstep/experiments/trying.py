@@ -230,39 +230,43 @@ def try_change(experiment: Experiment, subject: Subject, options: TryOptions) ->
     if without.failed is not None:
         return Trial(subject, LEFT_OUT, f"TVM refuses it without the change: {without.failed}")
     found = lower_through_passes(subject.module, subject.target, pipeline=changed)
-    trial = _describe(subject, without, found)
     refusal = str(found.failed or explain_lost(subject.module, get_end(found)))
-    if refusal:
-        return _require_right(replace(trial, status=REFUSED, reason=refusal), without)
-    if not trial.is_changed_in_the_end:
-        return replace(trial, status=UNCHANGED)
-    verdicts = tuple(_judge(subject, without, found, base, changed, options.devices))
-    trial = replace(trial, verdicts=verdicts)
-    status, reason = _conclude(verdicts)
-    trial = replace(trial, status=status, reason=reason)
-    if trial.status == LEFT_OUT or not options.with_facts or subject.target.startswith(HOST):
-        return trial
-    return _add_facts(trial, without, found, options)
-
-
-def _describe(subject: Subject, without: Lowering, found: Lowering) -> Trial:
+    has_same_source = without.language != "cuda" or without.source == found.source
+    is_other = not (
+        found.failed is None and has_same_source and _is_same(get_end(without), get_end(found))
+    )
     ours = find_marked(found)
-    is_changed_in_the_end = not _is_same_program(without, found)
-    if ours:
-        diffs = [each.diff() for each in ours if each.changed]
-        diff = diffs[0] if diffs else None
-        is_changed = any(each.changed for each in ours)
-    else:
-        diff = _diff_ends(without, found) if is_changed_in_the_end else None
-        is_changed = is_changed_in_the_end
-    return Trial(
+    diffs = [each.diff() for each in ours if each.changed]
+    if not ours and is_other and found.failed is None and found.passes:
+        diffs = [diff_modules(get_end(without), get_end(found), names=("without", "with"))]
+    trial = Trial(
         subject,
-        UNJUDGED,
-        is_changed=is_changed,
-        is_changed_in_the_end=is_changed_in_the_end,
-        diff=diff,
+        UNCHANGED,
+        is_changed=any(each.changed for each in ours) if ours else is_other,
+        is_changed_in_the_end=is_other,
+        diff=diffs[0] if diffs else None,
         lowered=(without, found),
     )
+    if refusal:  # it counts where the module is right without the change
+        before, note = _check(subject, LoweredDevice(subject.target, without))
+        if before == ():
+            return replace(trial, status=REFUSED, reason=refusal)
+        note = f"wrong without the change: {before[0].message}" if before else note
+        return replace(trial, status=LEFT_OUT, reason=note)
+    if not is_other:
+        return trial
+    verdicts = tuple(_judge(subject, without, found, base, changed, options.devices))
+    status, reason = _conclude(verdicts)
+    trial = replace(trial, verdicts=verdicts, status=status, reason=reason)
+    if status == LEFT_OUT or not options.with_facts or subject.target.startswith(HOST):
+        return trial
+    facts = [facts_of_lowering(each, problem=subject.problem) for each in (without, found)]
+    compiled: tuple[Any, ...] = ()
+    if options.architectures and all(each.refusal is None for each in facts):
+        both = [compile_everywhere(each, options.architectures) for each in facts]
+        compiled = tuple(zip(*both, strict=True))
+    rows = tuple(each.rows_to_compare() if each.refusal is None else () for each in facts)
+    return replace(trial, facts=(rows[0], rows[1]), compiled=compiled)
 
 
 def find_marked(lowering: Lowering) -> list[Pass]:
@@ -285,33 +289,6 @@ def get_end(lowering: Lowering) -> tvm.IRModule:
     """The module behind the passes that all targets have, before host and device part."""
     split = [each for each in lowering.passes if each.name == SPLIT_PASS]
     return split[-1].module if split else lowering.passes[-1].module
-
-
-def _is_same_program(without: Lowering, found: Lowering) -> bool:
-    if found.failed is not None:
-        return False
-    if without.language == "cuda" and without.source != found.source:
-        return False
-    return _is_same(get_end(without), get_end(found))
-
-
-def _diff_ends(without: Lowering, found: Lowering) -> Diff | None:
-    if found.failed is not None or not found.passes:
-        return None
-    return diff_modules(get_end(without), get_end(found), names=("without", "with"))
-
-
-def _require_right(trial: Trial, without: Lowering) -> Trial:
-    """A refusal counts where the module is right without the change."""
-    device = LoweredDevice(trial.subject.target, without)
-    before, note = _check(trial.subject, device)
-    if before:
-        return replace(
-            trial, status=LEFT_OUT, reason=f"wrong without the change: {before[0].message}"
-        )
-    if before is None:
-        return replace(trial, status=LEFT_OUT, reason=note)
-    return trial
 
 
 def _judge(
@@ -401,16 +378,6 @@ def _conclude(verdicts: Sequence[DeviceVerdict]) -> tuple[str, str]:
     if first.before:
         return LEFT_OUT, f"wrong without the change: {first.before[0].message}"
     return LEFT_OUT, first.note
-
-
-def _add_facts(trial: Trial, without: Lowering, found: Lowering, options: TryOptions) -> Trial:
-    facts = [facts_of_lowering(each, problem=trial.subject.problem) for each in (without, found)]
-    compiled: tuple[Any, ...] = ()
-    if options.architectures and all(each.refusal is None for each in facts):
-        both = [compile_everywhere(each, options.architectures) for each in facts]
-        compiled = tuple(zip(*both, strict=True))
-    rows = tuple(each.rows_to_compare() if each.refusal is None else () for each in facts)
-    return replace(trial, facts=(rows[0], rows[1]), compiled=compiled)
 
 
 def have_same_bits(trial: Trial) -> bool | None:

@@ -165,6 +165,7 @@ def record(recipe: Recipe, sch: Schedule, **config: Any) -> list[Call]:
     Those up to the one that is refused, where one is.
     """
     known, calls, around = _find_recorded(), list[Call](), list[Any]()
+    before = sys.getprofile()
 
     def watch(frame: Any, event: str, _argument: Any) -> None:
         if frame.f_code not in known or event not in ("call", "return"):
@@ -187,7 +188,7 @@ def record(recipe: Recipe, sch: Schedule, **config: Any) -> list[Call]:
     except TransformError:
         calls = calls[:-1]
     finally:
-        sys.setprofile(None)
+        sys.setprofile(before)
     return calls
 
 
