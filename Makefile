@@ -66,8 +66,8 @@ test-deep: export TVM_NUM_THREADS = 1
 test-deep: $(STAMP) ## what `make test` has a share of: long tests, 300 examples each, random schedules
 	$(PY) tests/fuzz_schedules.py $(SEED) $(SECONDS) --jobs 0 $(FUZZ)
 	$(PYTEST) -m "not gpu" -n $(JOBS) --maxprocesses 8 -o faulthandler_timeout=3600 \
-	  tests/conformance tests/foreign tests/recipes/test_numbers.py \
-	  tests/recipes/test_random_schedules.py tests/lowering_checks/test_expectations.py $(ARGS)
+	  tests/conformance tests/foreign tests/recipes $(addprefix tests/lowering_checks/test_, \
+	    expectations.py bad_passes.py first_bad.py) $(ARGS)
 
 size: ## lines by folder, and what is tangled, against the budgets in tests/support/size.py
 	@$(PYTHON) tests/support/size.py

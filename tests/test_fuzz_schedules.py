@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
@@ -178,6 +179,14 @@ def test_the_calls_of_a_recipe_make_its_last_step(name):
     play = replay(run.problem, calls)
     assert [call.name for call in play.calls] == [call.name for call in calls]
     assert_structural_equal(play.module, run.steps[-1].module)
+
+
+def test_a_recipe_that_is_refused_or_breaks_is_recorded_so_far_or_told():
+    problem, recipe = vector_add.problem(8), RECIPES["vector_add_bound"]
+    assert record(recipe, Schedule(problem.module), threads=3) == []
+    broken = SimpleNamespace(name="broken", run=lambda sch: iter([].pop, None))
+    with pytest.raises(WrongError, match=r"raised: broken \{\}: IndexError: pop from empty list"):
+        record(broken, Schedule(problem.module))
 
 
 def test_plays_reach_warps_of_roles_that_the_tma_feeds_and_are_judged():

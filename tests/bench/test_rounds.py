@@ -15,9 +15,8 @@ import pytest
 from fake_machine import FakeMachine
 from fake_pool import FakePool, compile_here
 
-from tirstep.bench import rounds as rounds_module
+from tirstep.bench import search as search_module
 from tirstep.bench.compile_pool import CompileJob
-from tirstep.bench.rounds import Rounds
 from tirstep.bench.search import SearchPlan, SearchResult, list_configs, search, search_with
 from tirstep.bench.session import Settings
 from tirstep.bench.workers import BATCH, Contest, Screened, Sizes
@@ -39,10 +38,14 @@ class ListedWorkers:
         self.pick, self.measure = pick, measure
         self.submitted: list[list[Sizes]] = []
         self.left: list[Sizes] = []
+        self.under_way: list[int] = []
 
     def submit(self, configs: Sequence[Sizes]) -> None:
         self.submitted.append([*configs])
         self.left += configs
+        # Rounds end in their order: one behind another that has not ended has not ended either.
+        is_open = [any(it in self.left for it in each) for each in self.submitted]
+        self.under_way.append(len(is_open) - is_open.index(True))
 
     def collect(self) -> Sequence[Screened]:
         config = self.left.pop(self.pick(self.left))
@@ -78,38 +81,6 @@ class Memory:
         self.known.append(screened)
 
 
-def number_rounds(count: int) -> Callable[[], list[Sizes]]:
-    """So many rounds of two candidates, whose numbers go up."""
-    left: list[list[Sizes]] = [[{"n": 2 * it}, {"n": 2 * it + 1}] for it in range(count)]
-    return lambda: left.pop(0) if left else []
-
-
-@pytest.mark.parametrize("pick", [first, last])
-def test_a_round_is_under_way_before_the_one_in_front_of_it_ends(pick: Pick):
-    workers = ListedWorkers(pick)
-    under_way, ended = [], 0
-    for part, round_ in Rounds(workers).run(number_rounds(4)):
-        assert bool(part) != bool(round_)
-        if round_ is None:
-            under_way.append(len(workers.submitted) - ended)
-        else:
-            ended += 1
-            assert [config["n"] // 2 for config, _ in round_.times] == [ended - 1] * 2
-    assert ended == 4
-    assert under_way[0] == 2
-    assert max(under_way) == 2
-    assert [[it["n"] for it in each] for each in workers.submitted] == [
-        *([0, 1], [2, 3], [4, 5], [6, 7])
-    ]
-
-
-def test_rounds_of_which_all_is_known_ask_no_worker():
-    memory = Memory([Screened({"n": it}, 1.0) for it in range(8)])
-    workers = ListedWorkers(first)
-    ended = [it for _, it in Rounds(workers, memory).run(number_rounds(4)) if it is not None]
-    assert (len(ended), workers.submitted) == (4, [])
-
-
 PREFETCHED = RECIPES["matmul_prefetched"]
 PROBLEM = matmul.problem(256, 256, 64)
 FORECAST = make_forecast(PREFETCHED, PROBLEM, H200)
@@ -129,14 +100,39 @@ def measure(config: Sizes) -> float:
 
 
 def propose(
-    monkeypatch: pytest.MonkeyPatch, pick: Pick, known: Sequence[Screened] = (), **changes: Any
+    monkeypatch: pytest.MonkeyPatch,
+    pick: Pick,
+    known: Sequence[Screened] = (),
+    workers: ListedWorkers | None = None,
+    **changes: Any,
 ) -> tuple[list[Sizes], SearchResult]:
     """Which candidates a search asks for, in their order."""
-    monkeypatch.setattr("tirstep.bench.search.ROUND", 6)
-    memory = Memory(known)
+    monkeypatch.setattr(search_module, "ROUND", 6)
+    memory, workers = Memory(known), workers or ListedWorkers(pick, measure)
     plan = SearchPlan(PREFETCHED, PROBLEM, FIXED, forecast=FORECAST, **changes)
-    found = search_with(ListedWorkers(pick, measure), plan, 0, lambda line: None, memory)
+    found = search_with(workers, plan, 0, lambda line: None, memory)
     return memory.asked, found
+
+
+@pytest.mark.parametrize("pick", [first, last])
+def test_a_round_is_under_way_before_the_one_in_front_of_it_ends(
+    monkeypatch: pytest.MonkeyPatch, pick: Pick
+):
+    workers = ListedWorkers(pick, measure)
+    asked, found = propose(monkeypatch, pick, workers=workers)
+    assert [len(each) for each in workers.submitted[:-1]] == [6] * (len(workers.submitted) - 1)
+    assert [it for each in workers.submitted for it in each] == asked
+    assert workers.under_way[:2] == [1, 2]
+    assert max(workers.under_way) == 2
+    assert found.tried == len(asked)
+
+
+def test_rounds_of_which_all_is_known_ask_no_worker(monkeypatch: pytest.MonkeyPatch):
+    asked, found = propose(monkeypatch, first)
+    workers = ListedWorkers(first)
+    known = [Screened(config, measure(config)) for config in asked]
+    assert propose(monkeypatch, first, known, workers) == (asked, found)
+    assert workers.submitted == []
 
 
 def test_who_is_fast_does_not_say_what_comes_next(monkeypatch: pytest.MonkeyPatch):
@@ -156,7 +152,7 @@ def test_who_is_fast_does_not_say_what_comes_next(monkeypatch: pytest.MonkeyPatc
 def test_what_is_learnt_changes_the_round_after_the_next_one(
     monkeypatch: pytest.MonkeyPatch, ahead: int, learnt: int
 ):
-    monkeypatch.setattr(rounds_module, "AHEAD", ahead)
+    monkeypatch.setattr(search_module, "AHEAD", ahead)
     asked, _ = propose(monkeypatch, first)
     assert FORECAST is not None
     monkeypatch.setitem(globals(), "measure", FORECAST.predict)
@@ -214,7 +210,7 @@ def test_one_process_measures_while_others_compile(monkeypatch: pytest.MonkeyPat
 
     left: list[int] = []
     monkeypatch.setattr("tirstep.bench.workers.CompilePool", make)
-    monkeypatch.setattr("tirstep.bench.search.ROUND", BATCH)
+    monkeypatch.setattr(search_module, "ROUND", BATCH)
     monkeypatch.setattr("tirstep.bench.runner.prepare_recipe", prepare_nothing)
     machine = QuickMachine()
     plan = SearchPlan(PREFETCHED, PROBLEM, FIXED, forecast=FORECAST, limit=80)

@@ -187,6 +187,7 @@ RIGHT: list[tuple[str, Change, tuple]] = [
 ]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("behind", "change", "of"),
     RIGHT,
@@ -523,6 +524,7 @@ TENSOR_CORES = [
 ]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("name", "behind", "change", "which"), TENSOR_CORES)
 def test_a_wrong_pass_for_tensor_cores_is_named_and_its_script_shows_it(
     monkeypatch: pytest.MonkeyPatch,

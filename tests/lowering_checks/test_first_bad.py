@@ -324,6 +324,7 @@ def test_a_pipeline_of_ones_own_is_searched(monkeypatch: pytest.MonkeyPatch) -> 
     assert (found.kind, found.name, found.is_custom) == ("pass", "planted", True)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "name", ["vector_add_bound", "window_sum_shared", "conv1d_unrolled", "matmul_shared"]
 )

@@ -44,6 +44,7 @@ SUMS = 16
 """Registers of a thread, of 64 rows and 32 columns."""
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("name", "shape", "options", "config"),
     [

@@ -122,6 +122,7 @@ def by_name(recipes: Iterable[Recipe]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("recipe", [*recipes], ids=lambda recipe: recipe.name)
 
 
+@pytest.mark.share(2)
 @by_name(it for it in DRAWN if not it.arch and it not in RUNGS)
 @given(data=st.data(), seed=SEEDS)
 def test_numbers_and_faults_at_drawn_shapes(recipe: Recipe, data: st.DataObject, seed: int) -> None:
@@ -129,6 +130,7 @@ def test_numbers_and_faults_at_drawn_shapes(recipe: Recipe, data: st.DataObject,
     check(recipe, ("simulator", "cpu"), data, seed)
 
 
+@pytest.mark.share(3)
 @by_name(it for it in RUNGS if not it.arch)
 @FEWEST
 @given(data=st.data(), seed=SEEDS)
@@ -136,6 +138,7 @@ def test_numbers_and_faults_of_rungs(recipe: Recipe, data: st.DataObject, seed: 
     check(recipe, ("simulator", "cpu"), data, seed)
 
 
+@pytest.mark.share(3)
 @by_name(it for it in DRAWN if it.arch)
 @FEWER
 @given(data=st.data(), seed=SEEDS)
@@ -144,6 +147,7 @@ def test_numbers_and_faults_on_tensor_cores(recipe: Recipe, data: st.DataObject,
     check(recipe, ("simulator",), data, seed)
 
 
+@pytest.mark.share(3)
 @by_name(it for it in RECIPES.values() if it.kernel in SMALLER)
 @FEWER
 @given(data=st.data(), seed=SEEDS)
@@ -212,6 +216,7 @@ def test_numbers_of_the_three_steps_at_their_sizes_on_cuda(name: str, size: int)
     assert not check_numbers(run.problem, module, get_device("cuda"), where=name)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "recipe",
     [recipe for recipe in DRAWN if recipe.tails],

@@ -59,6 +59,7 @@ def play_drawn(name: str, data: st.DataObject, device: str) -> None:
     assert_right(play, device)
 
 
+@pytest.mark.share(2)
 @ALL
 @settings(max_examples=EXAMPLES)
 @given(data=st.data())

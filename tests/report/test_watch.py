@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from tirstep.cli import main
-from tirstep.cli.report import _spell, watch
+from tirstep.cli.report import watch
 from tirstep.cli.report.model import Report
 from tirstep.cli.report.render import render_report
 from tirstep.cli.report.watch import PageServer, list_files, make_reloading, watch_report
-from tirstep.cli.request import make_request
+from tirstep.cli.request import make_request, spell_request
 
 
 @pytest.fixture
@@ -245,8 +245,8 @@ def test_each_page_is_of_what_was_asked_for():
         seed=3,
         function="f",
     )
-    words = " ".join(_spell(replace(request, reference="x.py:r")))
-    for word in ("--shape 8", "--option a=1", "--option dtype=float16", "--set b=2", "--seed 3"):
+    words = " ".join(spell_request(replace(request, reference="x.py:r")))
+    for word in ("--shape 8", "--option a=1", "--dtype float16", "--set b=2", "--seed 3"):
         assert word in words
     for word in ("--golden-dir here", "--device cpu", "--function f", "--reference x.py:r"):
         assert word in words

@@ -7,8 +7,6 @@ import pytest
 from kernels import parse_kernel
 from pairs import check_pair, refuses, run_on_cpu
 from tvm.s_tir import Schedule
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.lowering_checks.compile.compiling import compile_module
 from tirstep.modules import softmax
@@ -27,28 +25,21 @@ from tirstep.transforms import (
 
 def make_sums(rim, dtype="float32"):
     """Sums of a window with a rim of zeros on both sides."""
-    zero = T.FloatImm(dtype, 0.0) if "float" in dtype else T.IntImm(dtype, 0)
     row, window = 16 + 2 * rim, 2 * rim + 1
-
-    @I.ir_module
-    class Sums:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((4, 16), dtype), B: T.Buffer((4, 16), dtype)):
-            padded = T.sblock_alloc_buffer((4, row), dtype)
-            for y, x in T.grid(4, row):
-                with T.sblock("padded"):
-                    vy, vx = T.axis.remap("SS", [y, x])
-                    padded[vy, vx] = T.if_then_else(
-                        vx >= rim and vx < rim + 16, A[vy, vx - rim], zero
-                    )
-            for i, j, r in T.grid(4, 16, window):
-                with T.sblock("B"):
-                    vi, vj, vr = T.axis.remap("SSR", [i, j, r])
-                    with T.init():
-                        B[vi, vj] = zero
-                    B[vi, vj] = B[vi, vj] + padded[vi, vj + vr]
-
-    return Sums
+    return parse_kernel(f"""
+        A (4, 16) {dtype}, B (4, 16) {dtype}
+        padded = T.sblock_alloc_buffer((4, {row}), "{dtype}")
+        for y, x in T.grid(4, {row}):
+            with T.sblock("padded"):
+                vy, vx = T.axis.remap("SS", [y, x])
+                padded[vy, vx] = T.if_then_else(
+                    vx >= {rim} and vx < {rim + 16}, A[vy, vx - {rim}], T.{dtype}(0)
+                )
+        for i, j, r in T.grid(4, 16, {window}):
+            with T.sblock("B"):
+                vi, vj, vr = T.axis.remap("SSR", [i, j, r])
+                B[vi, vj] += padded[vi, vj + vr]
+    """)
 
 
 def align(sch, vector=4, offset=1):
@@ -194,23 +185,19 @@ def test_align_vectors_refuses_a_tensor_of_the_kernel():
 
 
 def test_align_vectors_refuses_rows_of_a_symbolic_length():
-    @I.ir_module
-    class Open:
-        @T.prim_func(s_tir=True)
-        def main(a: T.handle, b: T.handle):
-            n = T.int32()
-            A, B = T.match_buffer(a, (4, n)), T.match_buffer(b, (4, n))
-            padded = T.sblock_alloc_buffer((4, n))
-            for y, x in T.grid(4, n):
-                with T.sblock("padded"):
-                    vy, vx = T.axis.remap("SS", [y, x])
-                    padded[vy, vx] = A[vy, vx]
-            for y, x in T.grid(4, n):
-                with T.sblock("B"):
-                    vy, vx = T.axis.remap("SS", [y, x])
-                    B[vy, vx] = padded[vy, vx]
-
-    sch = Schedule(Open, debug_mask="all")
+    rows = parse_kernel("""
+        A (4, n), B (4, n)
+        padded = T.sblock_alloc_buffer((4, n))
+        for y, x in T.grid(4, n):
+            with T.sblock("padded"):
+                vy, vx = T.axis.remap("SS", [y, x])
+                padded[vy, vx] = A[vy, vx]
+        for y, x in T.grid(4, n):
+            with T.sblock("B"):
+                vy, vx = T.axis.remap("SS", [y, x])
+                B[vy, vx] = padded[vy, vx]
+    """)
+    sch = Schedule(rows, debug_mask="all")
     block = sch.get_sblock("padded")
     with refuses(sch, r"the rows of 'padded' have the symbolic length n; give the kernel its siz"):
         align_vectors(sch, block, vector=4, offset=1)

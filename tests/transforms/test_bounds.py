@@ -5,7 +5,6 @@ from kernels import parse_kernel
 from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
-from tvm.script import from_source
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
@@ -157,21 +156,18 @@ def test_what_leaves_a_buffer_is_found(name: str):
 
 
 NESTED = """
-@I.ir_module
-class Nested:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((30, 8), "float32"), B: T.Buffer((30, 8), "float32")):
-        for i in T.thread_binding(30, thread="blockIdx.x"):
-            for t in range(1):
-                with T.sblock("row"):
-                    vi = T.axis.spatial(30, i + t)
-                    T.where(i + t < 29)
-                    T.reads(A[vi, 0:8])
-                    T.writes(B[vi, 0:8])
-                    for j in range(8):
-                        with T.sblock("B"):
-                            vj = T.axis.spatial(8, j)
-                            B[vi, vj] = A[vi, vj] + T.float32(1)
+A (30, 8), B (30, 8)
+for i in T.thread_binding(30, thread="blockIdx.x"):
+    for t in range(1):
+        with T.sblock("row"):
+            vi = T.axis.spatial(30, i + t)
+            T.where(i + t < 29)
+            T.reads(A[vi, 0:8])
+            T.writes(B[vi, 0:8])
+            for j in range(8):
+                with T.sblock("B"):
+                    vj = T.axis.spatial(8, j)
+                    B[vi, vj] = A[vi, vj] + T.float32(1)
 """
 
 
@@ -180,7 +176,7 @@ def test_shared_memory_of_a_block_behind_a_guard_which_ends_tvm_s_process():
         (NESTED, True),
         (NESTED.replace("T.where(i + t < 29)", "pass"), False),
     ):
-        sch = Schedule(from_source(text))
+        sch = Schedule(parse_kernel(text))
         block = sch.get_sblock("B")
         loop = sch.get_loops(block)[0]
         cache_read_at(sch.copy(), block, loop, operand=0, scope="local")

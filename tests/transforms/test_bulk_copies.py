@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 import tvm
 from golden_runs import read_step
+from kernels import parse_kernel
 from pairs import check_pair, find_kinds, refuses
 from tvm.ir import Call
 from tvm.s_tir import Schedule
-from tvm.script import from_source
 from tvm.script import tirx as T
 from tvm.tirx import BufferStore, Evaluate, IntImm, SeqStmt, decl_buffer
 from tvm_ffi import structural_map
@@ -86,28 +86,23 @@ def test_specialize_warps_pair() -> None:
     check_pair(read("09_next_tiles_by_tma", name), change, read("10_warps_specialized", name))
 
 
-COPY = """\
-# from tvm.script import ir as I
-# from tvm.script import tirx as T
-@I.ir_module
-class Module:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((4, 16), "float16"), B: T.Buffer((4, 16), "float16")):
-        with T.sblock("root"):
-            S = T.sblock_alloc_buffer({shape}, "float16", scope="{scope}")
-            for i, j in T.grid(4, 16):
-                with T.sblock("copy"):
-                    v, w = T.axis.remap("SS", [i, j])
-                    S[{place}] = A[v, w]
-            for i, j in T.grid(4, 16):
-                with T.sblock("use"):
-                    v, w = T.axis.remap("SS", [i, j])
-                    B[v, w] = S[{place}]
+COPY = """
+A (4, 16) float16, B (4, 16) float16
+with T.sblock("root"):
+    S = T.sblock_alloc_buffer({shape}, "float16", scope="{scope}")
+    for i, j in T.grid(4, 16):
+        with T.sblock("copy"):
+            v, w = T.axis.remap("SS", [i, j])
+            S[{place}] = A[v, w]
+    for i, j in T.grid(4, 16):
+        with T.sblock("use"):
+            v, w = T.axis.remap("SS", [i, j])
+            B[v, w] = S[{place}]
 """
 
 
 def make_copy(shape: str = "(4, 16)", scope: str = "shared", place: str = "v, w") -> tvm.IRModule:
-    return from_source(COPY.format(shape=shape, scope=scope, place=place))
+    return parse_kernel(COPY.format(shape=shape, scope=scope, place=place))
 
 
 def test_lay_in_panels_pair() -> None:
@@ -347,7 +342,7 @@ def test_prefetch_by_tma_refuses(changes: dict, arguments: dict, message: str) -
 )
 def test_prefetch_by_tma_takes_no_such_copy(old: str, new: str, message: str) -> None:
     text = COPY.format(shape="(16, 16)", scope="shared", place="v, w").replace(old, new)
-    sch = Schedule(from_source(text))
+    sch = Schedule(parse_kernel(text))
     block = sch.get(sch.get_sblock("copy"))
     extents = {iterator.var: int(iterator.dom.extent) for iterator in block.iter_vars}
     with pytest.raises(TransformError, match=message):

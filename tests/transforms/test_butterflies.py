@@ -15,16 +15,13 @@ from tirstep.transforms.passes import ExchangeByButterflies
 
 SIMULATOR = get_device("simulator")
 COMBINED = """
-@I.ir_module
-class Rows:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer(({rows}, {lanes}), "{dtype}"), B: T.Buffer(({rows},), "{dtype}")):
-        for i, k in T.grid({rows}, {lanes}):
-            with T.sblock("B"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    B[vi] = {start}
-                B[vi] = {term}
+A ({rows}, {lanes}) {dtype}, B ({rows},) {dtype}
+for i, k in T.grid({rows}, {lanes}):
+    with T.sblock("B"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        with T.init():
+            B[vi] = {start}
+        B[vi] = {term}
 """
 SUM = "B[vi] + A[vi, vk]"
 MAX = "T.max(B[vi], A[vi, vk])"
@@ -39,7 +36,7 @@ def reduce_over(
     text = COMBINED.format(
         rows=rows, lanes=lanes, dtype=dtype, term=term, start=f"T.{dtype}({start})"
     )
-    sch = Schedule(from_source(text))
+    sch = Schedule(parse_kernel(text))
     row, lane = sch.get_loops(sch.get_sblock("B"))
     sch.bind(lane, "threadIdx.x")
     sch.bind(row, "threadIdx.y")

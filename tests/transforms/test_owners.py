@@ -192,26 +192,23 @@ def test_launches_are_in_order():
 
 
 NESTED = """
-@I.ir_module
-class Nested:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((32, 8), "float32"), B: T.Buffer((32, 8), "float32")):
-        for i in T.thread_binding(8, thread="blockIdx.x"):
-            for t in T.thread_binding(4, thread="threadIdx.x"):
-                with T.sblock("row"):
-                    vi = T.axis.spatial(32, i * 4 + t)
-                    T.reads(A[vi, 0:8])
-                    T.writes(B[vi, 0:8])
-                    for j in range(8):
-                        with T.sblock("B"):
-                            vj = T.axis.spatial(8, j)
-                            B[vi, vj] = A[vi, vj] + T.float32(1)
+A (32, 8), B (32, 8)
+for i in T.thread_binding(8, thread="blockIdx.x"):
+    for t in T.thread_binding(4, thread="threadIdx.x"):
+        with T.sblock("row"):
+            vi = T.axis.spatial(32, i * 4 + t)
+            T.reads(A[vi, 0:8])
+            T.writes(B[vi, 0:8])
+            for j in range(8):
+                with T.sblock("B"):
+                    vj = T.axis.spatial(8, j)
+                    B[vi, vj] = A[vi, vj] + T.float32(1)
 """
 
 
 def test_a_copy_in_a_block_of_each_thread_is_shared_by_all_of_them():
     """A block in another one gets a buffer of its own size, which 4 threads would fill at once."""
-    sch = Schedule(from_source(NESTED))
+    sch = Schedule(parse_kernel(NESTED))
     block = sch.get_sblock("B")
     loop = sch.get_loops(block)[0]
     with refuses(
@@ -221,7 +218,7 @@ def test_a_copy_in_a_block_of_each_thread_is_shared_by_all_of_them():
     ):
         cache_read_at(sch, block, loop, operand=0)
     for text in (NESTED, NESTED.replace("(4, thread", "(1, thread").replace("i * 4", "i")):
-        sch = Schedule(from_source(text))
+        sch = Schedule(parse_kernel(text))
         block = sch.get_sblock("B")
         scope = "local" if text is NESTED else "shared"
         cache_read_at(sch, block, sch.get_loops(block)[0], operand=0, scope=scope)

@@ -7,7 +7,7 @@ import math
 import random
 import statistics
 import time
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +23,6 @@ from . import BenchError
 from .machine import Machine
 from .peers import PEERS, Peer
 from .results import Time
-from .rounds import Rounds
 from .session import Settings, Tell
 from .workers import BATCH, KeptCandidates, LocalWorkers, Screened, Sizes, Workers
 
@@ -190,6 +189,8 @@ FINALISTS = 8
 WRONG_AT_THE_END = "wrong when the finalists were timed"
 ROUND = 4 * BATCH
 """Candidates between two corrections of the forecast; more where many workers run."""
+AHEAD = 1
+"""Rounds that begin before the one in front of them has ended: then nobody has to wait."""
 MOST = 20000
 """Candidates of which a forecast chooses; of more, so many at random."""
 
@@ -304,7 +305,7 @@ def search_with(
     A candidate is checked on whole numbers, for which every order of summation gives the same
     bits, and nothing is tolerated; for a kernel that is no sum of products, within its own bound.
     With a forecast they come in rounds, the most promising first; a round is under way while the
-    one in front of it ends, so that it is chosen without what that one teaches (`rounds.AHEAD`).
+    one in front of it ends, so that it is chosen without what that one teaches (`AHEAD`).
     What `kept` knows is not run again, and it gets every other candidate as it comes.
     """
     candidates, found, began = _list_candidates(plan, seed), SearchResult(), time.monotonic()
@@ -317,6 +318,21 @@ def search_with(
     return found
 
 
+@dataclass
+class Round:
+    """Candidates that were chosen together.
+
+    Attributes
+    ----------
+    left : how many of them are not done
+    times : of those that ran and are right, in microseconds
+    """
+
+    size: int
+    left: int
+    times: list[tuple[Sizes, float]] = field(default_factory=list)
+
+
 def _try_all(
     workers: Workers,
     plan: SearchPlan,
@@ -325,28 +341,55 @@ def _try_all(
     tell: Tell,
     kept: KeptCandidates | None,
 ) -> Ranking:
-    """The fastest of all candidates, or of as many as it takes; the rest goes into `found`."""
+    """The fastest of all candidates, or of as many as it takes; the rest goes into `found`.
+
+    Rounds end in the order in which they began, and round n is chosen by what came of the rounds
+    up to n - 1 - `AHEAD`. Which these are does not depend on who was fast, so a search that goes on
+    from what was kept chooses the same.
+    """
     ranking, order = Ranking(candidates[0]), SearchOrder(candidates, plan.forecast)
     size = max(ROUND, workers.width) if plan.forecast else len(candidates)
     best_us, is_enough, done = math.inf, False, 0
-
-    def take() -> list[Sizes]:
-        return [] if is_enough else order.take(size)
-
-    for part, ended in Rounds(workers, kept).run(take):
-        if ended is None:
-            found.count(part)
-            ranking.add(part)
-            workers.keep(ranking.configs)
-            done += len(part)
-            tell(f"compiled, checked and timed {done} of {len(candidates)} candidates")
-        else:
+    rounds, round_of, known = deque[Round](), dict[tuple[object, ...], Round](), list[Screened]()
+    while True:
+        while len(rounds) <= AHEAD and not is_enough and (configs := order.take(size)):
+            rounds.append(Round(len(configs), len(configs)))
+            left = []
+            for config in configs:
+                round_of[tuple(config.items())] = rounds[-1]
+                before = None if kept is None else kept.find(config)
+                if before is None:
+                    left.append(config)
+                else:
+                    known.append(before)
+            if left:
+                workers.submit(left)
+        if not rounds:
+            return ranking
+        if not rounds[0].left:
+            ended = rounds.popleft()
             order.learn(ended.times)
             found.tried += ended.size
-            # Of rounds that have ended alone, so that a search that goes on ends where this does.
+            # Only of rounds that have ended, so that a search that goes on ends where this does.
             best_us = min([best_us, *(us for _, us in ended.times)])
             is_enough = _is_enough(plan, order, best_us, found, tell)
-    return ranking
+            continue
+        part, known = known, []
+        if not part:
+            part = [*workers.collect()]
+            if kept is not None:
+                for one in part:
+                    kept.add(one)
+        for one in part:
+            its_round = round_of.pop(tuple(one.config.items()))
+            its_round.left -= 1
+            if one.us is not None:
+                its_round.times.append((one.config, one.us))
+        found.count(part)
+        ranking.add(part)
+        workers.keep(ranking.configs)
+        done += len(part)
+        tell(f"compiled, checked and timed {done} of {len(candidates)} candidates")
 
 
 def _decide(workers: Workers, ranking: Ranking, found: SearchResult, tell: Tell) -> None:

@@ -13,7 +13,7 @@ import math
 import re
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, get_type_hints
@@ -550,17 +550,30 @@ def find_store(folder: Path | None) -> GoldenStore | None:
 
 def spell_command(name: str, run: Run, request: Request) -> str:
     """The command line that asks another command for a run as it was requested."""
-    words = ["tirstep", name, run.recipe.spelling or run.recipe.name]
-    words += [] if request.shape is None else ["--shape", request.shape]
+    asked = replace(
+        request,
+        config={key: value for key, value in request.config.items() if key in run.recipe.config},
+        symbolic=run.problem.symbolic if name == "why" else (),
+        function=None,  # which the recipe's spelling names
+        golden_dir=None,
+        device="auto",
+    )
+    recipe = run.recipe.spelling or run.recipe.name
+    return shlex.join(["tirstep", name, recipe, *spell_request(asked)])
+
+
+def spell_request(request: Request) -> list[str]:
+    """A request as a command line has it."""
     options = dict(request.options)
-    if "dtype" in options:
-        words += ["--dtype", spell(options.pop("dtype"))]
-    config = {key: value for key, value in request.config.items() if key in run.recipe.config}
-    for option, settings in {"--option": options, "--set": config}.items():
-        for key, value in settings.items():
-            words += [option, f"{key}={spell(value)}"]
-    words += [] if request.reference is None else ["--reference", request.reference]
-    if name == "why" and run.problem.symbolic:
-        words += ["--open", ",".join(run.problem.symbolic)]
-    words += ["--seed", str(request.seed)] if request.seed else []
-    return shlex.join(words)
+    pairs = [("--shape", request.shape), ("--dtype", options.pop("dtype", None))]
+    pairs += [("--option", f"{name}={spell(value)}") for name, value in options.items()]
+    pairs += [("--set", f"{name}={spell(value)}") for name, value in request.config.items()]
+    pairs += [
+        ("--reference", request.reference),
+        ("--open", ",".join(request.symbolic) or None),
+        ("--seed", request.seed or None),
+        ("--function", request.function),
+        ("--golden-dir", request.golden_dir),
+        ("--device", None if request.device == "auto" else request.device),
+    ]
+    return [word for option, it in pairs if it is not None for word in (option, spell(it))]

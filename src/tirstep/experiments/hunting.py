@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from tirstep.files import write_file
 from tirstep.transforms import get_pipeline
@@ -76,38 +75,33 @@ class HuntState:
     """
 
     def __init__(self, path: Path | None, name: str, corpus: Corpus, digest: str = "") -> None:
-        self.path = path
-        self.head = {"change": name, "seed": corpus.seed, "kinds": list(corpus.kinds)}
-        self.head |= {"text": digest} if digest else {}
         self.records: dict[int, TrialRecord] = {}
-        self._file = None if path is None else TrialFile(path, self.head)
-        if self._file is not None:
-            self._read(self._file)
-
-    def _read(self, file: TrialFile) -> None:
+        self._file: TrialFile | None = None
+        if path is None:
+            return
+        text = {"text": digest} if digest else {}
+        head = {"change": name, "seed": corpus.seed, "kinds": list(corpus.kinds), **text}
+        self._file = TrialFile(path, head)
+        no_state = f"{path} is no state of a search; give another file"
         try:
-            head = file.read()
-            if head is not None and head != self.head:
-                raise ExperimentError(self._refuse(file.path, head))
-            made = [TrialRecord(**line) for line in file.lines]
-        except (ValueError, TypeError) as error:
-            if isinstance(error, ExperimentError):
-                raise
+            known = self._file.read() or head
+            lines = self._file.lines if known == head else []
+            self.records = {each["trial"]: TrialRecord(**each) for each in lines}
+        except (ValueError, TypeError, KeyError) as error:
+            raise ExperimentError(no_state) from error
+        if known == head:
+            return
+        if {**known, "text": head.get("text")} == {"text": None, **head}:
             raise ExperimentError(
-                f"{file.path} is no state of a search; give another file"
-            ) from error
-        self.records = {each.trial: each for each in made}
-
-    def _refuse(self, path: Path, head: Mapping[str, Any]) -> str:
-        if {**head, "text": self.head.get("text")} == {"text": None, **self.head}:
-            return (
                 f"{path} is of another text of this pass, of which it says nothing now; "
                 "delete it, or give another file"
             )
-        change, seed = head.get("change"), head.get("seed")
+        change, seed = known.get("change"), known.get("seed")
         if change is None or seed is None:
-            return f"{path} is no state of a search; give another file"
-        return f"{path} is of another search ({change}, seed {seed}); give another file"
+            raise ExperimentError(no_state)
+        raise ExperimentError(
+            f"{path} is of another search ({change}, seed {seed}); give another file"
+        )
 
     def add(self, record: TrialRecord) -> None:
         """Note a trial, and write it down."""

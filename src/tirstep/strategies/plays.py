@@ -162,7 +162,7 @@ def _find_recorded() -> dict[Any, tuple[str, inspect.Signature]]:
 def record(recipe: Recipe, sch: Schedule, **config: Any) -> list[Call]:
     """The calls of transforms and primitives that a recipe makes on a schedule, which it changes.
 
-    Those up to the one that is refused, where one is.
+    Those up to the one that is refused, where one is. Raises `WrongError` for any other error.
     """
     known, calls, around = _find_recorded(), list[Call](), list[Any]()
     before = sys.getprofile()
@@ -176,9 +176,8 @@ def record(recipe: Recipe, sch: Schedule, **config: Any) -> list[Call]:
         around.append(frame)
         if len(around) == 1:
             sys.setprofile(None)
-            try:
+            with contextlib.suppress(LookupError):  # of no place: what follows cannot be told
                 calls.append(_read_call(*known[frame.f_code], frame.f_locals))
-            finally:
                 sys.setprofile(watch)
 
     sys.setprofile(watch)
@@ -187,6 +186,9 @@ def record(recipe: Recipe, sch: Schedule, **config: Any) -> list[Call]:
             pass
     except TransformError:
         calls = calls[:-1]
+    except Exception as error:
+        text = f"{recipe.name} {config}: {type(error).__name__}: {error}"
+        raise WrongError("raised", text) from error
     finally:
         sys.setprofile(before)
     return calls

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..formatting import count, spell
+from ..formatting import count
 from ..names import complete_either
 from ..request import (
     PROGRAMS,
@@ -20,6 +20,7 @@ from ..request import (
     Request,
     TargetName,
     pick_recipes,
+    spell_request,
     with_options,
 )
 from ..wrong_use import UseError
@@ -85,22 +86,10 @@ def command(
     with noting_files():
         if watch:
             flags = ["--checks" if checks else "--no-checks", *["--every-step"] * every_step]
-            return _watch([*recipes, *flags, "--target", target, *_spell(request)], output)
+            return _watch([*recipes, *flags, "--target", target, *spell_request(request)], output)
         return write_report(
             recipes, request, output, target=target, checks=checks, every_step=every_step
         )
-
-
-def _spell(request: Request) -> list[str]:
-    """A request as a command line has it."""
-    pairs = [("--device", request.device), ("--seed", str(request.seed))]
-    pairs += [] if request.shape is None else [("--shape", request.shape)]
-    pairs += [] if request.golden_dir is None else [("--golden-dir", str(request.golden_dir))]
-    pairs += [] if request.reference is None else [("--reference", request.reference)]
-    pairs += [] if request.function is None else [("--function", request.function)]
-    pairs += [("--option", f"{name}={spell(value)}") for name, value in request.options.items()]
-    pairs += [("--set", f"{name}={spell(value)}") for name, value in request.config.items()]
-    return [word for pair in pairs for word in pair]
 
 
 def _watch(arguments: Sequence[str], output: Path) -> int:
