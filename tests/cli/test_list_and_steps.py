@@ -27,7 +27,7 @@ def test_list_has_every_kernel_and_recipe(command: Command):
 
 
 def test_list_of_a_kernel_has_the_steps_of_its_ladder(command: Command):
-    result = command("list", "window_sum")
+    result = command("list", "--steps", "window_sum")
     assert "input → bound → window_in_every_thread → fetched_cooperatively" in result.out
     assert "matmul" not in result.out
 
@@ -63,14 +63,15 @@ def test_list_tells_ladders_apart_and_what_a_rung_adds(
 
 
 def test_steps_are_for_whom_asks(command: Command):
-    """All recipes are run for them."""
+    """Recipes are run for them."""
     assert "input →" not in command("list").out
-    (kernel, *_) = command("list", "--json").document["kernels"]
-    assert {recipe["steps"] for recipe in kernel["recipes"]} == {None}
+    for words in ([], ["vector_add"]):
+        (kernel, *_) = command("list", *words, "--json").document["kernels"]
+        assert {recipe["steps"] for recipe in kernel["recipes"]} == {None}
 
 
 def test_list_as_json(command: Command):
-    document = command("list", "vector_add", "--json").document
+    document = command("list", "vector_add", "--steps", "--json").document
     assert set(document) == {"command", "versions", "kernels"}
     (kernel,) = document["kernels"]
     assert set(kernel) == {"kernel", "doc", "shape", "dtypes", "options", "recipes"}

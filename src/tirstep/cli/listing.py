@@ -38,7 +38,7 @@ def command(
             autocompletion=complete_either,
         ),
     ] = None,
-    steps: Annotated[bool, typer.Option("--steps", help="With the steps of every recipe.")] = False,
+    steps: Annotated[bool, typer.Option("--steps", help="With the steps of each recipe.")] = False,
     json: Json = False,
 ) -> int:
     """List kernels, ladders and recipes, with knobs and steps.
@@ -56,10 +56,10 @@ def command(
 
     chosen, screen = _choose(name), Screen()
     names: dict[str, list[str] | None] = {}
-    is_asked = steps or name is not None
     with screen.working():
         for recipe in (recipe for _, rungs in chosen for _, recipe in rungs):
             screen.doing(recipe.name)
+            is_asked = steps or recipe.name == name  # its steps are known by running it
             names[recipe.name] = _name_steps(recipe) if is_asked else None
     if json:
         print_document("list", kernels=[_kernel_keys(*each, names) for each in chosen])
