@@ -14,17 +14,7 @@ from hypothesis import strategies as st
 from tirstep import transforms as tr
 from tirstep.modules import kernels
 from tirstep.strategies.module_strategies import Drawn
-from tirstep.strategies.players import (
-    MOVES,
-    RARE,
-    SIZES,
-    TABLE,
-    Dice,
-    Player,
-    draw_huge,
-    draw_problem,
-    draw_rare,
-)
+from tirstep.strategies.players import MOVES, TABLE, Player
 from tirstep.strategies.plays import (
     LIMIT,
     TOO_LONG,
@@ -34,6 +24,7 @@ from tirstep.strategies.plays import (
     judge,
     require_structure,
 )
+from tirstep.strategies.problems import RARE, SIZES, Dice, draw_huge, draw_problem, draw_rare
 
 EXAMPLES = max(6, settings().max_examples)
 ALL = pytest.mark.parametrize("name", SIZES)
