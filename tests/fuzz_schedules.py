@@ -42,18 +42,7 @@ sys.path.insert(0, str(Path(__file__).parent / "support"))
 from tirstep.files import write_file
 from tirstep.modules import Problem
 from tirstep.processes import count_cores
-from tirstep.strategies.players import (
-    MOVES,
-    PARTS,
-    RARE,
-    SIZES,
-    Dice,
-    Player,
-    draw_huge,
-    draw_part,
-    draw_problem,
-    draw_rare,
-)
+from tirstep.strategies.players import MOVES, Player
 from tirstep.strategies.plays import (
     Play,
     WrongError,
@@ -61,6 +50,16 @@ from tirstep.strategies.plays import (
     require_structure,
     shorten,
     write_script,
+)
+from tirstep.strategies.problems import (
+    PARTS,
+    RARE,
+    SIZES,
+    Dice,
+    draw_huge,
+    draw_part,
+    draw_problem,
+    draw_rare,
 )
 
 PART_ONES = 4  # one trial of so many is of one of these

@@ -19,7 +19,7 @@ from tvm.script import from_source
 from tirstep import transforms as tr
 from tirstep.lowering_checks.steps import run_golden
 from tirstep.modules import kernels, matmul, vector_add
-from tirstep.strategies.players import Dice, Player, draw_problem
+from tirstep.strategies.players import Player
 from tirstep.strategies.plays import (
     PREFIX,
     Call,
@@ -35,6 +35,7 @@ from tirstep.strategies.plays import (
     write_script,
 )
 from tirstep.strategies.plays import Block as At
+from tirstep.strategies.problems import Dice, draw_problem
 from tirstep.transforms import Split, TransformError
 from tirstep.transforms.decorators import transform
 from tirstep.transforms.recipes import RECIPES

@@ -12,8 +12,8 @@ from tirstep.lowering_checks import get_device
 from tirstep.lowering_checks.devices.device import DeviceError
 from tirstep.modules import Problem
 from tirstep.strategies import kernels, programs, recipe_steps, schedules
-from tirstep.strategies.players import SIZES
 from tirstep.strategies.plays import Play
+from tirstep.strategies.problems import SIZES
 
 
 @given(problem=kernels())

@@ -25,7 +25,7 @@ from tirstep.bench.tables import (
     format_rate,
     format_ratio,
     format_time,
-    get_base,
+    get_bases,
     get_first_rung,
     make_case_table,
     name_base,
@@ -329,7 +329,7 @@ def _write_gain(measured: MeasuredLadder, recipe: Recipe) -> str:
     case = measured.case
     rate = format_rate(case, outcome, measured.run.ceilings, unit=True)
     ratios = {
-        name_base(case): get_base(case, outcome),
+        name_base(case): get_bases(case)[outcome.candidate],
         "the first rung": get_first_rung(case),
         "PyTorch": "torch",
     }

@@ -27,7 +27,7 @@ from tirstep.bench.results import (
 from tirstep.bench.tables import (
     compute_floor,
     geometric_mean,
-    get_base,
+    get_bases,
     get_fastest_recipe,
     get_first_rung,
     rate,
@@ -171,15 +171,15 @@ def test_shares_rates_and_speedups():
     assert get_first_rung(case) == "matmul_naive"
     assert get_first_rung(make_case(matmul_tiled=40)) is None
     # A rung without a time is passed over.
-    assert get_base(case, best) == "rows"
-    assert get_base(case, case.outcomes[0]) is None
+    bases = get_bases(case)
+    assert (bases["best"], bases["matmul_naive"]) == ("rows", None)
     # A rung is held to the nearest of its bases that has a time, wherever these stand.
     rungs = make_case(matmul_strips=9, matmul_async=8, matmul_padded=None, matmul_warps=7)
-    assert get_base(rungs, rungs.outcomes[-1]) == "matmul_strips"
-    assert get_base(rungs, rungs.outcomes[1]) == "matmul_warps"
+    bases = get_bases(rungs)
+    assert (bases["matmul_warps"], bases["matmul_async"]) == ("matmul_strips", "matmul_warps")
     # What chooses its config has no base, whatever stands above it.
     chosen = make_case(matmul_strips=9, matmul_warps=8, matmul_stream_k=40, matmul_best=7)
-    assert get_base(chosen, chosen.outcomes[-1]) is None
+    assert get_bases(chosen)["matmul_best"] is None
     assert share(case, case.outcomes[-1], CEILINGS) is None  # the CPU has other ceilings
     assert share(case, case.outcomes[2], CEILINGS) is None
 

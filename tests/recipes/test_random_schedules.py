@@ -14,17 +14,7 @@ from hypothesis import strategies as st
 from tirstep import transforms as tr
 from tirstep.modules import kernels
 from tirstep.strategies.module_strategies import Drawn
-from tirstep.strategies.players import (
-    MOVES,
-    RARE,
-    SIZES,
-    TABLE,
-    Dice,
-    Player,
-    draw_huge,
-    draw_problem,
-    draw_rare,
-)
+from tirstep.strategies.players import MOVES, TABLE, Player
 from tirstep.strategies.plays import (
     LIMIT,
     TOO_LONG,
@@ -34,6 +24,7 @@ from tirstep.strategies.plays import (
     judge,
     require_structure,
 )
+from tirstep.strategies.problems import RARE, SIZES, Dice, draw_huge, draw_problem, draw_rare
 
 EXAMPLES = max(6, settings().max_examples)
 ALL = pytest.mark.parametrize("name", SIZES)
@@ -119,13 +110,13 @@ def test_sizes_of_one_and_odd_ones_are_drawn() -> None:
 def test_most_random_schedules_can_be_launched() -> None:
     """Otherwise the simulator would see few of them; some are two kernels."""
     finished, several, done = 0, 0, {}
-    for trial in range(39):
+    for trial in range(20):
         choice = Dice(f"launch:{trial}")
         play = Play(draw_problem(choice, list(SIZES)[trial % len(SIZES)]))
         Player(choice, play).play_all(10)
         finished += is_finished(play.module)
         several += len(find_kernels(play.module)) > 1
         done.update({key: 1 for key in play.counts if key.startswith("done ")})
-    assert finished >= 33  # 28 are without the finishing phase
-    assert several >= 8
-    assert len(done) > len(TABLE) // 3  # the rest takes more than 39 schedules
+    assert finished >= 17  # fewer are without the finishing phase
+    assert several >= 4
+    assert len(done) > len(TABLE) // 3  # the rest takes more schedules

@@ -74,15 +74,24 @@ def expand_sums(body: str, dtypes: dict[str, str]) -> str:
 
 
 def make_matmul(rows: int, columns: int, depth: int) -> tvm.IRModule:
-    """C = A B."""
+    """C = A B, as people write it: errors name its lines."""
 
-    return parse_kernel(f"""
-        A ({rows}, {depth}), B ({depth}, {columns}), C ({rows}, {columns})
-        for i, j, k in T.grid({rows}, {columns}, {depth}):
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                C[vi, vj] += A[vi, vk] * B[vk, vj]
-    """)
+    @I.ir_module
+    class Product:
+        @T.prim_func(s_tir=True)
+        def main(
+            A: T.Buffer((rows, depth), "float32"),
+            B: T.Buffer((depth, columns), "float32"),
+            C: T.Buffer((rows, columns), "float32"),
+        ):
+            for i, j, k in T.grid(rows, columns, depth):
+                with T.sblock("C"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    with T.init():
+                        C[vi, vj] = T.float32(0)
+                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+    return Product
 
 
 Matmul = make_matmul(16, 12, 6)

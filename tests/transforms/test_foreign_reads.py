@@ -244,6 +244,7 @@ BY_DATA = rows("if A[vi, vj] < 100:\n    B[vi, vj] = A[vi, vj]")
 RIGHT = {
     "its own": COPY + rows("C[vi, vj] = B[vi, vj]"),
     "bits": COPY + rows("C[vi, vj] = B[T.bitwise_and(vi, 7), vj]"),
+    "shifted bits": COPY + rows("C[vi, vj] = B[T.shift_right(T.shift_left(vi, 1), 1), vj]"),
     "chosen": COPY + rows("C[vi, vj] = T.if_then_else(vi < 4, B[vi, vj], 0)"),
     "never chosen": COPY + rows("C[vi, vj] = T.if_then_else(vj > 8, B[7 - vi, vj], 0)"),
     "column by data": COPY + rows("C[vi, vj] = B[vi, A[vi, vj]]"),
@@ -266,6 +267,8 @@ RIGHT = {
 WRONG = {
     "another's": COPY + rows("C[vi, vj] = B[7 - vi, vj]"),
     "bits": COPY + rows("C[vi, vj] = B[T.bitwise_xor(vi, 1), vj]"),
+    "more bits": COPY + rows("C[vi, vj] = B[T.bitwise_or(vi, 1), vj]"),
+    "shifted bits": COPY + rows("C[vi, vj] = B[T.shift_right(vi, 1), vj]"),
     "chosen": COPY + rows("C[vi, vj] = T.if_then_else(vi < 4, B[vi + 1, vj], 0)"),
     "chosen by data": COPY + rows("C[vi, vj] = T.Select(A[vi, vj] > 0, B[7 - vi, vj], 0)"),
     "row by data": COPY + rows("C[vi, vj] = B[A[vi, vj], vj]"),

@@ -15,7 +15,7 @@ from tirstep.files import locked, require_writable
 from tirstep.transforms.recipes.tuned import find_flaw
 
 from . import BenchError
-from .results import Time, write_json
+from .results import write_json
 from .search import SearchPlan, SearchResult
 
 
@@ -35,9 +35,29 @@ def record_best(
         raise BenchError(f"no candidate of {plan.recipe.name} ran and was exact")
     file.parent.mkdir(parents=True, exist_ok=True)
     with locked(file):
-        table = read_best(file)
-        if not _put(table, plan, found, found.best, device, versions):
+        table, problem, best = read_best(file), plan.problem, found.best
+        dtype = str(problem.options.get("dtype", problem.accumulator))
+        shapes = table.setdefault(str(device["name"]), {}).setdefault(dtype, {})
+        shape = problem.shape_text
+        if shape in shapes and float(shapes[shape]["us"]) <= best.median_us:
             return False
+        shapes[shape] = {
+            "config": {**plan.recipe.config, **(found.config or {})},
+            "searched": plan.recipe.name,
+            "options": dict(problem.options),
+            "us": round(best.median_us, 3),
+            "us_lower": round(best.lower_us, 3),
+            "us_upper": round(best.upper_us, 3),
+            "peer": plan.peer.name,
+            "peer_us": None if found.peer is None else round(found.peer.median_us, 3),
+            "ratio": None if found.ratio is None else round(found.ratio, 4),
+            **({} if found.expected_us is None else {"expected_us": round(found.expected_us, 3)}),
+            "architecture": device["architecture"],
+            "tried": found.tried,
+            "skipped": dict(sorted(found.skipped.items())),
+            "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+            "versions": dict(versions),
+        }
         write_json(_sort(table), file)
     return True
 
@@ -47,42 +67,6 @@ def require_table(file: Path) -> None:
     read_best(file)
     file.parent.mkdir(parents=True, exist_ok=True)
     require_writable(file)
-
-
-def _put(
-    table: dict[str, Any],
-    plan: SearchPlan,
-    found: SearchResult,
-    best: Time,
-    device: Mapping[str, object],
-    versions: Mapping[str, str],
-) -> bool:
-    """The same for the table itself."""
-    problem = plan.problem
-    shapes = table.setdefault(str(device["name"]), {}).setdefault(
-        str(problem.options.get("dtype", problem.accumulator)), {}
-    )
-    shape = problem.shape_text
-    if shape in shapes and float(shapes[shape]["us"]) <= best.median_us:
-        return False
-    shapes[shape] = {
-        "config": {**plan.recipe.config, **(found.config or {})},
-        "searched": plan.recipe.name,
-        "options": dict(problem.options),
-        "us": round(best.median_us, 3),
-        "us_lower": round(best.lower_us, 3),
-        "us_upper": round(best.upper_us, 3),
-        "peer": plan.peer.name,
-        "peer_us": None if found.peer is None else round(found.peer.median_us, 3),
-        "ratio": None if found.ratio is None else round(found.ratio, 4),
-        **({} if found.expected_us is None else {"expected_us": round(found.expected_us, 3)}),
-        "architecture": device["architecture"],
-        "tried": found.tried,
-        "skipped": dict(sorted(found.skipped.items())),
-        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
-        "versions": dict(versions),
-    }
-    return True
 
 
 def read_best(file: Path) -> dict[str, Any]:

@@ -59,14 +59,14 @@ SHORTEST_ROW, LONGEST_ROW, MOST_ROWS = 128, 2**20, 10**6
 MOST_ELEMENTS = 2**25
 
 
-def draw_planes(seed: int = PLANES_SEED, count: int = PLANE_COUNT) -> tuple[Plane, ...]:
+def draw_planes() -> tuple[Plane, ...]:
     """Rows from 128 to 2^20 elements long and up to 10^6 of them, evenly by their logarithms.
 
     At most 2^25 elements; the lengths of every other plane are multiples of 64.
     """
-    dice = random.Random(seed)
+    dice = random.Random(PLANES_SEED)
     found: list[Plane] = []
-    while len(found) < count:
+    while len(found) < PLANE_COUNT:
         unit = 1 if len(found) % 2 else UNIT
         rows = round(math.exp(dice.uniform(0, math.log(MOST_ROWS))))
         length = math.exp(dice.uniform(math.log(SHORTEST_ROW), math.log(LONGEST_ROW)))

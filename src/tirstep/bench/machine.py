@@ -186,19 +186,6 @@ def take_results(result: Any, outputs: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(result) if isinstance(result, (tuple, list)) else (result,)
 
 
-def find_first_error(
-    machine: Machine, expectations: Sequence[Expectation], outputs: Sequence[Any]
-) -> str | None:
-    """What is wrong with the first output that is not as expected; None if all are right."""
-    if len(outputs) != len(expectations):
-        names = ", ".join(each.name for each in expectations)
-        return f"it returns {len(outputs)} results, and the outputs are {names}; return them all"
-    for expectation, output in zip(expectations, outputs, strict=True):
-        if error := machine.find_error(expectation, output):
-            return error
-    return None
-
-
 def require_alive(machine: Machine, candidate: str, error: Exception) -> None:
     """Raise `BenchError` if the error of a candidate ended the device's context, for all after it.
 

@@ -27,7 +27,6 @@ from .machine import (
     Machine,
     Reference,
     Replay,
-    find_first_error,
     require_alive,
     take_results,
 )
@@ -95,7 +94,13 @@ class Runner:
         """Run once more on outputs of NaN; what is wrong with them, None if they are right."""
         self._poison(replay.outputs)
         outputs = take_results(replay.run(), replay.outputs)  # others each time, it may be
-        return find_first_error(self.machine, self._expectations, outputs)
+        if len(outputs) != len(self._expectations):
+            names = ", ".join(each.name for each in self._expectations)
+            returns = f"it returns {len(outputs)} results"
+            return f"{returns}, and the outputs are {names}; return them all"
+        pairs = zip(self._expectations, outputs, strict=True)
+        errors = (self.machine.find_error(expectation, output) for expectation, output in pairs)
+        return next(filter(None, errors), None)
 
     def fill(self, inputs: Sequence[Array]) -> None:
         """Other values of the inputs, which are timed but not checked."""

@@ -101,7 +101,7 @@ def get_fastest_recipe(case: Case) -> Outcome | None:
 
 
 def name_base(case: Case) -> str:
-    """What `get_base` is called for a case: rungs have bases, recipes of a text an order."""
+    """What `get_bases` are called for a case: rungs have bases, recipes of a text an order."""
     return "its base" if _has_rungs(case) else "the rung before"
 
 
@@ -114,15 +114,11 @@ def _find_recipe(outcome: Outcome) -> Recipe | None:
     return RECIPES.get(outcome.candidate.split(" ")[0])
 
 
-def get_base(case: Case, outcome: Outcome) -> str | None:
-    """The nearest base of a rung that has a time; None for a recipe without one beside rungs, such
-    as one that chooses its config. Among recipes of a text the last one before it that has a time.
-    """
-    return get_bases(case)[outcome.candidate]
-
-
 def get_bases(case: Case) -> dict[str, str | None]:
-    """`get_base` of each recipe of a case, by its name."""
+    """By recipe, the nearest base of a rung that has a time; None for a recipe without one beside
+    rungs, such as one that chooses its config. Among recipes of a text the last one before it that
+    has a time.
+    """
     has_rungs, before = _has_rungs(case), None
     recipes = [outcome for outcome in case.outcomes if outcome.kind == "recipe"]
     timed = {

@@ -6,6 +6,7 @@ are launched, recorded and timed in one way.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import platform
 import subprocess
@@ -54,46 +55,6 @@ def to_numpy(tensor: Any) -> Array:
     return tensor.cpu().numpy()
 
 
-def describe_device(properties: Any, architecture: str) -> dict[str, object]:
-    """The GPU's facts by PyTorch; sizes in bytes."""
-    return {
-        "name": str(properties.name),
-        "architecture": architecture,
-        "multiprocessors": int(properties.multi_processor_count),
-        "memory_bytes": int(properties.total_memory),
-        "l2_bytes": int(properties.L2_cache_size),
-        "cpu": platform.processor() or platform.machine(),
-        "cpu_cores": count_cores(),
-    }
-
-
-def get_versions() -> dict[str, str]:
-    """By name; what is not there is left out."""
-    import tirstep
-
-    found = {"tirstep": tirstep.__version__, "python": platform.python_version()}
-    packages = ("apache-tvm", "apache-tvm-ffi", *(peer.package for peer in PEERS.values()))
-    for package in dict.fromkeys(filter(None, packages)):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    found["cuda"] = str(torch.version.cuda)
-    found["cudnn"] = str(torch.backends.cudnn.version())
-    if driver := _find_driver():
-        found["driver"] = driver
-    return found
-
-
-def _find_driver() -> str:
-    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader", "--id=0"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout.strip()
-
-
 FLUSH_OVER_L2 = 2
 """Each of the two buffers that clear the caches is this often the L2 cache."""
 WARM_UP_SECONDS = 0.2
@@ -121,12 +82,35 @@ class TorchMachine:
     @property
     def device(self) -> dict[str, object]:
         """Name, architecture, memory in bytes, and the like."""
-        return describe_device(self._properties, str(self.target.attrs["arch"]))
+        properties = self._properties
+        return {
+            "name": str(properties.name),
+            "architecture": str(self.target.attrs["arch"]),
+            "multiprocessors": int(properties.multi_processor_count),
+            "memory_bytes": int(properties.total_memory),
+            "l2_bytes": int(properties.L2_cache_size),
+            "cpu": platform.processor() or platform.machine(),
+            "cpu_cores": count_cores(),
+        }
 
     @property
     def versions(self) -> dict[str, str]:
-        """Of the driver, CUDA, and the packages."""
-        return get_versions()
+        """Of the driver, CUDA, and the packages; what is not there is left out."""
+        import tirstep
+
+        found = {"tirstep": tirstep.__version__, "python": platform.python_version()}
+        packages = ("apache-tvm", "apache-tvm-ffi", *(peer.package for peer in PEERS.values()))
+        for package in dict.fromkeys(filter(None, packages)):
+            with contextlib.suppress(PackageNotFoundError):
+                found[package] = version(package)
+        found["cuda"] = str(torch.version.cuda)
+        found["cudnn"] = str(torch.backends.cudnn.version())
+        command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader", "--id=0"]
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+            if driver := done.stdout.strip():
+                found["driver"] = driver
+        return found
 
     @property
     def method(self) -> dict[str, object]:

@@ -15,8 +15,9 @@ from tirstep.lowering_checks.reference import ModuleProblem
 from tirstep.lowering_checks.steps import Run, run_golden, run_recipe
 from tirstep.modules import KernelError
 from tirstep.strategies.block_programs import draw_block_program
-from tirstep.strategies.players import SIZES, Dice, Player, draw_problem
+from tirstep.strategies.players import Player
 from tirstep.strategies.plays import Play, WrongError, count_steps
+from tirstep.strategies.problems import SIZES, Dice, draw_problem
 from tirstep.strategies.program_text import draw_program
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES

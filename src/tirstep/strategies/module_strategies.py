@@ -15,8 +15,9 @@ from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES, Step
 
 from .block_programs import draw_block_program
-from .players import SIZES, Player, draw_problem
+from .players import Player
 from .plays import Play
+from .problems import SIZES, draw_problem
 from .program_text import draw_program
 
 

@@ -30,17 +30,6 @@ from .plays import (
     is_for_threads,
     record,
 )
-from .problems import (
-    HUGE,
-    PARTS,
-    RARE,
-    SIZES,
-    Dice,
-    draw_huge,
-    draw_part,
-    draw_problem,
-    draw_rare,
-)
 
 AXES = [
     *(f"blockIdx.{letter}" for letter in "xxyz"),
@@ -654,19 +643,3 @@ TABLE: dict[str, Move] = {
 """Every public transform."""
 MOVES = [name for name, move in TABLE.items() for _ in range(move.weight)]
 """The moves of a player."""
-
-__all__ = [
-    "HUGE",
-    "MOVES",
-    "PARTS",
-    "RARE",
-    "SIZES",
-    "TABLE",
-    "Choice",
-    "Dice",
-    "Player",
-    "draw_huge",
-    "draw_part",
-    "draw_problem",
-    "draw_rare",
-]

@@ -26,7 +26,6 @@ from tirstep.modules import Problem
 from tirstep.modules.numeric import Array
 
 from .. import BenchError, PeerMissing
-from .sdpa_backends import use_backend
 
 Prepare = Callable[[Sequence[Any], Any, Problem], Callable[[], Any]]
 """From inputs, output and problem to a launch, which returns a result if it is not the output.
@@ -154,6 +153,36 @@ def run_unscheduled(inputs: Sequence[Array], out: Any, problem: Problem) -> Call
         return results[0] if len(results) == 1 else results
 
     return launch
+
+
+def use_backend(name: str) -> Prepare:
+    """What prepares attention by a backend of `torch.nn.attention.SDPBackend`, by its name; PyTorch
+    does not choose.
+
+    Raises `PeerMissing` for another kernel, and where the backend does not take the problem.
+    """
+
+    def prepare(inputs: Sequence[Any], out: Any, problem: Problem) -> Callable[[], Any]:
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        from .torch_functions import FUNCTIONS
+
+        if problem.kernel.name != "attention":
+            raise PeerMissing(f"{name} computes attention alone")
+        attend = FUNCTIONS["attention"](inputs, out, problem)
+
+        def launch() -> Any:
+            with sdpa_kernel(SDPBackend.__members__[name]):
+                return attend()
+
+        try:
+            launch()
+        except RuntimeError as error:
+            reason = str(error).splitlines()[0]
+            raise PeerMissing(f"{name} does not take this problem: {reason}") from None
+        return launch
+
+    return prepare
 
 
 _ROWS = (
