@@ -50,15 +50,15 @@ def test_a_process_that_crashes_or_hangs_costs_its_candidate_alone() -> None:
     try:
         results = [
             take_result(workers.submit(*call), workers.limit, "run")
-            for call in [(int, "x"), (os.abort,), (max, 1, 2), (time.sleep, 60)]
+            for call in [(int, "x"), (os.abort,), (time.sleep, 60), (max, 1, 2)]
         ]
     finally:
         workers.close()
     assert results == [
         (None, "failed: ValueError: invalid literal for int() with base 10: 'x'"),
         (None, "crashed: the process that was to run it ended with -6"),
-        (2, ""),
         (None, "took longer than 1 s to run"),
+        (2, ""),
     ]
 
 

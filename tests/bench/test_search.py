@@ -27,7 +27,7 @@ from tirstep.bench.search import (
     list_own,
     search,
 )
-from tirstep.bench.session import Settings
+from tirstep.bench.session import Settings, Tell
 from tirstep.modules import get_kernel, matmul
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.recipes.forecast import make_forecast
@@ -71,8 +71,10 @@ FIXED = {"local_x": 2, "block_y": 4, "block_x": 8, "tile_k": 4, "vector": 1}
 PLAN = SearchPlan(BLOCKING, matmul.problem(32, 32, 16), FIXED)
 
 
-def run_search(machine: FakeMachine, plan: SearchPlan = PLAN) -> SearchResult:
-    return search(plan, machine, Settings(rounds=3), cache=Path("unused"), tell=lambda line: None)
+def run_search(
+    machine: FakeMachine, plan: SearchPlan = PLAN, tell: Tell = lambda line: None
+) -> SearchResult:
+    return search(plan, machine, Settings(rounds=3), cache=Path("unused"), tell=tell)
 
 
 @pytest.mark.usefixtures("no_farm")
@@ -180,6 +182,7 @@ def test_too_little_memory_is_told(machine: FakeMachine):
 PREFETCHED = RECIPES["matmul_prefetched"]
 PROBLEM = matmul.problem(256, 256, 64)
 FORECAST = make_forecast(PREFETCHED, PROBLEM, H200)
+EVERY = list_configs(PREFETCHED, {}, limit=None, seed=0)
 FEW = {"thread_tile": (4, 4), "tile_k": 8, "warp": (4, 8), "interleave": 1, "stages": 2}
 
 
@@ -190,25 +193,23 @@ def plan_with_a_model(**changes: Any) -> SearchPlan:
 
 def test_the_most_promising_come_first_and_a_limit_leaves_the_others_out():
     assert FORECAST is not None
-    every = list_configs(PREFETCHED, {}, limit=None, seed=0)
-    some = choose_promising(every, FORECAST, 41, seed=3)
-    assert some[0] == every[0]
+    some = choose_promising(EVERY, FORECAST, 41, seed=3)
+    assert some[0] == EVERY[0]
     assert len({tuple(config.items()) for config in some}) == 41
-    expected = sorted(map(FORECAST.predict, every[1:]))
+    expected = sorted(map(FORECAST.predict, EVERY[1:]))
     times = [FORECAST.predict(config) for config in some[1:]]
     assert times[:30] == expected[:30]
     assert max(times[30:]) > expected[60]  # the drawn ones
-    order = SearchOrder(every, FORECAST)
-    assert order.take(1) == [every[0]]
+    order = SearchOrder(EVERY, FORECAST)
+    assert order.take(1) == [EVERY[0]]
     assert [FORECAST.predict(config) for config in order.take(9)] == expected[:9]
-    assert order.left == len(every) - 10
+    assert order.left == len(EVERY) - 10
 
 
 def test_what_was_measured_corrects_the_order():
     """A tile that takes three times what the model says goes behind the others."""
     assert FORECAST is not None
-    candidates = list_configs(PREFETCHED, {}, limit=None, seed=0)
-    order = SearchOrder(candidates, FORECAST)
+    order = SearchOrder(EVERY, FORECAST)
     assert order.expect_gain(1.0) is None
     taken = order.take(40)
     bad = FORECAST.get_tile(taken[1])
@@ -222,16 +223,15 @@ def test_what_was_measured_corrects_the_order():
     best = min(map(FORECAST.predict, taken))
     assert order.expect_gain(best * 2.0) == pytest.approx(2.0 / 1.1 - 1, rel=0.2)
     assert order.expect_gain(best / 10) == 0.0
-    order.take(len(candidates))
+    order.take(len(EVERY))
     assert order.expect_gain(best * 2.0) == 0.0
 
 
 def test_what_is_hoped_for_is_a_time_however_far_two_measurements_lie_apart():
     assert FORECAST is not None
-    candidates = list_configs(PREFETCHED, {}, limit=None, seed=0)
-    order = SearchOrder(candidates, FORECAST)
+    order = SearchOrder(EVERY, FORECAST)
     (first,) = order.take(1)
-    alike = [it for it in candidates if FORECAST.get_tile(it) == FORECAST.get_tile(first)]
+    alike = [it for it in EVERY if FORECAST.get_tile(it) == FORECAST.get_tile(first)]
     second = next(it for it in alike if it != first)
     order.learn([(first, FORECAST.predict(first)), (second, 9 * FORECAST.predict(second))])
     gain = order.expect_gain(100 * FORECAST.predict(first))
@@ -252,8 +252,7 @@ def test_the_model_s_own_configs_are_candidates_and_the_table_says_what_it_expec
 ):
     told: list[str] = []
     plan = plan_with_a_model(among={"threads": ((8, 8), (16, 16))})
-    settings = Settings(rounds=3)
-    found = search(plan, machine, settings, cache=Path("unused"), tell=told.append)
+    found = run_search(machine, plan, told.append)
     assert FORECAST is not None
     assert (found.tried, found.left, found.gain) == (2, 0, 0.0)
     assert found.expected_us == FORECAST.predict(found.config or {})
@@ -275,12 +274,9 @@ def test_a_search_ends_where_little_is_promised(
     monkeypatch.setattr("tirstep.bench.search.ROUND", 1)
     monkeypatch.setattr(SearchOrder, "expect_gain", lambda self, best_us: 0.01 * self.left)
     among = {"threads": ((4, 8), (8, 8), (16, 16))}
-    settings = Settings(rounds=3)
-    plan = plan_with_a_model(among=among, least_gain=0.015)
-    found = search(plan, machine, settings, cache=Path("unused"), tell=lambda line: None)
+    found = run_search(machine, plan_with_a_model(among=among, least_gain=0.015))
     assert (found.tried, found.left, found.gain) == (2, 1, 0.01)
-    every = plan_with_a_model(among=among, least_gain=0.0)
-    found = search(every, machine, settings, cache=Path("unused"), tell=lambda line: None)
+    found = run_search(machine, plan_with_a_model(among=among, least_gain=0.0))
     assert (found.tried, found.left) == (3, 0)
 
 
@@ -356,11 +352,9 @@ AT_ONCE = """
 import os, sys
 from pathlib import Path
 from tirstep.bench.best_table import read_best, record_best
-from tirstep.bench.compile_pool import CompileJob
 from tirstep.bench.results import Time
 from tirstep.bench.search import SearchPlan, SearchResult
-from tirstep.bench.search import SearchOrder, choose_promising, list_own
-from tirstep.modules import get_kernel, matmul
+from tirstep.modules import matmul
 from tirstep.transforms.recipes import RECIPES
 
 file, children = Path(sys.argv[1]), []

@@ -24,6 +24,16 @@ from . import Prepare
 Inputs = Sequence[Any]
 
 
+def _call(function: Callable[..., Any]) -> Prepare:
+    """Nothing is prepared for a function of the output and the inputs."""
+    return lambda inputs, out, problem: lambda: function(out, *inputs)
+
+
+def _fit(out: Any, a: Any) -> Any:
+    """The output, if products of an operand can be written into it; None otherwise."""
+    return out if out is not None and out.dtype == a.dtype else None
+
+
 def _matmul(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
     a, b = inputs
     if problem.options.get("transpose_b"):
@@ -32,7 +42,7 @@ def _matmul(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
         return _multiply_float8(a, b, problem)
     if a.dtype == torch.int8:
         return _multiply_int8(a, b)
-    into = out if out is not None and out.dtype == a.dtype else None
+    into = _fit(out, a)
     if problem.options.get("dtype") == "tf32" and a.dtype == torch.float32:
         return _multiply_in_tf32(a, b, into)
     return lambda: torch.mm(a, b, out=into)
@@ -89,7 +99,7 @@ def _batched_matmul(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], 
     a, b = inputs
     if problem.options["transpose_b"]:
         b = b.transpose(1, 2)
-    into = out if out is not None and out.dtype == a.dtype else None
+    into = _fit(out, a)
     return lambda: torch.bmm(a, b, out=into)
 
 
@@ -117,12 +127,6 @@ def _conv2d(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
     return lambda: F.conv2d(images, filters, **steps).permute(0, 2, 3, 1)
 
 
-def _matvec(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
-    a, x = inputs
-    into = out if out is not None and out.dtype == a.dtype else None
-    return lambda: torch.mv(a, x, out=into)
-
-
 def _conv1d(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
     signal, taps = inputs
     # PyTorch correlates; a user keeps the filter turned round.
@@ -136,50 +140,6 @@ def _depthwise(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
     return lambda: F.conv2d(x, filters, padding=k // 2, groups=channels)
 
 
-def _row_sum(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
-    (x,) = inputs
-    if out is None:
-        return lambda: torch.sum(x, dim=-1)
-    return lambda: torch.sum(x, dim=-1, dtype=out.dtype, out=out)
-
-
-def _softmax(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
-    (x,) = inputs
-    return lambda: torch.softmax(x, dim=-1, out=out)
-
-
-def _layer_norm(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
-    x, *scale_and_shift = inputs
-    return lambda: F.layer_norm(x, x.shape[-1:], *scale_and_shift, eps=EPSILON)
-
-
-def _rms_norm(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
-    x, *scale = inputs
-    return lambda: F.rms_norm(x, x.shape[-1:], *scale, eps=EPSILON)
-
-
-def _row_argmax(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
-    (x,) = inputs
-    return lambda: torch.max(x, dim=-1)
-
-
-def _transpose(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
-    (x,) = inputs
-    if out is None:
-        return lambda: x.t().contiguous()
-    return lambda: out.copy_(x.t())
-
-
-def _vector_add(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
-    a, b = inputs
-    return lambda: torch.add(a, b, out=out)
-
-
-def _relu(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
-    (x,) = inputs
-    return lambda: torch.clamp_min(x, 0, out=out)
-
-
 def _gelu(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
     (x,) = inputs
     how = str(problem.options["approximate"])
@@ -190,17 +150,6 @@ def _window_sum(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]
     (a,) = inputs
     n, width = problem.shape["n"], int(problem.options["width"])
     return lambda: a.unfold(0, width, 1)[:n].sum(dim=1)
-
-
-def _mlp_swiglu(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
-    x, gate, up = inputs
-    return lambda: F.silu(torch.mm(x, gate)).mul_(torch.mm(x, up))
-
-
-def _rms_norm_matmul(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
-    x, gain, w = inputs
-    into = out if out is not None and out.dtype == x.dtype else None
-    return lambda: torch.mm(F.rms_norm(x, x.shape[-1:], gain, eps=EPSILON), w, out=into)
 
 
 def _attention(inputs: Inputs, out: Any, problem: Problem) -> Callable[[], Any]:
@@ -235,21 +184,35 @@ FUNCTIONS: Mapping[str, Prepare] = MappingProxyType(
         "matmul_bias_gelu": _matmul_bias_gelu,
         "batched_matmul": _batched_matmul,
         "conv2d": _conv2d,
-        "matvec": _matvec,
+        "matvec": _call(lambda out, a, x: torch.mv(a, x, out=_fit(out, a))),
         "conv1d": _conv1d,
         "depthwise_conv2d": _depthwise,
-        "row_sum": _row_sum,
-        "softmax": _softmax,
-        "layer_norm": _layer_norm,
-        "rms_norm": _rms_norm,
-        "row_argmax": _row_argmax,
-        "transpose": _transpose,
-        "vector_add": _vector_add,
-        "relu": _relu,
+        "row_sum": _call(
+            lambda out, x: (
+                torch.sum(x, dim=-1)
+                if out is None
+                else torch.sum(x, dim=-1, dtype=out.dtype, out=out)
+            )
+        ),
+        "softmax": _call(lambda out, x: torch.softmax(x, dim=-1, out=out)),
+        "layer_norm": _call(
+            lambda out, x, *affine: F.layer_norm(x, x.shape[-1:], *affine, eps=EPSILON)
+        ),
+        "rms_norm": _call(lambda out, x, *gain: F.rms_norm(x, x.shape[-1:], *gain, eps=EPSILON)),
+        "row_argmax": _call(lambda out, x: torch.max(x, dim=-1)),
+        "transpose": _call(lambda out, x: x.t().contiguous() if out is None else out.copy_(x.t())),
+        "vector_add": _call(lambda out, a, b: torch.add(a, b, out=out)),
+        "relu": _call(lambda out, x: torch.clamp_min(x, 0, out=out)),
         "gelu": _gelu,
         "window_sum": _window_sum,
-        "mlp_swiglu": _mlp_swiglu,
-        "rms_norm_matmul": _rms_norm_matmul,
+        "mlp_swiglu": _call(
+            lambda out, x, gate, up: F.silu(torch.mm(x, gate)).mul_(torch.mm(x, up))
+        ),
+        "rms_norm_matmul": _call(
+            lambda out, x, gain, w: torch.mm(
+                F.rms_norm(x, x.shape[-1:], gain, eps=EPSILON), w, out=_fit(out, x)
+            )
+        ),
         "attention": _attention,
         "decode_attention": _decode_attention,
     }
