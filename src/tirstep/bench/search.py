@@ -8,7 +8,7 @@ import random
 import statistics
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -257,9 +257,9 @@ class SearchResult:
             if one.us is None:
                 self.skip(one.reason)
 
-    def skip(self, reason: str) -> None:
-        """Count a candidate that is out, by the kind of its reason."""
-        kind = classify(reason)
+    def skip(self, reason: str, name: Callable[[str], str] | None = None) -> None:
+        """Count a candidate that is out, by the kind of its reason, which `name` says."""
+        kind = (name or classify)(reason)
         self.skipped[kind] += 1
         self.samples.setdefault(kind, reason.partition(": ")[2] or reason)
 
