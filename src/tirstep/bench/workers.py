@@ -76,16 +76,6 @@ class Workers(Protocol):
         """Time the finalists in turns with the peer, all on one device, on random floats."""
 
 
-class KeptCandidates(Protocol):
-    """A memory of candidates that outlives the process."""
-
-    def find(self, config: Sizes) -> Screened | None:
-        """What became of a config; None if that is not known, or is to be tried again."""
-
-    def add(self, screened: Screened) -> None:
-        """Keep it; it is on the disk when this returns."""
-
-
 def make_job(plan: SearchPlan, sizes: Sizes) -> CompileJob:
     """A candidate for another process to compile."""
     shape, options, library = dict(plan.problem.shape), dict(plan.problem.options), name_library()

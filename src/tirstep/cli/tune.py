@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -147,9 +148,10 @@ def _find_target(name: str) -> Any:
 
 
 def _tune_one(search: SearchPlan, wanted: Wanted) -> int:
-    """Tune at one shape; 1 where no candidate was right."""
+    """Tune at one shape, with processes that end with it; 1 where no candidate was right."""
     from tirstep.bench.trials import Trials
     from tirstep.files import locked
+    from tirstep.tuning import candidates, tuner
     from tirstep.tuning.database import add_record, require_database
 
     from .screen import Screen
@@ -159,9 +161,18 @@ def _tune_one(search: SearchPlan, wanted: Wanted) -> int:
     screen = Screen()
     file = Trials.locate(wanted.folder, plan.describe())
     try:
-        with locked(file, seconds=0), screen.working():
+        with locked(file, seconds=0), screen.working(), contextlib.ExitStack() as ended:
             trials = Trials.open(wanted.folder, plan.describe())
-            found = _tune(plan, wanted, trials, screen)
+            scratch = ended.enter_context(tempfile.TemporaryDirectory(prefix="tirstep-"))
+            limit, spelling = wanted.timeout, plan.recipe.spelling
+            compiling = timing = candidates.start_processes(wanted.jobs, limit, spelling)
+            if wanted.jobs > 1:  # one process alone does both: it does not compile while it times
+                timing = candidates.start_processes(1, limit, spelling)
+            for processes in (compiling, timing):
+                ended.callback(processes.close)
+            builder = candidates.CandidateBuilder(Path(scratch), compiling)
+            runner = candidates.CandidateRunner(plan.problem, timing, wanted.seed)
+            found = tuner.tune(plan, builder, runner, trials, screen.doing)
     except TimeoutError:
         raise UseError(
             f"another process tunes this into {wanted.folder} now; wait until it has ended, or "
@@ -198,26 +209,6 @@ def _make_plan(search: SearchPlan, wanted: Wanted) -> TunePlan:
     return TunePlan(
         recipe, problem, wanted.target, fixed, choices, wanted.trials, seed, batch, promising
     )
-
-
-def _tune(plan: TunePlan, wanted: Wanted, trials: Any, screen: Screen) -> TuneResult:
-    """Tune with a builder and a runner of their own, which end with it."""
-    from tirstep.tuning import candidates, tuner
-
-    def start(number: int) -> Any:
-        return candidates.start_processes(number, wanted.timeout, plan.recipe.spelling)
-
-    compiling = start(wanted.jobs)
-    # One process does both: it has nothing to compile while it times.
-    timing = compiling if wanted.jobs == 1 else start(1)
-    with tempfile.TemporaryDirectory(prefix="tirstep-") as scratch:
-        builder = candidates.CandidateBuilder(Path(scratch), compiling)
-        runner = candidates.CandidateRunner(plan.problem, timing, wanted.seed)
-        try:
-            return tuner.tune(plan, builder, runner, trials, screen.doing)
-        finally:
-            compiling.close()
-            timing.close()
 
 
 def _show(screen: Screen, search: SearchPlan, plan: TunePlan, found: TuneResult) -> None:

@@ -14,7 +14,7 @@ import random
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import tvm
 import tvm_ffi
@@ -33,7 +33,7 @@ from tirstep.transforms.recipes.gemm_best import choose_config
 from tirstep.transforms.recipes.gpus import GPUS, H200
 from tirstep.transforms.rewriting import NO_REPLAY
 
-from .candidates import CPU
+from .candidates import CPU, CandidateBuilder, CandidateRunner
 from .space import Choices, Config, Decisions, RecipeSpace, carry_out, make_decided, name_kind
 
 FINALISTS, FINAL_ROUNDS = 4, 3
@@ -55,18 +55,6 @@ NORMALIZE = tvm_ffi.get_global_func("tvm.s_tir.meta_schedule.normalize_mod")
 """MetaSchedule's own: what it does to a function before it looks it up."""
 
 Tell = Callable[[str], object]
-
-
-class Builder(Protocol):
-    """Compiles modules: the library of each, or a reason why there is none."""
-
-    def build(self, modules: Sequence[tvm.IRModule], target: Any) -> list[tuple[str, str]]: ...
-
-
-class Runner(Protocol):
-    """Checks and times a library on a kind of device: seconds, or a reason why it has none."""
-
-    def run(self, path: str, kind: str) -> tuple[tuple[float, ...], str]: ...
 
 
 @dataclass(frozen=True)
@@ -248,7 +236,7 @@ def list_promising(
 
 
 def tune(
-    plan: TunePlan, builder: Builder, runner: Runner, trials: Trials, tell: Tell
+    plan: TunePlan, builder: CandidateBuilder, runner: CandidateRunner, trials: Trials, tell: Tell
 ) -> TuneResult:
     """Try configs of a recipe, the promising ones first; each that is right is timed.
 
@@ -260,7 +248,12 @@ def tune(
 
 class _Tuner:
     def __init__(
-        self, plan: TunePlan, builder: Builder, runner: Runner, trials: Trials, tell: Tell
+        self,
+        plan: TunePlan,
+        builder: CandidateBuilder,
+        runner: CandidateRunner,
+        trials: Trials,
+        tell: Tell,
     ) -> None:
         self.plan, self.builder, self.runner = plan, builder, runner
         self.trials, self.tell = trials, tell
