@@ -150,6 +150,7 @@ def cache_write_at(
     require_scalar_place(sch, loop)
     _require_known_elements(sch, block)
     copy = sch.cache_write(block, 0, scope)
+    _require_begun(sch, block)
     _require_inside(sch, copy)
     sch.reverse_compute_at(copy, loop, preserve_unit_loops=True)
     _require_few_iterations(sch, block, copy, loop)
@@ -218,21 +219,23 @@ def _require_known_place(sch: Schedule, block: SBlockRV, copy: SBlockRV) -> None
                 )
 
 
-def _require_known_elements(sch: Schedule, block: SBlockRV) -> None:
-    """Refuse a block that writes one element of a region: the copy would write all of that.
-
-    Also one that changes its output in place: the copy would begin with no values.
-    """
+def _require_begun(sch: Schedule, block: SBlockRV) -> None:
+    """Refuse a block that adds to what is there before: its own memory begins with no values."""
     node = sch.get(block)
-    stores = find_all(node.body, BufferStore)
-    output = node.writes[0].source
-    is_in_place = any(load.source.same_as(output) for load in find_all(node.body, TensorLoad))
-    if node.init is None and is_in_place and not is_reduction(sch, block):
+    made = node.writes[0].source
+    if node.init is None and any(it.source.same_as(made) for it in find_all(node.body, TensorLoad)):
+        name = str(sch.get(sch.get_consumers(block)[0]).writes[0].source.name)
         raise TransformError(
-            f"block '{get_sblock_name(sch, block)}' changes '{output.name}' in place, and what is "
-            "there before would not be in the faster memory",
+            f"block '{get_sblock_name(sch, block)}' changes '{name}' in place, and what is there "
+            "before would not be in the faster memory",
             "leave the result where it is, or let the block write to another buffer",
         )
+
+
+def _require_known_elements(sch: Schedule, block: SBlockRV) -> None:
+    """Refuse a block that writes one element of a region: the copy would write all of that."""
+    node = sch.get(block)
+    stores = find_all(node.body, BufferStore)
     if node.init is None and (condition := _find_condition(node.body)) is not None:
         raise TransformError(
             f"block '{get_sblock_name(sch, block)}' stores to '{node.writes[0].source.name}' only "

@@ -120,6 +120,9 @@ _ADVICE = {
         "pass a block that adds up, with T.init and before it is decomposed: it may store to one "
         "element of each of its results"
     ),
+    "buffers initialized in the block init": (
+        "pass a block that stores to one element of each of its results, and not one around others"
+    ),
     "No matched reducer": (
         "TVM knows sums, products, maxima, minima and argmax by their T.init: write the first "
         "value as a constant, T.float32(0), say"

@@ -168,9 +168,8 @@ def test_a_search_that_was_cut_goes_on_where_it_was(
     assert json.loads(lines[1])["seconds"]
     file.write_text("".join(lines[:-1]) + lines[-1][:9])
     assert run() == whole
-    assert [len(pool.jobs) for pool in pools[1:]] == [1]
     assert run() == whole
-    assert pools[2:] == []
+    assert [len(pool.jobs) for pool in pools[1:]] == [1, 0]
 
 
 def make_folder(within: Path, number: int) -> Path:

@@ -91,6 +91,18 @@ ADVICE = [
         "let the block write to another buffer",
     ),
     (
+        "sum_in_blocks",
+        "as written",
+        Call("accumulate_in_registers", ("inner", Loop("inner", 0))),
+        "leave the result where it is",
+    ),
+    (
+        "sum_in_blocks",
+        "as written",
+        Call("rfactor_reduction", ("outer",), {"parts": 2}),
+        "not one around others",
+    ),
+    (
         "gathered",
         "in tiles",
         Call("cache_read_at", ("rows", Loop("rows", 4)), {"operand": 0, "scope": "local"}),

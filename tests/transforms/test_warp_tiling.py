@@ -17,6 +17,7 @@ from tirstep.transforms import (
     fuse_loops,
     tile_in_warps,
 )
+from tirstep.transforms.warp_tiling import largest_divisor
 
 Matmul = make_matmul(64, 48, 6)
 
@@ -228,3 +229,8 @@ def test_tile_in_warps_of_an_open_extent_with_a_guard():
         matrix = np.arange(rows * 16, dtype="float32").reshape(rows, 16)
         assert np.array_equal(program([matrix, np.zeros_like(matrix)])[1], matrix)
         assert not program.findings
+
+
+def test_a_swizzle_is_the_largest_divisor_of_the_rows_of_tiles():
+    for extent, most, divisor in [(8, 8, 8), (12, 8, 6), (7, 8, 7), (13, 8, 1), (1, 4, 1)]:
+        assert largest_divisor(extent, most=most) == divisor

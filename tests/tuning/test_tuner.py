@@ -3,7 +3,7 @@ leaves.
 """
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,17 +30,22 @@ PROBLEM = tuned_programs.twice_plus_one.problem(n=64)
 Timed = tuple[tuple[float, ...], str]
 
 
-class ToldRunner:
-    """Seconds by the order of candidates; with `last`, what ends the run there."""
+FASTER = [1e-3 / number for number in range(1, 1000)]
 
-    def __init__(self, last: int = 1000) -> None:
-        self.runs, self.last = 0, last
+
+class ToldRunner:
+    """Seconds by the order of candidates, or reasons why they have none; after the last one the run
+    is interrupted.
+    """
+
+    def __init__(self, answers: Iterable[float | str] = FASTER) -> None:
+        self.answers = iter(answers)
 
     def run(self, path: str, kind: str) -> Timed:
-        self.runs += 1
-        if self.runs > self.last:
+        answer = next(self.answers, None)
+        if answer is None:
             raise KeyboardInterrupt
-        return (1e-3 / self.runs,), ""
+        return ((), answer) if isinstance(answer, str) else ((answer,), "")
 
 
 class Unbuilt:
@@ -67,16 +72,17 @@ def test_a_wrong_candidate_is_timed_by_nobody_and_counted(tmp_path: Path) -> Non
     found = run_inline(plan, tmp_path)
     # 24 does not divide 64, whatever `fold` is; 2, 4 and 8 are wrong with fold=2.
     assert found.total == 8
-    assert found.out == {"wrong": 3, "refused by split_loop": 2}
+    assert found.skipped == {"wrong": 3, "refused by split_loop": 2}
     assert found.tried == 6
     assert "C[" in found.samples["wrong"]
-    assert found.best is not None
-    assert found.best.config["fold"] == 1
-    assert found.seconds
-    assert found.default_seconds
-    expected = tuned_programs.folded.steps(plan.workload, **found.best.config)[-1].module
+    assert found.winner is not None
+    assert found.winner.config["fold"] == 1
+    assert found.config == found.winner.config
+    assert found.times
+    assert found.default is not None
+    expected = tuned_programs.folded.steps(plan.workload, **found.winner.config)[-1].module
     fresh = Schedule(plan.workload)
-    found.best.sch.trace.apply_to_schedule(fresh, remove_postproc=False)
+    found.winner.sch.trace.apply_to_schedule(fresh, remove_postproc=False)
     assert_structural_equal(fresh.mod, expected)
 
 
@@ -93,16 +99,15 @@ def test_half_precision_at_a_size_that_does_not_divide(tmp_path: Path) -> None:
     problem = tuned_programs.twice_plus_one.problem(n=50, dtype="float16")
     plan = make_plan(tuned_programs.folded, problem, trials=20)
     found = run_inline(plan, tmp_path)
-    assert found.best is not None
-    assert found.best.config == {"inner": 2, "fold": 1}
-    assert found.out == {"wrong": 1, "refused by split_loop": 6}
+    assert found.config == {"inner": 2, "fold": 1}
+    assert found.skipped == {"wrong": 1, "refused by split_loop": 6}
 
 
 def test_a_recipe_that_never_fits_ends_with_the_reasons(tmp_path: Path) -> None:
     plan = make_plan(tuned_programs.never_fits, PROBLEM, trials=20)
     found = run_inline(plan, tmp_path, ToldRunner(), Unbuilt())
     assert (found.tried, found.best) == (0, None)
-    assert found.out == {"refused by split_loop": 4}
+    assert found.skipped == {"refused by split_loop": 4}
     assert "which inner=9 does not divide" in found.samples["refused by split_loop"]
 
 
@@ -111,11 +116,10 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
         find_recipe("matmul_tiled"), get_kernel("matmul").problem(64, 64, 32), trials=9
     )
     with pytest.raises(KeyboardInterrupt):
-        run_inline(plan, tmp_path, ToldRunner(last=8 + 3), Unbuilt())  # in the finals
+        run_inline(plan, tmp_path, ToldRunner(FASTER[: 8 + 3]), Unbuilt())  # in the finals
     kept = Trials.open(tmp_path, plan.describe()).known
     assert len(kept) == 9
-    again = ToldRunner()
-    found = run_inline(plan, tmp_path, again, Unbuilt())
+    found = run_inline(plan, tmp_path, ToldRunner(), Unbuilt())
     assert (found.tried, found.kept, found.stale) == (9, 9, 0)
     assert Trials.open(tmp_path, plan.describe()).known == kept
     longer = make_plan(plan.recipe, plan.problem, trials=12, seed=5)
@@ -135,14 +139,6 @@ def test_trials_of_another_program_do_not_count(tmp_path: Path) -> None:
 
 def test_what_was_out_of_a_users_recipe_is_tried_again(tmp_path: Path) -> None:
     """Its reference may have been wrong; of tirstep's recipes, what took too long alone."""
-
-    class NeverRight:
-        def __init__(self, reason: str) -> None:
-            self.reason = reason
-
-        def run(self, path: str, kind: str) -> Timed:
-            return (), self.reason
-
     for number, (spelling, reason, kept) in enumerate(
         [
             ("mine.py:folded", "wrong: C[0] is 1", 0),
@@ -154,7 +150,7 @@ def test_what_was_out_of_a_users_recipe_is_tried_again(tmp_path: Path) -> None:
         folder.mkdir()
         mine = dataclasses.replace(tuned_programs.folded, spelling=spelling)
         plan = make_plan(mine, PROBLEM, trials=2, fixed={"fold": 1})
-        run_inline(plan, folder, NeverRight(reason), Unbuilt())
+        run_inline(plan, folder, ToldRunner([reason] * 2), Unbuilt())
         found = run_inline(plan, folder, ToldRunner(), Unbuilt())
         assert (found.tried, found.kept, found.stale) == (2, kept, 0)
         assert (found.best is None) == (kept == 2)
@@ -162,27 +158,19 @@ def test_what_was_out_of_a_users_recipe_is_tried_again(tmp_path: Path) -> None:
 
 def test_what_goes_wrong_in_the_last_rounds_does_not_win(tmp_path: Path) -> None:
     """As a race does, which is right at times: the fastest one fails in the second round."""
-
-    class Listed:
-        def __init__(self, seconds: Sequence[float]) -> None:
-            self.seconds = [*seconds]
-
-        def run(self, path: str, kind: str) -> Timed:
-            seconds = self.seconds.pop(0)
-            return ((seconds,), "") if seconds else ((), "wrong: C[0] is 1")
-
+    wrong = "wrong: C[0] is 1"
     plan = make_plan(tuned_programs.folded, PROBLEM, trials=3, fixed={"fold": 1})
     best = []
     # Three trials, the last one the fastest; then rounds of three, the fastest first.
-    for number, rounds in enumerate(([1, 2, 3] * 3, [1, 2, 3, 0, 2, 3, 2, 3])):
+    for number, rounds in enumerate(([1, 2, 3] * 3, [1, 2, 3, wrong, 2, 3, 2, 3])):
         folder = tmp_path / str(number)
         folder.mkdir()
-        found = run_inline(plan, folder, Listed([3, 2, 1, *rounds]), Unbuilt())
-        assert found.best is not None
-        best.append((found.best.program, found.seconds, found.out["wrong"]))
-    (right, seconds, _), (other, slower, wrong) = best
+        found = run_inline(plan, folder, ToldRunner([3, 2, 1, *rounds]), Unbuilt())
+        assert found.winner is not None
+        best.append((found.winner.program, found.times, found.skipped["wrong"]))
+    (right, seconds, _), (other, slower, count) = best
     assert right != other
-    assert (seconds, slower, wrong) == ((1, 1, 1), (2, 2, 2), 1)
+    assert (seconds, slower, count) == ((1, 1, 1), (2, 2, 2), 1)
 
 
 def test_the_program_of_another_config_is_not_tried_again(tmp_path: Path) -> None:
@@ -214,7 +202,7 @@ def test_an_error_of_a_users_recipe_is_a_reason(tmp_path: Path) -> None:
         yield "split"
 
     found = run_inline(make_plan(divides, PROBLEM, trials=4), tmp_path, ToldRunner(), Unbuilt())
-    assert found.out == {"failed": 1}
+    assert found.skipped == {"failed": 1}
     assert found.samples["failed"].startswith("ZeroDivisionError")
     assert found.tried == 2
 
@@ -276,7 +264,7 @@ def test_a_space_for_cuda_is_right_on_the_simulator_and_its_sources_compile(
     device = OnSimulator(plan)
     result = run_inline(plan, tmp_path, device, device)
     assert result.best is not None
-    assert not result.out.get("wrong")
+    assert not result.skipped.get("wrong")
     assert all("__global__" in source for source in device.sources)
 
 

@@ -8,11 +8,11 @@ import random
 import statistics
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tirstep.modules import Problem
 from tirstep.processes import count_cores
@@ -24,7 +24,10 @@ from .machine import Machine
 from .peers import PEERS, Peer
 from .results import Time
 from .session import Settings, Tell
-from .workers import BATCH, KeptCandidates, LocalWorkers, Screened, Sizes, Workers
+from .workers import BATCH, LocalWorkers, Screened, Sizes, Workers
+
+if TYPE_CHECKING:
+    from .trials import Kept
 
 AT_RANDOM = 4
 """One candidate of so many is drawn where a limit leaves others out: the model may be wrong."""
@@ -257,9 +260,9 @@ class SearchResult:
             if one.us is None:
                 self.skip(one.reason)
 
-    def skip(self, reason: str) -> None:
-        """Count a candidate that is out, by the kind of its reason."""
-        kind = classify(reason)
+    def skip(self, reason: str, name: Callable[[str], str] | None = None) -> None:
+        """Count a candidate that is out, by the kind of its reason, which `name` says."""
+        kind = (name or classify)(reason)
         self.skipped[kind] += 1
         self.samples.setdefault(kind, reason.partition(": ")[2] or reason)
 
@@ -278,7 +281,7 @@ def search(
     *,
     cache: Path,
     tell: Tell,
-    kept: KeptCandidates | None = None,
+    kept: Kept | None = None,
 ) -> SearchResult:
     """The same as `search_with` on this process's machine.
 
@@ -298,7 +301,7 @@ def search_with(
     plan: SearchPlan,
     seed: int,
     tell: Tell,
-    kept: KeptCandidates | None = None,
+    kept: Kept | None = None,
 ) -> SearchResult:
     """Compile, check and time candidates; the best of them take turns once more with the peer.
 
@@ -339,7 +342,7 @@ def _try_all(
     candidates: Sequence[Sizes],
     found: SearchResult,
     tell: Tell,
-    kept: KeptCandidates | None,
+    kept: Kept | None,
 ) -> Ranking:
     """The fastest of all candidates, or of as many as it takes; the rest goes into `found`.
 

@@ -99,16 +99,14 @@ def list_candidates(planned: PlannedCase, built: CompiledAhead) -> Iterator[Cand
         variants = built.get((planned.problem, recipe.name)) or [
             CompiledConfig(sizes, None) for sizes in list_configs_of(recipe, planned.problem)
         ]
-        for sizes, library in ((compiled.config, compiled.library) for compiled in variants):
-            prepare = prepare_library(library) if library else prepare_recipe(recipe, sizes)
-            yield Candidate(name_candidate(recipe, sizes), "recipe", prepare, sizes)
+        for it in variants:
+            compiled = prepare_library(it.library) if it.library else None
+            prepare = compiled or prepare_recipe(recipe, it.config)
+            yield Candidate(name_candidate(recipe, it.config), "recipe", prepare, it.config)
     for peer in planned.peers:
-        libraries = [
-            compiled.library
-            for compiled in built.get((planned.problem, peer.name), ())
-            if compiled.library
-        ]
-        prepare = prepare_library(libraries[0]) if libraries else prepare_peer(peer)
+        libraries = [it.library for it in built.get((planned.problem, peer.name), ())]
+        library = next(filter(None, libraries), None)
+        prepare = prepare_library(library) if library else prepare_peer(peer)
         yield Candidate(peer.name, peer.kind, prepare, {})
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Protocol
@@ -77,28 +76,10 @@ class Workers(Protocol):
         """Time the finalists in turns with the peer, all on one device, on random floats."""
 
 
-class KeptCandidates(Protocol):
-    """A memory of candidates that outlives the process."""
-
-    def find(self, config: Sizes) -> Screened | None:
-        """What became of a config; None if that is not known, or is to be tried again."""
-
-    def add(self, screened: Screened) -> None:
-        """Keep it; it is on the disk when this returns."""
-
-
-def make_job(plan: SearchPlan, sizes: Sizes, library: Path) -> CompileJob:
+def make_job(plan: SearchPlan, sizes: Sizes) -> CompileJob:
     """A candidate for another process to compile."""
-    shape, options = dict(plan.problem.shape), dict(plan.problem.options)
+    shape, options, library = dict(plan.problem.shape), dict(plan.problem.options), name_library()
     return CompileJob(plan.recipe.spelling or plan.recipe.name, shape, options, sizes, str(library))
-
-
-@dataclass(frozen=True)
-class _CheckedConfig:
-    """Sizes whose result is exact, and how they are run."""
-
-    config: Sizes
-    replay: Replay
 
 
 @dataclass
@@ -116,10 +97,9 @@ class LocalWorkers:
     processes: int = 1
     batch: int = BATCH
     width: int = 1
-    _checked: list[_CheckedConfig] = field(default_factory=list)
-    _pool: CompilePool | None = None
-    _compiling: int = 0
-    _done: SimpleQueue[tuple[CompileJob, Future[str]]] = field(default_factory=SimpleQueue)
+    _checked: list[tuple[Sizes, Replay]] = field(default_factory=list)
+    _compiling: dict[Future[str], CompileJob] = field(default_factory=dict)
+    _done: SimpleQueue[Future[str]] = field(default_factory=SimpleQueue)
     _compiled: list[CompileJob] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -128,18 +108,16 @@ class LocalWorkers:
             raise BenchError(f"{problem} {shortage}; search at a smaller shape")
         self._inputs = problem.integer_inputs(self.settings.seed)
         self._runner = Runner(machine, Reference(problem, self._inputs, problem.is_exact))
+        limit, count = self.plan.compile_limit, max(1, self.processes)
+        self._pool = CompilePool(machine.target, self.cache, limit=limit, processes=count)
 
     def submit(self, configs: Sequence[Sizes]) -> None:
         """Have them compiled, by processes that live until `stop`."""
-        pool = self._start()
-        self._compiling += len(configs)
         for config in configs:
-            job = make_job(self.plan, config, name_library())
-            future = pool.submit(job)
-            future.add_done_callback(partial(self._note, job))
-
-    def _note(self, job: CompileJob, future: Future[str]) -> None:
-        self._done.put((job, future))
+            job = make_job(self.plan, config)
+            future = self._pool.submit(job)
+            self._compiling[future] = job
+            future.add_done_callback(self._done.put)
 
     def collect(self) -> Sequence[Screened]:
         """Check and time a batch of what compiled, while others still compile."""
@@ -156,50 +134,40 @@ class LocalWorkers:
         out: list[Screened] = []
         while self._compiling:
             try:
-                job, future = self._done.get(block=wait)
+                future = self._done.get(block=wait)
             except Empty:
                 break
-            assert self._pool is not None
-            reason = self._pool.read(future)
-            wait, self._compiling = False, self._compiling - 1
-            if reason:
+            job, wait = self._compiling.pop(future), False
+            if reason := self._pool.read(future):
                 out.append(Screened(dict(job.config), None, reason))
             else:
                 self._compiled.append(job)
-        self.tell(f"{self._compiling} candidates are left to compile")
+        self.tell(f"{len(self._compiling)} candidates are left to compile")
         return out
-
-    def _start(self) -> CompilePool:
-        if self._pool is None:
-            limit, count = self.plan.compile_limit, max(1, self.processes)
-            self._pool = CompilePool(self.machine.target, self.cache, limit=limit, processes=count)
-        return self._pool
 
     def stop(self) -> None:
         """End the processes that compile."""
-        if self._pool is not None:
-            self._pool.stop()
-            self._pool = None
+        self._pool.stop()
 
     def measure(self, jobs: Sequence[CompileJob]) -> list[Screened]:
         """Check what compiled, and time together what is right."""
-        out, right = [], []
+        out, right = list[Screened](), list[tuple[Sizes, Replay]]()
         with installed(self.cache):
             for job in jobs:
                 config, tried = dict(job.config), self._try(job)
                 if tried.replay is not None:
-                    right.append(_CheckedConfig(config, tried.replay))
+                    right.append((config, tried.replay))
                 else:
                     reason = "wrong" if tried.status == "wrong" else f"does not run: {tried.note}"
                     out.append(Screened(config, None, reason))
         self._checked += right
-        medians = self._time([each.replay for each in right])
+        medians = self._time([replay for _, replay in right])
         timed = zip(right, medians, strict=True)
-        return [*out, *(Screened(each.config, us) for each, us in timed)]
+        return [*out, *(Screened(config, us) for (config, _), us in timed)]
 
     def keep(self, configs: Sequence[Sizes]) -> None:
         """Of others nothing stays on the device."""
-        self._checked = [candidate for candidate in self._checked if candidate.config in configs]
+        self._checked = [pair for pair in self._checked if pair[0] in configs]
 
     def decide(self, configs: Sequence[Sizes]) -> Contest:
         """The fastest wins, on random floats: small whole numbers make a GPU a little faster."""
@@ -216,10 +184,8 @@ class LocalWorkers:
 
     def _find(self, config: Sizes) -> Replay | None:
         """What was checked here; what another run or process has measured is checked first."""
-        for checked in self._checked:
-            if checked.config == config:
-                return checked.replay
-        return self._try(make_job(self.plan, config, name_library())).replay
+        known = (replay for checked, replay in self._checked if checked == config)
+        return next(known, None) or self._try(make_job(self.plan, config)).replay
 
     def _try(self, job: CompileJob) -> Tried:
         recipe = self.plan.recipe

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -147,9 +148,10 @@ def _find_target(name: str) -> Any:
 
 
 def _tune_one(search: SearchPlan, wanted: Wanted) -> int:
-    """Tune at one shape; 1 where no candidate was right."""
+    """Tune at one shape, with processes that end with it; 1 where no candidate was right."""
     from tirstep.bench.trials import Trials
     from tirstep.files import locked
+    from tirstep.tuning import candidates, tuner
     from tirstep.tuning.database import add_record, require_database
 
     from .screen import Screen
@@ -159,25 +161,34 @@ def _tune_one(search: SearchPlan, wanted: Wanted) -> int:
     screen = Screen()
     file = Trials.locate(wanted.folder, plan.describe())
     try:
-        with locked(file, seconds=0), screen.working():
+        with locked(file, seconds=0), screen.working(), contextlib.ExitStack() as ended:
             trials = Trials.open(wanted.folder, plan.describe())
-            found = _tune(plan, wanted, trials, screen)
+            scratch = ended.enter_context(tempfile.TemporaryDirectory(prefix="tirstep-"))
+            limit, spelling = wanted.timeout, plan.recipe.spelling
+            compiling = timing = candidates.start_processes(wanted.jobs, limit, spelling)
+            if wanted.jobs > 1:  # one process alone does both: it does not compile while it times
+                timing = candidates.start_processes(1, limit, spelling)
+            for processes in (compiling, timing):
+                ended.callback(processes.close)
+            builder = candidates.CandidateBuilder(Path(scratch), compiling)
+            runner = candidates.CandidateRunner(plan.problem, timing, wanted.seed)
+            found = tuner.tune(plan, builder, runner, trials, screen.doing)
     except TimeoutError:
         raise UseError(
             f"another process tunes this into {wanted.folder} now; wait until it has ended, or "
             "give another folder"
         ) from None
     _show(screen, search, plan, found)
-    if found.best is None:
+    if found.winner is None:
         return 1
     with screen.working():
         screen.doing("replaying it with TVM alone")
-        trace = found.best.sch.trace
-        is_new = add_record(wanted.folder, plan.workload, trace, found.seconds, plan.target)
+        trace = found.winner.sch.trace
+        is_new = add_record(wanted.folder, plan.workload, trace, found.times, plan.target)
     word = "wrote" if is_new else "it is already in"
     screen.line((f"{word} {wanted.folder}", "green"), "  replayed with TVM alone")
     if wanted.into is not None:
-        keep_best(screen, wanted.into, search, _as_search(found), _describe_machine(plan))
+        keep_best(screen, wanted.into, search, found, _describe_machine(plan))
     return 0
 
 
@@ -200,46 +211,24 @@ def _make_plan(search: SearchPlan, wanted: Wanted) -> TunePlan:
     )
 
 
-def _tune(plan: TunePlan, wanted: Wanted, trials: Any, screen: Screen) -> TuneResult:
-    """Tune with a builder and a runner of their own, which end with it."""
-    from tirstep.tuning import candidates, tuner
-
-    def start(number: int) -> Any:
-        return candidates.start_processes(number, wanted.timeout, plan.recipe.spelling)
-
-    compiling = start(wanted.jobs)
-    # One process does both: it has nothing to compile while it times.
-    timing = compiling if wanted.jobs == 1 else start(1)
-    with tempfile.TemporaryDirectory(prefix="tirstep-") as scratch:
-        builder = candidates.CandidateBuilder(Path(scratch), compiling)
-        runner = candidates.CandidateRunner(plan.problem, timing, wanted.seed)
-        try:
-            return tuner.tune(plan, builder, runner, trials, screen.doing)
-        finally:
-            compiling.close()
-            timing.close()
-
-
 def _show(screen: Screen, search: SearchPlan, plan: TunePlan, found: TuneResult) -> None:
-    from tirstep.bench.results import summarize
-
     kept = f", {found.kept} of them by an earlier run" if found.kept else ""
     tried = f"{count(found.tried, 'candidate')} of {found.total}{kept}"
     show_tried(screen, plan.recipe, plan.problem, tried)
     if found.stale:
         stale = f"{count(found.stale, 'trial')} of an earlier run made another program"
         screen.line((f"{stale}, and did not count", "yellow"))
-    show_reasons(screen, found.out, found.samples)
+    show_reasons(screen, found.skipped, found.samples)
     if found.repeated:
         screen.line((f"  {found.repeated:>5} the same program as another config", "dim"))
-    if found.best is None:
-        show_none(screen, search, _as_search(found))
+    if found.winner is None:
+        most = max(found.tried, found.skipped.total())
+        show_none(screen, search, replace(found, tried=most))
         return
-    show_time(screen, "best", summarize(found.seconds))
-    if found.default_seconds:
-        show_time(screen, "as it is", summarize(found.default_seconds))
-    show_config(screen, found.best.config)
-    if str(plan.target.kind.name) == CPU and _has_threads(found.best.sch.mod):
+    show_time(screen, "best", found.best)
+    show_time(screen, "as it is", found.default)
+    show_config(screen, found.winner.config)
+    if str(plan.target.kind.name) == CPU and _has_threads(found.winner.sch.mod):
         screen.line(
             ("a GPU's threads ran one after the other: the times say nothing of a GPU", "yellow")
         )
@@ -252,18 +241,6 @@ def _has_threads(module: Any) -> bool:
     from tirstep.transforms.tir import find_all, get_axis
 
     return any("Idx" in (get_axis(loop) or "") for loop in find_all(module["main"].body, For))
-
-
-def _as_search(found: TuneResult) -> Any:
-    """What came of it as a search has it."""
-    from tirstep.bench.results import summarize
-    from tirstep.bench.search import SearchResult
-
-    if found.best is None:
-        tried = max(found.tried, found.out.total())
-        return SearchResult(tried=tried, skipped=found.out, samples=found.samples)
-    best, config = summarize(found.seconds), found.best.config
-    return SearchResult(config=config, best=best, tried=found.tried, skipped=found.out)
 
 
 def _describe_machine(plan: TunePlan) -> GpuFacts:

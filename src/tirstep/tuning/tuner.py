@@ -12,16 +12,17 @@ import json
 import math
 import random
 import statistics
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NoReturn, Protocol
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
 import tvm
 import tvm_ffi
 from tvm.s_tir import Schedule
 
 from tirstep.bench import BenchError
+from tirstep.bench.results import summarize
+from tirstep.bench.search import SearchResult
 from tirstep.bench.trials import Trials, TunedTrial
 from tirstep.modules import AnyProblem
 from tirstep.transforms.errors import TransformError
@@ -32,7 +33,7 @@ from tirstep.transforms.recipes.gemm_best import choose_config
 from tirstep.transforms.recipes.gpus import GPUS, H200
 from tirstep.transforms.rewriting import NO_REPLAY
 
-from .candidates import CPU
+from .candidates import CPU, CandidateBuilder, CandidateRunner
 from .space import Choices, Config, Decisions, RecipeSpace, carry_out, make_decided, name_kind
 
 FINALISTS, FINAL_ROUNDS = 4, 3
@@ -54,18 +55,6 @@ NORMALIZE = tvm_ffi.get_global_func("tvm.s_tir.meta_schedule.normalize_mod")
 """MetaSchedule's own: what it does to a function before it looks it up."""
 
 Tell = Callable[[str], object]
-
-
-class Builder(Protocol):
-    """Compiles modules: the library of each, or a reason why there is none."""
-
-    def build(self, modules: Sequence[tvm.IRModule], target: Any) -> list[tuple[str, str]]: ...
-
-
-class Runner(Protocol):
-    """Checks and times a library on a kind of device: seconds, or a reason why it has none."""
-
-    def run(self, path: str, kind: str) -> tuple[tuple[float, ...], str]: ...
 
 
 @dataclass(frozen=True)
@@ -122,39 +111,25 @@ class ScheduledConfig:
 
 
 @dataclass
-class TuneResult:
+class TuneResult(SearchResult):
     """What came of it.
 
     Attributes
     ----------
     total : how many configs there are
-    best : None where nothing was right
-    seconds : of the best, in the last rounds
-    default_seconds : of the recipe's own config, in turns with the best; empty where it is out
-    tried : how many configs were built and timed, or were out there
-    kept : how many of these an earlier run had tried
+    winner : the best, as the recipe schedules it; None where nothing was right
+    times : its seconds, in the last rounds; the recipe's own config took turns with it there
+    kept : how many of those that were tried an earlier run had tried
     stale : trials of an earlier run that were of another program
-    out : how many candidates are out, by the kind of reason
-    samples : the first whole sentence of each kind
     repeated : configs whose program another config has
     """
 
-    total: int
-    best: ScheduledConfig | None = None
-    seconds: tuple[float, ...] = ()
-    default_seconds: tuple[float, ...] = ()
-    tried: int = 0
+    total: int = 0
+    winner: ScheduledConfig | None = None
+    times: tuple[float, ...] = ()
     kept: int = 0
     stale: int = 0
-    out: Counter[str] = field(default_factory=Counter)
-    samples: dict[str, str] = field(default_factory=dict)
     repeated: int = 0
-
-    def count_out(self, reason: str) -> None:
-        """Count a candidate that is out."""
-        kind = name_kind(reason)
-        self.out[kind] += 1
-        self.samples.setdefault(kind, reason.partition(": ")[2] or reason)
 
 
 class Proposals:
@@ -261,7 +236,7 @@ def list_promising(
 
 
 def tune(
-    plan: TunePlan, builder: Builder, runner: Runner, trials: Trials, tell: Tell
+    plan: TunePlan, builder: CandidateBuilder, runner: CandidateRunner, trials: Trials, tell: Tell
 ) -> TuneResult:
     """Try configs of a recipe, the promising ones first; each that is right is timed.
 
@@ -273,14 +248,19 @@ def tune(
 
 class _Tuner:
     def __init__(
-        self, plan: TunePlan, builder: Builder, runner: Runner, trials: Trials, tell: Tell
+        self,
+        plan: TunePlan,
+        builder: CandidateBuilder,
+        runner: CandidateRunner,
+        trials: Trials,
+        tell: Tell,
     ) -> None:
         self.plan, self.builder, self.runner = plan, builder, runner
         self.trials, self.tell = trials, tell
         self.space = RecipeSpace(plan.recipe, plan.fixed, plan.choices)
         sizes = {name: len(values) for name, values in plan.choices.items()}
         self.proposals = Proposals(sizes, plan.seed, plan.promising)
-        self.found = TuneResult(self.proposals.total)
+        self.found = TuneResult(total=self.proposals.total)
         self.right: list[tuple[float, ScheduledConfig]] = []
         self.programs: set[str] = set()
         self.default: ScheduledConfig | None = None
@@ -298,7 +278,7 @@ class _Tuner:
                 self.trials.add(kept)
                 self._learn(candidate, kept)
                 self._report()
-        self.found.out.update(self.space.refused)
+        self.found.skipped.update(self.space.refused)
         self.found.samples.update(self.space.samples)
         self._decide()
         return self.found
@@ -333,7 +313,7 @@ class _Tuner:
             _refuse(self.plan.recipe, "it replaces blocks by its own, which no trace replays")
         if reason:
             if reason.startswith("failed: its trace"):
-                self.found.count_out(reason)
+                self.found.skip(reason, name_kind)
             self.proposals.learn(decisions, math.inf)
             return None
         tensorized = [item for item in sch.trace.insts if str(item.kind.name) == "Tensorize"]
@@ -376,7 +356,7 @@ class _Tuner:
         seconds = statistics.median(trial.seconds) if trial.seconds else math.inf
         self.proposals.learn(candidate.decisions, seconds)
         if trial.reason:
-            self.found.count_out(trial.reason)
+            self.found.skip(trial.reason, name_kind)
         else:
             self.right.append((seconds, candidate))
             self.right.sort(key=lambda pair: pair[0])
@@ -384,7 +364,7 @@ class _Tuner:
     def _report(self) -> None:
         found, refused = self.found, self.space.refused.total()
         best = f", the fastest {1e6 * self.right[0][0]:,.1f} us" if self.right else ""
-        out = f", {found.out.total()} out" if found.out else ""
+        out = f", {found.skipped.total()} out" if found.skipped else ""
         self.tell(f"tried {found.tried} of {self.plan.trials}{out}, {refused} refused{best}")
 
     def _decide(self) -> None:
@@ -407,13 +387,14 @@ class _Tuner:
                 times[place] += seconds
         for candidate, seconds, reason in zip(finalists, times, reasons, strict=True):
             if reason:
-                self.found.count_out(reason)
+                self.found.skip(reason, name_kind)
                 continue
+            found, time = self.found, summarize(seconds)
             if candidate is own:
-                self.found.default_seconds = seconds
-            best = self.found.seconds
-            if not best or statistics.median(seconds) < statistics.median(best):
-                self.found.best, self.found.seconds = candidate, seconds
+                found.default = time
+            if not found.times or statistics.median(seconds) < statistics.median(found.times):
+                found.winner, found.times = candidate, seconds
+                found.config, found.best = candidate.config, time
 
 
 def _refuse(recipe: Recipe, reason: str) -> NoReturn:
