@@ -83,10 +83,18 @@ def test_what_is_refused(folder: Path, capfd: pytest.CaptureFixture[str]):
     assert main(["bench", "relu", "--function", "main"]) == 2
 
 
+@pytest.fixture
+def fake_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch is installed, as far as peers ask."""
+    torch = types.ModuleType("torch")
+    torch.__spec__ = ModuleSpec("torch", None)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+
+
 SEARCH = ("search", "kern.py:twice_bound", "--shape", "96")
 
 
-@pytest.mark.usefixtures("no_farm")
+@pytest.mark.usefixtures("no_farm", "fake_torch")
 @pytest.mark.parametrize(
     ("function", "said"),
     [
@@ -104,9 +112,6 @@ def test_a_search_ends_with_the_file_s_own_function(
     said: str,
 ):
     monkeypatch.setattr("tirstep.cli.search.make_machine", lambda command: machine)
-    torch = types.ModuleType("torch")
-    torch.__spec__ = ModuleSpec("torch", None)
-    monkeypatch.setitem(sys.modules, "torch", torch)
     file = folder / "kern.py"
     file.write_text(file.read_text().replace("lambda a: a + a}", f"lambda a: {function}}}"))
     machine.seconds = [1e-3, 2e-3]  # of 32 threads and of the peer: 64 do not divide 96
@@ -172,13 +177,9 @@ TORCH = {"Numbered": lambda n, a, f: a * f + n}
 """
 
 
-def test_numbers_among_the_parameters_are_numbers(
-    folder: Path, machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
-):
+@pytest.mark.usefixtures("fake_torch")
+def test_numbers_among_the_parameters_are_numbers(folder: Path, machine: FakeMachine):
     (folder / "numbered.py").write_text(NUMBERED)
-    torch = types.ModuleType("torch")
-    torch.__spec__ = ModuleSpec("torch", None)
-    monkeypatch.setitem(sys.modules, "torch", torch)
     machine.peers = {"dlight": lambda n, a, f: a * np.float32(f) + n}
     cases = plan_program("numbered.py:bound", [(37,)])
     *_, run = run_bench(cases, machine, Settings(rounds=2), folder / "cache", lambda line: None)

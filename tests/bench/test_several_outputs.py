@@ -47,11 +47,16 @@ def argmax_rows(sch, *, threads=2):
 """
 
 
-@pytest.fixture
-def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlannedCase:
-    """A user's recipe of the kernel with two outputs, and its peers."""
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of the user's, whose files import `foreign_modules`."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path, str(SUPPORT)])
+
+
+@pytest.fixture
+def planned() -> PlannedCase:
+    """A user's recipe of the kernel with two outputs, and its peers."""
     Path("argmax.py").write_text(OWN)
     (case,) = plan_program("argmax.py")
     return case
@@ -108,11 +113,7 @@ def test_a_recipe_that_forgets_an_output_is_wrong(
     assert (outcome.status, outcome.note[:12]) == ("wrong", "value[0] is ")
 
 
-def test_outputs_stand_anywhere(
-    machine: FakeMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path, str(SUPPORT)])
+def test_outputs_stand_anywhere(machine: FakeMachine) -> None:
     Path("own.py").write_text("import foreign_modules\n\nOwn = foreign_modules.Argmax\n")
     (planned,) = plan_program("own.py")
     assert [tensor.name for tensor in planned.problem.outputs] == ["index", "value"]
@@ -124,12 +125,8 @@ def test_outputs_stand_anywhere(
     assert plain.note == "no schedule binds best to a GPU; give a function of a schedule"
 
 
-def test_what_changes_its_input_is_refused_and_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_changes_its_input_is_refused_and_left_out() -> None:
     sentence = "it cannot be timed: it reads and writes Y, which each run would change; check it"
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path, str(SUPPORT)])
     text = """import tvm
 from tvm.script import ir as I, tirx as T
 

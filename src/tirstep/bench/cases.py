@@ -308,20 +308,13 @@ SUITES: Mapping[str, tuple[SuiteEntry, ...]] = MappingProxyType(
             SuiteEntry("matmul", PRODUCTS_DRAWN, (BFLOAT16,), ("matmul_wgmma_best",), TORCH),
         ),
         ROW_SHAPES: tuple(_list_row_shapes()),
-        TUTORIAL: (
-            SuiteEntry(
-                "matmul",
-                ((1024, 512, 2048), (256,) * 3, (512,) * 3, (1024,) * 3, (2048,) * 3),
-                recipes=("all",),
-                peers=GPU_PEERS + CPU_PEERS,
-            ),
-            SuiteEntry("conv1d", ((16384, 32),), recipes=("all",), peers=GPU_PEERS + CPU_PEERS),
-            SuiteEntry(
-                "depthwise_conv2d",
-                ((3, 4, 16, 32, 7),),
-                recipes=("all",),
-                peers=GPU_PEERS + CPU_PEERS,
-            ),
+        TUTORIAL: tuple(
+            SuiteEntry(kernel, shapes, recipes=("all",), peers=GPU_PEERS + CPU_PEERS)
+            for kernel, shapes in (
+                ("matmul", ((1024, 512, 2048), *((size,) * 3 for size in (256, 512, 1024, 2048)))),
+                ("conv1d", ((16384, 32),)),
+                ("depthwise_conv2d", ((3, 4, 16, 32, 7),)),
+            )
         ),
         # Each fast ladder at its own shape, where it fills a GPU: what every rung adds.
         RUNGS: tuple(
