@@ -15,13 +15,15 @@ from inline_workers import InlineWorkers, make_inline_builder, make_inline_runne
 from tvm.ir import assert_structural_equal
 from tvm.s_tir import Schedule
 from tvm.s_tir.meta_schedule.builder import BuilderInput
+from tvm.s_tir.meta_schedule.runner import Runner, RunnerInput
 
 from tirstep.bench import BenchError
 from tirstep.bench.trials import Trials
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import find_recipe, recipe
-from tirstep.tuning.candidates import CandidateRunner, make_builder
+from tirstep.tuning import candidates
+from tirstep.tuning.candidates import CandidateRunner, make_builder, make_runner
 from tirstep.tuning.tuner import TunePlan, TuneResult, tune
 
 PROBLEM = tuned_programs.twice_plus_one.problem(n=64)
@@ -279,6 +281,22 @@ def test_processes_of_the_builder_know_the_reducers_of_recipes(tmp_path: Path) -
         builder.builder.workers.close()
     assert built.error_msg is None
     assert Path(str(built.artifact_path)).is_file()
+
+
+def test_metaschedule_has_candidates_built_checked_and_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(candidates, "WorkerProcesses", lambda *_: InlineWorkers())
+    llvm = tvm.target.Target("llvm")
+    modules = [
+        tuned_programs.folded.steps(PROBLEM.module, inner=4, fold=fold)[-1].module
+        for fold in (1, 2)
+    ]
+    built = make_builder(tmp_path).build([BuilderInput(module, llvm) for module in modules])
+    inputs = [RunnerInput(str(it.artifact_path), "cpu", []) for it in built]
+    right, wrong = (it.result() for it in Runner.run(make_runner(PROBLEM), inputs))  # through TVM
+    assert (len(right.run_secs), right.error_msg) == (candidates.REPEATS, None)
+    assert (wrong.run_secs, wrong.error_msg[:8]) == (None, "wrong: C")
 
 
 def test_a_fault_on_a_gpu_ends_the_process_that_had_it() -> None:

@@ -78,7 +78,16 @@ def read_best(file: Path) -> dict[str, Any]:
         return {}
     try:
         table = json.loads(file.read_text(encoding="utf-8"))
-        flaw = find_flaw(table) or _find_untimed(table)
+        flaw = find_flaw(table) or next(
+            (
+                f"{shape} has no time"
+                for types in table.values()
+                for shapes in types.values()
+                for shape, entry in shapes.items()
+                if not isinstance(entry.get("us"), int | float)
+            ),
+            "",
+        )
     except ValueError:
         flaw = "it is no JSON"
     if flaw:
@@ -86,15 +95,6 @@ def read_best(file: Path) -> dict[str, Any]:
             f"{file} is no table of best configs ({flaw}); give --into another file, or delete it"
         )
     return dict(table)
-
-
-def _find_untimed(table: Mapping[str, Any]) -> str:
-    for types in table.values():
-        for shapes in types.values():
-            for shape, entry in shapes.items():
-                if not isinstance(entry.get("us"), int | float):
-                    return f"{shape} has no time"
-    return ""
 
 
 def _sort(table: dict[str, Any]) -> dict[str, Any]:

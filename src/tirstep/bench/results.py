@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import statistics
@@ -205,18 +206,14 @@ def require_run_or_nothing(file: Path) -> None:
 
     Raises `BenchError` for a file that holds something else than a run, of whatever form: it stays.
     """
-    if file.is_file() and file.stat().st_size and not _is_of_bench(file):
-        raise BenchError(f"{file} is no document of tirstep bench; it stays: give another name")
+    if file.is_file() and file.stat().st_size:
+        document = None
+        with contextlib.suppress(ValueError):
+            document = json.loads(file.read_bytes())
+        if not isinstance(document, dict) or document.get("command") != "bench":
+            raise BenchError(f"{file} is no document of tirstep bench; it stays: give another name")
     file.parent.mkdir(parents=True, exist_ok=True)
     require_writable(file)
-
-
-def _is_of_bench(file: Path) -> bool:
-    try:
-        document = json.loads(file.read_bytes())
-    except ValueError:
-        return False
-    return isinstance(document, dict) and document.get("command") == "bench"
 
 
 @dataclass(frozen=True)

@@ -254,12 +254,6 @@ class SearchResult:
     peer_error: str = ""
     seconds: dict[str, float] = field(default_factory=dict, compare=False)
 
-    def count(self, part: Sequence[Screened]) -> None:
-        """Count those that are out."""
-        for one in part:
-            if one.us is None:
-                self.skip(one.reason)
-
     def skip(self, reason: str, name: Callable[[str], str] | None = None) -> None:
         """Count a candidate that is out, by the kind of its reason, which `name` says."""
         kind = (name or classify)(reason)
@@ -386,9 +380,10 @@ def _try_all(
         for one in part:
             its_round = round_of.pop(tuple(one.config.items()))
             its_round.left -= 1
-            if one.us is not None:
+            if one.us is None:
+                found.skip(one.reason)
+            else:
                 its_round.times.append((one.config, one.us))
-        found.count(part)
         ranking.add(part)
         workers.keep(ranking.configs)
         done += len(part)

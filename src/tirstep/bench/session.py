@@ -229,7 +229,10 @@ def _run_candidates(
     on_gpu = [place for place in replays if candidates[place].kind != "cpu"]
     taken = dict(zip(on_gpu, _time([replays[it] for it in on_gpu], machine, settings), strict=True))
     for place, replay in replays.items():
-        seconds = taken[place] if place in taken else _time_on_cpu(replay, machine, settings)
+        if (seconds := taken.get(place)) is None:
+            first = machine.time_cpu(replay.run, 1)
+            (repeats,) = plan_repeats(first, settings.rounds, settings.budget)
+            seconds = machine.time_cpu(replay.run, repeats)
         if error := runner.find_error(replay):
             note = f"after the timed runs, {error}"
             outcomes[place] = replace(outcomes[place], status="wrong", note=note)
@@ -242,12 +245,6 @@ def _time(replays: Sequence[Replay], machine: Machine, settings: Settings) -> li
     """In turns: one run of each says how often it is to run."""
     first = [seconds[0] for seconds in machine.time(replays, [1] * len(replays))]
     return machine.time(replays, plan_repeats(first, settings.rounds, settings.budget))
-
-
-def _time_on_cpu(replay: Replay, machine: Machine, settings: Settings) -> list[float]:
-    first = machine.time_cpu(replay.run, 1)
-    (repeats,) = plan_repeats(first, settings.rounds, settings.budget)
-    return machine.time_cpu(replay.run, repeats)
 
 
 def draw_reference(planned: PlannedCase, settings: Settings) -> Reference:

@@ -187,7 +187,8 @@ def make_case_table(case: Case, ceilings: Ceilings, *, with_before: bool = False
         and len([outcome for outcome in case.outcomes if outcome.kind == "recipe"]) > 1
     ):
         over[f"× {first}"] = first
-    header = ["candidate", "time µs", "quartiles", _unit(case, ceilings)]
+    unit = "TB/s" if compute_floor(case, ceilings)[1] == "memory" else "TFLOP/s"
+    header = ["candidate", "time µs", "quartiles", unit]
     shares = _choose_shares([(case, outcome) for outcome in case.outcomes], ceilings)
     header += [*shares, *over]
     rows, bases = [], get_bases(case) if with_before else {}
@@ -229,10 +230,6 @@ def make_summary(run: BenchRun, suite: str) -> Table:
         metrics = [*map(format_share, reached), *map(format_ratio, means)]
         rows.append(["geometric mean", "", "", "", "", "", *metrics])
     return Table(header, rows, len(header) - 4)
-
-
-def _name_types(case: Case) -> str:
-    return f"{case.dtype}, {case.form}" if case.form else case.dtype
 
 
 def find_reasons(case: Case) -> list[str]:
@@ -302,7 +299,8 @@ def _summarize(
     case: Case, ceilings: Ceilings, shares: Sequence[Share], peers: Sequence[str]
 ) -> Row:
     best = get_fastest_recipe(case)
-    head = [f"`{case.kernel}`", case.shape_text.replace("x", "×"), _name_types(case)]
+    types = f"{case.dtype}, {case.form}" if case.form else case.dtype
+    head = [f"`{case.kernel}`", case.shape_text.replace("x", "×"), types]
     if best is None:
         return [*head, *[NOTHING] * (3 + len(shares) + len(peers) + 1)]
     metrics = [format_time(best), format_rate(case, best, ceilings, unit=True)]
@@ -315,10 +313,6 @@ def compute_ratio(case: Case, over: str) -> float | None:
     best = get_fastest_recipe(case)
     name = get_first_rung(case) if over == FIRST else over
     return None if best is None or name is None else speedup(case, best, name)
-
-
-def _unit(case: Case, ceilings: Ceilings) -> str:
-    return "TB/s" if compute_floor(case, ceilings)[1] == "memory" else "TFLOP/s"
 
 
 def _digits(value: float) -> int:

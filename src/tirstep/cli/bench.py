@@ -23,7 +23,7 @@ from .wrong_use import UseError
 if TYPE_CHECKING:
     from tirstep.bench.cases import CaseChoice, PlannedCase
     from tirstep.bench.machine import Machine
-    from tirstep.bench.results import BenchRun, Case, Time, TimeChange
+    from tirstep.bench.results import BenchRun, Case
 
     from .screen import Screen
 
@@ -219,7 +219,9 @@ def show_comparison(old: Path, new: Path) -> int:
     """Compare two files, candidate by candidate."""
     from rich.table import Table
 
+    from tirstep.bench.peers import show_name
     from tirstep.bench.results import compare_runs, list_differences, read_run
+    from tirstep.bench.tables import format_ratio
 
     from .screen import Screen
 
@@ -239,7 +241,12 @@ def show_comparison(old: Path, new: Path) -> int:
         table.add_column(header, justify=justify)  # type: ignore[arg-type]
     changes = compare_runs(before, after)
     for change in changes:
-        table.add_row(*_change_cells(change), style=VERDICT_STYLES.get(change.verdict))
+        times = [
+            "" if time is None else f"{time.median_us:,.1f}"
+            for time in (change.before, change.after)
+        ]
+        cells = (change.title, show_name(change.candidate), *times, format_ratio(change.ratio))
+        table.add_row(*cells, change.verdict, style=VERDICT_STYLES.get(change.verdict))
     screen.table(table)
     counts = {word: sum(change.verdict == word for change in changes) for word in VERDICT_STYLES}
     screen.line(", ".join(f"{count} {word}" for word, count in counts.items()))
@@ -249,19 +256,6 @@ def show_comparison(old: Path, new: Path) -> int:
 def slug(name: str) -> str:
     """A name as part of a file's name: ``nvidia-h200``."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-
-
-def _change_cells(change: TimeChange) -> list[str]:
-    from tirstep.bench.peers import show_name
-    from tirstep.bench.tables import format_ratio
-
-    name = show_name(change.candidate)
-    times = [_microseconds(change.before), _microseconds(change.after)]
-    return [change.title, name, *times, format_ratio(change.ratio), change.verdict]
-
-
-def _microseconds(time: Time | None) -> str:
-    return "" if time is None else f"{time.median_us:,.1f}"
 
 
 def _show_machine(screen: Screen, run: BenchRun, cases: Sequence[PlannedCase]) -> None:

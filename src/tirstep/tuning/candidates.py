@@ -21,7 +21,7 @@ from typing import Any
 import tvm
 from tvm.ir.utils import derived_object
 from tvm.s_tir.meta_schedule.builder import BuilderResult, PyBuilder
-from tvm.s_tir.meta_schedule.runner import PyRunner, PyRunnerFuture, RunnerResult
+from tvm.s_tir.meta_schedule.runner import PyRunner, RunnerFuture, RunnerResult
 
 from tirstep.bench.compile_pool import WorkerProcesses, spell_target, take_result
 from tirstep.lowering_checks.compile.compiling import compile_module
@@ -166,21 +166,6 @@ class _MetaScheduleBuilder(PyBuilder):
 
 
 @derived_object
-class _MetaScheduleFuture(PyRunnerFuture):
-    """A result that is there."""
-
-    def __init__(self, made: RunnerResult) -> None:
-        super().__init__()
-        self._made = made
-
-    def done(self) -> bool:
-        return True
-
-    def result(self) -> RunnerResult:
-        return self._made
-
-
-@derived_object
 class _MetaScheduleRunner(PyRunner):
     """A runner as an object of TVM's."""
 
@@ -192,7 +177,8 @@ class _MetaScheduleRunner(PyRunner):
         pairs = [
             self.runner.run(str(it.artifact_path), str(it.device_type)) for it in runner_inputs
         ]
-        return [_MetaScheduleFuture(RunnerResult(it or None, why or None)) for it, why in pairs]
+        results = [RunnerResult(it or None, why or None) for it, why in pairs]
+        return [RunnerFuture(lambda: True, lambda it=it: it) for it in results]
 
 
 def build(module: str, target: Mapping[str, object], library: str) -> str:

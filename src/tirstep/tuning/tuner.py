@@ -12,7 +12,7 @@ import json
 import math
 import random
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -23,6 +23,7 @@ from tvm.s_tir import Schedule
 from tirstep.bench import BenchError
 from tirstep.bench.results import summarize
 from tirstep.bench.search import SearchResult
+from tirstep.bench.session import Tell
 from tirstep.bench.trials import Trials, TunedTrial
 from tirstep.modules import AnyProblem
 from tirstep.transforms.errors import TransformError
@@ -53,8 +54,6 @@ DRAWN, EXPECTED = 2048, 60
 
 NORMALIZE = tvm_ffi.get_global_func("tvm.s_tir.meta_schedule.normalize_mod")
 """MetaSchedule's own: what it does to a function before it looks it up."""
-
-Tell = Callable[[str], object]
 
 
 @dataclass(frozen=True)
@@ -273,7 +272,8 @@ class _Tuner:
                 break
             for candidate, (path, reason) in zip(batch, self._build(batch), strict=True):
                 seconds, reason = ((), reason) if reason else self._time(path)
-                config, reason = _as_json(candidate.config), " ".join(reason.split())
+                # As JSON has it, lists for pairs: what is known now is what will be read again.
+                config, reason = json.loads(json.dumps(candidate.config)), " ".join(reason.split())
                 kept = TunedTrial(config, candidate.program, seconds, reason)
                 self.trials.add(kept)
                 self._learn(candidate, kept)
@@ -402,7 +402,3 @@ def _refuse(recipe: Recipe, reason: str) -> NoReturn:
         f"{recipe.name} cannot be kept in a database that TVM applies alone: {reason}; search its "
         "configs with tirstep search"
     )
-
-
-def _as_json(config: Mapping[str, object]) -> dict[str, object]:
-    return dict(json.loads(json.dumps(dict(config))))
