@@ -19,20 +19,20 @@ from pathlib import Path
 
 FOLDERS = ("modules", "transforms", "lowering_checks", "src/tirstep")
 BUDGETS = {
-    "modules": 4_420,
-    "transforms": 36_930,
-    "lowering_checks": 20_110,
-    "src/tirstep": 27_340,
-    "source": 88_780,
-    "code": 62_430,
-    "transforms/binding.py stands on": 14_640,
-    "file names of several files": 31,
-    "private helpers with one caller": 1_350,
-    "tests": 83_500,
-    "goldens": 34_400,
-    "pages of docs": 60,
-    "changelog": 720,
-    "targets of make": 22,
+    "modules": 4_412,
+    "transforms": 36_202,
+    "lowering_checks": 20_084,
+    "src/tirstep": 23_392,
+    "source": 84_090,
+    "code": 59_140,
+    "transforms/binding.py stands on": 14_425,
+    "file names of several files": 28,
+    "private helpers with one caller": 1_197,
+    "tests": 78_880,
+    "goldens": 34_254,
+    "pages of docs": 53,
+    "changelog": 93,
+    "targets of make": 12,
 }
 """Lines, but for what is counted by itself."""
 IDLE = {getattr(tokenize, kind) for kind in ("COMMENT", "NL", "NEWLINE", "INDENT", "DEDENT")}
