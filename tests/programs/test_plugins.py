@@ -80,7 +80,7 @@ def test_a_broken_package_is_one_line(install, call):
     assert code == 0  # ours work all the same
 
 
-@pytest.mark.parametrize("line", ["list twice", "list twice --json"])
+@pytest.mark.parametrize("line", ["list twice --steps", "list twice --steps --json"])
 def test_a_recipe_that_does_not_run_is_one_line(install, call, line: str):
     broken = RECIPES.replace("twice_bound", "twice_broken") + '    raise ValueError("no way")\n'
     install(theirs=f"{HEAD}{KERNEL}{RECIPES}{broken}")
