@@ -37,8 +37,9 @@ def draw_exact(problem: "Problem", seed: int) -> Iterator[list[Array]]:
         if np.isinf(room):  # the one output of a small problem would add up zeros alone
             inputs = _draw_up_to(problem, reach, seed, has_zeros=False)
             room = _find_room(problem, inputs)
-        if room >= 1:
-            yield _enlarge(problem, inputs, (reach, room), seed) if room >= 4 else inputs
+        if room >= 1:  # infinite where no term is: all windows of a convolution see its padding
+            can_grow = 4 <= room < np.inf
+            yield _enlarge(problem, inputs, (reach, room), seed) if can_grow else inputs
             return
     yield from _draw_in_turns(problem, inputs, np.random.default_rng([seed, 1]))
 

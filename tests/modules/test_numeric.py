@@ -566,3 +566,10 @@ def test_the_one_output_of_a_convolution_is_no_sum_of_zeros(h: int, w: int) -> N
     for inputs in problem.integer_rounds(0):
         (sums,) = problem.reference(inputs)
         assert sums.all()
+
+
+def test_a_convolution_that_sees_nothing_but_its_padding_has_whole_numbers() -> None:
+    """One pixel, between two windows of one tap each."""
+    problem = get_kernel("conv2d").problem(2, 3, 1, 2, 2, 1, 1, stride=3, padding=4)
+    assert not np.any(problem.reference(problem.integer_inputs(0))[0])
+    assert all(np.any(array) for array in problem.integer_inputs(0))

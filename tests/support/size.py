@@ -19,16 +19,16 @@ from pathlib import Path
 
 FOLDERS = ("modules", "transforms", "lowering_checks", "src/tirstep")
 BUDGETS = {
-    "modules": 4_412,
+    "modules": 4_413,
     "transforms": 36_202,
     "lowering_checks": 20_084,
     "src/tirstep": 23_392,
-    "source": 84_090,
+    "source": 84_091,
     "code": 59_140,
     "transforms/binding.py stands on": 14_425,
     "file names of several files": 28,
     "private helpers with one caller": 1_197,
-    "tests": 78_880,
+    "tests": 78_890,
     "goldens": 34_254,
     "pages of docs": 53,
     "changelog": 93,
