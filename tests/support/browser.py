@@ -8,6 +8,8 @@ and its own through a patch. As a program, this says whether a browser opens:
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
 import shutil
 import sys
@@ -42,23 +44,32 @@ ADVICE = {
 def open_browser(name: str = "chromium") -> Iterator[Any]:
     """A browser of Playwright's. Raises `NoBrowserError` where there is none."""
     try:
-        from playwright.sync_api import Error, sync_playwright
+        from playwright.sync_api import Error
     except ImportError:
         raise NoBrowserError(
             "no Playwright: pip install -c constraints.txt -e '.[browser]'"
         ) from None
-    with sync_playwright() as playwright:
-        told = ""
-        for options in _list_options(name):
-            try:
-                browser = getattr(playwright, name).launch(**options)
-            except Error as error:
-                told = told or str(error).strip().splitlines()[0]
-                continue
-            yield browser
-            browser.close()
-            return
+    told = ""
+    for options in _list_options(name):
+        try:
+            browser = getattr(_start_playwright(), name).launch(**options)
+        except Error as error:
+            told = told or str(error).strip().splitlines()[0]
+            continue
+        yield browser
+        browser.close()
+        return
     raise NoBrowserError(f"no {name.capitalize()} ({told}): {ADVICE[name]}")
+
+
+@functools.cache
+def _start_playwright() -> Any:
+    """Playwright, of which a process can have one at a time: it ends with the process."""
+    from playwright.sync_api import sync_playwright
+
+    playwright = sync_playwright().start()
+    atexit.register(playwright.stop)
+    return playwright
 
 
 def _list_options(name: str) -> list[dict[str, Any]]:

@@ -129,7 +129,10 @@ def choose_config(make: type[Config], rank: Rank, sizes: Sizes, table: str, devi
     A GPU that the model does not know is taken for an H200.
     """
     dtype = "tf32" if sizes.dtype.bits == 32 else str(sizes.dtype)
-    tuned = find_tuned(table, device=device, dtype=dtype, shape=sizes.shape)
+    try:
+        tuned = find_tuned(table, device=device, dtype=dtype, shape=sizes.shape)
+    except TransformError:  # of a batch, for which the table has no shapes
+        tuned = None
     # A tile of other elements takes other bytes.
     is_alike = tuned is not None and _SIZES.get(tuned.dtype) == sizes.dtype.itemsize
     if tuned is not None and is_alike and measure_distance(tuned.shape, sizes.shape) <= _NEAR:
