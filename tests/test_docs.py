@@ -139,7 +139,7 @@ def test_the_site_is_searched_from_disk(site: Path, page: Any):
     page.goto((site / "index.html").as_uri())
     page.fill("input.sidebar-search", "split_loop")
     page.press("input.sidebar-search", "Enter")
-    page.get_by_role("link", name="Transforms > split_loop").click()
+    page.get_by_role("link", name="Transforms > split_loop", exact=True).click()
     page.wait_for_url("**/transforms.html*")
     assert page.locator("h2 >> text=split_loop").first.is_visible()
     assert errors == []
