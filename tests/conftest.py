@@ -148,6 +148,13 @@ def self_test_once(
 
 
 @pytest.fixture
+def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of CUDA, as where the extra cuda is not installed and nvcc is not."""
+    for find in ("_find_nvrtc", "_find_nvcc"):
+        monkeypatch.setattr(f"tirstep.lowering_checks.facts.cuda_compilers.{find}", lambda: None)
+
+
+@pytest.fixture
 def report_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process more takes seconds to import TVM."""
     monkeypatch.setattr("tirstep.cli.report.jobs.MOST_PROCESSES", 1)

@@ -137,9 +137,8 @@ def test_what_an_architecture_refuses_is_told_and_so_is_a_missing_nvdisasm(
     assert "no instructions  there is no nvdisasm here" in result.out
 
 
-def test_without_a_compiler_the_rest_works(command: Command, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(cuda_compilers, "_find_nvrtc", lambda: None)
-    monkeypatch.setattr(cuda_compilers, "_find_nvcc", lambda: None)
+@pytest.mark.usefixtures("no_compiler")
+def test_without_a_compiler_the_rest_works(command: Command):
     assert command("facts", "vector_add_bound").code == 0
     result = command("facts", "vector_add_bound", "--all-archs")
     assert (result.code, result.out) == (2, "")

@@ -7,22 +7,14 @@ from pathlib import Path
 
 import pytest
 import warm_python
+from compilers import find_compiler, needs_compiler
 from tvm.s_tir import Schedule
 
 from tirstep.lowering_checks.compile import passes
-from tirstep.lowering_checks.facts import cuda_compilers
 from tirstep.transforms import keep_in_registers, reverse_compute_block_at, tile_block
 from tirstep.transforms.recipes import RECIPES, Example, recipe
 
 from .conftest import Command
-
-
-def find_compiler() -> str:
-    """The name of the compiler of CUDA here; empty where there is none."""
-    try:
-        return cuda_compilers.get_compiler().name
-    except cuda_compilers.CompilerMissing:
-        return ""
 
 
 def test_a_right_recipe_has_no_first_bad_step_and_leaves_no_file(command: Command, tmp_path: Path):
@@ -41,11 +33,8 @@ def test_a_right_recipe_has_no_first_bad_step_and_leaves_no_file(command: Comman
     assert not script.exists()
 
 
-def test_what_was_not_judged_is_not_called_right(
-    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    for find in ("_find_nvrtc", "_find_nvcc"):
-        monkeypatch.setattr(cuda_compilers, find, lambda: None)
+@pytest.mark.usefixtures("no_compiler")
+def test_what_was_not_judged_is_not_called_right(command: Command, tmp_path: Path):
     result = command("why", "vector_add_bound", "-o", tmp_path / "why.py")
     assert (result.code, result.err) == (0, "")
     assert "nothing is wrong in what was judged\n" in result.out
@@ -68,7 +57,7 @@ def test_a_wrong_kernel_is_told_with_the_script(command: Command, tmp_path: Path
     assert " of 256 elements are wrong" in alone.stdout
 
 
-@pytest.mark.skipif(not find_compiler(), reason=cuda_compilers.MISSING)
+@needs_compiler
 def test_wrong_code_generation_is_told_with_the_source(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

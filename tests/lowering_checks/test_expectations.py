@@ -4,6 +4,7 @@ import dataclasses
 import importlib.util
 
 import pytest
+from compilers import needs_compiler
 from golden_runs import run_default_example, run_golden
 
 from tirstep.lowering_checks import CheckError, Run, run_recipe
@@ -39,12 +40,6 @@ def blocking() -> Run:
     return run_default_example(find_recipe("matmul_shared_blocking"))
 
 
-@pytest.fixture
-def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda_compilers, "_find_nvrtc", lambda: None)
-    monkeypatch.setattr(cuda_compilers, "_find_nvcc", lambda: None)
-
-
 def test_every_recipe_expects_something():
     """Give ``@recipe(expects=...)`` what `tirstep facts` says of its last step."""
     assert [name for name, recipe in RECIPES.items() if not recipe.expects] == []
@@ -56,14 +51,6 @@ COMPILED = [
     for expected in recipe.expects.values()
     if any(isinstance(it, Expect) and checked._is_compiled(it.fact) for it in expected)
 ]
-
-
-def has_compiler() -> bool:
-    try:
-        cuda_compilers.get_compiler()
-    except CheckError:
-        return False
-    return True
 
 
 def find_breaches(run: Run) -> list[str]:
@@ -84,7 +71,7 @@ def test_what_a_recipe_expects_of_the_lowering_holds(name: str):
 
 
 @pytest.mark.share(8)
-@pytest.mark.skipif(not has_compiler(), reason=cuda_compilers.MISSING)
+@needs_compiler
 @pytest.mark.parametrize("name", COMPILED)
 def test_what_a_recipe_expects_of_the_machine_code_holds(name: str):
     assert find_breaches(run_default_example(find_recipe(name))) == []

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import tvm
+from compilers import find_compiler, needs_compiler
 from golden_runs import run_default_example, run_golden
 
 from tirstep.lowering_checks import CheckError
@@ -38,18 +39,10 @@ from tirstep.lowering_checks.facts.cuda_compilers import (
 from tirstep.lowering_checks.facts.nvrtc_program import HEAD, TENSOR_MAP, prepare
 from tirstep.transforms.recipes import find_recipe
 
-
-def has_compiler(name: str | None = None) -> bool:
-    try:
-        get_compiler(name)
-    except CheckError:
-        return False
-    return True
-
-
-needs_compiler = pytest.mark.skipif(not has_compiler(), reason=cuda_compilers.MISSING)
-needs_nvrtc = pytest.mark.skipif(not has_compiler("nvrtc"), reason="the extra cuda: no NVRTC here")
-needs_nvcc = pytest.mark.skipif(not has_compiler("nvcc"), reason="there is no nvcc on this machine")
+needs_nvrtc = pytest.mark.skipif(not find_compiler("nvrtc"), reason="the extra cuda: no NVRTC here")
+needs_nvcc = pytest.mark.skipif(
+    not find_compiler("nvcc"), reason="there is no nvcc on this machine"
+)
 needs_nvdisasm = pytest.mark.skipif(
     cuda_compilers.find_tool("nvdisasm") is None, reason="the extra cuda: no nvdisasm here"
 )
@@ -216,11 +209,8 @@ def test_a_source_that_the_compiler_refuses_is_told():
     assert re.fullmatch("sm_75 cannot run it: .*cp.async.* requires .*sm_80.*", compiled.refusal)
 
 
-def test_without_a_compiler_a_sentence_says_what_to_install(
-    blocking: Facts, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(cuda_compilers, "_find_nvrtc", lambda: None)
-    monkeypatch.setattr(cuda_compilers, "_find_nvcc", lambda: None)
+@pytest.mark.usefixtures("no_compiler")
+def test_without_a_compiler_a_sentence_says_what_to_install(blocking: Facts):
     with pytest.raises(CheckError, match=r"pip install 'tirstep\[cuda\]', or CUDA's nvcc"):
         compile_facts(blocking.source, "sm_80")
 

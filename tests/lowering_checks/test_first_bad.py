@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tvm
 import warm_python
+from compilers import find_compiler, needs_compiler
 from golden_runs import run_golden
 from planted import read_original
 from tvm import s_tir
@@ -40,16 +41,6 @@ from tirstep.modules import vector_add
 from tirstep.transforms import set_pass_option
 from tirstep.transforms.recipes import Example, Recipe, find_recipe, recipe
 
-
-def find_compiler() -> str:
-    """The name of the compiler of CUDA here; empty where there is none."""
-    try:
-        return cuda_compilers.get_compiler().name
-    except cuda_compilers.CompilerMissing:
-        return ""
-
-
-needs_compiler = pytest.mark.skipif(not find_compiler(), reason=cuda_compilers.MISSING)
 GPU = "nvidia/nvidia-h100"
 EXAMPLE = Example({"m": 32, "n": 32, "k": 8})
 
@@ -365,9 +356,8 @@ def test_wrong_code_generation_is_named(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert "__global__" in done.stdout
 
 
-def test_without_a_compiler_code_generation_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    for find in ("_find_nvrtc", "_find_nvcc"):
-        monkeypatch.setattr(cuda_compilers, find, lambda: None)
+@pytest.mark.usefixtures("no_compiler")
+def test_without_a_compiler_code_generation_is_not_run() -> None:
     found = bisect_run(run_golden(find_recipe("vector_add_bound")))
     assert found.first_bad is None
     assert found.not_run == (f"02_bound, as generated CUDA source: {cuda_compilers.MISSING}",)

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
+from compilers import needs_compiler
 from edits import NOTHING, edit
 from one_key import plant_places
 from tvm.ir import Call, TensorLoad
 from tvm.tirx import BufferStore, Evaluate, Mul, call_intrin, const
 
-from tirstep.lowering_checks import CheckError, check_numbers, get_device, run_recipe
+from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.lowering_checks.devices.device import blank, run
 from tirstep.lowering_checks.devices.simulator import lower, simulate_lowered
-from tirstep.lowering_checks.facts import compile_facts, cuda_compilers, get_facts
+from tirstep.lowering_checks.facts import compile_facts, get_facts
 from tirstep.lowering_checks.steps import Run
 from tirstep.transforms import TransformError
 from tirstep.transforms.passes import tma_pipeline
@@ -313,14 +314,7 @@ def test_an_arrival_that_nobody_waits_for_is_found() -> None:
 # ---- The compiler's word
 
 
-def has_compiler() -> bool:
-    try:
-        return bool(cuda_compilers.get_compiler())
-    except CheckError:
-        return False
-
-
-@pytest.mark.skipif(not has_compiler(), reason=cuda_compilers.MISSING)
+@needs_compiler
 @pytest.mark.parametrize(("name", "config"), [(LAST, {"pingpong": True}), (ENDED, {})])
 def test_nothing_is_spilled_and_no_instruction_serialized(name: str, config: dict) -> None:
     shape = {"batch": 4, "heads": 16, "queries": 2048, "keys": 2048, "dim": 128}

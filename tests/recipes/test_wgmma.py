@@ -1,16 +1,16 @@
 """Matmul by wgmma: types, shapes and configs on the simulator, and on a GPU where there is one."""
 
 import pytest
+from compilers import needs_compiler
 from tvm.s_tir import Schedule
 
 from tirstep.lowering_checks import (
-    CheckError,
     check_numbers,
     get_device,
     run_golden,
     run_recipe,
 )
-from tirstep.lowering_checks.facts import compile_facts, cuda_compilers, get_facts
+from tirstep.lowering_checks.facts import compile_facts, get_facts
 from tirstep.lowering_checks.facts.lowered import count_accesses
 from tirstep.lowering_checks.steps import Run
 from tirstep.modules import matmul
@@ -218,14 +218,7 @@ def test_rungs_are_right_at_a_real_shape(recipe, dtype: str, out: str, transpose
     check(run, "cuda")
 
 
-def has_compiler() -> bool:
-    try:
-        return bool(cuda_compilers.get_compiler())
-    except CheckError:
-        return False
-
-
-@pytest.mark.skipif(not has_compiler(), reason=cuda_compilers.MISSING)
+@needs_compiler
 @pytest.mark.parametrize(
     ("name", "options"),
     [
