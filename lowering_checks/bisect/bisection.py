@@ -30,8 +30,8 @@ from ..devices.device import (
 )
 from ..devices.guard_zones import run_in_guard_zones
 from ..devices.simulator.interpreter import Interpreter
-from ..facts.compiled import find_error_of_nothing
-from ..facts.cuda_compilers import CompileError, CompilerMissing, get_compiler
+from ..facts.compiled import find_source_error
+from ..facts.cuda_compilers import CompilerMissing, get_compiler
 from ..steps import Finding
 from .stages import COMPACTS, HOST_ALONE, ORDERS_THREADS, Stage, find_stages
 from .states import State, bisect
@@ -280,42 +280,29 @@ class ModuleBisection:
         # What the host's part becomes is no part of the program that is judged.
         own = [stage for stage in stages if stage.obstacle != HOST_ALONE]
         judged = self._find_judged(own)
-        missed = [
-            f"all from {stage.number} {stage.name}: {self._reasons[stage.number]}"
-            for stage in own[len(judged) :][:1]
-        ]
         if judged:
             end = JudgedState(f"after {judged[-1].name}", Interpreter.name)
             self.judged.append(end)
             if self._judge_stage(judged[-1]):
                 return self._bisect_stages(judged)
             self.lowered = end
-        self.not_run += missed
-        wrong = self._judge_source(lowering, target)
-        if not wrong:
-            return None
-        end = JudgedState(AS_SOURCE, get_compiler().name)
-        return self._bad_end(lowering, stages, judged, wrong[0], end)
-
-    def _judge_source(self, lowering: Lowering, target: str) -> list[Finding] | None:
-        """Whether CUDA's compiler takes the generated source; what it makes is not run here."""
+        for stage in own[len(judged) :][:1]:
+            reason = self._reasons[stage.number]
+            self.not_run.append(f"all from {stage.number} {stage.name}: {reason}")
         if lowering.language != "cuda" or lowering.executable is None:
             return None
         architecture = str(tvm.target.Target(target).attrs["arch"])
         try:
-            compiler = get_compiler()
-            compiler.compile(lowering.source, architecture)
-        except CompilerMissing as error:
-            self.not_run.append(f"{AS_SOURCE}: {error}")
+            error = find_source_error(lowering.source, architecture)
+        except CompilerMissing as missing:
+            self.not_run.append(f"{AS_SOURCE}: {missing}")
             return None
-        except CompileError as error:
-            if unsupported := find_error_of_nothing(compiler, architecture):
-                self.not_run.append(f"{AS_SOURCE}: {compiler.name}: {unsupported}")
-                return None
-            message = f"{compiler.name} does not compile it for {architecture}: {error}"
-            return [Finding("lowering", "", message)]
-        self.judged.append(JudgedState(AS_SOURCE, compiler.name))
-        return []
+        end = JudgedState(AS_SOURCE, get_compiler().name)
+        if error is None:
+            self.judged.append(end)
+            return None
+        message = f"{end.device} does not compile it for {architecture}: {error}"
+        return self._bad_end(lowering, stages, judged, Finding("lowering", "", message), end)
 
     def _find_judged(self, stages: Sequence[Stage]) -> Sequence[Stage]:
         """The stages up to the last one that can be judged."""

@@ -172,18 +172,33 @@ def _explain(compiler: CudaCompiler, architecture: str, error: CompileError) -> 
     Raises `CompilerMissing` for a compiler that works for no architecture: nvcc without a C++
     compiler.
     """
-    empty_error = find_error_of_nothing(compiler, architecture)
+    empty_error = _find_error_of_nothing(compiler, architecture)
     if empty_error is None:
         return f"{architecture} cannot run it: {error}"
-    if all(find_error_of_nothing(compiler, name) is not None for name in ARCHITECTURES):
+    if all(_find_error_of_nothing(compiler, name) is not None for name in ARCHITECTURES):
         raise CompilerMissing(
             f"{compiler.name} does not work here: {empty_error}; {compiler.advice}"
         )
     return f"{compiler.name} does not compile for {architecture}: {empty_error}"
 
 
+def find_source_error(source: str, architecture: str) -> str | None:
+    """The first error of CUDA's compiler in a source; None where it compiles it.
+
+    Raises `CompilerMissing` where none is here that compiles for the architecture.
+    """
+    compiler = get_compiler()
+    try:
+        _compile(compiler, source, architecture)
+    except CompileError as error:
+        if unsupported := _find_error_of_nothing(compiler, architecture):
+            raise CompilerMissing(f"{compiler.name}: {unsupported}") from error
+        return str(error)
+    return None
+
+
 @functools.lru_cache(maxsize=64)
-def find_error_of_nothing(compiler: CudaCompiler, architecture: str) -> str | None:
+def _find_error_of_nothing(compiler: CudaCompiler, architecture: str) -> str | None:
     """The error of a compiler for a kernel that does nothing; None if it compiles it."""
     try:
         compiler.compile('extern "C" __global__ void nothing() {}', architecture)

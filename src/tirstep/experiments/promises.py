@@ -14,13 +14,13 @@ from tvm_ffi import structural_map
 
 from tirstep.lowering_checks import CheckError
 from tirstep.lowering_checks.compile.passes import Pass as RunPass
+from tirstep.lowering_checks.expectations import ARCHITECTURE
 from tirstep.lowering_checks.facts import compile_facts, facts_of_lowering
 from tirstep.transforms.passes.uses import is_barrier
 from tirstep.transforms.tir import find_all
 
 from .trying import Trial, find_marked, have_same_bits
 
-ARCHITECTURE = "sm_90a"
 NUMBERS = "changes no numbers"
 
 

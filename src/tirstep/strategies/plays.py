@@ -19,13 +19,15 @@ import tvm
 import tvm_ffi
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.target import Target
 from tvm.tirx import For
 
 from tirstep import transforms as tr
-from tirstep.lowering_checks import CheckError, DeviceError, check_numbers, get_device
-from tirstep.lowering_checks.compile.compiling import compile_unrun
-from tirstep.lowering_checks.facts.cuda_compilers import CompileError, get_compiler
+from tirstep.lowering_checks import DeviceError, check_numbers, get_device
+from tirstep.lowering_checks.compile.compiling import TARGET
+from tirstep.lowering_checks.compile.passes import lower_through_passes
+from tirstep.lowering_checks.expectations import ARCHITECTURE
+from tirstep.lowering_checks.facts.compiled import find_source_error
+from tirstep.lowering_checks.facts.cuda_compilers import CompilerMissing
 from tirstep.lowering_checks.ownership import check_ownership
 from tirstep.modules import Problem
 from tirstep.transforms import TransformError, queries, tir
@@ -36,8 +38,6 @@ PREFIX, PRIMITIVE = "prefix", "sch."
 INT32 = 2**31 - 1
 LIMIT = " exceed a GPU's limit of "
 """Of more memory than a GPU has: it refuses the launch, and computes nothing wrong."""
-TARGET = "nvidia/nvidia-h100"
-"""For which sources are compiled."""
 LONGEST, TOO_LONG = 20_000, "would take too long"
 """Statements that the simulator may go through: some seconds."""
 
@@ -423,16 +423,10 @@ def _find_no_source(module: tvm.IRModule) -> str | None:
 
     The simulator, which sees no source, finds it wrong. None without a compiler of CUDA.
     """
-    try:
-        compiler = get_compiler()
-        target = Target(TARGET)
-        executable = compile_unrun(module, target)
-        source = str(executable.mod.imports[0].inspect_source())
-        compiler.compile(source, str(target.attrs["arch"]))
-    except CompileError as error:
-        return f"TVM's source does not compile: {error}"
-    except CheckError:
-        return None
+    lowering = lower_through_passes(module, TARGET, is_run=False)
+    with contextlib.suppress(CompilerMissing):
+        if error := find_source_error(lowering.source, ARCHITECTURE):
+            return f"TVM's source does not compile: {error}"
     return None
 
 
