@@ -149,9 +149,10 @@ class GoldenStore:
             )
         runs = list(runs)
         order = {name: place for place, name in enumerate(RECIPES)}
-        texts: dict[Path, str] = {}
+        made: dict[str, dict[Path, str]] = {}
         for run in sorted(runs, key=lambda run: order.get(run.recipe.name, len(order))):
-            texts |= self._make_files(run, texts)
+            made.setdefault(run.recipe.name, {}).update(self._make_files(run, made))
+        texts = {path: text for files in made.values() for path, text in files.items()}
         self.root.mkdir(parents=True, exist_ok=True)
         with locked(self.root / VERSION_FILE):
             self._require_one_version(runs)
@@ -164,9 +165,9 @@ class GoldenStore:
             changed += [version] if _write(version, f"{tvm.__version__}\n") else []
         return changed
 
-    def _make_files(self, run: Run, texts: Mapping[Path, str]) -> dict[Path, str]:
-        """The files of a run, beside `texts`, which are those of recipes before it."""
-        kept = self._find_kept(run.recipe, texts)
+    def _make_files(self, run: Run, before: Mapping[str, Iterable[Path]]) -> dict[Path, str]:
+        """The texts of a run's files; `before` has the files of recipes before it, by name."""
+        kept = self._find_kept(run.recipe, before)
         made, lines = {}, []
         for path, step in zip(self.get_files(run), run.steps, strict=True):
             text, first = print_module(step.module), kept.get(step.name)
@@ -179,7 +180,7 @@ class GoldenStore:
             made[self.root / run.recipe.name / STEPS_FILE] = "".join(lines)
         return made
 
-    def _find_kept(self, recipe: Recipe, texts: Mapping[Path, str]) -> dict[str, Path]:
+    def _find_kept(self, recipe: Recipe, made: Mapping[str, Iterable[Path]]) -> dict[str, Path]:
         """By the names of steps, the first file with each one's text among recipes of the kernel
         before this one; none for a recipe by itself.
         """
@@ -188,10 +189,8 @@ class GoldenStore:
             return kept
         for name in itertools.takewhile(lambda name: name != recipe.name, RECIPES):
             if RECIPES[name].kernel_name == recipe.kernel_name:
-                folder = self.root / name
-                written = [path for path in texts if path.parent == folder]
-                for path in written or sorted(_find_goldens(folder)):
-                    if path.suffix == ".py":
+                for path in made.get(name) or sorted(_find_goldens(self.root / name)):
+                    if path.suffix == ".py" and path.parent.name == name:
                         kept.setdefault(path.stem[3:], path)
         return kept
 

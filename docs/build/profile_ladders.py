@@ -2,7 +2,7 @@
 
 One launch of the last step of each recipe, at the shape and type of the ladder's page, or at one
 that is given. The counters go into benchmarks/results/profile-<kernel>-<gpu>.json, of which `make
-readme` writes the page, with the times of `tirstep bench`. Shape, type and recipes that are given
+docs` writes the page, with the times of `tirstep bench`. Shape, type and recipes that are given
 are part of the name: profile-<kernel>-<gpu>-<shape>-<type>-<recipe>.json. ncu runs over another
 process of this file, ``--launch REQUEST ANSWER``, which launches every recipe once.
 

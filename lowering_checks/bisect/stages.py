@@ -64,9 +64,8 @@ def find_stages(lowering: Lowering) -> tuple[Stage, ...]:
     half, ordered = _find_order(passes)
     compacted = next((each.number for each in passes if each.name == COMPACTS), 0)
     host: Any = None
-    latest = (
-        lowering.module
-    )  # that is judged: TVM alternates between the host's part and the kernels
+    # The latest that is judged: TVM alternates between the host's part and the kernels.
+    latest = lowering.module
     for place, each in enumerate(passes):
         before = latest
         if not _is_host_alone(each.module, host):
