@@ -49,14 +49,13 @@ def main() -> None:
     if sys.argv[1:] == ["fit"]:
         fit(get_file(gpu.name, "calibration"))
         return
-    from tirstep.bench.compile_pool import get_cache_folder
     from tirstep.bench.torch_machine import TorchMachine
 
     machine = TorchMachine()
     name = str(machine.device["name"])
     for what, shapes in (("calibration", draw_calibration()), ("test", PRODUCTS_DRAWN)):
         configs = choose_configs(shapes, read_gpu(name), calibrate=what == "calibration")
-        timed = time_shapes(configs, machine, cache=get_cache_folder(), tell=print)
+        timed = time_shapes(configs, machine, tell=print)
         write_set(get_file(name, what), timed)
         if what == "calibration" and name == gpu.name:  # the costs are those of that GPU
             fit(get_file(name, what))

@@ -25,12 +25,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tirstep.bench.cases import SEED, TEST, Sizes, draw_shapes
-from tirstep.bench.compile_pool import CompileJob, compile_all, installed, name_library
-from tirstep.bench.machine import Machine, Reference
+from tirstep.bench.compile_pool import CompileJob, compile_all, name_library
+from tirstep.bench.machine import Reference
 from tirstep.bench.peers import PEERS
 from tirstep.bench.results import summarize
-from tirstep.bench.runner import Runner, Tried, prepare_job, prepare_peer
-from tirstep.bench.session import Tell
+from tirstep.bench.session import Runner, Tell, Tried, prepare_peer, prepare_recipe
 from tirstep.files import write_file
 from tirstep.modules import Problem, get_kernel
 from tirstep.transforms.recipes import RECIPES
@@ -311,26 +310,22 @@ def _shorten(config: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def time_shapes(
-    shapes: Sequence[TimedShape], machine: Machine, *, cache: Path, tell: Tell
-) -> TimedSet:
+def time_shapes(shapes: Sequence[TimedShape], machine: Any, *, tell: Tell) -> TimedSet:
     """Compile, check and time configs; each is exact before it has a time."""
     jobs = [[_make_job(each.shape, it.config) for it in each.configs] for each in shapes]
     flat = [job for some in jobs for job in some]
-    with installed(cache):
-        reasons = compile_all(
-            flat,
-            machine.target,
-            cache,
-            limit=COMPILE_SECONDS,
-            report=lambda done, reason: tell(f"compiled {done} of {len(flat)} configs"),
-        )
-        notes = {job.library: reason for job, reason in zip(flat, reasons, strict=True)}
-        timed = []
-        for number, (each, some) in enumerate(zip(shapes, jobs, strict=True), 1):
-            tell(f"timing shape {number} of {len(shapes)}, {'x'.join(map(str, each.shape))}")
-            timed.append(_time_shape(each, some, notes, machine))
-            machine.clear()
+    reasons = compile_all(
+        flat,
+        machine.target,
+        limit=COMPILE_SECONDS,
+        report=lambda done: tell(f"compiled {done} of {len(flat)} configs"),
+    )
+    notes = {job.library: reason for job, reason in zip(flat, reasons, strict=True)}
+    timed = []
+    for number, (each, some) in enumerate(zip(shapes, jobs, strict=True), 1):
+        tell(f"timing shape {number} of {len(shapes)}, {'x'.join(map(str, each.shape))}")
+        timed.append(_time_shape(each, some, notes, machine))
+        machine.clear()
     today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     return TimedSet(str(machine.device["name"]), today, tuple(timed), dict(machine.versions))
 
@@ -346,14 +341,14 @@ def _make_job(shape: Sizes, config: dict[str, Any]) -> CompileJob:
 
 
 def _time_shape(
-    timed: TimedShape, jobs: Sequence[CompileJob], notes: dict[str, str], machine: Machine
+    timed: TimedShape, jobs: Sequence[CompileJob], notes: dict[str, str], machine: Any
 ) -> TimedShape:
     problem = _make_problem(timed.shape)
     runner = Runner(machine, Reference(problem, problem.integer_inputs(0), problem.is_exact))
     tried = [
         Tried("failed", notes[job.library])
         if notes[job.library]
-        else runner.try_once(RECIPE, prepare_job(job, RECIPES[RECIPE]))
+        else runner.try_once(RECIPE, prepare_recipe(RECIPES[RECIPE], job.config, Path(job.library)))
         for job in jobs
     ]
     runner.fill(problem.float_inputs(0))

@@ -1,6 +1,5 @@
 """The machine that needs no GPU, and benchmarks without other processes."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ def machine() -> FakeMachine:
 def no_farm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is compiled ahead: the fake machine compiles when it is asked."""
 
-    def compile_all(jobs: Any, target: Any, cache: Path, *, limit: float, report: Any) -> list[str]:
+    def compile_all(jobs: Any, target: Any, *, limit: float, report: Any) -> list[str]:
         return [""] * len(jobs)
 
     monkeypatch.setattr("tirstep.bench.session.compile_all", compile_all)

@@ -7,7 +7,6 @@ import json
 import os
 import socket
 import sys
-import threading
 import types
 from pathlib import Path
 
@@ -76,60 +75,6 @@ def began(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("variable", "file", "mode"),
-    [("", True, "token"), ("RAY_AUTH_TOKEN", False, "token"), ("", False, None)],
-)
-def test_a_cluster_that_is_named_gets_the_user_s_token(
-    variable: str,
-    file: bool,
-    mode: str | None,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    began: list[dict[str, object]],
-):
-    """Ray leaves it out for those, and says for twenty seconds that the token is missing."""
-    monkeypatch.setattr(Path, "home", lambda: tmp_path)
-    monkeypatch.setattr(cluster, "require_reachable", lambda address: None)
-    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
-        os.environ.pop(name, None)
-    if variable:
-        os.environ[variable] = "secret"
-    if file:
-        (tmp_path / ".ray").mkdir()
-        (tmp_path / ".ray" / "auth_token").write_text("secret")
-    with connected("10.0.0.5:6379"):
-        assert os.environ.get("RAY_AUTH_MODE") == mode
-    assert [it["address"] for it in began] == ["10.0.0.5:6379"]
-
-
-@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n", None])
-def test_an_address_where_something_else_listens(
-    answer: bytes | None, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(cluster, "REACH_SECONDS", 0.3)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        ended = threading.Event()
-        serving = threading.Thread(target=serve, args=(server, answer, ended))
-        serving.start()
-        try:
-            with pytest.raises(BenchError, match=r"nothing answers there"):
-                require_reachable(f"127.0.0.1:{server.getsockname()[1]}")
-        finally:
-            ended.set()
-            serving.join()
-
-
-def serve(server: socket.socket, answer: bytes | None, ended: threading.Event) -> None:
-    connection, _ = server.accept()
-    with connection:
-        if answer is None:
-            ended.wait()
-        else:
-            connection.recv(100)
-            connection.sendall(answer)
-
-
 def test_what_is_kept_is_known_again(tmp_path: Path):
     kept = Kept(tmp_path, PLAN, DEVICE, {"tirstep": "1"})
     done = [
@@ -159,7 +104,7 @@ def test_a_search_that_was_cut_goes_on_where_it_was(
     def run() -> object:
         machine = ClusterMachine(make_folder(tmp_path, len(pools)))
         kept = Kept(tmp_path, plan, machine.device, machine.versions)
-        return search(plan, machine, SETTINGS, cache=tmp_path, tell=lambda line: None, kept=kept)
+        return search(plan, machine, SETTINGS, tell=lambda line: None, kept=kept)
 
     whole = run()
     (file,) = (tmp_path / "tirstep_trials").iterdir()

@@ -2,20 +2,30 @@
 dies costs.
 """
 
+import dataclasses
 import errno
 import os
+import shutil
 import time
 from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import tvm
+from bad_jobs import misbehave, refuse_to_start
 from golden_runs import run_golden
 
+from tirstep.bench import BenchError
 from tirstep.bench.compile_pool import (
+    CompileJob,
     WorkerProcesses,
+    compile_all,
+    compile_job,
     lift_workspaces,
     read_workspaces,
+    spell_target,
     take_result,
     write_workspaces,
 )
@@ -74,3 +84,71 @@ def test_a_full_disk_is_no_fault_of_a_candidate(error: Exception) -> None:
     future.set_exception(error)
     with pytest.raises(OSError, match="No space left on device"):
         take_result(future, 60.0, "compile")
+
+
+TARGET = tvm.target.Target("nvidia/nvidia-h100")
+SHAPE = {"m": 64, "n": 48, "k": 32}
+GOOD = CompileJob("matmul_naive", SHAPE, {"dtype": "float32"}, {})
+REFUSED = CompileJob("matmul_tiled", {"m": 7, "n": 5, "k": 3}, {"dtype": "float32"}, {})
+
+SPELLED = spell_target(TARGET)
+
+
+def test_a_job_says_why_it_does_not_compile(monkeypatch: pytest.MonkeyPatch):
+    assert compile_job(GOOD, SPELLED) == ""
+    assert compile_job(REFUSED, SPELLED).startswith("refused: ")
+
+    def fail(*arguments: Any, **options: Any) -> None:
+        raise tvm.error.InternalError("a story\nCheck failed: lanes\n")
+
+    monkeypatch.setattr("tvm.compile", fail)
+    assert compile_job(GOOD, SPELLED) == "failed: InternalError: Check failed: lanes"
+
+
+@pytest.fixture
+def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One core, and so one process: each takes seconds to start."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda of: {0})
+
+
+HOLD = [CompileJob("matmul_naive", SHAPE, {}, config) for config in ({}, {"hold": True})]
+"""Jobs of `misbehave`, of which the second one does not end."""
+
+
+@pytest.mark.usefixtures("one_process")
+def test_a_process_that_takes_too_long_is_killed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tirstep.bench.compile_pool.compile_job", misbehave)
+    told: list[int] = []
+    reasons = compile_all(HOLD, TARGET, limit=2, report=told.append)
+    assert reasons == ["", "took longer than 2 s to compile"]
+    assert told == [1, 2]
+
+
+@pytest.mark.usefixtures("one_process")
+def test_processes_compile(tmp_path: Path):
+    library = tmp_path / "good.so"
+    jobs = [dataclasses.replace(GOOD, library=str(library)), REFUSED]
+    reasons = compile_all(jobs, TARGET, limit=100, report=lambda done: None)
+    assert reasons[0] == ""
+    assert library.exists() == (shutil.which("g++") is not None)
+    assert reasons[1].startswith("refused: tile_block")
+
+
+@pytest.mark.usefixtures("one_process")
+def test_a_process_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tirstep.bench.compile_pool._begin", refuse_to_start)
+    with pytest.raises(BenchError, match="processes that try candidates do not start"):
+        compile_all([GOOD] * 3, TARGET, limit=9, report=lambda done: None)
+
+
+@pytest.mark.usefixtures("one_process")
+def test_whoever_gives_up_waits_for_no_job(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tirstep.bench.compile_pool.compile_job", misbehave)
+
+    def interrupt(done: int) -> None:
+        raise KeyboardInterrupt
+
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        compile_all(HOLD, TARGET, limit=300, report=interrupt)
+    assert time.monotonic() - began < 60

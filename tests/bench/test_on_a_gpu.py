@@ -1,15 +1,12 @@
 """The machine for real: what it launches, records and judges."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import tvm
 
 from tirstep.bench.cases import CaseChoice, PlannedCase, plan_cases
-from tirstep.bench.compile_pool import installed
 from tirstep.bench.machine import Reference
 from tirstep.bench.peers import PEERS
 from tirstep.bench.results import from_document, to_document
@@ -105,14 +102,6 @@ def test_the_caches_are_cold(machine: Any):
     assert flush_bytes >= 4 * machine.device["l2_bytes"] > 0
 
 
-def test_a_second_compilation_comes_from_the_cache(machine: Any, tmp_path: Path):
-    module = RECIPES["matmul_naive"].steps(matmul(32, 16, 8))[-1].module
-    for hits, misses in ((0, 1), (1, 0)):
-        with installed(tmp_path) as cache:
-            tvm.compile(module, target=machine.target)
-            assert (cache.hits, cache.misses) == (hits, misses)
-
-
 def test_a_replay_outlives_a_larger_workspace(machine: Any):
     """The graph of a split-K matmul is right after another one took a larger intermediate."""
     replays = []
@@ -130,9 +119,9 @@ def test_a_replay_outlives_a_larger_workspace(machine: Any):
         assert machine.find_error(expectation, replay.outputs[0]) is None
 
 
-def test_a_whole_run(machine: Any, tmp_path: Path):
+def test_a_whole_run(machine: Any):
     cases, _ = plan_cases(CaseChoice(["convolution"], quick=True))
-    runs = [*run_bench(cases, machine, Settings(rounds=3), tmp_path, lambda line: None)]
+    runs = [*run_bench(cases, machine, Settings(rounds=3), lambda line: None)]
     run = runs[-1]
     assert [len(so_far.cases) for so_far in runs] == [*range(1, len(cases) + 1)]
     assert from_document(to_document(run), "it") == run
@@ -152,10 +141,10 @@ def test_a_copy_that_does_not_fit_is_not_measured(machine: Any):
     assert [*machine.measure_ceilings([], [1 << 20, 1 << 60]).copies_us] == [str(1 << 20)]
 
 
-def test_a_search_in_other_processes(machine: Any, tmp_path: Path):
+def test_a_search_in_other_processes(machine: Any):
     fixed = {"local_x": 4, "block_y": 8, "block_x": 8, "tile_k": 8, "vector": 4}
     plan = SearchPlan(RECIPES["matmul_shared_blocking"], matmul.problem(256, 256, 256), dict(fixed))
-    found = search(plan, machine, Settings(rounds=3), cache=tmp_path, tell=lambda line: None)
+    found = search(plan, machine, Settings(rounds=3), tell=lambda line: None)
     assert (found.tried, dict(found.skipped)) == (4, {})
     assert found.best is not None
     assert found.peer is not None

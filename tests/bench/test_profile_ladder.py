@@ -1,7 +1,6 @@
 """docs/build/profile_ladders.py: what it is asked for, its files, and the tails on a page."""
 
 import importlib.util
-from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,9 +11,9 @@ from ladder_pages import GoldenPrograms, MeasuredLadder, write_page
 from ncu_table import make_table
 from profile_ladders import ProfileRun, RecipeProfile, read_profile, read_table
 
+from tirstep.bench.cases import PlannedCase
 from tirstep.bench.results import Case, Outcome, Time
-from tirstep.modules import Problem
-from tirstep.transforms.recipes import LADDERS, Ladder, Recipe, find_recipe
+from tirstep.transforms.recipes import LADDERS, Ladder, find_recipe
 
 from .test_results import make_run
 
@@ -51,50 +50,29 @@ def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     return module
 
 
-@pytest.fixture
-def asked(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[Problem]:
-    """The problems that were profiled, by a profiler that needs no GPU."""
-    problems: list[Problem] = []
-
-    def profile_recipes(problem: Problem, recipes: Sequence[Recipe], *_: Any, **__: Any) -> Any:
-        problems.append(problem)
-        durations = dict.fromkeys((recipe.name for recipe in recipes), "1000")
-        return make_profile(problem.kernel.name, dict(problem.shape), **durations)
+def test_a_ladder_is_profiled_at_the_shape_of_its_page(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    def profile_case(planned: PlannedCase, *_: Any) -> ProfileRun:
+        problem, names = planned.problem, [recipe.name for recipe in planned.recipes]
+        return make_profile(
+            problem.kernel.name, dict(problem.shape), **dict.fromkeys(names, "1000")
+        )
 
     monkeypatch.setattr(script, "find_ncu", lambda: "ncu")
     monkeypatch.setattr(script, "make_machine", lambda command: FakeMachine())
-    monkeypatch.setattr(script, "profile_recipes", profile_recipes)
-    return problems
-
-
-def test_what_was_chosen_is_in_the_name_of_the_file(
-    script: ModuleType, asked: list[Problem], tmp_path: Path
-):
-    """So that no choice replaces the profile of the ladder's page."""
-    save = ["--save", str(tmp_path / "saved")]
-    recipes = ["--recipe", "matmul_best", "--recipe", "matmul_naive"]
-    for options in ([], ["--shape", "64x64x64", *recipes], ["--dtype", "float16"]):
-        assert script.main(["matmul", *options, *save]) == 0
-    assert sorted(file.name for file in (tmp_path / "saved").iterdir()) == [
-        "profile-matmul-test-gpu-64x64x64-matmul_best-matmul_naive.json",
-        "profile-matmul-test-gpu-float16.json",
-        "profile-matmul-test-gpu.json",
-    ]
-    whole = read_profile(tmp_path / "saved" / "profile-matmul-test-gpu.json")
-    assert [recipe.recipe for recipe in whole.recipes] == [
-        ladder.name for ladder in LADDERS["matmul"]
-    ]
-    assert [problem.shape["m"] for problem in asked] == [4096, 64, 4096]
+    monkeypatch.setattr(script, "profile_case", profile_case)
+    assert script.main(["matmul", "--save", str(tmp_path / "saved")]) == 0
+    (file,) = (tmp_path / "saved").iterdir()
+    assert file.name == "profile-matmul-test-gpu.json"
+    run = read_profile(file)
+    assert run.shape["m"] == 4096
+    assert [it.recipe for it in run.recipes] == [recipe.name for recipe in LADDERS["matmul"]]
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--shape", "8x8x8"], "--shape must come with one ladder, not with 0"),
-        (
-            ["matmul", "softmax", "--dtype", "float16", "--recipe", "matmul_best"],
-            "--dtype and --recipe must come with one ladder, not with 2",
-        ),
         ([], "has measured a ladder, so none has a page; name a ladder, or measure them"),
         (["matmul"], "NVIDIA's profiler ncu (Nsight Compute) is not in PATH"),
     ],

@@ -1,8 +1,6 @@
 """References are worked out ahead, in order, and not for what the device cannot hold."""
 
 import threading
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,24 +9,10 @@ from fake_machine import FakeMachine
 
 from tirstep.bench.cases import PlannedCase
 from tirstep.bench.machine import Reference
-from tirstep.bench.session import AHEAD, Settings, begin_reference, look_ahead, run_bench
+from tirstep.bench.session import AHEAD, Settings, run_bench
 from tirstep.modules import Problem, matmul, row_sum
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.recipes import RECIPES
-
-
-def test_later_references_are_begun_while_one_is_in_use():
-    begun = [threading.Event() for _ in range(AHEAD + 3)]
-
-    def work_out(place: int) -> Reference:
-        begun[place].set()
-        return Reference(row_sum.problem(place + 1, 2), ())
-
-    found = look_ahead(range(len(begun)), lambda it: begin_reference(partial(work_out, it)))
-    assert next(found)().problem.shape["m"] == 1
-    assert all(event.wait(10) for event in begun[: AHEAD + 1])
-    assert not begun[AHEAD + 1].is_set()
-    assert [make().problem.shape["m"] for make in found] == [2, 3, 4, 5, 6]
 
 
 def test_a_reference_is_what_the_kernel_says():
@@ -50,9 +34,7 @@ def test_an_exact_sum_is_rounded_as_a_narrow_output_stores_it():
 
 
 @pytest.mark.usefixtures("no_farm")
-def test_what_is_too_large_is_not_worked_out(
-    machine: FakeMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_what_is_too_large_is_not_worked_out(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch):
     drawn: list[int] = []
     draw = Problem.float_inputs
 
@@ -70,7 +52,6 @@ def test_what_is_too_large_is_not_worked_out(
         cases,
         machine,
         Settings(rounds=1),
-        tmp_path,
         lambda line: None,
     )
     assert sorted(drawn) == [32, 64]
@@ -78,17 +59,23 @@ def test_what_is_too_large_is_not_worked_out(
     assert [outcome.status for case in run.cases for outcome in case.outcomes] == ["ok", "ok"]
 
 
-def test_nobody_waits_for_references_at_the_end():
+@pytest.mark.usefixtures("no_farm")
+def test_later_references_are_begun_while_one_is_in_use_and_nobody_waits_for_them(
+    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
+):
     """Else Ctrl-C waits for NumPy, which may be minutes from its end."""
-    stop, daemons = threading.Event(), list[bool]()
+    begun: dict[int, bool] = {}
+    draw = Problem.float_inputs
 
-    def work_out(place: int) -> Reference:
-        daemons.append(threading.current_thread().daemon)
-        stop.wait(60)
-        return Reference(row_sum.problem(place + 1, 2), ())
+    def watch(problem: Problem, *rest: Any) -> Any:
+        begun[problem.shape["m"]] = threading.current_thread().daemon
+        return draw(problem, *rest)
 
-    found = look_ahead(range(AHEAD + 1), lambda it: begin_reference(partial(work_out, it)))
-    next(found)
-    found.close()
-    assert daemons == [True] * (AHEAD + 1)
-    stop.set()
+    monkeypatch.setattr(Problem, "float_inputs", watch)
+    naive = (RECIPES["row_sum_naive"],)
+    cases = [PlannedCase("rows", row_sum.problem(32 * m, 64), naive, ()) for m in range(1, 9)]
+    runs = run_bench(cases, machine, Settings(rounds=1), lambda line: None)
+    next(runs)
+    assert set(begun) <= {32 * m for m in range(1, AHEAD + 2)}
+    assert [*runs][-1].cases[-1].shape["m"] == 256
+    assert set(begun.values()) == {True}

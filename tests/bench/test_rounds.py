@@ -1,4 +1,4 @@
-"""Rounds that overlap: nobody waits where one ends, and who is fast does not say what is next."""
+"""Rounds of a search: who is fast does not say what is next, and nobody waits within a round."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,36 +33,24 @@ class ListedWorkers:
 
     width = 1
 
-    def __init__(self, pick: Pick, measure: Callable[[Sizes], float] = lambda config: 1.0) -> None:
-        self.pick, self.measure = pick, measure
+    def __init__(self, pick: Pick) -> None:
+        self.pick = pick
         self.submitted: list[list[Sizes]] = []
         self.left: list[Sizes] = []
-        self.under_way: list[int] = []
 
     def submit(self, configs: Sequence[Sizes]) -> None:
         self.submitted.append([*configs])
         self.left += configs
-        # Rounds end in their order: one behind another that has not ended has not ended either.
-        is_open = [any(it in self.left for it in each) for each in self.submitted]
-        self.under_way.append(len(is_open) - is_open.index(True))
 
     def collect(self) -> Sequence[Screened]:
         config = self.left.pop(self.pick(self.left))
-        return [Screened(dict(config), self.measure(config))]
+        return [Screened(dict(config), measure(config))]
 
     def keep(self, configs: Sequence[Sizes]) -> None:
         pass
 
     def decide(self, configs: Sequence[Sizes]) -> Contest:
         return Contest([None] * len(configs))
-
-
-def first(left: list[Sizes]) -> int:
-    return 0
-
-
-def last(left: list[Sizes]) -> int:
-    return -1
 
 
 class Memory:
@@ -92,6 +79,14 @@ PROMISING = FORECAST.get_tile(
 )
 
 
+def first(left: list[Sizes]) -> int:
+    return 0
+
+
+def last(left: list[Sizes]) -> int:
+    return -1
+
+
 def measure(config: Sizes) -> float:
     """What promises most takes three times as long."""
     assert FORECAST is not None
@@ -100,83 +95,63 @@ def measure(config: Sizes) -> float:
 
 
 def propose(
-    monkeypatch: pytest.MonkeyPatch,
-    pick: Pick,
-    known: Sequence[Screened] = (),
-    workers: ListedWorkers | None = None,
-    **changes: Any,
-) -> tuple[list[Sizes], SearchResult]:
-    """Which candidates a search asks for, in their order."""
+    monkeypatch: pytest.MonkeyPatch, pick: Pick, known: Sequence[Screened] = (), **changes: Any
+) -> tuple[list[Sizes], SearchResult, ListedWorkers]:
+    """Which candidates a search asks for, in their order, and of whom."""
     monkeypatch.setattr(search_module, "ROUND", 6)
-    memory, workers = Memory(known), workers or ListedWorkers(pick, measure)
+    memory, workers = Memory(known), ListedWorkers(pick)
     plan = SearchPlan(PREFETCHED, PROBLEM, FIXED, forecast=FORECAST, **changes)
     found = search_with(workers, plan, 0, lambda line: None, memory)
-    return memory.asked, found
+    return memory.asked, found, workers
 
 
-@pytest.mark.parametrize("pick", [first, last])
-def test_a_round_is_under_way_before_the_one_in_front_of_it_ends(
-    monkeypatch: pytest.MonkeyPatch, pick: Pick
-):
-    workers = ListedWorkers(pick, measure)
-    asked, found = propose(monkeypatch, pick, workers=workers)
+def test_what_is_known_is_asked_of_no_worker(monkeypatch: pytest.MonkeyPatch):
+    asked, found, workers = propose(monkeypatch, first)
     assert [len(each) for each in workers.submitted[:-1]] == [6] * (len(workers.submitted) - 1)
     assert [it for each in workers.submitted for it in each] == asked
-    assert workers.under_way[:2] == [1, 2]
-    assert max(workers.under_way) == 2
-    assert found.tried == len(asked)
-
-
-def test_rounds_of_which_all_is_known_ask_no_worker(monkeypatch: pytest.MonkeyPatch):
-    asked, found = propose(monkeypatch, first)
-    workers = ListedWorkers(first)
     known = [Screened(config, measure(config)) for config in asked]
-    assert propose(monkeypatch, first, known, workers) == (asked, found)
-    assert workers.submitted == []
+    again, same, workers = propose(monkeypatch, first, known)
+    assert (again, same, workers.submitted) == (asked, found, [])
 
 
 def test_who_is_fast_does_not_say_what_comes_next(monkeypatch: pytest.MonkeyPatch):
     """Nor what was known before: a search that goes on is where it was."""
-    asked, found = propose(monkeypatch, first)
+    asked, found, _ = propose(monkeypatch, first)
     assert found.tried == len(asked) > 40
     drawing = random.Random(7)
     for pick in (last, lambda left: drawing.randrange(len(left))):
         assert propose(monkeypatch, pick)[0] == asked
     known = [Screened(config, measure(config)) for config in asked[:27]]
-    assert propose(monkeypatch, last, known) == (asked, found)
+    assert propose(monkeypatch, last, known)[:2] == (asked, found)
     drawing.shuffle(known)
-    assert propose(monkeypatch, first, known[9:]) == (asked, found)
+    assert propose(monkeypatch, first, known[9:])[:2] == (asked, found)
 
 
-@pytest.mark.parametrize(("ahead", "learnt"), [(0, 6), (1, 12)])
-def test_what_is_learnt_changes_the_round_after_the_next_one(
-    monkeypatch: pytest.MonkeyPatch, ahead: int, learnt: int
-):
-    monkeypatch.setattr(search_module, "AHEAD", ahead)
-    asked, _ = propose(monkeypatch, first)
+def test_what_is_learnt_changes_the_next_round(monkeypatch: pytest.MonkeyPatch):
+    asked, _, _ = propose(monkeypatch, first)
     assert FORECAST is not None
     monkeypatch.setitem(globals(), "measure", FORECAST.predict)
-    uncorrected, _ = propose(monkeypatch, first)
-    assert asked[:learnt] == uncorrected[:learnt]
-    assert asked[learnt : learnt + 6] != uncorrected[learnt : learnt + 6]
+    uncorrected, _, _ = propose(monkeypatch, first)
+    assert asked[:6] == uncorrected[:6]
+    assert asked[6:12] != uncorrected[6:12]
 
 
 def test_a_search_that_promises_little_ends_the_same_whoever_is_fast(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    asked, found = propose(monkeypatch, first, least_gain=0.05)
-    assert 6 < found.tried == len(asked) < found.tried + found.left
+    asked, found, _ = propose(monkeypatch, first, least_gain=0.05)
+    assert 6 <= found.tried == len(asked) < found.tried + found.left
     assert found.gain is not None
     assert found.gain < 0.05
-    for pick, known in ((last, ()), (last, [Screened(it, measure(it)) for it in asked[:8]])):
-        again, same = propose(monkeypatch, pick, known, least_gain=0.05)
+    for known in ((), [Screened(it, measure(it)) for it in asked[:4]]):
+        again, same, _ = propose(monkeypatch, last, known, least_gain=0.05)
         assert (again, same.left, same.gain) == (asked, found.left, found.gain)
 
 
 class SlowPool(FakePool):
     """Compiles one job after the other, each for a hundredth of a second."""
 
-    def __init__(self, target: Any, cache: Any, *, limit: float, processes: int) -> None:
+    def __init__(self, target: Any, *, limit: float, processes: int) -> None:
         super().__init__(lambda job: "", processes)
         self.futures: list[Future[str]] = []
         threading.Thread(target=self._run, daemon=True).start()
@@ -195,7 +170,7 @@ class SlowPool(FakePool):
 
 
 def test_one_process_measures_while_others_compile(monkeypatch: pytest.MonkeyPatch):
-    """The pool stays through all rounds, and always has something to do."""
+    """The pool stays through all rounds."""
     pools: list[SlowPool] = []
 
     def make(*arguments: Any, **named: Any) -> SlowPool:
@@ -210,17 +185,14 @@ def test_one_process_measures_while_others_compile(monkeypatch: pytest.MonkeyPat
 
     left: list[int] = []
     monkeypatch.setattr("tirstep.bench.workers.CompilePool", make)
-    monkeypatch.setattr(search_module, "ROUND", BATCH)
-    monkeypatch.setattr("tirstep.bench.runner.prepare_recipe", prepare_nothing)
-    machine = QuickMachine()
+    monkeypatch.setattr("tirstep.bench.workers.prepare_recipe", prepare_nothing)
     plan = SearchPlan(PREFETCHED, PROBLEM, FIXED, forecast=FORECAST, limit=80)
-    cache = Path("unused")
-    found = search(plan, machine, Settings(rounds=1), cache=cache, tell=lambda line: None)
+    found = search(plan, QuickMachine(), Settings(rounds=1), tell=lambda line: None)
     assert (found.tried, len(pools), pools[0].is_stopped) == (80, 1, True)
-    assert left[0] >= BATCH // 2  # of the second round
+    assert left[0] >= BATCH // 2
 
 
-def prepare_nothing(recipe: Any, config: Any) -> Any:
+def prepare_nothing(recipe: Any, config: Any, library: Any) -> Any:
     return lambda machine, problem, arguments: machine.compile(None, arguments)
 
 
@@ -230,5 +202,5 @@ def test_the_pool_ends_with_the_search_whatever_happens(monkeypatch: pytest.Monk
 
     pools = compile_here(monkeypatch, fail)
     with pytest.raises(KeyboardInterrupt):
-        search(PLAN, FakeMachine(), Settings(), cache=Path("unused"), tell=lambda line: None)
+        search(PLAN, FakeMachine(), Settings(), tell=lambda line: None)
     assert [pool.is_stopped for pool in pools] == [True]

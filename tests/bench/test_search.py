@@ -74,7 +74,7 @@ PLAN = SearchPlan(BLOCKING, matmul.problem(32, 32, 16), FIXED)
 def run_search(
     machine: FakeMachine, plan: SearchPlan = PLAN, tell: Tell = lambda line: None
 ) -> SearchResult:
-    return search(plan, machine, Settings(rounds=3), cache=Path("unused"), tell=tell)
+    return search(plan, machine, Settings(rounds=3), tell=tell)
 
 
 @pytest.mark.usefixtures("no_farm")

@@ -11,7 +11,7 @@ from tirstep.bench import BenchError
 from tirstep.bench.cases import PlannedCase
 from tirstep.bench.compile_pool import CompileJob
 from tirstep.bench.peers import PEERS
-from tirstep.bench.session import CompiledConfig, compile_ahead, list_candidates
+from tirstep.bench.session import compile_ahead, list_candidates
 from tirstep.modules import matmul
 from tirstep.transforms.recipes import RECIPES
 
@@ -50,17 +50,16 @@ def make_work(problem: Any, suite: str = "matmul", names: Sequence[str] = NAMES)
     return PlannedCase(suite, problem, tuple(RECIPES[name] for name in names), PEERS_OF_WORK)
 
 
-def test_sizes_that_do_not_divide_give_way_to_tails(
-    farm: Farm, machine: FakeMachine, tmp_path: Path
-):
+def test_sizes_that_do_not_divide_give_way_to_tails(farm: Farm, machine: FakeMachine):
     cases = [make_work(EVEN), make_work(ODD), make_work(EVEN, "tutorial")]
-    built = compile_ahead(cases, machine, tmp_path, lambda line: None)
+    built = compile_ahead(cases, machine, lambda line: None)
     tails = [tail for tail in RECIPES["matmul_tiled"].tails if tail != "refuse"]
-    assert [candidate.config.get("tail") for candidate in built[ODD, "matmul_tiled"]] == tails
-    assert [candidate.config for candidate in built[EVEN, "matmul_tiled"]] == [{}]
+    assert [it.get("tail") for it in built[ODD, "matmul_tiled"].values()] == tails
+    assert [*built[EVEN, "matmul_tiled"].values()] == [{}]
     assert len(built[EVEN, "dlight"]) == 1
     # What failed takes part without a library, to be compiled again and say why.
-    assert built[EVEN, "matmul_shared"] == [CompiledConfig({}, None)]
+    ((library, config),) = built[EVEN, "matmul_shared"].items()
+    assert (library.exists(), config) == (False, {})
     # One problem in two suites is compiled once.
     assert len(farm.jobs) == 2 * (len(NAMES) + 1) + len(tails)
     dlight = [job for job in farm.jobs if job.recipe == "dlight"]
@@ -68,7 +67,7 @@ def test_sizes_that_do_not_divide_give_way_to_tails(
 
 
 def test_a_farm_that_does_not_start_leaves_all_to_their_turn(
-    machine: FakeMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
 ):
     def fail(*rest: Any, **named: Any) -> list[str]:
         raise BenchError("the process that compiles candidates does not start")
@@ -76,43 +75,32 @@ def test_a_farm_that_does_not_start_leaves_all_to_their_turn(
     monkeypatch.setattr("tirstep.bench.session.compile_all", fail)
     told: list[str] = []
     cases = [make_work(EVEN), make_work(ODD)]
-    assert compile_ahead(cases, machine, tmp_path, told.append) == {}
+    assert compile_ahead(cases, machine, told.append) == {}
     assert told == ["the process that compiles candidates does not start"]
 
 
 @pytest.mark.usefixtures("farm")
-def test_few_candidates_are_not_compiled_ahead(machine: FakeMachine, tmp_path: Path):
+def test_few_candidates_are_not_compiled_ahead(machine: FakeMachine):
     planned = make_work(EVEN, names=NAMES[:1])
-    assert compile_ahead([planned], machine, tmp_path, lambda line: None) == {}
+    assert compile_ahead([planned], machine, lambda line: None) == {}
 
 
-def test_a_tail_that_failed_ahead_takes_part_all_the_same():
-    built = {
-        (ODD, "matmul_tiled"): [
-            CompiledConfig({"tail": "guard"}, Path("0.so")),
-            CompiledConfig({"tail": "pad"}, None),
-        ]
-    }
-    candidates = list(list_candidates(make_work(ODD, names=("matmul_tiled",)), built))
-    assert [candidate.name for candidate in candidates[:2]] == [
-        "matmul_tiled tail=guard",
-        "matmul_tiled tail=pad",
-    ]
-
-
-def test_candidates_load_what_is_built(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch):
+def test_candidates_load_what_is_built(
+    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    """A tail that failed ahead takes part all the same."""
     loaded: list[Path] = []
     monkeypatch.setattr(machine, "load", lambda library, arguments: loaded.append(library))
+    there = [tmp_path / "guard", tmp_path / "dlight"]
+    for library in there:
+        library.touch()
     built = {
-        (ODD, "matmul_tiled"): [
-            CompiledConfig({"tail": tail}, Path(tail)) for tail in ("guard", "pad")
-        ],
-        (ODD, "dlight"): [CompiledConfig({}, Path("dlight"))],
+        (ODD, "matmul_tiled"): {there[0]: {"tail": "guard"}, tmp_path / "pad": {"tail": "pad"}},
+        (ODD, "dlight"): {there[1]: {}},
     }
     candidates = list(list_candidates(make_work(ODD, names=("matmul_tiled",)), built))
     names = ["matmul_tiled tail=guard", "matmul_tiled tail=pad", "torch", "dlight"]
     assert [candidate.name for candidate in candidates] == names
-    for one in candidates:
-        if one.name != "torch":
-            one.prepare(machine, ODD, [])
-    assert loaded == [Path("guard"), Path("pad"), Path("dlight")]
+    for one in (candidates[0], candidates[3]):
+        one.prepare(machine, ODD, [])
+    assert loaded == there

@@ -156,7 +156,7 @@ def test_a_search_holds_each_output(
 ) -> None:
     machine.peers = {"torch": find_largest}
     plan = SearchPlan(planned.recipes[0], planned.problem)
-    found = search(plan, machine, Settings(2), cache=tmp_path, tell=lambda line: None)
+    found = search(plan, machine, Settings(2), tell=lambda line: None)
     assert (found.config, found.tried, found.peer is not None) == ({"threads": 2}, 2, True)
     assert not found.skipped
     write_first = machine.compile
@@ -165,7 +165,7 @@ def test_a_search_holds_each_output(
         return write_first(module, [*arguments[:2], np.zeros_like(arguments[2])])
 
     monkeypatch.setattr(machine, "compile", forget)
-    found = search(plan, machine, Settings(2), cache=tmp_path, tell=lambda line: None)
+    found = search(plan, machine, Settings(2), tell=lambda line: None)
     assert (found.best, dict(found.skipped)) == (None, {"wrong": 2})
 
 

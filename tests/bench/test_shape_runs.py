@@ -51,7 +51,7 @@ def test_configs_are_timed_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     machine = FakeMachine()
     machine.seconds = [3e-3, 2e-3]
     chosen = choose_configs([(8, 12, 16)], H200, calibrate=True)
-    timed = time_shapes(chosen[:1], machine, cache=tmp_path, tell=lambda line: None)
+    timed = time_shapes(chosen[:1], machine, tell=lambda line: None)
     (shape,) = timed.shapes
     us = [it.us for it in shape.configs]
     assert (us[:3], shape.configs[0].note) == ([None, 3e3, 2e3], "too slow")

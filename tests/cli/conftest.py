@@ -94,13 +94,12 @@ def command(capfd: pytest.CaptureFixture[str]) -> Command:
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeMachine:
-    """A GPU for the commands, and a cache of its own."""
+def machine(monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
+    """A GPU for the commands."""
     fake = FakeMachine()
     # In this order: search imports bench's function, which must be the right one after the test.
     monkeypatch.setattr("tirstep.cli.search.make_machine", lambda command: fake)
     monkeypatch.setattr("tirstep.cli.bench.make_machine", lambda command: fake)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return fake
 
 

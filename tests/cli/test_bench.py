@@ -130,7 +130,7 @@ def test_a_run_that_is_ended_keeps_its_cases(
         f"tirstep: {tmp_path / 'run.json'}: No space left on device\n",
     )
     assert [case.shape_text for case in read_run(tmp_path / "run.json").cases] == ["64x48x32"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "run.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run.json"]
 
 
 def test_a_wrong_recipe_is_exit_code_1(
@@ -345,7 +345,7 @@ def test_a_search_over_a_cluster_is_shown_and_kept(
 
     class ClusterWorkers(LocalWorkers):
         def __init__(self, plan: Any, settings: Any, tell: Any, warn: Any) -> None:
-            super().__init__(plan, machine, settings, tmp_path, tell)
+            super().__init__(plan, machine, settings, tell)
             warn("left out worker measure 2: it does not start")
             self.device, self.versions = machine.device, machine.versions
 

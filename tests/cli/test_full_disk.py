@@ -131,13 +131,12 @@ def run_none(runner: CandidateRunner, path: str, kind: str) -> tuple[tuple[float
 def disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nothing_is_run_again: None
 ) -> Iterator[Disk]:
-    """The working directory's, and that of the cache and of temporary files."""
+    """The working directory's, and that of temporary files."""
     disk = Disk(tmp_path)
     for name, text in (("wrong.py", WRONG), ("own_pass.py", PASS)):
         (tmp_path / name).write_text(text)
     (tmp_path / "temporary").mkdir()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     real: dict[str, Callable[..., Any]] = {
         name: getattr(os, name) for name in ("open", "write", "mkdir", "fsync")

@@ -5,14 +5,12 @@ does.
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import tvm
 from tvm_ffi.registry import remove_global_func
 
-from tirstep.bench.compile_pool import installed
 from tirstep.lowering_checks import check_numbers, get_device, run_golden
 from tirstep.lowering_checks.compile.compiling import COMPILER, compile_module, compile_unrun
 from tirstep.lowering_checks.compile.instruments import watch_passes
@@ -53,18 +51,14 @@ def golden() -> Any:
     return run_golden(RECIPES["vector_add_bound"])
 
 
-def test_what_is_looked_at_is_not_compiled(
-    compiled: list[str], golden: Any, tmp_path: Path
-) -> None:
+def test_what_is_looked_at_is_not_compiled(compiled: list[str], golden: Any) -> None:
     module = golden.steps[-1].module
     assert "__global__" in compile_unrun(module, TARGET).mod.imports[0].inspect_source()
     lowering = lower_through_passes(module)
     assert lowering.failed is None
     assert "__global__" in lowering.source
-    with installed(tmp_path) as cache:
-        assert compile_unrun(module, TARGET) is not None
     assert not check_numbers(golden.problem, module, get_device("simulator"), where="it")
-    assert (compiled, cache.misses, [*tmp_path.iterdir()]) == ([], 0, [])
+    assert compiled == []
 
 
 def test_what_is_run_is_compiled(compiled: list[str], golden: Any) -> None:

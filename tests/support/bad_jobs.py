@@ -18,5 +18,5 @@ def misbehave(job: CompileJob, spelled: Mapping[str, object]) -> str:
     return ""
 
 
-def refuse_to_start(cache: str) -> None:
+def refuse_to_start() -> None:
     os._exit(3)

@@ -51,19 +51,17 @@ class ClusterMachine(FakeMachine):
 
         def launch() -> None:
             right()
-            self._misbehave(rows, arguments[-1])
+            self._misbehave(rows)
 
         self.rows[id(launch)] = rows
         return launch
 
-    def _misbehave(self, rows: int, output: Any) -> None:
+    def _misbehave(self, rows: int) -> None:
         plant = (self.folder / "plant").read_text()
         if plant == "kill once" and rows == 2 and _is_first(self.folder, "killed"):
             os.kill(os.getpid(), signal.SIGKILL)
         if plant == "hang" and rows == 2:
             time.sleep(1000)
-        if plant == "wrong" and _is_first(self.folder, "wrong", os.getpid()):
-            output[5, 7] *= 1 + 2**-20  # far below what random floats may be off
 
     def time(self, replays: Sequence[Replay], repeats: Sequence[int]) -> list[list[float]]:
         times: list[list[float]] = [[] for _ in replays]
@@ -94,12 +92,10 @@ def compile_nothing(job: CompileJob) -> str:
     return "refused: split_loop: no" if job.config["local_y"] == 16 else ""
 
 
-def _is_first(folder: Path, what: str, process: int = -1) -> bool:
-    """Whether nobody has asked for this yet, but for the same process."""
-    file = folder / what
+def _is_first(folder: Path, what: str) -> bool:
+    """Whether nobody has asked for this yet."""
     try:
-        with open(file, "x") as stream:
-            stream.write(str(process))
+        (folder / what).touch(exist_ok=False)
     except FileExistsError:
-        return process >= 0 and file.read_text() == str(process)
+        return False
     return True

@@ -38,7 +38,7 @@ def compile_here(
     """Let searches compile so; the pools that they made."""
     pools: list[FakePool] = []
 
-    def make(target: Any, cache: Any, *, limit: float, processes: int) -> FakePool:
+    def make(target: Any, *, limit: float, processes: int) -> FakePool:
         pools.append(FakePool(compile, processes))
         return pools[-1]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tvm
 from tvm.script import ir as I
@@ -13,9 +13,12 @@ from tvm.script import tirx as T
 
 from tirstep.modules import matmul
 
-from .machine import Launch, Machine
+from .machine import Launch
 from .peers import PEERS
 from .results import Ceilings, summarize
+
+if TYPE_CHECKING:
+    from .torch_machine import TorchMachine as Machine
 
 THREADS = 256
 CHAINS = 8
@@ -67,22 +70,6 @@ def count_fma_operations(blocks: int, steps: int) -> int:
     return 2 * blocks * THREADS * CHAINS * steps
 
 
-def make_empty_kernel() -> tvm.IRModule:
-    """A bound module of one thread that writes one number: its time is what a launch takes."""
-
-    @I.ir_module
-    class Empty:
-        @T.prim_func(s_tir=True)
-        def main(Y: T.Buffer((1,), "float32")):
-            T.func_attr({"tirx.noalias": True})
-            for b in T.thread_binding(1, thread="blockIdx.x"):
-                with T.sblock("Y"):
-                    vi = T.axis.spatial(1, b)
-                    Y[vi] = T.float32(1)
-
-    return Empty
-
-
 PRODUCTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "float16": {"out": "float16"},
@@ -123,8 +110,8 @@ def measure_ceilings(
         elif dtype in PRODUCTS:
             flops[dtype], how[dtype] = _measure_product(machine, dtype)
     number = torch.empty(1, device="cuda")
-    (empty,) = _time(machine, machine.compile(make_empty_kernel(), [number]))
-    how["empty"] = "a kernel of one thread that writes one number"
+    (empty,) = _time(machine, functools.partial(number.fill_, 1.0))
+    how["empty"] = "a kernel of PyTorch's that writes one number"
     fitting = [size for size in moved if 2 * size <= machine.free_bytes()]
     copies = {str(size): 1e6 * min(_time_copies(machine, size // 8)) for size in fitting}
     how["copies_us"] = "by the driver or by a kernel with another sign, whichever is faster"

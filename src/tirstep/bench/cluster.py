@@ -7,7 +7,6 @@ import importlib.util
 import os
 import socket
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from tirstep.printing import silenced_stderr
@@ -17,12 +16,10 @@ from . import BenchError, find_last_line
 
 REACH_SECONDS = 4.0
 """Within these the cluster's head has to answer; Ray itself waits for minutes."""
-HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
-"""How a connection of Ray's begins (RFC 9113, 3.4): its fourth byte, and the answer's, is 4."""
 
 
 def require_reachable(address: str) -> None:
-    """Raise `BenchError` where no head of a cluster answers within `REACH_SECONDS`."""
+    """Raise `BenchError` where nothing listens within `REACH_SECONDS`."""
     host, colon, port = address.rpartition(":")
     if "://" in address or not (colon and host and port.isdigit() and 0 < int(port) < 1 << 16):
         raise BenchError(
@@ -30,11 +27,7 @@ def require_reachable(address: str) -> None:
             "head, such as 10.0.0.5:6379, on a machine that has joined it with ray start"
         )
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), REACH_SECONDS) as connection:
-            connection.settimeout(REACH_SECONDS)
-            connection.sendall(HTTP2)
-            if connection.recv(9)[3:4] != HTTP2[-6:-5]:
-                raise OSError("not as a head of a cluster of Ray's does")
+        socket.create_connection((host.strip("[]"), int(port)), REACH_SECONDS).close()
     except OSError as error:
         raise BenchError(
             f"--cluster {address}: nothing answers there ({error}); is the cluster's head "
@@ -61,10 +54,6 @@ def connected(address: str, **settings: Any) -> Iterator[None]:
     if address not in ("auto", "local"):
         require_reachable(address)
         os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "3")  # whether it takes us
-        tokens = [os.environ.get(f"RAY_AUTH_TOKEN{end}") for end in ("", "_PATH")]
-        if any(tokens) or (Path.home() / ".ray" / "auth_token").is_file():
-            # By itself Ray takes a token along only to a cluster that it finds or starts.
-            os.environ.setdefault("RAY_AUTH_MODE", "token")
     import ray
     from ray.exceptions import RayError
 
@@ -86,7 +75,7 @@ def connected(address: str, **settings: Any) -> Iterator[None]:
             raise BenchError(
                 f"--cluster {address}: Ray does not take part ({find_last_line(error)}); run this "
                 "on a machine that has joined the cluster, with the same versions of Ray and "
-                "Python, and with the head's ~/.ray/auth_token if there is one"
+                "Python, and with RAY_AUTH_MODE=token where the cluster's head asks for a token"
             ) from error
     try:
         yield

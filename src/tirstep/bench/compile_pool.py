@@ -1,45 +1,33 @@
 """Compiles many candidates on all cores, in processes that can hang or crash alone.
 
-TVM cannot be interrupted, and an unrolled schedule can take minutes; so each core has a process
-that fills the cache of compiled kernels, and is killed when a candidate takes too long (pebble's
-pool: its clock is outside of the process, and a crash costs one job). What was compiled is found
-in the cache afterwards, or in a library.
+TVM cannot be interrupted, and an unrolled schedule can take minutes; so each core has a process,
+which is killed when a candidate takes too long (pebble's pool: its clock is outside of the process,
+and a crash costs one job). What was compiled lies in a library.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import functools
-import hashlib
 import itertools
 import json
 import multiprocessing
 import os
-import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, TimeoutError, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import pebble
 import tvm
-import tvm_ffi
 from tvm.s_tir import SBlockRealize
 
-from tirstep.caches import find_cache, keep, take
 from tirstep.lowering_checks import run_recipe
-from tirstep.lowering_checks.compile.compiling import (
-    COMPILER,
-    compile_module,
-    is_source_kept,
-    register_compiler,
-)
+from tirstep.lowering_checks.compile.compiling import compile_module, register_compiler
 from tirstep.modules import KernelError, get_kernel
 from tirstep.processes import count_cores
 from tirstep.programs.naming import is_program
@@ -50,94 +38,6 @@ from tirstep.tvm_compat import with_parameters
 
 from . import BenchError, shorten
 from .peers import PEERS
-
-OPTIONS = (
-    "TVM_CUDA_COMPILE_MODE",
-    "TVM_CUDA_PTXAS_REG_LEVEL",
-    "TVM_CUDA_PTXAS_EXTRA_OPTS",
-    "TVM_CUDA_NVRTC_EXTRA_OPTS",
-    "TVM_CUDA_NVCC_NO_FAST_MATH",
-    "CUDA_PATH",
-)
-"""Environment variables that change what TVM's compilers make of a source."""
-PACKAGES = ("apache-tvm", "cuda-bindings", "nvidia-cuda-nvrtc")
-
-Compile = Callable[[str], bytes]
-
-
-def get_cache_folder() -> Path:
-    """``tirstep/cubins`` in the user's cache folder: XDG_CACHE_HOME, or ~/.cache."""
-    return find_cache("cubins")
-
-
-class CompileCache:
-    """Machine code by source, architecture, options and compiler.
-
-    A file holds its content and then the digest of it: one that was cut short or changed is
-    compiled again. Files are written at once, so that processes can share a folder. Where the
-    folder cannot be written, every source is compiled.
-
-    Attributes
-    ----------
-    hits, misses : how many sources were found, and how many compiled
-    """
-
-    def __init__(self, folder: Path, compile_source: Compile) -> None:
-        self.folder = folder
-        self._compile = compile_source
-        self.hits = self.misses = 0
-
-    def __call__(self, source: str) -> bytes:
-        """The machine code of a source, from the folder if it is there."""
-        if is_source_kept():
-            return bytes(self._compile(source))
-        file = self.folder / compute_key(source)
-        content = take(file)
-        if content is not None:
-            self.hits += 1
-            return content
-        self.misses += 1
-        content = bytes(self._compile(source))
-        with contextlib.suppress(OSError):
-            keep(content, file)
-        return content
-
-
-@contextlib.contextmanager
-def installed(folder: Path) -> Iterator[CompileCache]:
-    """Let TVM compile through a cache, and as before afterwards."""
-    import tvm.support.nvcc  # noqa: F401 - it registers the function that is replaced
-
-    register_compiler()
-    original = tvm_ffi.get_global_func(COMPILER)
-    cache = CompileCache(folder, original)
-    tvm_ffi.register_global_func(COMPILER, cache.__call__, override=True)
-    try:
-        yield cache
-    finally:
-        tvm_ffi.register_global_func(COMPILER, original, override=True)
-
-
-def compute_key(source: str) -> str:
-    """The name of a source's file: a digest of all that decides what is made of it."""
-    target = tvm.target.Target.current(allow_none=True)
-    parts = [source, "" if target is None else str(target.attrs.get("arch", ""))]
-    parts += [f"{name}={os.environ.get(name, '')}" for name in OPTIONS]
-    parts += [*_get_compilers()]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
-
-
-@functools.cache
-def _get_compilers() -> tuple[str, ...]:
-    """The versions of what compiles; the toolkit's stands in its folder's name or its link."""
-    found = [os.path.realpath(shutil.which("nvcc") or "")]
-    for package in PACKAGES:
-        try:
-            found.append(version(package))
-        except PackageNotFoundError:
-            found.append("")
-    return tuple(found)
-
 
 _NUMBERS = itertools.count()
 
@@ -181,24 +81,16 @@ def lift_workspaces(module: tvm.IRModule) -> tuple[tvm.IRModule, list[Workspace]
 
 def write_workspaces(workspaces: Sequence[Workspace], library: Path) -> None:
     """Keep them beside the library of their function."""
-    find_workspaces(library).write_text(json.dumps(workspaces), encoding="utf-8")
+    library.with_suffix(".json").write_text(json.dumps(workspaces), encoding="utf-8")
 
 
 def read_workspaces(library: Path) -> list[Workspace]:
     """The workspaces of a library."""
-    workspaces = json.loads(find_workspaces(library).read_text(encoding="utf-8"))
+    workspaces = json.loads(library.with_suffix(".json").read_text(encoding="utf-8"))
     return [Workspace(tuple(shape), dtype) for shape, dtype in workspaces]
 
 
-def find_workspaces(library: Path) -> Path:
-    """The file of a library's workspaces."""
-    return library.with_suffix(".workspaces.json")
-
-
 Result = TypeVar("Result")
-
-Report = Callable[[int, str], None]
-"""Takes how many jobs are done, and what became of the last one."""
 
 
 @dataclass(frozen=True)
@@ -289,14 +181,14 @@ def take_result(future: Future[Any], limit: float, doing: str) -> tuple[Any, str
 
 
 class CompilePool:
-    """Processes that compile into a cache while this one does something else.
+    """Processes that compile for a target of TVM's while this one does something else.
 
-    `target` is TVM's target, `limit` the seconds that one job may take.
+    `limit` is the seconds that one job may take.
     """
 
-    def __init__(self, target: Any, cache: Path, *, limit: float, processes: int) -> None:
+    def __init__(self, target: Any, *, limit: float, processes: int) -> None:
         self._spelled = spell_target(target)
-        self._workers = WorkerProcesses(max(1, processes), limit, _set_up, str(cache))
+        self._workers = WorkerProcesses(max(1, processes), limit, _begin)
 
     def submit(self, job: CompileJob) -> Future[str]:
         """Compile a job when its turn comes, which `read` says when it is done."""
@@ -315,32 +207,36 @@ class CompilePool:
 
 
 def compile_all(
-    jobs: Sequence[CompileJob], target: Any, cache: Path, *, limit: float, report: Report
+    jobs: Sequence[CompileJob], target: Any, *, limit: float, report: Callable[[int], None]
 ) -> list[str]:
-    """Compile jobs into a cache, on all cores; by job, why it did not compile, empty if it did.
+    """Compile jobs on all cores; by job, why it did not compile, empty if it did.
 
-    Raises `BenchError` where no process starts.
+    `report` takes how many are done. Raises `BenchError` where no process starts.
     """
-    pool = CompilePool(target, cache, limit=limit, processes=min(len(jobs), count_cores()))
+    pool = CompilePool(target, limit=limit, processes=min(len(jobs), count_cores()))
     try:
         futures = [pool.submit(job) for job in jobs]
         for done, future in enumerate(as_completed(futures), 1):
-            report(done, pool.read(future))
+            pool.read(future)
+            report(done)
         return [pool.read(future) for future in futures]
     finally:
         pool.stop()
 
 
-def _set_up(cache: str) -> None:
-    """Begin a process: it compiles into the cache, and what compilers print goes nowhere."""
-    _held.enter_context(installed(Path(cache)))
+def _begin() -> None:
+    """Begin a process; what compilers print goes nowhere."""
+    prepare_compiler()
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(nowhere, stream)
 
 
-_held = contextlib.ExitStack()
-"""What a process keeps until it ends."""
+def prepare_compiler() -> None:
+    """Let this process compile CUDA source without the traits that it does not use."""
+    import tvm.support.nvcc  # noqa: F401 - it registers the function that is replaced
+
+    register_compiler()
 
 
 def spell_target(target: Any) -> dict[str, object]:
@@ -353,9 +249,15 @@ def spell_target(target: Any) -> dict[str, object]:
 
 def compile_job(job: CompileJob, spelled: Mapping[str, object]) -> str:
     """Empty if the job compiled for this target, otherwise why it did not."""
-    target = tvm.target.Target(spelled)
+    target, peer = tvm.target.Target(spelled), PEERS.get(job.recipe)
     try:
-        scheduled = _schedule(job, target)
+        if peer is not None and peer.schedule is not None:
+            settings: dict[str, Any] = {**job.shape, **job.options}
+            scheduled = peer.schedule(get_kernel(job.kernel).problem(**settings).module, target)
+        else:
+            recipe = find_recipe_of(job.recipe)
+            run = run_recipe(recipe, job.shape, options=job.options, config=job.config)
+            scheduled = run.steps[-1].module
     except (TransformError, KernelError) as error:
         return f"refused: {error}"
     try:
@@ -366,17 +268,6 @@ def compile_job(job: CompileJob, spelled: Mapping[str, object]) -> str:
     except Exception as error:  # TVM, NVRTC and ptxas each have errors of their own
         return f"failed: {shorten(error)}"
     return ""
-
-
-def _schedule(job: CompileJob, target: Any) -> tvm.IRModule:
-    peer = PEERS.get(job.recipe)
-    if peer is not None and peer.schedule is not None:
-        settings: dict[str, Any] = {**job.shape, **job.options}
-        problem = get_kernel(job.kernel).problem(**settings)
-        return peer.schedule(problem.module, target)
-    recipe = find_recipe_of(job.recipe)
-    run = run_recipe(recipe, job.shape, options=job.options, config=job.config)
-    return run.steps[-1].module
 
 
 def find_recipe_of(text: str) -> Recipe:

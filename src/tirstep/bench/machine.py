@@ -1,5 +1,4 @@
-"""What a benchmark needs of a machine, and what outputs are held against; a test brings one that
-needs no GPU.
+"""What outputs are held against, on whatever machine, and in which turns candidates run.
 
 The same code checks arrays of NumPy and tensors of PyTorch: `xp` is the module they belong to.
 """
@@ -9,19 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tvm
 
 from tirstep.lowering_checks.numeric import describe_wrong, find_wrong
 from tirstep.modules import Problem
 from tirstep.modules.numeric import Array, bound_storing, round_end
 
 from . import BenchError, shorten
-from .peers import Peer
-from .results import Ceilings
+
+if TYPE_CHECKING:
+    from .torch_machine import TorchMachine as Machine
 
 Launch = Callable[[], Any]
 """Computes once, into the output that it was made for, or into one that it returns."""
@@ -112,71 +110,6 @@ class Expectation:
         return describe_wrong(
             self.name, output, right, ends, wrong, reference="float64", xp=self.xp
         )
-
-
-class Machine(Protocol):
-    """A device with a clock; its tensors are its own."""
-
-    @property
-    def device(self) -> dict[str, object]:
-        """Name, architecture, memory and the like, for the document."""
-
-    @property
-    def versions(self) -> dict[str, str]:
-        """Of the driver and of all that candidates are made of."""
-
-    @property
-    def method(self) -> dict[str, object]:
-        """How this machine measures, for the document."""
-
-    @property
-    def target(self) -> Any:
-        """TVM's target of the device."""
-
-    def free_bytes(self) -> int:
-        """Device memory that is not in use."""
-
-    def upload(self, array: Array) -> Any:
-        """A tensor with what an array holds."""
-
-    def poison(self, tensor: Any) -> None:
-        """Fill a tensor with NaN, or with the smallest integer."""
-
-    def compile(self, module: tvm.IRModule, arguments: Sequence[Any]) -> Launch:
-        """Compile a bound module with TVM, to be launched on these tensors."""
-
-    def load(self, library: Path, arguments: Sequence[Any]) -> Launch:
-        """The same for what another process compiled into a file."""
-
-    def prepare_peer(self, peer: Peer, problem: Problem, arguments: Sequence[Any]) -> Launch:
-        """A peer's launch; raises `PeerMissing`."""
-
-    def record(self, launch: Launch, outputs: Sequence[Any]) -> Replay:
-        """Run a launch once, which compiles and tunes what is left to, and make it a replay.
-
-        `outputs` are the tensors that it writes unless it returns others.
-        """
-
-    def has_reference(self, problem: Problem) -> bool:
-        """Whether the machine works out itself what a problem's outputs must be."""
-
-    def expect(self, reference: Reference) -> tuple[Expectation, ...]:
-        """What each output must be."""
-
-    def find_error(self, expectation: Expectation, output: Any) -> str | None:
-        """What is wrong with an output, once all that was launched is done."""
-
-    def time(self, replays: Sequence[Replay], repeats: Sequence[int]) -> list[list[float]]:
-        """Seconds of each run: replays take turns, and caches are cold before each run."""
-
-    def time_cpu(self, launch: Launch, repeats: int) -> list[float]:
-        """Seconds of each run of a launch on the CPU."""
-
-    def measure_ceilings(self, dtypes: Sequence[str], moved: Sequence[int]) -> Ceilings:
-        """The machine's own limits: peaks of `dtypes`, copies that move these numbers of bytes."""
-
-    def clear(self) -> None:
-        """Give back memory that nobody uses any more."""
 
 
 def take_results(result: Any, outputs: Sequence[Any]) -> tuple[Any, ...]:

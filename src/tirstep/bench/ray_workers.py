@@ -2,7 +2,6 @@
 machinery with processes that compile beside it.
 
 An actor that dies or hangs is started again, and costs each candidate that it had one retry, alone.
-What is wrong, crashes or does not run is asked once more, of another GPU where there is one.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import ray
 from ray.exceptions import RayActorError, RayError
@@ -20,21 +19,21 @@ from ray.exceptions import RayActorError, RayError
 from tirstep.modules import get_kernel
 
 from . import BenchError, find_last_line
-from .compile_pool import find_recipe_of, get_cache_folder
-from .machine import Machine
+from .compile_pool import find_recipe_of
 from .peers import PEERS
 from .search import SearchPlan
 from .session import Settings, Tell
 from .workers import Contest, LocalWorkers, Screened, Sizes
 
+if TYPE_CHECKING:
+    from .torch_machine import TorchMachine as Machine
+
 GROUP = 8
 """Candidates that a GPU measures at once: warming it up takes its time."""
 START_SECONDS = 180.0
 """Until a worker has to be there."""
-MEASURE_SECONDS = 60.0
+MEASURE_SECONDS = 20.0
 """For each candidate that a GPU checks and times, and for each finalist."""
-DOUBTFUL = ("wrong", "does not run", "crashed", "took longer")
-"""Beginnings of reasons that may be the machine's."""
 SAME = ("tirstep", "apache-tvm", "cuda", "driver")
 """Versions that workers must have in common: times of others are not theirs."""
 NONE_LEFT = (
@@ -43,7 +42,7 @@ NONE_LEFT = (
 )
 
 
-Make = Callable[[], Machine] | None
+Make: TypeAlias = "Callable[[], Machine] | None"
 """Makes a machine that needs no GPU, in tests."""
 
 
@@ -65,8 +64,7 @@ class GpuWorker(LocalWorkers):
         found = find_recipe_of(recipe)
         problem = get_kernel(found.kernel).problem(**sizes)
         plan = SearchPlan(found, problem, compile_limit=limit, peer=find_peer(found))
-        cache = get_cache_folder()
-        super().__init__(plan, make(), settings, cache, lambda line: None, count, GROUP)
+        super().__init__(plan, make(), settings, lambda line: None, count, GROUP)
 
     def describe(self) -> dict[str, Any]:
         """Its device, its versions, and what of these has to be as on other workers."""
@@ -76,10 +74,12 @@ class GpuWorker(LocalWorkers):
         return {"device": device, "versions": versions, "same": same}
 
     def work(self, configs: Sequence[Sizes], keep: Sequence[Sizes]) -> list[Screened]:
-        """Take some more; what became of those that are done."""
+        """What became of some candidates."""
         self.submit(configs)
-        done = [*self.collect()]
-        self.keep([*keep, *(it.config for it in done)])
+        done: list[Screened] = []
+        while len(done) < len(configs):
+            done += self.collect()
+        self.keep([*keep, *configs])
         return done
 
 
@@ -121,7 +121,7 @@ class RayWorkers:
         self._given = (name, sizes, settings, limit, self._compilers, make)
         self._warn, self._compile_limit = warn, limit
         self._todo, self._retries = deque[Sizes](), deque[Sizes]()
-        self._failed_at: dict[str, str] = {}
+        self._retried: list[Sizes] = []
         self._keep: Sequence[Sizes] = ()
         self._first: dict[str, Any] = {}
         self._workers = [_Worker(str(number)) for number in range(1, count + 1)]
@@ -134,7 +134,7 @@ class RayWorkers:
     @property
     def width(self) -> int:
         """Some for each GPU that is there."""
-        return 8 * GROUP * len(self._workers)
+        return 16 * GROUP * len(self._workers)
 
     def describe(self) -> str:
         """What measures: ``2 x NVIDIA H200``, those that are on their way included."""
@@ -143,15 +143,15 @@ class RayWorkers:
     def submit(self, configs: Sequence[Sizes]) -> None:
         """Put them behind those that are there."""
         self._todo.extend(configs)
-        self._give()
 
     def collect(self) -> Sequence[Screened]:
         """What became of candidates, as it comes; raises `BenchError` when no worker is left."""
-        done: list[Screened] = []
-        while not done:
-            done = self._step()
-            self._give()
-        return done
+        while True:
+            for worker in self._workers:
+                if worker.is_up and worker.ref is None:
+                    self._give(worker)
+            if done := self._step():
+                return done
 
     def keep(self, configs: Sequence[Sizes]) -> None:
         """Of others nothing stays on the devices."""
@@ -186,26 +186,18 @@ class RayWorkers:
         worker.actor, worker.is_up = self._actor.remote(*self._given), False
         worker.expect(worker.actor.describe.remote(), START_SECONDS)
 
-    def _give(self) -> None:
-        """Candidates for all that have answered; a retry goes before others, and alone."""
-        for worker in self._workers:
-            if not worker.is_up or worker.ref is not None:
-                continue
-            own = worker.name if len(self._workers) > 1 else ""
-            retries = [it for it in self._retries if self._failed_at[repr(it)] != own]
-            more: list[Sizes] = []
-            if not retries:
-                share = -(-len(self._todo) // len(self._workers))
-                room = self._compilers + 2 * GROUP - len(worker.has)
-                more = [self._todo.popleft() for _ in range(min(room, share))]
-            elif not worker.has:
-                more = retries[:1]
-                self._retries.remove(more[0])
-            worker.has += more
-            if worker.has:
-                measured = MEASURE_SECONDS * min(GROUP, len(worker.has))
-                ref = worker.actor.work.remote(more, self._keep)
-                worker.expect(ref, self._compile_limit + measured)
+    def _give(self, worker: _Worker) -> None:
+        """Candidates for a worker that has none; a retry goes before others, and alone."""
+        if self._retries:
+            worker.has = [self._retries.popleft()]
+        else:
+            share = -(-len(self._todo) // len(self._workers))
+            room = min(self._compilers + 2 * GROUP, share)
+            worker.has = [self._todo.popleft() for _ in range(room)]
+        if worker.has:
+            turns = -(-len(worker.has) // self._compilers)
+            seconds = turns * self._compile_limit + len(worker.has) * MEASURE_SECONDS
+            worker.expect(worker.actor.work.remote(worker.has, self._keep), seconds)
 
     def _step(self) -> list[Screened]:
         """Wait for what happens next; what became of candidates, which may be nothing."""
@@ -217,48 +209,43 @@ class RayWorkers:
         out: list[Screened] = []
         for worker in busy:
             if worker.ref in ready:
-                out += self._read(worker)
+                try:
+                    answer = ray.get(worker.ref)
+                except RayError as error:
+                    died = worker.is_up and isinstance(error, RayActorError)
+                    why = "the process died" if died else find_last_line(error)
+                    out += self._fail(worker, f"crashed: {why}")
+                    continue
+                worker.ref = None
+                if worker.is_up:
+                    out += answer
+                else:
+                    self._greet(worker, answer)
             elif worker.deadline <= time.monotonic():
                 out += self._fail(worker, f"took longer than {worker.seconds:g} s")
         return out
 
-    def _read(self, worker: _Worker) -> list[Screened]:
-        """What a worker answered: that it is there, or what became of candidates."""
-        try:
-            answer = ray.get(worker.ref)
-        except RayError as error:
-            died = worker.is_up and isinstance(error, RayActorError)
-            why = "the process died" if died else find_last_line(error)
-            return self._fail(worker, f"crashed: {why}")
-        worker.ref = None
-        if worker.is_up:
-            return self._sift(worker, answer)
+    def _greet(self, worker: _Worker, answer: dict[str, Any]) -> None:
+        """A worker is there; it is left out if it is another model than the first."""
         worker.is_up, self._first = True, self._first or answer
         if answer["same"] != self._first["same"]:
             why = f"it is {answer['same']}, and the first worker is {self._first['same']}"
             self._dismiss(worker, f"{why}: models and versions are not mixed")
-        return []
 
     def _fail(self, worker: _Worker, failure: str) -> list[Screened]:
-        """Another process takes a worker's place; its candidates get one retry."""
+        """Another process takes a worker's place; its candidates get one retry, and are out after
+        that.
+        """
+        again = [config for config in worker.has if config not in self._retried]
+        out = [Screened(it, None, failure) for it in worker.has if it in self._retried]
+        self._retries += again
+        self._retried += again
+        worker.has = []
         if worker.is_up:
             ray.kill(worker.actor)
             self._start(worker)
         else:
             self._dismiss(worker, f"it does not start ({failure})")
-        return self._sift(worker, [Screened(config, None, failure) for config in worker.has])
-
-    def _sift(self, worker: _Worker, done: Sequence[Screened]) -> list[Screened]:
-        """What is done, without what failed for the first time and may be the machine's fault."""
-        out = []
-        for one in done:
-            worker.has.remove(one.config)
-            spelt = repr(one.config)
-            if one.reason.startswith(DOUBTFUL) and spelt not in self._failed_at:
-                self._failed_at[spelt] = worker.name
-                self._retries.append(one.config)
-            else:
-                out.append(one)
         return out
 
     def _dismiss(self, worker: _Worker, why: str) -> None:

@@ -7,10 +7,9 @@ import math
 import random
 import statistics
 import time
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +19,13 @@ from tirstep.transforms.recipes import Recipe
 from tirstep.transforms.recipes.forecast import Forecast
 
 from . import BenchError
-from .machine import Machine
 from .peers import PEERS, Peer
 from .results import Time
 from .session import Settings, Tell
 from .workers import BATCH, LocalWorkers, Screened, Sizes, Workers
 
 if TYPE_CHECKING:
+    from .torch_machine import TorchMachine as Machine
     from .trials import Kept
 
 AT_RANDOM = 4
@@ -157,31 +156,20 @@ def list_configs(
     choices or not: what is found is never slower than they. Where `among` has not its own value,
     the first one there is taken. Raises `BenchError` for a recipe without choices.
     """
-    choices = get_choices(recipe, among)
-    names = [name for name in choices if name not in fixed]
-    values = [choices[name] for name in names]
-    total = count_configs(recipe, fixed, among)
-    own = {name: recipe.default_example.config.get(name, recipe.config[name]) for name in names}
-    own |= {
-        name: values[0] for name, values in among.items() if name in own and own[name] not in values
-    }
-    if limit is None or limit >= total:
-        picked = [
-            dict(zip(names, combination, strict=True)) for combination in itertools.product(*values)
-        ]
-    else:
-        places = random.Random(seed).sample(range(total), limit)
-        picked = [_unrank(place, names, values) for place in places]
-    return _unique([{**config, **fixed} for config in (own, *picked)])
-
-
-def _unrank(place: int, names: list[str], values: list[tuple[object, ...]]) -> Sizes:
-    """The combination at a place of the product, the last size running fastest."""
-    config: Sizes = {}
-    for name, choices in reversed([*zip(names, values, strict=True)]):
-        place, rest = divmod(place, len(choices))
-        config[name] = choices[rest]
-    return {name: config[name] for name in names}
+    choices = {name: it for name, it in get_choices(recipe, among).items() if name not in fixed}
+    own = {name: recipe.default_example.config.get(name, recipe.config[name]) for name in choices}
+    own |= {name: it[0] for name, it in among.items() if name in own and own[name] not in it}
+    total, configs = count_configs(recipe, fixed, among), [own]
+    places: Sequence[int] = range(total)
+    if limit is not None and limit < total:
+        places = random.Random(seed).sample(places, limit)
+    for place in places:
+        config: Sizes = {}
+        for name, values in reversed(choices.items()):  # the last one runs fastest
+            place, rest = divmod(place, len(values))
+            config[name] = values[rest]
+        configs.append({name: config[name] for name in choices})
+    return _unique([{**config, **fixed} for config in configs])
 
 
 def _unique(configs: list[Sizes]) -> list[Sizes]:
@@ -192,8 +180,6 @@ FINALISTS = 8
 WRONG_AT_THE_END = "wrong when the finalists were timed"
 ROUND = 4 * BATCH
 """Candidates between two corrections of the forecast; more where many workers run."""
-AHEAD = 1
-"""Rounds that begin before the one in front of them has ended: then nobody has to wait."""
 MOST = 20000
 """Candidates of which a forecast chooses; of more, so many at random."""
 
@@ -273,7 +259,6 @@ def search(
     machine: Machine,
     settings: Settings,
     *,
-    cache: Path,
     tell: Tell,
     kept: Kept | None = None,
 ) -> SearchResult:
@@ -283,7 +268,7 @@ def search(
     """
     total = count_configs(plan.recipe, plan.fixed, plan.among)
     processes = min(count_cores() - 1, total if plan.limit is None else plan.limit)
-    workers = LocalWorkers(plan, machine, settings, cache, tell, processes)
+    workers = LocalWorkers(plan, machine, settings, tell, processes)
     try:
         return search_with(workers, plan, settings.seed, tell, kept)
     finally:
@@ -301,130 +286,67 @@ def search_with(
 
     A candidate is checked on whole numbers, for which every order of summation gives the same
     bits, and nothing is tolerated; for a kernel that is no sum of products, within its own bound.
-    With a forecast they come in rounds, the most promising first; a round is under way while the
-    one in front of it ends, so that it is chosen without what that one teaches (`AHEAD`).
+    With a forecast they come in rounds, the most promising first; what a round is chosen by does
+    not depend on who was fast, so a search that goes on from what was kept chooses the same.
     What `kept` knows is not run again, and it gets every other candidate as it comes.
     """
-    candidates, found, began = _list_candidates(plan, seed), SearchResult(), time.monotonic()
-    ranking = _try_all(workers, plan, candidates, found, tell, kept)
+    began, found, candidates = time.monotonic(), SearchResult(), _list_candidates(plan, seed)
+    default, order = candidates[0], SearchOrder(candidates, plan.forecast)
+    best: list[tuple[Sizes, float]] = []  # the finalists so far, the fastest first, and the default
+    size, is_enough = max(ROUND, workers.width) if plan.forecast else len(candidates), False
+    while not is_enough and (configs := order.take(size)):
+        part, new, times = list[Screened](), list[Sizes](), list[tuple[Sizes, float]]()
+        for config in configs:
+            before = None if kept is None else kept.find(config)
+            if before is None:
+                new.append(config)
+            else:
+                part.append(before)
+        if new:
+            workers.submit(new)
+        left = len(new)
+        while part or left:
+            for one in part:
+                if one.us is None:
+                    found.skip(one.reason)
+            timed = [(one.config, one.us) for one in part if one.us is not None]
+            times += timed
+            ranked = sorted([*best, *timed], key=lambda pair: pair[1])
+            best = ranked[:FINALISTS] + [it for it in ranked[FINALISTS:] if it[0] == default]
+            workers.keep([config for config, _ in best])
+            found.tried += len(part)
+            tell(f"compiled, checked and timed {found.tried} of {len(candidates)} candidates")
+            part = [*workers.collect()] if left else []
+            left -= len(part)
+            if kept is not None:
+                for one in part:
+                    kept.add(one)
+        order.learn(times)
+        is_enough = bool(best) and _is_enough(plan, order, best[0][1], found, tell)
     found.seconds["candidates"] = time.monotonic() - began
-    _decide(workers, ranking, found, tell)
+    if best:
+        _decide(workers, [config for config, _ in best], default, found, tell)
     found.seconds["finalists"] = time.monotonic() - began - found.seconds["candidates"]
     if plan.forecast is not None and found.config is not None:
         found.expected_us = plan.forecast.predict(found.config)
     return found
 
 
-@dataclass
-class Round:
-    """Candidates that were chosen together.
-
-    Attributes
-    ----------
-    left : how many of them are not done
-    times : of those that ran and are right, in microseconds
-    """
-
-    size: int
-    left: int
-    times: list[tuple[Sizes, float]] = field(default_factory=list)
-
-
-def _try_all(
-    workers: Workers,
-    plan: SearchPlan,
-    candidates: Sequence[Sizes],
-    found: SearchResult,
-    tell: Tell,
-    kept: Kept | None,
-) -> Ranking:
-    """The fastest of all candidates, or of as many as it takes; the rest goes into `found`.
-
-    Rounds end in the order in which they began, and round n is chosen by what came of the rounds
-    up to n - 1 - `AHEAD`. Which these are does not depend on who was fast, so a search that goes on
-    from what was kept chooses the same.
-    """
-    ranking, order = Ranking(candidates[0]), SearchOrder(candidates, plan.forecast)
-    size = max(ROUND, workers.width) if plan.forecast else len(candidates)
-    best_us, is_enough, done = math.inf, False, 0
-    rounds, round_of, known = deque[Round](), dict[tuple[object, ...], Round](), list[Screened]()
-    while True:
-        while len(rounds) <= AHEAD and not is_enough and (configs := order.take(size)):
-            rounds.append(Round(len(configs), len(configs)))
-            left = []
-            for config in configs:
-                round_of[tuple(config.items())] = rounds[-1]
-                before = None if kept is None else kept.find(config)
-                if before is None:
-                    left.append(config)
-                else:
-                    known.append(before)
-            if left:
-                workers.submit(left)
-        if not rounds:
-            return ranking
-        if not rounds[0].left:
-            ended = rounds.popleft()
-            order.learn(ended.times)
-            found.tried += ended.size
-            # Only of rounds that have ended, so that a search that goes on ends where this does.
-            best_us = min([best_us, *(us for _, us in ended.times)])
-            is_enough = _is_enough(plan, order, best_us, found, tell)
-            continue
-        part, known = known, []
-        if not part:
-            part = [*workers.collect()]
-            if kept is not None:
-                for one in part:
-                    kept.add(one)
-        for one in part:
-            its_round = round_of.pop(tuple(one.config.items()))
-            its_round.left -= 1
-            if one.us is None:
-                found.skip(one.reason)
-            else:
-                its_round.times.append((one.config, one.us))
-        ranking.add(part)
-        workers.keep(ranking.configs)
-        done += len(part)
-        tell(f"compiled, checked and timed {done} of {len(candidates)} candidates")
-
-
-def _decide(workers: Workers, ranking: Ranking, found: SearchResult, tell: Tell) -> None:
+def _decide(
+    workers: Workers, finalists: Sequence[Sizes], default: Sizes, found: SearchResult, tell: Tell
+) -> None:
     """The fastest wins; a finalist that is not right any more is out."""
-    if not ranking.configs:
-        return
-    tell(f"timing {len(ranking.configs)} finalists")
-    contest = workers.decide(ranking.configs)
+    tell(f"timing {len(finalists)} finalists")
+    contest = workers.decide(finalists)
     found.peer, found.peer_error = contest.peer, contest.peer_error
-    for config, timed in zip(ranking.configs, contest.times, strict=True):
+    for config, timed in zip(finalists, contest.times, strict=True):
         if timed is None:
             found.skip(WRONG_AT_THE_END)
             continue
-        if config == ranking.default:
+        if config == default:
             found.default = timed
         if found.best is None or timed.median_us < found.best.median_us:
             found.best, found.config = timed, config
-
-
-class Ranking:
-    """The fastest candidates so far, and the default one, with rough times."""
-
-    def __init__(self, default: Sizes) -> None:
-        self.default = default
-        self._best: list[tuple[float, Sizes]] = []
-
-    @property
-    def configs(self) -> list[Sizes]:
-        """The fastest first."""
-        return [config for _, config in self._best]
-
-    def add(self, part: Sequence[Screened]) -> None:
-        """Count in what was timed."""
-        timed = [(one.us, one.config) for one in part if one.us is not None]
-        best = sorted([*self._best, *timed], key=lambda pair: pair[0])
-        own = [pair for pair in best[FINALISTS:] if pair[1] == self.default]
-        self._best = best[:FINALISTS] + own
 
 
 def _list_candidates(plan: SearchPlan, seed: int) -> list[Sizes]:
@@ -443,8 +365,6 @@ def _is_enough(
     plan: SearchPlan, order: SearchOrder, best_us: float, found: SearchResult, tell: Tell
 ) -> bool:
     """Say what is to be gained from going on; whether that is less than what is asked for."""
-    if best_us == math.inf:
-        return False
     found.left, found.gain = order.left, order.expect_gain(best_us)
     if found.gain is None:
         return False

@@ -1,8 +1,8 @@
-"""A whole run: candidates are compiled on all cores, the ceilings are measured, and then every
-case, each reported as it comes: its candidates compute the same inputs, are checked, and are timed
-in turns.
+"""Candidates of a case, which are recipes with their configs, and peers as baselines: all run on
+the same tensors, are checked, and are timed in turns. A whole run is the ceilings and then the
+cases, each reported as it comes; its candidates are compiled on all cores before.
 
-Candidates are recipes with their configs, and peers as baselines.
+Outputs are filled with NaN before every run that is checked, so that what nobody writes is wrong.
 """
 
 from __future__ import annotations
@@ -11,33 +11,37 @@ import datetime
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tirstep.lowering_checks import run_recipe
+from tirstep.lowering_checks.devices import find_unbound_sblocks
+from tirstep.lowering_checks.devices.device import blank
 from tirstep.modules import AnyProblem, Problem, kernels
+from tirstep.modules.numeric import Array
 from tirstep.modules.validation import KernelError
 from tirstep.transforms.errors import TransformError
-from tirstep.transforms.recipes import Recipe
+from tirstep.transforms.recipes import RECIPES, Recipe
 
-from . import BenchError
-from .cases import PlannedCase
-from .compile_pool import CompileJob, compile_all, installed, name_library
-from .machine import Machine, Reference, Replay, plan_repeats
+from . import BenchError, PeerMissing, shorten
+from .cases import MEANINGS, PlannedCase
+from .compile_pool import CompileJob, compile_all, name_library
+from .machine import (
+    Launch,
+    Reference,
+    Replay,
+    plan_repeats,
+    require_alive,
+    take_results,
+)
 from .peers import PEERS, Peer
 from .results import BenchRun, Case, Outcome, summarize
-from .runner import (
-    Prepare,
-    Runner,
-    get_options,
-    prepare_library,
-    prepare_peer,
-    prepare_recipe,
-)
+
+if TYPE_CHECKING:
+    from .torch_machine import TorchMachine as Machine
 
 DOUBLES_AT_ONCE = 6
 """Tensors in float64 that a check holds, each as large as the largest of a problem."""
@@ -46,45 +50,148 @@ COMPILE_LIMIT = 120.0
 FEW_JOBS = 4
 """So few are compiled when they are needed: processes take seconds to start."""
 AHEAD = 3
-"""So many threads, and so many references of problems to come."""
+"""So many references of cases to come are worked out, each in a thread."""
+TYPES = ("dtype", "acc", "out")
 
-T = TypeVar("T")
-Begun = TypeVar("Begun")
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """Who takes part: a recipe with its sizes, or a peer."""
-
-    name: str
-    kind: str
-    prepare: Prepare
-    config: dict[str, object]
-
-
-def describe_shortage(problem: Problem, machine: Machine) -> str | None:
-    """Why the device has too little memory for a problem; None if it has enough."""
-    needed, free = compute_needed_bytes(problem), machine.free_bytes()
-    if needed <= free:
-        return None
-    return f"needs {needed / 2**30:.1f} GiB on the device, and {free / 2**30:.1f} are free"
+Tell = Callable[[str], None]
+"""Takes one line of progress."""
+Prepare: TypeAlias = "Callable[[Machine, Problem, Sequence[Any]], Launch]"
+"""Compiles something for a problem's tensors on a machine."""
 
 
 @dataclass(frozen=True)
-class CompiledConfig:
-    """Sizes with which a recipe takes part, and the file that it was compiled into.
+class Settings:
+    """How much is measured.
 
     Attributes
     ----------
-    library : None where it failed, and is compiled again in its turn, to say why
+    rounds : runs of each candidate
+    budget : seconds that a candidate may run for the clock; slow ones run less often
+    seed : of the random inputs; each case draws others
     """
 
-    config: dict[str, object]
-    library: Path | None
+    rounds: int = 50
+    budget: float = 1.0
+    seed: int = 0
 
 
-CompiledAhead = Mapping[tuple[Problem, str], Sequence[CompiledConfig]]
-"""By problem and by the name of a recipe or peer."""
+class Tried(NamedTuple):
+    """What became of a candidate: how it is run again, or why it is out.
+
+    Attributes
+    ----------
+    status : ``"ok"``, ``"wrong"``, ``"failed"``, or ``"missing"`` where a peer does not have the
+        kernel or a recipe refuses the shape
+    note : the reason in words
+    """
+
+    status: str
+    note: str = ""
+    replay: Replay | None = None
+
+
+class Runner:
+    """The tensors of a problem on a machine, and what their outputs must be."""
+
+    def __init__(self, machine: Machine, reference: Reference) -> None:
+        problem = reference.problem
+        self.machine, self.problem = machine, problem
+        inputs = [
+            array.item() if kind.is_scalar else machine.upload(array)
+            for kind, array in zip(problem.inputs, reference.inputs, strict=True)
+        ]
+        outputs = [machine.upload(blank(output)) for output in problem.outputs]
+        self.arguments = problem.make_arguments(inputs, outputs)
+        self._expectations = machine.expect(reference)
+
+    def try_once(
+        self, name: str, prepare: Prepare, *, on_cpu: bool = False, is_checked: bool = True
+    ) -> Tried:
+        """Compile, run and check a candidate.
+
+        Raises `BenchError` where it leaves the device unusable.
+        """
+        machine, outputs = self.machine, self.problem.take_outputs(self.arguments)
+        try:
+            launch = prepare(machine, self.problem, self.arguments)
+            if on_cpu:
+                replay = Replay(launch, (), "call")
+            else:
+                self._poison(outputs)
+                replay = machine.record(launch, outputs)
+            error = self.find_error(replay) if is_checked else None
+        except (PeerMissing, TransformError, KernelError) as raised:
+            return Tried("missing", shorten(raised))
+        except Exception as raised:  # whatever a framework raises: the others still run
+            require_alive(machine, name, raised)
+            return Tried("failed", shorten(raised))
+        return Tried("ok", replay=replay) if error is None else Tried("wrong", error)
+
+    def find_error(self, replay: Replay) -> str | None:
+        """Run once more on outputs of NaN; what is wrong with them, None if they are right."""
+        self._poison(replay.outputs)
+        outputs = take_results(replay.run(), replay.outputs)  # others each time, it may be
+        if len(outputs) != len(self._expectations):
+            names = ", ".join(each.name for each in self._expectations)
+            returns = f"it returns {len(outputs)} results"
+            return f"{returns}, and the outputs are {names}; return them all"
+        pairs = zip(self._expectations, outputs, strict=True)
+        errors = (self.machine.find_error(expectation, output) for expectation, output in pairs)
+        return next(filter(None, errors), None)
+
+    def fill(self, inputs: Sequence[Array]) -> None:
+        """Other values of the inputs, which are timed but not checked."""
+        tensors = self.problem.take_inputs(self.arguments)
+        for kind, tensor, array in zip(self.problem.inputs, tensors, inputs, strict=True):
+            if not kind.is_scalar:  # a recorded launch keeps its numbers
+                tensor[...] = self.machine.upload(array)
+
+    def _poison(self, outputs: Sequence[Any]) -> None:
+        for tensor in outputs:
+            self.machine.poison(tensor)
+
+
+def prepare_recipe(recipe: Recipe, config: Mapping[str, object], library: Path | None) -> Prepare:
+    """What loads the file that another process compiled; without one it compiles the recipe's last
+    step.
+    """
+    if library is not None and library.exists():
+        return lambda machine, problem, arguments: machine.load(library, arguments)
+
+    def prepare(machine: Machine, problem: Problem, arguments: Sequence[Any]) -> Launch:
+        options = get_options(recipe, problem)
+        run = run_recipe(recipe, problem.shape, options=options, config=config)
+        module = run.steps[-1].module
+        if len(run.steps) == 1 and (unbound := find_unbound_sblocks(module)):
+            raise KernelError(
+                f"no schedule binds {', '.join(unbound)} to a GPU; give a function of a schedule"
+            )
+        return machine.compile(module, arguments)
+
+    return prepare
+
+
+def prepare_peer(peer: Peer, library: Path | None = None) -> Prepare:
+    """What a peer runs; what was compiled of its schedule is loaded."""
+    if library is not None and library.exists():
+        return lambda machine, problem, arguments: machine.load(library, arguments)
+    return lambda machine, problem, arguments: machine.prepare_peer(peer, problem, arguments)
+
+
+def get_options(recipe: Recipe, problem: Problem) -> dict[str, object]:
+    """The kernel's options for a recipe: the problem's, but in the form that the recipe schedules.
+
+    A ladder may begin with another textbook form of its kernel, such as conv1d over all positions
+    of the signal; types and meanings are always the problem's.
+    """
+    others = [it for it in RECIPES.values() if it.kernel == recipe.kernel]
+    form = {
+        name: value
+        for name, value in recipe.default_example.options.items()
+        if name not in (*TYPES, *MEANINGS)
+        and any(it.default_example.options.get(name) != value for it in others)
+    }
+    return {**problem.options, **form}
 
 
 def compute_needed_bytes(problem: Problem) -> int:
@@ -93,37 +200,12 @@ def compute_needed_bytes(problem: Problem) -> int:
     return 3 * problem.bytes + DOUBLES_AT_ONCE * 8 * largest
 
 
-def list_candidates(planned: PlannedCase, built: CompiledAhead) -> Iterator[Candidate]:
-    """The recipes of a case, then its peers; what is not built is compiled in its turn."""
-    for recipe in planned.recipes:
-        variants = built.get((planned.problem, recipe.name)) or [
-            CompiledConfig(sizes, None) for sizes in list_configs_of(recipe, planned.problem)
-        ]
-        for it in variants:
-            compiled = prepare_library(it.library) if it.library else None
-            prepare = compiled or prepare_recipe(recipe, it.config)
-            yield Candidate(name_candidate(recipe, it.config), "recipe", prepare, it.config)
-    for peer in planned.peers:
-        libraries = [it.library for it in built.get((planned.problem, peer.name), ())]
-        library = next(filter(None, libraries), None)
-        prepare = prepare_library(library) if library else prepare_peer(peer)
-        yield Candidate(peer.name, peer.kind, prepare, {})
-
-
-def list_configs_of(recipe: Recipe, problem: Problem) -> list[dict[str, object]]:
-    """The sizes that a recipe takes part with: its own, or where these do not divide the shape,
-    with each of its tails that can. Where none can, its own: they say why.
-    """
-    own = dict(recipe.default_example.config)
-    sizes = [own, *({**own, "tail": tail} for tail in recipe.tails if tail != "refuse")]
-    if _takes(recipe, problem, own):
-        return [own]
-    return [config for config in sizes[1:] if _takes(recipe, problem, config)] or [own]
-
-
-def name_candidate(recipe: Recipe, sizes: Mapping[str, object]) -> str:
-    """What a recipe is called with its sizes: ``matmul_tiled tail=guard``."""
-    return f"{recipe.name} tail={sizes['tail']}" if "tail" in sizes else recipe.name
+def describe_shortage(problem: Problem, machine: Machine) -> str | None:
+    """Why the device has too little memory for a problem; None if it has enough."""
+    needed, free = compute_needed_bytes(problem), machine.free_bytes()
+    if needed <= free:
+        return None
+    return f"needs {needed / 2**30:.1f} GiB on the device, and {free / 2**30:.1f} are free"
 
 
 def require_timeable(problem: AnyProblem) -> None:
@@ -143,122 +225,67 @@ def require_timeable(problem: AnyProblem) -> None:
     )
 
 
-def get_case_options(problem: Problem) -> dict[str, object]:
-    """A problem's options, with a dtype where it has none: a module's is that of its sums."""
-    return {"dtype": problem.accumulator, **problem.options}
-
-
-def _takes(recipe: Recipe, problem: Problem, sizes: dict[str, object]) -> bool:
-    try:
-        run_recipe(recipe, problem.shape, options=get_options(recipe, problem), config=sizes)
-    except (TransformError, KernelError):
-        return False
-    return True
-
-
-Tell = Callable[[str], None]
-"""Takes one line of progress."""
-
-
 @dataclass(frozen=True)
-class Settings:
-    """How much is measured.
+class Candidate:
+    """Who takes part: a recipe with its config, or a peer."""
 
-    Attributes
-    ----------
-    rounds : runs of each candidate
-    budget : seconds that a candidate may run for the clock; slow ones run less often
-    seed : of the random inputs; each case draws others
+    name: str
+    kind: str
+    prepare: Prepare
+    config: Mapping[str, object]
+
+
+CompiledAhead = Mapping[tuple[Problem, str], Mapping[Path, Mapping[str, object]]]
+"""By problem and by the name of a recipe or peer: libraries, and the config of each. Where one is
+not there its candidate is compiled again in its turn, to say why.
+"""
+
+
+def list_candidates(planned: PlannedCase, built: CompiledAhead) -> Iterator[Candidate]:
+    """The recipes of a case, then its peers; what is not built is compiled in its turn."""
+    for recipe in planned.recipes:
+        ahead = built.get((planned.problem, recipe.name), {})
+        variants: list[tuple[Path | None, Mapping[str, object]]] = [*ahead.items()]
+        for library, config in variants or [
+            (None, config) for config in list_configs_of(recipe, planned.problem)
+        ]:
+            prepare = prepare_recipe(recipe, config, library)
+            yield Candidate(name_candidate(recipe, config), "recipe", prepare, config)
+    for peer in planned.peers:
+        found = next(iter(built.get((planned.problem, peer.name), ())), None)
+        yield Candidate(peer.name, peer.kind, prepare_peer(peer, found), {})
+
+
+def list_configs_of(recipe: Recipe, problem: Problem) -> list[dict[str, object]]:
+    """The sizes that a recipe takes part with: its own, or where these do not divide the shape,
+    with each of its tails that can. Where none can, its own: they say why.
     """
 
-    rounds: int = 50
-    budget: float = 1.0
-    seed: int = 0
+    def is_taken(config: dict[str, object]) -> bool:
+        options = get_options(recipe, problem)
+        try:
+            run_recipe(recipe, problem.shape, options=options, config=config)
+        except (TransformError, KernelError):
+            return False
+        return True
+
+    own = dict(recipe.default_example.config)
+    if is_taken(own):
+        return [own]
+    tails = [{**own, "tail": tail} for tail in recipe.tails if tail != "refuse"]
+    return [config for config in tails if is_taken(config)] or [own]
 
 
-def run_case(
-    planned: PlannedCase,
-    machine: Machine,
-    settings: Settings,
-    tell: Tell,
-    find_reference: Callable[[], Reference] | None = None,
-    built: CompiledAhead | None = None,
-) -> Case:
-    """Measure a case.
-
-    `find_reference` has its inputs, which are drawn here without it, and `built` what was compiled
-    ahead.
-
-    A candidate that fails or is wrong gets no time, and a reason; the others go on. A shape for
-    which the device has too little memory is skipped. Raises `BenchError` where a candidate leaves
-    the device unusable.
-    """
-    problem = planned.problem
-    case = Case(
-        planned.suite,
-        problem.kernel.name,
-        dict(problem.shape),
-        get_case_options(problem),
-        problem.flops,
-        problem.bytes,
-    )
-    if shortage := describe_shortage(problem, machine):
-        return replace(case, skipped=shortage)
-    reference = find_reference() if find_reference else draw_reference(planned, settings)
-    candidates = [*list_candidates(planned, built or {})]
-    outcomes = _run_candidates(candidates, Runner(machine, reference), settings, tell)
-    machine.clear()
-    return replace(case, outcomes=tuple(outcomes))
+def name_candidate(recipe: Recipe, config: Mapping[str, object]) -> str:
+    """What a recipe is called with its config: ``matmul_tiled tail=guard``."""
+    return f"{recipe.name} tail={config['tail']}" if "tail" in config else recipe.name
 
 
-def _run_candidates(
-    candidates: Sequence[Candidate], runner: Runner, settings: Settings, tell: Tell
-) -> list[Outcome]:
-    """What each did; nobody is timed whose result is not right, before and after."""
-    kernel, machine = runner.problem.kernel.name, runner.machine
-    outcomes, replays = list[Outcome](), dict[int, Replay]()
-    for place, it in enumerate(candidates):
-        tell(f"{kernel} {it.name}")
-        tried = runner.try_once(it.name, it.prepare, on_cpu=it.kind == "cpu")
-        launched = ""
-        if tried.replay is not None:
-            replays[place], launched = tried.replay, tried.replay.launched
-        outcome = Outcome(it.name, it.kind, tried.status, tried.note, it.config, launched=launched)
-        outcomes.append(outcome)
-    tell(f"{kernel}: timing {len(replays)} candidates")
-    on_gpu = [place for place in replays if candidates[place].kind != "cpu"]
-    taken = dict(zip(on_gpu, _time([replays[it] for it in on_gpu], machine, settings), strict=True))
-    for place, replay in replays.items():
-        if (seconds := taken.get(place)) is None:
-            first = machine.time_cpu(replay.run, 1)
-            (repeats,) = plan_repeats(first, settings.rounds, settings.budget)
-            seconds = machine.time_cpu(replay.run, repeats)
-        if error := runner.find_error(replay):
-            note = f"after the timed runs, {error}"
-            outcomes[place] = replace(outcomes[place], status="wrong", note=note)
-        else:
-            outcomes[place] = replace(outcomes[place], time=summarize(seconds))
-    return outcomes
-
-
-def _time(replays: Sequence[Replay], machine: Machine, settings: Settings) -> list[list[float]]:
-    """In turns: one run of each says how often it is to run."""
-    first = [seconds[0] for seconds in machine.time(replays, [1] * len(replays))]
-    return machine.time(replays, plan_repeats(first, settings.rounds, settings.budget))
-
-
-def draw_reference(planned: PlannedCase, settings: Settings) -> Reference:
-    """The inputs of a case."""
-    return Reference(planned.problem, planned.problem.float_inputs(settings.seed))
-
-
-def compile_ahead(
-    cases: Sequence[PlannedCase], machine: Machine, cache: Path, tell: Tell
-) -> CompiledAhead:
+def compile_ahead(cases: Sequence[PlannedCase], machine: Machine, tell: Tell) -> CompiledAhead:
     """Compile the recipes of cases, and what the schedules of `PEERS` make of their kernels.
 
     A recipe takes part with its own sizes, or where these do not divide the shape, with each of its
-    tails that can. What is not in the answer, or has no library, is compiled when its turn comes.
+    tails that can. What is not in the answer is compiled when its turn comes.
     """
     wanted: dict[tuple[Problem, str], Recipe | Peer] = {}
     for planned in cases:
@@ -269,21 +296,19 @@ def compile_ahead(
         wanted |= {(planned.problem, it.name): it for it in peers}
     if len(wanted) <= FEW_JOBS:
         return {}
-    built: dict[tuple[Problem, str], list[CompiledConfig]] = {}
+    built: dict[tuple[Problem, str], dict[Path, Mapping[str, object]]] = {}
 
     def compile_(jobs: Sequence[tuple[tuple[Problem, str], CompileJob]]) -> None:
         """Add to `built` what is not refused."""
         reasons = compile_all(
             [job for _, job in jobs],
             machine.target,
-            cache,
             limit=COMPILE_LIMIT,
-            report=lambda done, reason: tell(f"compiled {done} of {len(jobs)} candidates"),
+            report=lambda done: tell(f"compiled {done} of {len(jobs)} candidates"),
         )
         for (key, job), reason in zip(jobs, reasons, strict=True):
             if not reason.startswith("refused:"):
-                library = None if reason or not Path(job.library).exists() else Path(job.library)
-                built.setdefault(key, []).append(CompiledConfig(dict(job.config), library))
+                built.setdefault(key, {})[Path(job.library)] = job.config
 
     try:
         compile_([(key, _make_job(key[0], it, {})) for key, it in wanted.items()])
@@ -312,69 +337,111 @@ def _make_job(problem: Problem, candidate: Recipe | Peer, more: Mapping[str, obj
     return CompileJob(name, dict(problem.shape), options, config, library, kernel)
 
 
-def run_bench(
-    cases: Sequence[PlannedCase],
+def run_case(
+    planned: PlannedCase,
     machine: Machine,
     settings: Settings,
-    cache: Path,
     tell: Tell,
+    find_reference: Callable[[], Reference] | None = None,
+    built: CompiledAhead | None = None,
+) -> Case:
+    """Measure a case: nobody is timed whose result is not right, before and after.
+
+    `find_reference` has its inputs, which are drawn here without it, and `built` what was compiled
+    ahead.
+
+    A candidate that fails or is wrong gets no time, and a reason; the others go on. A shape for
+    which the device has too little memory is skipped. Raises `BenchError` where a candidate leaves
+    the device unusable.
+    """
+    problem = planned.problem
+    kernel, options = problem.kernel.name, get_case_options(problem)
+    case = Case(planned.suite, kernel, dict(problem.shape), options, problem.flops, problem.bytes)
+    if shortage := describe_shortage(problem, machine):
+        return replace(case, skipped=shortage)
+    drawn = find_reference() if find_reference else draw_reference(planned, settings)
+    runner, candidates = Runner(machine, drawn), [*list_candidates(planned, built or {})]
+    outcomes, replays = list[Outcome](), dict[int, Replay]()
+    for place, it in enumerate(candidates):
+        tell(f"{kernel} {it.name}")
+        tried = runner.try_once(it.name, it.prepare, on_cpu=it.kind == "cpu")
+        launched = ""
+        if tried.replay is not None:
+            replays[place], launched = tried.replay, tried.replay.launched
+        outcome = Outcome(it.name, it.kind, tried.status, tried.note, it.config, launched=launched)
+        outcomes.append(outcome)
+    tell(f"{kernel}: timing {len(replays)} candidates")
+    on_gpu = [place for place in replays if candidates[place].kind != "cpu"]
+    in_turns = [replays[place] for place in on_gpu]
+    once = [seconds[0] for seconds in machine.time(in_turns, [1] * len(in_turns))]
+    repeats = plan_repeats(once, settings.rounds, settings.budget)
+    taken = dict(zip(on_gpu, machine.time(in_turns, repeats), strict=True))
+    for place, replay in replays.items():
+        if (seconds := taken.get(place)) is None:
+            (count,) = plan_repeats(
+                machine.time_cpu(replay.run, 1), settings.rounds, settings.budget
+            )
+            seconds = machine.time_cpu(replay.run, count)
+        if error := runner.find_error(replay):
+            note = f"after the timed runs, {error}"
+            outcomes[place] = replace(outcomes[place], status="wrong", note=note)
+        else:
+            outcomes[place] = replace(outcomes[place], time=summarize(seconds))
+    machine.clear()
+    return replace(case, outcomes=tuple(outcomes))
+
+
+def get_case_options(problem: Problem) -> dict[str, object]:
+    """A problem's options, with a dtype where it has none: a module's is that of its sums."""
+    return {"dtype": problem.accumulator, **problem.options}
+
+
+def draw_reference(planned: PlannedCase, settings: Settings) -> Reference:
+    """The inputs of a case."""
+    return Reference(planned.problem, planned.problem.float_inputs(settings.seed))
+
+
+def run_bench(
+    cases: Sequence[PlannedCase], machine: Machine, settings: Settings, tell: Tell
 ) -> Iterator[BenchRun]:
     """Measure the ceilings and then the cases, one by one: the run so far, after each case.
 
-    `cache` is the folder of compiled kernels. Raises `BenchError` where a
-    candidate leaves the device unusable.
+    Raises `BenchError` where a candidate leaves the device unusable.
     """
     tell("measuring the machine's ceilings")
     dtypes = dict.fromkeys(str(get_case_options(planned.problem)["dtype"]) for planned in cases)
     moved = dict.fromkeys(planned.problem.bytes for planned in cases)
-    with installed(cache):
-        run = BenchRun(
-            machine.device,
-            machine.versions,
-            datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            {**machine.method, **asdict(settings)},
-            machine.measure_ceilings([*dtypes], [*moved]),
-        )
-        built, free = compile_ahead(cases, machine, cache, tell), machine.free_bytes()
+    run = BenchRun(
+        machine.device,
+        machine.versions,
+        datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        {**machine.method, **asdict(settings)},
+        machine.measure_ceilings([*dtypes], [*moved]),
+    )
+    built, free = compile_ahead(cases, machine, tell), machine.free_bytes()
 
-        def work_out(planned: PlannedCase) -> Reference:
-            reference = draw_reference(planned, settings)
-            if not machine.has_reference(planned.problem):
-                _ = reference.right, reference.bound
-            return reference
+    def begin(planned: PlannedCase) -> Callable[[], Reference] | None:
+        """Work a reference out in a thread that nobody waits for at the end: Ctrl-C ends a run at
+        once, and NumPy may be minutes from it. None for what is too large for the device.
+        """
+        if compute_needed_bytes(planned.problem) > free:
+            return None
+        future: Future[Reference] = Future()
 
-        def begin(planned: PlannedCase) -> tuple[PlannedCase, Callable[[], Reference] | None]:
-            """What returns a case's reference, unless it is too large for the device."""
-            fits = compute_needed_bytes(planned.problem) <= free
-            return planned, begin_reference(partial(work_out, planned)) if fits else None
+        def work_out() -> None:
+            try:
+                reference = draw_reference(planned, settings)
+                if not machine.has_reference(planned.problem):
+                    _ = reference.right, reference.bound
+                future.set_result(reference)
+            except BaseException as error:  # whoever asks for the result gets it
+                future.set_exception(error)
 
-        for planned, find_reference in look_ahead(cases, begin):
-            case = run_case(planned, machine, settings, tell, find_reference, built)
-            run = run.add(case)
-            yield run
+        threading.Thread(target=work_out, daemon=True).start()
+        return future.result
 
-
-def look_ahead(items: Iterable[T], begin: Callable[[T], Begun]) -> Iterator[Begun]:
-    """What was begun for each item, in order, when `AHEAD` later ones are begun, too."""
-    coming: deque[Begun] = deque()
-    for item in items:
-        coming.append(begin(item))
-        if len(coming) > AHEAD:
-            yield coming.popleft()
-    yield from coming
-
-
-def begin_reference(work_out: Callable[[], Reference]) -> Callable[[], Reference]:
-    """Work a reference out in a thread that nobody waits for at the end: Ctrl-C ends a run at once,
-    and NumPy may be minutes from it. Returns what returns it.
-    """
-    future: Future[Reference] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(work_out())
-        except BaseException as error:  # whoever asks for the result gets it
-            future.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    return future.result
+    coming = deque(begin(planned) for planned in cases[:AHEAD])
+    for place, planned in enumerate(cases):
+        coming.extend(begin(later) for later in cases[place + AHEAD : place + AHEAD + 1])
+        run = run.add(run_case(planned, machine, settings, tell, coming.popleft(), built))
+        yield run

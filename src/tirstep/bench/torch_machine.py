@@ -30,7 +30,7 @@ from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.numeric import Array, bound_storing, bound_sums
 from tirstep.processes import count_cores
 
-from .compile_pool import Workspace, lift_workspaces, read_workspaces
+from .compile_pool import Workspace, lift_workspaces, prepare_compiler, read_workspaces
 from .machine import Expectation, Launch, Reference, Replay, order_turns, take_results
 from .peers import PEERS, Peer
 from .peers.torch_functions import FUNCTIONS
@@ -75,6 +75,7 @@ class TorchMachine:
         self._gpu = torch.device("cuda", 0)
         # Graphs can be recorded on a stream that is not the default one.
         torch.cuda.set_stream(torch.cuda.Stream(self._gpu))
+        prepare_compiler()
         self._properties = torch.cuda.get_device_properties(self._gpu)
         self.target = tvm.target.Target.from_device(tvm.cuda(0))
         self._flushing = self._record_flush()

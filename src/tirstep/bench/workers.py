@@ -10,15 +10,15 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Protocol
 
 from . import BenchError
-from .compile_pool import CompileJob, CompilePool, installed, name_library
-from .machine import Machine, Reference, Replay
+from .compile_pool import CompileJob, CompilePool, name_library
+from .machine import Reference, Replay
 from .peers import PEERS
 from .results import Time, summarize
-from .runner import Runner, Tried, prepare_job, prepare_peer
-from .session import Settings, Tell, describe_shortage
+from .session import Runner, Settings, Tell, Tried, describe_shortage, prepare_peer, prepare_recipe
 
 if TYPE_CHECKING:
     from .search import SearchPlan
+    from .torch_machine import TorchMachine as Machine
 
 Sizes = dict[str, object]
 
@@ -76,12 +76,6 @@ class Workers(Protocol):
         """Time the finalists in turns with the peer, all on one device, on random floats."""
 
 
-def make_job(plan: SearchPlan, sizes: Sizes) -> CompileJob:
-    """A candidate for another process to compile."""
-    shape, options, library = dict(plan.problem.shape), dict(plan.problem.options), name_library()
-    return CompileJob(plan.recipe.spelling or plan.recipe.name, shape, options, sizes, str(library))
-
-
 @dataclass
 class LocalWorkers:
     """This process measures on its machine, and so many processes beside it compile ahead of it.
@@ -92,7 +86,6 @@ class LocalWorkers:
     plan: SearchPlan
     machine: Machine
     settings: Settings
-    cache: Path
     tell: Tell
     processes: int = 1
     batch: int = BATCH
@@ -109,12 +102,14 @@ class LocalWorkers:
         self._inputs = problem.integer_inputs(self.settings.seed)
         self._runner = Runner(machine, Reference(problem, self._inputs, problem.is_exact))
         limit, count = self.plan.compile_limit, max(1, self.processes)
-        self._pool = CompilePool(machine.target, self.cache, limit=limit, processes=count)
+        self._pool = CompilePool(machine.target, limit=limit, processes=count)
 
     def submit(self, configs: Sequence[Sizes]) -> None:
         """Have them compiled, by processes that live until `stop`."""
+        recipe, problem = self.plan.recipe, self.plan.problem
+        name, shape, options = recipe.spelling or recipe.name, problem.shape, problem.options
         for config in configs:
-            job = make_job(self.plan, config)
+            job = CompileJob(name, dict(shape), dict(options), config, str(name_library()))
             future = self._pool.submit(job)
             self._compiling[future] = job
             future.add_done_callback(self._done.put)
@@ -150,66 +145,57 @@ class LocalWorkers:
         self._pool.stop()
 
     def measure(self, jobs: Sequence[CompileJob]) -> list[Screened]:
-        """Check what compiled, and time together what is right."""
+        """Check what compiled, and time together what is right: roughly, and what is far slower
+        than the fastest once.
+        """
         out, right = list[Screened](), list[tuple[Sizes, Replay]]()
-        with installed(self.cache):
-            for job in jobs:
-                config, tried = dict(job.config), self._try(job)
-                if tried.replay is not None:
-                    right.append((config, tried.replay))
-                else:
-                    reason = "wrong" if tried.status == "wrong" else f"does not run: {tried.note}"
-                    out.append(Screened(config, None, reason))
+        for job in jobs:
+            config, tried = dict(job.config), self._try(dict(job.config), Path(job.library))
+            if tried.replay is not None:
+                right.append((config, tried.replay))
+            else:
+                reason = "wrong" if tried.status == "wrong" else f"does not run: {tried.note}"
+                out.append(Screened(config, None, reason))
+        if not right:
+            return out
         self._checked += right
-        medians = self._time([replay for _, replay in right])
-        timed = zip(right, medians, strict=True)
-        return [*out, *(Screened(config, us) for (config, _), us in timed)]
+        replays = [replay for _, replay in right]
+        first = [seconds[0] for seconds in self.machine.time(replays, [1] * len(replays))]
+        repeats = [SCREENING_ROUNDS if seconds < HOPELESS * min(first) else 1 for seconds in first]
+        timed = zip(right, self.machine.time(replays, repeats), strict=True)
+        return [*out, *(Screened(config, summarize(it).median_us) for (config, _), it in timed)]
 
     def keep(self, configs: Sequence[Sizes]) -> None:
         """Of others nothing stays on the device."""
         self._checked = [pair for pair in self._checked if pair[0] in configs]
 
     def decide(self, configs: Sequence[Sizes]) -> Contest:
-        """The fastest wins, on random floats: small whole numbers make a GPU a little faster."""
-        with installed(self.cache):
-            finalists = [self._find(config) for config in configs]
-        peer, error = self._find_peer()
-        self._runner.fill(self.plan.problem.float_inputs(self.settings.seed))
-        replays = [each for each in (*finalists, peer) if each is not None]
-        seconds = self.machine.time(replays, [self.settings.rounds] * len(replays))
-        self._runner.fill(self._inputs)  # what is checked after this is held against these
-        times = iter([summarize(each) for each in seconds])
-        found = [None if each is None else next(times) for each in finalists]
-        return Contest(found, None if peer is None else next(times), error)
+        """The fastest wins, on random floats: small whole numbers make a GPU a little faster.
 
-    def _find(self, config: Sizes) -> Replay | None:
-        """What was checked here; what another run or process has measured is checked first."""
-        known = (replay for checked, replay in self._checked if checked == config)
-        return next(known, None) or self._try(make_job(self.plan, config)).replay
-
-    def _try(self, job: CompileJob) -> Tried:
-        recipe = self.plan.recipe
-        spelt = " ".join(f"--set {name}={value}" for name, value in job.config.items())
-        return self._runner.try_once(f"{recipe.name} with {spelt}", prepare_job(job, recipe))
-
-    def _time(self, replays: Sequence[Replay]) -> list[float]:
-        """Rough times in microseconds; what is far slower than the fastest is not run again."""
-        if not replays:
-            return []
-        first = [seconds[0] for seconds in self.machine.time(replays, [1] * len(replays))]
-        repeats = [SCREENING_ROUNDS if seconds < HOPELESS * min(first) else 1 for seconds in first]
-        return [summarize(seconds).median_us for seconds in self.machine.time(replays, repeats)]
-
-    def _find_peer(self) -> tuple[Replay | None, str]:
-        """The peer's replay; why there is none, where the peer is the user's own and is wrong.
-
-        Peers of the table are not held against exact results: they may sum in another type.
+        What another run or process has measured is checked first. Peers of the table are not held
+        against exact results, since they may sum in another type; one of the user's is.
         """
         peer, runner = self.plan.peer, self._runner
+        finalists = []
+        for config in configs:
+            known = (replay for checked, replay in self._checked if checked == config)
+            finalists.append(next(known, None) or self._try(config).replay)
         is_own = PEERS.get(peer.name) is not peer
-        tried = runner.try_once(peer.name, prepare_peer(peer), is_checked=is_own)
-        if tried.status == "missing":
-            return None, ""
+        tried, error = runner.try_once(peer.name, prepare_peer(peer), is_checked=is_own), ""
         if tried.status == "failed":
-            return None, f"does not run: {tried.note}"
-        return tried.replay, f"computes something else: {tried.note}" if tried.note else ""
+            error = f"does not run: {tried.note}"
+        elif tried.status == "wrong":
+            error = f"computes something else: {tried.note}"
+        runner.fill(self.plan.problem.float_inputs(self.settings.seed))
+        replays = [each for each in (*finalists, tried.replay) if each is not None]
+        seconds = self.machine.time(replays, [self.settings.rounds] * len(replays))
+        runner.fill(self._inputs)  # what is checked after this is held against these
+        times = iter([summarize(each) for each in seconds])
+        found = [None if each is None else next(times) for each in finalists]
+        return Contest(found, None if tried.replay is None else next(times), error)
+
+    def _try(self, config: Sizes, library: Path | None = None) -> Tried:
+        recipe = self.plan.recipe
+        spelt = " ".join(f"--set {name}={value}" for name, value in config.items())
+        prepare = prepare_recipe(recipe, config, library)
+        return self._runner.try_once(f"{recipe.name} with {spelt}", prepare)

@@ -22,8 +22,8 @@ from .wrong_use import UseError
 
 if TYPE_CHECKING:
     from tirstep.bench.cases import CaseChoice, PlannedCase
-    from tirstep.bench.machine import Machine
     from tirstep.bench.results import BenchRun, Case
+    from tirstep.bench.torch_machine import TorchMachine
 
     from .screen import Screen
 
@@ -140,7 +140,6 @@ def _measure(
     choice: CaseChoice, seed: int, file: Path | None, folder: Path | None, function: str | None
 ) -> int:
     """Measure what is chosen; 1 if a recipe of ours was wrong or failed."""
-    from tirstep.bench.compile_pool import get_cache_folder
     from tirstep.bench.results import write_run
     from tirstep.bench.session import Settings, run_bench
 
@@ -155,7 +154,7 @@ def _measure(
     if choice.quick:
         settings = Settings(rounds=QUICK_ROUNDS, budget=settings.budget / 10, seed=seed)
     with _own(file), screen.working():
-        for run in run_bench(cases, machine, settings, get_cache_folder(), screen.doing):
+        for run in run_bench(cases, machine, settings, screen.doing):
             if len(run.cases) == 1:
                 _show_machine(screen, run, cases)
             _show_case(screen, run, run.cases[-1])
@@ -196,7 +195,7 @@ def _own(file: Path | None) -> Iterator[None]:
         yield
 
 
-def make_machine(command: str) -> Machine:
+def make_machine(command: str) -> TorchMachine:
     """The GPU; raises `UseError` where there is none, and where PyTorch is missing."""
     from tirstep.lowering_checks.devices import is_cuda_available
 

@@ -211,7 +211,6 @@ def _search(
     on_cluster: bool = False,
 ) -> int:
     """Search at each shape; 1 where no candidate was right."""
-    from tirstep.bench.compile_pool import get_cache_folder
     from tirstep.bench.search import search, search_with
     from tirstep.bench.session import Settings
 
@@ -226,8 +225,7 @@ def _search(
             if machine is not None:
                 facts = GpuFacts(machine.device, machine.versions)
                 plan, kept = _prepare(screen, plan, facts, trials)
-                cache, tell = get_cache_folder(), screen.doing
-                found = search(plan, machine, settings, cache=cache, tell=tell, kept=kept)
+                found = search(plan, machine, settings, tell=screen.doing, kept=kept)
             else:
                 workers = _start_workers(screen, plan, settings)
                 ended.callback(workers.stop)

@@ -71,16 +71,14 @@ def end_command(doing: str, sentence: str) -> NoReturn:
 
 
 @contextlib.contextmanager
-def cache_warnings_told() -> Iterator[None]:
-    """While this lasts, say that nothing is kept, and which plugin is broken, like all that is
-    wrong; once in a command."""
-    from tirstep.caches import CacheWarning
+def plugin_warnings_told() -> Iterator[None]:
+    """While this lasts, say which plugin is broken, like all that is wrong; once in a command."""
     from tirstep.programs.plugins import PluginWarning
 
     shown, told = warnings.showwarning, set[str]()
 
     def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
-        if not issubclass(category, CacheWarning | PluginWarning):
+        if not issubclass(category, PluginWarning):
             shown(message, category, *rest, **more)
         elif str(message) not in told:
             told.add(str(message))

@@ -7,14 +7,12 @@ import multiprocessing
 import os
 import signal
 import threading
-import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from multiprocessing import resource_tracker
 
-from tirstep.caches import CacheWarning
 from tirstep.lowering_checks import (
     Counts,
     DeviceError,
@@ -124,11 +122,7 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def _end_with_parent() -> None:
-    """A process of the pool would wait for its next job for ever, were its parent killed.
-
-    What its parent says of the cache it does not say again.
-    """
-    warnings.simplefilter("ignore", CacheWarning)
+    """A process of the pool would wait for its next job for ever, were its parent killed."""
     parent = multiprocessing.parent_process()
 
     def end() -> None:
