@@ -10,6 +10,14 @@ Above each program stand its verdict and what it is run on::
 
 Each ``=`` gives an input, and ``==`` the outputs that are meant, as NumPy; a line that begins with
 more blanks goes on with the one before. Outputs hold at first what no program computes.
+
+A program that differs from one of these in a few lines is a hunk or more of a unified diff of that
+program, in the `.diff` file beside it. What its head leaves out is as it is there::
+
+    # LoopWithBothBarriers from LoopWithoutABarrierBeforeItsLoads
+    # right: loads are between two barriers
+    @@ -12,0 +13 @@
+    +                    T.tvm_storage_sync("shared")
 """
 
 from __future__ import annotations
@@ -18,13 +26,14 @@ import ast
 import functools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import ml_dtypes  # noqa: F401  registers bfloat16 with NumPy
 import numpy as np
 import tvm
+from hunks import apply_hunks
 from tvm.ir import Call, Op, PrimType
 from tvm.script import from_source
 from tvm.script import ir as I
@@ -188,19 +197,34 @@ def _read_file(file: Path) -> list[Program]:
         for node in ast.parse(text).body
         if isinstance(node, ast.ClassDef)
     }
-    found = [
-        _read_program(match["name"], file.stem, match["head"], classes[match["name"]])
+    plain = {
+        match["name"]: _read_head(
+            match["head"].splitlines(),
+            Program(match["name"], file.stem, *[""] * 4, "sm_70", {}, "", classes[match["name"]]),
+        )
         for match in _PROGRAM.finditer(text)
-    ]
-    assert [program.name for program in found] == [*classes], f"{file.name}: a head is missing"
-    return found
+    }
+    assert [*plain] == [*classes], f"{file.name}: a head is missing"
+    variants = file.with_suffix(".diff")
+    changed = variants.read_text().split("\n\n") if variants.exists() else []
+    return [*plain.values(), *(_read_variant(text, plain) for text in changed)]
 
 
-def _read_program(name: str, family: str, head: str, text: str) -> Program:
-    lines = re.sub(r"\n#   +", " ", head).replace("# ", "").splitlines()
+def _read_variant(text: str, plain: dict[str, Program]) -> Program:
+    head, at, hunks = text.partition("@@")
+    first, *lines = head.splitlines()
+    name, base = re.fullmatch(r"# (\w+) from (\w+)", first).groups()
+    changed = apply_hunks(at + hunks.rstrip() + "\n", plain[base].text + "\n", name).rstrip()
+    changed = changed.replace(f"class {base}:", f"class {name}:", 1)
+    return _read_head(lines, replace(plain[base], name=name, text=changed))
+
+
+def _read_head(head: Sequence[str], base: Program) -> Program:
+    """A program with the verdict of its head, and what it says of inputs and outputs."""
+    lines = re.sub(r"\n#   +", " ", "\n".join(head)).replace("# ", "").splitlines()
     verdict, why = lines[0].split(": ", 1)
     status, _, kind = verdict.partition(", ")
-    missed, arch, meant = "", "sm_70", ""
+    missed, arch, meant = "", base.arch, base.meant
     given: dict[str, str] = {}
     for line in lines[1:]:
         if line.startswith("missed by the simulator: "):
@@ -212,4 +236,13 @@ def _read_program(name: str, family: str, head: str, text: str) -> Program:
         else:
             parameter, value = line.split(" = ", 1)
             given[parameter] = value
-    return Program(name, family, status, kind, why, missed, arch, given, meant, text)
+    return replace(
+        base,
+        status=status,
+        kind=kind,
+        why=why,
+        missed=missed,
+        arch=arch,
+        given=given or base.given,
+        meant=meant,
+    )

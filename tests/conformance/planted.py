@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tvm
+from hunks import apply_hunks
 from tvm.script import from_source
 
 from tirstep.lowering_checks import DeviceError, get_device
@@ -30,7 +31,6 @@ from tirstep.modules import Problem, get_kernel
 
 FOLDER = Path(__file__).parent
 LOWERED = "_lowered"
-_HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@\n((?:[-+].*\n)*)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -73,15 +73,7 @@ class Bug:
 
     def plant(self) -> str:
         """The original's text with the bug."""
-        lines = read_original(self.original).text.splitlines(keepends=True)
-        for hunk in reversed([*_HUNK.finditer(self.diff)]):
-            changed = hunk[3].splitlines(keepends=True)
-            old = [line[1:] for line in changed if line[0] == "-"]
-            first = int(hunk[1]) - bool(old)  # what is only added stands behind its line
-            if lines[first : first + len(old)] != old:
-                raise LookupError(f"{self.name}: {hunk[0].splitlines()[0]} does not fit")
-            lines[first : first + len(old)] = [line[1:] for line in changed if line[0] == "+"]
-        return "".join(lines)
+        return apply_hunks(self.diff, read_original(self.original).text, self.name)
 
 
 @functools.cache

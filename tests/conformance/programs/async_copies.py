@@ -4,44 +4,6 @@ from tvm.script import ir as I
 from tvm.script import tirx as T
 
 
-# right: the wait is for one's own copies, the barrier for those of the others
-# needs sm_80
-# A = whole(256)
-# B == A[:64][::-1]
-@I.ir_module
-class CopyWaitBarrierAnotherThreadsElement:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((256,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                X = T.alloc_buffer((256,), "float32", scope="shared.dyn")
-                with T.attr({"async_commit_queue_scope": 0}):
-                    T.s_tir.cp_async_raw("float32", X.data, tx, A.data, tx, 4)
-                with T.attr({"async_wait_queue_scope": 0, "async_wait_inflight_count": 0}):
-                    T.tvm_storage_sync("shared.dyn")
-                    B[tx] = X[63 - tx]
-
-
-# wrong, race: another thread's copy may still be in flight behind the barrier
-# needs sm_80
-# A = whole(256)
-# B == A[:64][::-1]
-@I.ir_module
-class BarrierBeforeTheWait:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((256,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                X = T.alloc_buffer((256,), "float32", scope="shared.dyn")
-                with T.attr({"async_commit_queue_scope": 0}):
-                    T.s_tir.cp_async_raw("float32", X.data, tx, A.data, tx, 4)
-                T.tvm_storage_sync("shared.dyn")
-                with T.attr({"async_wait_queue_scope": 0, "async_wait_inflight_count": 0}):
-                    B[tx] = X[63 - tx]
-
-
 # right: the wait is for one's own copies
 # needs sm_80
 # A = whole(256)
@@ -58,27 +20,6 @@ class OwnElementBehindTheWaitNoBarrier:
                     T.s_tir.cp_async_raw("float32", X.data, tx, A.data, tx, 4)
                 with T.attr({"async_wait_queue_scope": 0, "async_wait_inflight_count": 0}):
                     B[tx] = X[tx]
-
-
-# wrong, race: one group may be in flight: the last one
-# needs sm_80
-# A = whole(256)
-# B == A[64:128][::-1]
-@I.ir_module
-class WaitLeavesTheGroupInFlightThatIsLoaded:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((256,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                X = T.alloc_buffer((256,), "float32", scope="shared.dyn")
-                with T.attr({"async_commit_queue_scope": 0}):
-                    T.s_tir.cp_async_raw("float32", X.data, tx, A.data, tx, 4)
-                with T.attr({"async_commit_queue_scope": 0}):
-                    T.s_tir.cp_async_raw("float32", X.data, tx + 64, A.data, tx + 64, 4)
-                with T.attr({"async_wait_queue_scope": 0, "async_wait_inflight_count": 1}):
-                    T.tvm_storage_sync("shared.dyn")
-                    B[tx] = X[127 - tx]
 
 
 # right: groups end in the order of their commits
@@ -183,31 +124,6 @@ class CopyOf16BytesToElement2:
                     B[tx] = X[tx + 2]
 
 
-# right: a wait counts groups, also those without a copy: with one in each step, two behind the
-#   tile's own may be in flight
-# needs sm_80
-# A = whole(256)
-# B == A[:64].reshape(2, 32)[:, ::-1].ravel()
-@I.ir_module
-class StepsThatCopyNothingCommitEmptyGroups:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((256,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                X = T.alloc_buffer((256,), "float32", scope="shared.dyn")
-                with T.attr({"async_commit_queue_scope": 0}):
-                    T.s_tir.cp_async_raw("float32", X.data, tx + 0, A.data, tx + 0, 4)
-                with T.attr({"async_commit_queue_scope": 0}):
-                    T.s_tir.cp_async_raw("float32", X.data, tx + 32, A.data, tx + 32, 4)
-                for k in range(2):
-                    with T.attr({"async_commit_queue_scope": 0}):
-                        T.evaluate(0)
-                    with T.attr({"async_wait_queue_scope": 0, "async_wait_inflight_count": 2}):
-                        T.tvm_storage_sync("shared.dyn")
-                        B[k * 32 + tx] = X[k * 32 + 31 - tx]
-
-
 # wrong, race: the two groups that may be in flight are the only ones there are: the wait is for
 #   nothing
 # needs sm_80
@@ -231,108 +147,6 @@ class StepsThatCopyNothingCommitNoGroup:
                         B[k * 32 + tx] = X[k * 32 + 31 - tx]
 
 
-# wrong, race: behind the last tile's group there is one, and two may be in flight
-# needs sm_80
-# A = whole(256)
-# B == A[:64].reshape(2, 32)[:, ::-1].ravel()
-@I.ir_module
-class StepsOfWhichTheLastCommitsNoGroup:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((256,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                X = T.alloc_buffer((256,), "float32", scope="shared.dyn")
-                with T.attr({"async_commit_queue_scope": 0}):
-                    T.s_tir.cp_async_raw("float32", X.data, tx + 0, A.data, tx + 0, 4)
-                with T.attr({"async_commit_queue_scope": 0}):
-                    T.s_tir.cp_async_raw("float32", X.data, tx + 32, A.data, tx + 32, 4)
-                for k in range(2):
-                    if k < 1:
-                        with T.attr({"async_commit_queue_scope": 0}):
-                            T.evaluate(0)
-                    with T.attr({"async_wait_queue_scope": 0, "async_wait_inflight_count": 2}):
-                        T.tvm_storage_sync("shared.dyn")
-                        B[k * 32 + tx] = X[k * 32 + 31 - tx]
-
-
-# wrong, race: the copy may arrive before the store or behind it
-# needs sm_80
-# A = whole(256)
-@I.ir_module
-class StoreToACellThatACopyIsInFlightTo:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((256,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                X = T.alloc_buffer((256,), "float32", scope="shared.dyn")
-                with T.attr({"async_commit_queue_scope": 0}):
-                    T.s_tir.cp_async_raw("float32", X.data, tx, A.data, tx, 4)
-                X[tx] = T.float32(1)
-                with T.attr({"async_wait_queue_scope": 0, "async_wait_inflight_count": 0}):
-                    B[tx] = X[tx]
-
-
-# right: one's own copy has arrived behind the wait
-# needs sm_80
-# A = whole(256)
-# B == A[:64] + 1
-@I.ir_module
-class StoreToACellWhoseCopyWasWaitedFor:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((256,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                X = T.alloc_buffer((256,), "float32", scope="shared.dyn")
-                with T.attr({"async_commit_queue_scope": 0}):
-                    T.s_tir.cp_async_raw("float32", X.data, tx, A.data, tx, 4)
-                with T.attr({"async_wait_queue_scope": 0, "async_wait_inflight_count": 0}):
-                    X[tx] = X[tx] + T.float32(1)
-                    B[tx] = X[tx]
-
-
-# wrong, race: copies of a group have no order
-# needs sm_80
-# A = whole(256)
-@I.ir_module
-class TwoCopiesToOneCellInAGroup:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((256,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                X = T.alloc_buffer((256,), "float32", scope="shared.dyn")
-                with T.attr({"async_commit_queue_scope": 0}):
-                    T.s_tir.cp_async_raw("float32", X.data, tx, A.data, tx, 4)
-                    T.s_tir.cp_async_raw("float32", X.data, tx, A.data, tx + 64, 4)
-                with T.attr({"async_wait_queue_scope": 0, "async_wait_inflight_count": 0}):
-                    B[tx] = X[tx]
-
-
-# right: the first has arrived before the second begins
-# needs sm_80
-# A = whole(256)
-# B == A[64:128]
-@I.ir_module
-class TwoCopiesToOneCellWithAWaitBetween:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((256,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                X = T.alloc_buffer((256,), "float32", scope="shared.dyn")
-                with T.attr({"async_commit_queue_scope": 0}):
-                    T.s_tir.cp_async_raw("float32", X.data, tx, A.data, tx, 4)
-                with T.attr({"async_wait_queue_scope": 0, "async_wait_inflight_count": 0}):
-                    T.evaluate(0)
-                with T.attr({"async_commit_queue_scope": 0}):
-                    T.s_tir.cp_async_raw("float32", X.data, tx, A.data, tx + 64, 4)
-                with T.attr({"async_wait_queue_scope": 0, "async_wait_inflight_count": 0}):
-                    B[tx] = X[tx]
-
-
 # wrong, race: the copy may read C before the store or behind it
 # needs sm_80
 # A = whole(256)
@@ -354,46 +168,6 @@ class StoreToACellThatACopyInFlightReads:
                 C[tx] = T.float32(0)
                 with T.attr({"async_wait_queue_scope": 0, "async_wait_inflight_count": 0}):
                     B[tx] = X[tx]
-
-
-# wrong, race: the copy has not arrived
-# needs sm_80
-# A = whole(256)
-# B == A[:64]
-@I.ir_module
-class OwnElementLoadedBeforeTheWait:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((256,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                X = T.alloc_buffer((256,), "float32", scope="shared.dyn")
-                with T.attr({"async_commit_queue_scope": 0}):
-                    T.s_tir.cp_async_raw("float32", X.data, tx, A.data, tx, 4)
-                B[tx] = X[tx]
-                with T.attr({"async_wait_queue_scope": 0, "async_wait_inflight_count": 0}):
-                    T.evaluate(0)
-
-
-# wrong, race: the second warp's copies were waited for by nobody
-# needs sm_80
-# A = whole(256)
-# B == A[:64][::-1]
-@I.ir_module
-class WaitByTheFirstWarpAlone:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((256,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                X = T.alloc_buffer((256,), "float32", scope="shared.dyn")
-                with T.attr({"async_commit_queue_scope": 0}):
-                    T.s_tir.cp_async_raw("float32", X.data, tx, A.data, tx, 4)
-                if tx < 32:
-                    with T.attr({"async_wait_queue_scope": 0, "async_wait_inflight_count": 0}):
-                        T.evaluate(0)
-                T.tvm_storage_sync("shared.dyn")
-                B[tx] = X[63 - tx]
 
 
 # right: who copies waits, and the barrier is for all
@@ -470,24 +244,6 @@ class GuardedCopiesBeyondTheEndStoreZeros:
                 X = T.alloc_buffer((256,), "float32", scope="shared.dyn")
                 with T.attr({"async_commit_queue_scope": 0}):
                     copy_where(tx < 50, X.data, tx, A.data, tx, 4)
-                with T.attr({"async_wait_queue_scope": 0, "async_wait_inflight_count": 0}):
-                    T.tvm_storage_sync("shared.dyn")
-                    B[tx] = X[63 - tx]
-
-
-# wrong, out of bounds: element 50 of 50 is read
-# needs sm_80
-# A = whole(50)
-@I.ir_module
-class CopiesBeyondTheEndWithAGuardOneTooWide:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((50,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                X = T.alloc_buffer((256,), "float32", scope="shared.dyn")
-                with T.attr({"async_commit_queue_scope": 0}):
-                    copy_where(tx <= 50, X.data, tx, A.data, tx, 4)
                 with T.attr({"async_wait_queue_scope": 0, "async_wait_inflight_count": 0}):
                     T.tvm_storage_sync("shared.dyn")
                     B[tx] = X[63 - tx]

@@ -19,22 +19,6 @@ class LoadOfAnotherWarpsCellNoBarrier:
                 B[tx] = S[63 - tx]
 
 
-# right: all stores are before the barrier and all loads behind it
-# A = whole(64)
-# B == A[::-1]
-@I.ir_module
-class LoadOfAnotherWarpsCellBehindABarrier:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((64,))
-                S[tx] = A[tx]
-                T.tvm_storage_sync("shared")
-                B[tx] = S[63 - tx]
-
-
 # wrong, race: since Volta the lanes of a warp are not in step
 # A = whole(32)
 # B == A[::-1]
@@ -48,38 +32,6 @@ class LoadOfAnotherLanesCellNoBarrier:
                 S = T.alloc_shared((64,))
                 S[tx] = A[tx]
                 B[tx] = S[31 - tx]
-
-
-# wrong, race: TVM 0.27 generates nothing for that barrier
-# A = whole(32)
-# B == A[::-1]
-@I.ir_module
-class LoadOfAnotherLanesCellBehindStorageSyncWarp:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                S = T.alloc_shared((64,))
-                S[tx] = A[tx]
-                T.tvm_storage_sync("warp")
-                B[tx] = S[31 - tx]
-
-
-# wrong, race: a barrier of a warp orders nothing between warps
-# A = whole(64)
-# B == A[::-1]
-@I.ir_module
-class LoadOfAnotherWarpsCellBehindStorageSyncWarp:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((64,))
-                S[tx] = A[tx]
-                T.tvm_storage_sync("warp")
-                B[tx] = S[63 - tx]
 
 
 # wrong, race: no barrier stands between the last loads and the next stores
@@ -102,26 +54,6 @@ class StoreOverACellThatOthersStillLoad:
                 B[tx] = r[0] + S[63 - tx]
 
 
-# wrong, race: the next round's stores do not wait for this round's loads
-# A = whole(256)
-# B == A.reshape(4, 64).sum(0)[::-1]
-@I.ir_module
-class LoopWithoutABarrierBehindItsLoads:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((256,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((64,))
-                r = T.alloc_local((1,))
-                r[0] = T.float32(0)
-                for k in range(4):
-                    S[tx] = A[k * 64 + tx]
-                    T.tvm_storage_sync("shared")
-                    r[0] = r[0] + S[63 - tx]
-                B[tx] = r[0]
-
-
 # wrong, race: the loads do not wait for the stores of their own round
 # A = whole(256)
 # B == A.reshape(4, 64).sum(0)[::-1]
@@ -139,67 +71,6 @@ class LoopWithoutABarrierBeforeItsLoads:
                     S[tx] = A[k * 64 + tx]
                     r[0] = r[0] + S[63 - tx]
                     T.tvm_storage_sync("shared")
-                B[tx] = r[0]
-
-
-# right: loads are between two barriers
-# A = whole(256)
-# B == A.reshape(4, 64).sum(0)[::-1]
-@I.ir_module
-class LoopWithBothBarriers:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((256,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((64,))
-                r = T.alloc_local((1,))
-                r[0] = T.float32(0)
-                for k in range(4):
-                    S[tx] = A[k * 64 + tx]
-                    T.tvm_storage_sync("shared")
-                    r[0] = r[0] + S[63 - tx]
-                    T.tvm_storage_sync("shared")
-                B[tx] = r[0]
-
-
-# right: who stores to a slot again has passed the barrier of the other slot's round
-# A = whole(256)
-# B == A.reshape(4, 64).sum(0)[::-1]
-@I.ir_module
-class TwoSlotsOneBarrier:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((256,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((192,))
-                r = T.alloc_local((1,))
-                r[0] = T.float32(0)
-                for k in range(4):
-                    S[(k % 2) * 64 + tx] = A[k * 64 + tx]
-                    T.tvm_storage_sync("shared")
-                    r[0] = r[0] + S[(k % 2) * 64 + 63 - tx]
-                B[tx] = r[0]
-
-
-# wrong, race: rounds 0 and 1 share a slot: the store of round 1 races with the loads of round 0
-# A = whole(256)
-# B == A.reshape(4, 64).sum(0)[::-1]
-@I.ir_module
-class TwoSlotsEachUsedTwiceInARow:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((256,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((192,))
-                r = T.alloc_local((1,))
-                r[0] = T.float32(0)
-                for k in range(4):
-                    S[(k // 2) * 64 + tx] = A[k * 64 + tx]
-                    T.tvm_storage_sync("shared")
-                    r[0] = r[0] + S[(k // 2) * 64 + 63 - tx]
                 B[tx] = r[0]
 
 
@@ -238,24 +109,6 @@ class AllThreadsStoreOneValueAndLoadItBack:
                 B[tx] = S[0] + A[tx]
 
 
-# wrong, divergent barrier: two barriers, and each is passed by half of the block
-# A = whole(64)
-@I.ir_module
-class BarriersInBothArmsOfAThreadsBranch:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((64,))
-                S[tx] = A[tx]
-                if tx < 32:
-                    T.tvm_storage_sync("shared")
-                else:
-                    T.tvm_storage_sync("shared")
-                B[tx] = S[63 - tx]
-
-
 # wrong, divergent barrier: the second warp comes to the barrier once more than the first
 # A = whole(64)
 @I.ir_module
@@ -270,25 +123,6 @@ class BarrierInALoopWhoseTripCountIsTheThreads:
                     S[tx] = A[tx]
                     T.tvm_storage_sync("shared")
                 B[tx] = S[tx]
-
-
-# right: each block comes to it as a whole or not at all
-# A = whole(64)
-# B == np.concatenate([A[:32], A[32:][::-1]])
-@I.ir_module
-class BarrierInOneBlockWhichAloneNeedsIt:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 2) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                S = T.alloc_shared((64,))
-                S[tx] = A[bx * 32 + tx]
-                if bx == 1:
-                    T.tvm_storage_sync("shared")
-                    B[bx * 32 + tx] = S[31 - tx]
-                if bx == 0:
-                    B[bx * 32 + tx] = S[tx]
 
 
 # wrong, race: block 0 loads other lanes' cells with no barrier
@@ -392,27 +226,6 @@ class BarrierBehindALoadedConditionOfEachThread:
                 B[tx] = S[tx]
 
 
-# right: the barrier stands behind the branch
-# A = whole(64)
-# B == A.sum(keepdims=True)
-@I.ir_module
-class TreeOfSumsBarrierForAllThreads:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((1,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((64,))
-                S[tx] = A[tx]
-                T.tvm_storage_sync("shared")
-                for k in range(6):
-                    if tx < T.shift_right(32, k):
-                        S[tx] = S[tx] + S[tx + T.shift_right(32, k)]
-                    T.tvm_storage_sync("shared")
-                if tx == 0:
-                    B[0] = S[0]
-
-
 # wrong, divergent barrier: threads that no longer add never come to it
 # A = whole(64)
 # B == A.sum(keepdims=True)
@@ -432,53 +245,6 @@ class TreeOfSumsBarrierWithinTheBranch:
                         T.tvm_storage_sync("shared")
                 if tx == 0:
                     B[0] = S[0]
-
-
-# wrong, race: since Volta the lanes of a warp are not in step
-# A = whole(64)
-# B == A.sum(keepdims=True)
-@I.ir_module
-class TreeOfSumsBarriersLeftOutWithinTheLastWarp:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((1,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((64,))
-                S[tx] = A[tx]
-                T.tvm_storage_sync("shared")
-                for k in range(6):
-                    if tx < T.shift_right(32, k):
-                        S[tx] = S[tx] + S[tx + T.shift_right(32, k)]
-                    if k < 1:
-                        T.tvm_storage_sync("shared")
-                if tx == 0:
-                    B[0] = S[0]
-
-
-# right: all threads load the counter between two barriers, so that all leave together
-# A = whole(64)
-# B == 3 * A
-@I.ir_module
-class WhileLoopOnASharedCounter:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((64,), "int32")
-                r = T.alloc_local((1,))
-                r[0] = T.float32(0)
-                if tx == 0:
-                    S[0] = 3
-                T.tvm_storage_sync("shared")
-                while S[0] > 0:
-                    r[0] = r[0] + A[tx]
-                    T.tvm_storage_sync("shared")
-                    if tx == 0:
-                        S[0] = S[0] - 1
-                    T.tvm_storage_sync("shared")
-                B[tx] = r[0]
 
 
 # wrong, race: thread 0 counts down while others still load the counter

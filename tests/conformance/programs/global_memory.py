@@ -7,25 +7,6 @@ from tvm.script import tirx as T
 # wrong, race: block 0 loads C[32], which block 1 stores, and blocks have no order
 # A = whole(65)
 @I.ir_module
-class StencilInPlaceOverBlocksOwnCellFirst:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((65,), "float32"), C: T.Buffer((65,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 65) as tx:
-                C[tx] = A[tx]
-        with T.launch_thread("blockIdx.x", 2) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                r = T.alloc_local((1,))
-                r[0] = C[bx * 32 + tx]
-                r[0] = r[0] + C[bx * 32 + tx + 1]
-                T.tvm_storage_sync("shared")
-                C[bx * 32 + tx] = r[0]
-
-
-# wrong, race: block 0 loads C[32], which block 1 stores, and blocks have no order
-# A = whole(65)
-@I.ir_module
 class StencilInPlaceOverBlocksNeighbourFirst:
     @T.prim_func(s_tir=True)
     def main(A: T.Buffer((65,), "float32"), C: T.Buffer((65,), "float32")):

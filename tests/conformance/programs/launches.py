@@ -4,26 +4,6 @@ from tvm.script import ir as I
 from tvm.script import tirx as T
 
 
-# right: launches are in order, and all of the first is over
-# A = whole(128)
-# C, B == (2 * A, 2 * A[::-1])
-@I.ir_module
-class LaunchThatLoadsWhatOtherBlocksOfTheOneBeforeStored:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((128,), "float32"),
-        C: T.Buffer((128,), "float32"),
-        B: T.Buffer((128,), "float32"),
-    ):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 4) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                C[bx * 32 + tx] = A[bx * 32 + tx] * T.float32(2)
-        with T.launch_thread("blockIdx.x", 4) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                B[bx * 32 + tx] = C[127 - bx * 32 - tx]
-
-
 # wrong, race: a barrier orders the threads of one block
 # A = whole(128)
 # C, B == (2 * A, 2 * A[::-1])
@@ -83,28 +63,6 @@ class LaunchThatLoadsSharedMemoryOfTheOneBefore:
             with T.launch_thread("threadIdx.x", 32) as tx:
                 S = T.alloc_shared((32,))
                 B[tx + 32] = S[31 - tx]
-
-
-# right: all sums are there
-# A = whole(128)
-# P, B == (A.reshape(4, 32).sum(1), A.sum(keepdims=True))
-@I.ir_module
-class SumsOfBlocksAddedUpByASecondLaunch:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((128,), "float32"), P: T.Buffer((4,), "float32"), B: T.Buffer((1,), "float32")
-    ):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 4) as bx:
-            with T.launch_thread("threadIdx.x", 1) as tx:
-                r = T.alloc_local((1,))
-                r[0] = T.float32(0)
-                for k in range(32):
-                    r[0] = r[0] + A[bx * 32 + k]
-                P[bx] = r[0]
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 1) as tx:
-                B[0] = P[0] + P[1] + P[2] + P[3]
 
 
 # wrong, race: the last block by number need not be the last by time

@@ -75,22 +75,6 @@ class Of65ThreadsOnZ:
                         B[tz] = A[tz]
 
 
-# wrong, launch: 48 KB is the limit
-# A = whole(64)
-# B == A[::-1]
-@I.ir_module
-class Of52KBOfStaticSharedMemory:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S0 = T.alloc_shared((13312,))
-                S0[tx] = A[tx]
-                T.tvm_storage_sync("shared")
-                B[tx] = S0[63 - tx]
-
-
 # wrong, launch: 48 KB is the limit for both together
 # A = whole(64)
 # B == 2 * A[::-1]
@@ -107,57 +91,6 @@ class Twice30KBOfStaticSharedMemory:
                 S1[tx] = A[tx]
                 T.tvm_storage_sync("shared")
                 B[tx] = S0[63 - tx] + S1[63 - tx]
-
-
-# right: an H100 has 227 KB for a block
-# needs sm_80
-# A = whole(64)
-# B == A[::-1]
-@I.ir_module
-class Of100KBOfDynamicSharedMemory:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_buffer((25600,), "float32", scope="shared.dyn")
-                S[tx] = A[tx]
-                T.tvm_storage_sync("shared")
-                B[tx] = S[63 - tx]
-
-
-# wrong, launch: 227 KB is the limit
-# A = whole(64)
-# B == A[::-1]
-@I.ir_module
-class Of240KBOfDynamicSharedMemory:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_buffer((61440,), "float32", scope="shared.dyn")
-                S[tx] = A[tx]
-                T.tvm_storage_sync("shared")
-                B[tx] = S[63 - tx]
-
-
-# wrong, launch: together they are more than 227 KB
-# A = whole(64)
-# B == A + A[::-1]
-@I.ir_module
-class Of40KBOfStaticAnd200KBOfDynamicSharedMemory:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_buffer((51200,), "float32", scope="shared.dyn")
-                R = T.alloc_shared((10240,))
-                S[tx] = A[tx]
-                R[tx] = A[tx]
-                T.tvm_storage_sync("shared")
-                B[tx] = S[63 - tx] + R[tx]
 
 
 # wrong, launch: 512 KB is the limit
@@ -251,22 +184,6 @@ class Of227KBOfDynamicSharedMemory:
                 B[tx] = S[63 - tx]
 
 
-# wrong, launch: 227 KB is the limit
-# A = whole(64)
-# B == A[::-1]
-@I.ir_module
-class Of227KBAnd4BytesOfDynamicSharedMemory:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_buffer((58113,), "float32", scope="shared.dyn")
-                S[tx] = A[tx]
-                T.tvm_storage_sync("shared")
-                B[tx] = S[63 - tx]
-
-
 # right: together they are less than 227 KB
 # needs sm_90
 # A = whole(64)
@@ -280,24 +197,6 @@ class Of24KBOfStaticAnd200KBOfDynamicSharedMemory:
             with T.launch_thread("threadIdx.x", 64) as tx:
                 S = T.alloc_buffer((51200,), "float32", scope="shared.dyn")
                 R = T.alloc_shared((6144,))
-                S[tx] = A[tx]
-                R[tx] = A[tx]
-                T.tvm_storage_sync("shared")
-                B[tx] = S[63 - tx] + R[tx]
-
-
-# wrong, launch: each is within its limit, and together they are 228 KB
-# A = whole(64)
-# B == A + A[::-1]
-@I.ir_module
-class Of32KBOfStaticAnd196KBOfDynamicSharedMemory:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_buffer((50176,), "float32", scope="shared.dyn")
-                R = T.alloc_shared((8192,))
                 S[tx] = A[tx]
                 R[tx] = A[tx]
                 T.tvm_storage_sync("shared")

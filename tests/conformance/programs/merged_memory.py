@@ -6,49 +6,6 @@ from tvm.script import tirx as T
 
 # wrong, race: Y is laid where others still load X
 # A = whole(64)
-# B == 3 * A[::-1]
-@I.ir_module
-class BufferOverADeadOneNoBarrierBetween:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                X = T.alloc_buffer((64,), "float32", scope="shared.dyn")
-                Y = T.alloc_buffer((64,), "float32", scope="shared.dyn")
-                r = T.alloc_local((1,))
-                X[tx] = A[tx]
-                T.tvm_storage_sync("shared")
-                r[0] = X[63 - tx]
-                Y[tx] = A[tx] * T.float32(2)
-                T.tvm_storage_sync("shared")
-                B[tx] = r[0] + Y[63 - tx]
-
-
-# right: all loads of X are before the barrier
-# A = whole(64)
-# B == 3 * A[::-1]
-@I.ir_module
-class BufferOverADeadOneBehindABarrier:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                X = T.alloc_buffer((64,), "float32", scope="shared.dyn")
-                Y = T.alloc_buffer((64,), "float32", scope="shared.dyn")
-                r = T.alloc_local((1,))
-                X[tx] = A[tx]
-                T.tvm_storage_sync("shared")
-                r[0] = X[63 - tx]
-                T.tvm_storage_sync("shared")
-                Y[tx] = A[tx] * T.float32(2)
-                T.tvm_storage_sync("shared")
-                B[tx] = r[0] + Y[63 - tx]
-
-
-# wrong, race: Y is laid where others still load X
-# A = whole(64)
 # Q = whole(64)
 # B == A[::-1] + Q[::-1]
 @I.ir_module
@@ -71,27 +28,6 @@ class BytesOverFloatsThatOthersStillLoad:
                 B[tx] = r[0] + T.Cast("float32", Y[(63 - tx) * 4])
 
 
-# wrong, uninitialized read: Y holds what X left there
-# A = whole(64)
-@I.ir_module
-class LoadOfAnUnwrittenBufferInADeadOnesPlace:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                X = T.alloc_buffer((64,), "float32", scope="shared.dyn")
-                Y = T.alloc_buffer((64,), "float32", scope="shared.dyn")
-                r = T.alloc_local((1,))
-                X[tx] = A[tx]
-                T.tvm_storage_sync("shared")
-                r[0] = X[63 - tx]
-                T.tvm_storage_sync("shared")
-                B[tx] = r[0] + Y[63 - tx]
-                T.tvm_storage_sync("shared")
-                Y[tx] = A[tx] * T.float32(2)
-
-
 # right: X is loaded once more behind Y's stores, so Y has a place of its own
 # A = whole(64)
 # B == A + A[::-1]
@@ -110,32 +46,6 @@ class BufferThatLivesOnWhileAnotherIsUsed:
                 Y[tx] = X[63 - tx]
                 T.tvm_storage_sync("shared")
                 B[tx] = X[tx] + Y[tx]
-
-
-# wrong, race: Y lies where X does: the next X is stored while others still load Y
-# A = whole(64)
-# B == 9 * A[::-1]
-@I.ir_module
-class RoundThatStoresOverTheBufferOfTheRoundBefore:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                r = T.alloc_local((1,))
-                r[0] = T.float32(0)
-                for k in range(3):
-                    X = T.alloc_buffer((64,), "float32", scope="shared.dyn")
-                    Y = T.alloc_buffer((64,), "float32", scope="shared.dyn")
-                    X[tx] = A[tx]
-                    T.tvm_storage_sync("shared")
-                    r[0] = r[0] + X[63 - tx]
-                    T.tvm_storage_sync("shared")
-                    Y[tx] = A[tx] * T.float32(2)
-                    T.tvm_storage_sync("shared")
-                    r[0] = r[0] + Y[63 - tx]
-                    T.evaluate(0)
-                B[tx] = r[0]
 
 
 # right: a barrier ends the loads of each buffer
@@ -162,31 +72,6 @@ class RoundsOfTwoBuffersInOnePlaceBarriersBetweenAll:
                     r[0] = r[0] + Y[63 - tx]
                     T.tvm_storage_sync("shared")
                 B[tx] = r[0]
-
-
-# right: X and Y are dead behind the barrier
-# A = whole(64)
-# B == 2 * A + 1 + A[::-1]
-@I.ir_module
-class ThreeBuffersTheThirdOverTheFirstTwo:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                X = T.alloc_buffer((64,), "float32", scope="shared.dyn")
-                Y = T.alloc_buffer((64,), "float32", scope="shared.dyn")
-                Z = T.alloc_buffer((128,), "float32", scope="shared.dyn")
-                r = T.alloc_local((1,))
-                X[tx] = A[tx]
-                Y[tx] = A[tx] + T.float32(1)
-                T.tvm_storage_sync("shared")
-                r[0] = X[63 - tx] + Y[63 - tx]
-                T.tvm_storage_sync("shared")
-                Z[tx] = r[0]
-                Z[tx + 64] = A[tx]
-                T.tvm_storage_sync("shared")
-                B[tx] = Z[63 - tx] + Z[127 - tx]
 
 
 # wrong, uninitialized read: Z[64] to Z[127] hold what another buffer left there

@@ -4,53 +4,6 @@ from tvm.script import ir as I
 from tvm.script import tirx as T
 
 
-# right: all have loaded before one stores, and stored before one loads
-# A = whole(64)
-# B == np.cumsum(A).astype('float32')
-@I.ir_module
-class ScanInPlaceBarriersOnBothSides:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((64,))
-                r = T.alloc_local((1,))
-                S[tx] = A[tx]
-                T.tvm_storage_sync("shared")
-                for d in range(6):
-                    r[0] = T.if_then_else(
-                        tx >= T.shift_left(1, d), S[tx - T.shift_left(1, d)], T.float32(0)
-                    )
-                    T.tvm_storage_sync("shared")
-                    S[tx] = S[tx] + r[0]
-                    T.tvm_storage_sync("shared")
-                B[tx] = S[tx]
-
-
-# wrong, race: a thread stores what another one has yet to load
-# A = whole(64)
-# B == np.cumsum(A).astype('float32')
-@I.ir_module
-class ScanInPlaceNoBarrierBeforeTheStores:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((64,))
-                r = T.alloc_local((1,))
-                S[tx] = A[tx]
-                T.tvm_storage_sync("shared")
-                for d in range(6):
-                    r[0] = T.if_then_else(
-                        tx >= T.shift_left(1, d), S[tx - T.shift_left(1, d)], T.float32(0)
-                    )
-                    S[tx] = S[tx] + r[0]
-                    T.tvm_storage_sync("shared")
-                B[tx] = S[tx]
-
-
 # wrong, race: the next step loads what may not be stored yet
 # A = whole(64)
 # B == np.cumsum(A).astype('float32')
@@ -128,27 +81,6 @@ class RunningMaximumOfEachThreadsOwnPart:
                 for k in range(4):
                     m[0] = T.max(m[0], A[tx * 4 + k])
                     B[tx * 4 + k] = m[0]
-
-
-# right: all have loaded before one stores
-# A = whole(64)
-# B == A + 1
-@I.ir_module
-class ReversedInPlaceThroughRegisters:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((64,))
-                r = T.alloc_local((1,))
-                S[tx] = A[tx]
-                T.tvm_storage_sync("shared")
-                r[0] = S[63 - tx]
-                T.tvm_storage_sync("shared")
-                S[tx] = r[0] + T.float32(1)
-                T.tvm_storage_sync("shared")
-                B[tx] = S[63 - tx]
 
 
 # wrong, race: a thread stores over what another one has yet to load
@@ -258,22 +190,6 @@ class TilesSwappedInPlaceByOneBlock:
                 B[64 + tx] = r[0]
 
 
-# wrong, race: the threads along y store other values to the same elements
-# A = whole(64)
-@I.ir_module
-class RowsOfThreadsThatStoreOneRow:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                with T.launch_thread("threadIdx.y", 2) as ty:
-                    S = T.alloc_shared((32,))
-                    S[tx] = A[ty * 32 + tx]
-                    T.tvm_storage_sync("shared")
-                    B[ty * 32 + tx] = S[31 - tx]
-
-
 # right: the threads along y store the same values
 # A = whole(64)
 # B == np.tile(A[31::-1], 2)
@@ -303,24 +219,6 @@ class BarrierBehindNestedConditionsAndALetThatAllThreadsShare:
             with T.launch_thread("threadIdx.x", 64) as tx:
                 S = T.alloc_shared((64,))
                 flag: T.let[T.bool] = A[0] > T.float32(0)
-                if bx >= 0:
-                    if flag:
-                        S[tx] = A[tx]
-                        T.tvm_storage_sync("shared")
-                        B[tx] = S[63 - tx]
-
-
-# wrong, divergent barrier: thread 5 loads a 0 and never comes
-# A = np.where(np.arange(64) == 5, 0, whole(64))
-@I.ir_module
-class BarrierBehindALetOfEachThread:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((64,))
-                flag: T.let[T.bool] = A[tx] > T.float32(0)
                 if bx >= 0:
                     if flag:
                         S[tx] = A[tx]
@@ -445,48 +343,6 @@ class WorkspaceThatOneKernelFillsAndAnotherUses:
                 B[bx * 32 + tx] = C[127 - bx * 32 - tx]
 
 
-# wrong, uninitialized read: the last two elements of each block are never stored
-# A = whole(128)
-# C, B == (A, A[::-1])
-@I.ir_module
-class WorkspaceOfWhichAGuardLeavesOutElements:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((128,), "float32"),
-        C: T.Buffer((128,), "float32"),
-        B: T.Buffer((128,), "float32"),
-    ):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 4) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                if tx < 30:
-                    C[bx * 32 + tx] = A[bx * 32 + tx]
-        with T.launch_thread("blockIdx.x", 4) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                B[bx * 32 + tx] = C[127 - bx * 32 - tx]
-
-
-# wrong, race: a block fills what another one has yet to use
-# A = whole(128)
-@I.ir_module
-class WorkspaceThatAKernelUsesAndFillsAgain:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((128,), "float32"),
-        C: T.Buffer((128,), "float32"),
-        B: T.Buffer((128,), "float32"),
-    ):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 4) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                if tx < 32:
-                    C[bx * 32 + tx] = A[bx * 32 + tx]
-        with T.launch_thread("blockIdx.x", 4) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                B[bx * 32 + tx] = C[127 - bx * 32 - tx]
-                C[bx * 32 + tx] = B[bx * 32 + tx]
-
-
 # right: each has its own, for as long as it runs
 # A = whole(128)
 # C, B == (2 * A.reshape(4, 32)[:, ::-1].ravel(), 2 * A.reshape(2, 64)[:, ::-1].ravel())
@@ -511,25 +367,3 @@ class DynamicSharedMemoryOfTwoKernelsOfOtherSizes:
                 S[tx] = A[bx * 64 + tx] * T.float32(2)
                 T.tvm_storage_sync("shared")
                 B[bx * 64 + tx] = S[64 - 1 - tx]
-
-
-# wrong, launch: a block has 1024 at most, in each kernel
-# A = whole(128)
-# C, B == (A, A)
-@I.ir_module
-class SecondKernelOfTooManyThreads:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((128,), "float32"),
-        C: T.Buffer((128,), "float32"),
-        B: T.Buffer((128,), "float32"),
-    ):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 4) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                if tx < 32:
-                    C[bx * 32 + tx] = A[bx * 32 + tx]
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 1056) as tx:
-                if tx < 128:
-                    B[tx] = C[tx]

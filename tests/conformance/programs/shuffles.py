@@ -4,23 +4,6 @@ from tvm.script import ir as I
 from tvm.script import tirx as T
 
 
-# wrong, divergent shuffle: the shuffle waits for lanes that stand at the barrier
-# A = whole(32)
-@I.ir_module
-class HalfAWarpShufflesWithTheMaskOfAllLanes:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                r = T.alloc_local((1,))
-                r[0] = A[tx]
-                if tx < 16:
-                    r[0] = r[0] + T.tvm_warp_shuffle_down(T.uint32(0xFFFFFFFF), r[0], 8, 16, 32)
-                T.tvm_storage_sync("shared")
-                B[tx] = r[0]
-
-
 # right: all lanes that the mask names come to the shuffle
 # A = whole(32)
 # B == np.concatenate([A[:8] + A[8:16], 2 * A[8:16], A[16:]])
@@ -35,22 +18,6 @@ class HalfAWarpShufflesWithTheMaskOfItsLanes:
                 r[0] = A[tx]
                 if tx < 16:
                     r[0] = r[0] + T.tvm_warp_shuffle_down(T.uint32(0xFFFF), r[0], 8, 16, 32)
-                B[tx] = r[0]
-
-
-# wrong, divergent shuffle: the values of lanes 16 to 31 are undefined: they never come
-# A = whole(32)
-@I.ir_module
-class ShuffleFromLanesThatDoNotTakePart:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                r = T.alloc_local((1,))
-                r[0] = A[tx]
-                if tx < 16:
-                    r[0] = r[0] + T.tvm_warp_shuffle_down(T.uint32(0xFFFFFFFF), r[0], 16, 32, 32)
                 B[tx] = r[0]
 
 
@@ -90,28 +57,6 @@ class ShuffleOfARegisterThatHalfOfTheLanesNeverWrote:
                 B[tx] = T.tvm_warp_shuffle_down(T.uint32(0xFFFFFFFF), r[0], 1, 32, 32)
 
 
-# right: lanes below the distance keep their sum
-# A = whole(32)
-# B == np.cumsum(A)
-@I.ir_module
-class ScanOfAWarpByShufflesUp:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                r = T.alloc_local((1,))
-                t = T.alloc_local((1,))
-                r[0] = A[tx]
-                for k in range(5):
-                    t[0] = T.tvm_warp_shuffle_up(
-                        T.uint32(0xFFFFFFFF), r[0], T.shift_left(1, k), 32, 32
-                    )
-                    if tx >= T.shift_left(1, k):
-                        r[0] = r[0] + t[0]
-                B[tx] = r[0]
-
-
 # wrong, wrong numbers: lanes below the distance get their own value, and add it twice
 # A = whole(32)
 # B == np.cumsum(A)
@@ -130,26 +75,6 @@ class ScanOfAWarpWithoutItsGuard:
                         T.uint32(0xFFFFFFFF), r[0], T.shift_left(1, k), 32, 32
                     )
                     r[0] = r[0] + t[0]
-                B[tx] = r[0]
-
-
-# right: after five exchanges every lane has seen every other
-# A = whole(32)
-# B == np.full(32, A.max())
-@I.ir_module
-class MaximumOfAWarpByAButterfly:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                r = T.alloc_local((1,))
-                r[0] = A[tx]
-                r[0] = T.max(r[0], T.tvm_warp_shuffle_xor(T.uint32(0xFFFFFFFF), r[0], 16, 32, 32))
-                r[0] = T.max(r[0], T.tvm_warp_shuffle_xor(T.uint32(0xFFFFFFFF), r[0], 8, 32, 32))
-                r[0] = T.max(r[0], T.tvm_warp_shuffle_xor(T.uint32(0xFFFFFFFF), r[0], 4, 32, 32))
-                r[0] = T.max(r[0], T.tvm_warp_shuffle_xor(T.uint32(0xFFFFFFFF), r[0], 2, 32, 32))
-                r[0] = T.max(r[0], T.tvm_warp_shuffle_xor(T.uint32(0xFFFFFFFF), r[0], 1, 32, 32))
                 B[tx] = r[0]
 
 
@@ -273,20 +198,6 @@ class ShuffleInALoopWhoseTripCountIsTheLanes:
                     r[0] = r[0] + T.tvm_warp_shuffle_xor(T.uint32(0xFFFFFFFF), r[0], 1, 32, 32)
                 T.tvm_storage_sync("shared")
                 B[tx] = r[0]
-
-
-# wrong, divergent shuffle: a lane that runs a shuffle must be in its mask
-# A = whole(32)
-@I.ir_module
-class ShuffleByLanesThatTheMaskDoesNotName:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                r = T.alloc_local((1,))
-                r[0] = A[tx]
-                B[tx] = T.tvm_warp_shuffle_xor(T.uint32(0xFFFF), r[0], 1, 32, 32)
 
 
 # wrong, divergent shuffle: the values of lanes that have ended are undefined

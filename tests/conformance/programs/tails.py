@@ -19,24 +19,6 @@ class RegisterWrittenInOneArmAndReadByAll:
                 B[tx] = r[0]
 
 
-# right: every thread comes through one of them
-# A = whole(32)
-# B == np.tile(A[:16], 2)
-@I.ir_module
-class RegisterWrittenInBothArms:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                r = T.alloc_local((1,))
-                if tx < 16:
-                    r[0] = A[tx]
-                else:
-                    r[0] = A[tx - 16]
-                B[tx] = r[0]
-
-
 # wrong, out of bounds: r has 4 elements, and r[4] is stored
 # A = whole(32)
 @I.ir_module
@@ -63,24 +45,6 @@ class Of66ElementsFetchedBy64ThreadsInOneRound:
             with T.launch_thread("threadIdx.x", 64) as tx:
                 S = T.alloc_shared((66,))
                 S[tx] = A[tx]
-                T.tvm_storage_sync("shared")
-                B[tx] = S[tx] + S[tx + 2]
-
-
-# right: a guard keeps the second round within the buffer
-# A = whole(66)
-# B == A[:64] + A[2:]
-@I.ir_module
-class Of66ElementsFetchedBy64ThreadsInTwoRounds:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((66,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((66,))
-                for k in range(2):
-                    if k * 64 + tx < 66:
-                        S[k * 64 + tx] = A[k * 64 + tx]
                 T.tvm_storage_sync("shared")
                 B[tx] = S[tx] + S[tx + 2]
 
@@ -114,38 +78,6 @@ class LoadBehindAShortCircuit:
                     B[tx] = T.float32(0)
 
 
-# wrong, out of bounds: lanes 30 and 31 load beyond A's end
-# A = whole(30)
-@I.ir_module
-class BoundEvaluatedAfterTheLoad:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((30,), "float32"), B: T.Buffer((32,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                if A[tx] > T.float32(50) and tx < 30:
-                    B[tx] = T.float32(1)
-                else:
-                    B[tx] = T.float32(0)
-
-
-# right: the guard is of the size
-# A = whole(37)
-# B == A
-@I.ir_module
-class Of37OfAnOpenSizeGuarded:
-    @T.prim_func(s_tir=True)
-    def main(a: T.handle, b: T.handle):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        n = T.int32()
-        A = T.match_buffer(a, (n,))
-        B = T.match_buffer(b, (n,))
-        with T.launch_thread("blockIdx.x", (n + 31) // 32) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                if bx * 32 + tx < n:
-                    B[bx * 32 + tx] = A[bx * 32 + tx]
-
-
 # wrong, out of bounds: 27 threads of block 1 are beyond the end
 # A = whole(37)
 @I.ir_module
@@ -159,40 +91,6 @@ class Of37OfAnOpenSizeNoGuard:
         with T.launch_thread("blockIdx.x", (n + 31) // 32) as bx:
             with T.launch_thread("threadIdx.x", 32) as tx:
                 B[bx * 32 + tx] = A[bx * 32 + tx]
-
-
-# right: there is nothing to do
-# A = np.array([])
-# B == A
-@I.ir_module
-class Of0OfAnOpenSize:
-    @T.prim_func(s_tir=True)
-    def main(a: T.handle, b: T.handle):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        n = T.int32()
-        A = T.match_buffer(a, (n,))
-        B = T.match_buffer(b, (n,))
-        with T.launch_thread("blockIdx.x", (n + 31) // 32) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                if bx * 32 + tx < n:
-                    B[bx * 32 + tx] = A[bx * 32 + tx]
-
-
-# right: its body is never run
-# A = whole(32)
-# B == np.zeros_like(A)
-@I.ir_module
-class LoopOfNoIterations:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                r = T.alloc_local((1,))
-                r[0] = T.float32(0)
-                for k in range(0):
-                    r[0] = r[0] + A[tx]
-                B[tx] = r[0]
 
 
 # right: they run the body no time
@@ -324,36 +222,6 @@ class RegisterArrayAtALoadedIndexBeyondItsEnd:
                 for k in range(4):
                     r[k] = A[tx] + T.Cast("float32", k)
                 B[tx] = r[n[0]]
-
-
-# wrong, out of bounds: the last index is 32
-# A = whole(32)
-# n = np.arange(32) + 1
-@I.ir_module
-class GatherAtALoadedIndexBeyondTheEnd:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((32,), "float32"), n: T.Buffer((32,), "int32"), B: T.Buffer((32,), "float32")
-    ):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                B[tx] = A[n[tx]]
-
-
-# wrong, race: two threads store other values to B[0]
-# A = np.arange(32)
-# n = np.arange(32) % 31
-@I.ir_module
-class ScatterToALoadedIndexTwiceTheSame:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((32,), "float32"), n: T.Buffer((32,), "int32"), B: T.Buffer((31,), "float32")
-    ):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                B[n[tx]] = A[tx]
 
 
 # right: the indices are a permutation

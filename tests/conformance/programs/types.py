@@ -4,22 +4,6 @@ from tvm.script import ir as I
 from tvm.script import tirx as T
 
 
-# right: a barrier stands before other threads' elements are loaded
-# A = whole(64)
-# B == np.where(A[::-1] > 50, A, 0)
-@I.ir_module
-class MaskOfBoolsInSharedMemory:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                M = T.alloc_shared((64,), "bool")
-                M[tx] = A[tx] > T.float32(50)
-                T.tvm_storage_sync("shared")
-                B[tx] = T.if_then_else(M[63 - tx], A[tx], T.float32(0))
-
-
 # wrong, race: the other warp may not have stored its part of the mask
 # A = whole(64)
 # B == np.where(A[::-1] > 50, A, 0)

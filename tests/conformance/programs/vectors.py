@@ -132,21 +132,6 @@ class VectorLoadOfStrideMinus1:
                 B[T.Ramp(tx * 4, 1, 4)] = A[T.Ramp(tx * 4 + 3, -1, 4)]
 
 
-# wrong, misaligned access: 16 bytes go to a multiple of 16
-# A = whole(64)
-# n = np.array([2])
-@I.ir_module
-class VectorStoreToALoadedPlace2:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((64,), "float32"), n: T.Buffer((1,), "int32"), B: T.Buffer((66,), "float32")
-    ):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 16) as tx:
-                B[T.Ramp(n[0] + tx * 4, 1, 4)] = A[T.Ramp(tx * 4, 1, 4)]
-
-
 # right: all vectors begin at multiples of 4
 # A = whole(64)
 # n = np.array([0])
