@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import faster_tvm
 import pytest
@@ -116,35 +115,6 @@ def _call_with_room(run: Callable[[], None]) -> None:
 
 
 _call_with_room.__code__ = _call_with_room.__code__.replace(co_stacksize=2**17 + 1)
-
-
-@pytest.fixture(scope="session")
-def find_blind_checks() -> Callable[..., list[Any]]:
-    """The self-test as it is before anything is planted."""
-    from tirstep.lowering_checks import self_test
-
-    return self_test.find_blind_checks
-
-
-@pytest.fixture(scope="session")
-def blind_checks(find_blind_checks: Callable[..., list[Any]]) -> list[Any]:
-    """What the self-test finds at the default seed: nothing."""
-    return find_blind_checks()
-
-
-@pytest.fixture
-def self_test_once(
-    find_blind_checks: Callable[..., list[Any]],
-    blind_checks: list[Any],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Of what each `tirstep check` asks first, the answer at the default seed, before anything is
-    planted; a process of its own has the real one.
-    """
-    monkeypatch.setattr(
-        "tirstep.lowering_checks.self_test.find_blind_checks",
-        lambda *, seed=0: [*blind_checks] if seed == 0 else find_blind_checks(seed=seed),
-    )
 
 
 @pytest.fixture

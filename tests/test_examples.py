@@ -62,7 +62,7 @@ TUNED = (
 )
 
 
-@pytest.mark.usefixtures("self_test_once", "report_in_this_process")
+@pytest.mark.usefixtures("report_in_this_process")
 @pytest.mark.parametrize(("folder", "line", "shown"), RUN)
 def test_a_command_of_an_example(
     folder: str,

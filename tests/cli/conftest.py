@@ -13,7 +13,7 @@ from fake_machine import FakeMachine
 from tvm.script import from_source
 
 from tirstep.cli import main
-from tirstep.lowering_checks import Finding, print_module, self_test
+from tirstep.lowering_checks import print_module
 from tirstep.lowering_checks.bisect import Reproduction
 from tirstep.lowering_checks.devices import CpuDevice, DeviceError, Timing, find_unbound_sblocks
 from tirstep.modules import vector_add
@@ -44,21 +44,6 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     for name in ("CI", "FORCE_COLOR", "NO_COLOR", "COLUMNS", "TTY_COMPATIBLE"):
         monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture(autouse=True)
-def commands_ask_the_self_test_once(self_test_once: None) -> None:
-    """What is planted in the checks asks for `self_test_each_time`."""
-
-
-@pytest.fixture
-def self_test_each_time(
-    find_blind_checks: Callable[..., list[Finding]],
-    self_test_once: None,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The self-test as it is, for what is planted in the checks."""
-    monkeypatch.setattr(self_test, "find_blind_checks", find_blind_checks)
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ def f(A: T.Buffer({shape}, "float32"), B: T.Buffer((4,), "float32")):
 """
 
 
-pytestmark = pytest.mark.usefixtures("report_in_this_process", "self_test_once")
+pytestmark = pytest.mark.usefixtures("report_in_this_process")
 
 
 @pytest.fixture(autouse=True)

@@ -104,9 +104,8 @@ def check_recipes(
     if one of several cannot be run.
 
     `runs` is the number of other runs of each; None for a few, within `SECONDS`. With all recipes,
-    goldens that no recipe makes are found, too, and always whether the checks see what is planted.
+    goldens that no recipe makes are found, too.
     """
-    from tirstep.lowering_checks.self_test import find_blind_checks
     from tirstep.lowering_checks.verdict import numbers_word
     from tirstep.transforms.recipes import RECIPES
 
@@ -129,7 +128,7 @@ def check_recipes(
             if rung.error is None:
                 rung.own_findings.extend(_find_broken_expectations(rung.recipe))
                 show_findings(screen, rung.own_findings, apart=True)
-        others = [*find_blind_checks(seed=request.seed), *([] if names else _find_orphans(judge))]
+        others = [] if names else _find_orphans(judge)
         show_findings(screen, others, apart=True)
     findings = [*judge.folder_findings, *others]
     is_good = not findings and not any(rung.findings or rung.error for rung in rungs)
