@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .formatting import count, format_shape, get_dtype, join_alternatives, spell_config
+from .formatting import format_shape, get_dtype, join_alternatives, spell_config
 from .names import complete_either, explain_unknown
 from .request import Json, Request, at_least, parse_shape, with_options
 from .wrong_use import UseError
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from tirstep.transforms.recipes import Recipe
     from tirstep.transforms.recipes.forecast import Chooser
     from tirstep.transforms.recipes.gpus import Gpu
-    from tirstep.transforms.recipes.row_parts import Cut
-    from tirstep.transforms.recipes.time_model import Ranked, TileChoice
 
 
 @with_options("shape", "dtype", "option")
@@ -65,6 +63,9 @@ def command(
     from tirstep.transforms import TransformError
     from tirstep.transforms.recipes.gpus import read_gpu
 
+    from .json_output import print_document, read_keys
+    from .screen import Screen
+
     if sentence := explain_unknown(name, "name"):
         raise UseError(sentence)
     try:
@@ -73,29 +74,38 @@ def command(
         raise UseError(f"--device {device}: {error}") from error
     rows = _find_rows(name)
     found = _rank_rows(rows, request, gpu) if rows else _rank_products(name, request, gpu)
-    _print(found, gpu, best, as_json=json)
+    problem, chosen = found.problem, found.choices[:best]
+    if json:
+        keys = {"searched": None, "few_rows": None, "odd_rows": None, **found.keys}
+        told = [{"config": vars(config), "parts": parts or None} for config, parts in chosen]
+        about = {**read_keys(problem, "shape options"), "device": vars(gpu)}
+        print_document("choose", recipe=found.recipe.name, **about, **keys, choices=told)
+        return 0
+    screen = Screen()
+    what = f"{found.recipe.name} at {format_shape(problem.shape)}, {get_dtype(problem)}"
+    screen.line((what, "bold"), f" on {gpu.name}")
+    for sentence, config in found.notes:
+        screen.line(sentence)
+        if config is not None:
+            screen.line((f"         {spell_config(config)}", "dim"))
+    for config, parts in chosen:
+        if parts:
+            screen.line((f"{parts['us']:9,.1f} us", "bold"), f"  {_spell_parts(parts)}")
+        screen.line((f"              {spell_config(_get_knobs(config))}", "dim"))
     return 0
 
 
 @dataclass(frozen=True)
-class _Choice:
-    """A config that is shown: its time and what that is made of, where a model says it."""
-
-    config: Any
-    us: float | None
-    about: str
-    parts: dict[str, object] | None
-
-
-@dataclass(frozen=True)
 class _Answer:
-    """What is said: `notes` first, each a sentence or not and the config that is taken, then the
-    configs of the model, fastest first; `keys` are of the document alone.
+    """Configs, the fastest first, each with its time and the parts of that, where a model has them.
+
+    `notes` come before them, each a sentence and the config that is taken, if one is; `keys` are of
+    the document alone.
     """
 
     recipe: Recipe
     problem: Problem
-    choices: Sequence[_Choice]
+    choices: Sequence[tuple[Any, Mapping[str, Any]]]
     notes: Sequence[tuple[str, Mapping[str, object] | None]] = ()
     keys: Mapping[str, object] = field(default_factory=dict)
 
@@ -107,13 +117,8 @@ def _rank_rows(recipe: Recipe, request: Request, gpu: Gpu) -> _Answer:
 
     problem = _make_problem(recipe, request)
     ranked = rank_rows(Schedule(problem.module), recipe.name, gpu)
-    choices = [
-        _Choice(it.config, it.cut.us, _explain_cut(it.cut), it.cut._asdict())
-        if it.cut
-        else _Choice(it.config, None, "", None)
-        for it in ranked
-    ]
-    times = [it.us for it in choices if it.us is not None]
+    choices = [(it.config, it.cut._asdict() if it.cut else {}) for it in ranked]
+    times = [it.cut.us for it in ranked if it.cut]
     note = ""
     if not times:
         note = "rules that were measured say, and no model of time:"
@@ -131,23 +136,23 @@ def _rank_products(name: str, request: Request, gpu: Gpu) -> _Answer:
     from tirstep.transforms.recipes.forecast import choose_instead, read_product
     from tirstep.transforms.recipes.mma import MmaConfig
     from tirstep.transforms.recipes.skinny import SkinnyConfig
+    from tirstep.transforms.recipes.tuned import find_tuned
 
     chooser, recipe = _pick(name, request.options.get("dtype"), gpu)
     problem = _make_problem(recipe, request)
-    first: dict[object, Ranked] = {}  # of each tile the fastest: the next differ in slices
-    for it in chooser.rank(read_product(problem), gpu):
-        first.setdefault(it.choice.rate, it)
-    choices = [
-        _Choice(it.config, estimate.us, _explain(it.choice), estimate._asdict())
-        for it in first.values()
-        for estimate in [it.choice.estimate]
-    ]
-    searched = _find_searched(chooser, problem, gpu)
+    first: dict[object, tuple[Any, Mapping[str, Any]]] = {}  # of a tile the next differ in slices
+    for config, choice in chooser.rank(read_product(problem), gpu):
+        tile = "x".join(map(str, choice.rate.tile))
+        parts = {**choice.estimate._asdict(), "tile": tile, "slices": choice.parts}
+        first.setdefault(choice.rate, (config, parts))
     notes: list[tuple[str, Mapping[str, object] | None]] = []
-    if searched is not None:
-        notes.append(("a search found a config at this shape, which is taken: ", searched))
+    keys: dict[str, object] = {}
+    shape, dtype = tuple(problem.shape.values()), get_dtype(problem)
+    tuned = find_tuned(chooser.table, device=gpu.name, dtype=dtype, shape=shape)
+    if tuned is not None and (tuned.shape, tuned.dtype) == (shape, dtype):
+        keys["searched"] = dict(tuned.config)
+        notes.append(("a search found a config at this shape, which is taken: ", tuned.config))
     instead = choose_instead(recipe.name, Schedule(problem.module), gpu)
-    keys: dict[str, object] = {"few_rows": None, "odd_rows": None}
     if isinstance(instead, SkinnyConfig):
         told = "so few rows take no tiles, but this, of the ladder matmul_skinny; tiles follow: "
         notes.append((told, _get_knobs(instead)))
@@ -157,31 +162,7 @@ def _rank_products(name: str, request: Request, gpu: Gpu) -> _Answer:
         told = "rows of no whole vectors are not copied for tiles, but take this, of the "
         notes.append((f"{told}ladder {ladder}; tiles follow: ", _get_knobs(instead)))
         keys["odd_rows"] = vars(instead)
-    return _Answer(recipe, problem, choices, notes, {"searched": searched, **keys})
-
-
-def _print(found: _Answer, gpu: Gpu, best: int, *, as_json: bool) -> None:
-    from .json_output import print_document, read_keys
-    from .screen import Screen
-
-    if as_json:
-        choices = [{"config": vars(it.config), "parts": it.parts} for it in found.choices[:best]]
-        keys = {"searched": None, "few_rows": None, "odd_rows": None, **found.keys}
-        about = read_keys(found.problem, "shape options")
-        told = {**about, "device": vars(gpu), **keys, "choices": choices}
-        print_document("choose", recipe=found.recipe.name, **told)
-        return
-    screen, problem = Screen(), found.problem
-    what = f"{found.recipe.name} at {format_shape(problem.shape)}, {get_dtype(problem)}"
-    screen.line((what, "bold"), f" on {gpu.name}")
-    for sentence, config in found.notes:
-        screen.line(sentence)
-        if config is not None:
-            screen.line((f"         {spell_config(config)}", "dim"))
-    for it in found.choices[:best]:
-        if it.us is not None:
-            screen.line((f"{it.us:9,.1f} us", "bold"), f"  {it.about}")
-        screen.line((f"              {spell_config(_get_knobs(it.config))}", "dim"))
+    return _Answer(recipe, problem, [*first.values()], notes, keys)
 
 
 def _find_rows(name: str) -> Recipe | None:
@@ -236,17 +217,6 @@ def _make_problem(recipe: Recipe, request: Request) -> Problem:
     return kernel.problem(*sizes.values(), **own)
 
 
-def _find_searched(chooser: Chooser, problem: Problem, gpu: Gpu) -> dict[str, object] | None:
-    """The config that a search found at this very shape."""
-    from tirstep.transforms.recipes.tuned import find_tuned
-
-    shape = tuple(problem.shape.values())
-    tuned = find_tuned(chooser.table, device=gpu.name, dtype=get_dtype(problem), shape=shape)
-    if tuned is None or (tuned.shape, tuned.dtype) != (shape, get_dtype(problem)):
-        return None
-    return dict(tuned.config)
-
-
 def _get_knobs(config: Any) -> dict[str, object]:
     """The knobs of a config that are not those of its family's plain schedule."""
     return {
@@ -256,44 +226,10 @@ def _get_knobs(config: Any) -> dict[str, object]:
     }
 
 
-def _explain_cut(cut: Cut) -> str:
-    """What a time of rows is made of, in words."""
-    cells = f"{cut.length:,} elements in {count(cut.rounds, 'round')} of reading"
-    what = "whole rows" if cut.parts == 1 else f"{cut.parts} parts of each row"
-    pieces = [
-        f"{count(cut.blocks, 'block')} for {what}, {cells}",
-        f"rounds {cut.reading:.1f} us",
-        f"memory {cut.memory:.1f} us",
-        f"launch {cut.launch:.1f} us",
-    ]
-    if cut.parts > 1:
-        pieces.append(f"adding up {cut.sums:.1f} us")
-    longest = "rounds take" if cut.reading >= cut.memory else "memory takes"
-    return f"{', '.join(pieces)}; {longest} longest"
-
-
-def _explain(choice: TileChoice) -> str:
-    """What a time is made of, in words."""
-    found, parts = choice.estimate, choice.parts
-    kinds = "workers on all tiles" if choice.workers else "tiles"
-    tiles = f"{found.tiles} {kinds} of {choice.rate.tile[0]}x{choice.rate.tile[1]}"
-    slices = f" in {parts} {'parts' if choice.workers else 'slices of k'}" if parts > 1 else ""
-    bound = "computing" if found.compute >= found.memory else "memory"
-    rate = choice.rate
-    waves = f"{count(found.waves, 'wave')}, up to {found.together} tiles on each multiprocessor"
-    if rate.stays:
-        blocks = count(rate.stays, "block")
-        waves = (
-            f"{blocks} of each multiprocessor for {count(found.waves, 'tile')} one after another"
-        )
-    if rate.copies == "tma":
-        waves += ", copied by the TMA for warps with roles" if rate.roles else ", copied by the TMA"
-    pieces = [
-        f"{tiles}{slices}: {waves}",
-        f"computing {found.compute:.1f} us",
-        f"memory {found.memory:.1f} us",
-        f"launch {found.launch:.1f} us",
-    ]
-    if parts > 1:
-        pieces.append(f"adding up {found.sums:.1f} us")
-    return f"{', '.join(pieces)}; {bound} takes longest"
+def _spell_parts(parts: Mapping[str, Any]) -> str:
+    """What a time is made of; the parts that are times in microseconds have a decimal."""
+    return ", ".join(
+        f"{name} {value:,.1f}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in parts.items()
+        if name != "us"
+    )
