@@ -227,7 +227,7 @@ def describe_run(run: BenchRun) -> str:
     """Where and when a run was, and its ceilings."""
     packages = {"apache-tvm": "TVM"}
     for peer in PEERS.values():
-        if peer.package and peer.device == "cuda":
+        if peer.package:
             packages.setdefault(peer.package, peer.title)
     packages["cuda"] = "CUDA"
     versions = [

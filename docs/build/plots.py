@@ -89,7 +89,7 @@ def number(value: float) -> str:
 
 
 FASTEST, OTHERS = "fastest recipe", "other recipes"
-PEER_TITLES = tuple(peer.title for peer in PEERS.values() if peer.device == "cuda")
+PEER_TITLES = tuple(peer.title for peer in PEERS.values())
 PEER_COLOURS = ("#d55e00", "#0072b2", "#009e73", "#e69f00", "#56b4e9", "#000000", "#f0e442")
 COLOURS: Mapping[str, str] = MappingProxyType(
     {

@@ -379,7 +379,7 @@ def main(arguments: list[str]) -> int:
             shape = tuple((page.shape if page else ladder.shape).values())
             dtype, names = page.dtype if page else "float32", [recipe.name for recipe in ladder]
             chosen = CaseChoice([ladder.kernel], [shape], dtype, names, quick=True)
-            planned = plan_cases(chosen)[0][0]
+            planned, *_ = plan_cases(chosen)
             run = profile_case(planned, machine, lambda line: print(line, file=sys.stderr))
             file = options.save / f"profile-{name}-{slug(str(run.device['name']))}.json"
             write_profile(run, file)

@@ -26,7 +26,7 @@ from shapes_page import find_shapes_writers
 
 from tirstep.bench import BenchError
 from tirstep.bench.cases import LADDER_SUITES, NOT_MEASURED, SUITES
-from tirstep.bench.peers import GPU_PEERS
+from tirstep.bench.peers import SUITE_PEERS
 from tirstep.bench.results import BenchRun, Case, Ceilings, read_run
 from tirstep.bench.tables import (
     Row,
@@ -162,7 +162,7 @@ def make_overview(measured: Iterable[tuple[str, BenchRun]]) -> Table:
     of the ratios to each peer, over the cases in which both have a time.
     """
     header = ["kernel", "cases", "of ceiling, at best", "× PyTorch", "lowest × PyTorch"]
-    header += [f"× {peer.title}" for peer in GPU_PEERS if peer.name != "torch"]
+    header += [f"× {peer.title}" for peer in SUITE_PEERS if peer.name != "torch"]
     rows: list[Row] = []
     for suite, run in measured:
         kernels: dict[str, list[Case]] = {}
@@ -180,7 +180,7 @@ def make_overview(measured: Iterable[tuple[str, BenchRun]]) -> Table:
 def _summarize_kernel(cases: Sequence[Case], ceilings: Ceilings) -> Row:
     bests = get_fastest_recipes(cases)
     shares = [value for case, best in bests if (value := share(case, best, ceilings)) is not None]
-    names = [peer.name for peer in GPU_PEERS]
+    names = [peer.name for peer in SUITE_PEERS]
     ratios = {name: [compute_ratio(case, name) for case in cases] for name in names}
     means = {name: format_ratio(geometric_mean(values)) for name, values in ratios.items()}
     lowest = min((ratio for ratio in ratios["torch"] if ratio is not None), default=None)

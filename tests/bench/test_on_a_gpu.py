@@ -22,6 +22,7 @@ from tirstep.modules import (
     matmul,
     relu,
     row_argmax,
+    row_sum,
     vector_add,
 )
 from tirstep.transforms.recipes import RECIPES
@@ -46,35 +47,33 @@ def measure(machine: Any, problem: Any, recipe: str, *peers: str) -> Any:
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_peers_are_right_and_recorded(machine: Any, dtype: str):
     problem = matmul.problem(256, 128, 192, dtype=dtype, out=dtype)
-    peers = ("torch", "triton", "dlight", "torch_cpu")
+    peers = ("torch", "triton", "dlight")
     outcomes = measure(machine, problem, "matmul_shared_blocking", *peers).outcomes
     assert [outcome.candidate for outcome in outcomes] == ["matmul_shared_blocking", *peers]
-    assert [(outcome.status, outcome.note) for outcome in outcomes] == [("ok", "")] * 5
-    assert [outcome.launched for outcome in outcomes] == ["graph"] * 4 + ["call"]
+    assert [(outcome.status, outcome.note) for outcome in outcomes] == [("ok", "")] * 4
+    assert [outcome.launched for outcome in outcomes] == ["graph"] * 4
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize(
     ("kernel", "sizes"),
-    [
-        (conv1d, (1000, 13)),
-        (conv1d, (7, 32)),
-        (depthwise_conv2d, (3, 4, 16, 32, 7)),
-        (depthwise_conv2d, (2, 3, 41, 67, 3)),
-        (row_argmax, (5, 1000)),
-    ],
-    ids=lambda given: given.name if isinstance(given, Kernel) else "x".join(map(str, given)),
+    [(conv1d, (1000, 13)), (depthwise_conv2d, (2, 3, 41, 67, 3)), (row_argmax, (5, 1000))],
 )
-def test_triton_s_convolutions_and_pairs_are_right(
+def test_pytorch_s_convolutions_and_pairs_are_right(
     machine: Any, kernel: Kernel, sizes: tuple[int, ...], dtype: str
 ):
     problem = kernel.problem(*sizes, dtype=dtype)
-    planned = PlannedCase("convolution", problem, (), (PEERS["torch"], PEERS["triton"]))
-    outcomes = run_case(planned, machine, Settings(rounds=3), lambda line: None).outcomes
-    assert [(outcome.candidate, outcome.status, outcome.note) for outcome in outcomes] == [
-        ("torch", "ok", ""),
-        ("triton", "ok", ""),
-    ]
+    planned = PlannedCase("convolution", problem, (), (PEERS["torch"],))
+    (outcome,) = run_case(planned, machine, Settings(rounds=3), lambda line: None).outcomes
+    assert (outcome.status, outcome.note) == ("ok", "")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_triton_s_rows_and_maps_are_right(machine: Any, dtype: str):
+    for kernel, sizes in ((row_sum, (5, 1000)), (relu, (999,))):
+        planned = PlannedCase("rows", kernel.problem(*sizes, dtype=dtype), (), (PEERS["triton"],))
+        (outcome,) = run_case(planned, machine, Settings(rounds=3), lambda line: None).outcomes
+        assert (outcome.status, outcome.note) == ("ok", "")
 
 
 def test_a_kernel_runs_on_pytorch_s_stream_and_tensors(machine: Any):
@@ -120,7 +119,7 @@ def test_a_replay_outlives_a_larger_workspace(machine: Any):
 
 
 def test_a_whole_run(machine: Any):
-    cases, _ = plan_cases(CaseChoice(["convolution"], quick=True))
+    cases = plan_cases(CaseChoice(["convolution"], quick=True))
     runs = [*run_bench(cases, machine, Settings(rounds=3), lambda line: None)]
     run = runs[-1]
     assert [len(so_far.cases) for so_far in runs] == [*range(1, len(cases) + 1)]
@@ -132,7 +131,6 @@ def test_a_whole_run(machine: Any):
     }
     assert statuses["torch"] == "ok"
     assert statuses["conv1d_naive"] == "ok"
-    assert statuses["triton"] == "ok"
     assert {str(case.bytes) for case in run.cases} == {*run.ceilings.copies_us}
     assert all(us > 0 for us in run.ceilings.copies_us.values())
 

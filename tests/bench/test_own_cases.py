@@ -12,7 +12,6 @@ from own_files import write_programs
 
 from tirstep.bench.cases import CaseChoice
 from tirstep.bench.compile_pool import find_recipe_of
-from tirstep.bench.peers import run_unscheduled
 from tirstep.bench.session import Settings, run_bench
 from tirstep.cli import main
 from tirstep.cli.bench import plan_all
@@ -36,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_kernel_with_its_peers():
     (case,) = plan_program("kern.py:twice")
     assert (case.problem.shape, [it.name for it in case.recipes]) == ({"n": 4096}, ["twice_bound"])
-    assert [peer.name for peer in case.peers] == ["torch", "dlight", "unscheduled"]
+    assert [peer.name for peer in case.peers] == ["torch", "dlight"]
     launch = case.peers[0].functions([3], None, case.problem)
     assert launch() == 6
     cases = plan_program("kern.py:twice", [(64,), (96,)], "float16")
@@ -45,11 +44,10 @@ def test_a_kernel_with_its_peers():
 
 
 def test_a_module_is_measured_beside_names():
-    planned, absent = plan_all(CaseChoice(["mine.py", "relu"], quick=True), None)
+    planned = plan_all(CaseChoice(["mine.py", "relu"], quick=True), None)
     assert [case.problem.kernel.name for case in planned][-1] == "Mine"
     assert planned[0].problem.kernel.name == "relu"
-    assert absent == []
-    assert [peer.name for peer in planned[-1].peers] == ["dlight", "unscheduled"]
+    assert [peer.name for peer in planned[-1].peers] == ["dlight"]
 
 
 @pytest.mark.parametrize("text", ["kern.py:twice", "mine.py"])
@@ -183,8 +181,5 @@ def test_numbers_among_the_parameters_are_numbers(folder: Path, machine: FakeMac
     cases = plan_program("numbered.py:bound", [(37,)])
     *_, run = run_bench(cases, machine, Settings(rounds=2), lambda line: None)
     outcomes = {outcome.candidate: outcome for outcome in run.cases[0].outcomes}
-    named = {name: each.status for name, each in outcomes.items() if name != "unscheduled"}
+    named = {name: each.status for name, each in outcomes.items()}
     assert named == dict.fromkeys(("bound", "torch", "dlight"), "ok"), outcomes
-    array = np.arange(37, dtype=np.float32)
-    launch = run_unscheduled([37, array, 2.0], None, cases[0].problem)
-    np.testing.assert_array_equal(launch(), 2 * array + 37)

@@ -31,28 +31,11 @@ def test_the_modules_of_the_peers_are_there():
         assert "\nFUNCTIONS" in (folder / f"{module}.py").read_text()
 
 
-@pytest.mark.parametrize("name", ["numpy", "unscheduled"])
-@pytest.mark.parametrize("problem", [conv1d.problem(40, 5), matmul.problem(7, 5, 3)], ids=str)
-def test_any_kernel_is_computed_on_the_cpu(name: str, problem: Problem):
-    inputs = problem.integer_inputs(0)
-    launch = PEERS[name].get_function(problem.kernel.name)(inputs, None, problem)
-    for _ in range(2):
-        np.testing.assert_array_equal(launch(), problem.reference(inputs)[0])
-
-
-def test_a_type_that_tvm_computes_wrongly_is_not_timed():
-    problem = matmul.problem(4, 4, 4, dtype="float8_e4m3fn")
-    with pytest.raises(PeerMissing, match="float8_e4m3fn wrongly"):
-        PEERS["unscheduled"].get_function("matmul")(problem.integer_inputs(0), None, problem)
-
-
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
         ({}, "needs functions or a schedule, one of them"),
         ({"functions": len, "schedule": len}, "needs functions or a schedule, one of them"),
-        ({"schedule": len, "device": "cpu"}, 'has a schedule: give device="cuda"'),
-        ({"functions": len, "takes": "arrays"}, 'has a function of arrays: give device="cpu"'),
     ],
 )
 def test_a_peer_that_could_not_run(settings: Any, words: str):

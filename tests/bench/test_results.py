@@ -87,18 +87,6 @@ def test_a_run_survives_its_file(tmp_path: Path):
     assert [path.name for path in file.parent.iterdir()] == ["run.json"]
 
 
-def test_notes_of_older_runs_lose_what_nobody_can_print(tmp_path: Path):
-    case = make_case(best=57, broken=None, worse=None)
-    notes = ("", "RuntimeError: \x00\x00", "C[0] is nan\x00")
-    outcomes = [
-        dataclasses.replace(outcome, note=note)
-        for outcome, note in zip(case.outcomes, notes, strict=True)
-    ]
-    write_run(make_run(dataclasses.replace(case, outcomes=tuple(outcomes))), tmp_path / "run.json")
-    (read,) = read_run(tmp_path / "run.json").cases
-    assert [outcome.note for outcome in read.outcomes] == ["", "RuntimeError", "C[0] is nan"]
-
-
 @pytest.mark.parametrize(
     "change",
     [

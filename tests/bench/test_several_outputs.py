@@ -17,7 +17,7 @@ from foreign_modules import MODULES
 
 from tirstep.bench import BenchError
 from tirstep.bench.cases import CaseChoice, PlannedCase, plan_cases
-from tirstep.bench.peers import PEERS, Peer
+from tirstep.bench.peers import Peer
 from tirstep.bench.search import SearchPlan, search
 from tirstep.bench.session import Settings, require_timeable, run_case
 from tirstep.lowering_checks.reference import ModuleKernel
@@ -82,21 +82,13 @@ def find_largest(a: Any) -> tuple[Any, Any]:
 def test_each_output_is_checked(
     planned: PlannedCase, machine: FakeMachine, peer: Callable[..., Any], status: str, note: str
 ) -> None:
-    assert [each.name for each in planned.peers] == ["torch", "dlight", "unscheduled"]
-    machine.peers = {"torch": peer, "dlight": find_largest, "unscheduled": find_largest}
+    assert [each.name for each in planned.peers] == ["torch", "dlight"]
+    machine.peers = {"torch": peer, "dlight": find_largest}
     outcomes = run_case(planned, machine, Settings(2), lambda line: None).outcomes
     assert [each.candidate for each in outcomes] == ["argmax_rows", *machine.peers]
     recipe, torch, *others = outcomes
     assert (torch.status, torch.note[: len(note)]) == (status, note)
     assert {each.status for each in (recipe, *others)} == {"ok"}
-
-
-def test_peers_of_the_cpu_compute_all_outputs() -> None:
-    inputs = ARGMAX.float_inputs(0)
-    for name in ("numpy", "unscheduled"):
-        results = PEERS[name].get_function("row_argmax")(inputs, None, ARGMAX)()
-        for result, right in zip(results, ARGMAX.reference(inputs), strict=True):
-            np.testing.assert_array_equal(result, right)
 
 
 def test_a_recipe_that_forgets_an_output_is_wrong(
@@ -173,4 +165,4 @@ def test_a_kernel_without_a_recipe_is_named_in_a_file() -> None:
     with pytest.raises(BenchError, match="row_argmax has no recipe to time; give a file"):
         plan_cases(CaseChoice(["row_argmax"]))
     (case,) = plan_program("tirstep.modules:row_argmax", [(6, 40)])
-    assert [peer.name for peer in case.peers] == ["torch", "dlight", "unscheduled"]
+    assert [peer.name for peer in case.peers] == ["torch", "dlight"]

@@ -61,7 +61,7 @@ def test_recipes_of_a_package_are_known_by_name(install, call):
         code, out, err = call(line)
         assert (code, err) == (0, ""), line
         assert shown in out
-    (case,) = plan_all(CaseChoice(["twice"]), None)[0]
+    (case,) = plan_all(CaseChoice(["twice"]), None)
     assert [it.name for it in case.recipes] == ["twice_bound"]
     assert "did you mean twice_bound" in call("check twice_bond")[2]
     assert "next  tirstep diff twice_bound " in call("ladder twice")[1]

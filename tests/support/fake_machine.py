@@ -105,9 +105,6 @@ class FakeMachine:
             times[turn].append(self.seconds[place] if place < len(self.seconds) else 1e-3)
         return times
 
-    def time_cpu(self, launch: Launch, repeats: int) -> list[float]:
-        return [2e-3] * repeats
-
     def measure_ceilings(self, dtypes: Sequence[str], moved: Sequence[int]) -> Ceilings:
         copies = {str(size): 2 + size / 4e6 for size in moved}
         return Ceilings(4e12, dict.fromkeys(dtypes, 6e13), 2.0, {"copy": "told"}, copies)

@@ -21,7 +21,7 @@ from tirstep.modules.dtypes import get_storage
 from tirstep.transforms.recipes import LADDERS, RECIPES, Recipe
 
 from . import BenchError
-from .peers import CPU_PEERS, GPU_PEERS, PEERS, Peer
+from .peers import PEERS, SUITE_PEERS, Peer
 
 Sizes = tuple[int, int, int]
 """m, n and k of a product of (m, k) by (k, n)."""
@@ -128,7 +128,7 @@ class SuiteEntry:
     shapes: tuple[tuple[int, ...], ...]
     options: tuple[Mapping[str, object], ...] = (FLOAT32,)
     recipes: tuple[str, ...] = ("first", "last")
-    peers: tuple[Peer, ...] = GPU_PEERS
+    peers: tuple[Peer, ...] = SUITE_PEERS
 
 
 # Larger than the L2 cache of an H100 or H200, but for the shape that no tile divides.
@@ -309,7 +309,7 @@ SUITES: Mapping[str, tuple[SuiteEntry, ...]] = MappingProxyType(
         ),
         ROW_SHAPES: tuple(_list_row_shapes()),
         TUTORIAL: tuple(
-            SuiteEntry(kernel, shapes, recipes=("all",), peers=GPU_PEERS + CPU_PEERS)
+            SuiteEntry(kernel, shapes, recipes=("all",))
             for kernel, shapes in (
                 ("matmul", ((1024, 512, 2048), *((size,) * 3 for size in (256, 512, 1024, 2048)))),
                 ("conv1d", ((16384, 32),)),
@@ -365,8 +365,8 @@ class CaseChoice:
 
 def plan_cases(
     choice: CaseChoice, suites: Mapping[str, Sequence[SuiteEntry]] = SUITES
-) -> tuple[list[PlannedCase], list[str]]:
-    """The cases that are chosen, and the kernels of the suites that are not here.
+) -> list[PlannedCase]:
+    """The cases that are chosen.
 
     A suite has each problem once, with the recipes and peers of all its entries for that problem.
 
@@ -375,11 +375,7 @@ def plan_cases(
     """
     _require_known(choice, suites)
     cases: dict[object, PlannedCase] = {}
-    absent: dict[str, None] = {}
     for suite, entry in _list_entries(choice, suites):
-        if entry.kernel not in LADDERS:
-            absent[entry.kernel] = None
-            continue
         for planned in _expand(suite, entry, choice):
             place = suite, planned.problem
             if before := cases.get(place):
@@ -388,9 +384,8 @@ def plan_cases(
                 planned = PlannedCase(*place, (*recipes.values(),), (*peers.values(),))
             cases[place] = planned
     if not cases:
-        here = f"{', '.join(absent)} is not here yet" if absent else "no recipe fits"
-        raise BenchError(f"there is nothing to measure: {here}; see tirstep list")
-    return list(cases.values()), list(absent)
+        raise BenchError("there is nothing to measure: no recipe fits; see tirstep list")
+    return list(cases.values())
 
 
 def _require_known(choice: CaseChoice, suites: Mapping[str, Sequence[SuiteEntry]]) -> None:

@@ -9,11 +9,11 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tirstep.files import require_writable, write_file
 
-from . import BenchError, drop_controls
+from . import BenchError
 
 VERSION = 1
 """Of the document's form; a file of another version is refused."""
@@ -35,7 +35,7 @@ class Outcome:
 
     Attributes
     ----------
-    kind : ``"recipe"``, ``"peer"`` (on the same GPU) or ``"cpu"``
+    kind : ``"recipe"``, ``"peer"``, or in older runs ``"cpu"``
     status : ``"ok"``; ``"wrong"``, whose time is not taken; ``"failed"``; or ``"missing"`` where a
         peer is not installed, does not have the kernel, or a recipe refuses the shape
     note : the reason in words, where there is one
@@ -173,9 +173,7 @@ def _read_case(case: Mapping[str, Any]) -> Case:
 
 def _read_outcome(outcome: Mapping[str, Any]) -> Outcome:
     time = outcome["time"]
-    # There are runs with a note of nothing but NULs behind the error's name.
-    note = drop_controls(outcome["note"]).removesuffix(":")
-    read = {**outcome, "note": note, "time": None if time is None else Time(**time)}
+    read = {**outcome, "time": None if time is None else Time(**time)}
     if "contender" in read:  # as documents of 0.2 call it
         read["candidate"] = read.pop("contender")
     return Outcome(**read)
@@ -216,36 +214,20 @@ def require_run_or_nothing(file: Path) -> None:
     require_writable(file)
 
 
-@dataclass(frozen=True)
-class TimeChange:
-    """One candidate in one case of both runs.
+class TimeChange(NamedTuple):
+    """One candidate in one case of both runs; a time is None where it has none in that run.
 
-    Attributes
-    ----------
-    before, after : None where it has no time in that run
-    ratio : how often faster it is after: above 1 is faster
-    verdict : ``"faster"`` or ``"slower"`` where the quartiles do not overlap, else ``"same"``;
-        ``"new"`` and ``"gone"`` where only one run has a time
+    The ratio is how often faster it is after: above 1 is faster. The verdict is ``"faster"`` or
+    ``"slower"`` where the quartiles do not overlap, else ``"same"``; ``"new"`` and ``"gone"`` where
+    only one run has a time.
     """
 
     title: str
     candidate: str
     before: Time | None
     after: Time | None
-
-    @property
-    def ratio(self) -> float | None:
-        if self.before is None or self.after is None:
-            return None
-        return self.before.median_us / self.after.median_us
-
-    @property
-    def verdict(self) -> str:
-        if self.before is None or self.after is None:
-            return "gone" if self.after is None else "new"
-        if self.after.upper_us < self.before.lower_us:
-            return "faster"
-        return "slower" if self.after.lower_us > self.before.upper_us else "same"
+    ratio: float | None
+    verdict: str
 
 
 def compare_runs(before: BenchRun, after: BenchRun) -> list[TimeChange]:
@@ -253,10 +235,25 @@ def compare_runs(before: BenchRun, after: BenchRun) -> list[TimeChange]:
 
     A candidate without a time in either run is left out.
     """
-    old, new = _index_times(before), _index_times(after)
-    keys = [*new, *(key for key in old if key not in new)]
-    changes = [TimeChange(*key, old.get(key), new.get(key)) for key in keys]
-    return [change for change in changes if change.before is not None or change.after is not None]
+    times: list[dict[tuple[str, str], Time]] = []
+    for run in (before, after):
+        times.append({})
+        for case in run.cases:
+            rest = {name: value for name, value in case.options.items() if name != "dtype"}
+            title = f"{case.title} {rest}" if rest else case.title
+            times[-1] |= {(title, it.candidate): it.time for it in case.outcomes if it.time}
+    changes = []
+    for key in dict.fromkeys([*times[1], *times[0]]):
+        old, new = times[0].get(key), times[1].get(key)
+        ratio, verdict = None, "new" if new else "gone"
+        if old is not None and new is not None:
+            ratio, verdict = old.median_us / new.median_us, "same"
+            if new.upper_us < old.lower_us:
+                verdict = "faster"
+            elif new.lower_us > old.upper_us:
+                verdict = "slower"
+        changes.append(TimeChange(*key, old, new, ratio, verdict))
+    return changes
 
 
 def list_differences(before: BenchRun, after: BenchRun) -> list[str]:
@@ -269,12 +266,3 @@ def list_differences(before: BenchRun, after: BenchRun) -> list[str]:
         if old != new:
             found.append(f"{name} was {old} and is {new}")
     return found
-
-
-def _index_times(run: BenchRun) -> dict[tuple[str, str], Time | None]:
-    times: dict[tuple[str, str], Time | None] = {}
-    for case in run.cases:
-        rest = {name: value for name, value in case.options.items() if name != "dtype"}
-        title = f"{case.title} {rest}" if rest else case.title
-        times |= {(title, outcome.candidate): outcome.time for outcome in case.outcomes}
-    return times

@@ -104,9 +104,7 @@ class Runner:
         self.arguments = problem.make_arguments(inputs, outputs)
         self._expectations = machine.expect(reference)
 
-    def try_once(
-        self, name: str, prepare: Prepare, *, on_cpu: bool = False, is_checked: bool = True
-    ) -> Tried:
+    def try_once(self, name: str, prepare: Prepare, *, is_checked: bool = True) -> Tried:
         """Compile, run and check a candidate.
 
         Raises `BenchError` where it leaves the device unusable.
@@ -114,11 +112,8 @@ class Runner:
         machine, outputs = self.machine, self.problem.take_outputs(self.arguments)
         try:
             launch = prepare(machine, self.problem, self.arguments)
-            if on_cpu:
-                replay = Replay(launch, (), "call")
-            else:
-                self._poison(outputs)
-                replay = machine.record(launch, outputs)
+            self._poison(outputs)
+            replay = machine.record(launch, outputs)
             error = self.find_error(replay) if is_checked else None
         except (PeerMissing, TransformError, KernelError) as raised:
             return Tried("missing", shorten(raised))
@@ -253,7 +248,7 @@ def list_candidates(planned: PlannedCase, built: CompiledAhead) -> Iterator[Cand
             yield Candidate(name_candidate(recipe, config), "recipe", prepare, config)
     for peer in planned.peers:
         found = next(iter(built.get((planned.problem, peer.name), ())), None)
-        yield Candidate(peer.name, peer.kind, prepare_peer(peer, found), {})
+        yield Candidate(peer.name, "peer", prepare_peer(peer, found), {})
 
 
 def list_configs_of(recipe: Recipe, problem: Problem) -> list[dict[str, object]]:
@@ -364,24 +359,17 @@ def run_case(
     outcomes, replays = list[Outcome](), dict[int, Replay]()
     for place, it in enumerate(candidates):
         tell(f"{kernel} {it.name}")
-        tried = runner.try_once(it.name, it.prepare, on_cpu=it.kind == "cpu")
+        tried = runner.try_once(it.name, it.prepare)
         launched = ""
         if tried.replay is not None:
             replays[place], launched = tried.replay, tried.replay.launched
         outcome = Outcome(it.name, it.kind, tried.status, tried.note, it.config, launched=launched)
         outcomes.append(outcome)
     tell(f"{kernel}: timing {len(replays)} candidates")
-    on_gpu = [place for place in replays if candidates[place].kind != "cpu"]
-    in_turns = [replays[place] for place in on_gpu]
+    in_turns = [*replays.values()]
     once = [seconds[0] for seconds in machine.time(in_turns, [1] * len(in_turns))]
-    repeats = plan_repeats(once, settings.rounds, settings.budget)
-    taken = dict(zip(on_gpu, machine.time(in_turns, repeats), strict=True))
-    for place, replay in replays.items():
-        if (seconds := taken.get(place)) is None:
-            (count,) = plan_repeats(
-                machine.time_cpu(replay.run, 1), settings.rounds, settings.budget
-            )
-            seconds = machine.time_cpu(replay.run, count)
+    times = machine.time(in_turns, plan_repeats(once, settings.rounds, settings.budget))
+    for (place, replay), seconds in zip(replays.items(), times, strict=True):
         if error := runner.find_error(replay):
             note = f"after the timed runs, {error}"
             outcomes[place] = replace(outcomes[place], status="wrong", note=note)

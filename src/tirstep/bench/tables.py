@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from tirstep.transforms.recipes import RECIPES, Recipe, list_ladders
+from tirstep.transforms.recipes import RECIPES, list_ladders
 
 from .peers import show_name
 from .results import BenchRun, Case, Ceilings, Outcome, Time
@@ -88,30 +88,18 @@ def get_first_rung(case: Case) -> str | None:
 
 def get_fastest_recipe(case: Case) -> Outcome | None:
     """The fastest recipe; None where no recipe has a time."""
-    timed = [
-        outcome
-        for outcome in case.outcomes
-        if outcome.kind == "recipe" and outcome.time is not None
-    ]
-    return min(
-        timed,
-        key=lambda outcome: outcome.time.median_us if outcome.time else math.inf,
-        default=None,
-    )
+    timed = [(it.time.median_us, it) for it in case.outcomes if it.kind == "recipe" and it.time]
+    return min(timed, key=lambda pair: pair[0], default=(0, None))[1]
+
+
+def _get_base(outcome: Outcome) -> str | None:
+    recipe = RECIPES.get(outcome.candidate.split(" ")[0])
+    return None if recipe is None else recipe.base
 
 
 def name_base(case: Case) -> str:
     """What `get_bases` are called for a case: rungs have bases, recipes of a text an order."""
-    return "its base" if _has_rungs(case) else "the rung before"
-
-
-def _has_rungs(case: Case) -> bool:
-    recipes = [_find_recipe(outcome) for outcome in case.outcomes]
-    return any(recipe is not None and recipe.base is not None for recipe in recipes)
-
-
-def _find_recipe(outcome: Outcome) -> Recipe | None:
-    return RECIPES.get(outcome.candidate.split(" ")[0])
+    return "its base" if any(map(_get_base, case.outcomes)) else "the rung before"
 
 
 def get_bases(case: Case) -> dict[str, str | None]:
@@ -119,28 +107,17 @@ def get_bases(case: Case) -> dict[str, str | None]:
     rungs, such as one that chooses its config. Among recipes of a text the last one before it that
     has a time.
     """
-    has_rungs, before = _has_rungs(case), None
     recipes = [outcome for outcome in case.outcomes if outcome.kind == "recipe"]
-    timed = {
-        outcome.candidate.split(" ")[0]: outcome.candidate
-        for outcome in reversed(recipes)
-        if outcome.time
-    }
+    has_rungs, before = any(map(_get_base, recipes)), None
+    timed = {it.candidate.split(" ")[0]: it.candidate for it in reversed(recipes) if it.time}
     bases = {}
     for outcome in recipes:
-        bases[outcome.candidate] = _get_timed_base(timed, outcome) if has_rungs else before
+        base = _get_base(outcome)
+        while base is not None and base not in timed:
+            base = RECIPES[base].base
+        bases[outcome.candidate] = timed.get(base or "") if has_rungs else before
         before = outcome.candidate if outcome.time else before
     return bases
-
-
-def _get_timed_base(timed: Mapping[str, str], outcome: Outcome) -> str | None:
-    """The nearest of a rung's bases among those with a time, which are by recipe."""
-    recipe = _find_recipe(outcome)
-    while recipe is not None and recipe.base is not None:
-        recipe = RECIPES[recipe.base]
-        if recipe.name in timed:
-            return timed[recipe.name]
-    return None
 
 
 def geometric_mean(ratios: Iterable[float | None]) -> float | None:
@@ -180,33 +157,25 @@ def make_case_table(case: Case, ceilings: Ceilings, *, with_before: bool = False
     A speed-up above 1 says that the row is faster than the column's candidate. The share of a copy
     is there where memory binds the case.
     """
-    first = get_first_rung(case)
     over = {f"× {show_name(name)}": name for name in list_peers([case])}
-    if (
-        first is not None
-        and len([outcome for outcome in case.outcomes if outcome.kind == "recipe"]) > 1
-    ):
+    first = get_first_rung(case)
+    if first is not None and sum(outcome.kind == "recipe" for outcome in case.outcomes) > 1:
         over[f"× {first}"] = first
     unit = "TB/s" if compute_floor(case, ceilings)[1] == "memory" else "TFLOP/s"
-    header = ["candidate", "time µs", "quartiles", unit]
     shares = _choose_shares([(case, outcome) for outcome in case.outcomes], ceilings)
-    header += [*shares, *over]
-    rows, bases = [], get_bases(case) if with_before else {}
-    for outcome in case.outcomes:
-        ratios = [speedup(case, outcome, name) for name in over.values()]
-        if with_before:
-            before = bases.get(outcome.candidate)
-            ratios.append(None if before is None else speedup(case, outcome, before))
-        metrics = [
-            format_time(outcome),
-            format_spread(outcome.time),
-            format_rate(case, outcome, ceilings),
-        ]
-        metrics += [format_share(find(case, outcome, ceilings)) for find in shares.values()]
-        metrics += map(format_ratio, ratios)
-        rows.append([show_name(outcome.candidate), *metrics])
+    header = ["candidate", "time µs", "quartiles", unit, *shares, *over]
+    bases: Mapping[str, str | None] = {}
     if with_before:
+        bases = get_bases(case)
         header.append(f"× {name_base(case).removeprefix('the ')}")
+    rows = []
+    for outcome in case.outcomes:
+        row = [show_name(outcome.candidate), format_time(outcome), format_spread(outcome.time)]
+        row.append(format_rate(case, outcome, ceilings))
+        row += [format_share(find(case, outcome, ceilings)) for find in shares.values()]
+        others = [*over.values(), *([bases.get(outcome.candidate)] if with_before else [])]
+        row += [format_ratio(speedup(case, outcome, name) if name else None) for name in others]
+        rows.append(row)
     return Table(header, rows, len(header) - 1)
 
 
@@ -215,18 +184,28 @@ def make_summary(run: BenchRun, suite: str) -> Table:
     cases = get_measured_cases(run, suite)
     bests = get_fastest_recipes(cases)
     shares = _choose_shares(bests, run.ceilings)
-    peers = list_peers(cases)
+    over = [*list_peers(cases), FIRST]
     header = ["kernel", "shape", "dtype", "recipe", "time µs", "rate", *shares]
-    header += [f"× {show_name(name)}" for name in peers] + [f"× {FIRST}"]
-    rows = [_summarize(case, run.ceilings, [*shares.values()], peers) for case in cases]
-    means = [
-        geometric_mean(compute_ratio(case, name) for case in cases) for name in (*peers, FIRST)
-    ]
-    reached = [
-        geometric_mean(find(case, best, run.ceilings) for case, best in bests)
-        for find in shares.values()
-    ]
+    header += [f"× {show_name(name)}" for name in over]
+    rows: list[Row] = []
+    for case in cases:
+        best = get_fastest_recipe(case)
+        types = f"{case.dtype}, {case.form}" if case.form else case.dtype
+        row = [f"`{case.kernel}`", case.shape_text.replace("x", "×"), types]
+        if best is None:
+            row += [NOTHING] * (len(header) - len(row))
+        else:
+            rate_text = format_rate(case, best, run.ceilings, unit=True)
+            row += [f"`{best.candidate}`", format_time(best), rate_text]
+            row += [format_share(find(case, best, run.ceilings)) for find in shares.values()]
+            row += [format_ratio(compute_ratio(case, name)) for name in over]
+        rows.append(row)
     if len(rows) > 1:
+        reached = (
+            geometric_mean(find(case, best, run.ceilings) for case, best in bests)
+            for find in shares.values()
+        )
+        means = (geometric_mean(compute_ratio(case, name) for case in cases) for name in over)
         metrics = [*map(format_share, reached), *map(format_ratio, means)]
         rows.append(["geometric mean", "", "", "", "", "", *metrics])
     return Table(header, rows, len(header) - 4)
@@ -293,20 +272,6 @@ def _choose_shares(
         if name == first
         or any(find(case, outcome, ceilings) is not None for case, outcome in shown)
     }
-
-
-def _summarize(
-    case: Case, ceilings: Ceilings, shares: Sequence[Share], peers: Sequence[str]
-) -> Row:
-    best = get_fastest_recipe(case)
-    types = f"{case.dtype}, {case.form}" if case.form else case.dtype
-    head = [f"`{case.kernel}`", case.shape_text.replace("x", "×"), types]
-    if best is None:
-        return [*head, *[NOTHING] * (3 + len(shares) + len(peers) + 1)]
-    metrics = [format_time(best), format_rate(case, best, ceilings, unit=True)]
-    metrics += [format_share(find(case, best, ceilings)) for find in shares]
-    ratios = [format_ratio(compute_ratio(case, name)) for name in (*peers, FIRST)]
-    return [*head, f"`{best.candidate}`", *metrics, *ratios]
 
 
 def compute_ratio(case: Case, over: str) -> float | None:

@@ -46,15 +46,6 @@ def to_torch(array: Array) -> Any:
     return torch.from_numpy(array)
 
 
-def to_numpy(tensor: Any) -> Array:
-    """An array of the CPU."""
-    dtype = str(tensor.dtype).removeprefix("torch.")
-    if dtype in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
-        bits = tensor.cpu().view(torch.uint16 if dtype == "bfloat16" else torch.uint8)
-        return bits.numpy().view(dtype_facts(dtype).numpy)
-    return tensor.cpu().numpy()
-
-
 FLUSH_OVER_L2 = 2
 """Each of the two buffers that clear the caches is this often the L2 cache."""
 WARM_UP_SECONDS = 0.2
@@ -167,11 +158,7 @@ class TorchMachine:
             return self.compile(peer.schedule(problem.module, self.target), arguments)
         inputs, outputs = problem.take_inputs(arguments), problem.take_outputs(arguments)
         function = peer.get_function(problem.kernel.name)
-        if peer.device == "cuda":
-            return function(inputs, outputs[0] if len(outputs) == 1 else tuple(outputs), problem)
-        bring = to_numpy if peer.takes == "arrays" else torch.Tensor.cpu
-        there = [bring(it) if isinstance(it, torch.Tensor) else it for it in inputs]
-        return function(there, None, problem)
+        return function(inputs, outputs[0] if len(outputs) == 1 else tuple(outputs), problem)
 
     def record(self, launch: Launch, outputs: Sequence[Any]) -> Replay:
         """Run once and record a CUDA graph; where that fails, the launch itself is replayed."""
@@ -261,15 +248,6 @@ class TorchMachine:
             pairs[turn].append((start, end))
         torch.cuda.synchronize()
         return [[start.elapsed_time(end) / 1e3 for start, end in events] for events in pairs]
-
-    def time_cpu(self, launch: Launch, repeats: int) -> list[float]:
-        """Seconds of each run on the CPU, by the clock on the wall."""
-        seconds = []
-        for _ in range(repeats):
-            began = time.perf_counter()
-            launch()
-            seconds.append(time.perf_counter() - began)
-        return seconds
 
     def measure_ceilings(self, dtypes: Sequence[str], moved: Sequence[int]) -> Ceilings:
         """See `tirstep.bench.ceilings`."""

@@ -97,8 +97,8 @@ def command(
     All run in one process, on the same tensors and the same stream, in turns and with cold caches;
     whoever computes something wrong gets no time. Needs the extra bench: pip install '.[bench]'.
 
-    A program of yours runs against dlight and against itself without a schedule, and against
-    PyTorch where its file has a dict TORCH of functions of tensors by the name of the kernel.
+    A program of yours runs against dlight, and against PyTorch where its file has a dict TORCH of
+    functions of tensors by the name of the kernel.
     """
     if file is not None and save is not None:
         raise UseError("--json and --save both say where the run is written; give one")
@@ -116,15 +116,15 @@ def command(
     return _measure(choice, seed, file, save, function)
 
 
-def plan_all(choice: CaseChoice, function: str | None) -> tuple[list[PlannedCase], list[str]]:
-    """The cases of names, and those of the user's programs; and what is not here."""
+def plan_all(choice: CaseChoice, function: str | None) -> list[PlannedCase]:
+    """The cases of names, and those of the user's programs."""
     from tirstep.bench.cases import SUITES, plan_cases
     from tirstep.programs.plugins import spell_plugin
 
     spelt = [name if name in SUITES else spell_plugin(name) or name for name in choice.names]
     own = [name for name in spelt if is_program(name)]
     names = [name for name in spelt if name not in own]
-    planned, absent = ([], []) if own and not names else plan_cases(replace(choice, names=names))
+    planned = [] if own and not names else plan_cases(replace(choice, names=names))
     if own:
         from tirstep.programs.benching import plan_program
 
@@ -133,7 +133,7 @@ def plan_all(choice: CaseChoice, function: str | None) -> tuple[list[PlannedCase
             planned += plan_program(text, choice.shapes, choice.dtype, function, left_out)
         for sentence in left_out:
             print_error(f"left out: {sentence}")
-    return planned, absent
+    return planned
 
 
 def _measure(
@@ -145,7 +145,7 @@ def _measure(
 
     from .screen import Screen
 
-    cases, absent = plan_all(choice, function)
+    cases = plan_all(choice, function)
     machine = make_machine("bench")
     screen = Screen()
     if folder is not None:
@@ -160,7 +160,7 @@ def _measure(
             _show_case(screen, run, run.cases[-1])
             if file is not None:
                 write_run(run, file)
-    _show_end(screen, run, absent)
+    _show_end(screen, run)
     if file is not None:
         screen.line((f"wrote {file}", "green"))
     return 1 if _find_failures(run) else 0
@@ -287,7 +287,7 @@ def _show_case(screen: Screen, run: BenchRun, case: Case) -> None:
         screen.line((reason, "yellow"), wrap=True)
 
 
-def _show_end(screen: Screen, run: BenchRun, absent: Sequence[str]) -> None:
+def _show_end(screen: Screen, run: BenchRun) -> None:
     from tirstep.bench.cases import SUITES
     from tirstep.bench.tables import make_summary
 
@@ -298,9 +298,6 @@ def _show_end(screen: Screen, run: BenchRun, absent: Sequence[str]) -> None:
             screen.line()
             screen.line((f"{suite}: the fastest recipe of each case", "bold"))
             show_text_table(screen, make_summary(run, suite))
-    if absent:
-        screen.line()
-        screen.line((f"not here yet, so left out: {', '.join(absent)}", "dim"), wrap=True)
     for title, candidate, note in _find_failures(run):
         screen.line((f"{title}: {candidate}: ", "bold red"), note, wrap=True)
 

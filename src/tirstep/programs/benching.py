@@ -33,8 +33,8 @@ def plan_program(
 ) -> list[PlannedCase]:
     """A case for each kernel or module that a text names, at each of some shapes.
 
-    By default at that of its first recipe's example. The peers are the file's function of tensors,
-    dlight, and the program with no schedule on the CPU. Raises `ProgramError`, and `KernelError`
+    By default at that of its first recipe's example. The peers are the file's function of tensors
+    and dlight. Raises `ProgramError`, and `KernelError`
     for one that cannot be timed; where others can be, why not goes into `left_out`.
     """
     functions = _read_functions(text)
@@ -61,7 +61,7 @@ def plan_program(
                 refused.append(error)
                 continue
             torch = _list_torch(functions, name, kernels().get(name) is kernel)
-            peers = (*torch, PEERS["dlight"], PEERS["unscheduled"])
+            peers = (*torch, PEERS["dlight"])
             cases.append(PlannedCase(text, problem, tuple(recipes), peers))
     if refused and (left_out is None or not cases):
         raise refused[0]

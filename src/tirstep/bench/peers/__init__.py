@@ -8,29 +8,24 @@ of tensors, is a peer as those here are.
 
 from __future__ import annotations
 
-import functools
 import importlib
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 import tvm
 from tvm.s_tir import dlight
 
-from tirstep.lowering_checks.compile.compiling import compile_module
-from tirstep.lowering_checks.devices import CpuDevice
-from tirstep.lowering_checks.devices.device import blank
 from tirstep.modules import Problem
-from tirstep.modules.numeric import Array
 
 from .. import BenchError, PeerMissing
 
 Prepare = Callable[[Sequence[Any], Any, Problem], Callable[[], Any]]
 """From inputs, output and problem to a launch, which returns a result if it is not the output.
 
-Of several outputs a tuple is given, and one returned. The output is None on the CPU.
+Of several outputs a tuple is given, and one returned.
 """
 Schedule = Callable[[tvm.IRModule, Any], tvm.IRModule]
 """From a module and a target of TVM to a bound module."""
@@ -38,17 +33,16 @@ Schedule = Callable[[tvm.IRModule, Any], tvm.IRModule]
 
 @dataclass(frozen=True)
 class Peer:
-    """Who computes kernels beside the recipes: by functions, or by a schedule of its own.
+    """Who computes kernels on the GPU, in turns with the recipes: by functions of PyTorch's
+    tensors, or by a schedule of its own.
 
     Attributes
     ----------
     name : in documents; no recipe's and no other peer's
     title : for people
-    device : ``"cuda"``, with tensors on the GPU, in turns with the recipes; or ``"cpu"``
     package : which must be installed, by the name that imports it; it is PyPI's name, too
     functions : one for all kernels, or the module here whose ``FUNCTIONS`` has them by kernel
     schedule : in place of functions: TVM compiles what it makes of the kernel
-    takes : ``"tensors"`` of PyTorch, or ``"arrays"`` of NumPy, which are on the CPU
     is_in_suites : whether every suite has it that names no peers
 
     Raises `BenchError` for a peer that has both functions and schedule, or neither.
@@ -56,31 +50,14 @@ class Peer:
 
     name: str
     title: str
-    device: Literal["cuda", "cpu"] = "cuda"
     package: str | None = None
     functions: str | Prepare | None = field(default=None, repr=False)
     schedule: Schedule | None = field(default=None, repr=False)
-    takes: Literal["tensors", "arrays"] = "tensors"
     is_in_suites: bool = True
 
     def __post_init__(self) -> None:
         if (self.functions is None) == (self.schedule is None):
             raise BenchError(f"the peer '{self.name}' needs functions or a schedule, one of them")
-        on_gpu = self.device == "cuda"
-        if (on_gpu and self.takes == "arrays") or (self.schedule and not on_gpu):
-            need = "a schedule" if self.schedule else "a function of arrays"
-            fits = "cuda" if self.schedule else "cpu"
-            raise BenchError(f"the peer '{self.name}' has {need}: give device=\"{fits}\"")
-
-    @property
-    def kind(self) -> str:
-        """Of its outcomes: ``"peer"`` or ``"cpu"``."""
-        return "peer" if self.device == "cuda" else "cpu"
-
-    @property
-    def shown(self) -> str:
-        """Its title, and where it runs if that is not the GPU."""
-        return self.title if self.device == "cuda" else f"{self.title} (CPU)"
 
     def get_function(self, kernel: str) -> Prepare:
         """What prepares a kernel; raises `PeerMissing` where there is none."""
@@ -128,31 +105,6 @@ def get_plain_target(target: Any) -> Any:
     attributes = dict(target.attrs)
     attributes["arch"] = str(attributes["arch"]).rstrip("af")
     return tvm.target.Target({"kind": "cuda", **attributes})
-
-
-def compute_reference(inputs: Sequence[Array], out: Any, problem: Problem) -> Callable[[], Any]:
-    """The kernel's NumPy meaning, in the kernel's own types."""
-    settings = {**problem.shape, **problem.options}
-    return functools.partial(problem.kernel.meaning.reference, *inputs, **settings)
-
-
-def run_unscheduled(inputs: Sequence[Array], out: Any, problem: Problem) -> Callable[[], Any]:
-    """The kernel as it was written, compiled by TVM for one thread of the CPU.
-
-    Raises `PeerMissing` for a type that TVM computes wrongly there.
-    """
-    if obstacle := CpuDevice().find_obstacle(problem.module):
-        raise PeerMissing(obstacle)
-    function = compile_module(problem.module, "llvm")["main"]
-    arrays = problem.make_arguments(inputs, [blank(output) for output in problem.outputs])
-    arguments = [it if isinstance(it, int | float) else tvm.runtime.tensor(it) for it in arrays]
-
-    def launch() -> Any:
-        function(*arguments)
-        results = [tensor.numpy() for tensor in problem.take_outputs(arguments)]
-        return results[0] if len(results) == 1 else results
-
-    return launch
 
 
 def use_backend(name: str) -> Prepare:
@@ -203,32 +155,14 @@ _ROWS = (
         functions=use_backend("FLASH_ATTENTION"),
         is_in_suites=False,
     ),
-    Peer(
-        "numpy",
-        "NumPy",
-        device="cpu",
-        package="numpy",
-        functions=compute_reference,
-        takes="arrays",
-    ),
-    Peer("torch_cpu", "PyTorch", device="cpu", package="torch", functions="torch_functions"),
-    Peer(
-        "unscheduled",
-        "TVM, no schedule",
-        device="cpu",
-        functions=run_unscheduled,
-        takes="arrays",
-        is_in_suites=False,
-    ),
 )
 PEERS: Mapping[str, Peer] = MappingProxyType({peer.name: peer for peer in _ROWS})
-GPU_PEERS, CPU_PEERS = (
-    tuple(peer for peer in _ROWS if peer.device == device and peer.is_in_suites)
-    for device in ("cuda", "cpu")
-)
+SUITE_PEERS = tuple(peer for peer in _ROWS if peer.is_in_suites)
 """Those of the suites that name none."""
+FORMER = MappingProxyType({"numpy": "NumPy (CPU)", "torch_cpu": "PyTorch (CPU)"})
+"""Peers of stored runs that newer runs do not have."""
 
 
 def show_name(candidate: str) -> str:
     """A candidate's name for people: a peer's title, and a recipe's own name."""
-    return PEERS[candidate].shown if candidate in PEERS else candidate
+    return PEERS[candidate].title if candidate in PEERS else FORMER.get(candidate, candidate)

@@ -1,6 +1,4 @@
-"""Triton's kernels, as its tutorials write them, autotuned: the matrix product, rows, maps and
-convolutions.
-"""
+"""Triton's kernels, as its tutorials write them, autotuned: the matrix product, rows and maps."""
 
 from __future__ import annotations
 
@@ -193,15 +191,6 @@ def _matvec_kernel(x, v, y, n, N: tl.constexpr):
     tl.store(y + row, tl.sum(values, axis=0).to(y.dtype.element_ty))
 
 
-def _row_argmax_kernel(x, value, index, n, N: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64)
-    at = tl.arange(0, N)
-    values = tl.load(x + row * n + at, mask=at < n, other=float("-inf")).to(tl.float32)
-    largest, place = tl.max(values, axis=0, return_indices=True)  # of equal ones, the first
-    tl.store(value + row, largest.to(value.dtype.element_ty))
-    tl.store(index + row, place.to(tl.int32))
-
-
 def _prepare_rows(function: Any, *, with_eps: bool = False) -> Prepare:
     tune = _tune_rows(function)
 
@@ -211,10 +200,9 @@ def _prepare_rows(function: Any, *, with_eps: bool = False) -> Prepare:
         power = triton.next_power_of_2(n)
         kernel = tune(power)
         eps = (EPSILON,) if with_eps else ()
-        outputs = out if isinstance(out, tuple) else (out,)
 
         def launch() -> Any:
-            kernel[(rows,)](*inputs, *outputs, n, *eps, N=power)
+            kernel[(rows,)](*inputs, out, n, *eps, N=power)
             return out
 
         return launch
@@ -291,92 +279,9 @@ def _transpose(inputs: Sequence[Any], out: Any, problem: Problem) -> Callable[[]
     return launch
 
 
-CONVOLUTION_BLOCKS = (128, 256, 512, 1024, 2048)
-CONVOLUTION_WARPS = (1, 4, 8)
-UNROLLED = 8
-"""Taps of a step of conv1d: its number of taps is not bounded."""
-
-
-def _tune_convolution(function: Any, key: Sequence[str]) -> Any:
-    configs = [
-        triton.Config({"BLOCK": size}, num_warps=warps)
-        for size in CONVOLUTION_BLOCKS
-        for warps in CONVOLUTION_WARPS
-        if 1 <= size // (32 * warps) <= 16
-    ]
-    return triton.autotune(configs, key=[*key], do_bench=bench_briefly)(triton.jit(function))
-
-
-def _conv1d_kernel(signal, taps, y, m, n, BLOCK: tl.constexpr, STEP: tl.constexpr):
-    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    total = tl.zeros((BLOCK,), dtype=tl.float32)
-    for start in range(0, n, STEP):
-        for step in tl.static_range(STEP):
-            tap = start + step
-            weight = tl.load(taps + tap, mask=tap < n, other=0.0).to(tl.float32)
-            inside = (at >= tap) & (at - tap < m)
-            total += tl.load(signal + at - tap, mask=inside, other=0.0).to(tl.float32) * weight
-    tl.store(y + at, total.to(y.dtype.element_ty), mask=at < m + n - 1)
-
-
-def _depthwise_kernel(
-    x, filters, y, images, channels, height, width, BLOCK: tl.constexpr, K: tl.constexpr
-):
-    """Some pixels of one plane; the filter's taps are unrolled."""
-    blocks = tl.cdiv(height * width, BLOCK)
-    plane = (tl.program_id(0) // blocks).to(tl.int64)
-    pixel = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
-    row, column = pixel // width, pixel % width
-    first = x + plane * height * width
-    total = tl.zeros((BLOCK,), dtype=tl.float32)
-    for down in tl.static_range(K):
-        for right in tl.static_range(K):
-            from_row, from_column = row + (down - K // 2), column + (right - K // 2)
-            inside = (from_row >= 0) & (from_row < height)
-            inside &= (from_column >= 0) & (from_column < width)
-            value = tl.load(first + from_row * width + from_column, mask=inside, other=0.0)
-            weight = tl.load(filters + (plane % channels) * K * K + down * K + right)
-            total += value.to(tl.float32) * weight.to(tl.float32)
-    to = y + plane * height * width + pixel
-    tl.store(to, total.to(y.dtype.element_ty), mask=pixel < height * width)
-
-
-_conv1d_tuned = _tune_convolution(_conv1d_kernel, ["m", "n"])
-_depthwise_tuned = _tune_convolution(
-    _depthwise_kernel, ["images", "channels", "height", "width", "K"]
-)
-
-
-def _conv1d(inputs: Sequence[Any], out: Any, problem: Problem) -> Callable[[], Any]:
-    signal, taps = inputs
-
-    def launch() -> Any:
-        _conv1d_tuned[lambda sizes: (triton.cdiv(out.numel(), sizes["BLOCK"]),)](
-            signal, taps, out, signal.numel(), taps.numel(), STEP=UNROLLED
-        )
-        return out
-
-    return launch
-
-
-def _depthwise(inputs: Sequence[Any], out: Any, problem: Problem) -> Callable[[], Any]:
-    x, filters = inputs
-    images, channels, height, width = x.shape
-
-    def grid(sizes: Mapping[str, int]) -> tuple[int]:
-        return (images * channels * triton.cdiv(height * width, sizes["BLOCK"]),)
-
-    def launch() -> Any:
-        _depthwise_tuned[grid](x, filters, out, *x.shape, K=filters.shape[-1])
-        return out
-
-    return launch
-
-
 FUNCTIONS: Mapping[str, Prepare] = MappingProxyType(
     {
         "matmul": _matmul,
-        "row_argmax": _prepare_rows(_row_argmax_kernel),
         "row_sum": _prepare_rows(_row_sum_kernel),
         "softmax": _prepare_rows(_softmax_kernel),
         "layer_norm": _prepare_rows(_layer_norm_kernel, with_eps=True),
@@ -386,7 +291,5 @@ FUNCTIONS: Mapping[str, Prepare] = MappingProxyType(
         "relu": _prepare_map(_relu_kernel),
         "gelu": _prepare_map(_gelu_kernel),
         "transpose": _transpose,
-        "conv1d": _conv1d,
-        "depthwise_conv2d": _depthwise,
     }
 )
