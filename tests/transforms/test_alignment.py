@@ -1,11 +1,7 @@
 """Rows in vectors: a rim that is no whole vector, and vectors of a tensor that stay whole."""
 
-import re
-
-import numpy as np
-import pytest
 from kernels import parse_kernel
-from pairs import check_pair, refuses, run_on_cpu
+from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 
 from tirstep.lowering_checks.compile.compiling import compile_module
@@ -74,48 +70,6 @@ def test_align_vectors_of_a_rim_of_three():
     check_pair(make_sums(3), align, after)
 
 
-def test_align_vectors_of_a_rim_of_whole_vectors():
-    """No place is without an element, and nothing is asked."""
-
-    after = """
-        padded = T.sblock_alloc_buffer((4, 6, 4))
-        for y, v, p in T.grid(4, 6, 4):
-            with T.sblock("padded"):
-                vy, vv, vl = T.axis.remap("SSS", [y, v, p])
-                padded[vy, (vv * 4 + vl) // 4, (vv * 4 + vl) % 4] = T.if_then_else(
-                    vv * 4 + vl >= 4 and vv * 4 + vl < 20,
-                    A[vy, vv * 4 + vl + -4],
-                    T.float32(0),
-                )
-        for i, j, r in T.grid(4, 16, 9):
-            with T.sblock("B"):
-                vi, vj, vr = T.axis.remap("SSR", [i, j, r])
-                B[vi, vj] += padded[vi, (vj + vr) // 4, (vj + vr) % 4]
-    """
-
-    check_pair(make_sums(4), lambda sch: align(sch, offset=0), after)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float16", "float8_e4m3fn", "int8"])
-def test_align_vectors_fills_with_zeros_of_the_type(dtype):
-    sch = Schedule(make_sums(3, dtype))
-    align(sch)
-    assert f"T.{dtype}(0" in sch.mod.script()
-    assert "T.float32(0" not in sch.mod.script() or dtype == "float32"
-
-
-@pytest.mark.parametrize(("rim", "vector", "offset"), [(3, 4, 1), (1, 4, 3), (2, 8, 6), (4, 4, 0)])
-def test_align_vectors_means_the_same(rim, vector, offset):
-    before = make_sums(rim)
-    sch = Schedule(before)
-    align(sch, vector, offset)
-    given = np.arange(64, dtype=np.float32).reshape(4, 16)
-    sums = [
-        run_on_cpu(module, given, output=(4, 16), dtype="float32") for module in (before, sch.mod)
-    ]
-    np.testing.assert_array_equal(*sums)
-
-
 def make_window(pipeline, offset=1):
     """The CUDA source of windows of a rim of three in registers, one thread for four sums."""
     sch = Schedule(make_sums(3))
@@ -136,14 +90,6 @@ def make_window(pipeline, offset=1):
 
 def test_a_window_is_loaded_in_vectors_of_the_tensor():
     assert "*(float4*)(A_ptr" in make_window("tirstep")
-
-
-@pytest.mark.parametrize(("pipeline", "offset"), [("default", 1), ("tirstep", 0)])
-def test_a_window_is_loaded_one_by_one(pipeline, offset):
-    """Where vectors of places without an element are asked for, or lie across the tensor's."""
-    source = make_window(pipeline, offset)
-    assert "*(float4*)(A_ptr" not in source
-    assert re.search(r"condval\w* = A_ptr\[", source)
 
 
 def test_align_vectors_refuses_what_does_not_fit():

@@ -263,18 +263,6 @@ def test_warps_with_roles_have_no_barrier_of_all_threads() -> None:
 # ---- What the host and the device get
 
 
-def test_the_kernel_takes_tensor_maps_that_the_host_makes() -> None:
-    run = run_recipe(
-        ROLES, {"m": 64, "n": 64, "k": 192}, options={"dtype": "float16"}, config=SMALL
-    )
-    facts = get_facts(run.steps[-1].module, "cuda", problem=run.problem)
-    assert facts.refusal is None
-    maps = re.findall(r"const __grid_constant__ CUtensorMap tensor_map_\d[,)]", facts.source)
-    assert len(maps) >= 2
-    assert "cp.async.bulk.tensor.2d.shared::cluster.global" in facts.source
-    assert "__launch_bounds__(96)" in facts.source  # two warps compute, and one copies
-
-
 # ---- Refusals
 
 
@@ -349,21 +337,6 @@ def test_prefetch_by_tma_takes_no_such_copy(old: str, new: str, message: str) ->
         measure_copy(block, extents, is_swizzled=False, name="copy")
 
 
-@pytest.mark.parametrize(
-    ("registers", "message"),
-    [
-        ((40, 100), r"registers=.40, 100. are none that setmaxnreg sets; give two multiples of 8"),
-        ((16, 232), "are none that setmaxnreg sets"),
-        ((40, 232), "64 threads with 232 registers and 128 with 40 are no whole warpgroups"),
-    ],
-)
-def test_specialize_warps_refuses_registers(registers: tuple[int, int], message: str) -> None:
-    sch = Schedule(read("09_next_tiles_by_tma"))
-    outer, _ = find_handles(sch)
-    with refuses(sch, f"specialize_warps: .*{message}"):
-        specialize_warps(sch, outer, registers=registers)
-
-
 @pytest.mark.parametrize("registers", [(48, 232), (176, 168), (24, 160)])
 def test_specialize_warps_shares_out_what_threads_begin_with(registers: tuple[int, int]) -> None:
     """384 threads begin with 168 registers each: setmaxnreg would wait for more forever."""
@@ -397,13 +370,6 @@ def test_specialize_warps_leaves_registers_to_other_blocks(options: dict, messag
     outer, _ = find_handles(sch)
     with refuses(sch, f"specialize_warps: {message}"):
         specialize_warps(sch, outer, **options)
-
-
-def test_specialize_warps_refuses_a_loop_without_bulk_copies() -> None:
-    sch = Schedule(read("08_fragments_ahead"))
-    outer, _ = find_handles(sch)
-    with refuses(sch, "specialize_warps: loop 'k_0' is no pipeline of bulk copies without roles"):
-        specialize_warps(sch, outer)
 
 
 def test_registers_move_to_the_warps_that_compute() -> None:

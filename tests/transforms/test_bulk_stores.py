@@ -14,7 +14,6 @@ from tvm_ffi import structural_map
 
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.lowering_checks.devices.simulator import lower, simulate_lowered
-from tirstep.lowering_checks.facts import get_facts
 from tirstep.lowering_checks.steps import Run
 from tirstep.modules import get_kernel
 from tirstep.transforms import TransformError, split_loop, store_by_tma, store_through_tiles
@@ -229,31 +228,6 @@ def test_a_bug_of_memory_that_is_used_again_dies(wanted, kind: str) -> None:
     assert kind in {each.kind for each in found}
 
 
-def is_late_wait(parts, at: int) -> bool:
-    """The wait for the tile before, of the elected lane."""
-    text = str(parts[at])
-    return '"read"' in text and not re.search("bulk_group|mma_async|stmatrix", text)
-
-
-def is_behind_late_wait(parts, at: int) -> bool:
-    return at > 0 and is_late_wait(parts, at - 1) and "T.ptx.bar" in str(parts[at])
-
-
-@pytest.mark.parametrize(
-    ("wanted", "kind"),
-    [(is_late_wait, "race"), (is_behind_late_wait, "race")],
-    ids=["wait", "barrier"],
-)
-def test_blocks_that_stay_wait_for_the_tile_before_they_store_the_next(wanted, kind: str) -> None:
-    """It is written while the next one is computed."""
-    run = run_small((128, 32, 128), HALF, roles=True, persistent=1)
-    module = lower(run.steps[-1].module)
-    text = module.script()
-    assert text.index("mma_async") < text.index('"wait_group", "read"') < text.index("stmatrix")
-    assert find_kinds(module, run) == set()
-    assert kind in find_kinds(leave_out(module, wanted), run)
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -286,23 +260,6 @@ def test_a_box_of_a_row_too_many_is_refused_where_it_is_lowered() -> None:
 
 
 # ---- What the compiler makes of it
-
-
-def test_the_kernel_takes_a_tensor_map_of_the_result() -> None:
-    run = run_small((64, 32, 128), HALF, roles=True)
-    source = get_facts(run.steps[-1].module, "cuda", problem=run.problem).source
-    body = source[source.rindex("__launch_bounds__") :]
-    assert "CUtensorMap tensor_map_0_of_C" in body
-    order = re.findall(r"stmatrix|fence_proxy|__syncthreads|s2g|commit_group|bulk_wait_group", body)
-    seen = [name for at, name in enumerate(order) if order[at - 1 : at] != [name]]
-    assert seen[-6:] == [
-        "stmatrix",
-        "fence_proxy",
-        "__syncthreads",
-        "s2g",
-        "commit_group",
-        "bulk_wait_group",
-    ]
 
 
 # ---- Refusals

@@ -11,7 +11,6 @@ from tvm.script import from_source
 
 from tirstep.lowering_checks import get_device
 from tirstep.transforms import set_pipeline
-from tirstep.transforms.passes import ExchangeByButterflies
 
 SIMULATOR = get_device("simulator")
 COMBINED = """
@@ -54,32 +53,6 @@ def run(sch: Schedule, *arguments: np.ndarray) -> np.ndarray:
     output = program(arguments)[-1]
     assert not program.findings
     return output
-
-
-@pytest.mark.parametrize("lanes", [2, 4])
-@pytest.mark.parametrize("rows", [1, 5])
-def test_lanes_of_a_power_of_two_exchange_by_pairs(lanes: int, rows: int) -> None:
-    sch = reduce_over(lanes, rows, SUM)
-    plain, ours = compile_in(sch, "default"), compile_in(sch, "tirstep")
-    steps = lanes.bit_length() - 1
-    assert plain.count("__shfl_down_sync(") == steps == ours.count("__shfl_xor_sync(")
-    assert plain.count("__shfl_sync(") == 1
-    assert ours.count("__shfl") == steps
-
-
-@pytest.mark.parametrize(
-    ("lanes", "rows"),
-    [
-        (16, 2),
-        (32, 1),
-        (24, 2),  # TVM sums those in shared memory, or in shuffles of 32 that no lane may leave
-        (64, 1),  # two warps, which tell each other in shared memory
-    ],
-)
-def test_other_groups_stay_as_tvm_made_them(lanes: int, rows: int) -> None:
-    sch = reduce_over(lanes, rows, SUM)
-    plain, ours = compile_in(sch, "default"), compile_in(sch, "tirstep")
-    assert plain.count("__shfl_down_sync(") == ours.count("__shfl_down_sync(")
 
 
 @pytest.mark.parametrize(
@@ -157,21 +130,3 @@ def test_only_all_lanes_of_an_own_group_exchange(old: str, new: str, changes: bo
             set_pipeline(sch)
         found.append(run(sch, values, np.zeros(64, "float32")))
     assert found[0].tobytes() == found[1].tobytes()
-
-
-def test_other_targets_keep_their_shuffles() -> None:
-    source = compile_in(reduce_over(4, 2, SUM), "tirstep", "metal")
-    assert source.count("simd_shuffle_down(") == 2
-
-
-def test_a_function_without_shuffles_is_the_same() -> None:
-    Plain = parse_kernel("""
-        A (8,), B (8,)
-        for i in range(8):
-            with T.sblock("B"):
-                vi = T.axis.spatial(8, i)
-                B[vi] = A[vi]
-    """)
-
-    made = ExchangeByButterflies(Plain)
-    assert made["main"].same_as(Plain["main"])

@@ -1,14 +1,12 @@
 """Copies of operands and results in shared memory and registers."""
 
-import pytest
-from kernels import Matmul, MatmulRelu, Scale, parse_kernel, start
+from kernels import Matmul, MatmulRelu, Scale, start
 from pairs import assert_dead, check_pair, refuses
 from tvm.s_tir import Schedule
 
-from tirstep.modules import softmax, vector_add
+from tirstep.modules import vector_add
 from tirstep.transforms import (
     accumulate_in_registers,
-    bind_loop,
     cache_read_at,
     cache_write_at,
     decompose_reduction_at,
@@ -45,35 +43,6 @@ def test_cache_read_at_into_shared_memory():
     check_pair(Matmul, change, after)
 
 
-def test_cache_read_at_of_another_operand_into_another_scope():
-    after = """
-        B_local = T.sblock_alloc_buffer((6, 12), scope="local")
-        for i, j, k in T.grid(16, 12, 6):
-            for ax0, ax1 in T.grid(1, 1):
-                with T.sblock("B_local"):
-                    v0 = T.axis.spatial(6, k + ax0)
-                    v1 = T.axis.spatial(12, j + ax1)
-                    B_local[v0, v1] = B[v0, v1]
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                C[vi, vj] += A[vi, vk] * B_local[vk, vj]
-    """
-
-    def change(sch):
-        block = sch.get_sblock("C")
-        *_, k = sch.get_loops(block)
-        return cache_read_at(sch, block, k, operand=1, scope="local")
-
-    check_pair(Matmul, change, after)
-
-
-@pytest.mark.parametrize("operand", [-1, 2])
-def test_cache_read_at_refuses_an_operand_that_the_block_does_not_read(operand):
-    sch, block, _, j, _ = start()
-    with refuses(sch, rf"block 'C' has no operand {operand}, it reads 0: A, 1: B; count the oper"):
-        cache_read_at(sch, block, j, operand=operand)
-
-
 def test_cache_read_at_refuses_what_does_not_fit():
     for scope in ["texture", "", "shared.tmem"]:
         sch, block, _, j, _ = start()
@@ -96,29 +65,6 @@ def test_cache_read_at_refuses_what_does_not_fit():
     split_loop(sch, j, inner=4)
     with refuses(sch, r"cache_read_at: the loop handle is dead"):
         cache_read_at(sch, block, loop=j, operand=0)
-
-
-def test_cache_write_at_from_registers():
-    after = """
-        C_local = T.sblock_alloc_buffer((16, 12), scope="local")
-        for i, j in T.grid(16, 12):
-            for k in range(6):
-                with T.sblock("C"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                    C_local[vi, vj] += A[vi, vk] * B[vk, vj]
-            for ax0, ax1 in T.grid(1, 1):
-                with T.sblock("C_local"):
-                    v0 = T.axis.spatial(16, i + ax0)
-                    v1 = T.axis.spatial(12, j + ax1)
-                    C[v0, v1] = C_local[v0, v1]
-    """
-
-    def change(sch):
-        block = sch.get_sblock("C")
-        i, j, k = sch.get_loops(block)
-        return cache_write_at(sch, block, j), block, i, j, k
-
-    check_pair(Matmul, change, after)
 
 
 def test_cache_write_at_from_shared_memory():
@@ -183,34 +129,6 @@ def test_cache_write_at_refuses_what_does_not_fit():
         cache_write_at(sch, block, j)
 
 
-def test_accumulate_in_registers_without_an_epilogue():
-    after = """
-        C_local = T.sblock_alloc_buffer((16, 12), scope="local")
-        for i_0 in T.thread_binding(2, thread="blockIdx.y"):
-            for j_0 in T.thread_binding(2, thread="blockIdx.x"):
-                for i_1 in T.thread_binding(2, thread="threadIdx.y"):
-                    for j_1 in T.thread_binding(3, thread="threadIdx.x"):
-                        for k, i_2, j_2 in T.grid(6, 4, 2):
-                            with T.sblock("C"):
-                                vi = T.axis.spatial(16, i_0 * 8 + i_1 * 4 + i_2)
-                                vj = T.axis.spatial(12, j_0 * 6 + j_1 * 2 + j_2)
-                                vk = T.axis.reduce(6, k)
-                                C_local[vi, vj] += A[vi, vk] * B[vk, vj]
-                        for ax0, ax1 in T.grid(4, 2):
-                            with T.sblock("C_local"):
-                                v0 = T.axis.spatial(16, i_0 * 8 + i_1 * 4 + ax0)
-                                v1 = T.axis.spatial(12, j_0 * 6 + j_1 * 2 + ax1)
-                                C[v0, v1] = C_local[v0, v1]
-    """
-
-    def change(sch):
-        block = sch.get_sblock("C")
-        tile = tile_block(sch, block, threads=(2, 3), per_thread=(4, 2))
-        return accumulate_in_registers(sch, block, tile.threads[1]), block, tile
-
-    check_pair(Matmul, change, after)
-
-
 def test_accumulate_in_registers_with_an_epilogue():
     after = """
         C_local = T.sblock_alloc_buffer((16, 12), scope="local")
@@ -242,45 +160,6 @@ def test_accumulate_in_registers_with_an_epilogue():
     check_pair(MatmulRelu, change, after)
 
 
-def test_accumulate_in_registers_where_the_result_is_an_output_that_another_block_reads():
-    Before = parse_kernel("""
-        A (16, 6), C (16,), D (16,)
-        for i, k in T.grid(16, 6):
-            with T.sblock("C"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                C[vi] += A[vi, vk]
-        for i in range(16):
-            with T.sblock("D"):
-                vi = T.axis.spatial(16, i)
-                D[vi] = C[vi] * T.float32(2)
-    """)
-
-    after = """
-        C_local = T.sblock_alloc_buffer((16,), scope="local")
-        for i in T.thread_binding(16, thread="threadIdx.x"):
-            for k in range(6):
-                with T.sblock("C"):
-                    vi, vk = T.axis.remap("SR", [i, k])
-                    C_local[vi] += A[vi, vk]
-            for ax0 in range(1):
-                with T.sblock("C_local"):
-                    v0 = T.axis.spatial(16, i + ax0)
-                    C[v0] = C_local[v0]
-        for i in range(16):
-            with T.sblock("D"):
-                vi = T.axis.spatial(16, i)
-                D[vi] = C[vi] * T.float32(2)
-    """
-
-    def change(sch):
-        block = sch.get_sblock("C")
-        i, _ = sch.get_loops(block)
-        bind_loop(sch, i, axis="threadIdx.x")
-        return accumulate_in_registers(sch, block, i)
-
-    check_pair(Before, change, after)
-
-
 def test_accumulate_in_registers_refuses_what_does_not_fit():
     sch, block, _, j = start(Scale, "B")
     with refuses(sch, r"accumulate_in_registers: block 'B' reduces nothing; use cache_write_at"):
@@ -289,40 +168,6 @@ def test_accumulate_in_registers_refuses_what_does_not_fit():
     _, j = sch.get_loops(sch.get_sblock("D"))
     with refuses(sch, r"accumulate_in_registers: loop 'j' is not around block 'C'"):
         accumulate_in_registers(sch, block, j)
-
-
-@pytest.mark.parametrize("module", [Matmul, MatmulRelu])
-def test_accumulate_in_registers_refuses_a_reduction_loop(module):
-    sch, block, _, _, k = start(module)
-    with refuses(sch, r"loop 'k' is at or inside of the reduction loop 'k', where the sum is not"):
-        accumulate_in_registers(sch, block, k)
-
-
-@pytest.mark.parametrize(
-    ("module", "part", "reader"),
-    [(Matmul, "cache_write_at", "C_local"), (MatmulRelu, "fuse_epilogue_at", "D")],
-)
-def test_accumulate_in_registers_refuses_a_place_outside_of_the_threads(module, part, reader):
-    sch, block, *_ = start(module)
-    tile = tile_block(sch, block, threads=(2, 3))
-    for loop in (*tile.blocks, tile.threads[0]):
-        with refuses(
-            sch,
-            rf"accumulate_in_registers: {part}: the threads of '(block|thread)Idx.[xy]' write the"
-            rf" register buffer 'C_local' in block 'C', and block '{reader}' would read what other",
-        ):
-            accumulate_in_registers(sch, block, loop)
-    accumulate_in_registers(sch, block, tile.threads[1])
-
-
-def test_cache_read_at_leaves_readers_elsewhere_what_they_read():
-    """The sum of a row reads on what the quotients have a copy of."""
-    sch = Schedule(softmax(4, 8))
-    total, quotient = sch.get_sblock("sum"), sch.get_sblock("B")
-    copy = cache_read_at(sch, quotient, sch.get_loops(quotient)[0], operand=0)
-    (read, *_), (kept, *_) = sch.get(quotient).reads, sch.get(total).reads
-    assert (str(read.source.name), str(kept.source.name)) == ("power_shared", "power")
-    assert sch.get(sch.get_producers(quotient)[0]).same_as(sch.get(copy))
 
 
 def test_cache_write_at_refuses_a_copy_that_runs_more_often_than_its_block():

@@ -1,14 +1,12 @@
 """Transforms on other people's kernels: names, numbers of loops, types, shapes and functions."""
 
-import numpy as np
 import tvm
-from kernels import Nested, OpenMatmul, ScaleOne, parse_kernel
-from pairs import compile_for_cuda, find_block_names, refuses, run_on_cpu
+from kernels import OpenMatmul, parse_kernel
+from pairs import find_block_names, refuses
 from tvm.s_tir import Schedule
 
 from tirstep.transforms import (
     accumulate_in_registers,
-    bind_loop,
     cache_read_at,
     decompose_reduction_at,
     fetch_cooperatively,
@@ -29,10 +27,6 @@ Attention = parse_kernel("""
 """)
 
 
-def draw_integers(seed, *shape, dtype="float32"):
-    return np.random.default_rng(seed).integers(-4, 5, shape).astype(dtype)
-
-
 def schedule_product(sch, block, tail="refuse", vector=1):
     """Tile, registers and shared memory for the last two spatial loops of a product."""
     tile = tile_block(sch, block, threads=(2, 4), per_thread=(2, 1), tail=tail)
@@ -42,22 +36,6 @@ def schedule_product(sch, block, tail="refuse", vector=1):
         stage_operand_at(sch, block, steps.outer, operand=operand, threads=(2, 4), vector=vector)
     decompose_reduction_at(sch, block, steps.outer)
     return tile
-
-
-def test_a_batched_product_with_three_tiled_loops_and_padded_rows():
-    sch = Schedule(Attention, debug_mask="all")
-    block = sch.get_sblock("attention_scores")
-    tile = tile_block(sch, block, threads=(1, 4, 7), axes=("z", "y", "x"))
-    steps = split_reduction(sch, block, inner=4)
-    for operand in (0, 1):
-        copy = cache_read_at(sch, block, steps.outer, operand=operand, scope="shared.dyn")
-        pad_shared_rows(sch, copy, elements=1)
-        fetch_cooperatively(sch, copy, threads=(1, 4, 7), tail="guard")
-    assert [int(sch.get(loop).extent) for loop in tile.threads] == [1, 4, 7]
-    heads, keys = draw_integers(1, 3, 20, 12), draw_integers(2, 3, 28, 12)
-    result = run_on_cpu(sch.mod, heads, keys, output=(3, 20, 28), dtype="float32")
-    np.testing.assert_array_equal(result, heads @ keys.transpose(0, 2, 1))
-    assert "__launch_bounds__(28)" in compile_for_cuda(sch.mod)
 
 
 def test_a_symbolic_product_is_refused_with_what_to_do():
@@ -113,33 +91,3 @@ def test_handles_of_a_function_that_is_not_worked_on():
     with refuses(sch, "accumulate_in_registers: .*'scores_pad_local'"):
         accumulate_in_registers(sch, block, tile.threads[0])
     assert find_block_names(sch.mod)["first"] == ["root", "attention_scores"]
-
-
-def test_a_block_without_loops():
-    sch = Schedule(ScaleOne)
-    block = sch.get_sblock("B")
-    with refuses(sch, "threads has 1 entries, and block 'B' has 0 spatial loops"):
-        tile_block(sch, block, threads=(1,))
-    with refuses(sch, "block 'B' has 0 reduction loops, not one"):
-        split_reduction(sch, block, inner=1)
-    with refuses(sch, "block 'B' does not have one loop for each of its 1 iterators"):
-        pad_block(sch, block, multiples=(4,))
-
-
-def test_a_block_inside_of_another():
-    sch = Schedule(Nested, debug_mask="all")
-    i, j = sch.get_loops(sch.get_sblock("outer"))
-    x, y = sch.get_loops(sch.get_sblock("inner"))
-    bind_loop(sch, i, axis="blockIdx.x")
-    bind_loop(sch, j, axis="threadIdx.y")
-    with refuses(sch, "'threadIdx.y' already drives loop 'j' of block 'inner', so that only the"):
-        bind_loop(sch, y, axis="threadIdx.y")
-    with refuses(
-        sch, "runs 4 times, and 'blockIdx.x' has the extent 8|'blockIdx.x' already drives"
-    ):
-        bind_loop(sch, x, axis="blockIdx.x")
-    bind_loop(sch, y, axis="threadIdx.x")
-    numbers = draw_integers(8, 32, 20)
-    result = run_on_cpu(sch.mod, numbers, output=(32, 20), dtype="float32")
-    np.testing.assert_array_equal(result, numbers)
-    assert "__launch_bounds__(20)" in compile_for_cuda(sch.mod)

@@ -31,28 +31,6 @@ def inside(thread, r):
     return T.And(thread >= 1, thread < 9)
 
 
-Dropped = parse_kernel("""
-    A (32,), B (40,)
-    thread = T.launch_thread("threadIdx.x", 10)
-    for r in range(4):
-        B[thread * 4 + r] = T.if_then_else(
-            thread >= 1 and thread < 9, A[thread * 4 + r - 4], T.float32(0)
-        )
-""")
-
-
-@pytest.mark.parametrize(
-    "outer",
-    [
-        lambda t, r: T.And(t == 0, r < 1),
-        lambda t, r: T.Or(T.And(t == 0, r < 1), T.And(t == 9, r == 3)),
-        lambda t, r: T.Or(t < 1, t >= 9),
-    ],
-)
-def test_a_condition_that_excludes_the_inner_one_is_dropped(outer):
-    assert_structural_equal(DropImpliedConditions(make_choice(outer, inside)), Dropped)
-
-
 @pytest.mark.parametrize(
     "outer",
     [

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 import tvm
@@ -13,24 +11,11 @@ from tvm.script import from_source
 
 from tirstep.transforms import (
     TransformError,
-    align_vectors,
     cache_read_at,
     split_loop,
 )
 
 HEADER = "@T.prim_func(s_tir=True)\n"
-REVERSED = """
-def main(A: T.Buffer((32,), "float32"), Y: T.Buffer((32,), "float32")):
-    B = T.sblock_alloc_buffer((32,))
-    for i in range(32):
-        with T.sblock("B"):
-            vi = T.axis.spatial(32, i)
-            B[vi] = A[vi] * T.float32(2)
-    for i in range(32):
-        with T.sblock("Y"):
-            vi = T.axis.spatial(32, i)
-            Y[vi] = B[31 - vi]
-"""
 ROWS = """
 def main(A: T.Buffer((8, 4), "float32"), Y: T.Buffer((8, 4), "float32")):
     for i in range(32):
@@ -57,27 +42,6 @@ def test_tvm_takes_the_wrong_elements_of_a_program_as_it_is() -> None:
     """No transform is to blame for that one; where TVM mends it, the refusals below can go."""
     got = run_on_cpu(start(QUOTIENT).mod, NUMBERS, output=(32,), dtype="float32")
     assert not np.array_equal(got, NUMBERS[(31 - np.arange(32)) // 4])
-
-
-@pytest.mark.parametrize("offset", [0, 2])
-def test_a_buffer_that_is_read_backwards_is_not_laid_out_in_vectors(offset: int) -> None:
-    sch = start(REVERSED)
-    assert np.array_equal(
-        run_on_cpu(sch.mod, NUMBERS, output=(32,), dtype="float32"), 2 * NUMBERS[::-1]
-    )
-    by_hand = sch.copy()
-    by_hand.transform_layout(
-        by_hand.get_sblock("B"),
-        ("write", 0),
-        lambda i: ((i + offset) // 4, (i + offset) % 4),
-        pad_value=0.0,
-    )
-    wrong = run_on_cpu(by_hand.mod, NUMBERS, output=(32,), dtype="float32")
-    assert not np.array_equal(wrong, 2 * NUMBERS[::-1])
-    before = sch.mod
-    with pytest.raises(TransformError, match=re.escape("align_vectors: 'B' is used at an index")):
-        align_vectors(sch, sch.get_sblock("B"), vector=4, offset=offset)
-    assert sch.mod.same_as(before)
 
 
 def test_a_tile_that_is_read_backwards_is_not_cached() -> None:

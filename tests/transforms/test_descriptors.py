@@ -3,7 +3,6 @@
 Found by random schedules: a bias of 64 bytes in shared memory moved both tiles of a product.
 """
 
-import pytest
 from pairs import refuses
 from tvm.s_tir import Schedule
 
@@ -45,16 +44,3 @@ def test_a_small_buffer_before_swizzled_tiles_is_refused() -> None:
     place = sch.get_loops(block)[2]
     with refuses(sch, WRONG):
         cache_read_at(sch, block, place, operand=1, scope="shared.dyn")
-
-
-@pytest.mark.parametrize(("scope", "is_refused"), [("shared", True), ("local", False)])
-def test_static_memory_lies_before_the_dynamic_one(scope: str, *, is_refused: bool) -> None:
-    sch, _ = schedule()
-    block = sch.get_sblock("D")
-    place = sch.get_loops(block)[2]
-    if is_refused:
-        with refuses(sch, WRONG):
-            cache_read_at(sch, block, place, operand=1, scope=scope)
-    else:
-        cache_read_at(sch, block, place, operand=1, scope=scope)
-        assert find_misplaced_tiles(sch.mod) == []

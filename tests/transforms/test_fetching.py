@@ -1,15 +1,14 @@
 """Tiles that all threads of a block fetch together."""
 
 import pytest
-from kernels import Matmul, parse_kernel
-from pairs import assert_dead, check_pair, compile_for_cuda, refuses
+from kernels import Matmul
+from pairs import assert_dead, check_pair, refuses
 from tvm.s_tir import Schedule
 
 from tirstep.transforms import (
     bind_loop,
     cache_read_at,
     fetch_cooperatively,
-    pad_block,
     pad_shared_rows,
     split_loop,
     split_reduction,
@@ -38,45 +37,6 @@ def start(scope="shared", place=0):
     return sch, cache_read_at(sch, block, loop, operand=1, scope=scope)
 
 
-def test_fetch_cooperatively_with_one_axis_of_threads():
-    after = """
-        B_shared = T.sblock_alloc_buffer((6, 12), scope="shared")
-        for i in T.thread_binding(16, thread="blockIdx.x"):
-            for f in range(9):
-                for tx in T.thread_binding(8, thread="threadIdx.x"):
-                    with T.sblock("B_shared"):
-                        v0 = T.axis.spatial(6, (f * 8 + tx) // 12)
-                        v1 = T.axis.spatial(12, (f * 8 + tx) % 12)
-                        B_shared[v0, v1] = B[v0, v1]
-            for j, k in T.grid(12, 6):
-                with T.sblock("C"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                    C[vi, vj] += A[vi, vk] * B_shared[vk, vj]
-    """
-
-    check_pair(Matmul, lambda sch: fetch_b(sch, threads=8), after)
-
-
-def test_fetch_cooperatively_with_two_axes_of_threads():
-    after = """
-        B_shared = T.sblock_alloc_buffer((6, 12), scope="shared")
-        for i in T.thread_binding(16, thread="blockIdx.x"):
-            for f in range(6):
-                for ty in T.thread_binding(3, thread="threadIdx.y"):
-                    for tx in T.thread_binding(4, thread="threadIdx.x"):
-                        with T.sblock("B_shared"):
-                            v0 = T.axis.spatial(6, (f * 12 + ty * 4 + tx) // 12)
-                            v1 = T.axis.spatial(12, (f * 12 + ty * 4 + tx) % 12)
-                            B_shared[v0, v1] = B[v0, v1]
-            for j, k in T.grid(12, 6):
-                with T.sblock("C"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                    C[vi, vj] += A[vi, vk] * B_shared[vk, vj]
-    """
-
-    check_pair(Matmul, lambda sch: fetch_b(sch, threads=(3, 4)), after)
-
-
 def test_fetch_cooperatively_with_vectors():
     after = """
         B_shared = T.sblock_alloc_buffer((6, 12), scope="shared")
@@ -95,26 +55,6 @@ def test_fetch_cooperatively_with_vectors():
     """
 
     check_pair(Matmul, lambda sch: fetch_b(sch, threads=6, vector=4), after)
-
-
-def test_fetch_cooperatively_with_a_guarded_tail():
-    after = """
-        B_shared = T.sblock_alloc_buffer((6, 12), scope="shared")
-        for i in T.thread_binding(16, thread="blockIdx.x"):
-            for f in range(5):
-                for tx in T.thread_binding(16, thread="threadIdx.x"):
-                    with T.sblock("B_shared"):
-                        v0 = T.axis.spatial(6, (f * 16 + tx) // 12)
-                        v1 = T.axis.spatial(12, (f * 16 + tx) % 12)
-                        T.where(f * 16 + tx < 72)
-                        B_shared[v0, v1] = B[v0, v1]
-            for j, k in T.grid(12, 6):
-                with T.sblock("C"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                    C[vi, vj] += A[vi, vk] * B_shared[vk, vj]
-    """
-
-    check_pair(Matmul, lambda sch: fetch_b(sch, threads=16, tail="guard"), after)
 
 
 def test_fetch_cooperatively_refuses_what_does_not_fit():
@@ -201,60 +141,6 @@ def test_fetch_cooperatively_refuses_what_does_not_fit():
     fetch_cooperatively(sch, copy, threads=(1, 6), tail="guard")
 
 
-@pytest.mark.parametrize("vector", [0, 3, 32])
-def test_fetch_cooperatively_refuses_what_is_no_vector(vector):
-    sch, copy = start()
-    with refuses(sch, rf"fetch_cooperatively: vector={vector} is no vector; use 1, 2, 4, 8 or 16"):
-        fetch_cooperatively(sch, copy, threads=2, vector=vector)
-
-
-@pytest.mark.parametrize(("threads", "vector", "share"), [(5, 1, 5), ((3, 5), 2, 30), (16, 4, 64)])
-def test_fetch_cooperatively_refuses_shares_that_do_not_divide(threads, vector, share):
-    sch, copy = start()
-    with refuses(
-        sch,
-        rf"the tile of block 'B_shared' has 72 elements, which threads \* vector = {share} does "
-        "not divide; use fewer threads, a shorter vector or a larger tile, or pass",
-    ):
-        fetch_cooperatively(sch, copy, threads=threads, vector=vector)
-
-
-def fetch_whole_rows(padding):
-    """A schedule with 8 whole rows of A in shared memory, each of 6 elements."""
-    sch = Schedule(Matmul)
-    block = sch.get_sblock("C")
-    tile = tile_block(sch, block, threads=(8, 12), fuse_threads=True)
-    copy = cache_read_at(sch, block, tile.threads[0], operand=0)
-    if padding:
-        pad_shared_rows(sch, copy, elements=padding)
-    return sch, copy
-
-
-def test_vectors_over_the_ends_of_whole_rows_stay_vectors():
-    sch, copy = fetch_whole_rows(0)
-    fetch_cooperatively(sch, copy, threads=96, vector=4, tail="guard")
-    assert "*(float4*)(A_shared" in compile_for_cuda(sch.mod)
-    sch, copy = fetch_whole_rows(0)
-    with refuses(sch, r"has 48 elements, which threads \* vector = 384 does not divide"):
-        fetch_cooperatively(sch, copy, threads=96, vector=4)
-
-
-def test_fetch_cooperatively_refuses_more_that_does_not_fit():
-    sch = Schedule(Matmul)
-    copy = sch.cache_read(sch.get_sblock("C"), 1, "shared")
-    sch.compute_inline(copy)
-    with refuses(sch, r"fetch_cooperatively: the block handle is dead: an earlier transform cons"):
-        fetch_cooperatively(sch, copy, threads=8)
-    sch, copy = start()
-    pad_shared_rows(sch, copy, elements=1)
-    with refuses(
-        sch,
-        r"fetch_cooperatively: vectorize_loop: the rows of 'B_shared' are padded to 13 elements, so"
-        " that vectors of 4 would be misaligned; pad to a multiple of 4, or use shorter vectors",
-    ):
-        fetch_cooperatively(sch, copy, threads=6, vector=4)
-
-
 def test_stage_operand_at_of_an_argument():
     after = """
         A_shared_dyn = T.sblock_alloc_buffer((16, 6), scope="shared.dyn")
@@ -285,79 +171,6 @@ def test_stage_operand_at_of_an_argument():
         return copy, block, i, j, steps
 
     check_pair(Matmul, change, after)
-
-
-def test_stage_operand_at_of_a_padded_operand():
-    Before = parse_kernel("""
-        A (13, 6), C (13,)
-        for i, k in T.grid(13, 6):
-            with T.sblock("C"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                C[vi] += A[vi, vk]
-    """)
-
-    after = """
-        C_pad = T.sblock_alloc_buffer((16,))
-        A_pad_shared = T.sblock_alloc_buffer((16, 6), scope="shared")
-        for i_0 in T.thread_binding(2, thread="blockIdx.x"):
-            for i_1 in T.thread_binding(8, thread="threadIdx.x"):
-                for f in range(3):
-                    for tx in T.thread_binding(8, thread="threadIdx.x"):
-                        for v in T.vectorized(2):
-                            with T.sblock("A_pad_shared"):
-                                v0 = T.axis.spatial(16, i_0 * 8 + (f * 16 + tx * 2 + v) // 6)
-                                v1 = T.axis.spatial(6, (f * 16 + tx * 2 + v) % 6)
-                                A_pad_shared[v0, v1] = T.if_then_else(
-                                    v0 < 13, A[v0, v1], T.float32(0)
-                                )
-                for k in range(6):
-                    with T.sblock("C"):
-                        vi = T.axis.spatial(16, i_0 * 8 + i_1)
-                        vk = T.axis.reduce(6, k)
-                        C_pad[vi] += A_pad_shared[vi, vk]
-        for i in range(13):
-            with T.sblock("C_pad"):
-                vi = T.axis.spatial(13, i)
-                C[vi] = C_pad[vi]
-    """
-
-    def change(sch):
-        block = sch.get_sblock("C")
-        padding = pad_block(sch, block, multiples=(8, 1))
-        tile = tile_block(sch, block, threads=(8,))
-        stage_operand_at(sch, block, tile.threads[0], operand=0, threads=8, vector=2)
-        assert_dead(sch, *padding.operands)
-        return padding.crop
-
-    check_pair(Before, change, after)
-
-
-# E = (A B) D: the second product stages what the first one made.
-TwoMatmuls = parse_kernel("""
-    A (16, 6), B (6, 12), D (12, 8), E (16, 8)
-    C = T.sblock_alloc_buffer((16, 12))
-    for i, j, k in T.grid(16, 12, 6):
-        with T.sblock("C"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-            C[vi, vj] += A[vi, vk] * B[vk, vj]
-    for i, j, k in T.grid(16, 8, 12):
-        with T.sblock("E"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-            E[vi, vj] += C[vi, vk] * D[vk, vj]
-""")
-
-
-def test_stage_operand_at_of_another_reduction_leaves_it_a_stage_of_its_own():
-    sch = Schedule(TwoMatmuls, debug_mask="all")
-    first, second = sch.get_sblock("C"), sch.get_sblock("E")
-    tile_block(sch, first, threads=(4, 6))
-    tile = tile_block(sch, second, threads=(4, 8))
-    stage_operand_at(sch, second, tile.threads[1], operand=0, threads=(4, 8))
-    assert sch.get(first).name_hint == "C"
-    source = compile_for_cuda(sch.mod)
-    assert "__launch_bounds__(24)" in source
-    assert "__launch_bounds__(32)" in source
-    assert "C_shared" in source
 
 
 @pytest.mark.parametrize(

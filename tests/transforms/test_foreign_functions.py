@@ -1,7 +1,5 @@
 """PrimFuncs as other projects write them: what TVM's own tests and Relax hand over."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import tvm
@@ -11,30 +9,12 @@ from tvm.script import tirx as T
 
 from tirstep.lowering_checks import get_device
 from tirstep.transforms import (
-    accumulate_in_registers,
     bind_loop,
     cache_write_at,
     fuse_loops,
     split_loop,
     spread_over_threads,
-    tile_block,
 )
-
-
-@T.prim_func(s_tir=True)
-def with_a_unit_loop(A: T.Buffer((16, 32), "float32"), D: T.Buffer((16,), "float32")):
-    C = T.sblock_alloc_buffer((16,))
-    for i, k, _u in T.grid(16, 32, 1):
-        with T.sblock("C"):
-            vi = T.axis.spatial(16, i)
-            vk = T.axis.reduce(32, k)
-            with T.init():
-                C[vi] = T.float32(0)
-            C[vi] = C[vi] + A[vi, vk]
-    for i in range(16):
-        with T.sblock("D"):
-            vi = T.axis.spatial(16, i)
-            D[vi] = C[vi] + T.float32(1)
 
 
 @T.prim_func(s_tir=True)
@@ -102,24 +82,6 @@ def total(A: T.Buffer((64,), "float32"), B: T.Buffer((), "float32")):
             B[()] = B[()] + A[vk]
 
 
-@T.prim_func(s_tir=True)
-def largest(
-    A: T.Buffer((16, 32), "float32"),
-    Place: T.Buffer((16,), "int32"),
-    Value: T.Buffer((16,), "float32"),
-):
-    for i, k in T.grid(16, 32):
-        with T.sblock("B"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            with T.init():
-                Place[vi] = -1
-                Value[vi] = T.float32(-100)
-            place: T.let[T.int32] = T.Select(Value[vi] >= A[vi, vk], Place[vi], vk)
-            value: T.let[T.float32] = T.Select(Value[vi] >= A[vi, vk], Value[vi], A[vi, vk])
-            Place[vi] = place
-            Value[vi] = value
-
-
 @T.macro
 def add_one(target, source, at):
     """As TVM's attention kernels are written."""
@@ -151,14 +113,6 @@ def bind_elements(function: tvm.tirx.PrimFunc) -> tvm.IRModule:
     bind_loop(sch, outer, axis="blockIdx.x")
     bind_loop(sch, inner, axis="threadIdx.x")
     return sch.mod
-
-
-def test_threads_of_a_loop_that_feeds_nothing_share_no_registers():
-    sch = Schedule(with_a_unit_loop)
-    block = sch.get_sblock("C")
-    tile = tile_block(sch, block, threads=(8, 8), tail="guard")
-    with refuses(sch, "lets a part of 'blockIdx.x' alone write"):
-        accumulate_in_registers(sch, block, tile.threads[-1])
 
 
 def test_a_conditional_store_is_not_cached():
@@ -193,19 +147,6 @@ def test_fused_loops_of_two_integer_types_hide_a_sum_over_threads():
         spread_over_threads(sch, block, threads=32)
 
 
-def test_loops_of_two_integer_types_side_by_side_are_right():
-    sch = Schedule(mixed_loops)
-    block = sch.get_sblock("B")
-    for loop, axis in zip(sch.get_loops(block), ("blockIdx.y", "blockIdx.x"), strict=False):
-        bind_loop(sch, loop, axis=axis)
-    spread_over_threads(sch, block, threads=32)
-    matrix = np.arange(256, dtype="float32").reshape(8, 32) % 5
-    program = get_device("simulator").compile(sch.mod)
-    result = program([matrix, np.zeros((8, 4), "float32")])[1]
-    assert not program.findings
-    assert np.array_equal(result, np.repeat(matrix.sum(axis=1, keepdims=True), 4, axis=1))
-
-
 @pytest.mark.parametrize("device", ["cpu", "simulator"])
 def test_private_functions_macros_scalars_and_totals_run(device: str):
     numbers, zeros = np.arange(64, dtype="float32"), np.zeros(64, "float32")
@@ -221,34 +162,3 @@ def test_private_functions_macros_scalars_and_totals_run(device: str):
     spread_over_threads(sch, block, threads=32)
     program = get_device(device).compile(sch.mod)
     assert program([numbers, np.zeros((), "float32")])[1] == numbers.sum()
-
-
-def test_a_private_function_in_a_module_stays_private_there():
-    module = tvm.IRModule({"main": private})
-    get_device("cpu").compile(module)
-    assert "global_symbol" not in module["main"].attrs
-
-
-def test_a_refusal_in_a_macro_has_the_line_of_the_macro():
-    sch = Schedule(of_macros)
-    block = sch.get_sblock("B")
-    (loop,) = sch.get_loops(block)
-    with refuses(sch, "does not divide") as caught:
-        split_loop(sch, loop, inner=7)
-    file, _, line = str(caught.value.kernel_line).rpartition(":")
-    source = Path(file).read_text(encoding="utf-8").splitlines()
-    assert (Path(file).name, source[int(line) - 1].strip()) == (
-        Path(__file__).name,
-        "for i in T.serial(64):",
-    )
-
-
-def test_one_of_two_outputs_of_a_reduction_is_cached():
-    sch = bind_rows(largest)
-    block = sch.get_sblock("B")
-    cache_write_at(sch, block, sch.get_loops(block)[0])
-    program = get_device("simulator").compile(sch.mod)
-    matrix = (np.arange(512, dtype="float32") * 7 % 31).reshape(16, 32)
-    results = program([matrix, np.zeros(16, "int32"), np.zeros(16, "float32")])
-    assert not program.findings
-    assert np.array_equal(results[1], matrix.argmax(axis=1))

@@ -20,7 +20,6 @@ from tvm.tirx import exp, min_value
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import layer_norm, softmax
 from tirstep.transforms import (
-    TransformError,
     bind_loop,
     compute_block_at,
     decompose_reduction_at,
@@ -29,7 +28,6 @@ from tirstep.transforms import (
     reorder_loops,
     reverse_compute_block_at,
     split_loop,
-    spread_over_threads,
 )
 from tirstep.transforms.fusion import repair
 from tirstep.transforms.fusion.factors import Scale
@@ -70,100 +68,6 @@ def test_fuse_reductions_element_by_element() -> None:
         assert found.tiles == found.elements == []
         assert_dead(sch, *own)
         return first, second, i, k
-
-    check_pair(Plain, change, after, is_replayable=False)
-
-
-def test_fuse_reductions_over_tiles_in_place() -> None:
-    after = """
-        m = T.sblock_alloc_buffer((5,))
-        m_tile = T.sblock_alloc_buffer((5, 3))
-        m_previous = T.sblock_alloc_buffer((5,))
-        for i, k_0 in T.grid(5, 3):
-            for k_1 in range(8):
-                with T.sblock("first_tile"):
-                    vi, vo, vk = T.axis.remap("SSR", [i, k_0, k_1])
-                    with T.init():
-                        m_tile[vi, vo] = T.min_value("float32")
-                    m_tile[vi, vo] = T.max(m_tile[vi, vo], A[vi, vo * 8 + vk])
-            with T.sblock("first"):
-                vi, vo = T.axis.remap("SR", [i, k_0])
-                with T.init():
-                    m[vi] = T.min_value("float32")
-                m_previous[vi] = m[vi]
-                m[vi] = T.max(m[vi], m_tile[vi, vo])
-            for k_1 in range(8):
-                with T.sblock("second"):
-                    vi, vo, vk = T.axis.remap("SSR", [i, k_0, k_1])
-                    T.reads(m_previous[vi], m[vi], A[vi, vo * 8 + vk])
-                    T.writes(s[vi])
-                    with T.init():
-                        s[vi] = T.if_then_else(
-                            vo == 0,
-                            T.float32(0),
-                            s[vi] * T.exp(m_previous[vi] - m[vi]),
-                        )
-                    s[vi] = s[vi] + T.exp(A[vi, vo * 8 + vk] - m[vi])
-    """
-
-    def change(sch):
-        first, second = find_blocks(sch, "first", "second")
-        outer, _ = split_loop(sch, sch.get_loops(first)[1], inner=8)
-        found = fuse_reductions(sch, first, second, outer)
-        assert [sch.get(block).name_hint for block in found.tiles] == ["first_tile"]
-        return first, second, outer, found.tiles
-
-    check_pair(Plain, change, after, is_replayable=False)
-
-
-def test_fuse_reductions_over_tiles_apart() -> None:
-    after = """
-        m = T.sblock_alloc_buffer((5,))
-        m_tile = T.sblock_alloc_buffer((5, 5))
-        m_previous = T.sblock_alloc_buffer((5,))
-        s_tile = T.sblock_alloc_buffer((5, 5))
-        for i, k_0 in T.grid(5, 5):
-            for k_1 in range(5):
-                with T.sblock("first_tile"):
-                    vi, vo, vk = T.axis.remap("SSR", [i, k_0, k_1])
-                    T.reads(A[vi, vo * 5 + vk])
-                    T.writes(m_tile[vi, vo])
-                    with T.init():
-                        m_tile[vi, vo] = T.min_value("float32")
-                    m_tile[vi, vo] = T.max(
-                        m_tile[vi, vo],
-                        T.if_then_else(
-                            vo * 5 + vk < 24, A[vi, vo * 5 + vk], T.min_value("float32")
-                        ),
-                    )
-            with T.sblock("first"):
-                vi, vo = T.axis.remap("SR", [i, k_0])
-                with T.init():
-                    m[vi] = T.min_value("float32")
-                m_previous[vi] = m[vi]
-                m[vi] = T.max(m[vi], m_tile[vi, vo])
-            for k_1 in range(5):
-                with T.sblock("second_tile"):
-                    vi, vo, vk = T.axis.remap("SSR", [i, k_0, k_1])
-                    T.reads(A[vi, vo * 5 + vk], m[vi])
-                    T.writes(s_tile[vi, vo])
-                    s_tile[vi, vo] += T.if_then_else(
-                        vo * 5 + vk < 24, T.exp(A[vi, vo * 5 + vk] - m[vi]), T.float32(0)
-                    )
-            with T.sblock("second"):
-                vi, vo = T.axis.remap("SR", [i, k_0])
-                T.reads(m_previous[vi], m[vi], s_tile[vi, vo])
-                T.writes(s[vi])
-                with T.init():
-                    s[vi] = T.float32(0)
-                s[vi] = s[vi] * T.exp(m_previous[vi] - m[vi]) + s_tile[vi, vo]
-    """
-
-    def change(sch):
-        first, second = find_blocks(sch, "first", "second")
-        outer, _ = split_loop(sch, sch.get_loops(first)[1], inner=5, tail="guard")
-        found = fuse_reductions(sch, first, second, outer, accumulate="apart")
-        return found.tiles, first, second
 
     check_pair(Plain, change, after, is_replayable=False)
 
@@ -226,19 +130,6 @@ def test_integers_shift_without_rounding() -> None:
         np.testing.assert_array_equal(got, run_pair(module, inputs))
 
 
-def test_a_row_of_nothing_but_infinities_makes_no_nan_of_others() -> None:
-    """Where two passes subtract -inf from itself, the terms are 0 relative to the least number."""
-    module = make_pair("max of -inf", "s[vi] + T.exp(a - m[vi])")
-    inputs = draw(is_masked=True)
-    inputs[0][4, :] = -np.inf
-    wanted = run_pair(module, inputs)
-    assert np.isnan(wanted[4])
-    for tile, accumulate in MODES:
-        got = run_pair(fuse_pair(module, tile, accumulate).mod, inputs)
-        np.testing.assert_allclose(got[:4], wanted[:4], rtol=1e-12)
-        assert got[4] == 0
-
-
 # ---- Softmax of the catalogue: the online form is a result
 
 
@@ -263,24 +154,6 @@ def test_online_softmax_is_the_plain_one_fused(dtype: str, tile: int | None) -> 
     for block in (largest, output):
         bind_loop(sch, sch.get_loops(block)[0], axis="blockIdx.x")
     assert check_numbers(problem, sch.mod, get_device("simulator"), where="simulator") == []
-
-
-def test_tiles_are_summed_over_threads() -> None:
-    problem = softmax.problem(4, 64)
-    sch = Schedule(problem.module)
-    largest, total, output = find_blocks(sch, "max", "sum", "B")
-    outer, _ = split_loop(sch, sch.get_loops(largest)[1], inner=32)
-    found = fuse_reductions(sch, largest, total, outer, accumulate="apart")
-    sch.compute_inline(sch.get_sblock("exp"))
-    row = sch.get_loops(largest)[0]
-    reverse_compute_block_at(sch, output, row)
-    bind_loop(sch, row, axis="blockIdx.x")
-    for block in (*found.tiles, *found.elements):
-        spread_over_threads(sch, block, threads=32)
-    spread_over_threads(sch, output, threads=32)
-    for block in (*found.tiles, *found.elements, largest, total):
-        keep_in_registers(sch, block)
-    assert check_numbers(problem, sch.mod, get_device("simulator"), where="threads") == []
 
 
 PLANTED = {
@@ -398,24 +271,6 @@ def test_attention_becomes_one_kernel(tile: int, causal: bool, least: float | No
     assert sch.get(init).name_hint == "weighted_init"
     got = run_on_cpu(sch.mod, *inputs, output=shape, dtype="float32")
     np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
-
-
-def test_rows_of_attention_on_threads() -> None:
-    sch, blocks, (h, rows, _) = fuse_attention(
-        make_attention(causal=True, least=min_value("float32")), tile=4
-    )
-    bind_loop(sch, h, axis="blockIdx.y")
-    bind_loop(sch, rows, axis="blockIdx.x")
-    for name in ("max", "max_tile", "exp", "sum", "weighted", "scores", "out"):
-        loops = get_own_loops(sch, blocks[name])
-        row = next(loop for loop in loops if int(sch.get(loop).extent) == 4)
-        bind_loop(sch, row, axis="threadIdx.x")
-    for name in ("max", "max_tile", "exp", "sum", "weighted", "scores"):
-        keep_in_registers(sch, blocks[name])
-    inputs, shape = draw_attention(), (HEADS, QUERIES, WIDTH)
-    blank = np.full(shape, np.nan, "float32")
-    got = get_device("simulator").compile(sch.mod)([*inputs, blank])[-1]
-    np.testing.assert_allclose(got, compute_attention(inputs, causal=True), rtol=1e-5, atol=1e-6)
 
 
 def test_fuse_reductions_refuses_what_does_not_fit():
@@ -541,11 +396,3 @@ def test_fuse_reductions_refuses_other_rows(old: str, new: str, sentence: str) -
     loop = sch.get_loops(first)[1]
     with refuses(sch, f"fuse_reductions: .*{sentence}"):
         fuse_reductions(sch, first, second, loop)
-
-
-def test_a_refusal_names_the_transform() -> None:
-    sch = Schedule(Plain)
-    first, second = find_blocks(sch, "first", "second")
-    loop = sch.get_loops(second)[1]
-    with pytest.raises(TransformError, match=r"fuse_reductions: block 'first' does not use what"):
-        fuse_reductions(sch, second, first, loop)

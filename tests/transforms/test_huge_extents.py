@@ -11,16 +11,12 @@ from typing import Any
 
 import pytest
 import tvm
-from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
-from tvm.tirx import EQ, And, ForKind, Var
 
 from tirstep.transforms.legality.lifetimes import find_lost_reads
-from tirstep.transforms.legality.lowered_memory import find_leaked_variables, find_missing_barriers
+from tirstep.transforms.legality.lowered_memory import find_missing_barriers
 from tirstep.transforms.legality.pipelines import find_broken_pipelines
-from tirstep.transforms.legality.quotients import is_pinned
-from tirstep.transforms.legality.vectors import find_taken_apart
 
 HUGE = 2**31 - 8
 Guard = Callable[[Any], Any]
@@ -37,39 +33,6 @@ def in_seconds() -> Iterator[None]:
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
-
-
-@pytest.mark.parametrize(
-    ("condition", "pinned"),
-    [
-        (lambda i: i < 5, False),
-        (lambda i: i * 4 < 3, True),
-        (lambda i: i >= HUGE - 2, False),
-        (lambda i: EQ(i, 2**20), True),  # neither the first nor the last ones: taken for so
-        (lambda i: And(i >= 2**20, i < 2**21), True),
-    ],
-)
-def test_of_many_iterations_some_tell_whether_a_guard_lets_one_in(
-    condition: Guard, *, pinned: bool
-):
-    i = Var("i", "int32")
-    assert is_pinned([condition(i)], i, HUGE) is pinned
-
-
-def test_a_row_behind_a_guard_may_have_as_many_iterations_as_there_are():
-    @I.ir_module
-    class Rows:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((HUGE,), "float32"), B: T.Buffer((HUGE,), "float32")):
-            for t in T.thread_binding(1, thread="blockIdx.x"):
-                S = T.sblock_alloc_buffer((8,), scope="local")
-                for i in range(HUGE):
-                    with T.sblock("S"):
-                        vi = T.axis.spatial(HUGE, i)
-                        T.where(i * 3 < 8 + t)
-                        S[vi % 8] = A[vi]
-
-    assert find_leaked_variables(Rows) == []
 
 
 def always(k: Any) -> Any:
@@ -123,11 +86,6 @@ def test_copies_of_a_long_piece_that_nothing_uses_are_refused_together():
     assert "would copy in iterations 0 to" in name_faults(module)
 
 
-def test_what_never_runs_in_a_long_piece_is_not_asked_for_one_by_one():
-    module = make_pipeline(HUGE, used=lambda k: k < 0, copied=lambda k: k < 0)
-    assert name_faults(module) == ""
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -140,50 +98,6 @@ def test_what_never_runs_in_a_long_piece_is_not_asked_for_one_by_one():
 def test_too_many_iterations_written_out_with_guards_are_refused(options: dict[str, Any]):
     module = make_pipeline(**options, used=lambda k: k >= 1)
     assert "TVM would write out" in name_faults(module)
-
-
-def test_a_long_copy_one_by_one_is_known_by_some_of_its_neighbours():
-    @I.ir_module
-    class Pipeline:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((HUGE,), "float32"), B: T.Buffer((16,), "float32")):
-            S = T.sblock_alloc_buffer((HUGE - 8,), scope="shared")
-            for t in T.thread_binding(16, thread="threadIdx.x"):
-                for k in T.serial(
-                    2,
-                    annotations={
-                        "software_pipeline_stage": [0, 1],
-                        "software_pipeline_order": [0, 1],
-                        "software_pipeline_async_stages": [0],
-                    },
-                ):
-                    for w in range(HUGE - 8):
-                        with T.sblock("S"):
-                            vk = T.axis.spatial(HUGE, k + w)
-                            vw = T.axis.spatial(HUGE - 8, w)
-                            S[vw] = A[vk]
-                    for _ in range(1):
-                        with T.sblock("B"):
-                            vt = T.axis.spatial(16, t)
-                            B[vt] = B[vt] + S[0]
-
-    assert "block 'S' copies neighbours one by one in loop 'w'" in name_faults(Pipeline)
-
-
-def test_a_vector_of_too_many_lanes_is_compared_at_some_of_them():
-    @I.ir_module
-    class Vector:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((HUGE,), "float32"), B: T.Buffer((HUGE,), "float32")):
-            for i in T.vectorized(HUGE):
-                with T.sblock("B"):
-                    vi = T.axis.spatial(HUGE, i)
-                    B[vi] = A[HUGE - 1 - vi]
-
-    sch = Schedule(Vector)
-    assert sch.get(sch.get_loops(sch.get_sblock("B"))[0]).kind == ForKind.VECTORIZED
-    taken_apart = [buffer.name for _, buffer in find_taken_apart(sch, sch.get_sblock("B"))]
-    assert taken_apart == ["A"]
 
 
 def test_many_iterations_of_loops_without_any_inside_are_not_all_tried():
@@ -205,27 +119,6 @@ def test_many_iterations_of_loops_without_any_inside_are_not_all_tried():
                     B[vi] = S[vi]
 
     assert find_lost_reads(Deep) == {}  # too many to look for any
-
-
-def test_a_region_of_many_elements_is_not_looked_at_one_by_one():
-    @I.ir_module
-    class Gather:
-        @T.prim_func(s_tir=True)
-        def main(J: T.Buffer((16,), "int32"), B: T.Buffer((16,), "float32")):
-            S = T.sblock_alloc_buffer((HUGE,))
-            with T.sblock("S"):
-                T.reads()
-                T.writes(S[1:HUGE])
-                for j in range(HUGE - 1):
-                    S[j + 1] = T.float32(1)
-            for t in range(16):
-                with T.sblock("B"):
-                    vt = T.axis.spatial(16, t)
-                    T.reads(J[vt], S[0:HUGE])
-                    T.writes(B[vt])
-                    B[vt] = S[J[vt]]
-
-    assert find_lost_reads(Gather) == {}
 
 
 def test_threads_that_no_gpu_takes_are_not_asked_for_races():

@@ -5,13 +5,9 @@ import textwrap
 import numpy as np
 import pytest
 from kernels import parse_blocks
-from pairs import refuses
 from tvm.ir import IRModule
-from tvm.s_tir import Schedule
-from tvm.s_tir.schedule import LoopRV
 
 from tirstep.lowering_checks import check_ownership, get_device
-from tirstep.transforms import bind_loop, fuse_loops, split_loop
 from tirstep.transforms.legality.foreign_reads import (
     find_foreign_reads,
     find_settled_foreign_reads,
@@ -222,49 +218,3 @@ def test_wrong_programs_whose_status_was_reasoned_first(name: str):
     assert bool(find_unowned(module)) == (name in WRONG)
     assert name not in LATE or find_settled_foreign_reads(module)
     assert check_ownership(module)
-
-
-def test_a_loop_that_launches_a_kernel_several_times_gives_a_block_no_threads():
-    sch = Schedule(parse_blocks(WRONG["in place"]))
-    first = sch.get_child_blocks(sch.get_sblock("root"))[0]
-    sch.add_unit_loop(sch.get_loops(first)[0])
-    assert find_unowned(sch.mod)
-
-
-def start() -> tuple[Schedule, LoopRV, LoopRV]:
-    """Sums of one term, the loop over their rows, and one over another block's columns."""
-    rows = total("for i in range(4)", term="0", length=1, row="i")
-    copy = block(KEEP, f"for y in {Y}", COLUMN, row="y", column="j")
-    sch = Schedule(parse_blocks(rows + copy))
-    row = sch.get_loops(sch.get_sblock("sum"))[1]
-    return sch, row, sch.get_loops(sch.get_sblock("block"))[2]
-
-
-REFUSAL = "threads on 'threadIdx.x' would store the same elements of 'B' in block 'sum', "
-
-
-def test_the_last_loop_of_a_block_is_bound_to_another_axis():
-    sch, row, column = start()
-    bind_loop(sch, column, axis="threadIdx.x")
-    with refuses(sch, REFUSAL):
-        bind_loop(sch, row, axis="threadIdx.y")
-    outer, inner = split_loop(sch, row, inner=1)
-    row = fuse_loops(sch, [outer, inner])
-    with refuses(sch, REFUSAL.replace("Idx.x", "Idx.y")):
-        bind_loop(sch, row, axis="threadIdx.z")
-
-
-def test_threads_that_a_block_without_loops_does_not_have():
-    """The first of them may do it, where a loop is split for them before they are bound."""
-    sch, row, column = start()
-    bind_loop(sch, row, axis="threadIdx.y")
-    with refuses(sch, REFUSAL):
-        bind_loop(sch, column, axis="threadIdx.x")
-    sch, row, column = start()
-    outer, inner = split_loop(sch, row, inner=1)
-    _, first = split_loop(sch, inner, inner=8, tail="guard")
-    bind_loop(sch, outer, axis="threadIdx.y")
-    bind_loop(sch, column, axis="threadIdx.x")
-    bind_loop(sch, first, axis="threadIdx.x")
-    assert not races(sch.mod)
-    assert check_ownership(sch.mod) == []

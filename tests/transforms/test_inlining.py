@@ -1,7 +1,5 @@
 """Blocks that become expressions of others: producers, and what follows a result."""
 
-import numpy as np
-import pytest
 from kernels import parse_kernel, start
 from pairs import assert_dead, check_pair, refuses
 from tvm.s_tir import Schedule
@@ -11,15 +9,11 @@ from tvm.script import tirx as T
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import vector_add
 from tirstep.transforms import (
-    accumulate_in_registers,
     bind_batch,
     cache_read_at,
     decompose_reduction_at,
     inline_epilogue,
-    inline_producers,
-    pad_block,
     stage_operand_at,
-    tile_block,
     tile_in_warps,
 )
 
@@ -67,60 +61,6 @@ ScaledInOne = parse_kernel("""
                 "float16",
                 C[vb, vi, vj] * T.float32(0.5) + mask[vi, vj] * T.float32(0.25),
             )
-""")
-
-
-# Sums that a half of x is added to: one producer of D reduces, the other one does not.
-Divided = parse_kernel("""
-    A (16, 6), x (16,), D (16,)
-    C = T.sblock_alloc_buffer((16,))
-    H = T.sblock_alloc_buffer((16,))
-    for i, k in T.grid(16, 6):
-        with T.sblock("C"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            C[vi] += A[vi, vk]
-    for i in range(16):
-        with T.sblock("H"):
-            vi = T.axis.spatial(16, i)
-            H[vi] = x[vi] * T.float32(0.5)
-    for i in range(16):
-        with T.sblock("D"):
-            vi = T.axis.spatial(16, i)
-            D[vi] = C[vi] + H[vi]
-""")
-
-
-DividedInOne = parse_kernel("""
-    A (16, 6), x (16,), D (16,)
-    C = T.sblock_alloc_buffer((16,))
-    for i, k in T.grid(16, 6):
-        with T.sblock("C"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            C[vi] += A[vi, vk]
-    for i in range(16):
-        with T.sblock("D"):
-            vi = T.axis.spatial(16, i)
-            D[vi] = C[vi] + x[vi] * T.float32(0.5)
-""")
-
-
-# What follows the sums is another sum, of the sums' doubles.
-SummedTwice = parse_kernel("""
-    A (16, 6), D ()
-    C = T.sblock_alloc_buffer((16,))
-    S = T.sblock_alloc_buffer((16,))
-    for i, k in T.grid(16, 6):
-        with T.sblock("C"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            C[vi] += A[vi, vk]
-    for i in range(16):
-        with T.sblock("S"):
-            vi = T.axis.spatial(16, i)
-            S[vi] = C[vi] * T.float32(2)
-    for i in range(16):
-        with T.sblock("D"):
-            vi = T.axis.reduce(16, i)
-            D[()] += S[vi]
 """)
 
 
@@ -172,13 +112,6 @@ def test_inline_epilogue_of_a_chain_and_what_it_reads():
     check_pair(Scaled, change, ScaledInOne)
 
 
-def test_inline_epilogue_leaves_what_reduces_and_what_has_none():
-    for module, name in ((Batch, "B"), (SummedTwice, "C"), (ScaledInOne, "E")):
-        sch = Schedule(module)
-        assert inline_epilogue(sch, sch.get_sblock(name)) is None
-        assert sch.mod.script() == module.script()
-
-
 def test_inline_epilogue_refuses_a_decomposed_reduction():
     sch, block, *_ = start(ScaledInOne, "C")
     decompose_reduction_at(sch, block, sch.get_loops(block)[3])
@@ -200,27 +133,6 @@ def test_inline_epilogue_leaves_what_tvm_would_lose_a_block_by():
     assert check_numbers(problem, sch.mod, get_device("cpu"), where="here") == []
 
 
-def test_inline_epilogue_is_finished_in_registers():
-    sch, block, *_ = start(Scaled, "C")
-    inline_epilogue(sch, block)
-    bind_batch(sch, block)
-    tile = tile_block(sch, block, threads=(4, 4), per_thread=(1, 3))
-    accumulate_in_registers(sch, block, tile.threads[-1])
-    generator = np.random.default_rng(0)
-    a, b, mask = (
-        generator.integers(-4, 5, shape).astype("float32")
-        for shape in ((3, 8, 5), (3, 5, 12), (8, 12))
-    )
-    program = get_device("simulator").compile(sch.mod)
-    result = program([a, b, mask, np.zeros((3, 8, 12), "float16")])[3]
-    assert not program.findings
-    assert np.array_equal(result, (a @ b / 2 + mask / 4).astype("float16"))
-
-
-def test_inline_producers_beside_a_reduction():
-    check_pair(Divided, lambda sch: inline_producers(sch, sch.get_sblock("D")), DividedInOne)
-
-
 def test_bind_batch_of_two_loops():
     check_pair(Batch, lambda sch: bind_batch(sch, sch.get_sblock("B")), BatchOnBlocks)
 
@@ -236,22 +148,6 @@ def test_bind_batch_refuses_threads_too_few_loops_and_other_orders():
     sch.reorder(k, b, i)
     with refuses(sch, "bind_batch: loop 'b' of the batch stands inside of loop 'k' of block 'C'"):
         bind_batch(sch, block)
-
-
-@pytest.mark.parametrize("sizes", [(8, 12), (5, 17)])
-def test_tile_in_warps_of_open_extents_that_are_padded(sizes):
-    sch, block, *_ = start(OpenMatmul, "C")
-    padding = pad_block(sch, block, multiples=(8, 8, 1))
-    for copy in (*padding.operands, padding.crop):
-        tile_block(sch, copy, threads=(4, 4), tail="guard")
-    tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 1))
-    m, n = sizes
-    a = np.arange(m * 16, dtype="float32").reshape(m, 16) % 7
-    b = np.arange(16 * n, dtype="float32").reshape(16, n) % 5
-    program = get_device("simulator").compile(sch.mod)
-    result = program([a, b, np.zeros((m, n), "float32")])[2]
-    assert not program.findings
-    assert np.array_equal(result, a @ b)
 
 
 def test_tile_in_warps_refuses_open_extents_that_it_may_not_divide():

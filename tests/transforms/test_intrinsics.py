@@ -1,13 +1,11 @@
 """Fragments of mma.sync: one layout for the intrinsics, the simulator and the manual of PTX."""
 
-import itertools
-
 import numpy as np
 import pytest
 import tvm
 from tvm.s_tir import Schedule
 
-from tirstep.lowering_checks.devices.simulator import simulate, tensor_cores
+from tirstep.lowering_checks.devices.simulator import simulate
 from tirstep.modules import matmul
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms import (
@@ -21,14 +19,9 @@ from tirstep.transforms import (
 )
 from tirstep.transforms.intrinsics import (
     get_depth,
-    get_element,
-    get_matrix_row,
     get_mma_intrinsics,
-    get_share,
-    place_in_fragment,
 )
 
-BITS = pytest.mark.parametrize("bits", [8, 16, 32])
 TYPES = [
     ("float16", "float32"),
     ("float16", "float16"),
@@ -65,57 +58,6 @@ def tensorize_matmul(
     zeros = decompose_reduction_at(sch, tile.block, tile.outer)
     tensorize_fragments(sch, tile.block, loads, zeros, store, tf32=True)
     return sch.mod
-
-
-@BITS
-@pytest.mark.parametrize("role", "ABC")
-def test_every_element_of_a_tile_has_a_place_of_its_own(role: str, bits: int) -> None:
-    share = get_share(role, bits)
-    places = list(itertools.product(range(32), range(share)))
-    elements = [tuple(get_element(role, *place, bits=bits)) for place in places]
-    depth = get_depth(bits)
-    rows, columns = {"A": (16, depth), "B": (depth, 16), "C": (16, 16)}[role]
-    assert sorted(elements) == list(itertools.product(range(rows), range(columns)))
-    for place, element in zip(places, elements, strict=True):
-        assert tuple(place_in_fragment(role, *element, bits=bits)) == place
-
-
-@BITS
-def test_the_layout_is_that_of_the_simulators_instructions(bits: int) -> None:
-    """Which has its own formula, from the registers of the PTX manual."""
-    depth, size = get_depth(bits), bits // 8
-    for row, column in itertools.product(range(16), range(depth)):
-        lane, element = place_in_fragment("A", row, column, bits=bits)
-        assert tensor_cores._place_a(depth, size)[row, column] == lane * depth // 2 + element
-    for half, row, column in itertools.product(range(2), range(depth), range(8)):
-        lane, element = place_in_fragment("B", row, column + 8 * half, bits=bits)
-        share = depth // 4
-        assert element // share == half
-        placed = tensor_cores._place_b(depth, size)[row, column]
-        assert placed == lane * share + element % share
-    for half, row, column in itertools.product(range(2), range(16), range(8)):
-        lane, element = place_in_fragment("C", row, column + 8 * half, bits=bits)
-        assert element // 4 == half
-        assert tensor_cores._place_c()[row, column] == lane * 4 + element % 4
-
-
-@BITS
-@pytest.mark.parametrize(("role", "is_transposed"), [("A", False), ("B", False), ("B", True)])
-def test_lanes_name_rows_that_hold_what_ldmatrix_gives_them(
-    role: str, is_transposed: bool, bits: int
-) -> None:
-    """Lane t gets 32 bits of row t // 4 of matrix m in register m, or where it transposes, of
-    column t // 4."""
-    each, turns = 32 // bits, role == "B" and not is_transposed
-    if turns and bits != 16:
-        return  # ldmatrix transposes 16 bits only
-    for lane, matrix, place in itertools.product(range(32), range(4), range(each)):
-        row, column = lane // 4, each * (lane % 4) + place
-        row, column = (column, row) if turns else (row, column)
-        first = get_matrix_row(role, 8 * matrix + row, bits=bits, is_transposed=is_transposed)
-        got = first.row, first.column + column
-        wanted = get_element(role, lane, matrix * each + place, bits=bits)
-        assert got == (tuple(wanted)[::-1] if is_transposed else tuple(wanted))
 
 
 @pytest.mark.parametrize("transpose_b", [False, True])

@@ -2,26 +2,20 @@
 
 import re
 
-import numpy as np
 import pytest
 from kernels import Copy, Matmul, parse_kernel
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 
-from tirstep.lowering_checks.devices.simulator import simulate
 from tirstep.transforms import (
-    Padding,
     cache_read_at,
-    compute_block_at,
     fetch_cooperatively,
     fold_tile,
     fuse_loops,
     pad_block,
     pad_shared_rows,
     split_loop,
-    tile_block,
     transpose_tile,
-    vectorize_copy,
     vectorize_loop,
 )
 
@@ -115,17 +109,6 @@ def test_pad_shared_rows_refuses_what_does_not_fit():
     assert sch.get(outer)
 
 
-@pytest.mark.parametrize(("elements", "rest"), [(12, 0), (13, 1), (25, 1)])
-def test_pad_shared_rows_refuses_a_padding_that_tvm_would_shorten(elements, rest):
-    sch, copy, _ = start()
-    with refuses(
-        sch,
-        rf"elements={elements} is not less than the 12 elements of a row of 'B_shared', and TVM "
-        rf"would pad by {rest}; use 1 to 11",
-    ):
-        pad_shared_rows(sch, copy, elements=elements)
-
-
 @pytest.mark.parametrize("threads", [8, (2, 4)])
 def test_pad_shared_rows_refuses_a_tile_whose_rows_are_not_known_any_more(threads):
     sch, copy, _ = start()
@@ -187,41 +170,6 @@ def test_transpose_tile_refuses_what_does_not_fit():
         transpose_tile(sch, root)
 
 
-def test_pad_block_of_all_that_does_not_divide():
-    after = """
-        A_pad = T.sblock_alloc_buffer((20, 8))
-        B_pad = T.sblock_alloc_buffer((8, 12))
-        C_pad = T.sblock_alloc_buffer((20, 12))
-        for i0, i1 in T.grid(20, 8):
-            with T.sblock("A_pad"):
-                v0, v1 = T.axis.remap("SS", [i0, i1])
-                A_pad[v0, v1] = T.if_then_else(v0 < 16 and v1 < 6, A[v0, v1], T.float32(0))
-        for i0, i1 in T.grid(8, 12):
-            with T.sblock("B_pad"):
-                v0, v1 = T.axis.remap("SS", [i0, i1])
-                B_pad[v0, v1] = T.if_then_else(v0 < 6, B[v0, v1], T.float32(0))
-        for i, j, k in T.grid(20, 12, 8):
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                C_pad[vi, vj] += A_pad[vi, vk] * B_pad[vk, vj]
-        for i0, i1 in T.grid(16, 12):
-            with T.sblock("C_pad"):
-                v0, v1 = T.axis.remap("SS", [i0, i1])
-                C[v0, v1] = C_pad[v0, v1]
-    """
-
-    def change(sch):
-        block = sch.get_sblock("C")
-        loops = sch.get_loops(block)
-        padding = pad_block(sch, block, multiples=(5, 12, 4))
-        assert [sch.get(copy).name_hint for copy in padding.operands] == ["A_pad", "B_pad"]
-        assert sch.get(padding.crop).name_hint == "C_pad"
-        assert [int(sch.get(loop).extent) for loop in loops] == [20, 12, 8]
-        return padding, block, loops
-
-    check_pair(Matmul, change, after)
-
-
 def test_pad_block_with_an_epilogue():
     after = """
         A_pad = T.sblock_alloc_buffer((20, 6))
@@ -252,52 +200,6 @@ def test_pad_block_with_an_epilogue():
         return padding.operands, epilogue
 
     check_pair(MatmulBias, change, after)
-
-
-def test_pad_block_of_the_reduction_alone_leaves_the_epilogue():
-    after = """
-        C = T.sblock_alloc_buffer((16, 12))
-        A_pad = T.sblock_alloc_buffer((16, 8))
-        B_pad = T.sblock_alloc_buffer((8, 12))
-        for i0, i1 in T.grid(16, 8):
-            with T.sblock("A_pad"):
-                v0, v1 = T.axis.remap("SS", [i0, i1])
-                A_pad[v0, v1] = T.if_then_else(v1 < 6, A[v0, v1], T.float32(0))
-        for i0, i1 in T.grid(8, 12):
-            with T.sblock("B_pad"):
-                v0, v1 = T.axis.remap("SS", [i0, i1])
-                B_pad[v0, v1] = T.if_then_else(v0 < 6, B[v0, v1], T.float32(0))
-        for i, j, k in T.grid(16, 12, 8):
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                C[vi, vj] += A_pad[vi, vk] * B_pad[vk, vj]
-        for i, j in T.grid(16, 12):
-            with T.sblock("D"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                D[vi, vj] = C[vi, vj] + bias[vj]
-        for i, j in T.grid(16, 12):
-            with T.sblock("E"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                E[vi, vj] = D[vi, vj] * T.float32(2)
-    """
-
-    def change(sch):
-        epilogue = sch.get_sblock("D")
-        padding = pad_block(sch, sch.get_sblock("C"), multiples=(8, 4, 8))
-        assert padding.crop is None
-        assert len(padding.operands) == 2
-        return padding.operands, epilogue
-
-    check_pair(MatmulBias, change, after)
-
-
-def test_pad_block_of_what_divides_changes_nothing():
-    def change(sch):
-        epilogue = sch.get_sblock("D")
-        assert pad_block(sch, sch.get_sblock("C"), multiples=(4, 3, 2)) == Padding((), None)
-        return epilogue
-
-    check_pair(MatmulBias, change, MatmulBias)
 
 
 def test_pad_block_refuses_what_does_not_fit():
@@ -345,27 +247,6 @@ def test_pad_block_refuses_what_pad_einsum_refuses_and_changes_nothing():
         pad_block(sch, block, multiples=(5, 3))
 
 
-def test_pad_block_tells_new_blocks_from_old_ones_of_the_same_names():
-    Named = parse_kernel("""
-        A (13, 6), C (13,)
-        B = T.sblock_alloc_buffer((13, 6))
-        for i, k in T.grid(13, 6):
-            with T.sblock("B_pad"):
-                vi, vk = T.axis.remap("SS", [i, k])
-                B[vi, vk] = A[vi, vk] * T.float32(2)
-        for i, k in T.grid(13, 6):
-            with T.sblock("C"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                C[vi] += B[vi, vk]
-    """)
-
-    sch = Schedule(Named, debug_mask="all")
-    padding = pad_block(sch, sch.get_sblock("C"), multiples=(4, 2))
-    assert len(padding.operands) == 1
-    assert [region.source.name for region in sch.get(padding.operands[0]).reads] == ["B"]
-    assert padding.crop is not None
-
-
 RunSums = parse_kernel("""
     A (64,), B (64,)
     twice = T.sblock_alloc_buffer((72,))
@@ -405,25 +286,6 @@ def test_fold_tile_into_padded_rows():
     """
 
     check_pair(RunSums, fold, after)
-
-
-@pytest.mark.parametrize(("padding", "conflicts"), [(0, 4), (4, 0)])
-def test_fold_tile_puts_the_vectors_of_neighbours_into_different_banks(padding, conflicts):
-    """Eight threads read vectors of 4, each four times, 8 elements apart, or 12 with padding."""
-    sch = Schedule(RunSums)
-    block = sch.get_sblock("B")
-    tile = tile_block(sch, block, threads=(8,), per_thread=(8,))
-    twice = sch.get_sblock("twice")
-    sch.set_scope(twice, 0, "shared")
-    fold_tile(sch, twice, row=8, padding=padding)
-    copy = cache_read_at(sch, block, tile.threads[0], operand=0, scope="local")
-    vectorize_copy(sch, copy)
-    compute_block_at(sch, twice, tile.blocks[0])
-    fetch_cooperatively(sch, twice, threads=8)
-    signal = np.arange(64, dtype=np.float32)
-    run = simulate(sch.mod, [signal, np.zeros_like(signal)])
-    assert not run.findings
-    assert run.counts.scopes["shared"].bank_conflicts == conflicts
 
 
 def test_fold_tile_refuses_what_does_not_fit():

@@ -12,7 +12,6 @@ from kernels import parse_kernel
 from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.script import from_source
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
@@ -29,7 +28,6 @@ from tirstep.transforms import (
     split_loop,
     stage_operand_at,
 )
-from tirstep.transforms.legality.bounds import find_outside
 from tirstep.transforms.legality.lifetimes import find_lost_reads
 
 
@@ -160,16 +158,6 @@ def test_a_fetch_that_is_copied_out_at_its_own_steps(
         cache_write_at(sch, copy, loop, scope="shared")
 
 
-def test_a_fetch_of_whole_rows_may_be_copied_out_at_its_own_steps():
-    problem = matmul.problem(12, 16, 4)
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("C")
-    options = {"operand": 1, "threads": (2, 8), "tail": "guard"}
-    copy = stage_operand_at(sch, block, sch.get_loops(block)[0], **options)
-    cache_write_at(sch, copy, sch.get_loops(copy)[1], scope="shared")
-    assert find_wrong(problem, sch.mod) == []
-
-
 @pytest.mark.parametrize("scope", ["local", "shared"])
 def test_a_copy_of_more_than_its_reader_has_a_guard_for(scope: str):
     """Of a guarded loop of 3 steps, of which one runs, TVM copies all: two were never written."""
@@ -222,15 +210,6 @@ def make_window(*, read: int = 0, uses_after: bool = True, scope: str = "global"
     {after if uses_after else ""}""")
 
 
-@pytest.mark.parametrize("scope", ["global", "shared", "local"])
-def test_an_earlier_iteration_counts_where_the_buffer_lives_on(scope: str):
-    """What is used behind the loop, too, TVM allocates in front of it."""
-    assert find_lost_reads(make_window(read=-1, scope=scope)) == {}
-    lost = find_lost_reads(make_window(read=-1, uses_after=False, scope=scope))
-    assert lost["B", "P"].element == "P[6]"
-    assert lost["B", "P"].loop == "i"
-
-
 @pytest.mark.parametrize("uses_after", [True, False])
 def test_a_later_iteration_never_counts(uses_after: bool):
     lost = find_lost_reads(make_window(read=1, uses_after=uses_after))
@@ -271,62 +250,3 @@ def test_loops_whose_extents_depend_on_others():
     assert find_lost_reads(make_copy(width=lambda i: i % 2 + 1)) == {}
     lost = find_lost_reads(make_copy(width=lambda i: i % 3 + 1))
     assert lost["B", "P"].element == "P[6]"
-
-
-def test_guards_of_the_reader_and_of_the_writer():
-    assert find_lost_reads(make_copy(width=3))["B", "P"].element in ("P[2]", "P[14]")
-    assert find_lost_reads(make_copy(width=3, guard=lambda i, j: j < 2)) == {}
-    assert find_lost_reads(make_copy(begin=-1, guard=lambda i, j: i < 0)) == {}
-
-
-FIRST_VALUES = """
-@I.ir_module
-class FirstValues:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((8, 8), "int32"), C: T.Buffer((8,), "int32")):
-        T.func_attr({"tirx.noalias": True})
-        with T.sblock("root"):
-            S = T.sblock_alloc_buffer((8,), "int32", scope="local")
-            for b in T.thread_binding(8, thread="blockIdx.x"):
-                with T.sblock("S"):
-                    v = T.axis.spatial(8, b)
-                    S[v] = A[v, 0]
-                for k in range(8):
-                    with T.sblock("C"):
-                        vi, vk = T.axis.remap("SR", [b, k])
-                        with T.init():
-                            C[vi] = S[READ]
-                        C[vi] = C[vi] + A[vi, vk]
-"""
-
-
-@pytest.mark.parametrize(
-    ("read", "is_lost", "is_outside"),
-    [("vi", False, False), ("7 - vi", True, False), ("vi + 9", False, True)],
-)
-def test_what_sums_begin_with_is_read(read: str, is_lost: bool, is_outside: bool):
-    module = from_source(FIRST_VALUES.replace("READ", read))
-    assert bool(find_lost_reads(module)) == is_lost
-    assert bool(find_outside(module)) == is_outside
-
-
-def test_what_sums_begin_with_is_read_once():
-    """The first iteration alone reads it: what later ones have in its place is no matter."""
-    guarded = FIRST_VALUES.replace("for k in range(8):", "for k in range(8):  # terms")
-    split = guarded.replace(
-        """                with T.sblock("S"):
-                    v = T.axis.spatial(8, b)
-                    S[v] = A[v, 0]
-                for k in range(8):  # terms
-""",
-        """                for k in range(8):
-                    with T.sblock("S"):
-                        v = T.axis.spatial(8, b)
-                        T.where(k < 1)
-                        S[v] = A[v, 0]
-""",
-    ).replace("READ", "vi")
-    assert split.count("T.where") == 1
-    assert find_lost_reads(from_source(split)) == {}
-    each = split.replace("C[vi] + A[vi, vk]", "C[vi] + S[vi]")
-    assert len(find_lost_reads(from_source(each))) == 1

@@ -2,7 +2,7 @@
 
 import pytest
 from kernels import Scale, ScaleAnyLength, parse_kernel
-from pairs import assert_dead, check_pair, compile_for_cuda, refuses
+from pairs import assert_dead, check_pair, refuses
 from tvm.s_tir import Schedule
 from tvm.script import tirx as T
 
@@ -61,23 +61,6 @@ def test_split_loop_by_a_divisor():
     check_pair(Scale, change, after)
 
 
-def test_split_loop_with_a_guarded_tail():
-    after = """
-        for i, j_0, j_1 in T.grid(6, 3, 8):
-            with T.sblock("B"):
-                vi = T.axis.spatial(6, i)
-                vj = T.axis.spatial(20, j_0 * 8 + j_1)
-                T.where(j_0 * 8 + j_1 < 20)
-                B[vi, vj] = A[vi, vj] * T.float32(2)
-    """
-
-    def change(sch):
-        _, j = sch.get_loops(sch.get_sblock("B"))
-        return split_loop(sch, j, inner=8, tail="guard")
-
-    check_pair(Scale, change, after)
-
-
 def test_split_loop_refuses_a_guard_behind_a_condition_that_loads():
     """The condition was asked beyond the end: the simulator found a load out of bounds."""
 
@@ -98,22 +81,6 @@ def test_split_loop_refuses_a_guard_behind_a_condition_that_loads():
         split_loop(sch, loop, inner=4, tail="guard")
     split_loop(sch, loop, inner=3, tail="guard")  # divides
     assert "T.where" not in sch.mod.script()
-
-
-def test_split_loop_of_symbolic_extent_with_a_guarded_tail():
-    after = """
-        for i_0, i_1 in T.grid((n + 7) // 8, 8):
-            with T.sblock("B"):
-                vi = T.axis.spatial(n, i_0 * 8 + i_1)
-                T.where(i_0 * 8 + i_1 < n)
-                B[vi] = A[vi] * T.float32(2)
-    """
-
-    def change(sch):
-        (i,) = sch.get_loops(sch.get_sblock("B"))
-        return split_loop(sch, i, inner=8, tail="guard")
-
-    check_pair(ScaleAnyLength, change, after)
 
 
 def test_split_loop_refuses_what_does_not_fit():
@@ -139,24 +106,6 @@ def test_split_loop_refuses_what_does_not_fit():
     split_loop(sch, j, inner=4)
     with refuses(sch, r"split_loop: the loop handle is dead: an earlier transform consumed its"):
         split_loop(sch, loop=j, inner=2)
-
-
-def test_fuse_loops_of_a_nest():
-    after = """
-        for i_j_fused in range(120):
-            with T.sblock("B"):
-                vi = T.axis.spatial(6, i_j_fused // 20)
-                vj = T.axis.spatial(20, i_j_fused % 20)
-                B[vi, vj] = A[vi, vj] * T.float32(2)
-    """
-
-    def change(sch):
-        i, j = sch.get_loops(sch.get_sblock("B"))
-        fused = fuse_loops(sch, [i, j])
-        assert_dead(sch, i, j)
-        return fused
-
-    check_pair(Scale, change, after)
 
 
 def test_fuse_loops_keeps_the_loop_around_them():
@@ -196,22 +145,6 @@ def test_fuse_loops_refuses_what_does_not_fit():
         sentence = rf"loop '{inner}' does not stand directly inside loop '{outer}'; .*reorder_loops"
         with refuses(sch, sentence):
             fuse_loops(sch, [named[outer], named[inner]])
-
-
-def test_reorder_loops_of_a_nest():
-    after = """
-        for j, i in T.grid(20, 6):
-            with T.sblock("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                B[vi, vj] = A[vi, vj] * T.float32(2)
-    """
-
-    def change(sch):
-        i, j = sch.get_loops(sch.get_sblock("B"))
-        reorder_loops(sch, [j, i])
-        return i, j
-
-    check_pair(Scale, change, after)
 
 
 def test_reorder_loops_leaves_the_others_in_their_places():
@@ -291,16 +224,6 @@ def test_unroll_loop_refuses_what_does_not_fit():
         unroll_loop(sch, inner)
 
 
-def test_unroll_loop_counts_loops_side_by_side_once():
-    sch, i, j = start(Chain)
-    sch.reverse_compute_at(sch.get_sblock("C"), i)
-    unroll_loop(sch, j)
-    unroll_loop(sch, sch.get_loops(sch.get_sblock("C"))[-1])
-    with refuses(sch, r"loop 'i' would make 120 copies"):
-        unroll_loop(sch, i, limit=119)
-    unroll_loop(sch, i, limit=120)
-
-
 def test_suggest_unrolling_to_the_cuda_compiler():
     after = """
         for i in T.serial(
@@ -318,17 +241,6 @@ def test_suggest_unrolling_to_the_cuda_compiler():
         return i, j
 
     check_pair(Scale, change, after)
-
-
-@pytest.mark.parametrize(("limit", "loops"), [(2048, 2), (1, 0)])
-def test_a_wish_for_unrolling_reaches_the_source(limit, loops):
-    sch, i, j = start()
-    bind_loop(sch, i, axis="blockIdx.x")
-    outer, _ = split_loop(sch, j, inner=5)
-    suggest_unrolling(sch, outer, limit=limit)
-    source = compile_for_cuda(sch.mod)
-    assert source.count("#pragma unroll") == loops
-    assert source.count("for (") == 2
 
 
 def test_suggest_unrolling_refuses_what_does_not_fit():

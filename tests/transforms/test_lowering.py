@@ -5,8 +5,6 @@ The kernels here are lowered ones: threads are launched, buffers are flat, barri
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from kernels import Copy, parse_kernel
 from pairs import check_pair, refuses
 from tvm import IRModule, s_tir
@@ -205,11 +203,6 @@ def test_only_a_barrier_after_the_loop_lets_one_inside_go():
         assert drops(kernel(pipeline(*TWO), after=f"{line}\n        {BARRIER}")) == 0
 
 
-def test_the_first_barrier_of_a_loop_stays():
-    loop = f"R[0] = S[{TWO[0]}]\n{BARRIER}\nS[{TWO[1]}] = A[t]"
-    assert drops(kernel(loop)) == 0
-
-
 @pytest.mark.parametrize(("shift", "gone"), [(0, 0), (1, 1), (2, 0), (3, 1)])
 def test_a_segment_goes_on_in_the_next_iteration(shift, gone):
     # What is read at the head of iteration k + 1 is slot k + 1 + shift.
@@ -316,13 +309,6 @@ R[0] = R[0] + E[31 - t]
     assert drops(module) == 0
 
 
-def test_a_second_name_of_the_memory_keeps_the_barriers():
-    loop = pipeline(*TWO).replace("S[(k", "Y[(k")
-    alias = 'Y = T.decl_buffer((160,), data=S.data, scope="shared")'
-    assert drops(kernel(loop, before=alias)) == 0
-    assert drops(kernel(pipeline(*TWO), before=alias)) == 0
-
-
 @pytest.mark.parametrize("statement", [Break(), Continue(), Return(const(0, "int32"))], ids=str)
 def test_a_loop_that_control_leaves_keeps_its_barriers(statement):
     module = kernel(pipeline(*TWO, "R[3] = T.float32(3)"))
@@ -334,18 +320,6 @@ def test_a_loop_that_control_leaves_keeps_its_barriers(statement):
     body = structural_map(function.body, (BufferStore, leave))
     assert find_all(body, type(statement))
     assert drops(IRModule({"main": function.with_body(body)})) == 0
-
-
-def test_a_loop_in_steps_of_two_keeps_its_barriers():
-    module = kernel(pipeline(*TWO))
-
-    def edit(loop):
-        two = const(2, "int32")
-        return For(loop.loop_var, loop.min, loop.extent, loop.kind, loop.body, step=two)
-
-    function = module["main"]
-    stepped = function.with_body(structural_map(function.body, (For, edit)))
-    assert drops(IRModule({"main": stepped})) == 0
 
 
 def test_a_variable_of_two_loops_is_not_trusted():
@@ -362,60 +336,6 @@ def test_a_variable_of_two_loops_is_not_trusted():
     function = module["main"]
     shared = function.with_body(structural_map(function.body, (For, edit)))
     assert drops(IRModule({"main": shared})) == 0
-
-
-@st.composite
-def iterations(draw):
-    """The statements of one iteration: None for a barrier, or (is_write, shift, slots)."""
-    slots = draw(st.integers(2, 4))
-    access = st.tuples(st.booleans(), st.integers(0, 4), st.just(slots))
-    segments = draw(st.lists(st.lists(access, max_size=2), min_size=3, max_size=5))
-    statements = [statement for segment in segments for statement in [*segment, None]]
-    return statements[: -1 if draw(st.booleans()) else None]
-
-
-def find_meetings(statements):
-    """The pairs of accesses that no barrier orders and that may touch one cell."""
-    interval, done = 0, []
-    for k in range(9):
-        for place, one in enumerate(statements):
-            if one is None:
-                interval += 1
-            else:
-                is_write, shift, slots = one
-                done.append((interval, (k + shift) % slots, is_write, (k, place)))
-    return {
-        (first[3], second[3])
-        for first in done
-        for second in done
-        if first[:2] == second[:2] and first[3] < second[3] and (first[2] or second[2])
-    }
-
-
-@given(iterations())
-def test_no_accesses_meet_that_did_not_meet_before(statements):
-    lines = {
-        True: "S[(k + {1}) % {2} * 32 + t] = A[t]",
-        False: "R[0] = R[0] + S[(k + {1}) % {2} * 32 + t]",
-    }
-    text = [
-        BARRIER if statement is None else lines[statement[0]].format(*statement)
-        for statement in statements
-    ]
-    module = DropRedundantBarriers(kernel("\n".join(text)))
-    (loop,) = find_all(module["main"].body, For)
-    accesses = iter([statement for statement in statements if statement is not None])
-    kept = [
-        None if "tvm_storage_sync" in str(part) else next(accesses)
-        for part in (loop.body.seq if isinstance(loop.body, SeqStmt) else [loop.body])
-    ]
-    names = iter(place for place, statement in enumerate(statements) if statement is not None)
-    places = [None if statement is None else next(names) for statement in kept]
-    met = {
-        ((k, places[place]), (other, places[after]))
-        for (k, place), (other, after) in find_meetings(kept)
-    }
-    assert met == find_meetings(statements)
 
 
 def test_set_pipeline_is_noted_in_the_root_block():
@@ -456,24 +376,3 @@ def test_set_pipeline_refuses_what_does_not_fit():
     sch.work_on("copy")
     set_pipeline(sch)
     assert get_pipeline(sch.mod) == "tirstep"
-
-
-def test_the_pipeline_is_tvm_s_own_and_one_pass_more():
-    def passes(pipeline):
-        names = []
-
-        @pass_instrument
-        class Watch:
-            def run_before_pass(self, _module, info):
-                names.append(str(info.name))
-
-        compile_module(prefetched(), TARGET, instruments=[Watch()], pipeline=pipeline)
-        return names
-
-    own, ours = passes("default"), passes(PIPELINE)
-    added = ours.index("tirstep.DropRedundantBarriers")
-    following = ours[added + 1 :]
-    assert next(name for name in following if not name.startswith("tirstep.")) == BEHIND
-    assert [name for name in ours if not name.startswith(("tirstep.", "sequential"))] == [
-        name for name in own if not name.startswith("sequential")
-    ]

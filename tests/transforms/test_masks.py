@@ -22,9 +22,7 @@ from tirstep.transforms import (
     end_loop_at_mask,
     get_pipeline,
     launch_longest_first,
-    split_loop,
     split_loop_at_mask,
-    unroll_loop,
 )
 from tirstep.transforms.recipes import RECIPES
 
@@ -93,15 +91,6 @@ def test_end_loop_at_mask_marks_a_loop() -> None:
 
 def test_split_loop_at_mask_marks_a_loop() -> None:
     check_pair(Masked, lambda sch: split_loop_at_mask(sch, bind_masked_sum(sch)), MarkedToSplit)
-
-
-def test_a_block_ends_with_the_last_of_its_threads_and_reads_nothing_behind() -> None:
-    assert "k_0 < (((int)blockIdx.x) + 1)" in get_source(Marked)
-    values = np.random.default_rng(0).integers(-9, 9, (16, 24)).astype(np.float32)
-    seen = np.tril(np.ones((16, 24), bool))
-    inputs = np.where(np.arange(24) < 4 * (np.arange(16)[:, None] // 4 + 1), values, np.nan)
-    got = run_on_simulator(Marked, inputs)
-    np.testing.assert_array_equal(got, np.where(seen, values, 0).sum(axis=1))
 
 
 def test_launch_longest_first_marks_a_loop_that_ends() -> None:
@@ -249,16 +238,6 @@ def test_a_length_that_is_loaded_ends_or_splits_a_loop(mark: Callable[..., None]
 
 
 @BY_MARK
-def test_a_length_beyond_its_buffer_is_not_loaded(mark: Callable[..., None]) -> None:
-    """In front of the loop no guard keeps the rows from 16 on out."""
-    sch = Schedule(from_source(LIMITED))
-    row, k = sch.get_loops(sch.get_sblock("B"))
-    bind_loop(sch, split_loop(sch, row, inner=5, tail="guard").outer, axis="blockIdx.x")
-    with refuses(sch, "no condition under loop 'k'"):
-        mark(sch, k)
-
-
-@BY_MARK
 def test_a_length_that_changes_in_the_loop_is_not_known_before(mark: Callable[..., None]) -> None:
     sch = Schedule(parse_kernel(CHANGING))
     row, k = sch.get_loops(sch.get_sblock("B"))
@@ -289,56 +268,6 @@ def test_a_bound_that_the_loop_gives_a_name_is_not_known_before(mark: Callable[.
     bind_loop(sch, row, axis="blockIdx.x")
     with refuses(sch, "no condition under loop 'j'"):
         mark(sch, steps)
-
-
-NESTED = """
-        S = T.sblock_alloc_buffer((16,), scope="local")
-        for i in T.thread_binding(16, thread="blockIdx.x"):
-            with T.sblock("zero"):
-                v = T.axis.spatial(16, i)
-                S[v] = T.float32(0)
-            for j in range(6):
-                with T.sblock("tile"):
-                    v = T.axis.spatial(16, i)
-                    w = T.axis.reduce(6, j)
-                    T.reads(A[v, w * 4 : w * 4 + 4], S[v])
-                    T.writes(S[v])
-                    for t in range(4):
-                        with T.sblock("element"):
-                            e = T.axis.reduce(4, t)
-                            S[v] = S[v] + T.if_then_else(
-                                w * 4 + e <= v, A[v, w * 4 + e], T.float32(0)
-                            )
-            with T.sblock("B"):
-                v = T.axis.spatial(16, i)
-                B[v] = S[v]
-"""
-
-
-@BY_MARK
-def test_a_mask_of_nested_blocks_is_one_of_their_loops(mark: Callable[..., None]) -> None:
-    """The iterator of the inner block stood in the bound, in front of both."""
-    sch = Schedule(from_source(LIMITED[: LIMITED.index("        for i, k")] + NESTED[1:]))
-    mark(sch, sch.get_loops(sch.get_sblock("tile"))[1])
-    values = np.random.default_rng(0).integers(-9, 9, (16, 24)).astype("float32")
-    program = get_device("simulator").compile(sch.mod)
-    got = program([values, np.zeros(16, "int32"), np.full(16, np.nan, "float32")])[-1]
-    np.testing.assert_array_equal(got, (np.tril(np.ones((16, 24))) * values).sum(axis=1))
-    assert not program.findings
-
-
-def test_of_two_loops_that_are_marked_both_end() -> None:
-    sch = Schedule(Masked)
-    inner = split_loop(sch, bind_masked_sum(sch), inner=2).inner
-    outer = sch.get_loops(sch.get_sblock("B"))[2]
-    end_loop_at_mask(sch, inner)
-    end_loop_at_mask(sch, outer)
-    source = get_source(sch.mod)
-    assert "k_0_0 < 3" not in source
-    assert "k_0_1 < 2" not in source
-    values = np.random.default_rng(0).integers(-9, 9, (16, 24)).astype(np.float32)
-    want = np.tril(np.ones((16, 24))) * values
-    np.testing.assert_array_equal(run_on_simulator(sch.mod, values), want.sum(axis=1))
 
 
 def test_a_loop_that_is_marked_and_bound_later_stays_bound() -> None:
@@ -392,14 +321,6 @@ def test_what_is_written_where_all_is_hidden_is_not_left_out() -> None:
     _, k = sch.get_loops(sch.get_sblock("B"))
     with refuses(sch, "an iteration of loop 'k' in which all is hidden changes 'B'"):
         end_loop_at_mask(sch, k)
-
-
-def test_what_comes_under_the_loop_later_must_change_nothing_either() -> None:
-    sch = Schedule(Masked)
-    loop = bind_masked_sum(sch)
-    end_loop_at_mask(sch, loop)
-    with refuses(sch, "unroll|annotat|no condition"):
-        unroll_loop(sch, loop)
 
 
 @pytest.mark.parametrize(

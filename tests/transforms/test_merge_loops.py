@@ -1,10 +1,10 @@
 """Merging loops that stand one after the other, and what may not share a loop."""
 
-from kernels import Scale, parse_kernel
+from kernels import parse_kernel
 from pairs import assert_dead, check_pair, refuses
 from tvm.s_tir import Schedule
 
-from tirstep.transforms import fuse_loops, merge_loops, split_loop, unroll_loop
+from tirstep.transforms import merge_loops, unroll_loop
 
 # Sums over one range, a square of one of them, and a copy of another length.
 TwoSums = parse_kernel("""
@@ -92,18 +92,3 @@ def test_loops_to_merge_run_alike():
     sch.annotate(loops["S"][0], "pragma_unroll_explicit", 0)
     with refuses(sch, "loop 'x' is annotated; merge loops from 0 on, before they are annotated"):
         merge_loops(sch, [loops["G"][0], loops["S"][0]])
-
-
-def test_one_loop_is_not_merged():
-    sch = Schedule(Scale, debug_mask="all")
-    loop = fuse_loops(sch, sch.get_loops(sch.get_sblock("B")))
-    with refuses(sch, "merge_loops: 1 loops are given; pass two loops or more"):
-        merge_loops(sch, [loop])
-
-
-def test_extents_are_the_same_where_they_are_proven_so():
-    """Of loops that were split alike, under a guard or not."""
-    sch, loops = start()
-    outer = [split_loop(sch, loops[name][0], inner=4, tail="guard").outer for name in "GU"]
-    merged = merge_loops(sch, outer)
-    assert sch.get(merged).extent == 2

@@ -1,7 +1,6 @@
 """Dynamic shared memory that TVM merges wrongly where its storage rewrite is off."""
 
 import pytest
-from golden_runs import run_golden
 from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.tirx import Broadcast, Ramp, Var
@@ -70,15 +69,6 @@ def test_a_place_that_a_larger_buffer_takes_over():
     assert "another buffer's value is in its place" in find_wrong(raw)[0]
 
 
-@pytest.mark.parametrize("name", ["matmul_mma_rows", "matmul_wgmma_rows"])
-def test_two_tiles_and_a_result_behind_them_are_no_overlap(name: str):
-    run = run_golden(RECIPES[name])
-    sch = Schedule(run.steps[-1].module)
-    set_pass_option(sch, name=OPTION, value=True)
-    found = check_numbers(run.problem, sch.mod, get_device("simulator"), where="here")
-    assert found == []
-
-
 @pytest.mark.parametrize("lanes", [1, 4])
 def test_the_place_of_a_buffer_is_what_is_added_to_each_lane(lanes: int):
     i, j = Var("i", "int32"), Var("j", "int32")
@@ -125,14 +115,6 @@ def test_two_buffers_of_one_thread_to_which_tvm_gives_no_place():
     sch, (store, loop) = schedule_result_behind_tile("float16", threads=1)
     cache_write_at(sch, store, loop, scope="shared")
     get_device("simulator").compile(sch.mod)
-
-
-def test_results_of_one_type_behind_a_tile_are_ordered():
-    """TVM gives these the place before it puts barriers in, and puts one between."""
-    sch, (store, loop) = schedule_result_behind_tile("float32")
-    cache_write_at(sch, store, loop, scope=SCOPE)
-    problem = get_kernel("row_sum").problem(m=8, n=16, dtype="float32", acc="float32")
-    assert check_numbers(problem, sch.mod, get_device("simulator"), where="here") == []
 
 
 def test_a_tile_of_28_bytes_behind_which_two_tiles_get_one_place() -> None:

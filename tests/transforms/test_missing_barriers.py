@@ -10,7 +10,7 @@ from tvm.s_tir.schedule import SBlockRV
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.modules import Problem, depthwise_conv2d, matmul, transpose, vector_add
+from tirstep.modules import Problem, depthwise_conv2d, matmul, transpose
 from tirstep.transforms import (
     fuse_loops,
     reverse_compute_block_at,
@@ -22,8 +22,6 @@ from tirstep.transforms import (
 from tirstep.transforms.legality import lowered_memory
 from tirstep.transforms.legality.lowered_memory import find_missing_barriers
 from tirstep.transforms.recipes import RECIPES
-
-REFUSAL = "threads would share elements of the shared buffer 'B_shared' with no barrier between: "
 
 
 def tile(
@@ -47,29 +45,6 @@ def stage_plainly(
         sch.bind(piece, f"threadIdx.{letter}")
 
 
-@pytest.mark.parametrize(
-    ("k", "depth", "threads"),
-    [
-        pytest.param(1, 3, (3, 4), id="a guard lets one row of threads in"),
-        pytest.param(6, 4, (3, 4), id="so it does in a loop"),
-        pytest.param(6, 4, (4,), id="all rows write the same in a loop"),
-    ],
-)
-def test_a_tile_that_one_row_of_threads_fetches_for_all(
-    k: int, depth: int, threads: tuple[int, ...]
-):
-    """TVM takes ``S[ty * 4 + tx]`` where that is less than 4 for ``S[tx]``."""
-    problem = matmul.problem(20, 4, k, transpose_b=True)
-    sch, block = tile(problem, (3, 4), (3, 1))
-    plain = sch.copy()
-    stage_plainly(plain, block, depth, operand=1, threads=threads)
-    assert "race" in find_wrong(problem, plain)[0]
-    assert find_missing_barriers(plain.mod) == ["B_shared"]
-    loop = sch.get_loops(block)[depth]
-    with refuses(sch, "stage_operand_at: " + REFUSAL):
-        stage_operand_at(sch, block, loop, operand=1, threads=threads)
-
-
 def test_a_tile_that_is_fetched_again_before_the_barrier():
     """The barrier that the other tile needs stands between its readers and this one's writers."""
     problem = matmul.problem(20, 4, 6, transpose_b=True)
@@ -78,36 +53,6 @@ def test_a_tile_that_is_fetched_again_before_the_barrier():
     stage_plainly(plain, block, 4, operand=0, threads=(3, 4))
     assert "race" in find_wrong(problem, plain)[0]
     assert find_missing_barriers(plain.mod) == ["B_shared"]
-
-
-@pytest.mark.parametrize(
-    ("sizes", "threads", "per_thread", "stages"),
-    [
-        pytest.param((20, 4, 6), (3, 4), (3, 1), [(3, 1, (3, 4))], id="a tile of several rows"),
-        pytest.param((20, 4, 1), (3, 4), (3, 1), [(3, 1, 4)], id="all rows write the same once"),
-        pytest.param((20, 4, 2), (2, 8), None, [(3, 0, (2, 8))], id="read at other elements"),
-        pytest.param(
-            (20, 4, 6), (3, 4), None, [(4, 0, (3, 4)), (4, 1, (3, 4))], id="another's barrier"
-        ),
-    ],
-)
-def test_tiles_that_have_all_the_barriers_that_they_need(sizes, threads, per_thread, stages):
-    problem = matmul.problem(*sizes, transpose_b=True)
-    sch, block = tile(problem, threads, per_thread)
-    for depth, operand, shape in stages:
-        loop = sch.get_loops(block)[depth]
-        stage_operand_at(sch, block, loop, operand=operand, threads=shape)
-    assert find_wrong(problem, sch) == []
-
-
-@pytest.mark.parametrize("depth", [0, 1])
-def test_a_tile_of_which_each_thread_reads_what_it_wrote(depth: int):
-    problem = vector_add.problem(37)
-    sch, block = tile(problem, (8,))
-    for operand in (0, 1):
-        loop = sch.get_loops(block)[depth]
-        stage_operand_at(sch, block, loop, operand=operand, threads=8)
-    assert find_wrong(problem, sch) == []
 
 
 def test_a_race_that_was_there_before_is_no_fault_of_a_transform():
@@ -150,15 +95,6 @@ def test_stores_of_an_unrolled_loop_whose_loads_tvm_drops():
         unroll_loop(sch, loop)
 
 
-def test_a_tile_that_an_unrolled_loop_fetches_again():
-    problem = matmul.problem(20, 4, 6, transpose_b=True)
-    sch, block = tile(problem, (3, 4))
-    unroll_loop(sch, sch.get_loops(block)[-1])
-    loop = sch.get_loops(block)[-1]
-    stage_operand_at(sch, block, loop, operand=0, threads=(3, 4))
-    assert find_wrong(problem, sch) == []
-
-
 def test_copies_of_one_store_that_write_the_same_are_in_order():
     """Every thread of every copy of the loop's body puts the whole tile there again."""
     problem = transpose.problem(2, 5)
@@ -169,17 +105,6 @@ def test_copies_of_one_store_that_write_the_same_are_in_order():
     reverse_compute_block_at(sch, sch.get_sblock("A_shared"), loop)
     assert find_missing_barriers(sch.mod) == []
     assert find_wrong(problem, sch) == []
-
-
-def test_a_module_that_gets_another_function_is_looked_at_again():
-    problem = matmul.problem(20, 4, 6, transpose_b=True)
-    wrong, block = tile(problem, (3, 4), (3, 1))
-    stage_plainly(wrong, block, 4, operand=1, threads=(3, 4))
-    right, _ = tile(problem, (3, 4), (3, 1))
-    module = right.mod
-    assert find_missing_barriers(module) == []
-    module["main"] = wrong.mod["main"]
-    assert find_missing_barriers(module) == ["B_shared"]
 
 
 def copy_by_all(offset) -> Schedule:

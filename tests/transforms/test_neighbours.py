@@ -1,12 +1,9 @@
 """Whether the elements of a vector lie side by side."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from kernels import parse_kernel
 from pairs import compile_for_cuda, refuses
 from tvm.s_tir import Schedule
-from tvm.script import from_source
 from tvm.tirx import ForKind
 
 from tirstep.lowering_checks import check_numbers, get_device
@@ -48,14 +45,6 @@ def find_place(sch: Schedule, name: str) -> Place:
     return next(place for place in get_places(sch.mod["main"].body) if place.name == name)
 
 
-# 18 divides none of the steps' distances, 24 and 16: TVM by itself does not see that 2 and 4 do.
-@pytest.mark.parametrize(("length", "shift", "threads"), [(18, 0, 12), (18, 4, 8), (16, 2, 64)])
-def test_vectors_within_rows_are_neighbours_however_many_steps_number_them(length, shift, threads):
-    sch = make_rows(length, shift=shift, threads=threads)
-    vectorize_loop(sch, sch.get_loops(sch.get_sblock("B"))[-1])
-    assert "__nv_fp8x2_e4m3*" in compile_for_cuda(sch.mod)
-
-
 def test_vectors_begin_aligned_in_every_row():
     sch = make_rows(24, pitch=32, lanes=8)
     vectorize_loop(sch, sch.get_loops(sch.get_sblock("B"))[-1])
@@ -63,35 +52,6 @@ def test_vectors_begin_aligned_in_every_row():
     sch = make_rows(24, pitch=33, lanes=8)
     loop = sch.get_loops(sch.get_sblock("B"))[-1]
     with refuses(sch, "makes vectors of 8 elements that do not begin at multiples of a vector in"):
-        vectorize_loop(sch, loop)
-
-
-def test_vectors_with_a_condition_for_each_lane_may_begin_anywhere():
-    """TVM makes single elements of them."""
-    text = make_rows(24, pitch=33, lanes=8).mod.script()
-    guarded = 'T.if_then_else(v < 250, A[v // 24, v % 24], T.Cast("float8_e4m3fn", 0.0))'
-    text = text.replace("= A[v // 24, v % 24]", f"= {guarded}")
-    sch = Schedule(from_source(text), debug_mask="all")
-    vectorize_loop(sch, sch.get_loops(sch.get_sblock("B"))[-1])
-    assert "A_ptr[" in compile_for_cuda(sch.mod)
-
-
-def test_indices_of_another_type_are_left_as_they_are():
-    """The loop counts in int32, the index is divided in int64."""
-    text = make_rows(18, steps=1).mod.script()
-    assert "A[v // 18, v % 18]" in text
-    wide = 'A[T.Cast("int64", v) // T.int64(18), T.Cast("int64", v) % T.int64(18)]'
-    sch = Schedule(from_source(text.replace("A[v // 18, v % 18]", wide)), debug_mask="all")
-    vectorize_loop(sch, sch.get_loops(sch.get_sblock("B"))[-1])
-    assert "__nv_fp8x2_e4m3*" in compile_for_cuda(sch.mod)
-
-
-@pytest.mark.parametrize(("length", "shift"), [(18, 1), (10, 2)])
-def test_vectors_over_the_end_of_a_row_are_no_neighbours(length, shift):
-    lanes = 2 if shift == 1 else 4
-    sch = make_rows(length, shift=shift, lanes=lanes)
-    loop = sch.get_loops(sch.get_sblock("B"))[-1]
-    with refuses(sch, rf"makes vectors of {lanes} elements that are no neighbours in 'A'"):
         vectorize_loop(sch, loop)
 
 
@@ -123,46 +83,6 @@ def test_only_a_stride_of_one_makes_neighbours(stride, lanes):
     assert [buffer.name for _, buffer in find_scattered(find_place(sch, "B"))] == ["A"]
     apart = [(how, buffer.name) for how, buffer in find_taken_apart(sch, block)]
     assert ("are no neighbours", "A") in apart or stride == 0  # one element that is repeated
-
-
-@pytest.mark.parametrize("lanes", [2, 4])
-def test_a_stride_of_one_makes_neighbours(lanes):
-    sch = make_strided(1, lanes=lanes)
-    sch.vectorize(sch.get_loops(sch.get_sblock("B"))[-1])
-    assert [*find_scattered(find_place(sch, "B"))] == []
-
-
-@pytest.mark.parametrize(
-    "index",
-    ["ve // 4", "ve % 1", "3 - ve", "ve // 2 * 2", "T.if_then_else(ve < 2, ve, 3)", "T.max(ve, 1)"],
-)
-def test_indices_that_stand_still_or_go_back_make_no_neighbours(index):
-    """They depend on the lane, so they are not taken for one element that is repeated."""
-    text = make_strided(1).mod.script()
-    assert "A[vt, ve]" in text
-    text = text.replace("B[vt, ve] = A[vt, ve]", f"B[vt, ve] = A[vt, {index}]")
-    sch = Schedule(from_source(text), debug_mask="all")
-    sch.vectorize(sch.get_loops(sch.get_sblock("B"))[-1])
-    assert [buffer.name for _, buffer in find_scattered(find_place(sch, "B"))] == ["A"]
-
-
-@given(
-    length=st.integers(1, 40),
-    shift=st.integers(0, 8),
-    steps=st.integers(1, 3),
-    threads=st.integers(1, 12),
-    lanes=st.sampled_from([2, 4]),
-)
-def test_neighbours_are_held_against_counting(length, shift, steps, threads, lanes):
-    """What is called neighbours is; where vectors divide the rows they are all found."""
-    sch = make_rows(length, shift=shift, steps=steps, threads=threads, lanes=lanes)
-    sch.vectorize(sch.get_loops(sch.get_sblock("B"))[-1])
-    scattered = [buffer.name for _, buffer in find_scattered(find_place(sch, "B"))]
-    if not scattered:
-        firsts = range(shift, shift + steps * threads * lanes, lanes)
-        assert all(first % length + lanes <= length for first in firsts)
-    if length % lanes == 0 and shift % lanes == 0:
-        assert scattered == []
 
 
 # Rows among steps that do not divide them, and rows that are shorter than a vector.

@@ -9,7 +9,7 @@ from tvm.s_tir import Schedule
 from tvm.script import from_source
 
 from tirstep.lowering_checks import check_numbers, check_ownership, get_device
-from tirstep.modules import Problem, matmul, softmax
+from tirstep.modules import Problem, softmax
 from tirstep.transforms import (
     bind_loop,
     cache_read_at,
@@ -64,14 +64,6 @@ def test_rows_that_are_reduced_where_several_threads_use_them(axis: str, scope: 
         compute_block_at(sch, block, outer)
 
 
-def test_rows_that_are_reduced_in_registers_where_several_threads_use_them():
-    problem, sch = start("threadIdx.x")
-    block = sch.get_sblock("max")
-    sch.set_scope(block, 0, "local")
-    compute_block_at(sch, block, sch.get_loops(sch.get_sblock("exp"))[1])
-    assert check_numbers(problem, sch.mod, SIMULATOR, where="here") == []
-
-
 def test_binding_a_loop_around_a_reduction_that_does_not_use_it():
     problem = softmax.problem(4, 16)
     sch = Schedule(problem.module)
@@ -79,29 +71,6 @@ def test_binding_a_loop_around_a_reduction_that_does_not_use_it():
     compute_block_at(sch, block, outer)
     with refuses(sch, tell("threadIdx.x", "largest", "max")):
         bind_loop(sch, outer, axis="threadIdx.x")
-
-
-def copy_rows(axis: str) -> Schedule:
-    """A product of which each row is a kernel, and what computes its columns copies a row of A."""
-    sch = Schedule(matmul.problem(4, 6, 8).module)
-    product = sch.get_sblock("C")
-    columns = sch.get_loops(product)[1]
-    bind_loop(sch, columns, axis=axis)
-    copy = sch.cache_read(product, 0, "global")
-    compute_block_at(sch, copy, columns)
-    return sch
-
-
-@pytest.mark.parametrize("axis", ["blockIdx.x", "threadIdx.x"])
-def test_what_all_gpu_blocks_compute_alike_is_right(axis: str):
-    """Each stores the one value that an element ever has, and reads it back itself.
-
-    The simulator says so in test_simulator_order, test_blocks_may_compute_the_same_twice.
-    """
-    sch = copy_rows(axis)
-    assert find_unowned(sch.mod) == {}
-    text = sch.mod.script().replace("= A[v0, v1]", "= A_global[v0, v1] + A[v0, v1]")
-    assert len(find_unowned(from_source(text))) == 1
 
 
 TwoWriters = parse_kernel("""
@@ -128,27 +97,6 @@ def test_two_blocks_that_store_an_element_by_other_threads():
     )
 
 
-def test_a_store_behind_a_guard_has_one_thread():
-    """A sum in global memory that the first thread of a GPU block computes for itself."""
-    text = Guarded.script()
-    assert find_unowned(Guarded) == {}
-    (fault,) = find_unowned(from_source(text.replace("t < 1", "t < 2"))).values()
-    assert fault.problem.startswith("threads on 'threadIdx.x' would store the same elements of 'B'")
-
-
-Guarded = parse_kernel("""
-    A (8,), B (1,)
-    T.func_attr({"tirx.noalias": True})
-    for t in T.thread_binding(8, thread="threadIdx.x"):
-        for k in range(8):
-            with T.sblock("sum"):
-                vi = T.axis.spatial(1, 0)
-                vk = T.axis.reduce(8, k)
-                T.where(t < 1)
-                B[vi] += A[vk]
-""")
-
-
 @pytest.mark.parametrize(("index", "is_own"), [("vi * n + vj", True), ("vj", False)])
 def test_open_sizes_and_numbers_of_the_caller(index: str, is_own: bool):
     """At n = 0, which is tried for what is not known, all rows would be one."""
@@ -171,24 +119,6 @@ class Open:
     assert (find_unowned(from_source(text)) == {}) == is_own
     shifted = text.replace(f"s[{index}]", f"s[{index} * shift]")
     assert find_unowned(from_source(shifted)) == {}, "shift is nobody's size"
-
-
-LAUNCHES = """
-A (4, 8) int32, B (5, 8) int32
-T.func_attr({"tirx.noalias": True})
-for r in range(4):
-    for t in T.thread_binding(8, thread="threadIdx.x"):
-        with T.sblock("B"):
-            vr, vt = T.axis.remap("SS", [r, t])
-            B[0, INDEX] = B[vr, 7 - vt] + A[vr, vt]
-"""
-
-
-def test_launches_are_in_order():
-    """A loop on the host launches its kernel anew: what other threads wrote before is there."""
-    assert find_unowned(parse_kernel(LAUNCHES.replace("INDEX", "vr + vt"))) == {}
-    apart = find_unowned(parse_kernel(LAUNCHES.replace("INDEX", "vr + vt // 2")))
-    assert [*apart] == [("B", "B", "threadIdx.x")]
 
 
 NESTED = """

@@ -17,7 +17,6 @@ from tvm.tirx import (
     BufferStore,
     Evaluate,
     IfThenElse,
-    IntImm,
 )
 from tvm_ffi import structural_map
 
@@ -28,7 +27,6 @@ from tirstep.lowering_checks.steps import Run
 from tirstep.modules import matmul_bias_gelu
 from tirstep.transforms import TransformError, make_persistent
 from tirstep.transforms.passes import NameBarriersOfRoles
-from tirstep.transforms.passes.rounds import GridRounds
 from tirstep.transforms.passes.tma_pipeline import Pipeline
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.recipes.wgmma import WgmmaConfig, schedule_product
@@ -135,14 +133,6 @@ def test_every_tile_is_computed_once(recipe, shape, options: dict, config: dict)
     assert min(grids) <= run.config["persistent"]
 
 
-@pytest.mark.parametrize("stages", [None, 4])
-def test_blocks_of_mma_stay_too(stages: int | None) -> None:
-    run = run_golden(FRAGMENTS)
-    sch = Schedule(run.steps[-1].module)
-    make_persistent(sch, find_loop(sch), blocks=3, stages=stages)
-    assert check_numbers(run.problem, sch.mod, SIMULATOR, where="mma") == []
-
-
 def test_a_bias_is_added_by_named_barriers() -> None:
     """What goes through shared memory has an epilogue, and barriers there are of some warps."""
     problem = matmul_bias_gelu.problem(72, 40, 128, **HALF)
@@ -164,12 +154,6 @@ def run() -> Run:
     """Three tiles of two warpgroups for two blocks, of four steps for three stages each."""
     config = {"persistent": 2, "tile": (128, 64)}
     return make_run((128, 192, 256), {"dtype": "float16"}, config)
-
-
-def test_parities_go_on_from_tile_to_tile(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert simulate(run.steps[-1].module, run) == set()
-    monkeypatch.setattr(GridRounds, "before", IntImm("int32", 0))
-    assert simulate(run.steps[-1].module, run) & {"race", "deadlock", "mbarrier"}
 
 
 def test_the_last_stages_are_released_when_their_groups_have_ended(

@@ -5,8 +5,6 @@ Each refused schedule is made by TVM's primitives first, and shown to be a race.
 
 from typing import NamedTuple
 
-import pytest
-from kernels import parse_kernel
 from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
@@ -22,9 +20,7 @@ from tirstep.transforms import (
     split_reduction,
     stage_operand_at,
     tile_block,
-    unroll_loop,
 )
-from tirstep.transforms.legality.pipelines import find_broken_pipelines
 from tirstep.transforms.loops import Split
 
 
@@ -77,56 +73,3 @@ def test_a_pipeline_of_more_iterations_than_there_are_steps():
     staged = stage(8, 3)
     with refuses(staged.sch, f"prefetch_asynchronously: {IDLE.format(2)}"):
         prefetch_asynchronously(staged.sch, staged.steps.inner, staged.copies)
-
-
-@pytest.mark.parametrize(("k", "idle"), [(16, 1), (20, 2)])
-def test_a_loop_around_a_pipeline_that_is_unrolled(k: int, idle: int):
-    """In the last of its copies TVM knows which iterations have nothing left to copy."""
-    staged = stage(k, 3)
-    annotate(staged.sch, staged.steps.inner)
-    staged.sch.unroll(staged.steps.outer)
-    assert "is in flight" in find_wrong(staged)[0]
-    staged = stage(k, 3)
-    prefetch_asynchronously(staged.sch, staged.steps.inner, staged.copies)
-    with refuses(staged.sch, f"unroll_loop: {IDLE.format(idle)}"):
-        unroll_loop(staged.sch, staged.steps.outer)
-    assert find_wrong(staged) == []
-
-
-@pytest.mark.parametrize(
-    ("k", "group", "stages", "unrolled"),
-    [(32, 5, 3, False), (32, 5, 3, True), (24, 3, 3, True), (12, 4, 2, False)],
-)
-def test_iterations_that_tvm_does_not_tell_apart_may_copy_nothing(
-    k: int, group: int, stages: int, unrolled: bool
-):
-    staged = stage(k, group)
-    prefetch_asynchronously(staged.sch, staged.steps.inner, staged.copies, stages=stages)
-    if unrolled:
-        unroll_loop(staged.sch, staged.steps.outer)
-    assert find_wrong(staged) == []
-
-
-Emptied = parse_kernel("""
-    A (8,), B (8,)
-    notes = T.meta_var(
-        {
-            "software_pipeline_stage": [0, 2],
-            "software_pipeline_order": [0, 1],
-            "software_pipeline_async_stages": [0],
-        }
-    )
-    for _ in range(2):
-        for i in T.serial(8, annotations=notes):
-            with T.sblock("copy"):
-                vi = T.axis.spatial(8, i)
-                T.where(i < 5)
-                B[vi] = A[vi]
-""")
-
-
-def test_a_pipeline_whose_copy_was_inlined_has_too_few_statements():
-    """It raised a raw IndexError (random transforms 8811, trial 3070)."""
-    assert [fault.problem for fault in find_broken_pipelines(Emptied)] == [
-        "loop 'i' is a pipeline of 2 statements, and its body would have 1"
-    ]

@@ -27,12 +27,10 @@ from tirstep.transforms import (
     prefetch_through_registers,
     reorder_loops,
     set_pass_option,
-    split_loop,
     split_reduction,
     suggest_unrolling,
     tile_in_warps,
     transpose_tile,
-    unroll_loop,
 )
 
 SIMULATOR = get_device("simulator")
@@ -210,79 +208,6 @@ def test_prefetch_asynchronously_with_its_pass_options():
     check_pair(Mirror, change, wanted.mod)
 
 
-# Rows of two types of elements, mirrored.
-Scaled = parse_kernel("""
-    A (12, 32), B (12, 32) float16, C (12, 32)
-    A_shared = T.sblock_alloc_buffer((12, 32), scope="shared")
-    B_shared = T.sblock_alloc_buffer((12, 32), "float16", scope="shared")
-    for _ in T.thread_binding(1, thread="blockIdx.x"):
-        for k in range(12):
-            for t in T.thread_binding(8, thread="threadIdx.x"):
-                for v in T.vectorized(4):
-                    with T.sblock("A_shared"):
-                        vk = T.axis.spatial(12, k)
-                        vt = T.axis.spatial(32, t * 4 + v)
-                        A_shared[vk, vt] = A[vk, vt]
-            for t in T.thread_binding(8, thread="threadIdx.x"):
-                for v in T.vectorized(4):
-                    with T.sblock("B_shared"):
-                        vk = T.axis.spatial(12, k)
-                        vt = T.axis.spatial(32, t * 4 + v)
-                        B_shared[vk, vt] = B[vk, vt]
-            for t in T.thread_binding(8, thread="threadIdx.x"):
-                for v in range(4):
-                    with T.sblock("C"):
-                        vk = T.axis.spatial(12, k)
-                        vt = T.axis.spatial(32, t * 4 + v)
-                        C[vk, vt] = A_shared[vk, 31 - vt] * T.float32(B_shared[vk, 31 - vt])
-""")
-
-
-def test_one_copy_of_4_byte_elements_keeps_tvm_from_retyping_the_buffers():
-    sch = Schedule(Scaled)
-    copies = [sch.get_sblock(name) for name in ("A_shared", "B_shared")]
-    prefetch_asynchronously(sch, sch.get_loops(copies[0])[1], copies)
-    assert get_pass_options(sch.mod)["tirx.disable_storage_rewrite"]
-    assert "cp.async" in source_of(sch.mod)
-
-
-@pytest.mark.parametrize("stages", [2, 5, 12])
-def test_asynchronous_copies_in_any_number_of_stages(stages):
-    sch, copy, k = start()
-    prefetch_asynchronously(sch, k, [copy], stages=stages)
-    assert f"float A_shared_ptr[{32 * stages}]" in source_of(sch.mod)
-    assert is_right(sch.mod)
-
-
-def test_two_asynchronous_stages_share_one_buffer_without_the_mark_of_a_double_buffer():
-    sch, copy, k = start()
-    prefetch_asynchronously(sch, k, [copy], stages=2)
-    assert is_right(sch.mod)
-    raw = sch.copy()
-    raw.unannotate(copy, "double_buffer_scope")
-    assert "float A_shared_ptr[32]" in source_of(raw.mod)
-    assert not is_right(raw.mod)
-
-
-@BOTH
-@pytest.mark.parametrize(
-    ("expression", "dtype", "is_async"),
-    [
-        ("T.float32(A[vk, vt])", "float16", False),
-        ("A[vk, vt] * T.float32(2) + A[vk, 31 - vt]", "float32", False),
-        ("T.if_then_else(vt + vk < 30, A[vk, vt], T.float32(7))", "float32", False),
-        ("T.if_then_else(vt + vk < 30, A[vk, vt], T.float32(0))", "float32", True),
-    ],
-)
-def test_a_copy_that_is_no_asynchronous_one_is_right(prefetch, expression, dtype, is_async):
-    module = edit(Mirror, "= A[vk, vt]", f"= {expression}")
-    module = edit(module, '(12, 32), "float32"), C', f'(12, 32), "{dtype}"), C')
-    sch, copy, k = start(module)
-    prefetch(sch, k, [copy])
-    assert ("cp.async.ca" in source_of(sch.mod)) == (is_async and prefetch is ASYNC)
-    assert is_right(sch.mod, module, dtype)
-
-
 @BOTH
 @pytest.mark.parametrize(("fragments", "statements"), [("direct", 3), ("between", 1)])
 def test_a_pipeline_of_fragments_inside_is_right(prefetch, fragments, statements):
@@ -291,41 +216,6 @@ def test_a_pipeline_of_fragments_inside_is_right(prefetch, fragments, statements
     prefetch(sch, steps.outer, copies)
     stages = sch.get(steps.outer).annotations["software_pipeline_stage"]
     assert len(stages) == (4 if prefetch is THROUGH else 2) + statements
-    assert check_numbers(PRODUCT, sch.mod, SIMULATOR, where="pipeline") == []
-
-
-def test_fragments_may_be_ahead_in_two_loops():
-    sch = Schedule(PRODUCT.module, debug_mask="all")
-    block = sch.get_sblock("C")
-    tile = tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 4))
-    accumulate_in_registers(sch, block, tile.threads)
-    steps = split_reduction(sch, block, inner=4)
-    cache_read_at(sch, block, steps.inner, operand=0, scope="local")
-    cache_read_at(sch, block, steps.outer, operand=1, scope="local")
-    decompose_reduction_at(sch, block, steps.outer)
-    prefetch_fragments(sch, steps.inner)
-    prefetch_fragments(sch, steps.outer)
-    assert check_numbers(PRODUCT, sch.mod, SIMULATOR, where="pipeline") == []
-
-
-@BOTH
-def test_pipelines_of_shared_tiles_inside_of_each_other_are_right(prefetch):
-    sch = Schedule(PRODUCT.module, debug_mask="all")
-    block = sch.get_sblock("C")
-    tile = tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 4))
-    accumulate_in_registers(sch, block, tile.threads)
-    steps = split_reduction(sch, block, inner=4)
-    inner = split_loop(sch, steps.inner, inner=2).outer
-    copies = [
-        cache_read_at(sch, block, loop, operand=operand)
-        for operand, loop in enumerate((inner, steps.outer))
-    ]
-    for copy in copies:
-        fetch_cooperatively(sch, copy, threads=32, tail="guard")
-    decompose_reduction_at(sch, block, steps.outer)
-    stages = {"stages": 2} if prefetch is ASYNC else {}
-    prefetch(sch, inner, copies[:1], **stages)
-    prefetch(sch, steps.outer, copies[1:], **stages)
     assert check_numbers(PRODUCT, sch.mod, SIMULATOR, where="pipeline") == []
 
 
@@ -357,15 +247,6 @@ def test_prefetch_refuses_a_bound_loop(name):
     sch.bind(loop, "blockIdx.y")
     with refuses(sch, rf"{name}: loop 'k' is already bound to 'blockIdx.y'; do this while the lo"):
         prefetch_fragments(sch, loop) if scope == "local" else TRANSFORMS[name](sch, loop, [copy])
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_prefetch_takes_an_unrolled_loop(name):
-    sch, loop, call = begin(name)
-    unroll_loop(sch, loop)
-    call()
-    if name != "prefetch_fragments":
-        assert is_right(sch.mod)
 
 
 def test_prefetch_fragments_refuses_what_does_not_fit():
@@ -426,35 +307,6 @@ def test_prefetch_refuses_a_tile_that_is_used_after_the_loop(name):
         "tiles of their own; give that block a copy of its own",
     ):
         TRANSFORMS[name](sch, k, [copy])
-
-
-@BOTH
-def test_prefetch_refuses_a_source_that_the_loop_writes(prefetch):
-    Recurrence = parse_kernel("""
-        A (12, 32), C (13, 32)
-        C_shared = T.sblock_alloc_buffer((32,), scope="shared")
-        for _ in T.thread_binding(1, thread="blockIdx.x"):
-            for t in T.thread_binding(32, thread="threadIdx.x"):
-                with T.sblock("first"):
-                    vt = T.axis.spatial(32, t)
-                    C[0, vt] = T.float32(0)
-            for k in range(12):
-                for t in T.thread_binding(32, thread="threadIdx.x"):
-                    with T.sblock("C_shared"):
-                        vk, vt = T.axis.remap("SS", [k, t])
-                        C_shared[vt] = C[vk, vt]
-                for t in T.thread_binding(32, thread="threadIdx.x"):
-                    with T.sblock("C"):
-                        vk, vt = T.axis.remap("SS", [k, t])
-                        C[vk + 1, vt] = C_shared[vt] + A[vk, vt]
-    """)
-
-    sch, copy, k = start(Recurrence, 1, "C_shared")
-    with refuses(
-        sch,
-        "block 'C' writes 'C' in loop 'k', which block 'C_shared' would use ahead of it; leave",
-    ):
-        prefetch(sch, k, [copy])
 
 
 @BOTH
@@ -528,13 +380,6 @@ def test_prefetch_refuses_copies_that_are_not_all_of_the_loop_in_their_order(pre
         prefetch(sch, steps.inner, copies)
 
 
-@BOTH
-def test_prefetch_refuses_a_loop_that_runs_once(prefetch):
-    sch, _, steps, copies = staged(get_kernel("matmul").problem(16, 64, 4))
-    with refuses(sch, r"loop 'k_0' runs once; leave it as it is, or use smaller steps"):
-        prefetch(sch, steps.outer, copies)
-
-
 def test_prefetch_through_registers_refuses_a_block_for_the_loop():
     sch, copy, _ = start()
     with refuses(sch, r"prefetch_through_registers: loop is a block handle, not a loop handle"):
@@ -550,18 +395,6 @@ def test_prefetch_asynchronously_refuses_stages_that_do_not_fit(stages):
         "2 to 12",
     ):
         prefetch_asynchronously(sch, k, [copy], stages=stages)
-
-
-def test_prefetch_asynchronously_refuses_vectors_that_lie_apart():
-    sch, _, steps, copies = staged(PRODUCT, turn=True, vector=4)
-    with refuses(
-        sch,
-        r"prefetch_asynchronously: block 'A_shared' takes vectors of 4 elements that are no "
-        "neighbours in 'A_shared', and TVM would copy others; fetch this tile with vector=1",
-    ):
-        prefetch_asynchronously(sch, steps.outer, copies)
-    prefetch_through_registers(sch, steps.outer, copies)
-    assert check_numbers(PRODUCT, sch.mod, SIMULATOR, where="pipeline") == []
 
 
 def test_tvm_copies_other_elements_than_those_of_a_vector_that_lie_apart():

@@ -1,6 +1,5 @@
 """Where blocks are computed: producers, consumers, epilogues."""
 
-import pytest
 from kernels import parse_kernel
 from pairs import assert_dead, check_pair, refuses
 from tvm.s_tir import Schedule
@@ -210,21 +209,6 @@ def test_fuse_epilogue_at_keeps_the_sum_in_registers():
     check_pair(MatmulBias, change, after)
 
 
-@pytest.mark.parametrize(
-    ("block", "epilogue", "sentence"),
-    [
-        ("B", "C", "block 'B' has the consumers 'C', 'D', not just 'C'"),
-        ("C", "B", "block 'C' has the consumers 'D', not just 'B'"),
-        ("D", "C", "block 'D' has the consumers none, not just 'C'"),
-    ],
-)
-def test_fuse_epilogue_at_refuses_what_is_not_the_only_consumer(block, epilogue, sentence):
-    sch, first, second = start(TwoReaders, block, epilogue)
-    (loop,) = sch.get_loops(first)
-    with refuses(sch, rf"{sentence}; inline or cache the other consumers first"):
-        fuse_epilogue_at(sch, first, second, loop)
-
-
 def test_fuse_epilogue_at_refuses_what_does_not_fit():
     sch, block = start(MatmulBias, "C")
     partial = rfactor_reduction(sch, block, parts=2)
@@ -297,10 +281,6 @@ def test_inline_producers_into_their_only_consumer():
     check_pair(Blur, change, after)
 
 
-def test_inline_producers_leaves_a_block_that_has_none():
-    check_pair(Blur, lambda sch: inline_producers(sch, sch.get_sblock("B")), Blur)
-
-
 def test_inline_producers_refuses_what_does_not_fit():
     sch, consumer = start(MatmulBias, "D")
     with refuses(sch, r"inline_producers: block 'C' reduces, and a reduction cannot stand inside"):
@@ -314,14 +294,3 @@ def test_inline_producers_refuses_what_does_not_fit():
     with refuses(sch, r"inline_producers: the block handle is dead"):
         inline_producers(sch, producer)
     inline_producers(sch, inline_producers_of)
-
-
-def test_a_bound_producer_may_be_computed_at_a_tile_of_its_consumer():
-    sch, producer, consumer = start(Blur, "B", "C")
-    bind_loop(sch, sch.get_loops(producer)[0], axis="threadIdx.x")
-    tile = tile_block(sch, consumer, threads=(4,))
-    compute_block_at(sch, producer, tile.blocks[0])
-    assert [sch.get(loop).thread_binding is None for loop in sch.get_loops(producer)] == [
-        False,
-        True,
-    ]

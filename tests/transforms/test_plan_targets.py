@@ -15,7 +15,7 @@ from tvm.s_tir import Schedule
 from tirstep import rules
 from tirstep.lowering_checks.compile.compiling import pass_context
 from tirstep.modules import matmul, relu
-from tirstep.transforms import get_pipeline, spread_over_threads, stage_operand_at, tile_block
+from tirstep.transforms import get_pipeline, stage_operand_at, tile_block
 from tirstep.transforms.plans.targets import find_unsupported
 from tirstep.transforms.recipes import find_recipe
 
@@ -89,21 +89,6 @@ def test_too_many_threads_are_foreseen(limits: dict[str, int], said: str) -> Non
     reason = find_unsupported(module, tvm.target.Target({"kind": "opencl", **limits}))
     assert said in reason
     assert bool(said) == bool(reason)
-
-
-def test_kernels_of_a_function_have_threads_of_their_own() -> None:
-    """A wide copy and a product on warps were 2048 threads of one block."""
-    sch = Schedule(matmul(64, 64, 64))
-    copy = sch.cache_read(sch.get_sblock("C"), 0, "global")
-    sch.fuse(*sch.get_loops(copy))
-    spread_over_threads(sch, copy, threads=256)
-    tile_block(sch, sch.get_sblock("C"), threads=(8, 32))
-    fits = tvm.target.Target({"kind": "opencl", "max_num_threads": 256})
-    assert find_unsupported(sch.mod, fits) == ""
-    few = tvm.target.Target(
-        {"kind": "opencl", "max_num_threads": 255, "max_threads_per_block": 255}
-    )
-    assert find_unsupported(sch.mod, few).startswith("it runs 256 threads in a block, and")
 
 
 def test_rules_leave_alone_what_a_target_has_not() -> None:

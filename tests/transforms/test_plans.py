@@ -25,9 +25,7 @@ from tirstep.transforms.plans import (
     schedule_matmul,
     schedule_rows,
 )
-from tirstep.transforms.plans.rows import find_row_axes
 
-TILE = GemmConfig(threads=(4, 8), thread_tile=(4, 4), tile_k=8, warp=(4, 8), stages=2, tail="pad")
 X, Y = (7, 13), (13, 11)
 FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str]] = {
     # What is computed, of which tensors, and the plans of its functions.
@@ -364,28 +362,6 @@ def test_sizes_may_be_left_open(name: str) -> None:
         assert find_difference(sch.mod, function, **sizes) == ""
 
 
-def test_matches_say_what_is_scheduled_and_why_not() -> None:
-    sch = Schedule(get_only(lambda x: op.nn.softmax(x, axis=-1), (6, 40)))
-    before = sch.mod.script()
-    roles = match_rows(sch)
-    assert roles
-    assert roles.names[0] == "T_softmax_maxelem"
-    assert len(roles.blocks) == 4
-    assert find_row_axes(sch, roles.blocks) == [1]
-    for match, reason in (
-        (match_matmul, "no matmul: 2 blocks reduce, and a product is one"),
-        (match_flat, "no flat: block 'T_softmax_maxelem' reduces"),
-    ):
-        missing = match(sch)
-        assert not missing
-        assert str(missing) == reason
-    assert sch.mod.script() == before
-    sch = Schedule(get_only(lambda x: op.argmax(x, axis=1), (3, 70)))
-    assert "reduces to 2 results at a time" in str(match_rows(sch))
-    sch = Schedule(get_only(op.nn.conv2d, (1, 3, 8, 8), (4, 3, 3, 3)))
-    assert "has 4 spatial iterators and 3 that reduce" in str(match_matmul(sch))
-
-
 def test_a_convolution_is_left_to_others() -> None:
     sch = Schedule(get_only(op.nn.conv2d, (1, 3, 8, 8), (4, 3, 3, 3)))
     with pytest.raises(TransformError, match="several tensors again for other results"):
@@ -404,48 +380,12 @@ def test_vectors_that_cuda_does_not_compile_are_not_made() -> None:
     assert find_difference(sch.mod, function) == ""
 
 
-def turn(x: Any, y: Any) -> Any:
-    """Rotary positions, of halves of a row."""
-    halves = op.split(x, 2, axis=-1)
-    first, second = halves[0], halves[1]
-    return op.add(x, op.multiply(op.concat([op.negative(second), first], axis=-1), y))
-
-
-def test_vectors_with_a_condition_for_each_element_are_not_made() -> None:
-    """TVM would make a loop of each, whose loads lie a vector apart from the next thread's."""
-    function = get_only(turn, (2, 63, 32, "float16"), (2, 63, 32, "float16"))
-    sch = Schedule(function)
-    assert schedule_function(sch)[1].vector == 1
-    assert find_difference(sch.mod, function) == ""
-
-
 def test_a_function_that_no_plan_takes_is_refused_with_all_reasons() -> None:
     sch = Schedule(get_only(lambda x: op.argmax(x, axis=1), (3, 70)))
     before = sch.mod.script()
     with pytest.raises(TransformError, match=r"no matmul: .*; no rows: .*; no flat: .*; schedule"):
         schedule_function(sch)
     assert sch.mod.script() == before
-
-
-@pytest.mark.parametrize("stages", [1, 2])
-def test_schedule_matmul_finishes_what_follows_in_registers(stages: int) -> None:
-    function = get_only(lambda x, y: op.nn.relu(half(op.matmul(x, y))), (3, 9, 13), (3, 13, 11))
-    sch = Schedule(function)
-    config = GemmConfig(threads=(4, 8), thread_tile=(4, 4), stages=stages, tail="pad")
-    schedule_matmul(sch, match_matmul(sch).blocks[0], config=config)
-    names = [str(sch.get(it).name_hint) for it in sch.get_child_blocks(sch.get_sblock("root"))]
-    assert len(names) == 7  # one kernel: tiles, fragments, sums and one store
-    assert find_difference(sch.mod, function) == ""
-
-
-def test_schedule_matmul_on_tensor_cores() -> None:
-    tensors = ((33, 40, "float16"), (40, 24, "float16"))
-    function = get_only(lambda x, y: op.astype(op.matmul(x, y), "float32"), *tensors)
-    sch = Schedule(function)
-    config = MmaConfig(tile=(32, 32), warp=(16, 16), stages=2, store="shared", tail="pad")
-    schedule_matmul(sch, match_matmul(sch).blocks[0], config=config)
-    assert "mma" in sch.mod.script()
-    assert find_difference(sch.mod, function) == ""
 
 
 def test_schedule_matmul_refuses_a_tile_that_does_not_divide() -> None:

@@ -134,23 +134,6 @@ def check_numbers(before: tvm.IRModule, after: tvm.IRModule) -> None:
     np.testing.assert_array_equal(found[1], found[0])
 
 
-@pytest.mark.parametrize(
-    ("dtype", "acc", "finish", "transposed"),
-    [
-        ("float16", "float32", "T.max(X[vi, vj], T.float32(0))", True),
-        ("bfloat16", "float32", 'X[vi, vj] * T.Cast("float32", vi)', False),
-        ("float16", "float16", "X[vi, vj]", True),
-    ],
-)
-def test_one_product_and_what_uses_its_sums(
-    dtype: str, acc: str, finish: str, transposed: bool
-) -> None:
-    before = make_one(dtype, acc=acc, finish=finish, transposed=transposed)
-    sch, block, loads, zeros = prepare_one(before)
-    tensorize_in_quads(sch, block, loads[::-1] if transposed else loads, zeros)
-    check_numbers(before, sch.mod)
-
-
 CHAIN = """
 A (32, 32) {dtype}, B (32, 32) {dtype}, V (32, 48) {dtype}, C (32, 48)
 X = T.sblock_alloc_buffer((32, 32))

@@ -2,11 +2,10 @@
 
 import inspect
 
-from kernels import ScaleOne, parse_kernel
+from kernels import parse_kernel
 from tvm.s_tir import Schedule
 
 from tirstep.transforms import (
-    decompose_reduction_at,
     find_epilogue,
     fuse_loops,
     get_reduction_loops,
@@ -60,22 +59,6 @@ def test_a_fused_loop_that_feeds_both_is_a_reduction_loop():
     *_, j, k = sch.get_loops(block)
     fuse_loops(sch, [j, k])
     assert name_loops(sch, get_reduction_loops(sch, block)) == ["j_k_fused"]
-
-
-def test_a_decomposed_reduction_keeps_its_reduction_loops():
-    sch = start()
-    block = sch.get_sblock("scores")
-    init = decompose_reduction_at(sch, block, sch.get_loops(block)[-1])
-    assert name_loops(sch, get_reduction_loops(sch, block)) == ["k"]
-    assert get_reduction_loops(sch, init) == []
-
-
-def test_a_block_without_loops_has_neither():
-    sch = start(ScaleOne)
-    block = sch.get_sblock("B")
-    assert get_spatial_loops(sch, block) == []
-    assert get_reduction_loops(sch, block) == []
-    assert find_epilogue(sch, block) is None
 
 
 def test_an_epilogue_is_the_one_consumer_of_an_intermediate_buffer():

@@ -1,12 +1,8 @@
 """Reductions of several values at once over threads: those that TVM is told of, and TVM's own."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from kernels import parse_kernel
-from pairs import compile_for_cuda
 from tvm import tirx
 from tvm.error import InternalError
 from tvm.s_tir import Schedule
@@ -31,30 +27,6 @@ def test_the_sum_and_the_maximum_of_a_row_are_found_together(threads: int) -> No
     )
     module = run.steps[-1].module
     assert not check_numbers(run.problem, module, get_device("simulator"), where="")
-
-
-# The place and the value of the maximum, whose reducer TVM has by itself.
-Largest = parse_kernel("""
-    A (4, 64), P (4,) int32, V (4,)
-    for i, k in T.grid(4, 64):
-        with T.sblock("P"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            with T.init():
-                P[vi] = T.int32(-1)
-                V[vi] = T.min_value("float32")
-            place: T.let[T.int32] = T.Select(V[vi] >= A[vi, vk], P[vi], vk)
-            value: T.let[T.float32] = T.Select(V[vi] >= A[vi, vk], V[vi], A[vi, vk])
-            P[vi] = place
-            V[vi] = value
-""")
-
-
-def test_tvm_s_own_reducers_of_two_values_are_still_found() -> None:
-    sch = Schedule(Largest)
-    block = sch.get_sblock("P")
-    sch.bind(sch.get_loops(block)[0], "blockIdx.x")
-    spread_over_threads(sch, block, threads=32)
-    assert "__shfl_down_sync" in compile_for_cuda(sch.mod)
 
 
 # The running maximum of a row, and the sum of exponentials below it, in the unsafe order.
@@ -96,12 +68,6 @@ def test_tvm_stores_a_value_before_it_computes_the_next_one() -> None:
     _, largest, total = simulate(sch.mod, [a, blank, blank]).arguments
     np.testing.assert_array_equal(largest, a.max(1))
     assert (total > 1.1 * np.exp(a - a.max(1, keepdims=True)).sum(1)).any()
-
-
-def test_a_process_that_knows_our_reducers_ends_well() -> None:
-    """TVM would free the functions a second time, after Python has ended."""
-    done = subprocess.run([sys.executable, "-c", "import tirstep.transforms"], timeout=120)
-    assert done.returncode == 0
 
 
 # Whether all of a row hold.

@@ -10,7 +10,6 @@ from tirstep.modules import get_kernel
 from tirstep.transforms import (
     PartialSums,
     Split,
-    accumulate_in_registers,
     bind_loop,
     decompose_reduction_at,
     fuse_loops,
@@ -53,23 +52,6 @@ def test_split_reduction_by_a_divisor():
     check_pair(Matmul, change, after)
 
 
-def test_split_reduction_with_a_guarded_tail():
-    after = """
-        for i, j, k_0, k_1 in T.grid(16, 12, 2, 4):
-            with T.sblock("C"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                vk = T.axis.reduce(6, k_0 * 4 + k_1)
-                T.where(k_0 * 4 + k_1 < 6)
-                C[vi, vj] += A[vi, vk] * B[vk, vj]
-    """
-
-    check_pair(
-        Matmul,
-        lambda sch: split_reduction(sch, sch.get_sblock("C"), inner=4, tail="guard"),
-        after,
-    )
-
-
 def test_split_reduction_refuses_what_does_not_fit():
     sch, block, *_ = start()
     with refuses(sch, r"split_reduction: loop 'k' runs 6 times, which inner=4 does not divide"):
@@ -110,60 +92,6 @@ def test_decompose_reduction_at_its_reduction_loop():
         assert sch.get(init).name_hint == "C_init"
         assert sch.get(block).name_hint == "C_update"
         return init, block, i, j, k
-
-    check_pair(Matmul, change, after)
-
-
-def test_decompose_reduction_at_an_outer_loop():
-    after = """
-        for i in range(16):
-            for j_init in range(12):
-                with T.sblock("C_init"):
-                    vi, vj = T.axis.remap("SS", [i, j_init])
-                    C[vi, vj] = T.float32(0)
-            for j, k in T.grid(12, 6):
-                with T.sblock("C_update"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-    """
-
-    def change(sch):
-        block = sch.get_sblock("C")
-        _, j, _ = sch.get_loops(block)
-        return decompose_reduction_at(sch, block, j), block, j
-
-    check_pair(Matmul, change, after)
-
-
-def test_decompose_reduction_at_a_thread_loop_leaves_registers_to_their_threads():
-    after = """
-        C_local = T.sblock_alloc_buffer((16, 12), scope="local")
-        for i in range(16):
-            for j_0 in T.thread_binding(4, thread="blockIdx.x"):
-                for j_1_init in T.thread_binding(3, thread="threadIdx.x"):
-                    with T.sblock("C_init"):
-                        vi = T.axis.spatial(16, i)
-                        vj = T.axis.spatial(12, j_0 * 3 + j_1_init)
-                        C_local[vi, vj] = T.float32(0)
-                for j_1 in T.thread_binding(3, thread="threadIdx.x"):
-                    for k in range(6):
-                        with T.sblock("C_update"):
-                            vi = T.axis.spatial(16, i)
-                            vj = T.axis.spatial(12, j_0 * 3 + j_1)
-                            vk = T.axis.reduce(6, k)
-                            C_local[vi, vj] = C_local[vi, vj] + A[vi, vk] * B[vk, vj]
-                    for ax0, ax1 in T.grid(1, 1):
-                        with T.sblock("C_local"):
-                            v0 = T.axis.spatial(16, i + ax0)
-                            v1 = T.axis.spatial(12, j_0 * 3 + j_1 + ax1)
-                            C[v0, v1] = C_local[v0, v1]
-    """
-
-    def change(sch):
-        block = sch.get_sblock("C")
-        tile = tile_block(sch, block, threads=(3,))
-        accumulate_in_registers(sch, block, tile.threads[0])
-        return decompose_reduction_at(sch, block, tile.threads[0])
 
     check_pair(Matmul, change, after)
 
@@ -296,25 +224,6 @@ def test_the_sum_of_the_parts_is_the_sum(name, options, parts):
     partial = rfactor_reduction(sch, sch.get_sblock("C"), parts=parts)
     bind_loop(sch, partial.parts, axis="blockIdx.y")
     assert check_numbers(problem, sch.mod, get_device("cpu"), where="parts") == []
-
-
-@pytest.mark.parametrize("order", [(2, 0, 1), (0, 2, 1)])
-def test_rfactor_reduction_of_loops_in_any_order_puts_the_parts_outermost(order):
-    problem = get_kernel("matmul").problem(8, 6, 24)
-    sch = Schedule(problem.module, debug_mask="all")
-    block = sch.get_sblock("C")
-    loops = sch.get_loops(block)
-    reorder_loops(sch, [loops[index] for index in order])
-    partial = rfactor_reduction(sch, block, parts=4)
-    assert sch.get(sch.get_loops(partial.block)[0]).same_as(sch.get(partial.parts))
-    assert check_numbers(problem, sch.mod, get_device("cpu"), where="parts") == []
-
-
-@pytest.mark.parametrize("parts", [1, 0, -2])
-def test_rfactor_reduction_refuses_what_is_no_number_of_parts(parts):
-    sch, block, *_ = start()
-    with refuses(sch, rf"rfactor_reduction: parts={parts} is no number of parts; use 2 or more"):
-        rfactor_reduction(sch, block, parts=parts)
 
 
 @pytest.mark.parametrize("parts", [4, 12])

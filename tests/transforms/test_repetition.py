@@ -6,18 +6,15 @@ from kernels import parse_kernel
 from pairs import refuses, run_on_cpu
 from tvm.s_tir import Schedule
 
-from tirstep.modules import get_kernel
 from tirstep.transforms import (
     compute_block_at,
     decompose_reduction_at,
     fuse_loops,
     inline_producers,
     reorder_loops,
-    split_loop,
     tile_block,
     tile_in_warps,
 )
-from tirstep.transforms.legality.sums import find_repetition
 
 # B = A + the sums of A's rows + 1, over an intermediate P.
 Shifted = parse_kernel("""
@@ -125,28 +122,3 @@ def test_windows_that_overlap_repeat_terms():
     ):
         decompose_reduction_at(sch, block, i)
     decompose_reduction_at(sch, block, k)
-
-
-@pytest.mark.parametrize(
-    "steps",
-    [
-        ("k 4", "k_0 2", "k_1 3", "k_1_0 3"),
-        ("i 3", "i_1 4", "i_1_1 j"),
-        ("j 2", "j_1 5"),
-        ("i j", "i_j_fused 5", "i_j_fused_1 3", "i_j_fused_1_0 4"),
-        ("k 3", "k_1 3", "k_1_0 3", "i j k_0"),
-    ],
-)
-def test_guards_in_guards_repeat_nothing(steps):
-    """TVM's analysis does not see it of these."""
-    sch = Schedule(get_kernel("matmul")(16, 12, 13))
-    block = sch.get_sblock("C")
-    for step in steps:
-        names, size = step.split(), step.split()[-1]
-        loops = [loop for loop in sch.get_loops(block) if sch.get(loop).loop_var.name in names]
-        if size.isdigit():
-            split_loop(sch, loops[0], inner=int(size), tail="guard")
-        else:
-            fuse_loops(sch, loops)
-    sch.decompose_reduction(block, sch.get_loops(block)[0])
-    assert find_repetition(sch, block) is None

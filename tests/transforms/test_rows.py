@@ -1,16 +1,12 @@
 """Rows that threads share: spread over them, kept in their registers, read once."""
 
-import numpy as np
 from kernels import parse_kernel
-from pairs import check_pair, compile_for_cuda, refuses, run_on_cpu
+from pairs import check_pair, compile_for_cuda, refuses
 from tvm.s_tir import Schedule
 
-from tirstep.lowering_checks.compile.compiling import compile_module
-from tirstep.lowering_checks.devices.simulator import simulate
 from tirstep.transforms import (
     Spread,
     cache_row_at,
-    cache_write_at,
     keep_in_registers,
     spread_over_threads,
     vectorize_loop,
@@ -96,17 +92,6 @@ def test_spread_over_threads_deals_out_vectors_and_reduces_by_shuffles():
     assert "__shfl_down_sync" in compile_for_cuda(SpreadShares)
 
 
-def test_spread_over_threads_refuses_what_does_not_divide():
-    sch = Schedule(Shares, debug_mask="all")
-    block = sch.get_sblock("B")
-    with refuses(sch, r"loop 'k' runs 64 times, which threads=8 \* vector=3 does not divide"):
-        spread_over_threads(sch, block, threads=8, vector=3)
-    with refuses(sch, "loop 'k' runs 64 times, which threads=12 .*does not divide"):
-        spread_over_threads(sch, block, threads=12)
-    with refuses(sch, r"loop 'k' runs 64 times, which threads=32 \* vector=4 does not divide"):
-        spread_over_threads(sch, block, threads=32, vector=4)
-
-
 def test_spread_over_threads_refuses_a_loop_that_is_not_serial_or_not_the_block_s_own():
     sch = Schedule(Shares, debug_mask="all")
     block = sch.get_sblock("B")
@@ -187,29 +172,6 @@ def test_keep_in_registers_gives_each_thread_its_own_elements():
     check_pair(Chain, keep_chain, ChainInRegisters)
 
 
-def test_keep_in_registers_makes_an_array_of_a_thread_s_share():
-    sch = Schedule(Chain)
-    keep_chain(sch)
-    executable = compile_module(sch.mod, "nvidia/nvidia-h100")
-    assert "float D_local_ptr[6];" in executable.mod.imports[0].inspect_source()
-    a = np.arange(240, dtype="float32").reshape(5, 48)
-    simulation = simulate(sch.mod, [a, np.full_like(a, np.nan)])
-    assert not simulation.findings
-    np.testing.assert_array_equal(simulation.arguments[1], 2 * a + 1)
-
-
-def test_keep_in_registers_leaves_a_sum_over_threads_there():
-    """TVM's reuse of storage would make it the cell in shared memory that all threads read."""
-    sch = Schedule(Shares)
-    keep_in_registers(sch, sch.get_sblock("S"))
-    for name in "BS":
-        spread_over_threads(sch, sch.get_sblock(name), threads=64)
-    source = compile_module(sch.mod, "nvidia/nvidia-h100").mod.imports[0].inspect_source()
-    assert source.count("/ S_ptr[0]") == 1
-    a = np.random.default_rng(0).integers(1, 5, (6, 64)).astype("float32")
-    assert not simulate(sch.mod, [a, np.full_like(a, np.nan)]).findings
-
-
 def test_keep_in_registers_refuses_what_other_threads_or_kernels_read():
     sch = Schedule(Chain, debug_mask="all")
     output = sch.get_sblock("B")
@@ -263,22 +225,6 @@ def test_cache_row_at_reads_once_for_all_readers():
     check_pair(SpreadShares, cache_shares, CachedShares)
 
 
-def test_cache_row_at_puts_the_row_into_registers():
-    sch = Schedule(Shares)
-    spread_shares(sch)
-    cache_shares(sch)
-    source = compile_module(sch.mod, "nvidia/nvidia-h100").mod.imports[0].inspect_source()
-    assert "float A_local_ptr[8];" in source
-    assert source.count("A_ptr +") == 1
-    a = np.random.default_rng(0).integers(1, 5, (6, 64)).astype("float32")
-    simulation = simulate(sch.mod, [a, np.full_like(a, np.nan)])
-    assert not simulation.findings
-    expected = a / a.sum(1, keepdims=True)
-    np.testing.assert_array_equal(simulation.arguments[1], expected)
-    got = run_on_cpu(sch.mod, a, output=(6, 64), dtype="float32")
-    np.testing.assert_array_equal(got, expected)
-
-
 def test_cache_row_at_refuses_readers_with_other_shares():
     sch = Schedule(Shares, debug_mask="all")
     block = sch.get_sblock("S")
@@ -291,16 +237,3 @@ def test_cache_row_at_refuses_readers_with_other_shares():
         cache_row_at(sch, block, row, operand=0)
     with refuses(sch, "block 'S' has no operand 1, it reads 0: A"):
         cache_row_at(sch, block, row, operand=1)
-
-
-def test_a_store_in_registers_is_copied_out_by_the_threads_that_made_it():
-    """Readers first: a copy that is spread reads what all threads computed, then each its own."""
-    sch = Schedule(Shares)
-    output = sch.get_sblock("B")
-    row = sch.get_loops(output)[0]
-    copy = cache_write_at(sch, output, row)
-    for block in (copy, output, sch.get_sblock("S")):
-        spread_over_threads(sch, block, threads=8, vector=4)
-    keep_in_registers(sch, output)
-    a = np.random.default_rng(0).integers(1, 5, (6, 64)).astype("float32")
-    assert not simulate(sch.mod, [a, np.full_like(a, np.nan)]).findings

@@ -104,28 +104,6 @@ def test_a_padding_in_whose_place_its_powers_are():
         bind_loop(sch, loop, axis="blockIdx.x")
 
 
-def test_a_result_in_the_place_of_the_tile_it_is_computed_from():
-    problem = transpose.problem(3, 7)
-
-    def schedule(scope: str) -> tuple[Schedule, list[object]]:
-        sch = Schedule(problem.module)
-        block = sch.get_sblock("B")
-        rows, columns = sch.get_loops(block)
-        bind_loop(sch, columns, axis="threadIdx.z")
-        bind_loop(sch, rows, axis="threadIdx.x")
-        store = cache_write_at(sch, block, rows, scope="shared.dyn")
-        bind_loop(sch, sch.get_loops(store)[-1], axis="threadIdx.z")
-        return sch, [block, columns, scope]
-
-    sch, (block, columns, scope) = schedule("shared")
-    tile = {"operand": 0, "threads": (3, 1, 7), "vector": 1, "tail": "guard"}
-    stage_operand_at(sch, block, columns, scope=scope, **tile)
-    assert find_wrong(problem, sch) == ""
-    sch, (block, columns, scope) = schedule("shared.dyn")
-    with refuses(sch, "TVM would put 'B_shared.dyn' in the place of 'A_shared.dyn' with no"):
-        stage_operand_at(sch, block, columns, scope=scope, **tile)
-
-
 def test_a_result_in_its_own_tile_s_place_by_the_same_threads():
     """Each thread writes where it alone has read: that is no fault."""
     problem = relu.problem(64)

@@ -3,33 +3,21 @@
 import numpy as np
 import pytest
 from kernels import parse_kernel
-from pairs import assert_dead, check_pair, refuses, run_on_cpu
-from plain_attention import (
-    HEADS,
-    QUERIES,
-    WIDTH,
-    compute_attention,
-    draw_attention,
-    make_attention,
-)
-from reduction_pairs import LEAST, Plain, draw, find_blocks, make_pair, run_pair
+from pairs import assert_dead, check_pair, refuses
+from reduction_pairs import Plain, draw, find_blocks, make_pair, run_pair
 from tvm.s_tir import Schedule
 from tvm.script import from_source
 from tvm.script import tirx as T
-from tvm.tirx import min_value
 
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import softmax
 from tirstep.transforms import (
     bind_loop,
-    compute_block_at,
     fuse_reductions,
     split_loop,
     split_reductions,
 )
 from tirstep.transforms.fusion.factors import Scale
-
-SQUARE = "(a - m[vi] / T.float64(24)) * (a - m[vi] / T.float64(24))"
 
 # ---- Pairs
 
@@ -111,29 +99,6 @@ def test_ranges_give_what_two_passes_give(producer, use, start) -> None:
         np.testing.assert_allclose(got, wanted, rtol=1e-12)
 
 
-def test_ranges_of_ranges_and_a_row_of_nothing_but_infinities() -> None:
-    """Such a row makes no NaN of others, and is 0 by itself: there is no -inf - -inf."""
-    module = make_pair("max of -inf", "s[vi] + T.exp(a - m[vi])")
-    inputs = draw(is_masked=True)
-    inputs[0][4, :] = -np.inf
-    sch = Schedule(module)
-    first, second = find_blocks(sch, "first", "second")
-    (one, two), _ = split_reductions(sch, first, [second], parts=4)
-    split_reductions(sch, one, [two], parts=3)
-    got, wanted = run_pair(sch.mod, inputs), run_pair(module, inputs)
-    np.testing.assert_allclose(got[:4], wanted[:4], rtol=1e-12)
-    assert got[4] == 0
-
-
-def test_one_reduction_by_itself() -> None:
-    module = make_pair("max", "s[vi] + T.exp(a - m[vi])")
-    sch = Schedule(module)
-    (part,), _ = split_reductions(sch, sch.get_sblock("first"), [], parts=3)
-    assert sch.get(part).name_hint == "first_part"
-    inputs = draw(is_masked=True)
-    np.testing.assert_array_equal(run_pair(sch.mod, inputs), run_pair(module, inputs))
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_softmax_by_ranges_on_blocks_of_their_own(dtype: str) -> None:
     """Its exponentials are read by others, too, and stay beside those of the ranges."""
@@ -151,30 +116,6 @@ def test_softmax_by_ranges_on_blocks_of_their_own(dtype: str) -> None:
     for block in (largest, output):
         bind_loop(sch, sch.get_loops(block)[0], axis="blockIdx.x")
     assert check_numbers(problem, sch.mod, get_device("simulator"), where="simulator") == []
-
-
-@pytest.mark.parametrize(
-    ("causal", "least"), [(False, min_value("float32")), (True, T.float32(-np.inf))]
-)
-def test_attention_by_ranges_of_keys(causal: bool, least) -> None:
-    """Both sums in one call; of causal attention whole ranges are hidden."""
-    sch = Schedule(make_attention(causal=causal, least=least))
-    largest, *sums = find_blocks(sch, "max", "sum", "weighted")
-    (part, *partial_sums), (powers,) = split_reductions(sch, largest, sums, parts=4)
-    assert sch.get(powers).name_hint == "exp"
-    check_attention(sch, causal=causal)
-    steps, _ = split_loop(sch, sch.get_loops(part)[-1], inner=2, tail="guard")
-    for block in partial_sums:
-        fuse_reductions(sch, part, block, steps)
-    compute_block_at(sch, sch.get_sblock("scores"), steps)
-    check_attention(sch, causal=causal)
-
-
-def check_attention(sch: Schedule, *, causal: bool) -> None:
-    inputs = draw_attention()
-    got = run_on_cpu(sch.mod, *inputs, output=(HEADS, QUERIES, WIDTH), dtype="float32")
-    wanted = compute_attention(inputs, causal=causal)
-    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
 
 
 # ---- Planted bugs
@@ -225,27 +166,6 @@ right = Scale.get_ratio
 
 
 # ---- What has no factor, and places that it does not take
-
-
-@pytest.mark.parametrize(
-    ("producer", "use", "start", "sentence"),
-    [
-        ("sum", f"s[vi] + {SQUARE}", None, "has parts that change by different factors"),
-        ("max", "s[vi] + T.tanh(a - m[vi])", None, r"T.tanh\(A\[vi, vk\] - m\) mixes both"),
-        ("max", "s[vi] + T.exp(a * m[vi])", None, "multiplies or divides what changes by what var"),
-        ("max", "s[vi] + T.if_then_else(a < m[vi], a, b)", None, "is a condition, which may be an"),
-        ("max", "s[vi] * T.exp(a - m[vi])", "T.float64(1)", "a product by as many factors as it"),
-        ("max", "s[vi] + T.exp(a - m[vi])", "T.float64(1)", "is what it begins with, and would be"),
-        ("max", "T.max(s[vi], T.max(a - m[vi], b))", LEAST, "change by different factors|summands"),
-        ("max", "s[vi] + b / m[vi]", None, "factor old / new, with which on .* it would give nan"),
-        ("max", "s[vi] + a * b", None, "block 'second' does not use what block 'first' computes"),
-    ],
-)
-def test_split_reductions_refuses_what_has_no_factor(producer, use, start, sentence) -> None:
-    sch = Schedule(make_pair(producer, use, *([start] if start else [])))
-    first, second = find_blocks(sch, "first", "second")
-    with refuses(sch, f"split_reductions: .*{sentence}"):
-        split_reductions(sch, first, [second], parts=4)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.lowering_checks.devices.simulator import lower
 from tirstep.lowering_checks.facts import get_facts
 from tirstep.lowering_checks.steps import Run
-from tirstep.transforms.passes import store_slots
 from tirstep.transforms.recipes import RECIPES
 
 SIMULATOR = get_device("simulator")
@@ -68,18 +67,3 @@ def test_slots_take_the_memory_of_two_slabs(run: Run) -> None:
     (kernel,) = get_facts(run.steps[-1].module, "cuda", problem=run.problem).kernels
     stages, slots, mbarriers = 5 * (64 + 256) * 64 * 2, 2 * 64 * 128, 1024
     assert kernel.dynamic_shared_bytes == stages + slots + mbarriers
-
-
-def test_tiles_with_room_or_few_slabs_have_no_slots() -> None:
-    most = store_slots.MAX_SHARED_BYTES["shared.dyn"]
-    wide, narrow = (
-        store_slots.make_slots(store_slots.make_slots(SHAPED, 4), slabs) for slabs in (4, 2)
-    )
-    assert store_slots.count_slots(wide, most) == 0
-    assert store_slots.count_slots(wide, most + 1) == store_slots.SLOTS
-    assert store_slots.count_slots(narrow, most + 1) == 0
-    assert store_slots.count_saved(wide, most + 1) == 2 * 64 * 128
-    assert store_slots.count_saved(narrow, most + 1) == 0
-
-
-SHAPED = tvm.tirx.decl_buffer((1, 64, 8, 8), "bfloat16", "D", scope="shared.dyn")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 import tvm
 from kernels import parse_kernel
-from pairs import check_pair, check_trace, refuses
+from pairs import check_pair, refuses
 from streamed_sums import DEPTH, ROWS, cut_row_sums, make_row_sums
 from tvm.ir import assert_structural_equal
 from tvm.s_tir import Schedule
@@ -20,35 +18,9 @@ from tvm.script import tirx as T
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.modules import Problem, get_kernel
 from tirstep.transforms import set_pipeline, stream_steps
-from tirstep.transforms.legality.shares import Shares, count_parts, share_steps
+from tirstep.transforms.legality.shares import Shares, share_steps
 from tirstep.transforms.passes import StreamSteps
 from tirstep.transforms.recipes import RECIPES
-
-SIZES = [
-    (tiles, steps, parts, workers)
-    for tiles, steps, parts in itertools.product((1, 2, 3, 7), (2, 4, 6, 9, 24), (2, 3))
-    for workers in (parts, 4, 5, 11, 24, 100)
-    if workers >= parts
-]
-
-
-def test_shares_are_the_smallest_of_which_no_more_than_the_parts_meet() -> None:
-    for tiles, steps, parts, workers in SIZES:
-        shares = share_steps(tiles, steps, parts, workers)
-        assert shares is not None
-        each = shares.each
-        owners = [step // each for step in range(tiles * steps)]
-        first = [owners[tile * steps] for tile in range(tiles)]
-        meeting = [len(set(owners[tile * steps :][:steps])) for tile in range(tiles)]
-        assert max(meeting) == count_parts(tiles, steps, each) <= parts
-        # All parts of each tile have a worker, also those without steps.
-        assert shares.workers == max(first) + parts <= workers
-        smaller = each - 1
-        assert (
-            smaller * workers < tiles * steps
-            or count_parts(tiles, steps, smaller) > parts
-            or (tiles - 1) * steps // smaller + parts > workers
-        )
 
 
 def test_fewer_workers_than_parts_share_nothing() -> None:
@@ -71,28 +43,6 @@ def run_on_simulator(module: tvm.IRModule, tiles: int, steps: int) -> tuple[np.n
     program = get_device("simulator").compile(module)
     got = program([values.astype(np.float32), blank])[-1]
     return got - values.sum(axis=1), program.findings
-
-
-@pytest.mark.parametrize(
-    "sizes",
-    [
-        (3, 8, 2, 4),  # ends of tiles in the middle of shares
-        (3, 8, 2, 3),  # a tile each
-        (5, 6, 3, 7),  # odd
-        (7, 4, 2, 5),  # whole tiles, and more of the next one
-        (1, 24, 4, 5),
-        (2, 6, 3, 100),  # more workers than there are steps
-        (4, 4, 2, 2),  # as many parts as workers
-    ],
-    ids=str,
-)
-def test_streamed_sums_are_those_of_slices(sizes: tuple[int, int, int, int]) -> None:
-    tiles, steps, *_ = sizes
-    sch = stream_row_sums(*sizes)
-    off, findings = run_on_simulator(sch.mod, tiles, steps)
-    assert not off.any()
-    assert not findings
-    check_trace(sch, make_row_sums(tiles, steps), "all")
 
 
 # What the pass makes of 3 tiles of 8 steps, in two parts and for 4 workers.

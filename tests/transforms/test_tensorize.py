@@ -1,14 +1,12 @@
 """Transforms for tensor cores: pairs out of the goldens of matmul_mma, and what they refuse."""
 
-import numpy as np
 import pytest
 import tvm
-from golden_runs import read_step, run_golden
+from golden_runs import read_step
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 
 from tirstep.lowering_checks import check_numbers, get_device
-from tirstep.lowering_checks.devices.simulator import expressions, simulate, tensor_cores
 from tirstep.modules import get_kernel, matmul
 from tirstep.transforms import (
     FragmentTile,
@@ -110,54 +108,6 @@ def test_store_through_shared_pair() -> None:
 # ---- Numbers
 
 
-@pytest.mark.parametrize(("out", "transpose_b"), [("float32", True), ("float16", False)])
-def test_a_result_through_shared_memory_is_right(out: str, transpose_b: bool) -> None:
-    sch = half(out=out, transpose_b=transpose_b)
-    made = tile(sch)
-    store = store_through_shared(
-        sch, made.block, made.grid, made.warps, columns=32, warps=2, vector=4
-    ).store
-    for operand in range(2):
-        stage(sch, made, operand, layout="padded")
-    loads = [cache_read_at(sch, made.block, made.inner, operand=n, scope="local") for n in (0, 1)]
-    zeros = decompose_reduction_at(sch, made.block, made.outer)
-    tensorize_fragments(sch, made.block, loads, zeros, store)
-    problem = matmul.problem(32, 64, 96, dtype="float16", out=out, transpose_b=transpose_b)
-    assert check_numbers(problem, sch.mod, SIMULATOR, where="here") == []
-
-
-def find_wavefronts(layout: str, monkeypatch: pytest.MonkeyPatch) -> int:
-    """The most rows of a matrix that ldmatrix reads in the same 16 bytes of all banks."""
-    sch = half(16, 64, 64)
-    made = tile(sch, tile=(16, 64), warp=(16, 64), tile_k=64)
-    store = accumulate_in_registers(sch, made.block, made.warps)
-    for operand in range(2):
-        stage(sch, made, operand, warps=1, layout=layout)
-    loads = [cache_read_at(sch, made.block, made.inner, operand=n, scope="local") for n in (0, 1)]
-    zeros = decompose_reduction_at(sch, made.block, made.outer)
-    tensorize_fragments(sch, made.block, loads, zeros, store)
-    seen, load = [], tensor_cores.TENSOR_CORES["ptx_legacy.ldmatrix"]
-
-    def watch(threads, transposed, count, kind, target, place, source, offset, *, result):
-        first = np.broadcast_to(source._offset + offset, (threads.lanes, 1))
-        for matrix in (first[:32, 0] * source.dtype.itemsize // 16 % 8).reshape(4, 8):
-            seen.append(np.bincount(matrix).max())
-        load(threads, transposed, count, kind, target, place, source, offset, result=result)
-
-    monkeypatch.setitem(expressions.BUILT_IN, "ptx_legacy.ldmatrix", watch)
-    problem = matmul.problem(16, 64, 64, dtype="float16")
-    assert simulate(sch.mod, [*problem.integer_inputs(0), np.zeros((16, 64), "f4")]).findings == []
-    return max(seen)
-
-
-@pytest.mark.parametrize(("layout", "wavefronts"), [("rows", 8), ("swizzled", 1), ("padded", 1)])
-def test_rows_of_128_bytes_lie_in_different_banks(
-    layout: str, wavefronts: int, monkeypatch
-) -> None:
-    """All eight that ldmatrix reads at once, unless they lie as they are."""
-    assert find_wavefronts(layout, monkeypatch) == wavefronts
-
-
 # ---- Refusals
 
 
@@ -178,13 +128,6 @@ def test_tile_in_fragments_refuses(changes, message: str) -> None:
     block = sch.get_sblock("C")
     with refuses(sch, f"tile_in_fragments: .*{message}"):
         tile(sch, block, **changes)
-
-
-def test_tile_in_fragments_refuses_what_is_no_matmul() -> None:
-    sch = Schedule(get_kernel("row_sum").problem(32, 32).module)
-    block = sch.get_sblock("B")
-    with refuses(sch, "has 1 spatial loops, 1 reductions and 1 operands; tile a matmul"):
-        tile(sch, block)
 
 
 @pytest.mark.parametrize(
@@ -352,41 +295,6 @@ def test_prefetch_asynchronously_refuses_first_fragments_without_their_pipeline(
     message = "stages=2 of loop 'k_0' leave no tile in flight" if ahead else "is no pipeline of fra"
     with refuses(sch, message):
         prefetch_asynchronously(sch, made.outer, copies, stages=stages, fragments_first=True)
-
-
-def test_a_schedule_that_is_tensorized_can_be_copied() -> None:
-    """TVM cannot copy one in which tensorize replaced a loop; here it replaces blocks."""
-    run = run_golden(RECIPES["matmul_mma_block_swizzle"])
-    sch = Schedule(run.steps[0].module)
-    RECIPES["matmul_mma_block_swizzle"](sch, **run.config)
-    assert sch.copy().mod.script() == sch.mod.script()
-
-
-@pytest.mark.parametrize("is_padded_first", [True, False])
-def test_rows_that_ldmatrix_reads_begin_at_multiples_of_16_bytes(is_padded_first: bool) -> None:
-    sch = half()
-    made = tile(sch)
-    store = accumulate_in_registers(sch, made.block, made.warps)
-    copies = [
-        cache_read_at(sch, made.block, made.outer, operand=n, scope="shared.dyn") for n in (0, 1)
-    ]
-    loads = [cache_read_at(sch, made.block, made.inner, operand=n, scope="local") for n in (0, 1)]
-    zeros = decompose_reduction_at(sch, made.block, made.outer)
-
-    def tensorize(sch: Schedule) -> None:
-        tensorize_fragments(sch, made.block, loads, zeros, store)
-
-    def pad(sch: Schedule, elements: int = 1) -> None:
-        pad_shared_rows(sch, copies[0], elements=elements)
-
-    first, then = (pad, tensorize) if is_padded_first else (tensorize, pad)
-    first(sch)
-    with refuses(
-        sch, "the rows of 'A_shared.dyn' would begin at multiples of 2 bytes, and ldmatrix in block"
-    ):
-        then(sch)
-    if not is_padded_first:
-        pad(sch, elements=8)
 
 
 @pytest.mark.parametrize("elements", [1, 3])

@@ -47,11 +47,6 @@ def test_the_index_of_the_thread_is_dropped():
     assert DropThreadDimensions(module).script() == Dropped.script()
 
 
-def test_one_index_in_other_words_is_dropped_too():
-    module = make_registers(lambda t, r: t, lambda t, r: (r * 16 + t) % 16)
-    assert DropThreadDimensions(module).script() == Dropped.script()
-
-
 @pytest.mark.parametrize(
     "second",
     [
@@ -64,16 +59,6 @@ def test_one_index_in_other_words_is_dropped_too():
 )
 def test_another_index_anywhere_keeps_the_dimension(second):
     module = make_registers(lambda t, r: t, second)
-    assert_structural_equal(DropThreadDimensions(module), module)
-
-
-def test_an_index_of_a_loop_everywhere_keeps_the_dimension():
-    module = make_registers(lambda t, r: r, lambda t, r: r)
-    assert_structural_equal(DropThreadDimensions(module), module)
-
-
-def test_shared_memory_keeps_its_dimensions():
-    module = make_registers(lambda t, r: t, lambda t, r: t, scope="shared")
     assert_structural_equal(DropThreadDimensions(module), module)
 
 

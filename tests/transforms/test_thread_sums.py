@@ -13,12 +13,11 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.script import from_source
 
 from tirstep.lowering_checks import get_device
-from tirstep.modules import Problem, layer_norm, row_sum, softmax
+from tirstep.modules import Problem, layer_norm, row_sum
 from tirstep.transforms import (
     bind_loop,
     cache_write_at,
     fuse_loops,
-    inline_producers,
     split_loop,
 )
 from tirstep.transforms.legality.sums import find_unordered_sums
@@ -104,30 +103,6 @@ def test_the_steps_that_are_called_ordered_are_right_on_a_gpu(roles: str):
         np.testing.assert_array_equal(sums, ones.sum(axis=1, dtype=dtype))
 
 
-@pytest.mark.parametrize("roles", ["x8 z5", "x32 y:2 z2", "int8 x8"])
-def test_the_binding_that_makes_such_a_sum_is_refused(roles: str):
-    dtype = next((part for part in roles.split() if part[0] in "fi"), "float32")
-    sch, loops = split_among(roles.removeprefix(dtype).strip(), dtype)
-    *first, (axis, last) = loops.items()
-    for other, loop in first:
-        bind_loop(sch, loop, axis=other)
-    with refuses(sch, "bind_loop: block 'B' reduces over the .*: TVM's last steps would take"):
-        bind_loop(sch, last, axis=axis)
-
-
-def test_rows_that_come_between_the_threads_of_a_sum_later():
-    """Whichever is bound last is refused, and the axes in another order are right."""
-    sch, loops = split_among("x32 y:2 z2")
-    bind_loop(sch, loops["threadIdx.x"], axis="threadIdx.x")
-    bind_loop(sch, loops["threadIdx.z"], axis="threadIdx.z")
-    with refuses(sch, "bind_loop: block 'B' reduces over .*'threadIdx.y' between them"):
-        bind_loop(sch, loops["threadIdx.y"], axis="threadIdx.y")
-    sch, loops = split_among("x32 y:2 z2")
-    for axis, other in (("x", "x"), ("z", "y"), ("y", "z")):
-        bind_loop(sch, loops[f"threadIdx.{axis}"], axis=f"threadIdx.{other}")
-    assert find_faults(sch.mod) == []
-
-
 def keep_rows(m: int, rows: int, place: int) -> tuple[Problem, Schedule, LoopRV]:
     """Sums of guarded rows in registers, of all rows of a thread (0) or of one (1)."""
     problem = row_sum.problem(m, 8)
@@ -160,34 +135,6 @@ def test_the_sums_of_rows_that_have_registers_are_right(m: int, rows: int, place
     problem, sch, loop = keep_rows(m, rows, place)
     bind_loop(sch, loop, axis="threadIdx.x")
     assert find_wrong(problem, sch.mod) == []
-
-
-@pytest.mark.parametrize("steps", [2, 6])
-def test_a_reader_that_knows_the_index_of_its_sums(steps: int):
-    """Of one row there is one index, 0: TVM no longer takes the registers for a thread's own."""
-    problem = softmax.problem(1, 32, online=True)
-
-    def make() -> tuple[Schedule, SBlockRV]:
-        sch = Schedule(problem.module)
-        running = RECIPES["softmax_online"].run(sch, rows=2, threads=8, vector=4, tail="guard")
-        for _ in range(steps):
-            next(running, None)
-        return sch, sch.get_sblock("B_local")
-
-    plain, block = make()
-    assert find_wrong(problem, plain.mod) == []
-    for producer in plain.get_producers(block):
-        if str(plain.get(producer).name_hint) not in ("statistics", "wide"):
-            plain.compute_inline(producer)
-    assert "out of bounds: store to total_local[1]" in find_wrong(problem, plain.mod)[0]
-
-    sch, block = make()
-    with refuses(
-        sch,
-        "inline_producers: block 'statistics' reduces over threads, and i_1 < 1 is its only guard: "
-        "TVM would store the sums of outputs that do not exist into '(total|top)_local'",
-    ):
-        inline_producers(sch, block)
 
 
 def test_a_sum_over_threads_behind_guards_that_tvm_cannot_solve():

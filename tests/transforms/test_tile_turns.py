@@ -39,12 +39,7 @@ from tirstep.transforms.tma_tiles import (
 SIMULATOR = get_device("simulator")
 TURNS = RECIPES["matmul_wgmma_pingpong"]
 HALF = {"dtype": "bfloat16", "out": "bfloat16"}
-FLOAT8 = {"dtype": "float8_e4m3fn", "acc": "fp22", "transpose_b": True, "out": "bfloat16"}
-INT8 = {"dtype": "int8", "out": "int32", "transpose_b": True}
-TF32 = {"dtype": "tf32", "transpose_b": True}
 SMALL = {**TURNS.config, **TURNS.golden.config, "persistent": 1}
-WIDE = {"tile": (64, 256), "stages": 5}
-"""Stages beside which there is room for two slabs of a tile alone."""
 
 
 def make_run(shape: tuple[int, int, int], options: dict, config: dict) -> Run:
@@ -70,28 +65,6 @@ def test_alternate_tiles_pair() -> None:
 
 
 # ---- Numbers, on the simulator
-
-
-@pytest.mark.parametrize(
-    ("shape", "options", "config"),
-    [
-        ((64, 32, 128), HALF, {}),  # one tile: the second warpgroup has none
-        ((64, 64, 128), HALF, {"store": "registers"}),  # two, one for each
-        ((64, 96, 128), {"dtype": "float16"}, {"store": "shared"}),  # three, of blocks with one
-        ((64, 96, 128), HALF, {"persistent": 2}),  # blocks with two tiles, and with one
-        ((70, 69, 72), {"dtype": "float16", "out": "float16"}, {"tail": "pad"}),  # six, cropped
-        ((64, 512, 128), HALF, WIDE),  # slab by slab
-        ((64, 96, 256), FLOAT8, {"tile_k": 128, "stages": 2}),
-        ((64, 32, 256), INT8, {"tile_k": 128, "turns": 3}),  # fewer tiles than warpgroups
-        ((64, 128, 64), TF32, {"tile_k": 32, "turns": 3}),  # four tiles for three
-    ],
-    ids=str,
-)
-def test_every_tile_is_computed_once(shape, options: dict, config: dict) -> None:
-    run = make_run(shape, options, config)
-    last = run.steps[-1]
-    assert last.name == "tiles_in_turn"
-    assert check_numbers(run.problem, last.module, SIMULATOR, where=str(config)) == []
 
 
 def test_batches_take_turns_too() -> None:

@@ -109,23 +109,6 @@ def test_vectorize_loop_refuses_what_does_not_fit():
         vectorize_loop(sch, inner)
 
 
-def test_vectorize_loop_refuses_rows_that_a_padding_misaligns():
-    sch = Schedule(Matmul, debug_mask="all")
-    block = sch.get_sblock("C")
-    tile = tile_block(sch, block, threads=(4, 3), per_thread=(1, 8))
-    copy = cache_read_at(sch, block, tile.threads[1], operand=1)
-    pad_shared_rows(sch, copy, elements=4)
-    inner = split_loop(sch, sch.get_loops(copy)[-1], inner=8).inner
-    with refuses(
-        sch,
-        r"the rows of 'B_shared' are padded to 28 elements, so that vectors of 8 would be "
-        "misaligned; pad to a multiple of 8, or use shorter vectors",
-    ):
-        vectorize_loop(sch, inner)
-    vectorize_loop(sch, split_loop(sch, inner, inner=4).inner)
-    assert "*(half4*)(B_shared" in compile_for_cuda(sch.mod)
-
-
 def make_column(dtype):
     """A copy of a column of four elements: they lie apart in A, and side by side in B."""
     return parse_kernel(f"""
@@ -138,47 +121,11 @@ def make_column(dtype):
     """)
 
 
-@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
-def test_vectorize_loop_refuses_float8_that_are_no_neighbours(dtype):
-    sch = Schedule(make_column(dtype), debug_mask="all")
-    loop = sch.get_loops(sch.get_sblock("B"))[1]
-    with refuses(
-        sch,
-        rf"vectorize_loop: loop 'i' makes vectors of 4 elements that are no neighbours in 'A' "
-        rf"\({dtype}\), and CUDA does not compile them; leave the loop as it is, or keep the lay",
-    ):
-        vectorize_loop(sch, loop)
-
-
-@pytest.mark.parametrize("dtype", ["int8", "float16", "float32"])
-def test_vectorize_loop_takes_elements_of_other_types_from_where_they_are(dtype):
-    sch = Schedule(make_column(dtype), debug_mask="all")
-    vectorize_loop(sch, sch.get_loops(sch.get_sblock("B"))[1])
-    assert sch.get(sch.get_loops(sch.get_sblock("B"))[1]).kind == ForKind.VECTORIZED
-
-
 def test_vectorize_loop_repeats_one_element_of_float8():
     module = from_source(make_column("float8_e4m3fn").script().replace("A[vi, vj]", "A[0, 0]"))
     sch = Schedule(module, debug_mask="all")
     vectorize_loop(sch, sch.get_loops(sch.get_sblock("B"))[1])
     assert "__nv_fp8x4_e4m3(make_float4(" in compile_for_cuda(sch.mod)
-
-
-def test_vectors_of_half_precision_hold_twice_the_elements():
-    Half = parse_kernel("""
-        A (6, 64) float16, B (6, 64) float16
-        for i, j in T.grid(6, 64):
-            with T.sblock("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                B[vi, vj] = A[vi, vj]
-    """)
-
-    sch, _, _, wide = start(Half, inner=16)
-    with refuses(sch, r"vectors of 16 elements of 'A' \(float16\), 32 bytes"):
-        vectorize_loop(sch, wide)
-    vectorize_loop(sch, split_loop(sch, wide, inner=8).inner)
-    bind_loop(sch, sch.get_loops(sch.get_sblock("B"))[0], axis="threadIdx.x")
-    assert "*(uint4*)(B_ptr" in compile_for_cuda(sch.mod)
 
 
 def test_vectorize_copy_of_a_tile():
@@ -204,31 +151,6 @@ def test_vectorize_copy_of_a_tile():
         return copy, block
 
     check_pair(Scale, change, after)
-
-
-@pytest.mark.parametrize(
-    ("dtype", "extent", "vector", "lanes"),
-    [
-        ("float32", 20, 16, 4),  # 16 bytes at most
-        ("float32", 20, 3, 2),
-        ("float32", 6, 4, 2),
-        ("float32", 4, 4, 4),  # the loop itself
-        ("float32", 7, 4, 1),  # left as it is
-        ("float32", 20, 1, 1),
-        ("float16", 24, 16, 8),
-        ("float16", 24, 4, 4),
-        ("int8", 48, 64, 16),
-        ("float64", 8, 4, 2),
-    ],
-)
-def test_vectorize_copy_takes_the_widest_vector_that_fits(dtype, extent, vector, lanes):
-    text = Scale.script().replace("float32", dtype).replace("20", str(extent))
-    sch = Schedule(from_source(text.replace(f"T.{dtype}(2.0)", f"T.{dtype}(2)")), debug_mask="all")
-    block = sch.get_sblock("B")
-    assert vectorize_copy(sch, block, vector=vector) == lanes
-    last = sch.get(sch.get_loops(block)[-1])
-    assert (last.kind == ForKind.VECTORIZED) == (lanes > 1)
-    assert int(last.extent) == (lanes if lanes > 1 else extent)
 
 
 def test_vectorize_copy_refuses_what_does_not_fit():
@@ -352,12 +274,6 @@ def test_bind_loop_refuses_vectors_that_cuda_has_not():
     vectorize_loop(sch, split_loop(sch, elements, inner=16).inner)
     with refuses(sch, "would make vectors of 16 elements of int8 out of one value"):
         bind_loop(sch, threads, axis="threadIdx.x")
-
-
-def test_vectorize_copy_takes_vectors_that_cuda_has():
-    sch, threads, _ = make_kernel("int8", "T.max(A[x], zero)")
-    bind_loop(sch, threads, axis="threadIdx.x")
-    assert vectorize_copy(sch, sch.get_sblock("B"), vector=16) == 4
 
 
 @pytest.mark.parametrize("vector", [4, 16])

@@ -1,17 +1,11 @@
 """Tiles in warps: the loops, the indices, and the numbers of tiles that do not divide."""
 
-import itertools
-
-import numpy as np
-import pytest
-from kernels import make_matmul, parse_kernel
-from pairs import assert_dead, check_pair, compile_for_cuda, refuses, run_on_cpu
+from kernels import make_matmul
+from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 
-from tirstep.lowering_checks import get_device
-from tirstep.modules import matmul, vector_add
+from tirstep.modules import vector_add
 from tirstep.transforms import (
-    WarpTile,
     bind_loop,
     cache_read_at,
     fuse_loops,
@@ -26,53 +20,6 @@ def start(module=Matmul):
     """A schedule and the block C."""
     sch = Schedule(module, debug_mask="all")
     return sch, sch.get_sblock("C")
-
-
-def test_tile_in_warps_of_threads_side_by_side():
-    after = """
-        for b in T.thread_binding(16, thread="blockIdx.x"):
-            for i_2, j_1 in T.grid(1, 1):
-                for t in T.thread_binding(32, thread="threadIdx.x"):
-                    for k, i_4, j_3 in T.grid(6, 2, 3):
-                        with T.sblock("C"):
-                            vi = T.axis.spatial(64, b // 2 * 8 + i_2 * 8 + t // 8 * 2 + i_4)
-                            vj = T.axis.spatial(48, b % 2 * 24 + j_1 * 24 + t % 8 * 3 + j_3)
-                            vk = T.axis.reduce(6, k)
-                            C[vi, vj] += A[vi, vk] * B[vk, vj]
-    """
-
-    def change(sch):
-        block = sch.get_sblock("C")
-        i, j, k = sch.get_loops(block)
-        tile = tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
-        assert isinstance(tile, WarpTile)
-        assert [int(sch.get(loop).extent) for loop in tile.elements] == [2, 3]
-        assert_dead(sch, i, j)
-        return tile, k, block
-
-    check_pair(Matmul, change, after)
-
-
-def test_tile_in_warps_with_strips_warps_and_groups():
-    after = """
-        for b in T.thread_binding(12, thread="blockIdx.x"):
-            for s in T.thread_binding(2, thread="vthread.x"):
-                for t in T.thread_binding(64, thread="threadIdx.x"):
-                    for k, i_4, j_3 in T.grid(6, 2, 1):
-                        with T.sblock("C"):
-                            vi = T.axis.spatial(
-                                64, b // 6 * 32 + b % 2 * 16 + s * 8 + t % 32 // 8 * 2 + i_4
-                            )
-                            vj = T.axis.spatial(48, b % 6 // 2 * 16 + t // 32 * 8 + t % 8 + j_3)
-                            vk = T.axis.reduce(6, k)
-                            C[vi, vj] += A[vi, vk] * B[vk, vj]
-    """
-
-    def change(sch):
-        sizes = {"threads": (4, 16), "per_thread": (4, 1), "strips": (2, 1), "warp": (4, 8)}
-        return tile_in_warps(sch, sch.get_sblock("C"), **sizes, swizzle=2)
-
-    check_pair(Matmul, change, after)
 
 
 def test_tile_in_warps_with_interleaved_rows_and_rows_innermost():
@@ -98,26 +45,6 @@ def test_tile_in_warps_with_interleaved_rows_and_rows_innermost():
         return tile
 
     check_pair(Matmul, change, after)
-
-
-@pytest.mark.parametrize(
-    "sizes",
-    [
-        {"threads": (4, 8), "per_thread": (3, 2)},
-        {"threads": (5, 16), "per_thread": (2, 3), "strips": (2, 1), "swizzle": 2},
-        {"threads": (8, 8), "per_thread": (4, 2), "strips": (2, 2), "warp": (4, 8), "swizzle": 3},
-        {"threads": (32, 32), "per_thread": (4, 2), "strips": (1, 2), "warp": (1, 32)},
-        {"threads": (8, 8), "per_thread": (2, 4), "warp": (8, 4), "interleave": 4, "inner": "rows"},
-    ],
-)
-def test_a_guarded_tile_in_warps_computes_each_element_once(sizes):
-    rng = np.random.default_rng(0)
-    a, b = (rng.integers(-4, 5, shape).astype("float32") for shape in ((23, 6), (6, 37)))
-    sch, block = start(matmul(23, 37, 6))
-    tile_in_warps(sch, block, tail="guard", **sizes)
-    result = run_on_cpu(sch.mod, a, b, output=(23, 37), dtype="float32")
-    np.testing.assert_array_equal(result, a @ b)
-    assert "__launch_bounds__" in compile_for_cuda(sch.mod)
 
 
 def test_tile_in_warps_refuses_what_does_not_fit():
@@ -176,26 +103,6 @@ def test_tile_in_warps_refuses_what_does_not_fit():
         tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
 
 
-PAIRS = [(0, 8), (-4, 8), (4,), (4, 8, 2), ()]
-
-
-@pytest.mark.parametrize(
-    ("name", "pair"), list(itertools.product(("threads", "per_thread", "strips", "warp"), PAIRS))
-)
-def test_tile_in_warps_refuses_what_is_no_pair_of_sizes(name, pair):
-    sch, block = start()
-    sizes = {"threads": (4, 8), "per_thread": (2, 3), name: pair}
-    with refuses(sch, rf"tile_in_warps: {name}=.* is no pair of sizes; pass two integers"):
-        tile_in_warps(sch, block, **sizes)
-
-
-@pytest.mark.parametrize("name", ["inner", "inner_strips"])
-def test_tile_in_warps_refuses_an_unknown_innermost_loop(name):
-    sch, block = start()
-    with refuses(sch, rf"tile_in_warps: {name}='k' is unknown; use {name}=\"columns\" or {name}="):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), **{name: "k"})
-
-
 def test_tile_in_warps_refuses_more_that_does_not_fit():
     for place in [0, 1]:
         sch, block = start()
@@ -210,25 +117,6 @@ def test_tile_in_warps_refuses_more_that_does_not_fit():
     cache_read_at(sch, block, sch.get_loops(block)[0], operand=1)
     with refuses(sch, r"^tile_in_warps: TVM refuses: .*not in a chain"):
         tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
-
-
-def test_tile_in_warps_of_an_open_extent_with_a_guard():
-    symbolic = parse_kernel("""
-        A (n, 16), B (n, 16)
-        for i, j in T.grid(n, 16):
-            with T.sblock("C"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                B[vi, vj] = A[vi, vj]
-    """)
-    sch, block = start(symbolic)
-    with refuses(sch, r"loop 'i' has the symbolic extent n, of which"):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 2))
-    tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 2), tail="guard")
-    program = get_device("simulator").compile(sch.mod)
-    for rows in (1, 8, 13):
-        matrix = np.arange(rows * 16, dtype="float32").reshape(rows, 16)
-        assert np.array_equal(program([matrix, np.zeros_like(matrix)])[1], matrix)
-        assert not program.findings
 
 
 def test_a_swizzle_is_the_largest_divisor_of_the_rows_of_tiles():

@@ -6,7 +6,7 @@ from golden_runs import read_step
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 
-from tirstep.lowering_checks import check_numbers, get_device, run_golden
+from tirstep.lowering_checks import get_device, run_golden
 from tirstep.modules import get_kernel, matmul
 from tirstep.transforms import (
     WarpgroupTile,
@@ -18,7 +18,6 @@ from tirstep.transforms import (
     prefetch_fragments,
     set_pipeline,
     stage_swizzled_at,
-    store_through_shared,
     tensorize_warpgroups,
     tile_in_warpgroups,
 )
@@ -85,21 +84,6 @@ def test_tensorize_warpgroups_pair() -> None:
 # ---- Numbers
 
 
-@pytest.mark.parametrize("transpose_b", [False, True])
-def test_a_tile_of_several_instructions_through_shared_memory_is_right(transpose_b: bool) -> None:
-    sch = half(256, 128, out="float16", transpose_b=transpose_b)
-    made = tile(sch, tile=(256, 128), warpgroup=(128, 64))
-    store = store_through_shared(
-        sch, made.block, made.grid, made.warpgroups, columns=128, warps=4, vector=4, lanes=128
-    ).store
-    for operand in range(2):
-        stage(sch, made, operand, warpgroups=4)
-    zeros = decompose_reduction_at(sch, made.block, made.outer)
-    tensorize_warpgroups(sch, made.block, zeros, store)
-    problem = matmul.problem(256, 128, 192, dtype="float16", out="float16", transpose_b=transpose_b)
-    assert check_numbers(problem, sch.mod, SIMULATOR, where="here") == []
-
-
 def test_tf32_is_multiplied_where_it_is_meant() -> None:
     sch = half(dtype="float32")
     made, _, (zeros, store) = prepare(sch, vector=4, tile_k=32)
@@ -134,13 +118,6 @@ def test_tile_in_warpgroups_refuses(changes, message: str) -> None:
     block = sch.get_sblock("C")
     with refuses(sch, f"tile_in_warpgroups: .*{message}"):
         tile(sch, block, **changes)
-
-
-def test_tile_in_warpgroups_refuses_what_is_no_matmul() -> None:
-    sch = Schedule(get_kernel("row_sum").problem(64, 64).module)
-    block = sch.get_sblock("B")
-    with refuses(sch, "has 1 spatial loops, 1 reductions and 1 operands; tile a matmul"):
-        tile(sch, block)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import itertools
 
 import pytest
-from tvm.s_tir import TensorIntrin
 
 from tirstep.lowering_checks.devices.simulator import warpgroups
 from tirstep.transforms import TransformError
@@ -12,14 +11,12 @@ from tirstep.transforms.intrinsics.warpgroups import (
     SWIZZLES,
     choose_columns,
     choose_swizzle,
-    get_accumulated,
     get_step,
     get_strides,
     get_tile_shape,
-    place_in_accumulator,
     place_in_tile,
 )
-from tirstep.transforms.intrinsics.wgmma import WgmmaTile, find_operand, get_wgmma_intrinsics
+from tirstep.transforms.intrinsics.wgmma import WgmmaTile, get_wgmma_intrinsics
 
 HALF = WgmmaTile(
     dtype="float16",
@@ -30,17 +27,6 @@ HALF = WgmmaTile(
     transpose_b=False,
     swizzles=(128, 128),
 )
-
-
-def test_every_sum_has_a_place_of_its_own() -> None:
-    places = [tuple(place_in_accumulator(i, j)) for i, j in itertools.product(range(64), range(24))]
-    assert sorted(places) == list(itertools.product(range(128), range(12)))
-    for thread, element in places:
-        row, column = get_accumulated(thread, element)
-        assert place_in_accumulator(row, column) == (thread, element)
-    row, column = warpgroups._place_sums(24)
-    for thread, element in places:
-        assert get_accumulated(thread, element) == (row[thread, element], column[thread, element])
 
 
 def find_byte(row: int, column: int, shape: tuple[int, ...], bits: int, swizzle: int) -> int:
@@ -74,38 +60,6 @@ def test_a_swizzled_tile_is_what_an_instruction_reads(swizzle: int, bits: int) -
     assert seen == set(range(0, rows * columns * bits // 8, bits // 8))
 
 
-@pytest.mark.parametrize("swizzle", SWIZZLES)
-def test_rows_that_go_across_k_are_what_an_instruction_reads(swizzle: int) -> None:
-    depth, columns = 64, 128
-    shape = get_tile_shape(depth, columns, bits=16, swizzle=swizzle)
-    slab = depth * swizzle
-    leading, stride = (16 * it for it in get_strides(slab, swizzle=swizzle, is_along_k=False))
-    for k, column in itertools.product(range(depth), range(columns)):
-        start = 16 * get_step(slab, k // 16, bits=16, swizzle=swizzle, is_along_k=False)
-        byte = start + warpgroups._find_transposed_bytes(
-            2 * column, k % 16, leading, stride, swizzle
-        )
-        byte ^= (byte >> 7 & swizzle // 16 - 1) << 4
-        assert byte == find_byte(k, column, shape, 16, swizzle)
-
-
-@pytest.mark.parametrize("swizzle", SWIZZLES)
-def test_the_same_chunk_of_eight_rows_is_in_as_many_banks_as_it_can(swizzle: int) -> None:
-    shape = get_tile_shape(8, swizzle // 2, bits=16, swizzle=swizzle)
-    for column in range(0, swizzle // 2, 8):
-        banks = {find_byte(row, column, shape, 16, swizzle) % 128 for row in range(8)}
-        assert len(banks) == 8
-
-
-def test_operands_of_further_instructions_begin_in_whole_groups() -> None:
-    """Of a warpgroup with 128 rows and two instructions of 128 columns each."""
-    tile = WgmmaTile(**{**vars(HALF), "rows": 128, "columns": 512})
-    assert (tile.each, tile.blocks, tile.share) == (256, (2, 2), 128)
-    assert find_operand(tile, 0, 128 * 64, 1, 1) == 2 + 64 * 128 // 16
-    slab = 64 * 64
-    assert find_operand(tile, 1, slab, 1, 1) == 16 * 128 // 16 + 4 * slab * 2 // 16
-
-
 def test_the_widest_swizzle_and_instruction_that_fit_are_chosen() -> None:
     assert [choose_swizzle(it) for it in (256, 128, 192, 96, 48, 24)] == [128, 128, 64, 32, 16, 16]
     assert [choose_columns(it, dtype="float16") for it in (256, 512, 96, 24, 12)] == [
@@ -115,13 +69,6 @@ def test_the_widest_swizzle_and_instruction_that_fit_are_chosen() -> None:
     assert choose_columns(256, dtype="int8") == 128
     assert 40 not in NARROW_COLUMNS
     assert choose_columns(40, dtype="int8") == 8
-
-
-@pytest.mark.parametrize("columns", [8, 40, 248, 256])
-def test_widths_have_an_instruction_that_tvm_knows(columns: int) -> None:
-    tile = WgmmaTile(**{**vars(HALF), "columns": columns, "transpose_b": True})
-    impl = TensorIntrin.get(get_wgmma_intrinsics(tile).multiply).impl
-    assert f'"m64n{columns}k16", "f32", "f16", "f16"' in impl.script()
 
 
 @pytest.mark.parametrize(
