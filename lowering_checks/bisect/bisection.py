@@ -124,6 +124,7 @@ class ModuleBisection:
     not_run : what could not be run, each with the reason
     scheduled : the module as it stands, if it was found right
     lowered : the last state that was found right; None where that is the module as it stands
+    lowering : what TVM made of it; None where it is wrong as it stands
     """
 
     check: Check
@@ -137,6 +138,7 @@ class ModuleBisection:
     not_run: list[str] = field(default_factory=list)
     scheduled: JudgedState | None = None
     lowered: JudgedState | None = None
+    lowering: Lowering | None = None
     _wrong_on_cpu: Finding | None = None
     _verdicts: dict[int, list[Finding] | None] = field(default_factory=dict)
     _reasons: dict[int, str] = field(default_factory=dict)
@@ -146,7 +148,7 @@ class ModuleBisection:
         wrong = self._judge_scheduled()
         if wrong:
             return _bad_schedule(wrong[0], Interpreter.name)
-        lowering = lower_through_passes(self.module, target, pipeline=pipeline)
+        self.lowering = lowering = lower_through_passes(self.module, target, pipeline=pipeline)
         stages = find_stages(lowering)
         if lowering.failed is not None:
             return self._bisect_failure(stages, lowering.failed)

@@ -17,8 +17,6 @@ from fake_pool import compile_here
 from tirstep.bench.compile_pool import CompileJob
 from tirstep.bench.machine import Launch
 from tirstep.cli.app import COMMANDS, MODULES
-from tirstep.experiments import Corpus
-from tirstep.experiments.audit import AuditedTrial, audit_trial
 from tirstep.tuning.candidates import CandidateBuilder, CandidateRunner
 
 from .conftest import Command
@@ -53,7 +51,6 @@ GOLDEN = ("check", "--write-goldens", "vector_add_bound", "relu_bound", "--golde
 BENCH = ("bench", "matmul", "--shape", "16x16x8", "--recipe", "matmul_naive", "--quick")
 SEARCH = ("search", "vector_add_bound", "--shape", "1024", "--limit", "1", "--into", "best.json")
 TUNE = ("tune", "vector_add_bound", "--shape", "1024", "--target", "llvm", "--trials", "1")
-PASSES = ("pass", "own_pass.py:rename", "vector_add_bound", "--after", "s_tir.LowerInitBlock")
 # Each command that writes, the code with which it ends, and each how many-th moment is tried.
 CALLS = {
     "new": (("new", "fresh"), 0, 1),
@@ -65,7 +62,6 @@ CALLS = {
     "bench --save": ((*BENCH, "--save", "runs"), 0, 1),
     "search": (SEARCH, 0, 1),
     "tune": ((*TUNE, "-o", "db"), 0, 2),
-    "pass": ((*PASSES, "--report", "page.html"), 0, 3),
 }
 AT_MOST = 99
 ONCE = {"new"}
@@ -180,7 +176,8 @@ def test_every_command_that_writes_is_here():
         module = import_module(f"tirstep.cli.{MODULES.get(name, name)}")
         hints = get_type_hints(module.command)
         writers |= {name for hint in hints.values() if "Path" in str(hint)}
-    assert writers - {"ladder"} == {arguments[0] for arguments, _, _ in CALLS.values()}
+    written = {arguments[0] for arguments, _, _ in CALLS.values()}
+    assert writers - {"ladder"} == written | {arguments[0] for arguments in SEARCHES.values()}
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -217,17 +214,9 @@ SEARCHES = {
 }
 
 
-def audit_here(seed: int, trials: Sequence[int], jobs: int) -> Iterator[AuditedTrial]:
-    """What other processes do, each of which takes seconds to begin."""
-    return (audit_trial(Corpus(seed), trial) for trial in trials)
-
-
 @pytest.mark.parametrize("name", SEARCHES)
-def test_a_search_keeps_the_trials_that_it_wrote(
-    command: Command, disk: Disk, name: str, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_search_keeps_the_trials_that_it_wrote(command: Command, disk: Disk, name: str):
     """A whole run, on a disk that is full after every number of changes, and one that goes on."""
-    monkeypatch.setattr("tirstep.experiments.audit_pool.audit_in_processes", audit_here)
     arguments = (*SEARCHES[name], "--state", "trials.jsonl")
     state = disk.folder / "trials.jsonl"
     assert command(*arguments).code == 0

@@ -1,8 +1,6 @@
 """A process that TVM ends is told in a sentence, by the one that began it."""
 
-import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -11,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tirstep.cli import guarding, main, pass_crash
+from tirstep.cli import guarding
 from tirstep.cli.guarding import SOCKET, is_guarded
-from tirstep.experiments import Corpus, Edit, Experiment
-from tirstep.experiments.hunting import HuntState, hunt
 
 BEGUN = """
 import time
@@ -31,85 +27,20 @@ def call(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-CRASHING = """
+CRASHES = """
 import ctypes
-from tvm.script import tirx as T
-from tvm.tirx.transform import prim_func_pass
 
-@prim_func_pass(opt_level=0, name="Crash")
-def Crash(function, module, context):
-    if "T.Select" in function.script():
-        ctypes.string_at(0)
-    return function
-
-@T.prim_func
-def selects(C: T.Buffer((2,), "int32")):
-    for tx in T.thread_binding(2, thread="threadIdx.x"):
-        C[tx] = T.Select(tx > 0, 1, 0)
-
-@T.prim_func
-def stores(C: T.Buffer((2,), "int32")):
-    for tx in T.thread_binding(2, thread="threadIdx.x"):
-        C[tx] = tx
+def crash(module):
+    ctypes.string_at(0)
 """
 
 
-def test_what_crashed_is_left_out_and_made_small(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-):
-    """As the process does that comes after the one that crashed; there is no time to shrink."""
-    monkeypatch.chdir(tmp_path)
-    Path("own.py").write_text(CRASHING)
-    monkeypatch.setattr(guarding, "_before", {"crashed": {"selects 00_input": "SIGSEGV"}})
-    monkeypatch.setattr(guarding, "begin_guarded", lambda: None)
-    monkeypatch.setattr(pass_crash, "SECONDS", 0)
-    assert (
-        main(
-            [
-                "pass",
-                "own.py:Crash",
-                "own.py",
-                "--before",
-                "tirx.UnrollLoop",
-                "--script",
-                "small.py",
-            ]
-        )
-        == 1
-    )
-    out = capfd.readouterr().out
-    rows = [line.split()[:3] for line in out.splitlines()[2:4]]
-    assert rows == [["selects", "00_input", "crashed"], ["stores", "00_input", "unchanged"]]
-    assert "small   4 lines" in out
-    assert "the script shows it: TVM ends the process (SIGSEGV)" in out
-    assert "T.Select" in Path("small.py").read_text()
-
-
-def test_a_crash_again_is_told_in_a_sentence(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-):
-    """One that does not come out of what was left out."""
-    told = []
-
-    def run(argv: list[str], before: str) -> tuple[int, str]:
-        told.append(json.loads(before)["crashed"])
-        return -signal.SIGSEGV, "trial 3"
-
-    monkeypatch.setattr(guarding, "_run_once", run)
-    assert guarding.run_guarded(["pass"]) == 1
-    assert told == [{}, {"trial 3": "SIGSEGV"}]
-    assert capfd.readouterr().err.startswith("tirstep: TVM crashes (SIGSEGV) at trial 3: one of")
-
-
-def test_trials_that_crashed_are_in_the_table(tmp_path: Path):
-    edit, corpus = Edit("drop", "tirx.UnrollLoop"), Corpus(0, ("program",))
-    state = HuntState(tmp_path / "state", "drop", corpus)
-    with Experiment("drop", [edit]) as experiment:
-        found = hunt(experiment, corpus, range(2), state, {0: "it crashed"}.get)
-        records = [(each.status, each.reason) for each in found]
-    assert records[0] == ("crashed", "it crashed")
-    assert records[1][0] != "crashed"
-    assert HuntState(tmp_path / "state", "drop", corpus).records[0].is_bad
+def test_a_crash_in_a_pass_is_told_in_a_sentence(tmp_path: Path):
+    (tmp_path / "own.py").write_text(CRASHES)
+    done = call("pass", f"{tmp_path}/own.py:crash", "relu_bound", "--before", "tirx.UnrollLoop")
+    assert (done.returncode, done.stdout) == (1, "")
+    told = "tirstep: TVM crashes (SIGSEGV) at relu_bound 00_input: one of its passes does not"
+    assert done.stderr.splitlines()[-1].startswith(told)  # behind TVM's own stack
 
 
 def test_exit_codes_and_streams_are_those_of_the_command():

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 from tvm.s_tir import Schedule
 
-from tirstep.experiments import Corpus, list_steps, make_subject
-from tirstep.experiments.audit import SHARES_PLACES, audit_subject, audit_trial
+from tirstep.experiments import list_steps, make_subject
+from tirstep.experiments.audit import audit, tabulate
+from tirstep.experiments.trials import TrialRecord
 from tirstep.lowering_checks.steps import run_golden
 from tirstep.strategies.program_text import parse_program
 from tirstep.transforms import set_pipeline
@@ -26,21 +27,14 @@ def main(B: T.Buffer((1,), 'int32'), C: T.Buffer((1,), 'int32')):
 """
 
 
-@pytest.mark.parametrize("scope", ["shared", "shared.dyn"])
-def test_two_types_in_one_place_are_the_pass_s_that_puts_them_there(scope: str):
-    """In static memory StorageRewrite alone does that; in dynamic memory the merging would, too."""
-    subject = make_subject("sharing", parse_program(SHARING.format(scope=scope)))
-    found = audit_subject(subject)
-    assert (found.status, found.at, found.what) == ("wrong", SHARES_PLACES, "race")
-
-
 @pytest.mark.parametrize(
-    ("trial", "name"), [(1082, SHARES_PLACES), (1876, "s_tir.MergeSharedMemoryAllocations")]
+    ("scope", "name"),
+    [("shared", "tirx.StorageRewrite"), ("shared.dyn", "s_tir.MergeSharedMemoryAllocations")],
 )
-def test_what_is_wrong_in_the_end_is_one_of_two_passes(trial: int, name: str):
-    """Of the stored audit: two buffers of dynamic shared memory, with nothing between them."""
-    found = audit_trial(Corpus(0), trial)
-    assert (found.status, found.at, found.what) == ("wrong", name, "race")
+def test_two_types_in_one_place_are_the_pass_s_that_puts_them_there(scope: str, name: str):
+    """In static memory StorageRewrite alone does that; in dynamic memory the merging does, too."""
+    found = audit(make_subject("sharing", parse_program(SHARING.format(scope=scope))))
+    assert (found["status"], found["at"], found["what"]) == ("wrong", name, "race")
 
 
 GLOBAL = """
@@ -66,9 +60,9 @@ def main(C: T.Buffer((64,), 'int32')):
 
 def test_a_race_for_global_memory_is_the_program_s_own() -> None:
     """TVM orders threads in shared memory alone."""
-    found = audit_subject(make_subject("global", parse_program(GLOBAL)))
-    assert found.status == "left out"
-    assert "race: load of R[" in found.reason
+    found = audit(make_subject("global", parse_program(GLOBAL)))
+    assert found["status"] == "left out"
+    assert "race: load of R[" in found["reason"]
 
 
 REFUSED_LATER = {
@@ -93,17 +87,17 @@ def test_what_cannot_be_run_may_be_refused_by_a_later_pass(name: str) -> None:
     """The simulator takes the place of these passes, and does not know why it fails."""
     head = "# from tvm.script import tirx as T\n@T.prim_func\n"
     head += "def main(C: T.Buffer((1, 2), 'float32')):"
-    found = audit_subject(make_subject("later", parse_program(head + REFUSED_LATER[name])))
-    assert (found.status, found.at) == ("refused", name)
+    found = audit(make_subject("later", parse_program(head + REFUSED_LATER[name])))
+    assert (found["status"], found.get("at", "")) == ("refused", name)
 
 
 def test_a_gpu_s_instruction_beside_loops_that_nothing_binds_is_not_judged() -> None:
     """It is no program of a CPU, which is no refusal of TVM."""
     steps = list_steps(run_golden(RECIPES["matmul_mma_split_k"]))
     (subject,) = [step for step in steps if "09_fragments_ahead" in step.label]
-    found = audit_subject(subject)
-    assert (found.target, found.status, found.at) == ("llvm", "unjudged", "")
-    assert found.reason.startswith("a CPU does not have the instruction")
+    found = audit(subject)
+    assert found["status"] == "unjudged"
+    assert found["reason"].startswith("a CPU does not have the instruction")
 
 
 def test_what_a_pass_of_tirstep_refuses_is_left_out() -> None:
@@ -112,6 +106,16 @@ def test_what_a_pass_of_tirstep_refuses_is_left_out() -> None:
     sch = Schedule(last.module)
     sch.annotate(sch.get_loops(sch.get_sblock("C_update"))[-2], TMA_STAGES, 2)
     set_pipeline(sch)
-    found = audit_subject(replace(last, module=sch.mod))
-    assert (found.status, found.at) == ("left out", "")
-    assert found.reason.startswith("tirstep.LowerTmaPipelines refuses it")
+    found = audit(replace(last, module=sch.mod))
+    assert (found["status"], found.get("at", "")) == ("left out", "")
+    assert " tirstep.LowerTmaPipelines refuses the module: " in found["reason"]
+
+
+def test_the_table_counts_what_each_pass_did() -> None:
+    trials = [
+        TrialRecord(0, "program", "a", "right", changed=("x", "y")),
+        TrialRecord(1, "program", "b", "wrong", "", "race", "y", ("y",)),
+        TrialRecord(2, "program", "c", "refused", "", "", "z"),
+    ]
+    rows = [(row.name, row.changed, row.wrong, row.refused) for row in tabulate(trials, "xyw")]
+    assert rows == [("x", 1, {}, 0), ("y", 2, {"race": 1}, 0), ("z", 0, {}, 1)]

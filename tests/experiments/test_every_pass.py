@@ -10,7 +10,6 @@ from tirstep.experiments import (
     Edit,
     Experiment,
     Subject,
-    TryOptions,
     list_passes,
     list_steps,
     trying,
@@ -49,8 +48,8 @@ def lowered_once_without_a_change(subject: Subject, monkeypatch: pytest.MonkeyPa
 
 def judge(subject: Subject, place: str, anchor: str) -> str:
     edit = Edit(place, anchor, None if place == "drop" else nothing)
-    with Experiment("nothing", [edit]) as experiment:
-        return try_change(experiment, subject, TryOptions((), with_facts=False)).status
+    with Experiment("nothing", edit) as experiment:
+        return try_change(experiment, subject).status
 
 
 def test_a_pass_that_does_nothing_changes_nothing_at_any_place(subject: Subject):

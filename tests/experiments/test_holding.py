@@ -17,7 +17,7 @@ from tirstep.experiments import (
     make_subject,
     pass_experiment,
 )
-from tirstep.experiments.user_file import load_value
+from tirstep.experiments.loading import load_value
 from tirstep.strategies.program_text import parse_program
 from tirstep.transforms.recipes import RECIPES
 

@@ -6,20 +6,9 @@ from pathlib import Path
 import pytest
 import tvm
 
-from tirstep.experiments import Corpus, Edit, Experiment, get_declaration
-from tirstep.experiments.counterexample import read_source
-from tirstep.experiments.editing import get_pass
-from tirstep.experiments.hunting import (
-    HuntState,
-    TrialRecord,
-    find_counterexample,
-    hunt,
-    shrink_subject,
-    try_subject,
-    write_counterexample,
-)
-from tirstep.experiments.subject import Subject, make_subject
-from tirstep.experiments.user_file import load_value
+from tirstep.experiments import Corpus, Edit, Experiment, Subject, make_subject, try_change
+from tirstep.experiments.counterexample import find_counterexample
+from tirstep.experiments.loading import load_experiment
 from tirstep.strategies.program_text import parse_program
 
 WRONG = Path(__file__).parents[2] / "examples/passes/wrong_passes.py"
@@ -36,33 +25,28 @@ FEW, MOST = 2, 150
 LINES = 30
 
 
-class RememberedCorpus(Corpus):
-    """Draws each program once: all that is planted is looked for in the same ones."""
-
-    @functools.cache  # noqa: B019
-    def draw(self, trial: int) -> Subject:
-        return super().draw(trial)
+@functools.cache
+def draw(trial: int) -> Subject:
+    """Each program is drawn once: all that is planted is looked for in the same ones."""
+    return Corpus(0, ("program",)).draw(trial)
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_wrong_pass_is_caught_and_made_small(name: str, tmp_path: Path):
-    value = load_value(f"{WRONG}:{name}")
-    edit = get_declaration(value).edit(value, name)
-    corpus, bad = RememberedCorpus(0, ("program",)), []
-    with Experiment(name, [edit]) as experiment:
-        for record in hunt(experiment, corpus, range(MOST), HuntState(None, name, corpus)):
-            bad += [record] * record.is_bad
+    with load_experiment("", "", f"{WRONG}:{name}") as experiment:
+        bad = []
+        for trial in range(MOST):
+            found = try_change(experiment, draw(trial))
+            bad += [found] * found.is_bad
             if len(bad) == FEW:
                 break
-        assert KINDS[name] in {record.what for record in bad}
-        found = find_counterexample(experiment, corpus, bad, seconds=40)
-    assert found is not None
-    path = tmp_path / "wrong.py"
-    found = write_counterexample(found, [edit], read_source(WRONG, name), name, path)
-    assert found.is_shown, found.last_line
-    assert found.last_line.startswith("WRONG: ")
-    assert found.shrunk.lines < LINES
-    assert "tirstep.experiments" not in path.read_text("utf-8")
+        assert KINDS[name] in {each.what for each in bad}
+        subjects = [each.subject for each in bad]
+        small = find_counterexample(experiment, subjects, tmp_path / "wrong.py", seconds=40)
+    assert small is not None
+    assert small.is_shown, small.last_line
+    assert small.last_line.startswith("WRONG: ")
+    assert small.shrunk.lines < LINES
 
 
 ASKS_FOR_OURS = """
@@ -79,27 +63,22 @@ def main(B: T.Buffer((4, 1), "int32")):
 """
 
 
-def test_a_change_at_a_pass_of_ours_is_made_small_in_our_pipeline():
-    value = load_value(f"{WRONG}:drop_last_barrier")
-    edit = Edit("after", "DropRedundantBarriers", get_pass(value, "drop_last_barrier"))
+def test_a_change_at_a_pass_of_ours_is_made_small_in_our_pipeline(tmp_path: Path):
     subject = make_subject("ours", parse_program(ASKS_FOR_OURS))
-    with Experiment("ours", [edit]) as experiment:
-        verdict = try_subject(experiment, subject)
-        assert verdict.kind == "race"
-        record = TrialRecord(0, "", "ours", verdict.status, "", verdict.kind)
-        found = shrink_subject(experiment, subject, record, seconds=10)
+    spec = f"{WRONG}:drop_last_barrier"
+    with load_experiment("after", "DropRedundantBarriers", spec) as experiment:
+        found = find_counterexample(experiment, [subject], tmp_path / "wrong.py", seconds=10)
     assert found is not None
-    assert not found.is_scripted
+    assert found.is_shown, found.last_line
     assert "'tir_pipeline': 'tirstep'" in found.shrunk.text
-    assert found.verdict.kind == "race"
+    assert found.shrunk.trial.what == "race"
 
 
 def test_a_right_change_is_not_caught():
     """A pass that TVM runs anyway, once more."""
     edit = Edit("after", "tirx.StmtSimplify", tvm.tirx.transform.StmtSimplify())
     corpus = Corpus(0)
-    with Experiment("again", [edit]) as experiment:
-        state = HuntState(None, "again", corpus)
-        records = list(hunt(experiment, corpus, range(24), state))
-    assert not [record for record in records if record.is_bad]
-    assert {record.status for record in records} >= {"unchanged"}
+    with Experiment("again", edit) as experiment:
+        statuses = {try_change(experiment, corpus.draw(trial)).status for trial in range(24)}
+    assert "unchanged" in statuses
+    assert statuses <= {"unchanged", "right", "left out"}

@@ -6,40 +6,37 @@ from typing import Any
 
 import pytest
 
-from tirstep.experiments import trial_file
-from tirstep.experiments.trial_file import TrialFile
+from tirstep.experiments import Corpus, ExperimentError, trials
+from tirstep.experiments.trials import TrialFile, TrialRecord, hunt
 
 HEAD = {"change": "mine", "seed": 0}
 
 
-def make(path: Path, *trials: int) -> TrialFile:
+def make(path: Path, *numbers: int) -> TrialFile:
     """A file of some trials."""
     file = TrialFile(path, HEAD)
-    file.read()
-    for trial in trials:
-        file.add({"trial": trial})
+    for number in numbers:
+        file.add(TrialRecord(number, "program", "", "right"))
     return file
 
 
 def read(path: Path) -> list[int]:
     """The trials of a file."""
-    file = TrialFile(path, HEAD)
-    assert file.read() == HEAD
-    return [line["trial"] for line in file.lines]
+    return [*TrialFile(path, HEAD).records]
 
 
 def test_a_trial_is_added_to_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The whole is written once, whatever the number of trials."""
     whole: list[Any] = []
-    write = trial_file.write_file
-    monkeypatch.setattr(trial_file, "write_file", lambda *args: whole.append(args) or write(*args))
+    write = trials.write_file
+    monkeypatch.setattr(trials, "write_file", lambda *args: whole.append(args) or write(*args))
     make(tmp_path / "state", 0, 1, 2)
     make(tmp_path / "state", 3)
     assert read(tmp_path / "state") == [0, 1, 2, 3]
     assert len(whole) == 1
 
 
-@pytest.mark.parametrize("lost", range(1, 14))
+@pytest.mark.parametrize("lost", [1, 2, 40, 100])
 def test_a_cut_last_line_is_no_trial(tmp_path: Path, lost: int):
     """Wherever it was cut; what is added behind it is a line of its own."""
     path = tmp_path / "state"
@@ -62,7 +59,7 @@ def test_a_cut_head_is_written_anew(tmp_path: Path, length: int):
 def test_a_file_that_was_removed_has_all_trials_again(tmp_path: Path):
     file = make(tmp_path / "state", 0, 1)
     (tmp_path / "state").unlink()
-    file.add({"trial": 2})
+    file.add(TrialRecord(2, "program", "", "right"))
     assert read(tmp_path / "state") == [0, 1, 2]
 
 
@@ -70,15 +67,36 @@ def test_a_file_that_was_removed_has_all_trials_again(tmp_path: Path):
 def test_another_file_is_left_as_it_is(tmp_path: Path, text: str):
     path = tmp_path / "state"
     path.write_text(text, "latin-1")
-    with pytest.raises(ValueError, match=r"Expecting value|is no JSON object|can.t decode"):
-        TrialFile(path, HEAD).read()
+    with pytest.raises(ExperimentError, match="is no state of a search; give another file"):
+        TrialFile(path, HEAD)
     assert path.read_text("latin-1") == text
 
 
 @pytest.mark.parametrize("name", ["/dev/full", "."])
 def test_a_device_or_a_folder_is_no_file(name: str):
-    with pytest.raises(ValueError, match="a folder or a device"):
-        TrialFile(Path(name), HEAD).read()
+    with pytest.raises(ExperimentError, match="is no state of a search"):
+        TrialFile(Path(name), HEAD)
+
+
+def test_a_state_is_of_one_search_and_one_text_of_a_pass(tmp_path: Path):
+    """What the pass did before it was changed is no answer."""
+    make(tmp_path / "state", 0)
+    for head in ({**HEAD, "text": "other"}, {**HEAD, "seed": 1}):
+        with pytest.raises(ExperimentError, match="is of another search, or of another text"):
+            TrialFile(tmp_path / "state", head)
+
+
+def test_a_trial_that_is_known_is_not_made_again(tmp_path: Path):
+    corpus, tried = Corpus(0, ("program",)), []
+
+    def attempt(subject: Any) -> dict[str, str]:
+        tried.append(subject.label)
+        return {"status": "right"}
+
+    for numbers in ([0, 1], [1, 2]):
+        found = hunt(corpus, numbers, TrialFile(tmp_path / "state", HEAD), attempt)
+        assert [each.status for each in found] == ["right", "right"]
+    assert tried == [f"program {number} of seed 0" for number in range(3)]
 
 
 def test_a_full_disk_leaves_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -92,7 +110,7 @@ def test_a_full_disk_leaves_whole_lines(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(os, "write", fill)
     with pytest.raises(OSError, match="No space left on device"):
-        file.add({"trial": 1})
+        file.add(TrialRecord(1, "program", "", "right"))
     monkeypatch.undo()
     assert (tmp_path / "state").read_bytes().endswith(b"\n")
     assert read(tmp_path / "state") == [0]

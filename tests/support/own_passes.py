@@ -15,7 +15,8 @@ from masked_sums import bind_masked_sum, make_masked_sum, see
 from tvm.s_tir import SBlock, Schedule
 from tvm_ffi import structural_map
 
-from tirstep.experiments import Declaration, Experiment, Subject, TryOptions, list_steps, try_change
+from tirstep.experiments import Declaration, Edit, Experiment, Subject, list_steps, try_change
+from tirstep.experiments.editing import get_pass as make_pass
 from tirstep.experiments.subject import make_subject
 from tirstep.files import write_file
 from tirstep.lowering_checks.steps import Run, run_recipe
@@ -146,11 +147,12 @@ def run_guarded(name: str) -> Run:
 
 def make_golden(name: str) -> str:
     """What a pass does to its modules, as diffs."""
-    edit = DECLARED[name].edit(get_pass(name), name)
+    declared = DECLARED[name]
+    edit = Edit(declared.place, declared.anchor, make_pass(get_pass(name), name))
     parts = []
-    with Experiment(name, [edit]) as experiment:
+    with Experiment(name, edit) as experiment:
         for subject in list_subjects(name):
-            trial = try_change(experiment, subject, TryOptions((), with_facts=False))
+            trial = try_change(experiment, subject)
             parts.append(f"# {subject.label}: {trial.status}\n{trial.diff or ''}\n")
     return "".join(parts)
 

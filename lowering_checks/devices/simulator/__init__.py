@@ -107,26 +107,21 @@ def simulate_lowered(
     arguments: Sequence[Array],
     *,
     first_only: bool = False,
-    merges: bool = True,
-    deadline: float | None = None,
 ) -> Simulation:
     """The same for a module that `lower` made, or that was changed after that.
 
     What runs is `merge_shared_memory` of it, which is what the GPU gets. With `first_only`, each
     launch is its first thread block only, and loops end where their counts come again: enough for
-    counts, at any shape. Without `merges`, buffers of dynamic shared memory stay apart, and
-    nothing shares a place: for finding out whether that is what is wrong. `deadline` is when it is
-    given up, by `time.monotonic`, with an `UnsupportedError`.
+    counts, at any shape.
     """
-    prepared = _Prepared(lowered, merges=merges)
-    return prepared.run(arguments, first_only=first_only, deadline=deadline)
+    return _Prepared(lowered).run(arguments, first_only=first_only)
 
 
 class _Prepared:
     """A lowered module with what all its runs need."""
 
-    def __init__(self, lowered: tvm.IRModule, *, merges: bool = True) -> None:
-        merged = merge_shared_memory(lowered) if merges else lowered
+    def __init__(self, lowered: tvm.IRModule) -> None:
+        merged = merge_shared_memory(lowered)
         self._function = merged["main"]
         self._written = find_written_buffers(self._function.body)
         self._origins = get_origins(lowered["main"].body, self._function.body)
@@ -138,10 +133,8 @@ class _Prepared:
         *,
         first_only: bool = False,
         in_out: Collection[int] = (),
-        deadline: float | None = None,
     ) -> Simulation:
         gpu = SimulatedGpu(first_only=first_only, origins=self._origins, kernels=self._kernels)
-        gpu.deadline = deadline
         parameters, body = self._function.params, self._function.body
         gpu.bind_sizes(parameters, [array.shape for array in arguments])
         results = gpu.run(parameters, body, self._written, arguments, in_out)

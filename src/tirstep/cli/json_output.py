@@ -27,13 +27,12 @@ and programs: [{program, error (a sentence, or null), and where there is none th
     recipe, shape, options, config, target, steps: [{number, name, source, refused, notes, facts:
     [FACT], compiled: [{architecture, compiler, refused, facts: [FACT]}]}]
 ``pass``
-    change, ok, counts (by status), counterexample (null, or {from, trial, lines, program, reason,
-    script, shown, last_line}) and modules: [{module, status, reason, changed, changed_in_the_end,
+    change, ok, counts (by status), counterexample (null, or {from, lines, program, reason, script,
+    shown, last_line}) and modules: [{module, status, reason, changed, changed_in_the_end,
     diff, devices: [{device, before and after (findings, or null), note, time_us (both, or null)}],
     facts and compiled: before and after}]; with ``--corpus`` seed and trials: [{trial, kind, label,
-    status, reason, what}]; with ``--audit`` audit, seed, ok, counts, kinds, passes: [{name,
-    changed, wrong (by what), refused}], trials: [{trial, kind, label, target, status, at, what,
-    reason}]
+    status, reason, what, at}]; with ``--audit`` audit, seed, ok, counts, kinds, passes: [{name,
+    changed, wrong (by what), refused}] and those of the trials that are not right
 ``check``
     device, golden_dir, seed, ok, findings (of the whole folder: its version, its orphans),
     recipes: [RECIPE], each with other_runs: [OTHER]; with ``--write-goldens`` golden_dir, ok,

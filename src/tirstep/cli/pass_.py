@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .formatting import count
-from .guarding import find_crash, note_tried
+from .guarding import note_tried
 from .request import (
     Json,
     Request,
@@ -27,9 +25,15 @@ from .streams import print_error
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
-    from tirstep.experiments import Edit, Subject
-    from tirstep.experiments.counterexample import PassSource
+    from tirstep.experiments import Edit, Experiment, Subject, TryOptions
+    from tirstep.experiments.counterexample import Counterexample
+    from tirstep.experiments.trials import TrialRecord
     from tirstep.transforms.recipes import Recipe
+
+    from .screen import Screen
+
+SHRUNK = 6
+"""Wrong modules of which one is to be made small."""
 
 
 @with_options("seed")
@@ -89,12 +93,6 @@ def command(
         bool,
         typer.Option("--audit", help="Hold each pass of TVM's against the interpreter instead."),
     ] = False,
-    jobs: Annotated[
-        int,
-        typer.Option(
-            "--jobs", metavar="N", parser=at_least("--jobs", 1, int), help="Processes, of an audit."
-        ),
-    ] = 1,
     device: Annotated[
         list[str] | None,
         typer.Option(
@@ -119,22 +117,14 @@ def command(
             help="Where to write a counterexample. [default: wrong_PASS.py]",
         ),
     ] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            "--report",
-            metavar="FILE",
-            help="Write an HTML page of each module without the change and with it.",
-        ),
-    ] = None,
     json: Json = False,
 ) -> int:
     """Try a TIR pass: is every answer the same with it?
 
     A module is run without the pass and with it, and its facts are compared: what the GPU gets. One
     that is not right without the pass is left out. A wrong one is made small, and written as a
-    script that shows it with TVM and NumPy alone. What the pass promises (pass_experiment) is
-    checked, too. Exit code 1 if an answer changed, or a promise is broken.
+    script that shows it. What the pass promises (pass_experiment) is checked, too. Exit code 1 if
+    an answer changed, or a promise is broken.
     """
     places = {
         "after": after,
@@ -144,180 +134,195 @@ def command(
         "pipeline": pipeline,
     }
     chosen = {place: name for place, name in places.items() if name is not None}
-    given = list(names or ())
+    modules = list(names or ())
+    if audit and (chosen or modules):
+        raise UseError("--audit is of TVM's own pipeline; give --corpus and --seed alone")
     if audit:
-        if chosen or given or report is not None:
-            raise UseError("--audit is of TVM's own pipeline; give --corpus, --seed, --jobs alone")
-        from .pass_audit import show_audit
-
-        return show_audit(corpus or 100, first, request.seed, jobs, state, as_json=json)
+        return audit_passes(range(first, first + (corpus or 100)), request.seed, state, json)
     if len(chosen) > 1:
         raise UseError("give one of --after, --before, --replace, --drop and --pipeline")
     takes_pass = not {"drop", "pipeline"} & chosen.keys()
-    if takes_pass and not given:
+    if takes_pass and not modules:
         raise UseError("name a pass: FILE.py:PASS, with --after, --before or --replace NAME")
-    spec = given.pop(0) if takes_pass else ""
-    if given and corpus is not None:
-        raise UseError(f"--corpus is tried alone; leave it out, or {' and '.join(given)}")
-    if given and (state is not None or first):
+    spec = modules.pop(0) if takes_pass else ""
+    if modules and corpus is not None:
+        raise UseError(f"--corpus is tried alone; leave it out, or {' and '.join(modules)}")
+    if modules and (state is not None or first):
         raise UseError("--state and --from are of a search over --corpus; leave them out here")
-    if not given and corpus is None:
+    if not modules and corpus is None:
         raise UseError("name recipes, ladders or modules to try it on, or give --corpus N")
-    place, anchor = next(iter(chosen.items()), ("", ""))
-    tried = Tried(
-        place, anchor, spec, tuple(given), corpus, first, request.seed, state, script, report, diff
-    )
-    return try_pass(tried, device or (), arch or (), as_json=json)
 
-
-@dataclass(frozen=True)
-class Tried:
-    """What is to be tried, on what.
-
-    Attributes
-    ----------
-    place, anchor : of the only option that names a place, ``"after"`` and the name of a pass, say;
-        of ``"pipeline"`` what names it; empty where the pass declares it
-    spec : the pass; empty where it is one to be left out, or a pipeline
-    """
-
-    place: str
-    anchor: str
-    spec: str
-    modules: tuple[str, ...]
-    corpus: int | None
-    first: int
-    seed: int
-    state: Path | None
-    script: Path | None
-    report: Path | None
-    with_diff: bool = False
-
-    @property
-    def name(self) -> str:
-        """Of the pass, for people and files."""
-        return (self.spec or self.anchor).rpartition(":")[2].rpartition(".")[2]
-
-    @property
-    def path(self) -> Path:
-        """Where the script of a counterexample goes."""
-        return self.script or Path(f"wrong_{self.name.replace('#', '_')}.py")
-
-
-@dataclass(frozen=True)
-class Change:
-    """A change that was loaded: its edits, or what makes a pipeline, and the pass's source.
-
-    `promises` are what the pass declares besides right numbers.
-    """
-
-    edits: Sequence[Edit]
-    whole: Any
-    source: PassSource
-    title: str
-    promises: tuple[str, ...] = ()
-
-
-def load_change(tried: Tried) -> Change:
-    """Load the pass, and say where it goes; raises `UseError` where that is not known."""
-    from tirstep.experiments import Edit, ExperimentError, get_declaration
-    from tirstep.experiments.counterexample import PassSource
-    from tirstep.experiments.editing import get_pass, make_whole
-    from tirstep.experiments.promises import NUMBERS
-    from tirstep.experiments.user_file import load_value
-
-    try:
-        if tried.place == "pipeline":
-            whole = make_whole(load_value(tried.anchor), tried.anchor)
-            return Change((), whole, _read_source(tried.anchor), f"pipeline {tried.anchor}")
-        if tried.place == "drop":
-            title = f"without {tried.anchor}"
-            return Change((Edit("drop", tried.anchor),), None, PassSource(), title)
-        value = load_value(tried.spec)
-        declared = get_declaration(value)
-        if tried.place:
-            place, anchor = tried.place, tried.anchor
-        elif declared is not None:
-            place, anchor = declared.place, declared.anchor
-        else:
-            raise UseError(
-                f"where does {tried.name} go? give --after, --before or --replace NAME, or "
-                "decorate it with pass_experiment"
-            )
-        edit = Edit(place, anchor, get_pass(value, tried.name))
-        promises = () if declared is None else declared.promises
-        source, title = _read_source(tried.spec), f"{tried.name} {edit}"
-        return Change((edit,), None, source, title, tuple(p for p in promises if p != NUMBERS))
-    except ExperimentError as error:
-        raise UseError(str(error)) from None
-
-
-def _read_source(spec: str) -> PassSource:
-    """What a script makes of ``FILE.py:NAME``, or of a module that was imported."""
-    from tirstep.experiments.counterexample import PassSource, read_source
-
-    place, _, name = spec.rpartition(":")
-    file = place
-    if not place.endswith(".py"):
-        file = getattr(sys.modules.get(place), "__file__", None) or ""
-    if file.endswith(".py"):
-        return read_source(Path(file), name)
-    return PassSource("", name, module=place)
-
-
-def try_pass(tried: Tried, devices: Sequence[str], archs: Sequence[str], *, as_json: bool) -> int:
-    """Try it, and say what it did; 1 if an answer changed, 2 if a module cannot be run."""
-    from tirstep.experiments import Experiment, ExperimentError, Trial, TryOptions, try_change
+    from tirstep.experiments import TryOptions
     from tirstep.experiments.counterexample import require_place
+    from tirstep.experiments.loading import load_experiment
     from tirstep.experiments.trying import choose_devices
     from tirstep.lowering_checks.devices import DEVICES
 
     from .facts import choose_architectures
-    from .pass_screen import show_corpus, show_modules
-    from .report import require_replaceable
     from .screen import Screen
 
-    change = load_change(tried)
+    if script is not None:
+        require_place(script)  # what may not be written is refused before the work
+    for name in device or ():
+        if name not in DEVICES or name == "auto":
+            raise UseError(f"--device {name}: choose {', '.join(DEVICES[1:])}")
+    devices = tuple(name for name in device or choose_devices() if name != "simulator")
+    options = TryOptions(devices, choose_architectures(arch or ()), with_facts=True)
+    screen = Screen(quiet=json)
+    place, anchor = next(iter(chosen.items()), ("", ""))
+    with load_experiment(place, anchor, spec) as experiment:
+        name = (spec or anchor).rpartition(":")[2].rpartition(".")[2]
+        path = script or Path(f"wrong_{name.replace('#', '_')}.py")
+        if corpus is None:
+            return try_modules(screen, experiment, modules, request.seed, options, path, diff, json)
+        trials = range(first, first + corpus)
+        return try_corpus(screen, experiment, trials, request.seed, state, path, json)
+
+
+def try_modules(
+    screen: Screen,
+    experiment: Experiment,
+    names: Sequence[str],
+    seed: int,
+    options: TryOptions,
+    path: Path,
+    with_diff: bool,
+    as_json: bool,
+) -> int:
+    """Try a change on modules; 1 if it is wrong, 2 if a module cannot be run."""
+    from tirstep.experiments import PromiseReport, try_change
+
+    from . import pass_screen as shown
+
+    subjects, is_all = list_subjects(names, seed, experiment.edit)
+    trials = []
+    with screen.working():
+        for number, it in enumerate(subjects, 1):
+            screen.doing(f"{it.label} ({number} of {count(len(subjects), 'module')})")
+            note_tried(it.label)
+            trials.append(try_change(experiment, it, options))
+    bad = [each for each in trials if each.is_bad]
+    held = PromiseReport()
+    for trial in trials:
+        if trial.is_changed and not trial.is_bad:
+            shown.hold(held, trial, experiment)
+    shown.show_trials(screen, trials, experiment.title)
+    shown.show_promises(screen, held, experiment)
+    for trial in trials if with_diff else bad[:1]:
+        if trial.diff is not None and trial.diff.lines:
+            screen.line()
+            screen.line((f"# {trial.subject.label}", "bold"))
+            screen.diff(trial.diff.lines)
+    found = None
+    if bad:
+        screen.line()
+        shown.show_bad(screen, bad[0].status, f"{bad[0].subject.label}: {bad[0].reason}")
+        found = shrink(screen, experiment, [each.subject for each in bad], seed, path)
+    if as_json:
+        modules = [shown.spell_trial(each) for each in trials]
+        shown.print_json(experiment, held, found, trials, modules=modules)
+    return 1 if bad or held.broken else 0 if is_all else 2
+
+
+def try_corpus(
+    screen: Screen,
+    experiment: Experiment,
+    trials: Sequence[int],
+    seed: int,
+    state: Path | None,
+    path: Path,
+    as_json: bool,
+) -> int:
+    """Try a change over the corpus; 1 if it is wrong."""
+    from tirstep.experiments import Corpus, PromiseReport, try_change
+    from tirstep.experiments.trials import TrialFile, hunt
+    from tirstep.experiments.trying import RIGHT
+
+    from . import pass_screen as shown
+
+    corpus = Corpus(seed)
+    head = {"change": experiment.title, "seed": seed, "text": experiment.digest}
+    file = TrialFile(state, head)
+    records: list[TrialRecord] = []
+
+    def attempt(subject: Subject) -> dict[str, str]:
+        note_tried(subject.label)
+        found = try_change(experiment, subject)
+        return {"status": found.status, "reason": found.reason, "what": found.what}
+
+    held = PromiseReport()
+    with screen.working():
+        for record in hunt(corpus, trials, file, attempt):
+            records.append(record)
+            screen.doing(f"trial {record.trial}, {len(records)} of {len(trials)}")
+        for record in records if experiment.promises else ():
+            if record.status == RIGHT:
+                screen.doing(f"the promises on trial {record.trial}")
+                shown.hold(held, try_change(experiment, corpus.draw(record.trial)), experiment)
+    # Drawn programs first, which are small already.
+    bad = sorted((each for each in records if each.is_bad), key=lambda it: it.kind != "program")
+    shown.show_records(screen, records, experiment.title, seed)
+    shown.show_promises(screen, held, experiment)
+    found = None
+    if bad:
+        subjects = [corpus.draw(each.trial) for each in bad[:SHRUNK]]
+        found = shrink(screen, experiment, subjects, seed, path)
+    if as_json:
+        lines = [shown.spell_record(each) for each in records]
+        shown.print_json(experiment, held, found, records, seed=seed, trials=lines)
+    return 1 if bad or held.broken else 0
+
+
+def shrink(
+    screen: Screen, experiment: Experiment, bad: Sequence[Subject], seed: int, path: Path
+) -> Counterexample | None:
+    """Make one of some wrong modules small, and show it."""
+    from tirstep.experiments.counterexample import find_counterexample
+
+    from .pass_screen import show_counterexample
+
+    with screen.working():
+        screen.doing("making it small")
+        note_tried("")  # many, for a minute and a half
+        found = find_counterexample(experiment, bad[:SHRUNK], path, seed=seed)
+    show_counterexample(screen, found)
+    return found
+
+
+def audit_passes(trials: Sequence[int], seed: int, state: Path | None, as_json: bool) -> int:
+    """Hold TVM's own passes against the interpreter, over the corpus; 1 if one is wrong."""
+    from tirstep.experiments import Corpus, list_passes
+    from tirstep.experiments.audit import audit, tabulate
+    from tirstep.experiments.trials import TrialFile, hunt
+
+    from . import pass_screen as shown
+    from .screen import Screen
+
+    def attempt(subject: Subject) -> dict[str, object]:
+        note_tried(subject.label)
+        return dict(audit(subject))
+
     screen = Screen(quiet=as_json)
-    try:
-        # What cannot or may not be written is refused before the work.
-        if tried.report is not None:
-            require_replaceable(tried.report)
-        if tried.script is not None:
-            require_place(tried.script)
-        unknown = [name for name in devices if name not in DEVICES or name == "auto"]
-        if unknown:
-            raise UseError(f"--device {unknown[0]}: choose {', '.join(DEVICES[1:])}")
-        chosen = tuple(name for name in devices or choose_devices() if name != "simulator")
-        options = TryOptions(chosen, choose_architectures(archs))
-        with Experiment(tried.name, change.edits, change.whole) as experiment:
-            if tried.corpus is not None:
-                return show_corpus(screen, experiment, tried, change, options, as_json=as_json)
-            subjects, is_all = list_subjects(tried.modules, tried.seed, experiment.edits)
-            trials = []
-            with screen.working():
-                for number, it in enumerate(subjects, 1):
-                    screen.doing(f"{it.label} ({number} of {count(len(subjects), 'module')})")
-                    note_tried(it.label)
-                    crash = find_crash(it.label)
-                    trials.append(
-                        try_change(experiment, it, options)
-                        if crash is None
-                        else Trial(it, "crashed", crash)
-                    )
-            code = show_modules(screen, experiment, trials, tried, change, as_json=as_json)
-            return code if is_all else 2
-    except ExperimentError as error:
-        raise UseError(str(error)) from None
+    records: list[TrialRecord] = []
+    file = TrialFile(state, {"audit": True, "seed": seed})
+    with screen.working():
+        for record in hunt(Corpus(seed), trials, file, attempt):
+            records.append(record)
+            screen.doing(f"{len(records)} of {len(trials)} trials")
+    rows = tabulate(records, list_passes())
+    shown.show_audit(screen, records, rows, seed)
+    if as_json:
+        shown.print_audit(records, rows, seed)
+    return 1 if any(each.status == "wrong" for each in records) else 0
 
 
 def list_subjects(
-    names: Sequence[str], seed: int, edits: Sequence[Edit] = ()
+    names: Sequence[str], seed: int, edit: Edit | None = None
 ) -> tuple[list[Subject], bool]:
     """The modules of recipes, ladders and the user's own programs, and whether these are all.
 
     Of several programs, one that cannot be run is told and left out. Raises `UseError` for names
-    of others, and `ExperimentError` where none has a pass at which an edit is.
+    of others, and `ExperimentError` where none has the pass at which an edit is.
     """
     from tirstep.experiments import list_steps
     from tirstep.experiments.editing import require_reached
@@ -338,5 +343,5 @@ def list_subjects(
         if sentence is not None:
             print_error(f"{recipe.name}: {sentence}")
             is_all = False
-    require_reached(edits, [each.module for each in found])
+    require_reached(edit, [each.module for each in found])
     return found, is_all

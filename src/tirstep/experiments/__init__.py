@@ -4,10 +4,16 @@
 """
 
 from .corpus import Corpus, list_steps
-from .declaring import Declaration, get_declaration, pass_experiment
+from .counterexample import show_counterexample
 from .editing import Edit, ExperimentError, list_passes, take_passes
-from .holding import PromiseReport, assert_keeps_promises
-from .promises import PROMISES
+from .promises import (
+    PROMISES,
+    Declaration,
+    PromiseReport,
+    assert_keeps_promises,
+    get_declaration,
+    pass_experiment,
+)
 from .subject import Subject, make_subject
 from .trying import Experiment, Trial, TryOptions, try_change
 
@@ -28,6 +34,7 @@ __all__ = [
     "list_steps",
     "make_subject",
     "pass_experiment",
+    "show_counterexample",
     "take_passes",
     "try_change",
 ]

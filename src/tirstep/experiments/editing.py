@@ -10,7 +10,6 @@ from __future__ import annotations
 import difflib
 import inspect
 import itertools
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,8 +28,6 @@ from tirstep.transforms.passes.pipeline import PIPELINE, get_pipeline, name_pass
 
 DEFAULT = "default"
 PLACES = ("after", "before", "replace", "drop")
-WHOLE = "pipeline"
-"""The place of an edit that puts another list in place of all passes."""
 OPTIONS = ("tirx.use_async_copy", "tirx.instrument_bound_checkers", "tirx.instrument_lwp")
 """Of the pass context: each adds passes to the pipeline."""
 MARK = "experiment:"
@@ -39,7 +36,8 @@ _numbers = itertools.count(1)
 # Ctrl-C in a pass of the user's goes through C++, which would make a RuntimeError of it, and that a
 # refusal: the pass that hangs would be tried again.
 tvm_ffi.register_error("KeyboardInterrupt", KeyboardInterrupt)
-Change = Callable[[list[Any]], list[Any]]
+Pipeline = tuple[Any, Any, Any]
+"""TVM's three parts: all passes, and what finishes the host's and the device's part."""
 
 
 class ExperimentError(CheckError):
@@ -52,8 +50,7 @@ class Edit:
 
     Attributes
     ----------
-    place : ``"after"``, ``"before"``, ``"replace"`` or ``"drop"``; `WHOLE` where `made` has all
-        passes, and `anchor` says where they are from
+    place : ``"after"``, ``"before"``, ``"replace"`` or ``"drop"``
     anchor : the name of a pass of the pipeline, as ``"s_tir.ThreadSync"``; what stands before its
         dot may be left out. Where it stands several times, ``"ThreadSync#2"`` is the second one;
         without a number a pass goes before the first, after the last, and all are replaced
@@ -67,9 +64,42 @@ class Edit:
     def __str__(self) -> str:
         return f"{self.place} {self.anchor}"
 
+    def find_places(self, names: Sequence[str]) -> list[int]:
+        """Where its pass stands among passes of these names."""
+        wanted, _, number = self.anchor.lower().partition("#")
+        spellings = [(name.lower(), name.lower().rpartition(".")[2]) for name in names]
+        places = [index for index, spelt in enumerate(spellings) if wanted in spelt]
+        return places[int(number) - 1 : int(number)] if number.isdecimal() else places
+
     def require(self, names: Sequence[str]) -> None:
         """Raise `ExperimentError` where a pipeline of these passes has no such place."""
-        _require_anchor(self, names)
+        if self.place not in PLACES:
+            raise ExperimentError(f"a pass cannot stand {self.place}; choose {', '.join(PLACES)}")
+        if self.find_places(names):
+            return
+        wanted, _, number = self.anchor.partition("#")
+        times = len(Edit(self.place, wanted).find_places(names))
+        if number and times:
+            raise ExperimentError(
+                f"the pipeline has {wanted} {times} times; give a number from 1 to {times}"
+            )
+        short = {name.rpartition(".")[2].lower(): name for name in names}
+        near = difflib.get_close_matches(wanted.rpartition(".")[2].lower(), short, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(short[each] for each in near)}?"
+        known = f"it has {', '.join(dict.fromkeys(names))}"
+        raise ExperimentError(f"the pipeline has no pass '{wanted}'; {hint if near else known}")
+
+    def apply(self, passes: list[Any]) -> list[Any]:
+        """A list of passes with it; the list as it is where its pass is not there."""
+        places = self.find_places([str(each.info.name) for each in passes])
+        if not places:
+            return passes
+        new = [] if self.made is None else [watch(self.made)]
+        if self.place in ("after", "before"):
+            at = places[-1] + 1 if self.place == "after" else places[0]
+            return [*passes[:at], *new, *passes[at:]]
+        kept = [new if index in places else [each] for index, each in enumerate(passes)]
+        return list(itertools.chain.from_iterable(kept))
 
 
 def get_pass(value: Any, name: str = "") -> Pass:
@@ -134,48 +164,6 @@ def watch(made: Pass) -> Pass:
     return run
 
 
-def list_passes(base: str = DEFAULT) -> list[str]:
-    """The names of a pipeline's passes in their order, those of its host and device parts last.
-
-    Those that TVM runs only with an option, as InjectPTXAsyncCopy, come behind them.
-    """
-    _, host, device = _make(base, lambda passes: passes)
-    parts = [*_flatten(host().passes), *_flatten(device().passes)]
-    found = [str(each.info.name) for each in (*take_passes(base), *parts)]
-    with tvm.transform.PassContext(config=dict.fromkeys(OPTIONS, True)):
-        more = [str(each.info.name) for each in take_passes(base)]
-    return [*found, *(name for name in more if name not in found)]
-
-
-def list_places() -> list[str]:
-    """All passes that an edit may name: TVM's, then those that `PIPELINE` alone has."""
-    return [*list_passes(DEFAULT), *list_own_passes()]
-
-
-def list_own_passes() -> list[str]:
-    """The names of tirstep's passes, which run for modules that ask for `PIPELINE`."""
-    known = set(list_passes(DEFAULT))
-    return [name for name in list_passes(PIPELINE) if name not in known]
-
-
-def require_reached(edits: Sequence[Edit], modules: Sequence[tvm.IRModule]) -> None:
-    """Raise `ExperimentError` for an edit at a pass that no pipeline of these modules has."""
-    pipelines = {get_pipeline(module) for module in modules}
-    for edit in edits:
-        if edit.place not in PLACES or not _find_places(edit, list_own_passes()):
-            continue
-        if PIPELINE not in pipelines and not _find_places(edit, list_passes(DEFAULT)):
-            raise ExperimentError(
-                f"{edit.anchor} is a pass of tirstep's own pipeline, which none of these modules "
-                "asks for; name a recipe that does, with set_pipeline (matmul_prefetched, say)"
-            )
-
-
-def is_reached(edits: Sequence[Edit], names: Sequence[str]) -> bool:
-    """Whether each of some edits is at one of the passes of these names, or is of all of them."""
-    return all(edit.place not in PLACES or _find_places(edit, names) for edit in edits)
-
-
 def take_passes(base: str = DEFAULT) -> list[Any]:
     """The passes of a pipeline itself, as the options of the current context choose them."""
     taken: list[Any] = []
@@ -184,30 +172,51 @@ def take_passes(base: str = DEFAULT) -> list[Any]:
         taken.extend(passes)
         return []
 
-    _make(base, take)[0](tvm.IRModule())
+    edit_pipeline(base, take)[0](tvm.IRModule())
     return taken
 
 
-@contextmanager
-def register_edited(edits: Sequence[Edit], base: str = DEFAULT) -> Iterator[str]:
-    """The name of a pipeline with these edits, which TVM knows while this lasts.
+def list_passes(base: str = DEFAULT) -> list[str]:
+    """The names of a pipeline's passes in their order, those of its host and device parts last.
 
-    An edit at a pass of tirstep's own changes nothing in another pipeline. Raises `ExperimentError`
-    for a pass that no pipeline has.
+    Those that TVM runs only with an option, as InjectPTXAsyncCopy, come behind them.
     """
-    names = list_places()
-    for edit in edits:
-        edit.require(names)
+    _, host, device = edit_pipeline(base, lambda passes: passes)
+    parts = [*_flatten(host().passes), *_flatten(device().passes)]
+    found = [str(each.info.name) for each in (*take_passes(base), *parts)]
+    with tvm.transform.PassContext(config=dict.fromkeys(OPTIONS, True)):
+        more = [str(each.info.name) for each in take_passes(base)]
+    return [*found, *(name for name in more if name not in found)]
 
-    def make() -> tuple[Any, Any, Any]:
-        return _make(base, lambda passes: apply_edits(edits, passes))
 
-    with register(make) as name:
-        yield name
+def list_own_passes() -> list[str]:
+    """The names of tirstep's passes, which run for modules that ask for `PIPELINE`."""
+    known = set(list_passes(DEFAULT))
+    return [name for name in list_passes(PIPELINE) if name not in known]
+
+
+def list_places() -> list[str]:
+    """All passes that an edit may name: TVM's, then those that `PIPELINE` alone has."""
+    return [*list_passes(DEFAULT), *list_own_passes()]
+
+
+def is_of_ours(edit: Edit | None) -> bool:
+    """Whether an edit is at a pass that `PIPELINE` alone has."""
+    return edit is not None and not edit.find_places(list_passes(DEFAULT))
+
+
+def require_reached(edit: Edit | None, modules: Sequence[tvm.IRModule]) -> None:
+    """Raise `ExperimentError` for an edit at a pass that no pipeline of these modules has."""
+    if is_of_ours(edit) and PIPELINE not in {get_pipeline(module) for module in modules}:
+        assert edit is not None
+        raise ExperimentError(
+            f"{edit.anchor} is a pass of tirstep's own pipeline, which none of these modules "
+            "asks for; name a recipe that does, with set_pipeline (matmul_prefetched, say)"
+        )
 
 
 @contextmanager
-def register(make: Callable[[], tuple[Any, Any, Any]]) -> Iterator[str]:
+def register(make: Callable[[], Pipeline]) -> Iterator[str]:
     """The name under which TVM knows a pipeline while this lasts."""
     name = f"tirstep.experiment.{next(_numbers)}"
     compilation_pipeline.register_tir_pipeline(name, make)
@@ -217,28 +226,15 @@ def register(make: Callable[[], tuple[Any, Any, Any]]) -> Iterator[str]:
         del compilation_pipeline.PIPELINE_MAP[name]
 
 
-def edit_whole(whole: Callable[[], tuple[Any, Any, Any]], name: str) -> Edit:
-    """The edit that a whole pipeline of `make_whole` is."""
-    return Edit(WHOLE, name, whole()[0])
-
-
-def make_whole(value: Any, name: str) -> Callable[[], tuple[Any, Any, Any]]:
-    """What makes a pipeline of a user's function: of no parameters, it returns a pass, a list of
-    passes, or TVM's three (the pipeline, and what finishes the host's and the device's part).
-    """
+def make_whole(value: Any, name: str) -> Callable[[], Pipeline]:
+    """What makes a pipeline of a user's function, which returns a list of passes or a pass."""
     if not callable(value) or isinstance(value, Pass) or _count_needed(value):
         raise ExperimentError(
             f"{name} is no pipeline; give a function without parameters that returns its passes"
         )
 
-    def make() -> tuple[Any, Any, Any]:
+    def make() -> Pipeline:
         made = value()
-        if (
-            isinstance(made, tuple)
-            and len(made) == 3
-            and not all(isinstance(e, Pass) for e in made)
-        ):
-            return made
         if isinstance(made, (list, tuple)):
             made = Sequential([get_pass(each) for each in made])
         if not isinstance(made, Pass):
@@ -246,17 +242,14 @@ def make_whole(value: Any, name: str) -> Callable[[], tuple[Any, Any, Any]]:
             raise ExperimentError(
                 f"{name} returns a value of type {kind}; let it return a list of passes"
             )
-        host, device = (
-            compilation_pipeline.finalize_host_passes,
-            compilation_pipeline.finalize_device_passes,
-        )
-        return made, host, device
+        ends = compilation_pipeline
+        return made, ends.finalize_host_passes, ends.finalize_device_passes
 
     make()
     return make
 
 
-def _make(base: str, change: Change) -> tuple[Any, Any, Any]:
+def edit_pipeline(base: str, change: Callable[[list[Any]], list[Any]]) -> Pipeline:
     """A pipeline whose list of passes is changed before it runs."""
     if base not in (DEFAULT, "s_tir", PIPELINE):
         raise ExperimentError(
@@ -284,83 +277,3 @@ def _flatten(passes: Sequence[Any]) -> list[Any]:
     for each in passes:
         found.extend(_flatten(each.passes) if isinstance(each, Sequential) else [each])
     return found
-
-
-def cut_passes(
-    edits: Sequence[Edit], end: str, base: str = DEFAULT
-) -> tuple[list[Any], list[Any] | None]:
-    """The passes of a pipeline before the one called `end`, as they are and with the edits.
-
-    None for the second where the edits change something from `end` on, or where they are not known
-    one by one: a pipeline may be a pass that runs others.
-    """
-    passes = take_passes(base)
-    names = _name_all(passes)
-    at = names.index(end)
-    wholes = [_flatten([edit.made]) for edit in edits if edit.place == WHOLE]
-    if wholes:
-        own = _name_all(wholes[0])
-        is_same_end = end in own and own[own.index(end) :] == names[at:]
-        return passes[:at], wholes[0][: own.index(end)] if is_same_end else None
-    edited = apply_edits(edits, passes[:at])
-    everywhere = _name_all(apply_edits(edits, passes))
-    return passes[:at], edited if _name_all(edited) + names[at:] == everywhere else None
-
-
-def _name_all(passes: Sequence[Any]) -> list[str]:
-    return [str(each.info.name) for each in passes]
-
-
-def apply_edits(edits: Sequence[Edit], passes: list[Any]) -> list[Any]:
-    """A list of passes with these edits; those whose pass is not there change nothing."""
-    for edit in edits:
-        places = _find_places(edit, _name_all(passes))
-        if not places:
-            continue
-        new = [] if edit.made is None else [watch(edit.made)]
-        if edit.place in ("after", "before"):
-            at = places[-1] + 1 if edit.place == "after" else places[0]
-            passes = [*passes[:at], *new, *passes[at:]]
-        else:
-            passes = [
-                kept
-                for index, each in enumerate(passes)
-                for kept in (new if index in places else [each])
-            ]
-    return passes
-
-
-def _split_anchor(anchor: str) -> tuple[str, int | None]:
-    match = re.fullmatch(r"(.+)#(\d+)", anchor)
-    return (match[1], int(match[2])) if match else (anchor, None)
-
-
-def _find_places(edit: Edit, names: Sequence[str]) -> list[int]:
-    wanted, number = _split_anchor(edit.anchor)
-    wanted = wanted.lower()
-    places = [
-        index
-        for index, name in enumerate(names)
-        if wanted in (name.lower(), name.lower().rpartition(".")[2])
-    ]
-    return places if number is None else places[number - 1 : number]
-
-
-def _require_anchor(edit: Edit, names: Sequence[str]) -> None:
-    if edit.place not in PLACES:
-        raise ExperimentError(f"a pass cannot stand {edit.place}; choose {', '.join(PLACES)}")
-    if _find_places(edit, names):
-        return
-    wanted, number = _split_anchor(edit.anchor)
-    times = len(_find_places(Edit(edit.place, wanted), names))
-    if number is not None and times:
-        raise ExperimentError(
-            f"the pipeline has {wanted} {times} times; give a number from 1 to {times}"
-        )
-    short = {name.rpartition(".")[2].lower(): name for name in names}
-    near = difflib.get_close_matches(wanted.rpartition(".")[2].lower(), short, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(short[each] for each in near)}?"
-    raise ExperimentError(
-        f"the pipeline has no pass '{wanted}'; "
-        + (hint if near else f"it has {', '.join(dict.fromkeys(names))}")
-    )

@@ -1,10 +1,13 @@
-"""What passes promise, and what holds them to it, module by module."""
+"""What passes promise: `pass_experiment` declares it, `assert_keeps_promises` is a test of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import tvm
 import tvm_ffi
@@ -16,28 +19,29 @@ from tirstep.lowering_checks import CheckError
 from tirstep.lowering_checks.compile.passes import Pass as RunPass
 from tirstep.lowering_checks.expectations import ARCHITECTURE
 from tirstep.lowering_checks.facts import compile_facts, facts_of_lowering
+from tirstep.programs.found import DECLARED
 from tirstep.transforms.passes.uses import is_barrier
 from tirstep.transforms.tir import find_all
 
-from .trying import Trial, find_marked, have_same_bits
+from .corpus import KINDS, Corpus, UndrawnError
+from .editing import Edit, ExperimentError, get_pass, list_places
+from .shrinking import shrink_trial
+from .subject import Subject
+from .trying import LEFT_OUT, WRONG, Experiment, Trial, find_marked, have_same_bits, try_change
 
 NUMBERS = "changes no numbers"
+SECONDS = 30.0
+"""Of making a program small."""
+_Made = TypeVar("_Made")
 
 
 class UncheckedError(Exception):
     """A promise cannot be checked here: one sentence."""
 
 
-def _keeps_numbers(trial: Trial, _made: Pass) -> str:
-    return trial.reason if trial.is_bad else ""
-
-
-def _keeps_bits(trial: Trial, made: Pass) -> str:
-    if broken := _keeps_numbers(trial, made):
-        return broken
-    return (
-        "" if have_same_bits(trial) in (True, None) else "an output has other bits than without it"
-    )
+def _keeps_bits(trial: Trial, _made: Pass) -> str:
+    has_others = have_same_bits(trial) is False
+    return "an output has other bits than without it" if has_others else ""
 
 
 def _adds_no_barriers(trial: Trial, _made: Pass) -> str:
@@ -115,7 +119,7 @@ def drop_barriers(module: tvm.IRModule) -> tvm.IRModule:
 
 PROMISES: Mapping[str, Callable[[Trial, Pass], str]] = MappingProxyType(
     {
-        NUMBERS: _keeps_numbers,
+        NUMBERS: lambda trial, _: trial.reason if trial.is_bad else "",
         "changes no bits": _keeps_bits,
         "drops barriers only": _drops_barriers_only,
         "adds no barriers": _adds_no_barriers,
@@ -125,3 +129,146 @@ PROMISES: Mapping[str, Callable[[Trial, Pass], str]] = MappingProxyType(
     }
 )
 """Each says in a sentence how it is broken; "" where it is kept."""
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """Where a pass belongs, and its promises; see `pass_experiment`."""
+
+    place: str
+    anchor: str
+    promises: tuple[str, ...]
+
+    def require(self) -> None:
+        """Raise `ExperimentError` for a place or a promise that is not known."""
+        for promise in self.promises:
+            if promise not in PROMISES:
+                near = difflib.get_close_matches(promise, PROMISES, n=1, cutoff=0.5)
+                hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(PROMISES)}"
+                raise ExperimentError(f"nothing checks the promise '{promise}'; {hint}")
+        Edit(self.place, self.anchor).require(list_places())
+
+
+def pass_experiment(
+    *,
+    after: str | None = None,
+    before: str | None = None,
+    replace: str | None = None,
+    promises: Sequence[str] = (NUMBERS,),
+) -> Callable[[_Made], _Made]:
+    """Declare where a pass belongs and what it promises; the pass itself stays what it is.
+
+    One of `after`, `before` and `replace` names a pass of TVM's, as ``"s_tir.ThreadSync"``.
+    `promises` are of `PROMISES`. Raises `ExperimentError` for another one, and for a name that the
+    pipeline does not have::
+
+        @pass_experiment(after="s_tir.ThreadSync", promises=["changes no numbers"])
+        @prim_func_pass(opt_level=0, name="my.Pass")
+        def MyPass(function, module, context): ...
+    """
+    given = {"after": after, "before": before, "replace": replace}
+    places = [(place, anchor) for place, anchor in given.items() if anchor is not None]
+    if len(places) != 1:
+        raise ExperimentError("pass_experiment: give one of after=, before= and replace=")
+    declaration = Declaration(*places[0], tuple(promises))
+    declaration.require()
+
+    def declare(value: _Made) -> _Made:
+        setattr(value, DECLARED, declaration)
+        return value
+
+    return declare
+
+
+def get_declaration(value: Any) -> Declaration | None:
+    """What `pass_experiment` declared of a pass; None where it did not."""
+    found = getattr(value, DECLARED, None)
+    return found if isinstance(found, Declaration) else None
+
+
+@dataclass
+class PromiseReport:
+    """What a pass was held to.
+
+    Attributes
+    ----------
+    tried, changed, left_out : modules
+    broken : the module, the promise, and how it is broken
+    unchecked : promises that could not be checked here, each with the reason
+    """
+
+    tried: int = 0
+    changed: int = 0
+    left_out: int = 0
+    broken: list[tuple[str, str, str]] = field(default_factory=list)
+    unchecked: dict[str, str] = field(default_factory=dict)
+
+    def hold(self, trial: Trial, made: Pass, promises: Sequence[str]) -> None:
+        """Note the first promise that a pass broke on a module, if it broke one."""
+        for promise in dict.fromkeys(promises):
+            try:
+                sentence = PROMISES[promise](trial, made)
+            except UncheckedError as error:
+                self.unchecked[promise] = str(error)
+                continue
+            if sentence:
+                self.broken.append((trial.subject.label, promise, sentence))
+                return
+
+
+def assert_keeps_promises(
+    made: Any,
+    corpus: int | Sequence[Subject] = 50,
+    *,
+    seed: int = 0,
+    kinds: Sequence[str] = KINDS,
+    declaration: Declaration | None = None,
+    shrinks: bool = True,
+    may_do_nothing: bool = False,
+) -> PromiseReport:
+    """Fail where a pass breaks a promise on one of so many modules of the corpus, or of a list.
+
+    The pass is declared by `pass_experiment`, or by `declaration`. The error has the promise, what
+    broke it and a small program that shows it. A pass that changes none of the modules was not
+    tested, and fails, too, unless it `may_do_nothing`. Raises `ExperimentError` for a pass that is
+    not declared.
+    """
+    declared = declaration or get_declaration(made)
+    if declared is None:
+        raise ExperimentError("the pass is not declared; decorate it with pass_experiment")
+    declared.require()
+    name = str(getattr(made, "__name__", "") or getattr(getattr(made, "info", None), "name", made))
+    run, report = get_pass(made, name), PromiseReport()
+    with Experiment(name, Edit(declared.place, declared.anchor, run)) as experiment:
+        for subject in _list_subjects(corpus, Corpus(seed, tuple(kinds))):
+            trial = try_change(experiment, subject)
+            report.tried += 1
+            report.changed += trial.is_changed and trial.status != LEFT_OUT
+            report.left_out += trial.status == LEFT_OUT
+            if not trial.is_changed or trial.status == LEFT_OUT:
+                continue
+            report.hold(trial, run, [NUMBERS, *declared.promises])  # which is promised by all
+            for label, promise, how in report.broken:
+                shown = str(subject.module.script())
+                if trial.status == WRONG and shrinks:
+                    small = shrink_trial(experiment, trial, seed=seed, seconds=SECONDS)
+                    shown = shown if small is None else small.text
+                raise AssertionError(
+                    f"{experiment.title} breaks the promise '{promise}' on {label}, seed {seed}: "
+                    + (f"{how}\n{shown}" if shrinks else how)
+                )
+    if not report.changed and not may_do_nothing:
+        raise AssertionError(
+            f"{experiment.title} changes none of {report.tried} modules, so nothing was tested; "
+            "give a larger corpus, or may_do_nothing=True"
+        )
+    return report
+
+
+def _list_subjects(corpus: int | Sequence[Subject], drawn: Corpus) -> Iterator[Subject]:
+    if not isinstance(corpus, int):
+        yield from corpus
+        return
+    for trial in range(corpus):
+        with contextlib.suppress(UndrawnError):
+            yield drawn.draw(trial)

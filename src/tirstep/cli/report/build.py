@@ -212,12 +212,10 @@ def get_machine_code_for(lowering: Lowering, target: str) -> MachineCodePart:
     return get_machine_code(lowering.source.strip("\n"), lowering.language, architecture)
 
 
-def list_sources(lowerings: Sequence[Lowering], *, first: int = 0) -> list[SourcePart]:
-    """The sources of successive steps, of which the `first` has that number: the first one that has
-    a source is the author of all of it.
-    """
+def list_sources(lowerings: Sequence[Lowering]) -> list[SourcePart]:
+    """The sources of successive steps; the first one that has a source is the author of it all."""
     parts, before, authors = [], Text(()), list[int]()
-    for step, lowering in enumerate(lowerings, first):
+    for step, lowering in enumerate(lowerings):
         text = Text.of(lowering.source)
         if not text.lines:
             missing = "there is no device code" if not lowering.failed else str(lowering.failed)

@@ -29,7 +29,7 @@ STYLES = (
 SCRIPTS = (
     *("start", "dom", "data", "prefs", "lines", "route"),
     *("align", "words", "highlight", "rows", "blame", "code", "codebar", "print"),
-    *("loops", "panels", "time", "roofline", "overview", "experiment"),
+    *("loops", "panels", "time", "roofline", "overview"),
     *("tree", "tabs", "step", "search", "keyboard", "main"),
 )
 MARKER = '<meta name="generator" content="tirstep report">'

@@ -68,7 +68,7 @@ function checksPanel(step) {
   if (!checks && !ofRecipe.length) return h("p", { class: "empty" }, "This report was made without checks.");
   return [
     checks && h("dl", { class: "checks" },
-      h("div", {}, h("dt", {}, "Numbers"), h("dd", {}, verdictWord(checks.numbers), h("p", {}, report.experiment ? `Against the reference of the module; on ${checks.checked_on}.` : `Exact whole numbers, then random floats, against ${checks.reference}; on ${checks.checked_on}.`))),
+      h("div", {}, h("dt", {}, "Numbers"), h("dd", {}, verdictWord(checks.numbers), h("p", {}, `Exact whole numbers, then random floats, against ${checks.reference}; on ${checks.checked_on}.`))),
       h("div", {}, h("dt", {}, "Golden"), h("dd", {}, verdictWord(checks.golden), h("p", {}, checks.golden ? "The TIR against the golden file of this step, at the golden shape." : "No golden was looked at for this step.")))),
     [...(checks?.findings ?? []), ...ofRecipe].map(findingCard),
   ];

@@ -9,7 +9,7 @@ function showStep() {
     return;
   }
   if (!here.step) {
-    main.replaceChildren(report.experiment ? experimentPage() : overviewPage());
+    main.replaceChildren(overviewPage());
     document.title = `${report.title} · tirstep`;
     return;
   }
@@ -30,7 +30,7 @@ function stepPage(route) {
       h("div", { class: "titles" }, h("h1", {}, h("span", { class: "index" }, String(step.index)), " ", step.name),
         walk(back && stepLink(back), on && stepLink(on), "step", ["k", "j"])),
       h("p", { class: "meta" }, step.source && h("code", {}, step.source), changeWords(changeOf(step)), verdictOf(step), settings(step.recipe),
-        h("a", { href: printLink(step.recipe), class: "to-print" }, `Print the ${report.experiment ? "module" : "recipe"}`))),
+        h("a", { href: printLink(step.recipe), class: "to-print" }, "Print the recipe"))),
     here.missing && h("p", { class: "notice", role: "alert" }, `This report has no '${here.missing}'.`),
     tabList(route), tabPanel(route),
   ];
