@@ -295,7 +295,6 @@ WRITERS = {
     "src/tirstep/files.py": "the writer itself",
     "docs/build/readme.py": "a program in a temporary folder",
     "src/tirstep/cli/streams.py": "/dev/null in the place of a closed stream",
-    "src/tirstep/cli/pass_crash.py": "the null device, in the place of standard error",
     "src/tirstep/bench/compile_pool.py": "libraries in a process's own folder",
     "src/tirstep/printing.py": "the null device, in the place of standard error",
     "src/tirstep/tuning/candidates.py": "the null device, in the place of standard output",
