@@ -35,18 +35,15 @@ TEST = 60
 def draw_shapes(seed: int) -> Iterator[Sizes]:
     """Shapes without an end, all different, by turns of multiples of 64 and of any size."""
     dice, seen = random.Random(seed), set[Sizes]()
-    while True:
-        for unit in (UNIT, 1):
-            shape = _draw(dice, unit)
-            while shape in seen or math.prod(shape) > MOST_PRODUCTS:
-                shape = _draw(dice, unit)
-            seen.add(shape)
-            yield shape
-
-
-def _draw(dice: random.Random, unit: int) -> Sizes:
-    m, n, k = (unit * round(math.exp(dice.uniform(0, math.log(LARGEST / unit)))) for _ in "mnk")
-    return m, n, k
+    for unit in itertools.cycle((UNIT, 1)):
+        while True:
+            m, n, k = (
+                unit * round(math.exp(dice.uniform(0, math.log(LARGEST / unit)))) for _ in "mnk"
+            )
+            if (m, n, k) not in seen and m * n * k <= MOST_PRODUCTS:
+                break
+        seen.add((m, n, k))
+        yield m, n, k
 
 
 PRODUCTS_DRAWN = tuple(islice(draw_shapes(SEED), TEST))
@@ -80,36 +77,25 @@ PRODUCT_SHAPES, ROW_SHAPES = "product-shapes", "row-shapes"
 """The suites of drawn shapes."""
 LADDER_SUITES = TUTORIAL, RUNGS = "tutorial", "rungs"
 """The suites of whole ladders: what they show is every recipe, and not the fastest alone."""
-
 NOT_MEASURED: tuple[str, ...] = (PRODUCT_SHAPES, ROW_SHAPES)
 """Suites that are younger than the stored runs: no document has their tables yet."""
-
-ATTENTION_SHAPES = (
-    (4, 32, 4096, 4096, 128),
-    (1, 32, 16384, 16384, 128),
-    (16, 16, 1024, 1024, 64),
-    (8, 16, 2048, 2048, 128),
-)
-"""Batch, heads, queries, keys and dim of attention that fills a GPU, with short and long rows."""
-DECODING_SHAPES = ((64, 32, 8192, 128), (1, 32, 65536, 128))
-
 MEANINGS = ("causal",)
 """Options that say what is computed: those of the problem, whatever a recipe is shown at."""
 
-FLOAT32: Mapping[str, object] = {"dtype": "float32"}
-FLOAT16: Mapping[str, object] = {"dtype": "float16", "out": "float16"}
-BFLOAT16: Mapping[str, object] = {"dtype": "bfloat16", "out": "bfloat16"}
-ROUNDED: Mapping[str, object] = {**BFLOAT16, "fused_exponents": True}
-"""Attention whose exponents may be rounded as the vendor's libraries round them."""
-TRANSPOSED: Mapping[str, object] = {"transpose_b": True}
-FLOAT8: Mapping[str, object] = {
-    "dtype": "float8_e4m3fn",
-    "acc": "fp22",
-    "out": "bfloat16",
-    **TRANSPOSED,
-}
-INT8: Mapping[str, object] = {"dtype": "int8", **TRANSPOSED}
-TF32: Mapping[str, object] = {"dtype": "tf32"}
+Options = Mapping[str, object]
+Shapes = tuple[tuple[int, ...], ...]
+FLOAT32: Options = {"dtype": "float32"}
+FLOAT16: Options = {"dtype": "float16", "out": "float16"}
+BFLOAT16: Options = {"dtype": "bfloat16", "out": "bfloat16"}
+# Attention whose exponents may be rounded as the vendor's libraries round them.
+ROUNDED: Options = {**BFLOAT16, "fused_exponents": True}
+# B as (columns, k), as networks keep their weights, and the vendor's float8 takes it. Sums of
+# float8 are those of Hopper's tensor cores (fp22), PyTorch's use_fast_accum; results are bfloat16,
+# of int8 int32.
+TRANSPOSED: Options = {"transpose_b": True}
+FLOAT8: Options = {"dtype": "float8_e4m3fn", "acc": "fp22", "out": "bfloat16", **TRANSPOSED}
+INT8: Options = {"dtype": "int8", **TRANSPOSED}
+TF32: Options = {"dtype": "tf32"}
 
 
 @dataclass(frozen=True)
@@ -125,182 +111,123 @@ class SuiteEntry:
     """
 
     kernel: str
-    shapes: tuple[tuple[int, ...], ...]
-    options: tuple[Mapping[str, object], ...] = (FLOAT32,)
+    shapes: Shapes
+    options: tuple[Options, ...] = (FLOAT32,)
     recipes: tuple[str, ...] = ("first", "last")
     peers: tuple[Peer, ...] = SUITE_PEERS
 
 
-# Larger than the L2 cache of an H100 or H200, but for the shape that no tile divides.
-PLANES = ((4096, 4096), (8192, 8192), (16384, 1024), (1021, 4099))
-OVER_MEMORY = (
-    "row_sum",
-    "softmax",
-    "layer_norm",
-    "rms_norm",
-    "transpose",
-    "relu",
-    "gelu",
-    "vector_add",
-    "matvec",
-)
+def _read(text: str) -> Shapes:
+    """Shapes as ``1024x512x2048``."""
+    return tuple(tuple(map(int, shape.split("x"))) for shape in text.split())
 
-WINDOWS = (
-    "conv1d_unrolled",
-    "conv1d_window",
-    "conv1d_registers",
-    "conv1d_folded",
-    "conv1d_coalesced",
-)
 
 TORCH = (PEERS["torch"],)
-PRODUCTS = (
-    (1024, 512, 2048),
-    (512, 512, 512),
-    (1024, 1024, 1024),
-    (2048, 2048, 2048),
-    (4096, 4096, 4096),
-    (8192, 8192, 8192),
-    (4096, 1024, 4096),
-    (16, 4096, 4096),
-    (8192, 128, 8192),
-    (1000, 776, 328),
+ATTENTION_PEERS = (PEERS["torch"], PEERS["cudnn"], PEERS["flash_attention"])
+# Products that fill tensor cores, leave them idle, or do not divide.
+EVEN = _read(
+    "1024x512x2048 512x512x512 1024x1024x1024 2048x2048x2048 4096x4096x4096 8192x8192x8192 "
+    "4096x1024x4096 16x4096x4096 8192x128x8192"
 )
-"""Shapes of matmul that fill tensor cores, leave them idle, or do not divide."""
+PRODUCTS = (*EVEN, (1000, 776, 328))
+# Larger than the L2 cache of an H100 or H200, but for the shape that no tile divides.
+PLANES = _read("4096x4096 8192x8192 16384x1024 1021x4099")
+# Batch, heads, queries, keys and dim of attention that fills a GPU, with short and long rows.
+ATTENTION = _read("4x32x4096x4096x128 1x32x16384x16384x128 16x16x1024x1024x64 8x16x2048x2048x128")
+ROW_KERNELS = ("row_sum", "softmax", "layer_norm", "rms_norm", "matvec")
+ELEMENT_KERNELS = ("relu", "gelu", "vector_add")
+OVER_MEMORY = (*ROW_KERNELS[:-1], "transpose", *ELEMENT_KERNELS, ROW_KERNELS[-1])
 
 
-def _on_tensor_cores(
-    shapes: tuple[tuple[int, ...], ...], *options: Mapping[str, object]
-) -> SuiteEntry:
+def _on_tensor_cores(shapes: Shapes, *options: Options) -> SuiteEntry:
     """The fastest matmul of each ladder of tensor cores, against the vendor's."""
     recipes = ("matmul_mma_best", "matmul_wgmma_best")
     return SuiteEntry("matmul", shapes, options, recipes, TORCH)
 
 
-ATTENTION_PEERS = (PEERS["torch"], PEERS["cudnn"], PEERS["flash_attention"])
-LINEAR = ((4096, 4096, 4096), (8192, 14336, 4096))
-CONV2D = ("conv2d_mma", "conv2d_wgmma", "conv2d_wgmma_best")
-
-
-ANY_ROWS = ("row_sum", "softmax", "layer_norm", "rms_norm", "matvec")
-ANY_ELEMENTS = ("relu", "gelu", "vector_add")
-
-
 def _list_row_shapes() -> Iterator[SuiteEntry]:
     """Drawn rows, of all kernels by turns, and as many elements of those without rows."""
-    names = ANY_ROWS + ANY_ELEMENTS
-    types = ({"dtype": dtype} for dtype in ("float32", "float16", "bfloat16"))
-    options, peers = tuple(types), (PEERS["torch"], PEERS["triton"])
+    names = ROW_KERNELS + ELEMENT_KERNELS
+    options = tuple({"dtype": dtype} for dtype in ("float32", "float16", "bfloat16"))
     for number, plane in enumerate(draw_planes()):
         # Every other plane has odd rows: a kernel has both.
         kernel = names[(number + number // len(names)) % len(names)]
+        peers = (PEERS["torch"], PEERS["triton"])
         yield SuiteEntry(kernel, (plane,), options, (f"{kernel}_best",), peers)
 
 
-def _get_rung_options(recipe: Recipe) -> Mapping[str, object]:
+def _get_rung_options(recipe: Recipe) -> Options:
     """The types that a ladder is timed in, and what its first recipe computes."""
     example = recipe.default_example.options
     meant = {name: example[name] for name in MEANINGS if name in example}
     return {**(FLOAT16 if recipe.dtypes else FLOAT32), **meant}
 
 
+def _list_attention() -> Iterator[SuiteEntry]:
+    for causal, mma, wgmma in (
+        ({}, "attention_mma_exp2", "attention_wgmma_overlap"),
+        ({"causal": True}, "attention_mma_causal_parted", "attention_wgmma_causal_parted"),
+    ):
+        options, recipes = {**ROUNDED, **causal}, (mma, wgmma, "attention_wgmma_best")
+        yield SuiteEntry("attention", ATTENTION, (options,), recipes, ATTENTION_PEERS)
+    # The next token of a sequence reads all of its keys and values once.
+    shapes = _read("64x32x8192x128 1x32x65536x128")
+    yield SuiteEntry("decode_attention", shapes, (BFLOAT16,), ("last",), TORCH)
+
+
+def _list_fused() -> Iterator[SuiteEntry]:
+    """The plain products first, with which those with a bias and a function are compared."""
+    for kernel in ("matmul", "matmul_bias_gelu", "matmul_bias_relu"):
+        shapes, recipes = _read("4096x4096x4096 8192x14336x4096"), (f"{kernel}_wgmma_best",)
+        yield SuiteEntry(kernel, shapes, (BFLOAT16,), recipes, TORCH)
+    shapes = _read("128x512x512x64 64x1024x1024x128 16x4096x128x4096")
+    batched = tuple(f"batched_matmul_{it}" for it in ("mma_best", "wgmma", "wgmma_best"))
+    yield SuiteEntry("batched_matmul", shapes, (BFLOAT16,), batched, TORCH)
+
+
+def _list_conv2d() -> Iterator[SuiteEntry]:
+    """Images of 32, their channels and the size of the window: layers of a ResNet."""
+    recipes = ("conv2d_mma", "conv2d_wgmma", "conv2d_wgmma_best")
+    windows = _read("32x56x56x64x64x3x3 32x14x14x256x256x3x3 32x28x28x128x128x3x3")
+    yield SuiteEntry("conv2d", windows, ({**BFLOAT16, "padding": 1},), recipes, TORCH)
+    yield SuiteEntry("conv2d", _read("32x14x14x1024x256x1x1"), (BFLOAT16,), recipes, TORCH)
+
+
+ANY = _read(
+    "1024x512x2048 512x512x512 1024x1024x1024 2048x2048x2048 16x4096x4096 8192x128x8192 "
+    "1000x777x333 1024x768x336"  # the last one is the nearest that tiles divide
+)
+LARGE = _read("4096x4096x4096 8192x8192x8192 4096x1024x4096")
+"""Where the naive kernel takes seconds, and would say nothing new."""
+WINDOWS = tuple(f"conv1d_{it}" for it in ["unrolled", "window", "registers", "folded", "coalesced"])
+"""What does not walk over the whole signal for each output, as the naive kernel does."""
+CONV1D, DEPTHWISE = _read("16384x32 16777216x32"), _read("3x4x16x32x7 4096x4x16x32x7")
+"""The shape of the convolution's tutorial, and one that fills a GPU."""
+SQUARES = _read("1024x512x2048 256x256x256 512x512x512 1024x1024x1024 2048x2048x2048")
+
 SUITES: Mapping[str, tuple[SuiteEntry, ...]] = MappingProxyType(
     {
-        "matmul": (
-            SuiteEntry(
-                "matmul",
-                (
-                    (1024, 512, 2048),
-                    (512, 512, 512),
-                    (1024, 1024, 1024),
-                    (2048, 2048, 2048),
-                    (16, 4096, 4096),
-                    (8192, 128, 8192),
-                    (1000, 777, 333),
-                    (1024, 768, 336),  # the nearest that tiles divide
-                ),
-            ),
-            # The naive kernel takes seconds here, and would say nothing new.
-            SuiteEntry(
-                "matmul",
-                ((4096, 4096, 4096), (8192, 8192, 8192), (4096, 1024, 4096)),
-                recipes=("last",),
-            ),
-        ),
-        # On tensor cores, which the vendor's libraries use for these types.
+        "matmul": (SuiteEntry("matmul", ANY), SuiteEntry("matmul", LARGE, recipes=("last",))),
         "half": (_on_tensor_cores(PRODUCTS, BFLOAT16, FLOAT16),),
-        # B as (columns, k), as networks keep their weights, and the vendor's float8 takes it. Sums
-        # of float8 are those of Hopper's tensor cores (fp22), PyTorch's use_fast_accum; results
-        # are bfloat16, of int8 int32. PyTorch's float8 takes multiples of 16 alone.
+        # PyTorch's float8 takes multiples of 16 alone.
         "eight-bit": (
-            _on_tensor_cores((*PRODUCTS[:-1], (1000, 784, 336)), FLOAT8),
+            _on_tensor_cores((*EVEN, (1000, 784, 336)), FLOAT8),
             _on_tensor_cores(PRODUCTS, INT8),
         ),
         # Against PyTorch with its float32 precision "high".
         "tf32": (_on_tensor_cores(PRODUCTS, TF32, {**TF32, **TRANSPOSED}),),
-        # The plain products first, with which those with a bias and a function are compared.
-        "fused": (
-            *(
-                SuiteEntry(kernel, LINEAR, (BFLOAT16,), (f"{kernel}_wgmma_best",), TORCH)
-                for kernel in ("matmul", "matmul_bias_gelu", "matmul_bias_relu")
-            ),
-            SuiteEntry(
-                "batched_matmul",
-                ((128, 512, 512, 64), (64, 1024, 1024, 128), (16, 4096, 128, 4096)),
-                (BFLOAT16,),
-                ("batched_matmul_mma_best", "batched_matmul_wgmma", "batched_matmul_wgmma_best"),
-                TORCH,
-            ),
-        ),
-        # Images of 32, their channels and the size of the window: layers of a ResNet.
-        "conv2d": (
-            SuiteEntry(
-                "conv2d",
-                (
-                    (32, 56, 56, 64, 64, 3, 3),
-                    (32, 14, 14, 256, 256, 3, 3),
-                    (32, 28, 28, 128, 128, 3, 3),
-                ),
-                ({**BFLOAT16, "padding": 1},),
-                CONV2D,
-                TORCH,
-            ),
-            SuiteEntry("conv2d", ((32, 14, 14, 1024, 256, 1, 1),), (BFLOAT16,), CONV2D, TORCH),
-        ),
-        "attention": (
-            *(
-                SuiteEntry("attention", ATTENTION_SHAPES, (options,), recipes, ATTENTION_PEERS)
-                for options, recipes in (
-                    (
-                        ROUNDED,
-                        ("attention_mma_exp2", "attention_wgmma_overlap", "attention_wgmma_best"),
-                    ),
-                    (
-                        {**ROUNDED, "causal": True},
-                        (
-                            "attention_mma_causal_parted",
-                            "attention_wgmma_causal_parted",
-                            "attention_wgmma_best",
-                        ),
-                    ),
-                )
-            ),
-            # The next token of a sequence reads all of its keys and values once.
-            SuiteEntry("decode_attention", DECODING_SHAPES, (BFLOAT16,), ("last",), TORCH),
-        ),
+        "fused": tuple(_list_fused()),
+        "conv2d": tuple(_list_conv2d()),
+        "attention": tuple(_list_attention()),
         # All recipes: which of a ladder's upper ones is the fastest depends on shape and type.
         "bandwidth": tuple(
             SuiteEntry(kernel, PLANES, options=(FLOAT32, FLOAT16), recipes=("all",))
             for kernel in OVER_MEMORY
         ),
-        # The shapes of the convolution tutorials, and one that fills a GPU.
         "convolution": (
-            SuiteEntry("conv1d", ((16384, 32),), recipes=("all",)),
-            # The naive kernel walks over the whole signal for each output.
-            SuiteEntry("conv1d", ((1 << 24, 32),), recipes=WINDOWS),
-            SuiteEntry(
-                "depthwise_conv2d", ((3, 4, 16, 32, 7), (4096, 4, 16, 32, 7)), recipes=("all",)
-            ),
+            SuiteEntry("conv1d", CONV1D[:1], recipes=("all",)),
+            SuiteEntry("conv1d", CONV1D[1:], recipes=WINDOWS),
+            SuiteEntry("depthwise_conv2d", DEPTHWISE, recipes=("all",)),
         ),
         # What is chosen for any shape: these are drawn, and no rule was made for them.
         PRODUCT_SHAPES: (
@@ -308,25 +235,18 @@ SUITES: Mapping[str, tuple[SuiteEntry, ...]] = MappingProxyType(
             SuiteEntry("matmul", PRODUCTS_DRAWN, (BFLOAT16,), ("matmul_wgmma_best",), TORCH),
         ),
         ROW_SHAPES: tuple(_list_row_shapes()),
-        TUTORIAL: tuple(
-            SuiteEntry(kernel, shapes, recipes=("all",))
-            for kernel, shapes in (
-                ("matmul", ((1024, 512, 2048), *((size,) * 3 for size in (256, 512, 1024, 2048)))),
-                ("conv1d", ((16384, 32),)),
-                ("depthwise_conv2d", ((3, 4, 16, 32, 7),)),
-            )
+        TUTORIAL: (
+            SuiteEntry("matmul", SQUARES, recipes=("all",)),
+            SuiteEntry("conv1d", CONV1D[:1], recipes=("all",)),
+            SuiteEntry("depthwise_conv2d", DEPTHWISE[:1], recipes=("all",)),
         ),
         # Each fast ladder at its own shape, where it fills a GPU: what every rung adds.
         RUNGS: tuple(
             SuiteEntry(
-                ladder.kernel,
-                (tuple(ladder.shape.values()),),
-                (_get_rung_options(ladder[0]),),
-                (name,),
-                TORCH,
+                it.kernel, (tuple(it.shape.values()),), (_get_rung_options(it[0]),), (name,), TORCH
             )
-            for name, ladder in LADDERS.items()
-            if any(recipe.base for recipe in ladder)
+            for name, it in LADDERS.items()
+            if any(recipe.base for recipe in it)
         ),
     }
 )

@@ -6,7 +6,6 @@ import contextlib
 import importlib.util
 import re
 import sys
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -28,69 +27,60 @@ if TYPE_CHECKING:
     from .screen import Screen
 
 QUICK_ROUNDS = 5
-VERDICT_STYLES = {"faster": "green", "slower": "bold red", "same": "dim"}
-
-Names = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="NAME",
-        show_default=False,
-        help="Suites (matmul, half, tf32, eight-bit, fused, conv2d, attention, bandwidth, "
-        "convolution, product-shapes, row-shapes, tutorial, rungs), kernels or ladders, or "
-        "programs of yours: FILE.py, FILE.py:NAME, module:NAME, FILE.json. [default: all]",
-        autocompletion=complete_ladder,
-    ),
-]
-File = Annotated[
-    Path | None,
-    typer.Option("--json", metavar="FILE", help="Write the run to a file, after each case."),
-]
-Folder = Annotated[
-    Path | None,
-    typer.Option(
-        "--save",
-        metavar="DIR",
-        help="Write it into a folder instead, named after the GPU.",
-    ),
-]
-Quick = Annotated[
-    bool, typer.Option("--quick", help="One shape of each entry, few rounds: does all run?")
-]
-Shapes = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--shape", metavar="SIZES", help="Only this shape, 1024x512x2048; may be repeated."
-    ),
-]
-Type = Annotated[
-    str | None,
-    typer.Option("--dtype", metavar="TYPE", help="Only this data type, such as float16."),
-]
-Recipes = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--recipe", metavar="RECIPE", help="Instead of the suite's recipes; may be repeated."
-    ),
-]
-Pair = Annotated[
-    tuple[Path, Path] | None,
-    typer.Option(
-        "--compare", metavar="OLD NEW", help="Measure nothing; compare two files of --json."
-    ),
-]
+VERDICTS = ("faster", "slower", "same")
 
 
 def command(
-    names: Names = None,
-    file: File = None,
-    save: Folder = None,
-    quick: Quick = False,
-    shape: Shapes = None,
-    dtype: Type = None,
-    recipe: Recipes = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME",
+            show_default=False,
+            help="Suites (matmul, half, tf32, eight-bit, fused, conv2d, attention, bandwidth, "
+            "convolution, product-shapes, row-shapes, tutorial, rungs), kernels or ladders, or "
+            "programs of yours: FILE.py, FILE.py:NAME, module:NAME, FILE.json. [default: all]",
+            autocompletion=complete_ladder,
+        ),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Write the run to a file, after each case."),
+    ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            "--save",
+            metavar="DIR",
+            help="Write it into a folder instead, named after the GPU.",
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="One shape of each entry, few rounds: does all run?")
+    ] = False,
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--shape", metavar="SIZES", help="Only this shape, 1024x512x2048; may be repeated."
+        ),
+    ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option("--dtype", metavar="TYPE", help="Only this data type, such as float16."),
+    ] = None,
+    recipe: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--recipe", metavar="RECIPE", help="Instead of the suite's recipes; may be repeated."
+        ),
+    ] = None,
     function: FunctionName = None,
     seed: Seed = 0,
-    compare: Pair = None,
+    compare: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(
+            "--compare", metavar="OLD NEW", help="Measure nothing; compare two files of --json."
+        ),
+    ] = None,
 ) -> int:
     """Time recipes against PyTorch, Triton and dlight on a GPU.
 
@@ -105,15 +95,40 @@ def command(
     if compare is not None:
         return show_comparison(*compare)
     from tirstep.bench.cases import CaseChoice
+    from tirstep.bench.results import require_run_or_nothing, write_run
+    from tirstep.bench.session import Settings, run_bench
+    from tirstep.files import locked
 
-    shapes = [parse_sizes(text) for text in shape or []]
+    from .screen import Screen
+
     own = [name for name in names or () if is_program(name)]
     if own and recipe:
         raise UseError(f"--recipe is for names; give {own[0]}:NAME instead")
     if function is not None and not own:
         raise UseError("--function is for modules of your own; leave it out")
+    shapes = [parse_sizes(text) for text in shape or []]
     choice = CaseChoice(names or [], shapes, dtype, recipe or [], quick)
-    return _measure(choice, seed, file, save, function)
+    cases, machine, screen = plan_all(choice, function), make_machine("bench"), Screen()
+    if save is not None:
+        file = save / f"bench-{slug(str(machine.device['name']))}{make_suffix(choice)}.json"
+    settings = Settings(seed=seed)
+    if quick:
+        settings = Settings(rounds=QUICK_ROUNDS, budget=settings.budget / 10, seed=seed)
+    with contextlib.ExitStack() as held:
+        if file is not None:  # this process alone writes there, if anything can be written
+            require_run_or_nothing(file)
+            held.enter_context(locked(file, seconds=0))
+        held.enter_context(screen.working())
+        for run in run_bench(cases, machine, settings, screen.doing):
+            if len(run.cases) == 1:
+                _show_machine(screen, run, len(cases))
+            _show_case(screen, run, run.cases[-1])
+            if file is not None:
+                write_run(run, file)
+    failures = _show_end(screen, run)
+    if file is not None:
+        screen.line((f"wrote {file}", "green"))
+    return 1 if failures else 0
 
 
 def plan_all(choice: CaseChoice, function: str | None) -> list[PlannedCase]:
@@ -136,36 +151,6 @@ def plan_all(choice: CaseChoice, function: str | None) -> list[PlannedCase]:
     return planned
 
 
-def _measure(
-    choice: CaseChoice, seed: int, file: Path | None, folder: Path | None, function: str | None
-) -> int:
-    """Measure what is chosen; 1 if a recipe of ours was wrong or failed."""
-    from tirstep.bench.results import write_run
-    from tirstep.bench.session import Settings, run_bench
-
-    from .screen import Screen
-
-    cases = plan_all(choice, function)
-    machine = make_machine("bench")
-    screen = Screen()
-    if folder is not None:
-        file = folder / f"bench-{slug(str(machine.device['name']))}{make_suffix(choice)}.json"
-    settings = Settings(seed=seed)
-    if choice.quick:
-        settings = Settings(rounds=QUICK_ROUNDS, budget=settings.budget / 10, seed=seed)
-    with _own(file), screen.working():
-        for run in run_bench(cases, machine, settings, screen.doing):
-            if len(run.cases) == 1:
-                _show_machine(screen, run, cases)
-            _show_case(screen, run, run.cases[-1])
-            if file is not None:
-                write_run(run, file)
-    _show_end(screen, run)
-    if file is not None:
-        screen.line((f"wrote {file}", "green"))
-    return 1 if _find_failures(run) else 0
-
-
 def parse_sizes(text: str) -> tuple[int, ...]:
     """``1024x512x2048``: which kernel it is for is not known yet."""
     if not re.fullmatch(r"\d+([x×,]\d+)*", text):
@@ -179,20 +164,6 @@ def make_suffix(choice: CaseChoice) -> str:
     names = [slug(name) if is_program(name) else name for name in choice.names]
     words = [*names, *shapes, *([choice.dtype] if choice.dtype else []), *choice.recipes]
     return "".join(f"-{word}" for word in [*words, *(["quick"] if choice.quick else [])])
-
-
-@contextlib.contextmanager
-def _own(file: Path | None) -> Iterator[None]:
-    """A file into which this process alone writes its run, if anything can be written there."""
-    from tirstep.bench.results import require_run_or_nothing
-    from tirstep.files import locked
-
-    if file is None:
-        yield
-        return
-    require_run_or_nothing(file)
-    with locked(file, seconds=0):
-        yield
 
 
 def make_machine(command: str) -> TorchMachine:
@@ -216,38 +187,25 @@ def make_machine(command: str) -> TorchMachine:
 
 def show_comparison(old: Path, new: Path) -> int:
     """Compare two files, candidate by candidate."""
-    from rich.table import Table
-
     from tirstep.bench.peers import show_name
     from tirstep.bench.results import compare_runs, list_differences, read_run
-    from tirstep.bench.tables import format_ratio
+    from tirstep.bench.tables import Table, format_ratio
 
     from .screen import Screen
+    from .tables import show_text_table
 
-    before, after = read_run(old), read_run(new)
-    screen = Screen()
+    before, after, screen = read_run(old), read_run(new), Screen()
     for sentence in list_differences(before, after):
         screen.line((sentence, "yellow"))
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for header, justify in (
-        ("case", "left"),
-        ("candidate", "left"),
-        ("before µs", "right"),
-        ("after µs", "right"),
-        ("speed-up", "right"),
-        ("", "left"),
-    ):
-        table.add_column(header, justify=justify)  # type: ignore[arg-type]
     changes = compare_runs(before, after)
-    for change in changes:
-        times = [
-            "" if time is None else f"{time.median_us:,.1f}"
-            for time in (change.before, change.after)
-        ]
-        cells = (change.title, show_name(change.candidate), *times, format_ratio(change.ratio))
-        table.add_row(*cells, change.verdict, style=VERDICT_STYLES.get(change.verdict))
-    screen.table(table)
-    counts = {word: sum(change.verdict == word for change in changes) for word in VERDICT_STYLES}
+    rows = []
+    for it in changes:
+        times = ["" if time is None else f"{time.median_us:,.1f}" for time in (it.before, it.after)]
+        ratio = format_ratio(it.ratio)
+        rows.append([it.title, show_name(it.candidate), *times, ratio, it.verdict])
+    header = ["case", "candidate", "before µs", "after µs", "speed-up", ""]
+    show_text_table(screen, Table(header, rows, 4))
+    counts = {word: sum(it.verdict == word for it in changes) for word in VERDICTS}
     screen.line(", ".join(f"{count} {word}" for word, count in counts.items()))
     return 0
 
@@ -257,17 +215,17 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
-def _show_machine(screen: Screen, run: BenchRun, cases: Sequence[PlannedCase]) -> None:
-    device, versions, ceilings = run.device, run.versions, run.ceilings
-    screen.line(("device    ", "dim"), f"{device['name']} ({device['architecture']})")
-    screen.line(
-        ("versions  ", "dim"), ", ".join(f"{key} {version}" for key, version in versions.items())
-    )
+def _show_machine(screen: Screen, run: BenchRun, cases: int) -> None:
+    ceilings = run.ceilings
     peaks = [f"{dtype} {flops / 1e12:.1f} TFLOP/s" for dtype, flops in ceilings.flops.items()]
-    measured = [f"copy {ceilings.copy / 1e12:.2f} TB/s", *peaks]
-    screen.line(("ceilings  ", "dim"), ", ".join(measured))
-    screen.line(("empty     ", "dim"), f"{ceilings.empty_us:.1f} us for a kernel of nothing")
-    screen.line(("cases     ", "dim"), str(len(cases)))
+    for name, text in {
+        "device": f"{run.device['name']} ({run.device['architecture']})",
+        "versions": ", ".join(f"{key} {version}" for key, version in run.versions.items()),
+        "ceilings": ", ".join([f"copy {ceilings.copy / 1e12:.2f} TB/s", *peaks]),
+        "empty": f"{ceilings.empty_us:.1f} us for a kernel of nothing",
+        "cases": str(cases),
+    }.items():
+        screen.line((f"{name:<10}", "dim"), text)
 
 
 def _show_case(screen: Screen, run: BenchRun, case: Case) -> None:
@@ -287,7 +245,8 @@ def _show_case(screen: Screen, run: BenchRun, case: Case) -> None:
         screen.line((reason, "yellow"), wrap=True)
 
 
-def _show_end(screen: Screen, run: BenchRun) -> None:
+def _show_end(screen: Screen, run: BenchRun) -> int:
+    """Each suite's table; how much of our own was wrong or failed: a peer's failure is not ours."""
     from tirstep.bench.cases import SUITES
     from tirstep.bench.tables import make_summary
 
@@ -298,15 +257,12 @@ def _show_end(screen: Screen, run: BenchRun) -> None:
             screen.line()
             screen.line((f"{suite}: the fastest recipe of each case", "bold"))
             show_text_table(screen, make_summary(run, suite))
-    for title, candidate, note in _find_failures(run):
-        screen.line((f"{title}: {candidate}: ", "bold red"), note, wrap=True)
-
-
-def _find_failures(run: BenchRun) -> list[tuple[str, str, str]]:
-    """What of our own was wrong or failed; a peer's failure is none of ours."""
-    return [
-        (case.title, outcome.candidate, outcome.note)
+    failures = [
+        (f"{case.title}: {outcome.candidate}: ", outcome.note)
         for case in run.cases
         for outcome in case.outcomes
         if outcome.kind == "recipe" and outcome.status in ("wrong", "failed")
     ]
+    for where, note in failures:
+        screen.line((where, "bold red"), note, wrap=True)
+    return len(failures)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -33,7 +32,6 @@ from .request import (
 if TYPE_CHECKING:
     from tirstep.bench.results import Time
     from tirstep.bench.search import SearchPlan, SearchResult
-    from tirstep.bench.trials import Kept
     from tirstep.modules import AnyProblem
     from tirstep.transforms.recipes import Recipe
 
@@ -175,23 +173,20 @@ def make_plans(
 def _join_pairs(
     recipe: Recipe, request: Request, among: Mapping[str, tuple[object, ...]]
 ) -> tuple[Request, dict[str, tuple[object, ...]]]:
-    """``threads=16,16`` is one value where a knob takes pairs; several are ``16x16,8x16``."""
+    """``threads=16,16`` is one value where a knob takes pairs of rows and columns, as a rung says,
+    or another recipe's default; several are ``16x16,8x16``.
+    """
     from tirstep.transforms.recipes import Rung
 
-    def takes_pairs(name: str) -> bool:
-        """Rows and columns: a rung says so, another recipe by its default."""
+    pairs, several = {}, {}
+    for name, values in among.items():
+        takes_pairs = isinstance(recipe.config.get(name), tuple)
         if isinstance(recipe, Rung) and name in recipe.config:
-            return recipe.has_pairs(name)
-        return isinstance(recipe.config.get(name), tuple)
-
-    pairs = {
-        name: values
-        for name, values in among.items()
-        if takes_pairs(name) and all(isinstance(value, int) for value in values)
-    }
-    several = {
-        name: tuple(dict.fromkeys(values)) for name, values in among.items() if name not in pairs
-    }
+            takes_pairs = recipe.has_pairs(name)
+        if takes_pairs and all(isinstance(value, int) for value in values):
+            pairs[name] = values
+        else:
+            several[name] = tuple(dict.fromkeys(values))
     return replace(request, config={**request.config, **pairs}), several
 
 
@@ -210,9 +205,15 @@ def _search(
     *,
     on_cluster: bool = False,
 ) -> int:
-    """Search at each shape; 1 where no candidate was right."""
+    """Search at each shape; 1 where no candidate was right.
+
+    The model of time is of this GPU; one that nobody described is as an H200.
+    """
     from tirstep.bench.search import search, search_with
     from tirstep.bench.session import Settings
+    from tirstep.bench.trials import Kept
+    from tirstep.transforms.recipes.forecast import make_forecast
+    from tirstep.transforms.recipes.gpus import GPUS, H200
 
     from .screen import Screen
 
@@ -222,16 +223,20 @@ def _search(
         screen.line(("device  ", "dim"), str(machine.device["name"]))
     for plan in plans:
         with screen.working(), contextlib.ExitStack() as ended:
+            there: Any = machine
+            if machine is None:
+                there = _start_workers(screen, plan, settings)
+                ended.callback(there.stop)
+            facts = GpuFacts(there.device, there.versions)
+            gpu = GPUS.get(str(facts.device["name"]), H200)
+            plan = replace(plan, forecast=make_forecast(plan.recipe, plan.problem, gpu))
+            kept = None if trials is None else Kept(trials, plan, facts.device, facts.versions)
+            if kept is not None and kept.count:
+                screen.line((f"{count(kept.count, 'candidate')} known from {trials}", "dim"))
             if machine is not None:
-                facts = GpuFacts(machine.device, machine.versions)
-                plan, kept = _prepare(screen, plan, facts, trials)
                 found = search(plan, machine, settings, tell=screen.doing, kept=kept)
             else:
-                workers = _start_workers(screen, plan, settings)
-                ended.callback(workers.stop)
-                facts = GpuFacts(workers.device, workers.versions)
-                plan, kept = _prepare(screen, plan, facts, trials)
-                found = search_with(workers, plan, seed, screen.doing, kept)
+                found = search_with(there, plan, seed, screen.doing, kept)
         _show(screen, plan, found)
         if found.best is None:
             code = 1
@@ -250,25 +255,6 @@ def _start_workers(screen: Screen, plan: SearchPlan, settings: Any) -> Any:
     after = f"  there after {time.monotonic() - began:.1f} s"
     screen.line(("device  ", "dim"), f"{workers.describe()} of a cluster", (after, "dim"))
     return workers
-
-
-def _prepare(
-    screen: Screen, plan: SearchPlan, facts: GpuFacts, trials: Path | None
-) -> tuple[SearchPlan, Kept | None]:
-    """What a model of time expects on this GPU, and what is known of earlier searches.
-
-    A GPU that nobody described is as an H200.
-    """
-    from tirstep.bench.trials import Kept
-    from tirstep.transforms.recipes.forecast import make_forecast
-    from tirstep.transforms.recipes.gpus import GPUS, H200
-
-    gpu = GPUS.get(str(facts.device["name"]), H200)
-    plan = replace(plan, forecast=make_forecast(plan.recipe, plan.problem, gpu))
-    kept = None if trials is None else Kept(trials, plan, facts.device, facts.versions)
-    if kept is not None and kept.count:
-        screen.line((f"{count(kept.count, 'candidate')} known from {trials}", "dim"))
-    return plan, kept
 
 
 def _show(screen: Screen, plan: SearchPlan, found: SearchResult) -> None:
@@ -334,22 +320,15 @@ def show_config(screen: Screen, config: Mapping[str, object]) -> None:
 def show_none(screen: Screen, plan: SearchPlan, found: SearchResult) -> None:
     """Why there is no winner: the commonest reason, and the tail that would let sizes run."""
     screen.line(("no candidate ran and was exact", "bold red"))
-    if not found.skipped:
-        return
-    ((kind, number),) = found.skipped.most_common(1)
-    sample = found.samples.get(kind, kind)
-    sentence = f"{number} of {found.tried}, the first of them: {sample}"
-    tails = [f"--set tail={tail}" for tail in plan.recipe.tails if tail != "refuse"]
-    is_open = "tail" not in plan.fixed and "tail" not in plan.among
-    if tails and is_open and any('tail="' in text for text in found.samples.values()):
-        shape = format_shape(plan.problem.shape)
-        # Its own advice is that of a program.
-        cut = re.sub(r"; [^\[]*(?=\[|$)", " ", sample, count=1).strip()
-        sentence = (
-            f"none of these sizes divides {shape}: pass {join_alternatives(tails)}; "
-            f"{sentence.replace(sample, cut)}"
-        )
-    screen.line(sentence, wrap=True)
+    for kind, number in found.skipped.most_common(1):
+        sentence = f"{number} of {found.tried}, the first of them: {found.samples.get(kind, kind)}"
+        tails = [f"--set tail={tail}" for tail in plan.recipe.tails if tail != "refuse"]
+        is_open = "tail" not in plan.fixed and "tail" not in plan.among
+        if tails and is_open and any('tail="' in text for text in found.samples.values()):
+            shape = format_shape(plan.problem.shape)
+            advice = f"none of these sizes divides {shape}: pass {join_alternatives(tails)}"
+            sentence = f"{advice}; {sentence}"
+        screen.line(sentence, wrap=True)
 
 
 def keep_best(
