@@ -17,14 +17,12 @@ from tirstep.bench.best_table import read_best, record_best, require_table
 from tirstep.bench.compile_pool import CompileJob
 from tirstep.bench.results import Time
 from tirstep.bench.search import (
-    SearchOrder,
     SearchPlan,
     SearchResult,
-    choose_promising,
     classify,
     count_configs,
+    list_candidates,
     list_configs,
-    list_own,
     search,
 )
 from tirstep.bench.session import Settings, Tell
@@ -193,91 +191,33 @@ def plan_with_a_model(**changes: Any) -> SearchPlan:
 
 def test_the_most_promising_come_first_and_a_limit_leaves_the_others_out():
     assert FORECAST is not None
-    some = choose_promising(EVERY, FORECAST, 41, seed=3)
-    assert some[0] == EVERY[0]
+    plan = SearchPlan(PREFETCHED, PROBLEM, forecast=FORECAST)
+    every = list_candidates(plan, 3)
+    assert every[0] == EVERY[0]
+    assert {repr(it) for it in EVERY} <= {repr(it) for it in every}
+    expected = sorted(map(FORECAST.predict, every[1:]))
+    assert [*map(FORECAST.predict, every[1:])] == expected
+    some = list_candidates(dataclasses.replace(plan, limit=41), 3)
+    assert some[:31] == every[:31]
     assert len({tuple(config.items()) for config in some}) == 41
-    expected = sorted(map(FORECAST.predict, EVERY[1:]))
-    times = [FORECAST.predict(config) for config in some[1:]]
-    assert times[:30] == expected[:30]
-    assert max(times[30:]) > expected[60]  # the drawn ones
-    order = SearchOrder(EVERY, FORECAST)
-    assert order.take(1) == [EVERY[0]]
-    assert [FORECAST.predict(config) for config in order.take(9)] == expected[:9]
-    assert order.left == len(EVERY) - 10
-
-
-def test_what_was_measured_corrects_the_order():
-    """A tile that takes three times what the model says goes behind the others."""
-    assert FORECAST is not None
-    order = SearchOrder(EVERY, FORECAST)
-    assert order.expect_gain(1.0) is None
-    taken = order.take(40)
-    bad = FORECAST.get_tile(taken[1])
-    order.learn(
-        [
-            (it, FORECAST.predict(it) * (3.0 if FORECAST.get_tile(it) == bad else 1.1))
-            for it in taken
-        ]
-    )
-    assert FORECAST.get_tile(order.take(1)[0]) != bad
-    best = min(map(FORECAST.predict, taken))
-    assert order.expect_gain(best * 2.0) == pytest.approx(2.0 / 1.1 - 1, rel=0.2)
-    assert order.expect_gain(best / 10) == 0.0
-    order.take(len(EVERY))
-    assert order.expect_gain(best * 2.0) == 0.0
-
-
-def test_what_is_hoped_for_is_a_time_however_far_two_measurements_lie_apart():
-    assert FORECAST is not None
-    order = SearchOrder(EVERY, FORECAST)
-    (first,) = order.take(1)
-    alike = [it for it in EVERY if FORECAST.get_tile(it) == FORECAST.get_tile(first)]
-    second = next(it for it in alike if it != first)
-    order.learn([(first, FORECAST.predict(first)), (second, 9 * FORECAST.predict(second))])
-    gain = order.expect_gain(100 * FORECAST.predict(first))
-    assert gain is not None
-    assert gain > 10
-
-
-def test_without_a_model_the_order_is_that_of_the_candidates():
-    configs: list[Any] = [{"a": 1}, {"a": 3}, {"a": 2}]
-    order = SearchOrder(configs)
-    order.learn([(configs[0], 5.0)])
-    assert (order.expect_gain(1.0), order.take(9), order.left) == (None, configs, 0)
+    assert max(map(FORECAST.predict, some[31:])) > expected[60]  # the drawn ones
 
 
 @pytest.mark.usefixtures("no_farm")
 def test_the_model_s_own_configs_are_candidates_and_the_table_says_what_it_expected(
     machine: FakeMachine, tmp_path: Path
 ):
-    told: list[str] = []
     plan = plan_with_a_model(among={"threads": ((8, 8), (16, 16))})
-    found = run_search(machine, plan, told.append)
+    found = run_search(machine, plan)
     assert FORECAST is not None
-    assert (found.tried, found.left, found.gain) == (2, 0, 0.0)
+    assert found.tried == 2
     assert found.expected_us == FORECAST.predict(found.config or {})
-    assert any("the model expects 0.0% at most from the 0 candidates" in line for line in told)
     file = tmp_path / "best.json"
     assert record_best(file, plan, found, {"name": "a", "architecture": "b"}, {})
     assert read_best(file)["a"]["float32"]["256x256x64"]["expected_us"] > 0
     tile = FORECAST.list_best(1)[0]["threads"]
-    own = list_own(FORECAST, {"threads": tile}, {"stages": (2, 3)})
-    assert own
-    assert all(config["threads"] == tile and config["stages"] in (2, 3) for config in own)
-    assert list_own(FORECAST, {"tail": "guard"}, {}) == []
-
-
-@pytest.mark.usefixtures("no_farm")
-def test_a_search_ends_where_little_is_promised(
-    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr("tirstep.bench.search.ROUND", 1)
-    monkeypatch.setattr(SearchOrder, "expect_gain", lambda self, best_us: 0.01 * self.left)
-    among = {"threads": ((4, 8), (8, 8), (16, 16))}
-    found = run_search(machine, plan_with_a_model(among=among, least_gain=0.015))
-    assert (found.tried, found.left, found.gain) == (2, 1, 0.01)
-    found = run_search(machine, plan_with_a_model(among=among, least_gain=0.0))
-    assert (found.tried, found.left) == (3, 0)
+    own = list_candidates(SearchPlan(PREFETCHED, PROBLEM, {"threads": tile}, forecast=FORECAST), 0)
+    assert any(it not in EVERY and it["threads"] == tile for it in own[1:])
 
 
 def test_of_convolutions_there_is_no_model():

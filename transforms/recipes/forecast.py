@@ -104,21 +104,13 @@ class Forecast(NamedTuple):
         """The microseconds of a config, whose other knobs are the recipe's; infinite where its tile
         has no room.
         """
-        model, made, tile = self._describe(config)
+        model = _MODELS[self.recipe.family.config]
+        made = self.recipe.family.config(**{**self.recipe.config, **config})
+        tile = model.describe(made, self.product.size)
         tile = _borrow_rates(tile, tuple(model.measured(self.product.size)))
         costs = model.costs(self.product.size, self.gpu)
         us = choose(self.product, tile, made.split_k, costs).estimate.us
         return us if math.isfinite(us) else math.inf
-
-    def _describe(self, config: Mapping[str, object]) -> tuple[_Model, Any, TileRate]:
-        model = _MODELS[self.recipe.family.config]
-        made = self.recipe.family.config(**{**self.recipe.config, **config})
-        return model, made, model.describe(made, self.product.size)
-
-    def get_tile(self, config: Mapping[str, object]) -> object:
-        """What configs have in common whose times are off by about the same factor."""
-        *_, tile = self._describe(config)
-        return tile.tile, tile.part, tile.threads
 
     def list_best(self, count: int) -> list[dict[str, object]]:
         """The knobs of configs that the model itself would choose, fastest first, one a tile."""

@@ -131,11 +131,6 @@ class RayWorkers:
             self._step()
         self.device, self.versions = self._first["device"], self._first["versions"]
 
-    @property
-    def width(self) -> int:
-        """Some for each GPU that is there."""
-        return 16 * GROUP * len(self._workers)
-
     def describe(self) -> str:
         """What measures: ``2 x NVIDIA H200``, those that are on their way included."""
         return f"{len(self._workers)} x {self.device['name']}"

@@ -59,10 +59,6 @@ class Contest:
 class Workers(Protocol):
     """Who runs candidates; a search asks for nothing else."""
 
-    @property
-    def width(self) -> int:
-        """Candidates that a round needs at least, so that nobody waits while one ends."""
-
     def submit(self, configs: Sequence[Sizes]) -> None:
         """Compile, check and time each config once, after those that were submitted before."""
 
@@ -89,7 +85,6 @@ class LocalWorkers:
     tell: Tell
     processes: int = 1
     batch: int = BATCH
-    width: int = 1
     _checked: list[tuple[Sizes, Replay]] = field(default_factory=list)
     _compiling: dict[Future[str], CompileJob] = field(default_factory=dict)
     _done: SimpleQueue[Future[str]] = field(default_factory=SimpleQueue)

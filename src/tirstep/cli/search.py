@@ -78,15 +78,6 @@ def command(
             "and some at random. [default: all of them]",
         ),
     ] = None,
-    gain: Annotated[
-        float | None,
-        typer.Option(
-            "--gain",
-            metavar="PERCENT",
-            parser=at_least("--gain", 0, float),
-            help="End where the model of time promises less from going on. [default: try all]",
-        ),
-    ] = None,
     seed: Seed = 0,
     timeout: Timeout = 60,
     into: Into = None,
@@ -114,16 +105,13 @@ def command(
     The candidates are the values that the recipe declares as choices; one given with --set is the
     same in all of them, and --set tile_k=8,16 has these two in place of its choices. Every
     candidate is checked exactly before it may win. Products of matrices have a model of time: the
-    candidates of which it expects most come first, what was measured corrects it, and it says what
-    is to be gained from going on. The best of them take turns with PyTorch at the end; those of a
-    program of yours with the function in its file's TORCH, or with dlight. A table keeps the faster
-    one where it has an entry for the shape already.
+    candidates of which it expects most come first. The best of them take turns with PyTorch at the
+    end; those of a program of yours with the function in its file's TORCH, or with dlight. A table
+    keeps the faster one where it has an entry for the shape already.
     """
     single, among = separate_lists(config or [])
     request = make_request(None, dtype, option, single, function=function)
     plans = make_plans(recipe, shape or [], request, among, limit, timeout)
-    if gain is not None:
-        plans = [replace(plan, least_gain=gain / 100) for plan in plans]
     if into is not None:
         from tirstep.bench.best_table import require_table
 
@@ -264,9 +252,6 @@ def _show(screen: Screen, plan: SearchPlan, found: SearchResult) -> None:
     total = count_configs(plan.recipe, plan.fixed, plan.among)
     of_all = f" of {total}" if total >= found.tried else ""
     show_tried(screen, plan.recipe, plan.problem, f"{count(found.tried, 'candidate')}{of_all}")
-    if found.left and found.gain is not None:
-        left = f"  of {found.left} more the model of time expects {found.gain:.1%} at most"
-        screen.line((left, "dim"))
     show_reasons(screen, found.skipped, found.samples)
     seconds = [f"{taken:.1f} s for the {what}" for what, taken in found.seconds.items()]
     screen.line((f"{'took':<9}{', '.join(seconds)}", "dim"))
