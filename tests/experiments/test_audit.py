@@ -9,7 +9,7 @@ from tirstep.experiments import list_steps, make_subject
 from tirstep.experiments.audit import audit, tabulate
 from tirstep.experiments.trials import TrialRecord
 from tirstep.lowering_checks.steps import run_golden
-from tirstep.strategies.program_text import parse_program
+from tirstep.strategies.drawn_programs import parse_program
 from tirstep.transforms import set_pipeline
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tma_tiles import TMA_STAGES

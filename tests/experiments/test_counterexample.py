@@ -17,7 +17,7 @@ from tirstep.experiments import (
 from tirstep.experiments.counterexample import find_counterexample
 from tirstep.experiments.editing import get_pass
 from tirstep.experiments.loading import load_experiment
-from tirstep.strategies.program_text import parse_program
+from tirstep.strategies.drawn_programs import parse_program
 
 NEIGHBOUR = """
 import tvm_ffi

@@ -18,7 +18,7 @@ from tirstep.experiments import (
     pass_experiment,
 )
 from tirstep.experiments.loading import load_value
-from tirstep.strategies.program_text import parse_program
+from tirstep.strategies.drawn_programs import parse_program
 from tirstep.transforms.recipes import RECIPES
 
 EXAMPLES = Path(__file__).parents[2] / "examples/passes"

@@ -7,6 +7,7 @@ compiles it, for a CPU by LLVM, bisection finds the first pass after which it is
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ from .trying import LEFT_OUT, REFUSED, RIGHT, UNJUDGED, WRONG, Experiment, get_k
 OURS = "tirstep."
 """What the names of this package's passes begin with, which some schedules bring along."""
 SHARES_PLACES = "tirx.StorageRewrite"
+SECONDS = 60.0
+"""Behind which no state of a module is interpreted any more."""
 
 
 def audit(subject: Subject) -> Mapping[str, Any]:
@@ -48,7 +51,8 @@ def audit(subject: Subject) -> Mapping[str, Any]:
             return {"status": LEFT_OUT, "reason": str(error)}
     if not is_gpu and (obstacle := CpuDevice().find_obstacle(subject.module)) is not None:
         return {"status": UNJUDGED, "reason": obstacle}
-    search = ModuleBisection(check, subject.module, None)
+    end = time.monotonic() + SECONDS
+    search = ModuleBisection(check, subject.module, None, end, end)
     bad = search.find_first_bad(subject.target, None) or search.refused
     if search.lowering is None:
         wrong = "" if bad is None else bad.finding.message

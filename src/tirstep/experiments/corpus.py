@@ -1,8 +1,7 @@
 """The corpus: what passes are tried on, drawn from a seed, each trial by its number.
 
-Half of the trials are drawn programs, a quarter programs of blocks, the others steps of recipes, at
-their goldens' shapes and at drawn ones, and drawn schedules. The same seed and number always give
-the same module.
+Three quarters of the trials are drawn programs, the others steps of recipes, at their goldens'
+shapes and at drawn ones, and drawn schedules. The same seed and number always give the same module.
 """
 
 from __future__ import annotations
@@ -14,18 +13,17 @@ from dataclasses import dataclass
 from tirstep.lowering_checks.reference import ModuleProblem
 from tirstep.lowering_checks.steps import Run, run_golden, run_recipe
 from tirstep.modules import KernelError
-from tirstep.strategies.block_programs import draw_block_program
+from tirstep.strategies.drawn_programs import draw_program
 from tirstep.strategies.players import Player
 from tirstep.strategies.plays import Play, WrongError, count_steps
 from tirstep.strategies.problems import SIZES, Dice, draw_problem
-from tirstep.strategies.program_text import draw_program
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES
 
 from .subject import ModuleOracle, Oracle, ProblemOracle, Subject, make_subject
 
-PROGRAM, BLOCKS, STEP, SCHEDULE = KINDS = ("program", "blocks", "step", "schedule")
-ORDER = (PROGRAM, STEP, PROGRAM, BLOCKS, PROGRAM, SCHEDULE, PROGRAM, BLOCKS)
+PROGRAM, STEP, SCHEDULE = KINDS = ("program", "step", "schedule")
+ORDER = (PROGRAM, STEP, PROGRAM, PROGRAM, PROGRAM, SCHEDULE, PROGRAM, PROGRAM)
 """The kinds of eight trials."""
 TRIES = range(3, 16)
 """Of transforms in a drawn schedule."""
@@ -66,9 +64,6 @@ class Corpus:
             if kind == PROGRAM:
                 label = f"program {trial} of seed {self.seed}"
                 return make_subject(label, draw_program(choice), self.seed)
-            if kind == BLOCKS:
-                label = f"blocks {trial} of seed {self.seed}"
-                return make_subject(label, draw_block_program(choice), self.seed)
             if kind == SCHEDULE:
                 return self._draw_schedule(choice, trial)
             return self._draw_step(choice)

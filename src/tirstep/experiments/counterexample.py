@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tirstep.files import may_replace, require_writable, write_file
 from tirstep.lowering_checks.bisect.reproducer import quote
-from tirstep.strategies.program_text import parse_program
+from tirstep.strategies.drawn_programs import parse_program
 
 from .editing import ExperimentError
 from .loading import load_experiment

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tirstep.printing import silenced_stderr
-from tirstep.strategies.program_text import parse_program
+from tirstep.strategies.drawn_programs import parse_program
 
 from .editing import is_of_ours
 from .reductions import REDUCTIONS, parse_script, print_script

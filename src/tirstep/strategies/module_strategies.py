@@ -14,11 +14,10 @@ from tirstep.modules import Problem
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES, Step
 
-from .block_programs import draw_block_program
+from .drawn_programs import BLOCKS, KERNEL, LOOPS, draw_program
 from .players import Player
 from .plays import Play
 from .problems import SIZES, draw_problem
-from .program_text import draw_program
 
 
 class Drawn:
@@ -53,10 +52,9 @@ def schedules(
 @st.composite
 def programs(draw: st.DrawFn, *, blocks: bool | None = None) -> tvm.IRModule:
     """A drawn program of one function ``main``; of blocks, of plain statements, or either."""
+    forms = {True: (BLOCKS,), False: (LOOPS, KERNEL), None: (LOOPS, KERNEL, BLOCKS)}[blocks]
     choice = Drawn(draw(st.data()))
-    if draw(st.booleans()) if blocks is None else blocks:
-        return draw_block_program(choice)
-    return draw_program(choice)
+    return draw_program(choice, draw(st.sampled_from(forms)))
 
 
 @st.composite

@@ -17,7 +17,7 @@ from tvm.tirx import For, ForKind, SeqStmt
 from tirstep.transforms import queries, tir
 from tirstep.transforms.recipes import RECIPES, Recipe
 
-from .expressions import Choice
+from .drawn_programs import Choice
 from .plays import (
     PREFIX,
     Block,

@@ -9,7 +9,7 @@ from typing import Any
 from tirstep.modules import Problem, get_kernel
 from tirstep.transforms.recipes.mma import TYPES
 
-from .expressions import Choice
+from .drawn_programs import Choice
 
 Choices = Mapping[str, Sequence[Any]]
 SMALL = (1, 2, 3, 4, 5, 7, 8, 12, 13, 16, 20, 24, 32)
