@@ -93,7 +93,6 @@ bench: $(STAMP) ## time recipes and peers on a GPU, and fill the documents' tabl
 # The pages that are committed, of which `ARGS=--check` says what is stale; then the site.
 docs: $(STAMP) ## generated pages and plots, and a site with an API reference in build/site
 	$(PY) docs/build/pages.py
-	$(PY) docs/build/fragment_pictures.py
 	$(PY) docs/build/readme.py $(ARGS)
 	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt \
 	  --no-build-isolation -e '.[docs]'

@@ -12,7 +12,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import fragment_pictures
 import pages
 import pytest
 from browser import NoBrowserError, open_browser
@@ -27,13 +26,6 @@ DOCS = ROOT / "docs"
 @pytest.mark.parametrize("name", pages.PAGES)
 def test_a_generated_page_is_as_generated(name: str):
     assert (DOCS / name).read_text("utf-8") == pages.PAGES[name](), "run: make docs"
-
-
-@pytest.mark.parametrize("file", fragment_pictures.PICTURES)
-def test_a_picture_is_as_drawn(file: str):
-    """`make docs` draws it."""
-    drawn = (fragment_pictures.DOCS / "images" / file).read_text(encoding="utf-8")
-    assert drawn == fragment_pictures.PICTURES[file]()
 
 
 def test_every_transform_and_recipe_has_its_place():

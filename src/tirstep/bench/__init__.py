@@ -25,15 +25,12 @@ class PeerMissing(Exception):  # noqa: N818
     """A peer does not compute a kernel here; its words go into the table and are no failure."""
 
 
-def drop_controls(line: str) -> str:
-    """A line without control characters: the log of CUDA's compiler ends in NULs."""
-    return re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", line).strip()
-
-
 def find_last_line(error: Exception) -> str:
-    """The last line of an error that has words; empty where none has."""
-    lines = [words for line in str(error).splitlines() if (words := drop_controls(line))]
-    return lines[-1] if lines else ""
+    """The last line of an error that has words, without control characters, since the log of CUDA's
+    compiler ends in NULs; empty where none has.
+    """
+    lines = [re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", line) for line in str(error).splitlines()]
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
 def shorten(error: Exception) -> str:
@@ -44,17 +41,12 @@ def shorten(error: Exception) -> str:
     """
     from tirstep.lowering_checks.devices.device import TVM_MARK, get_reason
 
-    is_tvm = hasattr(error, TVM_MARK) and find_last_line(error)
-    text = get_reason(error) if is_tvm else find_last_line(error) or _find_place(error)
+    text, frames = find_last_line(error), traceback.extract_tb(error.__traceback__)
+    if text and hasattr(error, TVM_MARK):
+        text = get_reason(error)
+    elif not text and frames:
+        place = "/".join(Path(frames[-1].filename).parts[-2:])
+        text = f"{frames[-1].line} ({place}, line {frames[-1].lineno})"
     if type(error).__name__ not in OWN:
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return text if len(text) <= LONGEST_NOTE else f"{text[:LONGEST_NOTE]}…"
-
-
-def _find_place(error: Exception) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    if not frames:
-        return ""
-    last = frames[-1]
-    file = "/".join(Path(last.filename).parts[-2:])
-    return f"{last.line} ({file}, line {last.lineno})" if last.line else f"{file}:{last.lineno}"

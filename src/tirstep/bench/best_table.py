@@ -58,7 +58,14 @@ def record_best(
             "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
             "versions": dict(versions),
         }
-        write_json(_sort(table), file)
+        ordered = {  # whoever wrote first: under version control it changes where it changed
+            device: {
+                dtype: dict(sorted(some.items(), key=lambda it: [*map(int, it[0].split("x"))]))
+                for dtype, some in sorted(types.items())
+            }
+            for device, types in sorted(table.items())
+        }
+        write_json(ordered, file)
     return True
 
 
@@ -78,16 +85,10 @@ def read_best(file: Path) -> dict[str, Any]:
         return {}
     try:
         table = json.loads(file.read_text(encoding="utf-8"))
-        flaw = find_flaw(table) or next(
-            (
-                f"{shape} has no time"
-                for types in table.values()
-                for shapes in types.values()
-                for shape, entry in shapes.items()
-                if not isinstance(entry.get("us"), int | float)
-            ),
-            "",
-        )
+        flaw = find_flaw(table)
+        for shapes in [] if flaw else [it for types in table.values() for it in types.values()]:
+            untimed = [it for it in shapes if not isinstance(shapes[it].get("us"), int | float)]
+            flaw = flaw or (f"{untimed[0]} has no time" if untimed else "")
     except ValueError:
         flaw = "it is no JSON"
     if flaw:
@@ -95,14 +96,3 @@ def read_best(file: Path) -> dict[str, Any]:
             f"{file} is no table of best configs ({flaw}); give --into another file, or delete it"
         )
     return dict(table)
-
-
-def _sort(table: dict[str, Any]) -> dict[str, Any]:
-    """In one order, whoever wrote first: a table under version control changes where it changed."""
-    return {
-        device: {
-            dtype: dict(sorted(shapes.items(), key=lambda pair: [*map(int, pair[0].split("x"))]))
-            for dtype, shapes in sorted(types.items())
-        }
-        for device, types in sorted(table.items())
-    }

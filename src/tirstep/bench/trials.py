@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -82,19 +82,22 @@ class Trials:
 
     def _read(self) -> None:
         lines = self.file.read_bytes().split(b"\n") if self.file.is_file() else []
-        whole = [line for line in lines[:-1] if line]
-        if whole and _parse(whole[0]) != {"format": FORMAT, **self.about}:
+        rows = [_parse(line) for line in lines[:-1] if line]
+        about = {"format": FORMAT, **self.about}
+        if rows and rows[0] != about:
             raise BenchError(
                 f"{self.file} is no file of trials of this run; move it away, or give another "
                 "database"
             )
-        rows = [_parse(line) for line in whole[1:]]
-        self.known = [trial for row in rows if (trial := _read_trial(row)) is not None]
-        if whole and len(self.known) == len(rows) and not lines[-1]:
-            return
-        # What is not whole goes, so that the next line begins at its place.
-        first = json.dumps({"format": FORMAT, **self.about}, sort_keys=True)
-        write_file(self.file, "".join([f"{first}\n", *map(_spell, self.known)]))
+        self.known = [
+            TunedTrial(row["config"], row["program"], tuple(row["seconds"]), row["reason"])
+            for row in rows[1:]
+            if isinstance(row, dict) and row.keys() == {it.name for it in fields(TunedTrial)}
+        ]
+        if not rows or len(self.known) < len(rows) - 1 or lines[-1]:
+            # What is not whole goes, so that the next line begins at its place.
+            first = json.dumps(about, sort_keys=True)
+            write_file(self.file, "".join([f"{first}\n", *map(_spell, self.known)]))
 
 
 def _spell(trial: TunedTrial) -> str:
@@ -108,18 +111,6 @@ def _parse(line: bytes) -> Any:
         return None
 
 
-def _read_trial(row: Any) -> TunedTrial | None:
-    """A trial of a line; None where it is none."""
-    if not isinstance(row, dict) or not isinstance(row.get("config"), dict):
-        return None
-    program, reason, seconds = row.get("program"), row.get("reason"), row.get("seconds")
-    if not (isinstance(program, str) and isinstance(reason, str) and isinstance(seconds, list)):
-        return None
-    if not all(isinstance(it, int | float) for it in seconds) or not (seconds or reason):
-        return None
-    return TunedTrial(row["config"], program, tuple(map(float, seconds)), reason)
-
-
 class Kept:
     """A folder's file of candidates, of one recipe, problem, device and set of versions."""
 
@@ -127,9 +118,12 @@ class Kept:
         self, folder: Path, plan: SearchPlan, device: Mapping[str, Any], versions: Mapping[str, str]
     ) -> None:
         problem, recipe = plan.problem, plan.recipe
+        file, digest = Path(recipe.spelling.rpartition(":")[0] or recipe.spelling), ""
+        if recipe.spelling and file.is_file():  # a user's recipe that was changed is another one
+            digest = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
         about = {
             "recipe": recipe.spelling or recipe.name,
-            "file": _digest(recipe.spelling),
+            "file": digest,
             "shape": dict(problem.shape),
             "options": {name: str(it) for name, it in problem.options.items()},
             "device": str(device["name"]),
@@ -137,11 +131,8 @@ class Kept:
             "use": "search",
         }
         self._trials = Trials.open(folder, about)
-        self._known = {
-            _order(trial.config): trial
-            for trial in self._trials.known
-            if not trial.reason.startswith(PASSING)
-        }
+        known = [it for it in self._trials.known if not it.reason.startswith(PASSING)]
+        self._known = {_order(trial.config): trial for trial in known}
 
     @property
     def count(self) -> int:
@@ -165,11 +156,3 @@ class Kept:
 def _order(config: Mapping[str, object]) -> str:
     """As JSON has it, where pairs are lists."""
     return json.dumps(dict(config), sort_keys=True)
-
-
-def _digest(spelling: str) -> str:
-    """Of a user's own file: a recipe that was changed is another one."""
-    file = Path(spelling.rpartition(":")[0] or spelling)
-    if not (spelling and file.is_file()):
-        return ""
-    return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
