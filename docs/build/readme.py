@@ -27,7 +27,7 @@ from shapes_page import find_shapes_writers
 from tirstep.bench import BenchError
 from tirstep.bench.cases import LADDER_SUITES, NOT_MEASURED, SUITES
 from tirstep.bench.peers import SUITE_PEERS
-from tirstep.bench.results import BenchRun, Case, Ceilings, read_run
+from tirstep.bench.results import BenchRun, Case, read_run
 from tirstep.bench.tables import (
     Row,
     Table,
@@ -44,7 +44,6 @@ from tirstep.bench.tables import (
 from tirstep.cli.screen import Screen
 from tirstep.cli.wrong_use import UseError
 from tirstep.files import write_file
-from tirstep.lowering_checks.diff import diff_texts
 
 Writer = Callable[[], str]
 
@@ -72,41 +71,31 @@ def find_output_writers(text: str, folder: Path) -> dict[str, Writer]:
                 f"the marker of '{name}' has no Python program right above it, whose output it is; "
                 "put it below a ```python block"
             )
+
+    def write_output(program: str) -> str:
+        """What a program prints, as a diff if it begins like one; long lines are folded."""
+        with tempfile.TemporaryDirectory() as place:
+            file = Path(place, "program.py")  # TVMScript reads the source of its kernels
+            file.write_text(program, encoding="utf-8")
+            printed = _run([sys.executable, str(file)], Path(place), what="a Python program")
+        if printed.startswith("--- "):
+            return f"```diff\n{printed.rstrip()}\n```"
+        folding = textwrap.TextWrapper(_WIDTH, subsequent_indent="    ", break_on_hyphens=False)
+        lines = [part for line in printed.splitlines() for part in folding.wrap(line) or [""]]
+        return "\n".join(["```text", *lines, "```"])
+
+    def write_commands() -> str:
+        """Each command, and what it prints."""
+        commands = _COMMAND.findall("".join(_COMMANDS.findall(text)))
+        told = [(it, _run([*_SHELL, it], folder, what=it).rstrip()) for it in commands]
+        return "```console\n" + "".join(f"$ {it}\n{printed}\n" for it, printed in told) + "```"
+
     writers: dict[str, Writer] = {
-        name: partial(_write_output, program) for name, program in programs.items()
+        name: partial(write_output, program) for name, program in programs.items()
     }
     if "<!-- begin commands -->\n" in text:
-        commands = _COMMAND.findall("".join(_COMMANDS.findall(text)))
-        writers["commands"] = partial(_write_commands, commands, folder)
+        writers["commands"] = write_commands
     return writers
-
-
-def _write_output(program: str) -> str:
-    """What a program prints, as a diff if it begins like one; long lines are folded."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "program.py")  # a file, since TVMScript reads the source of its kernels
-        file.write_text(program, encoding="utf-8")
-        printed = _run([sys.executable, str(file)], Path(folder), what="a Python program")
-    language = "diff" if printed.startswith("--- ") else "text"
-    folded = printed if language == "diff" else _fold(printed)
-    return f"```{language}\n{folded.rstrip()}\n```"
-
-
-def _write_commands(commands: Sequence[str], folder: Path) -> str:
-    """Each command, and what it prints."""
-    parts = [
-        f"$ {command}\n{_run([*_SHELL, command], folder, what=command).rstrip()}\n"
-        for command in commands
-    ]
-    return "```console\n" + "".join(parts) + "```"
-
-
-def _fold(text: str) -> str:
-    lines = (
-        textwrap.wrap(line, _WIDTH, subsequent_indent="    ", break_on_hyphens=False) or [""]
-        for line in text.splitlines()
-    )
-    return "\n".join(line for folded in lines for line in folded)
 
 
 def _run(call: Sequence[str], folder: Path, *, what: str) -> str:
@@ -138,8 +127,12 @@ def write_suite(run: BenchRun, suite: str) -> str:
     cases = [case for case in run.cases if case.suite == suite]
     if not cases:
         raise BenchError(f"the run has no case of the suite '{suite}'; run: tirstep bench {suite}")
-    parts = [describe_run(run), make_summary(run, suite).to_markdown()]
-    return "\n\n".join([*parts, *_write_reasons(cases)])
+    lines = []
+    for case in cases:
+        skipped = [f"skipped: {case.skipped}"] if case.skipped else []
+        lines += [f"- {case.title}: {reason}" for reason in [*skipped, *find_reasons(case)]]
+    parts = [describe_run(run), make_summary(run, suite).to_markdown(), "\n".join(lines)]
+    return "\n\n".join(filter(None, parts))
 
 
 def write_overview(measured: Mapping[str, BenchRun]) -> str:
@@ -161,8 +154,9 @@ def make_overview(measured: Iterable[tuple[str, BenchRun]]) -> Table:
     Of each case the fastest recipe counts: the largest share of a ceiling, and the geometric mean
     of the ratios to each peer, over the cases in which both have a time.
     """
+    others = [peer for peer in SUITE_PEERS if peer.name != "torch"]
     header = ["kernel", "cases", "of ceiling, at best", "× PyTorch", "lowest × PyTorch"]
-    header += [f"× {peer.title}" for peer in SUITE_PEERS if peer.name != "torch"]
+    header += [f"× {peer.title}" for peer in others]
     rows: list[Row] = []
     for suite, run in measured:
         kernels: dict[str, list[Case]] = {}
@@ -170,36 +164,19 @@ def make_overview(measured: Iterable[tuple[str, BenchRun]]) -> Table:
             kernels.setdefault(case.kernel, []).append(case)
         for kernel, cases in kernels.items():
             label = f"`{kernel}`"
-            is_new = all(row[0] != label for row in rows)
-            rows.append(
-                [label if is_new else f"{label}, {suite}", *_summarize_kernel(cases, run.ceilings)]
-            )
+            label += f", {suite}" if any(row[0] == label for row in rows) else ""
+            bests = get_fastest_recipes(cases)
+            shares = [share(case, best, run.ceilings) for case, best in bests]
+            reached = max((value for value in shares if value is not None), default=None)
+            ratios = {
+                name: [compute_ratio(case, name) for case in cases]
+                for name in ("torch", *(peer.name for peer in others))
+            }
+            lowest = min((it for it in ratios["torch"] if it is not None), default=None)
+            mean, *means = (format_ratio(geometric_mean(it)) for it in ratios.values())
+            cells = [str(len(cases)), format_share(reached), mean, format_ratio(lowest), *means]
+            rows.append([label, *cells])
     return Table(header, rows, len(header) - 1)
-
-
-def _summarize_kernel(cases: Sequence[Case], ceilings: Ceilings) -> Row:
-    bests = get_fastest_recipes(cases)
-    shares = [value for case, best in bests if (value := share(case, best, ceilings)) is not None]
-    names = [peer.name for peer in SUITE_PEERS]
-    ratios = {name: [compute_ratio(case, name) for case in cases] for name in names}
-    means = {name: format_ratio(geometric_mean(values)) for name, values in ratios.items()}
-    lowest = min((ratio for ratio in ratios["torch"] if ratio is not None), default=None)
-    return [
-        str(len(cases)),
-        format_share(max(shares, default=None)),
-        means.pop("torch"),
-        format_ratio(lowest),
-        *means.values(),
-    ]
-
-
-def _write_reasons(cases: Sequence[Case]) -> list[str]:
-    lines = []
-    for case in cases:
-        if case.skipped:
-            lines.append(f"- {case.title}: skipped: {case.skipped}")
-        lines += [f"- {case.title}: {reason}" for reason in find_reasons(case)]
-    return ["\n".join(lines)] if lines else []
 
 
 def find_bench_writers(document: Path, folder: Path) -> dict[str, Writer]:
@@ -208,9 +185,17 @@ def find_bench_writers(document: Path, folder: Path) -> dict[str, Writer]:
     ``bench-<suite>`` is a suite's table, ``bench-overview`` a row for each kernel. A document need
     not have them. A writer raises `BenchError` where no file of the folder has its suite.
     """
-    writers: dict[str, Writer] = {"bench-overview": partial(_write_newest_overview, folder)}
-    for suite in SUITES:
-        writers[f"bench-{suite}"] = partial(_write_newest_suite, suite, folder)
+
+    def write_newest(suite: str) -> str:
+        return write_suite(find_newest(find_runs(folder), suite)[1], suite)
+
+    def write_newest_overview() -> str:
+        files = find_runs(folder)
+        suites = [suite for suite in SUITES if suite not in (*LADDER_SUITES, *NOT_MEASURED)]
+        return write_overview({suite: find_newest(files, suite)[1] for suite in suites})
+
+    writers: dict[str, Writer] = {f"bench-{it}": partial(write_newest, it) for it in SUITES}
+    writers["bench-overview"] = write_newest_overview
     text = document.read_text(encoding="utf-8")
     return {name: writer for name, writer in writers.items() if f"<!-- begin {name} -->" in text}
 
@@ -224,16 +209,6 @@ def find_newest(files: Iterable[Path], suite: str) -> tuple[Path, BenchRun]:
     if not having:
         raise BenchError(f"no file has the suite '{suite}'; write one on a GPU with: make bench")
     return max(having.items(), key=lambda pair: pair[1].date)
-
-
-def _write_newest_suite(suite: str, folder: Path) -> str:
-    return write_suite(find_newest(find_runs(folder), suite)[1], suite)
-
-
-def _write_newest_overview(folder: Path) -> str:
-    files = find_runs(folder)
-    suites = [suite for suite in SUITES if suite not in (*LADDER_SUITES, *NOT_MEASURED)]
-    return write_overview({suite: find_newest(files, suite)[1] for suite in suites})
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -255,51 +230,34 @@ def fill_readme(readme: Path, results: Path, *, only_check: bool) -> int:
 
     Returns 1 if something would, and where a page is of no ladder that was measured.
     """
-    texts = _fill_documents(readme, results)
-    texts |= make_pages(readme.parent, results)
-    stale = {file: text for file, text in texts.items() if read_text(file) != text}
-    screen = Screen()
-    for file, text in stale.items():
+    root = readme.parent
+    outputs = find_output_writers(readme.read_text(encoding="utf-8"), root)
+    writers = {readme: outputs | find_bench_writers(readme, results)}
+    if (speed := root / SPEED).is_file():
+        writers[speed] = find_bench_writers(speed, results)
+    if (shapes := root / SHAPES).is_file():
+        writers[shapes] = find_shapes_writers(results)
+    if (page := root / OWN_PROGRAMS).is_file():
+        writers[page] = find_output_writers(page.read_text(encoding="utf-8"), root / TUTORIAL)
+    texts = {
+        file: fill_markers(file.read_text(encoding="utf-8"), found, str(file))
+        for file, found in writers.items()
+    }
+    texts |= make_pages(root, results)
+    screen, strays = Screen(), find_strays(root, texts)
+    stale = [it for it in texts if not it.is_file() or it.read_text("utf-8") != texts[it]]
+    for file in stale:
         if only_check:
-            _show_stale(screen, file, text)
+            screen.line((f"{file} is stale: ", "bold red"), "write it again with `make docs`")
         else:
             file.parent.mkdir(parents=True, exist_ok=True)
-            write_file(file, text)
+            write_file(file, texts[file])
             screen.line((f"wrote {file}", "green"))
-    for file in (strays := find_strays(readme.parent, texts)):
+    for file in strays:
         screen.line((f"{file} is of no ladder with results: ", "bold red"), "remove it")
     if not stale and not strays:
         screen.line(f"{readme} is up to date")
     return 1 if strays or (stale and only_check) else 0
-
-
-def _fill_documents(readme: Path, results: Path) -> dict[Path, str]:
-    before = readme.read_text(encoding="utf-8")
-    own = find_output_writers(before, readme.parent)
-    texts = {readme: fill_markers(before, own | find_bench_writers(readme, results), str(readme))}
-    if (speed := readme.parent / SPEED).is_file():
-        writers = find_bench_writers(speed, results)
-        texts[speed] = fill_markers(speed.read_text(encoding="utf-8"), writers, str(speed))
-    if (shapes := readme.parent / SHAPES).is_file():
-        text = shapes.read_text(encoding="utf-8")
-        texts[shapes] = fill_markers(text, find_shapes_writers(results), str(shapes))
-    if (page := readme.parent / OWN_PROGRAMS).is_file():
-        text = page.read_text(encoding="utf-8")
-        texts[page] = fill_markers(
-            text, find_output_writers(text, readme.parent / TUTORIAL), str(page)
-        )
-    return texts
-
-
-def read_text(file: Path) -> str:
-    """What a file holds; empty where there is none."""
-    return file.read_text(encoding="utf-8") if file.is_file() else ""
-
-
-def _show_stale(screen: Screen, file: Path, text: str) -> None:
-    names = (f"{file} as it is", "as it is generated")
-    screen.diff(diff_texts(read_text(file), text, names=names).lines)
-    screen.line((f"{file} is stale: ", "bold red"), "write it again with `make docs`")
 
 
 def fill_markers(text: str, writers: Mapping[str, Writer], document: str) -> str:
