@@ -7,14 +7,14 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from pages import spell_shape
 from plots import draw_bars, find_runs
-from profile_ladders import KernelProfile, ProfileRun, RecipeProfile, read_profile
+from profile_ladders import ProfileRun, RecipeProfile, read_profile
 
 from tirstep.bench.peers import PEERS
 from tirstep.bench.results import BenchRun, Case, Outcome, read_run
@@ -67,59 +67,38 @@ def find_ladders(folder: Path) -> list[MeasuredLadder]:
 
     A ladder counts as measured by a case in which its first and its last recipe have a time. Of
     several such cases the one counts that has the most of them; then the one at the ladder's own
-    shape; then the one that was profiled; then the newest run's first. Raises `BenchError` for a
-    file that is no run or no profile.
+    shape; then the one that was profiled; then the newest run's first. Of a case's profiles, which
+    are of its run's device, it is the one of most recipes, then the newest. Raises `BenchError` for
+    a file that is no run or no profile.
     """
     runs = [read_run(file) for file in find_runs(folder)]
-    profiles = [read_profile(file) for file in sorted(folder.glob("profile-*.json"))]
+    profiles: dict[object, ProfileRun] = {}
+    known = [read_profile(file) for file in sorted(folder.glob("profile-*.json"))]
+    for it in sorted(known, key=lambda it: (len(it.recipes), it.date)):
+        profiles[it.kernel, repr(dict(it.shape)), it.dtype, it.device["name"]] = it
     found = []
     for ladder in LADDERS.values():
-        measured = [
-            MeasuredLadder(ladder, run, _narrow(case, ladder), _find_profile(profiles, run, case))
-            for run in sorted(runs, key=lambda run: run.date, reverse=True)
-            for case in run.cases
-            if case.kernel == ladder.kernel
-        ]
-        found += sorted(filter(_has_both_ends, measured), key=_rank, reverse=True)[:1]
+        names, measured = {recipe.name for recipe in ladder}, []
+        for run in sorted(runs, key=lambda run: run.date, reverse=True):
+            for case in run.cases:
+                if case.kernel != ladder.kernel:
+                    continue
+                place = case.kernel, repr(dict(case.shape)), case.dtype, run.device["name"]
+                outcomes = tuple(
+                    outcome
+                    for outcome in case.outcomes
+                    if outcome.kind != "recipe" or outcome.candidate.split(" ")[0] in names
+                )
+                case = dataclasses.replace(case, outcomes=outcomes)
+                one = MeasuredLadder(ladder, run, case, profiles.get(place))
+                timed = [(at := one.get_outcome(recipe)) and at.time for recipe in ladder]
+                if timed[0] and timed[-1]:
+                    own = dict(case.shape) == dict(ladder.shape)
+                    rank = sum(map(bool, timed)), own, one.profile is not None
+                    measured.append((rank, one))
+        if measured:
+            found.append(max(measured, key=lambda pair: pair[0])[1])
     return found
-
-
-def _narrow(case: Case, ladder: Ladder) -> Case:
-    """The case with the recipes of a ladder alone, beside the peers."""
-    names = {recipe.name for recipe in ladder}
-    outcomes = [
-        outcome
-        for outcome in case.outcomes
-        if outcome.kind != "recipe" or outcome.candidate.split(" ")[0] in names
-    ]
-    return dataclasses.replace(case, outcomes=tuple(outcomes))
-
-
-def _has_both_ends(measured: MeasuredLadder) -> bool:
-    ends = [measured.get_outcome(recipe) for recipe in (measured.ladder[0], measured.ladder[-1])]
-    return all(outcome is not None and outcome.time is not None for outcome in ends)
-
-
-def _rank(measured: MeasuredLadder) -> tuple[int, bool, bool]:
-    is_own_shape = dict(measured.case.shape) == dict(measured.ladder.shape)
-    return _count_timed(measured), is_own_shape, measured.profile is not None
-
-
-def _count_timed(measured: MeasuredLadder) -> int:
-    outcomes = [measured.get_outcome(recipe) for recipe in measured.ladder]
-    return sum(outcome is not None and outcome.time is not None for outcome in outcomes)
-
-
-def _find_profile(profiles: Sequence[ProfileRun], run: BenchRun, case: Case) -> ProfileRun | None:
-    """The profile of a case on its run's device: the one of most recipes, then the newest."""
-    fitting = [
-        profile
-        for profile in profiles
-        if (profile.kernel, dict(profile.shape), profile.dtype)
-        == (case.kernel, dict(case.shape), case.dtype)
-        and profile.device["name"] == run.device["name"]
-    ]
-    return max(fitting, key=lambda profile: (len(profile.recipes), profile.date), default=None)
 
 
 LONGEST_SHOWN = 24
@@ -188,26 +167,21 @@ AT_WORK = ("selected", "not_selected")
 
 
 def make_counter_table(profile: RecipeProfile) -> Table:
-    """A row for each kernel of a recipe."""
+    """A row for each kernel of a recipe: what its warps wait for are the two commonest states of a
+    warp between instructions, in ncu's words.
+    """
     header = ["kernel", "grid × block", "warps wait for", "µs", *COLUMNS]
-    rows = [
-        [
-            f"`{kernel.name}`",
-            f"{_extents(kernel.grid)} × {_extents(kernel.block)}",
-            _name_stalls(kernel),
-            f"{kernel.duration_us:,.1f}",
-            *(_cell(kernel, *column) for column in COLUMNS.values()),
-        ]
-        for kernel in profile.kernels
-    ]
+    rows = []
+    for it in profile.kernels:
+        stalls = {state: spent for state, spent in it.stalls.items() if state not in AT_WORK}
+        first = sorted(stalls, key=lambda state: (-stalls[state], state))[:2]
+        waits = ", ".join(f"{state} {100 * stalls[state]:.0f} %" for state in first) or NOTHING
+        row = [f"`{it.name}`", f"{_extents(it.grid)} × {_extents(it.block)}", waits]
+        row.append(f"{it.duration_us:,.1f}")
+        for counter, form in COLUMNS.values():
+            row.append(form.format(it.counters[counter]) if counter in it.counters else NOTHING)
+        rows.append(row)
     return Table(header, rows, len(header) - 3)
-
-
-def _name_stalls(kernel: KernelProfile) -> str:
-    """The two commonest states of a warp between instructions, in ncu's words."""
-    stalls = {state: share for state, share in kernel.stalls.items() if state not in AT_WORK}
-    first = sorted(stalls, key=lambda state: (-stalls[state], state))[:2]
-    return ", ".join(f"{state} {100 * stalls[state]:.0f} %" for state in first) or NOTHING
 
 
 def _extents(text: str) -> str:
@@ -216,11 +190,6 @@ def _extents(text: str) -> str:
     while len(extents) > 1 and extents[-1] == "1":
         extents.pop()
     return f"({'×'.join(extents)})" if len(extents) > 1 else "".join(extents)
-
-
-def _cell(kernel: KernelProfile, counter: str, form: str) -> str:
-    value = kernel.counters.get(counter)
-    return NOTHING if value is None else form.format(value)
 
 
 def describe_run(run: BenchRun) -> str:
@@ -248,40 +217,16 @@ NOTE = "<!-- Written by `make docs` from benchmarks/results; changes here are lo
 
 def write_page(measured: MeasuredLadder, goldens: Mapping[str, GoldenPrograms]) -> str:
     """The page; `goldens` are the programs of each recipe's steps."""
+    case, ladder = measured.case, measured.ladder
     parts = [
         NOTE,
-        f"# The ladder `{measured.ladder.name}`: {measured.ladder.title}",
-        *_write_top(measured),
+        f"# The ladder `{ladder.name}`: {ladder.title}",
+        f"At {spell_shape(case.shape)}, {case.dtype}. {describe_run(measured.run)}",
+        "\n".join(f"- {reason}" for reason in find_reasons(case)),
+        make_case_table(case, measured.run.ceilings, with_before=True).to_markdown(),
     ]
-    before: tuple[str, GoldenPrograms] | None = None
-    for number, recipe in enumerate(measured.ladder, 1):
-        programs = goldens[recipe.name]
-        if recipe.base is not None:
-            before = recipe.base, goldens[recipe.base]
-        parts.append(f"## {number}. `{recipe.name}`")
-        parts += _write_rung(measured, recipe, before, programs)
-        before = recipe.name, programs
-    return "\n\n".join(parts) + "\n"
-
-
-def draw_plot(measured: MeasuredLadder) -> str:
-    """The bars of the case, an SVG."""
-    alone = dataclasses.replace(measured.run, cases=(measured.case,))
-    return draw_bars(alone, measured.case.suite, measured.case.dtype, all_recipes=True)
-
-
-def _write_top(measured: MeasuredLadder) -> list[str]:
-    case = measured.case
-    shape = spell_shape(case.shape)
-    table = make_case_table(case, measured.run.ceilings, with_before=True)
-    parts = [
-        f"At {shape}, {case.dtype}. {describe_run(measured.run)}",
-        table.to_markdown(),
-    ]
-    if measured.ladder.name == PICTURED:
+    if ladder.name == PICTURED:
         parts.append(f"![Bars: share of the ceiling by candidate]({PICTURED}.svg)")
-    if reasons := find_reasons(case):
-        parts.insert(2, "\n".join(f"- {reason}" for reason in reasons))
     if measured.profile is not None:
         version = measured.profile.versions.get("ncu", "")
         parts.append(
@@ -291,12 +236,19 @@ def _write_top(measured: MeasuredLadder) -> list[str]:
             "memory among it) and DRAM are shares of their peaks; what warps wait for is in ncu's "
             "words, and the share of their time."
         )
-    example = spell_shape(measured.ladder[0].golden.shape)
     parts.append(
-        f"Diffs are of the goldens, at {example} and with small tiles: a rung's config differs "
-        "there, too, by its one knob; `tirstep diff` prints them at any size and config."
+        f"Diffs are of the goldens, at {spell_shape(ladder[0].golden.shape)} and with small tiles: "
+        "a rung's config differs there, too, by its one knob; `tirstep diff` prints them at any "
+        "size and config."
     )
-    return parts
+    before: tuple[str, GoldenPrograms] | None = None
+    for number, recipe in enumerate(ladder, 1):
+        programs = goldens[recipe.name]
+        if recipe.base is not None:
+            before = recipe.base, goldens[recipe.base]
+        parts += [f"## {number}. `{recipe.name}`", *_write_rung(measured, recipe, before, programs)]
+        before = recipe.name, programs
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def _write_rung(
@@ -304,60 +256,50 @@ def _write_rung(
     recipe: Recipe,
     before: tuple[str, GoldenPrograms] | None,
     programs: GoldenPrograms,
-) -> list[str]:
-    file = Path(inspect.getfile(recipe.body)).name
+) -> Iterator[str]:
+    """What a rung adds, its gain, its steps, its diff, and its counters."""
     added = f"Adds `{spell_config(recipe.delta)}` to `{recipe.base}`. " if recipe.base else ""
-    parts = [added + first_sentence(recipe.doc), _write_gain(measured, recipe)]
+    yield added + first_sentence(recipe.doc)
+    outcome, case = measured.get_outcome(recipe), measured.case
+    if outcome is None:
+        yield "Not measured in this run."
+    elif outcome.time is None:
+        yield f"No time: {outcome.status}: {outcome.note}"
+    else:
+        ratios = {
+            name_base(case): get_bases(case)[outcome.candidate],
+            "the first rung": get_first_rung(case),
+            "PyTorch": "torch",
+        }
+        gains = [
+            f"{format_ratio(value)}× {words}"
+            for words, other in ratios.items()
+            if other is not None and (value := speedup(case, outcome, other)) is not None
+        ]
+        rate = format_rate(case, outcome, measured.run.ceilings, unit=True)
+        speed = f"; speed: {', '.join(gains)}" if gains else ""
+        config = f" Config: `{spell_config(outcome.config)}`." if outcome.config else ""
+        yield f"**{format_time(outcome)} µs**, {rate}{speed}.{config}"
+    file = Path(inspect.getfile(recipe.body)).name
     earlier = () if before is None else before[1].steps
     new = ", ".join(f"`{step}`" for step in programs.steps if step not in earlier)
     gone = ", ".join(f"`{step}`" for step in earlier if step not in programs.steps)
-    steps = f"New steps: {new}" if new else "No new step"
-    steps += f"; gone: {gone}" if gone else ""
+    steps = (f"New steps: {new}" if new else "No new step") + (f"; gone: {gone}" if gone else "")
     where = f"[{file}](../../transforms/recipes/{file})"
-    folder = f"[goldens](../../tests/golden/{recipe.name})"
-    parts.append(f"{steps}. Source: {where}, {folder}.")
+    yield f"{steps}. Source: {where}, [goldens](../../tests/golden/{recipe.name})."
     diff = make_diff(before, recipe.name, programs)
-    return [*parts, *([write_diff(diff)] if diff.lines else []), *_write_counters(measured, recipe)]
-
-
-def _write_gain(measured: MeasuredLadder, recipe: Recipe) -> str:
-    outcome = measured.get_outcome(recipe)
-    if outcome is None:
-        return "Not measured in this run."
-    if outcome.time is None:
-        return f"No time: {outcome.status}: {outcome.note}"
-    case = measured.case
-    rate = format_rate(case, outcome, measured.run.ceilings, unit=True)
-    ratios = {
-        name_base(case): get_bases(case)[outcome.candidate],
-        "the first rung": get_first_rung(case),
-        "PyTorch": "torch",
-    }
-    gains = [
-        f"{format_ratio(value)}× {words}"
-        for words, other in ratios.items()
-        if other is not None and (value := speedup(case, outcome, other)) is not None
-    ]
-    speed = f"; speed: {', '.join(gains)}" if gains else ""
-    text = f"**{format_time(outcome)} µs**, {rate}{speed}."
-    return f"{text} {_write_config(outcome)}".rstrip()
-
-
-def _write_config(outcome: Outcome) -> str:
-    return f"Config: `{spell_config(outcome.config)}`." if outcome.config else ""
-
-
-def _write_counters(measured: MeasuredLadder, recipe: Recipe) -> list[str]:
+    yield write_diff(diff) if diff.lines else ""
     if measured.profile is None:
-        return []
-    outcome = measured.get_outcome(recipe)  # with several tails, the fastest
+        return
+    # With several tails, the fastest.
     found = measured.profile.find(outcome.candidate if outcome else recipe.name)
     if found is None:
-        return [f"Profiler: {NOTHING}, not profiled in this run."]
-    if not found.kernels:
-        return [f"Profiler: {NOTHING}, {found.note}"]
-    note = [f"But {found.note}."] if found.note else []
-    return [make_counter_table(found).to_markdown(), *note]
+        yield f"Profiler: {NOTHING}, not profiled in this run."
+    elif not found.kernels:
+        yield f"Profiler: {NOTHING}, {found.note}"
+    else:
+        yield make_counter_table(found).to_markdown()
+        yield f"But {found.note}." if found.note else ""
 
 
 GOLDENS = Path("tests", "golden")
@@ -367,17 +309,20 @@ PICTURED = "matmul"
 
 
 def make_pages(root: Path, results: Path) -> dict[Path, str]:
-    """The text of each file of pages, of the ladders that a folder of results has measured.
+    """The text of each file of pages, of the ladders that a folder of results has measured, and
+    the bars of the one that is pictured.
 
     `root` is the top of the repository. Raises `UseError` where a recipe's goldens are missing,
     `BenchError` for a file of results that is none.
     """
     texts = {}
-    for measured in find_ladders(results):
-        goldens = {recipe.name: read_programs(root / GOLDENS, recipe) for recipe in measured.ladder}
-        texts[root / PAGES / f"{measured.ladder.name}.md"] = write_page(measured, goldens)
-        if measured.ladder.name == PICTURED:
-            texts[root / PAGES / f"{PICTURED}.svg"] = draw_plot(measured)
+    for it in find_ladders(results):
+        goldens = {recipe.name: read_programs(root / GOLDENS, recipe) for recipe in it.ladder}
+        texts[root / PAGES / f"{it.ladder.name}.md"] = write_page(it, goldens)
+        if it.ladder.name == PICTURED:
+            alone = dataclasses.replace(it.run, cases=(it.case,))
+            bars = draw_bars(alone, it.case.suite, it.case.dtype, all_recipes=True)
+            texts[root / PAGES / f"{PICTURED}.svg"] = bars
     return texts
 
 

@@ -281,7 +281,7 @@ def profile_case(planned: PlannedCase, machine: Any, tell: Callable[[str], None]
 
 
 def profile_launch(ncu: str, name: str, request: Mapping[str, Any]) -> RecipeProfile:
-    """Run ncu over the process that launches a recipe, which prints what is wrong with it."""
+    """Run ncu over the process that launches a recipe, which prints why it does not run."""
     options = ["--csv", "--page", "raw", "--print-units", "base", "--clock-control", "none"]
     options += ["--target-processes", "application-only", "--kernel-name", "regex:^main_kernel"]
     options += [word for section in SECTIONS for word in ("--section", section)]
@@ -299,64 +299,36 @@ def profile_launch(ncu: str, name: str, request: Mapping[str, Any]) -> RecipePro
             "ncu may not read this GPU's counters (ERR_NVGPUCTRPERM); run it as root, or let "
             "the administrator allow it to all users"
         )
-    said = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("note: ")]
-    note = said[-1].removeprefix("note: ") if said else ""
     if done.returncode:
-        return RecipeProfile(
-            name, note=note or f"the process under ncu ended with {done.returncode}"
-        )
-    return RecipeProfile(name, tuple(read_table(text)), note)
+        said = [line for line in done.stdout.splitlines() if line.startswith("note: ")]
+        ended = f"note: the process under ncu ended with {done.returncode}"
+        return RecipeProfile(name, note=[ended, *said][-1].removeprefix("note: "))
+    return RecipeProfile(name, tuple(read_table(text)))
 
 
-def launch(
-    request: Mapping[str, Any],
-    compile_: Callable[[tvm.IRModule], Any],
-    upload: Callable[[Any], Any],
-) -> str:
-    """Launch a recipe once, on random inputs and outputs that are filled with NaN; which of these
-    it leaves there, "" for none.
-    """
-    recipe = find_recipe(request["recipe"])
+def launch(request: Mapping[str, Any]) -> None:
+    """What the process under ncu does: it launches a recipe once, on the first CUDA device."""
+    recipe, device = find_recipe(request["recipe"]), tvm.cuda(0)
     problem = get_kernel(recipe.kernel).problem(**request["shape"], **request["options"])
     options = get_options(recipe, problem)
     run = run_recipe(recipe, problem.shape, options=options, config=request["config"])
-    main = compile_(run.steps[-1].module)["main"]
-    outputs = [upload(blank(tensor)) for tensor in problem.outputs]
-    main(*problem.make_arguments([upload(array) for array in problem.float_inputs(0)], outputs))
-    arrays = [output.numpy() for output in outputs]
-    missing = {
-        tensor.name: int(np.isnan(array.astype(np.float64)).sum())
-        for tensor, array in zip(problem.outputs, arrays, strict=True)
-        if array.dtype.kind not in "iu"
-    }
-    return "; ".join(
-        f"{count} elements of {name} were not written, or are NaN"
-        for name, count in missing.items()
-        if count
-    )
-
-
-def launch_on_gpu(request: str) -> int:
-    """What the process under ncu does, on the first CUDA device; 1 where it fails."""
-    device = tvm.cuda(0)
     target = tvm.target.Target.from_device(device)
-    try:
-        note = launch(
-            json.loads(request),
-            lambda module: compile_module(module, target),
-            lambda array: tvm.runtime.tensor(np.ascontiguousarray(array), device),
-        )
-    except Exception as error:  # whatever TVM and CUDA raise
-        print(f"note: {shorten(error)}")
-        return 1
-    print(f"note: {note}" if note else "")
-    return 0
+    main = compile_module(run.steps[-1].module, target)["main"]
+    blanks = [blank(tensor) for tensor in problem.outputs]
+    arrays = problem.make_arguments(problem.float_inputs(0), blanks)
+    main(*(tvm.runtime.tensor(np.ascontiguousarray(array), device) for array in arrays))
+    device.sync()
 
 
 def main(arguments: list[str]) -> int:
     """Profile, write the files and say what is in them; 2 where it cannot be done."""
     if arguments[:1] == [LAUNCH]:
-        return launch_on_gpu(arguments[1])
+        try:
+            launch(json.loads(arguments[1]))
+        except Exception as error:  # whatever TVM and CUDA raise
+            print(f"note: {shorten(error)}")
+            return 1
+        return 0
     from ladder_pages import find_ladders
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from fake_machine import FakeMachine
 from ncu_table import METRICS, make_table
 from profile_ladders import (
     find_ncu,
-    launch,
     profile_case,
     read_profile,
     read_table,
@@ -22,7 +20,6 @@ from profile_ladders import (
 
 from tirstep.bench import BenchError
 from tirstep.bench.cases import PlannedCase
-from tirstep.lowering_checks.devices import CpuDevice
 from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import LADDERS, find_recipe
 
@@ -79,35 +76,6 @@ def test_what_a_gpu_does_not_have_is_left_out():
 def test_a_table_that_is_none(text: str, sentence: str):
     with pytest.raises(BenchError, match=sentence):
         read_table(text)
-
-
-class Tensor:
-    """What a launch has of a tensor on a device."""
-
-    def __init__(self, array: Any) -> None:
-        self.array = np.array(array)
-
-    def numpy(self) -> Any:
-        return self.array
-
-
-def test_a_recipe_is_launched_once_and_what_it_does_not_write_is_said():
-    def compile_(module: Any) -> Any:
-        program = CpuDevice().compile(module)
-
-        def launch_it(*tensors: Tensor) -> None:
-            launched.append(module)
-            if len(launched) == 1:
-                tensors[-1].array[...] = program([tensor.array for tensor in tensors])[-1]
-
-        return {"main": launch_it}
-
-    launched: list[Any] = []
-    request = {"recipe": "vector_add_bound", "shape": {"n": 256}, "options": {}, "config": {}}
-    assert launch(request, compile_, Tensor) == ""
-    said = "256 elements of C were not written, or are NaN"
-    assert launch(request, compile_, Tensor) == said
-    assert len(launched) == 2
 
 
 @pytest.fixture
