@@ -1,10 +1,9 @@
-"""Diffs of TIR, and blame: for each line of a step's program, the step that wrote it.
+"""Diffs of TIR, and which lines of two programs belong together, whatever their indentation.
 
-Blame aligns two texts as people read them, whatever their indentation: a loop that is put around a
-block writes one line, and moves the others to the right. Lines that occur once in both texts are
-aligned first, and only between those the repeated ones (``T.reads()``, ``}``), so that a repeated
-line belongs to its neighbourhood. That is Bram Cohen's patience diff, with Python's `difflib`
-where nothing is unique.
+A loop that is put around a block writes one line, and moves the others to the right. Lines that
+occur once in both texts are aligned first, and only between those the repeated ones (``T.reads()``,
+``}``), so that a repeated line belongs to its neighbourhood. That is Bram Cohen's patience diff,
+with Python's `difflib` where nothing is unique.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import tvm
 
 from tirstep.transforms.recipes import Step
 
-from .steps import Run, print_module, step_label
+from .steps import print_module, step_label
 
 CONTEXT = 3
 Pairs = list[tuple[int, int]]
@@ -72,48 +71,6 @@ def diff_steps(before: Step, after: Step, *, context: int = CONTEXT) -> Diff:
     """The unified diff of the TIR of two steps, of one recipe or of two."""
     names = (step_label(before), step_label(after))
     return diff_modules(before.module, after.module, names=names, context=context)
-
-
-@dataclass(frozen=True)
-class BlamedLine:
-    """A line of a step's program, with its indentation, and the step that last wrote it."""
-
-    text: str
-    step: Step
-
-    def __str__(self) -> str:
-        return f"{step_label(self.step)} ({self.step.location})  {self.text}"
-
-
-def blame_step(run: Run, step: Step) -> list[BlamedLine]:
-    """The lines of the TIR of one of a run's steps, with their authors; step 0 is the kernel."""
-    steps = run.steps[: step.index + 1]
-    texts = [print_module(each.module).splitlines() for each in steps]
-    authors = blame_texts(texts)[-1]
-    return [
-        BlamedLine(line, steps[author]) for line, author in zip(texts[-1], authors, strict=True)
-    ]
-
-
-def blame_texts(texts: Sequence[Sequence[str]]) -> list[list[int]]:
-    """For each of successive texts, given as lines, the place of the text that wrote each line."""
-    blamed: list[list[int]] = []
-    for place, text in enumerate(texts):
-        if place == 0:
-            blamed.append([0] * len(text))
-        else:
-            blamed.append(carry_blame(blamed[-1], texts[place - 1], text, author=place))
-    return blamed
-
-
-def carry_blame(
-    authors: Sequence[int], before: Sequence[str], after: Sequence[str], *, author: int
-) -> list[int]:
-    """The authors of a text's lines: those of the text before it, and its own."""
-    carried = [author] * len(after)
-    for old, new in align_lines(before, after):
-        carried[new] = authors[old]
-    return carried
 
 
 def align_lines(before: Sequence[str], after: Sequence[str]) -> Pairs:

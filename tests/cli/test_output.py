@@ -6,7 +6,6 @@ import resource
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,6 @@ import pytest
 
 from tirstep.cli import main
 from tirstep.cli.app import COMMANDS
-from tirstep.cli.report.jobs import _interrupts_held
 from tirstep.cli.wrong_use import find_sentence
 from tirstep.processes import count_cores
 
@@ -285,29 +283,6 @@ def test_the_processes_of_a_report_end_with_it(tmp_path: Path, number: signal.Si
         time.sleep(0.05)
     assert not any(map(is_alive, children))
     assert [*tmp_path.iterdir()] == []
-
-
-def test_an_interrupt_waits_until_processes_have_begun():
-    """Whichever thread it is that the system gives it to."""
-    begin, seen = threading.Event(), []
-
-    def take() -> None:
-        begin.wait()
-        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
-
-    thread = threading.Thread(target=take)
-    thread.start()
-
-    def start_processes() -> None:
-        with _interrupts_held():
-            begin.set()
-            thread.join()
-            seen.append("begun")
-
-    with pytest.raises(KeyboardInterrupt):
-        start_processes()
-    assert seen == ["begun"]
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def is_alive(process: str) -> bool:

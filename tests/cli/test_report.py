@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-
-from tirstep.cli.report.render import unpack_document
+from report_data import unpack_document
 
 from .conftest import Command
 

@@ -1,4 +1,4 @@
-"""Which lines belong together: of TIR and CUDA, of CUDA and SASS, and of a step and its recipe."""
+"""Which lines belong together: of TIR and CUDA, and of a step and its recipe."""
 
 import dataclasses
 import re
@@ -9,13 +9,11 @@ import tvm
 import tvm_ffi
 from golden_runs import run_golden
 
-from tirstep.cli.report import links, machine_code
+from tirstep.cli.report import links
 from tirstep.cli.report.links import link_source, note_lines
-from tirstep.cli.report.machine_code import get_machine_code, number_lines, read_sass
 from tirstep.cli.report.python_source import find_python
 from tirstep.lowering_checks import print_module
 from tirstep.lowering_checks.compile.passes import lower_through_passes
-from tirstep.lowering_checks.facts.cuda_compilers import CompilerMissing, find_tool, get_compiler
 from tirstep.programs.program_error import show_path
 from tirstep.transforms.recipes import RECIPES
 
@@ -85,107 +83,6 @@ def test_a_text_that_looks_like_a_tag_moves_nothing():
     assert tvm_ffi.structural_equal(noted, tagged)
     store = next(iter(links.find_all(noted["main"].body, tvm.tirx.BufferStore)))
     assert print_module(tagged).splitlines()[links.get_line(store) - 1].strip().startswith("B[")
-
-
-SASS = """
-	.section	.debug_line,"",@progbits
-        /*0000*/                   NOT CODE ;
-	.section	.text.main_kernel,"ax",@progbits
-main_kernel:
-.text.main_kernel:
-	//## File "/tmp/x/tirstep-kernels", line 7
-        /*0000*/                   LDC R1, c[0x0][0x28] ;
-        /*0010*/              @!P0 BRA `(.L_x_0) ;
-.L_x_0:
-	//## File "/tmp/x/cuda_fp16.h", line 99 inlined at "/tmp/x/kernels.cu", line 132
-	//## File "/tmp/x/kernels.cu", line 132 inlined at "/tmp/x/tirstep-kernels", line 9
-	//## File "/tmp/x/tirstep-kernels", line 9
-        /*0020*/                   FFMA.FTZ R41, R18, R50.reuse, R38 ;
-	//## File "/usr/include/other.h", line 3
-        /*0030*/                   EXIT ;
-        /*0040*/                   BRA `(.L_x_0);
-"""
-
-
-def test_sass_has_the_line_of_each_instruction():
-    lines, places = read_sass(SASS)
-    assert lines == [
-        "main_kernel:",
-        "    LDC R1, c[0x0][0x28]",
-        "    @!P0 BRA `(.L_x_0)",
-        ".L_x_0:",
-        "    FFMA.FTZ R41, R18, R50.reuse, R38",
-        "    EXIT",
-        "    BRA `(.L_x_0)",
-    ]
-    assert places == [0, 7, 7, 0, 9, 0, 0]
-
-
-def test_kernels_say_which_line_they_are():
-    numbered = number_lines('a\nextern "C" __global__ void f() {}\nb').splitlines()
-    assert numbered[1] == f'#line 2 "{machine_code.NAME}"'
-
-
-def test_where_a_tool_is_missing_the_part_says_so(monkeypatch: pytest.MonkeyPatch):
-    def refuse() -> None:
-        raise CompilerMissing("there is no compiler for CUDA here")
-
-    monkeypatch.setattr(machine_code, "get_compiler", refuse)
-    assert "no compiler" in get_machine_code("a source", "cuda", "sm_90a").missing
-    monkeypatch.setattr(machine_code, "find_tool", lambda name: None)
-    monkeypatch.setattr(machine_code, "get_compiler", lambda: None)
-    assert "no nvdisasm" in get_machine_code("another", "cuda", "sm_90a").missing
-    assert get_machine_code("", "cuda", "sm_90a").missing == "there is no device code"
-    assert get_machine_code("x", "llvm", "").missing == machine_code.NOT_CUDA
-
-
-@pytest.fixture
-def tools() -> None:
-    """A compiler and a disassembler."""
-    try:
-        get_compiler()
-    except CompilerMissing as missing:
-        pytest.skip(str(missing))
-    if find_tool("nvdisasm") is None:
-        pytest.skip("the extra cuda: there is no nvdisasm here")
-
-
-@pytest.mark.usefixtures("tools")
-def test_instructions_have_the_lines_of_their_source():
-    _, source, _ = link("relu_bound")
-    code = get_machine_code("\n".join(source), "cuda", "sm_90a")
-    assert code.missing is None
-    loads = [
-        source[place - 1]
-        for text, place in zip(code.text.lines, code.source_lines, strict=True)
-        if "LDG" in text or "STG" in text
-    ]
-    assert len(loads) >= 2
-    assert all(text.strip().startswith("B_ptr[") for text in loads)
-    wrong = get_machine_code('extern "C" __global__ void f() { no; }', "cuda", "sm_90a")
-    assert "no" in wrong.missing
-
-
-@pytest.mark.usefixtures("tools")
-@pytest.mark.parametrize("name", ["matmul_mma_async", "matmul_mma_tma_roles"])
-def test_what_was_inlined_has_the_line_of_its_call(name: str):
-    """Copies are functions above the kernel; and every instruction has a line."""
-    _, source, _ = link(name)
-    code = get_machine_code("\n".join(source), "cuda", "sm_90a")
-    assert code.missing is None
-    placed = [
-        (text, place)
-        for text, place in zip(code.text.lines, code.source_lines, strict=True)
-        if text.startswith(" ")
-    ]
-    assert all(place for _, place in placed)
-    assert not any(text.endswith(";") for text, _ in placed)
-    called = {"LDGSTS": "cp_async", "UTMALDG": "cp_async_bulk"}
-    copies = [
-        (sign, source[place - 1]) for text, place in placed for sign in called if sign in text
-    ]
-    assert copies
-    assert all(called[sign] in line for sign, line in copies)
 
 
 def test_the_python_of_a_step_is_what_ran_since_the_step_before():

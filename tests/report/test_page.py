@@ -1,17 +1,17 @@
-"""The page in a browser: by keyboard, by address, narrow and dark, and with hostile texts."""
+"""The page in a browser: by keyboard, by address, light and dark, and with hostile texts."""
 
-import dataclasses
 import difflib
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from golden_runs import run_golden
 
-from tirstep.cli.report.model import Peaks, Report, TimePart
+from tirstep.cli.report.model import RecipePart, Report, StepPart, TimePart
 from tirstep.cli.report.render import render_report
 from tirstep.lowering_checks import Finding, print_module
-from tirstep.lowering_checks.diff import blame_step
 from tirstep.transforms.recipes import RECIPES
 
 from .conftest import Open, Visit, is_firefox
@@ -19,6 +19,32 @@ from .conftest import Open, Visit, is_firefox
 pytestmark = pytest.mark.xdist_group("browser")
 SHARED = run_golden(RECIPES["window_sum_shared"])
 LAST = "window_sum_shared/03_fetched_cooperatively"
+TABS = ["TIR", "CUDA", "Lines", "Facts", "Trace", "Checks"]
+PLACES = (
+    "",
+    f"{LAST}/tir",
+    f"{LAST}/tir?view=split",
+    f"{LAST}/tir?view=exact",
+    f"{LAST}/source?view=whole",
+    f"{LAST}/lines?line=14",
+    *(f"{LAST}/{tab}" for tab in ("facts", "trace", "checks")),
+)
+
+
+@pytest.fixture
+def planted(report: Report, tmp_path: Path) -> Callable[..., Path]:
+    """A page of the report with the last step, its recipe or itself changed."""
+
+    def make(step: dict[str, Any] | None = None, recipe: Any = None, **changes: Any) -> Path:
+        first, second = report.recipes
+        last = replace(second.steps[-1], **(step or {}))
+        second = replace(second, steps=(*second.steps[:-1], last), **(recipe or {}))
+        path = tmp_path / "planted.html"
+        made = replace(report, **{"recipes": (first, second), **changes})
+        path.write_text(render_report(made), encoding="utf-8")
+        return path
+
+    return make
 
 
 def lines(step: int) -> list[str]:
@@ -89,30 +115,21 @@ def test_side_by_side_whole_and_another_step_to_compare_with(visit: Open):
     assert [line.strip() for line in side(opened, "old")] == [line.strip() for line in lines(0)]
 
 
-def test_blame_of_a_line_by_mouse_by_keyboard_and_in_the_column(visit: Open):
-    opened = visit(f"{LAST}/tir")
-    blamed = blame_step(SHARED, SHARED.steps[3])
-    place = next(at for at, finding in enumerate(blamed) if finding.step.index == 2)
-    wrote = blamed[place].step
-    opened.press("d")
-    opened.page.hover(f'tr[data-fresh="{place}"] td.code')
-    told = f"line {place + 1}|written by step|02_{wrote.name}|{wrote.location}"
-    assert "|".join(opened.texts("#status > *")) == told
-    opened.press("c", "Home", *["ArrowDown"] * place)
-    assert "|".join(opened.texts("#status > *")) == told
-    opened.press("b")
-    column = opened.page.evaluate(
-        "Array.from(document.querySelectorAll('td.blame > :first-child'), (one) => one.textContent)"
-    )
-    assert column == [f"{finding.step.index:02d}_{finding.step.name}" for finding in blamed]
-
-
-def test_the_source_is_blamed_on_the_step_that_changed_it(visit: Open, report: Report):
+def test_every_view_is_in_the_address_and_comes_back_from_it(visit: Open):
     opened = visit(f"{LAST}/source")
-    opened.press("d")
-    at = report.recipes[1].steps[3].device_source.authors.index(3)
-    opened.page.hover(f'tr[data-fresh="{at}"] td.code')
-    assert opened.texts("#status .who") == ["03_fetched_cooperatively"]
+    opened.press("d", "s")
+    assert opened.place == f"{LAST}/source?view=whole,split"
+    again = visit(opened.place)
+    assert again.page.locator("#code table.whole").count() == 1
+    again.press("1")  # another tab keeps how texts are shown
+    assert again.place == f"{LAST}/tir?view=whole,split"
+    again.press("d", "s")
+    assert again.place == f"{LAST}/tir"
+    again.press("d")
+    again.page.locator("#code td.ln").nth(8).click()  # a line number makes its address
+    assert again.place == f"{LAST}/tir?line=9&view=whole"
+    assert visit(again.place).texts("#code tr.target .ln") == ["9"]
+    assert visit(f"{LAST}/tir?view=split,nonsense").page.locator("table.split").count() == 1
 
 
 def test_what_stands_in_front_of_the_kernels_is_folded_until_a_line_of_it_is_asked_for(
@@ -120,26 +137,68 @@ def test_what_stands_in_front_of_the_kernels_is_folded_until_a_line_of_it_is_ask
 ):
     source = report.recipes[1].steps[3].device_source.text.lines
     first = next(at for at, line in enumerate(source) if line.startswith('extern "C" __global__'))
-    opened = visit(f"{LAST}/source")
-    opened.press("d")
+    opened = visit(f"{LAST}/source?view=whole")
     assert opened.texts("#code tr.fold") == [f"⋯ {first} lines in front of the kernels"]
     assert opened.texts("#code table.whole td.code") == list(source[first:])
-    opened = visit(f"{LAST}/source?line=2")
-    opened.press("d")
+    opened = visit(f"{LAST}/source?line=2&view=whole")
     assert opened.texts("#code table.whole td.code") == list(source)
 
 
-def test_search_goes_to_the_line(visit: Open):
+def test_the_python_of_a_step_stands_over_its_diff_with_its_path(visit: Open, report: Report):
+    opened = visit(f"{LAST}/tir")
+    python = report.recipes[1].steps[3].python
+    assert opened.texts(".python summary code") == [f"{python.path}:{python.start}"]
+    shown = opened.texts(".python td.code")
+    assert shown == list(python.text.lines)[python.start - python.first :][: len(shown)]
+    assert shown[-1].strip() == 'yield "fetched_cooperatively"'
+    opened.page.locator(".python tr.fold button").first.click()
+    assert len(opened.texts(".python td.code")) > len(shown)
+
+
+def test_lines_that_belong_together_are_marked_in_both_panes(visit: Open, report: Report):
+    def tied(visit: Visit, pane: str) -> list[str]:
+        return visit.texts(f'.pane[data-pane="{pane}"] tr.tie td.code')
+
+    opened = visit(f"{LAST}/lines")
+    step = report.recipes[1].steps[3]
+    line = next(
+        at for at, text in enumerate(step.tir.lines, 1) if text.strip().startswith("A_shared[")
+    )
+    opened.page.locator(f'tr[data-pane="tir"][data-line="{line}"]').click()
+    assert opened.place == f"{LAST}/lines?line={line}&in=tir"
+    source = tied(opened, "source")
+    assert source
+    assert all("A_shared" in text for text in source)
+    # The other way round, and from the address alone.
+    at = step.device_source.links.index(line) + 1
+    again = visit(f"{LAST}/lines?line={at}&in=source")
+    assert tied(again, "tir") == [step.tir.lines[line - 1]]
+    assert again.page.locator("tr.target").get_attribute("data-pane") == "source"
+    before = visit("window_sum_shared/00_input/lines")
+    assert before.texts(".pane .empty")[0].startswith("No CUDA: ")
+
+
+def test_search_goes_to_steps_passes_and_lines(visit: Open):
     opened = visit()
     opened.press("/")
-    opened.page.keyboard.type('"A_SHARED = T."')
-    found = opened.texts("#hits li")
+    opened.page.keyboard.type("sblock_alloc A_SHARED =")
+    found = opened.texts("#hits li code")
     assert found
-    assert all("A_shared = T." in text for text in found)
+    assert all(word in line.lower() for word in ("sblock_alloc", "a_shared", "=") for line in found)
     opened.press("ArrowDown", "Enter")
     opened.page.wait_for_selector("tr.target")
     assert "A_shared = T.sblock_alloc_buffer" in opened.texts("tr.target td.code")[0]
-    assert "&line=" in opened.place or "?line=" in opened.place
+    assert "line=" in opened.place
+    for words, hit, place in [
+        ("shared threadsync", "pass 42 s_tir.ThreadSync", "/pass-42"),
+        ("tvm_storage_sync", "ThreadSync", "/pass-42?line="),
+    ]:
+        opened.press("/")
+        opened.page.keyboard.press("ControlOrMeta+a")
+        opened.page.keyboard.type(words)
+        opened.page.locator("#hits li", has_text=hit).first.click()
+        assert place in opened.place
+    assert "tvm_storage_sync" in opened.texts("tr.target td.code")[0]
     opened.press("/")
     opened.page.keyboard.type("nowhere at all")
     assert opened.texts("#found") == ["Nothing found."]
@@ -165,50 +224,26 @@ def test_passes_are_folded_under_their_step_and_have_diffs(visit: Open, report: 
     assert opened.place == f"{LAST}/tir"
 
 
-def test_every_tab_has_an_address_and_a_number(visit: Open):
+def test_every_tab_has_an_address_and_a_number(visit: Open, planted: Callable[..., Path]):
     opened = visit(f"{LAST}/facts")
     assert opened.page.get_by_role("tab", selected=True).inner_text() == "Facts"
     assert "shared memory" in opened.texts(".facts")[0]
     assert opened.page.locator(".facts tr.changed").count() > 0
     seen = []
-    for number in "12345678":
+    for number in "123456":
         opened.press(number)
         seen.append(opened.page.get_by_role("tab", selected=True).inner_text())
         assert opened.page.locator("#panel").inner_text().strip()
-    assert seen == ["TIR", "Loops", "CUDA", "Lines", "Facts", "Trace", "Checks", "Counts"]
-    opened.press("2")
-    assert opened.texts(".node.loop > .label .tag")[:2] == ["blockIdx.x", "threadIdx.x"]
-    assert opened.texts(".lane.shared .card strong") == ["A_shared"]
-
-
-def test_tabs_go_with_the_arrows(visit: Open):
-    opened = visit(f"{LAST}/tir")
-    opened.page.focus("#tab-tir")
+    assert seen == TABS
+    opened.page.focus("#tab-checks")
     opened.press("ArrowRight")
-    opened.page.wait_for_selector("#tab-loops[aria-selected=true]")
-    assert opened.page.evaluate("document.activeElement.id") == "tab-loops"
-
-
-def test_the_tab_of_a_source_that_nobody_made_has_a_name(
-    visit: Open, report: Report, tmp_path: Path
-):
-    recipe = report.recipes[1]
-    last = recipe.steps[-1]
-    last = dataclasses.replace(
-        last, device_source=dataclasses.replace(last.device_source, language="")
-    )
-    recipe = dataclasses.replace(recipe, steps=(*recipe.steps[:-1], last))
-    path = tmp_path / "page.html"
-    path.write_text(render_report(dataclasses.replace(report, recipes=(recipe,))), "utf-8")
-    assert visit(f"{LAST}/tir", path=path).texts("#tab-source") == ["Source"]
+    opened.page.wait_for_selector("#tab-tir[aria-selected=true]")
+    assert opened.page.evaluate("document.activeElement.id") == "tab-tir"
 
 
 def test_an_address_of_nothing_says_so(visit: Open):
-    opened = visit("no_such_recipe/01_bound/tir")
-    assert opened.texts("[role=alert]") == ["This report has no 'no_such_recipe/01_bound/tir'."]
-    assert visit(f"{LAST}/pass-9999").texts("[role=alert]") == [
-        f"This report has no '{LAST}/pass-9999'."
-    ]
+    for place in ("no_such_recipe/01_bound/tir", f"{LAST}/pass-9999"):
+        assert visit(place).texts("[role=alert]") == [f"This report has no '{place}'."]
 
 
 def test_both_themes_and_the_choice_is_remembered(visit: Open):
@@ -249,76 +284,37 @@ def test_a_file_that_was_cut_short_says_so(browser: Any, file: Path, tmp_path: P
     page.context.close()
 
 
-def test_recipes_that_were_skipped_are_counted(visit: Open, report: Report, tmp_path: Path):
+def test_recipes_that_were_skipped_or_have_no_shape_are_shown(
+    visit: Open, report: Report, planted: Callable[..., Path]
+):
     first, second = report.recipes
-    skipped = dataclasses.replace(first, status="skipped", refusal="it does not divide", steps=())
-    path = tmp_path / "skipped.html"
-    path.write_text(render_report(dataclasses.replace(report, recipes=(skipped, second))), "utf-8")
-    opened = visit(path=path)
+    skipped = replace(first, status="skipped", refusal="it does not divide", steps=())
+    opened = visit(path=planted(recipes=(skipped, replace(second, shape=""))))
     assert "1 recipe skipped. Every check passed." in opened.texts(".about")[0]
     assert "it does not divide" in opened.texts(".ladder")[0]
+    assert second.name in opened.texts(".ladder")[0]
 
 
-def test_a_module_without_a_shape_stands_beside_a_kernel(
-    visit: Open, report: Report, tmp_path: Path
+def test_a_finding_that_is_a_diff_has_its_colours(
+    visit: Open, report: Report, planted: Callable[..., Path]
 ):
-    """As in a report of a user's file: what leaves no size open has none."""
-    first, second = report.recipes
-    path = tmp_path / "mixed.html"
-    parts = (first, dataclasses.replace(second, shape=""))
-    path.write_text(render_report(dataclasses.replace(report, recipes=parts)), "utf-8")
-    opened = visit(path=path)
-    assert [second.name in text for text in opened.texts(".ladder")] == [True]
-    opened = visit(f"{LAST}/time", path=path)
-    assert "as given" in opened.texts(".counts thead th")
-
-
-def test_a_finding_that_is_a_diff_has_its_colours(visit: Open, report: Report, tmp_path: Path):
-    step = report.recipes[1].steps[3]
     diff = "--- golden\n+++ got\n@@ -1 +1 @@\n-old\n+new"
     finding = Finding("golden", "here", "the program changed", diff, "there.py:1")
-    checks = dataclasses.replace(step.checks, golden="failed", findings=(finding,))
-    steps = (*report.recipes[1].steps[:3], dataclasses.replace(step, checks=checks))
-    part = dataclasses.replace(report.recipes[1], status="failed", steps=steps)
-    path = tmp_path / "found.html"
-    path.write_text(render_report(dataclasses.replace(report, recipes=(part,))), "utf-8")
-    opened = visit(f"{LAST}/checks", path=path)
+    checks = report.recipes[1].steps[3].checks
+    checks = replace(checks, golden="failed", findings=(finding,))
+    opened = visit(f"{LAST}/checks", path=planted({"checks": checks}, {"status": "failed"}))
     assert opened.page.locator(".finding pre").text_content() == f"{diff}\n"
     coloured = [opened.texts(f".finding .{name}")[0].strip() for name in ("minus", "plus")]
     assert coloured == ["-old", "+new"]
 
 
-@pytest.mark.parametrize(
-    "place",
-    [
-        "",
-        f"{LAST}/tir",
-        f"{LAST}/lines",
-        "window_sum_shared/print",
-        f"{LAST}/loops",
-        f"{LAST}/facts",
-        f"{LAST}/time",
-    ],
-)
-def test_a_phone_shows_it_without_scrolling_sideways(visit: Open, place: str):
-    opened = visit(place, viewport={"width": 390, "height": 844})
-    room = opened.page.evaluate("document.documentElement.clientWidth")  # a scroll bar takes some
-    assert opened.page.evaluate("document.documentElement.scrollWidth") == room > 370
-    assert not opened.page.locator("#side").is_visible()
-    opened.page.click("#menu")
-    opened.page.locator("#side a", has_text="Overview").click()
-    opened.page.wait_for_selector("#side", state="hidden")
-    assert opened.place == ""
-
-
-def test_long_counts_of_a_recipe_fit_on_a_phone(visit: Open):
-    opened = visit("window_sum_shared/print", viewport={"width": 390, "height": 844})
-    opened.page.evaluate(
-        "document.querySelectorAll('.print-step .facts .num').forEach("
-        "(cell) => { cell.textContent = '1,048,576 × 65,536 × 64'; })"
-    )
-    room = opened.page.evaluate("document.documentElement.clientWidth")
-    assert opened.page.evaluate("document.documentElement.scrollWidth") == room
+def test_times_are_in_the_table_and_at_their_step(visit: Open, planted: Callable[..., Path]):
+    path = planted({"time": TimePart(5.0, 4.5, 5.5, 20, 200.0)})
+    opened = visit(path=path)
+    assert opened.texts(".ladder thead th")[4:6] == ["Time µs", "GFLOP/s"]
+    assert opened.texts(".ladder tbody tr:last-child td")[3:5] == ["5", "200"]
+    told = visit(f"{LAST}/tir", path=path).texts(".meta .time")
+    assert told == ["5 µs quartiles 4.50 – 5.50 µs, 20 repeats"]
 
 
 def test_landmarks_and_names_for_a_screen_reader(visit: Open):
@@ -341,53 +337,76 @@ def test_landmarks_and_names_for_a_screen_reader(visit: Open):
     assert unnamed == 0
 
 
-def test_times_are_drawn_under_the_roofs_of_the_device(visit: Open, report: Report, tmp_path):
-    def with_time(part, gflops):
-        time = TimePart(1e3 / gflops, 0.9e3 / gflops, 1.1e3 / gflops, 20, gflops)
-        last = dataclasses.replace(part.steps[-1], time=time, counts=None)
-        return dataclasses.replace(part, steps=(*part.steps[:-1], last))
-
-    recipes = tuple(map(with_time, report.recipes, (50.0, 200.0)))
-    planted = dataclasses.replace(report, recipes=recipes, peaks=Peaks(60e3, 4e3))
-    path = tmp_path / "timed.html"
-    path.write_text(render_report(planted), encoding="utf-8")
-    opened = visit(path=path)
-    assert opened.texts(".ladder thead th")[-2:] == ["Time µs", "GFLOP/s"]
-    drawn = opened.page.locator(".roofline svg")
-    label = "Roofline: window_sum_bound 50 GFLOP/s, window_sum_shared 200 GFLOP/s"
-    assert drawn.get_attribute("aria-label") == label
-    heights = opened.page.evaluate(
-        "Array.from(document.querySelectorAll('.roofline circle'), (one) => one.cy.baseVal.value)"
-    )
-    assert heights == sorted(heights)  # the faster one is drawn first, and higher
-    assert opened.page.locator(".roofline .roof").count() == 1
-    opened.page.locator(".roofline a").first.click()
-    assert opened.place == f"{LAST}/time"
-    assert "5 µs" in opened.texts(".figure")[0]
-
-
-def test_texts_that_look_like_markup_stay_texts(visit: Open, report: Report, tmp_path):
+def test_texts_that_look_like_markup_stay_texts(
+    visit: Open, report: Report, planted: Callable[..., Path]
+):
     hostile = '</script><script>window.taken=1</script><img src=x onerror="window.taken=2">'
-    text = dataclasses.replace(report.recipes[1].steps[3].tir, lines=(hostile, "{{data}}"))
-    step = dataclasses.replace(
-        report.recipes[1].steps[3],
-        name=hostile,
-        label=hostile,
-        source=hostile,
-        tir=text,
-        trace=text,
-    )
-    part = dataclasses.replace(
+    step: StepPart = report.recipes[1].steps[3]
+    text = replace(step.tir, lines=(hostile, "{{data}}"))
+    step = replace(step, name=hostile, label=hostile, source=hostile, tir=text, trace=text)
+    part: RecipePart = replace(
         report.recipes[1], name=hostile, about=hostile, refusal=hostile, steps=(step,)
     )
-    planted = dataclasses.replace(report, title=hostile, device=hostile, recipes=(part,))
-    path = tmp_path / "planted.html"
-    path.write_text(render_report(planted), encoding="utf-8")
-    opened = visit(path=path)
+    opened = visit(path=planted(title=hostile, device=hostile, recipes=(part,)))
     assert opened.heading == hostile
     opened.press("j", "d")
     opened.page.wait_for_selector(".lines")
     assert opened.texts("#code td.code") == [hostile, "{{data}}"]
-    for number in "2345678":
+    for number in "23456":
         opened.press(number)
     assert opened.page.evaluate("window.taken") is None
+
+
+def test_what_is_copied_can_be_pasted(visit: Open, browser: Any, report: Report):
+    """The whole text that is shown; a browser that lets nobody read it pastes into a box."""
+    permissions = (
+        {} if is_firefox(browser) else {"permissions": ["clipboard-read", "clipboard-write"]}
+    )
+    opened = visit(f"{LAST}/tir", **permissions)
+    opened.page.get_by_role("button", name="Copy text").click()
+    opened.page.get_by_role("button", name="Copied").wait_for()
+    opened.page.evaluate(
+        "document.body.append(Object.assign(document.createElement('textarea'), {id: 'pasted'}))"
+    )
+    opened.page.locator("#pasted").focus()
+    opened.page.keyboard.press("ControlOrMeta+v")
+    text = "\n".join(report.recipes[1].steps[3].tir.lines) + "\n"
+    assert opened.page.locator("#pasted").input_value() == text
+
+
+def list_violations(axe: Any, page: Any) -> list[tuple[str, str]]:
+    response = axe.run(page).response
+    axe.axe_script = "undefined"  # this page has it by now
+    return [
+        (each["id"], node["html"][:120])
+        for each in response["violations"]
+        for node in each["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("browser", ["chromium"], indirect=True)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_wrong_but_a_planted_pale_text(visit: Open, theme: str):
+    """Contrast of 4.5 at least, and all else that axe-core knows of pages that all can use."""
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="no Playwright with axe-core here"
+    ).Axe()
+    opened = visit()
+    opened.page.evaluate(f"localStorage.setItem('tirstep.theme', '{theme}')")
+    opened.page.reload()
+    found = []
+    for place in PLACES:
+        opened.page.evaluate("(place) => { location.hash = place; }", place)
+        assert opened.place == place
+        found += [(place, *each) for each in list_violations(axe, opened.page)]
+    opened.press("/")
+    opened.page.keyboard.type("shared sync")
+    opened.settle()
+    found += [("search", *each) for each in list_violations(axe, opened.page)]
+    opened.press("Escape", "?")
+    found += [("help", *each) for each in list_violations(axe, opened.page)]
+    assert found == []
+    opened.press("Escape")
+    pale = "document.querySelector('.crumbs .dim').style.color = 'rgb(127 127 127 / 0.5)'"
+    opened.page.evaluate(pale)
+    assert "color-contrast" in {name for name, _ in list_violations(axe, opened.page)}

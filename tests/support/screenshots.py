@@ -16,59 +16,37 @@ from browser import NoBrowserError, open_browser
 from tirstep.cli import main as tirstep
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
-WIDE, PHONE = (1280, 800), (390, 844)
+SIZE = {"width": 1280, "height": 800}
 STEP = "matmul_prefetched/03_A_in_shared_memory"
-LINE = "tr:nth-child(20) .ln"
 LARGEST = 200_000  # bytes of a picture
 
 
 @dataclass(frozen=True)
 class Shot:
-    """One picture: where in the report, how wide, in which theme, and what to do before.
-
-    Attributes
-    ----------
-    keys : that are pressed
-    hover : a selector of what the mouse rests on
-    """
+    """One picture: where in the report, and in which theme."""
 
     name: str
     place: str
-    size: tuple[int, int] = WIDE
     theme: str = "light"
-    keys: tuple[str, ...] = ()
-    hover: str | None = None
 
 
 SHOTS = (
     Shot("report-ladder", ""),
     Shot("report-diff", f"{STEP}/tir"),
-    Shot("report-diff-dark", f"{STEP}/tir", theme="dark"),
-    Shot("report-blame-dark", f"{STEP}/tir", theme="dark", keys=("d", "b"), hover=LINE),
-    Shot("report-loops", f"{STEP}/loops"),
+    Shot("report-lines-dark", f"{STEP}/lines?line=20&in=tir", theme="dark"),
     Shot("report-facts", f"{STEP}/facts"),
     Shot("report-pass-dark", f"{STEP}/pass-42", theme="dark"),
-    Shot("report-phone", f"{STEP}/tir", size=PHONE),
 )
 
 
 def take(browser: Any, report: Path, shot: Shot) -> None:
     """Take one picture."""
-    width, height = shot.size
-    context = browser.new_context(
-        viewport={"width": width, "height": height},
-        color_scheme=shot.theme,
-        reduced_motion="reduce",
-    )
+    context = browser.new_context(viewport=SIZE, color_scheme=shot.theme, reduced_motion="reduce")
     page = context.new_page()
     page.goto(f"{report.as_uri()}#{shot.place}")
     page.wait_for_selector("h1")
     if page.locator("[role=alert]").count():
         raise SystemExit(f"{shot.name}: {page.locator('[role=alert]').inner_text()}")
-    for key in shot.keys:
-        page.keyboard.press(key)
-    if shot.hover is not None:
-        page.hover(shot.hover)
     path = IMAGES / f"{shot.name}.png"
     page.screenshot(path=path)
     context.close()

@@ -8,7 +8,6 @@ import json
 import re
 import zlib
 from importlib.resources import files
-from typing import Any
 
 from .model import Report, as_document
 
@@ -20,17 +19,13 @@ STYLES = (
     "step",
     "code",
     "lines",
-    "loops",
     "panels",
     "overview",
     "dialogs",
-    "print",
 )
 SCRIPTS = (
-    *("start", "dom", "data", "prefs", "lines", "route"),
-    *("align", "words", "highlight", "rows", "blame", "code", "codebar", "print"),
-    *("loops", "panels", "time", "roofline", "overview"),
-    *("tree", "tabs", "step", "search", "keyboard", "main"),
+    *("start", "dom", "data", "lines", "route", "diff", "highlight", "code", "panels"),
+    *("overview", "tree", "step", "search", "keyboard"),
 )
 MARKER = '<meta name="generator" content="tirstep report">'
 
@@ -58,11 +53,3 @@ def pack_document(document: object) -> str:
     """JSON, deflated and in base64: small, and no text in it can be taken for markup."""
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
     return base64.b64encode(zlib.compress(text.encode(), level=9)).decode("ascii")
-
-
-def unpack_document(page: str) -> Any:
-    """The document of a page that `render_report` made."""
-    found = re.search(r'<script type="text/plain" id="data">([^<]*)</script>', page)
-    if found is None:
-        raise ValueError("the page is no report: it has no data")
-    return json.loads(zlib.decompress(base64.b64decode(found[1])))

@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from tirstep.files import write_file
 from tirstep.programs.program_error import show_path
 
-from .own_files import FOLDER_VARIABLE, read_left_files
-from .render import unpack_document
-
+FILES_VARIABLE = "TIRSTEP_OWN_FILES"
+"""The environment variable that names where a page's process leaves the files that it imported."""
 SECONDS = 0.5
 """Between two looks at the files."""
 TOLD = 0.25
@@ -104,20 +104,20 @@ def make_reloading(page: str) -> str:
 
 def watch_report(arguments: Sequence[str], output: Path, say: Callable[[str], None]) -> int:
     """Make the page, serve it, and make it again when a file that it is made of changes, until
-    Ctrl-C: those of its recipes, what they import (`own_files`), and what `arguments` name.
+    Ctrl-C: those that were imported for it, and what `arguments` name.
 
     `arguments` are those of ``tirstep report`` without --watch. The exit code is that of the last
     page; that of the first at once where it cannot be made.
     """
     began = time.time_ns()
-    code, own = _make(arguments)
+    code, files = _make(arguments)
     if code not in MADE:
         return code
     with PageServer(output) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         say(f"{server.address}  changes are watched; Ctrl-C ends")
         try:
-            files = list_files(output, arguments) | own
+            files |= list_named_files(arguments)
             stamps = read_stamps(files, began)
             while True:
                 time.sleep(SECONDS)
@@ -127,10 +127,10 @@ def watch_report(arguments: Sequence[str], output: Path, say: Callable[[str], No
                 changed = sorted(show_path(path) for path in now if now[path] != stamps.get(path))
                 say(f"{', '.join(changed)} changed")
                 began = time.time_ns()
-                code, own = _make(arguments)
-                files |= own
-                if code in MADE:  # else there may be no page any more
-                    files |= list_files(output, arguments)
+                code, imported = _make(arguments)
+                files |= imported
+                if code not in MADE:  # perhaps because of a file that is imported since
+                    files |= {each for file in files for each in file.parent.glob("*.py")}
                 stamps = {**now, **read_stamps(files - set(now), began)}
                 server.tell()
         except KeyboardInterrupt:
@@ -143,27 +143,28 @@ def watch_report(arguments: Sequence[str], output: Path, say: Callable[[str], No
 def _make(arguments: Sequence[str]) -> tuple[int, set[Path]]:
     """The exit code, and the files that were imported."""
     with tempfile.TemporaryDirectory(prefix="tirstep-") as folder:
-        environment = {**os.environ, FOLDER_VARIABLE: folder}
+        left = Path(folder, "files.txt")
+        environment = {**os.environ, FILES_VARIABLE: str(left)}
         command = [sys.executable, "-m", "tirstep", "report", *arguments]
         done = subprocess.run(command, env=environment)
-        return done.returncode, read_left_files(Path(folder))
+        names = os.fsdecode(left.read_bytes()).splitlines() if left.is_file() else ()
+        return done.returncode, set(map(Path, names))
 
 
-def list_files(output: Path, arguments: Iterable[str]) -> set[Path]:
-    """The files of a page's recipes and kernels, and those that the arguments name: a database is a
-    folder of JSON.
-    """
-    document = unpack_document(output.read_text(encoding="utf-8"))
-    found = {
-        step["python"]["path"]
-        for recipe in document.get("recipes", ())
-        for step in recipe.get("steps", ())
-        if "python" in step
-    }
+def leave_files(imported: Sequence[Iterable[Path]]) -> None:
+    """Say what a page depends on, where ``--watch`` asks for it."""
+    if place := os.environ.get(FILES_VARIABLE):
+        files = {file for each in imported for file in each}
+        write_file(Path(place), os.fsencode("".join(f"{file}\n" for file in sorted(files))))
+
+
+def list_named_files(arguments: Iterable[str]) -> set[Path]:
+    """The files that arguments name; a database is a folder of JSON."""
+    found: set[Path] = set()
     for argument in arguments:
         place = Path(argument.partition(":")[0])
-        found.update(map(str, place.glob("*.json")) if place.is_dir() else [str(place)])
-    return {Path(os.path.abspath(name)) for name in found if name.endswith((".py", ".json"))}
+        found.update(place.glob("*.json") if place.is_dir() else [place])
+    return {Path(os.path.abspath(it)) for it in found if it.suffix in (".py", ".json")}
 
 
 def read_stamps(files: Iterable[Path], began: int | None = None) -> Stamps:

@@ -1,17 +1,14 @@
 // The code panel: a text as a whole, or its diff, unified or side by side.
 
-const narrow = matchMedia("(max-width: 860px)");
-const isSplit = () => isOn("split") && !narrow.matches;
-
-// What is compared with what: { after, before, name } of the reader's place; before may be null.
+// What is compared with what: { before, after, name }; before may be null.
 function comparison(route) {
   if (route.pass) {
-    return { ...programsOfPass(route.pass), name: "what the pass was given", title: route.pass.name };
+    const text = (name) => ({ language: "tvmscript", lines: linesOf(route.pass[name]) });
+    return { before: text("before"), after: text("after"), name: "what the pass was given", title: route.pass.name };
   }
-  const after = programOf(route.step, route.tab);
   const other = route.against ?? priorStep(route.step, route.tab);
   const before = other && programOf(other, route.tab);
-  return { after, before: before?.missing ? null : before, name: other?.label, other, title: route.step.label };
+  return { after: programOf(route.step, route.tab), before: before?.missing ? null : before, name: other?.label, other, title: route.step.label };
 }
 
 // The step before; for sources the last one before that has a source.
@@ -25,68 +22,118 @@ function codePanel(route) {
   const compared = comparison(route);
   if (compared.after.missing) return h("p", { class: "empty" }, `No device source: ${compared.after.missing}.`);
   const asDiff = isOn("diff") && compared.before !== null;
-  const table = asDiff ? diffTable(compared) : wholeTable(compared);
-  const label = `${compared.title}${asDiff ? `, diff against ${compared.name}` : ""}; arrow keys go from line to line`;
-  const box = h("div", { class: "codebox", tabindex: "0", role: "region", "aria-label": label, id: "code" }, table);
-  watchLines(box, compared);
-  return [codeBar(route, compared, asDiff), !route.pass && isOn("python") && pythonBox(route.step), box];
+  const label = `${compared.title}${asDiff ? `, diff against ${compared.name}` : ""}`;
+  const box = codeBox(label, asDiff ? diffTable(compared) : wholeTable(compared), { id: "code" });
+  box.addEventListener("click", (event) => {
+    const cell = event.target.closest("td.ln");
+    if (!cell?.textContent || cell.dataset.side !== "fresh") return;
+    stay({ line: Number(cell.textContent) });
+    markTarget(box);
+  });
+  return [codeBar(route, compared, asDiff), !route.pass && pythonBox(route.step), box];
+}
+
+const codeBox = (label, table, more = {}) =>
+  h("div", { class: "codebox", tabindex: "0", role: "region", "aria-label": label, ...more }, table);
+
+// The line of the address, marked, and the folds opened that hide it.
+function markTarget(box) {
+  box.querySelectorAll("tr.target").forEach((row) => row.classList.remove("target"));
+  if (!here.line) return null;
+  const find = () => box.querySelector(`tr[data-fresh="${here.line - 1}"]`);
+  for (const button of box.querySelectorAll("tr.fold button")) {
+    if (find()) break;
+    button.click();
+  }
+  find()?.classList.add("target");
+  return find();
+}
+
+// How the text is shown, and what it is compared with.
+function codeBar(route, compared, asDiff) {
+  return h("div", { class: "codebar", role: "group", "aria-label": "How the text is shown" },
+    segmented("Show", [["diff", "Diff", isOn("diff")], ["diff", "Whole text", !isOn("diff")]], "d"),
+    asDiff && segmented("Layout", [["split", "Unified", !isOn("split")], ["split", "Side by side", isOn("split")]], "s"),
+    asDiff && choiceButton("indentation", "Hide re-indentation", isOn("indentation"), "i", { class: "chip" }),
+    copyButton(() => compared.after.lines), h("span", { class: "grow" }),
+    asDiff && !route.pass && compareSelect(route, compared));
+}
+
+const segmented = (label, options, shortcut) => h("div", { class: "segments", role: "group", "aria-label": label },
+  options.map(([name, text, on]) => choiceButton(name, text, on, shortcut, { onclick: () => on || choose(name) })));
+
+const choiceButton = (name, text, on, shortcut, more) =>
+  h("button", { type: "button", "aria-pressed": String(on), title: `${text} (${shortcut})`, onclick: () => choose(name), ...more }, text);
+
+// Turn a choice and show the same place again; the control keeps the focus.
+function choose(name) {
+  const label = document.activeElement?.textContent;
+  stay({ view: turned(name) });
+  drawTree(); // its links carry the view
+  showStep();
+  [...document.querySelectorAll(".codebar button")].find((one) => one.textContent === label)?.focus({ preventScroll: true });
+}
+
+// A page on disk may copy in most browsers, but not in all.
+function copyButton(linesNow) {
+  const copy = async ({ currentTarget: button }) => {
+    const told = (words) => button.replaceChildren(words);
+    await navigator.clipboard.writeText(linesNow().join("\n") + "\n").then(() => told("Copied"), () => told("This browser lets no page copy"));
+  };
+  return h("button", { type: "button", class: "chip", onclick: copy }, "Copy text");
+}
+
+function compareSelect(route, compared) {
+  const groups = recipes.filter((recipe) => recipe.steps.length).map((recipe) =>
+    h("optgroup", { label: recipe.name }, recipe.steps.filter((step) => step !== route.step).map((step) =>
+      h("option", { value: `${recipe.name}/${step.label}`, selected: step === compared.other }, step.label))));
+  const pick = (event) => {
+    const [recipe, step] = event.target.value.split("/");
+    const chosen = stepNamed(recipeNamed(recipe), step);
+    go({ ...route, line: null, against: chosen === priorStep(route.step, route.tab) ? null : chosen });
+  };
+  return h("label", { class: "compare" }, h("span", {}, "against"), h("select", { id: "against", onchange: pick }, groups));
 }
 
 // The lines of the recipe that make a step; the rest of their function is folded around them.
 function pythonBox(step) {
   const { python } = step;
   if (!python) return null;
-  const lines = linesOf(python.text);
-  const row = (line, at) => h("tr", {}, h("td", { class: "ln" }, String(python.first + at)), codeCell(line, tokensOf(line, "tvmscript")));
-  const rows = lines.map(row);
+  const rows = linesOf(python.text).map((line, at) =>
+    h("tr", {}, h("td", { class: "ln" }, String(python.first + at)), codeCell(line, tokensOf(line, "tvmscript"))));
   const [from, to] = [python.start - python.first, python.stop - python.first + 1];
   const fold = (part, words) => part.length > 0 && foldRow(`${plural(part.length, "line")} of ${python.function} ${words}`, () => part);
-  return h("section", { class: "python", "aria-label": `The Python of ${step.label}` },
-    h("p", { class: "path" }, h("code", {}, `${python.path}:${python.start}`), h("span", { class: "dim" }, ` in ${python.function}`)),
-    h("div", { class: "codebox", tabindex: "0", role: "region", "aria-label": `${step.label}: ${python.function}, lines ${python.start} to ${python.stop}` },
+  return h("details", { class: "python", open: true },
+    h("summary", {}, h("code", {}, `${python.path}:${python.start}`), h("span", { class: "dim" }, ` in ${python.function}`)),
+    codeBox(`${step.label}: ${python.function}, lines ${python.start} to ${python.stop}`,
       h("table", { class: "lines whole" }, h("tbody", {}, fold(rows.slice(0, from), "before"), rows.slice(from, to), fold(rows.slice(to), "after")))));
 }
 
 function diffTable(compared) {
-  const { before, after } = compared;
-  const rows = diffRows(before.lines, after.lines, isOn("indentation"));
+  const rows = diffRows(compared.before.lines, compared.after.lines, isOn("indentation"));
   const isSame = rows.every((row) => row.kind === "same" && !row.moved);
-  const table = h("table", { class: `lines ${isSplit() ? "split" : "unified"}${wrapped()}` });
-  if (isSame) table.append(h("caption", {}, compared.other
-    ? `Nothing differs from ${compared.name}.` : "The texts are the same: what the pass changed does not show in them."));
-  const body = h("tbody");
-  const shown = foldRows(isSplit() ? rows : unifyRows(rows));
-  for (const row of shown) {
-    body.append(row.kind !== "fold" ? lineRow(row, compared)
-      : foldRow(plural(row.rows.length, "equal line"), () => row.rows.map((one) => lineRow(one, compared))));
-  }
-  table.append(body);
-  return table;
+  const shown = foldRows(isOn("split") ? rows : unifyRows(rows));
+  const makeRow = (row) => (isOn("split") ? splitRow : unifiedRow)(row, compared);
+  return h("table", { class: `lines ${isOn("split") ? "split" : "unified"}` },
+    isSame && h("caption", {}, compared.other ? `Nothing differs from ${compared.name}.` : "The texts are the same: what the pass changed does not show in them."),
+    h("tbody", {}, shown.map((row) => row.kind !== "fold" ? makeRow(row)
+      : foldRow(plural(row.rows.length, "equal line"), () => row.rows.map(makeRow)))));
 }
 
-function wholeTable(compared) {
-  const { after } = compared;
-  const fresh = new Set();
-  if (compared.before) {
-    for (const row of diffRows(compared.before.lines, after.lines, true)) {
-      if (row.kind === "add" || row.kind === "edit") fresh.add(row.fresh);
-    }
-  }
-  const row = (line, at) => h("tr", { class: fresh.has(at) ? "fresh" : null, "data-fresh": at },
-    blameCell(after, at), numberCell(at, "fresh"),
-    codeCell(line, tokensOf(line, after.language), { "data-side": "fresh" }));
-  const rows = after.lines.map(row);
-  const head = rows.splice(0, preambleOf(after));
-  const fold = head.length > 0 && foldRow(`${plural(head.length, "line")} in front of the kernels`, () => head);
-  return h("table", { class: `lines whole${wrapped()}` }, h("tbody", {}, fold, rows));
+function wholeTable({ before, after }) {
+  const changed = before ? diffRows(before.lines, after.lines, true) : [];
+  const fresh = new Set(changed.filter((row) => ["add", "edit"].includes(row.kind)).map((row) => row.fresh));
+  return wholeLines(after, (line, at) => h("tr", { class: fresh.has(at) ? "fresh" : null, "data-fresh": at },
+    numberCell(at, "fresh"), codeCell(line, tokensOf(line, after.language))));
 }
 
-const wrapped = () => isOn("wrap") ? " wrap" : "";
-
-// How many lines stand in front of the first kernel: TVM writes the same into every source.
-function preambleOf({ lines, language }) {
+// All lines of a text; what TVM writes in front of the first kernel of every source is folded.
+function wholeLines({ lines, language }, makeRow) {
+  const rows = lines.map(makeRow);
   const first = language === "cuda" ? lines.findIndex((line) => /^(extern "C" __global__|__kernel) /.test(line)) : 0;
-  return first >= SHORTEST_FOLD ? first : 0;
+  const head = first >= SHORTEST_FOLD ? rows.splice(0, first) : [];
+  const fold = head.length > 0 && foldRow(`${plural(head.length, "line")} in front of the kernels`, () => head);
+  return h("table", { class: "lines whole" }, h("tbody", {}, fold, rows));
 }
 
 function foldRow(words, makeRows) {
@@ -96,50 +143,36 @@ function foldRow(words, makeRows) {
     row.replaceWith(...makeRows());
     box?.focus({ preventScroll: true });
   };
-  const width = isOn("blame") ? 5 : 4;
-  return h("tr", { class: "fold" }, h("td", { colspan: width },
-    h("button", { type: "button", onclick: open }, h("span", {}, `⋯ ${words}`))));
-}
-
-function lineRow(row, compared) {
-  return isSplit() ? splitRow(row, compared) : unifiedRow(row, compared);
+  return h("tr", { class: "fold" }, h("td", { colspan: 4 }, h("button", { type: "button", onclick: open }, h("span", {}, `⋯ ${words}`))));
 }
 
 // The tokens of a row's two lines; those of an edit tell what changed.
 function rowTokens(row, { before, after }) {
-  row.tokens ??= (() => {
-    const old = row.old === null ? [] : tokensOf(before.lines[row.old], before.language);
-    const fresh = row.fresh === null ? [] : tokensOf(after.lines[row.fresh], after.language);
-    return row.kind === "edit" ? compareTokens(old, fresh) : [old, fresh];
-  })();
+  const old = row.old === null ? [] : tokensOf(before.lines[row.old], before.language);
+  const fresh = row.fresh === null ? [] : tokensOf(after.lines[row.fresh], after.language);
+  row.tokens ??= row.kind === "edit" ? compareTokens(old, fresh) : [old, fresh];
   return row.tokens;
 }
 
 function unifiedRow(row, compared) {
   const side = row.kind === "del" ? "old" : "fresh";
-  const program = side === "old" ? compared.before : compared.after;
-  const at = row[side];
   const tokens = rowTokens(row.twin ?? row, compared)[side === "old" ? 0 : 1];
-  const mark = { del: sign("−", "removed", "mark"), add: sign("+", "added", "mark") }[row.kind];
-  const moved = row.moved && sign("⇥", "indentation changed", "mark");
-  return h("tr", { class: row.moved ? "same moved" : row.kind, [`data-${side}`]: at },
-    blameCell(program, at), numberCell(row.old, "old"), numberCell(row.fresh, "fresh"),
-    h("td", { class: "sign" }, mark || moved),
-    codeCell(program.lines[at], tokens, { "data-side": side }));
+  const line = (side === "old" ? compared.before : compared.after).lines[row[side]];
+  const mark = { del: sign("−", "removed"), add: sign("+", "added") }[row.kind];
+  return h("tr", { class: row.moved ? "same moved" : row.kind, [`data-${side}`]: row[side] },
+    numberCell(row.old, "old"), numberCell(row.fresh, "fresh"),
+    h("td", { class: "sign" }, mark || (row.moved && sign("⇥", "indentation changed"))), codeCell(line, tokens));
 }
 
 function splitRow(row, compared) {
   const [old, fresh] = rowTokens(row, compared);
-  const cell = (program, at, tokens, side, kind) => at === null
-    ? h("td", { class: "code none" })
-    : codeCell(program.lines[at], tokens, { "data-side": side, class: kind });
   const changed = row.kind !== "same";
+  const cell = (program, at, tokens, kind) => at === null ? h("td", { class: "code none" })
+    : codeCell(program.lines[at], tokens, { class: changed ? kind : "" });
   return h("tr", { class: row.moved ? "same moved" : row.kind, "data-old": row.old, "data-fresh": row.fresh },
-    row.fresh === null ? blameCell(compared.before, row.old) : blameCell(compared.after, row.fresh),
-    numberCell(row.old, "old"), cell(compared.before, row.old, old, "old", changed && "del"),
-    numberCell(row.fresh, "fresh"), cell(compared.after, row.fresh, fresh, "fresh", changed && "add"));
+    numberCell(row.old, "old"), cell(compared.before, row.old, old, "del"),
+    numberCell(row.fresh, "fresh"), cell(compared.after, row.fresh, fresh, "add"));
 }
 
-function numberCell(at, side) {
-  return h("td", { class: "ln", "data-side": side, "aria-hidden": at === null }, at === null ? "" : String(at + 1));
-}
+const numberCell = (at, side) =>
+  h("td", { class: "ln", "data-side": side, "aria-hidden": at === null }, at === null ? "" : String(at + 1));

@@ -17,7 +17,7 @@ for (const recipe of recipes) {
   recipe.findings ??= [];
   recipe.steps.forEach((step, index) => {
     Object.assign(step, { recipe, index, place: steps.length });
-    for (const name of ["passes", "nests", "buffers"]) step[name] ??= [];
+    step.passes ??= [];
     for (const one of step.passes) one.step = step;
     step.facts.rows ??= [];
     if (step.checks) step.checks.findings ??= [];
@@ -38,53 +38,28 @@ const previousStep = (step) => step.recipe.steps[step.index - 1] ?? null;
 const LANGUAGES = { cuda: "CUDA", opencl: "OpenCL", llvm: "LLVM IR" };
 const languageOf = (step) => (LANGUAGES[step.device_source.language] ?? step.device_source.language) || "Source";
 
-// A text of a step: its lines, their authors where they are known, or why there is none.
+// A text of a step: its lines and their language, or why there is none.
 function programOf(step, kind) {
-  if (kind === "trace") return { lines: linesOf(step.trace), authors: null, language: "tvmscript", step };
-  if (kind === "tir") return { lines: linesOf(step.tir), authors: step.authors ?? [], language: "tvmscript", step };
+  if (kind === "trace") return { lines: linesOf(step.trace), language: "tvmscript" };
+  if (kind === "tir") return { lines: linesOf(step.tir), language: "tvmscript" };
   const source = step.device_source;
-  if (source.text === undefined) return { lines: [], authors: null, missing: source.missing, step };
-  return { lines: linesOf(source.text), authors: source.authors ?? [], language: "cuda", step };
+  if (source.text === undefined) return { lines: [], missing: source.missing };
+  return { lines: linesOf(source.text), language: "cuda" };
 }
 
-function programsOfPass(pass) {
-  const base = { language: "tvmscript", step: pass.step };
-  const index = pass.step.passes.indexOf(pass);
-  const before = pass.step.passes.slice(0, index).reverse().find((one) => one.after === pass.before);
-  const authors = before ? before.authors : pass.before === pass.step.tir ? pass.step.authors : null;
-  return {
-    before: { ...base, lines: linesOf(pass.before), authors: authors ?? null },
-    after: { ...base, lines: linesOf(pass.after), authors: pass.authors ?? [] },
-  };
-}
-
-// Who an author's number stands for: a step of the recipe, or a pass of TVM.
-function authorOf(step, author) {
-  if (author >= 0) {
-    const wrote = step.recipe.steps[author];
-    return { kind: "step", index: author, label: wrote.label, source: wrote.source, step: wrote };
-  }
-  const pass = step.passes.find((one) => one.number === -author);
-  return { kind: "pass", index: -author, label: pass ? pass.name : `pass ${-author}`, source: `pass ${-author}`, step, pass };
-}
-
-// Lines added and removed against the step before, but for indentation.
+// Lines added and removed, but for indentation: of a step against the one before, or by a pass.
 function changeOf(step) {
-  if (step.change === undefined) {
-    const before = previousStep(step);
-    step.change = before ? countChange(linesOf(before.tir), linesOf(step.tir)) : null;
-  }
+  const before = previousStep(step);
+  step.change ??= before ? countChange(before.tir, step.tir) : null;
   return step.change;
 }
 
-function changeOfPass(pass) {
-  pass.change ??= countChange(linesOf(pass.before), linesOf(pass.after));
-  return pass.change;
-}
+const changeOfPass = (pass) => (pass.change ??= countChange(pass.before, pass.after));
 
 function countChange(before, after) {
-  const pairs = alignLines(before, after, true);
-  return { added: after.length - pairs.length, removed: before.length - pairs.length };
+  const [old, fresh] = [linesOf(before), linesOf(after)];
+  const pairs = alignLines(old, fresh, true);
+  return { added: fresh.length - pairs.length, removed: old.length - pairs.length };
 }
 
 function changeWords(change) {

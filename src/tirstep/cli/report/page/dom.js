@@ -1,7 +1,5 @@
 // Elements, made with text nodes only: nothing of a report is ever parsed as markup.
 
-const SVG = "http://www.w3.org/2000/svg";
-
 function fill(element, properties, children) {
   for (const [name, value] of Object.entries(properties ?? {})) {
     if (value === undefined || value === null || value === false) continue;
@@ -16,7 +14,6 @@ function fill(element, properties, children) {
 }
 
 const h = (tag, properties, ...children) => fill(document.createElement(tag), properties, children);
-const s = (tag, properties, ...children) => fill(document.createElementNS(SVG, tag), properties, children);
 const byId = (id) => document.getElementById(id);
 
 // A symbol that eyes read, with words for ears.
@@ -27,7 +24,6 @@ const key = (name) => h("kbd", {}, name);
 const plural = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 
 function number(value) {
-  if (value === 0) return "0";
   const size = Math.abs(value);
   const digits = Number.isInteger(value) || size >= 1000 ? 0 : size >= 10 ? 1 : size >= 0.1 ? 2 : 4;
   return value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
@@ -37,4 +33,26 @@ function bytes(value) {
   if (value >= 1 << 20) return `${number(+(value / (1 << 20)).toFixed(1))} MiB`;
   if (value >= 1024) return `${number(+(value / 1024).toFixed(1))} KiB`;
   return `${value} B`;
+}
+
+// The theme: the system's until the reader chooses, remembered where the browser lets a file remember.
+const darkSystem = matchMedia("(prefers-color-scheme: dark)");
+let chosenTheme = null;
+try {
+  chosenTheme = localStorage.getItem("tirstep.theme");
+} catch { /* no storage for this file */ }
+
+function showTheme() {
+  const theme = chosenTheme ?? (darkSystem.matches ? "dark" : "light");
+  document.documentElement.dataset.theme = theme;
+  byId("theme")?.setAttribute("aria-pressed", String(theme === "dark"));
+  return theme;
+}
+
+function turnTheme() {
+  chosenTheme = showTheme() === "dark" ? "light" : "dark";
+  showTheme();
+  try {
+    localStorage.setItem("tirstep.theme", chosenTheme);
+  } catch { /* it holds for this visit only */ }
 }

@@ -1,16 +1,12 @@
-// The keys, and the sheet that names them.
+// The keys, the sheet that names them, and the page put together.
 
 const KEYS = [
   ["j", "k", "next, previous step", () => walkSteps(1), () => walkSteps(-1)],
   ["]", "[", "next, previous pass of the step", () => walkPasses(1), () => walkPasses(-1)],
-  ["1", "8", "the tabs, from TIR to times"],
+  ["1", "6", "the tabs, from TIR to checks"],
   ["d", null, "diff or whole text", () => here.step && choose("diff")],
   ["s", null, "side by side or unified", () => here.step && choose("split")],
   ["i", null, "hide or show re-indentation", () => here.step && choose("indentation")],
-  ["b", null, "blame: who wrote each line", () => here.step && choose("blame")],
-  ["w", null, "wrap long lines", () => here.step && choose("wrap")],
-  ["p", null, "the recipe's Python", () => here.step && choose("python")],
-  ["c", null, "into the code, then arrow keys", () => byId("code")?.focus()],
   ["o", null, "overview", () => go({})],
   ["t", null, "dark or light", turnTheme],
   ["/", null, "search", openSearch],
@@ -19,7 +15,7 @@ const KEYS = [
 ];
 
 function walkSteps(by) {
-  const to = here.step ? steps[here.step.place + by] : steps[by > 0 ? 0 : steps.length - 1];
+  const to = here.step ? steps[here.step.place + by] : steps.at(by > 0 ? 0 : -1);
   if (to) go({ step: to, tab: here.tab });
 }
 
@@ -32,21 +28,14 @@ function walkPasses(by) {
 function pressed(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   if (event.target.matches?.("input, select, textarea")) return;
-  if (event.key === "Escape") return leave();
+  if (event.key === "Escape" && here.pass) return go({ step: here.step, tab: "tir" });
   const action = KEYS.flatMap(([first, second, , one, two]) => [[first, one], [second, two]])
     .find(([name, act]) => name === event.key && act)?.[1];
-  const tab = /^[1-9]$/.test(event.key) && TABS[Number(event.key) - 1];
-  if (action || (tab && here.step)) {
-    event.preventDefault();
-    if (action) action();
-    else openTab(tab);
-  }
-}
-
-function leave() {
-  if (document.body.classList.contains("drawer")) setDrawer(false);
-  else if (here.print) go({ step: here.print.steps.at(-1) ?? null });
-  else if (here.pass) go({ step: here.step, tab: "tir" });
+  const tab = here.step && /^[1-9]$/.test(event.key) && TABS[Number(event.key) - 1];
+  if (!action && !tab) return;
+  event.preventDefault();
+  if (action) action();
+  else openTab(tab);
 }
 
 function helpDialog() {
@@ -61,3 +50,30 @@ function helpDialog() {
 function openHelp() {
   if (!byId("help").open) byId("help").showModal();
 }
+
+function drawTop() {
+  const button = (id, label, action, text, more) => h("button", { type: "button", id, "aria-label": label, title: label, onclick: action, ...more }, text);
+  byId("top").append(h("a", { class: "brand", href: "#" }, "tirstep"), h("span", { class: "title" }, report.title),
+    h("button", { type: "button", id: "find", onclick: openSearch }, h("span", {}, "Search"), key("/")),
+    button("theme", "Dark theme (t)", turnTheme, "◐", { "aria-pressed": "false" }), button("keys", "Keys (?)", openHelp, "?"));
+}
+
+function arrive() {
+  here = readRoute(location.hash);
+  const focused = document.activeElement?.id;
+  drawTree();
+  showStep();
+  // What had the focus was drawn anew.
+  const again = byId(focusAfter ?? "") ?? (["code", "panel"].includes(focused) ? byId(focused) : null);
+  again?.focus({ preventScroll: true });
+  focusAfter = null;
+  if (!here.line) window.scrollTo(0, 0);
+}
+
+document.body.append(searchDialog(), helpDialog());
+drawTop();
+showTheme();
+arrive();
+addEventListener("hashchange", arrive);
+addEventListener("keydown", pressed);
+darkSystem.addEventListener("change", showTheme);

@@ -1,47 +1,71 @@
-// The first page: the ladder in a table with bars in its cells, and a roofline where there are times.
+// The first page: the ladder in a table, or the modules on which a change of the pipeline was tried.
+
+const METRICS = [
+  { title: "Time µs", of: (step) => step.time?.median, note: "median of one call, warm caches" },
+  { title: "GFLOP/s", of: (step) => step.time?.gflops, note: "by the kernel's own count of operations" },
+  { title: "Global traffic", of: (step) => factOf(step, "traffic_over_least"), unit: "×",
+    note: "32-byte sectors touched by all launches, from those of each launch's first GPU block, over the least to move" },
+  { title: "Bank conflicts", of: (step) => factOf(step, "bank_conflicts"), note: "wavefronts beyond those needed, in the first GPU block of each launch" },
+  { title: "Barriers", of: (step) => factOf(step, "counted_barriers"), note: "that the first GPU block of each launch passes" },
+];
+
+const factOf = (step, name) => step.facts.rows.find((row) => row.key === name)?.value;
 
 function overviewPage() {
+  const { experiment } = report;
   return h("div", { class: "overview" },
-    h("header", { class: "headline" }, h("h1", {}, report.title), h("p", { class: "about" }, ladderSummary())),
-    here.missing && h("p", { class: "notice", role: "alert" }, `This report has no '${here.missing}'.`),
-    ladderTable(), isTimed && roofline(), h("p", { class: "hints" }, "Press ", key("j"), " for the first step, ", key("/"), " to search, ", key("?"), " for all keys."),
-    h("footer", { class: "made" }, footerWords()));
+    h("header", { class: "headline" }, h("h1", {}, report.title), h("p", { class: "about" }, experiment ? experiment.about : ladderSummary(),
+      report.device && h("span", { class: "dim" }, ` Run on: ${report.device}.`))),
+    missingNotice(), experiment ? experimentTables(experiment) : ladderTable(),
+    h("p", { class: "hints" }, experiment && "Of each module there are three states: as it was given, and without and with the change. ",
+      "Press ", key("j"), " for the first step, ", key("/"), " to search, ", key("?"), " for all keys."),
+    h("footer", { class: "made" }, `Lowered for ${report.target}. ${Object.entries(report.versions).map((pair) => pair.join(" ")).join(", ")}.`));
 }
+
+const missingNotice = () => here.missing && h("p", { class: "notice", role: "alert" }, `This report has no '${here.missing}'.`);
 
 function ladderSummary() {
-  const failed = recipes.filter((recipe) => recipe.status === "failed").length;
-  const skipped = recipes.filter((recipe) => recipe.status === "skipped").length;
+  const having = (status) => recipes.filter((recipe) => recipe.status === status).length;
+  const [failed, skipped] = [having("failed"), having("skipped")];
   return [`${plural(recipes.length, "recipe")}, ${plural(steps.length, "step")}. `, skipped > 0 && `${plural(skipped, "recipe")} skipped. `,
-    report.device ? (failed ? h("b", { class: "bad" }, `${plural(failed, "recipe")} failed. `) : "Every check passed. ") : "Nothing was checked. ",
-    report.device && h("span", { class: "dim" }, `Checked on: ${report.device}.`)];
+    !report.device ? "Nothing was checked." : failed ? h("b", { class: "bad" }, `${plural(failed, "recipe")} failed.`) : "Every check passed."];
 }
 
-const footerWords = () => `Lowered for ${report.target}. ${Object.entries(report.versions).map(([name, version]) => `${name} ${version}`).join(", ")}.`;
+const overviewTable = (name, label, heads, rows) => h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
+  h("table", { class: name }, h("thead", {}, h("tr", {}, heads.map(([title, kind]) => h("th", { scope: "col", class: kind }, title)))), h("tbody", {}, rows)));
 
 function ladderTable() {
-  const metrics = shownMetrics();
   const last = recipes.map((recipe) => recipe.steps.at(-1));
-  const most = Object.fromEntries(metrics.map((name) =>
-    [name, Math.max(0, ...last.map((step) => (step && barOf(name, step)) || 0))]));
-  const head = h("tr", {}, h("th", { scope: "col" }, "Recipe"), h("th", { scope: "col", class: "num" }, "Steps"),
-    h("th", { scope: "col", class: "num" }, "Lines"), h("th", { scope: "col" }, "Checks"),
-    metrics.map((name) => h("th", { scope: "col", title: METRICS[name].note }, METRICS[name].title,
-      METRICS[name].unit && METRICS[name].unit !== "bytes" && METRICS[name].unit !== METRICS[name].title && h("span", { class: "unit" }, ` ${METRICS[name].unit}`))));
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "The ladder" },
-    h("table", { class: "ladder" }, h("thead", {}, head), h("tbody", {}, recipes.map((recipe, at) => ladderRow(recipe, last[at], metrics, most)))),
-    metrics.length > 0 && h("p", { class: "notes" }, metrics.map((name) => [h("b", {}, METRICS[name].title), `: ${METRICS[name].note}. `])));
+  const metrics = METRICS.filter(({ of }) => last.some((step) => step && of(step) !== undefined));
+  const shapes = new Set(recipes.filter((recipe) => recipe.steps.length).map((recipe) => recipe.shape));
+  const rows = recipes.map((recipe, at) => {
+    const step = last[at];
+    const shape = shapes.size > 1 && recipe.shape && step && h("span", { class: "dim" }, ` ${recipe.shape.replaceAll("x", "×")}`);
+    return h("tr", { class: recipe.status },
+      h("th", { scope: "row" }, step ? h("a", { href: stepLink(step, "tir") }, recipe.name) : recipe.name, h("small", {}, recipe.refusal ?? recipe.about, shape)),
+      h("td", { class: "num" }, step ? String(recipe.steps.length - 1) : "–"),
+      h("td", { class: "num" }, changeWords(step && countChange(recipe.steps[0].tir, step.tir))),
+      h("td", {}, recipe.status === "skipped" ? h("span", { class: "verdict none" }, "skipped") : verdictWord(recipe.status)),
+      metrics.map(({ of, unit }) => h("td", { class: "num" }, step && of(step) !== undefined ? `${number(of(step))}${unit ?? ""}` : "–")));
+  });
+  const heads = [["Recipe"], ["Steps", "num"], ["Lines", "num"], ["Checks"], ...metrics.map(({ title }) => [title, "num"])];
+  return [overviewTable("ladder", "The ladder", heads, rows),
+    h("p", { class: "notes" }, metrics.map(({ title, note }) => [h("b", {}, title), `: ${note}. `]))];
 }
 
-function ladderRow(recipe, step, metrics, most) {
-  const name = step ? h("a", { href: stepLink(step, "tir") }, recipe.name) : recipe.name;
-  const change = step && countChange(linesOf(recipe.steps[0].tir), linesOf(step.tir));
-  return h("tr", { class: recipe.status }, h("th", { scope: "row" }, name, h("small", {}, recipe.refusal ?? recipe.about, shapes.size > 1 && recipe.shape && recipe.steps.length > 0 && h("span", { class: "dim" }, ` ${recipe.shape.replaceAll("x", "×")}`))),
-    h("td", { class: "num" }, recipe.steps.length ? String(recipe.steps.length - 1) : "–"), h("td", { class: "num" }, changeWords(change)),
-    h("td", {}, recipe.status === "skipped" ? h("span", { class: "verdict none" }, "skipped") : verdictWord(recipe.status)),
-    metrics.map((metric) => {
-      const value = step ? METRICS[metric].of(step) : undefined;
-      return h("td", { class: "bar" }, h("span", { class: "value" }, metricText(metric, value),
-        metric === "traffic" && value !== undefined && h("span", { class: "dim" }, ` ${number(+timesLeast(step).toFixed(timesLeast(step) < 10 ? 1 : 0))}×`)),
-        bar(step && barOf(metric, step), most[metric]));
-    }));
+const ANSWERS = { right: "ok", wrong: "failed", refused: "failed" };
+
+function experimentTables({ rows, small }) {
+  const made = (rows ?? []).map((row) => {
+    const step = recipeNamed(row.recipe)?.steps.at(-1);
+    const name = step ? h("a", { href: stepLink(step, "tir") }, row.module) : h("span", { class: "dim" }, row.module);
+    return h("tr", { class: row.status }, h("th", { scope: "row" }, name), h("td", {}, row.added === undefined ? null : changeWords(row)),
+      h("td", {}, h("span", { class: `verdict ${ANSWERS[row.status] ?? "none"}` }, row.status)), h("td", {}, (row.ran_on ?? []).join(", ")),
+      h("td", {}, (row.differences ?? []).map((words) => h("span", { class: "difference" }, words)), row.reason && h("small", {}, row.reason)));
+  });
+  const heads = ["Module", "Lines", "Answer", "Run on", "What differs"].map((name) => [name]);
+  return [overviewTable("ladder tried", "The modules", heads, made), small && h("section", { class: "finding", "aria-label": "The smallest program that shows it" },
+    h("h2", {}, "The smallest program that shows it"), h("p", {}, small.reason),
+    h("pre", { tabindex: "0" }, linesOf(small.text).join("\n")),
+    h("p", { class: "dim" }, small.script ? `The script ${small.script} shows it with TVM and NumPy alone.` : "No script shows it with TVM alone."))];
 }

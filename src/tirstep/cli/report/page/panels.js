@@ -1,4 +1,4 @@
-// The panels of facts, checks and times.
+// The panels of facts and checks.
 
 function factsPanel(step, against) {
   if (!step.facts.rows.length) {

@@ -1,11 +1,11 @@
 // Where the reader is and how it is shown, kept in the address:
-// #recipe/04_step/tab?against=recipe/step&line=12&view=whole,blame, #recipe/04_step/pass-42 for a
-// pass, #recipe/print for all of a recipe. Back and forward work, and every view can be sent.
+// #recipe/04_step/tab?against=recipe/step&line=12&view=whole,split, or #recipe/04_step/pass-42 for a
+// pass. Back and forward work, and every view can be sent.
 
-const TABS = ["tir", "loops", "source", "lines", "facts", "trace", "checks", "time"];
+const TABS = ["tir", "source", "lines", "facts", "trace", "checks"];
 // How a text is shown, by the word that the address has where it is not as at first.
-const VIEWS = { diff: "whole", split: "split", indentation: "exact", blame: "blame", wrap: "wrap", python: "bare" };
-const ON_AT_FIRST = ["diff", "indentation", "python"];
+const VIEWS = { diff: "whole", split: "split", indentation: "exact" };
+const ON_AT_FIRST = ["diff", "indentation"];
 
 const recipeNamed = (name) => recipes.find((recipe) => recipe.name === name) ?? null;
 
@@ -16,11 +16,16 @@ function stepNamed(recipe, name) {
 function readRoute(hash) {
   const [path, query] = hash.replace(/^#/, "").split("?");
   const [recipeName, stepName, part] = path.split("/").map(decode);
-  const route = { step: null, pass: null, print: null, tab: "tir", against: null, line: null, pane: null, view: [], missing: null };
-  readQuery(route, query ?? "");
+  const route = { step: null, pass: null, tab: "tir", against: null, line: null, pane: null, view: [], missing: null };
+  for (const [name, value] of new URLSearchParams(query ?? "")) {
+    if (name === "line" && /^\d+$/.test(value)) route.line = Number(value);
+    if (name === "in" && PANES.includes(value)) route.pane = value;
+    if (name === "view") route.view = Object.values(VIEWS).filter((word) => value.split(",").includes(word));
+    const [otherRecipe, otherStep] = value.split("/");
+    if (name === "against") route.against = stepNamed(recipeNamed(otherRecipe), otherStep);
+  }
   if (!recipeName) return route;
   const recipe = recipeNamed(recipeName);
-  if (recipe && stepName === "print") return { ...route, print: recipe };
   route.step = stepName ? stepNamed(recipe, stepName) : recipe?.steps.at(-1) ?? null;
   if (!route.step) return { ...route, missing: decode(path) };
   const pass = /^pass-(\d+)$/.exec(part ?? "");
@@ -29,16 +34,6 @@ function readRoute(hash) {
     if (!route.pass) route.missing = decode(path);
   } else if (TABS.includes(part)) route.tab = part;
   return route;
-}
-
-function readQuery(route, query) {
-  for (const [name, value] of new URLSearchParams(query)) {
-    if (name === "line" && /^\d+$/.test(value)) route.line = Number(value);
-    if (name === "in" && PANES.includes(value)) route.pane = value;
-    if (name === "view") route.view = Object.values(VIEWS).filter((word) => value.split(",").includes(word));
-    const [otherRecipe, otherStep] = value.split("/");
-    if (name === "against") route.against = stepNamed(recipeNamed(otherRecipe), otherStep);
-  }
 }
 
 function decode(text) {
@@ -50,9 +45,6 @@ function decode(text) {
 }
 
 function writeRoute(route) {
-  const view = route.view ?? here.view;
-  const shown = view.length ? [`view=${view.join(",")}`] : [];
-  if (route.print) return `#${encodeURIComponent(route.print.name)}/print`;
   if (!route.step) return "#";
   const part = route.pass ? `pass-${route.pass.number}` : route.tab ?? "tir";
   const path = [route.step.recipe.name, route.step.label, part].map(encodeURIComponent).join("/");
@@ -62,14 +54,14 @@ function writeRoute(route) {
   }
   if (route.line) query.push(`line=${route.line}`);
   if (route.line && route.pane) query.push(`in=${route.pane}`);
-  query.push(...shown);
+  const view = route.view ?? here.view;
+  if (view.length) query.push(`view=${view.join(",")}`);
   return `#${path}${query.length ? `?${query.join("&")}` : ""}`;
 }
 
 let here = readRoute("");
 
 const stepLink = (step, tab = here.tab) => writeRoute({ step, tab });
-const printLink = (recipe) => writeRoute({ print: recipe });
 const passLink = (pass) => writeRoute({ step: pass.step, pass });
 
 const isOn = (name) => here.view.includes(VIEWS[name]) !== ON_AT_FIRST.includes(name);
