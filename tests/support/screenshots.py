@@ -16,7 +16,7 @@ from browser import NoBrowserError, open_browser
 from tirstep.cli import main as tirstep
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
-SIZE = {"width": 1280, "height": 800}
+SIZE = {"width": 1280, "height": 640}
 STEP = "matmul_prefetched/03_A_in_shared_memory"
 LARGEST = 200_000  # bytes of a picture
 
