@@ -4,7 +4,7 @@ from .architectures import ARCHITECTURES, Architecture, Occupancy, get_architect
 from .compiled import CompiledFacts, CompiledKernel, compile_everywhere, compile_facts
 from .cuda_compilers import get_compiler
 from .lowered import count_accesses, counted_rows, facts_of_lowering, get_facts
-from .model import Accesses, Fact, Facts, KernelFacts, find_losses
+from .model import Accesses, Fact, Facts, KernelFacts
 
 __all__ = [
     "ARCHITECTURES",
@@ -21,7 +21,6 @@ __all__ = [
     "count_accesses",
     "counted_rows",
     "facts_of_lowering",
-    "find_losses",
     "get_architecture",
     "get_compiler",
     "get_facts",

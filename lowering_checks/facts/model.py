@@ -260,38 +260,3 @@ def multiply(extents: Iterable[int | None]) -> int | None:
 def _spell(extents: Mapping[str, int | None]) -> str:
     """``8 × 4``, x first."""
     return " × ".join("?" if size is None else str(size) for size in extents.values()) or "1"
-
-
-_ACCESSES = {
-    "load": "loads from global memory",
-    "store": "stores to global memory",
-    "shared_load": "loads from shared memory",
-    "shared_store": "stores to shared memory",
-}
-_CALLS = {"cp_async": "cp.async", "ldmatrix": "ldmatrix", "mma": "mma", "wgmma": "wgmma"}
-
-
-def find_losses(facts: Facts, reference: Facts, *, place: str) -> list[str]:
-    """What a step loses against the same step at another shape, in sentences; mostly nothing.
-
-    Vector accesses, copies and tensor cores that are gone, accesses that are narrower, and
-    conditions around accesses that came. `place` says where the reference is from, for people.
-    """
-    if facts.refusal is not None or reference.refusal is not None:
-        return []
-    here, there = (
-        {key: value or 0 for key, value in each.values().items()} for each in (facts, reference)
-    )
-    notes = []
-    for key, name in _ACCESSES.items():
-        vectors, widest = f"vector_{key}s", f"{key}_bytes"
-        if there[vectors] and not here[vectors]:
-            notes.append(f"no vector {name}, and {there[vectors]} {place}")
-        elif 0 < here[widest] < there[widest]:
-            notes.append(f"{name} take {here[widest]} bytes at once, and {there[widest]} {place}")
-    for key, name in _CALLS.items():
-        if there[key] and not here[key]:
-            notes.append(f"no {name}, and {there[key]} {place}")
-    if here["guards"] > there["guards"]:
-        notes.append(f"{here['guards']} conditions around accesses, and {there['guards']} {place}")
-    return notes

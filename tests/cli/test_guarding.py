@@ -4,7 +4,6 @@ import os
 import socket
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -70,19 +69,6 @@ def test_only_what_may_crash_is_guarded_and_once(monkeypatch: pytest.MonkeyPatch
     assert not is_guarded([])
     monkeypatch.setenv(SOCKET, "3")
     assert not is_guarded(["pass"])
-
-
-def test_what_takes_long_is_named_once(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-):
-    monkeypatch.setattr(guarding, "SILENCE", 0.1)
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        theirs.sendall(b"a module\n")
-        threading.Timer(0.5, theirs.close).start()
-        assert guarding._read_last(ours) == "a module"
-    told = "tirstep: a module has taken 0.1 s so far; a pass may loop for ever, and Ctrl-C ends it"
-    assert capfd.readouterr().err.splitlines() == [told]
 
 
 def test_a_program_that_ends_the_process_is_told_in_a_sentence(tmp_path: Path):

@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line, by default on the arguments of this process; return the exit code."""
     from .app import call
     from .guarding import begin_guarded, is_guarded, run_guarded
-    from .streams import OutputError, plugin_warnings_told, print_error, standard_streams
+    from .streams import OutputError, print_error, standard_streams
     from .wrong_use import find_sentence
 
     try:
@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         begin_guarded()
         given = sys.argv[1:] if argv is None else list(argv)
         apart = document_alone() if _prints_document(given) else contextlib.nullcontext()
-        with standard_streams(), plugin_warnings_told(), apart:
+        with standard_streams(), apart:
             return call(given)
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -13,8 +13,6 @@ from typing import Annotated, Any
 
 import typer
 
-from tirstep.programs.naming import is_within_stdin
-
 from .wrong_use import UseError
 
 COMMANDS = (
@@ -66,16 +64,11 @@ def call(argv: list[str]) -> int:
         raise UseError(f"tirstep {argv[0]} is now tirstep {RENAMED[argv[0]]}")
     try:
         code = _get_command().main(
-            args=[*map(_keep_name, argv)] or ["--help"], prog_name="tirstep", standalone_mode=False
+            args=argv or ["--help"], prog_name="tirstep", standalone_mode=False
         )
     except typer.Abort:  # Ctrl-C, in some versions of typer
         raise KeyboardInterrupt from None
     return code if isinstance(code, int) else 0
-
-
-def _keep_name(word: str) -> str:
-    """``-:NAME``, a program of standard input, so that it is not taken for an option."""
-    return f" {word}" if is_within_stdin(word) else word
 
 
 @functools.cache

@@ -133,12 +133,10 @@ def command(
 
 def plan_all(choice: CaseChoice, function: str | None) -> list[PlannedCase]:
     """The cases of names, and those of the user's programs."""
-    from tirstep.bench.cases import SUITES, plan_cases
-    from tirstep.programs.plugins import spell_plugin
+    from tirstep.bench.cases import plan_cases
 
-    spelt = [name if name in SUITES else spell_plugin(name) or name for name in choice.names]
-    own = [name for name in spelt if is_program(name)]
-    names = [name for name in spelt if name not in own]
+    own = [name for name in choice.names if is_program(name)]
+    names = [name for name in choice.names if name not in own]
     planned = [] if own and not names else plan_cases(replace(choice, names=names))
     if own:
         from tirstep.programs.benching import plan_program

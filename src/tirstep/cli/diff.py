@@ -13,7 +13,6 @@ import typer
 from .names import complete_recipe
 from .request import (
     RECIPE_OPTIONS,
-    Architectures,
     Context,
     Json,
     RecipeName,
@@ -69,8 +68,8 @@ Numbers = Annotated[
     bool,
     typer.Option(
         "--numbers",
-        help="With --against: compare structure, numbers and facts, too; --device, --seed, "
-        "--target and --arch go with it.",
+        help="With --against: compare structure, numbers and facts, too; --device, --seed and "
+        "--target go with it.",
     ),
 ]
 
@@ -86,7 +85,6 @@ def command(
     against_step: OtherStep = None,
     numbers: Numbers = False,
     target: TargetName = "cuda",
-    arch: Architectures = None,
     context: Context = 3,
     json: Json = False,
 ) -> int:
@@ -105,13 +103,8 @@ def command(
         raise UseError("FROM and TO go without --against; with it, give --step and --against-step")
     if numbers and against is None:
         raise UseError("--numbers compares two programs; give --against OTHER")
-    if not numbers and (request.device, request.seed, target, arch or []) != (
-        "auto",
-        0,
-        "cuda",
-        [],
-    ):
-        raise UseError("--device, --seed, --target and --arch go with --numbers")
+    if not numbers and (request.device, request.seed, target) != ("auto", 0, "cuda"):
+        raise UseError("--device, --seed and --target go with --numbers")
     if against is None:
 
         def show_own(run: Run) -> int:
@@ -124,11 +117,6 @@ def command(
 
         return run_each(recipe, request, show_own, as_json=json)
 
-    if numbers:
-        from .facts import choose_architectures
-
-        architectures = choose_architectures(arch or [])
-
     def show_both(recipes: Sequence[Recipe]) -> int:
         runs = _run_both(recipes, (recipe, against), request, at_one_shape=numbers)
         pair = ((runs[0], pick_step(runs[0], step)), (runs[1], pick_step(runs[1], against_step)))
@@ -136,7 +124,7 @@ def command(
             return _print_diffs([pair], against, context, run=runs[0], as_json=json)
         from .comparing import compare
 
-        return compare(pair, request, context, target, architectures, as_json=json)
+        return compare(pair, request, context, target, as_json=json)
 
     pairs = _pair_up(recipe, against, request)
     tasks = [(recipes[0].name, partial(show_both, recipes)) for recipes in pairs]

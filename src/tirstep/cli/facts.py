@@ -66,13 +66,12 @@ def command(
         from .json_output import print_document, run_keys
         from .screen import Screen
 
-        reference = None if request.shape is None else _run_reference(run)
         steps = run.steps if step is None else (pick_step(run, step),)
         screen, found = Screen(), []
         with screen.working():
             for each in steps:
                 screen.doing(f"lowering {run.label(each)}")
-                found.append(_get_step_facts(screen, run, each, target, archs, counts, reference))
+                found.append(_get_step_facts(screen, run, each, target, archs, counts))
         if json:
             documents = [_step_keys(facts) for facts in found]
             print_document("facts", **run_keys(run), target=target, steps=documents)
@@ -99,7 +98,7 @@ def choose_architectures(names: Sequence[str], *, all_archs: bool = False) -> tu
 
 @dataclass(frozen=True)
 class _StepFacts:
-    """The facts of a step, and `notes` of what its shape loses.
+    """The facts of a step.
 
     Attributes
     ----------
@@ -110,7 +109,6 @@ class _StepFacts:
     step: Step
     label: str
     facts: Facts
-    notes: Sequence[str]
     counted: Sequence[Fact] | str | None
     compiled: Sequence[CompiledFacts]
 
@@ -128,25 +126,12 @@ def _get_step_facts(
     target: str,
     architectures: Sequence[str],
     counts: bool,
-    reference: Run | None,
 ) -> _StepFacts:
-    """`reference` is the run whose facts a shape may lose."""
     from tirstep.lowering_checks import DeviceError, count_accesses
-    from tirstep.lowering_checks.facts import (
-        compile_everywhere,
-        counted_rows,
-        find_losses,
-        get_facts,
-    )
+    from tirstep.lowering_checks.facts import compile_everywhere, counted_rows, get_facts
     from tirstep.lowering_checks.steps import step_label
 
     facts = get_facts(step.module, target, problem=run.problem)
-    notes: list[str] = []
-    twins = {} if reference is None else {twin.name: twin for twin in reference.steps}
-    if reference is not None and step.name in twins:
-        theirs = get_facts(twins[step.name].module, target, problem=reference.problem)
-        place = f"at {format_shape(reference.problem.shape)}"
-        notes = find_losses(facts, theirs, place=place)
     counted: Sequence[Fact] | str | None = None
     if counts and facts.refusal is None:
         screen.doing(f"counting {run.label(step)}")
@@ -159,20 +144,7 @@ def _get_step_facts(
     if architectures and facts.refusal is None and facts.language == "cuda":
         screen.doing(f"compiling {run.label(step)}")
         compiled = compile_everywhere(facts, architectures)
-    return _StepFacts(step, step_label(step), facts, notes, counted, compiled)
-
-
-def _run_reference(run: Run) -> Run | None:
-    """The recipe at its own example's shape, with the config and options that are requested."""
-    from tirstep.lowering_checks import run_recipe
-    from tirstep.modules import KernelError
-    from tirstep.transforms.errors import TransformError
-
-    shape, config = run.recipe.default_example.shape, dict(run.config)
-    try:
-        return run_recipe(run.recipe, shape, options=run.problem.options, config=config)
-    except (TransformError, KernelError):
-        return None
+    return _StepFacts(step, step_label(step), facts, counted, compiled)
 
 
 def _show(screen: Screen, run: Run, found: Sequence[_StepFacts]) -> None:
@@ -210,8 +182,6 @@ def _remarks(found: _StepFacts, first: str | None) -> Iterator[tuple[str, str, s
         yield "no facts", "dim", f"{found.label}: {refusal}"
     if isinstance(found.counted, str):
         yield "no counts", "dim", f"{found.label}: {found.counted}"
-    for note in found.notes:
-        yield "note", "yellow", f"{found.label}: {note}"
 
 
 def _show_compiled(screen: Screen, found: _StepFacts) -> None:
@@ -244,7 +214,6 @@ def _step_keys(found: _StepFacts) -> Document:
     return {
         **read_keys(found.step, "number=index name source=location"),
         "refused": found.facts.refusal,
-        "notes": found.notes,
         "facts": [fact._asdict() for fact in own],
         "counted": counted,
         "compiled": [

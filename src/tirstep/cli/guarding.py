@@ -29,8 +29,6 @@ JUDGES = ("check", "diff", "report", "why")
 diff with --numbers alone."""
 SOCKET = "TIRSTEP_GUARD"
 """The variable that has the number of the socket."""
-SILENCE = 60.0
-"""Seconds of one module after which it is said what is tried."""
 CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 _guard: socket.socket | None = None
 
@@ -48,8 +46,11 @@ def is_guarded(argv: Sequence[str]) -> bool:
 
 
 def run_guarded(argv: Sequence[str]) -> int:
-    """Run a command line in a process of its own; its exit code, or 1 where that was ended."""
+    """Run a command line in a process of its own, which alone hears of Ctrl-C; its exit code, or 1
+    where it was ended.
+    """
     ours, theirs = socket.socketpair()
+    tried, code = "", None
     with ours:
         with theirs:
             process = subprocess.Popen(
@@ -57,54 +58,30 @@ def run_guarded(argv: Sequence[str]) -> int:
                 env={**os.environ, SOCKET: str(theirs.fileno())},
                 pass_fds=[theirs.fileno()],
             )
-        tried, code = _read_last(ours), None
+        lines = ours.makefile(encoding="utf-8", errors="replace")
         while code is None:
             with contextlib.suppress(KeyboardInterrupt):
+                for line in lines:
+                    tried = line.rstrip("\n")
                 code = process.wait()
     if code >= 0:
         return code
-    print_error(_explain(signal.Signals(-code), tried, is_judge=argv[0] in JUDGES))
-    return 1
-
-
-def _read_last(ours: socket.socket) -> str:
-    """What was tried last, when the process has ended; Ctrl-C is for that process alone."""
-    text, is_told = b"", False
-    ours.settimeout(SILENCE)
-    while True:
-        last = text.decode("utf-8", "replace").rstrip("\n").rpartition("\n")[2]
-        try:
-            more = ours.recv(4096)
-        except TimeoutError:
-            if last and not is_told:
-                print_error(
-                    f"{last} has taken {SILENCE:g} s so far; a pass may loop for ever, and Ctrl-C "
-                    "ends it"
-                )
-            is_told = True
-            continue
-        except KeyboardInterrupt:
-            continue
-        if not more:
-            return last
-        is_told = False
-        text = b"\n".join((text + more).rsplit(b"\n", 2)[-2:])  # the last line, and what follows
-
-
-def _explain(number: signal.Signals, tried: str, *, is_judge: bool) -> str:
+    number, is_judge = signal.Signals(-code), argv[0] in JUDGES
     where = f" at {tried}" if tried and not is_judge else ""
-    if number not in CRASHES:
-        return f"the process was ended by {number.name}{where}; nothing was judged from there on"
+    told = (
+        f"TVM crashes ({number.name}){where}: one of its passes does not survive what the change "
+        "makes; fix that, or leave the module out (of a corpus with --from, the trial after it)"
+    )
     if is_judge:
-        return (
+        told = (
             f"the program ends the process ({number.name}), as one does that stores far beyond a "
             "buffer on the device cpu, where steps run that are not bound to threads; look at its "
             "indices, or bind its loops and use --device simulator, which names the store"
         )
-    return (
-        f"TVM crashes ({number.name}){where}: one of its passes does not survive what the change "
-        "makes; fix that, or leave the module out (of a corpus with --from, the trial after it)"
-    )
+    if number not in CRASHES:
+        told = f"the process was ended by {number.name}{where}; nothing was judged from there on"
+    print_error(told)
+    return 1
 
 
 def begin_guarded() -> None:

@@ -2,30 +2,31 @@
 
 Every document has ``command`` and ``versions`` ({tirstep, tvm}). Where nothing was measured or
 asked, a key is there and null. Shapes of recipes are objects of sizes by name; times are in
-microseconds. Of a file with several programs, ``steps``, ``diff``, ``lower`` and ``facts`` print ok
-and programs: [{program, error (a sentence, or null), and where there is none the keys below}].
+microseconds. Of a file with several programs, ``steps``, ``diff``, ``lower`` and ``facts`` take one
+by name.
 
 ``list``
     kernels: [{kernel, doc, shape (names of its extents), dtypes, options, recipes: [{recipe, doc,
     kernel, ladder, base, delta and why (of a rung), config (with defaults), default_example and
-    golden ({shape, options, config}), steps (null without NAME or ``--steps``, since every recipe
-    is run for them)}]}]; of a user's file programs: [{kind, name, source,
-    doc, functions, calls (of a Relax module: where each function is called; else null), taken_by}]
+    golden ({shape, options, config}), steps (null unless NAME is the recipe, which is run for
+    them)}]}]; of a user's file programs: [{kind, name, source, doc, functions, calls (of a Relax
+    module: where each function is called; else null), taken_by}]
 ``steps``
     recipe, shape, options, config, steps: [{number, name, source, tir, trace}]
 ``diff``
     recipe, against (null, or the other recipe), diffs: [DIFF]; with ``--numbers`` programs: [{name,
     recipe, shape, options, config, step, checked_on, findings}], diff: DIFF, same_structure,
-    same_numbers, same_bits, differences: [{output, changed, size, largest}], facts: {target or
-    architecture: {name: {facts: [FACT]} or {refused}}}
+    same_numbers, same_bits, differences: [{output, changed, size, largest}], facts: {name: {facts:
+    [FACT]} or {refused}}
 ``lower``
     recipe, shape, options, config, step, target, passes_run (how many), refused (by which pass and
     why, or null), passes: [{number, name, changed, time_us, added, removed; with ``--diff`` also
     diff, with ``--pass`` also tir}]; with ``--source`` after target language and text, or with
     ``--diff``, too, diffs: [DIFF]
 ``facts``
-    recipe, shape, options, config, target, steps: [{number, name, source, refused, notes, facts:
-    [FACT], compiled: [{architecture, compiler, refused, facts: [FACT]}]}]
+    recipe, shape, options, config, target, steps: [{number, name, source, refused, facts: [FACT],
+    counted (with ``--counts``: {refused, facts: [FACT]}), compiled: [{architecture, compiler,
+    refused, facts: [FACT]}]}]
 ``pass``
     change, ok, counts (by status), counterexample (null, or {from, lines, program, reason, script,
     shown, last_line}) and modules: [{module, status, reason, changed, changed_in_the_end,
@@ -73,9 +74,8 @@ DIFF
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
@@ -93,39 +93,21 @@ _FIELDS = {
 }
 """The keys of values by their class; of one, the attribute that it has."""
 
-_collected: list[tuple[str, Document]] | None = None
-
 
 def print_document(command: str, **keys: object) -> None:
-    """Print the document of a command; it is kept instead within `collecting_documents`."""
-    if _collected is not None:
-        _collected.append((command, keys))
-        return
-    versions = {"tirstep": tirstep.__version__, "tvm": _find_tvm_version()}
-    document = {"command": command, "versions": versions, **keys}
-    begin_document()
-    print(json.dumps(document, indent=2, default=_encode), flush=True)
-
-
-@contextlib.contextmanager
-def collecting_documents() -> Iterator[list[tuple[str, Document]]]:
-    """While this lasts, documents are kept, each with the name of its command."""
-    global _collected
-    before, _collected = _collected, []
+    """Print the document of a command; of TVM the version as pip knows it, which needs no import,
+    or of one that was built from source as it says itself.
+    """
     try:
-        yield _collected
-    finally:
-        _collected = before
-
-
-def _find_tvm_version() -> str:
-    """As pip knows it, which needs no import; a TVM built from source says it itself."""
-    try:
-        return version("apache-tvm")
+        tvm_version = version("apache-tvm")
     except PackageNotFoundError:
         import tvm
 
-        return str(tvm.__version__)
+        tvm_version = str(tvm.__version__)
+    versions = {"tirstep": tirstep.__version__, "tvm": tvm_version}
+    document = {"command": command, "versions": versions, **keys}
+    begin_document()
+    print(json.dumps(document, indent=2, default=_encode), flush=True)
 
 
 def read_keys(value: object, names: str) -> Document:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,11 +18,7 @@ if TYPE_CHECKING:
     from tirstep.modules import Kernel
     from tirstep.transforms.recipes import Example, Recipe
 
-    from .json_output import Document
     from .screen import Screen
-
-    Chosen = tuple[Kernel, list[tuple[str, Recipe]]]
-    """A kernel, and its recipes with their ladders."""
 
 
 def command(
@@ -38,91 +32,75 @@ def command(
             autocompletion=complete_either,
         ),
     ] = None,
-    steps: Annotated[bool, typer.Option("--steps", help="With the steps of each recipe.")] = False,
     json: Json = False,
 ) -> int:
-    """List kernels, ladders and recipes, with knobs and steps.
+    """List kernels, ladders and recipes, with knobs and, of a recipe, its steps.
 
     Of a file: the kernels, recipes, schedules, modules, functions and passes in it, and what each
     can be given to. A file of Python is run for that, as an import runs it; TVMScript as .script()
-    prints it, JSON and databases are only read. Without a file nothing is run but the plugins of
-    installed packages.
+    prints it, JSON and databases are only read. Without a file nothing is run.
     """
-    from .json_output import print_document
-
     if name is not None and is_program(name):
         return list_programs(name, as_json=json)
+    from tirstep.lowering_checks import run_golden
+    from tirstep.modules import kernels
+    from tirstep.transforms.recipes import LADDERS, RECIPES
+
+    from .json_output import print_document, read_keys
     from .screen import Screen
 
-    chosen, screen = _choose(name), Screen()
-    names: dict[str, list[str] | None] = {}
-    with screen.working():
-        for recipe in (recipe for _, rungs in chosen for _, recipe in rungs):
-            screen.doing(recipe.name)
-            is_asked = steps or recipe.name == name  # its steps are known by running it
-            names[recipe.name] = _name_steps(recipe) if is_asked else None
+    if name is not None and (sentence := explain_unknown(name, "name")):
+        raise UseError(sentence)
+    screen = Screen()
+    steps: list[str] | None = None  # known by running the recipe
+    if name in RECIPES:
+        with screen.working():
+            screen.doing(str(name))
+            steps = [step.name for step in run_golden(RECIPES[str(name)]).steps]
+    chosen: list[tuple[Kernel, list[tuple[str, list[Recipe]]]]] = []
+    for kernel in sorted(kernels().values(), key=lambda it: it.name != name):
+        ladders = [ladder for ladder in LADDERS.values() if ladder.kernel == kernel.name]
+        meant = (None, kernel.name)
+        found = [
+            (ladder.name, [it for it in ladder if name in (*meant, ladder.name, it.name)])
+            for ladder in ladders
+        ]
+        if name in meant or any(recipes for _, recipes in found):
+            chosen.append((kernel, [each for each in found if each[1]]))
     if json:
-        print_document("list", kernels=[_kernel_keys(*each, names) for each in chosen])
-    else:
-        _show(screen, chosen, name, names)
-    return 0
-
-
-def _choose(name: str | None) -> list[Chosen]:
-    """Each kernel that is meant with its recipes and their ladders, from the simplest on."""
-    from tirstep.programs.plugins import list_kernels, list_ladders
-
-    chosen: list[Chosen] = []
-    for kernel in list_kernels().values():
-        ladders = [ladder for ladder in list_ladders().values() if ladder.kernel == kernel.name]
-        rungs = [(ladder.name, recipe) for ladder in ladders for recipe in ladder]
-        if name not in (None, kernel.name):
-            rungs = [each for each in rungs if name in (each[0], each[1].name)]
-        if rungs or name in (None, kernel.name):
-            chosen.append((kernel, rungs))
-    if not chosen:
-        raise UseError(str(explain_unknown(str(name), "name")))
-    return sorted(chosen, key=lambda each: each[0].name != name)
-
-
-def _name_steps(recipe: Recipe) -> list[str]:
-    """The steps at its golden example; none, and a warning, where a plugin's does not run."""
-    from tirstep.lowering_checks import run_golden
-    from tirstep.programs.plugins import PluginWarning
-    from tirstep.programs.program_error import describe_error, explain_error
-
-    try:
-        return [step.name for step in run_golden(recipe).steps]
-    except Exception as error:  # whatever a package of somebody else's raises
-        if not recipe.spelling:
-            raise
-        told = explain_error(error) or describe_error(error)
-        text = f"the plugin's recipe {recipe.name} does not run at its golden example: {told}"
-        warnings.warn(text, PluginWarning, stacklevel=2)
-        return []
-
-
-def _show(
-    screen: Screen,
-    chosen: Sequence[Chosen],
-    name: str | None,
-    steps: Mapping[str, Sequence[str] | None],
-) -> None:
-    for number, (kernel, rungs) in enumerate(chosen):
-        if number:
+        of_recipe = "recipe=name doc kernel=kernel_name base delta why config"
+        documents = [
+            {
+                **read_keys(kernel, "kernel=name doc=__doc__ shape=size_names dtypes options"),
+                "recipes": [
+                    {
+                        **read_keys(it, f"{of_recipe} default_example golden"),
+                        "ladder": ladder,
+                        "steps": steps,
+                    }
+                    for ladder, recipes in found
+                    for it in recipes
+                ],
+            }
+            for kernel, found in chosen
+        ]
+        print_document("list", kernels=documents)
+        return 0
+    for place, (kernel, found) in enumerate(chosen):
+        if place:
             screen.line()
         _show_kernel(screen, kernel)
-        if name in [recipe.name for _, recipe in rungs]:
-            _show_recipe(screen, rungs[0][1], steps)
+        if steps is not None:
+            _show_recipe(screen, RECIPES[str(name)], steps)
             continue
-        several = len({ladder for ladder, _ in rungs}) > 1
-        for ladder, group in itertools.groupby(rungs, lambda each: each[0]):
-            if several or ladder != kernel.name:
+        for ladder, recipes in found:
+            if len(found) > 1 or ladder != kernel.name:
                 screen.line((f"  ladder {ladder}", "bold dim"))
-            _show_ladder(screen, [recipe for _, recipe in group], steps)
+            _show_ladder(screen, recipes)
     if name is None and screen.is_terminal:
         screen.line()
         screen.line(("tirstep list NAME tells more of a kernel or a recipe.", "dim"))
+    return 0
 
 
 def _show_kernel(screen: Screen, kernel: Kernel) -> None:
@@ -143,9 +121,8 @@ def _describe_option(kernel: Kernel, name: str) -> str:
     return f"{text} (or {', '.join(others)})" if others else text
 
 
-def _show_ladder(
-    screen: Screen, recipes: Sequence[Recipe], steps: Mapping[str, Sequence[str] | None]
-) -> None:
+def _show_ladder(screen: Screen, recipes: Sequence[Recipe]) -> None:
+    """A row for each recipe: what it adds, or what it is, and its knobs."""
     from rich.table import Table
     from rich.text import Text
 
@@ -159,13 +136,11 @@ def _show_ladder(
             about = Text.assemble((f"{spell_config(recipe.delta)}  ", "bold"), about)
         elif recipe.config:
             about.append(f"\n{spell_config(recipe.config)}", "dim")
-        if names := steps[recipe.name]:
-            about.append(f"\n{' → '.join(names)}", "dim")
         table.add_row(str(number), recipe.name, about)
     screen.prose_table(table)
 
 
-def _show_recipe(screen: Screen, recipe: Recipe, steps: Mapping[str, Sequence[str] | None]) -> None:
+def _show_recipe(screen: Screen, recipe: Recipe, steps: Sequence[str]) -> None:
     screen.line()
     screen.line((recipe.name, "bold cyan"))
     for line in recipe.doc.splitlines():
@@ -174,7 +149,7 @@ def _show_recipe(screen: Screen, recipe: Recipe, steps: Mapping[str, Sequence[st
     rows = {
         "adds": f"{spell_config(recipe.delta)} to {recipe.base}" if recipe.base else "",
         "config": spell_config(recipe.config) or "none",
-        "steps": " → ".join(steps[recipe.name] or ()),
+        "steps": " → ".join(steps),
         "tutorial": _describe_example(recipe.default_example),
         "golden": _describe_example(recipe.golden),
     }
@@ -185,23 +160,6 @@ def _show_recipe(screen: Screen, recipe: Recipe, steps: Mapping[str, Sequence[st
 
 def _describe_example(example: Example) -> str:
     return spell_config({**example.shape, **example.options, **example.config})
-
-
-def _kernel_keys(
-    kernel: Kernel,
-    rungs: Sequence[tuple[str, Recipe]],
-    steps: Mapping[str, Sequence[str] | None],
-) -> Document:
-    from .json_output import read_keys
-
-    about = "recipe=name doc kernel=kernel_name base delta why config default_example golden"
-    return {
-        **read_keys(kernel, "kernel=name doc=__doc__ shape=size_names dtypes options"),
-        "recipes": [
-            {**read_keys(recipe, about), "ladder": ladder, "steps": steps[recipe.name]}
-            for ladder, recipe in rungs
-        ],
-    }
 
 
 def list_programs(text: str, *, as_json: bool) -> int:
@@ -217,7 +175,8 @@ def list_programs(text: str, *, as_json: bool) -> int:
     loaded = load_place(spelling.place)
     programs = find_programs(loaded)
     if spelling.names:
-        programs = [Picker(loaded, spelling, None).get_listed(name) for name in spelling.names]
+        picker = Picker(loaded, spelling, None)
+        programs = [picker.get_program(name.partition(".")[0]) for name in spelling.names]
     if as_json:
         about = "kind name source=location doc functions calls"
         documents = [{**read_keys(it, about), "taken_by": TAKEN_BY[it.kind]} for it in programs]

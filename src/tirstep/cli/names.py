@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -10,12 +9,12 @@ from .formatting import count, suggest
 
 
 def name_recipes() -> dict[str, list[str]]:
-    """The names of each ladder's recipes, those of plugins too, and of kernels without any."""
-    from tirstep.programs.plugins import list_kernels, list_ladders
+    """The names of each ladder's recipes, and of kernels without any."""
+    from tirstep.modules import kernels
+    from tirstep.transforms.recipes import LADDERS
 
-    ladders = list_ladders()
-    names = dict.fromkeys([*ladders, *list_kernels()])
-    return {name: [recipe.name for recipe in ladders.get(name, ())] for name in names}
+    names = dict.fromkeys([*LADDERS, *kernels()])
+    return {name: [recipe.name for recipe in LADDERS.get(name, ())] for name in names}
 
 
 def complete_recipe(incomplete: str) -> list[str]:
@@ -40,37 +39,26 @@ def explain_unknown(name: str, wanted: Literal["recipe", "ladder", "name"]) -> s
     """
     ladders = name_recipes()
     by_recipe = {recipe: ladder for ladder, recipes in ladders.items() for recipe in recipes}
-    if wanted == "name":
-        if name in ladders or name in by_recipe:
-            return None
-        near = _suggest(name, [*ladders, *by_recipe])
-        return f"there is no kernel, ladder or recipe '{name}'; {near}"
-    if wanted == "recipe":
-        if name in by_recipe:
-            return None
-        if ladders.get(name):
-            return (
-                f"'{name}' is a ladder of {count(len(ladders[name]), 'recipe')}: name "
-                f"one of them (tirstep list {name}), or see all with tirstep ladder {name}"
-            )
-        return f"there is no recipe '{name}'; {_suggest(name, [*by_recipe])}"
-    if ladders.get(name):
+    known = {"recipe": [*by_recipe], "ladder": [it for it in ladders if ladders[it]]}
+    known["name"] = [*ladders, *by_recipe]
+    if name in known[wanted]:
         return None
-    if name in by_recipe:
+    if wanted == "recipe" and ladders.get(name):
+        return (
+            f"'{name}' is a ladder of {count(len(ladders[name]), 'recipe')}: name "
+            f"one of them (tirstep list {name}), or see all with tirstep ladder {name}"
+        )
+    if wanted == "ladder" and name in by_recipe:
         return (
             f"'{name}' is a recipe of the ladder {by_recipe[name]}: give tirstep ladder "
             f"{by_recipe[name]}, or tirstep check {name}"
         )
-    near = suggest(name, [ladder for ladder, recipes in ladders.items() if recipes])
-    if name in ladders:
-        return f"the kernel '{name}' has no recipes; {near}"
-    return f"there is no ladder '{name}'; {near}"
-
-
-def _suggest(name: str, known: Sequence[str]) -> str:
-    """What to do about an unknown name; it may be that of a folder or file, spelt like a recipe."""
+    hint = suggest(name, known[wanted])
     if not name:
-        return "give a name, or a program of yours: FILE.py, say"
-    if Path(name).exists():
-        return f"for the {'folder' if Path(name).is_dir() else 'file'} here, write ./{name}"
-    return suggest(name, known)
+        hint = "give a name, or a program of yours: FILE.py, say"
+    elif wanted != "ladder" and Path(name).exists():
+        hint = f"for the {'folder' if Path(name).is_dir() else 'file'} here, write ./{name}"
+    if name in ladders:
+        return f"the kernel '{name}' has no recipes; {hint}"
+    what = "kernel, ladder or recipe" if wanted == "name" else wanted
+    return f"there is no {what} '{name}'; {hint}"

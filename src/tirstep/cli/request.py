@@ -371,12 +371,11 @@ def pick_each(name: str, request: Request) -> list[Recipe]:
         raise UseError(f"--reference is for modules of your own; '{name}' has one, leave it out")
     if request.function is not None:
         raise UseError(f"--function is for modules of your own, and '{name}' is none; leave it out")
-    from tirstep.programs.plugins import list_recipes
+    from tirstep.transforms.recipes import RECIPES
 
-    recipes = list_recipes()
-    if name not in recipes:
+    if name not in RECIPES:
         raise UseError(str(explain_unknown(name, "recipe")))
-    return [recipes[name]]
+    return [RECIPES[name]]
 
 
 def pick_recipe(name: str, request: Request, *, by: str = "this command") -> Recipe:
@@ -408,12 +407,14 @@ def run_each(
 def do_tasks(tasks: Sequence[tuple[str, Callable[[], int]]], *, as_json: bool = False) -> int:
     """Do tasks by name, in turn; the highest exit code.
 
-    Where there are several, one that is wrong leaves the others as they are, and gives the code 2.
+    Where there are several, one that is wrong leaves the others as they are, and gives the code 2;
+    a document is of one alone.
     """
     if len(tasks) == 1:
         return tasks[0][1]()
     if as_json:
-        return _collect_each(tasks)
+        names = ", ".join(name for name, _ in tasks)
+        raise UseError(f"--json is of one program; name one of the {len(tasks)} here: {names}")
     codes: list[int] = []
     for place, (name, do) in enumerate(tasks):
         if place and codes[-1] != 2:
@@ -438,35 +439,16 @@ def try_one(do: Callable[[], int]) -> tuple[int, str | None]:
         return 2, sentence
 
 
-def _collect_each(tasks: Sequence[tuple[str, Callable[[], int]]]) -> int:
-    """One document of several programs."""
-    from .json_output import collecting_documents, print_document
-
-    code, command, programs = 0, "", []
-    for name, do in tasks:
-        with collecting_documents() as made:
-            found, sentence = try_one(do)
-        command = made[0][0] if made else command
-        told = made[0][1] if made and sentence is None else {}
-        programs.append({"program": name, "error": sentence, **told})
-        code = max(code, found)
-    if not command:
-        raise UseError("; ".join(f"{each['program']}: {each['error']}" for each in programs))
-    print_document(command, ok=code == 0, programs=programs)
-    return code
-
-
 def pick_recipes(names: Sequence[str], request: Request) -> list[Recipe]:
     """The recipes of some names, each once; the name of a kernel stands for its ladder."""
-    from tirstep.programs.plugins import list_ladders, list_recipes
+    from tirstep.transforms.recipes import LADDERS, RECIPES
 
-    ladders, recipes = list_ladders(), list_recipes()
     picked: dict[str, Recipe] = {}
     for name in names:
-        if not is_program(name) and name not in recipes and name not in ladders:
+        if not is_program(name) and name not in RECIPES and name not in LADDERS:
             sentence = explain_unknown(name, "name")
             raise UseError(sentence or f"the kernel '{name}' has no recipes")
-        for recipe in ladders[name] if name in ladders else pick_each(name, request):
+        for recipe in LADDERS[name] if name in LADDERS else pick_each(name, request):
             other = picked.setdefault(recipe.name, recipe)
             if other.spelling != recipe.spelling:
                 raise UseError(
@@ -482,11 +464,11 @@ def pick_ladder(name: str, request: Request) -> Ladder:
         from tirstep.programs.picking import pick_program_ladder
 
         return pick_program_ladder(name, request.function)
-    from tirstep.programs.plugins import list_ladders
+    from tirstep.transforms.recipes import LADDERS
 
     if sentence := explain_unknown(name, "ladder"):
         raise UseError(sentence)
-    return list_ladders()[name]
+    return LADDERS[name]
 
 
 def pick_step(run: Run, name: str | None) -> Step:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, TextIO
 
@@ -68,27 +67,6 @@ def end_command(doing: str, sentence: str) -> NoReturn:
     where = f"{doing}: " if doing else ""
     print(f"tirstep: {where}{sentence}", file=sys.stderr, flush=True)
     os._exit(1)
-
-
-@contextlib.contextmanager
-def plugin_warnings_told() -> Iterator[None]:
-    """While this lasts, say which plugin is broken, like all that is wrong; once in a command."""
-    from tirstep.programs.plugins import PluginWarning
-
-    shown, told = warnings.showwarning, set[str]()
-
-    def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
-        if not issubclass(category, PluginWarning):
-            shown(message, category, *rest, **more)
-        elif str(message) not in told:
-            told.add(str(message))
-            print_error(str(message))
-
-    warnings.showwarning = show
-    try:
-        yield
-    finally:
-        warnings.showwarning = shown
 
 
 class _Output:

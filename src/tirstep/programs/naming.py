@@ -53,15 +53,8 @@ def is_program(text: str) -> bool:
     return text == STDIN or any(sign in text for sign in "./:")
 
 
-def is_within_stdin(text: str) -> bool:
-    """Whether a text names one of the programs of standard input: ``-:NAME``."""
-    return text.startswith(f"{STDIN}:")
-
-
 def read_spelling(text: str) -> Spelling:
     """The place and the names of a text; raises `ProgramError` for a file that is not there."""
-    if is_within_stdin(text.lstrip()):
-        text = text.lstrip()  # the command line keeps it apart from options by a space
     place, names = _split(text)
     if not place or any(not name for name in names):
         raise ProgramError(f"'{text}' has an empty name; a program is {FORMS}")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 import tvm
 from tvm.s_tir import Schedule
@@ -16,7 +17,7 @@ from tvm.s_tir.schedule import Instruction, Trace
 from tirstep.lowering_checks.compile.compiling import make_main
 from tirstep.lowering_checks.reference import ModuleKernel
 from tirstep.modules import Kernel, kernels
-from tirstep.transforms.recipes import LADDERS, RECIPES, Example, Ladder, Recipe, Step
+from tirstep.transforms.recipes import Example, Ladder, Recipe, Step
 
 from .databases import Record
 from .found import Found, find_programs, list_functions
@@ -164,44 +165,6 @@ def pick_program_ladder(text: str, function: str | None = None) -> Ladder:
     return Ladder(text, names[0], "", tuple(recipes), shape)
 
 
-def collect_plugin(module: str, name: str) -> tuple[list[Kernel], list[Recipe], list[Ladder]]:
-    """The kernels, recipes and ladders of a module of another package, or one object of it."""
-    picker = Picker(load_place(module), Spelling(module, module, ()), None)
-    if name:
-        programs = [picker.get_program(name)]
-    else:  # a package may import them from its modules; ours, which it uses, stay ours
-        programs = [
-            it
-            for it in find_programs(dataclasses.replace(picker.loaded, module=""))
-            if not _is_ours(it)
-        ]
-    if not any(it.kind in ("kernel", "recipe", "ladder") for it in programs):
-        raise ProgramError("it has no kernel and no recipe")
-
-    def adopt(recipe: Recipe, found: Found) -> Recipe:
-        return dataclasses.replace(picker.adopt(recipe, found.location), spelling=recipe.name)
-
-    return (
-        [it.value for it in programs if it.kind == "kernel"],
-        [adopt(it.value, it) for it in programs if it.kind == "recipe"],
-        [
-            dataclasses.replace(it.value, recipes=tuple(adopt(rung, it) for rung in it.value))
-            for it in programs
-            if it.kind == "ladder"
-        ],
-    )
-
-
-def _is_ours(found: Found) -> bool:
-    ours: Mapping[str, Mapping[str, Any]] = {
-        "kernel": kernels(),
-        "recipe": RECIPES,
-        "ladder": LADDERS,
-    }
-    known = ours.get(found.kind, {})
-    return any(value is found.value for value in known.values())
-
-
 @dataclass(frozen=True)
 class Picker:
     """Makes recipes of the programs of one place."""
@@ -210,43 +173,31 @@ class Picker:
     spelling: Spelling
     function: str | None
 
-    @property
+    @functools.cached_property
     def programs(self) -> list[Found]:
         return find_programs(self.loaded)
 
     def pick(self) -> list[Recipe]:
         """The recipes that the text and the function name."""
-        names = self.spelling.names
-        if len(names) > 1 and (whole := self._find_function(":".join(names))) is not None:
-            return self._make(*whole, is_named=True)  # its own name has colons
+        place, names = self.spelling.place, self.spelling.names
         if len(names) > 2:
             raise ProgramError(
-                f"{self.spelling.text} has {len(names)} names; give {self.spelling.place}:NAME, or "
-                f"{self.spelling.place}:MODULE:SCHEDULE"
+                f"{self.spelling.text} has {len(names)} names; give {place}:NAME, or "
+                f"{place}:MODULE:SCHEDULE"
             )
-        if len(names) == 2:
-            target, _, function = names[0].partition(".")
-            schedule = self.get_program(names[1])
-            if schedule.kind != "schedule":
-                raise ProgramError(
-                    f"{schedule.location}: '{names[1]}' is a {schedule.kind}, and no function of a "
-                    f"schedule; give {self.spelling.place}:{names[1]}"
-                )
-            return self._make_scheduled(
-                schedule, self.get_program(target), function or self.function
+        if not names:
+            return [it for found in self._list_meant() for it in self._make(found, self.function)]
+        name, _, part = names[0].partition(".")
+        found, function = self.get_program(name), part or self.function
+        if len(names) == 1:
+            return self._make(found, function, is_named=True)
+        schedule = self.get_program(names[1])
+        if schedule.kind != "schedule":
+            raise ProgramError(
+                f"{schedule.location}: '{names[1]}' is a {schedule.kind}, and no function of a "
+                f"schedule; give {place}:{names[1]}"
             )
-        if names:
-            name, _, function = names[0].partition(".")
-            return self._make(self.get_program(name), function or self.function, is_named=True)
-        return [it for found in self._list_meant() for it in self._make(found, self.function)]
-
-    def _find_function(self, name: str) -> tuple[Found, str] | None:
-        """The module and the function of ``MODULE.FUNCTION``, where there is one."""
-        for found in self.programs:
-            function = name.removeprefix(f"{found.name}.")
-            if function != name and function in found.functions:
-                return found, function
-        return None
+        return self._make_scheduled(schedule, found, function)
 
     def _list_meant(self) -> list[Found]:
         """The programs that a place stands for: with `function`, those that have one of that name.
@@ -254,38 +205,28 @@ class Picker:
         A function of a schedule beside recipes, and of no module, is what these are written with.
         """
         programs = [it for it in self.programs if not _has_no_function(it)] or self.programs
-        if self.function is not None:
-            having = [it for it in programs if self.function in self._list_parts(it)]
-            return having or self._refuse_function(programs)
-        if any(it.kind in ("recipe", "ladder") for it in programs) and not self._list_targets():
-            programs = [it for it in programs if it.kind != "schedule"]
-        return programs
+        if self.function is None:
+            if any(it.kind in ("recipe", "ladder") for it in programs) and not self.targets:
+                programs = [it for it in programs if it.kind != "schedule"]
+            return programs
 
-    def _list_parts(self, found: Found) -> tuple[str, ...]:
-        """What `--function` may name of a program, or of the one module that a schedule is of."""
-        if found.kind == "schedule":
-            targets = self._list_targets()
-            return self._list_parts(targets[0]) if len(targets) == 1 else ()
-        if found.kind == "record":
-            return list_functions(found.value.module)
-        return (found.name,) if found.kind == "function" else found.functions
+        def list_parts(found: Found) -> tuple[str, ...]:
+            """What `--function` may name of a program, or of the module that a schedule is of."""
+            if found.kind == "schedule":
+                return list_parts(self.targets[0]) if len(self.targets) == 1 else ()
+            if found.kind == "record":
+                return list_functions(found.value.module)
+            return (found.name,) if found.kind == "function" else found.functions
 
-    def _refuse_function(self, programs: Sequence[Found]) -> NoReturn:
-        parts = list(dict.fromkeys(part for it in programs for part in self._list_parts(it)))
+        if having := [it for it in programs if self.function in list_parts(it)]:
+            return having
+        parts = list(dict.fromkeys(part for it in programs for part in list_parts(it)))
         known = f"it has {', '.join(parts)}" if parts else "it has no modules"
-        hint = hint_near(str(self.function), parts, known)
+        hint = hint_near(self.function, parts, known)
         raise ProgramError(f"{self.spelling.place} has no PrimFunc '{self.function}'; {hint}")
 
-    def get_listed(self, name: str) -> Found:
-        """A program by its name; of ``MODULE.FUNCTION`` the module, with this function alone."""
-        whole = self._find_function(name)
-        if whole is None:
-            return self.get_program(name)
-        found, function = whole
-        calls = None if found.calls is None else {function: found.calls[function]}
-        return dataclasses.replace(found, name=name, functions=(function,), calls=calls)
-
     def get_program(self, name: str) -> Found:
+        """A program by its name: one of the place's own, a rung of a ladder, or what it imports."""
         programs = {found.name: found for found in self.programs}
         if name in programs:
             return programs[name]
@@ -294,8 +235,7 @@ class Picker:
                 if recipe.name == name:
                     return dataclasses.replace(ladder, kind="recipe", value=recipe)
         values = {key: value for key, value in self.loaded.values.items() if key == name}
-        everything = dataclasses.replace(self.loaded, values=values, module="")
-        if found := find_programs(everything):
+        if found := find_programs(dataclasses.replace(self.loaded, values=values, module="")):
             return found[0]
         within = [f"{it.name}.{name}" for it in programs.values() if name in it.functions]
         known = f"it has {', '.join(programs)}" if programs else "it has no programs"
@@ -308,43 +248,43 @@ class Picker:
         raise ProgramError(f"{problem}; {hint}")
 
     def _make(self, found: Found, function: str | None, *, is_named: bool = False) -> list[Recipe]:
-        if found.kind == "pass":
-            if not is_named:
+        """The recipes of a program; of one that is not named none, if it is there for another."""
+        match found.kind:
+            case "pass" if is_named:
+                raise ProgramError(
+                    f"{found.location}: '{found.name}' is a pass, and this takes programs; give a "
+                    "kernel, a recipe, a module or a function of a schedule"
+                )
+            case "pass":
                 return []
-            raise ProgramError(
-                f"{found.location}: '{found.name}' is a pass, and this takes programs; give a "
-                "kernel, a recipe, a module or a function of a schedule"
-            )
-        if found.kind == "recipe":
-            return [self.adopt(found.value, found.location)]
-        if found.kind == "ladder":
-            return [self.adopt(recipe, found.location) for recipe in found.value]
-        if found.kind == "kernel":
-            return self._make_of_kernel(found, is_named=is_named)
-        if found.kind == "record":
-            return self._make_of_record(found) if is_named or found.value.is_best else []
-        if found.kind == "schedule":
-            if len(targets := self._list_targets()) > 1:
-                return [self._make_unclear(found, targets[0])]
-            return self._make_scheduled(found, self._find_target(found), function)
+            case "recipe":
+                return [self._adopt(found.value, found.location)]
+            case "ladder":
+                return [self._adopt(recipe, found.location) for recipe in found.value]
+            case "schedule":
+                return self._make_scheduled(found, self._find_target(found), function)
+            case "record":
+                return self._make_of_record(found) if is_named or found.value.is_best else []
+            case "kernel":
+                of_it = [
+                    it
+                    for other in self.programs
+                    if other.kind in ("recipe", "ladder")
+                    for it in self._make(other, None)
+                    if it.kernel is found.value or it.kernel == found.value.name
+                ]
+                if of_it:
+                    return of_it if is_named else []
         if not is_named and self._is_scheduled(found):
             return []
-        return self._make_of_module(found, function)
+        if found.kind == "kernel":
+            return [self._make_recipe(found, found.value)]
+        return [
+            self._make_recipe(found, kernel, name=name, spelling=self.spelling.of(name))
+            for kernel, name, _, _ in self._list_kernels(found, function)
+        ]
 
-    def _make_unclear(self, schedule: Found, target: Found) -> Recipe:
-        """A function of a schedule of which modules is not known: when it is run, it says so, and
-        other programs of the file are looked at all the same.
-        """
-
-        def refuse(sch: Schedule) -> Iterator[str]:
-            yield self._find_target(schedule).name  # which raises
-
-        kernel = target.value
-        if target.kind != "kernel":
-            kernel = next(self._list_kernels(target, None))[0]
-        return self._make_recipe(schedule, kernel, body=refuse)
-
-    def adopt(self, recipe: Recipe, location: str) -> Recipe:
+    def _adopt(self, recipe: Recipe, location: str) -> Recipe:
         """A recipe of the user's, with the kernel that it names."""
         own = (name for name, value in self.loaded.values.items() if value is recipe)
         spelling = self.spelling.of(next(own, recipe.name))
@@ -361,21 +301,6 @@ class Picker:
         kernel = here.get(recipe.kernel, recipe.kernel)
         return dataclasses.replace(recipe, kernel=kernel, spelling=spelling)
 
-    def _make_of_kernel(self, found: Found, *, is_named: bool) -> list[Recipe]:
-        kernel = found.value
-        recipes = [
-            it
-            for other in self.programs
-            if other.kind in ("recipe", "ladder")
-            for it in self._make(other, None)
-            if it.kernel is kernel or it.kernel == kernel.name
-        ]
-        if recipes:
-            return recipes if is_named else []
-        if not is_named and self._is_scheduled(found):
-            return []
-        return [self._make_recipe(found, kernel)]
-
     def _make_of_record(self, found: Found) -> list[Recipe]:
         record: Record = found.value
         names = list_functions(record.module)
@@ -385,12 +310,6 @@ class Picker:
         whole = None if function == "main" else record.module
         shared: dict[str, Any] = {"body": _apply_trace, "trace": record.trace}
         return [self._make_recipe(found, kernel, whole=whole, function=function, **shared)]
-
-    def _make_of_module(self, found: Found, function: str | None) -> list[Recipe]:
-        return [
-            self._make_recipe(found, kernel, name=name, spelling=self.spelling.of(text))
-            for kernel, name, text, _, _ in self._list_kernels(found, function)
-        ]
 
     def _make_scheduled(self, schedule: Found, target: Found, function: str | None) -> list[Recipe]:
         """A function of a schedule over a module, for each function of that; or over a kernel."""
@@ -406,46 +325,40 @@ class Picker:
                 schedule,
                 kernel,
                 name=_make_name(schedule.name, part if several else ""),
-                spelling=self.spelling.of(text, schedule.name),
+                spelling=self.spelling.of(name, schedule.name),
                 whole=whole,
                 function=part,
                 **shared,
             )
-            for kernel, _, text, part, whole in self._list_kernels(target, function)
+            for kernel, name, part, whole in self._list_kernels(target, function)
         ]
 
     def _list_kernels(
         self, found: Found, function: str | None
-    ) -> Iterator[tuple[ModuleKernel, str, str, str, tvm.IRModule | None]]:
-        """Each function of a module: its kernel, its names, and the module if it has others."""
-        if found.kind == "function":
-            self._require_function(function, found, (found.name,))
-            module = make_main(found.value)
-            yield ModuleKernel(module, _make_name(found.name)), found.name, found.name, "main", None
-            return
-        names = list_functions(found.value)
+    ) -> Iterator[tuple[ModuleKernel, str, str, tvm.IRModule | None]]:
+        """Each function of a module: its kernel, the name of both, its own, and the module if it
+        has others."""
+        names = (found.name,) if found.kind == "function" else list_functions(found.value)
         if not names:
             raise ProgramError(
                 f"{found.location}: the module '{found.name}' has no PrimFunc; if it is one of "
                 "Relax, apply relax.transform.LegalizeOps() first"
             )
-        self._require_function(function, found, names)
-        for part in names:
-            if function not in (None, part):
-                continue
-            name = _make_name(found.name, part if len(names) > 1 else "")
-            text = f"{found.name}.{part}" if len(names) > 1 else found.name
-            kernel = ModuleKernel(found.value, name, part)
-            is_alone = len(found.value.get_global_vars()) == 1
-            yield kernel, name, text, part, None if is_alone else found.value
-
-    def _require_function(self, name: str | None, found: Found, known: Sequence[str]) -> None:
-        if name is None or name in known:
+        if function is not None and function not in names:
+            hint = hint_near(function, names, f"it has {', '.join(names)}")
+            raise ProgramError(
+                f"{found.location}: the module '{found.name}' has no PrimFunc '{function}'; {hint}"
+            )
+        if found.kind == "function":
+            kernel = ModuleKernel(make_main(found.value), _make_name(found.name))
+            yield kernel, found.name, "main", None
             return
-        hint = hint_near(name, known, f"it has {', '.join(known)}")
-        raise ProgramError(
-            f"{found.location}: the module '{found.name}' has no PrimFunc '{name}'; {hint}"
-        )
+        for part in names if function is None else (function,):
+            own = part if len(names) > 1 else ""
+            kernel = ModuleKernel(found.value, _make_name(found.name, own), part)
+            is_alone = len(found.value.get_global_vars()) == 1
+            name = f"{found.name}.{own}" if own else found.name
+            yield kernel, name, part, None if is_alone else found.value
 
     def _make_recipe(
         self,
@@ -476,26 +389,25 @@ class Picker:
             **changes,
         )
 
-    def _list_targets(self) -> list[Found]:
+    @functools.cached_property
+    def targets(self) -> list[Found]:
         """What a function of a schedule may be for: modules, kernels, or what is imported."""
-        programs = self.programs
-        modules = [it for it in programs if it.kind in ("module", "function")]
-        if found := modules or [it for it in programs if it.kind == "kernel"]:
+        modules = [it for it in self.programs if it.kind in ("module", "function")]
+        if found := modules or [it for it in self.programs if it.kind == "kernel"]:
             return found
         everything = find_programs(dataclasses.replace(self.loaded, module=""))
         return [it for it in everything if it.kind in ("module", "function")]
 
     def _find_target(self, schedule: Found) -> Found:
-        targets = self._list_targets()
-        if len(targets) == 1:
-            return targets[0]
+        if len(self.targets) == 1:
+            return self.targets[0]
         place = self.spelling.place
-        if not targets:
+        if not self.targets:
             raise ProgramError(
                 f"{schedule.location}: '{schedule.name}' takes a schedule, and {place} has no "
                 "module that it could be of; define one, or import one"
             )
-        names = [it.name for it in targets]
+        names = [it.name for it in self.targets]
         raise ProgramError(
             f"{schedule.location}: '{schedule.name}' may be of {' or '.join(names)}; name one: "
             f"{place}:{names[0]}:{schedule.name}"
@@ -503,11 +415,10 @@ class Picker:
 
     def _is_scheduled(self, found: Found) -> bool:
         """Whether a file has schedules, or records, of a module that it has."""
-        programs = self.programs
-        if any(it.kind == "record" and it.value.workload == found.name for it in programs):
+        if any(it.kind == "record" and it.value.workload == found.name for it in self.programs):
             return True
-        has_schedules = any(it.kind == "schedule" for it in programs)
-        return has_schedules and [found.name] == [it.name for it in self._list_targets()]
+        has_schedules = any(it.kind == "schedule" for it in self.programs)
+        return has_schedules and [found.name] == [it.name for it in self.targets]
 
 
 def _has_no_function(found: Found) -> bool:
