@@ -22,7 +22,7 @@ RUN = [
     ("own_kernel", "report rank_one.py -o {out}/report.html", "2 recipes, 5 steps"),
     ("tutorial", "list mm_relu.py", "module   MyModule"),
     ("tutorial", "diff mm_relu.py", "+++ for_cpu/01_tiled"),
-    ("tutorial", "lower mm_relu.py:MyModule --changed", "s_tir.LowerOpaqueBlock"),
+    ("tutorial", "lower mm_relu.py:MyModule", "s_tir.LowerOpaqueBlock"),
     ("tutorial", "check mm_relu.py", "2 recipes, 6 modules: all good"),
     ("tutorial", "check mm_relu.py:MyModule", "1 recipe, 1 module: all good"),
     ("tutorial", "why mm_relu.py:for_gpu", "for_gpu, seed 0: nothing is wrong"),

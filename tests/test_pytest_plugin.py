@@ -73,11 +73,8 @@ def test_a_golden_is_missing_written_kept_and_changed(project: pytest.Pytester):
 
     written = run(project, "--update-golden")
     written.assert_outcomes(passed=1)
-    written.stdout.fnmatch_lines(["*goldens written*", "golden/test_own/split.tir.py"])
     assert "T.grid(6, 4)" in file.read_text()
     run(project).assert_outcomes(passed=1)
-    again = run(project, "--update-golden")
-    again.stdout.no_fnmatch_line("*goldens written*")
 
     file.write_text(file.read_text().replace("T.grid(6, 4)", "T.grid(3, 8)"))
     changed = run(project)
@@ -104,7 +101,6 @@ def test_goldens_are_not_written_under_ci(
 
 
 def test_each_program_has_a_golden_of_its_own(project: pytest.Pytester):
-    project.makeini("[pytest]\ntir_golden_dir = expected\n")
     tests = """
 import pytest
 
@@ -126,7 +122,7 @@ def test_twice(tir_golden):
     result = run(project, "--update-golden")
     result.assert_outcomes(passed=3, failed=2)
     result.stdout.fnmatch_lines(["*is that of another program already; give this one a name*"])
-    names = sorted(path.name for path in (project.path / "expected" / "test_own").iterdir())
+    names = sorted(path.name for path in (project.path / "golden" / "test_own").iterdir())
     assert names == [
         "TestOther-alike-a-b.tir.py",
         "factors-4-before.tir.py",
@@ -187,20 +183,6 @@ def test_numbers_on_every_device_that_can_run_it(project: pytest.Pytester):
     result.stdout.fnmatch_lines(["the program takes A *, and its reference A *; compare programs*"])
     goldens = project.path / "golden" / "test_own"
     assert "run-00_input.tir.py" in {path.name for path in goldens.iterdir()}
-
-
-def test_what_needs_cuda_is_skipped_without_it(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-):
-    from tirstep.lowering_checks import devices
-
-    monkeypatch.setattr(devices, "is_cuda_available", lambda: False)
-    project.makepyfile("import pytest\n@pytest.mark.needs_cuda\ndef test_a(): assert False")
-    run(project, "--strict-markers").assert_outcomes(skipped=1)
-    monkeypatch.setenv("TIRSTEP_REQUIRE_GPU", "1")
-    result = run(project)
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*there is no CUDA device that TVM can use; see nvidia-smi*"])
 
 
 def test_the_plugin_alone_does_not_import_tvm(tmp_path: Path):

@@ -20,55 +20,24 @@ if TYPE_CHECKING:
     from tirstep.lowering_checks.devices import Device
     from tirstep.modules import AnyProblem
 
-MARKER = "needs_cuda"
-GOLDEN_DIR = "tir_golden_dir"
 UPDATE = "--update-golden"
-REQUIRE_GPU = "TIRSTEP_REQUIRE_GPU"
+ADVICE = f"if that is meant, run pytest {UPDATE} and read the change in git"
 SUFFIX = ".tir.py"
 """Of goldens: Python for an editor, and no file that pytest takes for one of tests."""
-_WRITTEN = "tir_golden_written"
 _OWNERS = pytest.StashKey[dict[Path, str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The option and the setting of goldens."""
+    """The option of goldens."""
     group = parser.getgroup("tirstep", "goldens of TIR")
     group.addoption(
         UPDATE, action="store_true", help="write the goldens of `tir_golden`, instead of checking"
     )
-    parser.addini(
-        GOLDEN_DIR,
-        "the folder of the goldens of `tir_golden`, from the root of the project "
-        "(default: a folder golden beside each test file)",
-        default="",
-    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
-    config.addinivalue_line(
-        "markers",
-        f"{MARKER}: needs a CUDA device that TVM can use; skipped where there is none, and failed "
-        f"where {REQUIRE_GPU} is set",
-    )
+    """No golden is anybody's yet."""
     config.stash[_OWNERS] = {}
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what needs a GPU where there is none."""
-    if item.get_closest_marker(MARKER) is not None:
-        require_cuda()
-
-
-def require_cuda() -> None:
-    """Skip the running test where TVM has no CUDA device; under TIRSTEP_REQUIRE_GPU, fail it."""
-    from tirstep.lowering_checks.devices import is_cuda_available
-
-    if is_cuda_available():
-        return
-    if os.environ.get(REQUIRE_GPU):
-        pytest.fail("there is no CUDA device that TVM can use; see nvidia-smi", pytrace=False)
-    pytest.skip(f"no CUDA device (with {REQUIRE_GPU}=1 this fails)")
 
 
 @dataclass
@@ -80,13 +49,14 @@ class GoldenFixture:
     folder : of this test file's goldens
     test : the test's name, with its parameters
     is_updating : whether goldens are written
+    node : the test's id
     """
 
     folder: Path
     test: str
     is_updating: bool
+    node: str
     owners: dict[Path, str] = field(repr=False)  # the tests of all goldens of this run
-    node: pytest.Item = field(repr=False)
     claimed: set[Path] = field(default_factory=set)
 
     def __call__(self, program: Any, name: str = "") -> None:
@@ -98,19 +68,28 @@ class GoldenFixture:
         name : of the golden; needed where a test has several programs
         """
         __tracebackhide__ = True
-        findings = []
+        from tirstep.files import write_file
+        from tirstep.lowering_checks import print_module
+        from tirstep.lowering_checks.golden import check_golden_file
+
+        findings: list[Finding] = []
         for label, module in _list_modules(program):
             parts = map(str, (self.test, name, label))
             path = self._claim("-".join(filter(None, parts)))
-            findings += self._write(path, module) if self.is_updating else _compare(path, module)
+            where, text = path.name.removesuffix(SUFFIX), print_module(module)
+            if not self.is_updating:
+                findings += check_golden_file(path, module, where=where, advice=ADVICE)
+            elif not path.is_file() or path.read_bytes() != text.encode():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_file(path, text, durable=False)
         _fail_with(findings)
 
     def _claim(self, name: str) -> Path:
         """The file of a name, which no other call may have."""
         __tracebackhide__ = True
         stem = re.sub(r"[^\w.+=]+", "-", re.sub(r"^(test_)+|(?<=-)test_", "", name)).strip("-")
-        path, owner = self.folder / f"{stem}{SUFFIX}", self.node.nodeid
-        if path in self.claimed or self.owners.setdefault(path, owner) != owner:
+        path = self.folder / f"{stem}{SUFFIX}"
+        if path in self.claimed or self.owners.setdefault(path, self.node) != self.node:
             pytest.fail(
                 f"the golden {path.name} is that of another program already; give this one a name "
                 'of its own, as tir_golden(module, "tiled")',
@@ -119,17 +98,6 @@ class GoldenFixture:
         self.claimed.add(path)
         return path
 
-    def _write(self, path: Path, module: Any) -> list[Finding]:
-        from tirstep.files import write_file
-        from tirstep.lowering_checks import print_module
-
-        text = print_module(module)
-        if not path.is_file() or path.read_bytes() != text.encode():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_file(path, text, durable=False)
-            self.node.user_properties.append((_WRITTEN, str(path)))
-        return []
-
 
 @pytest.fixture
 def tir_golden(request: pytest.FixtureRequest) -> GoldenFixture:
@@ -137,22 +105,19 @@ def tir_golden(request: pytest.FixtureRequest) -> GoldenFixture:
 
     ``pytest --update-golden`` writes the files; read in git what changed. It is refused under CI.
     """
-    config = request.config
-    is_updating = bool(config.getoption(UPDATE))
-    if is_updating and _is_under_ci():
+    from tirstep.lowering_checks.golden import is_under_ci
+
+    is_updating = bool(request.config.getoption(UPDATE))
+    if is_updating and is_under_ci(os.environ):
         pytest.fail(
             f"goldens are not rewritten under CI (the environment has CI set); run pytest {UPDATE} "
             "on your machine and commit what it changed",
             pytrace=False,
         )
-    setting = str(config.getini(GOLDEN_DIR))
-    file = request.path
-    folder = config.rootpath / setting if setting else file.parent / "golden"
-    if setting:  # one folder for all: the test's own folder keeps equal file names apart
-        folder = folder / os.path.relpath(file.parent, config.rootpath)
-    node = request.node
-    owner = node.name if node.cls is None else f"{node.cls.__name__}-{node.name}"
-    return GoldenFixture(folder / file.stem, owner, is_updating, config.stash[_OWNERS], node)
+    folder, node = request.path.parent / "golden" / request.path.stem, request.node
+    test = node.name if node.cls is None else f"{node.cls.__name__}-{node.name}"
+    owners = request.config.stash[_OWNERS]
+    return GoldenFixture(folder, test, is_updating, node.nodeid, owners)
 
 
 Check = Callable[..., list[str]]
@@ -206,17 +171,6 @@ def check_program(
     return used
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Say which goldens were written."""
-    reports = (report for group in terminalreporter.stats.values() for report in group)
-    properties = (pair for report in reports for pair in getattr(report, "user_properties", ()))
-    written = sorted({path for key, path in properties if key == _WRITTEN})
-    if written:
-        terminalreporter.section("goldens written")
-        for path in written:
-            terminalreporter.line(os.path.relpath(path))
-
-
 def _list_modules(program: Any) -> list[tuple[str, Any]]:
     """The modules of a program, each with its label: of a run its steps, else one without."""
     from tirstep.lowering_checks import Run
@@ -244,20 +198,6 @@ def _get_module(program: Any) -> Any:
             pytrace=False,
         )
     return program
-
-
-def _is_under_ci() -> bool:
-    from tirstep.lowering_checks.golden import is_under_ci
-
-    return is_under_ci(os.environ)
-
-
-def _compare(path: Path, module: Any) -> list[Finding]:
-    from tirstep.lowering_checks.golden import check_golden_file
-
-    advice = f"if that is meant, run pytest {UPDATE} and read the change in git"
-    where = path.name.removesuffix(SUFFIX)
-    return check_golden_file(path, module, where=where, advice=advice)
 
 
 def _check(

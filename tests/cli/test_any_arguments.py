@@ -1,4 +1,4 @@
-"""Every command on programs with several outputs, in-out arguments, scalars, and no data type."""
+"""Every command on programs with several outputs, in-out arguments and scalars."""
 
 from __future__ import annotations
 
@@ -11,11 +11,8 @@ import pytest
 from .conftest import Command
 
 HEAD = """
-import numpy as np
-import tvm
 from tvm.script import ir as I
 from tvm.script import tirx as T
-from tirstep.modules import kernel
 from tirstep.transforms.recipes import Example, recipe
 """
 
@@ -28,42 +25,6 @@ SMALL = Example({"m": 12, "n": 20})
 @recipe(kernel=row_argmax, blocks=("best",), default_example=SMALL, golden=SMALL)
 def scheduled(sch, *, threads: int = 4):
     i, _ = sch.get_loops(sch.get_sblock("best"))
-    outer, inner = sch.split(i, [None, threads])
-    sch.bind(outer, "blockIdx.x")
-    sch.bind(inner, "threadIdx.x")
-    yield "bound"
-"""
-
-NO_DTYPE = """
-@kernel(
-    reference=lambda a, **_: (a * 2, (a > 0).astype(float)),
-    outputs=2,
-    flops=lambda n, **_: n,
-    terms=lambda **_: 0,
-    elements=lambda n, **_: n,
-)
-def marked(n: int) -> tvm.IRModule:
-    N = n
-
-    @I.ir_module
-    class Marked:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((N,), "int32"), B: T.Buffer((N,), "int32"), M: T.Buffer((N,), "int8")):
-            for i in range(N):
-                with T.sblock("B"):
-                    vi = T.axis.spatial(N, i)
-                    B[vi] = A[vi] * 2
-                    M[vi] = T.Cast("int8", A[vi] > 0)
-
-    return Marked
-
-
-SMALL = Example({"n": 60})
-
-
-@recipe(kernel=marked, blocks=("B",), default_example=SMALL, golden=SMALL)
-def scheduled(sch, *, threads: int = 4):
-    (i,) = sch.get_loops(sch.get_sblock("B"))
     outer, inner = sch.split(i, [None, threads])
     sch.bind(outer, "blockIdx.x")
     sch.bind(inner, "threadIdx.x")
@@ -116,7 +77,6 @@ def scheduled(sch):
 
 FILES = {
     "argmax": HEAD + ARGMAX,
-    "no_dtype": HEAD + NO_DTYPE,
     "pair": HEAD + PAIR + BIND,
     "axpy": HEAD + AXPY,
 }
@@ -124,7 +84,6 @@ LINES = [
     "list {file}",
     "steps {program}",
     "diff {program}",
-    "lower {program} --changed",
     "lower {program} --source",
     "facts {program}",
     "facts {program} --json",
@@ -136,7 +95,7 @@ LINES = [
     "ladder {file} --steps",
     "ladder {file} --json",
     "report {program} -o page.html",
-    "export {program} out --as python",
+    "export {program} out --as trace",
     "check {program} --write-goldens --golden-dir golden",
     "check {program} --golden-dir golden",
 ]

@@ -130,8 +130,8 @@ def test_a_recipe_of_one_step_has_no_diff(command: Command, tmp_path, monkeypatc
     ("arguments", "sentence"),
     [
         ("relu_bound --numbers", "--numbers compares two programs; give --against OTHER"),
-        ("relu_bound --seed 3", "--device, --seed, --target and --arch go with --numbers"),
-        ("relu_bound --against gelu_vectors --arch sm_80", "--arch go with --numbers"),
+        ("relu_bound --seed 3", "--device, --seed and --target go with --numbers"),
+        ("relu_bound --against gelu_vectors --target sm_80", "--target go with --numbers"),
     ],
 )
 def test_options_of_numbers_go_with_them(command: Command, arguments: str, sentence: str):

@@ -1,4 +1,4 @@
-"""``tirstep facts``: a table of every step, what was compiled, and what a shape loses."""
+"""``tirstep facts``: a table of every step, and what was compiled."""
 
 import pytest
 from golden_runs import run_default_example, run_golden
@@ -34,17 +34,6 @@ def test_a_column_for_each_step_that_is_bound(command: Command):
         said = " ".join(result.out.split())
         assert f"no facts {step.index:02d}_{step.name}: {sentence} {lines[2].split()[0]}" in said
     assert "mma" not in result.out  # rows of zeros are left out
-    assert "note" not in result.out
-
-
-def test_a_shape_that_does_not_divide_has_notes(command: Command):
-    options = ("--step", "decomposed", "--shape", "61x47x31", "--set", "tail=guard")
-    result = command("facts", "matmul_shared_blocking", *options)
-    assert result.code == 0
-    notes = [line for line in result.out.splitlines() if line.startswith("note  ")]
-    place = "at 1024x1024x1024"
-    assert f"note  05_decomposed: no vector loads from global memory, and 2 {place}" in notes
-    assert any(f"conditions around accesses, and 0 {place}" in note for note in notes)
 
 
 def test_as_json(command: Command):
@@ -58,7 +47,6 @@ def test_as_json(command: Command):
         "name",
         "source",
         "refused",
-        "notes",
         "facts",
         "counted",
         "compiled",

@@ -5,14 +5,12 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
 import tirstep
 from tirstep.cli import main
-from tirstep.cli.app import COMMANDS, app
+from tirstep.cli.app import COMMANDS
 
 from .conftest import ROOT, Command
 
@@ -104,20 +102,6 @@ def test_a_shell_completes_names(
     assert (code, err, bool(out.strip())) == (0, "", bool(offered))
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_is_shown_and_installed(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], shell: str, tmp_path: Path
-):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
-    monkeypatch.setattr("tirstep.cli.app._get_command", lambda: get_command(app))
-    for option, said in (("show", "_TIRSTEP_COMPLETE"), ("install", "completion installed in")):
-        code = run_to_exit(f"--{option}-completion", shell)
-        out, err = capfd.readouterr()
-        assert (code, err, said in out) == (0, "", True)
-    assert any("tirstep" in path.name for path in tmp_path.rglob("*tirstep*"))
-
-
 def test_module_is_the_command():
     done = subprocess.run(
         [sys.executable, "-m", "tirstep", "diff"],
@@ -133,7 +117,7 @@ def test_interrupt_is_130(monkeypatch: pytest.MonkeyPatch):
     def interrupt(*args: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tirstep.cli.listing._choose", interrupt)
+    monkeypatch.setattr("tirstep.cli.listing._show_kernel", interrupt)
     assert main(["list"]) == 130
 
 
@@ -141,7 +125,7 @@ def test_a_defect_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch):
     def fail(*args: object, **options: object) -> None:
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr("tirstep.cli.listing._choose", fail)
+    monkeypatch.setattr("tirstep.cli.listing._show_kernel", fail)
     with pytest.raises(ZeroDivisionError, match="ours"):
         main(["list"])
 

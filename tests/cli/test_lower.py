@@ -1,4 +1,4 @@
-"""``tirstep lower``: the passes, what each changed, and the modules between them."""
+"""``tirstep lower``: the passes, what each changed, the modules between them, and the source."""
 
 import pytest
 from golden_runs import run_golden
@@ -29,13 +29,6 @@ def test_the_table_has_every_pass_by_number(command: Command, lowering: Lowering
         assert row[2:-1] == change
     counts = f"{len(passes)} passes, {len(lowering.changed)} changed the module, "
     assert rest[-1].startswith(counts)
-
-
-def test_only_what_changed(command: Command, lowering: Lowering):
-    result = command("lower", "window_sum_shared", "--changed")
-    names = [line.split()[1] for line in result.out.splitlines()[3:-2]]
-    in_order = sorted(lowering.changed, key=lambda changed: changed.number)
-    assert names == [changed.name for changed in in_order]
 
 
 def test_diffs_are_of_the_passes_that_changed_something(command: Command, lowering: Lowering):
@@ -105,17 +98,42 @@ def test_a_module_that_tvm_refuses_is_told(command: Command, monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        ("--target opencl", "__kernel void"),
+        ("--target llvm", "define "),
+        ("--target sm_75", "__global__"),
+        ("--step 2", "__global__"),
+    ],
+)
+def test_the_source_for_a_target(command: Command, arguments: str, word: str):
+    result = command("lower", "vector_add_bound", "--source", *arguments.split())
+    assert (result.code, result.err) == (0, "")
+    assert word in result.out
+
+
+def test_the_source_is_what_tvm_generates(command: Command, lowering: Lowering):
+    text = command("lower", "window_sum_shared", "--source").out
+    assert text == lowering.source.strip("\n") + "\n"
+    document = command("lower", "window_sum_shared", "--source", "--json").document
+    assert set(document) == {
+        *("command", "versions", "recipe", "shape", "options", "config", "step", "target"),
+        *("language", "text"),
+    }
+    assert (document["step"], document["language"]) == ("03_fetched_cooperatively", "cuda")
+    assert document["text"] == text
+
+
+@pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (
-            "--pass UnrolLoop",
-            "there is no pass 'UnrolLoop' for the target cuda; did you mean tirx.",
-        ),
+        ("--pass UnrolLoop", "no pass 'UnrolLoop' for the target cuda; did you mean tirx."),
         ("--pass 99", "there is no pass 99 for the target cuda; its passes are 1 to "),
         ("--target cdua", "there is no target 'cdua'; did you mean cuda?"),
         ("--target metal", "of the kind metal, whose source tirstep does not read; choose one of"),
         ("--step bond", "vector_add_bound has no step 'bond'; did you mean bound?"),
-        ("--changed --diff", "--changed lists passes; give it without --diff and --pass"),
+        ("--source --diff", "--source is what comes of all passes; give it without"),
+        ("--source --step 0", "vector_add_bound 00_input has no source for cuda: no loop is bound"),
     ],
 )
 def test_wrong_use(command: Command, arguments: str, sentence: str):

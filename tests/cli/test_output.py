@@ -34,11 +34,11 @@ CALLS = {
     "why": ("why", "vector_add_bound", "-o", "{folder}/why.py"),
     "ladder": ("ladder", "vector_add", "--device", "cpu"),
     "report": ("report", "vector_add_bound", "--no-checks", "-o", "{folder}/report.html"),
-    "export": ("export", "vector_add_bound", "{folder}/export", "--as", "python"),
+    "export": ("export", "vector_add_bound", "{folder}/export", "--as", "trace"),
 }
 ELSEWHERE = {"bench", "search", "tune"}
 """They need a GPU or processes; the same `Screen` prints for them."""
-PLAIN = [("--help",), ("--version",), *((name, "--help") for name in COMMANDS)]
+PLAIN = [("--help",), ("--version",), ("list", "--help")]
 FULL = "tirstep: standard output cannot be written: No space left on device\n"
 
 
@@ -144,7 +144,7 @@ def test_without_a_folder_for_temporary_files(
         raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
 
     monkeypatch.setattr("tempfile.mkdtemp", fail)
-    result = command("export", "vector_add_bound", tmp_path / "export", "--as", "python")
+    result = command("export", "vector_add_bound", tmp_path / "export", "--as", "trace")
     assert (result.code, result.out) == (2, "")
     assert result.err == (
         "tirstep: No usable temporary directory found in ['/tmp']; set TMPDIR to a folder that can "

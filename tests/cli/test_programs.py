@@ -38,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("steps mine.py:tiled --step 1", "# tiled 01_tiled  mine.py:"),
         ("diff mine.py", "--- tiled/00_input"),
         ("diff mine.py:tiled --set threads=4", "T.thread_binding(4,"),
-        ("lower mine.py:tiled --changed", "s_tir.LowerOpaqueBlock"),
+        ("lower mine.py:tiled", "s_tir.LowerOpaqueBlock"),
         ("lower mine.py:tiled --source", "__global__"),
         ("facts mine.py:tiled", "threads of a block"),
         ("check mine.py", "01_tiled   golden none     numbers ok on simulator"),
@@ -46,7 +46,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("why mine.py", "tiled, seed 0: nothing is wrong"),
         ("ladder mine.py", "tirstep diff mine.py:Mine:tiled"),
         ("report mine.py -o page.html", "page.html  1 recipe, 2 steps"),
-        ("export mine.py out --as python", "out  tiled as python, replayed"),
+        ("export mine.py out --as trace", "out  tiled as trace, replayed"),
         ("check kern.py", "at an odd shape            numbers ok on simulator 97"),
         ("check kern.py:twice", "twice_bound  96"),
         ("check kern.py:alone", "alone  64"),
@@ -188,10 +188,9 @@ def test_functions_of_a_module_come_in_turn(command: Command):
     assert "each_add" not in single
     assert "net_relu" in command("steps", "net.py:net.relu").out
     assert "each_relu" in command("steps", "net.py:net.relu:each").out
-    several = command("steps", "net.py", "--json").document
-    assert [each["program"] for each in several["programs"]] == ["each_add", "each_relu"]
-    alone = command("steps", "net.py:net.relu:each", "--json").document
-    assert several["programs"][1]["steps"] == alone["steps"]
+    assert command("steps", "net.py:net.relu:each", "--json").document["recipe"] == "each_relu"
+    told = command("steps", "net.py", "--json").err
+    assert "--json is of one program; name one of the 2 here: each_add, each_relu" in told
 
 
 def test_a_list_says_where_relax_calls_a_function(command: Command):
@@ -479,37 +478,6 @@ def test_where_one_of_several_raises_the_others_are_judged(command: Command, fol
     assert [text in ladder.out for text in sentences] == [True] * 3
     report = command("report", "some.py", "--no-checks", "-o", "page.html")
     assert (report.code, (folder / "page.html").is_file()) == (2, True)
-
-
-@pytest.mark.usefixtures("report_in_this_process")
-def test_a_schedule_of_several_modules_leaves_these_judged(command: Command, folder: Path):
-    (folder / "two.py").write_text(TWO)
-    told = "two.py:4: 'f' may be of One or Two; name one: two.py:One:f"
-    for line in ("check two.py", "pass --drop tirx.UnrollLoop two.py"):
-        result = command(*line.split())
-        assert (result.code, result.err) == (2, f"tirstep: f: {told}\n")
-        assert "2 modules: " in result.out
-    report = command("report", "two.py", "--no-checks", "-o", "page.html")
-    assert (report.code, f"f skipped: {told}" in report.out) == (2, True)
-
-
-def test_a_document_of_several_programs_has_what_is_wrong_with_one(command: Command, folder: Path):
-    (folder / "some.py").write_text((folder / "mine.py").read_text() + BROKEN)
-    for name in ("steps", "diff", "lower", "facts"):
-        result = command(name, "some.py", "--json")
-        document = result.document
-        assert (result.code, result.err, document["command"], document["ok"]) == (
-            2,
-            "",
-            name,
-            False,
-        )
-        names = [each["program"] for each in document["programs"]]
-        assert names == ["tiled", "raises", "ends", "late"]
-        errors = [each["error"] for each in document["programs"]]
-        assert errors[0] is None
-        assert errors[1].endswith("Cannot find a block with the name: Q")
-        assert document["programs"][0]["recipe"] == "tiled"
 
 
 def test_a_schedule_that_ends_the_process_is_no_success(command: Command, folder: Path):

@@ -109,7 +109,7 @@ def test_closed_pipe_ends_quietly():
 
 def test_a_terminal_without_utf8_gets_what_it_can_show():
     done = subprocess.run(
-        [sys.executable, "-m", "tirstep", "list", "window_sum", "--steps"],
+        [sys.executable, "-m", "tirstep", "list", "window_sum_bound"],
         capture_output=True,
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
     )

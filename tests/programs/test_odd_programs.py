@@ -1,7 +1,5 @@
 """Programs that nobody writes on purpose: odd ones are judged, malformed ones are a sentence."""
 
-import io
-import json
 from pathlib import Path
 
 import pytest
@@ -183,25 +181,6 @@ def test_a_ladder_that_is_run_nowhere_names_no_device(
     assert "numbers on no" not in out
 
 
-def test_one_program_of_standard_input_is_named(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-):
-    text = HEAD + STRIDED.replace("PLACE", "strides=[4, 1]")
-    for words in (["check", "-:plain"], ["list", "-:plain"]):
-        monkeypatch.setattr("sys.stdin", io.StringIO(text))
-        assert main(words) == 0
-        out = capfd.readouterr().out
-        assert "plain" in out
-        assert "strided" not in out
-
-
-def test_one_function_of_a_module_is_listed(folder: Path, capfd: pytest.CaptureFixture[str]):
-    (folder / "odd.py").write_text(ODD)
-    assert main(["list", "odd.py:Module.hidden", "--json"]) == 0
-    (found,) = json.loads(capfd.readouterr().out)["programs"]
-    assert (found["name"], found["functions"]) == ("Module.hidden", ["hidden"])
-
-
 def test_a_colon_without_a_file_is_a_sentence(capfd: pytest.CaptureFixture[str]):
     assert main(["check", ":f"]) == 2
     assert "':f' has an empty name" in capfd.readouterr().err
@@ -234,36 +213,3 @@ Model = relax.transform.LegalizeOps()(Net)
     assert [recipe.name for recipe in pick_programs("net.py")] == ["Model"]
     with pytest.raises(ProgramError, match="'Net' has no PrimFunc"):
         pick_programs("net.py:Net")
-
-
-COLONS = """
-import tvm
-from tvm.script import tirx as T
-
-def make(size):
-    @T.prim_func(s_tir=True)
-    def f(A: T.Buffer((size,), "float32"), B: T.Buffer((size,), "float32")):
-        for i in range(size):
-            with T.sblock("B"):
-                v = T.axis.spatial(size, i)
-                B[v] = A[v] + T.float32(1)
-    return f
-
-names = ("class", "a b:c/d", "x::y")
-odd = tvm.IRModule(
-    {name: make(8 + place).with_attr("global_symbol", name) for place, name in enumerate(names)}
-)
-"""
-
-
-def test_functions_whose_names_have_colons_are_named(folder: Path):
-    (folder / "odd.py").write_text(COLONS)
-    every = {recipe.spelling for recipe in pick_programs("odd.py")}
-    assert every == {"odd.py:odd.class", "odd.py:odd.a b:c/d", "odd.py:odd.x::y"}
-    for text in every - {"odd.py:odd.x::y"}:
-        (recipe,) = pick_programs(text)
-        assert recipe.spelling == text
-    with pytest.raises(ProgramError, match="has an empty name"):
-        pick_programs("odd.py:odd.x::y")
-    (recipe,) = pick_programs("odd.py", "x::y")
-    assert recipe.spelling == "odd.py:odd.x::y"

@@ -21,8 +21,7 @@ by name.
 ``lower``
     recipe, shape, options, config, step, target, passes_run (how many), refused (by which pass and
     why, or null), passes: [{number, name, changed, time_us, added, removed; with ``--diff`` also
-    diff, with ``--pass`` also tir}]; with ``--source`` after target language and text, or with
-    ``--diff``, too, diffs: [DIFF]
+    diff, with ``--pass`` also tir}]; with ``--source`` after target language and text
 ``facts``
     recipe, shape, options, config, target, steps: [{number, name, source, refused, facts: [FACT],
     counted (with ``--counts``: {refused, facts: [FACT]}), compiled: [{architecture, compiler,

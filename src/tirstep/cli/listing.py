@@ -34,7 +34,7 @@ def command(
     ] = None,
     json: Json = False,
 ) -> int:
-    """List kernels, ladders and recipes, with knobs and, of a recipe, its steps.
+    """List kernels, ladders and recipes, with knobs and steps.
 
     Of a file: the kernels, recipes, schedules, modules, functions and passes in it, and what each
     can be given to. A file of Python is run for that, as an import runs it; TVMScript as .script()
