@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tirstep.cli import guarding
 from tirstep.cli.guarding import SOCKET, is_guarded
 
 BEGUN = """

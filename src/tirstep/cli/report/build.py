@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import tvm
 
 import tirstep
-from tirstep.lowering_checks import CheckError, Counts, Device, Verdict, print_module
-from tirstep.lowering_checks.compile.passes import Lowering, lower_through_passes
-from tirstep.lowering_checks.devices import SimulatorDevice, Timing
+from tirstep.lowering_checks import CheckError, Counts, Device, Run, Verdict, print_module
+from tirstep.lowering_checks.compile.passes import lower_through_passes
+from tirstep.lowering_checks.devices import SimulatorDevice
 from tirstep.lowering_checks.facts import counted_rows, facts_of_lowering
 from tirstep.lowering_checks.steps import step_label
 from tirstep.lowering_checks.verdict import golden_word, numbers_word
-from tirstep.modules import AnyProblem
+from tirstep.transforms.recipes import Step
 
 from ..formatting import describe_recipe, format_shape, get_dtype
 from ..judging import JudgedRecipe, Tell
@@ -23,6 +23,7 @@ from .model import (
     ChecksPart,
     FactsPart,
     PassPart,
+    PythonPart,
     RecipePart,
     Report,
     SourcePart,
@@ -49,14 +50,9 @@ def build_report(parts: Sequence[RecipePart], *, device: Device | None, target: 
         title=" ".join(title),
         device=None if device is None else device.description,
         target=target,
-        versions=get_versions(),
+        versions={"tirstep": tirstep.__version__, "TVM": tvm.__version__},
         recipes=tuple(parts),
     )
-
-
-def get_versions() -> dict[str, str]:
-    """What the page was made with."""
-    return {"tirstep": tirstep.__version__, "TVM": tvm.__version__}
 
 
 def build_recipe(
@@ -74,31 +70,11 @@ def build_recipe(
     run = rung.run if rung.error is None else None
     steps: list[StepPart] = []
     if run is not None:
-        problem, pythons = run.problem, find_python(run)
         verdicts = {each.step.index: each for each in rung.verdicts}
-        for step, python in zip(run.steps, pythons, strict=True):
+        for step, python in zip(run.steps, find_python(run), strict=True):
             tell(f"lowering {run.label(step)}")
-            noted, lines = note_lines(step.module)
-            lowering = lower_through_passes(noted, target)
-            linked = lowering.source and lowering.language in LINKED
-            links = link_source(lowering, lines) if linked else ()
-            print_once, verdict = make_printer(), verdicts.get(step.index)
-            steps.append(
-                StepPart(
-                    label=step_label(step),
-                    name=step.name,
-                    source=Path(step.location).name,
-                    python=python,
-                    tir=print_once(noted),
-                    trace=Text.of(str(step.trace)),
-                    device_source=get_source(lowering, links),
-                    passes=list_passes(lowering, print_once),
-                    pass_count=len(lowering.passes),
-                    facts=list_facts(lowering, problem, counts.get(step.index)),
-                    checks=None if verdict is None else _checks_part(verdict),
-                    time=None if verdict is None else time_part(verdict.timing, problem),
-                )
-            )
+            verdict, counted = verdicts.get(step.index), counts.get(step.index)
+            steps.append(_build_step(run, step, python, verdict, counted, target))
     sizes = {} if run is None else {**run.recipe.config, **run.config}
     return RecipePart(
         name=rung.recipe.name,
@@ -114,23 +90,23 @@ def build_recipe(
     )
 
 
-def get_source(lowering: Lowering, links: tuple[int, ...] = ()) -> SourcePart:
-    """The device source of a lowering, or why there is none."""
-    text = Text.of(lowering.source)
-    if not text.lines:
-        missing = "there is no device code" if not lowering.failed else str(lowering.failed)
-        return SourcePart(lowering.language, None, missing)
-    return SourcePart(lowering.language, text, None, links)
-
-
-def make_printer() -> Callable[[tvm.IRModule], Text]:
-    """Prints a module once: that takes far longer than seeing that its functions were printed.
-
-    They never change, and the log of passes keeps them.
-    """
+def _build_step(
+    run: Run,
+    step: Step,
+    python: PythonPart | None,
+    verdict: Verdict | None,
+    counts: Counts | None,
+    target: str,
+) -> StepPart:
+    """Lower a step; its facts end with what the simulator counted."""
+    noted, lines = note_lines(step.module)
+    lowering = lower_through_passes(noted, target)
     printed: dict[tuple[tuple[str, int], ...], Text] = {}
 
     def print_once(module: tvm.IRModule) -> Text:
+        """Printing takes far longer than seeing that the functions of a module were printed: they
+        never change, and the log of passes keeps them.
+        """
         functions = tuple(
             (str(name.name_hint), hash(function)) for name, function in module.functions_items()
         )
@@ -138,59 +114,60 @@ def make_printer() -> Callable[[tvm.IRModule], Text]:
             printed[functions] = Text.of(print_module(module))
         return printed[functions]
 
-    return print_once
-
-
-def list_passes(
-    lowering: Lowering, print_once: Callable[[tvm.IRModule], Text]
-) -> tuple[PassPart, ...]:
-    """The passes that changed the module."""
-    return tuple(
-        PassPart(
-            each.number,
-            each.name,
-            round(each.seconds * 1e3, 3),
-            print_once(each.before),
-            print_once(each.module),
-        )
-        for each in lowering.changed
-    )
-
-
-def _checks_part(verdict: Verdict) -> ChecksPart:
-    return ChecksPart(
-        golden=golden_word([verdict]),
-        numbers=numbers_word([verdict]),
-        checked_on=verdict.checked_on,
-        findings=tuple(verdict.findings),
-        reference=verdict.run.problem.reference_name,
-    )
-
-
-def time_part(timing: Timing | None, problem: AnyProblem | None) -> TimePart | None:
-    """A time, for the page."""
-    if timing is None:
-        return None
-    flops = 0 if problem is None else problem.flops or 0
-    return TimePart(
-        median=timing.median * 1e6,
-        lower=timing.lower * 1e6,
-        upper=timing.upper * 1e6,
-        repeats=timing.repeats,
-        gflops=flops / timing.median / 1e9,
-    )
-
-
-def list_facts(lowering: Lowering, problem: AnyProblem, counts: Counts | None) -> FactsPart:
-    """The facts of a lowered step, with what the simulator counted; or why there are none."""
+    source = Text.of(lowering.source)
+    if source.lines:
+        links = link_source(lowering, lines) if lowering.language in LINKED else ()
+        device_source = SourcePart(lowering.language, source, None, links)
+    else:
+        missing = str(lowering.failed) if lowering.failed else "there is no device code"
+        device_source = SourcePart(lowering.language, None, missing)
     try:
-        facts = facts_of_lowering(lowering, problem=problem)
+        facts = facts_of_lowering(lowering, problem=run.problem)
+        counted = () if counts is None else counted_rows(counts, run.problem.bytes)
+        rows = (*facts.rows(), *counted) if facts.kernels else ()
+        facts_part = FactsPart(rows, facts.refusal)
     except CheckError as error:
-        return FactsPart((), str(error))
-    if not facts.kernels:
-        return FactsPart((), facts.refusal)
-    counted = () if counts is None else counted_rows(counts, problem.bytes)
-    return FactsPart((*facts.rows(), *counted), facts.refusal)
+        facts_part = FactsPart((), str(error))
+    checks = time = None
+    if verdict is not None:
+        checks = ChecksPart(
+            golden=golden_word([verdict]),
+            numbers=numbers_word([verdict]),
+            checked_on=verdict.checked_on,
+            findings=tuple(verdict.findings),
+            reference=run.problem.reference_name,
+        )
+    if verdict is not None and (timing := verdict.timing) is not None:
+        time = TimePart(
+            median=timing.median * 1e6,
+            lower=timing.lower * 1e6,
+            upper=timing.upper * 1e6,
+            repeats=timing.repeats,
+            gflops=(run.problem.flops or 0) / timing.median / 1e9,
+        )
+    return StepPart(
+        label=step_label(step),
+        name=step.name,
+        source=Path(step.location).name,
+        python=python,
+        tir=print_once(noted),
+        trace=Text.of(str(step.trace)),
+        device_source=device_source,
+        passes=tuple(
+            PassPart(
+                each.number,
+                each.name,
+                round(each.seconds * 1e3, 3),
+                print_once(each.before),
+                print_once(each.module),
+            )
+            for each in lowering.changed
+        ),
+        pass_count=len(lowering.passes),
+        facts=facts_part,
+        checks=checks,
+        time=time,
+    )
 
 
 def read_counts(device: Device, verdict: Verdict) -> Counts | None:

@@ -8,14 +8,12 @@ import signal
 import sys
 import sysconfig
 import threading
-import warnings
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tirstep.caches import CacheWarning
 from tirstep.lowering_checks import Counts, get_device
 from tirstep.lowering_checks.compile.instruments import when_stuck
 from tirstep.processes import count_cores
@@ -97,11 +95,7 @@ def do_jobs(jobs: Sequence[RecipeJob], screen: Screen) -> list[Done]:
 
 
 def _begin_process() -> None:
-    """A process of the pool ends with its parent, which else it would wait for for ever.
-
-    What its parent says of the cache it does not say again.
-    """
-    warnings.simplefilter("ignore", CacheWarning)
+    """A process of the pool ends with its parent, which else it would wait for for ever."""
     parent = multiprocessing.parent_process()
 
     def end() -> None:

@@ -159,52 +159,8 @@ class RecipePart:
 
 
 @dataclass(frozen=True)
-class ExperimentRow:
-    """A module on which a change of the pipeline was tried.
-
-    Attributes
-    ----------
-    recipe : the name of its part of the report; "" where it has none
-    status : one of `tirstep.experiments.quick.STATUSES`
-    added, removed : lines that the change makes others; None where it changes nothing
-    ran_on : devices
-    differences : of its facts, in words
-    reason : what is wrong, or why it is left out
-    """
-
-    module: str
-    recipe: str
-    status: str
-    added: int | None
-    removed: int | None
-    ran_on: tuple[str, ...]
-    differences: tuple[str, ...]
-    reason: str
-
-
-@dataclass(frozen=True)
-class SmallProgram:
-    """A counterexample, what is wrong with it, and the script that shows it."""
-
-    text: Text
-    reason: str
-    script: str
-
-
-@dataclass(frozen=True)
-class ExperimentPart:
-    """A change of the pipeline: what was tried in a sentence, the modules, and a counterexample."""
-
-    about: str
-    rows: tuple[ExperimentRow, ...]
-    small: SmallProgram | None
-
-
-@dataclass(frozen=True)
 class Report:
     """A report: its recipes, in the order of the ladder.
-
-    Of an experiment they are modules, with the steps `given`, `without` and `with`.
 
     Attributes
     ----------
@@ -217,7 +173,6 @@ class Report:
     target: str
     versions: Mapping[str, str]
     recipes: tuple[RecipePart, ...]
-    experiment: ExperimentPart | None = None
 
 
 def as_document(report: Report) -> dict[str, Any]:

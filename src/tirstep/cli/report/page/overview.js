@@ -1,4 +1,4 @@
-// The first page: the ladder in a table, or the modules on which a change of the pipeline was tried.
+// The first page: the ladder in a table.
 
 const METRICS = [
   { title: "Time µs", of: (step) => step.time?.median, note: "median of one call, warm caches" },
@@ -12,13 +12,10 @@ const METRICS = [
 const factOf = (step, name) => step.facts.rows.find((row) => row.key === name)?.value;
 
 function overviewPage() {
-  const { experiment } = report;
   return h("div", { class: "overview" },
-    h("header", { class: "headline" }, h("h1", {}, report.title), h("p", { class: "about" }, experiment ? experiment.about : ladderSummary(),
-      report.device && h("span", { class: "dim" }, ` Run on: ${report.device}.`))),
-    missingNotice(), experiment ? experimentTables(experiment) : ladderTable(),
-    h("p", { class: "hints" }, experiment && "Of each module there are three states: as it was given, and without and with the change. ",
-      "Press ", key("j"), " for the first step, ", key("/"), " to search, ", key("?"), " for all keys."),
+    h("header", { class: "headline" }, h("h1", {}, report.title),
+      h("p", { class: "about" }, ladderSummary(), report.device && h("span", { class: "dim" }, ` Run on: ${report.device}.`))),
+    missingNotice(), ladderTable(), h("p", { class: "hints" }, "Press ", key("j"), " for the first step, ", key("/"), " to search, ", key("?"), " for all keys."),
     h("footer", { class: "made" }, `Lowered for ${report.target}. ${Object.entries(report.versions).map((pair) => pair.join(" ")).join(", ")}.`));
 }
 
@@ -30,9 +27,6 @@ function ladderSummary() {
   return [`${plural(recipes.length, "recipe")}, ${plural(steps.length, "step")}. `, skipped > 0 && `${plural(skipped, "recipe")} skipped. `,
     !report.device ? "Nothing was checked." : failed ? h("b", { class: "bad" }, `${plural(failed, "recipe")} failed.`) : "Every check passed."];
 }
-
-const overviewTable = (name, label, heads, rows) => h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
-  h("table", { class: name }, h("thead", {}, h("tr", {}, heads.map(([title, kind]) => h("th", { scope: "col", class: kind }, title)))), h("tbody", {}, rows)));
 
 function ladderTable() {
   const last = recipes.map((recipe) => recipe.steps.at(-1));
@@ -49,23 +43,8 @@ function ladderTable() {
       metrics.map(({ of, unit }) => h("td", { class: "num" }, step && of(step) !== undefined ? `${number(of(step))}${unit ?? ""}` : "–")));
   });
   const heads = [["Recipe"], ["Steps", "num"], ["Lines", "num"], ["Checks"], ...metrics.map(({ title }) => [title, "num"])];
-  return [overviewTable("ladder", "The ladder", heads, rows),
+  const head = h("tr", {}, heads.map(([title, kind]) => h("th", { scope: "col", class: kind }, title)));
+  return [h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "The ladder" },
+    h("table", { class: "ladder" }, h("thead", {}, head), h("tbody", {}, rows))),
     h("p", { class: "notes" }, metrics.map(({ title, note }) => [h("b", {}, title), `: ${note}. `]))];
-}
-
-const ANSWERS = { right: "ok", wrong: "failed", refused: "failed" };
-
-function experimentTables({ rows, small }) {
-  const made = (rows ?? []).map((row) => {
-    const step = recipeNamed(row.recipe)?.steps.at(-1);
-    const name = step ? h("a", { href: stepLink(step, "tir") }, row.module) : h("span", { class: "dim" }, row.module);
-    return h("tr", { class: row.status }, h("th", { scope: "row" }, name), h("td", {}, row.added === undefined ? null : changeWords(row)),
-      h("td", {}, h("span", { class: `verdict ${ANSWERS[row.status] ?? "none"}` }, row.status)), h("td", {}, (row.ran_on ?? []).join(", ")),
-      h("td", {}, (row.differences ?? []).map((words) => h("span", { class: "difference" }, words)), row.reason && h("small", {}, row.reason)));
-  });
-  const heads = ["Module", "Lines", "Answer", "Run on", "What differs"].map((name) => [name]);
-  return [overviewTable("ladder tried", "The modules", heads, made), small && h("section", { class: "finding", "aria-label": "The smallest program that shows it" },
-    h("h2", {}, "The smallest program that shows it"), h("p", {}, small.reason),
-    h("pre", { tabindex: "0" }, linesOf(small.text).join("\n")),
-    h("p", { class: "dim" }, small.script ? `The script ${small.script} shows it with TVM and NumPy alone.` : "No script shows it with TVM alone."))];
 }
