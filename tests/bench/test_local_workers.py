@@ -32,7 +32,7 @@ class SlowPool(FakePool):
         self.futures: list[Future[str]] = []
         threading.Thread(target=self._run, daemon=True).start()
 
-    def submit(self, job: CompileJob) -> Future[str]:
+    def compile(self, job: CompileJob) -> Future[str]:
         self.futures.append(Future())
         return self.futures[-1]
 

@@ -54,6 +54,23 @@ def test_peers_are_right_and_recorded(machine: Any, dtype: str):
     assert [outcome.launched for outcome in outcomes] == ["graph"] * 4
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"dtype": "tf32"},
+        {"dtype": "float8_e4m3fn", "transpose_b": True, "out": "bfloat16"},
+        {"dtype": "float8_e4m3fn", "transpose_b": True, "acc": "fp22"},
+        {"dtype": "int8", "transpose_b": True},
+    ],
+    ids=str,
+)
+def test_pytorch_multiplies_each_type_as_it_can(machine: Any, options: dict):
+    for sizes in ((16, 48, 32), (256, 128, 192)):
+        planned = PlannedCase("matmul", matmul.problem(*sizes, **options), (), (PEERS["torch"],))
+        (outcome,) = run_case(planned, machine, Settings(rounds=3), lambda line: None).outcomes
+        assert (outcome.status, outcome.note) == ("ok", "")
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize(
     ("kernel", "sizes"),

@@ -12,23 +12,23 @@ from tirstep.bench.compile_pool import CompileJob
 
 
 class FakePool:
-    """Each job is done at once; `compile` says why it did not compile, nothing where it did."""
+    """Each job is done at once; `say` says why it did not compile, nothing where it did."""
 
-    def __init__(self, compile: Callable[[CompileJob], str], processes: int) -> None:
-        self.compile, self.processes = compile, processes
+    def __init__(self, say: Callable[[CompileJob], str], processes: int) -> None:
+        self.say, self.processes = say, processes
         self.jobs: list[CompileJob] = []
         self.is_stopped = False
 
-    def submit(self, job: CompileJob) -> Future[str]:
+    def compile(self, job: CompileJob) -> Future[str]:
         self.jobs.append(job)
         future: Future[str] = Future()
-        future.set_result(self.compile(job))
+        future.set_result(self.say(job))
         return future
 
     def read(self, future: Future[str]) -> str:
         return future.result()
 
-    def stop(self) -> None:
+    def close(self) -> None:
         self.is_stopped = True
 
 

@@ -180,30 +180,23 @@ def take_result(future: Future[Any], limit: float, doing: str) -> tuple[Any, str
         return None, f"failed: {shorten(error)}"
 
 
-class CompilePool:
-    """Processes that compile for a target of TVM's while this one does something else.
-
-    `limit` is the seconds that one job may take.
-    """
+class CompilePool(WorkerProcesses):
+    """Processes that compile for a target of TVM's while this one does something else."""
 
     def __init__(self, target: Any, *, limit: float, processes: int) -> None:
+        super().__init__(max(1, processes), limit, _begin)
         self._spelled = spell_target(target)
-        self._workers = WorkerProcesses(max(1, processes), limit, _begin)
 
-    def submit(self, job: CompileJob) -> Future[str]:
+    def compile(self, job: CompileJob) -> Future[str]:
         """Compile a job when its turn comes, which `read` says when it is done."""
-        return self._workers.submit(compile_job, job, self._spelled)
+        return self.submit(compile_job, job, self._spelled)
 
     def read(self, future: Future[str]) -> str:
         """Empty if a job that is done compiled, otherwise why it did not: ``refused:`` or as
         `take_result` says it.
         """
-        reason, failure = take_result(future, self._workers.limit, "compile")
+        reason, failure = take_result(future, self.limit, "compile")
         return failure or str(reason)
-
-    def stop(self) -> None:
-        """End the processes, whatever they do."""
-        self._workers.close()
 
 
 def compile_all(
@@ -215,13 +208,13 @@ def compile_all(
     """
     pool = CompilePool(target, limit=limit, processes=min(len(jobs), count_cores()))
     try:
-        futures = [pool.submit(job) for job in jobs]
+        futures = [pool.compile(job) for job in jobs]
         for done, future in enumerate(as_completed(futures), 1):
             pool.read(future)
             report(done)
         return [pool.read(future) for future in futures]
     finally:
-        pool.stop()
+        pool.close()
 
 
 def _begin() -> None:

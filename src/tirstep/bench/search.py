@@ -20,9 +20,10 @@ from . import BenchError
 from .peers import PEERS, Peer
 from .results import Time
 from .session import Settings, Tell
-from .workers import LocalWorkers, Screened, Sizes, Workers
+from .workers import LocalWorkers, Screened, Sizes
 
 if TYPE_CHECKING:
+    from .ray_workers import RayWorkers
     from .torch_machine import TorchMachine as Machine
     from .trials import Kept
 
@@ -192,7 +193,7 @@ def search(
 
 
 def search_with(
-    workers: Workers,
+    workers: LocalWorkers | RayWorkers,
     plan: SearchPlan,
     seed: int,
     tell: Tell,

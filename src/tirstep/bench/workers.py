@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from . import BenchError
 from .compile_pool import CompileJob, CompilePool, name_library
@@ -56,22 +56,6 @@ class Contest:
     peer_error: str = ""
 
 
-class Workers(Protocol):
-    """Who runs candidates; a search asks for nothing else."""
-
-    def submit(self, configs: Sequence[Sizes]) -> None:
-        """Compile, check and time each config once, after those that were submitted before."""
-
-    def collect(self) -> Sequence[Screened]:
-        """What became of some that were submitted; waits until there is something."""
-
-    def keep(self, configs: Sequence[Sizes]) -> None:
-        """Only these may come to `decide`: what else is kept of others can go."""
-
-    def decide(self, configs: Sequence[Sizes]) -> Contest:
-        """Time the finalists in turns with the peer, all on one device, on random floats."""
-
-
 @dataclass
 class LocalWorkers:
     """This process measures on its machine, and so many processes beside it compile ahead of it.
@@ -100,17 +84,21 @@ class LocalWorkers:
         self._pool = CompilePool(machine.target, limit=limit, processes=count)
 
     def submit(self, configs: Sequence[Sizes]) -> None:
-        """Have them compiled, by processes that live until `stop`."""
+        """Have each compiled, checked and timed once, after those that were submitted before, by
+        processes that live until `stop`.
+        """
         recipe, problem = self.plan.recipe, self.plan.problem
         name, shape, options = recipe.spelling or recipe.name, problem.shape, problem.options
         for config in configs:
             job = CompileJob(name, dict(shape), dict(options), config, str(name_library()))
-            future = self._pool.submit(job)
+            future = self._pool.compile(job)
             self._compiling[future] = job
             future.add_done_callback(self._done.put)
 
     def collect(self) -> Sequence[Screened]:
-        """Check and time a batch of what compiled, while others still compile."""
+        """What became of some that were submitted: check and time a batch of what compiled, while
+        others still compile.
+        """
         while True:
             is_batch = len(self._compiled) >= self.batch
             if out := self._gather(wait=not is_batch):
@@ -137,7 +125,7 @@ class LocalWorkers:
 
     def stop(self) -> None:
         """End the processes that compile."""
-        self._pool.stop()
+        self._pool.close()
 
     def measure(self, jobs: Sequence[CompileJob]) -> list[Screened]:
         """Check what compiled, and time together what is right: roughly, and what is far slower
@@ -161,7 +149,7 @@ class LocalWorkers:
         return [*out, *(Screened(config, summarize(it).median_us) for (config, _), it in timed)]
 
     def keep(self, configs: Sequence[Sizes]) -> None:
-        """Of others nothing stays on the device."""
+        """Only these may come to `decide`: of others nothing stays on the device."""
         self._checked = [pair for pair in self._checked if pair[0] in configs]
 
     def decide(self, configs: Sequence[Sizes]) -> Contest:
