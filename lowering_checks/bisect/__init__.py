@@ -2,13 +2,11 @@
 
 from .first_bad import FirstBad, RunBisection, bisect_run, find_bad_pass
 from .reproducer import Reproduction, require_ours, run_reproducer, write_reproducer
-from .states import State
 
 __all__ = [
     "FirstBad",
     "Reproduction",
     "RunBisection",
-    "State",
     "bisect_run",
     "find_bad_pass",
     "require_ours",

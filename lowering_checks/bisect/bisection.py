@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -34,7 +34,6 @@ from ..facts.compiled import find_source_error
 from ..facts.cuda_compilers import CompilerMissing, get_compiler
 from ..steps import Finding
 from .stages import COMPACTS, HOST_ALONE, ORDERS_THREADS, Stage, find_stages
-from .states import State, bisect
 
 Check = Callable[[tvm.IRModule, Device], list[Finding]]
 TIMEOUT = 120.0
@@ -86,7 +85,6 @@ class FirstBadState:
     not_run : what stands between them as well and could not be judged, each with the reason
     source : what was generated, where that is wrong and no pass before it
     before : the module of `right`
-    states : what the interpreter ran of both, for a pass alone
     failed : a pass that refuses the module, in place of `stage`
     """
 
@@ -98,7 +96,6 @@ class FirstBadState:
     not_run: tuple[str, ...] = ()
     source: str = ""
     before: tvm.IRModule | None = None
-    states: tuple[State, State] | None = None
     failed: Failure | None = None
 
 
@@ -359,12 +356,7 @@ class ModuleBisection:
             )
         is_exact = not between and right is not None and right.device == Interpreter.name
         before = stages[low].module if low >= 0 else self.module
-        states = None
-        if right is not None and right.device == Interpreter.name:
-            states = (_get_state(stages[low]) if low >= 0 else State(before), _get_state(stage))
-        return FirstBadState(
-            stage, found[0], right, wrong, is_exact, tuple(between), "", before, states
-        )
+        return FirstBadState(stage, found[0], right, wrong, is_exact, tuple(between), "", before)
 
     def _describe_right(self, stage: Stage | None) -> JudgedState | None:
         if stage is None:
@@ -424,12 +416,6 @@ def _bad_schedule(finding: Finding, device: str) -> FirstBadState:
     return FirstBadState(None, finding, None, JudgedState(AS_SCHEDULED, device), True)
 
 
-def _get_state(stage: Stage) -> State:
-    """What the interpreter runs of a stage that was judged."""
-    assert stage.program is not None
-    return State(stage.program, stage.is_in_order, stage.is_compact)
-
-
 def _make_interpreter(stage: Stage) -> Interpreter:
     return Interpreter(in_order=stage.is_in_order, is_compact=stage.is_compact)
 
@@ -470,3 +456,72 @@ class _Executable(CpuDevice):
                 )
 
         return Program(run)
+
+
+IsRight = Callable[[int], "bool | None"]
+SECONDS = 3.0
+"""How long the states behind a transition are confirmed to be wrong, too."""
+
+
+def bisect(count: int, is_right: IsRight, *, seconds: float = SECONDS) -> tuple[int, int]:
+    """Two places with a right state, a wrong one, and none between that can be judged.
+
+    The places are 0 to ``count - 1``, and the last of them is wrong. `is_right` is None for a state
+    that cannot be judged, and is called once for each place. The first of the two returned is -1
+    where no right state was found.
+
+    A wrong state that a right one follows is not what made the last one wrong: the judging device
+    may as well have erred. So the states behind the transition are judged, too, near ones first,
+    and bisected again behind the last right one. All of them, unless that takes too long.
+    """
+    known: dict[int, bool | None] = {count - 1: False}
+
+    def judge(place: int) -> bool | None:
+        if place not in known:
+            known[place] = is_right(place)
+        return known[place]
+
+    low = -1
+    while True:
+        low, high = _narrow(low, count - 1, judge)
+        later = _find_right(high, count, judge, time.monotonic() + seconds)
+        if later is None:
+            return low, high
+        low = later
+
+
+def _narrow(low: int, high: int, judge: IsRight) -> tuple[int, int]:
+    """A right place, or -1, and a wrong one, between which no place can be judged."""
+    unknown: set[int] = set()
+    while places := [place for place in range(low + 1, high) if place not in unknown]:
+        middle = places[len(places) // 2]
+        verdict = judge(middle)
+        if verdict is None:
+            unknown.add(middle)
+        elif verdict:
+            low = middle
+        else:
+            high = middle
+    return low, high
+
+
+def _find_right(high: int, count: int, judge: IsRight, deadline: float) -> int | None:
+    """The last place behind `high` that is found right; None where all are wrong or unknown."""
+    found = None
+    for place in _gallop(high, count - 1):
+        if time.monotonic() > deadline:
+            break
+        if (found is None or place > found) and judge(place):
+            found = place
+    return found
+
+
+def _gallop(low: int, high: int) -> Iterator[int]:
+    """The places between two: those at distances of 1, 2, 4, ... first, then the others."""
+    first = []
+    step = 1
+    while low + step < high:
+        first.append(low + step)
+        step *= 2
+    yield from first
+    yield from (place for place in range(low + 1, high) if place not in first)

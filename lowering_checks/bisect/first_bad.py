@@ -21,20 +21,17 @@ from ..compile.compiling import MAIN, TARGET, name_main
 from ..devices import find_unbound_sblocks
 from ..devices.cpu import CpuDevice
 from ..devices.device import Device, DeviceError
-from ..devices.simulator.interpreter import Interpreter
 from ..diff import Diff, diff_modules
 from ..numeric import Bound, check_numbers, compare_outputs
 from ..steps import CheckError, Finding, Run, step_label
 from .bisection import (
     AS_LOWERED,
-    AS_SCHEDULED,
     HOST,
     TIMEOUT,
     FirstBadState,
     JudgedState,
     ModuleBisection,
 )
-from .states import State
 
 UNKNOWN_START = "the start, of which nothing could be run,"
 Kind: TypeAlias = Literal["step", "pass", "between", "refused"]
@@ -65,11 +62,10 @@ class FirstBad:
     run, step : None where a module was given and no recipe
     seed : of the inputs
     not_run : what could not be judged between the two states, each with the reason
-    is_custom : another pipeline took the place of TVM's own
+    is_custom : another pipeline took the place of the one that the module asks for
     source : the CUDA source, where that is wrong and no pass before it
     is_pass : `number` and `name` are of a pass, and not of a step
     arguments, outputs : where a module was given: its arguments, and the places of the outputs
-    states : `right` and `wrong`, where the interpreter judged both
     """
 
     kind: Kind
@@ -91,7 +87,6 @@ class FirstBad:
     is_pass: bool
     arguments: tuple[Array, ...] = field(default=(), repr=False, compare=False)
     outputs: tuple[int, ...] = ()
-    states: tuple[State, State] | None = field(default=None, repr=False, compare=False)
 
     @property
     def label(self) -> str:
@@ -167,13 +162,15 @@ def find_bad_pass(
     pipeline: str | None = None,
     kernel: tvm.IRModule | None = None,
     bounds: Sequence[Bound] | None = None,
+    outputs: Sequence[int] | None = None,
     timeout: float = TIMEOUT,
 ) -> FirstBad | None:
     """The first pass that makes a module of one function wrong, at some arguments.
 
-    `expected` are the last of the arguments after the run. `bounds` say how far off each of them
-    may be, by a number or by one for each element; without them integers must be equal, and so must
-    floats that are expected to be whole numbers; others may be off by `numeric.ULPS` units in the
+    `expected` are the last of the arguments after the run, or those at the places `outputs`.
+    `bounds` say how far off each of them may be, by a number or by one for each element; without
+    them integers must be equal, and so must floats that are expected to be whole numbers; others
+    may be off by `numeric.ULPS` units in the
     last place of the largest. For a module that is wrong as it stands the kind is ``"step"``, and
     the number 0. `kernel` is the module from which it was scheduled, for the reproducer. `timeout`
     is that of `bisect_run`. Raises `CheckError` for arguments that do not fit, and for a module of
@@ -181,19 +178,19 @@ def find_bad_pass(
     """
     module = _take_function(module, arguments, expected)
     kernel = None if kernel is None else _take_function(kernel, arguments, expected)
-    first_output = len(arguments) - len(expected)
-    names = [str(parameter.name) for parameter in module[MAIN].params][first_output:]
+    places = outputs or range(len(arguments) - len(expected), len(arguments))
+    names = [str(module[MAIN].params[place].name) for place in places]
 
-    def compare(outputs: Sequence[Array]) -> list[Finding]:
-        return compare_outputs(outputs, expected, bounds, names=names, where=MAIN)
+    def compare(found: Sequence[Array]) -> list[Finding]:
+        return compare_outputs(found, expected, bounds, names=names, where=MAIN)
 
     compare(expected)  # bounds that do not fit are an error of the caller's, not of a pass
 
     def check(step: Step, candidate: tvm.IRModule, device: Device) -> list[Finding]:
         program = device.compile(candidate)
-        outputs = program(arguments)[first_output:]
+        after = program(arguments)
         faults = [Finding(device.name, MAIN, str(fault)) for fault in program.findings]
-        return [*faults, *compare(outputs)]
+        return [*faults, *compare([after[place] for place in places])]
 
     step = Step(0, MAIN, module, None, "")
     deadline = time.monotonic() + timeout
@@ -201,8 +198,7 @@ def find_bad_pass(
     found = search.bisect().first_bad
     if found is None:
         return None
-    outputs = tuple(range(first_output, len(arguments)))
-    return replace(found, arguments=tuple(arguments), outputs=outputs)
+    return replace(found, arguments=tuple(arguments), outputs=tuple(places))
 
 
 def _take_function(
@@ -318,7 +314,6 @@ class _RunBisection:
             before = self.steps[max(0, step.index - 1)].module
             names = ("the step before", f"{step.index} {step.name}")
             not_run = [*(found.not_run if self.run is None and not right else ()), *state.not_run]
-            states = None
         else:
             last = self.lowered if state.wrong.state == AS_LOWERED else self.scheduled
             right, before, is_exact = self._find_last_right(step, module, state, last)
@@ -332,10 +327,6 @@ class _RunBisection:
                 number, name, after = stage.number, stage.name, stage.module
             kind = ("step" if stage is None else "pass") if is_exact else "between"
             names = (right or "before", f"{number} {name}")
-            states = state.states
-            is_interpreted = state.wrong == JudgedState(AS_SCHEDULED, Interpreter.name)
-            if is_exact and stage is None and is_interpreted and self.scheduled is not None:
-                states = State(self.scheduled[0].module), State(step.module)
         wrong = AS_LOWERED if failed is not None else state.wrong.describe(is_right=False)
         finding = state.finding
         if failed is not None:
@@ -355,10 +346,9 @@ class _RunBisection:
             step=None if self.run is None else step,
             seed=self.seed,
             not_run=tuple(dict.fromkeys(not_run)),
-            is_custom=(self.pipeline or get_pipeline(module)) != "default",
+            is_custom=self.pipeline not in (None, get_pipeline(module)),
             source=state.source,
             is_pass=stage is not None or failed is not None,
-            states=states,
         )
 
     def _find_last_right(

@@ -1,6 +1,7 @@
-"""Writes a script that shows a first bad step or pass, with TVM and NumPy alone where these can.
+"""Writes a script that shows a first bad step or pass.
 
-The parts of the script stand at the end of this file.
+It does so with TVM and NumPy alone where a CPU shows it; elsewhere it searches for it again, with
+tirstep. The parts of the script stand at the end.
 """
 
 from __future__ import annotations
@@ -10,45 +11,105 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import tvm
 
 from tirstep.files import may_replace, require_writable, write_file
-from tirstep.modules import AnyProblem
-from tirstep.modules.numeric import Array
-from tirstep.transforms import get_pass_options
+from tirstep.modules import KernelError, Problem
+from tirstep.modules.dtypes import dtype_facts
+from tirstep.modules.numeric import Array, fits
+from tirstep.modules.problem import Tensor
+from tirstep.transforms import get_pass_options, get_pipeline
 from tirstep.transforms.passes.serial import make_threads_serial
 
+from ..compile.compiling import MAIN
 from ..compile.passes import BEFORE_PASSES
+from ..devices import CpuDevice, DeviceError
 from ..devices.device import is_scalar
+from ..numeric import find_wrong, get_default_bound
+from ..reference import ModuleProblem
 from ..steps import CheckError, print_module, step_label
 from .bisection import CODE_GENERATION, HOST
 from .first_bad import FirstBad
-from .script_case import ScriptCase, find_case, plan_case
-from .states import STATES, State
 
-PREFIXES = ("tirx.", "s_tir.")
-"""Of the names of TVM's own passes."""
+PREFIXES = ("tirx.", "s_tir.", "tirstep.")
+"""Of the names of passes that a script runs."""
 SECONDS = 300.0
 """How long a reproducer may run."""
-_SHOWN = re.compile(
-    r"[1-9]\d* of \d+ elements are wrong$|TVM refuses the module: |"
-    r"the interpreter finds: "
-)
+_SHOWN = re.compile(r"[1-9]\d* of \d+ elements are wrong$|TVM refuses the module: |tirstep finds: ")
 VALUES = 256
 """How many right values are written down where a kernel itself is wrong."""
+REACH = 3
+"""Up to which whole numbers are drawn for floats: most sums of them are exact."""
+FAR = 4000
+"""Where those show nothing: numbers that no narrower float than float32 holds."""
+SEEDS = 3
+
+
+@dataclass(frozen=True)
+class Case:
+    """The arguments of a script: whole numbers that it draws itself.
+
+    Attributes
+    ----------
+    tensors : what the arguments are, in the function's order
+    drawn : from which to which whole number each is; None for what is only written
+    outputs : the places of what is compared
+    bounds : how far off each output may be, in absolute numbers
+    """
+
+    tensors: tuple[Tensor, ...]
+    drawn: tuple[tuple[int, int] | None, ...]
+    outputs: tuple[int, ...]
+    seed: int = 0
+    bounds: tuple[float, ...] = ()
+
+    def write(self) -> str:
+        """The statements that say so in the script."""
+        names = [self.tensors[place].name for place in self.outputs]
+        return (
+            f"\nSEED = {self.seed}\n"
+            "# Of each argument: from which to which whole number it is; None for a mere output.\n"
+            f"DRAWN = {list(self.drawn)}\n"
+            f"SHAPES = {[list(each.shape) for each in self.tensors]}\n"
+            f"OUTPUTS, NAMES = {list(self.outputs)}, {names}\n"
+            f"BOUNDS = {_spell(self.bounds)}  # of the errors of each output, in absolute numbers\n"
+        )
+
+    def make_arguments(self) -> list[Array]:
+        """Those that the script makes; a scalar is an array of shape ()."""
+        random = np.random.default_rng(self.seed)
+        arrays = []
+        for tensor, drawn in zip(self.tensors, self.drawn, strict=True):
+            low, high = drawn or (0, 0)
+            array = np.asarray(random.integers(low, high + 1, tensor.shape))
+            arrays.append(array.astype(dtype_facts(tensor.dtype).numpy))
+        return arrays
+
+    def run(self, module: tvm.IRModule) -> list[Array]:
+        """The outputs, by LLVM; raises `DeviceError`."""
+        after = CpuDevice().compile(module)(self.make_arguments())
+        return [after[place].astype(np.float64) for place in self.outputs]
+
+    def is_wrong(self, got: Sequence[Array], right: Sequence[Array]) -> bool:
+        """Whether any element is farther off than it may be."""
+        return any(
+            bool(find_wrong(ours, theirs, (theirs - bound, theirs + bound)).any())
+            for ours, theirs, bound in zip(got, right, self.bounds, strict=True)
+        )
 
 
 def write_reproducer(bad: FirstBad, path: Path) -> None:
     """Write the script of a first bad step or pass.
 
     It holds the kernel and the scheduled module as TVMScript, runs both, and ends with an
-    assertion that fails. Where a CPU does not show the wrong result, it takes a GPU; without one,
-    and for a pass that is none of TVM's own, it runs tirstep's interpreter on the states before and
-    after, where that judged them (`State`), or else prints what changed and ends with 2. See
+    assertion that fails. Where a CPU does not show the wrong result, it has tirstep search for it;
+    for a pass that is none of TVM's or tirstep's it prints what changed and ends with 2. See
     `run_reproducer`. Raises `CheckError` for a file that this function did not write,
     and where the kernel is not known.
     """
@@ -94,9 +155,8 @@ def run_reproducer(path: Path, *, seconds: float = SECONDS) -> Reproduction:
     if done.returncode == 1 and wrong and (not failed or failed[-1] == "AssertionError"):
         return Reproduction(True, wrong[-1])
     if done.returncode < 0:
-        return Reproduction(
-            True, f"it ends with the signal {signal.Signals(-done.returncode).name}"
-        )
+        name = signal.Signals(-done.returncode).name
+        return Reproduction(True, f"it ends with the signal {name}")
     if done.returncode == 1 and failed:
         return Reproduction(False, failed[-1])
     return Reproduction(False, printed[-1] if printed else f"it ends with {done.returncode}")
@@ -104,98 +164,65 @@ def run_reproducer(path: Path, *, seconds: float = SECONDS) -> Reproduction:
 
 def make_reproducer(bad: FirstBad) -> str:
     """The text of the script."""
-    if bad.kernel is None:
+    kernel, problem = bad.kernel, None if bad.run is None else bad.run.problem
+    if kernel is None:
         raise CheckError(
             "the kernel is not known, so there is no right result; give find_bad_pass the kernel"
         )
-    if bad.run is not None and ((bad.kind, bad.number) == ("step", 0) or _spoils_kernel(bad)):
-        return _make_script_of_kernel(bad, bad.run.problem)
-    serial = make_threads_serial(bad.module)
-    case, on_cpu = _choose_case(bad, serial)
-    return "".join(
-        [
-            _make_head(_describe(bad), bad.kernel),
-            quote("KERNEL", print_module(bad.kernel)),
-            "\n# The step" + (", its thread bindings made serial.\n" if on_cpu else ".\n"),
-            quote("MODULE", print_module(serial if on_cpu else bad.module)),
-            f"OPTIONS = {get_pass_options(bad.module)}  # of TVM's pass context\n",
-            quote("DIFF", "\n".join(bad.diff.lines) + "\n"),
-            *_make_end(bad, case, on_cpu=on_cpu),
-        ]
-    )
-
-
-def _spoils_kernel(bad: FirstBad) -> bool:
-    """Whether a pass for a CPU makes the kernel wrong as it was written, and the script may run it.
-
-    Then what LLVM makes of the kernel is wrong as well, and only the reference knows what is right.
-    """
-    is_of_kernel = bad.is_pass and bad.step is not None and bad.step.index == 0
-    is_run = bad.finding.check == "numbers" and bad.kind != "refused" and not _explain_custom(bad)
-    return is_of_kernel and is_run and bad.target.startswith(HOST)
-
-
-def _choose_case(bad: FirstBad, serial: tvm.IRModule) -> tuple[ScriptCase, bool]:
-    """What the script runs on, and whether a CPU shows it; out-of-bounds accesses are not tried."""
-    is_tried = not bad.finding.message.startswith("out of bounds")
-    if bad.kind == "refused" or not is_tried or _explain_custom(bad):
-        return plan_case(bad), False
-    case, is_shown = find_case(bad, serial, lambda case: case.run(bad.kernel))
-    return case, is_shown or bad.target.startswith(HOST)
-
-
-def _make_end(bad: FirstBad, case: ScriptCase, *, on_cpu: bool) -> list[str]:
-    """What the script does with its modules."""
-    target = bad.target
     reason = _explain_custom(bad)
-    if reason and bad.states is not None and bad.kind != "refused":
-        run = case.write() + RUN_KERNEL + f"print(DIFF)\nprint({reason!r})\n"
-        return [run, _write_states(bad.states, case)]
+    # TVM alone runs its own pipeline, whichever a module asks for.
+    is_by_tvm = not bad.is_pass or get_pipeline(bad.module) == "default"
+    is_tried = bad.kind != "refused" and not reason and is_by_tvm
+    # What LLVM makes of the kernel is wrong as well where a pass for a CPU spoils it.
+    is_input = bad.step is not None and bad.step.index == 0
+    is_spoilt = bad.is_pass and bad.target.startswith(HOST) and bad.finding.check == "numbers"
+    is_kernel = is_input and is_tried and (is_spoilt or (bad.kind, bad.number) == ("step", 0))
+
+    def refer(case: Case) -> Sequence[Array]:
+        if is_kernel and problem is not None:  # only the reference knows what is right
+            return problem.reference(problem.take_inputs(case.make_arguments()))
+        return case.run(kernel)
+
+    serial = bad.module if is_kernel else make_threads_serial(bad.module)
+    case, is_shown = next(_plan_cases(bad)), is_kernel
+    if is_tried and not bad.finding.message.startswith("out of bounds"):
+        case, shows = _find_case(bad, serial, refer)
+        is_shown = is_shown or shows
+    series = ".".join(tvm.__version__.split(".")[:2])
+    parts = [HEAD.format(about=_describe(bad), series=series, half=import_half_types(kernel))]
+    if not is_kernel:
+        parts += ["# What is to be computed.\n", quote("KERNEL", print_module(kernel))]
+    parts += [
+        "\n# The step" + (", its thread bindings made serial.\n" if is_shown else ".\n"),
+        quote("MODULE", print_module(serial if is_shown else bad.module)),
+        f"OPTIONS = {get_pass_options(bad.module)}  # of TVM's pass context\n",
+        f"TARGET = {(HOST if is_shown else bad.target)!r}\n",
+        quote("DIFF", "\n".join(bad.diff.lines) + "\n"),
+        "print(DIFF)\n",
+    ]
     if reason:
-        return [CUSTOM_PASS.format(reason=reason)]
-    if bad.kind == "refused":
-        return [REFUSED.format(target=target)]
-    run = RUN_ON_CPU if on_cpu else RUN_ON_GPU.format(target=target)
-    run = case.write() + run
-    change = SHOW_CHANGE
-    if bad.source:
-        change = SHOW_SOURCE.format(target=target)
-    elif bad.is_pass and bad.name != CODE_GENERATION:
-        change = WATCH_PASS.format(name=bad.name, number=bad.number, target=target)
-    if bad.states is not None and not on_cpu:
-        return [run, change, _write_states(bad.states, case)]
-    end = END_OF_NUMBERS if bad.finding.check == "numbers" else END_OF_FAULTS
-    return [run, change, COMPARE.format(bounds=_spell(case.bounds)), end]
+        return "".join([*parts, CUSTOM_PASS.format(reason=reason)])
+    if bad.kind == "refused" and is_by_tvm:
+        return "".join([*parts, REFUSED])
+    parts += [case.write(), ARGUMENTS]
+    if is_kernel and problem is not None:
+        values = ", ".join(_spell(array.ravel()[:VALUES].tolist()) for array in refer(case))
+        parts.append(KNOWN.format(source=problem.reference_name, values=values))
+    else:
+        parts.append('right = run(from_source(KERNEL), "llvm", {})\n')
+    return "".join([*parts, COMPARE if is_shown else SEARCH])
 
 
-def _write_states(states: tuple[State, State], case: ScriptCase) -> str:
-    before, after = states
-    return STATES.format(
-        bounds=_spell(case.bounds), before=before.write("BEFORE"), after=after.write("AFTER")
-    )
-
-
-def _make_script_of_kernel(bad: FirstBad, problem: AnyProblem) -> str:
-    """No module is right: the first values that the reference has are written down."""
-
-    def refer(case: ScriptCase) -> list[Array]:
-        return problem.reference(case.take_inputs(problem))
-
-    case, _ = find_case(bad, bad.module, refer)
-    right = [array.ravel()[:VALUES] for array in refer(case)]
-    return "".join(
-        [
-            _make_head(_describe(bad), bad.module),
-            quote("MODULE", print_module(bad.module)),
-            case.write(),
-            RUN_AGAINST_VALUES.format(
-                source=problem.reference_name,
-                values=", ".join(_spell(array.tolist()) for array in right),
-            ),
-            COMPARE.format(bounds=_spell(case.bounds)),
-            END_OF_NUMBERS,
-        ]
-    )
+def _explain_custom(bad: FirstBad) -> str:
+    """Why the script cannot run the pass; empty where it can, or where no pass is to be shown."""
+    if not bad.is_pass:
+        return ""
+    if bad.is_custom:
+        return f"{bad.name} ran in a pipeline that is not the module's own"
+    is_pass = bad.name not in (CODE_GENERATION, BEFORE_PASSES)
+    if is_pass and not bad.name.startswith(PREFIXES):
+        return f"{bad.name} is no pass of TVM's own"
+    return ""
 
 
 def _spell(values: Iterable[float]) -> str:
@@ -228,29 +255,102 @@ def quote(name: str, text: str) -> str:
     return f"{name} = (\n{lines})\n" if lines else f'{name} = ""\n'
 
 
-def _make_head(about: str, kernel: tvm.IRModule) -> str:
-    series = ".".join(tvm.__version__.split(".")[:2])
-    return HEAD.format(about=about, series=series, half_types=import_half_types(kernel))
-
-
 def import_half_types(kernel: tvm.IRModule) -> str:
     """The import that a script for a module with bfloat16 or float8 needs; else ""."""
-    buffers = [each for each in kernel["main"].params if not is_scalar(each)]
+    buffers = [each for each in kernel[MAIN].params if not is_scalar(each)]
     dtypes = {str(buffer.dtype) for buffer in buffers}
     own = any(dtype.startswith(("bfloat", "float8")) for dtype in dtypes)
     return "import ml_dtypes  # noqa: F401: gives NumPy the types\n" if own else ""
 
 
-def _explain_custom(bad: FirstBad) -> str:
-    """Why the script cannot run the pass; empty where it can, or where no pass is to be shown."""
-    if not bad.is_pass:
-        return ""
-    if bad.is_custom:
-        return f"{bad.name} ran in a pipeline that is not TVM's default one"
-    is_pass = bad.name not in (CODE_GENERATION, BEFORE_PASSES)
-    if is_pass and not bad.name.startswith(PREFIXES):
-        return f"{bad.name} is no pass of TVM's own"
-    return ""
+def _plan_cases(bad: FirstBad) -> Iterator[Case]:
+    """Small whole numbers, the plainest first: for floats up to `REACH`, for integers of the range
+    that was searched with, since they may be indices; for a scalar what it was.
+    """
+    if bad.run is None:
+        yield _plan(bad, bad.arguments)
+        return
+    problem = bad.run.problem
+    blanks = [np.zeros(each.shape) for each in problem.outputs]
+    for inputs in (*problem.integer_rounds(bad.seed), *problem.planted_inputs(bad.seed)):
+        yield _plan(bad, problem.make_arguments(inputs, blanks))
+
+
+def _plan(bad: FirstBad, arguments: Sequence[Array]) -> Case:
+    tensors, drawn = list[Tensor](), list[tuple[int, int] | None]()
+    names = [] if bad.run is None else [each.name for each in bad.run.problem.outputs]
+    outputs, written = set(bad.outputs), set[int]()
+    for place, (parameter, given) in enumerate(
+        zip(bad.module[MAIN].params, arguments, strict=True)
+    ):
+        array, name = np.asarray(given), str(parameter.name)
+        dtype = str(parameter.ty) if is_scalar(parameter) else str(parameter.dtype)
+        tensors.append(Tensor(name, array.shape, dtype, is_scalar=is_scalar(parameter)))
+        drawn.append(_find_range(tensors[-1], array))
+        if name in names:
+            outputs.add(place)
+        values = array.astype(np.float64).ravel()
+        is_of_one = bool(np.isnan(values).all() or (values == values[:1]).all())
+        is_read = is_of_one if bad.run is None else place not in bad.run.problem.in_out
+        if place in outputs and is_read:
+            written.add(place)
+    known = [None if place in written else each for place, each in enumerate(drawn)]
+    return _set_bounds(bad, Case(tuple(tensors), tuple(known), tuple(sorted(outputs))))
+
+
+def _find_range(tensor: Tensor, array: Array) -> tuple[int, int]:
+    values = array.astype(np.float64)
+    if tensor.is_scalar and np.isfinite(values):
+        value = round(values.item()) or int(dtype_facts(tensor.dtype).is_float)
+        return value, value
+    if dtype_facts(tensor.dtype).is_float or not array.size:
+        return -REACH, REACH
+    return int(array.min()), int(array.max())
+
+
+def _find_case(
+    bad: FirstBad, module: tvm.IRModule, refer: Callable[[Case], Sequence[Array]]
+) -> tuple[Case, bool]:
+    """The first case that shows on a CPU that a module is wrong, and whether there is one; the
+    plainest without one.
+    """
+    plans = list(dict.fromkeys(_plan_cases(bad)))
+    cases = [replace(plan, seed=seed) for seed in range(SEEDS) for plan in plans]
+    far = tuple((-FAR, FAR) if each == (-REACH, REACH) else each for each in plans[0].drawn)
+    if far != plans[0].drawn:
+        cases.append(replace(plans[0], drawn=far))
+    for case in cases:
+        bounded = _set_bounds(bad, case)
+        try:
+            if bounded.is_wrong(bounded.run(module), refer(bounded)):
+                return bounded, True
+        except (DeviceError, KernelError):
+            break
+    return plans[0], False
+
+
+def _set_bounds(bad: FirstBad, case: Case) -> Case:
+    """The case with the bounds that hold between two right modules."""
+    count = len(case.outputs)
+    bounds: Sequence[Any] = [0.0] * count
+    try:
+        if bad.run is None:
+            after = CpuDevice().compile(bad.kernel)(case.make_arguments())
+            bounds = [get_default_bound(after[place]) for place in case.outputs]
+        else:
+            problem = bad.run.problem
+            inputs = problem.take_inputs(case.make_arguments())
+            if isinstance(problem, ModuleProblem):
+                is_exact = problem.answer(inputs).is_exact
+            else:
+                is_small = isinstance(problem, Problem) and fits(problem, inputs)
+                is_exact = problem.is_exact and is_small
+            if not is_exact:
+                errors = problem.error_bound(inputs)
+                bounds = [2 * float(np.max(bound, initial=0)) for bound in errors]
+    except (DeviceError, KernelError):
+        bounds = [0.0] * count
+    return replace(case, bounds=tuple(bounds))
 
 
 # The parts of the script: it ends with 1 where the wrong result shows, with 2 where it cannot.
@@ -269,10 +369,9 @@ with 2 where this machine cannot show it.
 import sys
 
 import numpy as np
-{half_types}import tvm
+{half}import tvm
 from tvm.script import from_source
 
-# What is to be computed.
 '''
 )
 
@@ -283,138 +382,62 @@ def make_arguments(module):
     random = np.random.default_rng(SEED)
     arrays = []
     for parameter, shape, drawn in zip(module["main"].params, SHAPES, DRAWN):
-        is_tensor = hasattr(parameter, "shape")
         dtype = str(getattr(parameter, "dtype", None) or parameter.ty)
         low, high = drawn or (0, 0)
-        array = np.asarray(random.integers(low, high + 1, shape)).astype(dtype)
-        arrays.append(array if is_tensor else array.item())
+        arrays.append(np.asarray(random.integers(low, high + 1, shape)).astype(dtype))
     return arrays
 
 
-def run(module, target, device, options):
+def run(module, target, options):
     arguments = [
-        tvm.runtime.tensor(each, device) if isinstance(each, np.ndarray) else each
-        for each in make_arguments(module)
+        tvm.runtime.tensor(array) if hasattr(parameter, "shape") else array.item()
+        for parameter, array in zip(module["main"].params, make_arguments(module))
     ]
     with tvm.transform.PassContext(config=options):
         tvm.compile(module, target=target)["main"](*arguments)
-    return [arguments[place].numpy().astype("float64") for place in OUTPUTS]
+    return [arguments[place].numpy() for place in OUTPUTS]
 
 
 '''
 
-RUN_ON_CPU = (
-    ARGUMENTS
-    + """TARGET = "llvm"
-kernel, module = from_source(KERNEL), from_source(MODULE)
-right = run(kernel, "llvm", tvm.cpu(), {})
-wrong = run(module, "llvm", tvm.cpu(), OPTIONS)
-"""
-)
-
-RUN_ON_GPU = (
-    ARGUMENTS
-    + """TARGET = {target!r}
-kernel, module = from_source(KERNEL), from_source(MODULE)
-right = run(kernel, "llvm", tvm.cpu(), {{}})
-wrong = run(module, TARGET, tvm.cuda(), OPTIONS) if tvm.cuda().exist else None
-"""
-)
-
-RUN_KERNEL = (
-    ARGUMENTS
-    + """kernel = from_source(KERNEL)
-right, wrong = run(kernel, "llvm", tvm.cpu(), {}), None
-"""
-)
-
-RUN_AGAINST_VALUES = (
-    ARGUMENTS
-    + """# The first values of each output, by {source}.
+KNOWN = """# The first values of each output, by {source}.
 right = [np.array(values, dtype="float64") for values in ({values},)]
-wrong = run(from_source(MODULE), "llvm", tvm.cpu(), {{}})
-wrong = [array.ravel()[: len(values)] for array, values in zip(wrong, right)]
-"""
-)
-
-WATCH_PASS = '''
-
-NUMBER, NAME = {number}, {name!r}
-
-
-@tvm.ir.instrument.pass_instrument
-class Watch:
-    """Prints the module around one pass of the compilation."""
-
-    count, running = 0, []
-
-    def run_before_pass(self, module, info):
-        if info.name not in ("sequential", "_pipeline"):
-            self.count += 1
-            self.running.append(self.count)
-            self.show("before", module, info)
-
-    def run_after_pass(self, module, info):
-        if info.name not in ("sequential", "_pipeline"):
-            self.show("after", module, info)
-            self.running.pop()
-
-    def show(self, when, module, info):
-        if (info.name, self.running[-1]) == (NAME, NUMBER):
-            print(f"# {{when}} {{info.name}}\\n{{module.script()}}\\n")
-
-
-with tvm.transform.PassContext(config=OPTIONS, instruments=[Watch()]):
-    tvm.compile(module, target={target!r})
-'''
-
-SHOW_SOURCE = """
-# The module is right after the last pass that could be run, and the source is wrong.
-with tvm.transform.PassContext(config=OPTIONS):
-    print(tvm.compile(module, target={target!r}).mod.imports[0].inspect_source())
 """
 
-SHOW_CHANGE = """
-print(DIFF)
+COMPARE = """wrong = run(from_source(MODULE), TARGET, OPTIONS)
+found = []
+for name, true, got, bound in zip(NAMES, right, wrong, BOUNDS):
+    true, got = true.ravel().astype("float64"), got.ravel()[: true.size].astype("float64")
+    found.append(np.isclose(got, true, rtol=0, atol=bound, equal_nan=True))
+    print(f"right {name}:", true[:16])
+    print(f"wrong {name}:", got[:16])
+is_right = np.concatenate(found)
+print(f"{np.count_nonzero(~is_right)} of {is_right.size} elements are wrong")
+assert is_right.all()
+print("The result is right here.")
 """
 
-CUSTOM_PASS = """
-print(DIFF)
-print({reason!r} + ", so this script cannot run it: above is what changed.")
+SEARCH = """try:
+    from tirstep.lowering_checks.bisect import find_bad_pass
+except ImportError:
+    print("A CPU does not show it with TVM alone; with tirstep, this script searches for it.")
+    sys.exit(2)
+module = from_source(MODULE)
+given = make_arguments(module)
+bad = find_bad_pass(module, given, right, TARGET, bounds=BOUNDS, outputs=OUTPUTS)
+print("nothing is wrong here" if bad is None else f"tirstep finds: {bad}")
+sys.exit(2 if bad is None else 1)
+"""
+
+CUSTOM_PASS = """print({reason!r} + ", so this script cannot run it: above is what changed.")
 sys.exit(2)
 """
 
-REFUSED = """
-TARGET = {target!r}
-print(DIFF)
-try:
+REFUSED = """try:
     with tvm.transform.PassContext(config=OPTIONS):
         tvm.compile(from_source(MODULE), target=TARGET)
 except Exception as error:
     print("TVM refuses the module:", str(error).strip().splitlines()[-1])
     sys.exit(1)
 print("This TVM does not refuse the module.")
-"""
-
-COMPARE = """
-BOUNDS = {bounds}  # of the errors of each output, in absolute numbers
-if wrong is None:
-    print("There is no GPU here that TVM can use, and a CPU does not show it.")
-    sys.exit(2)
-found = []
-for name, true, got, bound in zip(NAMES, right, wrong, BOUNDS):
-    found.append(np.isclose(got, true, rtol=0, atol=bound, equal_nan=True).ravel())
-    print(f"right {{name}}:", true.ravel()[:16])
-    print(f"wrong {{name}}:", got.ravel()[:16])
-is_right = np.concatenate(found)
-print(f"{{np.count_nonzero(~is_right)}} of {{is_right.size}} elements are wrong")
-"""
-
-END_OF_NUMBERS = """assert is_right.all()
-print("The result is right here.")
-"""
-
-END_OF_FAULTS = """assert is_right.all()
-print("The numbers are right in this run, which they may be in spite of what is found above.")
-sys.exit(2)
 """

@@ -105,7 +105,7 @@ def test_a_spoiled_step_is_told_with_its_diff(
     assert f"script  {script.name}" in result.out
     alone = warm_python.run([sys.executable, script], capture_output=True, text=True, cwd=tmp_path)
     assert alone.returncode == 1
-    assert "elements are wrong" in alone.stdout
+    assert "tirstep finds: step 0 main: " in alone.stdout
     assert "run     the script shows it: " in result.out
     assert "T.thread_binding(" in alone.stdout
 

@@ -142,8 +142,7 @@ def test_vectorize_loop_is_named_for_vectorize_and_compute_at(tmp_path: Path) ->
     write_reproducer(found, script)
     done = subprocess.run([sys.executable, script], capture_output=True, text=True)
     assert done.returncode == 1
-    assert "# before tirx.VectorizeLoop" in done.stdout
-    assert "# after tirx.VectorizeLoop" in done.stdout
+    assert "-            for i_1 in T.vectorized(8):" in done.stdout
     assert "of 1024 elements are wrong" in done.stdout
     assert done.stderr.rstrip().endswith("AssertionError")
     assert "tirstep" not in script.read_text().replace("# Written by `tirstep why`", "")
@@ -352,8 +351,7 @@ def test_wrong_code_generation_is_named(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert "__global__" in found.source
     write_reproducer(found, tmp_path / "why.py")
     done = warm_python.run([sys.executable, tmp_path / "why.py"], capture_output=True, text=True)
-    assert "# The module is right after the last pass" in (tmp_path / "why.py").read_text()
-    assert "__global__" in done.stdout
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (2, "nothing is wrong here")
 
 
 @pytest.mark.usefixtures("no_compiler")
@@ -401,7 +399,7 @@ def test_a_reproducer_sets_the_options_of_the_module(tmp_path: Path) -> None:
     assert "OPTIONS = {'tirx.disable_storage_rewrite': True}" in script.read_text()
     done = warm_python.run([sys.executable, script], capture_output=True, text=True)
     assert done.stderr.rstrip().endswith("AssertionError")
-    assert "# before tirx.VectorizeLoop" in done.stdout
+    assert "-            for i_1 in T.vectorized(8):" in done.stdout
 
 
 def test_a_kernel_for_tensor_cores_is_run_after_the_last_pass() -> None:

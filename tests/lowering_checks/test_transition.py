@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tirstep.lowering_checks.bisect.states import bisect
+from tirstep.lowering_checks.bisect.bisection import bisect
 
 SIGNS = {"R": True, "W": False, "?": None}
 

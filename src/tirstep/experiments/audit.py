@@ -17,7 +17,7 @@ import tvm
 from tvm.s_tir import SBlock
 
 from tirstep.lowering_checks import Finding
-from tirstep.lowering_checks.bisect.bisection import Check, ModuleBisection
+from tirstep.lowering_checks.bisect.bisection import CODE_GENERATION, Check, ModuleBisection
 from tirstep.lowering_checks.compile.compiling import using_pipeline
 from tirstep.lowering_checks.devices import CpuDevice, Device
 from tirstep.lowering_checks.devices.device import DeviceError
@@ -26,7 +26,7 @@ from tirstep.transforms import get_pipeline
 from tirstep.transforms.tir import find_all
 
 from .editing import Edit
-from .subject import HOST, ModuleOracle, Subject
+from .subject import HOST, ModuleOracle, Subject, explain_failure
 from .trials import TrialRecord
 from .trying import LEFT_OUT, REFUSED, RIGHT, UNJUDGED, WRONG, Experiment, get_kind
 
@@ -61,8 +61,9 @@ def audit(subject: Subject) -> Mapping[str, Any]:
     failed = search.lowering.failed
     if failed is not None and failed.name.startswith(OURS):
         return {**found, "status": LEFT_OUT, "reason": str(failed)}
-    if bad is not None and bad.failed is not None:
-        return {**found, "status": REFUSED, "reason": bad.finding.message, "at": bad.failed.name}
+    if bad is not None and (bad.failed is not None or bad.source):
+        at = CODE_GENERATION if bad.failed is None else bad.failed.name
+        return {**found, "status": REFUSED, "reason": bad.finding.message, "at": at}
     at, finding = ("", None) if bad is None or bad.stage is None else (bad.stage.name, bad.finding)
     if finding is None and is_gpu:
         # Some states behind `SHARES_PLACES` cannot be interpreted: with buffers of several types in
@@ -70,8 +71,8 @@ def audit(subject: Subject) -> Mapping[str, Any]:
         try:
             for each in check(subject.module, SimulatorDevice())[:1]:
                 at, finding = _name_sharing_pass(subject, check), each
-        except DeviceError as error:
-            return {**found, "status": UNJUDGED, "reason": str(error)}
+        except Exception as error:  # a module that a pass has spoiled may be anything
+            return {**found, "status": UNJUDGED, "reason": explain_failure(error)}
     elif finding is None and search.lowered is None:
         return {**found, "status": UNJUDGED, "reason": "; ".join(search.not_run)}
     if finding is None:
