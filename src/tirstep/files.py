@@ -19,7 +19,6 @@ from pathlib import Path
 
 PARTIAL = ".partial"
 """How the names of unfinished files end; a process that was killed may leave one."""
-PROBE_BYTES = 1 << 16
 _POLL_SECONDS = 0.02
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 """What file systems say that know no locks."""
@@ -51,8 +50,13 @@ def write_file(
         except BaseException:
             partial.unlink(missing_ok=True)
             raise
-        if durable:
-            _sync_folder(place.parent)
+        if durable:  # the new name, too, where the system lets one open a folder
+            with contextlib.suppress(OSError):
+                descriptor = os.open(place.parent, os.O_RDONLY)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
 
 
 def append_line(file: Path, line: str) -> None:
@@ -83,7 +87,7 @@ def require_writable(file: Path) -> None:
     with _naming(file):
         place, _ = _find_place(file)
         if place is not None:
-            _write_partial(place.parent, bytes(PROBE_BYTES), None, durable=True).unlink()
+            _write_partial(place.parent, bytes(1 << 16), None, durable=True).unlink()
 
 
 @contextlib.contextmanager
@@ -118,11 +122,27 @@ def locked(file: Path, *, seconds: float = 60.0) -> Iterator[None]:
     Readers do not need it. Raises `TimeoutError` with a sentence where another process keeps the
     lock for longer. Where the file system knows no locks, there is none.
     """
+    import fcntl  # not on Windows, where the rest of this module works
+
     place = Path(os.path.realpath(file))
     lock = place.with_name(f".{place.name[:60]}.lock")
     end = time.monotonic() + seconds
     with _naming(file):
-        while (descriptor := _take_lock(lock)) is None:
+        while True:
+            descriptor = os.open(lock, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # Who had the lock before has removed it: the path may be another's, or nobody's.
+                if os.path.samestat(os.fstat(descriptor), lock.stat()):
+                    break
+            except (BlockingIOError, FileNotFoundError):
+                pass
+            except OSError as error:
+                if error.errno in _WITHOUT_LOCKS:
+                    break
+                os.close(descriptor)
+                raise
+            os.close(descriptor)
             if time.monotonic() > end:
                 waited = f" for more than {seconds:g} s" if seconds else ""
                 raise TimeoutError(
@@ -136,30 +156,6 @@ def locked(file: Path, *, seconds: float = 60.0) -> Iterator[None]:
     finally:
         lock.unlink(missing_ok=True)  # before it is free: whoever waits for this one sees that
         os.close(descriptor)
-
-
-def _take_lock(lock: Path) -> int | None:
-    """The locked file; None while another process has it."""
-    import fcntl  # not on Windows, where the rest of this module works
-
-    descriptor = os.open(lock, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Who had the lock before has removed it: the path may be another file's, or nobody's.
-        if os.path.samestat(os.fstat(descriptor), lock.stat()):
-            return descriptor
-    except (BlockingIOError, FileNotFoundError):
-        pass
-    except OSError as error:
-        if error.errno in _WITHOUT_LOCKS:
-            return descriptor
-        os.close(descriptor)
-        raise
-    except BaseException:
-        os.close(descriptor)
-        raise
-    os.close(descriptor)
-    return None
 
 
 @contextlib.contextmanager
@@ -187,8 +183,8 @@ def _find_place(file: Path) -> tuple[Path | None, int | None]:
 def _write_partial(folder: Path, data: bytes, mode: int | None, durable: bool) -> Path:
     """A file of its own in a folder, whole."""
     partial = folder / f".tirstep-{secrets.token_hex(8)}{PARTIAL}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
-    descriptor = os.open(partial, flags | getattr(os, "O_BINARY", 0), 0o666)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    descriptor = os.open(partial, flags, 0o666)
     try:
         try:
             _write_all(descriptor, data)
@@ -208,13 +204,3 @@ def _write_all(descriptor: int, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
-
-
-def _sync_folder(folder: Path) -> None:
-    """Put the new name on the disk, where the system lets one open a folder."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

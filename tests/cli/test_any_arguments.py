@@ -31,31 +31,6 @@ def scheduled(sch, *, threads: int = 4):
     yield "bound"
 """
 
-BIND = """
-
-def scheduled(sch, *, threads: int = 4):
-    for block in sch.get_child_blocks(sch.get_sblock("root")):
-        outer, inner = sch.split(sch.get_loops(block)[0], [None, threads])
-        sch.bind(outer, "blockIdx.x")
-        sch.bind(inner, "threadIdx.x")
-"""
-
-PAIR = """
-@I.ir_module
-class Pair:
-    @T.prim_func(s_tir=True)
-    def main(low: T.Buffer((24,), "float32"), X: T.Buffer((24,), "float32"),
-             high: T.Buffer((24,), "float16")):
-        for i in range(24):
-            with T.sblock("low"):
-                vi = T.axis.spatial(24, i)
-                low[vi] = X[vi] - T.float32(1)
-        for i in range(24):
-            with T.sblock("high"):
-                vi = T.axis.spatial(24, i)
-                high[vi] = T.Cast("float16", X[vi] + T.float32(1))
-"""
-
 AXPY = """
 @I.ir_module
 class Axpy:
@@ -77,7 +52,6 @@ def scheduled(sch):
 
 FILES = {
     "argmax": HEAD + ARGMAX,
-    "pair": HEAD + PAIR + BIND,
     "axpy": HEAD + AXPY,
 }
 LINES = [

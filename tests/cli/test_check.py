@@ -120,12 +120,6 @@ def test_wrong_numbers_name_the_command_that_finds_who_is_at_fault(
     assert why.out.startswith("vector_add_bound  2048, seed 3: step 0 input\n")
 
 
-def test_a_golden_that_differs_is_nobodys_fault(command: Command, goldens: Path):
-    (goldens / "vector_add_bound" / "01_split.py").unlink()
-    result = command("check", "vector_add_bound", "--golden-dir", goldens, *CPU)
-    assert (result.code, "who is at fault" in result.out) == (1, False)
-
-
 @pytest.fixture
 def wrong_at_odd_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel is right wherever two divides its length."""
@@ -210,17 +204,6 @@ def test_a_step_that_is_wrong_already_is_not_asked_again(command: Command, wrong
     assert recipe["other_runs"] == []
 
 
-@pytest.mark.parametrize("text", ["-1", "few"])
-def test_a_number_of_runs_is_none_or_more(command: Command, text: str):
-    result = command("check", "vector_add_bound", "--runs", text)
-    assert (result.code, result.out) == (2, "")
-    assert f"--runs {text}: must be an integer >= 0" in result.err
-
-
-def test_seed_is_passed_on(command: Command, wrong_vector_add: None):
-    assert "(integers, seed 7)" in command("check", "vector_add_bound", "--seed", 7, *CPU).out
-
-
 def test_recipe_that_refuses_its_own_example(command: Command, monkeypatch: pytest.MonkeyPatch):
     wrong = dataclasses.replace(find_recipe("vector_add_bound"), golden=Example({"n": 100}))
     monkeypatch.setattr("tirstep.transforms.recipes.RECIPES", {"vector_add_bound": wrong})
@@ -240,13 +223,6 @@ def test_what_does_not_fit_into_the_time_is_said(command: Command, monkeypatch):
     result = command("check", "vector_add_bound", *CPU)
     assert "  --runs 6 makes up to 5 more, for which 0 s were not enough\n" in result.out
     assert "--runs" not in command("check", "vector_add_bound", "--runs", 1, *CPU).out
-
-
-def test_what_another_run_is_at_stands_apart(command: Command):
-    out = command("check", "relu_bound", "--runs", 12, *CPU).out
-    drawn = [line for line in out.splitlines() if line.startswith("  with other knobs in ")]
-    assert drawn
-    assert all(re.search(r"\w  +numbers ", line) for line in drawn)
 
 
 def test_nothing_is_timed(command: Command, clock_device):

@@ -126,11 +126,6 @@ def test_steps_as_wished(command: Command):
     assert result.out.partition("\n")[2] == print_module(run.steps[4].module)
 
 
-def test_a_shape_takes_the_sizes_of_the_seed(command: Command):
-    # conv1d_threads refuses what does not divide by default, and its seed has tail="guard".
-    assert "T.where(" in command("steps", "conv1d_threads", "--shape", "50x32").out
-
-
 def test_steps_as_json(command: Command):
     document = command("steps", "vector_add_bound", "--json").document
     assert set(document) == {

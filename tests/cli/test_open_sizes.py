@@ -90,11 +90,6 @@ def test_why_with_open_sizes_says_that_all_is_well(command: Command):
         assert "not run" not in result.out
 
 
-def test_why_takes_a_recipe_of_ours_with_open_sizes(command: Command):
-    result = command("why", "vector_add_bound", "--open", "n", "--set", "tail=guard")
-    assert result.code == 0
-
-
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

@@ -193,14 +193,6 @@ def test_functions_of_a_module_come_in_turn(command: Command):
     assert "--json is of one program; name one of the 2 here: each_add, each_relu" in told
 
 
-def test_a_list_says_where_relax_calls_a_function(command: Command):
-    lines = command("list", "net.py").out.splitlines()
-    assert lines[1].split() == ["add", "called", "in", "forward:", "lv,", "lv1"]
-    assert lines[2].split() == ["relu", "called", "in", "forward:", "lv2"]
-    calls = command("list", "net.py", "--json").document["programs"][0]["calls"]
-    assert calls == {"add": ["forward: lv, lv1"], "relu": ["forward: lv2"]}
-
-
 def test_goldens_of_ones_own(command: Command, folder: Path):
     golden = folder / "golden"
     for text in ("kern.py", "mine.py", "mine.py:Mine"):
@@ -480,14 +472,6 @@ def test_where_one_of_several_raises_the_others_are_judged(command: Command, fol
     assert (report.code, (folder / "page.html").is_file()) == (2, True)
 
 
-def test_a_schedule_that_ends_the_process_is_no_success(command: Command, folder: Path):
-    text = (folder / "mine.py").read_text()
-    (folder / "ends.py").write_text(f"{text}\n\ndef ends(sch):\n    raise SystemExit(0)\n")
-    result = command("check", "ends.py:ends")
-    assert (result.code, result.out) == (2, "")
-    assert re.fullmatch(r"tirstep: ends\.py:\d+: SystemExit: 0\n", result.err)
-
-
 TYPED = """from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
@@ -520,12 +504,6 @@ def test_what_a_recipe_or_its_children_print_is_not_in_a_document(command: Comma
         result = command(name, "loud.py", "--json")
         assert result.document["command"] == name
         assert result.err.count("two") >= 2
-
-
-def test_what_is_wrong_with_one_names_it_once(command: Command, folder: Path):
-    (folder / "several.py").write_text(f"from mine import Mine\nOne = Mine\n{FUNCTION}")
-    told = command("lower", "several.py", "--source").err.splitlines()
-    assert told[0].startswith("tirstep: One 00_input has no source")
 
 
 def test_what_a_file_prints_is_not_in_the_output(command: Command, folder: Path):

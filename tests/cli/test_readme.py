@@ -121,10 +121,3 @@ def test_the_readme_is_a_tour_and_names_what_ci_runs():
     assert len(text.splitlines()) <= 140
     assert re.search(r"^make test\b", text, re.MULTILINE)
     assert re.search(r"^make test\b", (ROOT / ".ci/run").read_text(), re.MULTILINE)
-
-
-@pytest.mark.parametrize("name", ["README.md", "docs/speed.md", "docs/benchmarks.md"])
-def test_links_lead_to_files(name: str):
-    links = re.findall(r"\]\(([^)#]+)", (ROOT / name).read_text())
-    for link in [link for link in links if not link.startswith("http")]:
-        assert (ROOT / name).parent.joinpath(link).exists(), f"{name} links to {link}"

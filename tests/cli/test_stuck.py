@@ -45,24 +45,6 @@ def test_thousands_of_copies_are_a_finding(
     assert "Traceback" not in result.out
 
 
-def test_a_compilation_over_its_time_is_a_finding(
-    command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TIRSTEP_COMPILE_SECONDS", "0.0001")
-    result = command("check", "vector_add_bound", "--device", "cpu", "--json")
-    assert result.code == 1
-    finding, *_ = result.document["recipes"][0]["findings"]
-    assert "vector_add_bound 00_input" in finding["where"]
-    assert finding["message"].startswith("compiling took more than 0.0001 s")
-
-
-def test_a_wrong_limit_is_told(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TIRSTEP_COMPILE_SECONDS", "soon")
-    result = command("check", "vector_add_bound", "--device", "cpu")
-    assert result.code == 1
-    assert "variable TIRSTEP_COMPILE_SECONDS is 'soon'; give a number above zero" in result.out
-
-
 @pytest.mark.usefixtures("warm_commands")
 def test_a_pass_that_does_not_end_ends_the_command(tmp_path: Path) -> None:
     """LLVM would take minutes for a vector of 1024 lanes, and nothing interrupts it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -63,6 +63,9 @@ def command(
     archs = choose_architectures(arch or [], all_archs=all_archs)
 
     def show(run: Run) -> int:
+        from tirstep.lowering_checks import DeviceError, count_accesses
+        from tirstep.lowering_checks.facts import compile_everywhere, counted_rows, get_facts
+
         from .json_output import print_document, run_keys
         from .screen import Screen
 
@@ -71,7 +74,20 @@ def command(
         with screen.working():
             for each in steps:
                 screen.doing(f"lowering {run.label(each)}")
-                found.append(_get_step_facts(screen, run, each, target, archs, counts))
+                facts = get_facts(each.module, target, problem=run.problem)
+                counted: Sequence[Fact] | str | None = None
+                if counts and facts.refusal is None:
+                    screen.doing(f"counting {run.label(each)}")
+                    try:
+                        accesses = count_accesses(run.problem, each.module)
+                        counted = tuple(counted_rows(accesses, run.problem.bytes))
+                    except DeviceError as error:
+                        counted = str(error)
+                compiled: Sequence[CompiledFacts] = ()
+                if archs and facts.refusal is None and facts.language == "cuda":
+                    screen.doing(f"compiling {run.label(each)}")
+                    compiled = compile_everywhere(facts, archs)
+                found.append(_StepFacts(each, facts, counted, compiled))
         if json:
             documents = [_step_keys(facts) for facts in found]
             print_document("facts", **run_keys(run), target=target, steps=documents)
@@ -107,99 +123,56 @@ class _StepFacts:
     """
 
     step: Step
-    label: str
     facts: Facts
     counted: Sequence[Fact] | str | None
     compiled: Sequence[CompiledFacts]
 
-    @property
-    def rows(self) -> Sequence[Fact]:
-        """All but the compiled ones."""
-        counted = () if self.counted is None or isinstance(self.counted, str) else self.counted
-        return (*self.facts.rows(), *counted)
-
-
-def _get_step_facts(
-    screen: Screen,
-    run: Run,
-    step: Step,
-    target: str,
-    architectures: Sequence[str],
-    counts: bool,
-) -> _StepFacts:
-    from tirstep.lowering_checks import DeviceError, count_accesses
-    from tirstep.lowering_checks.facts import compile_everywhere, counted_rows, get_facts
-    from tirstep.lowering_checks.steps import step_label
-
-    facts = get_facts(step.module, target, problem=run.problem)
-    counted: Sequence[Fact] | str | None = None
-    if counts and facts.refusal is None:
-        screen.doing(f"counting {run.label(step)}")
-        try:
-            found = count_accesses(run.problem, step.module)
-            counted = tuple(counted_rows(found, run.problem.bytes))
-        except DeviceError as error:
-            counted = str(error)
-    compiled: Sequence[CompiledFacts] = ()
-    if architectures and facts.refusal is None and facts.language == "cuda":
-        screen.doing(f"compiling {run.label(step)}")
-        compiled = compile_everywhere(facts, architectures)
-    return _StepFacts(step, step_label(step), facts, counted, compiled)
-
 
 def _show(screen: Screen, run: Run, found: Sequence[_StepFacts]) -> None:
+    """A table of the steps that launch a kernel, one of each that was compiled, and what is missing
+    below.
+    """
+    from tirstep.lowering_checks.facts.compiled import MISSING_NVDISASM
+    from tirstep.lowering_checks.steps import step_label
+
     from .tables import show_facts_table
 
     shape = format_shape(run.problem.shape)
     screen.line((run.recipe.name, "bold"), (f"  {shape}" if shape else "", "dim"))
-    lowered = [facts for facts in found if facts.facts.refusal is None]
-    if lowered:
-        show_facts_table(screen, {facts.label: facts.rows for facts in lowered})
-    for facts in lowered:
-        if facts.compiled:
-            _show_compiled(screen, facts)
-    first = found.index(lowered[0]) if lowered else 0
-    remarks = [
-        remark
-        for place, facts in enumerate(found)
-        for remark in _remarks(facts, lowered[0].label if place < first else None)
-    ]
+    columns: dict[str, list[Fact]] = {}
+    remarks: list[tuple[str, str]] = []
+    first = next((step_label(it.step) for it in found if it.facts.refusal is None), None)
+    for it in found:
+        label, refusal = step_label(it.step), it.facts.refusal
+        if refusal is None:
+            counted = () if isinstance(it.counted, str) else it.counted or ()
+            columns[label] = [*it.facts.rows(), *counted]
+        else:
+            if first is not None and not columns and it.facts.lowered is not None:
+                refusal += f" before step {first}"
+            remarks.append(("no facts", f"{label}: {refusal}"))
+        if isinstance(it.counted, str):
+            remarks.append(("no counts", f"{label}: {it.counted}"))
+    if columns:
+        show_facts_table(screen, columns)
+    for it in found:
+        if not it.compiled:
+            continue
+        screen.line()
+        compiler = it.compiled[0].compiler
+        screen.line((step_label(it.step), "bold"), (f"  compiled by {compiler}", "dim"))
+        ran = {each.architecture: each.rows() for each in it.compiled if each.refusal is None}
+        if ran:
+            show_facts_table(screen, ran)
+        for each in it.compiled:
+            if each.refusal is not None:
+                screen.line(("refused  ", "bold red"), each.refusal, wrap=True)
+        if any(kernel.instructions is None for each in it.compiled for kernel in each.kernels):
+            screen.line(("no instructions  ", "dim"), MISSING_NVDISASM, wrap=True)
     if remarks:
         screen.line()
-    for word, style, sentence in remarks:
-        screen.line((f"{word}  ", style), sentence, wrap=True)
-
-
-def _remarks(found: _StepFacts, first: str | None) -> Iterator[tuple[str, str, str]]:
-    """What is to be said of a step below the tables: a word, its style, and a sentence.
-
-    `first` is the first step with facts, where that comes later.
-    """
-    if found.facts.refusal is not None:
-        refusal = found.facts.refusal
-        if first is not None and found.facts.lowered is not None:
-            refusal += f" before step {first}"
-        yield "no facts", "dim", f"{found.label}: {refusal}"
-    if isinstance(found.counted, str):
-        yield "no counts", "dim", f"{found.label}: {found.counted}"
-
-
-def _show_compiled(screen: Screen, found: _StepFacts) -> None:
-    from tirstep.lowering_checks.facts.compiled import MISSING_NVDISASM
-
-    from .tables import show_facts_table
-
-    screen.line()
-    compiler = found.compiled[0].compiler
-    screen.line((found.label, "bold"), (f"  compiled by {compiler}", "dim"))
-    ran = {each.architecture: each.rows() for each in found.compiled if each.refusal is None}
-    if ran:
-        show_facts_table(screen, ran)
-    for each in found.compiled:
-        if each.refusal is not None:
-            screen.line(("refused  ", "bold red"), each.refusal, wrap=True)
-    if any(kernel.instructions is None for each in found.compiled for kernel in each.kernels):
-        screen.line(("no instructions  ", "dim"), MISSING_NVDISASM, wrap=True)
+    for word, sentence in remarks:
+        screen.line((f"{word}  ", "dim"), sentence, wrap=True)
 
 
 def _step_keys(found: _StepFacts) -> Document:

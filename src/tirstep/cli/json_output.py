@@ -9,8 +9,7 @@ by name.
     kernels: [{kernel, doc, shape (names of its extents), dtypes, options, recipes: [{recipe, doc,
     kernel, ladder, base, delta and why (of a rung), config (with defaults), default_example and
     golden ({shape, options, config}), steps (null unless NAME is the recipe, which is run for
-    them)}]}]; of a user's file programs: [{kind, name, source, doc, functions, calls (of a Relax
-    module: where each function is called; else null), taken_by}]
+    them)}]}]; of a user's file programs: [{kind, name, source, doc, functions, taken_by}]
 ``steps``
     recipe, shape, options, config, steps: [{number, name, source, tir, trace}]
 ``diff``

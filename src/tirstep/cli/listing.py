@@ -178,7 +178,7 @@ def list_programs(text: str, *, as_json: bool) -> int:
         picker = Picker(loaded, spelling, None)
         programs = [picker.get_program(name.partition(".")[0]) for name in spelling.names]
     if as_json:
-        about = "kind name source=location doc functions calls"
+        about = "kind name source=location doc functions"
         documents = [{**read_keys(it, about), "taken_by": TAKEN_BY[it.kind]} for it in programs]
         print_document("list", programs=documents)
         return 0
@@ -188,9 +188,8 @@ def list_programs(text: str, *, as_json: bool) -> int:
     for found in programs:
         about = f"  {first_sentence(found.doc)}" if found.doc else ""
         screen.line(f"{found.kind:<9}", (found.name, "bold"), f"  {found.location}", (about, "dim"))
-        for name in found.functions if len(found.functions) > 1 or found.calls else ():
-            called = "; ".join((found.calls or {}).get(name, ()))
-            screen.line(f"{'':<11}{name}", (f"  called in {called}" if called else "", "dim"))
+        for name in found.functions if len(found.functions) > 1 else ():
+            screen.line(f"{'':<11}{name}")
     screen.line()
     for kind in dict.fromkeys(found.kind for found in programs):
         screen.line((f"a {kind} goes to  ", "dim"), TAKEN_BY[kind], wrap=True)

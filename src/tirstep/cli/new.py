@@ -23,7 +23,7 @@ def command(
     """
     from tirstep.programs.project import make_project
 
-    made = make_project(folder)
+    files = make_project(folder)
     place = shlex.quote(str(folder))
-    print(f"{folder}: {count(len(made), 'file')}; next: cd {place} && make test", flush=True)
+    print(f"{folder}: {count(files, 'file')}; next: cd {place} && make test", flush=True)
     return 0

@@ -54,7 +54,6 @@ class Found:
     kind : a key of `TAKEN_BY`
     location : ``FILE:LINE``, or the place alone
     functions : of a module or function: the names of its PrimFuncs
-    calls : of a Relax module: for each of these, where it is called, as ``main: lv1``
     """
 
     kind: str
@@ -63,7 +62,6 @@ class Found:
     location: str
     doc: str = ""
     functions: tuple[str, ...] = ()
-    calls: Mapping[str, tuple[str, ...]] | None = None
 
 
 def find_programs(loaded: Loaded) -> list[Found]:
@@ -130,15 +128,11 @@ def _describe(kind: str, name: str, value: Any, loaded: Loaded) -> Found:
     if inspect.isfunction(function) and name not in loaded.lines:
         code = function.__code__
         location = f"{show_path(code.co_filename)}:{code.co_firstlineno}"
-    functions: tuple[str, ...] = ()
-    calls = None
-    if kind == "module":
-        functions = list_functions(value)
-        calls = find_calls(value) if len(functions) < len(value.get_global_vars()) else None
+    functions = list_functions(value) if kind == "module" else ()
     told = value.doc if kind == "recipe" else doc
     if kind == "ladder":
         told = value.title
-    return Found(kind, name, value, location, told or "", functions, calls)
+    return Found(kind, name, value, location, told or "", functions)
 
 
 def list_functions(module: tvm.IRModule) -> tuple[str, ...]:
@@ -146,29 +140,3 @@ def list_functions(module: tvm.IRModule) -> tuple[str, ...]:
     return tuple(
         str(var.name_hint) for var, it in module.functions_items() if isinstance(it, PrimFunc)
     )
-
-
-def find_calls(module: tvm.IRModule) -> Mapping[str, tuple[str, ...]]:
-    """Of a module with Relax functions: each PrimFunc, and in which of them it is called, and what
-    its result is bound to there: ``main: lv, lv2``.
-    """
-    from tvm import relax
-    from tvm_ffi import structural_walk
-
-    called: dict[str, dict[str, list[str]]] = {name: {} for name in list_functions(module)}
-    for var, function in module.functions_items():
-        if isinstance(function, PrimFunc):
-            continue
-
-        def visit(binding: Any, place: str = str(var.name_hint)) -> None:
-            call = binding.value
-            for it in (call.op, *call.args) if isinstance(call, relax.Call) else ():
-                if isinstance(it, tvm.ir.GlobalVar) and str(it.name_hint) in called:
-                    bound = called[str(it.name_hint)].setdefault(place, [])
-                    bound.append(str(binding.var.name))
-
-        structural_walk(function, (relax.VarBinding, visit))
-    return {
-        name: tuple(f"{place}: {', '.join(bound)}" for place, bound in places.items())
-        for name, places in called.items()
-    }

@@ -5,11 +5,9 @@ from __future__ import annotations
 import importlib.util
 import keyword
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
-from tirstep.files import write_file
+from tirstep.files import made_aside, write_file
 
 from .program_error import ProgramError
 
@@ -19,43 +17,23 @@ NAME = "my_kernels"
 PROGRAMS = (".ci/run",)
 
 
-def make_project(folder: Path) -> list[Path]:
-    """Write the project into a new or empty folder; return its files.
+def make_project(folder: Path) -> int:
+    """Write the project into a new or empty folder; return how many files it has.
 
     Raises `ProgramError`, and `OSError` where it cannot be written: then the folder is as it was.
     """
     name = _choose_name(folder)
     _require_room(folder)
-    was_there = folder.exists()
-    try:
-        return list(_write_files(folder, name))
-    except BaseException:
-        _empty(folder)
-        if not was_there and folder.exists():
-            folder.rmdir()
-        raise
-
-
-def _write_files(folder: Path, name: str) -> Iterator[Path]:
-    for source in sorted(path for path in TEMPLATE.rglob("*") if path.is_file()):
-        if source.suffix == ".pyc":
-            continue
-        relative = source.relative_to(TEMPLATE).as_posix()
-        target = folder / relative.replace(NAME, name)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        write_file(target, source.read_text(encoding="utf-8").replace(NAME, name), durable=False)
-        if relative in PROGRAMS:
-            target.chmod(0o755)
-        yield target
-
-
-def _empty(folder: Path) -> None:
-    """Remove what was made in a folder in which nothing was."""
-    for path in list(folder.iterdir()) if folder.exists() else []:
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
+    sources = [path for path in TEMPLATE.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    with made_aside(folder) as made:
+        for source in sources:
+            relative = source.relative_to(TEMPLATE).as_posix()
+            target = made / relative.replace(NAME, name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            text = source.read_text(encoding="utf-8").replace(NAME, name)
+            mode = 0o755 if relative in PROGRAMS else None
+            write_file(target, text, mode=mode, durable=False)
+    return len(sources)
 
 
 def _choose_name(folder: Path) -> str:
