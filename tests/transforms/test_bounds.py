@@ -11,7 +11,7 @@ from tvm.script import tirx as T
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import Problem, matmul_bias_relu
 from tirstep.transforms import bind_loop, cache_read_at, fuse_loops, split_loop, stage_operand_at
-from tirstep.transforms.legality.bounds import find_outside
+from tirstep.transforms.legality.bounds import Outside, find_outside
 
 SENTENCE = (
     "block 'C_shared' would read elements of 'C' outside of the 4 that there are along dimension "
@@ -58,6 +58,20 @@ def test_copies_that_stay_inside(threads: int, names: tuple[str, ...], place: in
         device = get_device(name)
         if device.find_obstacle(sch.mod) is None:
             assert check_numbers(problem, sch.mod, device, where="here") == []
+
+
+def test_what_is_outside_is_told_with_its_dimension():
+    Shifted = parse_kernel("""
+        A (4, 8), B (4, 8)
+        for i, j, k in T.grid(4, 8, 2):
+            with T.sblock("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                vk = T.axis.spatial(2, k)
+                T.where(i * 8 + j < 31)
+                B[vi, vj + vk] = T.if_then_else(vj > 0, A[vi, vj - 1], T.float32(0)) + A[vi, vj]
+    """)
+
+    assert list(find_outside(Shifted).values()) == [Outside("B", "write", "B", 1, 8)]
 
 
 def test_rows_that_a_guard_keeps_inside_and_data_that_nobody_knows():

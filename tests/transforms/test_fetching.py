@@ -1,8 +1,8 @@
 """Tiles that all threads of a block fetch together."""
 
 import pytest
-from kernels import Matmul
-from pairs import assert_dead, check_pair, refuses
+from kernels import Matmul, parse_kernel
+from pairs import assert_dead, check_pair, compile_for_cuda, refuses
 from tvm.s_tir import Schedule
 
 from tirstep.transforms import (
@@ -141,6 +141,26 @@ def test_fetch_cooperatively_refuses_what_does_not_fit():
     fetch_cooperatively(sch, copy, threads=(1, 6), tail="guard")
 
 
+def fetch_whole_rows(padding):
+    """A schedule with 8 whole rows of A in shared memory, each of 6 elements."""
+    sch = Schedule(Matmul)
+    block = sch.get_sblock("C")
+    tile = tile_block(sch, block, threads=(8, 12), fuse_threads=True)
+    copy = cache_read_at(sch, block, tile.threads[0], operand=0)
+    if padding:
+        pad_shared_rows(sch, copy, elements=padding)
+    return sch, copy
+
+
+def test_vectors_over_the_ends_of_whole_rows_stay_vectors():
+    sch, copy = fetch_whole_rows(0)
+    fetch_cooperatively(sch, copy, threads=96, vector=4, tail="guard")
+    assert "*(float4*)(A_shared" in compile_for_cuda(sch.mod)
+    sch, copy = fetch_whole_rows(0)
+    with refuses(sch, r"has 48 elements, which threads \* vector = 384 does not divide"):
+        fetch_cooperatively(sch, copy, threads=96, vector=4)
+
+
 def test_stage_operand_at_of_an_argument():
     after = """
         A_shared_dyn = T.sblock_alloc_buffer((16, 6), scope="shared.dyn")
@@ -171,6 +191,34 @@ def test_stage_operand_at_of_an_argument():
         return copy, block, i, j, steps
 
     check_pair(Matmul, change, after)
+
+
+# E = (A B) D: the second product stages what the first one made.
+TwoMatmuls = parse_kernel("""
+    A (16, 6), B (6, 12), D (12, 8), E (16, 8)
+    C = T.sblock_alloc_buffer((16, 12))
+    for i, j, k in T.grid(16, 12, 6):
+        with T.sblock("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            C[vi, vj] += A[vi, vk] * B[vk, vj]
+    for i, j, k in T.grid(16, 8, 12):
+        with T.sblock("E"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            E[vi, vj] += C[vi, vk] * D[vk, vj]
+""")
+
+
+def test_stage_operand_at_of_another_reduction_leaves_it_a_stage_of_its_own():
+    sch = Schedule(TwoMatmuls, debug_mask="all")
+    first, second = sch.get_sblock("C"), sch.get_sblock("E")
+    tile_block(sch, first, threads=(4, 6))
+    tile = tile_block(sch, second, threads=(4, 8))
+    stage_operand_at(sch, second, tile.threads[1], operand=0, threads=(4, 8))
+    assert sch.get(first).name_hint == "C"
+    source = compile_for_cuda(sch.mod)
+    assert "__launch_bounds__(24)" in source
+    assert "__launch_bounds__(32)" in source
+    assert "C_shared" in source
 
 
 @pytest.mark.parametrize(
