@@ -28,7 +28,7 @@ from tvm.s_tir import SBlockRealize
 
 from tirstep.lowering_checks import run_recipe
 from tirstep.lowering_checks.compile.compiling import compile_module, register_compiler
-from tirstep.modules import KernelError, get_kernel
+from tirstep.modules import KernelError
 from tirstep.processes import count_cores
 from tirstep.programs.naming import is_program
 from tirstep.transforms.errors import TransformError
@@ -37,7 +37,6 @@ from tirstep.transforms.tir import replace_fields
 from tirstep.tvm_compat import with_parameters
 
 from . import BenchError, shorten
-from .peers import PEERS
 
 _NUMBERS = itertools.count()
 
@@ -99,8 +98,7 @@ class CompileJob:
 
     Attributes
     ----------
-    recipe : its name, or the text that names a user's own; or the name of a peer in `PEERS` that
-        schedules `kernel`
+    recipe : its name, or the text that names a user's own
     library : the file to write what was compiled into; empty for none. It is not written where
         the machine has no linker.
     """
@@ -110,7 +108,6 @@ class CompileJob:
     options: Mapping[str, object]
     config: Mapping[str, object]
     library: str = ""
-    kernel: str = ""
 
 
 class WorkerProcesses:
@@ -242,20 +239,14 @@ def spell_target(target: Any) -> dict[str, object]:
 
 def compile_job(job: CompileJob, spelled: Mapping[str, object]) -> str:
     """Empty if the job compiled for this target, otherwise why it did not."""
-    target, peer = tvm.target.Target(spelled), PEERS.get(job.recipe)
     try:
-        if peer is not None and peer.schedule is not None:
-            settings: dict[str, Any] = {**job.shape, **job.options}
-            scheduled = peer.schedule(get_kernel(job.kernel).problem(**settings).module, target)
-        else:
-            recipe = find_recipe_of(job.recipe)
-            run = run_recipe(recipe, job.shape, options=job.options, config=job.config)
-            scheduled = run.steps[-1].module
+        recipe = find_recipe_of(job.recipe)
+        run = run_recipe(recipe, job.shape, options=job.options, config=job.config)
     except (TransformError, KernelError) as error:
         return f"refused: {error}"
     try:
-        module, workspaces = lift_workspaces(scheduled)
-        executable = compile_module(module, target)
+        module, workspaces = lift_workspaces(run.steps[-1].module)
+        executable = compile_module(module, tvm.target.Target(spelled))
         if job.library:
             _export(executable, workspaces, Path(job.library))
     except Exception as error:  # TVM, NVRTC and ptxas each have errors of their own

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from tirstep.lowering_checks import run_recipe
 from tirstep.lowering_checks.devices import find_unbound_sblocks
 from tirstep.lowering_checks.devices.device import blank
-from tirstep.modules import AnyProblem, Problem, kernels
+from tirstep.modules import AnyProblem, Problem
 from tirstep.modules.numeric import Array
 from tirstep.modules.validation import KernelError
 from tirstep.transforms.errors import TransformError
@@ -37,7 +37,7 @@ from .machine import (
     require_alive,
     take_results,
 )
-from .peers import PEERS, Peer
+from .peers import Peer
 from .results import BenchRun, Case, Outcome, summarize
 
 if TYPE_CHECKING:
@@ -166,10 +166,8 @@ def prepare_recipe(recipe: Recipe, config: Mapping[str, object], library: Path |
     return prepare
 
 
-def prepare_peer(peer: Peer, library: Path | None = None) -> Prepare:
-    """What a peer runs; what was compiled of its schedule is loaded."""
-    if library is not None and library.exists():
-        return lambda machine, problem, arguments: machine.load(library, arguments)
+def prepare_peer(peer: Peer) -> Prepare:
+    """What a peer runs."""
     return lambda machine, problem, arguments: machine.prepare_peer(peer, problem, arguments)
 
 
@@ -231,8 +229,8 @@ class Candidate:
 
 
 CompiledAhead = Mapping[tuple[Problem, str], Mapping[Path, Mapping[str, object]]]
-"""By problem and by the name of a recipe or peer: libraries, and the config of each. Where one is
-not there its candidate is compiled again in its turn, to say why.
+"""By problem and by the name of a recipe: libraries, and the config of each. Where one is not there
+its candidate is compiled again in its turn, to say why.
 """
 
 
@@ -247,8 +245,7 @@ def list_candidates(planned: PlannedCase, built: CompiledAhead) -> Iterator[Cand
             prepare = prepare_recipe(recipe, config, library)
             yield Candidate(name_candidate(recipe, config), "recipe", prepare, config)
     for peer in planned.peers:
-        found = next(iter(built.get((planned.problem, peer.name), ())), None)
-        yield Candidate(peer.name, "peer", prepare_peer(peer, found), {})
+        yield Candidate(peer.name, "peer", prepare_peer(peer), {})
 
 
 def list_configs_of(recipe: Recipe, problem: Problem) -> list[dict[str, object]]:
@@ -277,18 +274,12 @@ def name_candidate(recipe: Recipe, config: Mapping[str, object]) -> str:
 
 
 def compile_ahead(cases: Sequence[PlannedCase], machine: Machine, tell: Tell) -> CompiledAhead:
-    """Compile the recipes of cases, and what the schedules of `PEERS` make of their kernels.
+    """Compile the recipes of cases.
 
     A recipe takes part with its own sizes, or where these do not divide the shape, with each of its
     tails that can. What is not in the answer is compiled when its turn comes.
     """
-    wanted: dict[tuple[Problem, str], Recipe | Peer] = {}
-    for planned in cases:
-        # Processes know the table of peers alone, and its kernels.
-        known = planned.problem.kernel.name in kernels()
-        peers = [it for it in planned.peers if known and it.schedule and PEERS.get(it.name) is it]
-        wanted |= {(planned.problem, it.name): it for it in planned.recipes}
-        wanted |= {(planned.problem, it.name): it for it in peers}
+    wanted = {(it.problem, recipe.name): recipe for it in cases for recipe in it.recipes}
     if len(wanted) <= FEW_JOBS:
         return {}
     built: dict[tuple[Problem, str], dict[Path, Mapping[str, object]]] = {}
@@ -311,7 +302,7 @@ def compile_ahead(cases: Sequence[PlannedCase], machine: Machine, tell: Tell) ->
             [
                 (key, _make_job(key[0], it, {"tail": tail}))
                 for key, it in wanted.items()
-                if isinstance(it, Recipe) and key not in built
+                if key not in built
                 for tail in it.tails
                 if tail not in ("refuse", it.default_example.config.get("tail"))
             ]
@@ -321,15 +312,10 @@ def compile_ahead(cases: Sequence[PlannedCase], machine: Machine, tell: Tell) ->
     return built
 
 
-def _make_job(problem: Problem, candidate: Recipe | Peer, more: Mapping[str, object]) -> CompileJob:
-    """A recipe with its config and `more`, or a peer's schedule, which has none."""
-    name, options, config = candidate.name, dict(problem.options), dict[str, object]()
-    if isinstance(candidate, Recipe):
-        name = candidate.spelling or name
-        options = get_options(candidate, problem)
-        config = {**candidate.default_example.config, **more}
-    kernel, library = problem.kernel.name, str(name_library())
-    return CompileJob(name, dict(problem.shape), options, config, library, kernel)
+def _make_job(problem: Problem, recipe: Recipe, more: Mapping[str, object]) -> CompileJob:
+    config = {**recipe.default_example.config, **more}
+    name, options = recipe.spelling or recipe.name, get_options(recipe, problem)
+    return CompileJob(name, dict(problem.shape), options, config, str(name_library()))
 
 
 def run_case(
