@@ -56,7 +56,6 @@ PACKAGES = (
     "tirstep.lowering_checks.devices",
     "tirstep.lowering_checks.facts",
     "tirstep.lowering_checks.bisect",
-    "tirstep.tuning",
 )
 SECTION = re.compile(r"^(rewrite|consumes|returns|requires): ")
 

@@ -14,7 +14,7 @@ from tirstep.bench import BenchError
 from tirstep.programs.program_error import ProgramError
 from tirstep.tuning import database
 from tirstep.tuning.database import RECORD_FILE, WORKLOAD_FILE, add_record, require_database
-from tirstep.tuning.space import RecipeSpace, carry_out, make_decided
+from tirstep.tuning.space import RecipeSpace
 from tirstep.tuning.tuner import NORMALIZE
 
 LLVM = tvm.target.Target("llvm")
@@ -26,9 +26,8 @@ def make_workload(n: int) -> tvm.IRModule:
 
 
 def make_trace(workload: tvm.IRModule, place: int = 0) -> Trace:
-    sch = make_decided(SPACE, workload, {"inner": place})
-    sch.enter_postproc()
-    assert carry_out(SPACE, sch) == ""
+    sch, reason = SPACE.schedule(workload, {"inner": place})
+    assert reason == ""
     return sch.trace
 
 

@@ -14,16 +14,13 @@ from golden_runs import run_golden
 from inline_workers import InlineWorkers, make_inline_builder, make_inline_runner, make_plan
 from tvm.ir import assert_structural_equal
 from tvm.s_tir import Schedule
-from tvm.s_tir.meta_schedule.builder import BuilderInput
-from tvm.s_tir.meta_schedule.runner import Runner, RunnerInput
 
 from tirstep.bench import BenchError
 from tirstep.bench.trials import Trials
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import find_recipe, recipe
-from tirstep.tuning import candidates
-from tirstep.tuning.candidates import CandidateRunner, make_builder, make_runner
+from tirstep.tuning.candidates import CandidateBuilder, CandidateRunner, start_processes
 from tirstep.tuning.tuner import TunePlan, TuneResult, tune
 
 PROBLEM = tuned_programs.twice_plus_one.problem(n=64)
@@ -86,15 +83,6 @@ def test_a_wrong_candidate_is_timed_by_nobody_and_counted(tmp_path: Path) -> Non
     fresh = Schedule(plan.workload)
     found.winner.sch.trace.apply_to_schedule(fresh, remove_postproc=False)
     assert_structural_equal(fresh.mod, expected)
-
-
-def test_each_artifact_has_a_folder_of_its_own(tmp_path: Path) -> None:
-    """MetaSchedule's callback removes an artifact's folder with all that is in it."""
-    plan = make_plan(tuned_programs.folded, PROBLEM, trials=3)
-    run_inline(plan, tmp_path)
-    folders = [path.parent for path in (tmp_path / "scratch").rglob("*.so")]
-    assert len(folders) == len({*folders}) >= 3
-    assert all(folder.parent == tmp_path / "scratch" for folder in folders)
 
 
 def test_half_precision_at_a_size_that_does_not_divide(tmp_path: Path) -> None:
@@ -272,31 +260,16 @@ def test_a_space_for_cuda_is_right_on_the_simulator_and_its_sources_compile(
 
 def test_processes_of_the_builder_know_the_reducers_of_recipes(tmp_path: Path) -> None:
     """`softmax_online` sums over threads by a reducer of tirstep's, which TVM alone refuses."""
-    target = tvm.target.Target("nvidia/nvidia-h100")
     module = run_golden(find_recipe("softmax_online")).steps[-1].module
-    builder = make_builder(tmp_path)
+    workers = start_processes(1, 60.0)
     try:
-        (built,) = builder.build([BuilderInput(module, target)])
+        ((path, reason),) = CandidateBuilder(tmp_path, workers).build(
+            [module], tvm.target.Target("nvidia/nvidia-h100")
+        )
     finally:
-        builder.builder.workers.close()
-    assert built.error_msg is None
-    assert Path(str(built.artifact_path)).is_file()
-
-
-def test_metaschedule_has_candidates_built_checked_and_timed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(candidates, "WorkerProcesses", lambda *_: InlineWorkers())
-    llvm = tvm.target.Target("llvm")
-    modules = [
-        tuned_programs.folded.steps(PROBLEM.module, inner=4, fold=fold)[-1].module
-        for fold in (1, 2)
-    ]
-    built = make_builder(tmp_path).build([BuilderInput(module, llvm) for module in modules])
-    inputs = [RunnerInput(str(it.artifact_path), "cpu", []) for it in built]
-    right, wrong = (it.result() for it in Runner.run(make_runner(PROBLEM), inputs))  # through TVM
-    assert (len(right.run_secs), right.error_msg) == (candidates.REPEATS, None)
-    assert (wrong.run_secs, wrong.error_msg[:8]) == (None, "wrong: C")
+        workers.close()
+    assert reason == ""
+    assert Path(path).is_file()
 
 
 def test_a_fault_on_a_gpu_ends_the_process_that_had_it() -> None:

@@ -148,30 +148,6 @@ def _make_config(recipe: Recipe, config: Mapping[str, object]) -> Any:
     return recipe.family.config(**{**recipe.config, **_get_tail(recipe), **read_pairs(config)})
 
 
-def schedule_by_recipe(sch: Schedule, recipe: Recipe, config: Mapping[str, object]) -> None:
-    """Schedule anybody's function by the plan of a recipe's family, with the recipe's knobs.
-
-    Raises a `TransformError` for a recipe without a plan, where the plan finds no blocks, and where
-    it refuses the config; the module is as it was then.
-    """
-    plan = _get_plan(recipe)
-    if plan is None:
-        raise TransformError(
-            recipe.name, "its family has no plan for other blocks", "rename the function's blocks"
-        )
-    roles = plan.match(sch)
-    if isinstance(roles, Mismatch):
-        raise TransformError(recipe.name, str(roles), "give a recipe of another family")
-    plan.schedule(sch, roles, [_make_config(recipe, config)])
-
-
-def is_by_plan(recipe: Recipe, module: tvm.IRModule) -> bool:
-    """Whether a module has other blocks than a recipe knows by name, and the recipe a plan."""
-    sch = Schedule(module)
-    names = " ".join(get_sblock_name(sch, block) for block in list_sblocks(sch))
-    return names not in recipe.blocks and _get_plan(recipe) is not None
-
-
 def _get_tail(recipe: Recipe) -> dict[str, object]:
     taken = [tail for tail in _TAILS if tail in recipe.tails]
     return {"tail": taken[0]} if taken else {}

@@ -4,8 +4,7 @@ Each is held against its problem's reference first, on whole numbers, for which 
 summation gives the same bits and nothing is tolerated, then on floats. A wrong one has no time.
 MetaSchedule's own builder compiles with TVM's pipeline alone, knows no reducer of tirstep's, so
 that `softmax_online`, say, does not compile there, and reads all of TVM's intrinsics of tensors in
-each process, which takes half a minute. Its callback `RemoveBuildArtifact` removes the folder in
-which an artifact lies, with all that is in it: each artifact has a folder of its own here.
+each process, which takes half a minute.
 """
 
 from __future__ import annotations
@@ -19,9 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import tvm
-from tvm.ir.utils import derived_object
-from tvm.s_tir.meta_schedule.builder import BuilderResult, PyBuilder
-from tvm.s_tir.meta_schedule.runner import PyRunner, RunnerFuture, RunnerResult
 
 from tirstep.bench.compile_pool import WorkerProcesses, spell_target, take_result
 from tirstep.lowering_checks.compile.compiling import compile_module
@@ -54,33 +50,6 @@ def start_processes(number: int, limit: float, program: str = "") -> WorkerProce
     own. `limit` is seconds for one candidate.
     """
     return WorkerProcesses(number, limit, _begin, program)
-
-
-def make_builder(folder: Path, *, jobs: int = 1, limit: float = 60.0, program: str = "") -> Any:
-    """A builder for ``meta_schedule.tune_tir(..., builder=...)``.
-
-    Parameters
-    ----------
-    folder : where each artifact gets a folder of its own
-    jobs : processes
-    limit : seconds that one candidate may take
-    program : a user's own program, ``FILE.py:NAME``, that each process loads
-    """
-    return _MetaScheduleBuilder(CandidateBuilder(folder, start_processes(jobs, limit, program)))
-
-
-def make_runner(
-    problem: AnyProblem, *, limit: float = 60.0, seed: int = 0, program: str = ""
-) -> Any:
-    """A runner for ``meta_schedule.tune_tir(..., runner=...)``, for candidates of one problem.
-
-    Parameters
-    ----------
-    limit : seconds that one run may take
-    seed : of the random inputs
-    program : a user's own program, ``FILE.py:NAME``, that the process loads
-    """
-    return _MetaScheduleRunner(CandidateRunner(problem, start_processes(1, limit, program), seed))
 
 
 @dataclass(frozen=True)
@@ -150,35 +119,6 @@ class CandidateRunner:
 
 class WorkerError(RuntimeError):
     """A candidate did not run; the text begins with the kind of failure."""
-
-
-@derived_object
-class _MetaScheduleBuilder(PyBuilder):
-    """A builder as an object of TVM's."""
-
-    def __init__(self, builder: CandidateBuilder) -> None:
-        super().__init__()
-        self.builder = builder
-
-    def build(self, build_inputs: Sequence[Any]) -> list[BuilderResult]:
-        built = self.builder.build([it.mod for it in build_inputs], build_inputs[0].target)
-        return [BuilderResult(path or None, reason or None) for path, reason in built]
-
-
-@derived_object
-class _MetaScheduleRunner(PyRunner):
-    """A runner as an object of TVM's."""
-
-    def __init__(self, runner: CandidateRunner) -> None:
-        super().__init__()
-        self.runner = runner
-
-    def run(self, runner_inputs: Sequence[Any]) -> list[Any]:
-        pairs = [
-            self.runner.run(str(it.artifact_path), str(it.device_type)) for it in runner_inputs
-        ]
-        results = [RunnerResult(it or None, why or None) for it, why in pairs]
-        return [RunnerFuture(lambda: True, lambda it=it: it) for it in results]
 
 
 def build(module: str, target: Mapping[str, object], library: str) -> str:

@@ -35,7 +35,7 @@ from tirstep.transforms.recipes.gpus import GPUS, H200
 from tirstep.transforms.rewriting import NO_REPLAY
 
 from .candidates import CPU, CandidateBuilder, CandidateRunner
-from .space import Choices, Config, Decisions, RecipeSpace, carry_out, make_decided, name_kind
+from .space import Choices, Config, Decisions, RecipeSpace, name_kind
 
 FINALISTS, FINAL_ROUNDS = 4, 3
 MOST_REFUSED = 2000
@@ -98,10 +98,7 @@ class TunePlan:
 
 @dataclass(frozen=True)
 class ScheduledConfig:
-    """A config, and the program that the recipe makes of the workload with it.
-
-    The trace of `sch` has the decisions, and behind `enter_postproc` what the recipe did.
-    """
+    """A config, and the program that the recipe makes of the workload with it."""
 
     decisions: Decisions
     config: Config
@@ -306,9 +303,7 @@ class _Tuner:
 
     def _make(self, decisions: Decisions) -> ScheduledConfig | None:
         """The candidate of some decisions; None where the recipe refuses, which is counted."""
-        sch = make_decided(self.space, self.plan.workload, decisions)
-        sch.enter_postproc()
-        reason = carry_out(self.space, sch)
+        sch, reason = self.space.schedule(self.plan.workload, decisions)
         if NO_REPLAY in reason:
             _refuse(self.plan.recipe, "it replaces blocks by its own, which no trace replays")
         if reason:
