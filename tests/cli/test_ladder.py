@@ -63,25 +63,6 @@ def test_rows_for_steps(command: Command):
     ]
 
 
-def test_diffs_and_verdicts_come_before_the_table(command: Command):
-    result = command("ladder", "vector_add", "--diff", *CPU)
-    before, table, _ = result.out.partition("recipe            steps")
-    assert table
-    places = [
-        before.index(text)
-        for text in (
-            "vector_add_bound  One element for each thread",
-            "# vector_add_bound 00_input  elementwise.py:",
-            "golden ok       numbers ok on cpu 1024\n",
-            "# vector_add_bound 01_split  elementwise.py:",
-            "--- 00_input\n+++ 01_split\n@@ ",
-            "# vector_add_bound 02_bound  elementwise.py:",
-        )
-    ]
-    assert places == sorted(places)
-    assert before.count("golden ok       numbers ok on cpu 1024\n") == 3
-
-
 def test_a_recipe_that_refuses_the_shape_is_skipped(command: Command, short_ladder: None):
     result = command("ladder", "matmul", "--shape", "64x2048x8", *CPU)
     assert result.code == 0
@@ -106,11 +87,10 @@ def test_a_changed_golden_exits_with_1(command: Command, tmp_path: Path):
     goldens = Path(shutil.copytree(ROOT / "tests" / "golden", tmp_path / "golden"))
     file = goldens / "vector_add_bound" / "02_bound.py"
     file.write_text(file.read_text().replace("128", "64"))
-    for look in ((), ("--diff",)):
-        result = command("ladder", "vector_add", "--golden-dir", goldens, *look, *CPU)
-        assert result.code == 1
-        assert rows(result.out) == [["vector_add_bound", "2", "failed", "ok on cpu", "+7 −6"]]
-        assert result.out.count("]: the program changed") == 1
+    result = command("ladder", "vector_add", "--golden-dir", goldens, *CPU)
+    assert result.code == 1
+    assert rows(result.out) == [["vector_add_bound", "2", "failed", "ok on cpu", "+7 −6"]]
+    assert result.out.count("]: the program changed") == 1
 
 
 def test_a_device_that_cannot_compile_exits_with_1(command: Command, broken_device: None):
@@ -188,12 +168,6 @@ def test_ladder_as_json(command: Command, clock_device: ClockDevice):
     assert [step["time_us"] for step in recipe["steps"]] == [None, None, pytest.approx(2000.0)]
     for step in recipe["steps"]:
         assert set(step) == STEP_KEYS
-
-
-def test_ladder_as_json_with_diffs(command: Command):
-    (recipe,) = command("ladder", "vector_add", "--diff", "--json", *CPU).document["recipes"]
-    assert recipe["steps"][0]["diff"] is None
-    assert recipe["steps"][1]["diff"].startswith("--- 00_input\n+++ 01_split\n")
 
 
 def test_sizes_go_to_the_recipes_that_have_them(command: Command, short_ladder: None):

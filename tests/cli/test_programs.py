@@ -44,7 +44,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("check mine.py", "01_tiled   golden none     numbers ok on simulator"),
         ("check mine.py:Mine", GLANCE),
         ("why mine.py", "tiled, seed 0: nothing is wrong"),
-        ("ladder mine.py", "tirstep diff mine.py:Mine:tiled"),
         ("report mine.py -o page.html", "page.html  1 recipe, 2 steps"),
         ("export mine.py out --as trace", "out  tiled as trace, replayed"),
         ("check kern.py", "at an odd shape            numbers ok on simulator 97"),

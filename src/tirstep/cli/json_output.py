@@ -59,7 +59,7 @@ OTHER
     there is none where a step of the recipe has failed already
 STEP
     number, name, source, golden, numbers, checked_on, added, removed (against the step before),
-    TIME, findings; with ``--diff`` also diff
+    TIME, findings
 TIME
     time_us (the median), time_us_lower and time_us_upper (the quartiles), repeats, gflops
 FACT

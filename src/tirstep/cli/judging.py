@@ -278,17 +278,16 @@ def show_findings(screen: Screen, findings: Sequence[Finding], *, apart: bool = 
             screen.diff(finding.detail.splitlines())
 
 
-def rung_documents(rungs: Sequence[JudgedRecipe], *, with_diffs: bool = False) -> list[Document]:
+def rung_documents(rungs: Sequence[JudgedRecipe]) -> list[Document]:
     """RECIPE of `json_output`, for each rung."""
     baseline = find_baseline(rungs)
-    return [_recipe_keys(rung, compute_speedup(rung, baseline), with_diffs) for rung in rungs]
+    return [_recipe_keys(rung, compute_speedup(rung, baseline)) for rung in rungs]
 
 
-def _recipe_keys(rung: JudgedRecipe, ratio: float | None, with_diffs: bool) -> Document:
+def _recipe_keys(rung: JudgedRecipe, ratio: float | None) -> Document:
     recipe = rung.recipe
-    steps = []
-    for verdict in rung.verdicts:
-        keys = {
+    steps = [
+        {
             **read_keys(verdict.step, "number=index name source=location"),
             "golden": golden_word([verdict]),
             "numbers": numbers_word([verdict]),
@@ -297,8 +296,8 @@ def _recipe_keys(rung: JudgedRecipe, ratio: float | None, with_diffs: bool) -> D
             **_time_keys(rung, verdict.timing),
             "findings": verdict.findings,
         }
-        diff = {"diff": None if verdict.diff is None else str(verdict.diff)}
-        steps.append({**keys, **diff} if with_diffs else keys)
+        for verdict in rung.verdicts
+    ]
     return {
         **run_keys(rung.run),
         "recipe": recipe.name,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .formatting import describe_recipe, get_dtype
+from .formatting import get_dtype
 from .names import complete_ladder
 from .request import (
     PROGRAMS,
@@ -16,14 +16,12 @@ from .request import (
     Json,
     Request,
     pick_ladder,
-    spell_command,
     with_options,
 )
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
-    from .judging import Judge, JudgedRecipe
-    from .screen import Screen
+    from .judging import JudgedRecipe
 
 SHAPES = {
     "option": "as given with --shape",
@@ -43,9 +41,6 @@ def command(
         ),
     ],
     request: Request,
-    diff: Annotated[
-        bool, typer.Option("--diff", help="First print each step's diff and verdicts, as it goes.")
-    ] = False,
     steps: Annotated[bool, typer.Option("--steps", help="A row for each step, too.")] = False,
     json: Json = False,
 ) -> int:
@@ -56,8 +51,17 @@ def command(
     Without --shape, a GPU takes the shape of each recipe's own example, and the
     CPU that of its goldens. A size given with --set goes to every recipe that has it.
     """
+    from tirstep.lowering_checks import count_accesses
+
     from .json_output import print_document, read_keys
-    from .judging import find_baseline, get_common_shape, make_judge, rung_documents, show_findings
+    from .judging import (
+        find_baseline,
+        get_common_shape,
+        make_judge,
+        rung_documents,
+        show_findings,
+        show_judge,
+    )
     from .screen import Screen
     from .tables import show_ladder_table
 
@@ -68,12 +72,24 @@ def command(
     with screen.working():
         rungs = judge.plan(ladder, screen.doing, example=example)
         _require_any(name, rungs)
-        _show_begin(screen, name, judge, rungs, shape_from)
+        shape, where = get_common_shape(rungs), SHAPES[shape_from]
+        title = f" at {shape}, {where}" if shape else f", each recipe at {where}"
+        dtypes = {get_dtype(rung.run.problem): None for rung in rungs if rung.run}
+        screen.line((name, "bold"), title, f", {', '.join(dtypes)}" if dtypes else "")
+        show_judge(screen, judge)
+        show_findings(screen, judge.folder_findings, apart=True)
         for rung in rungs:
             with rung.keeping_others(is_alone=len(rungs) == 1):
-                _judge(rung, judge, screen, with_diffs=diff and not json)
+                for _ in judge.judge(rung, screen.doing, timed=True):
+                    pass
+                if judge.device.name == "simulator" and rung.run is not None and not rung.findings:
+                    last = rung.run.steps[-1].module
+                    # A program of the user's may launch nothing.
+                    if judge.device.find_obstacle(last) is None:
+                        rung.counts = count_accesses(rung.run.problem, last)
     is_broken = any(rung.is_broken for rung in rungs)
     is_good = not (is_broken or judge.folder_findings or any(rung.findings for rung in rungs))
+    code = 2 if is_broken else 0 if is_good else 1
     if json:
         baseline = find_baseline(rungs)
         print_document(
@@ -85,12 +101,12 @@ def command(
             seed=request.seed,
             ok=is_good,
             shape_from=shape_from,
-            shape=get_common_shape(rungs),
+            shape=shape,
             baseline=None if baseline is None else baseline.recipe.name,
             findings=judge.folder_findings,
-            recipes=rung_documents(rungs, with_diffs=diff),
+            recipes=rung_documents(rungs),
         )
-        return 2 if is_broken else 0 if is_good else 1
+        return code
     screen.line()
     show_ladder_table(screen, rungs, judge.device, with_steps=steps)
     skipped = [rung for rung in rungs if rung.error is not None]
@@ -100,10 +116,8 @@ def command(
         is_or_was = "cannot be run" if rung.is_broken else "skipped"
         words = ((f"{rung.recipe.name} {is_or_was}: ", "yellow"), str(rung.refusal))
         screen.line(*words, wrap=True)
-    if not diff:
-        show_findings(screen, [it for rung in rungs for it in rung.findings], apart=True)
-        _show_next(screen, rungs, request)
-    return 2 if is_broken else 0 if is_good else 1
+    show_findings(screen, [it for rung in rungs for it in rung.findings], apart=True)
+    return code
 
 
 def _require_any(name: str, rungs: Sequence[JudgedRecipe]) -> None:
@@ -116,66 +130,3 @@ def _require_any(name: str, rungs: Sequence[JudgedRecipe]) -> None:
     if isinstance(first, KernelError) or rungs[0].is_broken:
         raise first
     raise UseError(f"no recipe of {name} takes this; {rungs[0].recipe.name} says: {first}")
-
-
-def _show_begin(
-    screen: Screen, name: str, judge: Judge, rungs: Sequence[JudgedRecipe], shape_from: str
-) -> None:
-    from .judging import get_common_shape, show_findings, show_judge
-
-    shape, where = get_common_shape(rungs), SHAPES[shape_from]
-    title = f" at {shape}, {where}" if shape else f", each recipe at {where}"
-    dtypes = {get_dtype(rung.run.problem): None for rung in rungs if rung.run}
-    screen.line((name, "bold"), title, f", {', '.join(dtypes)}" if dtypes else "")
-    show_judge(screen, judge)
-    show_findings(screen, judge.folder_findings, apart=True)
-
-
-def _judge(rung: JudgedRecipe, judge: Judge, screen: Screen, *, with_diffs: bool) -> None:
-    """Judge a recipe; with its diffs, what is found of each step is shown as it comes."""
-    from tirstep.lowering_checks import count_accesses
-
-    from .judging import show_findings, verdict_words
-    from .screen import change_words, step_heading
-
-    if with_diffs:
-        screen.line()
-        about = describe_recipe(rung.recipe)
-        screen.line((rung.recipe.name, "bold underline"), (f"  {about}", "dim"), wrap=True)
-    for verdict in judge.judge(rung, screen.doing, timed=True):
-        if not with_diffs:
-            continue
-        screen.line()
-        heading = step_heading(verdict.run, verdict.step)
-        if verdict.diff is None:
-            screen.line(*heading)
-        else:
-            screen.line(*heading, "  ", *change_words(verdict.diff))
-            screen.diff(verdict.diff.lines)
-        screen.line(*verdict_words(verdict))
-        show_findings(screen, verdict.findings)
-    if judge.device.name == "simulator" and rung.run is not None and not rung.findings:
-        last = rung.run.steps[-1].module
-        if judge.device.find_obstacle(last) is None:  # a program of the user's may launch nothing
-            rung.counts = count_accesses(rung.run.problem, last)
-    if with_diffs and rung.error is not None:
-        screen.line(("skipped: ", "yellow"), str(rung.refusal), wrap=True)
-    if with_diffs:
-        show_findings(screen, rung.own_findings)
-
-
-def _show_next(screen: Screen, rungs: Sequence[JudgedRecipe], request: Request) -> None:
-    """Where to look next: of the last recipe that ran."""
-    last = next((rung.run for rung in reversed(rungs) if rung.run is not None), None)
-    if last is None:
-        return
-    places = {
-        "diff": "what each of its steps changed",
-        "facts": "what the GPU gets of it",
-        "report": "all of it as an HTML page",
-    }
-    commands = {spell_command(name, last, request): place for name, place in places.items()}
-    width = max(map(len, commands))
-    screen.line()
-    for words, place in commands.items():
-        screen.line(("next  ", "dim"), f"{words:<{width}}  ", (place, "dim"))
