@@ -2,7 +2,7 @@
 
 pass: tirx.BF16ComputeLegalize
 what: refuses a right program
-advice: cast the value to float32 before it gets its name.
+advice: write the value where it is used, without a name.
 """
 
 import sys
