@@ -24,9 +24,7 @@ from .streams import print_error
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
-    from tirstep.lowering_checks import Finding, Run
-    from tirstep.lowering_checks.verdict import LimitedRuns
-    from tirstep.transforms.recipes import Recipe
+    from tirstep.lowering_checks import Run
 
     from .judging import Judge, JudgedRecipe
     from .screen import Screen
@@ -94,18 +92,17 @@ def command(
         return write(names, request, as_json=json)
     if everything and not request.is_of_examples:
         raise UseError("--all checks every recipe at its example; name recipes for another config")
-    return check_recipes(names, request, runs=runs, as_json=json)
+    return _check(names, request, runs, as_json=json)
 
 
-def check_recipes(
-    names: Sequence[str], request: Request, *, runs: int | None = None, as_json: bool
-) -> int:
+def _check(names: Sequence[str], request: Request, runs: int | None, *, as_json: bool) -> int:
     """Check the named recipes, or all of them where no name is given; 1 if anything is wrong, and 2
     if one of several cannot be run.
 
-    `runs` is the number of other runs of each; None for a few, within `SECONDS`. With all recipes,
-    goldens that no recipe makes are found, too.
+    With all recipes, goldens that no recipe makes are found, too.
     """
+    from tirstep.lowering_checks import run_default_example, run_golden
+    from tirstep.lowering_checks.expectations import check_expectations, find_unmade_steps
     from tirstep.lowering_checks.verdict import numbers_word
     from tirstep.transforms.recipes import RECIPES
 
@@ -115,25 +112,49 @@ def check_recipes(
 
     judge, screen = make_judge(request), Screen(quiet=as_json)
     picked = [it for name in dict.fromkeys(names) for it in pick_each(name, request)]
+    findings = list(judge.folder_findings)
     with screen.working():
         rungs = judge.plan(picked or [*RECIPES.values()], screen.doing, example="golden")
         # A recipe named by its user should run: what it refuses is wrong use.
         if rungs[0].error is not None and all(rung.error is not None for rung in rungs):
             raise rungs[0].error
         show_judge(screen, judge)
-        show_findings(screen, judge.folder_findings)
+        show_findings(screen, findings)
         for rung in rungs:
             with rung.keeping_others(is_alone=len(rungs) == 1):
                 _check_recipe(rung, judge, screen, runs)
-            if rung.error is None:
-                rung.own_findings.extend(_find_broken_expectations(rung.recipe))
-                show_findings(screen, rung.own_findings, apart=True)
-        others = [] if names else _find_orphans(judge)
-        show_findings(screen, others, apart=True)
-    findings = [*judge.folder_findings, *others]
-    is_good = not findings and not any(rung.findings or rung.error for rung in rungs)
-    _show_end(screen, rungs, len(findings), request)
+            if rung.error is not None:
+                continue
+            if rung.recipe.expects:  # of its lowering, with the config of its tutorial
+                run = run_default_example(rung.recipe)
+                for step in run.steps:
+                    rung.own_findings += check_expectations(run, step)
+                rung.own_findings += find_unmade_steps(run)
+            show_findings(screen, rung.own_findings, apart=True)
+        if not names and judge.store is not None:
+            orphans = judge.store.find_orphans([run_golden(it) for it in RECIPES.values()])
+            show_findings(screen, orphans, apart=True)
+            findings += orphans
+    found = len(findings) + sum(len(rung.findings) for rung in rungs)
+    modules = sum(len(rung.verdicts) for rung in rungs)
+    broken = sum(rung.error is not None for rung in rungs)
+    screen.line()
+    word = (count(found, "finding"), "bold red") if found else ("all good", "green")
+    screen.line(
+        f"{count(len(rungs), 'recipe')}, {count(modules, 'module')}: ",
+        (f"{broken} cannot be run", "bold red") if broken and not found else word,
+    )
     for rung in rungs:
+        wrong = rung.run
+        if wrong is not None and numbers_word(rung.verdicts) != "failed":
+            wrong = next((it.run for it in rung.others if it.findings), None)
+        if wrong is not None:
+            asked = request if wrong is rung.run else _make_request_of(wrong, request)
+            words, about = spell_command("why", wrong, asked), "find the first bad step:  "
+            if wrong.problem.find_refusal() is not None:
+                about = "hold it against another program:  "
+                words = spell_command("check", wrong, replace(asked, reference="FILE:NAME"))
+            screen.line((about, "dim"), words)
         if rung.refusal is not None:
             print_error(f"{rung.recipe.name}: {rung.refusal}")
     if as_json:
@@ -155,31 +176,34 @@ def check_recipes(
             device=read_keys(judge.device, "name description"),
             golden_dir=judge.golden_dir,
             seed=request.seed,
-            ok=is_good,
+            ok=not (found or broken),
             findings=findings,
             recipes=documents,
         )
-    if any(rung.error for rung in rungs):
-        return 2
-    return 0 if is_good else 1
+    return 2 if broken else 1 if found else 0
 
 
 def _check_recipe(rung: JudgedRecipe, judge: Judge, screen: Screen, runs: int | None) -> None:
-    """Judge a recipe, with a line for each step and one for each other run."""
+    """Judge a recipe, with a line for each step and one for each other run: of these `runs`, or a
+    few within `SECONDS`.
+    """
     from tirstep.lowering_checks.steps import step_label
-    from tirstep.lowering_checks.verdict import numbers_word
+    from tirstep.lowering_checks.verdict import LimitedRuns, find_other_runs, numbers_word
 
     from .judging import show_findings, verdict_words
     from .screen import WORD_STYLES
 
-    if rung.run is None:
+    run, request = rung.run, judge.request
+    if run is None:
         return
-    width = max(len(step_label(step)) for step in rung.run.steps)
-    others = _list_others(rung.run, judge.request, runs)
+    width = max(len(step_label(step)) for step in run.steps)
+    found = find_other_runs(run, kept={*request.options, *request.config}, seed=request.seed)
+    limits = (SECONDS, RUNS) if runs is None else (None, runs)
+    others = LimitedRuns(found, *limits)
     for verdict in judge.judge(rung, screen.doing, timed=False, others=others):
         if len(rung.verdicts) == 1 and not rung.others:
             screen.line()
-            shape = format_shape(rung.run.problem.shape)
+            shape = format_shape(run.problem.shape)
             screen.line((rung.recipe.name, "bold"), (f"  {shape}" if shape else "", "dim"))
         if verdict.about is None:
             screen.line(f"  {step_label(verdict.step):<{width}}   ", *verdict_words(verdict))
@@ -194,65 +218,10 @@ def _check_recipe(rung: JudgedRecipe, judge: Judge, screen: Screen, runs: int | 
             )
         show_findings(screen, verdict.findings)
         if verdict.about is not None and verdict.findings:
-            screen.line(("to repeat it:  ", "dim"), _spell_repeat(verdict.run, judge.request))
+            screen.line(("to repeat it:  ", "dim"), _spell_repeat(verdict.run, request))
     if others.left:
         told = f"--runs {others.count} makes up to {others.left} more, for which {SECONDS:.0f} s"
         screen.line((f"  {told} were not enough", "dim"))
-
-
-def _list_others(run: Run, request: Request, runs: int | None) -> LimitedRuns:
-    from tirstep.lowering_checks.verdict import LimitedRuns, find_other_runs
-
-    found = find_other_runs(run, kept={*request.options, *request.config}, seed=request.seed)
-    return LimitedRuns(found, SECONDS, RUNS) if runs is None else LimitedRuns(found, None, runs)
-
-
-def _find_broken_expectations(recipe: Recipe) -> list[Finding]:
-    """What a recipe expects of its lowering, with the config of its tutorial."""
-    from tirstep.lowering_checks import run_default_example
-    from tirstep.lowering_checks.expectations import check_expectations, find_unmade_steps
-
-    if not recipe.expects:
-        return []
-    run = run_default_example(recipe)
-    found = [finding for step in run.steps for finding in check_expectations(run, step)]
-    return [*found, *find_unmade_steps(run)]
-
-
-def _find_orphans(judge: Judge) -> Sequence[Finding]:
-    from tirstep.lowering_checks import run_golden
-    from tirstep.transforms.recipes import RECIPES
-
-    if judge.store is None:
-        return ()
-    return judge.store.find_orphans([run_golden(recipe) for recipe in RECIPES.values()])
-
-
-def _show_end(
-    screen: Screen, rungs: Sequence[JudgedRecipe], other_findings: int, request: Request
-) -> None:
-    """How much was found, and the commands that find the first bad step of what is wrong."""
-    from tirstep.lowering_checks.verdict import numbers_word
-
-    found = other_findings + sum(len(rung.findings) for rung in rungs)
-    modules = sum(len(rung.verdicts) for rung in rungs)
-    checked = f"{count(len(rungs), 'recipe')}, {count(modules, 'module')}: "
-    screen.line()
-    broken = sum(rung.error is not None for rung in rungs)
-    word = (count(found, "finding"), "bold red") if found else ("all good", "green")
-    screen.line(checked, (f"{broken} cannot be run", "bold red") if broken and not found else word)
-    for rung in rungs:
-        run = rung.run
-        if run is not None and numbers_word(rung.verdicts) != "failed":
-            run = next((it.run for it in rung.others if it.findings), None)
-        if run is None:
-            continue
-        asked = request if run is rung.run else _make_request_of(run, request)
-        if run.problem.find_refusal() is not None:
-            words = spell_command("check", run, replace(asked, reference="FILE:NAME"))
-            screen.line(("hold it against another program:  ", "dim"), words)
-            continue
-        screen.line(("find the first bad step:  ", "dim"), spell_command("why", run, asked))
 
 
 def _spell_repeat(run: Run, request: Request) -> str:
