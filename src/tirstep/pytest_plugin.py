@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +17,6 @@ import pytest
 
 if TYPE_CHECKING:
     from tirstep.lowering_checks import Finding
-    from tirstep.lowering_checks.devices import Device
-    from tirstep.modules import AnyProblem
 
 UPDATE = "--update-golden"
 ADVICE = f"if that is meant, run pytest {UPDATE} and read the change in git"
@@ -157,18 +155,45 @@ def check_program(
     test as well.
     """
     __tracebackhide__ = True
-    from tirstep.lowering_checks import CheckError, DeviceError
-    from tirstep.modules import KernelError
+    from tirstep.lowering_checks import CheckError, DeviceError, Run, check_numbers
+    from tirstep.lowering_checks.comparison import require_same_arguments
+    from tirstep.lowering_checks.devices import get_device, is_cuda_available
+    from tirstep.lowering_checks.reference import ModuleKernel
+    from tirstep.modules import AnyProblem, KernelError
 
-    refusal = ""
+    def pose(module: Any) -> AnyProblem:
+        """One function of a module as a problem of its own."""
+        return ModuleKernel(module, "the program", function).problem()
+
+    refusal, findings, used = "", [], dict[str, None]()
     try:
-        findings, used = _check(program, reference, devices, function, seed)
+        if reference is None and isinstance(program, Run):
+            problem = program.problem
+        elif isinstance(reference, AnyProblem):
+            problem = reference
+        else:
+            problem = pose(_get_module(program if reference is None else reference))
+        for label, module in _list_modules(program):
+            alone = module if label else pose(module).module
+            if reference is not None and not label:
+                require_same_arguments(problem, "its reference", alone, "the program")
+            known = ("cpu", "simulator", *(["cuda"] if is_cuda_available() else []))
+            chosen = [get_device(name) for name in (known if devices is None else devices)]
+            if devices is None:
+                chosen = [device for device in chosen if device.find_obstacle(alone) is None]
+            if not chosen:
+                where = label or "the program"
+                raise DeviceError(f"no device can run {where}; name one in devices")
+            for device in chosen:
+                where = f"{label} on {device.name}".strip()
+                findings += check_numbers(problem, alone, device, where=where, seed=seed)
+                used[device.name] = None
     except (CheckError, DeviceError, KernelError) as error:
         refusal = str(error)
     if refusal:
         pytest.fail(refusal, pytrace=False)
     _fail_with(findings)
-    return used
+    return [*used]
 
 
 def _list_modules(program: Any) -> list[tuple[str, Any]]:
@@ -198,64 +223,6 @@ def _get_module(program: Any) -> Any:
             pytrace=False,
         )
     return program
-
-
-def _check(
-    program: Any,
-    reference: Any,
-    names: Sequence[str] | None,
-    function: str | None,
-    seed: int,
-) -> tuple[list[Finding], list[str]]:
-    from tirstep.lowering_checks import DeviceError, check_numbers
-    from tirstep.lowering_checks.comparison import require_same_arguments
-
-    problem = _get_problem(program, reference, function)
-    findings: list[Finding] = []
-    used: dict[str, None] = {}
-    for label, module in _list_modules(program):
-        alone = module if label else _pose(module, function).module
-        if reference is not None and not label:
-            require_same_arguments(problem, "its reference", alone, "the program")
-        devices = list(_choose_devices(alone, names))
-        if not devices:
-            raise DeviceError(f"no device can run {label or 'the program'}; name one in devices")
-        for device in devices:
-            where = f"{label} on {device.name}".strip()
-            findings += check_numbers(problem, alone, device, where=where, seed=seed)
-            used[device.name] = None
-    return findings, list(used)
-
-
-def _get_problem(program: Any, reference: Any, function: str | None) -> AnyProblem:
-    from tirstep.lowering_checks import Run
-    from tirstep.modules import AnyProblem
-
-    if reference is None and isinstance(program, Run):
-        return program.problem
-    if isinstance(reference, AnyProblem):
-        return reference
-    return _pose(_get_module(program if reference is None else reference), function)
-
-
-def _pose(module: Any, function: str | None) -> AnyProblem:
-    """One function of a module as a problem of its own."""
-    from tirstep.lowering_checks.reference import ModuleKernel
-
-    return ModuleKernel(module, "the program", function).problem()
-
-
-def _choose_devices(module: Any, names: Sequence[str] | None) -> Iterator[Device]:
-    """The devices of these names; without names, all that can run the module."""
-    from tirstep.lowering_checks.devices import get_device, is_cuda_available
-
-    if names is not None:
-        yield from map(get_device, names)
-        return
-    for name in ("cpu", "simulator", *(["cuda"] if is_cuda_available() else [])):
-        device = get_device(name)
-        if device.find_obstacle(module) is None:
-            yield device
 
 
 def _fail_with(findings: Sequence[Finding]) -> None:

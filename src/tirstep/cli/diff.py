@@ -30,7 +30,7 @@ from .streams import print_error
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
-    from tirstep.lowering_checks import Diff, Run
+    from tirstep.lowering_checks import Run
     from tirstep.transforms.recipes import Recipe, Step
 
     Place = tuple[Run, Step]
@@ -108,20 +108,32 @@ def command(
     if against is None:
 
         def show_own(run: Run) -> int:
-            pairs = _pair_steps(run, before, after)
+            pairs = [
+                ((run, it), (run, following)) for it, following in itertools.pairwise(run.steps)
+            ]
+            if before is not None:
+                pairs = [((run, pick_step(run, before)), (run, pick_step(run, after)))]
             if not pairs:
                 print_error(
                     f"{run.recipe.name} has no step but its input, so there is nothing to compare"
                 )
-            return _print_diffs(pairs, None, context, run=run, as_json=json)
+            return _print_diffs(pairs, run, None, context, as_json=json)
 
         return run_each(recipe, request, show_own, as_json=json)
 
     def show_both(recipes: Sequence[Recipe]) -> int:
-        runs = _run_both(recipes, (recipe, against), request, at_one_shape=numbers)
-        pair = ((runs[0], pick_step(runs[0], step)), (runs[1], pick_step(runs[1], against_step)))
+        if len(recipes) == 1:
+            alone = recipes[0].spelling or recipes[0].name
+            raise UseError(f"{alone} is in one of {recipe} and {against} alone")
+        run, other = (run_requested(it, request, among=recipes) for it in recipes)
+        shape = dict(run.problem.shape)
+        is_alike = list(shape) == list(other.problem.shape) and shape != dict(other.problem.shape)
+        if numbers and request.shape is None and is_alike:  # at the first's shape
+            text = ",".join(f"{name}={size}" for name, size in shape.items())
+            other = run_requested(recipes[1], replace(request, shape=text), among=recipes)
+        pair = ((run, pick_step(run, step)), (other, pick_step(other, against_step)))
         if not numbers:
-            return _print_diffs([pair], against, context, run=runs[0], as_json=json)
+            return _print_diffs([pair], run, against, context, as_json=json)
         from .comparing import compare
 
         return compare(pair, request, context, target, as_json=json)
@@ -133,17 +145,24 @@ def command(
 
 def _print_diffs(
     pairs: Sequence[tuple[Place, Place]],
+    run: Run,
     against: str | None,
     context: int,
     *,
-    run: Run,
     as_json: bool,
 ) -> int:
     """Print diffs that ``patch`` understands."""
+    from tirstep.lowering_checks import diff_modules
+    from tirstep.lowering_checks.steps import step_label
+
     from .json_output import print_document, run_keys
     from .screen import Screen, show_diffs
 
-    diffs = [_diff(*pair, context) for pair in pairs]
+    diffs = []
+    for pair in pairs:
+        first, second = (f"{of.recipe.name}/{step_label(step)}" for of, step in pair)
+        before, after = (step.module for _, step in pair)
+        diffs.append(diff_modules(before, after, names=(first, second), context=context))
     if as_json:
         print_document("diff", **run_keys(run), against=against, diffs=diffs)
         return 0
@@ -154,21 +173,6 @@ def _print_diffs(
     return 0
 
 
-def _pair_steps(run: Run, before: str | None, after: str | None) -> list[tuple[Place, Place]]:
-    """Two steps of a run, or all neighbours."""
-    if before is not None:
-        return [((run, pick_step(run, before)), (run, pick_step(run, after)))]
-    return [((run, step), (run, following)) for step, following in itertools.pairwise(run.steps)]
-
-
-def _diff(before: Place, after: Place, context: int) -> Diff:
-    from tirstep.lowering_checks import diff_modules
-    from tirstep.lowering_checks.steps import step_label
-
-    first, second = (f"{run.recipe.name}/{step_label(step)}" for run, step in (before, after))
-    return diff_modules(before[1].module, after[1].module, names=(first, second), context=context)
-
-
 def _pair_up(first: str, second: str, request: Request) -> list[tuple[Recipe, ...]]:
     """What is to be compared: two recipes, or all that files and modules have, by their names or
     those of their functions. What only one of the two has stands alone.
@@ -176,7 +180,11 @@ def _pair_up(first: str, second: str, request: Request) -> list[tuple[Recipe, ..
     ours, theirs = (pick_each(name, request) for name in (first, second))
     if len(ours) == 1 and len(theirs) == 1:
         return [(ours[0], theirs[0])]
-    for get_key in (lambda it: it.name, _get_function):
+
+    def get_function(recipe: Recipe) -> str:
+        return str(getattr(recipe.kernel, "function_name", recipe.name))
+
+    for get_key in (lambda it: it.name, get_function):
         known, others = ({get_key(it): it for it in found} for found in (ours, theirs))
         is_clear = len(known) == len(ours) and len(others) == len(theirs)
         if is_clear and known.keys() & others.keys():
@@ -185,24 +193,3 @@ def _pair_up(first: str, second: str, request: Request) -> list[tuple[Recipe, ..
     pick_recipe(first, request)
     pick_recipe(second, request)  # one of the two says what to name
     raise UseError(f"{first} and {second} have no program of the same name; name one of each")
-
-
-def _get_function(recipe: Recipe) -> str:
-    """The function of a module that a recipe is of; of a kernel, the recipe's own name."""
-    return str(getattr(recipe.kernel, "function_name", recipe.name))
-
-
-def _run_both(
-    recipes: Sequence[Recipe], names: tuple[str, str], request: Request, *, at_one_shape: bool
-) -> tuple[Run, Run]:
-    """Both recipes as requested; the second at the first's shape, if asked so where it can."""
-    if len(recipes) == 1:
-        alone = recipes[0].spelling or recipes[0].name
-        raise UseError(f"{alone} is in one of {' and '.join(names)} alone")
-    run, other = (run_requested(recipe, request, among=recipes) for recipe in recipes)
-    shape = dict(run.problem.shape)
-    is_alike = list(shape) == list(other.problem.shape) and shape != dict(other.problem.shape)
-    if at_one_shape and request.shape is None and is_alike:
-        text = ",".join(f"{name}={size}" for name, size in shape.items())
-        other = run_requested(recipes[1], replace(request, shape=text), among=recipes)
-    return run, other

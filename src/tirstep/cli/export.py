@@ -16,7 +16,6 @@ from .request import (
     RECIPE_OPTIONS,
     RecipeName,
     Request,
-    one_of,
     pick_recipe,
     run_requested,
     with_options,
@@ -109,9 +108,7 @@ def command(
     ],
     form: Annotated[
         str,
-        typer.Option(
-            "--as", metavar="|".join(FILES), parser=one_of("--as", [*FILES]), help="What to write."
-        ),
+        typer.Option("--as", metavar="|".join(FILES), help="What to write."),
     ],
     request: Request,
     force: Annotated[
@@ -125,6 +122,8 @@ def command(
     """
     from .screen import Screen
 
+    if form not in FILES:
+        raise UseError(f"--as {form}: choose {' or '.join(FILES)}")
     picked = pick_recipe(recipe, request)
     _require_room(folder, form, force=force)
     run, screen = run_requested(picked, request), Screen()

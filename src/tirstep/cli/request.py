@@ -52,17 +52,6 @@ def at_least(option: str, least: int, kind: Callable[[str], Number]) -> Callable
     return read
 
 
-def one_of(option: str, known: Sequence[str]) -> Callable[[str], str]:
-    """A reader of a few words."""
-
-    def read(text: str) -> str:
-        if text not in known:
-            raise UseError(f"{option} {text}: choose {' or '.join(known)}")
-        return text
-
-    return read
-
-
 PROGRAMS = "or a program of yours: FILE.py, FILE.py:NAME, module:NAME, FILE.json, DATABASE/ or -."
 """What every command takes beside its names: see docs/own-programs.md."""
 
