@@ -32,16 +32,18 @@ AUDIT_HEAD = """
 ## The audit
 
 `tirstep pass --audit --corpus {count} --seed {seed}` drew {count} modules: {kinds}.
-Each is run by the interpreter as it stands, then as TVM compiles it: for a GPU by the simulator, for a
-CPU by LLVM. Where something else comes out, bisection names the first pass after which it does.
-{statuses}.
+Each is run by the interpreter as it stands, then as TVM compiles it: for a GPU by the simulator,
+for a CPU by LLVM. Where something else comes out, bisection names the first pass after which it
+does. {statuses}.
 
-Left out is what is wrong as it stands; unjudged what cannot be run. Refused are modules that are right as they stand
-and that TVM, or CUDA's compiler, does not compile. What StorageRewrite makes cannot always be interpreted in between,
-because buffers of several types share a place in it: it is named where a module that is wrong in the end is right
-without it, and else MergeSharedMemoryAllocations, which puts buffers in one place as well
-([StorageRewrite](#barrier_in_shared_place), [the merging](#barrier_in_merged_memory)). "Code generation" are numbers
-that are wrong after what can be interpreted of a CPU's program: [those of a cast](#bfloat16_cast_with_name).
+Left out is what is wrong as it stands; unjudged what cannot be run. Refused are modules that are
+right as they stand and that TVM, or CUDA's compiler, does not compile. What StorageRewrite makes
+cannot always be interpreted in between, because buffers of several types share a place in it: it is
+named where a module that is wrong in the end is right without it, and else
+MergeSharedMemoryAllocations, which puts buffers in one place as well
+([StorageRewrite](#barrier_in_shared_place), [the merging](#barrier_in_merged_memory)). "Code
+generation" are numbers that are wrong after what can be interpreted of a CPU's program:
+[those of a cast](#bfloat16_cast_with_name).
 
 | pass | modules it changed | first wrong after it | refused |
 |---|---:|---|---:|

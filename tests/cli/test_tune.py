@@ -1,6 +1,5 @@
 """``tirstep tune``: from a recipe to a database that TVM alone applies."""
 
-import json
 import os
 import signal
 import subprocess
@@ -37,18 +36,15 @@ def count_records(folder: Path) -> int:
 @pytest.mark.usefixtures("inline")
 def test_a_recipe_of_a_users_file_in_half_precision(command: Command, tmp_path: Path) -> None:
     """tests/test_examples.py does this with processes, and replays what comes of it."""
-    folder, table = tmp_path / "db", tmp_path / "best.json"
-    arguments = (f"{OWN}:folded", "--dtype", "float16", "--set", "inner=2,4", "--trials", "3")
-    result = command("tune", *arguments, *SMALL, "-o", folder, "--into", table)
+    folder = tmp_path / "db"
+    arguments = (f"{OWN}:folded", "--dtype", "float16", "--set", "inner=2,4", "--trials", "4")
+    result = command("tune", *arguments, *SMALL, "-o", folder)
     assert (result.code, result.err) == (0, "")
     lines = result.out.splitlines()
-    assert lines[:2] == ["folded at 64, float16", "tried 3 candidates of 4"]
+    assert lines[:2] == ["folded at 64, float16", "tried 4 candidates of 4"]
     assert any(line.startswith("      2 wrong  C[") for line in lines)
     assert any(line.startswith("config   --set inner=") and "fold=1" in line for line in lines)
-    assert lines[-2:] == [f"wrote {folder}  replayed with TVM alone", f"wrote {table}"]
-    (entry,) = json.loads(table.read_text())["CPU"]["float16"].values()
-    assert entry["config"]["fold"] == 1
-    assert entry["skipped"] == {"wrong": 2}
+    assert lines[-1] == f"wrote {folder}  replayed with TVM alone"
     assert count_records(folder) == 1
 
 

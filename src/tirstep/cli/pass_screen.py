@@ -41,16 +41,13 @@ def show_promises(screen: Screen, held: PromiseReport, experiment: Experiment) -
     """A line for each promise that is broken or unchecked; one where all are kept."""
     for label, promise, how in held.broken[:MOST_SHOWN]:
         screen.line(("broken  ", BAD_STYLE), f"'{promise}' on {label}: {how}")
+    listed = ", ".join(f"'{each}'" for each in experiment.promises)
     if experiment.promises and not held.changed:
         told = "the pass changes none of these modules, or none of which the answer stays right"
-        listed = ", ".join(f"'{each}'" for each in experiment.promises)
         screen.line(("unchecked  ", "yellow"), f"{listed}: {told}", wrap=True)
-    for promise, reason in held.unchecked.items():
-        screen.line(("unchecked  ", "yellow"), f"'{promise}': {reason}")
-    kept = [f"'{each}'" for each in experiment.promises if each not in held.unchecked]
-    if held.changed and not held.broken and kept:
+    if held.changed and not held.broken:
         where = count(held.changed, "module")
-        screen.line(("kept  ", "dim"), f"{', '.join(kept)} on {where} that it changes")
+        screen.line(("kept  ", "dim"), f"{listed} on {where} that it changes")
 
 
 def show_bad(screen: Screen, status: str, text: str) -> None:
@@ -191,7 +188,7 @@ def print_json(
         **keys,
         promises={
             "declared": experiment.promises,
-            **read_keys(held, "checked=changed unchecked"),
+            "checked": held.changed,
             "broken": broken,
         },
         counterexample=small,

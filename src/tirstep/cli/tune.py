@@ -25,11 +25,8 @@ from .request import (
     separate_lists,
 )
 from .search import (
-    GpuFacts,
-    Into,
     Shapes,
     Timeout,
-    keep_best,
     make_plans,
     show_config,
     show_none,
@@ -91,7 +88,6 @@ def command(
         ),
     ] = None,
     timeout: Timeout = 60,
-    into: Into = None,
 ) -> int:
     """Tune a recipe's choices into a database of MetaSchedule's.
 
@@ -103,13 +99,9 @@ def command(
     """
     single, among = separate_lists(config or [])
     request = make_request(None, dtype, option, single, function=function)
-    if into is not None:
-        from tirstep.bench.best_table import require_table
-
-        require_table(into)
     searches = make_plans(recipe, shape or [], request, among, None, timeout)
     found = _find_target(target)
-    wanted = Wanted(output, found, trials, seed, jobs or count_cores(), timeout, into)
+    wanted = Wanted(output, found, trials, seed, jobs or count_cores(), timeout)
     from tvm.support import cc
 
     if cc.get_cc() is None:
@@ -127,7 +119,6 @@ class Wanted:
     seed: int
     jobs: int
     timeout: float
-    into: Path | None
 
 
 def _find_target(name: str) -> Any:
@@ -187,8 +178,6 @@ def _tune_one(search: SearchPlan, wanted: Wanted) -> int:
         is_new = add_record(wanted.folder, plan.workload, trace, found.times, plan.target)
     word = "wrote" if is_new else "it is already in"
     screen.line((f"{word} {wanted.folder}", "green"), "  replayed with TVM alone")
-    if wanted.into is not None:
-        keep_best(screen, wanted.into, search, found, _describe_machine(plan))
     return 0
 
 
@@ -241,18 +230,3 @@ def _has_threads(module: Any) -> bool:
     from tirstep.transforms.tir import find_all, get_axis
 
     return any("Idx" in (get_axis(loop) or "") for loop in find_all(module["main"].body, For))
-
-
-def _describe_machine(plan: TunePlan) -> GpuFacts:
-    import platform
-
-    import tvm
-
-    import tirstep
-
-    versions = {"tirstep": tirstep.__version__, "apache-tvm": str(tvm.__version__)}
-    kind = str(plan.target.kind.name)
-    if kind == CPU:
-        return GpuFacts({"name": "CPU", "architecture": platform.machine()}, versions)
-    name, architecture = tvm.device(kind).device_name, plan.target.attrs.get("arch", kind)
-    return GpuFacts({"name": str(name), "architecture": str(architecture)}, versions)

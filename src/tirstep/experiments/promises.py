@@ -15,10 +15,7 @@ from tvm.ir.transform import Pass
 from tvm.tirx import Evaluate, SeqStmt
 from tvm_ffi import structural_map
 
-from tirstep.lowering_checks import CheckError
 from tirstep.lowering_checks.compile.passes import Pass as RunPass
-from tirstep.lowering_checks.expectations import ARCHITECTURE
-from tirstep.lowering_checks.facts import compile_facts, facts_of_lowering
 from tirstep.programs.found import DECLARED
 from tirstep.transforms.passes.uses import is_barrier
 from tirstep.transforms.tir import find_all
@@ -33,10 +30,6 @@ NUMBERS = "changes no numbers"
 SECONDS = 30.0
 """Of making a program small."""
 _Made = TypeVar("_Made")
-
-
-class UncheckedError(Exception):
-    """A promise cannot be checked here: one sentence."""
 
 
 def _keeps_bits(trial: Trial, _made: Pass) -> str:
@@ -64,27 +57,6 @@ def _is_done_at_once(trial: Trial, made: Pass) -> str:
     for each in _get_runs(trial):
         if not tvm_ffi.structural_equal(each.module, made(each.module), map_free_vars=True):
             return "run twice, it changes the module twice"
-    return ""
-
-
-def _compare_compiled(trial: Trial, name: str) -> str:
-    """A fact of the compiler's that has grown; raises `UncheckedError` without a compiler."""
-    if trial.lowered is None or any(each.language != "cuda" for each in trial.lowered):
-        return ""
-    found = []
-    for lowering in trial.lowered:
-        facts = facts_of_lowering(lowering)
-        try:
-            compiled = compile_facts(facts.source, ARCHITECTURE, facts.kernels)
-        except CheckError as error:
-            raise UncheckedError(str(error)) from error
-        found.append({each.name: getattr(each, name) for each in compiled.kernels})
-    before, after = found
-    for kernel, count in after.items():
-        if count > before.get(kernel, count):
-            what = name.replace("_", " ")
-            without = before[kernel]
-            return f"{kernel} has {count} {what} with it on {ARCHITECTURE}, and {without} without"
     return ""
 
 
@@ -123,8 +95,6 @@ PROMISES: Mapping[str, Callable[[Trial, Pass], str]] = MappingProxyType(
         "changes no bits": _keeps_bits,
         "drops barriers only": _drops_barriers_only,
         "adds no barriers": _adds_no_barriers,
-        "registers never grow": lambda trial, _: _compare_compiled(trial, "registers"),
-        "spills never grow": lambda trial, _: _compare_compiled(trial, "spill_stores"),
         "is done at once": _is_done_at_once,
     }
 )
@@ -194,24 +164,17 @@ class PromiseReport:
     ----------
     tried, changed, left_out : modules
     broken : the module, the promise, and how it is broken
-    unchecked : promises that could not be checked here, each with the reason
     """
 
     tried: int = 0
     changed: int = 0
     left_out: int = 0
     broken: list[tuple[str, str, str]] = field(default_factory=list)
-    unchecked: dict[str, str] = field(default_factory=dict)
 
     def hold(self, trial: Trial, made: Pass, promises: Sequence[str]) -> None:
         """Note the first promise that a pass broke on a module, if it broke one."""
         for promise in dict.fromkeys(promises):
-            try:
-                sentence = PROMISES[promise](trial, made)
-            except UncheckedError as error:
-                self.unchecked[promise] = str(error)
-                continue
-            if sentence:
+            if sentence := PROMISES[promise](trial, made):
                 self.broken.append((trial.subject.label, promise, sentence))
                 return
 

@@ -57,13 +57,6 @@ class RecipeSpace:
             return None
         return {name: decisions[name] for name in self.choices}
 
-    def unrank(self, place: int) -> Decisions:
-        """The decisions at a place of the space."""
-        decisions: Decisions = {}
-        for name, values in self.choices.items():
-            place, decisions[name] = divmod(place, len(values))
-        return decisions
-
     def schedule(
         self, workload: tvm.IRModule, decisions: Mapping[str, int]
     ) -> tuple[Schedule, str]:
@@ -88,6 +81,14 @@ class RecipeSpace:
         except Exception as error:  # TVM's are of many kinds
             return sch, f"failed: its trace does not replay: {describe_error(error)}"
         return sch, ""
+
+
+def unrank(sizes: Mapping[str, int], place: int) -> Decisions:
+    """The decisions at a place among all, of choices with so many values."""
+    decisions: Decisions = {}
+    for name, size in sizes.items():
+        place, decisions[name] = divmod(place, size)
+    return decisions
 
 
 def name_kind(reason: str) -> str:

@@ -12,7 +12,7 @@ import json
 import math
 import random
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -35,7 +35,7 @@ from tirstep.transforms.recipes.gpus import GPUS, H200
 from tirstep.transforms.rewriting import NO_REPLAY
 
 from .candidates import CPU, CandidateBuilder, CandidateRunner
-from .space import Choices, Config, Decisions, RecipeSpace, name_kind
+from .space import Choices, Config, Decisions, RecipeSpace, name_kind, unrank
 
 FINALISTS, FINAL_ROUNDS = 4, 3
 MOST_REFUSED = 2000
@@ -44,9 +44,8 @@ RANDOM_FIRST, RANDOM_SHARE = 12, 0.3
 """Configs before neighbours of the fastest come in, and the part of the later ones at random."""
 PARENTS = 5
 """The fastest, whose neighbours are tried."""
-LISTED, DRAWS = 20000, 2000
-"""Of more configs than these none are listed in advance, but drawn; so many draws in turn of what
-was proposed before end it."""
+LISTED = 20_000
+"""Configs at random at most."""
 OWN = 5
 """Configs that a model of time would choose by itself."""
 DRAWN, EXPECTED = 2048, 60
@@ -144,10 +143,7 @@ class Proposals:
         self._seen: set[tuple[int, ...]] = set()
         self._ranked: list[tuple[float, Decisions]] = []
         self.total = math.prod(sizes.values())
-        self._listed: list[tuple[int, ...]] | None = None
-        if self.total <= LISTED:
-            self._listed = [*itertools.product(*map(range, sizes.values()))]
-            self._rng.shuffle(self._listed)
+        self._listed = self._rng.sample(range(self.total), min(self.total, LISTED))
 
     def learn(self, decisions: Decisions, seconds: float) -> None:
         """Take in what a config came to; infinite where it is out."""
@@ -157,17 +153,15 @@ class Proposals:
             self._ranked.sort(key=lambda pair: pair[0])
 
     def propose(self) -> Decisions | None:
-        """The next config; None where all were proposed, or nothing new is found any more."""
+        """The next config; None where all were proposed."""
         found = None
         while self._first and found is None:
             found = self._check(self._first.pop(0))
         is_late = len(self._seen) > RANDOM_FIRST and self._ranked
         if found is None and is_late and self._rng.random() >= RANDOM_SHARE:
             found = self._find_neighbour()
-        for places in self._draw() if found is None else ():
-            found = self._check(dict(zip(self._sizes, places, strict=True)))
-            if found is not None:
-                break
+        while self._listed and found is None:
+            found = self._check(unrank(self._sizes, self._listed.pop()))
         if found is not None:
             self._seen.add(tuple(found.values()))
         return found
@@ -187,15 +181,6 @@ class Proposals:
             if (found := self._check({**parent, name: value})) is not None
         ]
         return self._rng.choices(new, [weight for weight, _ in new])[0][1] if new else None
-
-    def _draw(self) -> Iterator[tuple[int, ...]]:
-        """Configs at random: of all that are left, or some of them."""
-        if self._listed is not None:
-            while self._listed:
-                yield self._listed.pop()
-            return
-        for _ in range(DRAWS):
-            yield tuple(self._rng.randrange(size) for size in self._sizes.values())
 
 
 def list_promising(
@@ -226,7 +211,7 @@ def list_promising(
     found = [space.find_decisions({**recipe.config, **it}) for it in known]
     total = math.prod(map(len, choices.values()))
     places = range(total) if total <= DRAWN else random.Random(seed).sample(range(total), DRAWN)
-    drawn = [space.unrank(place) for place in places]
+    drawn = [unrank({name: len(it) for name, it in choices.items()}, at) for at in places]
     found += sorted(drawn, key=lambda it: forecast.predict(space.get_config(it)))[:EXPECTED]
     return [it for at, it in enumerate(found) if it is not None and it not in found[:at]]
 
