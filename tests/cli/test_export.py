@@ -1,4 +1,4 @@
-"""``tirstep export --as trace|database``: what is written replays with TVM alone."""
+"""``tirstep export --as trace|python|database``: what is written replays with TVM alone."""
 
 from __future__ import annotations
 
@@ -55,6 +55,7 @@ def replay(folder: Path) -> str:
     ("form", "files"),
     [
         ("trace", {"replay.py", "module.json", "trace.json"}),
+        ("python", {"replay.py"}),
         ("database", {"replay.py", "database_workload.json", "database_tuning_record.json"}),
     ],
 )
@@ -85,12 +86,12 @@ def test_one_function_of_a_module_replays(command: Command, tmp_path: Path) -> N
 @pytest.mark.usefixtures("nothing_is_run_again")
 def test_an_export_is_replaced_only_when_asked(command: Command, tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    assert command("export", "vector_add_bound", folder, "--as", "trace").code == 0
+    assert command("export", "vector_add_bound", folder, "--as", "python").code == 0
     before = (folder / "replay.py").read_text(encoding="utf-8")
-    again = command("export", "relu_bound", folder, "--as", "trace")
+    again = command("export", "relu_bound", folder, "--as", "python")
     assert "is an export already; replace it with --force" in again.err
     assert (folder / "replay.py").read_text(encoding="utf-8") == before
-    assert command("export", "relu_bound", folder, "--as", "trace", "--force").code == 0
+    assert command("export", "relu_bound", folder, "--as", "python", "--force").code == 0
     assert "relu_bound" in (folder / "replay.py").read_text(encoding="utf-8")
 
 
@@ -107,10 +108,9 @@ def test_what_needs_tirstep_is_not_written(command: Command, tmp_path: Path) -> 
 def test_a_wrong_replay_is_not_written(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nothing = export._FROM_TRACE.replace("    Trace.apply_json_to_schedule(trace, sch)\n", "")
-    monkeypatch.setattr(export, "_FROM_TRACE", nothing)
-    result = command("export", "vector_add_bound", tmp_path / "out", "--as", "trace")
-    assert "does not replay with TVM alone as trace: it makes another module" in result.err
+    monkeypatch.setattr(export, "_write_calls", lambda trace: "def apply_trace(sch): pass")
+    result = command("export", "vector_add_bound", tmp_path / "out", "--as", "python")
+    assert "does not replay with TVM alone as python: it makes another module; export" in result.err
     assert not (tmp_path / "out").exists()
 
 
@@ -123,7 +123,7 @@ def test_other_files_stay(command: Command, tmp_path: Path) -> None:
         in command("export", "vector_add_bound", tmp_path / "notes", "--as", "trace").err
     )
     missing = tmp_path / "a" / "b"
-    assert "there is no folder" in command("export", "relu_bound", missing, "--as", "trace").err
+    assert "there is no folder" in command("export", "relu_bound", missing, "--as", "python").err
 
 
 @pytest.mark.usefixtures("nothing_is_run_again")
@@ -137,7 +137,7 @@ def test_an_export_is_not_lost_while_it_is_replaced(
     error: BaseException,
 ):
     folder = tmp_path / "out"
-    assert command("export", "vector_add_bound", folder, "--as", "trace").code == 0
+    assert command("export", "vector_add_bound", folder, "--as", "python").code == 0
     before = (folder / "replay.py").read_text()
     calls, replace = 0, os.replace
 
@@ -150,7 +150,7 @@ def test_an_export_is_not_lost_while_it_is_replaced(
         replace(*paths)
 
     monkeypatch.setattr(os, "replace", fail)
-    code = command("export", "relu_bound", folder, "--as", "trace", "--force").code
+    code = command("export", "relu_bound", folder, "--as", "python", "--force").code
     assert code == (2 if isinstance(error, OSError) else 130)
     assert (folder / "replay.py").read_text() == before
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
@@ -158,4 +158,4 @@ def test_an_export_is_not_lost_while_it_is_replaced(
 
 @pytest.mark.usefixtures("nothing_is_run_again")
 def test_an_empty_folder_is_taken(command: Command, tmp_path: Path) -> None:
-    assert command("export", "vector_add_bound", tmp_path, "--as", "trace").code == 0
+    assert command("export", "vector_add_bound", tmp_path, "--as", "python").code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,11 +31,13 @@ _MODULE, _TRACE = "module.json", "trace.json"
 _WORKLOAD, _RECORD = "database_workload.json", "database_tuning_record.json"
 FILES = {
     "trace": (REPLAY, _MODULE, _TRACE),
+    "python": (REPLAY,),
     "database": (REPLAY, _WORKLOAD, _RECORD),
 }
 """What each form consists of."""
 _UNMEASURED = 1.0
 """Seconds of a tuning record, which MetaSchedule passes over without any; nothing was measured."""
+_LAMBDA_CONSTANT = re.compile(r"(?<=[(,] )(\d+)(?=,)|(?<=: \()(\d+)(?=,)")
 _BEGIN = '''"""{about}
 
 Written by tirstep export; it needs TVM alone. `replay` returns the schedule, and run as a program
@@ -117,8 +120,8 @@ def command(
 ) -> int:
     """Write a recipe as a schedule for projects without tirstep.
 
-    Its trace as JSON, or as a record in a database of MetaSchedule. replay.py applies it, and is
-    run once before it is written. As Python, tirstep steps --trace prints it.
+    Its trace as JSON, as Python, or as a record in a database of MetaSchedule. replay.py applies
+    it, and is run once before it is written.
     """
     from .screen import Screen
 
@@ -161,6 +164,8 @@ def make_files(run: Run, form: str) -> dict[str, str]:
     module, trace = run.steps[0].module, run.steps[-1].trace
     shape = format_shape(run.problem.shape)
     begin = _BEGIN.format(about=f"{run.recipe.name} of {run.recipe.kernel_name} at {shape}.")
+    if form == "python":
+        return {REPLAY: begin + _write_python(run) + _END}
     if form == "trace":
         return {
             REPLAY: begin + _FROM_TRACE + _END,
@@ -168,6 +173,45 @@ def make_files(run: Run, form: str) -> dict[str, str]:
             _TRACE: tvm.ir.save_json(trace.as_json()),
         }
     return {REPLAY: begin + _FROM_DATABASE + _END, **_write_database(module, trace)}
+
+
+def _write_python(run: Run) -> str:
+    """The module as TVMScript, and the trace as calls of TVM's schedule."""
+    from tirstep.lowering_checks import print_module
+
+    script = print_module(run.steps[0].module)
+    named = re.search(r"^class (\w+):", script, re.MULTILINE)
+    calls = _write_calls(run.steps[-1].trace)
+    if named is None or "def apply_trace" not in calls:
+        raise UseError("TVM prints no program of this trace; export it --as trace")
+    replay = (
+        f'def replay() -> s_tir.Schedule:\n    """The module, with all calls applied."""\n'
+        f"    sch = s_tir.Schedule({named[1]})\n    apply_trace(sch)\n    return sch\n"
+    )
+    imports = (
+        "\nfrom tvm import s_tir\nfrom tvm.script import ir as I\n"
+        "from tvm.script import tirx as T\nfrom tvm.tirx import const\n\n\n"
+    )
+    return f"{imports}{script.rstrip()}\n\n\n{calls.rstrip()}\n\n\n{replay}"
+
+
+def _write_calls(trace: Any) -> str:
+    """TVM's text of a trace, which writes a bool as 1, and constants that an index map refuses."""
+    values = [item.inputs[-1] for item in trace.insts if str(item.kind.name) == "Annotate"]
+    lines = []
+    for line in str(trace).splitlines():
+        if line.lstrip().startswith("sch.annotate("):
+            value = values.pop(0)
+            if isinstance(value, bool):
+                line = re.sub(r"ann_val=[01]\)$", f"ann_val={value})", line)
+        if "index_map=lambda" in line:
+            before, _, rest = line.partition("index_map=lambda")
+            mapping, mark, after = rest.partition(", pad_value=")
+            mapping = _LAMBDA_CONSTANT.sub(lambda found: f"const({found[0]})", mapping)
+            line = f"{before}index_map=lambda{mapping}{mark}{after}"
+        if not line.startswith("#"):
+            lines.append(line)
+    return "\n".join(lines)
 
 
 def _write_database(module: Any, trace: Any) -> dict[str, str]:
@@ -198,4 +242,5 @@ def _verify(run: Run, files: dict[str, str], form: str) -> None:
         done = run_alone(_CHECK, str(folder), str(expected))
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise UseError(f"{run.recipe.name} does not replay with TVM alone as {form}: {reason}")
+        told = f"{run.recipe.name} does not replay with TVM alone as {form}: {reason}"
+        raise UseError(f"{told}; export it --as trace" if form == "python" else told)
