@@ -225,11 +225,6 @@ def test_what_does_not_fit_into_the_time_is_said(command: Command, monkeypatch):
     assert "--runs" not in command("check", "vector_add_bound", "--runs", 1, *CPU).out
 
 
-def test_nothing_is_timed(command: Command, clock_device):
-    assert command("check", "vector_add_bound", "--runs", 1).code == 0
-    assert clock_device.timed == 0
-
-
 def test_check_as_json(command: Command, goldens: Path):
     (goldens / "vector_add_bound" / "01_split.py").unlink()
     result = command("check", "vector_add_bound", "--golden-dir", goldens, "--json", *CPU)

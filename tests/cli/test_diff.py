@@ -124,16 +124,3 @@ def test_a_recipe_of_one_step_has_no_diff(command: Command, tmp_path, monkeypatc
         "tirstep: Mine has no step but its input, so there is nothing to compare\n"
     )
     assert command("diff", "mine.py:Mine", "--json").document["diffs"] == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ("relu_bound --numbers", "--numbers compares two programs; give --against OTHER"),
-        ("relu_bound --seed 3", "--device, --seed and --target go with --numbers"),
-        ("relu_bound --against gelu_vectors --target sm_80", "--target go with --numbers"),
-    ],
-)
-def test_options_of_numbers_go_with_them(command: Command, arguments: str, sentence: str):
-    result = command("diff", *arguments.split())
-    assert (result.code, result.out, sentence in result.err) == (2, "", True)

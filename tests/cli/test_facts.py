@@ -131,19 +131,3 @@ def test_without_a_compiler_the_rest_works(command: Command):
     result = command("facts", "vector_add_bound", "--all-archs")
     assert (result.code, result.out) == (2, "")
     assert result.err == f"tirstep: {cuda_compilers.MISSING}\n"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ("--arch sm_8", "there is no architecture 'sm_8'; did you mean sm_89 or sm_86 or sm_80?"),
-        ("--arch zzz", "there is no architecture 'zzz'; there are sm_75, sm_80, sm_86, "),
-        ("--arch sm_80 --all-archs", "--all-archs is every architecture; give it without --arch"),
-        ("--step bond", "vector_add_bound has no step 'bond'; did you mean bound?"),
-        ("--target llvm", "facts are of GPU kernels, and llvm makes none; choose cuda or opencl"),
-    ],
-)
-def test_wrong_use(command: Command, arguments: str, sentence: str):
-    result = command("facts", "vector_add_bound", *arguments.split())
-    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
-    assert sentence in result.err

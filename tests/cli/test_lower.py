@@ -122,21 +122,3 @@ def test_the_source_is_what_tvm_generates(command: Command, lowering: Lowering):
     }
     assert (document["step"], document["language"]) == ("03_fetched_cooperatively", "cuda")
     assert document["text"] == text
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ("--pass UnrolLoop", "no pass 'UnrolLoop' for the target cuda; did you mean tirx."),
-        ("--pass 99", "there is no pass 99 for the target cuda; its passes are 1 to "),
-        ("--target cdua", "there is no target 'cdua'; did you mean cuda?"),
-        ("--target metal", "of the kind metal, whose source tirstep does not read; choose one of"),
-        ("--step bond", "vector_add_bound has no step 'bond'; did you mean bound?"),
-        ("--source --diff", "--source is what comes of all passes; give it without"),
-        ("--source --step 0", "vector_add_bound 00_input has no source for cuda: no loop is bound"),
-    ],
-)
-def test_wrong_use(command: Command, arguments: str, sentence: str):
-    result = command("lower", "vector_add_bound", *arguments.split())
-    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
-    assert sentence in result.err

@@ -3,7 +3,6 @@
 import io
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -405,18 +404,6 @@ def test_an_error_of_the_users_own_functions_is_at_its_line(command: Command, fo
     assert "wrong.py:" in result.err
 
 
-@pytest.mark.usefixtures("warm_commands")
-def test_looking_for_a_name_runs_no_file(folder: Path):
-    """Neither the list without a file, nor a name that is refused at once, nor completion."""
-    (folder / "loud.py").write_text("print('loud')\n")
-    script = "from tirstep.cli import main; main(['list']); main(['check', 'loud'])"
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, cwd=folder
-    )
-    assert done.returncode == 0
-    assert "loud\n" not in done.stdout
-
-
 def test_advice_of_a_users_recipe_is_for_the_command_line(command: Command):
     result = command("steps", "kern.py:twice_bound", "--shape", "100")
     assert (result.code, result.out) == (2, "")
@@ -503,14 +490,6 @@ def test_what_a_recipe_or_its_children_print_is_not_in_a_document(command: Comma
         result = command(name, "loud.py", "--json")
         assert result.document["command"] == name
         assert result.err.count("two") >= 2
-
-
-def test_what_a_file_prints_is_not_in_the_output(command: Command, folder: Path):
-    text = (folder / "mine.py").read_text()
-    (folder / "loud.py").write_text(f'print("hello")\n{text}')
-    result = command("steps", "loud.py:Mine", "--json")
-    assert result.document["recipe"] == "Mine"
-    assert result.err == "hello\n"
 
 
 def test_a_file_of_another_ending_is_read_and_not_imported(command: Command, folder: Path):
