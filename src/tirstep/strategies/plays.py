@@ -1,7 +1,7 @@
 """Plays: a schedule of a problem, the calls that made it, and what the checks say of it.
 
 Calls name blocks and loops by place, so that a play can be made anew from its calls: on a fresh
-schedule, without some of them, or as the text of a program. `record` has those of a recipe.
+schedule, or without some of them. `record` has those of a recipe.
 """
 
 from __future__ import annotations
@@ -454,79 +454,6 @@ def require_structure(module: tvm.IRModule) -> None:
                     "structure",
                     f"block '{block.name_hint}' runs {runs} times, and {needed} are needed",
                 )
-
-
-SCRIPT = '''"""{kind}: {text}"""
-
-import tvm_ffi
-from tvm.s_tir import Schedule
-
-from tirstep import transforms as tr
-from tirstep.modules import get_kernel
-from tirstep.strategies import plays
-from tirstep.strategies.plays import WrongError, judge, prefix, require_structure
-from tirstep.transforms import TransformError
-
-problem = get_kernel("{kernel}").problem({arguments})
-sch = Schedule(problem.module)
-
-
-def block(name, nth=0):
-    return plays.list_blocks(sch)[plays.Block(name, nth)]
-
-
-def loop(block, index):
-    return sch.get_loops(block)[index]
-
-
-{calls}
-print(sch.mod.script())
-{end}'''
-JUDGED = """require_structure(sch.mod)
-said = judge(problem, sch.mod, {devices})
-for name, found in said.by_device.items():
-    print(name, *found or ["right"], sep="\\n  ")
-for refusal in said.refusals:
-    print("not run:", refusal)
-if said.findings:
-    raise WrongError("wrong", "; ".join(said.findings))
-"""
-CALLED = """before, steps = sch.mod, len(sch.trace.insts)
-try:
-    {call}
-except TransformError as error:
-    if len(sch.trace.insts) != steps or not tvm_ffi.structural_equal(before, sch.mod):
-        raise WrongError("changed by a refusal", str(error)) from error
-except Exception as error:
-    raise WrongError("raised", f"{{type(error).__name__}}: {{error}}") from error
-"""
-CHECKED = "require_structure(sch.mod)\n"
-
-
-def write_script(
-    wrong: WrongError, problem: Problem, calls: Sequence[Call], devices: Sequence[str]
-) -> str:
-    """A program that makes the same schedule and ends with the same `WrongError`.
-
-    Of calls that did what none may, the last is that one. What no refusal may leave and what is
-    wrong in structure is not run: it may be of any size.
-    """
-    given = {**problem.shape, **problem.options}
-    first_line = str(wrong).splitlines()[0][:200]
-    text = first_line.partition(": ")[2].replace("\\", "/").replace('"', "'")
-    done = list(calls)
-    if wrong.call is not None:
-        end = CALLED.format(call=done.pop())
-    else:
-        end = CHECKED if wrong.kind == "structure" else JUDGED.format(devices=tuple(devices))
-    return SCRIPT.format(
-        kind=wrong.kind,
-        text=text,
-        kernel=problem.kernel.name,
-        arguments=", ".join(f"{name}={value!r}" for name, value in given.items()),
-        calls="\n".join(map(str, done)),
-        end=end,
-    )
 
 
 def shorten(
