@@ -85,7 +85,7 @@ def test_every_public_transform_has_a_move() -> None:
     }
     assert set(TABLE) == transforms
     assert set(MOVES) == transforms
-    assert {f"do_{name}" for name, move in TABLE.items() if move.where is None} == {
+    assert {f"do_{name}" for name, move in TABLE.items() if not move.where} == {
         name for name in dir(Player) if name.startswith("do_")
     }
 

@@ -7,7 +7,7 @@ import functools
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import tvm
@@ -34,19 +34,6 @@ HOST = "llvm"
 WRONG_AS_IT_STANDS = "it is wrong as it stands"
 SMALLEST, LARGEST = -4, 4
 """The inputs of a drawn program: whole numbers, with which it computes exactly in all its types."""
-
-
-class Oracle(Protocol):
-    """What knows the right answer."""
-
-    def check(self, program: Program, device: str, where: str) -> list[Finding]:
-        """Run a program and hold its outputs against the right ones; what the device saw, too."""
-        ...
-
-    @property
-    def arguments(self) -> Arrays:
-        """Arguments of a run, blank outputs among them."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +141,10 @@ def draw_array(name: str, shape: Sequence[int], dtype: str, seed: int) -> Any:
     high = 1 if dtype == "bool" else LARGEST
     drawn = random.integers(low, high + 1, size=tuple(shape))
     return drawn.astype("bool" if dtype == "bool" else dtype_facts(dtype).numpy)
+
+
+Oracle = ProblemOracle | ModuleOracle
+"""What knows the right answer."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,37 +18,19 @@ import importlib
 from typing import Any
 
 _HOMES = {
-    "EXTENT": "kernel_strategies",
-    "shapes": "kernel_strategies",
-    "options": "kernel_strategies",
-    "open_sizes": "kernel_strategies",
-    "sizes": "kernel_strategies",
-    "kernels": "module_strategies",
-    "programs": "module_strategies",
-    "schedules": "module_strategies",
-    "recipe_steps": "module_strategies",
-    "Drawn": "module_strategies",
+    "kernel_strategies": ("EXTENT", "open_sizes", "options", "shapes", "sizes"),
+    "module_strategies": ("Drawn", "kernels", "programs", "recipe_steps", "schedules"),
 }
-__all__ = [
-    "EXTENT",
-    "Drawn",
-    "kernels",
-    "open_sizes",
-    "options",
-    "programs",
-    "recipe_steps",
-    "schedules",
-    "shapes",
-    "sizes",
-]
+__all__ = [name for names in _HOMES.values() for name in names]
 
 
 def __getattr__(name: str) -> Any:
     """A strategy, imported when it is asked for: `players` and `plays` need no Hypothesis."""
-    if name not in _HOMES:
+    homes = [home for home, names in _HOMES.items() if name in names]
+    if not homes:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        home = importlib.import_module(f".{_HOMES[name]}", __name__)
+        home = importlib.import_module(f".{homes[0]}", __name__)
     except ModuleNotFoundError as error:
         if error.name != "hypothesis":
             raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from tvm.s_tir import SBlock, Schedule
@@ -131,10 +132,10 @@ class Player:
     def draw(self, name: str) -> Call:
         """A call of a transform: its options, then where."""
         move = TABLE[name]
-        if move.where is None:
+        if not move.where:
             return getattr(self, f"do_{name}")()
         options = {each: self._draw_option(each, drawn) for each, drawn in move.options.items()}
-        return Call(name, move.where(self), options)
+        return Call(name, PLACES[move.where](self), options)
 
     def _draw_option(self, name: str, drawn: Any) -> Any:
         return drawn(self) if callable(drawn) else self.one(drawn, name)
@@ -443,41 +444,13 @@ class Move(NamedTuple):
     Attributes
     ----------
     weight : how often, among all
-    where : its places; None for a move of its own, the player's method ``do_NAME``
+    where : its places, of `PLACES`; "" for a move of its own, the player's method ``do_NAME``
     options : by name, what one is chosen of, or what draws one
     """
 
     weight: int
-    where: Callable[[Player], tuple[Any, ...]] | None = None
+    where: str = ""
     options: Mapping[str, Sequence[Any] | Callable[[Player], Any]] = {}
-
-
-def _nowhere(_player: Player) -> tuple[Any, ...]:
-    return ()
-
-
-def _block(player: Player) -> tuple[Any, ...]:
-    return (player.at,)
-
-
-def _two_blocks(player: Player) -> tuple[Any, ...]:
-    return player.at, player.block(), player.loop()
-
-
-def _place(player: Player) -> tuple[Any, ...]:
-    return player.at, player.loop()
-
-
-def _loop(player: Player) -> tuple[Any, ...]:
-    return (player.loop(),)
-
-
-def _serial(player: Player) -> tuple[Any, ...]:
-    return (player.loop(serial=True),)
-
-
-def _sequence(player: Player) -> tuple[Any, ...]:
-    return (player.sequence(),)
 
 
 def _quads(player: Player) -> tuple[Any, ...]:
@@ -486,13 +459,23 @@ def _quads(player: Player) -> tuple[Any, ...]:
     return block, player.one((loads, loads, loads[1:]), "loads"), player.one((zeros, None), "zeros")
 
 
-def _warpgroup(player: Player) -> tuple[Any, ...]:
-    block, _, zeros, store = player.roles()
-    return block, zeros, store
-
-
+PLACES: Mapping[str, Callable[[Player], tuple[Any, ...]]] = {
+    "nowhere": lambda _: (),
+    "block": lambda player: (player.at,),
+    "two blocks": lambda player: (player.at, player.block(), player.loop()),
+    "block, loop": lambda player: (player.at, player.loop()),
+    "loop": lambda player: (player.loop(),),
+    "serial": lambda player: (player.loop(serial=True),),
+    "sequence": lambda player: (player.sequence(),),
+    "copies": lambda player: player.copies(),
+    "elsewhere": lambda player: player.elsewhere(),
+    "tile loops": lambda player: player.tile_loops(),
+    "roles": lambda player: player.roles(),
+    "quads": _quads,
+    "warpgroup": lambda player: itemgetter(0, 2, 3)(player.roles()),
+}
+"""What a move is made at."""
 TAIL, SCOPE, THREADS, WARPS = Player.tail, Player.scope, Player.threads, Player.warps
-COPIES, ELSEWHERE, TILE_LOOPS = Player.copies, Player.elsewhere, Player.tile_loops
 SHARED = ("shared", "shared.dyn")
 PAIRS = ((16, 16), (16, 32), (32, 16), (32, 32))
 """Sides of tiles of fragments."""
@@ -501,67 +484,67 @@ TILES = ((64, 64), (64, 64), (64, 32), (128, 32), (64, 16), (64, 8))
 """Rows and columns of tiles of warpgroups."""
 VECTORS, ONCE = (1, 2, 4, 8), (1, 1, 1, 2)
 TABLE: dict[str, Move] = {
-    "accumulate_in_registers": Move(3, _place),
+    "accumulate_in_registers": Move(3, "block, loop"),
     "align_vectors": Move(2),
     "alternate_tiles": Move(
         1,
-        _sequence,
+        "sequence",
         {"warpgroups": (2, 2, 2, 3), "registers": (None, None, (40, 232), (32, 160))},
     ),
-    "alternate_warpgroups": Move(1, _sequence),
-    "bind_batch": Move(1, _block, {"axis": ("blockIdx.y", "blockIdx.z"), "kept": (0, 1, 1, 2)}),
+    "alternate_warpgroups": Move(1, "sequence"),
+    "bind_batch": Move(1, "block", {"axis": ("blockIdx.y", "blockIdx.z"), "kept": (0, 1, 1, 2)}),
     "bind_loop": Move(6),
-    "cache_read_at": Move(5, _place, {"operand": (0, 0, 1, 1, 2), "scope": SCOPE}),
-    "cache_row_at": Move(2, _place, {"operand": (0, 0, 1)}),
-    "cache_write_at": Move(4, _place, {"scope": SCOPE}),
-    "compute_block_at": Move(4, ELSEWHERE),
-    "decompose_reduction_at": Move(3, _place),
-    "end_loop_at_mask": Move(1, _loop),
-    "factor_out_of_sum": Move(2, _block),
+    "cache_read_at": Move(5, "block, loop", {"operand": (0, 0, 1, 1, 2), "scope": SCOPE}),
+    "cache_row_at": Move(2, "block, loop", {"operand": (0, 0, 1)}),
+    "cache_write_at": Move(4, "block, loop", {"scope": SCOPE}),
+    "compute_block_at": Move(4, "elsewhere"),
+    "decompose_reduction_at": Move(3, "block, loop"),
+    "end_loop_at_mask": Move(1, "loop"),
+    "factor_out_of_sum": Move(2, "block"),
     "fetch_cooperatively": Move(
-        4, _block, {"vector": (1, 1, 2, 4), "threads": THREADS, "tail": TAIL}
+        4, "block", {"vector": (1, 1, 2, 4), "threads": THREADS, "tail": TAIL}
     ),
     "fold_tile": Move(2),
-    "fuse_epilogue_at": Move(2, _two_blocks),
-    "fuse_exponents": Move(1, _block),
+    "fuse_epilogue_at": Move(2, "two blocks"),
+    "fuse_exponents": Move(1, "block"),
     "fuse_loops": Move(3),
-    "fuse_reductions": Move(2, _two_blocks, {"accumulate": ("in place", "apart")}),
-    "inline_epilogue": Move(1, _block),
-    "inline_producers": Move(2, _block),
-    "keep_in_registers": Move(3, _block),
-    "launch_longest_first": Move(1, _loop),
-    "lay_in_panels": Move(1, _block, {"width": (1, 4, 8, 16, 64)}),
+    "fuse_reductions": Move(2, "two blocks", {"accumulate": ("in place", "apart")}),
+    "inline_epilogue": Move(1, "block"),
+    "inline_producers": Move(2, "block"),
+    "keep_in_registers": Move(3, "block"),
+    "launch_longest_first": Move(1, "loop"),
+    "lay_in_panels": Move(1, "block", {"width": (1, 4, 8, 16, 64)}),
     "lay_in_quads": Move(2),
-    "make_persistent": Move(1, _sequence, {"blocks": (1, 2, 3), "stages": (None, None, 3, 5)}),
+    "make_persistent": Move(1, "sequence", {"blocks": (1, 2, 3), "stages": (None, None, 3, 5)}),
     "merge_loops": Move(2),
-    "order_product": Move(1, _block),
-    "overlap_products": Move(1, _sequence),
+    "order_product": Move(1, "block"),
+    "overlap_products": Move(1, "sequence"),
     "pad_block": Move(2),
-    "pad_shared_rows": Move(3, _block, {"elements": (1, 2, 4)}),
-    "prefetch_asynchronously": Move(3, COPIES, {"stages": (2, 2, 3, 4)}),
-    "prefetch_by_tma": Move(2, COPIES, {"stages": (2, 2, 2, 3, 4)}),
-    "prefetch_fragments": Move(2, _sequence),
-    "prefetch_through_registers": Move(3, COPIES),
+    "pad_shared_rows": Move(3, "block", {"elements": (1, 2, 4)}),
+    "prefetch_asynchronously": Move(3, "copies", {"stages": (2, 2, 3, 4)}),
+    "prefetch_by_tma": Move(2, "copies", {"stages": (2, 2, 2, 3, 4)}),
+    "prefetch_fragments": Move(2, "sequence"),
+    "prefetch_through_registers": Move(3, "copies"),
     "reorder_loops": Move(3),
-    "reverse_compute_block_at": Move(4, ELSEWHERE),
-    "rfactor_reduction": Move(3, _block, {"parts": (2, 3, 4)}),
-    "round_operand": Move(2, _block, {"operand": (0, 0, 1, 1, 2, 3)}),
+    "reverse_compute_block_at": Move(4, "elsewhere"),
+    "rfactor_reduction": Move(3, "block", {"parts": (2, 3, 4)}),
+    "round_operand": Move(2, "block", {"operand": (0, 0, 1, 1, 2, 3)}),
     "set_pass_option": Move(
-        1, _nowhere, {"name": ("tirx.disable_storage_rewrite",), "value": (True,)}
+        1, "nowhere", {"name": ("tirx.disable_storage_rewrite",), "value": (True,)}
     ),
-    "set_pipeline": Move(1, _nowhere, {"name": ("tirstep", "default")}),
-    "specialize_warps": Move(2, _sequence, {"registers": (None, None, (24, 64), (40, 240))}),
+    "set_pipeline": Move(1, "nowhere", {"name": ("tirstep", "default")}),
+    "specialize_warps": Move(2, "sequence", {"registers": (None, None, (24, 64), (40, 240))}),
     "split_loop": Move(4),
-    "split_loop_at_mask": Move(1, _loop),
-    "split_reduction": Move(3, _block, {"inner": (1, 2, 3, 4, 8), "tail": TAIL}),
+    "split_loop_at_mask": Move(1, "loop"),
+    "split_reduction": Move(3, "block", {"inner": (1, 2, 3, 4, 8), "tail": TAIL}),
     "split_reductions": Move(2),
-    "spread_over_quads": Move(2, _block, {"columns": (True, True, False)}),
+    "spread_over_quads": Move(2, "block", {"columns": (True, True, False)}),
     "spread_over_threads": Move(
-        4, _block, {"threads": (2, 4, 8, 32), "vector": (1, 1, 2, 4), "tail": TAIL}
+        4, "block", {"threads": (2, 4, 8, 32), "vector": (1, 1, 2, 4), "tail": TAIL}
     ),
     "stage_fragments_at": Move(
         3,
-        _place,
+        "block, loop",
         {
             "operand": (0, 1),
             "warps": WARPS,
@@ -572,7 +555,7 @@ TABLE: dict[str, Move] = {
     ),
     "stage_operand_at": Move(
         4,
-        _place,
+        "block, loop",
         {
             "operand": (0, 1),
             "threads": THREADS,
@@ -583,7 +566,7 @@ TABLE: dict[str, Move] = {
     ),
     "stage_swizzled_at": Move(
         2,
-        _place,
+        "block, loop",
         {
             "operand": (0, 1),
             "warpgroups": WARPS,
@@ -592,27 +575,27 @@ TABLE: dict[str, Move] = {
             "tail": TAIL,
         },
     ),
-    "store_by_tma": Move(1, _block),
+    "store_by_tma": Move(1, "block"),
     "store_through_shared": Move(
-        2, TILE_LOOPS, {"columns": (16, 32), "warps": WARPS, "vector": (1, 2, 4)}
+        2, "tile loops", {"columns": (16, 32), "warps": WARPS, "vector": (1, 2, 4)}
     ),
     "store_through_tiles": Move(
-        1, TILE_LOOPS, {"warps": WARPS, "lanes": (128, 128, 32), "vector": VECTORS}
+        1, "tile loops", {"warps": WARPS, "lanes": (128, 128, 32), "vector": VECTORS}
     ),
-    "stream_steps": Move(1, _loop, {"workers": (2, 3, 5)}),
-    "suggest_unrolling": Move(1, _serial),
-    "tensorize_fragments": Move(3, Player.roles, {"tf32": (False, False, True)}),
-    "tensorize_in_quads": Move(2, _quads),
-    "tensorize_warp_rows": Move(1, _block),
+    "stream_steps": Move(1, "loop", {"workers": (2, 3, 5)}),
+    "suggest_unrolling": Move(1, "serial"),
+    "tensorize_fragments": Move(3, "roles", {"tf32": (False, False, True)}),
+    "tensorize_in_quads": Move(2, "quads"),
+    "tensorize_warp_rows": Move(1, "block"),
     "tensorize_warpgroups": Move(
         1,
-        _warpgroup,
+        "warpgroup",
         {"in_flight": (0, 0, 0, 1), "tf32": Player.is_tf32, "fp22": Player.is_fp22},
     ),
     "tile_block": Move(4),
     "tile_in_fragments": Move(
         2,
-        _block,
+        "block",
         {
             "tile": PAIRS,
             "warp": (*PAIRS, *PAIRS[:1] * 4),
@@ -623,7 +606,7 @@ TABLE: dict[str, Move] = {
     ),
     "tile_in_warpgroups": Move(
         1,
-        _block,
+        "block",
         {
             "tile": TILES,
             "warpgroup": TILES,
@@ -632,13 +615,13 @@ TABLE: dict[str, Move] = {
         },
     ),
     "tile_in_warps": Move(2),
-    "tile_product": Move(2, _block),
-    "transpose_tile": Move(2, _block),
-    "unroll_loop": Move(1, _serial, {"limit": (64,)}),
-    "use_powers_of_two": Move(1, _block),
-    "vectorize_copy": Move(2, _block, {"vector": VECTORS}),
+    "tile_product": Move(2, "block"),
+    "transpose_tile": Move(2, "block"),
+    "unroll_loop": Move(1, "serial", {"limit": (64,)}),
+    "use_powers_of_two": Move(1, "block"),
+    "vectorize_copy": Move(2, "block", {"vector": VECTORS}),
     "vectorize_loop": Move(3),
-    "widen_sums": Move(2, _block),
+    "widen_sums": Move(2, "block"),
 }
 """Every public transform."""
 MOVES = [name for name, move in TABLE.items() for _ in range(move.weight)]
