@@ -10,7 +10,7 @@ import pytest
 import tvm
 from own_files import MODULE, write_database, write_programs
 
-from tirstep.lowering_checks import print_module
+from tirstep.lowering_checks import devices, print_module
 
 from .conftest import Command
 
@@ -505,3 +505,13 @@ def test_a_folder_or_file_spelt_like_a_recipe_is_told(command: Command, folder: 
         assert result.code == 2
         assert result.err.endswith(f"; for the {kind} here, write ./{name}\n")
     assert command("check", "./printed").code == 0
+
+
+def test_a_file_may_register_a_device(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(devices, "_MAKERS", dict(devices._MAKERS))
+    own = "from tirstep.lowering_checks.devices import CpuDevice, register_device\n"
+    own += 'register_device("mine", type("Mine", (CpuDevice,), {"name": "mine"}))\n'
+    (folder / "own.py").write_text(f"from mine import Mine\n{own}")
+    assert "numbers ok on mine" in command("check", "own.py:Mine", "--device", "mine").out

@@ -110,8 +110,8 @@ def _check(names: Sequence[str], request: Request, runs: int | None, *, as_json:
     from .judging import make_judge, rung_documents, show_findings, show_judge
     from .screen import Screen
 
-    judge, screen = make_judge(request), Screen(quiet=as_json)
     picked = [it for name in dict.fromkeys(names) for it in pick_each(name, request)]
+    judge, screen = make_judge(request), Screen(quiet=as_json)  # a program may register a device
     findings = list(judge.folder_findings)
     with screen.working():
         rungs = judge.plan(picked or [*RECIPES.values()], screen.doing, example="golden")

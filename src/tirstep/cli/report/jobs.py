@@ -119,11 +119,11 @@ def _do_alone(job: RecipeJob) -> Done:
 
 def do_job(job: RecipeJob, screen: Screen) -> Done:
     """Run, judge and lower one recipe."""
-    judge = make_judge(job.request)
     request = replace(job.request, function=None)  # the texts name what is meant
-    name: ExampleName = "default" if judge.device.has_clock and job.checks else "golden"
     among = [pick_recipe(text, request) for text in job.among]
     recipe = pick_recipe(job.recipe, request)
+    judge = make_judge(job.request)  # a program may register a device
+    name: ExampleName = "default" if judge.device.has_clock and job.checks else "golden"
     (rung,) = judge.plan([recipe], screen.doing, example=name, among=among)
     counts: dict[int, Counts | None] = {}
     if job.checks:
