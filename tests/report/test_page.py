@@ -329,12 +329,6 @@ def test_landmarks_and_names_for_a_screen_reader(visit: Open):
         count = 0 if name == "next step" else 1  # this step is the last
         assert page.get_by_role(role, name=name).count() == count
     assert page.get_by_role("main").count() == page.get_by_role("banner").count() == 1
-    unnamed = page.evaluate(
-        """[...document.querySelectorAll("button, a, select, input")].filter(
-        (one) => !one.getAttribute("aria-label") && !one.textContent.trim() && !one.labels?.length)
-        .length"""
-    )
-    assert unnamed == 0
 
 
 def test_texts_that_look_like_markup_stay_texts(

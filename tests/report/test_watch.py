@@ -123,25 +123,6 @@ def test_a_change_while_the_first_page_is_made_is_seen(
     assert said[1:] == [f"{source} changed", ""]
 
 
-def test_a_page_that_was_removed_ends_nothing(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    source, codes, said, looks = tmp_path / "mine.py", iter([0, 2]), [], iter(range(5))
-    source.write_text("1")
-
-    def look(seconds: float) -> None:
-        number = next(looks)
-        if number == 1:
-            page.unlink()
-            source.write_text("def (")
-        if number == 3:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(watch, "_make", lambda arguments: (next(codes), set()))
-    monkeypatch.setattr(time, "sleep", look)
-    assert watch_report([str(source)], page, said.append) == 2
-
-
 OWN = """
 import numpy
 from tvm.script import ir as I

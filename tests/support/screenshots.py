@@ -33,7 +33,7 @@ class Shot:
 SHOTS = (
     Shot("report-ladder", ""),
     Shot("report-diff", f"{STEP}/tir"),
-    Shot("report-lines-dark", f"{STEP}/lines?line=20&in=tir", theme="dark"),
+    Shot("report-lines-dark", f"{STEP}/lines?line=26&in=tir", theme="dark"),
     Shot("report-facts", f"{STEP}/facts"),
     Shot("report-pass-dark", f"{STEP}/pass-42", theme="dark"),
 )
