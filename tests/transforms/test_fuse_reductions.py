@@ -28,10 +28,10 @@ from tirstep.transforms import (
     reorder_loops,
     reverse_compute_block_at,
     split_loop,
+    split_reductions,
 )
 from tirstep.transforms.fusion import repair
-from tirstep.transforms.fusion.factors import Scale
-from tirstep.transforms.fusion.polynomials import find_derivatives
+from tirstep.transforms.fusion.factors import find_derivatives
 from tirstep.transforms.queries import get_own_loops
 from tirstep.transforms.tir import find_all
 
@@ -184,19 +184,25 @@ def test_a_planted_bug_dies_without_a_gpu(bug: str) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda self, value, old, new: 1.0 * exp(new - new),
-        lambda self, value, old, new: exp(new - old),
-        lambda self, value, old, new: exp(old - new) * exp(old - new),
+        lambda old, new: exp(new - new),
+        lambda old, new: exp(new - old),
+        lambda old, new: exp(old - new) * exp(old - new),
     ],
     ids=["left out", "inverted", "twice"],
 )
-def test_fuse_reductions_refuses_a_factor_derived_wrongly(wrong, monkeypatch) -> None:
-    monkeypatch.setattr(Scale, "get_ratio", wrong)
+@pytest.mark.parametrize("is_split", [False, True], ids=["fused", "split"])
+def test_a_factor_derived_wrongly_is_refused(wrong, is_split: bool, monkeypatch) -> None:
+    """The drawn numbers find it, before anything is changed."""
+    derived = lambda pair: (wrong(pair.running.old, pair.running.new), "factor")  # noqa: E731
+    monkeypatch.setattr(repair, "derive_change", derived)
     sch = Schedule(Plain)
     first, second = find_blocks(sch, "first", "second")
     loop = sch.get_loops(first)[1]
     with refuses(sch, "changes by the factor .*, with which on .* it would give"):
-        fuse_reductions(sch, first, second, loop)
+        if is_split:
+            split_reductions(sch, first, [second], parts=4)
+        else:
+            fuse_reductions(sch, first, second, loop)
 
 
 # ---- Layer norm: sums of derivatives beside

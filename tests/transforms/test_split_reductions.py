@@ -7,7 +7,6 @@ from pairs import assert_dead, check_pair, refuses
 from reduction_pairs import Plain, draw, find_blocks, make_pair, run_pair
 from tvm.s_tir import Schedule
 from tvm.script import from_source
-from tvm.script import tirx as T
 
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import softmax
@@ -17,7 +16,6 @@ from tirstep.transforms import (
     split_loop,
     split_reductions,
 )
-from tirstep.transforms.fusion.factors import Scale
 
 # ---- Pairs
 
@@ -140,29 +138,6 @@ def test_a_planted_bug_dies_without_a_gpu(bug: str) -> None:
     np.testing.assert_allclose(run_pair(from_source(text), inputs), wanted, rtol=1e-5)
     got = run_pair(from_source(text.replace(old, new)), inputs)
     assert not np.allclose(got, wanted, rtol=1e-3)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        lambda scale, value, old, new: T.float64(1),
-        lambda scale, value, old, new: right(scale, value, new, old),
-        lambda scale, value, old, new: (
-            right(scale, value, old, new) * right(scale, value, old, new)
-        ),
-    ],
-    ids=["left out", "inverted", "twice"],
-)
-def test_split_reductions_refuses_a_factor_derived_wrongly(wrong, monkeypatch) -> None:
-    """The drawn numbers find it, before anything is changed."""
-    monkeypatch.setattr(Scale, "get_ratio", wrong)
-    sch = Schedule(Plain)
-    first, second = find_blocks(sch, "first", "second")
-    with refuses(sch, "changes by the factor .*, with which on .* it would give"):
-        split_reductions(sch, first, [second], parts=4)
-
-
-right = Scale.get_ratio
 
 
 # ---- What has no factor, and places that it does not take

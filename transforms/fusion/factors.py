@@ -4,21 +4,27 @@ A reduction adds up terms ``f(x, m)``: x is what changes from term to term, m a 
 reduction has found so far. What was added up with an old m can be used with a new one if all terms
 change alike, so that the change can be done to their sum. There are two ways to change alike:
 
-- by a *scale*: ``f(x, new) = s(new) / s(old) * f(x, old)``, as ``exp(x - m)`` or ``x / m`` does;
-- by a *shift*: ``f(x, new) = f(x, old) + s(new) - s(old)``, as ``x - m`` does.
+- by a *factor*: ``f(x, new) = s(new) / s(old) * f(x, old)``, as ``exp(x - m)`` or ``x / m`` does;
+- by a *summand*: ``f(x, new) = f(x, old) + s(new) - s(old)``, as ``x - m`` does.
 
-Both are found from the leaves of the expression up. A scale goes through a sum of terms of the same
-scale, a shift of an exponent becomes a scale of the power. Where two operands change differently,
-or an operation mixes x and m, the expression has neither, and `NoRepairError` names the part.
+Both are found from the leaves of the expression up. A factor goes through a sum of terms of the
+same factor, a summand of an exponent becomes a factor of the power. What is undone, as a divisor
+or what is taken away, changes from the new value to the old one. Where two operands change
+differently, or an operation mixes x and m, the expression has neither, and `NoRepairError` names
+the part.
+
+Of a polynomial in m, the sum moves by Taylor's formula: ``sum f(x, new) = sum f(x, old) + sum
+f'(x, old) * d + sum f''(x, old) * d**2 / 2 ...`` with ``d = new - old``. Derivatives are summed
+beside it, and their sums move in the same way. For squared differences from a mean this is what
+T. Chan, G. Golub and R. LeVeque add up (Algorithms for computing the sample variance, 1983).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import tvm_ffi
 from tvm import tirx
@@ -29,8 +35,9 @@ from ..tir import is_choice, is_used, substitute
 from .evaluation import get_operation
 
 _POWERS = {"exp": tirx.exp, "exp2": tirx.exp2, "exp10": tirx.exp10}
-"""Operations that make a scale of a shift."""
-_ROOTS = {"sqrt": 0.5, "rsqrt": -0.5}
+"""Operations that make a factor of a summand."""
+_MOST = 3
+"""The highest degree of a polynomial: each costs a sum beside."""
 
 
 class NoRepairError(Exception):
@@ -55,282 +62,232 @@ class Running:
     ----------
     value : the variable that stands for the running value
     varying : whether an expression changes from term to term
+    old, new : the values that it goes from and to
     """
 
     value: Var
     varying: Callable[[Any], bool]
+    old: Any
+    new: Any
 
     def is_in(self, expression: Any) -> bool:
         """Whether an expression depends on the running value."""
         return is_used(self.value, expression)
 
+    def put(self, expression: Any) -> tuple[Any, Any]:
+        """An expression of the old value, and of the new one."""
+        old, new = (substitute(expression, {self.value: it}) for it in (self.old, self.new))
+        return old, new
 
-class Part(NamedTuple):
-    """A part of a shift.
+    @property
+    def undone(self) -> Running:
+        """From the new value to the old one."""
+        return Running(self.value, self.varying, self.new, self.old)
+
+
+@dataclass(frozen=True)
+class Factor:
+    """What a term is multiplied by.
 
     Attributes
     ----------
-    expression : of the running value
-    is_added : whether it is added, or taken away
-    factors : what its change is multiplied by, cast to and so on, one after the other: a change is
-        finite where both values are the least numbers, which multiplied might be infinite
+    powers : the change of the exponent, by the name of the operation
+    quotient : what else it is multiplied by, which may be below 0; None for nothing
     """
 
-    expression: Any
-    is_added: bool = True
-    factors: tuple[Callable[[Any], Any], ...] = ()
+    powers: dict[str, Any] = field(default_factory=dict)
+    quotient: Any | None = None
 
-    def get_change(self, value: Var, old: Any, new: Any) -> Any:
-        """What the part adds to the shift's change."""
-        first, second = (old, new) if self.is_added else (new, old)
-        change = _put(self.expression, value, second) - _put(self.expression, value, first)
-        for factor in self.factors:
-            change = factor(change)
-        return change
-
-
-@dataclass(frozen=True)
-class Shift:
-    """A summand of a term that depends on the running value alone."""
-
-    parts: tuple[Part, ...] = ()
-
-    def plus(self, other: Shift) -> Shift:
-        """The sum of two."""
-        return Shift(self.parts + other.parts)
-
-    def negated(self) -> Shift:
-        """The shift that undoes this one."""
-        return Shift(tuple(part._replace(is_added=not part.is_added) for part in self.parts))
-
-    def times(self, factor: Callable[[Any], Any]) -> Shift:
-        """A factor, a divisor or a cast of each part."""
-        return Shift(tuple(part._replace(factors=(*part.factors, factor)) for part in self.parts))
-
-    def get_change(self, value: Var, old: Any, new: Any) -> Any:
-        """``s(new) - s(old)``; 0 for a shift that is constant."""
-        changes = [part.get_change(value, old, new) for part in self.parts]
-        return sum(changes[1:], changes[0]) if changes else const(0, value.ty.dtype)
-
-
-@dataclass(frozen=True)
-class Scale:
-    """A factor of a term that depends on the running value alone.
-
-    It is the product of ``operation(exponent)`` for each of `powers`, by the operation's name, and
-    of ``base ** exponent`` for each of `bases`.
-    """
-
-    powers: tuple[tuple[str, Shift], ...] = ()
-    bases: tuple[tuple[Any, float], ...] = ()
-
-    def times(self, other: Scale) -> Scale:
+    def times(self, other: Factor) -> Factor:
         """The product of two."""
         powers = dict(self.powers)
-        for name, exponent in other.powers:
-            powers[name] = powers[name].plus(exponent) if name in powers else exponent
-        return Scale(tuple(powers.items()), self.bases + other.bases)
+        for name, change in other.powers.items():
+            powers[name] = powers[name] + change if name in powers else change
+        quotients = [it for it in (self.quotient, other.quotient) if it is not None]
+        return Factor(powers, _multiply(quotients) if quotients else None)
 
-    def raised(self, exponent: float) -> Scale:
-        """The scale to a power."""
-        powers = ((name, _times(shift, exponent)) for name, shift in self.powers)
-        return Scale(tuple(powers), tuple((base, power * exponent) for base, power in self.bases))
+    @property
+    def root(self) -> Factor:
+        """The square root."""
+        powers = {name: it * const(0.5, it.ty.dtype) for name, it in self.powers.items()}
+        return Factor(powers, None if self.quotient is None else tirx.sqrt(self.quotient))
 
     @property
     def is_positive(self) -> bool:
         """Whether it is known to be above 0."""
-        return not self.bases
+        return self.quotient is None
 
-    def get_ratio(self, value: Var, old: Any, new: Any) -> Any:
-        """``s(new) / s(old)``, in the type of the term; 1.0 for a scale that is constant."""
-        ratio = None
-        for name, exponent in self.powers:
-            change = exponent.get_change(value, old, new)
-            ratio = _product(ratio, _POWERS[name](change))
-        for base, power in self.bases:
-            before, after = (_put(base, value, it) for it in (old, new))
-            ratio = _product(ratio, _quotient_to(power, before, after))
-        return const(1.0, value.ty.dtype) if ratio is None else ratio
+    def as_expression(self, dtype: Any) -> Any:
+        """The product, in the type of the term; 1.0 of a `dtype` for a factor that is constant."""
+        factors = [_POWERS[name](change) for name, change in self.powers.items()]
+        factors += [] if self.quotient is None else [self.quotient]
+        return _multiply(factors) if factors else const(1.0, dtype)
 
 
-ANY = Scale((("any", Shift()),))
-"""The scale of a term that is 0, or 0 whatever the running value is: it agrees with each."""
-
-
-def find_scale(term: Any, running: Running) -> Scale:
-    """The scale of a term; raises `NoRepairError` where it has none."""
-    if _is_zero(term):
-        return ANY
-    if not running.is_in(term):
-        return Scale()
-    name = get_operation(term)
-    if isinstance(term, Mul):
-        return _multiply(find_scale(term.a, running), find_scale(term.b, running))
-    if isinstance(term, Div):
-        above, below = find_scale(term.a, running), find_scale(term.b, running)
-        return ANY if above is ANY else above.times(below.raised(-1.0))
-    if name in _POWERS:
-        shift = find_shift(term.args[0], running)
-        return ANY if shift is None else Scale(((name, shift),))
-    if name in _ROOTS and running.varying(term):
-        return find_scale(term.args[0], running).raised(_ROOTS[name])
-    if isinstance(term, Cast) and _is_between_floats(term):
-        return find_scale(term.value, running)
-    if not running.varying(term):
-        return Scale(bases=((term, 1.0),))
-    if isinstance(term, (Add, Sub, Max, Min)):
-        return _find_common_scale(term, (term.a, term.b), running)
-    arms = _get_arms(term, running)
-    if arms is not None:
-        return _find_common_scale(term, arms, running)
-    raise NoRepairError(term, "mixes both so that no factor comes out of it")
-
-
-def find_shift(term: Any, running: Running) -> Shift | None:
-    """The shift of a term; None for -inf, which has each.
+def find_factor(term: Any, running: Running) -> Factor | None:
+    """The factor of a term; None for a term that is 0 whatever the running value, which has each.
 
     Raises `NoRepairError` where the term has none.
+    """
+    if _is_number(term, 0):
+        return None
+    if not running.is_in(term):
+        return Factor()
+    name, is_varying = get_operation(term), running.varying(term)
+    if isinstance(term, (Mul, Div)):
+        second = running.undone if isinstance(term, Div) else running
+        factor, other = find_factor(term.a, running), find_factor(term.b, second)
+        return None if factor is None or other is None else factor.times(other)
+    if name in _POWERS:
+        change = find_summand(term.args[0], running)
+        return None if change is None else Factor({name: change})
+    if name in ("sqrt", "rsqrt") and is_varying:
+        factor = find_factor(term.args[0], running if name == "sqrt" else running.undone)
+        return None if factor is None else factor.root
+    if isinstance(term, Cast) and _is_between_floats(term):
+        return find_factor(term.value, running)
+    if not is_varying:
+        old, new = running.put(term)
+        return Factor(quotient=new / old)
+    found = [find_factor(part, running) for part in _list_alike(term, running, "factor")]
+    factors = [factor for factor in found if factor is not None]
+    if not factors:
+        return None
+    _require_same(term, [it.as_expression(running.value.ty.dtype) for it in factors], "factors")
+    if isinstance(term, (Max, Min)) and not all(factor.is_positive for factor in factors):
+        raise NoRepairError(term, "compares parts whose factor may be negative")
+    return factors[0]
+
+
+def find_summand(term: Any, running: Running) -> Any | None:
+    """``s(new) - s(old)``, 0 for a term that does not change; None for -inf, which has each.
+
+    A change is computed before it is multiplied: both values may be the least numbers, and only
+    their difference is finite then. Raises `NoRepairError` where the term has none.
     """
     if _is_low(term):
         return None
     if not running.is_in(term):
-        return Shift()
+        return const(0, running.value.ty.dtype)
+    is_varying, is_float = running.varying(term), "float" in str(term.ty.dtype)
     if isinstance(term, (Add, Sub)):
-        first, second = (find_shift(part, running) for part in (term.a, term.b))
+        ends = running if isinstance(term, Add) else running.undone
+        first, second = find_summand(term.a, running), find_summand(term.b, ends)
         if second is None:
             raise NoRepairError(term, "adds or takes away an infinity")
-        if first is None:
-            return None
-        return first.plus(second if isinstance(term, Add) else second.negated())
+        if first is None or _is_number(second, 0):
+            return first
+        return second if _is_number(first, 0) else first + second
     if isinstance(term, (Mul, Div)):
-        return _find_scaled_shift(term, running)
-    if not running.varying(term):
-        return Shift((Part(term),))
+        if isinstance(term, Div) and not is_float and is_varying:
+            raise NoRepairError(term, "rounds what changes")
+        sides = [(term.a, term.b), (term.b, term.a)]
+        for side, other in sides[:1] if isinstance(term, Div) else sides:
+            if running.is_in(other) or running.varying(other):
+                continue
+            change = find_summand(side, running)
+            if change is not None:
+                return change * other if isinstance(term, Mul) else change / other
+        if is_varying:
+            raise NoRepairError(term, "multiplies or divides what changes by what varies")
+    if not is_varying:
+        old, new = running.put(term)
+        return new - old
     if isinstance(term, Cast) and _is_between_floats(term):
-        shift = find_shift(term.value, running)
-        return None if shift is None else shift.times(lambda it: it.astype(term.ty.dtype))
-    if isinstance(term, (Max, Min)):
-        return _find_common_shift(term, (term.a, term.b), running)
-    arms = _get_arms(term, running)
-    if arms is not None:
-        return _find_common_shift(term, arms, running)
-    raise NoRepairError(term, "mixes both so that no summand comes out of it")
+        change = find_summand(term.value, running)
+        return None if change is None else change.astype(term.ty.dtype)
+    found = [find_summand(part, running) for part in _list_alike(term, running, "summand")]
+    changes = [change for change in found if change is not None]
+    _require_same(term, changes, "summands")
+    return changes[0] if changes else None
 
 
-def _find_scaled_shift(term: Any, running: Running) -> Shift:
-    """The shift of a product or a quotient of which one side neither varies nor runs."""
-    if isinstance(term, Div) and "float" not in str(term.ty.dtype) and running.varying(term):
-        raise NoRepairError(term, "rounds what changes")
-    sides = [(term.a, term.b)] if isinstance(term, Div) else [(term.a, term.b), (term.b, term.a)]
-    for shifted, other in sides:
-        if not running.is_in(other) and not running.varying(other):
-            shift = find_shift(shifted, running)
-            if shift is not None:
-                combine = _divide if isinstance(term, Div) else _multiply_by
-                return shift.times(partial(combine, other))
-    if not running.varying(term):
-        return Shift((Part(term),))
-    raise NoRepairError(term, "multiplies or divides what changes by what varies")
-
-
-def _multiply_by(factor: Any, expression: Any) -> Any:
-    return expression * factor
-
-
-def _divide(divisor: Any, expression: Any) -> Any:
-    return expression / divisor
-
-
-def _find_common_scale(term: Any, parts: tuple[Any, ...], running: Running) -> Scale:
-    scales = [scale for part in parts if (scale := find_scale(part, running)) is not ANY]
-    if not scales:
-        return ANY
-    old, new = (Var(name, running.value.ty.dtype) for name in ("old", "new"))
-    ratios = [scale.get_ratio(running.value, old, new) for scale in scales]
-    if any(not _is_same(ratio, ratios[0]) for ratio in ratios[1:]):
-        raise NoRepairError(term, "has parts that change by different factors")
-    if isinstance(term, (Max, Min)) and not all(scale.is_positive for scale in scales):
-        raise NoRepairError(term, "compares parts whose factor may be negative")
-    return scales[0]
-
-
-def _find_common_shift(term: Any, parts: tuple[Any, ...], running: Running) -> Shift | None:
-    shifts = [shift for part in parts if (shift := find_shift(part, running)) is not None]
-    if not shifts:
-        return None
-    old, new = (Var(name, running.value.ty.dtype) for name in ("old", "new"))
-    changes = [shift.get_change(running.value, old, new) for shift in shifts]
-    if any(not _is_same(change, changes[0]) for change in changes[1:]):
-        raise NoRepairError(term, "has parts that change by different summands")
-    return shifts[0]
-
-
-def _get_arms(term: Any, running: Running) -> tuple[Any, Any] | None:
-    """Both arms of a choice; None for another term. The condition must not run."""
+def _list_alike(term: Any, running: Running, what: str) -> tuple[Any, Any]:
+    """Both parts of a term that changes as they do, if they change alike."""
+    is_compared = isinstance(term, (Max, Min)) or (
+        what == "factor" and isinstance(term, (Add, Sub))
+    )
+    if is_compared:
+        return term.a, term.b
     if isinstance(term, Select):
-        condition, arms = term.condition, (term.true_value, term.false_value)
+        condition, *arms = term.condition, term.true_value, term.false_value
     elif is_choice(term):
-        condition, arms = term.args[0], (term.args[1], term.args[2])
+        condition, *arms = term.args
     else:
-        return None
+        raise NoRepairError(term, f"mixes both so that no {what} comes out of it")
     if running.is_in(condition):
         raise NoRepairError(condition, "is a condition, which may be another later")
-    return arms
+    return arms[0], arms[1]
 
 
-def _multiply(first: Scale, second: Scale) -> Scale:
-    return ANY if first is ANY or second is ANY else first.times(second)
+def _require_same(term: Any, changes: Sequence[Any], what: str) -> None:
+    for change in changes[1:]:
+        if not (
+            tvm_ffi.structural_equal(change, changes[0])
+            or Analyzer().can_prove_equal(change, changes[0])
+        ):
+            raise NoRepairError(term, f"has parts that change by different {what}")
 
 
-def _product(ratio: Any, factor: Any) -> Any:
-    """The product of two floats, in the wider type: what the program computes in float32 is not
+def find_derivatives(term: Any, running: Running) -> list[Any]:
+    """The derivatives by the value that are not 0, the first one first; raises `NoRepairError`."""
+    found: list[Any] = []
+    while (term := _derive(term, running)) is not None:
+        found.append(term)
+        if len(found) > _MOST:
+            raise NoRepairError(term, f"is of a degree above {_MOST}")
+    return found
+
+
+def _derive(term: Any, running: Running) -> Any | None:
+    """The derivative of an expression; None where it is 0."""
+    if not running.is_in(term):
+        return None
+    if isinstance(term, Var):
+        return const(1, term.ty.dtype)
+    if isinstance(term, Cast) and "float" in str(term.value.ty.dtype):
+        derivative = _derive(term.value, running)
+        return None if derivative is None else derivative.astype(term.ty.dtype)
+    if isinstance(term, Div) and not running.is_in(term.b):
+        above = _derive(term.a, running)
+        return None if above is None else above / term.b
+    if not isinstance(term, (Add, Sub, Mul)):
+        raise NoRepairError(term, "is no polynomial")
+    first, second = _derive(term.a, running), _derive(term.b, running)
+    if isinstance(term, Mul):
+        first, second = _derive_product(first, term.b), _derive_product(second, term.a)
+    if second is None:
+        return first
+    if isinstance(term, Sub):
+        return const(-1, second.ty.dtype) * second if first is None else first - second
+    return second if first is None else first + second
+
+
+def _derive_product(derivative: Any | None, other: Any) -> Any | None:
+    if derivative is None or _is_number(derivative, 1):
+        return None if derivative is None else other
+    return derivative * other
+
+
+def _multiply(factors: Sequence[Any]) -> Any:
+    """The product of floats, in the wider type: what the program computes in float32 is not
     rounded to the type of the running value."""
-    if ratio is None:
-        return factor
-    wider = max(ratio.ty.dtype, factor.ty.dtype, key=lambda dtype: dtype.bits)
-    return ratio.astype(wider) * factor.astype(wider)
-
-
-def _quotient_to(power: float, before: Any, after: Any) -> Any:
-    """``(after / before) ** power``."""
-    if power < 0:
-        before, after, power = after, before, -power
-    quotient = after / before
-    if power == 1.0:
-        return quotient
-    if power == 0.5:
-        return tirx.sqrt(quotient)
-    return tirx.power(quotient, const(power, quotient.ty.dtype))
-
-
-def _times(shift: Shift, factor: float) -> Shift:
-    if factor == -1.0:
-        return shift.negated()
-    return shift.times(lambda it: it * const(factor, it.ty.dtype))
-
-
-def _put(expression: Any, value: Var, other: Any) -> Any:
-    return substitute(expression, {value: other})
-
-
-def _is_same(first: Any, second: Any) -> bool:
-    return bool(tvm_ffi.structural_equal(first, second)) or bool(
-        Analyzer().can_prove_equal(first, second)
-    )
+    product = factors[0]
+    for factor in factors[1:]:
+        wider = max(product.ty.dtype, factor.ty.dtype, key=lambda dtype: dtype.bits)
+        product = product.astype(wider) * factor.astype(wider)
+    return product
 
 
 def _is_between_floats(cast: Cast) -> bool:
     return all("float" in str(node.ty.dtype) for node in (cast, cast.value))
 
 
-def _is_zero(term: Any) -> bool:
+def _is_number(term: Any, number: float) -> bool:
     value = getattr(term, "value", None)
-    return isinstance(value, (int, float)) and value == 0
+    return isinstance(value, (int, float)) and value == number
 
 
 def _is_low(term: Any) -> bool:
     """Whether a term is -inf, to which nothing adds up."""
-    if isinstance(term, Cast):
-        return _is_low(term.value)
-    value = getattr(term, "value", None)
-    return isinstance(value, float) and math.isinf(value) and value < 0
+    return _is_low(term.value) if isinstance(term, Cast) else _is_number(term, -math.inf)

@@ -157,7 +157,11 @@ def make_pair(producer: Producer, consumer: Consumer, matched: dict[Any, Any]) -
         producer.reduction._replace(term=simplify_indices(found, Analyzer())),
         consumer.reduction,
         replace_loads(consumer.term, buffer, running),
-        Running(running, lambda expression: uses_any(expression, varying)),
+        Running(
+            running,
+            lambda expression: uses_any(expression, varying),
+            *(Var(name, buffer.dtype) for name in ("old", "new")),
+        ),
         (*others, *(item.var for item in own)),
         terms,
         not consumer.definitions and _is_static(producer, consumer),

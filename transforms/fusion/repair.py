@@ -12,8 +12,7 @@ import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from tvm import tirx
 from tvm.ir import TensorLoad
@@ -22,9 +21,8 @@ from tvm.tirx import Var, const
 
 from ..tir import find_all, substitute
 from .evaluation import UnknownOperationError, compile_expression
-from .factors import ANY, NoRepairError, Running, Scale, find_scale, find_shift
+from .factors import NoRepairError, Running, find_derivatives, find_factor, find_summand
 from .nests import simplify_indices
-from .polynomials import find_derivatives
 from .reductions import Reduction
 
 _STEPS = 6
@@ -40,10 +38,11 @@ _COARSE = 1e-2
 """Of narrower types."""
 _ROW = 2
 """What stands for the iterators of rows."""
-_Load = Callable[[int], Callable[[Any], float]]
-"""Drawn numbers: of a step, and there of a load."""
-_Compute = Callable[[Sequence[float], Callable[[Any], float]], float]
-"""An expression that is ready to be calculated."""
+_Load: TypeAlias = Callable[[int, Any], float]
+"""Drawn numbers, by step and load."""
+_Draw: TypeAlias = Callable[[random.Random, int, bool], float]
+SHARE, EARLIER = Var("share", "float32"), Var("earlier", "float32")
+"""How many times what has been added up is to come in all: after this iteration, and before it."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +86,8 @@ class Repair:
             result = result + math.prod([change] * order, start=moment) * divisor
         return result
 
-    def refer(self, value: Any, share: Var | None = None) -> Any:
-        """What terms take for the running value; `share` is `SHARE` unless it is of before."""
+    def refer(self, value: Any, share: Var = SHARE) -> Any:
+        """What terms take for the running value; `share` is `EARLIER` for one of before."""
         dtype = value.ty.dtype
         if self.reference == "finite":
             return tirx.max(value, tirx.min_value(str(dtype)))
@@ -97,12 +96,8 @@ class Repair:
         if self.reference == "not 0":
             return tirx.Select(value == const(0, dtype), const(1, dtype), value)
         if self.reference == "extrapolated":
-            return value * (SHARE if share is None else share).astype(dtype)
+            return value * share.astype(dtype)
         return value
-
-
-SHARE, EARLIER = Var("share", "float32"), Var("earlier", "float32")
-"""How many times what has been added up is to come in all: after this iteration, and before it."""
 
 
 @dataclass(frozen=True)
@@ -129,75 +124,29 @@ class Pair:
     is_plain: bool
 
 
-Reduce = Callable[["_Calculator", Repair], Callable[[], float]]
-"""What finds the consumer's result on the numbers that are drawn, with a repair."""
+def find_repair(pair: Pair, *, by_ranges: bool = False) -> Repair:
+    """The repair of a consumer, derived and tried by rolling updates, or by ranges of terms.
 
-
-def find_repair(pair: Pair) -> Repair:
-    """The repair of a consumer, derived and tried; raises `NoRepairError` where there is none."""
+    By ranges it is that of what each came to with its own value, for which sums of derivatives are
+    not kept. Raises `NoRepairError` where there is none.
+    """
+    consumer, running = pair.consumer, pair.running
+    holds_factors = "float" in consumer.dtype
+    if not _is_neutral(consumer):
+        raise NoRepairError(consumer.identity, "is what it begins with, and would be repaired, too")
+    make = functools.partial(Repair, old=running.old, new=running.new)
     try:
-        return try_repair(pair, derive_repair(pair))
+        change, kind = derive_change(pair)
+        return _try(pair, make(change, kind), by_ranges)
     except NoRepairError as error:
-        if pair.consumer.kind != "sum" or "float" not in pair.consumer.dtype:
+        if consumer.kind != "sum" or not holds_factors or by_ranges:
             raise
         try:
-            return try_repair(pair, _repair_by_moments(pair))
+            derivatives = tuple(find_derivatives(pair.term, running))
+            moments = make(running.new - running.old, "moments", derivatives=derivatives)
+            return _try(pair, moments, by_ranges)
         except NoRepairError:
             raise error from None
-
-
-def find_split_repair(pair: Pair) -> Repair:
-    """The repair of what a range of terms came to with its own value, derived and tried so.
-
-    Raises `NoRepairError` where there is none: sums of derivatives are not kept by range.
-    """
-    return try_repair(pair, derive_repair(pair), _by_ranges)
-
-
-def derive_repair(pair: Pair) -> Repair:
-    """The repair by a factor or a summand, as the algebra has it; raises `NoRepairError`."""
-    old, new = _name_values(pair)
-    kind, value = pair.consumer.kind, pair.running.value
-    if not _is_neutral(pair.consumer):
-        raise NoRepairError(
-            pair.consumer.identity, "is what it begins with, and would be repaired, too"
-        )
-    if kind == "product":
-        raise NoRepairError(pair.term, "would change a product by as many factors as it has terms")
-    holds_factors = "float" in pair.consumer.dtype
-    if kind == "sum":
-        if not holds_factors:
-            raise NoRepairError(
-                pair.term, f"changes by a factor, which {pair.consumer.dtype} sums do not hold"
-            )
-        return _repair_by_scale(pair, find_scale(pair.term, pair.running), old, new)
-    try:
-        shift = find_shift(pair.term, pair.running)
-    except NoRepairError as error:
-        if not holds_factors:
-            raise
-        scale = find_scale(pair.term, pair.running)
-        if not scale.is_positive:
-            raise NoRepairError(
-                pair.term, "may change its sign, and the largest term be another then"
-            ) from error
-        return _repair_by_scale(pair, scale, old, new)
-    if shift is None:
-        raise NoRepairError(pair.term, "does not change")
-    return Repair(shift.get_change(value, old, new), "summand", old, new)
-
-
-def _name_values(pair: Pair) -> tuple[Var, Var]:
-    dtype = pair.running.value.ty.dtype
-    return Var("old", dtype), Var("new", dtype)
-
-
-def _repair_by_moments(pair: Pair) -> Repair:
-    if not _is_neutral(pair.consumer):
-        raise NoRepairError(pair.consumer.identity, "is what it begins with")
-    old, new = _name_values(pair)
-    derivatives = find_derivatives(pair.term, pair.running)
-    return Repair(new - old, "moments", old, new, tuple(derivatives))
 
 
 def _is_neutral(reduction: Reduction) -> bool:
@@ -210,24 +159,56 @@ def _is_neutral(reduction: Reduction) -> bool:
     return value in (bound.value, -math.inf if least else math.inf)
 
 
-def _repair_by_scale(pair: Pair, scale: Scale, old: Var, new: Var) -> Repair:
-    if scale is ANY:
-        raise NoRepairError(pair.term, "is 0 throughout")
-    return Repair(scale.get_ratio(pair.running.value, old, new), "factor", old, new)
+def derive_change(pair: Pair) -> tuple[Any, str]:
+    """The change as the algebra has it, and whether it is a factor or a summand."""
+    term, running, kind = pair.term, pair.running, pair.consumer.kind
+    holds_factors = "float" in pair.consumer.dtype
+    if kind == "product":
+        raise NoRepairError(term, "would change a product by as many factors as it has terms")
+    if kind == "sum" and not holds_factors:
+        raise NoRepairError(
+            term, f"changes by a factor, which {pair.consumer.dtype} sums do not hold"
+        )
+    if kind != "sum":
+        try:
+            change = find_summand(term, running)
+            if change is None:
+                raise NoRepairError(term, "does not change")
+            return change, "summand"
+        except NoRepairError:
+            if not holds_factors:
+                raise
+    factor = find_factor(term, running)
+    if factor is None:
+        raise NoRepairError(term, "is 0 throughout")
+    if kind != "sum" and not factor.is_positive:
+        raise NoRepairError(term, "may change its sign, and the largest term be another then")
+    return factor.as_expression(running.value.ty.dtype), "factor"
 
 
-def try_repair(pair: Pair, repair: Repair, reduce: Reduce | None = None) -> Repair:
+def _try(pair: Pair, repair: Repair, by_ranges: bool) -> Repair:
     """The repair with the reference and the beginning that drawn numbers show to be right.
 
-    `reduce` finds the consumer's result with a repair; by rolling updates, without it.
     Raises `NoRepairError` where none gives the results of the two reductions one after the other.
     """
+    identity, trial = getattr(pair.producer.identity, "value", None), _Trial(pair)
+    if repair.kind == "moments" and pair.producer.kind == "sum":
+        references = ["extrapolated"] if pair.is_plain else []
+    elif isinstance(identity, float) and math.isinf(identity):
+        references = ["finite" if identity < 0 else "finite below"]
+    else:
+        references = ["itself", "not 0"] if identity == 0 else ["itself"]
     wrong: str | None = "blocks between it would need to know the iteration"
-    at = _Calculator(pair)
-    for reference in _find_references(pair, repair):
+    for reference in references:
         for begins in (True, False):
             tried = replace(repair, reference=reference, begins=begins)
-            wrong = _find_wrong(at, (reduce or _by_updates)(at, tried))
+            try:
+                wrong = trial.find_wrong(tried, by_ranges)
+            except UnknownOperationError as error:
+                raise NoRepairError(
+                    pair.term,
+                    f"has the operation '{error}', which is not evaluated on drawn numbers",
+                ) from error
             if wrong is None:
                 return tried
     raise NoRepairError(
@@ -235,254 +216,161 @@ def try_repair(pair: Pair, repair: Repair, reduce: Reduce | None = None) -> Repa
     )
 
 
-def _find_references(pair: Pair, repair: Repair) -> list[str]:
-    identity = getattr(pair.producer.identity, "value", None)
-    if repair.kind == "moments" and pair.producer.kind == "sum":
-        return ["extrapolated"] if pair.is_plain else []
-    if isinstance(identity, float) and math.isinf(identity):
-        return ["finite" if identity < 0 else "finite below"]
-    return ["itself", "not 0"] if identity == 0 else ["itself"]
-
-
-def _find_wrong(at: _Calculator, reduce: Callable[[], float]) -> str | None:
-    """The drawn numbers on which a repair does not give the result of the two reductions.
-
-    Where the direct result is not finite, such as that of a row of nothing but -inf, there is
-    nothing to compare.
-    """
-    pair, compared = at.pair, 0
-    for name, load in _draw_loads(pair):
-        at.load = load
-        try:
-            wanted, got = at.reduce_in_two_passes(), reduce()
-        except UnknownOperationError as error:
-            raise NoRepairError(
-                pair.term, f"has the operation '{error}', which is not evaluated on drawn numbers"
-            ) from error
-        if math.isnan(wanted) and "float" not in pair.consumer.dtype:
-            raise NoRepairError(
-                pair.term, f"has {name} values that {pair.consumer.dtype} does not hold"
-            )
-        if math.isfinite(wanted):
-            compared += 1
-            close = _CLOSE.get(pair.consumer.dtype, _COARSE)
-            if not math.isclose(got, wanted, rel_tol=close, abs_tol=close):
-                return f"{name} it would give {got:.6g}, and in two passes {wanted:.6g}"
-    return None if compared >= _ENOUGH else "too few drawn numbers it has a finite result"
-
-
-class _Calculator:
-    """Values of expressions of two reductions, at drawn numbers.
-
-    What it calculates is made ready once, for all drawn numbers.
-
-    Attributes
-    ----------
-    term : the consumer's term in the producer's iterators, of the running value
-    """
+class _Trial:
+    """Two reductions on drawn numbers: one after the other, by rolling updates, and by ranges."""
 
     def __init__(self, pair: Pair) -> None:
         self.pair = pair
-        self.load: _Load = _unknown
-        varying = [pair.running.varying(item) for item in pair.iterators]
-        self.places = [[step if it else _ROW for it in varying] for step in range(_STEPS)]
-        producer, consumer = pair.producer, pair.consumer
-        old, found = (Var(name, producer.dtype) for name in ("old", "found"))
-        before, taken = (Var(name, consumer.dtype) for name in ("before", "taken"))
-        self.own_identity = self.prepare(producer.identity)
-        self.own_term = self.prepare(producer.term)
-        self.own_join = self.prepare(producer.combine(old, found), old, found)
-        self.identity = self.prepare(consumer.identity)
-        self.joined = self.prepare(consumer.combine(before, taken), before, taken)
-        self.term = self.prepare_term(pair.term)
+        self.load: _Load
+        places = [(item.__chandle__(), pair.running.varying(item)) for item in pair.iterators]
+        self.places = [
+            {address: float(step if varies else _ROW) for address, varies in places}
+            for step in range(_STEPS)
+        ]
+        producer, self.old, self.new = pair.producer, pair.running.old, pair.running.new
+        self.produced = producer.combine(self.old, producer.term)
+        self.before = Var("before", pair.consumer.dtype)
 
-    def prepare(self, expression: Any, *variables: Var) -> _Compute:
-        """An expression for `calculate`, of iterators and of `variables`."""
-        return compile_expression(expression, [*self.pair.iterators, *variables])
+    def take_up(self, before: Any, value: Any, term: Any) -> Any:
+        """A result with one more term, in the producer's iterators, of a running value."""
+        values = {**self.pair.terms, self.pair.running.value: value}
+        placed = simplify_indices(substitute(term, values), Analyzer())
+        return self.pair.consumer.combine(before, placed)
 
-    def prepare_term(self, term: Any, *variables: Var) -> _Compute:
-        """A term for `calculate`, of the running value and of `variables`."""
-        return self.prepare(_place(term, self.pair), self.pair.running.value, *variables)
+    def value(self, expression: Any, step: int, values: dict[Var, float]) -> float:
+        """The value of an expression at a step."""
+        known = {variable.__chandle__(): value for variable, value in values.items()}
+        load = functools.partial(self.load, step)
+        return float(compile_expression(expression)({**self.places[step], **known}, load))
 
-    def calculate(self, compute: _Compute, step: int, *values: float) -> float:
-        """The value at a step of what was prepared; `values` are those of its variables."""
-        return compute([*self.places[step], *values], self.load(step))
-
-    def reduce(self, steps: Sequence[int]) -> list[float]:
+    def produce(self, steps: Sequence[int]) -> list[float]:
         """Values of the producer: what it begins with, and then after each step."""
-        values = [self.calculate(self.own_identity, 0)]
+        values = [self.value(self.pair.producer.identity, 0, {})]
         for step in steps:
-            item = self.calculate(self.own_term, step)
-            values.append(self.calculate(self.own_join, step, values[-1], item))
+            values.append(self.value(self.produced, step, {self.old: values[-1]}))
         return values
 
     def begin(self) -> float:
         """What the consumer begins with."""
-        return self.calculate(self.identity, 0)
+        return self.value(self.pair.consumer.identity, 0, {})
 
-    def join(self, result: float, item: float, step: int) -> float:
-        """The consumer's result with one more term."""
-        return self.calculate(self.joined, step, result, item)
+    def find_wrong(self, repair: Repair, by_ranges: bool) -> str | None:
+        """The drawn numbers on which a repair does not give the result of the two reductions.
 
-    def reduce_in_two_passes(self) -> float:
-        """The consumer's result with the producer's final value."""
-        final = self.reduce(range(_STEPS))[-1]
-        result = self.begin()
-        for step in range(_STEPS):
-            result = self.join(result, self.calculate(self.term, step, final), step)
-        return result
+        Where the direct result is not finite, such as that of a row of nothing but -inf, there is
+        nothing to compare.
+        """
+        dtype, compared = self.pair.consumer.dtype, 0
+        close, whole = _CLOSE.get(dtype, _COARSE), self.by_ranges(None)
+        reduce = self.by_ranges(repair) if by_ranges else self.by_updates(repair)
+        for name, load in _draw_loads(self.pair):
+            self.load = load
+            wanted, got = whole(), reduce()
+            if math.isnan(wanted) and "float" not in dtype:
+                raise NoRepairError(self.pair.term, f"has {name} values that {dtype} does not hold")
+            if math.isfinite(wanted):
+                compared += 1
+                if not math.isclose(got, wanted, rel_tol=close, abs_tol=close):
+                    return f"{name} it would give {got:.6g}, and in two passes {wanted:.6g}"
+        return None if compared >= _ENOUGH else "too few drawn numbers it has a finite result"
 
+    def by_ranges(self, repair: Repair | None) -> Callable[[], float]:
+        """The result by ranges with values of their own; without a repair in two passes."""
+        used = self.old if repair is None else repair.refer(self.old)
+        taken = self.take_up(self.before, used, self.pair.term)
+        part, size = Var("part", self.pair.consumer.dtype), _STEPS if repair is None else _RANGE
+        repaired = part if repair is None else repair.apply([part], self.old, self.new)
+        combined = self.pair.consumer.combine(self.before, repaired)
 
-def _unknown(step: int) -> Callable[[Any], float]:
-    raise AssertionError(f"no numbers are drawn for step {step}")
+        def reduce() -> float:
+            whole, result = self.produce(range(_STEPS))[-1], self.begin()
+            for first in range(0, _STEPS, size):
+                steps = range(first, first + size)
+                own, came_to = self.produce(steps)[-1], self.begin()
+                for step in steps:
+                    came_to = self.value(taken, step, {self.before: came_to, self.old: own})
+                known = {self.before: result, part: came_to, self.old: own, self.new: whole}
+                result = self.value(combined, first, known)
+            return result
 
+        return reduce
 
-def _place(term: Any, pair: Pair) -> Any:
-    """A consumer's term in the producer's iterators, its loads written as the producer's are."""
-    return simplify_indices(substitute(term, pair.terms), Analyzer())
+    def by_updates(self, repair: Repair) -> Callable[[], float]:
+        """The result by rolling updates."""
+        terms = [self.pair.term, *repair.derivatives]
+        sums = [Var(f"sum{order}", self.pair.consumer.dtype) for order in range(len(terms))]
+        used = repair.refer(self.new)
+        repaired = [repair.apply(sums[at:], self.old, self.new) for at in range(len(terms))]
+        later = [self.take_up(it, used, term) for it, term in zip(repaired, terms, strict=True)]
+        first = [self.take_up(it, used, term) for it, term in zip(sums, terms, strict=True)]
 
+        def reduce() -> float:
+            values, results = self.produce(range(_STEPS)), [self.begin()] * len(terms)
+            for step in range(_STEPS):
+                shares = {SHARE: _STEPS / (step + 1), EARLIER: _STEPS / step if step else math.nan}
+                known = {self.old: values[step], self.new: values[step + 1], **shares}
+                known.update(zip(sums, results, strict=True))
+                updates = later if step or repair.begins else first
+                results = [self.value(update, step, known) for update in updates]
+            return results[0]
 
-def _by_ranges(at: _Calculator, repair: Repair) -> Callable[[], float]:
-    """The consumer's result by ranges of terms, each with the producer's value of its own."""
-    running = at.pair.running.value
-    old, new = (Var(name, at.pair.producer.dtype) for name in ("old", "new"))
-    part = Var("part", at.pair.consumer.dtype)
-    repaired = at.prepare(repair.apply([part], old, new), old, new, part)
-    referred = at.prepare(repair.refer(running), running)
-
-    def reduce() -> float:
-        whole = at.reduce(range(_STEPS))[-1]
-        result = at.begin()
-        for first in range(0, _STEPS, _RANGE):
-            steps = range(first, first + _RANGE)
-            own = at.reduce(steps)[-1]
-            came_to = at.begin()
-            for step in steps:
-                used = at.calculate(referred, step, own)
-                came_to = at.join(came_to, at.calculate(at.term, step, used), step)
-            result = at.join(result, at.calculate(repaired, first, own, whole, came_to), first)
-        return result
-
-    return reduce
-
-
-def _by_updates(at: _Calculator, repair: Repair) -> Callable[[], float]:
-    """The consumer's result by rolling updates."""
-    consumer, running = at.pair.consumer, at.pair.running.value
-    old, new = (Var(name, at.pair.producer.dtype) for name in ("old", "new"))
-    terms = [at.term, *map(at.prepare_term, repair.derivatives)]
-    names = [Var(f"sum{order}", consumer.dtype) for order in range(len(terms))]
-    known = (old, new, SHARE, EARLIER, *names)
-    repaired = [
-        at.prepare(repair.apply(names[order:], old, new), *known) for order in range(len(terms))
-    ]
-    referred = at.prepare(repair.refer(running), running, SHARE, EARLIER)
-
-    def reduce() -> float:
-        values = at.reduce(range(_STEPS))
-        results = [at.begin()] * len(terms)
-        for step in range(_STEPS):
-            shares = (_STEPS / (step + 1), _STEPS / step if step else math.nan)
-            if step or repair.begins:
-                now = (*values[step : step + 2], *shares, *results)
-                results = [at.calculate(expression, step, *now) for expression in repaired]
-            used = at.calculate(referred, step, values[step + 1], *shares)
-            items = [at.calculate(term, step, used) for term in terms]
-            results = [
-                at.join(result, item, step) for result, item in zip(results, items, strict=True)
-            ]
-        return results[0]
-
-    return reduce
-
-
-_Draw = Callable[[random.Random, int, bool], float]
+        return reduce
 
 
 def _draw_loads(pair: Pair) -> Iterator[tuple[str, _Load]]:
     """Drawn values of all that the two reductions load, each as a function of step and load."""
     read_first = {str(load) for load in find_all(pair.producer.term, TensorLoad)}
-    is_extreme = pair.producer.kind in ("maximum", "minimum")
-    draws = _DRAWS if "float" in pair.producer.dtype else _INTEGERS
-    infinity = -math.inf if pair.producer.kind == "maximum" else math.inf
-    masks = _MASKS if is_extreme and draws is _DRAWS else {}
-    for name, steps in masks.items():
-        draws = {**draws, name.format(infinity): _masked(steps, infinity)}
+    is_float = "float" in pair.producer.dtype
+    draws = {**_INTEGERS, **_FLOATS} if is_float else _INTEGERS
+    if is_float and pair.producer.kind in ("maximum", "minimum"):
+        infinity = -math.inf if pair.producer.kind == "maximum" else math.inf
+        for name, steps in _MASKS.items():
+            draws[name.format(infinity)] = functools.partial(_mask, steps, infinity)
+
+    @functools.lru_cache(maxsize=64)
+    def read(node: Any) -> tuple[str, bool, str]:
+        return str(node), pair.running.varying(node), str(node.ty.dtype)
+
+    def make_load(draw: _Draw, generator: random.Random) -> _Load:
+        known: dict[tuple[str, int], float] = {}
+
+        def load(step: int, node: Any) -> float:
+            name, varies, dtype = read(node)
+            key = (name, step if varies else -1)
+            if key not in known and "int" in dtype and is_float:
+                known[key] = generator.randint(0, _STEPS)  # a length or a place, as a mask has
+            elif key not in known:
+                value = draw(generator, step, varies and name in read_first)
+                known[key] = abs(value) if "uint" in dtype else value
+            return known[key]
+
+        return load
+
     for seed in range(_SEEDS):
         for name, draw in draws.items():
-            yield name, _Drawn(pair, read_first, draw, random.Random(seed)).at
+            yield name, make_load(draw, random.Random(seed))
 
 
-_spell = functools.lru_cache(maxsize=256)(str)
-"""A node as text, which TVM takes some time to write."""
-
-
-class _Drawn:
-    """Numbers for all loads of two reductions, the same for the same load at the same step."""
-
-    def __init__(self, pair: Pair, first: set[str], draw: _Draw, generator: random.Random) -> None:
-        self.pair, self.first, self.draw, self.generator = pair, first, draw, generator
-        self.known: dict[tuple[str, int], float] = {}
-        self.read = functools.cache(self._read)
-
-    def at(self, step: int) -> Callable[[Any], float]:
-        """The numbers at a step, by load."""
-        return partial(self._load, step)
-
-    def _load(self, step: int, node: Any) -> float:
-        name, varies = self.read(node)
-        key = (name, step if varies else -1)
-        if key not in self.known and self._counts(node):
-            self.known[key] = self.generator.randint(0, _STEPS)
-        elif key not in self.known:
-            is_first = varies and name in self.first
-            value = self.draw(self.generator, step, is_first)
-            self.known[key] = abs(value) if "uint" in str(node.ty.dtype) else value
-        return self.known[key]
-
-    def _read(self, node: Any) -> tuple[str, bool]:
-        return _spell(node), self.pair.running.varying(node)
-
-    def _counts(self, node: Any) -> bool:
-        """Whether a load is of an integer beside floats: a length or a place, as a mask has."""
-        return "int" in str(node.ty.dtype) and "float" in self.pair.producer.dtype
-
-
-def _masked(steps: tuple[int, ...], infinity: float) -> _Draw:
-    """Numbers of which those at some steps are infinite, where the producer reads them."""
-
-    def draw(generator: random.Random, step: int, is_first: bool) -> float:
-        value = generator.uniform(-2, 2)
-        return infinity if is_first and step in steps else value
-
-    return draw
+def _mask(steps: tuple[int, ...], infinity: float, generator: Any, step: int, first: bool) -> float:
+    """A number, or an infinite one at some steps, where the producer reads it."""
+    value = generator.uniform(-2, 2)
+    return infinity if first and step in steps else float(value)
 
 
 _INTEGERS: dict[str, _Draw] = {
-    "on small integers": lambda generator, step, is_first: generator.randint(-2, 2),
-    "on numbers that grow": lambda generator, step, is_first: 3 * step + generator.randint(0, 2),
-    "on numbers that change their sign": lambda generator, step, is_first: (
+    "on small integers": lambda generator, step, first: generator.randint(-2, 2),
+    "on numbers that grow": lambda generator, step, first: 3 * step + generator.randint(0, 2),
+    "on numbers that fall": lambda generator, step, first: generator.randint(0, 2) - 3 * step,
+    "on numbers that change their sign": lambda generator, step, first: (
         4 * step - 8 + generator.randint(0, 2)
     ),
-    "on numbers that fall": lambda generator, step, is_first: generator.randint(0, 2) - 3 * step,
-    "on numbers that cancel": lambda generator, step, is_first: (
-        (-1) ** step if is_first else generator.randint(1, 3)
-    ),
-    "on zeros": lambda generator, step, is_first: 0 if is_first else generator.randint(1, 3),
+    "on zeros": lambda generator, step, first: 0 if first else generator.randint(1, 3),
 }
-_DRAWS: dict[str, _Draw] = {
-    **_INTEGERS,
-    "on numbers of both signs": lambda generator, step, is_first: generator.gauss(0, 2),
-    "on positive numbers": lambda generator, step, is_first: generator.uniform(0.5, 2),
-    "on negative numbers": lambda generator, step, is_first: generator.uniform(-2, -0.5),
-    "on numbers far apart": lambda generator, step, is_first: generator.gauss(0, 50),
-    "on zeros first": lambda generator, step, is_first: 0 if step < 2 else generator.uniform(1, 2),
+_FLOATS: dict[str, _Draw] = {
+    "on positive numbers": lambda generator, step, first: generator.uniform(0.5, 2),
+    "on numbers far apart": lambda generator, step, first: generator.gauss(0, 50),
+    "on zeros first": lambda generator, step, first: 0 if step < 2 else generator.uniform(1, 2),
 }
 """Numbers by generator, step, and whether the producer reads them."""
-_MASKS = {
-    "with {} first": (0, 1),
-    "with {} between": (2, 3),
-    "with {} last": (4, 5),
-    "with {} at both ends": (0, 5),
-}
+_MASKS = {"with {} first": (0, 1), "with {} between": (2, 3)}
 """Steps whose numbers are infinite, so that they do not count."""

@@ -35,7 +35,7 @@ from .nests import (
     read_chain,
 )
 from .reductions import Definition, Reduction, loads_of
-from .repair import Repair, find_split_repair
+from .repair import Repair, find_repair
 from .sides import (
     Consumer,
     Producer,
@@ -356,7 +356,7 @@ def _plan(scope: SBlock, producer: Producer, parts: int, users: Sequence[Consume
         steps[user.reduction.block] = _require_one_iterator(user)
         pair = make_pair(producer, user, matched)
         try:
-            repairs[user.reduction.block] = find_split_repair(pair)
+            repairs[user.reduction.block] = find_repair(pair, by_ranges=True)
         except NoRepairError as error:
             raise refuse_repair(pair, error, "leave them whole") from error
     split = _Split(

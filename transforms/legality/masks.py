@@ -15,7 +15,7 @@ from tvm_ffi import structural_map
 from tirstep.tvm_compat import get_op_name
 
 from ..errors import Fault
-from ..fusion.evaluation import UnknownOperationError, evaluate
+from ..fusion.evaluation import UnknownOperationError, compile_expression
 from ..mask_bounds import ENDS_AT_MASK, Masks, get_condition, is_choice_or_select, read_masks
 from ..tir import find_all, is_among, is_used
 
@@ -147,7 +147,9 @@ class _Trial:
         block = realize.block
         items = zip(block.iter_vars, realize.iter_values, strict=True)
         # Not the first iteration, and the first one of all other loops.
-        values = {item.var: float(is_used(self.variable, value)) for item, value in items}
+        values = {
+            item.var.__chandle__(): float(is_used(self.variable, value)) for item, value in items
+        }
         goes_on = any(
             item.iter_type == IterVar.CommReduce and is_used(self.variable, value)
             for item, value in zip(block.iter_vars, realize.iter_values, strict=True)
@@ -157,10 +159,11 @@ class _Trial:
         for store in find_stores(block):
             self._store(store, values)
 
-    def _store(self, store: BufferStore, values: dict[Any, float]) -> None:
+    def _store(self, store: BufferStore, values: dict[int, float]) -> None:
         if not is_among(store.buffer, self.private) and store.buffer not in self.written:
             self.carried.setdefault(store.buffer, self._read(store.buffer))
-        self.buffers[store.buffer] = evaluate(self._hide(store.value), values, self._load)
+        compute = compile_expression(self._hide(store.value))
+        self.buffers[store.buffer] = float(compute(values, self._load))
         self.written.append(store.buffer)
 
     def _load(self, load: TensorLoad) -> float:
