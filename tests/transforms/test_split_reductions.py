@@ -143,18 +143,11 @@ def test_a_planted_bug_dies_without_a_gpu(bug: str) -> None:
 # ---- What has no factor, and places that it does not take
 
 
-@pytest.mark.parametrize(
-    ("parts", "sentence"),
-    [
-        (1, "parts=1 is no number of ranges; use 2 or more"),
-        (5, "loop 'k' runs 24 times, which parts=5 does not divide; choose a divisor"),
-        (24, "parts=24 leaves ranges of one element each"),
-    ],
-)
-def test_split_reductions_refuses_numbers_of_ranges(parts: int, sentence: str) -> None:
+@pytest.mark.parametrize("parts", [1, 5, 24])
+def test_split_reductions_refuses_numbers_of_ranges(parts: int) -> None:
     sch = Schedule(Plain)
     first, second = find_blocks(sch, "first", "second")
-    with refuses(sch, sentence):
+    with refuses(sch, f"parts={parts} does not divide the 24 iterations of loop 'k' into two rang"):
         split_reductions(sch, first, [second], parts=parts)
 
 
@@ -171,7 +164,7 @@ def test_split_reductions_refuses_numbers_of_ranges(parts: int, sentence: str) -
         ),
         (
             lambda sch, one, two: bind_loop(sch, sch.get_loops(one)[0], axis="blockIdx.x"),
-            "loop 'i' of block 'first' is thread",
+            "the loops of block 'first' are not as they were written",
         ),
         (
             lambda sch, one, two: fuse_reductions(sch, one, two, sch.get_loops(one)[1]),
@@ -190,7 +183,7 @@ def test_split_reductions_refuses_what_was_worked_on(prepare, sentence: str) -> 
 def test_split_reductions_refuses_elements_of_other_ranges() -> None:
     sch = Schedule(parse_kernel(SHIFTED))
     first, second = find_blocks(sch, "first", "second")
-    with refuses(sch, "block 'second' reads 'p' at .*, which may lie in other ranges"):
+    with refuses(sch, "block 'second' reads 'p' in several ways, or at places which may"):
         split_reductions(sch, first, [second], parts=4)
 
 

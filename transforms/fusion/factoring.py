@@ -16,7 +16,7 @@ from ..loops import require_serial
 from ..queries import get_sblock_name, get_sblocks_under
 from ..rewriting import replace_blocks
 from ..tir import substitute
-from .nests import make_block
+from .blocks import make_block
 from .reductions import Reduction, read_reduction, uses_any
 
 
@@ -75,8 +75,8 @@ def _write_both(sch: Schedule, block: SBlockRV, copy: SBlockRV, parts: Parts) ->
     store = BufferStore(scaled.body.buffer, product, scaled.body.indices)
     old = sch.get(block)
     made = {
-        old: make_block(reduction.name, old.iter_vars, update, old.init, like=old),
-        scaled: make_block(str(scaled.name_hint), scaled.iter_vars, store, like=scaled),
+        old: make_block(reduction.name, old.iter_vars, update, old.init, old),
+        scaled: make_block(str(scaled.name_hint), scaled.iter_vars, store, None, scaled),
     }
     replace_blocks(sch, block, made, [], who="factor_out_of_sum")
 

@@ -7,34 +7,30 @@ Neptune compiler (2026); the online softmax (M. Milakov and N. Gimelshein, 2018)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+import tvm_ffi
+from tvm import tirx
+from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.sym import Analyzer
-from tvm.tirx import For, SeqStmt, Var
+from tvm.tirx import BufferLoad, BufferStore, For, IterVar, SeqStmt, const, if_then_else
+from tvm.tirx import all as all_of
+from tvm_ffi import structural_map
 
 from ..decorators import composite
 from ..errors import TransformError
 from ..legality.net import inlines
 from ..queries import get_loop_name
 from ..rewriting import edit_scope, get_function, get_scope, replace_scope, with_body
-from ..tir import constant, find_all, is_among, substitute
-from .accumulators import add_consumer
-from .build import Fusion, add_definitions, add_producer
-from .factors import NoRepairError, Running
-from .nests import join_statements, simplify_indices
-from .reductions import is_reduced, replace_loads, uses_any
-from .repair import Pair, Repair, find_repair
-from .sides import (
-    Consumer,
-    Producer,
-    match_iterators,
-    read_consumer,
-    read_producer,
-    require_movable,
-)
+from ..tir import bind_ranges, constant, is_among, substitute
+from .blocks import Builder, Point, is_any_of, join_statements, read_chain
+from .reductions import Definition, Reduction, loads_of, replace_buffer, uses_any
+from .repair import EARLIER, SHARE, Repair, plan_repair
+from .sides import Consumer, Producer, find_kept, read_consumer, read_producer, require_movable
 
 
 class FusedReductions(NamedTuple):
@@ -103,14 +99,15 @@ def fuse_reductions(
             'split it first, or leave accumulate="in place"',
         )
     scope = get_scope(sch, loop).stmt
-    fusion = _plan(scope, running, user)
+    repair, matched = plan_repair(running, user, "leave them two passes")
+    fusion = _Fusion(scope, producer=running, consumer=user, repair=repair, matched=matched)
     statements = list(running.statements)
     if running.previous is None:
-        add_producer(fusion)
+        fusion.add_producer()
         statements[running.place : running.place + 1] = fusion.nests
         fusion.nests = []
-    term = add_definitions(fusion, statements)
-    add_consumer(fusion, term, is_apart=accumulate == "apart")
+    term = fusion.add_definitions(statements)
+    fusion.add_consumer(term, is_apart=accumulate == "apart")
     body = _rebuild(scope.body, sch.get(loop), [*statements, *fusion.nests], fusion.moved)
     new = edit_scope(scope, body, fusion.buffers)
     replace_scope(sch, loop, new, fusion.reuse, who="fuse_reductions")
@@ -119,89 +116,282 @@ def fuse_reductions(
     return FusedReductions(*([sch.get_sblock(it, function) for it in names] for names in made))
 
 
-def _plan(scope: SBlock, producer: Producer, consumer: Consumer) -> Fusion:
-    """The fusion of two sides, whose repair has been tried."""
-    matched = match_iterators(producer, consumer)
-    return Fusion(
-        producer,
-        consumer,
-        *_find_repair(producer, consumer, matched),
-        matched,
-        {str(block.name_hint) for block in find_all(scope, SBlock)},
-        find_kept(scope, [consumer]),
-        producer.previous,
-    )
+@dataclass(kw_only=True)
+class _Fusion(Builder):
+    """A fusion under way, and what it makes.
 
+    Attributes
+    ----------
+    producer, consumer, repair : what is fused, and how
+    matched : the consumer's iterators in those of the producer's block
+    nests : new statements, in order
+    moved : the blocks that go, or go on elsewhere
+    parts, placed : the names of blocks for the terms of one iteration, and of definitions
+    """
 
-def _find_repair(
-    producer: Producer, consumer: Consumer, matched: dict[Any, Any]
-) -> tuple[Repair, Var]:
-    """The repair of the consumer, and what stands for the running value in its term."""
-    pair = make_pair(producer, consumer, matched)
-    try:
-        return find_repair(pair), pair.running.value
-    except NoRepairError as error:
-        raise refuse_repair(pair, error, "leave them two passes") from error
+    producer: Producer
+    consumer: Consumer
+    repair: Repair
+    matched: dict[Any, Any]
+    nests: list[Any] = field(default_factory=list)
+    moved: list[SBlock] = field(default_factory=list)
+    parts: list[str] = field(default_factory=list)
+    placed: list[str] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.previous, chain = self.producer.previous, self.producer.chain
+        self.values = {item: substitute(it, chain.values) for item, it in self.matched.items()}
 
-def make_pair(producer: Producer, consumer: Consumer, matched: dict[Any, Any]) -> Pair:
-    """Both sides in the same iterators, `matched` being the consumer's in the producer's."""
-    buffer, own = producer.buffer, consumer.reduction.block.iter_vars
-    rows = {theirs: mine for mine, theirs in matched.items() if is_among(theirs, producer.rows)}
-    terms = {mine: theirs for mine, theirs in matched.items() if not is_among(mine, rows.values())}
-    running = Var(str(buffer.name), buffer.dtype)
-    others = [item.var for item in producer.reduction.block.iter_vars if item.var not in rows]
-    varying = [*others, *(item.var for item in own if is_reduced(item))]
-    found = substitute(producer.reduction.term, rows)
-    return Pair(
-        producer.reduction._replace(term=simplify_indices(found, Analyzer())),
-        consumer.reduction,
-        replace_loads(consumer.term, buffer, running),
-        Running(
-            running,
-            lambda expression: uses_any(expression, varying),
-            *(Var(name, buffer.dtype) for name in ("old", "new")),
-        ),
-        (*others, *(item.var for item in own)),
-        terms,
-        not consumer.definitions and _is_static(producer, consumer),
-    )
+    def place(self, block: SBlock, point: Point, guards: Sequence[Any] = ()) -> None:
+        """Add a block under copies of the loops that it needs, where `guards` hold."""
+        chain = self.producer.chain
+        stepped = [loop.loop_var for loop in self.producer.stepped]
+        rows = [it for it in chain.get_conditions() if not uses_any(it, stepped)]
+        self.nests.append(point.build_nest(block, chain.loops, [*rows, *guards]))
 
+    def find_inner(self, reduction: Reduction, values: dict[Any, Any]) -> list[For]:
+        """The loops within an iteration that go over terms of a reduction."""
+        reduced = [item.var for item in reduction.iterators(reduced=True)]
+        used = [values[variable] for variable in reduced if variable in values]
+        return [loop for loop in self.producer.inner if is_any_of(loop.loop_var, used)]
 
-def refuse_repair(pair: Pair, error: NoRepairError, advice: str) -> TransformError:
-    """The refusal of two reductions without a repair, which names the part that has none."""
-    return TransformError(
-        f"what block '{pair.consumer.name}' has taken up cannot follow '{pair.running.value.name}' "
-        f"of block '{pair.producer.name}': its term's part {error.part} {error.reason}",
-        f"{advice}, or write the term so that the rest is done to the result",
-    )
+    def find_guards(self, items: Sequence[IterVar], values: dict[Any, Any]) -> list[Any]:
+        """The conditions under which iterators are within their domains, if they may be beyond."""
+        loops = self.producer.stepped
+        analyzer = bind_ranges(loops)
+        pairs = [(item.dom, values[item.var]) for item in items if item.var in values]
+        bounds = [value < domain.min + domain.extent for domain, value in pairs]
+        return [bound for bound in bounds if not analyzer.can_prove(bound)]
 
+    def make_point(
+        self, reduction: Reduction, values: dict[Any, Any], kind: int, term: Any | None = None
+    ) -> tuple[Point, Any]:
+        """The point of a block that works once in each iteration, and its term there, if any.
 
-def _is_static(producer: Producer, consumer: Consumer) -> bool:
-    """Whether it is known how many terms there are, and how many in each iteration."""
-    reduced = [item.dom.extent for item in consumer.reduction.iterators(reduced=True)]
-    inner = [loop.extent for loop in producer.inner]
-    return all(constant(extent) is not None for extent in (*reduced, *inner))
+        `values` are those of old iterators that loops decide; iterators of a `kind` follow the
+        reduction loops from the fused one outwards. Where the loops go beyond the last term, it
+        does not count: a predicate over several iterators would be beyond TVM's analysis.
+        """
+        point, outs = Point(), self.producer.outs
+        for item in reduction.iterators(reduced=False):
+            point.add(item, values)
+        point.follow(outs, kind)
+        if self.repair.reference == "extrapolated":
+            own = self.consumer.reduction
+            items = [it for it in own.iterators(reduced=True) if it.var in self.matched]
+            count = math.prod(constant(item.dom.extent) or 0 for item in items)
+            inner = self.find_inner(own, self.values)
+            each, done = math.prod(constant(loop.extent) or 0 for loop in inner), 0
+            for loop in outs:
+                done = done * loop.extent + (point.steps[loop.loop_var] - loop.min)
+            for share, steps in ((SHARE, done + 1), (EARLIER, done)):
+                seen = tirx.max(tirx.min(steps * each, count), 1)
+                point.old[share] = const(float(count), "float32") / seen.astype("float32")
+        if term is None:
+            return point, None
+        reduced = reduction.iterators(reduced=True)
+        point.follow(self.find_inner(reduction, values), IterVar.CommReduce)
+        for item in reduced:
+            if item.var in values:
+                point.old[item.var] = substitute(values[item.var], point.steps)
+            else:
+                point.add(item, values)
+        guards = [substitute(it, point.steps) for it in self.find_guards(reduced, values)]
+        term = point.of(term)
+        return point, if_then_else(all_of(*guards), term, reduction.identity) if guards else term
 
+    def add_part(
+        self, reduction: Reduction, values: dict[Any, Any], term: Any, name: str
+    ) -> BufferLoad:
+        """Reduce the terms of one iteration to a buffer of their own; returns its element, in the
+        iterators of the reduction and loop variables."""
+        loops, buffer = self.producer.outs, reduction.buffer
+        shape = [*buffer.shape, *(loop.extent for loop in loops)]
+        part = self.add_buffer(buffer, f"{buffer.name}_tile", shape)
+        point, value = self.make_point(reduction, values, IterVar.DataPar, term)
+        element = BufferLoad(part, [*reduction.indices, *(loop.loop_var for loop in loops)])
+        own = substitute(point.of(element), point.steps)
+        body = BufferStore(part, reduction.combine(own, value), own.indices)
+        init = BufferStore(part, reduction.identity, own.indices)
+        name = self.name(name)
+        self.parts.append(name)
+        self.place(point.make_block(name, body, init), point)
+        return element
 
-def find_kept(scope: SBlock, consumers: Sequence[Consumer]) -> list[SBlock]:
-    """The definitions that others than the consumers read, too."""
-    blocks = find_all(scope.body, SBlock)
-    definitions = {it.block: it for consumer in consumers for it in consumer.definitions}
-    leaving, kept = [consumer.reduction.block for consumer in consumers], []
-    for block in reversed(blocks):  # readers first
-        if block not in definitions:
-            continue
-        buffer = definitions[block].buffer
-        readers = [
-            each for each in blocks if any(region.source.same_as(buffer) for region in each.reads)
-        ]
-        is_own = is_among(buffer, scope.alloc_buffers)
-        if is_own and all(is_among(reader, leaving) for reader in readers):
-            leaving.append(block)
+    def add_producer(self) -> None:
+        """Have the producer keep its value of before, and find the part of an iteration first."""
+        producer, reduction = self.producer, self.producer.reduction
+        values, kind, part = producer.chain.values, IterVar.CommReduce, None
+        if producer.inner:
+            name = f"{reduction.name}_tile"
+            part = self.add_part(reduction, values, reduction.term, name)
+        point, value = self.make_point(
+            reduction, values, kind, None if part is not None else reduction.term
+        )
+        if part is not None:
+            value = substitute(point.of(part), point.steps)
+        indices = [point.of(index) for index in reduction.indices]
+        self.previous = self.add_buffer(producer.buffer, f"{producer.buffer.name}_previous")
+        now = BufferLoad(producer.buffer, indices)
+        kept = BufferStore(self.previous, now, indices)
+        update = BufferStore(producer.buffer, reduction.combine(now, value), indices)
+        init = BufferStore(producer.buffer, reduction.identity, indices)
+        body = SeqStmt([kept, update])
+        block = point.make_block(reduction.name, body, init, like=reduction.block)
+        self.place(block, point)
+        self.reuse[reduction.block] = block
+
+    def add_definitions(self, under: Sequence[Any]) -> Any:
+        """Compute under the loop what the consumer reads of the running value; returns its term.
+
+        What nobody else reads moves there. Of the rest copies are made, or those of an earlier
+        fusion taken, which are among the statements `under` the loop.
+        """
+        kept = find_kept(self.scope, [self.consumer])
+        uses = [(self.consumer.reduction.term, self.values)]
+        for definition in reversed(self.consumer.definitions):
+            found = ((it, values) for it, values in uses if loads_of(it, definition.buffer))
+            expression, values = next(found)
+            load = loads_of(expression, definition.buffer)[0]
+            pairs = zip(definition.iterators, load.indices, strict=True)
+            own = {item: values[index] for item, index in pairs if index in values}
+            uses.append((definition.value, own))
+        made: dict[Any, Any] = {}
+        for definition, (_, own) in zip(self.consumer.definitions, uses[:0:-1], strict=True):
+            buffer = self._add_definition(
+                definition, own, made, under, is_kept=is_among(definition.block, kept)
+            )
+            made[definition.buffer] = buffer
+        return self.refer(self.consumer.reduction.term, made)
+
+    def _add_definition(
+        self,
+        definition: Definition,
+        values: dict[Any, Any],
+        made: dict[Any, Any],
+        under: Sequence[Any],
+        *,
+        is_kept: bool,
+    ) -> Any:
+        """A definition under the loop, by an expression; returns the buffer that it computes."""
+        point, block = Point(), definition.block
+        for item in block.iter_vars:
+            point.add(item, values)
+        indices = [point.of(index) for index in definition.iterators]
+        value = point.of(self.refer(definition.value, made))
+        if not is_kept:
+            self.moved.append(block)
+        for chain in filter(None, map(read_chain, under)):
+            store = chain.block.body
+            if not isinstance(store, BufferStore) or len(store.indices) != len(indices):
+                continue
+            if store.value.ty.dtype == value.ty.dtype:
+                alike = point.make_block("", BufferStore(store.buffer, value, indices), like=block)
+                if tvm_ffi.structural_equal(alike, chain.block):
+                    self.placed.append(str(chain.block.name_hint))
+                    return store.buffer
+        name, buffer = str(block.name_hint), definition.buffer
+        if is_kept:
+            name = self.name(f"{name}_running")
+            buffer = self.add_buffer(buffer, f"{buffer.name}_running")
+        new = point.make_block(name, BufferStore(buffer, value, indices), like=block)
+        stepped = [loop.loop_var for loop in self.producer.stepped]
+        items = [it for it in block.iter_vars if uses_any(values.get(it.var, 0), stepped)]
+        self.place(new, point, self.find_guards(items, values))
+        self.placed.append(name)
+        if not is_kept:
+            self.reuse[block] = new
+        return buffer
+
+    def refer(self, expression: Any, made: dict[Any, Any]) -> Any:
+        """An expression with what stands for the running value, and of buffers under the loop."""
+
+        def replace_load(load: TensorLoad) -> Any:
+            return self.repair.refer(load) if load.source.same_as(self.producer.buffer) else load
+
+        expression = structural_map(expression, (TensorLoad, replace_load))
+        for old, new in made.items():
+            expression = replace_buffer(expression, old, new)
+        return expression
+
+    def add_consumer(self, term: Any, *, is_apart: bool) -> None:
+        """Have the consumer repair its result, and take up the terms of an iteration.
+
+        Sums of derivatives stand beside it: each repairs those of lower ones.
+        """
+        reduction = self.consumer.reduction
+        now = BufferLoad(self.producer.buffer, list(self.consumer.indices))
+        value = {self.repair.value: self.repair.refer(now)}
+        sums: list[Any] = []
+        for order, derivative in reversed(list(enumerate(self.repair.derivatives, start=1))):
+            buffer = self.add_buffer(
+                reduction.buffer, f"{reduction.buffer.name}_derivative_{order}"
+            )
+            previous = self.add_buffer(reduction.buffer, f"{buffer.name}_previous")
+            own = reduction._replace(
+                buffer=buffer,
+                term=substitute(derivative, value),
+            )
+            name = self.name(f"{reduction.name}_derivative_{order}")
+            self._add_accumulator(own, name, sums, previous, is_apart=True)
+            sums.insert(0, previous)
+        own = reduction._replace(term=term)
+        block = self._add_accumulator(own, reduction.name, sums, None, is_apart=is_apart)
+        self.reuse[reduction.block] = block
+        self.moved.append(reduction.block)
+
+    def _add_accumulator(
+        self,
+        reduction: Reduction,
+        name: str,
+        sums: Sequence[Any],
+        previous: Any | None,
+        *,
+        is_apart: bool,
+    ) -> SBlock:
+        """Add the block of a sum that is repaired, with the `sums` of further derivatives before.
+
+        It keeps its own result of before in `previous`, if anything. Where each iteration has
+        several terms, they are summed apart if nobody reads the result behind the loop: only a
+        block that reduces over the loop itself has TVM keep its buffer from one iteration to the
+        next. Otherwise they are taken up one by one, and the repair is the initialization.
+        """
+        values, identity, loops = self.values, reduction.identity, self.producer.outs
+        reduced = [item.var for item in reduction.iterators(reduced=True)]
+        is_one = not self.find_inner(reduction, values) and all(it in values for it in reduced)
+        part, kind = None, IterVar.CommReduce if is_one or is_apart else IterVar.DataPar
+        if is_apart and not is_one:
+            part = self.add_part(reduction, values, reduction.term, f"{name}_tile")
+        point, term = self.make_point(
+            reduction, values, kind, None if part is not None else reduction.term
+        )
+        if part is not None:
+            term = substitute(point.of(part), point.steps)
+        indices = [point.of(index) for index in reduction.indices]
+        row = [point.of(index) for index in self.consumer.indices]
+        result, *before = (BufferLoad(it, indices) for it in (reduction.buffer, *sums))
+        old, new = (BufferLoad(it, row) for it in (self.previous, self.producer.buffer))
+        repaired = point.of(self.repair.apply([result, *before], old, new))
+        is_first = all_of(*(point.steps[loop.loop_var] == loop.min for loop in loops))
+
+        def store(value: Any, kept: Any = None) -> Any:
+            kept = (
+                [] if previous is None or kept is None else [BufferStore(previous, kept, indices)]
+            )
+            return join_statements([*kept, BufferStore(reduction.buffer, value, indices)])
+
+        if is_one or is_apart:
+            if not self.repair.begins and not tvm_ffi.structural_equal(repaired, result):
+                repaired = if_then_else(is_first, result, repaired)
+            body, init = store(reduction.combine(repaired, term), result), store(identity)
         else:
-            kept.append(block)
-    return kept
+            body = store(reduction.combine(result, term))
+            kept = if_then_else(is_first, identity, result)
+            init = store(if_then_else(is_first, identity, repaired), kept)
+        block = point.make_block(name, body, init, like=reduction.block)
+        self.place(block, point)
+        return block
 
 
 def _rebuild(node: Any, loop: For, statements: list[Any], moved: list[SBlock]) -> Any:

@@ -19,11 +19,13 @@ from tvm.ir import TensorLoad
 from tvm.sym import Analyzer
 from tvm.tirx import Var, const
 
-from ..tir import find_all, substitute
+from ..errors import TransformError
+from ..tir import constant, find_all, is_among, substitute
+from .blocks import simplify_indices
 from .evaluation import UnknownOperationError, compile_expression
 from .factors import NoRepairError, Running, find_derivatives, find_factor, find_summand
-from .nests import simplify_indices
-from .reductions import Reduction
+from .reductions import Reduction, replace_loads, uses_any
+from .sides import Consumer, Producer, match_iterators
 
 _STEPS = 6
 """Terms of a drawn reduction."""
@@ -51,6 +53,7 @@ class Repair:
 
     Attributes
     ----------
+    value : the variable that stands for the running value in the derivatives
     change : the factor or summand, an expression of `old` and `new`; of moments their difference
     kind : ``"factor"``, ``"summand"``, or ``"moments"`` for sums of derivatives beside it
     old, new : variables
@@ -63,6 +66,7 @@ class Repair:
 
     change: Any
     kind: str
+    value: Var
     old: Var
     new: Var
     derivatives: tuple[Any, ...] = ()
@@ -112,7 +116,7 @@ class Pair:
     running : the running value, and what varies
     iterators : of both
     terms : what iterators of the consumer are in those of the producer, where they go over terms
-    is_plain : whether no block stands between the two
+    is_plain : whether no block stands between the two, and the number of terms is known
     """
 
     producer: Reduction
@@ -122,6 +126,42 @@ class Pair:
     iterators: tuple[Any, ...]
     terms: dict[Any, Any]
     is_plain: bool
+
+
+def plan_repair(
+    producer: Producer, consumer: Consumer, advice: str, *, by_ranges: bool = False
+) -> tuple[Repair, dict[Any, Any]]:
+    """The repair of a consumer, and its iterators in those of the producer's block.
+
+    Raises `TransformError` where there is none, which names the part that has none.
+    """
+    matched = match_iterators(producer, consumer)
+    buffer, own = producer.buffer, consumer.reduction.block.iter_vars
+    rows = {theirs: mine for mine, theirs in matched.items() if is_among(theirs, producer.rows)}
+    terms = {mine: theirs for mine, theirs in matched.items() if not is_among(mine, rows.values())}
+    value, old, new = (Var(name, buffer.dtype) for name in (str(buffer.name), "old", "new"))
+    others = [item.var for item in producer.reduction.block.iter_vars if item.var not in rows]
+    reduced = consumer.reduction.iterators(reduced=True)
+    varying = [*others, *(item.var for item in reduced)]
+    found = substitute(producer.reduction.term, rows)
+    extents = [it.extent for it in (*(item.dom for item in reduced), *producer.inner)]
+    pair = Pair(
+        producer.reduction._replace(term=simplify_indices(found, Analyzer())),
+        consumer.reduction,
+        replace_loads(consumer.term, buffer, value),
+        Running(value, lambda expression: uses_any(expression, varying), old, new),
+        (*others, *(item.var for item in own)),
+        terms,
+        not consumer.definitions and all(constant(extent) is not None for extent in extents),
+    )
+    try:
+        return find_repair(pair, by_ranges=by_ranges), matched
+    except NoRepairError as error:
+        raise TransformError(
+            f"what block '{consumer.reduction.name}' has taken up cannot follow '{buffer.name}' of "
+            f"block '{producer.reduction.name}': its term's part {error.part} {error.reason}",
+            f"{advice}, or write the term so that the rest is done to the result",
+        ) from error
 
 
 def find_repair(pair: Pair, *, by_ranges: bool = False) -> Repair:
@@ -134,7 +174,7 @@ def find_repair(pair: Pair, *, by_ranges: bool = False) -> Repair:
     holds_factors = "float" in consumer.dtype
     if not _is_neutral(consumer):
         raise NoRepairError(consumer.identity, "is what it begins with, and would be repaired, too")
-    make = functools.partial(Repair, old=running.old, new=running.new)
+    make = functools.partial(Repair, value=running.value, old=running.old, new=running.new)
     try:
         change, kind = derive_change(pair)
         return _try(pair, make(change, kind), by_ranges)

@@ -27,7 +27,7 @@ from ..tir import (
     is_used,
     substitute,
 )
-from .nests import Chain, list_statements, read_chain
+from .blocks import Chain, is_any_of, list_statements, read_chain
 from .reductions import (
     Definition,
     Reduction,
@@ -64,6 +64,11 @@ class Producer:
     place: int
     outs: list[For]
     inner: list[For]
+
+    @property
+    def stepped(self) -> list[For]:
+        """All reduction loops."""
+        return [*self.outs, *self.inner]
 
     @property
     def rows(self) -> list[Var]:
@@ -113,10 +118,10 @@ def read_producer(sch: Schedule, block: SBlockRV, loop: LoopRV) -> Producer:
     else:
         tile, reduction = _read_tile(statements, chain)
         buffer, previous = running.buffer, running.previous
-    reduced = [tile.get_value(item.var) for item in reduction.iterators(reduced=True)]
-    feeding = [chain.get_value(item.var) for item in chain.block.iter_vars if is_reduced(item)]
-    outs = [each for each in outer if uses_any_of(each.loop_var, feeding)]
-    inner = [each for each in tile.loops if uses_any_of(each.loop_var, reduced)]
+    reduced = [tile.values[item.var] for item in reduction.iterators(reduced=True)]
+    feeding = [chain.values[item.var] for item in chain.block.iter_vars if is_reduced(item)]
+    outs = [each for each in outer if is_any_of(each.loop_var, feeding)]
+    inner = [each for each in tile.loops if is_any_of(each.loop_var, reduced)]
     producer = Producer(reduction, buffer, previous, tile, statements, places[0], outs, inner)
     _require_loops(sch, producer, loop, name)
     return producer
@@ -153,7 +158,7 @@ def _require_loops(sch: Schedule, producer: Producer, loop: LoopRV, name: str) -
             f"loop '{get_loop_name(sch, loop)}' is no reduction loop of block '{name}'",
             "choose a loop that its reduction goes over",
         )
-    for each in (*producer.outs, *producer.inner):
+    for each in producer.stepped:
         if get_kind(each) != "serial":
             raise TransformError(
                 f"the reduction loop '{each.loop_var.name}' of block '{name}' is {get_kind(each)}",
@@ -162,7 +167,7 @@ def _require_loops(sch: Schedule, producer: Producer, loop: LoopRV, name: str) -
     _require_plain_guards(producer, name)
     values = producer.chain.values
     for row in producer.rows:
-        for each in (*producer.outs, *producer.inner):
+        for each in producer.stepped:
             if is_used(each.loop_var, values[row]):
                 raise TransformError(
                     f"loop '{each.loop_var.name}' goes over both rows and terms of block '{name}'",
@@ -172,7 +177,7 @@ def _require_loops(sch: Schedule, producer: Producer, loop: LoopRV, name: str) -
 
 def _require_plain_guards(producer: Producer, name: str) -> None:
     """Refuse a condition over terms that is not just the end of a split loop."""
-    loops = [*producer.outs, *producer.inner]
+    loops = producer.stepped
     stepped = [loop.loop_var for loop in loops]
     values, analyzer = producer.chain.values, Analyzer()
     ends = [
@@ -248,7 +253,7 @@ def goes_over_each_once(realize: Any, loops: Sequence[For]) -> bool:
     Of open extents nothing is asked.
     """
     values, items = list(realize.iter_values), realize.block.iter_vars
-    used = [loop for loop in loops if uses_any_of(loop.loop_var, values)]
+    used = [loop for loop in loops if is_any_of(loop.loop_var, values)]
     extents = [constant(loop.extent) or 0 for loop in used]
     domains = [constant(item.dom.extent) or 0 for item in items]
     if 0 in (*extents, *domains):
@@ -261,11 +266,6 @@ def goes_over_each_once(realize: Any, loops: Sequence[For]) -> bool:
 def is_used_by(loop: For, realize: Any) -> bool:
     """Whether a loop decides a value of a block's iterators."""
     return any(is_used(loop.loop_var, value) for value in realize.iter_values)
-
-
-def uses_any_of(variable: Any, expressions: list[Any]) -> bool:
-    """Whether a variable stands in one of several expressions."""
-    return any(is_used(variable, each) for each in expressions)
 
 
 def _holds(statement: Any, block: SBlock) -> bool:
@@ -396,6 +396,26 @@ def _list_before(scope: SBlock, nest: For) -> list[SBlock]:
     return found
 
 
+def find_kept(scope: SBlock, consumers: Sequence[Consumer]) -> list[SBlock]:
+    """The definitions that others than the consumers read, too."""
+    blocks = find_all(scope.body, SBlock)
+    definitions = {it.block: it for consumer in consumers for it in consumer.definitions}
+    leaving, kept = [consumer.reduction.block for consumer in consumers], []
+    for block in reversed(blocks):  # readers first
+        if block not in definitions:
+            continue
+        buffer = definitions[block].buffer
+        readers = [
+            each for each in blocks if any(region.source.same_as(buffer) for region in each.reads)
+        ]
+        is_own = is_among(buffer, scope.alloc_buffers)
+        if is_own and all(is_among(reader, leaving) for reader in readers):
+            leaving.append(block)
+        else:
+            kept.append(block)
+    return kept
+
+
 def match_iterators(producer: Producer, consumer: Consumer) -> dict[Any, Any]:
     """What the consumer's iterators are in those of the producer's block: its rows, and its terms.
 
@@ -423,18 +443,18 @@ def _require_each_once(producer: Producer, consumer: Consumer, matched: dict[Any
     values = [get_value(matched[item.var], producer.chain) for item in reduced]
     name = consumer.reduction.name
     for loop in producer.outs:
-        if constant(loop.extent) != 1 and not uses_any_of(loop.loop_var, values):
+        if constant(loop.extent) != 1 and not is_any_of(loop.loop_var, values):
             raise TransformError(
                 f"loop '{loop.loop_var.name}' around the fused one goes over terms of block "
                 f"'{producer.reduction.name}' that block '{name}' does not have, and would repeat "
                 "its own",
                 "put that loop inside of the fused one",
             )
-    loops = [*producer.outs, *producer.inner]
+    loops = producer.stepped
     ends = [
         value < item.dom.min + item.dom.extent for item, value in zip(reduced, values, strict=True)
     ]
-    used = [loop for loop in loops if uses_any_of(loop.loop_var, values)]
+    used = [loop for loop in loops if is_any_of(loop.loop_var, values)]
     ranges = {it.loop_var: Range.from_min_extent(it.min, it.extent) for it in used}
     is_once = detect_iter_map(values, ranges, all_of(*ends), check_level=IterMapLevel.Bijective)
     if not is_once or not all(

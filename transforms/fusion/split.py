@@ -7,13 +7,12 @@ update, are how decoding is spread over a GPU (T. Dao and others, Flash-Decoding
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tvm.ir import Range, TensorLoad
 from tvm.s_tir import SBlock, Schedule
-from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.tirx import BufferLoad, BufferStore, IntImm, IterVar, Var, decl_buffer
+from tvm.s_tir.schedule import SBlockRV
+from tvm.tirx import BufferLoad, BufferStore, IntImm, IterVar, Var
 from tvm_ffi import structural_map
 
 from ..decorators import composite
@@ -23,27 +22,10 @@ from ..loops import require_constant
 from ..queries import get_reduction_loops, get_sblock_name
 from ..rewriting import edit_scope, get_function, get_scope, replace_scope
 from ..tir import constant, find_all, get_kind, is_among, is_used
-from .build import Point, take_name
-from .factors import NoRepairError
-from .fuse import find_kept, make_pair, refuse_repair
-from .nests import (
-    build_nest,
-    join_statements,
-    list_statements,
-    make_block,
-    make_own_axis,
-    read_chain,
-)
-from .reductions import Definition, Reduction, loads_of
-from .repair import Repair, find_repair
-from .sides import (
-    Consumer,
-    Producer,
-    goes_over_each_once,
-    match_iterators,
-    read_consumer,
-    read_producer,
-)
+from .blocks import Builder, Point, join_statements, list_statements, read_chain
+from .reductions import Reduction, loads_of
+from .repair import Repair, plan_repair
+from .sides import Consumer, Producer, find_kept, goes_over_each_once, read_consumer, read_producer
 
 
 class SplitReductions(NamedTuple):
@@ -91,57 +73,78 @@ def split_reductions(
         not fused yet; at least 2 `parts`, which divide the elements; a factor or summand for each
         consumer's term; without `consumers` it is `rfactor_reduction`
     """
-    loop = _require_one_loop(sch, producer)
-    _require_parts(sch, loop, parts)
+    loops, name = get_reduction_loops(sch, producer), get_sblock_name(sch, producer)
+    if len(loops) != 1:
+        raise TransformError(
+            f"block '{name}' has {len(loops)} reduction loops, not one",
+            "split it before its loops are split, and reductions over several elements not at all",
+        )
+    (loop,) = loops
+    require_constant(sch, loop)
+    extent = constant(sch.get(loop).extent) or 0
+    if parts < 2 or extent % parts or extent == parts:
+        raise TransformError(
+            f"parts={parts} does not divide the {extent} iterations of loop "
+            f"'{sch.get(loop).loop_var.name}' into two ranges or more, of two elements or more",
+            "choose another divisor, or pad the block first with pad_block",
+        )
     running = read_producer(sch, producer, loop)
     if running.previous is not None:
         raise TransformError(
-            f"block '{get_sblock_name(sch, producer)}' has been fused already",
+            f"block '{name}' has been fused already",
             "split the reductions first, and fuse those of the ranges",
         )
     users = [read_consumer(sch, each, running, loop) for each in consumers]
-    _require_different(users)
-    scope = get_scope(sch, loop).stmt
-    split = _plan(scope, running, parts, users)
-    order = find_all(scope, SBlock)
-    for user in sorted(users, key=lambda it: order.index(it.reduction.block)):
-        split.add_consumer(user)
-    _require_as_written(scope, split)
-    new = edit_scope(scope, split.rebuild(scope.body), split.buffers)
+    blocks = [user.reduction.block for user in users]
+    for user in users:
+        if sum(user.reduction.block.same_as(other) for other in blocks) > 1:
+            raise TransformError(
+                f"block '{user.reduction.name}' is among the consumers twice", "name each once"
+            )
+        count = len(user.reduction.iterators(reduced=True))
+        if count != 1:
+            raise TransformError(
+                f"block '{user.reduction.name}' reduces over {count} iterators, and its ranges "
+                "would be of one",
+                "write it so that it reduces over the producer's elements alone",
+            )
+    scope, advice = get_scope(sch, loop).stmt, "leave them whole"
+    repairs = [plan_repair(running, user, advice, by_ranges=True)[0] for user in users]
+    split = _Split(scope, running, parts, extent // parts, find_kept(scope, users))
+    split.add_ranges(running.reduction, len(running.reduction.indices))
+    pairs, order = zip(users, repairs, strict=True), find_all(scope, SBlock)
+    for user, repair in sorted(pairs, key=lambda it: order.index(it[0].reduction.block)):
+        split.add_definitions(user, repair)
+        rows = [at for at, it in enumerate(user.reduction.indices) if is_among(it, user.indices)]
+        split.add_ranges(user.reduction, rows[-1] + 1 if rows else 0, repair, user.indices)
+    new = edit_scope(scope, split.rebuild(), split.buffers)
     replace_scope(sch, producer, new, split.reuse, who="split_reductions")
     function = get_function(sch, producer)
-    blocks = [running.reduction.block, *(user.reduction.block for user in users)]
-    made = ([split.parts[it] for it in blocks], split.elements)
+    made = ([split.parts[it] for it in (running.reduction.block, *blocks)], split.elements)
     return SplitReductions(*([sch.get_sblock(it, function) for it in names] for names in made))
 
 
 class _Element(NamedTuple):
-    """A definition of ranges: the new buffer, and which dimension of the old one became two.
+    """A definition of ranges.
 
     Attributes
     ----------
-    definition : as it was
     buffer : of the ranges
     place : the dimension over elements; None where there is none, and one over ranges came last
     reference : what stands for a running value in it (`Repair.reference`)
     """
 
-    definition: Definition
     buffer: Any
     place: int | None
     reference: str
 
 
-@dataclass
-class _Split:
+class _Split(Builder):
     """A split under way, and what it makes.
 
     Attributes
     ----------
     producer, count, size : what is split, into how many ranges of how many elements
-    names : of blocks, which are taken
-    repairs : of the consumers, by block
-    steps : the iterator that a consumer reduces over, by block
     kept : the definitions that others read, too, and stay
     value : the producer's values of the ranges
     nests : what comes in the place of a block
@@ -150,337 +153,196 @@ class _Split:
     elements : names of blocks
     """
 
-    producer: Producer
-    count: int
-    size: int
-    names: set[str]
-    repairs: dict[SBlock, Repair]
-    steps: dict[SBlock, IterVar]
-    kept: list[SBlock]
-    value: Any = None
-    nests: dict[SBlock, list[Any]] = field(default_factory=dict)
-    made: dict[Any, _Element] = field(default_factory=dict)
-    buffers: list[Any] = field(default_factory=list)
-    reuse: dict[SBlock, SBlock] = field(default_factory=dict)
-    parts: dict[SBlock, str] = field(default_factory=dict)
-    elements: list[str] = field(default_factory=list)
+    def __init__(
+        self, scope: SBlock, producer: Producer, count: int, size: int, kept: list[SBlock]
+    ) -> None:
+        super().__init__(scope)
+        self.producer, self.count, self.size, self.kept = producer, count, size, kept
+        self.value: Any = None
+        self.nests: dict[SBlock, list[Any]] = {}
+        self.made: dict[Any, _Element] = {}
+        self.parts: dict[SBlock, str] = {}
+        self.elements: list[str] = []
 
-    def name(self, base: str) -> str:
-        """A block's name that is not taken yet, which it is then."""
-        return take_name(self.names, base)
+    def add_ranges(
+        self, reduction: Reduction, place: int, repair: Repair | None = None, at: Any = ()
+    ) -> None:
+        """Have a reduction reduce each range by itself, and combine what they come to, repaired.
 
-    def add_buffer(self, like: Any, name: str, shape: Sequence[Any]) -> Any:
-        """A new buffer of another one's type and memory."""
-        buffer = decl_buffer(shape, like.dtype, name, scope=like.scope(), layout=None)
-        self.buffers.append(buffer)
-        return buffer
-
-    def add_producer(self) -> None:
-        """Have the producer find a value of each range, and combine these."""
-        reduction = self.producer.reduction
+        The ranges are a dimension of the partial results, at a `place`; `at` are the indices of the
+        producer's value. The producer itself needs no repair.
+        """
         (item,) = reduction.iterators(reduced=True)
-        self.value, part = self._reduce_ranges(
-            reduction, item, len(reduction.indices), lambda at: at.point.of(reduction.term)
-        )
-        whole = self._combine(reduction, lambda point, mine: mine, len(reduction.indices))
-        self.nests[reduction.block] = [part, whole]
-
-    def add_consumer(self, consumer: Consumer) -> None:
-        """Have a consumer take up each range with its own value, and combine these repaired."""
-        reduction, block = consumer.reduction, consumer.reduction.block
-        repair, item = self.repairs[block], self.steps[block]
-        nests = self._add_definitions(consumer, repair, item.var)
-        place = _count_row_dimensions(consumer)
-
-        def take_up(at: _Range) -> Any:
-            return self._refer(reduction.term, repair, at)
-
-        def repaired(point: Point, mine: Any) -> Any:
-            row = [point.of(index) for index in consumer.indices]
-            part = [axis.iterator.var for axis in point.axes if axis.is_reduced]
-            old = BufferLoad(self.value, [*row, *part])
-            return repair.apply([mine], old, BufferLoad(self.producer.buffer, row))
-
-        _, part = self._reduce_ranges(reduction, item, place, take_up)
-        self.nests[block] = [*nests, part, self._combine(reduction, repaired, place)]
-
-    def _reduce_ranges(
-        self, reduction: Reduction, item: IterVar, place: int, term: Any
-    ) -> tuple[Any, Any]:
-        """The reduction of each range: its buffer, with the ranges at a place, and its nest."""
-        rows = reduction.indices[:place]
-        items = [it for it in reduction.block.iter_vars if is_among(it.var, rows)]
-        others = [it for it in reduction.iterators(reduced=False) if not is_among(it, items)]
-        at = self._enter([*items, item, *others], item)
-        indices = [at.point.of(index) for index in reduction.indices]
-        indices.insert(place, at.part)
-        shape = list(reduction.buffer.shape)
+        rows, buffer = reduction.iterators(reduced=False), reduction.buffer
+        outer = [it for it in rows if is_among(it.var, reduction.indices[:place])]
+        items = [*outer, item, *(it for it in rows if not is_among(it, outer))]
+        point, part, step = self._enter(items, item, IterVar.CommReduce)
+        shape, name = list(buffer.shape), self.name(f"{reduction.name}_part")
         shape.insert(place, self._number(item, self.count))
-        buffer = self.add_buffer(reduction.buffer, f"{reduction.buffer.name}_part", shape)
-        body = reduction.combine(BufferLoad(buffer, indices), term(at))
-        name = self.name(f"{reduction.name}_part")
+        partial = self.add_buffer(buffer, f"{buffer.name}_part", shape)
+        self.value = partial if repair is None else self.value
         self.parts[reduction.block] = name
-        update, init = (BufferStore(buffer, it, indices) for it in (body, reduction.identity))
-        block = make_block(name, at.point.iterators, update, init, like=reduction.block)
-        return buffer, build_nest(block, at.point.axes, (), ())
-
-    def _combine(self, reduction: Reduction, change: Any, place: int) -> Any:
-        """The reduction of what the ranges came to, each with a change."""
-        point, buffer = Point(), self.buffers[-1]
-        for item in reduction.iterators(reduced=False):
-            point.add(item, {})
-        (reduced,) = reduction.iterators(reduced=True)
-        part = self._make_iterator(reduced, "vpart", self.count, IterVar.CommReduce)
-        point.axes.append(make_own_axis(part, "part"))
         indices = [point.of(index) for index in reduction.indices]
-        mine = BufferLoad(buffer, [*indices[:place], part.var, *indices[place:]])
-        before = BufferLoad(reduction.buffer, indices)
-        values = (reduction.combine(before, change(point, mine)), reduction.identity)
-        update, init = (BufferStore(reduction.buffer, value, indices) for value in values)
-        block = make_block(reduction.name, point.iterators, update, init, like=reduction.block)
+        term = point.of(self._refer(reduction.term, repair, part, step))
+        own = BufferLoad(partial, [*indices[:place], part, *indices[place:]])
+        nests = self.nests.setdefault(reduction.block, [])
+        nests.append(self._reduce(reduction, name, point, own, term)[1])
+
+        point = Point()
+        for row in rows:
+            point.add(row, {})
+        part = self._enter_part(point, item, IterVar.CommReduce)
+        indices = [point.of(index) for index in reduction.indices]
+        came_to: Any = BufferLoad(partial, [*indices[:place], part, *indices[place:]])
+        if repair is not None:
+            row = [point.of(index) for index in at]
+            new = BufferLoad(self.producer.buffer, row)
+            came_to = repair.apply([came_to], BufferLoad(self.value, [*row, part]), new)
+        own = BufferLoad(buffer, indices)
+        block, nest = self._reduce(reduction, reduction.name, point, own, came_to)
         self.reuse[reduction.block] = block
-        return build_nest(block, point.axes, (), ())
+        nests.append(nest)
 
-    def _add_definitions(self, consumer: Consumer, repair: Repair, step: Var) -> list[Any]:
-        """What a consumer reads of the producer's value, for the ranges; nests of what is new."""
-        places = _find_places(consumer, step)
-        nests = []
+    def _reduce(
+        self, reduction: Reduction, name: str, point: Point, own: BufferLoad, term: Any
+    ) -> tuple[SBlock, Any]:
+        """A block that reduces terms to an element, and its nest."""
+        values = (reduction.combine(own, term), reduction.identity)
+        update, init = (BufferStore(own.source, value, own.indices) for value in values)
+        block = point.make_block(name, update, init, like=reduction.block)
+        return block, point.build_nest(block)
+
+    def add_definitions(self, consumer: Consumer, repair: Repair) -> None:
+        """Compute what a consumer reads of the producer's value for the ranges."""
+        places = _find_places(consumer)
         for definition in consumer.definitions:
-            found, place = self.made.get(definition.buffer), places[definition.buffer]
-            if found is None:
-                nests.append(self._add_definition(definition, repair, place))
-            elif (found.place, found.reference) != (place, repair.reference):
-                raise TransformError(
-                    f"block '{definition.block.name_hint}' between them would have to be another "
-                    f"one for block '{consumer.reduction.name}' than for the consumers before it",
-                    "inline it first",
-                )
-        return nests
+            block, place = definition.block, places[definition.buffer]
+            found, name = self.made.get(definition.buffer), str(block.name_hint)
+            if found is not None:
+                if (found.place, found.reference) != (place, repair.reference):
+                    raise TransformError(
+                        f"block '{name}' between them would have to be another one for block "
+                        f"'{consumer.reduction.name}' than for the consumers before it",
+                        "inline it first",
+                    )
+                continue
+            order = {item.var: item for item in block.iter_vars}
+            items = [order[iterator] for iterator in definition.iterators]
+            over = None if place is None else items[place]
+            point, part, step = self._enter(items, over, IterVar.DataPar)
+            shape = list(definition.buffer.shape)
+            inserted = [self._number(items[0], number) for number in (self.count, self.size)]
+            at = len(shape) if place is None else place
+            shape[at : at + 1] = inserted[:1] if place is None else inserted
+            buffer = self.add_buffer(definition.buffer, f"{definition.buffer.name}_part", shape)
+            value = point.of(self._refer(definition.value, repair, part, step))
+            self.made[definition.buffer] = _Element(buffer, place, repair.reference)
+            is_kept = is_among(block, self.kept)
+            name = self.name(f"{name}_part") if is_kept else name
+            store = BufferStore(buffer, value, [item.var for item in point.iterators])
+            new = point.make_block(name, store, like=block)
+            self.elements.append(name)
+            nests = self.nests.setdefault(consumer.reduction.block, [])
+            nests.append(point.build_nest(new))
+            if not is_kept:
+                self.reuse[block] = new
+                self.nests[block] = []
 
-    def _add_definition(self, definition: Definition, repair: Repair, place: int | None) -> Any:
-        """A definition for the ranges."""
-        old = definition.block.iter_vars
-        order = {item.var: item for item in old}
-        items = [order[iterator] for iterator in definition.iterators]
-        at = self._enter(items, None if place is None else items[place], kind=IterVar.DataPar)
-        shape = list(definition.buffer.shape)
-        inserted = [self._number(items[0], number) for number in (self.count, self.size)]
-        if place is None:
-            shape.append(inserted[0])
-        else:
-            shape[place : place + 1] = inserted
-        is_kept = is_among(definition.block, self.kept)
-        buffer = self.add_buffer(definition.buffer, f"{definition.buffer.name}_part", shape)
-        value = self._refer(definition.value, repair, at)
-        self.made[definition.buffer] = _Element(definition, buffer, place, repair.reference)
-        name = str(definition.block.name_hint)
-        name = self.name(f"{name}_part") if is_kept else name
-        iterators = at.point.iterators
-        store = BufferStore(buffer, value, [item.var for item in iterators])
-        block = make_block(name, iterators, store, like=definition.block)
-        self.elements.append(name)
-        if not is_kept:
-            self.reuse[definition.block] = block
-            self.nests[definition.block] = []
-        return build_nest(block, at.point.axes, (), ())
-
-    def _refer(self, expression: Any, repair: Repair, at: _Range) -> Any:
+    def _refer(self, expression: Any, repair: Repair | None, part: Var, step: Any) -> Any:
         """An expression of one range, with the producer's value there."""
 
         def replace(load: TensorLoad) -> Any:
-            if load.source.same_as(self.producer.buffer):
-                return repair.refer(BufferLoad(self.value, [*load.indices, at.part]))
+            if repair is not None and load.source.same_as(self.producer.buffer):
+                return repair.refer(BufferLoad(self.value, [*load.indices, part]))
             found = self.made.get(load.source)
             if found is None:
                 return load
             indices = list(load.indices)
-            if found.place is None:
-                indices.append(at.part)
-            else:
-                indices[found.place : found.place + 1] = [at.part, at.step]
+            at = len(indices) if found.place is None else found.place
+            indices[at : at + 1] = [part] if found.place is None else [part, step]
             return BufferLoad(found.buffer, indices)
 
-        return at.point.of(structural_map(expression, (TensorLoad, replace)))
+        return structural_map(expression, (TensorLoad, replace))
 
     def _enter(
-        self, items: Sequence[IterVar], over: IterVar | None, kind: int = IterVar.CommReduce
-    ) -> _Range:
-        """A point in a range: `over` is the iterator over elements; None for none, and the ranges
-        come last."""
+        self, items: Sequence[IterVar], over: IterVar | None, kind: int
+    ) -> tuple[Point, Var, Any]:
+        """A point in a range, the iterator of the range, and that within it.
+
+        `over` is the iterator over elements; None for none, and the ranges come last.
+        """
         point, part, step = Point(), None, None
         for item in items:
             if over is None or not item.same_as(over):
                 point.add(item, {})
                 continue
-            part = self._make_iterator(item, "vpart", self.count, IterVar.DataPar)
-            step = self._make_iterator(item, str(item.var.name), self.size, kind)
-            point.axes.append(make_own_axis(part, "part"))
-            point.axes.append(make_own_axis(step, str(item.var.name).removeprefix("v") or "i"))
-            point.old[item.var] = item.dom.min + part.var * self.size + step.var
+            part = self._enter_part(point, item, IterVar.DataPar)
+            domain = Range.from_min_extent(self._number(item, 0), self._number(item, self.size))
+            step = point.enter(str(item.var.name), domain, item.var.ty.dtype, kind)
+            point.old[item.var] = item.dom.min + part * self.size + step
         if part is None:
-            part = self._make_iterator(items[0], "vpart", self.count, IterVar.DataPar)
-            point.axes.append(make_own_axis(part, "part"))
-        return _Range(point, part.var, None if step is None else step.var)
+            part = self._enter_part(point, items[0], IterVar.DataPar)
+        return point, part, step
 
-    def _make_iterator(self, like: IterVar, name: str, extent: int, kind: int) -> IterVar:
-        domain = Range.from_min_extent(self._number(like, 0), self._number(like, extent))
-        return IterVar(domain, Var(name, like.var.ty.dtype), kind)
+    def _enter_part(self, point: Point, like: IterVar, kind: int) -> Var:
+        domain = Range.from_min_extent(self._number(like, 0), self._number(like, self.count))
+        return point.enter("vpart", domain, like.var.ty.dtype, kind)
 
     def _number(self, like: IterVar, value: int) -> IntImm:
         return IntImm(str(like.var.ty.dtype), value)
 
-    def rebuild(self, body: Any) -> Any:
-        """A scope's body with what comes in the place of blocks."""
-        statements: list[Any] = []
-        for statement in list_statements(body):
-            chain = read_chain(statement)
-            nests = [statement] if chain is None else self.nests.get(chain.block, [statement])
-            statements += nests
-        return join_statements(statements)
+    def rebuild(self) -> Any:
+        """The scope's body with what comes in the place of blocks.
 
-
-class _Range(NamedTuple):
-    """A point in one range: new iterators, that of the range and that within it."""
-
-    point: Point
-    part: Var
-    step: Any
-
-
-def _plan(scope: SBlock, producer: Producer, parts: int, users: Sequence[Consumer]) -> _Split:
-    """A split whose repairs have been tried, with the producer's part done."""
-    (item,) = producer.reduction.iterators(reduced=True)
-    repairs, steps = {}, {}
-    for user in users:
-        matched = match_iterators(producer, user)
-        steps[user.reduction.block] = _require_one_iterator(user)
-        pair = make_pair(producer, user, matched)
-        try:
-            repairs[user.reduction.block] = find_repair(pair, by_ranges=True)
-        except NoRepairError as error:
-            raise refuse_repair(pair, error, "leave them whole") from error
-    split = _Split(
-        producer,
-        parts,
-        (constant(item.dom.extent) or 0) // parts,
-        {str(block.name_hint) for block in find_all(scope, SBlock)},
-        repairs,
-        steps,
-        find_kept(scope, users),
-    )
-    split.add_producer()
-    return split
-
-
-def _require_one_loop(sch: Schedule, block: SBlockRV) -> LoopRV:
-    loops = get_reduction_loops(sch, block)
-    if len(loops) != 1:
-        raise TransformError(
-            f"block '{get_sblock_name(sch, block)}' has {len(loops)} reduction loops, not one",
-            "split it before its loops are split, and reductions over several elements not at all",
-        )
-    return loops[0]
-
-
-def _require_different(users: Sequence[Consumer]) -> None:
-    for place, user in enumerate(users):
-        if any(user.reduction.block.same_as(other.reduction.block) for other in users[:place]):
-            raise TransformError(
-                f"block '{user.reduction.name}' is among the consumers twice", "name each once"
-            )
-
-
-def _require_parts(sch: Schedule, loop: LoopRV, parts: int) -> None:
-    if parts < 2:
-        raise TransformError(f"parts={parts} is no number of ranges", "use 2 or more")
-    require_constant(sch, loop)
-    extent = constant(sch.get(loop).extent) or 0
-    if extent % parts:
-        raise TransformError(
-            f"loop '{sch.get(loop).loop_var.name}' runs {extent} times, which parts={parts} does "
-            "not divide",
-            "choose a divisor, or pad the block first with pad_block",
-        )
-    if extent == parts:
-        raise TransformError(
-            f"parts={parts} leaves ranges of one element each, which would be combined alone",
-            "use fewer parts",
-        )
-
-
-def _require_one_iterator(consumer: Consumer) -> IterVar:
-    """The one iterator that a consumer reduces over, which is the producer's."""
-    reduced = consumer.reduction.iterators(reduced=True)
-    if len(reduced) != 1:
-        raise TransformError(
-            f"block '{consumer.reduction.name}' reduces over {len(reduced)} iterators, and its "
-            "ranges would be of one",
-            "write it so that it reduces over the producer's elements alone",
-        )
-    return reduced[0]
-
-
-def _require_as_written(scope: SBlock, split: _Split) -> None:
-    """Refuse blocks whose loops have been worked on, which they would lose."""
-    statements = [read_chain(statement) for statement in list_statements(scope.body)]
-    chains = [chain for chain in statements if chain is not None]
-    for block in split.nests:
-        chain = next((each for each in chains if each.block.same_as(block)), None)
-        if (
-            chain is None
-            or chain.get_conditions()
-            or len(chain.loops) != len(block.iter_vars)
-            or not goes_over_each_once(chain.realize, chain.loops)
-        ):
+        Refuses blocks whose loops have been worked on, which they would lose.
+        """
+        statements = list_statements(self.scope.body)
+        chains = [(statement, read_chain(statement)) for statement in statements]
+        left, made = dict(self.nests), []
+        for statement, chain in chains:
+            if chain is None or chain.block not in left:
+                made.append(statement)
+            elif (
+                not chain.get_conditions()
+                and len(chain.loops) == len(chain.block.iter_vars)
+                and all(get_kind(loop) == "serial" for loop in chain.loops)
+                and goes_over_each_once(chain.realize, chain.loops)
+            ):
+                made += left.pop(chain.block)
+            else:
+                break
+        for block in left:
             raise TransformError(
                 f"the loops of block '{block.name_hint}' are not as they were written",
                 "split the reductions before other steps",
             )
-        for loop in chain.loops:
-            if get_kind(loop) != "serial":
-                raise TransformError(
-                    f"loop '{loop.loop_var.name}' of block '{block.name_hint}' is {get_kind(loop)}",
-                    "split the reductions before other steps",
-                )
+        return join_statements(made)
 
 
-def _count_row_dimensions(consumer: Consumer) -> int:
-    """The dimensions of a consumer's result up to the last one of its rows."""
-    indices = consumer.reduction.indices
-    rows = [at for at, index in enumerate(indices) if is_among(index, consumer.indices)]
-    return rows[-1] + 1 if rows else 0
-
-
-def _find_places(consumer: Consumer, step: Var) -> dict[Any, int | None]:
+def _find_places(consumer: Consumer) -> dict[Any, int | None]:
     """The dimension of each definition's buffer over the elements; None where it has none."""
-    uses: list[tuple[Any, Any]] = [(consumer.reduction.term, step)]
+    (item,) = consumer.reduction.iterators(reduced=True)
+    uses: list[tuple[Any, Any]] = [(consumer.reduction.term, item.var)]
     places: dict[Any, int | None] = {}
     for definition in reversed(consumer.definitions):
-        found = {
-            _find_place(load, variable, consumer)
-            for expression, variable in uses
-            for load in loads_of(expression, definition.buffer)
-        }
+        found: set[int | None] = set()
+        for expression, variable in uses:
+            for load in loads_of(expression, definition.buffer):
+                at = [
+                    place
+                    for place, index in enumerate(load.indices)
+                    if variable is not None and is_used(variable, index)
+                ]
+                found.add(at[0] if at else None)
+                if len(at) > 1 or any(not load.indices[it].same_as(variable) for it in at):
+                    found.add(-1)
         if len(found) != 1:
             raise TransformError(
-                f"'{definition.buffer.name}' is read in several ways for one term of block "
-                f"'{consumer.reduction.name}'",
-                "inline it first",
+                f"block '{consumer.reduction.name}' reads '{definition.buffer.name}' in several "
+                "ways, or at places which may lie in other ranges",
+                "inline it first, or write it so that it reads its own element",
             )
         (place,) = found
         places[definition.buffer] = place
         uses.append((definition.value, None if place is None else definition.iterators[place]))
     return places
-
-
-def _find_place(load: TensorLoad, variable: Any, consumer: Consumer) -> int | None:
-    if variable is None:
-        return None
-    at = [place for place, index in enumerate(load.indices) if is_used(variable, index)]
-    if len(at) > 1 or any(not load.indices[place].same_as(variable) for place in at):
-        raise TransformError(
-            f"block '{consumer.reduction.name}' reads '{load.source.name}' at "
-            f"{', '.join(map(str, load.indices))}, which may lie in other ranges",
-            "inline it first, or write it so that it reads its own element",
-        )
-    return at[0] if at else None

@@ -1,0 +1,252 @@
+"""Blocks under loops: read off a schedule, and built for what is placed in a scope anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import tvm_ffi
+from tvm.ir import Range, TensorLoad, TensorRegion
+from tvm.s_tir import SBlock, SBlockRealize
+from tvm.sym import Analyzer
+from tvm.tirx import (
+    And,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    IterVar,
+    SeqStmt,
+    Var,
+    const,
+    decl_buffer,
+)
+from tvm.tirx import all as all_of
+from tvm_ffi import structural_map
+
+from ..tir import constant, find_all, get_operands, is_among, is_used, substitute
+from .reductions import is_reduced, uses_any
+
+
+class Chain(NamedTuple):
+    """A block under loops that hold nothing else.
+
+    Attributes
+    ----------
+    loops : outermost first
+    realize : the block with the values of its iterators
+    """
+
+    loops: tuple[For, ...]
+    realize: SBlockRealize
+
+    @property
+    def block(self) -> SBlock:
+        """The block."""
+        return self.realize.block
+
+    @property
+    def values(self) -> dict[Any, Any]:
+        """The values of all iterators, in loop variables."""
+        pairs = zip(self.block.iter_vars, self.realize.iter_values, strict=True)
+        return {item.var: value for item, value in pairs}
+
+    def get_conditions(self) -> list[Any]:
+        """What must hold where the block runs."""
+        operands = get_operands(self.realize.predicate, And)
+        return [operand for operand in operands if constant(operand) != 1]
+
+
+def read_chain(statement: Any) -> Chain | None:
+    """The chain that a statement is; None where it holds several blocks, or none."""
+    loops = []
+    while isinstance(statement, For):
+        loops.append(statement)
+        statement = statement.body
+    if isinstance(statement, SBlockRealize):
+        return Chain(tuple(loops), statement)
+    return None
+
+
+def list_statements(body: Any) -> list[Any]:
+    """The statements of a body, one after the other."""
+    return list(body.seq) if isinstance(body, SeqStmt) else [body]
+
+
+def join_statements(statements: Sequence[Any]) -> Any:
+    """Statements as one."""
+    return statements[0] if len(statements) == 1 else SeqStmt(list(statements))
+
+
+@dataclass
+class Point:
+    """The iterators of a new block, and what those of an old one are in them.
+
+    Attributes
+    ----------
+    iterators : of the new block
+    values : of these, in loop variables
+    loops : those that were made for an iterator each
+    old : what stands in the place of old variables
+    steps : the iterators that follow loops, by their variables
+    """
+
+    iterators: list[IterVar] = field(default_factory=list)
+    values: list[Any] = field(default_factory=list)
+    loops: list[For] = field(default_factory=list)
+    old: dict[Any, Any] = field(default_factory=dict)
+    steps: dict[Any, Any] = field(default_factory=dict)
+
+    def enter(self, name: str, domain: Range, dtype: Any, kind: int, value: Any = None) -> Var:
+        """A new iterator of a value, or with a loop of its own over all its values."""
+        variable = Var(name, dtype)
+        self.iterators.append(IterVar(domain, variable, kind))
+        if value is None:
+            value = Var(name.removeprefix("v") or "i", dtype)
+            body = Evaluate(const(0, "int32"))
+            self.loops.append(For(value, domain.min, domain.extent, ForKind.SERIAL, body))
+        self.values.append(value)
+        return variable
+
+    def add(self, item: IterVar, values: dict[Any, Any]) -> None:
+        """An old iterator anew: with the value that it has, or with a loop of its own."""
+        domain = Range.from_min_extent(item.dom.min, item.dom.extent)
+        name, dtype, value = str(item.var.name), item.var.ty.dtype, values.get(item.var)
+        self.old[item.var] = self.enter(name, domain, dtype, item.iter_type, value)
+
+    def follow(self, loops: Sequence[For], kind: int) -> None:
+        """An iterator for each of some loops."""
+        for loop in loops:
+            domain, variable = Range.from_min_extent(loop.min, loop.extent), loop.loop_var
+            name, dtype = f"v{variable.name}", variable.ty.dtype
+            self.steps[variable] = self.enter(name, domain, dtype, kind, variable)
+
+    def of(self, expression: Any) -> Any:
+        """What was in old iterators, in the new ones."""
+        return substitute(expression, self.old)
+
+    def build_nest(
+        self, block: SBlock, chain: Sequence[For] = (), conditions: Sequence[Any] = ()
+    ) -> Any:
+        """A block with these iterators under its own loops, and copies of those of a chain that
+        decide their values.
+
+        The loops that decide the block's outputs go outside of those that it reduces over.
+        `conditions` are those that hold for the chain; those of loops that are not copied are left
+        out.
+        """
+        pairs = zip(self.iterators, self.values, strict=True)
+        reducing = [value for item, value in pairs if is_reduced(item)]
+        used = [loop for loop in (*chain, *self.loops) if is_any_of(loop.loop_var, self.values)]
+        fresh = {loop.loop_var: Var(loop.loop_var.name, loop.loop_var.ty.dtype) for loop in used}
+        dropped = [loop.loop_var for loop in chain if not is_among(loop, used)]
+        predicate = [substitute(it, fresh) for it in conditions if not uses_any(it, dropped)]
+        values = [substitute(value, fresh) for value in self.values]
+        statement: Any = SBlockRealize(values, all_of(True, *predicate), block)
+        inner = [loop for loop in used if is_any_of(loop.loop_var, reducing)]
+        for loop in reversed([*(it for it in used if not is_among(it, inner)), *inner]):
+            binding = loop.thread_binding
+            if binding is not None:
+                variable = Var(binding.var.name, binding.var.ty.dtype)
+                binding = IterVar(binding.dom, variable, binding.iter_type, binding.thread_tag)
+            variable, annotations = fresh[loop.loop_var], loop.annotations
+            domain = (loop.min, loop.extent, loop.kind)
+            statement = For(variable, *domain, statement, binding, annotations, loop.step)
+        return statement
+
+    def make_block(
+        self, name: str, body: Any, init: Any | None = None, like: SBlock | None = None
+    ) -> SBlock:
+        """A block of single elements with these iterators, with what it reads and writes.
+
+        Its annotations are another one's.
+        """
+        return make_block(name, self.iterators, body, init, like)
+
+
+def is_any_of(variable: Any, expressions: Sequence[Any]) -> bool:
+    """Whether a variable stands in one of several expressions."""
+    return any(is_used(variable, each) for each in expressions)
+
+
+def make_block(
+    name: str, iterators: Sequence[IterVar], body: Any, init: Any | None, like: SBlock | None
+) -> SBlock:
+    """A block of single elements, with what it reads and writes; annotations as another one's."""
+    analyzer = Analyzer()
+    for item in iterators:
+        analyzer.bind(item.var, item.dom)
+    body = simplify_indices(body, analyzer)
+    init = None if init is None else simplify_indices(init, analyzer)
+    parts = [part for part in (init, body) if part is not None]
+    stores = [store for part in parts for store in find_all(part, BufferStore)]
+    loads = [load for part in parts for load in find_all(part, TensorLoad)]
+    writes = _list_regions([(store.buffer, store.indices) for store in stores], [])
+    # What a reduction writes counts as not read.
+    elements = [(load.source, load.indices) for load in loads]
+    reads = _list_regions(elements, [] if init is None else writes)
+    annotations = {} if like is None else like.annotations
+    return SBlock(list(iterators), reads, writes, name, body, init, annotations=annotations)
+
+
+def _list_regions(
+    elements: list[tuple[Any, Any]], without: Sequence[TensorRegion]
+) -> list[TensorRegion]:
+    """Each element once, but those of some regions."""
+    regions: list[TensorRegion] = []
+    for buffer, indices in elements:
+        region = BufferRegion(buffer, [Range.from_min_extent(index, 1) for index in indices])
+        same = [it.region for it in (*without, *regions) if it.source.same_as(buffer)]
+        if not any(tvm_ffi.structural_equal(region.region, it) for it in same):
+            regions.append(region)
+    return regions
+
+
+def simplify_indices(part: Any, analyzer: Analyzer) -> Any:
+    """An expression or a statement whose loads have simple indices, the same for the same place."""
+
+    def simplify(load: TensorLoad) -> Any:
+        # An iterator of one iteration stays itself, as in the block's stores.
+        indices = [
+            index if isinstance(index, Var) else analyzer.simplify(index) for index in load.indices
+        ]
+        return BufferLoad(load.source, indices)
+
+    return structural_map(part, (TensorLoad, simplify))
+
+
+@dataclass
+class Builder:
+    """What a rewriting of a scope makes.
+
+    Attributes
+    ----------
+    scope : the block that it rewrites
+    buffers : new ones
+    reuse : what old blocks go on as
+    """
+
+    scope: SBlock
+    buffers: list[Any] = field(default_factory=list)
+    reuse: dict[SBlock, SBlock] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.names = {str(block.name_hint) for block in find_all(self.scope, SBlock)}
+
+    def name(self, base: str) -> str:
+        """A block's name that is not taken yet, which it is then."""
+        count, name = 1, base
+        while name in self.names:
+            name, count = f"{base}_{count}", count + 1
+        self.names.add(name)
+        return name
+
+    def add_buffer(self, like: Any, name: str, shape: Sequence[Any] | None = None) -> Any:
+        """A new buffer of another one's type and memory, and shape unless one is given."""
+        shape = list(like.shape if shape is None else shape)
+        buffer = decl_buffer(shape, like.dtype, name, scope=like.scope(), layout=None)
+        self.buffers.append(buffer)
+        return buffer
