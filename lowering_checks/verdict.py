@@ -21,7 +21,7 @@ from tirstep.modules import KernelError
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.errors import TransformError
 from tirstep.transforms.gpu_limits import MAX_THREADS
-from tirstep.transforms.recipes import Recipe, Step
+from tirstep.transforms.recipes import Step
 
 from .devices import CpuDevice, Device, Timing
 from .devices.device import DeviceError, blank
@@ -101,73 +101,80 @@ def _identify(run: Run) -> tuple[object, ...]:
 def _list_candidates(
     run: Run, kept: Collection[str], rng: random.Random
 ) -> Iterator[OtherRun | None]:
+    recipe, golden = run.recipe, run.recipe.golden.shape
     odd = find_odd_run(run)
-    yield None if odd is None else OtherRun(odd, "at an odd shape")
+    yield _tell(odd, "at an odd shape")
     like = odd or run
     yield _draw_knobs(run, kept, rng)
     yield _draw_narrow(like, kept, rng)
-    yield from _list_other_tails(run, like)
-    if run.recipe.golden.shape:
-        yield _draw_ones(run, rng)
-    yield _leave_open(run, like)
-    while (other := _draw_knobs(run, kept, rng)) is not None:
-        narrow = _draw_narrow(other.run, kept, rng) if rng.random() < 0.5 else None
-        yield other if narrow is None else OtherRun(narrow.run, f"{other.about} {narrow.about}")
-
-
-def _list_other_tails(run: Run, like: Run) -> Iterator[OtherRun | None]:
-    """Where the run has no tail of its own."""
-    if "tail" in run.config:
-        return
-    for tail in run.recipe.tails:
+    for tail in () if "tail" in run.config else recipe.tails:
         if tail not in (REFUSE, like.config.get("tail")):
             other = try_run(like, config={**like.config, "tail": tail})
-            yield None if other is None else OtherRun(other, f"with tail={tail}")
+            yield _tell(other, f"with tail={tail}")
+    names = list(golden)
+    for config, _ in itertools.product(_list_configs(run), range(ATTEMPTS)) if names else ():
+        ones = rng.sample(names, rng.randint(1, len(names)))
+        shape = {name: 1 if name in ones else 2 * rng.randint(1, 3) + 1 for name in names}
+        if (other := try_run(run, shape=shape, config=config)) is not None:
+            yield OtherRun(other, "at extents of 1")
+            break
+    last = recipe.tails[-1:]  # the one that open sizes need
+    if recipe.symbolic and run.config.get("tail") in (None, *last):
+        config = {**like.config, "tail": last[0]} if last else like.config
+        opened = try_run(like, config=config, symbolic=recipe.symbolic)
+        yield _tell(opened, "with open sizes")
+    while (drawn := _draw_knobs(run, kept, rng)) is not None:
+        narrow = _draw_narrow(drawn.run, kept, rng) if rng.random() < 0.5 else None
+        yield drawn if narrow is None else OtherRun(narrow.run, f"{drawn.about} {narrow.about}")
+
+
+def _tell(run: Run | None, about: str) -> OtherRun | None:
+    return None if run is None else OtherRun(run, about)
 
 
 def _draw_narrow(like: Run, kept: Collection[str], rng: random.Random) -> OtherRun | None:
-    """In a type of fewer bytes, or in any other one where none has fewer."""
-    if {"dtype", "acc", "out"} & {*kept} or "dtype" not in like.problem.options:
+    """In a type of fewer bytes, or in any other one where none has fewer; the defaults of
+    accumulator and output follow it.
+    """
+    options = dict(like.problem.options)
+    if {"dtype", "acc", "out"} & {*kept} or "dtype" not in options:
         return None
-    own = str(like.problem.options["dtype"])
+    own = str(options["dtype"])
+    rest = {name: it for name, it in options.items() if name not in ("acc", "out")}
     others = [name for name in like.problem.kernel.dtypes if name != own]
     narrow = [name for name in others if dtype_facts(name).bytes < dtype_facts(own).bytes]
     for name in rng.sample(narrow or others, len(narrow or others)):
-        if (other := try_run(like, options=_choose_type(like, name))) is not None:
+        if (other := try_run(like, options={**rest, "dtype": name})) is not None:
             return OtherRun(other, f"in {name}")
     return None
 
 
-def _choose_type(run: Run, dtype: str) -> dict[str, object]:
-    """The options of a run in another type, which the defaults of accumulator and output follow."""
-    rest = {name: it for name, it in run.problem.options.items() if name not in ("acc", "out")}
-    return {**rest, "dtype": dtype}
-
-
 def _draw_knobs(run: Run, kept: Collection[str], rng: random.Random) -> OtherRun | None:
-    """With other values of all knobs that are not kept, and short or odd extents."""
+    """With other values of all knobs that are not kept, and of each extent: short, the golden
+    example's, that and one, or a prime a little larger.
+    """
     recipe = run.recipe
     free = [name for name in recipe.choices if name not in kept and name != "tail"]
     if not free and not recipe.golden.shape:  # a module has the sizes that it has
         return None
     for _ in range(ATTEMPTS):
         changed = rng.sample(free, rng.randint(1, len(free))) if free else []
-        drawn = {name: rng.choice(_list_values(recipe, name)) for name in changed}
+        drawn = {}
+        for name in changed:  # a command line can give a choice that is not None, or the default
+            default = recipe.config[name]
+            values = [it for it in recipe.choices[name] if it is not None or default is None]
+            drawn[name] = rng.choice(values)
         config = {**run.config, **_fit_threads(drawn)}
         tails = [tail for tail in recipe.tails if tail != REFUSE]
         if tails and "tail" not in run.config:
             config["tail"] = rng.choice(tails)
-        shape = _draw_shape(recipe.golden.shape, rng)
-        other = try_run(run, shape=shape, config=config)
-        if other is not None:
+        shape = {}
+        for name, size in recipe.golden.shape.items():
+            short = (rng.randint(2, SHORT), rng.randint(2, SHORT))
+            shape[name] = rng.choice((*short, size, size + 1, _next_prime(size)))
+        if (other := try_run(run, shape=shape, config=config)) is not None:
             return OtherRun(other, "with other knobs" if free else "at another shape")
     return None
-
-
-def _list_values(recipe: Recipe, name: str) -> list[object]:
-    """The choices of a knob that a command line can give, and its default."""
-    default = recipe.config[name]
-    return [value for value in recipe.choices[name] if value is not None or default is None]
 
 
 def _fit_threads(drawn: dict[str, object]) -> dict[str, object]:
@@ -179,93 +186,40 @@ def _fit_threads(drawn: dict[str, object]) -> dict[str, object]:
     return {**drawn, **fitted}
 
 
-def _draw_shape(golden: Mapping[str, int], rng: random.Random) -> dict[str, int]:
-    """Of each extent: short, the golden example's, that and one, or a prime a little larger."""
-    shape = dict(golden)
-    for name, size in golden.items():
-        around = (rng.randint(2, SHORT), rng.randint(2, SHORT), size, size + 1, _next_prime(size))
-        shape[name] = rng.choice(around)
-    return shape
-
-
-def _draw_ones(run: Run, rng: random.Random) -> OtherRun | None:
-    """With one extent or more of 1, and the others mostly less than a tile."""
-    names = list(run.recipe.golden.shape)
-    for config in _list_configs(run):
-        for _ in range(ATTEMPTS):
-            ones = rng.sample(names, rng.randint(1, len(names)))
-            shape = {name: 1 if name in ones else 2 * rng.randint(1, 3) + 1 for name in names}
-            if (other := try_run(run, shape=shape, config=config)) is not None:
-                return OtherRun(other, "at extents of 1")
-    return None
-
-
-def _leave_open(run: Run, like: Run) -> OtherRun | None:
-    """With all sizes left open that the recipe lets a module leave open, and the tail for that."""
-    tails, symbolic = run.recipe.tails[-1:], run.recipe.symbolic
-    if not symbolic or (tails and run.config.get("tail", tails[0]) != tails[0]):
-        return None
-    config = {**like.config, "tail": tails[0]} if tails else like.config
-    other = try_run(like, config=config, symbolic=symbolic)
-    return None if other is None else OtherRun(other, "with open sizes")
-
-
 def find_odd_run(run: Run) -> Run | None:
     """A run like another, at a shape near its recipe's golden one whose extents no tile divides.
 
-    There tails and guards are needed, which the golden example mostly does without. The tail is the
-    run's own, or else guards, or else another that the recipe has. Extents that the recipe takes
-    only whole stay as they are; None where all do, and where there are none.
+    There tails and guards are needed, which the golden example mostly does without. Extents are the
+    next primes, but the last, mostly that of a sum, which is one more alone: a remainder of 1 is
+    the least tail there is. The tail is the run's own, or else guards, or else another that the
+    recipe has. Extents that the recipe takes only whole stay as they are; None where all do, and
+    where there are none.
     """
     golden = dict(run.recipe.golden.shape)
     if not golden:
         return None
-    odd = _make_odd(golden)
+    *names, last = golden
+    odd = {**{name: _next_prime(golden[name]) for name in names}, last: golden[last] + 1}
     for config in _list_configs(run):
         if (found := try_run(run, shape=odd, config=config)) is not None:
             return found
     for config in _list_configs(run):
-        found, shape = None, golden
-        for half in _halve([*odd]):
-            more = {name: odd[name] for name in half}
-            found, shape = _make_more_odd(run, config, (found, shape), more)
-        if found is not None:
-            return found
+        best, shape, groups = None, golden, _halve([*odd])
+        while groups:  # several at once: a refusal mostly comes early, and a run costs much more
+            group = groups.pop(0)
+            larger = {**shape, **{name: odd[name] for name in group}}
+            if (found := try_run(run, shape=larger, config=config)) is not None:
+                best, shape = found, larger
+            elif len(group) > 1:
+                groups = [*_halve(group), *groups]
+        if best is not None:
+            return best
     return None
 
 
-def _make_more_odd(
-    run: Run,
-    config: Mapping[str, object],
-    best: tuple[Run | None, dict[str, int]],
-    odd: Mapping[str, int],
-) -> tuple[Run | None, dict[str, int]]:
-    """The best run until now and its shape, or one with as many odd extents more as are taken.
-
-    Several at once, mostly: a run costs much more than a refusal, which mostly comes early.
-    """
-    shape = {**best[1], **odd}
-    larger = try_run(run, shape=shape, config=config)
-    if larger is not None:
-        return larger, shape
-    for half in _halve([*odd]) if len(odd) > 1 else ():
-        best = _make_more_odd(run, config, best, {name: odd[name] for name in half})
-    return best
-
-
 def _halve(names: list[str]) -> list[list[str]]:
-    """The first half of some names and the second one, without an empty one."""
     middle = (len(names) + 1) // 2
     return [half for half in (names[:middle], names[middle:]) if half]
-
-
-def _make_odd(shape: Mapping[str, int]) -> dict[str, int]:
-    """The next prime of each extent; of the last, mostly that of a sum, one more alone.
-
-    So one remainder is 1, the least tail there is, and others are not.
-    """
-    *names, last = shape
-    return {**{name: _next_prime(shape[name]) for name in names}, last: shape[last] + 1}
 
 
 def _next_prime(number: int) -> int:
@@ -275,15 +229,12 @@ def _next_prime(number: int) -> int:
             return number
 
 
-def _list_configs(run: Run) -> Iterator[dict[str, object]]:
-    """The run's config, with each tail that the recipe has where none was given."""
-    given = dict(run.config)
-    if "tail" in given or not run.recipe.tails:
-        yield given
-        return
-    tails = run.recipe.tails
-    for tail in sorted(tails, key=lambda name: (name != GUARD, tails.index(name))):
-        yield {**given, "tail": tail}
+def _list_configs(run: Run) -> list[dict[str, object]]:
+    """The run's config, with each tail that the recipe has where none was given, guards first."""
+    given, tails = dict(run.config), run.recipe.tails
+    if "tail" in given or not tails:
+        return [given]
+    return [{**given, "tail": tail} for tail in sorted(tails, key=lambda name: name != GUARD)]
 
 
 def try_run(
