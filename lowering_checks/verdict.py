@@ -120,8 +120,8 @@ def _list_candidates(
             break
     last = recipe.tails[-1:]  # the one that open sizes need
     if recipe.symbolic and run.config.get("tail") in (None, *last):
-        config = {**like.config, "tail": last[0]} if last else like.config
-        opened = try_run(like, config=config, symbolic=recipe.symbolic)
+        needed = {"tail": last[0]} if last else {}
+        opened = try_run(like, config={**like.config, **needed}, symbolic=recipe.symbolic)
         yield _tell(opened, "with open sizes")
     while (drawn := _draw_knobs(run, kept, rng)) is not None:
         narrow = _draw_narrow(drawn.run, kept, rng) if rng.random() < 0.5 else None

@@ -73,7 +73,7 @@ def compile_module(
     require_compilable(module)
     deadline = Deadline(read_limit(SECONDS_VARIABLE, SECONDS))
     try:
-        with deadline.watch(), pass_context(module, [deadline.instrument(), *instruments]):
+        with pass_context(module, [deadline.instrument(), *instruments]):
             chosen = pipeline or _chosen_pipeline.get() or get_pipeline(module)
             return tvm.compile(module, target=target, tir_pipeline=chosen)
     except Exception as error:

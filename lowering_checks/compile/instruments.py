@@ -1,19 +1,13 @@
 """What watches a compilation from inside of TVM: snapshots of the module, and the time limit.
 
 TVM is C++ and cannot be interrupted, but it calls instruments between its passes: there an error
-ends it. A pass that does not end is left to `when_stuck`: TVM releases Python's lock while it
-compiles, so another thread can end the process. Measured with a thread that counts milliseconds
-beside `tvm.compile` (TVM 0.27.0, apache-tvm-ffi 0.1.14): in 13.1 s of 16384 unrolled copies for
-CUDA its longest pause was 0.22 s, in 10.6 s of 1024 copies for LLVM 0.02 s.
+ends it.
 """
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from typing import Any
 
 import tvm
@@ -22,15 +16,10 @@ from tvm.ir.instrument import pass_instrument
 SECONDS = 120.0
 SECONDS_VARIABLE = "TIRSTEP_COMPILE_SECONDS"
 """The environment variable that sets another limit than `SECONDS`."""
-GRACE = 60.0
-"""In seconds, how long a pass may go on behind the limit until it counts as stuck."""
 
 _ADVICE = (
     "make its loops smaller, or raise the limit with the environment variable " + SECONDS_VARIABLE
 )
-_OTHER_WORK = "code generation"
-
-_stuck_handler: ContextVar[Callable[[str], object] | None] = ContextVar("stuck", default=None)
 
 Listener = Callable[[str, tvm.IRModule], None]
 """Takes the name of a pass, and the module before or behind it."""
@@ -78,20 +67,6 @@ class Snapshot:
             self.module = module
 
 
-@contextmanager
-def when_stuck(handle: Callable[[str], object]) -> Iterator[None]:
-    """While this lasts, call `handle` with a sentence for a compilation that cannot be ended.
-
-    It is called in another thread, `GRACE` behind the limit; all that it can do is to say so and
-    to end the process.
-    """
-    token = _stuck_handler.set(handle)
-    try:
-        yield
-    finally:
-        _stuck_handler.reset(token)
-
-
 class Deadline:
     """The time limit of one compilation.
 
@@ -103,7 +78,7 @@ class Deadline:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._start = time.monotonic()
-        self._running: list[tuple[str, float]] = []  # passes run others
+        self._begun: list[float] = []  # passes run others
         self._longest = (0.0, "")
         self.sentence = ""
 
@@ -111,28 +86,12 @@ class Deadline:
         """Notes the passes, and raises an error between two of them when the time is over."""
         return watch_passes(before=self._begin, after=self._end)
 
-    @contextmanager
-    def watch(self) -> Iterator[None]:
-        """Tell the handler of `when_stuck`, if there is one, of a pass that does not end."""
-        handle = _stuck_handler.get()
-        if handle is None:
-            yield
-            return
-        limit = self._seconds + GRACE
-        timer = threading.Timer(limit, lambda: handle(self._describe_stuck(limit)))
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
-
     def _begin(self, name: str, module: tvm.IRModule) -> None:
         self._require_time()
-        self._running.append((name, time.monotonic()))
+        self._begun.append(time.monotonic())
 
     def _end(self, name: str, module: tvm.IRModule) -> None:
-        name, start = self._running.pop()
+        start = self._begun.pop()
         if "." in name:  # others only run passes, as "sequential" does
             self._longest = max(self._longest, (time.monotonic() - start, name))
         self._require_time()
@@ -144,10 +103,3 @@ class Deadline:
         longest = f", {spent:.1f} s of them in TVM's {name}" if name else ""
         self.sentence = f"compiling took more than {self._seconds:g} s{longest}; {_ADVICE}"
         raise TimeoutError(self.sentence)
-
-    def _describe_stuck(self, limit: float) -> str:
-        name = self._running[-1][0] if self._running else _OTHER_WORK
-        return (
-            f"compiling took more than {limit:g} s, TVM's {name} does not end and cannot be "
-            f"interrupted, so this process was ended; {_ADVICE}"
-        )

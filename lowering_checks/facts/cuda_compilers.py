@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from ..compile.cuda_source import drop_unused_traits
 from ..steps import CheckError
 
 MISSING = (
@@ -89,7 +90,7 @@ class CudaCompiler:
             cubin = Path(folder) / "kernels.cubin"
             done = subprocess.run(
                 self.command(architecture, cubin),
-                input=source,
+                input=drop_unused_traits(source),
                 capture_output=True,
                 text=True,
                 errors="replace",

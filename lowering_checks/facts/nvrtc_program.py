@@ -28,14 +28,6 @@ typedef struct CUtensorMap_st CUtensorMap;
 """
 
 
-# TVM's names for type traits stand in every source, and the header takes most of a compilation.
-TRAITS = re.compile(
-    r"^ *#include <cuda/std/type_traits>\n"
-    r" *namespace std \{\n((?: *using cuda::std::\w+;\n)+) *\}\n",
-    re.MULTILINE,
-)
-
-
 def main(cubin: str, options: Sequence[str]) -> int:
     """Compile standard input; the exit code."""
     from cuda.bindings import nvrtc
@@ -57,15 +49,8 @@ def main(cubin: str, options: Sequence[str]) -> int:
 
 
 def prepare(source: str) -> str:
-    """What NVRTC is given of a source of TVM's: tensor maps for a header that it lacks, and no type
-    traits where nothing names one. The kernels' machine code is the same.
-    """
+    """What NVRTC is given of a source of TVM's: tensor maps for a header that it lacks."""
     text = "".join(line for line in source.splitlines(True) if line.strip() != "#include <cuda.h>")
-    if (found := TRAITS.search(text)) is not None:
-        names = re.findall(r"::(\w+);", found[1])
-        rest = text[: found.start()] + text[found.end() :]
-        if not re.search(rf"\b(?:{'|'.join(names)}|std::(?!u?int\d+_t))\b", rest):
-            text = rest
     return HEAD + (TENSOR_MAP if re.search(r"\bCUtensorMap\b", text) else "") + text
 
 

@@ -12,8 +12,6 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from .streams import end_command
-
 if TYPE_CHECKING:
     from tirstep.lowering_checks import Diff, Run
     from tirstep.transforms.recipes import Step
@@ -91,7 +89,6 @@ class Screen:
         self._wide = _Console(width=_ENDLESS, highlight=False, markup=False, emoji=False)
         self._err = _Console(stderr=True, highlight=False, markup=False, emoji=False)
         self._status: Status | None = None
-        self._doing = ""
 
     @property
     def is_terminal(self) -> bool:
@@ -138,24 +135,17 @@ class Screen:
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
-        """Show what `doing` says, in a terminal only, until something else is printed.
-
-        While it lasts, a compilation that does not end ends the command.
-        """
-        from tirstep.lowering_checks.compile.instruments import when_stuck  # imports TVM
-
+        """Show what `doing` says, in a terminal only, until something else is printed."""
         if self._err.is_terminal:
             self._status = self._err.status("")
         try:
-            with when_stuck(lambda sentence: end_command(self._doing, sentence)):
-                yield
+            yield
         finally:
             self._stop_status()
             self._status = None
 
     def doing(self, what: str) -> None:
         """Say what is being worked on."""
-        self._doing = what
         if self._status is not None:
             self._status.start()
             # With its spinner it is drawn at once, and not when the next tick is due.

@@ -6,9 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn, TextIO
-
-_SHOW_CURSOR = "\x1b[?25h"
+from typing import Any, TextIO
 
 
 class OutputError(Exception):
@@ -53,20 +51,6 @@ def print_error(sentence: str) -> None:
     if sys.stderr is not None:
         with contextlib.suppress(OSError):
             print(f"tirstep: {sentence}", file=sys.stderr, flush=True)
-
-
-def end_command(doing: str, sentence: str) -> NoReturn:
-    """Say what does not end, and end this process with 1: a check that cannot be made has failed.
-
-    TVM keeps the main thread, so that no exception would ever get there. What was printed before is
-    handed on; a line of progress, which hides the cursor, gives it back.
-    """
-    sys.stdout.flush()
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\n{_SHOW_CURSOR}")
-    where = f"{doing}: " if doing else ""
-    print(f"tirstep: {where}{sentence}", file=sys.stderr, flush=True)
-    os._exit(1)
 
 
 class _Output:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tirstep.lowering_checks import Counts, get_device
-from tirstep.lowering_checks.compile.instruments import when_stuck
 from tirstep.processes import count_cores
 from tirstep.programs.naming import STDIN
 
@@ -23,7 +22,6 @@ from ..formatting import count
 from ..judging import make_judge
 from ..request import ExampleName, Request, pick_recipe
 from ..screen import Screen
-from ..streams import end_command
 from ..wrong_use import UseError, find_sentence
 from .build import build_recipe, read_counts
 from .model import RecipePart
@@ -108,13 +106,12 @@ def _begin_process() -> None:
 
 def _do_alone(job: RecipeJob) -> Done:
     """A job in a process of its own, whose screen is quiet."""
-    with when_stuck(lambda sentence: end_command(job.recipe, sentence)):
-        try:
-            return do_job(job, Screen())
-        except Exception as error:  # its lines do not come along to the parent
-            if sentence := find_sentence(error):
-                raise UseError(sentence) from None
-            raise
+    try:
+        return do_job(job, Screen())
+    except Exception as error:  # its lines do not come along to the parent
+        if sentence := find_sentence(error):
+            raise UseError(sentence) from None
+        raise
 
 
 def do_job(job: RecipeJob, screen: Screen) -> Done:
