@@ -359,12 +359,12 @@ def bind_both(sch: Schedule, block) -> None:
         (
             lambda sch, one, two: bind_both(sch, two),
             1,
-            "loop 'i' of block 'second' is bound to 'bl",
+            "the loops of block 'second' are bound or guarded, or do not",
         ),
         (
             lambda sch, one, two: split_loop(sch, sch.get_loops(two)[1], inner=7, tail="guard"),
             1,
-            "block 'second' has the predicate",
+            "the loops of block 'second' are bound or guarded, or do not",
         ),
         (
             lambda sch, one, two: decompose_reduction_at(sch, two, sch.get_loops(two)[1]),
@@ -390,8 +390,8 @@ def test_fuse_reductions_refuses_places(prepare, place: int, sentence: str) -> N
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ("- m[vi])", "- m[vk])", "block 'second' reads 'm' at 'vk', which it reduces over"),
-        ("- m[vi])", "- m[0])", "block 'second' reads 'm' at 0, which is no row of its own"),
+        ("- m[vi])", "- m[vk])", "block 'second' reads 'm' at vk, which is not one row of its own"),
+        ("- m[vi])", "- m[0])", "block 'second' reads 'm' at 0, which is not one row of its own"),
         ("- m[vi])", "- m[vi] - m[0])", "block 'second' reads 'm' at several places for one term"),
         ("T.max(m[vi], A[vi, vk])", "m[vi] - A[vi, vk]", "which is no sum, product, maximum"),
     ],

@@ -9,7 +9,7 @@ import tvm_ffi
 from tvm import tirx
 from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock
-from tvm.tirx import Add, BufferLoad, BufferStore, IterVar, Max, Min, Mul, SeqStmt, Var
+from tvm.tirx import Add, BufferLoad, BufferStore, IterVar, Max, Min, Mul, Var
 from tvm_ffi import structural_map
 
 from ..errors import TransformError
@@ -91,32 +91,6 @@ def read_reduction(block: SBlock) -> Reduction:
         "product, maximum or minimum",
         "write the update as one of those",
     )
-
-
-class RunningBlock(NamedTuple):
-    """A producer that has been fused already: it keeps its value of before beside its own.
-
-    Attributes
-    ----------
-    buffer, previous : the running value, and the one before the last iteration
-    indices : where in both
-    """
-
-    buffer: Any
-    previous: Any
-    indices: tuple[Any, ...]
-
-
-def read_running(block: SBlock) -> RunningBlock | None:
-    """The running value of a producer that was fused before; None of any other block."""
-    if not isinstance(block.body, SeqStmt) or len(block.body) != 2:
-        return None
-    kept, update = block.body
-    if not (isinstance(kept, BufferStore) and isinstance(update, BufferStore)):
-        return None
-    if not isinstance(kept.value, TensorLoad) or not kept.value.source.same_as(update.buffer):
-        return None
-    return RunningBlock(update.buffer, kept.buffer, tuple(update.indices))
 
 
 def loads_of(expression: Any, buffer: Any) -> list[Any]:
