@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
-from tvm.tirx import BufferLoad, BufferStore, Cast, Div, Mul, const
+from tvm.tirx import BufferLoad, BufferStore, Cast, Div, Mul, Var, const
 
 from ..decorators import composite
 from ..errors import TransformError
 from ..legality.net import inlines
 from ..loops import require_serial
-from ..queries import get_sblock_name, get_sblocks_under
+from ..queries import get_sblocks_under
 from ..rewriting import replace_blocks
-from ..tir import substitute
+from ..tir import constant, is_among, substitute
 from .blocks import make_block
 from .reductions import Reduction, read_reduction, uses_any
 
@@ -45,9 +46,7 @@ def factor_out_of_sum(sch: Schedule, block: SBlockRV) -> SBlockRV:
         or a divisor of the term that depends on none of the iterators it reduces over, in products,
         quotients and casts between floats
     """
-    reduction = read_reduction(sch.get(block))
-    _require_sum(reduction)
-    _require_alone(sch, block)
+    reduction = read_lone_sum(sch, block)
     reduced = [item.var for item in reduction.iterators(reduced=True)]
     parts = split_factor(reduction.term, lambda it: uses_any(it, reduced))
     if parts.factor is None:
@@ -58,64 +57,54 @@ def factor_out_of_sum(sch: Schedule, block: SBlockRV) -> SBlockRV:
             "inline what the block reads first, or leave the sum as it is",
         )
     copy = sch.cache_write(block, 0, str(reduction.buffer.scope()))
-    _write_both(sch, block, copy, parts)
-    return copy
-
-
-def _write_both(sch: Schedule, block: SBlockRV, copy: SBlockRV, parts: Parts) -> None:
-    """The sum without the factor, and the copy of its results with it."""
-    reduction, scaled = read_reduction(sch.get(block)), sch.get(copy)
-    dtype = reduction.dtype
-    rest = const(1, dtype) if parts.rest is None else parts.rest.astype(dtype)
+    reduction, old, scaled = read_reduction(sch.get(block)), sch.get(block), sch.get(copy)
+    rest = const(1, reduction.dtype) if parts.rest is None else parts.rest.astype(reduction.dtype)
     own = BufferLoad(reduction.buffer, reduction.indices)
     update = BufferStore(reduction.buffer, own + rest, reduction.indices)
     pairs = zip(reduction.indices, scaled.iter_vars, strict=True)
-    factor = substitute(parts.factor, {ours: theirs.var for ours, theirs in pairs})
-    product = _multiply(scaled.body.value, factor).astype(dtype)
-    store = BufferStore(scaled.body.buffer, product, scaled.body.indices)
-    old = sch.get(block)
+    rows = {ours: theirs.var for ours, theirs in pairs if isinstance(ours, Var)}
+    product = _in_wider(operator.mul, scaled.body.value, substitute(parts.factor, rows))
+    value = product.astype(reduction.dtype)
+    store = BufferStore(scaled.body.buffer, value, scaled.body.indices)
     made = {
         old: make_block(reduction.name, old.iter_vars, update, old.init, old),
         scaled: make_block(str(scaled.name_hint), scaled.iter_vars, store, None, scaled),
     }
     replace_blocks(sch, block, made, [], who="factor_out_of_sum")
+    return copy
 
 
-def _require_alone(sch: Schedule, block: SBlockRV) -> None:
-    """Refuse a block that shares loops with others, or whose loops are bound."""
-    loops, name = sch.get_loops(block), get_sblock_name(sch, block)
-    for loop in loops:
-        require_serial(sch, loop)
-    others = get_sblocks_under(sch, loops[0]) if loops else []
-    for other in others:
-        if not other.same_as(sch.get(block)):
-            raise TransformError(
-                f"blocks '{name}' and '{other.name_hint}' stand in one loop, behind which the "
-                "factor would be applied",
-                "take the factor out before blocks are placed there",
-            )
+def read_lone_sum(sch: Schedule, block: SBlockRV) -> Reduction:
+    """A block's sum of floats from 0 on, which something is to be done to where it is complete.
 
-
-def _require_sum(reduction: Reduction) -> None:
-    if reduction.kind != "sum" or "float" not in reduction.dtype:
+    Refuses a block that shares loops with others, or whose loops are bound.
+    """
+    reduction, loops = read_reduction(sch.get(block)), sch.get_loops(block)
+    name, identity = reduction.name, reduction.identity
+    is_zero = getattr(identity, "value", None) == 0
+    if reduction.kind != "sum" or "float" not in reduction.dtype or not is_zero:
         raise TransformError(
-            f"block '{reduction.name}' is a {reduction.kind} of {reduction.dtype}, out of which a "
-            "factor comes only if its sign is known and nothing wraps around",
-            "pass a block that sums floats",
-        )
-    if not (hasattr(reduction.identity, "value") and reduction.identity.value == 0):
-        raise TransformError(
-            f"block '{reduction.name}' begins with {reduction.identity}, which the factor would "
-            "change, too",
-            "let the sum begin with 0, and add the rest to its result",
+            f"block '{name}' is a {reduction.kind} of {reduction.dtype} that begins with "
+            f"{identity}, and no sum of floats that begins with 0",
+            "add what it begins with to the result of such a sum, or leave it as it is",
         )
     rows = [item.var for item in reduction.iterators(reduced=False)]
-    indices = list(reduction.indices)
-    if len(indices) != len(rows) or not all(any(row.same_as(at) for at in indices) for row in rows):
+    indices = [index for index in reduction.indices if constant(index) is None]
+    if len(indices) != len(rows) or not all(is_among(index, rows) for index in indices):
         raise TransformError(
-            f"block '{reduction.name}' does not sum to one element for each of its rows",
+            f"block '{name}' does not sum to one element for each of its rows",
             "let each spatial iterator be one index of what it sums to",
         )
+    for loop in loops:
+        require_serial(sch, loop)
+    for other in get_sblocks_under(sch, loops[0]) if loops else []:
+        if not other.same_as(sch.get(block)):
+            raise TransformError(
+                f"blocks '{name}' and '{other.name_hint}' stand in one loop, behind which its sums "
+                "would be complete",
+                "change the sum before blocks are placed there",
+            )
+    return reduction
 
 
 class Parts(NamedTuple):
@@ -135,12 +124,10 @@ def split_factor(term: Any, varies: Callable[[Any], bool]) -> Parts:
     """A term taken apart; `varies` says whether an expression changes from term to term."""
     if not varies(term):
         return Parts(term, None)
-    if isinstance(term, Mul):
+    if isinstance(term, (Mul, Div)):
+        combine = operator.truediv if isinstance(term, Div) else operator.mul
         first, second = (split_factor(part, varies) for part in (term.a, term.b))
-        return Parts(_times(first.factor, second.factor), _times(first.rest, second.rest))
-    if isinstance(term, Div):
-        above, below = (split_factor(part, varies) for part in (term.a, term.b))
-        return Parts(_over(above.factor, below.factor), _over(above.rest, below.rest))
+        return Parts(*(_join(combine, *pair) for pair in zip(first, second, strict=True)))
     if isinstance(term, Cast) and all("float" in str(it.ty.dtype) for it in (term, term.value)):
         inner = split_factor(term.value, varies)
         if inner.factor is None:
@@ -150,22 +137,12 @@ def split_factor(term: Any, varies: Callable[[Any], bool]) -> Parts:
     return Parts(None, term)
 
 
-def _times(first: Any, second: Any) -> Any:
-    if first is None or second is None:
-        return second if first is None else first
-    return _multiply(first, second)
-
-
-def _over(above: Any, below: Any) -> Any:
-    if below is None:
-        return above
-    return _in_wider(
-        lambda a, b: a / b, const(1, below.ty.dtype) if above is None else above, below
-    )
-
-
-def _multiply(first: Any, second: Any) -> Any:
-    return _in_wider(lambda a, b: a * b, first, second)
+def _join(combine: Callable[[Any, Any], Any], first: Any, second: Any) -> Any:
+    if second is None:
+        return first
+    if first is None:
+        return second if combine is operator.mul else combine(const(1, second.ty.dtype), second)
+    return _in_wider(combine, first, second)
 
 
 def _in_wider(combine: Callable[[Any, Any], Any], first: Any, second: Any) -> Any:
