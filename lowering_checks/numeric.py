@@ -41,9 +41,8 @@ def check_numbers(
     of the sums and the types (`AnyProblem.error_interval`), and on the kernel's corner cases
     (`Meaning.corners`), which sums of products have among their floats. Outputs are filled with
     NaN; inputs must be the same after a run. What the device saw in the first run comes with it:
-    stores beside a tensor, and of the simulator what its threads did.
-    Wrong numbers of a kernel that computes in a narrower type than it declares are told with that
-    (`AnyProblem.doubt`). Raises `DeviceError` where the device cannot run the module.
+    stores beside a tensor, and of the simulator what its threads did. Raises `DeviceError` where
+    the device cannot run the module.
     """
     return check_program(problem, device.compile(module), device.name, where=where, seed=seed)
 
@@ -56,22 +55,14 @@ def check_program(
     """
     program.in_out = problem.in_out
     first, *others = make_cases(problem, seed).all
-    findings = _with_doubt(problem, check_case(problem, program, first, where))
+    findings = check_case(problem, program, first, where)
     faults = [Finding(device, where, str(fault)) for fault in program.findings]
     if findings or faults:
         return [*faults, *findings]
     for case in others:
         if findings := check_case(problem, program, case, where):
-            return _with_doubt(problem, findings)
+            return findings
     return []
-
-
-def _with_doubt(problem: AnyProblem, findings: list[Finding]) -> list[Finding]:
-    """The findings, the first of them with what may be wrong with the problem itself."""
-    if not findings or not problem.doubt:
-        return findings
-    first = replace(findings[0], message=f"{findings[0].message}; {problem.doubt}")
-    return [first, *findings[1:]]
 
 
 @dataclass(frozen=True)

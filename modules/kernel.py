@@ -15,8 +15,8 @@ say what it means; elementwise.py is a whole example, tvmscript.py says what the
 
 Options called `acc` and `out` may default to None: the factory is called with what they stand for.
 A kernel of several outputs says how many (``outputs=2``), and its reference returns a tuple
-(`row_argmax` in rows.py). One without a `dtype` needs no `accumulators`. Mistakes in what is said
-of a kernel are `KernelError`s, when they are first met.
+(`row_argmax` in rows.py). One without a `dtype` needs no `accumulators`. What a kernel's functions
+do not take or do not return is a `KernelError`, when it is first met.
 """
 
 import functools
@@ -24,15 +24,15 @@ import inspect
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, ParamSpec
+from typing import Any
 
 import numpy as np
 import tvm
 from tvm import tirx
-from tvm.ir import PrimType, TensorLoad
-from tvm.tirx import Add, BufferStore, Mul, Sub
+from tvm.ir import TensorLoad
+from tvm.tirx import BufferStore
 from tvm.tirx.buffer import BufferType
 from tvm_ffi import structural_walk
 
@@ -45,13 +45,10 @@ from tirstep.modules.validation import (
     KernelError,
     check_elements,
     check_symbolic,
-    nearest,
     needs_long_indices,
     take_options,
     take_sizes,
 )
-
-Given = ParamSpec("Given")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,16 +89,14 @@ class Meaning:
     has_signed_zeros: bool = False  # whether an output that is 0 has the reference's sign
 
     def __post_init__(self) -> None:
-        rules = ("reference", "flops", "terms", "elements", "refuse", "zeros", "error")
-        for name in (*rules, "beside", "ranges"):
-            rule = getattr(self, name)
-            if not callable(rule) and not (name == "error" and rule is None):
-                raise KernelError(f"kernel: {name}={rule!r} is no function; give {EXAMPLES[name]}")
-        for name in ("accumulators", "choices"):
-            if not isinstance(value := getattr(self, name), Mapping):
-                raise KernelError(f"kernel: {name}={value!r} is no dict; give {EXAMPLES[name]}")
         for name, sums in self.accumulators.items():
-            _require_sums(name, sums)
+            if isinstance(sums, str) or not sums:
+                raise KernelError(
+                    f"kernel: accumulators={{{name!r}: {sums!r}}} is no tuple of data types; give "
+                    '{"float32": ("float32",)}'
+                )
+            for each in (name, *sums):
+                dtype_facts(each)
         if type(self.outputs) is not int or self.outputs < 1:
             raise KernelError(f"kernel: outputs={self.outputs!r}: must be an integer >= 1")
 
@@ -115,62 +110,8 @@ class Meaning:
         return Kernel(factory, self)
 
 
-def _require_sums(name: str, sums: Any) -> None:
-    """Refuse what is no data type, and what it is added in where that is no tuple of some."""
-    if not (isinstance(sums, (tuple, list)) and sums and all(type(it) is str for it in sums)):
-        raise KernelError(
-            f"kernel: accumulators={{{name!r}: {sums!r}}} is no tuple of data types; give "
-            f"{EXAMPLES['accumulators']}"
-        )
-    for each in (name, *sums):
-        dtype_facts(each)
-
-
-EXAMPLES = {
-    "reference": "lambda a, b, **_: a * b",
-    "flops": "lambda n, **_: n",
-    "terms": "lambda **_: 1",
-    "elements": "lambda n, **_: n",
-    "refuse": "lambda **_: None",
-    "zeros": "lambda **_: ()",
-    "error": "one of the inputs, or None",
-    "beside": "lambda *inputs, **_: inputs",
-    "ranges": "lambda n, **_: {1: (1, n)}",
-    "accumulators": '{"float32": ("float32",)}',
-    "choices": '{"transpose_b": (False, True)}',
-}
-"""What may be said of a kernel, for the sentences about what may not."""
-
-
-def _explain_calls(make: Callable[Given, Meaning]) -> Callable[Given, Meaning]:
-    """`Meaning` with a sentence where its arguments do not fit, in place of a `TypeError`."""
-    known = {it.name: it for it in fields(Meaning)}
-    needed = [
-        name
-        for name, it in known.items()
-        if it.default is MISSING and it.default_factory is MISSING
-    ]
-    advice = f"write @kernel({', '.join(f'{name}={EXAMPLES[name]}' for name in needed)})"
-
-    @functools.wraps(make, updated=())  # a class has more than a function takes over
-    def call(*args: Given.args, **kwargs: Given.kwargs) -> Meaning:
-        if args:
-            name = getattr(args[0], "__name__", args[0])
-            raise KernelError(f"kernel: '{name}' comes without what it means; {advice}")
-        for name in kwargs:
-            if name not in known:
-                raise KernelError(f"kernel: there is no '{name}'; {nearest(name, known)}")
-        if missing := [name for name in needed if name not in kwargs]:
-            listed = " and ".join(missing)
-            verb = "is" if len(missing) == 1 else "are"
-            raise KernelError(f"kernel: {listed} {verb} missing; {advice}")
-        return make(*args, **kwargs)
-
-    return call
-
-
-kernel = _explain_calls(Meaning)
-"""The decorator: `Meaning`, with sentences for what does not fit."""
+kernel = Meaning
+"""The decorator: `Meaning`, called with what a kernel means."""
 
 
 class Kernel:
@@ -374,12 +315,6 @@ class Problem(AnyProblem):
             math.prod(tensor.shape) * dtype_facts(tensor.dtype).bytes for tensor in self.arguments
         )
 
-    @property
-    def doubt(self) -> str:
-        """That it computes in a narrower type than `accumulator`; mostly ""."""
-        told = describe_narrow(self.module["main"], self.accumulator)
-        return told and f"{self.kernel.name}: {told}"
-
     def integer_inputs(self, seed: int) -> list[Array]:
         """Whole numbers for which any legal order of summation gives the same bits.
 
@@ -546,40 +481,3 @@ def _make_module(problem: Problem, factory: Callable[..., tvm.IRModule]) -> tvm.
         listed = ", ".join(found) or "nothing"
         raise KernelError(f"{name}: its module has {listed}; call the function main")
     return tvm.IRModule({"main": made[found[0]].with_attr("global_symbol", "main")})
-
-
-_WORDS = {"Add": "adds", "Sub": "subtracts", "Mul": "multiplies"}
-
-
-def describe_narrow(function: Any, accumulator: str) -> str:
-    """What a function computes in a narrower type than its accumulator, as a sentence; "" if
-    nothing.
-
-    Looked at are the values that are stored; indices are not.
-    """
-    wide = dtype_facts(accumulator)
-    found: dict[tuple[str, str], None] = {}
-
-    def look(node: Any) -> None:
-        dtype = str(node.ty.dtype) if isinstance(node.ty, PrimType) else ""
-        if "x" in dtype or not dtype:
-            return
-        facts = dtype_facts(dtype)
-        is_narrow = facts.is_float == wide.is_float and facts.mantissa_bits < wide.mantissa_bits
-        # 32 bits of an integer may be those of an index.
-        if is_narrow and (facts.is_float or facts.bytes < 4):
-            found[type(node).__name__, dtype] = None
-
-    def visit(store: Any) -> None:
-        kinds = [(kind, look) for kind in (Add, Sub, Mul)]
-        structural_walk(store.value, kinds, order="pre")
-
-    structural_walk(function.body, [(BufferStore, visit)], order="pre")
-    if not found:
-        return ""
-    dtype = next(iter(found))[1]
-    words = [_WORDS[kind] for kind, each in found if each == dtype]
-    return (
-        f"it says that it sums in {accumulator}, and {' and '.join(words)} in {dtype}: cast to "
-        f"{accumulator} first, or name {dtype} in its accumulators"
-    )

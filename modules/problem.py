@@ -124,11 +124,6 @@ class AnyProblem(ABC):
             place for place, each in places if each in self.inputs and each in self.outputs
         )
 
-    @property
-    def doubt(self) -> str:
-        """What in the declaration may be why numbers are wrong, as a sentence; mostly ""."""
-        return ""
-
     def find_refusal(self) -> str | None:
         """Why it cannot be judged, as a sentence; None where it can be."""
         return None

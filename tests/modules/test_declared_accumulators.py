@@ -1,4 +1,4 @@
-"""A kernel that computes in a narrower type than it declares is told so with its wrong numbers."""
+"""A kernel that computes in a narrower type than it declares has wrong numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tvm.script import tirx as T
 
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.lowering_checks.steps import Finding
-from tirstep.modules import Kernel, kernel, kernels
+from tirstep.modules import Kernel, kernel
 from tirstep.modules.dtypes import SUMS_OF_FEW
 from tirstep.modules.tvmscript import cast_between
 from tirstep.transforms import tile_block
@@ -61,13 +61,9 @@ def check(tested: Kernel, dtype: str, seed: int) -> list[Finding]:
 
 
 @pytest.mark.parametrize("dtype", FLOAT8)
-def test_products_of_float8_that_are_said_to_be_float32_are_told(dtype: str) -> None:
+def test_products_of_float8_that_are_said_to_be_float32_are_wrong(dtype: str) -> None:
     finding, *_ = check(multiply_add, dtype, 0)
-    assert finding.message.endswith(
-        "elements are wrong (integers, seed 0); multiply_add: it says that it sums in float32, and "
-        f"adds and multiplies in {dtype}: cast to float32 first, or name {dtype} in its "
-        "accumulators"
-    )
+    assert finding.message.endswith("elements are wrong (integers, seed 0)")
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -77,12 +73,3 @@ def test_what_is_cast_first_is_right_and_so_is_what_is_declared(dtype: str, seed
     assert check(multiply_add_wide, dtype, seed) == []
     meaning = dataclasses.replace(multiply_add.meaning, accumulators={dtype: (dtype,)})
     assert check(Kernel(multiply_add.factory, meaning), dtype, seed) == []
-
-
-@pytest.mark.parametrize("name", kernels())
-def test_no_kernel_of_ours_is_in_doubt(name: str) -> None:
-    tested = kernels()[name]
-    for dtype in tested.dtypes or [None]:
-        options = {} if dtype is None else {"dtype": dtype}
-        sizes = {size: 3 if size in ("k", "kernel", "window") else 16 for size in tested.size_names}
-        assert tested.problem(**sizes, **options).doubt == ""

@@ -99,10 +99,8 @@ def test_the_index_of_the_largest_is_checked_as_well() -> None:
             r"^kernel: accumulators=\{'float32': 'float32'\} is no tuple of data types; give \{",
         ),
         ({"accumulators": {"float33": ("float32",)}}, "'float33' is no data type known here"),
-        ({"elements": 3}, r"^kernel: elements=3 is no function; give lambda n, \*\*_: n$"),
         ({"outputs": 9}, "^minmax: it has outputs=9, and main takes A, B, s, low, high; say how"),
         ({"outputs": 0}, "^kernel: outputs=0: must be an integer >= 1$"),
-        ({"element": lambda n: n}, "^kernel: there is no 'element'; the nearest: elements"),
     ],
 )
 def test_a_mistake_in_a_kernel(changes: dict[str, Any], sentence: str) -> None:
@@ -144,13 +142,6 @@ def test_a_factory_returns_a_module_with_a_main(factory: Any, sentence: str) -> 
     rules = make().meaning
     with pytest.raises(KernelError, match=f"^<lambda>: {sentence}"):
         rules(factory)(17)
-
-
-def test_what_a_kernel_means_is_asked_for() -> None:
-    with pytest.raises(KernelError, match=r"^kernel: 'minmax' comes without .* write @kernel\(ref"):
-        kernel(minmax)  # type: ignore[call-arg]
-    with pytest.raises(KernelError, match=r"^kernel: flops and terms are missing; write"):
-        kernel(reference=minmax, elements=minmax)  # type: ignore[call-arg]
 
 
 def highest(m: int, n: int) -> tvm.IRModule:
