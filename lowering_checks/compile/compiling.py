@@ -16,9 +16,8 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
-from functools import reduce
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import tvm
 from tvm.tirx import BufferStore, Evaluate, For, ForKind, PrimFunc
@@ -272,7 +271,7 @@ class Copies:
 
 def count_copies(body: Any) -> Copies:
     """Count as TVM's passes InjectVirtualThread and UnrollLoop do, in a function's body."""
-    part = _visit(body, _Scope())
+    part = _visit(body)
     return Copies(part.total, part.largest, part.loops)
 
 
@@ -339,84 +338,67 @@ def _name(loops: Sequence[tuple[str, int]]) -> str:
     return " * ".join(f"{name}={extent}" for name, extent in loops)
 
 
-@dataclass(frozen=True)
-class _Scope:
-    """What holds at a statement: the pragmas around it, and the virtual threads that copy it."""
-
-    max_step: int = 0
-    explicit: bool = True
-    vthreads: tuple[tuple[str, int], ...] = ()
-
-    def enter(self, annotations: Any) -> _Scope:
-        step, explicit = (annotations.get(key) for key in _PRAGMAS)
-        return replace(
-            self,
-            max_step=self.max_step if step is None else constant(step) or 0,
-            explicit=self.explicit if explicit is None else bool(constant(explicit)),
-        )
-
-
-@dataclass(frozen=True)
-class _Part:
+class _Part(NamedTuple):
     """What UnrollLoop knows of a statement once it has visited it.
 
     `steps` and the two depths are the pass's own counters: steps grow with loops that it leaves to
     the next compiler, too; `total` grows with copies alone.
     """
 
-    steps: int = 0
-    unrolled_depth: int = 0
-    serial_depth: int = 0
-    total: int = 0
+    steps: int
+    unrolled_depth: int
+    serial_depth: int
+    total: int
     largest: int = 0
     loops: tuple[tuple[str, int], ...] = ()
 
-    def __add__(self, other: _Part) -> _Part:
-        larger = max(self, other, key=lambda part: part.largest)
-        return _Part(
-            self.steps + other.steps,
-            max(self.unrolled_depth, other.unrolled_depth),
-            max(self.serial_depth, other.serial_depth),
-            self.total + other.total,
-            larger.largest,
-            larger.loops,
-        )
 
-
-def _visit(statement: Any, scope: _Scope) -> _Part:
-    scope = scope.enter(getattr(statement, "annotations", None) or {})
-    if isinstance(statement, For):
-        return _visit_loop(statement, scope)
+def _visit(
+    statement: Any,
+    max_step: int = 0,
+    explicit: bool = True,
+    vthreads: tuple[tuple[str, int], ...] = (),
+) -> _Part:
+    """A statement within pragmas, and within virtual threads that copy it."""
+    step, is_explicit = (
+        (getattr(statement, "annotations", None) or {}).get(pragma) for pragma in _PRAGMAS
+    )
+    max_step = max_step if step is None else constant(step) or 0
+    explicit = explicit if is_explicit is None else bool(constant(is_explicit))
     if isinstance(statement, BufferStore | Evaluate):
-        many = math.prod(extent for _, extent in scope.vthreads)
-        return _Part(many, 0, 0, many, many, scope.vthreads)
-    parts = [_visit(child, scope) for child in get_children(statement)]
-    return reduce(_Part.__add__, parts, _Part())
-
-
-def _visit_loop(loop: For, scope: _Scope) -> _Part:
-    extent = constant(loop.extent)
-    here = (str(loop.loop_var.name), extent or 1)
-    if loop.kind == ForKind.THREAD_BINDING:
-        is_copied = (get_axis(loop) or "").startswith("vthread")
-        if is_copied and here[1] <= _LARGEST_COPIED_VTHREAD:
-            scope = replace(scope, vthreads=(*scope.vthreads, here))
-        return _visit(loop.body, scope)
-    part = _visit(loop.body, scope)
-    if loop.kind == ForKind.VECTORIZED:
+        many = math.prod(extent for _, extent in vthreads)
+        return _Part(many, 0, 0, many, many, vthreads)
+    extent, name, kind = 0, "", None
+    if isinstance(statement, For):
+        kind, known = statement.kind, constant(statement.extent)
+        extent, name = known or 1, str(statement.loop_var.name)
+        if (get_axis(statement) or "").startswith("vthread") and extent <= _LARGEST_COPIED_VTHREAD:
+            vthreads = (*vthreads, (name, extent))
+    children = get_children(statement)
+    parts = [_visit(child, max_step, explicit, vthreads) for child in children]
+    worst = max(parts, key=lambda part: part.largest, default=_Part(0, 0, 0, 0))
+    part = _Part(
+        sum(each.steps for each in parts),
+        max((each.unrolled_depth for each in parts), default=0),
+        max((each.serial_depth for each in parts), default=0),
+        sum(each.total for each in parts),
+        worst.largest,
+        worst.loops,
+    )
+    if kind in (None, ForKind.THREAD_BINDING, ForKind.VECTORIZED):
         return part
-    is_unrolled = loop.kind == ForKind.UNROLLED or (
-        loop.kind == ForKind.SERIAL
-        and extent is not None
+    is_unrolled = kind == ForKind.UNROLLED or (
+        kind == ForKind.SERIAL
+        and known is not None
         and part.serial_depth == 0
         and part.unrolled_depth <= _MAX_AUTO_DEPTH
-        and extent <= LARGEST_INDEX
-        and not scope.max_step < extent * part.steps <= LARGEST_INDEX  # beyond, it may wrap around
+        and known <= LARGEST_INDEX
+        and not max_step < known * part.steps <= LARGEST_INDEX  # beyond, it may wrap around
     )
     if not is_unrolled:
-        return replace(part, serial_depth=part.serial_depth + 1)
-    part = replace(part, steps=part.steps * here[1], unrolled_depth=part.unrolled_depth + 1)
-    if not scope.explicit:
+        return part._replace(serial_depth=part.serial_depth + 1)
+    part = part._replace(steps=part.steps * extent, unrolled_depth=part.unrolled_depth + 1)
+    if not explicit:
         return part
-    loops = (here, *part.loops) if here[1] > 1 else part.loops
-    return replace(part, total=part.total * here[1], largest=part.largest * here[1], loops=loops)
+    loops = ((name, extent), *part.loops) if extent > 1 else part.loops
+    return part._replace(total=part.total * extent, largest=part.largest * extent, loops=loops)
