@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import difflib
 import html
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from tirstep.transforms.recipes import Step
 
-from .diff import CONTEXT, Diff, align_lines
+from .diff import CONTEXT, Diff
 from .steps import Run, print_module, step_label
-
-ALIKE = 0.5  # how much of two lines must agree for their words to be compared
 
 STYLE = """
 .tirstep{font:12px/1.6 ui-monospace,"SF Mono",Menlo,Consolas,"DejaVu Sans Mono",monospace}
@@ -29,25 +26,20 @@ border:1px solid rgba(128,128,128,.3);border-radius:8px;background:none;color:in
 .tirstep span{display:block;width:max-content;min-width:100%;padding:0 1em;box-sizing:border-box}
 .tirstep .add{background:rgba(46,160,87,.16)}.tirstep .del{background:rgba(224,82,70,.16)}
 .tirstep .gap{opacity:.6;background:rgba(128,128,128,.12)}
-.tirstep mark{color:inherit;border-radius:3px;background:rgba(46,160,87,.38)}
-.tirstep .del mark{background:rgba(224,82,70,.38)}
 """
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """A row of a diff.
 
     Attributes
     ----------
     kind : ``"same"``, ``"moved"`` (in its indentation), ``"add"``, ``"del"`` or ``"gap"``
     text : the line; of a gap, what it stands for
-    words : the places in `text` that differ from the row's twin, as ranges
     """
 
     kind: str
     text: str
-    words: tuple[tuple[int, int], ...] = ()
 
 
 def render_run(run: Run) -> str:
@@ -75,49 +67,19 @@ def render_diff(diff: Diff) -> str:
 
 
 def diff_rows(before: Sequence[str], after: Sequence[str], context: int = CONTEXT) -> list[Row]:
-    """The rows of a diff that leaves changes of the indentation alone."""
+    """The rows of a diff that leaves changes of the indentation alone: a loop that is put around a
+    block writes one line, and moves the others to the right.
+    """
+    old, new = ([line.strip() for line in lines] for lines in (before, after))
     rows: list[Row] = []
-    low = start = 0
-    for at, to in [*align_lines(before, after), (len(before), len(after))]:
-        rows += _changed(before[low:at], after[start:to])
-        if to < len(after):
-            rows.append(Row("same" if before[at] == after[to] else "moved", after[to]))
-        low, start = at + 1, to + 1
+    for code, a, b, c, d in difflib.SequenceMatcher(None, old, new, False).get_opcodes():
+        if code == "equal":
+            pairs = zip(before[a:b], after[c:d], strict=True)
+            rows += [Row("same" if one == other else "moved", other) for one, other in pairs]
+        else:
+            rows += [Row("del", line) for line in before[a:b]]
+            rows += [Row("add", line) for line in after[c:d]]
     return _leave_out(rows, context)
-
-
-def _changed(removed: Sequence[str], added: Sequence[str]) -> Iterator[Row]:
-    """Removed before added; lines that look like each other have their words compared."""
-    words: dict[tuple[str, int], tuple[tuple[int, int], ...]] = {}
-    free = list(range(len(added)))
-    for place, line in enumerate(removed):
-        for other in free:
-            old, new = _compare_words(line, added[other])
-            if old is not None and new is not None:
-                words["del", place], words["add", other] = old, new
-                free = [later for later in free if later > other]
-                break
-    for kind, lines in (("del", removed), ("add", added)):
-        for place, line in enumerate(lines):
-            yield Row(kind, line, words.get((kind, place), ()))
-
-
-_Ranges = tuple[tuple[int, int], ...]
-
-
-def _compare_words(before: str, after: str) -> tuple[_Ranges, _Ranges] | tuple[None, None]:
-    """The ranges that differ, or None where the lines are too far from each other."""
-    old, new = (re.findall(r"\s+|\w+|\W", line) for line in (before, after))
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-    if matcher.ratio() < ALIKE:
-        return None, None
-    changed = [code for code in matcher.get_opcodes() if code[0] != "equal"]
-    ranges = ([(a, b) for _, a, b, _, _ in changed], [(a, b) for _, _, _, a, b in changed])
-    first, second = (
-        tuple((sum(map(len, words[:a])), sum(map(len, words[:b]))) for a, b in part if a < b)
-        for words, part in zip((old, new), ranges, strict=True)
-    )
-    return first, second
 
 
 def _leave_out(rows: list[Row], context: int) -> list[Row]:
@@ -155,12 +117,7 @@ def _block(rows: Sequence[Row]) -> str:
 
 def _line(row: Row) -> str:
     sign = {"add": "+ ", "del": "− ", "moved": "⇥ ", "gap": ""}.get(row.kind, "  ")
-    text, end = "", 0
-    for start, stop in row.words:
-        marked = html.escape(row.text[start:stop])
-        text += f"{html.escape(row.text[end:start])}<mark>{marked}</mark>"
-        end = stop
-    return f'<span class="{row.kind}">{sign}{text}{html.escape(row.text[end:])}</span>'
+    return f'<span class="{row.kind}">{sign}{html.escape(row.text)}</span>'
 
 
 def _page(content: str) -> str:

@@ -8,10 +8,11 @@ import tvm.tirx as tirx
 from tvm.ir import Call, TensorLoad
 from tvm.tirx import BufferLoad, BufferStore, Var
 
+from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.tir import find_all
 
 from .refusals import RefusedError, get_call_name, refuse_call
-from .tracked import INFINITE, Condition, Tracked, get_facts, lift, number
+from .tracked import INFINITE, Condition, Tracked, lift, number
 
 
 def get_dtype(expression: Any) -> str:
@@ -26,7 +27,7 @@ def is_float_cast(expression: Any) -> bool:
     """Whether an expression converts a float to another."""
     if type(expression).__name__ != "Cast":
         return False
-    return all(get_facts(get_dtype(each)).is_float for each in (expression, expression.value))
+    return all(dtype_facts(get_dtype(each)).is_float for each in (expression, expression.value))
 
 
 def needs_guard(expression: Any) -> bool:
@@ -89,17 +90,17 @@ def _mark(node: Any, is_uncertain: bool, found: set[Any]) -> None:
             found.add(node.var)
     elif kind == "BufferStore":
         shaky = [is_shaky(each, found) for each in (node.value, *node.indices)]
-        if (is_uncertain or any(shaky)) and not get_facts(str(node.buffer.dtype)).is_float:
+        if (is_uncertain or any(shaky)) and not dtype_facts(str(node.buffer.dtype)).is_float:
             found.add(node.buffer)
 
 
 def is_shaky(expression: Any, shaky: set[Any]) -> bool:
     """Whether a float, or what a float decided over, stands in an expression."""
     loads = find_all(expression, TensorLoad)
-    if any(get_facts(str(load.source.dtype)).is_float or load.source in shaky for load in loads):
+    if any(dtype_facts(str(load.source.dtype)).is_float or load.source in shaky for load in loads):
         return True
     for variable in find_all(expression, Var):
-        if variable in shaky or (is_number(variable) and get_facts(str(variable.ty)).is_float):
+        if variable in shaky or (is_number(variable) and dtype_facts(str(variable.ty)).is_float):
             return True
     return False
 
@@ -139,13 +140,16 @@ class ConditionTracking:
         kind = type(node).__name__
         if kind in COMPARISONS:
             if get_dtype(node.a) == "bool":
-                return self._compare_conditions(kind, node.a, node.b)
+                if kind not in ("EQ", "NE"):
+                    raise RefusedError("an order of truth values has no meaning here")
+                first, second = (node.a, node.b) if kind == "EQ" else (tirx.Not(node.a), node.b)
+                return self._choose_condition(first, second, tirx.Not(second))
             ties = any(
                 load.source in self.accumulated
                 for side in (node.a, node.b)
                 for load in self._find_loads(side)
             )
-            self.is_deciding |= get_facts(get_dtype(node.a)).is_float
+            self.is_deciding |= dtype_facts(get_dtype(node.a)).is_float
             sides = self.expression(node.a), self.expression(node.b)
             return self.tracker.compare(kind, *sides, ties=ties)
         if kind == "Not":
@@ -181,19 +185,6 @@ class ConditionTracking:
             found += self.bound_loads.get(variable, [])
         return found
 
-    def _compare_conditions(self, kind: str, first: Any, second: Any) -> Condition:
-        left, right = self.condition(first), self.condition(second)
-        same = tirx.Or(
-            tirx.And(left.may_hold, right.may_hold), tirx.And(left.may_fail, right.may_fail)
-        )
-        other = tirx.Or(
-            tirx.And(left.may_hold, right.may_fail), tirx.And(left.may_fail, right.may_hold)
-        )
-        pair = (self.let(same), self.let(other))
-        if kind not in ("EQ", "NE"):
-            raise RefusedError("an order of truth values has no meaning here")
-        return Condition(*(pair if kind == "EQ" else pair[::-1]))
-
     def _connect(self, kind: str, first: Any, second: Any) -> Condition:
         """And, Or: the second is computed only where it matters."""
         left = self.condition(first)
@@ -220,19 +211,9 @@ class ConditionTracking:
         return Condition(self.let(holds), self.let(fails))
 
     def _choose_condition(self, condition: Any, first: Any, second: Any) -> Condition:
-        yes = self._connect("And", condition, first)
-        no = self._connect("And", tirx.Not(condition), second)
-        holds = tirx.Or(yes.may_hold, no.may_hold)
-        decided = self.condition(condition)
-        fails = tirx.Or(
-            tirx.And(decided.may_hold, self._fails(condition, first)),
-            tirx.And(decided.may_fail, self._fails(tirx.Not(condition), second)),
-        )
-        return Condition(self.let(holds), self.let(fails))
-
-    def _fails(self, condition: Any, value: Any) -> Any:
-        """Whether a value may be false where a condition may hold."""
-        return self._connect("And", condition, tirx.Not(value)).may_hold
+        """One of two; not certain where it is not which, whatever they are."""
+        both = tirx.And(condition, first), tirx.And(tirx.Not(condition), second)
+        return self._connect("Or", *both)
 
     def _call_condition(self, node: Any) -> Condition:
         name = get_call_name(node)

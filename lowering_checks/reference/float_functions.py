@@ -16,6 +16,8 @@ from typing import Any
 
 import tvm.tirx as tirx
 
+from tirstep.modules.dtypes import dtype_facts
+
 from .tracked import (
     ANY_UNIT,
     DOUBLE,
@@ -23,7 +25,6 @@ from .tracked import (
     Tracked,
     Tracker,
     choose,
-    get_facts,
     get_roundoff,
     lift,
     number,
@@ -124,7 +125,7 @@ def apply_function(tracker: Tracker, name: str, argument: Tracked) -> Tracked:
         scale(function.absolute_growth * roundoff, size) if function.absolute_growth else 0.0,
     )
     if function.is_reciprocal:
-        beside = plus(beside, 1.0 / float(get_facts(argument.dtype).largest))
+        beside = plus(beside, 1.0 / float(dtype_facts(argument.dtype).largest))
     rough = Tracked(value, argument.dtype, 0.0, 0.0, let(passed), 0.0)
     rounded = tracker.round(rough, let(units), let(beside))
     return _settle(tracker, argument, rounded, size)

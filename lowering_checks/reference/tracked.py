@@ -13,7 +13,6 @@ An integer has a value of its own type, a magnitude, and an error where a float 
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -59,16 +58,9 @@ def get_unit(value: float) -> float:
     return math.ldexp(digits & -digits, exponent - 53)
 
 
-@functools.cache
-def get_facts(dtype: str) -> DType:
-    """The facts of a type, with a unit roundoff that covers the reference's own rounding, too."""
-    facts = dtype_facts(dtype)
-    return facts
-
-
 def get_roundoff(dtype: str) -> float:
     """A type's unit roundoff and, beside it, that of the reference, which is float64."""
-    own = get_facts(dtype).unit_roundoff
+    own = dtype_facts(dtype).unit_roundoff
     return own + 2.0**-53 if own else 0.0
 
 
@@ -95,7 +87,7 @@ class Tracked:
 
     @property
     def is_float(self) -> bool:
-        return get_facts(self.dtype).is_float
+        return dtype_facts(self.dtype).is_float
 
 
 @dataclass(frozen=True)
@@ -262,14 +254,14 @@ class Tracker:
 
     def constant(self, value: float, dtype: str) -> Tracked:
         """A constant of a float type, as that type has it."""
-        with_type = float(get_facts(dtype).numpy.type(value))
+        with_type = float(dtype_facts(dtype).numpy.type(value))
         return Tracked(number(with_type), dtype, abs(with_type), unit=get_unit(with_type))
 
     def close(self, value: Tracked) -> Tracked:
         """The sum as one term: what it is off by in any order."""
         if not value.is_float or holds_always(value.additions, 0.0):
             return value
-        facts = get_facts(value.dtype)
+        facts = dtype_facts(value.dtype)
         let, n = self.let, lift(value.additions)
         relative = let(n * number(get_roundoff(value.dtype)))
         gamma = let(
@@ -287,7 +279,7 @@ class Tracker:
 
     def is_kept(self, value: Tracked, dtype: str | None = None) -> Any:
         """Whether any partial sum of the terms is a number of a type; or it is infinite anyway."""
-        facts = get_facts(dtype or value.dtype)
+        facts = dtype_facts(dtype or value.dtype)
         unit = self.let(lift(value.unit))
         fits = lift(value.magnitude) <= unit * number(2.0**facts.mantissa_bits)
         is_normal = unit >= number(facts.smallest_normal)
@@ -299,7 +291,7 @@ class Tracker:
         """A term rounded: by so many units of roundoff of its value, and by an absolute `extra`;
         not at all where the type has it, if it is one rounding or none (`units` of 1).
         """
-        facts = get_facts(value.dtype)
+        facts = dtype_facts(value.dtype)
         size = plus(self.absolute(value.value), value.error)
         own = plus(self.times(scale(get_roundoff(value.dtype), units), size), facts.underflow)
         total = plus(plus(value.error, own), extra)
@@ -428,7 +420,7 @@ class Tracker:
 
     def _overflows(self, value: Tracked) -> Any:
         """Whether an integer, or a partial sum of it, is none of its type; see `share_of`."""
-        facts = get_facts(value.dtype)
+        facts = dtype_facts(value.dtype)
         return lift(value.magnitude) * self.share_of(value, facts) > number(1)
 
     def share_of(self, value: Tracked, facts: DType) -> Any:
@@ -472,12 +464,12 @@ class Tracker:
         value = self.close(value)
         if value.dtype == dtype:
             return value
-        if get_facts(dtype).is_float:
+        if dtype_facts(dtype).is_float:
             return self._to_float(value, dtype)
         if value.is_float:
             return self._truncate(value, dtype)
         converted = tirx.Cast(dtype, value.value)
-        limit = number(get_facts(dtype).largest)
+        limit = number(dtype_facts(dtype).largest)
         error = value.error
         if not holds_always(error, 0.0):
             error = choose(
@@ -496,7 +488,7 @@ class Tracker:
     def _overflow(self, value: Tracked) -> Tracked:
         """Beyond the type's range nothing is known but the sign, and that not in float8."""
         size = self.let(self.absolute(value.value))
-        limit = get_facts(value.dtype).largest * (1 + get_roundoff(value.dtype))
+        limit = dtype_facts(value.dtype).largest * (1 + get_roundoff(value.dtype))
         beyond = tirx.And(size > number(limit), size < number(INFINITE))
         error = self.let(choose(beyond, INFINITE, value.error))
         return replace(value, error=error)
@@ -524,7 +516,7 @@ class Tracker:
 
 def is_wider(dtype: str, than: str) -> bool:
     """Whether a float type has every number of another."""
-    wide, narrow = get_facts(dtype), get_facts(than)
+    wide, narrow = dtype_facts(dtype), dtype_facts(than)
     return (
         wide.mantissa_bits >= narrow.mantissa_bits
         and wide.largest >= narrow.largest

@@ -29,6 +29,7 @@ from tvm.tirx import (
 )
 from tvm.tirx.analysis import undefined_vars
 
+from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.tir import THREAD_EXTENT, constant, find_all
 
 from ..compile.compiling import make_main
@@ -53,7 +54,6 @@ from .tracked import (
     Tracked,
     Tracker,
     choose,
-    get_facts,
     holds_always,
     lift,
     number,
@@ -156,7 +156,7 @@ class _TrackingPass(ConditionTracking):
         arguments: list[TrackedBuffer | None] = []
         flat: list[Any] = []
         for parameter in self.parameters:
-            if is_scalar(parameter) and not get_facts(str(parameter.ty)).is_float:
+            if is_scalar(parameter) and not dtype_facts(str(parameter.ty)).is_float:
                 arguments.append(None)
                 flat.append(parameter)
                 continue
@@ -178,7 +178,7 @@ class _TrackingPass(ConditionTracking):
     def _make_buffer(self, source: Any) -> TrackedBuffer:
         dtype = str(source.ty) if is_scalar(source) else str(source.dtype)
         size = 1 if is_scalar(source) else int(constant(source.shape[0]) or 1)
-        is_float = get_facts(dtype).is_float
+        is_float = dtype_facts(dtype).is_float
         if source not in self.stored:
             names: tuple[str, ...] = INPUT_PARTS if is_float else ("value",)
         else:
@@ -198,7 +198,7 @@ class _TrackingPass(ConditionTracking):
         loaded = {name: self.let(BufferLoad(part, [index])) for name, part in buffer.parts.items()}
         value = loaded.pop("value")
         if "magnitude" not in loaded:
-            size = value if get_facts(buffer.dtype).is_float else tirx.Cast(DOUBLE, value)
+            size = value if dtype_facts(buffer.dtype).is_float else tirx.Cast(DOUBLE, value)
             loaded["magnitude"] = self.let(self.tracker.absolute(size))
         tracked = Tracked(value, buffer.dtype, **loaded)
         if holds_always(taint, 0.0):
@@ -241,7 +241,7 @@ class _TrackingPass(ConditionTracking):
 
     def _close_all(self, buffer: TrackedBuffer) -> None:
         """In the end: every element as one term, in its value and its error."""
-        if not get_facts(buffer.dtype).is_float:
+        if not dtype_facts(buffer.dtype).is_float:
             return
         index = Var("i", "int32")
         with self.emitter.inside() as statements:
@@ -390,7 +390,7 @@ class _TrackingPass(ConditionTracking):
         """Keep the largest ratio of a magnitude to what its type holds; see `Tracker.share_of`."""
         if isinstance(value.magnitude, float):
             return
-        place, facts = STATUS.index("overflow"), get_facts(value.dtype)
+        place, facts = STATUS.index("overflow"), dtype_facts(value.dtype)
         ratio = self.let(value.magnitude * self.tracker.share_of(value, facts))
         before = BufferLoad(self.status, [place])
         self.add(IfThenElse(ratio > before, BufferStore(self.status, ratio, [place]), None))
@@ -399,14 +399,14 @@ class _TrackingPass(ConditionTracking):
         """The same for what is divided, shifted or converted, which a wrap around would spoil; an
         unsigned integer is meant to wrap around.
         """
-        if not value.is_float and get_facts(value.dtype).smallest < 0:
+        if not value.is_float and dtype_facts(value.dtype).smallest < 0:
             self._note_overflow(value)
 
     # ---- Expressions
 
     def _has_data(self, expression: Any) -> bool:
         """Whether a load or a float stands in an integer expression."""
-        if get_facts(get_dtype(expression)).is_float or find_all(expression, TensorLoad):
+        if dtype_facts(get_dtype(expression)).is_float or find_all(expression, TensorLoad):
             return True
         tracked = (self.values.get(variable) for variable in undefined_vars(expression))
         return any(isinstance(value, Tracked) for value in tracked)
@@ -489,7 +489,7 @@ class _TrackingPass(ConditionTracking):
         return self.tracker.multiply(self.expression(node.a), self.expression(node.b))
 
     def _value_div(self, node: Any) -> Tracked:
-        if not get_facts(get_dtype(node)).is_float:
+        if not dtype_facts(get_dtype(node)).is_float:
             return self._operate(node, "Div")
         return self.tracker.divide(self.expression(node.a), self.expression(node.b))
 
@@ -538,7 +538,7 @@ class _TrackingPass(ConditionTracking):
         name, arguments = get_call_name(node), list(node.args)
         if name == "if_then_else":
             return self._choose(*arguments)
-        if name in FLOAT_FUNCTIONS and get_facts(get_dtype(node)).is_float:
+        if name in FLOAT_FUNCTIONS and dtype_facts(get_dtype(node)).is_float:
             return apply_function(self.tracker, name, self.expression(arguments[0]))
         if name in ("fabs", "abs"):
             return self._make_absolute(self.expression(arguments[0]))
@@ -549,11 +549,7 @@ class _TrackingPass(ConditionTracking):
             return self.tracker.add(self.tracker.multiply(first, second), third)
         if name in TRANSPARENT:
             return self.expression(arguments[0])
-        if name in ("clz", "popcount", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"):
-            return self._operate_on(
-                arguments, get_dtype(node), lambda *args: Call(node.op, list(args), ret_ty=node.ty)
-            )
-        if name in ("shift_left", "shift_right"):
+        if name in ("clz", "popcount", "shift_left", "shift_right") or name.startswith("bitwise_"):
             return self._operate_on(
                 arguments, get_dtype(node), lambda *args: Call(node.op, list(args), ret_ty=node.ty)
             )
@@ -577,8 +573,8 @@ class _TrackingPass(ConditionTracking):
                 arms.append(self.expression(arm))
                 continue
             dtype = get_dtype(arm)
-            names = PARTS if get_facts(dtype).is_float else INTEGER_PARTS
-            own = {"value": DOUBLE if get_facts(dtype).is_float else dtype}
+            names = PARTS if dtype_facts(dtype).is_float else INTEGER_PARTS
+            own = {"value": DOUBLE if dtype_facts(dtype).is_float else dtype}
             cells = {name: self.emitter.cell(own.get(name, DOUBLE)) for name in names}
             for cell in cells.values():
                 self.add(BufferStore(cell, tirx.const(0, cell.dtype), [0]))

@@ -5,6 +5,8 @@ from html.parser import HTMLParser
 
 import pytest
 from golden_runs import run_golden
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tirstep.lowering_checks import diff_steps
 from tirstep.lowering_checks.diff import diff_texts
@@ -64,16 +66,20 @@ def test_gaps_say_what_they_stand_for():
     assert kinds("a/b", "a/b") == ["gap ⋯ 2 equal lines"]
 
 
-def test_words_that_differ_are_marked():
-    rows = diff_rows(["C[i] = A[i]", "other"], ["C[i] = A_shared[i]"])
-    old, _, new = rows
-    assert [old.text[a:b] for a, b in old.words] == ["A"]
-    assert [new.text[a:b] for a, b in new.words] == ["A_shared"]
+LINES = st.lists(st.sampled_from(["a", "  a", "b", "end", "", "c"]), max_size=12)
+
+
+@given(LINES, LINES)
+def test_rows_make_both_texts_but_for_indentation(before: list[str], after: list[str]):
+    rows = diff_rows([*before, "old"], [*after, "new"], context=99)
+    assert [row.text for row in rows if row.kind != "del"] == [*after, "new"]
+    had = [row.text.strip() for row in rows if row.kind != "add"]
+    assert had == [line.strip() for line in (*before, "old")]
 
 
 def test_a_run_shows_every_step_with_its_diff():
     read = Reader(RUN._repr_html_())
-    assert read.tags <= {"div", "style", "details", "summary", "b", "i", "a", "pre", "span", "mark"}
+    assert read.tags <= {"div", "style", "details", "summary", "b", "i", "a", "pre", "span"}
     page = RUN._repr_html_()
     for step in RUN.steps:
         assert f"<b>{step.index:02d}_{step.name}</b>" in page
