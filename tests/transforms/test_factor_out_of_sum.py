@@ -98,7 +98,7 @@ DEPENDS = "each factor of the term .* of block 'C' depends on 'vk', over which"
         (
             "C[vi] + x * s",
             "C[vi] * (x * s)",
-            "block 'C' is a product of float32 that begins with .*, and no",
+            "block 'C' is a product of float32 that",
         ),
         ("T.float32(0)", "T.float32(1)", "with T.float32.1.0., and no sum of floats that begins"),
     ],

@@ -180,11 +180,15 @@ def test_split_reductions_refuses_what_was_worked_on(prepare, sentence: str) -> 
         split_reductions(sch, first, [second], parts=4)
 
 
-def test_split_reductions_refuses_elements_of_other_ranges() -> None:
-    sch = Schedule(parse_kernel(SHIFTED))
-    first, second = find_blocks(sch, "first", "second")
-    with refuses(sch, "block 'second' reads 'p' in several ways, or at places which may"):
-        split_reductions(sch, first, [second], parts=4)
+def test_elements_of_other_terms_are_refused() -> None:
+    for read in ("p[vi, 23 - vk]", "p[vi, vk] * p[vi, 0]"):
+        sch = Schedule(parse_kernel(SHIFTED.replace("p[vi, 23 - vk]", read)))
+        first, second = find_blocks(sch, "first", "second")
+        loop = sch.get_loops(first)[1]
+        with refuses(sch, "block 'second' reads 'p' at .*, which may be of another term"):
+            split_reductions(sch, first, [second], parts=4)
+        with refuses(sch, "block 'second' reads 'p' at .*, which may be of another|with which on"):
+            fuse_reductions(sch, first, second, loop)
 
 
 SHIFTED = """

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import tvm_ffi
-from tvm.ir import Range, TensorLoad, TensorRegion
+from tvm.ir import Range, TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
+from tvm.s_tir.analysis import get_sblock_access_region
 from tvm.sym import Analyzer
 from tvm.tirx import (
     And,
     BufferLoad,
-    BufferRegion,
     BufferStore,
     Evaluate,
     For,
@@ -27,7 +26,7 @@ from tvm.tirx import (
 from tvm.tirx import all as all_of
 from tvm_ffi import structural_map
 
-from ..tir import constant, find_all, get_operands, is_among, is_used, substitute
+from ..tir import constant, find_all, get_operands, is_among, is_used, replace_fields, substitute
 from .reductions import is_reduced, uses_any
 
 
@@ -181,28 +180,15 @@ def make_block(
         analyzer.bind(item.var, item.dom)
     body = simplify_indices(body, analyzer)
     init = None if init is None else simplify_indices(init, analyzer)
-    parts = [part for part in (init, body) if part is not None]
-    stores = [store for part in parts for store in find_all(part, BufferStore)]
-    loads = [load for part in parts for load in find_all(part, TensorLoad)]
-    writes = _list_regions([(store.buffer, store.indices) for store in stores], [])
-    # What a reduction writes counts as not read.
-    elements = [(load.source, load.indices) for load in loads]
-    reads = _list_regions(elements, [] if init is None else writes)
     annotations = {} if like is None else like.annotations
-    return SBlock(list(iterators), reads, writes, name, body, init, annotations=annotations)
-
-
-def _list_regions(
-    elements: list[tuple[Any, Any]], without: Sequence[TensorRegion]
-) -> list[TensorRegion]:
-    """Each element once, but those of some regions."""
-    regions: list[TensorRegion] = []
-    for buffer, indices in elements:
-        region = BufferRegion(buffer, [Range.from_min_extent(index, 1) for index in indices])
-        same = [it.region for it in (*without, *regions) if it.source.same_as(buffer)]
-        if not any(tvm_ffi.structural_equal(region.region, it) for it in same):
-            regions.append(region)
-    return regions
+    block = SBlock(list(iterators), [], [], name, body, init, annotations=annotations)
+    buffers = [load.source for load in find_all(block, TensorLoad)]
+    buffers += [store.buffer for store in find_all(block, BufferStore)]
+    reads, writes, _ = get_sblock_access_region(block, {it: it for it in buffers})
+    if init is not None:  # what a reduction writes counts as not read
+        written = [region.source for region in writes]
+        reads = [region for region in reads if not is_among(region.source, written)]
+    return replace_fields(block, reads=reads, writes=writes)
 
 
 def simplify_indices(part: Any, analyzer: Analyzer) -> Any:

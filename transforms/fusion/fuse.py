@@ -28,9 +28,17 @@ from ..queries import get_loop_name
 from ..rewriting import edit_scope, get_function, get_scope, replace_scope, with_body
 from ..tir import bind_ranges, constant, is_among, substitute
 from .blocks import Builder, Point, is_any_of, join_statements, read_chain
-from .reductions import Definition, Reduction, loads_of, replace_buffer, uses_any
+from .reductions import Reduction, uses_any
 from .repair import EARLIER, SHARE, Repair, plan_repair
-from .sides import Consumer, Producer, find_kept, read_consumer, read_producer, require_movable
+from .sides import (
+    Consumer,
+    Producer,
+    find_kept,
+    read_consumer,
+    read_producer,
+    require_movable,
+    trace_definitions,
+)
 
 
 class FusedReductions(NamedTuple):
@@ -164,32 +172,35 @@ class _Fusion(Builder):
         bounds = [value < domain.min + domain.extent for domain, value in pairs]
         return [bound for bound in bounds if not analyzer.can_prove(bound)]
 
-    def make_point(
-        self, reduction: Reduction, values: dict[Any, Any], kind: int, term: Any | None = None
+    def enter(
+        self, reduction: Reduction, values: dict[Any, Any], kind: int, apart: str | None = None
     ) -> tuple[Point, Any]:
-        """The point of a block that works once in each iteration, and its term there, if any.
+        """The point of a block that works once in each iteration, and what it takes up there.
 
         `values` are those of old iterators that loops decide; iterators of a `kind` follow the
-        reduction loops from the fused one outwards. Where the loops go beyond the last term, it
-        does not count: a predicate over several iterators would be beyond TVM's analysis.
+        reduction loops from the fused one outwards. The terms of one iteration are taken up one by
+        one, or reduced to a buffer of their own by a block with the name `apart`. Where the loops
+        go beyond the last term, it does not count: a predicate over several iterators would be
+        beyond TVM's analysis.
         """
-        point, outs = Point(), self.producer.outs
+        point, outs, part = Point(), self.producer.outs, None
+        if apart is not None:
+            inner, value = self.enter(reduction, values, IterVar.DataPar)
+            shape = [*reduction.buffer.shape, *(loop.extent for loop in outs)]
+            part = self.add_buffer(reduction.buffer, f"{reduction.buffer.name}_tile", shape)
+            at = [*map(inner.of, reduction.indices), *(inner.steps[it.loop_var] for it in outs)]
+            body = BufferStore(part, reduction.combine(BufferLoad(part, at), value), at)
+            self.parts.append(self.name(apart))
+            init = BufferStore(part, reduction.identity, at)
+            self.place(inner.make_block(self.parts[-1], body, init), inner)
         for item in reduction.iterators(reduced=False):
             point.add(item, values)
         point.follow(outs, kind)
         if self.repair.reference == "extrapolated":
-            own = self.consumer.reduction
-            items = [it for it in own.iterators(reduced=True) if it.var in self.matched]
-            count = math.prod(constant(item.dom.extent) or 0 for item in items)
-            inner = self.find_inner(own, self.values)
-            each, done = math.prod(constant(loop.extent) or 0 for loop in inner), 0
-            for loop in outs:
-                done = done * loop.extent + (point.steps[loop.loop_var] - loop.min)
-            for share, steps in ((SHARE, done + 1), (EARLIER, done)):
-                seen = tirx.max(tirx.min(steps * each, count), 1)
-                point.old[share] = const(float(count), "float32") / seen.astype("float32")
-        if term is None:
-            return point, None
+            self._add_shares(point)
+        if part is not None:
+            steps = [point.steps[loop.loop_var] for loop in outs]
+            return point, BufferLoad(part, [*map(point.of, reduction.indices), *steps])
         reduced = reduction.iterators(reduced=True)
         point.follow(self.find_inner(reduction, values), IterVar.CommReduce)
         for item in reduced:
@@ -198,46 +209,36 @@ class _Fusion(Builder):
             else:
                 point.add(item, values)
         guards = [substitute(it, point.steps) for it in self.find_guards(reduced, values)]
-        term = point.of(term)
+        term = point.of(reduction.term)
         return point, if_then_else(all_of(*guards), term, reduction.identity) if guards else term
 
-    def add_part(
-        self, reduction: Reduction, values: dict[Any, Any], term: Any, name: str
-    ) -> BufferLoad:
-        """Reduce the terms of one iteration to a buffer of their own; returns its element, in the
-        iterators of the reduction and loop variables."""
-        loops, buffer = self.producer.outs, reduction.buffer
-        shape = [*buffer.shape, *(loop.extent for loop in loops)]
-        part = self.add_buffer(buffer, f"{buffer.name}_tile", shape)
-        point, value = self.make_point(reduction, values, IterVar.DataPar, term)
-        element = BufferLoad(part, [*reduction.indices, *(loop.loop_var for loop in loops)])
-        own = substitute(point.of(element), point.steps)
-        body = BufferStore(part, reduction.combine(own, value), own.indices)
-        init = BufferStore(part, reduction.identity, own.indices)
-        name = self.name(name)
-        self.parts.append(name)
-        self.place(point.make_block(name, body, init), point)
-        return element
+    def _add_shares(self, point: Point) -> None:
+        """Let a point know how much of all terms have come, now and before."""
+        reduction, done = self.consumer.reduction, 0
+        items = [it for it in reduction.iterators(reduced=True) if it.var in self.matched]
+        inner = self.find_inner(reduction, self.values)
+        count = math.prod(constant(item.dom.extent) or 0 for item in items)
+        each = math.prod(constant(loop.extent) or 0 for loop in inner)
+        for loop in self.producer.outs:
+            done = done * loop.extent + (point.steps[loop.loop_var] - loop.min)
+        for share, steps in ((SHARE, done + 1), (EARLIER, done)):
+            seen = tirx.max(tirx.min(steps * each, count), 1)
+            point.old[share] = const(float(count), "float32") / seen.astype("float32")
 
     def add_producer(self) -> None:
         """Have the producer keep its value of before, and find the part of an iteration first."""
-        producer, reduction = self.producer, self.producer.reduction
-        values, kind, part = producer.chain.values, IterVar.CommReduce, None
-        if producer.inner:
-            name = f"{reduction.name}_tile"
-            part = self.add_part(reduction, values, reduction.term, name)
-        point, value = self.make_point(
-            reduction, values, kind, None if part is not None else reduction.term
-        )
-        if part is not None:
-            value = substitute(point.of(part), point.steps)
+        reduction, buffer = self.producer.reduction, self.producer.buffer
+        apart = f"{reduction.name}_tile" if self.producer.inner else None
+        values = self.producer.chain.values
+        point, value = self.enter(reduction, values, IterVar.CommReduce, apart)
         indices = [point.of(index) for index in reduction.indices]
-        self.previous = self.add_buffer(producer.buffer, f"{producer.buffer.name}_previous")
-        now = BufferLoad(producer.buffer, indices)
+        self.previous, now = (
+            self.add_buffer(buffer, f"{buffer.name}_previous"),
+            BufferLoad(buffer, indices),
+        )
         kept = BufferStore(self.previous, now, indices)
-        update = BufferStore(producer.buffer, reduction.combine(now, value), indices)
-        init = BufferStore(producer.buffer, reduction.identity, indices)
-        body = SeqStmt([kept, update])
+        body = SeqStmt([kept, BufferStore(buffer, reduction.combine(now, value), indices)])
+        init = BufferStore(buffer, reduction.identity, indices)
         block = point.make_block(reduction.name, body, init, like=reduction.block)
         self.place(block, point)
         self.reuse[reduction.block] = block
@@ -249,90 +250,72 @@ class _Fusion(Builder):
         fusion taken, which are among the statements `under` the loop.
         """
         kept = find_kept(self.scope, [self.consumer])
-        uses = [(self.consumer.reduction.term, self.values)]
-        for definition in reversed(self.consumer.definitions):
-            found = ((it, values) for it, values in uses if loads_of(it, definition.buffer))
-            expression, values = next(found)
-            load = loads_of(expression, definition.buffer)[0]
-            pairs = zip(definition.iterators, load.indices, strict=True)
-            own = {item: values[index] for item, index in pairs if index in values}
-            uses.append((definition.value, own))
+        stepped = [loop.loop_var for loop in self.producer.stepped]
         made: dict[Any, Any] = {}
-        for definition, (_, own) in zip(self.consumer.definitions, uses[:0:-1], strict=True):
-            buffer = self._add_definition(
-                definition, own, made, under, is_kept=is_among(definition.block, kept)
-            )
-            made[definition.buffer] = buffer
+        for definition, values in trace_definitions(self.consumer, self.values):
+            point, block = Point(), definition.block
+            for item in block.iter_vars:
+                point.add(item, values)
+            indices = [point.of(index) for index in definition.iterators]
+            value = point.of(self.refer(definition.value, made))
+            name, buffer, is_kept = str(block.name_hint), definition.buffer, is_among(block, kept)
+            if not is_kept:
+                self.moved.append(block)
+            alike = self._find_alike(point, indices, value, block, under)
+            if alike is not None:
+                made[buffer] = alike.body.buffer
+                self.placed.append(str(alike.name_hint))
+                continue
+            made[buffer] = buffer
+            if is_kept:
+                name = self.name(f"{name}_running")
+                made[buffer] = self.add_buffer(buffer, f"{buffer.name}_running")
+            store = BufferStore(made[buffer], value, indices)
+            new = point.make_block(name, store, like=block)
+            items = [it for it in block.iter_vars if uses_any(values.get(it.var, 0), stepped)]
+            self.place(new, point, self.find_guards(items, values))
+            self.placed.append(name)
+            if not is_kept:
+                self.reuse[block] = new
         return self.refer(self.consumer.reduction.term, made)
 
-    def _add_definition(
-        self,
-        definition: Definition,
-        values: dict[Any, Any],
-        made: dict[Any, Any],
-        under: Sequence[Any],
-        *,
-        is_kept: bool,
-    ) -> Any:
-        """A definition under the loop, by an expression; returns the buffer that it computes."""
-        point, block = Point(), definition.block
-        for item in block.iter_vars:
-            point.add(item, values)
-        indices = [point.of(index) for index in definition.iterators]
-        value = point.of(self.refer(definition.value, made))
-        if not is_kept:
-            self.moved.append(block)
+    def _find_alike(
+        self, point: Point, indices: list[Any], value: Any, like: SBlock, under: Sequence[Any]
+    ) -> SBlock | None:
+        """A block under the loop that computes the same expression; None without one."""
         for chain in filter(None, map(read_chain, under)):
             store = chain.block.body
             if not isinstance(store, BufferStore) or len(store.indices) != len(indices):
                 continue
             if store.value.ty.dtype == value.ty.dtype:
-                alike = point.make_block("", BufferStore(store.buffer, value, indices), like=block)
+                alike = point.make_block("", BufferStore(store.buffer, value, indices), like=like)
                 if tvm_ffi.structural_equal(alike, chain.block):
-                    self.placed.append(str(chain.block.name_hint))
-                    return store.buffer
-        name, buffer = str(block.name_hint), definition.buffer
-        if is_kept:
-            name = self.name(f"{name}_running")
-            buffer = self.add_buffer(buffer, f"{buffer.name}_running")
-        new = point.make_block(name, BufferStore(buffer, value, indices), like=block)
-        stepped = [loop.loop_var for loop in self.producer.stepped]
-        items = [it for it in block.iter_vars if uses_any(values.get(it.var, 0), stepped)]
-        self.place(new, point, self.find_guards(items, values))
-        self.placed.append(name)
-        if not is_kept:
-            self.reuse[block] = new
-        return buffer
+                    return chain.block
+        return None
 
     def refer(self, expression: Any, made: dict[Any, Any]) -> Any:
         """An expression with what stands for the running value, and of buffers under the loop."""
 
         def replace_load(load: TensorLoad) -> Any:
-            return self.repair.refer(load) if load.source.same_as(self.producer.buffer) else load
+            if load.source.same_as(self.producer.buffer):
+                return self.repair.refer(load)
+            return BufferLoad(made[load.source], load.indices) if load.source in made else load
 
-        expression = structural_map(expression, (TensorLoad, replace_load))
-        for old, new in made.items():
-            expression = replace_buffer(expression, old, new)
-        return expression
+        return structural_map(expression, (TensorLoad, replace_load))
 
     def add_consumer(self, term: Any, *, is_apart: bool) -> None:
         """Have the consumer repair its result, and take up the terms of an iteration.
 
         Sums of derivatives stand beside it: each repairs those of lower ones.
         """
-        reduction = self.consumer.reduction
+        reduction, result = self.consumer.reduction, self.consumer.reduction.buffer
         now = BufferLoad(self.producer.buffer, list(self.consumer.indices))
-        value = {self.repair.value: self.repair.refer(now)}
+        value = {self.repair.running.value: self.repair.refer(now)}
         sums: list[Any] = []
         for order, derivative in reversed(list(enumerate(self.repair.derivatives, start=1))):
-            buffer = self.add_buffer(
-                reduction.buffer, f"{reduction.buffer.name}_derivative_{order}"
-            )
-            previous = self.add_buffer(reduction.buffer, f"{buffer.name}_previous")
-            own = reduction._replace(
-                buffer=buffer,
-                term=substitute(derivative, value),
-            )
+            buffer = self.add_buffer(result, f"{result.name}_derivative_{order}")
+            previous = self.add_buffer(result, f"{buffer.name}_previous")
+            own = reduction._replace(buffer=buffer, term=substitute(derivative, value))
             name = self.name(f"{reduction.name}_derivative_{order}")
             self._add_accumulator(own, name, sums, previous, is_apart=True)
             sums.insert(0, previous)
@@ -353,42 +336,35 @@ class _Fusion(Builder):
         """Add the block of a sum that is repaired, with the `sums` of further derivatives before.
 
         It keeps its own result of before in `previous`, if anything. Where each iteration has
-        several terms, they are summed apart if nobody reads the result behind the loop: only a
-        block that reduces over the loop itself has TVM keep its buffer from one iteration to the
-        next. Otherwise they are taken up one by one, and the repair is the initialization.
+        several terms, they are summed apart if nobody reads the result behind the loop, as of a
+        derivative: only a block that reduces over the loop itself has TVM keep its buffer from one
+        iteration to the next. Otherwise they are taken up one by one, after the repair.
         """
         values, identity, loops = self.values, reduction.identity, self.producer.outs
         reduced = [item.var for item in reduction.iterators(reduced=True)]
         is_one = not self.find_inner(reduction, values) and all(it in values for it in reduced)
-        part, kind = None, IterVar.CommReduce if is_one or is_apart else IterVar.DataPar
-        if is_apart and not is_one:
-            part = self.add_part(reduction, values, reduction.term, f"{name}_tile")
-        point, term = self.make_point(
-            reduction, values, kind, None if part is not None else reduction.term
+        kind = IterVar.CommReduce if is_one or is_apart else IterVar.DataPar
+        apart = f"{name}_tile" if is_apart and not is_one else None
+        point, term = self.enter(reduction, values, kind, apart)
+        indices, row = (
+            list(map(point.of, it)) for it in (reduction.indices, self.consumer.indices)
         )
-        if part is not None:
-            term = substitute(point.of(part), point.steps)
-        indices = [point.of(index) for index in reduction.indices]
-        row = [point.of(index) for index in self.consumer.indices]
         result, *before = (BufferLoad(it, indices) for it in (reduction.buffer, *sums))
         old, new = (BufferLoad(it, row) for it in (self.previous, self.producer.buffer))
         repaired = point.of(self.repair.apply([result, *before], old, new))
         is_first = all_of(*(point.steps[loop.loop_var] == loop.min for loop in loops))
 
-        def store(value: Any, kept: Any = None) -> Any:
-            kept = (
-                [] if previous is None or kept is None else [BufferStore(previous, kept, indices)]
-            )
-            return join_statements([*kept, BufferStore(reduction.buffer, value, indices)])
-
-        if is_one or is_apart:
+        updated, begun = reduction.combine(result, term), identity
+        if not (is_one or is_apart):
+            begun = if_then_else(is_first, identity, repaired)
+        else:
             if not self.repair.begins and not tvm_ffi.structural_equal(repaired, result):
                 repaired = if_then_else(is_first, result, repaired)
-            body, init = store(reduction.combine(repaired, term), result), store(identity)
-        else:
-            body = store(reduction.combine(result, term))
-            kept = if_then_else(is_first, identity, result)
-            init = store(if_then_else(is_first, identity, repaired), kept)
+            updated = reduction.combine(repaired, term)
+        body = BufferStore(reduction.buffer, updated, indices)
+        init = BufferStore(reduction.buffer, begun, indices)
+        if previous is not None:
+            body = SeqStmt([BufferStore(previous, result, indices), body])
         block = point.make_block(name, body, init, like=reduction.block)
         self.place(block, point)
         return block

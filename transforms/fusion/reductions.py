@@ -144,22 +144,6 @@ def inline(expression: Any, definition: Definition) -> Any:
     return structural_map(expression, (TensorLoad, replace))
 
 
-def replace_buffer(node: Any, old: Any, new: Any) -> Any:
-    """An expression or a statement that loads from another buffer."""
-
-    def replace(load: TensorLoad) -> Any:
-        return BufferLoad(new, load.indices) if load.source.same_as(old) else load
-
-    return structural_map(node, (TensorLoad, replace))
-
-
-def replace_loads(node: Any, buffer: Any, variable: Var) -> Any:
-    """An expression with a variable in the place of each load of a buffer."""
-    return structural_map(
-        node, (TensorLoad, lambda load: variable if load.source.same_as(buffer) else load)
-    )
-
-
 def uses_any(expression: Any, variables: list[Any]) -> bool:
     """Whether one of several variables stands in an expression."""
     return any(is_used(variable, expression) for variable in variables)

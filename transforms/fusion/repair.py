@@ -18,13 +18,14 @@ from tvm import tirx
 from tvm.ir import TensorLoad
 from tvm.sym import Analyzer
 from tvm.tirx import Var, const
+from tvm_ffi import structural_map
 
 from ..errors import TransformError
 from ..tir import constant, find_all, is_among, substitute
 from .blocks import simplify_indices
 from .evaluation import UnknownOperationError, compile_expression
 from .factors import NoRepairError, Running, find_derivatives, find_factor, find_summand
-from .reductions import Reduction, replace_loads, uses_any
+from .reductions import Reduction, uses_any
 from .sides import Consumer, Producer, match_iterators
 
 _STEPS = 6
@@ -53,10 +54,9 @@ class Repair:
 
     Attributes
     ----------
-    value : the variable that stands for the running value in the derivatives
     change : the factor or summand, an expression of `old` and `new`; of moments their difference
     kind : ``"factor"``, ``"summand"``, or ``"moments"`` for sums of derivatives beside it
-    old, new : variables
+    running : the running value, and the variables `old` and `new`
     derivatives : of the term, of which these sums are
     reference : what stands for a running value: ``"itself"``, ``"finite"`` for the least finite
         number in the place of -inf, ``"finite below"`` for the largest in the place of inf, ``"not
@@ -66,9 +66,7 @@ class Repair:
 
     change: Any
     kind: str
-    value: Var
-    old: Var
-    new: Var
+    running: Running
     derivatives: tuple[Any, ...] = ()
     reference: str = "itself"
     begins: bool = False
@@ -79,7 +77,7 @@ class Repair:
         `results` are what is repaired, and behind it the sums of further derivatives, of before.
         """
         result, *moments = results
-        values = {self.old: self.refer(old, EARLIER), self.new: self.refer(new)}
+        values = {self.running.old: self.refer(old, EARLIER), self.running.new: self.refer(new)}
         change = substitute(self.change, values).astype(result.ty.dtype)
         if self.kind == "factor":
             return result * change
@@ -148,7 +146,9 @@ def plan_repair(
     pair = Pair(
         producer.reduction._replace(term=simplify_indices(found, Analyzer())),
         consumer.reduction,
-        replace_loads(consumer.term, buffer, value),
+        structural_map(
+            consumer.term, (TensorLoad, lambda it: value if it.source.same_as(buffer) else it)
+        ),
         Running(value, lambda expression: uses_any(expression, varying), old, new),
         (*others, *(item.var for item in own)),
         terms,
@@ -174,16 +174,15 @@ def find_repair(pair: Pair, *, by_ranges: bool = False) -> Repair:
     holds_factors = "float" in consumer.dtype
     if not _is_neutral(consumer):
         raise NoRepairError(consumer.identity, "is what it begins with, and would be repaired, too")
-    make = functools.partial(Repair, value=running.value, old=running.old, new=running.new)
     try:
         change, kind = derive_change(pair)
-        return _try(pair, make(change, kind), by_ranges)
+        return _try(pair, Repair(change, kind, running), by_ranges)
     except NoRepairError as error:
         if consumer.kind != "sum" or not holds_factors or by_ranges:
             raise
         try:
             derivatives = tuple(find_derivatives(pair.term, running))
-            moments = make(running.new - running.old, "moments", derivatives=derivatives)
+            moments = Repair(running.new - running.old, "moments", running, derivatives)
             return _try(pair, moments, by_ranges)
         except NoRepairError:
             raise error from None

@@ -248,6 +248,34 @@ def _find_definitions(
     return definitions, term
 
 
+def trace_definitions(
+    consumer: Consumer, values: dict[Any, Any]
+) -> list[tuple[Definition, dict[Any, Any]]]:
+    """The definitions with the values of their iterators where they are read.
+
+    `values` are those of the consumer's iterators. Refuses what is read at several elements, or at
+    another one than that of the term: it may not be there yet.
+    """
+    uses = [(consumer.reduction.term, values)]
+    found: list[tuple[Definition, dict[Any, Any]]] = []
+    for definition in reversed(consumer.definitions):
+        ways = []
+        for expression, known in uses:
+            for load in loads_of(expression, definition.buffer):
+                pairs = zip(definition.iterators, load.indices, strict=True)
+                ways.append({item: known[index] for item, index in pairs if index in known})
+                others = [index for index in load.indices if index not in known]
+                if any(uses_any(index, list(known)) for index in others) or ways[0] != ways[-1]:
+                    raise TransformError(
+                        f"block '{consumer.reduction.name}' reads '{definition.buffer.name}' at "
+                        f"{', '.join(map(str, load.indices))}, which may be of another term",
+                        "inline it first, or write it so that it reads its own element",
+                    )
+        uses.append((definition.value, ways[0]))
+        found.insert(0, (definition, ways[0]))
+    return found
+
+
 def _touches(regions: Sequence[Any], buffer: Any) -> bool:
     return any(region.source.same_as(buffer) for region in regions)
 

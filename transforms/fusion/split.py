@@ -21,11 +21,19 @@ from ..legality.net import inlines
 from ..loops import require_constant
 from ..queries import get_reduction_loops, get_sblock_name
 from ..rewriting import edit_scope, get_function, get_scope, replace_scope
-from ..tir import constant, find_all, get_kind, is_among, is_used
+from ..tir import constant, find_all, get_kind, is_among
 from .blocks import Builder, Point, join_statements, list_statements, read_chain
-from .reductions import Reduction, loads_of
+from .reductions import Reduction
 from .repair import Repair, plan_repair
-from .sides import Consumer, Producer, find_kept, goes_over_each_once, read_consumer, read_producer
+from .sides import (
+    Consumer,
+    Producer,
+    find_kept,
+    goes_over_each_once,
+    read_consumer,
+    read_producer,
+    trace_definitions,
+)
 
 
 class SplitReductions(NamedTuple):
@@ -214,9 +222,10 @@ class _Split(Builder):
 
     def add_definitions(self, consumer: Consumer, repair: Repair) -> None:
         """Compute what a consumer reads of the producer's value for the ranges."""
-        places = _find_places(consumer)
-        for definition in consumer.definitions:
-            block, place = definition.block, places[definition.buffer]
+        (item,) = consumer.reduction.iterators(reduced=True)
+        for definition, values in trace_definitions(consumer, {item.var: item.var}):
+            block = definition.block
+            place = next((at for at, it in enumerate(definition.iterators) if it in values), None)
             found, name = self.made.get(definition.buffer), str(block.name_hint)
             if found is not None:
                 if (found.place, found.reference) != (place, repair.reference):
@@ -317,32 +326,3 @@ class _Split(Builder):
                 "split the reductions before other steps",
             )
         return join_statements(made)
-
-
-def _find_places(consumer: Consumer) -> dict[Any, int | None]:
-    """The dimension of each definition's buffer over the elements; None where it has none."""
-    (item,) = consumer.reduction.iterators(reduced=True)
-    uses: list[tuple[Any, Any]] = [(consumer.reduction.term, item.var)]
-    places: dict[Any, int | None] = {}
-    for definition in reversed(consumer.definitions):
-        found: set[int | None] = set()
-        for expression, variable in uses:
-            for load in loads_of(expression, definition.buffer):
-                at = [
-                    place
-                    for place, index in enumerate(load.indices)
-                    if variable is not None and is_used(variable, index)
-                ]
-                found.add(at[0] if at else None)
-                if len(at) > 1 or any(not load.indices[it].same_as(variable) for it in at):
-                    found.add(-1)
-        if len(found) != 1:
-            raise TransformError(
-                f"block '{consumer.reduction.name}' reads '{definition.buffer.name}' in several "
-                "ways, or at places which may lie in other ranges",
-                "inline it first, or write it so that it reads its own element",
-            )
-        (place,) = found
-        places[definition.buffer] = place
-        uses.append((definition.value, None if place is None else definition.iterators[place]))
-    return places
