@@ -380,37 +380,26 @@ class Problem(AnyProblem):
                 )
         return [np.asarray(array) for array in results]
 
-    def error_bound(self, inputs: Sequence[Array]) -> list[Array]:
-        """How far from `reference` each element of an output may be, in absolute numbers.
+    def compute(self, inputs: Sequence[Array]) -> list[tuple[Array, Array]]:
+        """Each output in float64, and how far off its elements may be before they are stored.
 
         With n `terms` and u the accumulator's unit roundoff, n u / (1 - n u) times the sum of the
         absolute terms holds for any order of summation and any fusing of multiplications and
         additions (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., SIAM 2002,
-        sections 3.1 and 4.2). To it come the rounding to the output's type, and the smallest
-        subnormal numbers for underflow. The sum of absolute terms is the reference of absolute
-        inputs, so a kernel must be a sum of products, or what magnifies no error of one (relu);
-        any other one has an `error` of its own in the place of that product.
+        sections 3.1 and 4.2). The sum of absolute terms is the reference of absolute inputs, so a
+        kernel must be a sum of products, or what magnifies no error of one (relu); any other one
+        has an `error` of its own in the place of that product.
 
-        What underflows may become 0, since TVM compiles for a GPU with fast arithmetic.
-
-        Operands of type tf32 may lose all but 11 bits, each 2^-10 of itself, before they are
-        multiplied: 2^-9 of the sum of absolute terms comes to the bound.
+        What underflows may become 0, since TVM compiles for a GPU with fast arithmetic. Operands of
+        type tf32 may lose all but 11 bits, each 2^-10 of itself, before they are multiplied: 2^-9
+        of the sum of absolute terms comes to the bound.
 
         Where n u is 1 or more, nothing can be promised, and the bound is infinite: a float16 sum
         of 2048 terms may stop growing. Such a problem is checked by `integer_inputs` alone.
         Rounding is taken to be to nearest; an integer type has the bound 0.
         """
-        return numeric.bound_error(self, inputs)
-
-    def error_interval(self, inputs: Sequence[Array]) -> list[tuple[Array, Array]]:
-        """The least and the largest value that each element of an output may have, in float64.
-
-        The value before it is stored is as far from `reference` as `error_bound` says of the
-        arithmetic alone. Rounding keeps an order, so that what is stored lies between the two ends
-        of that, each rounded to the output's type: in a narrow type they mostly are one number,
-        and an error far below half a unit in its last place shows where they are not.
-        """
-        return numeric.find_intervals(self, inputs)
+        errors = numeric.bound_computing(self, inputs)
+        return list(zip(self.reference(inputs), errors, strict=True))
 
     def corner_inputs(self, seed: int) -> list[tuple[tuple[str, ...], list[Array]]]:
         """Inputs of the kernel's corner cases, each with what the rows of its first input are: as

@@ -289,16 +289,6 @@ def _sums_of_magnitudes(problem: "Problem", inputs: Sequence[Array]) -> list[Arr
     return problem.reference([np.abs(array.astype(np.float64)) for array in inputs])
 
 
-def bound_error(problem: "Problem", inputs: Sequence[Array]) -> list[Array]:
-    """The bound of Problem.error_bound, which says what it is."""
-    bounds = []
-    for exact, error, output in zip(
-        problem.reference(inputs), bound_computing(problem, inputs), problem.outputs, strict=True
-    ):
-        bounds.append(bound_storing(exact, error, output.dtype))
-    return bounds
-
-
 def bound_storing(exact: Any, error: Any, dtype: str, xp: Any = np) -> Any:
     """How far off what was computed with an error may be once it is rounded to a type.
 
@@ -306,23 +296,6 @@ def bound_storing(exact: Any, error: Any, dtype: str, xp: Any = np) -> Any:
     """
     out = dtype_facts(dtype)
     return error + (out.unit_roundoff * (xp.abs(exact) + error) + out.underflow)
-
-
-def find_intervals(problem: "Problem", inputs: Sequence[Array]) -> list[tuple[Array, Array]]:
-    """The intervals of Problem.error_interval, which says what they are."""
-    intervals = []
-    for exact, error, output in zip(
-        problem.reference(inputs), bound_computing(problem, inputs), problem.outputs, strict=True
-    ):
-        with np.errstate(invalid="ignore"):  # an infinity less an infinite bound
-            ends = [
-                round_end(
-                    np.where(np.isinf(exact), exact, exact + sign * error), output.dtype, sign
-                )
-                for sign in (-1, 1)
-            ]
-        intervals.append((ends[0], ends[1]))
-    return intervals
 
 
 def round_end(values: Array, dtype: str, sign: int) -> Array:

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
+import numpy as np
 import tvm
 
-from tirstep.modules.numeric import Array
+from tirstep.modules.numeric import Array, bound_storing, round_end
 
 _T = TypeVar("_T")
 """An array, or what stands for one on a device."""
@@ -70,16 +71,6 @@ class AnyProblem(ABC):
 
     @property
     @abstractmethod
-    def terms(self) -> int:
-        """The most roundings on the way to one element of an output."""
-
-    @property
-    @abstractmethod
-    def zeros(self) -> Sequence[Any]:
-        """Where the inputs must be 0 for one output to have only zeros to sum, by input."""
-
-    @property
-    @abstractmethod
     def flops(self) -> int:
         """The operations."""
 
@@ -101,20 +92,42 @@ class AnyProblem(ABC):
         """`float_inputs`, with corner cases in them."""
 
     @abstractmethod
-    def corner_inputs(self, seed: int) -> list[tuple[tuple[str, ...], list[Array]]]:
-        """Inputs of corner cases, each with what the rows of its first input are."""
-
-    @abstractmethod
     def reference(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs, computed and left in float64; raises `KernelError` for misshapen inputs."""
 
     @abstractmethod
+    def compute(self, inputs: Sequence[Array]) -> list[tuple[Array, Array]]:
+        """Each output in float64, and how far off its elements may be before they are stored."""
+
+    def corner_inputs(self, seed: int) -> list[tuple[tuple[str, ...], list[Array]]]:
+        """Inputs of corner cases, each with what the rows of its first input are; mostly none."""
+        return []
+
     def error_bound(self, inputs: Sequence[Array]) -> list[Array]:
         """How far from `reference` each element of an output may be, in absolute numbers."""
+        return [
+            bound_storing(exact, error, tensor.dtype)
+            for tensor, (exact, error) in zip(self.outputs, self.compute(inputs), strict=True)
+        ]
 
-    @abstractmethod
     def error_interval(self, inputs: Sequence[Array]) -> list[tuple[Array, Array]]:
-        """The least and the largest value that each element of an output may have, in float64."""
+        """The least and the largest value that each element of an output may have, in float64.
+
+        Rounding keeps an order, so that what is stored lies between the two ends of what may have
+        been computed, each rounded to the output's type: in a narrow type they mostly are one
+        number, and an error far below half a unit in its last place shows where they are not.
+        """
+        intervals = []
+        for tensor, (exact, error) in zip(self.outputs, self.compute(inputs), strict=True):
+            with np.errstate(invalid="ignore"):  # an infinity less an infinite bound
+                low, high = (
+                    round_end(
+                        np.where(np.isinf(exact), exact, exact + sign * error), tensor.dtype, sign
+                    )
+                    for sign in (-1, 1)
+                )
+            intervals.append((low, high))
+        return intervals
 
     @property
     def in_out(self) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ import tvm
 
 from tirstep.modules import AnyProblem, KernelError, Tensor
 from tirstep.modules.dtypes import dtype_facts
-from tirstep.modules.numeric import Array, bound_storing, round_end
+from tirstep.modules.numeric import Array
 from tirstep.modules.validation import check_symbolic
 
 from ..compile.compiling import make_main
@@ -213,16 +213,6 @@ class ModuleProblem(AnyProblem):
         """Whether any legal schedule gives the same bits on `integer_inputs`."""
         return all(self.answer(inputs).is_exact for inputs in self.integer_rounds(0))
 
-    @property
-    def terms(self) -> int:
-        """1: how many roundings there are follows from the inputs (`error_bound`)."""
-        return 1
-
-    @property
-    def zeros(self) -> Sequence[Any]:
-        """Nothing: where a module's sums have nothing but zeros is not known."""
-        return ()
-
     @functools.cached_property
     def flops(self) -> int:
         """The operations on floats, as the program has them; without any, those on integers that
@@ -266,10 +256,6 @@ class ModuleProblem(AnyProblem):
         drawn = self.float_inputs(seed)
         return [drawn, *self._maker.plant(drawn, seed)]
 
-    def corner_inputs(self, seed: int) -> list[tuple[tuple[str, ...], list[Array]]]:
-        """None: they are in `planted_inputs`."""
-        return []
-
     def _judged(self, rounds: list[list[Array]]) -> list[list[Array]]:
         """The inputs; raises `KernelError` where nothing can be said of what they come to."""
         if not self.outputs:
@@ -305,45 +291,19 @@ class ModuleProblem(AnyProblem):
         blanks = [blank(tensor) for tensor in self.outputs]
         return self._evaluation.run(self.make_arguments(inputs, blanks))
 
-    def _pick(self, arrays: Mapping[int, Array]) -> list[Array]:
-        return [arrays[place] for place in sorted(arrays)]
+    def compute(self, inputs: Sequence[Array]) -> list[tuple[Array, Array]]:
+        """Each output in float64, and how far off its elements may be before they are stored."""
+        answer = self.answer(inputs)
+        return [(answer.values[place], answer.errors[place]) for place in sorted(answer.values)]
 
     def reference(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs, computed and left in float64; NaN where nothing can be said.
 
         Raises `KernelError` for misshapen inputs.
         """
-        answer = self.answer(inputs)
         return [
-            np.where(np.isinf(errors), np.nan, values)
-            for values, errors in zip(
-                self._pick(answer.values), self._pick(answer.errors), strict=True
-            )
+            np.where(np.isinf(errors), np.nan, values) for values, errors in self.compute(inputs)
         ]
-
-    def error_bound(self, inputs: Sequence[Array]) -> list[Array]:
-        """How far from `reference` each element of an output may be, in absolute numbers."""
-        answer = self.answer(inputs)
-        return [
-            bound_storing(values, errors, tensor.dtype)
-            if dtype_facts(tensor.dtype).is_float
-            else errors
-            for tensor, values, errors in zip(
-                self.outputs, self._pick(answer.values), self._pick(answer.errors), strict=True
-            )
-        ]
-
-    def error_interval(self, inputs: Sequence[Array]) -> list[tuple[Array, Array]]:
-        """The least and the largest value that each element of an output may have, in float64."""
-        answer = self.answer(inputs)
-        intervals = []
-        for tensor, values, errors in zip(
-            self.outputs, self._pick(answer.values), self._pick(answer.errors), strict=True
-        ):
-            settled = np.where(np.isinf(values), 0.0, errors)
-            ends = [round_end(values + sign * settled, tensor.dtype, sign) for sign in (-1, 1)]
-            intervals.append((ends[0], ends[1]))
-        return intervals
 
 
 def _require_same_arguments(kernel: ModuleKernel, reference: ModuleKernel) -> None:
