@@ -111,7 +111,7 @@ class Emitter:
         self._own: set[Any] = set()
         self._count = 0
 
-    def add(self, statement: Any) -> None:
+    def emit(self, statement: Any) -> None:
         """Append a statement."""
         self.statements.append(statement)
 
@@ -124,7 +124,7 @@ class Emitter:
         if isinstance(value, (float, int, Var, tirx.FloatImm, tirx.IntImm)) or self._is_cell(value):
             return value
         buffer = self.cell(str(value.ty))
-        self.add(BufferStore(buffer, value, [0]))
+        self.emit(BufferStore(buffer, value, [0]))
         return BufferLoad(buffer, [0])
 
     def _is_cell(self, value: Any) -> bool:
@@ -150,7 +150,7 @@ class Emitter:
     def add_branch(self, condition: Any, statements: list[Any]) -> None:
         """Statements under a condition."""
         if statements:
-            self.add(IfThenElse(condition, sequence(statements), None))
+            self.emit(IfThenElse(condition, sequence(statements), None))
 
     def times(self, first: Any, second: Any) -> Any:
         """A product of two numbers >= 0 in which 0 times infinity is 0."""
@@ -235,14 +235,8 @@ def holds_always(value: Any, expected: float) -> bool:
     return isinstance(value, float) and value == expected
 
 
-class Tracker:
-    """The rules; what they need to name goes to an `Emitter`."""
-
-    def __init__(self, emitter: Emitter) -> None:
-        self.emitter = emitter
-        self.let = emitter.let
-        self.times, self.absolute = emitter.times, emitter.absolute
-        self.larger, self.smaller = emitter.larger, emitter.smaller
+class Tracker(Emitter):
+    """The rules; what they need to name becomes a statement."""
 
     def name(self, value: Tracked) -> Tracked:
         """The same with every part named."""

@@ -35,8 +35,9 @@ from tirstep.transforms.tir import THREAD_EXTENT, constant, find_all
 from ..compile.compiling import make_main
 from ..devices.device import is_scalar
 from .conditions import (
+    COMPARISONS,
+    TESTS,
     TRANSPARENT,
-    ConditionTracking,
     find_accumulated,
     find_shaky_buffers,
     get_dtype,
@@ -50,7 +51,6 @@ from .tracked import (
     DOUBLE,
     INFINITE,
     Condition,
-    Emitter,
     Tracked,
     Tracker,
     choose,
@@ -128,15 +128,14 @@ def track_function(
 
 
 @dataclass
-class _TrackingPass(ConditionTracking):
+class _TrackingPass:
     body: Any
     parameters: tuple[Any, ...]
     plain_outputs: frozenset[int]
-    emitter: Emitter = field(default_factory=Emitter)
+    tracker: Tracker = field(default_factory=Tracker)
 
     def __post_init__(self) -> None:
-        self.tracker = Tracker(self.emitter)
-        self.let, self.add = self.emitter.let, self.emitter.add
+        self.let, self.emit = self.tracker.let, self.tracker.emit
         self.stored = {node.buffer for node in find_all(self.body, BufferStore)}
         self.buffers: dict[Any, TrackedBuffer] = {}
         self.values: dict[Any, Tracked | Any] = {}
@@ -169,7 +168,7 @@ class _TrackingPass(ConditionTracking):
         for argument in arguments:
             if argument is not None and argument.is_stored:
                 self._close_all(argument)
-        function = PrimFunc([*flat, self.status], self.emitter.finish())
+        function = PrimFunc([*flat, self.status], self.tracker.finish())
         module = make_main(function)
         return TrackedFunction(module, arguments, self.status, self.is_deciding, self.places)
 
@@ -216,7 +215,7 @@ class _TrackingPass(ConditionTracking):
         inside = self.let(tirx.And(place >= zero, place < size))
         outside = BufferStore(self.status, number(1), [STATUS.index("outside")])
         certain = tirx.EQ(lift(tracked.error), number(0))
-        self.add(IfThenElse(tirx.And(certain, tirx.Not(inside)), outside, None))
+        self.emit(IfThenElse(tirx.And(certain, tirx.Not(inside)), outside, None))
         if not self._is_shaky(index):
             return self.let(Select(inside, place, zero)), 0.0
         known = tirx.And(inside, certain)
@@ -236,7 +235,7 @@ class _TrackingPass(ConditionTracking):
             found = number(BEYOND + len(self.places))
             self.places.append(f"{buffer.source.name}[{index}]")
             told = BufferStore(self.status, found, [STATUS.index("outside")])
-            self.add(IfThenElse(tirx.Not(inside), told, None))
+            self.emit(IfThenElse(tirx.Not(inside), told, None))
         return self.let(Select(inside, place, zero))
 
     def _close_all(self, buffer: TrackedBuffer) -> None:
@@ -244,12 +243,12 @@ class _TrackingPass(ConditionTracking):
         if not dtype_facts(buffer.dtype).is_float:
             return
         index = Var("i", "int32")
-        with self.emitter.inside() as statements:
+        with self.tracker.inside() as statements:
             closed = self.tracker.close(self._load_from(buffer, index))
-            self.add(BufferStore(buffer.parts["error"], lift(closed.error), [index]))
+            self.emit(BufferStore(buffer.parts["error"], lift(closed.error), [index]))
         extent = buffer.parts["error"].shape[0]
         require_countable(buffer.source.name, constant(extent) or 0)
-        self.add(For(index, 0, extent, ForKind.SERIAL, sequence(statements)))
+        self.emit(For(index, 0, extent, ForKind.SERIAL, sequence(statements)))
 
     # ---- Statements
 
@@ -266,7 +265,7 @@ class _TrackingPass(ConditionTracking):
 
     def _track_allocbuffer(self, node: Any) -> None:
         for part in self._make_buffer(node.buffer).parts.values():
-            self.add(tirx.AllocBuffer(part))
+            self.emit(tirx.AllocBuffer(part))
 
     def _track_attrstmt(self, node: Any) -> None:
         if node.attr_key in (THREAD_EXTENT, "virtual_thread"):
@@ -282,10 +281,10 @@ class _TrackingPass(ConditionTracking):
                 refuse_call(call)
 
     def _track_break(self, node: Any) -> None:
-        self.add(node)
+        self.emit(node)
 
     def _track_continue(self, node: Any) -> None:
-        self.add(node)
+        self.emit(node)
 
     def _track_bind(self, node: Any) -> None:
         self.bound_loads[node.var] = self._find_loads(node.value)
@@ -294,7 +293,7 @@ class _TrackingPass(ConditionTracking):
             return
         value = self._substitute(node.value)
         variable = Var(str(node.var.name), node.var.ty)
-        self.add(tirx.Bind(variable, value))
+        self.emit(tirx.Bind(variable, value))
         self.values[node.var] = variable
         self.analyzer.bind(variable, value)
 
@@ -303,11 +302,11 @@ class _TrackingPass(ConditionTracking):
         variable = Var(str(node.loop_var.name), node.loop_var.ty)
         self.values[node.loop_var] = variable
         self.analyzer.bind(variable, tvm.ir.Range.from_min_extent(first, extent))
-        with self.emitter.inside() as statements:
+        with self.tracker.inside() as statements:
             self.statement(node.body)
         step = None if node.step is None else self._substitute(node.step)
         body = sequence(statements)
-        self.add(For(variable, first, extent, ForKind.SERIAL, body, None, None, step))
+        self.emit(For(variable, first, extent, ForKind.SERIAL, body, None, None, step))
 
     def _bound(self, expression: Any) -> Any:
         if not self._has_data(expression):
@@ -319,10 +318,10 @@ class _TrackingPass(ConditionTracking):
 
     def _lose(self, condition: Any) -> None:
         lost = BufferStore(self.status, number(1), [STATUS.index("lost")])
-        self.add(IfThenElse(condition, lost, None))
+        self.emit(IfThenElse(condition, lost, None))
 
     def _track_while(self, node: Any) -> None:
-        flag = self.emitter.cell("bool")
+        flag = self.tracker.cell("bool")
 
         def decide() -> None:
             condition = self.condition(node.condition)
@@ -330,13 +329,13 @@ class _TrackingPass(ConditionTracking):
                 self._lose(condition.is_uncertain)
             # Where it may go either way it ends, since nothing is known any more.
             ends = tirx.And(condition.may_hold, tirx.Not(condition.may_fail))
-            self.add(BufferStore(flag, ends, [0]))
+            self.emit(BufferStore(flag, ends, [0]))
 
         decide()
-        with self.emitter.inside() as statements:
+        with self.tracker.inside() as statements:
             self.statement(node.body)
             decide()
-        self.add(While(BufferLoad(flag, [0]), sequence(statements)))
+        self.emit(While(BufferLoad(flag, [0]), sequence(statements)))
 
     def _track_ifthenelse(self, node: Any) -> None:
         condition = self.condition(node.condition)
@@ -344,20 +343,20 @@ class _TrackingPass(ConditionTracking):
         uncertain = self._is_shaky(node.condition)
         if uncertain:
             if self.poison is None:
-                self.poison = self.emitter.cell(DOUBLE)
+                self.poison = self.tracker.cell(DOUBLE)
             if self.depth == 0:
-                self.add(store_cell(self.poison, 0.0))
+                self.emit(store_cell(self.poison, 0.0))
             before = self.let(BufferLoad(self.poison, [0]))
-            self.emitter.add_branch(condition.is_uncertain, [store_cell(self.poison, INFINITE)])
+            self.tracker.add_branch(condition.is_uncertain, [store_cell(self.poison, INFINITE)])
         self.depth += uncertain
         for holds, case in cases:
             if case is not None:
-                with self.emitter.inside() as statements:
+                with self.tracker.inside() as statements:
                     self.statement(case)
-                self.emitter.add_branch(holds, statements)
+                self.tracker.add_branch(holds, statements)
         self.depth -= uncertain
         if uncertain:
-            self.add(store_cell(self.poison, before))
+            self.emit(store_cell(self.poison, before))
 
     def _track_bufferstore(self, node: Any) -> None:
         if len(node.indices) != 1:
@@ -378,13 +377,13 @@ class _TrackingPass(ConditionTracking):
         if not value.is_float:
             self._note_overflow(value)
         for name, part in buffer.parts.items():
-            self.add(BufferStore(part, lift(getattr(value, name)), [index]))
+            self.emit(BufferStore(part, lift(getattr(value, name)), [index]))
 
     def _poison_all(self, buffer: TrackedBuffer, condition: Any) -> None:
         index, error = Var("i", "int32"), buffer.parts["error"]
         store = BufferStore(error, number(INFINITE), [index])
         loop = For(index, 0, error.shape[0], ForKind.SERIAL, store)
-        self.add(IfThenElse(condition, loop, None))
+        self.emit(IfThenElse(condition, loop, None))
 
     def _note_overflow(self, value: Tracked) -> None:
         """Keep the largest ratio of a magnitude to what its type holds; see `Tracker.share_of`."""
@@ -393,7 +392,7 @@ class _TrackingPass(ConditionTracking):
         place, facts = STATUS.index("overflow"), dtype_facts(value.dtype)
         ratio = self.let(value.magnitude * self.tracker.share_of(value, facts))
         before = BufferLoad(self.status, [place])
-        self.add(IfThenElse(ratio > before, BufferStore(self.status, ratio, [place]), None))
+        self.emit(IfThenElse(ratio > before, BufferStore(self.status, ratio, [place]), None))
 
     def _note_operand(self, value: Tracked) -> None:
         """The same for what is divided, shifted or converted, which a wrap around would spoil; an
@@ -426,13 +425,6 @@ class _TrackingPass(ConditionTracking):
         return structural_map(
             expression, (Var, lambda variable: self.values.get(variable, variable))
         )
-
-    def condition(self, node: Any) -> Condition:
-        """The tracked truth; its operands may be computed in vain, as ``i < n and A[i] > 0``."""
-        self.unsure += 1
-        found = super().condition(node)
-        self.unsure -= 1
-        return found
 
     def expression(self, node: Any) -> Tracked:
         """The tracked value of an expression."""
@@ -575,15 +567,127 @@ class _TrackingPass(ConditionTracking):
             dtype = get_dtype(arm)
             names = PARTS if dtype_facts(dtype).is_float else INTEGER_PARTS
             own = {"value": DOUBLE if dtype_facts(dtype).is_float else dtype}
-            cells = {name: self.emitter.cell(own.get(name, DOUBLE)) for name in names}
+            cells = {name: self.tracker.cell(own.get(name, DOUBLE)) for name in names}
             for cell in cells.values():
-                self.add(BufferStore(cell, tirx.const(0, cell.dtype), [0]))
-            with self.emitter.inside() as statements:
+                self.emit(BufferStore(cell, tirx.const(0, cell.dtype), [0]))
+            with self.tracker.inside() as statements:
                 value = self.expression(arm)
                 for name, cell in cells.items():
-                    self.add(store_cell(cell, getattr(value, name)))
-            self.emitter.add_branch(holds, statements)
+                    self.emit(store_cell(cell, getattr(value, name)))
+            self.tracker.add_branch(holds, statements)
             parts = {name: self.let(BufferLoad(cell, [0])) for name, cell in cells.items()}
             arms.append(Tracked(dtype=dtype, **parts))
         self.unsure -= is_unsure
         return self.tracker.join(decided, *arms)
+
+    # ---- Conditions
+
+    def condition(self, node: Any) -> Condition:
+        """The tracked truth; its operands may be computed in vain, as ``i < n and A[i] > 0``."""
+        self.unsure += 1
+        found = self._decide(node)
+        self.unsure -= 1
+        return found
+
+    def _decide(self, node: Any) -> Condition:
+        """Whether a condition may hold, and may fail."""
+        if not self._has_data(node):
+            holds = self.let(self._substitute(node))
+            return Condition(holds, self.let(tirx.Not(holds)))
+        kind = type(node).__name__
+        if kind in COMPARISONS:
+            if get_dtype(node.a) == "bool":
+                if kind not in ("EQ", "NE"):
+                    raise RefusedError("an order of truth values has no meaning here")
+                first, second = (node.a, node.b) if kind == "EQ" else (tirx.Not(node.a), node.b)
+                return self._choose_condition(first, second, tirx.Not(second))
+            ties = any(
+                load.source in self.accumulated
+                for side in (node.a, node.b)
+                for load in self._find_loads(side)
+            )
+            self.is_deciding |= dtype_facts(get_dtype(node.a)).is_float
+            sides = self.expression(node.a), self.expression(node.b)
+            return self.tracker.compare(kind, *sides, ties=ties)
+        if kind == "Not":
+            inner = self.condition(node.a)
+            return Condition(inner.may_fail, inner.may_hold)
+        if kind in ("And", "Or"):
+            return self._connect(kind, node.a, node.b)
+        if kind == "Var":
+            value = self.values[node]
+            return self._as_condition(value)
+        if kind in ("TensorLoad", "BufferLoad"):
+            return self._as_condition(self._value_tensorload(node))
+        if kind == "Cast":
+            return self._as_condition(self.expression(node.value))
+        if kind == "Select":
+            return self._choose_condition(node.condition, node.true_value, node.false_value)
+        if kind == "Call":
+            return self._call_condition(node)
+        raise RefusedError(f"the condition {kind} has no meaning in float64 here")
+
+    def _as_condition(self, value: Tracked) -> Condition:
+        value = self.tracker.close(value)
+        plain = value.value
+        if value.dtype != "bool":
+            plain = tirx.NE(plain, number(0) if value.is_float else tirx.const(0, value.dtype))
+        near = lift(value.error) > number(0)
+        return Condition(self.let(tirx.Or(plain, near)), self.let(tirx.Or(tirx.Not(plain), near)))
+
+    def _find_loads(self, expression: Any) -> list[Any]:
+        """The loads in an expression, and in what its variables were bound to."""
+        found = list(find_all(expression, TensorLoad))
+        for variable in find_all(expression, Var):
+            found += self.bound_loads.get(variable, [])
+        return found
+
+    def _connect(self, kind: str, first: Any, second: Any) -> Condition:
+        """And, Or: the second is computed only where it matters."""
+        left = self.condition(first)
+        is_and = kind == "And"
+        matters = left.may_hold if is_and else left.may_fail
+        if not needs_guard(second):
+            right = self.condition(second)
+        else:
+            cells = [self.tracker.cell("bool") for _ in range(2)]
+            for cell, value in zip(cells, (not is_and, is_and), strict=True):
+                self.emit(BufferStore(cell, tirx.const(value, "bool"), [0]))
+            with self.tracker.inside() as statements:
+                inner = self.condition(second)
+                self.emit(BufferStore(cells[0], inner.may_hold, [0]))
+                self.emit(BufferStore(cells[1], inner.may_fail, [0]))
+            self.tracker.add_branch(matters, statements)
+            right = Condition(*(self.let(BufferLoad(cell, [0])) for cell in cells))
+        if is_and:
+            holds = tirx.And(left.may_hold, right.may_hold)
+            fails = tirx.Or(left.may_fail, right.may_fail)
+        else:
+            holds = tirx.Or(left.may_hold, right.may_hold)
+            fails = tirx.And(left.may_fail, right.may_fail)
+        return Condition(self.let(holds), self.let(fails))
+
+    def _choose_condition(self, condition: Any, first: Any, second: Any) -> Condition:
+        """One of two; not certain where it is not which, whatever they are."""
+        both = tirx.And(condition, first), tirx.And(tirx.Not(condition), second)
+        return self._connect("Or", *both)
+
+    def _call_condition(self, node: Any) -> Condition:
+        name = get_call_name(node)
+        if name in TRANSPARENT:
+            return self.condition(node.args[0])
+        if name == "if_then_else":
+            return self._choose_condition(*node.args)
+        if name not in TESTS:
+            refuse_call(node)
+        value = self.tracker.close(self.expression(node.args[0])).value
+        size = self.let(self.tracker.absolute(value))
+        is_nan = tirx.NE(value, value)
+        is_infinite = tirx.EQ(size, number(INFINITE))
+        found = {
+            "isnan": is_nan,
+            "isinf": is_infinite,
+            "isfinite": size < number(INFINITE),
+        }[name]
+        holds = self.let(found)
+        return Condition(holds, self.let(tirx.Not(holds)))
