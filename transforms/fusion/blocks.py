@@ -163,32 +163,25 @@ class Point:
 
         Its annotations are another one's.
         """
-        return make_block(name, self.iterators, body, init, like)
+        analyzer = Analyzer()
+        for item in self.iterators:
+            analyzer.bind(item.var, item.dom)
+        body = simplify_indices(body, analyzer)
+        init = None if init is None else simplify_indices(init, analyzer)
+        annotations = {} if like is None else like.annotations
+        block = SBlock(list(self.iterators), [], [], name, body, init, annotations=annotations)
+        buffers = [load.source for load in find_all(block, TensorLoad)]
+        buffers += [store.buffer for store in find_all(block, BufferStore)]
+        reads, writes, _ = get_sblock_access_region(block, {it: it for it in buffers})
+        if init is not None:  # what a reduction writes counts as not read
+            written = [region.source for region in writes]
+            reads = [region for region in reads if not is_among(region.source, written)]
+        return replace_fields(block, reads=reads, writes=writes)
 
 
 def is_any_of(variable: Any, expressions: Sequence[Any]) -> bool:
     """Whether a variable stands in one of several expressions."""
     return any(is_used(variable, each) for each in expressions)
-
-
-def make_block(
-    name: str, iterators: Sequence[IterVar], body: Any, init: Any | None, like: SBlock | None
-) -> SBlock:
-    """A block of single elements, with what it reads and writes; annotations as another one's."""
-    analyzer = Analyzer()
-    for item in iterators:
-        analyzer.bind(item.var, item.dom)
-    body = simplify_indices(body, analyzer)
-    init = None if init is None else simplify_indices(init, analyzer)
-    annotations = {} if like is None else like.annotations
-    block = SBlock(list(iterators), [], [], name, body, init, annotations=annotations)
-    buffers = [load.source for load in find_all(block, TensorLoad)]
-    buffers += [store.buffer for store in find_all(block, BufferStore)]
-    reads, writes, _ = get_sblock_access_region(block, {it: it for it in buffers})
-    if init is not None:  # what a reduction writes counts as not read
-        written = [region.source for region in writes]
-        reads = [region for region in reads if not is_among(region.source, written)]
-    return replace_fields(block, reads=reads, writes=writes)
 
 
 def simplify_indices(part: Any, analyzer: Analyzer) -> Any:

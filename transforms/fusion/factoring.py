@@ -17,7 +17,7 @@ from ..loops import require_serial
 from ..queries import get_sblocks_under
 from ..rewriting import replace_blocks
 from ..tir import constant, is_among, substitute
-from .blocks import make_block
+from .blocks import Point
 from .reductions import Reduction, read_reduction, uses_any
 
 
@@ -66,9 +66,10 @@ def factor_out_of_sum(sch: Schedule, block: SBlockRV) -> SBlockRV:
     product = _in_wider(operator.mul, scaled.body.value, substitute(parts.factor, rows))
     value = product.astype(reduction.dtype)
     store = BufferStore(scaled.body.buffer, value, scaled.body.indices)
+    name = str(scaled.name_hint)
     made = {
-        old: make_block(reduction.name, old.iter_vars, update, old.init, old),
-        scaled: make_block(str(scaled.name_hint), scaled.iter_vars, store, None, scaled),
+        old: Point(list(old.iter_vars)).make_block(reduction.name, update, old.init, old),
+        scaled: Point(list(scaled.iter_vars)).make_block(name, store, like=scaled),
     }
     replace_blocks(sch, block, made, [], who="factor_out_of_sum")
     return copy

@@ -25,9 +25,9 @@ from ..decorators import composite
 from ..errors import TransformError
 from ..legality.net import inlines
 from ..queries import get_loop_name
-from ..rewriting import edit_scope, get_function, get_scope, replace_scope, with_body
+from ..rewriting import edit_scope, get_function, replace_scope, with_body
 from ..tir import bind_ranges, constant, is_among, substitute
-from .blocks import Builder, Point, is_any_of, join_statements, read_chain
+from .blocks import Builder, Point, is_any_of, join_statements, list_statements, read_chain
 from .reductions import Reduction, uses_any
 from .repair import EARLIER, SHARE, Repair, plan_repair
 from .sides import (
@@ -98,26 +98,25 @@ def fuse_reductions(
         the two that uses the consumer's result, or changes the producer's
     """
     running = read_producer(sch, producer, loop)
-    user = read_consumer(sch, consumer, running, loop)
-    require_movable(sch, user, running, loop)
+    user = read_consumer(sch, consumer, running)
+    require_movable(user, running)
     if accumulate == "apart" and not running.inner:
         raise TransformError(
             f"loop '{get_loop_name(sch, loop)}' has one term in each iteration, and no sum of its "
             "own",
             'split it first, or leave accumulate="in place"',
         )
-    scope = get_scope(sch, loop).stmt
     repair, matched = plan_repair(running, user, "leave them two passes")
-    fusion = _Fusion(scope, producer=running, consumer=user, repair=repair, matched=matched)
-    statements = list(running.statements)
+    fusion = _Fusion(running.scope, producer=running, consumer=user, repair=repair, matched=matched)
+    statements = list_statements(running.loop.body)
     if running.previous is None:
         fusion.add_producer()
         statements[running.place : running.place + 1] = fusion.nests
         fusion.nests = []
     term = fusion.add_definitions(statements)
     fusion.add_consumer(term, is_apart=accumulate == "apart")
-    body = _rebuild(scope.body, sch.get(loop), [*statements, *fusion.nests], fusion.moved)
-    new = edit_scope(scope, body, fusion.buffers)
+    body = _rebuild(running.scope.body, running.loop, [*statements, *fusion.nests], fusion.moved)
+    new = edit_scope(running.scope, body, fusion.buffers)
     replace_scope(sch, loop, new, fusion.reuse, who="fuse_reductions")
     function = get_function(sch, loop)
     made = (fusion.parts, fusion.placed)

@@ -54,8 +54,9 @@ class Producer:
     buffer : the running value
     previous : the one before the iteration; None before the first fusion
     chain : that block under the loop, with its loops there
-    statements : of the loop's body, each before the first fusion but `place` as it is
-    place : which of these holds the producer
+    scope, loop : the block around it, and the loop
+    before : the blocks in the scope that stand before the loops around the producer
+    place : which statement of the loop's body holds the producer
     outs : the reduction loops from `loop` outwards, outermost first
     inner : those within, of one iteration
     """
@@ -64,7 +65,9 @@ class Producer:
     buffer: Any
     previous: Any
     chain: Chain
-    statements: list[Any]
+    scope: SBlock
+    loop: For
+    before: list[SBlock]
     place: int
     outs: list[For]
     inner: list[For]
@@ -107,7 +110,7 @@ def read_producer(sch: Schedule, block: SBlockRV, loop: LoopRV) -> Producer:
     """The producer at a loop; raises `TransformError` where it cannot run there."""
     node, name = sch.get(loop), get_sblock_name(sch, block)
     statements = list_statements(node.body)
-    own = sch.get(block)
+    own, scope, before = sch.get(block), get_scope(sch, loop).stmt, list[SBlock]()
     places = [at for at, it in enumerate(statements) if is_among(own, find_all(it, SBlock))]
     chain = read_chain(statements[places[0]]) if places else None
     if chain is None:
@@ -115,7 +118,12 @@ def read_producer(sch: Schedule, block: SBlockRV, loop: LoopRV) -> Producer:
             f"block '{name}' does not stand alone under loop '{get_loop_name(sch, loop)}'",
             "choose one of its reduction loops, and place other blocks there after the fusion",
         )
-    producer = _read_at(chain, statements, places[0], [*get_outer_loops(sch, loop), node])
+    for statement in list_statements(scope.body):
+        if is_among(own, find_all(statement, SBlock)):
+            break
+        before += find_all(statement, SBlock)
+    outer = [*get_outer_loops(sch, loop), node]
+    producer = _read_at(chain, scope, before, places[0], outer)
     if not is_among(node, producer.outs):
         raise TransformError(
             f"loop '{get_loop_name(sch, loop)}' is no reduction loop of block '{name}'",
@@ -147,7 +155,9 @@ def read_producer(sch: Schedule, block: SBlockRV, loop: LoopRV) -> Producer:
     return producer
 
 
-def _read_at(chain: Chain, statements: list[Any], place: int, outer: Sequence[For]) -> Producer:
+def _read_at(
+    chain: Chain, scope: SBlock, before: list[SBlock], place: int, outer: Sequence[For]
+) -> Producer:
     """The producer that is a chain among the statements of a loop, fused before or not."""
     block, previous, tile = chain.block, None, chain
     stores = list_statements(block.body)
@@ -159,7 +169,7 @@ def _read_at(chain: Chain, statements: list[Any], place: int, outer: Sequence[Fo
     buffer = reduction.buffer
     if previous is not None and isinstance(reduction.term, TensorLoad):
         part, whole = reduction.term.source, reduction
-        for each in filter(None, map(read_chain, statements)):
+        for each in filter(None, map(read_chain, list_statements(outer[-1].body))):
             if any(it.source.same_as(part) for it in each.block.writes):
                 tile, found = each, read_reduction(each.block)
                 indices = found.indices[: len(whole.indices)]
@@ -168,10 +178,10 @@ def _read_at(chain: Chain, statements: list[Any], place: int, outer: Sequence[Fo
     feeding = [chain.values[item.var] for item in block.iter_vars if is_reduced(item)]
     outs = [each for each in outer if is_any_of(each.loop_var, feeding)]
     inner = [each for each in tile.loops if is_any_of(each.loop_var, reduced)]
-    return Producer(reduction, buffer, previous, tile, statements, place, outs, inner)
+    return Producer(reduction, buffer, previous, tile, scope, outer[-1], before, place, outs, inner)
 
 
-def read_consumer(sch: Schedule, block: SBlockRV, producer: Producer, loop: LoopRV) -> Consumer:
+def read_consumer(sch: Schedule, block: SBlockRV, producer: Producer) -> Consumer:
     """The consumer of a running value; raises `TransformError` where it cannot be moved."""
     reduction, name = read_reduction(sch.get(block)), get_sblock_name(sch, block)
     realize, loops = get_realize(sch, block), get_outer_loops(sch, block)
@@ -194,13 +204,13 @@ def read_consumer(sch: Schedule, block: SBlockRV, producer: Producer, loop: Loop
             f"block '{name}' does not use what block '{producer.reduction.name}' computes",
             "pass the reduction that reads it, or move it with compute_block_at",
         )
-    under, before = find_all(sch.get(loop), SBlock), _list_before(*_find_nest(sch, loop))
+    under = find_all(producer.loop, SBlock)
     for load in find_all(term, TensorLoad):
         for writer in blocks:
             if (
                 load.source.same_as(producer.buffer)
                 or not _touches(writer.writes, load.source)
-                or is_among(writer, before)
+                or is_among(writer, producer.before)
             ):
                 continue
             is_under = is_among(writer, under)
@@ -208,7 +218,7 @@ def read_consumer(sch: Schedule, block: SBlockRV, producer: Producer, loop: Loop
                 continue
             raise TransformError(
                 f"block '{name}' also reads '{load.source.name}', which under loop "
-                f"'{get_loop_name(sch, loop)}' "
+                f"'{producer.loop.loop_var.name}' "
                 f"{'is a partial sum there' if is_under else 'comes later'}",
                 "divide by it, or use it, after the consumer's reduction; or compute it earlier",
             )
@@ -304,50 +314,25 @@ def goes_over_each_once(realize: Any, loops: Sequence[For]) -> bool:
     return bool(is_once) and math.prod(extents) == math.prod(domains)
 
 
-def require_movable(sch: Schedule, consumer: Consumer, producer: Producer, loop: LoopRV) -> None:
-    """Refuse a consumer that cannot move up to a loop: another block uses its result on the way.
-
-    So it is where another block changes the running value before the consumer reads it.
-    """
-    scope, nest = _find_nest(sch, loop)
-    before, own = _list_before(scope, nest), consumer.reduction.block
-    passed = [block for block in find_all(scope.body, SBlock) if not is_among(block, before)]
-    places = [place for place, block in enumerate(passed) if block.same_as(own)]
-    passed = passed[: places[0] if places else 0]
-    inside = find_all(sch.get(loop), SBlock)
-    for block in passed:
-        written = [region.source for region in block.writes]
-        used = [*written, *(region.source for region in block.reads)]
-        if is_among(consumer.reduction.buffer, used):
-            buffer, what = consumer.reduction.buffer, "uses"
-        elif is_among(producer.buffer, written) and not is_among(block, inside):
+def require_movable(consumer: Consumer, producer: Producer) -> None:
+    """Refuse a consumer that cannot move up to a loop: another block uses its result on the way,
+    or changes the running value before the consumer reads it."""
+    inside, result = find_all(producer.loop, SBlock), consumer.reduction.buffer
+    for block in find_all(producer.scope.body, SBlock)[len(producer.before) :]:
+        if block.same_as(consumer.reduction.block):
+            return
+        if _touches((*block.writes, *block.reads), result):
+            buffer, what = result, "uses"
+        elif _touches(block.writes, producer.buffer) and not is_among(block, inside):
             buffer, what = producer.buffer, "changes"
         else:
             continue
         raise TransformError(
             f"block '{block.name_hint}' {what} '{buffer.name}' between loop "
-            f"'{get_loop_name(sch, loop)}' and block '{consumer.reduction.name}', which would move "
-            "in front of it",
+            f"'{producer.loop.loop_var.name}' and block '{consumer.reduction.name}', which would "
+            "move in front of it",
             "move that block first, or give it a buffer of its own",
         )
-
-
-def _find_nest(sch: Schedule, loop: LoopRV) -> tuple[SBlock, For]:
-    """The block around a loop, and the outermost loop around that there."""
-    nest = sch.get_sref(loop)
-    while nest.parent is not None and not isinstance(nest.parent.stmt, SBlock):
-        nest = nest.parent
-    return nest.parent.stmt, nest.stmt
-
-
-def _list_before(scope: SBlock, nest: For) -> list[SBlock]:
-    """The blocks in another one that stand before a nest."""
-    found: list[SBlock] = []
-    for statement in list_statements(scope.body):
-        if statement.same_as(nest):
-            break
-        found += find_all(statement, SBlock)
-    return found
 
 
 def find_kept(scope: SBlock, consumers: Sequence[Consumer]) -> list[SBlock]:

@@ -20,7 +20,7 @@ from ..errors import TransformError
 from ..legality.net import inlines
 from ..loops import require_constant
 from ..queries import get_reduction_loops, get_sblock_name
-from ..rewriting import edit_scope, get_function, get_scope, replace_scope
+from ..rewriting import edit_scope, get_function, replace_scope
 from ..tir import constant, find_all, get_kind, is_among
 from .blocks import Builder, Point, join_statements, list_statements, read_chain
 from .reductions import Reduction
@@ -102,7 +102,7 @@ def split_reductions(
             f"block '{name}' has been fused already",
             "split the reductions first, and fuse those of the ranges",
         )
-    users = [read_consumer(sch, each, running, loop) for each in consumers]
+    users = [read_consumer(sch, each, running) for each in consumers]
     blocks = [user.reduction.block for user in users]
     for user in users:
         if sum(user.reduction.block.same_as(other) for other in blocks) > 1:
@@ -116,7 +116,7 @@ def split_reductions(
                 "would be of one",
                 "write it so that it reduces over the producer's elements alone",
             )
-    scope, advice = get_scope(sch, loop).stmt, "leave them whole"
+    scope, advice = running.scope, "leave them whole"
     repairs = [plan_repair(running, user, advice, by_ranges=True)[0] for user in users]
     split = _Split(scope, running, parts, extent // parts, find_kept(scope, users))
     split.add_ranges(running.reduction, len(running.reduction.indices))
