@@ -31,16 +31,22 @@ def draw_exact(problem: "Problem", seed: int) -> Iterator[list[Array]]:
     if not problem.is_exact:
         yield _draw_small(problem, seed)
         return
-    for reach in _find_reaches(problem):
-        inputs = _draw_up_to(problem, reach, seed)
+    best, low, high = None, 0, int(np.log2(min(_find_limits(problem))))
+    while low <= high:  # the largest power of two that fits
+        middle = (low + high) // 2
+        inputs = _draw_up_to(problem, 2**middle, seed)
         room = _find_room(problem, inputs)
         if np.isinf(room):  # the one output of a small problem would add up zeros alone
-            inputs = _draw_up_to(problem, reach, seed, has_zeros=False)
+            inputs = _draw_up_to(problem, 2**middle, seed, has_zeros=False)
             room = _find_room(problem, inputs)
-        if room >= 1:  # infinite where no term is: all windows of a convolution see its padding
-            can_grow = 4 <= room < np.inf
-            yield _enlarge(problem, inputs, (reach, room), seed) if can_grow else inputs
-            return
+        # It is infinite where no term is: all windows of a convolution see its padding.
+        if room >= 1:
+            best, low = inputs, middle + 1
+        else:
+            high = middle - 1
+    if best is not None:
+        yield best
+        return
     yield from _draw_in_turns(problem, inputs, np.random.default_rng([seed, 1]))
 
 
@@ -53,23 +59,6 @@ def _draw_up_to(
         for tensor in problem.inputs
     ]
     return _set_zeros(problem, drawn) if has_zeros else drawn
-
-
-def _enlarge(
-    problem: "Problem", inputs: list[Array], drawn: tuple[int, float], seed: int
-) -> list[Array]:
-    """The same of larger numbers, if those fit. `drawn` are the largest so far, and the room."""
-    reach, room = drawn
-    # The first guess was for products of two numbers: 2 where they are that, 1 where none is.
-    doubled = _find_room(problem, [array.astype(np.float64) * 2 for array in inputs])
-    factors = int(np.ceil(np.log2(room / doubled)))
-    reach *= 2 ** int(np.log2(room) / max(factors, 1))
-    for has_zeros in (True, False):
-        larger = _draw_up_to(problem, reach, seed, has_zeros=has_zeros)
-        room = _find_room(problem, larger)
-        if not np.isinf(room):
-            break
-    return larger if room >= 1 else inputs
 
 
 def _draw_in_turns(
@@ -123,20 +112,6 @@ def _draw_ranges(problem: "Problem", inputs: list[Array], rng: np.random.Generat
         drawn = rng.integers(least, most, inputs[place].shape, endpoint=True)
         inputs[place] = drawn.astype(inputs[place].dtype)
     return inputs
-
-
-def _find_reaches(problem: "Problem") -> Iterator[int]:
-    """The largest numbers, those that may fit first, and ones at last.
-
-    The first guess is for products of two numbers, and adds up their means.
-    """
-    limit = min(_find_limits(problem))
-    reach = 1
-    while (problem.terms + 1) * (2 * reach / np.log(2 * reach + 1)) ** 2 <= limit:
-        reach *= 2
-    while reach >= 1:
-        yield reach
-        reach //= 2
 
 
 def _get_facts(problem: "Problem", dtype: str) -> DType:

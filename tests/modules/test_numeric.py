@@ -82,7 +82,7 @@ def test_whole_numbers_are_as_various_as_fits() -> None:
     assert np.unique(b.astype(int)).tolist() == [-8, -7, -6, -5, -4, -3, -2, -1, *range(1, 9)]
     (_, b) = matmul.problem(32, 32, 64, dtype="int8").integer_inputs(0)
     assert np.abs(b.astype(int)).max() > 100
-    (a, b) = matmul.problem(32, 2, 1024, dtype="float16", acc="float16").integer_inputs(0)
+    (a, b) = matmul.problem(32, 2, 2048, dtype="float16", acc="float16").integer_inputs(0)
     assert np.unique(b).tolist() == [-1, 1]
     assert np.unique(a[0]).tolist() == [-1, 1]
     (a, _) = matmul.problem(32, 2, 8192, dtype="float16", acc="float16").integer_inputs(0)
