@@ -289,12 +289,6 @@ def check_golden_file(
     expected, got = file.read_bytes().decode(errors="replace"), print_module(module)
     if expected == got:
         return []
-    if expected.replace("\r\n", "\n") == got:
-        message = (
-            f"the golden {name} has line ends of Windows (CRLF), and goldens have LF; give the "
-            "folder `* text eol=lf` in .gitattributes, or write it again"
-        )
-        return [Finding("golden", where, message)]
     diff = str(diff_texts(expected, got, names=("golden", "got"), context=2))
     is_same = _is_same_program(expected, got)
     message = "same program, other names or printing" if is_same else "the program changed"

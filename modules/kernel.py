@@ -418,22 +418,24 @@ class Problem(AnyProblem):
         """
         drawn = self.float_inputs(seed)
         planted = corners.plant_corners(self, drawn, seed) if self.is_exact else [drawn]
-        if self.kernel.meaning.corners or not _chooses(self.module):
+        if self.kernel.meaning.corners or not chooses_by_data(self.module["main"].body):
             return planted
         free = [place for place in range(len(self.inputs)) if place not in self.ranges]
         return [*planted, *numeric.arrange(drawn, free)]
 
 
-def _chooses(module: tvm.IRModule) -> bool:
-    """Whether it takes the larger or the smaller of two values, or compares what it loads."""
-    loads: list[Any] = []
+def chooses_by_data(body: Any) -> bool:
+    """Whether a program takes the larger or smaller of two values, or compares what it loads."""
+    found: list[Any] = []
 
     def look(node: Any) -> None:
-        structural_walk(node, [(TensorLoad, loads.append)], order="pre")
+        if str(node.a.ty).startswith(("float", "bfloat")):
+            found.append(node)
+        structural_walk(node, [(TensorLoad, found.append)], order="pre")
 
     kinds = (tirx.Max, tirx.Min, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
-    structural_walk(module["main"].body, [(kind, look) for kind in kinds], order="pre")
-    return bool(loads)
+    structural_walk(body, [(kind, look) for kind in kinds], order="pre")
+    return bool(found)
 
 
 def _describe_parameter(parameter: Any) -> Tensor:

@@ -33,7 +33,7 @@ from .cuda_compilers import (
     find_tool,
     get_compiler,
 )
-from .model import Fact, Facts, KernelFacts, Number, list_rows
+from .model import Fact, Facts, KernelFacts, Number, list_rows, merge_rows
 
 _FUNCTION = re.compile(r"Function properties for (\S+)")
 _ENTRY = re.compile(r"Compiling entry function '([^']+)'")
@@ -125,15 +125,11 @@ class CompiledFacts:
         """The facts as rows; with several kernels, the group has the kernel's name behind it."""
         return tuple(list_rows(self.kernels))
 
-    def values(self) -> dict[str, Number]:
+    def values(self) -> dict[str, Number | None]:
         """The numbers by key, for expectations: the worst of the kernels, instructions in sum."""
-        found: dict[str, Number] = {"spills": 0}
-        for kernel in self.kernels:
-            found["spills"] += kernel.spill_stores + kernel.spill_loads
-            for row in kernel.rows():
-                if isinstance(row.value, int | float):
-                    found[row.key] = _merge(row.key, found.get(row.key), row.value)
-        return found
+        spills = sum(kernel.spill_stores + kernel.spill_loads for kernel in self.kernels)
+        rows = (row for kernel in self.kernels for row in kernel.rows())
+        return {"spills": spills, **merge_rows(rows)}
 
 
 def compile_facts(
@@ -274,14 +270,6 @@ def read_resources(log: str) -> dict[str, dict[str, int]]:
             shared = _SHARED.search(line)
             found[entry].update(registers=int(match[1]), shared=int(shared[1]) if shared else 0)
     return found
-
-
-def _merge(key: str, other: Number | None, value: Number) -> Number:
-    if other is None:
-        return value
-    if key.isupper() or "." in key:
-        return other + value
-    return min(other, value) if key in ("occupancy", "resident_blocks") else max(other, value)
 
 
 @functools.lru_cache(maxsize=256)

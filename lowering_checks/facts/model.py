@@ -12,6 +12,7 @@ import tvm
 
 SCOPES = ("global", "shared")
 Number = int | float
+_SIZES = ("blocks", "threads", "registers", "spill_stores", "spill_loads")
 _FIRST_KERNEL = re.compile(r'(?m)^(extern "C" __global__|__kernel) ')
 
 
@@ -214,11 +215,7 @@ class Facts:
 
     def values(self) -> dict[str, Number | None]:
         """The numbers by key, for expectations: sums over the kernels, the most of sizes."""
-        found: dict[str, Number | None] = {}
-        for row in self.rows():
-            if row.key and not isinstance(row.value, str):
-                found[row.key] = _merge(row.key, found, row.value)
-        return found
+        return merge_rows(self.rows())
 
 
 class HasRows(Protocol):
@@ -240,14 +237,27 @@ def list_rows(kernels: Sequence[HasRows]) -> Iterator[Fact]:
             yield row._replace(group=f"{row.group} {kernel.name}") if several else row
 
 
-def _merge(key: str, found: Mapping[str, Number | None], value: Number | None) -> Number | None:
-    if key not in found:
-        return value
-    other = found[key]
-    if other is None or value is None:
-        return None
-    is_size = key in ("blocks", "threads") or key.endswith("_bytes")
-    return max(other, value) if is_size else other + value
+def merge_rows(rows: Iterable[Fact]) -> dict[str, Number | None]:
+    """The numbers of several kernels by key: of sizes the most, of occupancy the least, and sums of
+    counts.
+    """
+    found: dict[str, Number | None] = {}
+    for row in rows:
+        key, value = row.key, row.value
+        if not key or isinstance(value, str):
+            continue
+        other = found.get(key, value)
+        if value is None or other is None:
+            found[key] = None
+        elif key not in found:
+            found[key] = value
+        elif key in ("occupancy", "resident_blocks"):
+            found[key] = min(other, value)
+        elif key in _SIZES or key.endswith("_bytes"):
+            found[key] = max(other, value)
+        else:
+            found[key] = other + value
+    return found
 
 
 def multiply(extents: Iterable[int | None]) -> int | None:

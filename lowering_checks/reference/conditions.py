@@ -42,15 +42,6 @@ def needs_guard(expression: Any) -> bool:
     return any(find_all(expression, kind) for kind in kinds)
 
 
-def chooses_by_data(body: Any) -> bool:
-    """Whether a program takes the larger or smaller of two values, or compares what it loads."""
-    for kind in (tirx.Max, tirx.Min, tirx.LT, tirx.LE, tirx.GT, tirx.GE):
-        for node in find_all(body, kind):
-            if str(node.a.ty).startswith(("float", "bfloat")) or find_all(node, TensorLoad):
-                return True
-    return False
-
-
 def find_shaky_buffers(body: Any) -> set[Any]:
     """The buffers of integers that a float may have decided over: all that are stored to, in a
     program that compares, tests or truncates floats.
