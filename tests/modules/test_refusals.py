@@ -5,6 +5,7 @@ import pytest
 import tvm
 
 from tirstep.modules import (
+    Kernel,
     KernelError,
     conv1d,
     depthwise_conv2d,
@@ -30,37 +31,126 @@ def no_module_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(made, "factory", fail)
 
 
-def test_too_many_sizes() -> None:
-    sentence = r"^matmul: got 5 sizes for m, n and k; leave out the last 2$"
-    with pytest.raises(KernelError, match=sentence):
-        matmul(1, 2, 3, 4, 5)
-
-
-def test_too_few_sizes() -> None:
-    with pytest.raises(KernelError, match=r"^matmul: size k is missing; give m, n and k$"):
-        matmul(1, 2)
-    with pytest.raises(KernelError, match=r"^vector_add: size n is missing; give n$"):
-        vector_add()
-
-
-def test_a_size_twice() -> None:
-    sentence = r"^matmul: size m is given twice; give it by place or by name$"
-    with pytest.raises(KernelError, match=sentence):
-        matmul(1, 2, 3, m=1)
+TYPES = r"choose 'float32', .* 'float8_e5m2', 'int8', 'int32' or 'tf32'"
+MNK = (1, 2, 3)
 
 
 @pytest.mark.parametrize(
-    ("size", "kind"), [(3.0, "float"), ("3", "str"), (True, "bool"), (None, "NoneType")]
+    ("refused", "sizes", "given", "sentence"),
+    [
+        (matmul, (1, 2, 3, 4, 5), {}, "got 5 sizes for m, n and k; leave out the last 2"),
+        (matmul, (1, 2), {}, "size k is missing; give m, n and k"),
+        (vector_add, (), {}, "size n is missing; give n"),
+        (matmul, MNK, {"m": 1}, "size m is given twice; give it by place or by name"),
+        *(
+            (matmul, (1, size, 3), {}, f"size n=.* is of type {type(size).__name__}; give an int")
+            for size in (3.0, "3", True, None)
+        ),
+        (matmul, (1, 2, 0), {}, "size k=0 is below 1; give 1 or more"),
+        (matmul, (1, 2, -7), {}, "size k=-7 is below 1; give 1 or more"),
+        (
+            matmul,
+            MNK,
+            {"symbolic": ("m", "x")},
+            "there is no size 'x' that could be symbolic; there are: m, n, k",
+        ),
+        (
+            matmul,
+            MNK,
+            {"symbolic": ("m", "m")},
+            r"symbolic=\('m', 'm'\) names a size twice; name it once",
+        ),
+        (
+            matmul,
+            MNK,
+            {"transposeb": True},
+            "there is no option 'transposeb'; the nearest: transpose_b",
+        ),
+        (vector_add, (1,), {"width": 3}, "there is no option 'width'; there are: dtype"),
+        *(
+            (matmul, MNK, {"dtype": dtype}, f"dtype=.* is not possible; {TYPES}")
+            for dtype in ("float64", "float", "", None, 32, np.float32)
+        ),
+        (
+            softmax,
+            (1, 2),
+            {"dtype": "int8"},
+            "dtype='int8' is not possible; choose 'float32', 'float16' or 'bfloat16'",
+        ),
+        (
+            relu,
+            (1,),
+            {"dtype": "float8_e5m2"},
+            "dtype='float8_e5m2' is not possible; choose 'float32', .* or 'int8'",
+        ),
+        (gelu, (1,), {"approximate": "none"}, "approximate='none' is not possible; choose 'tanh'"),
+        *(
+            (
+                matmul,
+                MNK,
+                {"dtype": dtype, "acc": acc},
+                f"acc='{acc}' is not possible with dtype='{dtype}'; choose {advice}",
+            )
+            for dtype, acc, advice in (
+                ("float32", "float16", "'float32'"),
+                ("float16", "bfloat16", "'float32' or 'float16'"),
+                ("bfloat16", "bfloat16", "'float32'"),
+                ("int8", "int8", "'int32'"),
+                ("int8", "", "'int32'"),
+            )
+        ),
+        *(
+            (
+                matmul,
+                MNK,
+                {"dtype": dtype, "acc": acc, "out": out},
+                f"out='{out}' is not .* dtype='{dtype}' and acc='{acc}'; choose {advice}",
+            )
+            for dtype, acc, out, advice in (
+                ("float32", "float32", "float16", "'float32'"),
+                ("float16", "float32", "bfloat16", "'float32' or 'float16'"),
+                ("float16", "float16", "float32", "'float16'"),
+                ("int8", "int32", "int8", "'int32'"),
+            )
+        ),
+        *(
+            (
+                window_sum,
+                (9,),
+                {"width": width},
+                "width=.* is not possible; give an int from 1 to 64",
+            )
+            for width in (0, 65, -1, 3.0, True, "3")
+        ),
+        (
+            conv1d,
+            (9, 3),
+            {"over": "input"},
+            "over='input' is not possible; choose 'filter', 'output' or 'padded'",
+        ),
+        *(
+            (
+                matmul,
+                MNK,
+                {"transpose_b": value},
+                "transpose_b=.* is not possible; choose False or True",
+            )
+            for value in (1, 0, None, "yes")
+        ),
+        (
+            depthwise_conv2d,
+            (1, 1, 8, 8, 4),
+            {},
+            "k=4 is even, and the padding is the same on both sides; choose an odd k",
+        ),
+    ],
+    ids=str,
 )
-def test_a_size_that_is_no_int(size: object, kind: str) -> None:
-    with pytest.raises(KernelError, match=rf"^matmul: size n=.* is of type {kind}; give an int$"):
-        matmul(1, size, 3)
-
-
-@pytest.mark.parametrize("size", [0, -7])
-def test_a_size_below_one(size: int) -> None:
-    with pytest.raises(KernelError, match=rf"^matmul: size k={size} is below 1; give 1 or more$"):
-        matmul(1, 2, size)
+def test_what_cannot_be_is_refused(
+    refused: Kernel, sizes: tuple, given: dict[str, object], sentence: str
+) -> None:
+    with pytest.raises(KernelError, match=f"^{refused.name}: {sentence}$"):
+        refused(*sizes, **given)
 
 
 @pytest.mark.parametrize(
@@ -90,111 +180,6 @@ def test_more_elements_than_indices(kernel, sizes: tuple[int, ...], elements: in
 
 def test_as_many_elements_as_indices_are_fine() -> None:
     assert vector_add.problem(2**31 - 1).shape == {"n": 2**31 - 1}
-
-
-def test_an_open_size_that_is_none() -> None:
-    sentence = r"^matmul: there is no size 'x' that could be symbolic; there are: m, n, k$"
-    with pytest.raises(KernelError, match=sentence):
-        matmul(1, 2, 3, symbolic=("m", "x"))
-    sentence = r"^matmul: symbolic=\('m', 'm'\) names a size twice; name it once$"
-    with pytest.raises(KernelError, match=sentence):
-        matmul(1, 2, 3, symbolic=("m", "m"))
-
-
-def test_an_unknown_option() -> None:
-    sentence = r"^matmul: there is no option 'transposeb'; the nearest: transpose_b$"
-    with pytest.raises(KernelError, match=sentence):
-        matmul(1, 2, 3, transposeb=True)
-    sentence = r"^vector_add: there is no option 'width'; there are: dtype$"
-    with pytest.raises(KernelError, match=sentence):
-        vector_add(1, width=3)
-
-
-@pytest.mark.parametrize("dtype", ["float64", "float", "", None, 32, np.float32])
-def test_an_unknown_dtype(dtype: object) -> None:
-    sentence = (
-        r"^matmul: dtype=.* is not possible; "
-        r"choose 'float32', .* 'float8_e5m2', 'int8', 'int32' or 'tf32'$"
-    )
-    with pytest.raises(KernelError, match=sentence):
-        matmul(1, 2, 3, dtype=dtype)
-
-
-def test_a_type_that_is_for_other_kernels() -> None:
-    sentence = r"^softmax: dtype='int8' is not possible; choose 'float32', 'float16' or 'bfloat16'$"
-    with pytest.raises(KernelError, match=sentence):
-        softmax(1, 2, dtype="int8")
-    sentence = r"^relu: dtype='float8_e5m2' is not possible; choose 'float32', .* or 'int8'$"
-    with pytest.raises(KernelError, match=sentence):
-        relu(1, dtype="float8_e5m2")
-    with pytest.raises(KernelError, match=r"^gelu: approximate='none' is not possible; choose"):
-        gelu(1, approximate="none")
-
-
-@pytest.mark.parametrize(
-    ("dtype", "acc", "advice"),
-    [
-        ("float32", "float16", "'float32'"),
-        ("float16", "bfloat16", "'float32' or 'float16'"),
-        ("bfloat16", "bfloat16", "'float32'"),
-        ("int8", "int8", "'int32'"),
-        ("int8", "", "'int32'"),
-    ],
-)
-def test_an_accumulator_that_does_not_go_with_the_dtype(dtype: str, acc: str, advice: str) -> None:
-    sentence = rf"^matmul: acc='{acc}' is not possible with dtype='{dtype}'; choose {advice}$"
-    with pytest.raises(KernelError, match=sentence):
-        matmul(1, 2, 3, dtype=dtype, acc=acc)
-
-
-@pytest.mark.parametrize(
-    ("types", "out", "advice"),
-    [
-        ({"dtype": "float32", "acc": "float32"}, "float16", "'float32'"),
-        ({"dtype": "float16", "acc": "float32"}, "bfloat16", "'float32' or 'float16'"),
-        ({"dtype": "float16", "acc": "float16"}, "float32", "'float16'"),
-        ({"dtype": "int8", "acc": "int32"}, "int8", "'int32'"),
-    ],
-    ids=str,
-)
-def test_an_output_type_that_does_not_go_with_the_others(
-    types: dict[str, str], out: str, advice: str
-) -> None:
-    sentence = (
-        rf"^matmul: out='{out}' is not possible with dtype='{types['dtype']}' and "
-        rf"acc='{types['acc']}'; choose {advice}$"
-    )
-    with pytest.raises(KernelError, match=sentence):
-        matmul(1, 2, 3, **types, out=out)
-
-
-@pytest.mark.parametrize("width", [0, 65, -1, 3.0, True, "3"])
-def test_a_width_out_of_range(width: object) -> None:
-    sentence = r"^window_sum: width=.* is not possible; give an int from 1 to 64$"
-    with pytest.raises(KernelError, match=sentence):
-        window_sum(9, width=width)
-
-
-def test_an_unknown_form_of_conv1d() -> None:
-    sentence = r"^conv1d: over='input' is not possible; choose 'filter', 'output' or 'padded'$"
-    with pytest.raises(KernelError, match=sentence):
-        conv1d(9, 3, over="input")
-
-
-@pytest.mark.parametrize("value", [1, 0, None, "yes"])
-def test_transpose_b_is_a_bool(value: object) -> None:
-    sentence = r"^matmul: transpose_b=.* is not possible; choose False or True$"
-    with pytest.raises(KernelError, match=sentence):
-        matmul(1, 2, 3, transpose_b=value)
-
-
-def test_an_even_filter() -> None:
-    sentence = (
-        r"^depthwise_conv2d: k=4 is even, and the padding is the same on both sides; "
-        r"choose an odd k$"
-    )
-    with pytest.raises(KernelError, match=sentence):
-        depthwise_conv2d(1, 1, 8, 8, 4)
 
 
 def test_an_unknown_kernel() -> None:
