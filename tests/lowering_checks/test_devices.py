@@ -8,24 +8,20 @@ import pytest
 import tvm
 from golden_runs import run_golden
 from tvm.script import from_source
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
-from tirstep.lowering_checks import DeviceError, devices, get_device, judge_run, run_recipe
+from tirstep.lowering_checks import DeviceError, devices, get_device, judge_run
 from tirstep.lowering_checks.devices import (
     DEVICES,
     CpuDevice,
     Program,
     cpu,
-    find_unbound_sblocks,
     is_cuda_available,
     run,
 )
 from tirstep.lowering_checks.devices.cuda import measure
 from tirstep.lowering_checks.devices.device import Timing
-from tirstep.modules import get_kernel, matmul, vector_add
-from tirstep.transforms.passes.serial import make_threads_serial
-from tirstep.transforms.recipes import LADDERS, RECIPES
+from tirstep.modules import vector_add
+from tirstep.transforms.recipes import RECIPES
 
 needs_no_gpu = pytest.mark.skipif(is_cuda_available(), reason="this machine has a GPU")
 
@@ -70,21 +66,6 @@ def test_steps_that_cannot_be_launched_are_checked_on_the_cpu() -> None:
     assert [verdict.timing is None for verdict in verdicts] == [True, True, False]
 
 
-def test_threads_become_serial_loops_and_nothing_else_changes() -> None:
-    module = run_golden(RECIPES["vector_add_bound"]).steps[-1].module
-    text = make_threads_serial(module).script()
-    assert "thread_binding" not in text
-    assert "for i_0, i_1 in T.grid(8, 128):" in text
-    assert "thread_binding" in module.script()
-
-
-def test_the_cpu_has_no_clock() -> None:
-    device = get_device("cpu")
-    assert not device.has_clock
-    with pytest.raises(DeviceError, match="say nothing about a GPU"):
-        device.time(vector_add(8), [])
-
-
 @pytest.mark.parametrize(("seconds", "repeats"), [(1e-5, 20), (0.1, 10), (4.0, 3)])
 def test_a_slow_function_is_timed_less_often(seconds: float, repeats: int) -> None:
     class Module:
@@ -100,48 +81,6 @@ def test_outputs_start_as_nan() -> None:
     problem = vector_add.problem(4)
     seen = run(Program(lambda arrays: (arrays, ())), problem.integer_inputs(0), problem.outputs)
     assert np.isnan(seen[0]).all()
-
-
-def test_unbound_blocks_are_named() -> None:
-    steps = run_golden(RECIPES["matmul_bias_relu_shared_blocking"]).steps
-    assert find_unbound_sblocks(steps[0].module) == ["C", "D"]
-    assert find_unbound_sblocks(steps[1].module) == ["D"]
-    assert find_unbound_sblocks(steps[2].module) == []
-
-
-def test_the_cpu_refuses_float8_of_every_kernel() -> None:
-    for recipe in (ladder[0] for ladder in LADDERS.values()):
-        dtypes = recipe.dtypes or get_kernel(recipe.kernel).dtypes
-        if "float8_e5m2" not in dtypes:
-            continue
-        example = recipe.golden
-        options = {**example.options, "dtype": "float8_e5m2"}
-        if recipe.name == "matmul_wgmma":  # which keeps no more bits
-            options["acc"] = "fp22"
-        run = run_recipe(recipe, example.shape, options=options, config=example.config)
-        last = run.steps[0 if recipe.arch else -1]  # no CPU has the instructions of some
-        obstacle = get_device("cpu").find_obstacle(last.module)
-        assert obstacle == "TVM's LLVM code reads zeros and small numbers of float8_e5m2 wrongly"
-
-
-@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
-def test_the_cpu_says_that_it_cannot_do_float8(dtype: str) -> None:
-    """TVM 0.27 converts the zero of float8 to another number; its exponent alone is looked at."""
-    with pytest.raises(DeviceError, match=r"wrongly; use the device .simulator. or .cuda."):
-        get_device("cpu").compile(matmul(8, 8, 8, dtype=dtype))
-
-    @I.ir_module
-    class Widen:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((1,), dtype), B: T.Buffer((1,), "float32")):
-            with T.sblock("B"):
-                B[0] = T.Cast("float32", A[0])
-
-    zero = np.zeros(1, "uint8").view(dtype)
-    assert zero.astype("float32") == 0
-    widened = tvm.runtime.tensor(np.full(1, np.nan, "float32"))
-    tvm.compile(Widen, target="llvm")["main"](tvm.runtime.tensor(zero), widened)
-    assert widened.numpy()[0] != 0, "TVM is mended: let the cpu device run float8"
 
 
 def test_a_device_of_ones_own_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:

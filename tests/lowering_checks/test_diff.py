@@ -16,18 +16,3 @@ def test_a_diff_shows_what_a_step_changed() -> None:
     added = [line for line in diff.lines[2:] if line.startswith("+")]
     assert (len(removed), len(added)) == (diff.removed, diff.added)
     assert diff.removed > 0
-
-
-def test_context_is_chosen() -> None:
-    assert len(diff_steps(*RUN.steps, context=0).lines) < len(diff_steps(*RUN.steps).lines)
-
-
-def test_equal_steps_have_an_empty_diff() -> None:
-    diff = diff_steps(RUN.steps[0], RUN.steps[0])
-    assert (str(diff), diff.added, diff.removed) == ("", 0, 0)
-
-
-def test_steps_of_two_recipes_are_compared() -> None:
-    other = run_golden(RECIPES["matmul_rows_on_blocks"])
-    diff = diff_steps(RUN.steps[-1], other.steps[-1])
-    assert '+            for j in T.thread_binding(48, thread="threadIdx.x"):' in diff.lines

@@ -40,11 +40,6 @@ def blocking() -> Run:
     return run_default_example(find_recipe("matmul_shared_blocking"))
 
 
-def test_every_recipe_expects_something():
-    """Give ``@recipe(expects=...)`` what `tirstep facts` says of its last step."""
-    assert [name for name, recipe in RECIPES.items() if not recipe.expects] == []
-
-
 COMPILED = [
     name
     for name, recipe in RECIPES.items()
@@ -77,43 +72,10 @@ def test_what_a_recipe_expects_of_the_machine_code_holds(name: str):
     assert find_breaches(run_default_example(find_recipe(name))) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "expectation"),
-    [
-        ("spills == 0", Expect("spills", "==", 0)),
-        ("shared_bytes <= 48 KiB", Expect("shared_bytes", "<=", 49152)),
-        ("load_bytes>=16 B", Expect("load_bytes", ">=", 16)),
-        ("LDG.128 > 3 on sm_80", Expect("LDG.128", ">", 3, "sm_80")),
-        ("occupancy >= 0.25 on sm_120a", Expect("occupancy", ">=", 0.25, "sm_120a")),
-    ],
-)
-def test_a_sentence_is_parsed(text: str, expectation: Expect):
-    assert parse_expectation(text) == expectation
-
-
 @pytest.mark.parametrize("text", ["spills = 0", "spills", "== 0", "a == b", "a == 1 on gpu"])
 def test_what_is_no_sentence_is_refused(text: str):
     with pytest.raises(TransformError, match=f"'{text}' is no expectation; write FACT, one of =="):
         parse_expectation(text)
-
-
-def test_each_relation():
-    held = {
-        relation: [value for value in (1, 2, 3) if Expect("a", relation, 2).is_met_by(value)]
-        for relation in ("==", "!=", "<=", ">=", "<", ">")
-    }
-    assert held == {"==": [2], "!=": [1, 3], "<=": [1, 2], ">=": [2, 3], "<": [1], ">": [3]}
-
-
-def test_a_breach_is_a_finding_with_the_step_and_the_number(blocking: Run):
-    run = expecting(blocking, "vector_loads >= 4", "threads == 64", "shared_bytes <= 1 KiB")
-    findings = check_expectations(run, run.steps[-1])
-    assert [finding.message for finding in findings] == [
-        "vector_loads >= 4 is expected, and vector_loads is 2",
-        "shared_bytes <= 1024 is expected, and shared_bytes is 2048",
-    ]
-    assert findings[0].where == "matmul_shared_blocking 05_decomposed"
-    assert findings[0].check == "expectations"
 
 
 def test_a_schedule_that_lost_its_vectors_is_found(blocking: Run):
@@ -124,17 +86,6 @@ def test_a_schedule_that_lost_its_vectors_is_found(blocking: Run):
     has_filecheck = importlib.util.find_spec("filecheck") is not None
     complaint = "the source does not match the pattern"
     assert any(text.startswith(complaint) for text in found) == has_filecheck
-
-
-def test_a_pattern_of_the_source(blocking: Run):
-    pytest.importorskip("filecheck")
-    good = SourcePattern("CHECK: __shared__ {{.*}} A_shared_ptr[[[SIZE:[0-9]+]]]\nCHECK-NOT: goto")
-    assert sentences(expecting(blocking, good)) == []
-    twice = SourcePattern("CHECK-COUNT-3: __syncthreads()")
-    (finding,) = check_expectations(expecting(blocking, twice), blocking.steps[-1])
-    assert finding.message == f"the source does not match the pattern '{twice}'"
-    assert "__syncthreads" in finding.detail
-    assert "\x1b" not in finding.detail
 
 
 def test_an_unknown_fact_is_refused_with_the_nearest(blocking: Run):
@@ -163,23 +114,6 @@ def test_without_a_compiler_or_filecheck_it_says_what_was_not_checked(
         *(cuda_compilers.MISSING, cuda_compilers.MISSING, checked.MISSING_FILECHECK, None),
     ]
     assert all(outcome.finding is None for outcome in outcomes)
-
-
-def test_what_is_compiled_is_held_to_its_architecture(blocking: Run):
-    try:
-        cuda_compilers.get_compiler()
-    except CheckError as error:
-        pytest.skip(str(error))
-    run = expecting(blocking, "HMMA == 1 on sm_80", "registers < 10 on sm_80")
-    instructions, registers = judge_expectations(run, run.steps[-1])
-    assert registers.finding is not None
-    sentence = registers.finding.message
-    assert sentence.startswith("registers < 10 on sm_80 is expected, and registers is ")
-    if instructions.finding is None:  # nobody reads the machine code
-        assert instructions.unchecked == checked.MISSING_NVDISASM
-    else:
-        sentence = instructions.finding.message
-        assert sentence == "HMMA == 1 on sm_80 is expected, and HMMA is 0 on sm_80"
 
 
 def test_without_a_disassembler_instructions_are_not_checked(

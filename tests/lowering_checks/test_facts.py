@@ -2,18 +2,13 @@
 
 import pytest
 import tvm
-from golden_runs import run_default_example, run_golden
+from golden_runs import run_golden
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.lowering_checks import CheckError, Run, run_recipe
-from tirstep.lowering_checks.devices.simulator import simulate
+from tirstep.lowering_checks import CheckError
 from tirstep.lowering_checks.facts import Facts, KernelFacts, get_facts
 from tirstep.transforms.recipes import find_recipe
-
-
-def facts_of(run: Run, step: int = -1) -> Facts:
-    return get_facts(run.steps[step].module, problem=run.problem)
 
 
 def test_the_host_s_part_of_a_split_module_is_refused():
@@ -82,74 +77,6 @@ def test_every_fact_of_a_small_kernel(scope: str):
     assert (facts.flops, facts.bytes, facts.intensity) == (None, None, None)
 
 
-@pytest.mark.parametrize(
-    "name", ["window_sum_shared", "conv1d_memory_hierarchy", "conv1d_unrolled", "matmul_shared"]
-)
-def test_barriers_are_as_many_as_the_simulator_runs_into(name: str):
-    run = run_golden(find_recipe(name))
-    inputs = run.problem.float_inputs(0)
-    outputs = run.problem.reference(inputs)
-    arguments = [*inputs, *(output.astype("float32") for output in outputs)]
-    counts = simulate(run.steps[-1].module, arguments).counts
-    kernel = only_kernel(facts_of(run))
-    assert kernel.barriers_executed == counts.barriers > 0
-
-
-def test_work_and_intensity_are_those_of_the_problem():
-    facts = facts_of(run_golden(find_recipe("matmul_shared")))
-    assert (facts.flops, facts.bytes) == (2 * 64 * 48 * 32, 4 * (64 * 32 + 32 * 48 + 64 * 48))
-    assert facts.intensity == pytest.approx(facts.flops / facts.bytes)
-
-
-def test_a_fetch_by_fewer_threads_is_a_condition():
-    threads = only_kernel(facts_of(run_golden(find_recipe("matmul_shared_blocking"))))
-    assert threads.guards == 2  # half of the threads fetch
-    assert (
-        only_kernel(facts_of(run_default_example(find_recipe("matmul_shared_blocking")))).guards
-        == 0
-    )
-
-
-def test_a_condition_within_an_expression_counts():
-    run = run_golden(find_recipe("depthwise_conv2d_naive"))
-    assert "if_then_else" in run.steps[-1].module.script()
-    # Where a sum begins, and whether a pixel is within the image.
-    assert only_kernel(facts_of(run)).guards == 2
-
-
-def two_kernels() -> tvm.IRModule:
-    @I.ir_module
-    class Module:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((64,), "float32"), C: T.Buffer((64,), "float32")):
-            T.func_attr({"tirx.noalias": True})
-            B = T.sblock_alloc_buffer((64,), "float32")
-            for b in T.thread_binding(2, thread="blockIdx.x"):
-                for t in T.thread_binding(32, thread="threadIdx.x"):
-                    with T.sblock("B"):
-                        v = T.axis.spatial(64, b * 32 + t)
-                        B[v] = A[v] + T.float32(1)
-            for t in T.thread_binding(16, thread="threadIdx.x"):
-                for u in T.vectorized(4):
-                    with T.sblock("C"):
-                        v = T.axis.spatial(64, t * 4 + u)
-                        C[v] = B[v] * T.float32(2)
-
-    return Module
-
-
-def test_several_kernels_have_facts_each():
-    facts = get_facts(two_kernels())
-    assert [(kernel.blocks, kernel.threads) for kernel in facts.kernels] == [(2, 32), (1, 16)]
-    names = {kernel.name for kernel in facts.kernels}
-    assert {row.group for row in facts.rows() if row.key == "threads"} == {
-        f"launch {name}" for name in names
-    }
-    values = facts.values()
-    assert (values["kernels"], values["threads"], values["blocks"]) == (2, 32, 2)
-    assert (values["vector_loads"], values["scalar_loads"], values["load_bytes"]) == (1, 1, 16)
-
-
 WGMMA = """__device__ void product(float* c, half* a) {
   asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%0};" : "+f"(c[0]));
   __syncthreads();
@@ -209,30 +136,8 @@ def test_copies_and_tensor_cores_are_counted():
     assert (values["cp_async"], values["cp_async_bytes"], values["mma"]) == (1, 16, 1)
 
 
-def test_a_step_that_is_not_bound_has_no_kernels():
-    facts = facts_of(run_golden(find_recipe("vector_add_bound")), 0)
-    assert (facts.kernels, facts.source.strip()) == ((), "")
-    assert facts.refusal == "the module launches no kernel: no loop is bound to a GPU"
-
-
 def test_facts_of_opencl_are_the_same_and_llvm_has_none():
     module = run_golden(find_recipe("matmul_shared")).steps[-1].module
     assert get_facts(module, "opencl").kernels == get_facts(module).kernels
     with pytest.raises(CheckError, match="facts are of GPU kernels, and llvm makes none"):
         get_facts(module, "llvm")
-
-
-def test_every_number_of_a_row_has_a_key_and_a_value():
-    facts = facts_of(run_golden(find_recipe("matmul_shared_blocking")))
-    numbers = {row.key: row.value for row in facts.rows() if not isinstance(row.value, str)}
-    assert "" not in numbers
-    assert facts.values() == numbers
-
-
-def test_a_shape_that_does_not_divide_loses_its_vectors_and_gets_conditions():
-    recipe = find_recipe("matmul_shared_blocking")
-    odd = run_recipe(recipe, {"m": 1023, "n": 1022, "k": 1021}, config={"tail": "guard"})
-    here, there = facts_of(odd).values(), facts_of(run_default_example(recipe)).values()
-    assert (here["vector_loads"], here["vector_shared_stores"]) == (0, 0)
-    assert (there["vector_loads"], there["vector_shared_stores"], there["guards"]) == (2, 2, 0)
-    assert here["guards"] > 0

@@ -3,17 +3,14 @@
 import re
 import shutil
 import subprocess
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import tvm
 from compilers import find_compiler, needs_compiler
-from golden_runs import run_default_example, run_golden
+from golden_runs import run_default_example
 
 from tirstep.lowering_checks import CheckError
-from tirstep.lowering_checks.compile.cuda_source import drop_unused_traits
 from tirstep.lowering_checks.facts import (
     ARCHITECTURES,
     Facts,
@@ -29,7 +26,6 @@ from tirstep.lowering_checks.facts.architectures import (
     find_refusal,
     get_architecture,
 )
-from tirstep.lowering_checks.facts.compiled import read_instructions, read_resources
 from tirstep.lowering_checks.facts.cuda_compilers import (
     Compiled,
     CompileError,
@@ -96,42 +92,6 @@ def test_one_recipe_on_every_architecture(blocking: Facts):
         assert (values["spills"], values["registers"]) == (0, it.registers)
 
 
-@needs_nvrtc
-@needs_nvdisasm
-def test_nvrtc_makes_the_code_that_tvm_runs(blocking: Facts, monkeypatch: pytest.MonkeyPatch):
-    root = cuda_compilers.find_wheels()
-    mine = get_compiler("nvrtc").compile(blocking.source, "sm_80").cubin
-    mine = read_code(mine)
-    monkeypatch.setenv("CUDA_PATH", str(root))
-    monkeypatch.setenv("TVM_CUDA_NVRTC_EXTRA_OPTS", f"-I{root}/include/cccl")
-    source = blocking.source
-    its = tvm.support.nvcc.compile_cuda(source, "cubin", arch="sm_80", compiler="nvrtc")
-    assert mine == read_code(bytes(its))
-    assert "FFMA" in mine
-
-
-@needs_nvrtc
-@needs_nvdisasm
-def test_the_code_is_the_same_without_type_traits(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(cuda_compilers, "drop_unused_traits", lambda source: source)
-    source = get_facts(run_golden(find_recipe("matmul_wgmma_async")).steps[-1].module).source
-    short = drop_unused_traits(source)
-    assert short != source
-    compiler = get_compiler("nvrtc")
-    codes = [read_code(compiler.compile(it, "sm_90a").cubin) for it in (source, short)]
-    assert codes[0] == codes[1]
-    assert "main_kernel" in codes[0]
-
-
-def read_code(cubin: bytes) -> str:
-    """The machine code of the kernels; the constants of headers that nobody reads may differ."""
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(cubin)
-        file.flush()
-        command = [cuda_compilers.find_tool("nvdisasm"), "--print-code", file.name]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
 def test_a_header_that_nvrtc_lacks_goes():
     assert prepare("#include <cuda.h>\nint a;\n") == f"{HEAD}int a;\n"
 
@@ -140,19 +100,6 @@ def test_tensor_maps_are_given_where_a_kernel_takes_one():
     kernel = "void f(const __grid_constant__ CUtensorMap tensor_map_0) {}\n"
     assert prepare(f"#include <cuda.h>\n{kernel}") == f"{HEAD}{TENSOR_MAP}{kernel}"
     assert TENSOR_MAP not in prepare("struct MyCUtensorMap_st {};\n")
-
-
-@needs_nvrtc
-def test_nvrtc_compiles_bulk_copies_as_tvm_does(monkeypatch: pytest.MonkeyPatch):
-    source = get_facts(run_golden(find_recipe("matmul_mma_tma")).steps[-1].module).source
-    mine = get_compiler("nvrtc").compile(source, "sm_90a").cubin
-    root = cuda_compilers.find_wheels()
-    monkeypatch.setenv("CUDA_PATH", str(root))
-    monkeypatch.setenv("TVM_CUDA_NVRTC_EXTRA_OPTS", f"-I{root}/include/cccl")
-    its = tvm.support.nvcc.compile_cuda(source, "cubin", arch="sm_90a", compiler="nvrtc")
-    if cuda_compilers.find_tool("nvdisasm") is not None:
-        assert read_code(mine) == read_code(bytes(its))
-    assert mine
 
 
 @needs_nvcc
@@ -175,26 +122,6 @@ def test_registers_and_spills_are_those_of_nvcc_to_the_number(blocking: Facts, t
             *(int(stack), int(stores), int(loads)),
         )
         assert (it.spill_stores > 0) == (source == SPILLING)
-
-
-@needs_compiler
-def test_spills_are_seen_and_the_threads_are_in_the_source():
-    compiled = compile_facts(SPILLING, "sm_80")
-    (it,) = compiled.kernels
-    assert min(it.spill_stores, it.spill_loads, it.stack_bytes) > 0
-    assert compiled.values()["spills"] == it.spill_stores + it.spill_loads
-    assert it.registers <= 64
-    assert it.occupancy is not None
-    assert it.occupancy.warps == 32 * it.occupancy.blocks > 0
-
-
-@needs_compiler
-def test_a_source_that_the_compiler_refuses_is_told():
-    text = SPILLING.replace("__syncthreads();", 'asm volatile("cp.async.commit_group;");')
-    compiled = compile_facts(text, "sm_75")
-    assert compiled.kernels == ()
-    assert compiled.refusal is not None
-    assert re.fullmatch("sm_75 cannot run it: .*cp.async.* requires .*sm_80.*", compiled.refusal)
 
 
 @pytest.mark.usefixtures("no_compiler")
@@ -225,23 +152,10 @@ def test_what_an_architecture_cannot_run_is_told(
     assert reason in refusal
 
 
-def test_what_fits_is_not_refused(kernel: KernelFacts):
-    fits = replace(kernel, dynamic_shared_bytes=(227 << 10) - 2048, copies={16: 1}, wgmma=1)
-    assert find_refusal(get_architecture("sm_90a"), [fits]) is None
-    assert all(
-        find_refusal(architecture, [kernel]) is None for architecture in ARCHITECTURES.values()
-    )
-
-
 def test_an_unknown_architecture_is_refused(blocking: Facts):
     sentence = "there is no architecture 'sm_92'; did you mean sm_89 or sm_90a"
     with pytest.raises(CheckError, match=sentence):
         compile_facts(blocking.source, "sm_92")
-
-
-@pytest.mark.parametrize(("plain", "known"), [("sm_90", "sm_90a"), ("sm_120", "sm_120a")])
-def test_an_architecture_without_its_letter_has_the_same_limits(plain: str, known: str):
-    assert get_architecture(plain) == replace(ARCHITECTURES[known], name=plain)
 
 
 def test_only_the_letter_brings_wgmma(kernel: KernelFacts):
@@ -355,58 +269,3 @@ def test_occupancy_by_hand(
     assert (got.blocks, got.limit) == (blocks, limit)
     assert got.warps == blocks * threads // 32
     assert got.fraction == got.warps / limits.warps
-
-
-LOG = """ptxas info    : 0 bytes gmem
-ptxas info    : Compiling entry function 'second' for 'sm_80'
-ptxas info    : Function properties for second
-    96 bytes stack frame, 40 bytes spill stores, 56 bytes spill loads
-ptxas info    : Used 255 registers, used 1 barriers, 96 bytes cumulative stack size, 8192 bytes smem
-ptxas info    : Function properties for helper
-    8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads
-ptxas info    : Compiling entry function 'first' for 'sm_80'
-ptxas info    : Function properties for first
-ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
-ptxas info    : Used 16 registers, used 0 barriers, 376 bytes cmem[0]
-"""
-
-
-def test_the_log_of_ptxas_is_read_kernel_by_kernel():
-    names = ("stack", "spill_stores", "spill_loads", "registers", "shared")
-    assert read_resources(LOG) == {
-        "second": dict(zip(names, (96, 40, 56, 255, 8192), strict=True)),
-        "first": dict(zip(names, (0, 0, 0, 16, 0), strict=True)),
-    }
-
-
-DISASSEMBLY = """
-.text.first:
-        /*0000*/                   LDG.E.128.CONSTANT R4, [R2.64] ;
-        /*0010*/              @!P0 LDG.E.U16 R4, desc[UR4][R2.64] ;
-        /*0020*/              @P1  STS.64 [R3+0x10], R4 ;
-        /*0030*/                   LDS R5, [R4.X4] ;
-        /*0040*/             @!UPT UIADD3 URZ, URZ, URZ, URZ ;
-        /*0050*/                   HMMA.16816.F32 R4, R8, R10, R4 ;
-        /*0060*/                   BAR.SYNC.DEFER_BLOCKING 0x0 ;
-.text.second:
-        /*0000*/                   FFMA R1, R2, R3, R4 ;
-        /*0010*/                   LDGSTS.E.BYPASS.128 [R3], [R4.64] ;
-        /*0020*/                   STL.128 [R1], R4 ;
-        /*0030*/                   LDG.E.S8 R1, [R2] ;
-        /*0040*/                   UTMALDG.2D [UR8], [UR4], desc[UR6] ;
-        /*0050*/                   UTMALDG.2D.MULTICAST [UR8], [UR4], UR10, desc[UR6] ;
-"""
-
-
-def test_instructions_are_counted_by_kernel_and_width():
-    assert read_instructions(DISASSEMBLY) == {
-        "first": {"LDG.128": 1, "LDG.16": 1, "STS.64": 1, "LDS.32": 1, "HMMA": 1, "BAR": 1},
-        "second": {
-            "FFMA": 1,
-            "LDGSTS": 1,
-            "STL.128": 1,
-            "LDG.8": 1,
-            "UTMALDG": 2,
-            "UTMALDG.MULTICAST": 1,
-        },
-    }

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import tvm
-from golden_runs import run_golden
 from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.transform import (
     ConvertBlocksToOpaque,
@@ -15,12 +14,9 @@ from tvm.script import ir as I
 from tvm.script import tirx as T
 from tvm.tirx import AttrStmt
 
-from tirstep.lowering_checks import DeviceError, check_numbers
+from tirstep.lowering_checks import DeviceError
 from tirstep.lowering_checks.devices.simulator.flatten import flatten
 from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
-from tirstep.modules import matmul
-from tirstep.transforms.passes.pipeline import lower_around
-from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tir import find_all
 
 
@@ -56,42 +52,6 @@ def run(module):
     return np.array_equal(sums, array.sum(axis=2)), [finding.kind for finding in program.findings]
 
 
-@pytest.mark.parametrize(
-    ("binding", "threads"),
-    [
-        (BOUND, {"blockIdx.y": 3, "blockIdx.x": 4}),
-        ('T.thread_binding(3, thread="threadIdx.x")', {"threadIdx.x": 3, "blockIdx.x": 4}),
-        ('T.thread_binding(3, thread="vthread.x")', {"blockIdx.x": 4}),
-        ("range(3)", {"blockIdx.y": 3, "blockIdx.x": 4}),
-    ],
-)
-def test_loops_that_may_run_in_any_order_get_axes_that_are_free(binding, threads):
-    module = edit(BOUND, binding)
-    body = flatten(module["main"], in_order=True).body
-    found = {
-        str(attribute.node.thread_tag): int(attribute.value)
-        for attribute in find_all(body, AttrStmt)
-    }
-    assert found == threads
-    assert run(module) == (True, [])
-
-
-def test_what_a_thread_has_for_itself_stays_with_it():
-    local = 'S = T.sblock_alloc_buffer((3, 4), scope="local")\n        for i in'
-    module = edit("for i in", local)
-    text = module.script().replace("B[vi, vj]", "S[vi, vj]")
-    body = flatten(from_source(text)["main"], in_order=True).body
-    assert [str(attribute.node.thread_tag) for attribute in find_all(body, AttrStmt)] == [
-        "blockIdx.y"
-    ]
-
-
-def test_iterations_that_only_claim_any_order_are_a_race():
-    assert run(edit("B[vi, vj] + A[vi, vj, vk]", "A[vi, vj, vk]")) == (False, [])
-    right, findings = run(edit("B[vi, vj]", "B[vi, 0]"))
-    assert (right, set(findings)) == (False, {"race"})
-
-
 # ---- Opaque blocks, whose iterators are gone.
 
 
@@ -122,36 +82,6 @@ def test_an_opaque_block_is_spread_where_iterations_share_no_element(old, new, a
     }
     assert taken == axes
     assert run(module)[0] == is_right
-
-
-def test_a_naive_matmul_is_right_behind_the_pass_that_drops_iterators():
-    """All its loops are serial there, and the sum's is no other than the two outer ones."""
-    problem = matmul.problem(16, 8, 24)
-    module = make_opaque(problem.module)
-    assert check_numbers(problem, module, Interpreter(), where="here") == []
-
-
-@pytest.mark.parametrize("is_bound", [True, False], ids=["threads", "host"])
-def test_a_truth_that_is_constant_is_no_number(is_bound: bool):
-    """``~True`` is -2 in Python, which is as true."""
-    bound = 'T.thread_binding(8, thread="threadIdx.x")' if is_bound else "range(8)"
-    module = from_source(f"""
-@I.ir_module
-class Guarded:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), C: T.Buffer((8,), "bool")):
-        for i in {bound}:
-            if T.And(A[i] < T.float32(3), T.bool(True)):
-                B[i] = T.float32(1)
-            else:
-                B[i] = T.float32(2)
-            C[i] = T.Or(T.bool(False), A[i] < T.float32(3))
-""")
-    array = np.arange(8, dtype="float32")
-    program = Interpreter().compile(module)
-    _, numbers, truths = program([array, np.full(8, np.nan, "float32"), np.zeros(8, bool)])
-    np.testing.assert_array_equal(numbers, np.where(array < 3, 1, 2))
-    np.testing.assert_array_equal(truths, array < 3)
 
 
 @pytest.mark.parametrize("scope", ["shared", "local", "global"])
@@ -186,15 +116,3 @@ def test_a_variable_that_a_pass_took_away_is_named():
     program = Interpreter().compile(module)
     with pytest.raises(DeviceError, match="the variable n is not defined where it is used"):
         program([np.zeros((3, 4, 6), "float32"), np.zeros((3, 4), "float32")])
-
-
-def test_what_the_tma_copies_is_interpreted_behind_its_pass():
-    """A tensor map is bound to a variable, and its value has no type of numbers."""
-    name = "tirstep.LowerTmaPipelines"
-    run = run_golden(RECIPES["matmul_wgmma_tma"])
-    made = lower_around(run.steps[-1].module, [name])[name].after
-    interpreter = Interpreter()
-    assert check_numbers(run.problem, made, interpreter, where="here") == []
-    text = made.script()
-    wrong = from_source(text.replace("T.float32(0.0)", "T.float32(1.0)"))
-    assert check_numbers(run.problem, wrong, interpreter, where="here") != []

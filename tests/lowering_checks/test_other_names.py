@@ -5,16 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tvm
-from tvm.script import from_source
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
 from tirstep.lowering_checks import CheckError, DeviceError, get_device
 from tirstep.lowering_checks.bisect import find_bad_pass
-from tirstep.lowering_checks.compile.compiling import name_main
 from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
-from tirstep.lowering_checks.facts import get_facts
-from tirstep.transforms import get_pass_options, set_pass_option
 
 GPU = "nvidia/nvidia-h100"
 INPUT = np.arange(-32, 32, dtype="float32")
@@ -39,22 +35,10 @@ def make_two() -> tvm.IRModule:
 
 
 @pytest.mark.parametrize("name", ["cpu", "simulator", "interpreter"])
-def test_a_device_runs_the_one_function(name: str) -> None:
-    device = Interpreter() if name == "interpreter" else get_device(name)
-    _, got = device.compile(Relu)([INPUT, np.zeros(64, "float32")])
-    np.testing.assert_array_equal(got, OUTPUT)
-
-
-@pytest.mark.parametrize("name", ["cpu", "simulator", "interpreter"])
 def test_of_several_functions_none_is_guessed_at(name: str) -> None:
     device = Interpreter() if name == "interpreter" else get_device(name)
     with pytest.raises(DeviceError, match="'first', 'second', and none of them is 'main'; give a"):
         device.compile(make_two())
-
-
-def test_facts_are_of_the_one_function() -> None:
-    (kernel,) = get_facts(Relu).kernels
-    assert kernel.block["x"] == 64 if isinstance(kernel.block, dict) else 64 in kernel.block
 
 
 def test_the_bad_pass_of_the_one_function() -> None:
@@ -67,12 +51,3 @@ def test_the_bad_pass_of_the_one_function() -> None:
         find_bad_pass(make_two(), [INPUT, blank], [OUTPUT], GPU)
     with pytest.raises(CheckError, match="has 2 parameters and 1 arguments are given"):
         find_bad_pass(Relu, [INPUT], [OUTPUT], GPU)
-
-
-def test_a_module_keeps_what_it_asks_for() -> None:
-    sch = tvm.s_tir.Schedule(Relu)
-    sch.work_on("mm_relu")
-    set_pass_option(sch, name="tirx.disable_vectorize", value=True)
-    assert get_pass_options(name_main(sch.mod)) == {"tirx.disable_vectorize": True}
-    main = from_source(Relu.script().replace("mm_relu", "main"))
-    assert name_main(main) is main

@@ -2,12 +2,11 @@
 
 import dataclasses
 import itertools
-from types import SimpleNamespace
 
 import pytest
 from golden_runs import run_golden
 
-from tirstep.lowering_checks import check_ownership, run_recipe, verdict
+from tirstep.lowering_checks import check_ownership, verdict
 from tirstep.lowering_checks.verdict import (
     LimitedRuns,
     OtherRun,
@@ -44,40 +43,6 @@ def test_a_recipe_takes_an_odd_shape_and_ends_finished_there(recipe) -> None:
     assert check_ownership(odd.steps[-1].module) == []
 
 
-def test_remainders_are_one_and_others() -> None:
-    odd = find_odd_run(run_golden(RECIPES["matmul_shared"]))
-    assert dict(odd.problem.shape) == {"m": 67, "n": 53, "k": 33}
-
-
-def test_without_a_tail_some_extents_change_alone() -> None:
-    """A recipe that takes whole tiles of its rows, and any columns."""
-    recipe = RECIPES["transpose_naive"]
-    run = run_golden(recipe)
-    whole = dataclasses.replace(run, config={**run.config, "tail": "refuse"})
-    assert find_odd_run(whole) is None
-    fixed = run_recipe(RECIPES["matmul_rows_on_blocks"], {"m": 8, "n": 8, "k": 8})
-    assert dict(find_odd_run(fixed).problem.shape) == {"m": 67, "n": 53, "k": 33}
-
-
-def test_extents_that_may_be_odd_together_are_tried_together(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A refusal costs little, and a run much more."""
-    recipe = RECIPES["attention_registers"]
-    golden, made = recipe.golden.shape, list[set[str]]()
-
-    def take_some(_run: object, *, shape: dict[str, int], **_options: object) -> object:
-        odd = {name for name, size in shape.items() if size != golden[name]}
-        if not odd <= {"batch", "heads", "keys"}:
-            return None
-        made.append(odd)
-        return len(made)
-
-    monkeypatch.setattr(verdict, "try_run", take_some)
-    assert find_odd_run(SimpleNamespace(recipe=recipe, config={})) == 2
-    assert made == [{"batch", "heads"}, {"batch", "heads", "keys"}]
-
-
 @pytest.mark.parametrize(
     "name", ["vector_add_bound", "matmul_shared", "matmul_strips", "softmax_rows"]
 )
@@ -103,18 +68,6 @@ def test_the_first_six_have_each_thing_that_the_recipe_has(name: str) -> None:
     assert ("with open sizes" in by_about) == bool(recipe.symbolic)
     if recipe.symbolic:
         assert by_about["with open sizes"].problem.symbolic == recipe.symbolic
-
-
-def test_runs_are_those_of_the_seed_and_none_comes_twice() -> None:
-    run = run_golden(RECIPES["relu_vectors"])
-
-    def describe(seed: int) -> list[tuple]:
-        found = itertools.islice(find_other_runs(run, seed=seed), 16)
-        return [(it.about, it.run.problem, tuple(sorted(it.run.config.items()))) for it in found]
-
-    assert describe(0) == describe(0)
-    assert describe(0) != describe(1)
-    assert len(set(describe(0))) == 16
 
 
 def test_what_is_kept_stays() -> None:

@@ -30,9 +30,7 @@ from tirstep.transforms import (
     bind_loop,
     cache_write_at,
     compute_block_at,
-    decompose_reduction_at,
     fuse_loops,
-    keep_in_registers,
     split_loop,
     spread_over_threads,
     stage_operand_at,
@@ -136,32 +134,7 @@ def test_what_the_simulator_calls_a_race_is_found_without_running_it(
     assert any(message.startswith(sentence) for message in find(sch.mod)), find(sch.mod)
 
 
-def test_registers_make_a_repeated_reduction_right() -> None:
-    problem = softmax.problem(4, 8)
-    sch = Schedule(problem.module)
-    bind_beside_a_reduction(sch)
-    keep_in_registers(sch, sch.get_sblock("max"))
-    assert find(sch.mod) == []
-    assert not is_wrong(problem, sch.mod)
-
-
 SHARED = pytest.mark.parametrize("scope", ["shared", "shared.dyn"])
-
-
-@SHARED
-def test_shared_sums_of_threads_that_the_sum_does_not_use(scope: str) -> None:
-    problem = matmul.problem(8, 8, 4)
-    sch = Schedule(problem.module)
-    i, j, _ = get_loops(sch, "C")
-    bind_loop(sch, i, axis="blockIdx.x")
-    copy = cache_write_at(sch, sch.get_sblock("C"), i, scope=scope)
-    bind_loop(sch, sch.get_loops(copy)[-1], axis="threadIdx.x")
-    assert is_wrong(problem, sch.mod)
-    (message,) = find(sch.mod)
-    assert message.startswith(UPDATES.format("threads", "threadIdx.x", f"C_{scope}", "C"))
-    bind_loop(sch, j, axis="threadIdx.x")
-    assert find(sch.mod) == []
-    assert not is_wrong(problem, sch.mod)
 
 
 def start_with_a_shared_result(sch: Schedule, scope: str) -> LoopRV:
@@ -189,23 +162,6 @@ def test_shared_memory_of_two_kernels_is_none(scope: str) -> None:
     assert find(sch.mod) == []
     assert re.search(rf"__shared__ \w+\(64\) float {name}\[", compile_for_cuda(sch.mod))
     assert not is_wrong(problem, sch.mod)
-
-
-def test_registers_of_two_kernels_are_none() -> None:
-    """The sums begin in a kernel of their own, and all threads of the other one add to them."""
-    problem = softmax.problem(4, 8)
-    sch = Schedule(problem.module)
-    bind_beside_a_reduction(sch)
-    block = sch.get_sblock("max")
-    keep_in_registers(sch, block)
-    assert find(sch.mod) == []
-    decompose_reduction_at(sch, block, sch.get_loops(block)[0])
-    assert is_wrong(problem, sch.mod)
-    assert find(sch.mod) == [
-        "block 'max_update' reads 'largest_local' (local memory), which block 'max_init' writes in "
-        "another kernel, so that TVM keeps one copy for all threads in global memory; bring them "
-        "under one bound loop, or keep it in global memory"
-    ]
 
 
 def test_a_diagonal_through_a_guard_and_through_iterators() -> None:

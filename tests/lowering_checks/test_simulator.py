@@ -8,26 +8,16 @@ import numpy as np
 import pytest
 import tvm
 from golden_runs import check_golden_on_simulator, list_new_steps, lowering_once, run_golden
-from kernels import BeyondTheEnd, RowSum
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
-from tvm.tirx import BufferStore, Evaluate, For
+from tvm.tirx import Evaluate
 from tvm_ffi import structural_map
 
 from tirstep.lowering_checks import DeviceError, check_numbers, get_device
-from tirstep.lowering_checks.devices import DeviceFinding, run
+from tirstep.lowering_checks.devices import DeviceFinding
 from tirstep.lowering_checks.devices.simulator import lower, simulate, simulate_lowered
 from tirstep.modules import Problem, matmul, vector_add
-from tirstep.transforms import (
-    accumulate_in_registers,
-    bind_loop,
-    cache_read_at,
-    fold_tile,
-    split_reduction,
-    stage_operand_at,
-    tile_block,
-)
 from tirstep.transforms.recipes import RECIPES, Recipe
 
 SIMULATOR = get_device("simulator")
@@ -113,65 +103,6 @@ def test_a_race_is_told_with_threads_index_and_line() -> None:
     assert str(finding).startswith("race: load of A_shared[0] by thread (1, 0, 0)")
 
 
-def test_a_lost_fetch_reads_what_nobody_wrote() -> None:
-    golden = run_golden(RECIPES["matmul_shared_blocking"])
-    planted = drop(lower(golden.steps[-1].module), BufferStore, "B_shared[", 0)
-    (finding,) = simulate_lowered(planted, arguments(golden.problem)).findings
-    assert finding.kind == "uninitialized read"
-    assert finding.message == (
-        "load of B_shared[0] by thread (0, 0, 0) of block (0, 0, 0) before any store to it"
-    )
-
-
-def shorten(module: tvm.IRModule) -> tvm.IRModule:
-    """Every loop of two rounds makes one."""
-
-    def edit(loop: For) -> For:
-        if int(loop.extent) != 2:
-            return loop
-        extent = tvm.tirx.const(1, "int32")
-        return For(loop.loop_var, loop.min, extent, loop.kind, loop.body, None, {}, loop.step)
-
-    return tvm.IRModule({"main": structural_map(module["main"], (For, edit))})
-
-
-def test_a_fetch_one_round_short_is_found() -> None:
-    golden = run_golden(RECIPES["window_sum_shared"])
-    lowered = lower(golden.steps[-1].module)
-    (finding,) = simulate_lowered(shorten(lowered), arguments(golden.problem)).findings
-    assert finding.kind == "uninitialized read"
-    assert "load of A_shared[128] by thread (127, 0, 0) of block (0, 0, 0)" in finding.message
-
-
-def test_a_fetch_into_registers_reads_another_threads() -> None:
-    """Plain TVM accepts a cooperative fetch into scope "local"; its numbers are wrong on a GPU."""
-    problem = matmul.problem(16, 16, 16)
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("C")
-    tile = tile_block(sch, block, threads=(4, 4), fuse_threads=True)
-    copy = cache_read_at(sch, block, tile.blocks[1], operand=0, scope="local")
-    fetch = sch.fuse(*sch.get_loops(copy)[-2:])
-    sch.bind(sch.split(fetch, [None, 16])[1], "threadIdx.x")
-    (finding,) = findings(problem, sch.mod)
-    assert finding.kind == "uninitialized read"
-    assert "load of A_local[0] by thread (1, 0, 0) of block (0, 0, 0), which never stored" in str(
-        finding
-    )
-    assert "thread (0, 0, 0) of block (0, 0, 0) did, in a register of its own" in finding.message
-
-
-def test_an_access_beyond_the_end_is_found_and_does_no_harm() -> None:
-    result = simulate(BeyondTheEnd, [np.arange(30, dtype="float32"), np.full(30, np.nan, "f4")])
-    load, store = result.findings
-    assert (load.kind, store.kind) == ("out of bounds", "out of bounds")
-    assert (
-        "load of A[30] by thread (6, 0, 0) of block (3, 0, 0) (A has 30 elements)" in load.message
-    )
-    assert "store to B[30] by thread (6, 0, 0) of block (3, 0, 0)" in store.message
-    assert (load.count, store.count) == (2, 2)
-    np.testing.assert_array_equal(result.arguments[1], np.arange(30))
-
-
 @I.ir_module
 class DivergentBarrier:
     @T.prim_func(s_tir=True)
@@ -191,25 +122,6 @@ def test_a_divergent_barrier_is_found() -> None:
     found = simulate(DivergentBarrier, [np.full(64, np.nan, "float32")]).findings
     assert [finding.kind for finding in found] == ["divergent barrier"]
     assert "barrier reached by only some threads of a block" in found[0].message
-
-
-def test_a_misaligned_vector_is_found() -> None:
-    """Rows of 9 elements with vectors of 4: TVM casts to float4 wherever the row begins."""
-    problem = matmul.problem(64, 64, 32)
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("C")
-    tile = tile_block(sch, block, threads=(8, 8), per_thread=(4, 4))
-    accumulate_in_registers(sch, block, tile.threads[1])
-    steps = split_reduction(sch, block, inner=8)
-    copy = cache_read_at(sch, block, steps.outer, operand=0)
-    sch.storage_align(copy, 0, -2, 8, 1)
-    pieces = sch.split(sch.fuse(*sch.get_loops(copy)[-2:]), [None, 8, 8, 4])
-    sch.vectorize(pieces[3])
-    bind_loop(sch, pieces[1], axis="threadIdx.y")
-    bind_loop(sch, pieces[2], axis="threadIdx.x")
-    (finding,) = findings(problem, sch.mod)
-    assert finding.kind == "misaligned access"
-    assert "vector access at A_shared[9] by " in finding.message
 
 
 @I.ir_module
@@ -233,61 +145,6 @@ def test_a_vector_of_pieces_of_rows_need_not_be_aligned() -> None:
     assert result.findings == []
 
 
-def test_what_is_no_vector_to_the_code_generator_need_not_be_aligned() -> None:
-    """Rows of 7 in rows of 8: of vectors of 4 that go on in the next row some are neighbours."""
-    problem = matmul.problem(16, 7, 8)
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("C")
-    tile = tile_block(sch, block, threads=(16, 1), per_thread=(1, 7))
-    accumulate_in_registers(sch, block, tile.threads[1])
-    steps = split_reduction(sch, block, inner=4)
-    copy = stage_operand_at(
-        sch, block, steps.outer, operand=1, threads=(16, 1), vector=4, tail="guard"
-    )
-    fold_tile(sch, copy, row=2)
-    assert findings(problem, sch.mod) == []
-
-
-def test_of_a_vector_in_one_place_the_last_lane_stays() -> None:
-    @I.ir_module
-    class Sum:
-        @T.prim_func(s_tir=True)
-        def main(X: T.Buffer((8,), "int32"), Z: T.Buffer((2,), "int32")):
-            for tx in T.thread_binding(2, thread="threadIdx.x"):
-                Z[tx] = 0
-                for lane in T.vectorized(4):
-                    Z[tx] = Z[tx] + X[tx * 4 + lane]
-
-    given = [np.arange(8, dtype="int32"), np.zeros(2, "int32")]
-    simulation = simulate(Sum, given)
-    assert simulation.arguments[1].tolist() == [3, 7]
-    assert not simulation.findings
-
-
-def test_two_loops_on_one_axis_compute_the_diagonal_alone() -> None:
-    problem = matmul.problem(16, 16, 8)
-    sch = Schedule(problem.module)
-    i, j, _ = sch.get_loops(sch.get_sblock("C"))
-    sch.bind(i, "blockIdx.x")
-    sch.bind(j, "blockIdx.x")
-    (finding,) = check_numbers(problem, sch.mod, SIMULATOR, where="here")
-    assert "C[0, 1] is nan" in finding.message
-    assert "240 of 256 elements are wrong" in finding.message
-
-
-def test_extents_that_differ_launch_too_few_threads() -> None:
-    """128 threads compute and 64 fetch: TVM launches 64, and half of C is never written."""
-    problem = matmul.problem(64, 64, 32)
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("C")
-    tile_block(sch, block, threads=(16, 8), fuse_threads=True)
-    steps = split_reduction(sch, block, inner=8)
-    copy = cache_read_at(sch, block, steps.outer, operand=0)
-    sch.bind(sch.split(sch.fuse(*sch.get_loops(copy)[-2:]), [None, 64])[1], "threadIdx.x")
-    (finding,) = check_numbers(problem, sch.mod, SIMULATOR, where="here")
-    assert "2048 of 4096 elements are wrong" in finding.message
-
-
 def test_too_many_threads_are_found() -> None:
     problem = vector_add.problem(4096)
     sch = Schedule(problem.module)
@@ -297,94 +154,6 @@ def test_too_many_threads_are_found() -> None:
     found = [str(finding) for finding in findings(problem, sch.mod)]
     assert "launch: a thread block of 2048 threads exceeds a GPU's limit of 1024" in found
     assert "launch: extent 2048 of 'threadIdx.x' exceeds a GPU's limit of 1024" in found
-
-
-@pytest.mark.parametrize(("n", "operands", "together"), [(32768, 1, 131072), (8192, 2, 65536)])
-def test_too_much_shared_memory_is_found(n: int, operands: int, together: int) -> None:
-    """One tile beyond the limit, or two that are each within it."""
-    problem = vector_add.problem(n)
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("C")
-    outer, _, inner = sch.split(sch.get_loops(block)[0], [1, None, 256])
-    sch.bind(outer, "blockIdx.x")
-    sch.bind(inner, "threadIdx.x")
-    for operand in range(operands):
-        copy = cache_read_at(sch, block, outer, operand=operand)
-        sch.bind(sch.split(sch.get_loops(copy)[-1], [None, 256])[1], "threadIdx.x")
-    (finding,) = findings(problem, sch.mod)
-    assert f"{together} bytes of scope 'shared' exceed a GPU's limit of 49152" in str(finding)
-
-
-@pytest.mark.parametrize("threads", [8, 16, 32, 64, 96])
-def test_a_reduction_over_threads_shuffles_within_warps_and_meets_at_barriers(threads: int) -> None:
-    sch = Schedule(RowSum)
-    i, k = sch.get_loops(sch.get_sblock("B"))
-    sch.bind(i, "blockIdx.x")
-    sch.bind(sch.split(k, [None, threads])[1], "threadIdx.x")
-    rows = np.random.default_rng(0).integers(-4, 5, (5, 192)).astype("float32")
-    result = simulate(sch.mod, [rows, np.full(5, np.nan, "float32")])
-    assert result.findings == []
-    np.testing.assert_array_equal(result.arguments[1], rows.sum(axis=1))
-
-
-@I.ir_module
-class TwoKernels:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), C: T.Buffer((64,), "float32")):
-        B = T.sblock_alloc_buffer((64,))
-        for i in T.thread_binding(64, thread="threadIdx.x"):
-            with T.sblock("B"):
-                vi = T.axis.spatial(64, i)
-                B[vi] = A[vi] + T.float32(1)
-        for i in T.thread_binding(64, thread="blockIdx.x"):
-            with T.sblock("C"):
-                vi = T.axis.spatial(64, i)
-                C[vi] = B[63 - vi] * T.float32(2)
-
-
-def test_two_kernels_run_one_after_the_other_without_a_race() -> None:
-    values = np.arange(64, dtype="float32")
-    result = simulate(TwoKernels, [values, np.full(64, np.nan, "float32")])
-    assert result.findings == []
-    np.testing.assert_array_equal(result.arguments[1], (values[::-1] + 1) * 2)
-
-
-@I.ir_module
-class BlocksShareAnElement:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((1,), "float32")):
-        for i in T.thread_binding(8, thread="blockIdx.x"):
-            with T.sblock("B"):
-                vi = T.axis.spatial(8, i)
-                T.reads(A[vi])
-                T.writes(B[0])
-                B[0] = A[vi]
-
-
-def test_two_blocks_that_write_one_element_race() -> None:
-    values = np.arange(8, dtype="float32")
-    found = simulate(BlocksShareAnElement, [values, np.full(1, np.nan, "float32")]).findings
-    assert [finding.kind for finding in found] == ["race"]
-    assert "B[0]" in found[0].message
-
-
-def test_equal_values_written_at_once_are_no_race() -> None:
-    found = simulate(
-        BlocksShareAnElement, [np.ones(8, "float32"), np.full(1, np.nan, "f4")]
-    ).findings
-    assert found == []
-
-
-def test_float32_rounds_like_float32() -> None:
-    problem = matmul.problem(8, 8, 300)
-    sch = Schedule(problem.module)
-    tile_block(sch, sch.get_sblock("C"), threads=(8, 8))
-    a, b = problem.float_inputs(0)
-    (got,) = run(SIMULATOR.compile(sch.mod), [a, b], problem.outputs)
-    expected = np.zeros((8, 8), "float32")
-    for k in range(300):
-        expected = expected + np.outer(a[:, k], b[k]).astype("float32")
-    np.testing.assert_array_equal(got, expected)
 
 
 def test_counts_see_bank_conflicts_and_coalescing() -> None:
@@ -405,8 +174,3 @@ def test_counts_see_bank_conflicts_and_coalescing() -> None:
 def test_a_step_that_cannot_be_launched_is_refused_in_a_sentence() -> None:
     with pytest.raises(DeviceError, match="not bound yet: C; bind its loops first"):
         SIMULATOR.compile(matmul(8, 8, 8))
-
-
-def test_the_simulator_has_no_clock() -> None:
-    with pytest.raises(DeviceError, match="say nothing about a GPU"):
-        SIMULATOR.time(matmul(8, 8, 8), [])

@@ -74,14 +74,6 @@ def test_a_tile_is_handed_on() -> None:
     np.testing.assert_array_equal(simulation.arguments[1][:256].reshape(4, 64), expected)
 
 
-def test_halves_take_turns_with_variables_of_their_own() -> None:
-    simulation = run(IN_TURNS)
-    assert simulation.findings == []
-    turns = INPUT.reshape(8, 64)[:, ::-1]
-    expected = np.concatenate([np.zeros((1, 64)), turns[:-1]])
-    np.testing.assert_array_equal(simulation.arguments[1].reshape(8, 64), expected)
-
-
 @pytest.mark.parametrize(
     ("body", "changes", "kind", "message"),
     [
@@ -137,48 +129,6 @@ def test_a_bug_at_a_named_barrier_dies(
     assert kind in find_kinds(simulation), simulation.findings
     found = [it.message for it in simulation.findings if it.kind == kind]
     assert any(re.search(message, it) for it in found), found
-
-
-def test_who_arrives_does_not_wait() -> None:
-    body = f"""{ALLOCATE}
-    if tx < 64:
-        S[tx] = A[tx]
-        {SYNC.format(1, 128)}
-    else:
-        {ARRIVE.format(1, 128)}
-        B[tx] = S[tx - 64]
-    """.replace("\n    ", "\n")
-    assert "race" in find_kinds(run(body))
-    assert find_kinds(run(body.replace(ARRIVE.format(1, 128), SYNC.format(1, 128)))) == []
-
-
-def test_what_is_stored_behind_an_arrival_is_not_known() -> None:
-    body = f"""{ALLOCATE}
-    if tx < 64:
-        {ARRIVE.format(1, 128)}
-        S[tx] = A[tx]
-    else:
-        {SYNC.format(1, 128)}
-        B[tx] = S[tx - 64]
-    """.replace("\n    ", "\n")
-    assert "race" in find_kinds(run(body))
-
-
-def test_what_was_known_to_who_arrives_is_known_behind() -> None:
-    body = f"""{ALLOCATE}
-    if tx < 32:
-        S[tx] = A[tx]
-        {ARRIVE.format(1, 64)}
-    elif tx < 64:
-        {SYNC.format(1, 64)}
-        {ARRIVE.format(2, 64)}
-    elif tx < 96:
-        {SYNC.format(2, 64)}
-        B[tx] = S[tx - 64]
-    """.replace("\n    ", "\n")
-    simulation = run(body)
-    assert simulation.findings == []
-    np.testing.assert_array_equal(simulation.arguments[1][64:96], INPUT[:32])
 
 
 def test_what_a_barrier_of_the_block_stands_between() -> None:

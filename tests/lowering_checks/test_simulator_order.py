@@ -11,7 +11,6 @@ from tirstep.lowering_checks.devices.simulator import (
     simulate_lowered,
     statements,
 )
-from tirstep.lowering_checks.devices.simulator import co_writers as co_writers_module
 from tirstep.lowering_checks.devices.simulator.co_writers import CoWriters
 
 SYNC = 'T.tvm_storage_sync("shared")'
@@ -34,129 +33,7 @@ def kinds(body: str, *more: str, blocks: int = 2, threads: int = 32, **arrays) -
 # ---- Barriers that some of the thread blocks pass.
 
 
-@pytest.mark.parametrize(("passing", "wrong"), [("bx >= 0", []), ("bx == 1", ["race"])])
-def test_a_barrier_orders_the_blocks_that_pass_it(passing: str, wrong: list[str]) -> None:
-    body = (
-        f"{SHARED}S[tx] = A[bx * 32 + tx]\nif {passing}:\n    {SYNC}\nB[bx * 32 + tx] = S[31 - tx]"
-    )
-    assert kinds(body) == wrong
-
-
-@pytest.mark.parametrize(("rounds", "wrong"), [([3, 3], []), ([1, 3], []), ([0, 2], [])])
-def test_blocks_may_pass_barriers_different_numbers_of_times(rounds, wrong) -> None:
-    counts = np.array(rounds, "int32")
-    body = f"""\
-S = T.alloc_shared((64,))
----
-B[bx * 32 + tx] = T.float32(0)
-for k in range(n[bx]):
-    S[tx] = A[bx * 32 + tx]
-    {SYNC}
-    B[bx * 32 + tx] = B[bx * 32 + tx] + S[31 - tx]
-    {SYNC}
-"""
-    assert kinds(body, A=floats(), n=counts, B=blank()) == wrong
-
-
-def test_a_read_before_another_blocks_barrier_still_counts() -> None:
-    """Block 1 passes a barrier between its read and its write; block 0 passes none."""
-    body = f"""\
-S = T.alloc_shared((64,))
-r = T.alloc_local((1,))
----
-S[tx] = A[tx]
-{SYNC}
-r[0] = S[31 - tx]
-if bx == 1:
-    {SYNC}
-S[tx] = r[0] + T.float32(1)
-{SYNC}
-B[bx * 32 + tx] = S[tx]
-"""
-    findings = run_kernel({"A": floats(), "B": blank()}, body, blocks=2).findings
-    assert [(finding.kind, finding.count) for finding in findings] == [("race", 32)]
-    assert (
-        "store to S[0] by thread (0, 0, 0) of block (0, 0, 0) and load by thread (31, 0, 0)"
-        in str(findings[0])
-    )
-
-
-def test_a_barrier_in_the_arms_of_a_branch_over_blocks_orders_each_of_them() -> None:
-    body = f"""{SHARED}S[tx] = A[bx * 32 + tx]
-if bx == 0:
-    {SYNC}
-else:
-    {SYNC}
-B[bx * 32 + tx] = S[31 - tx]"""
-    assert kinds(body) == []
-
-
-def test_copies_that_one_block_waits_for_and_another_does_not() -> None:
-    """An own wait and barrier in block 1; block 0 has neither, and reads what is on its way."""
-    copy = 'T.evaluate(T.s_tir.cp_async_raw("float32", X.data, tx, A.data, bx * 32 + tx, 4))'
-    body = f"""\
-X = T.alloc_buffer((64,), "float32", scope="shared.dyn")
----
-with T.attr({{"async_commit_queue_scope": 0}}):
-    {copy}
-if bx == 1:
-    with T.attr({{"async_wait_queue_scope": 0, "async_wait_inflight_count": 0}}):
-        T.tvm_storage_sync("shared.dyn")
-B[bx * 32 + tx] = X[31 - tx]
-"""
-    (finding,) = run_kernel({"A": floats(), "B": blank()}, body, blocks=2).findings
-    assert (finding.kind, finding.count) == ("race", 32)
-    assert "load of X[31] by thread" in finding.message
-
-
 # ---- Thread blocks are in no order until the launch ends.
-
-
-@pytest.mark.parametrize("blocks", [2, 2000], ids=["one batch", "many batches"])
-@pytest.mark.parametrize("first", ["tx + bx * 32", "(tx + bx * 32 + 32) % {0}"])
-def test_a_read_of_another_blocks_cell_is_never_ordered(first: str, blocks: int) -> None:
-    """Own cell first or neighbour's first, a barrier, then the own store."""
-    size = blocks * 32
-    other = "(tx + bx * 32 + 32) % {0}" if first.startswith("tx") else "tx + bx * 32"
-    body = f"""\
-r = T.alloc_local((1,))
----
-r[0] = C[{first.format(size)}]
-r[0] = r[0] + C[{other.format(size)}]
-{SYNC}
-C[tx + bx * 32] = r[0]
-"""
-    fill = "C[tx + bx * 32] = A[tx + bx * 32]"
-    arrays = {"A": floats(size), "C": blank(size)}
-    result = run_kernel(arrays, fill, body, blocks=blocks)
-    assert find_kinds(result) == ["race"]
-    assert "and load by thread (0, 0, 0) of block (" in result.findings[0].message
-
-
-def test_what_a_block_does_to_cells_of_its_own_is_ordered_by_its_barriers() -> None:
-    body = """\
-r = T.alloc_local((1,))
----
-r[0] = C[63 - tx - bx * 32] + C[31 - tx + bx * 32] * T.float32(0)
-"""
-    own = f"""\
-r = T.alloc_local((1,))
----
-r[0] = C[31 - tx + bx * 32]
-{SYNC}
-C[tx + bx * 32] = r[0]
-"""
-    fill = "C[tx + bx * 32] = A[tx + bx * 32]"
-    assert kinds(fill, own, A=floats(), C=blank()) == []
-    assert kinds(fill, body + "C[tx + bx * 32] = r[0]", A=floats(), C=blank()) == ["race"]
-
-
-def test_the_next_launch_begins_anew() -> None:
-    turn = "C[tx + bx * 32] = A[63 - tx - bx * 32]"
-    back = "A[tx + bx * 32] = C[63 - tx - bx * 32]"
-    fill = "A[tx + bx * 32] = I[tx + bx * 32]"
-    arrays = {"I": floats(), "A": blank(), "C": blank()}
-    assert find_kinds(run_kernel(arrays, fill, turn, back, turn, blocks=2)) == []
 
 
 # ---- Equal values.
@@ -220,32 +97,6 @@ def test_blocks_may_compute_the_same_twice(blocks: int) -> None:
     assert find_kinds(run_kernel(arrays, late, blocks=blocks)) == ["race"]
 
 
-def test_co_writers_are_found_by_cell_and_thread() -> None:
-    co_writers = CoWriters()
-    assert not co_writers
-    co_writers.add(np.array([4, 4, 9]), np.array([1, 70, 2]), time=5, per_block=64)
-    cells, threads = np.array([[4, 4, 9]]), np.array([[1, 2, 2]])
-    begun = np.full(cells.shape, 6)
-    has = co_writers.has(cells, threads, begun - 1, per_block=64)
-    np.testing.assert_array_equal(has, [[True, False, True]])
-    has = co_writers.has(cells, threads, begun, per_block=64)
-    np.testing.assert_array_equal(has, [[True, True, True]])  # behind a barrier
-    rivals = co_writers.find_rivals(cells, threads, begun, per_block=64)
-    np.testing.assert_array_equal(rivals, [[70, 70, -1]])  # of another block, whenever that was
-    rivals = co_writers.find_rivals(cells, threads, begun - 1, per_block=64)
-    assert rivals[0, 1] in (1, 70)
-    co_writers.drop(np.array([4]))
-    np.testing.assert_array_equal(co_writers.take()[0], [9])
-    assert not co_writers
-
-
-def test_co_writers_of_the_same_interval_are_forgotten_with_their_value() -> None:
-    co_writers = CoWriters()
-    co_writers.add(np.array([4, 4, 9]), np.array([1, 70, 2]), time=5, per_block=64)
-    co_writers.drop(np.array([4]))
-    np.testing.assert_array_equal(co_writers.take()[0], [9])
-
-
 def test_co_writers_are_those_of_a_list_of_all_stores() -> None:
     """Any stores, drops and barriers: what is told of them is what asking every store tells."""
     dice = np.random.default_rng(5)
@@ -269,25 +120,6 @@ def test_co_writers_are_those_of_a_list_of_all_stores() -> None:
             wrong = {t for t, at, is_same in near if t != thread and (not is_same or at >= begun)}
             assert rival in (wrong or {-1})
             assert own == any(t == thread or (same and at < begun) for t, at, same in near)
-
-
-def test_stores_of_the_same_again_and_again_are_sorted_seldom(monkeypatch) -> None:
-    """A tile that 128 threads store in each iteration of a loop: its stores do not pile up."""
-    sizes = []
-    sort = co_writers_module._Sorted
-    monkeypatch.setattr(
-        co_writers_module,
-        "_Sorted",
-        lambda stores, *rest: sizes.append(stores.cells.size) or sort(stores, *rest),
-    )
-    co_writers, threads = CoWriters(), np.arange(128)
-    for number in range(4096):
-        cells = np.full(128, number % 512)
-        co_writers.add(cells, threads, time=0, per_block=128)
-        if number % 128 == 0:
-            assert co_writers.has(cells, threads, threads * 0, per_block=128).all()
-    assert sum(part.keys.size for part in co_writers._parts) <= 2 * 512 * 128
-    assert sum(sizes) < 16 * 4096 * 128
 
 
 # ---- Threads that return, and loops without a count.
@@ -369,92 +201,7 @@ def test_all_lanes_that_a_mask_names_must_come(mask, guard, threads, wrong) -> N
     assert kinds(shuffle(mask, guard), blocks=1, threads=threads) == wrong
 
 
-def test_a_lane_that_a_mask_names_in_vain_is_told() -> None:
-    finding = run_kernel({"A": floats(), "B": blank()}, shuffle("0xFFFFFFFF", "tx < 16")).findings[
-        0
-    ]
-    assert finding.count == 16
-    assert finding.message == (
-        "shuffle whose mask names thread (16, 0, 0) of block (0, 0, 0), which does not reach it"
-    )
-
-
-@pytest.mark.parametrize("threads", [32, 40])
-@pytest.mark.parametrize("guard", ["tx >= 0", "tx < 13", "tx % 2 == 0"])
-def test_the_active_mask_names_the_lanes_that_are_here(guard: str, threads: int) -> None:
-    arrays = {"R": np.zeros(threads, "uint32")}
-    body = f"if {guard}:\n    R[tx] = T.tvm_warp_activemask()"
-    (got,) = run_kernel(arrays, body, threads=threads).arguments
-    here = np.array([eval(guard, {"tx": tx}) for tx in range(threads)])
-    for warp in range(0, threads, 32):
-        bits = sum(1 << lane for lane, taken in enumerate(here[warp : warp + 32]) if taken)
-        assert set(got[warp : warp + 32][here[warp : warp + 32]]) <= {bits}
-
-
-@pytest.mark.parametrize(("bits", "width"), [(1, 32), (16, 32), (3, 8), (8, 8), (4, 4)])
-def test_a_shuffle_by_exclusive_or_stays_within_its_segment(bits: int, width: int) -> None:
-    """CUDA's guide: lanes of earlier segments may be read, those of later ones are one's own."""
-    value = f"T.tvm_warp_shuffle_xor(T.uint32(0xFFFFFFFF), A[tx], {bits}, {width}, 32)"
-    got = run_kernel({"A": np.arange(32, dtype="float32"), "B": blank(32)}, f"B[tx] = {value}")
-    lane = np.arange(32)
-    later = (lane ^ bits) >= (lane // width + 1) * width
-    np.testing.assert_array_equal(got.arguments[1], np.where(later, lane, lane ^ bits))
-
-
 # ---- Buffers in one place.
-
-
-MERGED = """\
-X = T.alloc_buffer((64,), "float32", scope="shared.dyn")
-Y = T.alloc_buffer((64,), "float32", scope="shared.dyn")
----
-X[tx] = A[tx]
-T.tvm_storage_sync("shared.dyn")
-B[tx] = X[63 - tx]
-T.tvm_storage_sync("shared.dyn")
-{0}
-T.tvm_storage_sync("shared.dyn")
-B[tx] = B[tx] + Y[63 - tx]
-"""
-
-
-@pytest.mark.parametrize(
-    ("store", "wrong"),
-    [
-        ("Y[tx] = A[tx]", 0),
-        ("if tx < 32:\n    Y[tx] = A[tx]", 32),
-        ("if tx > 99:\n    Y[tx] = A[tx]", 64),
-    ],
-)
-def test_what_lies_in_a_dead_buffers_place_is_not_ones_own(store: str, wrong: int) -> None:
-    arrays = {"A": floats(), "B": blank()}
-    findings = run_kernel(arrays, MERGED.format(store), threads=64).findings
-    assert sum(finding.count for finding in findings) == wrong
-    for finding in findings:
-        assert finding.kind == "uninitialized read"
-        assert finding.message.startswith("load of Y[63] by thread (0, 0, 0)")
-        assert "before any store to it (another buffer's value" in finding.message
-
-
-def test_two_views_of_one_buffer_are_one() -> None:
-    """The bytes of a buffer may be read as another type, also where a third lies in its place."""
-    body = """\
-X = T.alloc_buffer((64,), "float32", scope="shared.dyn")
-Z = T.decl_buffer((256,), "int8", data=X.data, scope="shared.dyn")
-Y = T.alloc_buffer((64,), "float32", scope="shared.dyn")
----
-X[tx] = A[tx]
-T.tvm_storage_sync("shared.dyn")
-N[tx] = Z[255 - tx]
-T.tvm_storage_sync("shared.dyn")
-Y[tx] = A[tx]
-T.tvm_storage_sync("shared.dyn")
-B[tx] = Y[63 - tx]
-"""
-    arrays = {"A": floats(), "N": np.zeros(64, "int8"), "B": blank()}
-    result = run_kernel(arrays, body, threads=64)
-    assert result.findings == []
-    np.testing.assert_array_equal(result.arguments[1], arrays["A"].view("int8")[::-1][:64])
 
 
 # ---- Limits of memory.
@@ -492,32 +239,6 @@ B[tx] = r[0]
     assert not wrong or wrong in findings[0].message
 
 
-def test_an_allocation_in_a_loop_counts_once() -> None:
-    body = "for k in range(9):\n    r = T.alloc_local((20000,))\n    r[k] = A[tx]\n    B[tx] = r[k]"
-    assert kinds(body, blocks=1, threads=8) == []
-
-
-ROUND = """\
-B[tx] = T.float32(0)
-for k in range(2):
-    S = T.alloc_shared((32,))
-"""
-
-
-@pytest.mark.parametrize(
-    ("body", "wrong"),
-    [
-        (f"S[tx] = A[k * 32 + tx]\n{SYNC}\nB[tx] = B[tx] + S[31 - tx]", ["race"]),
-        (f"S[tx] = A[k * 32 + tx]\n{SYNC}\nB[tx] = B[tx] + S[31 - tx]\n{SYNC}", []),
-        (f"S[tx] = A[tx]\n{SYNC}\nB[tx] = B[tx] + S[31 - tx]", []),  # what is there already
-        (f"if k == 0:\n    S[tx] = A[tx]\n{SYNC}\nB[tx] = S[31 - tx]", ["uninitialized read"]),
-    ],
-)
-def test_a_buffer_that_a_loop_makes_has_one_place_and_nothing_in_it(body, wrong) -> None:
-    lines = "".join(f"    {line}\n" for line in body.splitlines())
-    assert kinds(ROUND + lines, blocks=1) == wrong
-
-
 def test_a_negative_extent_is_no_launch() -> None:
     module = write_kernel({"A": floats(), "B": blank()}, "B[tx] = A[tx]")
     text = module.script().replace('"blockIdx.x", 1)', '"blockIdx.x", -1)')
@@ -526,14 +247,3 @@ def test_a_negative_extent_is_no_launch() -> None:
         "launch",
         "extent -1 of 'blockIdx.x' is negative",
     )
-
-
-def test_of_many_that_stored_the_same_a_few_are_asked() -> None:
-    """All threads of 16 GPU blocks store to one cell: asking all pairs took minutes a kernel."""
-    threads = np.arange(1024)
-    cells, begun = np.zeros(1024, np.int64), np.zeros(1024, np.int64)
-    co_writers = CoWriters()
-    co_writers.add(cells, threads, time=1, per_block=64)
-    rivals = co_writers.find_rivals(cells, threads, begun, per_block=64)
-    assert (rivals != threads).all()
-    assert set(rivals) == {0, 1023}, "one for all others, and another one for itself"
