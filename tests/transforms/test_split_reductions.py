@@ -143,11 +143,18 @@ def test_a_planted_bug_dies_without_a_gpu(bug: str) -> None:
 # ---- What has no factor, and places that it does not take
 
 
-@pytest.mark.parametrize("parts", [1, 5, 24])
-def test_split_reductions_refuses_numbers_of_ranges(parts: int) -> None:
+@pytest.mark.parametrize(
+    ("parts", "sentence"),
+    [
+        (1, "parts=1 is no number of ranges; use 2 or more"),
+        (5, "loop 'k' runs 24 times, which parts=5 does not divide; choose a divisor"),
+        (24, "parts=24 leaves ranges of one element each"),
+    ],
+)
+def test_split_reductions_refuses_numbers_of_ranges(parts: int, sentence: str) -> None:
     sch = Schedule(Plain)
     first, second = find_blocks(sch, "first", "second")
-    with refuses(sch, f"parts={parts} does not divide the 24 iterations of loop 'k' into two rang"):
+    with refuses(sch, sentence):
         split_reductions(sch, first, [second], parts=parts)
 
 

@@ -90,11 +90,18 @@ def split_reductions(
     (loop,) = loops
     require_constant(sch, loop)
     extent = constant(sch.get(loop).extent) or 0
-    if parts < 2 or extent % parts or extent == parts:
+    if parts < 2:
+        raise TransformError(f"parts={parts} is no number of ranges", "use 2 or more")
+    if extent % parts:
         raise TransformError(
-            f"parts={parts} does not divide the {extent} iterations of loop "
-            f"'{sch.get(loop).loop_var.name}' into two ranges or more, of two elements or more",
-            "choose another divisor, or pad the block first with pad_block",
+            f"loop '{sch.get(loop).loop_var.name}' runs {extent} times, which parts={parts} does "
+            "not divide",
+            "choose a divisor, or pad the block first with pad_block",
+        )
+    if extent == parts:
+        raise TransformError(
+            f"parts={parts} leaves ranges of one element each, which would be combined alone",
+            "use fewer parts",
         )
     running = read_producer(sch, producer, loop)
     if running.previous is not None:
