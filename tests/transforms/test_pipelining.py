@@ -437,3 +437,39 @@ def test_prefetch_asynchronously_refuses_a_schedule_that_works_on_no_function():
     sch.work_on("mirror")
     prefetch_asynchronously(sch, k, [copy])
     assert get_pass_options(sch.mod)["tirx.use_async_copy"]
+
+
+# Rows of two types of elements, mirrored.
+Scaled = parse_kernel("""
+    A (12, 32), B (12, 32) float16, C (12, 32)
+    A_shared = T.sblock_alloc_buffer((12, 32), scope="shared")
+    B_shared = T.sblock_alloc_buffer((12, 32), "float16", scope="shared")
+    for _ in T.thread_binding(1, thread="blockIdx.x"):
+        for k in range(12):
+            for t in T.thread_binding(8, thread="threadIdx.x"):
+                for v in T.vectorized(4):
+                    with T.sblock("A_shared"):
+                        vk = T.axis.spatial(12, k)
+                        vt = T.axis.spatial(32, t * 4 + v)
+                        A_shared[vk, vt] = A[vk, vt]
+            for t in T.thread_binding(8, thread="threadIdx.x"):
+                for v in T.vectorized(4):
+                    with T.sblock("B_shared"):
+                        vk = T.axis.spatial(12, k)
+                        vt = T.axis.spatial(32, t * 4 + v)
+                        B_shared[vk, vt] = B[vk, vt]
+            for t in T.thread_binding(8, thread="threadIdx.x"):
+                for v in range(4):
+                    with T.sblock("C"):
+                        vk = T.axis.spatial(12, k)
+                        vt = T.axis.spatial(32, t * 4 + v)
+                        C[vk, vt] = A_shared[vk, 31 - vt] * T.float32(B_shared[vk, 31 - vt])
+""")
+
+
+def test_one_copy_of_4_byte_elements_keeps_tvm_from_retyping_the_buffers():
+    sch = Schedule(Scaled)
+    copies = [sch.get_sblock(name) for name in ("A_shared", "B_shared")]
+    prefetch_asynchronously(sch, sch.get_loops(copies[0])[1], copies)
+    assert get_pass_options(sch.mod)["tirx.disable_storage_rewrite"]
+    assert "cp.async" in source_of(sch.mod)
