@@ -7,13 +7,14 @@ import re
 import numpy as np
 import pytest
 import tvm
-from foreign_modules import MODULES, Symbolic
-from tvm.s_tir import dlight
+from foreign_modules import MODULES, Argmax, OutputFirst, Symbolic
+from tvm.s_tir import Schedule, dlight
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
 from tirstep.lowering_checks.bisect import bisect_run
 from tirstep.lowering_checks.devices import CpuDevice
+from tirstep.lowering_checks.devices.device import blank
 from tirstep.lowering_checks.devices.simulator import SimulatorDevice
 from tirstep.lowering_checks.numeric import check_numbers, make_cases
 from tirstep.lowering_checks.reference import ModuleKernel, ModuleProblem
@@ -215,6 +216,34 @@ def test_nothing_overflows_on_the_way_to_a_quotient() -> None:
         assert total.max() <= 127
 
 
+def test_a_missing_barrier_is_found() -> None:
+    problem = make_problem("MatmulRelu")
+    with tvm.target.Target("nvidia/nvidia-a100"):
+        scheduled = dlight.ApplyDefaultSchedule(dlight.gpu.Matmul())(problem.module)
+    with tvm.transform.PassContext(disabled_pass=["s_tir.ThreadSync"]):
+        findings = check_numbers(problem, scheduled, SimulatorDevice(), where="")
+    assert findings[0].message.startswith("race: ")
+
+
+@pytest.mark.parametrize("part", [0, 1], ids=["runs", "columns"])
+def test_another_order_of_pairs_is_right(part: int) -> None:
+    """An argmax whose parts are found apart, with equal elements or not.
+
+    Parts that are every eighth column take another one of equal elements than the program.
+    """
+    problem = ModuleKernel(Argmax, "argmax").problem()
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("best")
+    loops = sch.split(sch.get_loops(block)[1], [None, 8])
+    sch.rfactor(loops[part], 1)
+    assert not check_numbers(problem, sch.mod, CpuDevice(), where="")
+    ties = [np.round(problem.float_inputs(0)[0] * 2).astype("float32")]
+    program = CpuDevice().compile(sch.mod)
+    index, _ = program(problem.make_arguments(ties, [blank(each) for each in problem.outputs]))[1:]
+    (low, high), _ = problem.error_interval(ties)
+    assert np.all((low <= index) & (index <= high))
+
+
 def test_a_recipe_takes_a_module_and_its_wrong_step_is_found() -> None:
     kernel = ModuleKernel(Symbolic, "scaled")
     example = Example({"n": 8, "m": 8})
@@ -234,6 +263,14 @@ def test_a_recipe_takes_a_module_and_its_wrong_step_is_found() -> None:
     bad = bisect_run(run).first_bad
     assert bad is not None
     assert bad.label == "step 2 again"
+
+
+def test_arguments_of_every_kind() -> None:
+    problem = ModuleKernel(OutputFirst, "axpy").problem()
+    assert [each.name for each in problem.inputs] == ["Y", "alpha", "n", "X"]
+    assert [each.name for each in problem.outputs] == ["Y", "total"]
+    assert problem.in_out == (0,)
+    assert problem.module["main"].attrs["global_symbol"] == "main"
 
 
 def test_sizes_that_are_open() -> None:
