@@ -18,7 +18,7 @@ from tirstep.transforms.legality.lowered_memory import find_missing_barriers
 from tirstep.transforms.legality.merged_memory import find_overwritten
 from tirstep.transforms.legality.open_sizes import close_sizes
 from tirstep.transforms.legality.owners import find_unowned
-from tirstep.transforms.legality.registers import find_any_leak
+from tirstep.transforms.legality.registers import find_leaks
 from tirstep.transforms.tir import Place, constant, get_axis, get_places, is_used
 
 from .steps import Finding
@@ -63,7 +63,7 @@ def _ask_rules(module: tvm.IRModule) -> Iterator[str]:
     ):
         yield f"{fault.problem}; {fault.advice}"
     closed = close_sizes(module)
-    leak = find_any_leak(closed)
+    leak = next(iter(find_leaks(closed).values()), None)
     if leak is not None:
         what = "thread writes registers" if leak.scope == "local" else "GPU block writes memory"
         yield (

@@ -34,8 +34,8 @@ from tirstep.strategies.plays import (
 from tirstep.strategies.plays import Block as At
 from tirstep.strategies.problems import Dice, draw_problem
 from tirstep.transforms import Split, TransformError
-from tirstep.transforms.decorators import transform
 from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.schedule import transform
 
 SCRIPT = Path(__file__).parent / "fuzz_schedules.py"
 _spec = importlib.util.spec_from_file_location("fuzz_schedules", SCRIPT)

@@ -9,13 +9,10 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from .arguments import Int64
-from .decorators import composite, transform
 from .errors import TransformError
 from .gpu_limits import MAX_THREADS
-from .held import tried_on_copy
 from .legality.axes import require_axis_free
 from .legality.pipelines import STAGE
-from .legality.registers import require_own_registers
 from .legality.sums import require_single_terms
 from .legality.threads import (
     require_axis_limit,
@@ -38,6 +35,7 @@ from .queries import (
     get_sblock_name,
     get_spatial_loops,
 )
+from .schedule import transform
 
 THREAD_AXES = tuple(
     f"{level}.{letter}" for level in ("blockIdx", "threadIdx", "vthread") for letter in "xyz"
@@ -77,12 +75,8 @@ def bind_loop(sch: Schedule, loop: LoopRV, *, axis: str, max_threads: Int64 = MA
             f"use one of {', '.join(THREAD_AXES)}",
         )
     require_bindable(sch, loop, axis, max_threads)
-    trial = sch.copy()
-    trial.bind(loop, axis)
-    with tried_on_copy(sch, trial):
-        require_own_registers(trial, loop)
-    require_virtual_threads_around_all(trial, loop)
     sch.bind(loop, axis)
+    require_virtual_threads_around_all(sch, loop)
 
 
 def require_bindable(
@@ -111,7 +105,7 @@ def _require_no_pipeline(sch: Schedule, loop: LoopRV) -> None:
         )
 
 
-@composite
+@transform
 def bind_batch(
     sch: Schedule, block: SBlockRV, *, axis: str = "blockIdx.z", kept: int = 2
 ) -> LoopRV:
@@ -150,7 +144,7 @@ def bind_batch(
     return fused
 
 
-@composite
+@transform
 def tile_block(
     sch: Schedule,
     block: SBlockRV,

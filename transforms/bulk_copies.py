@@ -14,7 +14,6 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import BufferStore, For
 
 from .arguments import Int64
-from .decorators import composite
 from .errors import TransformError
 from .gpu_limits import (
     MAX_SHARED_BYTES,
@@ -37,6 +36,7 @@ from .queries import (
     get_realize,
     get_sblock_name,
 )
+from .schedule import transform
 from .tir import bind_ranges, constant, find_all, get_axis, substitute
 from .tma_tiles import (
     ATOM,
@@ -53,7 +53,7 @@ MIN_ARCH = 90
 """The compute capability, times ten, that brought the TMA."""
 
 
-@composite
+@transform
 def prefetch_by_tma(
     sch: Schedule,
     loop: LoopRV,
@@ -110,7 +110,7 @@ def prefetch_by_tma(
     set_pipeline(sch)
 
 
-@composite
+@transform
 def specialize_warps(
     sch: Schedule, loop: LoopRV, *, registers: Sequence[int] | None = None, blocks: Int64 = 1
 ) -> None:

@@ -19,7 +19,6 @@ from tvm.tirx.analysis import undefined_vars
 
 from .binding import bind_loop
 from .bulk_copies import require_tma
-from .decorators import composite
 from .errors import TransformError
 from .gpu_limits import MAX_SHARED_BYTES, WARP
 from .intrinsics.mma import SCOPE
@@ -27,7 +26,6 @@ from .intrinsics.staged_stores import TILE_STORE
 from .intrinsics.warpgroups import CHUNK_BYTES
 from .legality.enumeration import compute_values
 from .legality.lifetimes import require_computed
-from .legality.registers import require_own_registers
 from .legality.threads import require_virtual_threads_around_all
 from .pass_options import set_pipeline
 from .queries import (
@@ -36,6 +34,7 @@ from .queries import (
     get_realize,
     get_sblock_name,
 )
+from .schedule import transform
 from .tensorize import SharedStore, require_tile_loops
 from .tir import bind_ranges, constant, get_operands, is_among, substitute
 from .tma_tiles import ATOM, TMA_STORE, CopyShape, measure_store
@@ -43,7 +42,7 @@ from .vectorize import vectorize_loop
 from .whole_tiles import compute_whole_tiles
 
 
-@composite
+@transform
 def store_through_tiles(
     sch: Schedule,
     block: SBlockRV,
@@ -93,7 +92,6 @@ def store_through_tiles(
         vectorize_loop(sch, pieces[3])
     for producer, consumer in ((block, store), (store, write)):
         require_computed(sch, producer, consumer)
-        require_own_registers(sch, producer)
         require_virtual_threads_around_all(sch, consumer)
     set_pipeline(sch)
     return SharedStore(store, write)
@@ -109,7 +107,7 @@ def _require_vector(sch: Schedule, write: SBlockRV, vector: int) -> None:
         )
 
 
-@composite
+@transform
 def store_by_tma(sch: Schedule, write: SBlockRV, *, arch: str | None = None) -> None:
     """Let the TMA write a tile from shared memory to the tensor.
 

@@ -11,11 +11,9 @@ from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import BufferStore, For, IfThenElse, SeqStmt, Var
 
-from .decorators import composite
 from .errors import TransformError
 from .legality.lifetimes import require_computed
 from .legality.pipelines import ASYNC, STAGE
-from .legality.registers import require_own_registers
 from .legality.threads import require_virtual_threads_around_all
 from .placement import (
     fuse_epilogue_at,
@@ -34,6 +32,7 @@ from .queries import (
     get_sblocks_under,
     is_reduction,
 )
+from .schedule import transform
 from .tir import constant, find_all, is_among, is_used
 
 _HELD = "tirstep.held"
@@ -44,7 +43,7 @@ _WHY_NOT = {
 }
 
 
-@composite
+@transform
 def cache_read_at(
     sch: Schedule, block: SBlockRV, loop: LoopRV, *, operand: int, scope: str = "shared"
 ) -> SBlockRV:
@@ -63,7 +62,6 @@ def cache_read_at(
         operand whose place the block does not read from data behind a guard
     """
     copy = place_copy_at(sch, block, loop, operand=operand, scope=scope)
-    require_own_registers(sch, copy)
     return copy
 
 
@@ -125,7 +123,7 @@ def hold_in_trace(sch: Schedule, blocks: Sequence[SBlockRV]) -> None:
         sch.unannotate(block, _HELD)
 
 
-@composite
+@transform
 def cache_write_at(
     sch: Schedule, block: SBlockRV, loop: LoopRV, *, scope: str = "local"
 ) -> SBlockRV:
@@ -154,13 +152,12 @@ def cache_write_at(
     _require_inside(sch, copy)
     sch.reverse_compute_at(copy, loop, preserve_unit_loops=True)
     _require_few_iterations(sch, block, copy, loop)
-    require_own_registers(sch, copy)
     require_computed(sch, block, copy)
     require_virtual_threads_around_all(sch, copy)
     return copy
 
 
-@composite
+@transform
 def accumulate_in_registers(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlockRV:
     """Let each thread sum up in registers and write its results once, under a loop.
 

@@ -187,6 +187,8 @@ class TransformError(ValueError):
         None outside of a recipe
     knobs : of that recipe, with the words that each takes; none outside of a recipe
     kernel_line : the kernel's ``file:line`` where TVM keeps it; None where it does not
+    place : of several changes that were asked about at once, the number of those before the one
+        that shows it; None where none does alone
     """
 
     def __init__(self, *parts: str) -> None:
@@ -201,6 +203,7 @@ class TransformError(ValueError):
         self.line: str | None = None
         self.knobs: dict[str, tuple[str, ...]] = {}
         self.kernel_line: str | None = None
+        self.place: int | None = None
 
     def __str__(self) -> str:
         places = []

@@ -14,16 +14,16 @@ from tvm_ffi import structural_map
 from tirstep.allowances import EXPONENTS
 from tirstep.tvm_compat import get_op_name
 
-from .decorators import composite
 from .errors import TransformError
 from .queries import get_sblock_name
 from .rewriting import edit_block, replace_blocks
+from .schedule import transform
 from .tir import find_all
 
 _LARGEST = float(max_value("float32").value)
 
 
-@composite
+@transform
 def use_powers_of_two(sch: Schedule, block: SBlockRV) -> None:
     """Compute exponentials of a block as powers of two, with one factor for both.
 
@@ -55,7 +55,7 @@ def use_powers_of_two(sch: Schedule, block: SBlockRV) -> None:
     replace_blocks(sch, block, {node: made}, [], who="use_powers_of_two")
 
 
-@composite
+@transform
 def fuse_exponents(sch: Schedule, block: SBlockRV) -> None:
     """Compute the exponents of a block by one fused multiply-add each.
 

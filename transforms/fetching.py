@@ -11,13 +11,10 @@ from tvm.tirx import For
 
 from .binding import bind_loop
 from .caching import place_copy_at
-from .decorators import composite
 from .errors import TransformError
 from .gpu_limits import MAX_THREADS
 from .inlining import inline_producers
 from .layout import require_copy
-from .legality.net import inlines
-from .legality.registers import require_own_registers
 from .legality.vectors import find_longest_vector
 from .loops import Tail, require_countable, require_serial
 from .queries import (
@@ -29,11 +26,12 @@ from .queries import (
     get_root,
     get_sblock_name,
 )
+from .schedule import inlines, transform
 from .tir import constant, find_all, find_row_stride, get_axis, get_places, is_among
 from .vectorize import find_float8_fault, vectorize_loop
 
 
-@composite
+@transform
 def fetch_cooperatively(
     sch: Schedule,
     block: SBlockRV,
@@ -112,7 +110,7 @@ def _vectorize(sch: Schedule, block: SBlockRV, loop: LoopRV, tail: Tail) -> None
     vectorize_loop(sch, loop)
 
 
-@composite
+@transform
 @inlines
 def stage_operand_at(
     sch: Schedule,
@@ -140,7 +138,6 @@ def stage_operand_at(
     if can_inline_producers(sch, copy):
         inline_producers(sch, copy)
     fetch_cooperatively(sch, copy, threads=threads, vector=vector, tail=tail)
-    require_own_registers(sch, copy)
     return copy
 
 

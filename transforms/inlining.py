@@ -8,14 +8,13 @@ from tvm.error import InternalError
 from tvm.s_tir import SBlock, Schedule, ScheduleError
 from tvm.s_tir.schedule import SBlockRV
 
-from .decorators import composite
 from .errors import TransformError
-from .legality.net import inlines
 from .queries import get_root, get_sblock_name, is_reduction
+from .schedule import inlines, transform
 from .tir import find_all, is_among
 
 
-@composite
+@transform
 @inlines
 def inline_producers(sch: Schedule, block: SBlockRV) -> None:
     """Inline the blocks that a block reads from, e.g. a padding stage into a shared-memory fetch.
@@ -50,7 +49,7 @@ def inline_producers(sch: Schedule, block: SBlockRV) -> None:
         sch.compute_inline(producer)
 
 
-@composite
+@transform
 @inlines
 def inline_epilogue(sch: Schedule, block: SBlockRV) -> SBlockRV | None:
     """Make one block of all that follows a block's result: scale, bias, activation, cast.

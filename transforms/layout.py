@@ -25,7 +25,6 @@ from tvm.tirx import (
 )
 from tvm_ffi import structural_equal
 
-from .decorators import composite
 from .errors import TransformError
 from .inlining import try_inlining
 from .queries import (
@@ -36,6 +35,7 @@ from .queries import (
     get_sblock_name,
     get_sblocks_under,
 )
+from .schedule import transform
 from .tir import (
     constant,
     find_all,
@@ -59,7 +59,7 @@ class Padding(NamedTuple):
     crop: SBlockRV | None
 
 
-@composite
+@transform
 def pad_shared_rows(sch: Schedule, block: SBlockRV, *, elements: int) -> None:
     """Lengthen the rows of a tile in shared memory, so that a column lies in different banks.
 
@@ -108,7 +108,7 @@ def pad_longer_rows(sch: Schedule, block: SBlockRV, *, elements: int) -> None:
         pad_shared_rows(sch, block, elements=elements)
 
 
-@composite
+@transform
 def transpose_tile(sch: Schedule, block: SBlockRV) -> None:
     """Keep a tile in shared memory with its last two dimensions swapped.
 
@@ -134,7 +134,7 @@ def transpose_tile(sch: Schedule, block: SBlockRV) -> None:
     sch.transform_layout(block, ("write", 0), lambda *at: (*at[:-2], at[-1], at[-2]))
 
 
-@composite
+@transform
 def lay_in_panels(sch: Schedule, block: SBlockRV, *, width: int) -> None:
     """Cut the rows of a tile into panels of `width` elements, one behind the other.
 
@@ -171,7 +171,7 @@ def lay_in_panels(sch: Schedule, block: SBlockRV, *, width: int) -> None:
     sch.transform_layout(block, ("write", 0), place)
 
 
-@composite
+@transform
 def fold_tile(sch: Schedule, block: SBlockRV, *, row: int, padding: int = 0) -> None:
     """Fold the last dimension of a tile in shared memory into rows, and pad these.
 
@@ -240,7 +240,7 @@ def _require_no_vectors(sch: Schedule, block: SBlockRV, buffer: Any, stride: int
                 )
 
 
-@composite
+@transform
 def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Padding:
     """Pad a block's iteration space with zeros to multiples of a tile, and crop the result.
 

@@ -14,7 +14,6 @@ from tvm.sym import Analyzer
 from tvm.tirx import For, ForKind, IfThenElse, IterVar, SeqStmt, floormod
 
 from .arguments import Int64
-from .decorators import composite, transform
 from .errors import TransformError
 from .legality.pipelines import ASYNC
 from .legality.sums import require_single_terms
@@ -25,6 +24,7 @@ from .queries import (
     get_outer_loops,
     is_reduction,
 )
+from .schedule import transform
 from .tir import (
     constant,
     find_all,
@@ -238,7 +238,7 @@ def unroll_loop(sch: Schedule, loop: LoopRV, *, limit: Int64 = 256) -> None:
     sch.unroll(loop)
 
 
-@composite
+@transform
 def suggest_unrolling(sch: Schedule, loop: LoopRV, *, limit: int = 2048) -> None:
     """Ask the CUDA compiler to unroll a loop and the loops inside, where TVM keeps them as loops.
 

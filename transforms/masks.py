@@ -5,7 +5,6 @@ from __future__ import annotations
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
 
-from .decorators import composite
 from .errors import TransformError
 from .legality.masks import find_end_fault
 from .loops import require_constant, require_serial
@@ -18,10 +17,11 @@ from .mask_bounds import (
 )
 from .pass_options import set_pipeline
 from .queries import get_enclosing_loops, get_loop_name, get_root
+from .schedule import transform
 from .tir import constant
 
 
-@composite
+@transform
 def end_loop_at_mask(sch: Schedule, loop: LoopRV) -> None:
     """End a loop behind the last iteration of which a mask lets something through.
 
@@ -55,7 +55,7 @@ def end_loop_at_mask(sch: Schedule, loop: LoopRV) -> None:
     set_pipeline(sch)
 
 
-@composite
+@transform
 def launch_longest_first(sch: Schedule, loop: LoopRV) -> None:
     """Launch those GPU blocks first in which a loop goes on longest before it ends at its mask.
 
@@ -85,7 +85,7 @@ def launch_longest_first(sch: Schedule, loop: LoopRV) -> None:
     sch.annotate(loop, LONGEST_FIRST, 1)
 
 
-@composite
+@transform
 def split_loop_at_mask(sch: Schedule, loop: LoopRV) -> None:
     """Let the first iterations of a loop, of which masks hide nothing, do without them.
 

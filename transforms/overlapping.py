@@ -16,13 +16,13 @@ from tvm.tirx import For
 
 from .arguments import Int64
 from .bulk_copies import get_thread_extents, require_registers
-from .decorators import composite
 from .errors import TransformError
 from .gpu_limits import THREADS
 from .passes.overlap import count_waits, require_independent
 from .passes.pingpong import WARPGROUP
 from .passes.uses import SHARED
 from .queries import get_enclosing_kernel, get_loop_name
+from .schedule import transform
 from .tir import constant, find_all, get_axis, is_among
 from .tma_tiles import (
     TMA_BLOCKS,
@@ -40,7 +40,7 @@ _MAX_TURNS = 3
 """Warpgroups that take turns at tiles: two barriers and one of their own each, of 15 in all."""
 
 
-@composite
+@transform
 def overlap_products(sch: Schedule, loop: LoopRV) -> None:
     """Let the last products of an iteration run while the next one computes.
 
@@ -64,7 +64,7 @@ def overlap_products(sch: Schedule, loop: LoopRV) -> None:
     sch.annotate(loop, TMA_OVERLAP, 1)
 
 
-@composite
+@transform
 def alternate_warpgroups(sch: Schedule, loop: LoopRV) -> None:
     """Let warpgroups take turns at the tensor cores: one computes while another one multiplies.
 
@@ -92,7 +92,7 @@ def alternate_warpgroups(sch: Schedule, loop: LoopRV) -> None:
     sch.annotate(loop, TMA_PINGPONG, 1)
 
 
-@composite
+@transform
 def alternate_tiles(
     sch: Schedule,
     loop: LoopRV,

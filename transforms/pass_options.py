@@ -14,16 +14,16 @@ from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import For
 
 from .arguments import Int64, suggest
-from .decorators import composite
 from .errors import TransformError
 from .legality.own_lanes import OWN_LANES
 from .legality.pipelines import computes_first
 from .passes.pipeline import KEY, PIPELINE, PIPELINES, PREFIX
+from .schedule import transform
 from .tir import find_all
 from .tma_tiles import TMA_IN_FLIGHT
 
 
-@composite
+@transform
 def set_pass_option(sch: Schedule, *, name: str, value: bool | Int64) -> None:
     """Note that the module is to be compiled with an option of TVM's pass context.
 
@@ -69,7 +69,7 @@ def require_root(sch: Schedule) -> SBlockRV:
     return sch.get_sblock("root")
 
 
-@composite
+@transform
 def set_pipeline(sch: Schedule, *, name: str = PIPELINE) -> None:
     """Note that the module is to be lowered with a pipeline of tirstep, or with TVM's own again.
 

@@ -9,19 +9,19 @@ from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import BufferStore, For, ForKind, SeqStmt
 
-from .decorators import composite
 from .errors import TransformError
 from .layout import require_copy
 from .legality.pipelines import ASYNC, LOCAL_STAGE, ORDER, STAGE, count_statements
 from .loops import UNROLL, require_constant, require_serial
 from .pass_options import set_pass_option, set_pipeline
 from .queries import get_enclosing_loops, get_loop_name, get_root, get_sblock_name
+from .schedule import transform
 from .tir import find_all, get_regions
 
 DOUBLE_BUFFER = "double_buffer_scope"
 
 
-@composite
+@transform
 def prefetch_fragments(sch: Schedule, loop: LoopRV) -> None:
     """Load the fragments of a loop's next iteration into registers while this one computes.
 
@@ -41,7 +41,7 @@ def prefetch_fragments(sch: Schedule, loop: LoopRV) -> None:
     sch.annotate(loop, ORDER, list(range(copies + rest)))
 
 
-@composite
+@transform
 def prefetch_through_registers(sch: Schedule, loop: LoopRV, copies: Sequence[SBlockRV]) -> None:
     """Fetch the next tiles into registers while these are computed, then store them as shared.
 
@@ -72,7 +72,7 @@ def prefetch_through_registers(sch: Schedule, loop: LoopRV, copies: Sequence[SBl
     sch.annotate(loop, ORDER, [*loads, *computing])
 
 
-@composite
+@transform
 def prefetch_asynchronously(
     sch: Schedule,
     loop: LoopRV,

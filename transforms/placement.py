@@ -9,12 +9,10 @@ from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import ForKind, SeqStmt
 
-from .decorators import composite
 from .errors import TransformError
 from .legality.enumeration import count_points
 from .legality.lifetimes import require_computed
 from .legality.pipelines import STAGE
-from .legality.registers import require_own_registers
 from .legality.running_values import require_in_iteration
 from .legality.sums import require_single_terms
 from .legality.threads import require_virtual_threads_around_all
@@ -29,10 +27,11 @@ from .queries import (
     is_around,
     is_reduction,
 )
+from .schedule import transform
 from .tir import constant, find_all, find_row_stride, get_fed_iterators, get_kind, get_regions
 
 
-@composite
+@transform
 def compute_block_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> None:
     """Move a producer under a loop of its consumers, so that it computes what one iteration needs.
 
@@ -49,11 +48,10 @@ def compute_block_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> None:
     require_scalar_place(sch, loop)
     require_in_iteration(sch, block, loop)
     sch.compute_at(block, loop, preserve_unit_loops=True)
-    require_own_registers(sch, block)
     require_virtual_threads_around_all(sch, block)
 
 
-@composite
+@transform
 def reverse_compute_block_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> None:
     """Move a consumer under a loop of its producers, so that it uses what one iteration made.
 
@@ -83,11 +81,10 @@ def reverse_compute_block_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> No
     for producer in sch.get_producers(block):
         require_computed(sch, producer, block)
     require_single_terms(sch, block)
-    require_own_registers(sch, block)
     require_virtual_threads_around_all(sch, block)
 
 
-@composite
+@transform
 def fuse_epilogue_at(sch: Schedule, block: SBlockRV, epilogue: SBlockRV, loop: LoopRV) -> SBlockRV:
     """Keep a block's result in registers and let its consumer finish it there (bias, relu, cast).
 
@@ -120,7 +117,6 @@ def fuse_epilogue_at(sch: Schedule, block: SBlockRV, epilogue: SBlockRV, loop: L
     sch.set_scope(block, 0, "local")
     sch.reverse_compute_at(epilogue, loop, preserve_unit_loops=True)
     _require_whole(sch, epilogue)
-    require_own_registers(sch, block)
     require_computed(sch, block, epilogue)
     require_virtual_threads_around_all(sch, epilogue)
     return epilogue

@@ -19,19 +19,17 @@ from tvm.tirx import BufferLoad, BufferStore, Cast, const, decl_buffer, floormod
 from tvm_ffi import structural_map
 
 from .binding import require_bindable
-from .decorators import composite
 from .errors import TransformError
 from .gpu_limits import WARP
 from .intrinsics.fragments import QUAD, SIDE, Role, place_in_fragment
 from .intrinsics.mma import SCOPE, MmaIntrinsics, get_mma_intrinsics
-from .legality.net import inlines
 from .legality.own_lanes import OWN_LANES, has_lane_rows
-from .legality.registers import require_own_registers
 from .legality.threads import require_virtual_threads_around_all
 from .loops import require_serial
 from .pass_options import require_root, set_pipeline
 from .queries import get_loop_name, get_own_loops, get_sblock_name, is_reduction_loop
 from .rewriting import edit_block, replace_blocks
+from .schedule import inlines, transform
 from .tensorize import (
     get_copied,
     get_tile_shape,
@@ -50,7 +48,7 @@ ROWS = WARP // QUAD
 """Of a fragment of sums, one for each quad; a tile has as many twice."""
 
 
-@composite
+@transform
 @inlines
 def round_operand(sch: Schedule, block: SBlockRV, *, operand: int) -> SBlockRV:
     """Round what a block reads of an operand in a block of its own, in front of it.
@@ -126,7 +124,7 @@ class FragmentProduct(NamedTuple):
     column: LoopRV
 
 
-@composite
+@transform
 def tile_product(sch: Schedule, block: SBlockRV) -> FragmentProduct:
     """Cut a product that a warp computes into fragments of 16×16×16.
 
@@ -172,7 +170,7 @@ def _require_whole_fragments(sch: Schedule, loop: LoopRV) -> None:
         )
 
 
-@composite
+@transform
 def lay_in_quads(sch: Schedule, block: SBlockRV, *, rows: int, columns: int | None = None) -> None:
     """Keep what a block writes in registers, as fragments of sums are, or the rows of these.
 
@@ -228,7 +226,7 @@ def _require_dimensions(buffer: Any, dimensions: tuple[int, ...]) -> None:
             )
 
 
-@composite
+@transform
 def spread_over_quads(sch: Schedule, block: SBlockRV, *, columns: bool = True) -> None:
     """Spread a block's last two loops over the lanes of a warp as fragments of sums are.
 
@@ -257,11 +255,10 @@ def spread_over_quads(sch: Schedule, block: SBlockRV, *, columns: bool = True) -
         require_bindable(sch, loop, axis)
         sch.bind(loop, axis)
     # Of both axes together: a lane is a place on both.
-    require_own_registers(sch, block)
     require_virtual_threads_around_all(sch, block)
 
 
-@composite
+@transform
 @inlines
 def tensorize_in_quads(
     sch: Schedule,
@@ -283,7 +280,7 @@ def tensorize_in_quads(
         out; `zeros`, the block that `decompose_reduction_at` returned, or None where the sums begin
         with something else; readers of the sums that `spread_over_quads` has spread. What lies
         between two products is spread together with both, in a transform of your own
-        (``tirstep.transforms.decorators.composite``): one at a time, threads would find in their
+        (``tirstep.transforms.schedule.transform``): one at a time, threads would find in their
         registers what belongs to others
     """
     _require_product(sch, block)

@@ -13,7 +13,6 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.sym import Analyzer
 from tvm.tirx import For, floormod
 
-from .decorators import composite
 from .errors import TransformError
 from .legality.sums import require_single_terms
 from .loops import Split, Tail, require_factors, require_serial
@@ -27,6 +26,7 @@ from .queries import (
     is_reduction,
 )
 from .rewriting import edit_block, replace_blocks
+from .schedule import transform
 from .tir import constant, get_axis, get_fed_iterators, is_used
 
 FLOAT = "float32"
@@ -39,7 +39,7 @@ class PartialSums(NamedTuple):
     parts: LoopRV
 
 
-@composite
+@transform
 def split_reduction(sch: Schedule, block: SBlockRV, *, inner: int, tail: Tail = "refuse") -> Split:
     """Split the one reduction loop of a block into steps of `inner`.
 
@@ -60,7 +60,7 @@ def split_reduction(sch: Schedule, block: SBlockRV, *, inner: int, tail: Tail = 
     return Split(*sch.split(loops[0], [None, inner]))
 
 
-@composite
+@transform
 def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlockRV:
     """Take the initialization of a reduction out of it, in front of a loop.
 
@@ -154,7 +154,7 @@ def _require_guard(
             )
 
 
-@composite
+@transform
 def rfactor_reduction(sch: Schedule, block: SBlockRV, *, parts: int) -> PartialSums:
     """Cut a reduction into parts that are summed by themselves, and their sums added up after.
 

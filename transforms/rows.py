@@ -14,9 +14,7 @@ from tvm.tirx.analysis import undefined_vars
 
 from .binding import bind_loop
 from .caching import list_consumers
-from .decorators import composite
 from .errors import TransformError
-from .legality.registers import require_own_registers
 from .legality.threads import require_virtual_threads_around_all
 from .loops import Tail, require_factors, require_serial
 from .pass_options import set_pass_option, set_pipeline
@@ -28,6 +26,7 @@ from .queries import (
     get_root,
     get_sblock_name,
 )
+from .schedule import transform
 from .tir import find_all, get_axis, get_iterator_values, substitute
 from .vectorize import LANES, MAX_VECTOR_BYTES, vectorize_loop
 
@@ -50,7 +49,7 @@ class _Share(NamedTuple):
     vector: int
 
 
-@composite
+@transform
 def spread_over_threads(
     sch: Schedule, block: SBlockRV, *, threads: int, vector: int = 1, tail: Tail = "refuse"
 ) -> Spread:
@@ -83,7 +82,7 @@ def spread_over_threads(
     return Spread(steps, among, elements)
 
 
-@composite
+@transform
 def keep_in_registers(sch: Schedule, block: SBlockRV) -> None:
     """Keep what a block computes in registers of the threads that compute it.
 
@@ -112,10 +111,9 @@ def keep_in_registers(sch: Schedule, block: SBlockRV) -> None:
         if share is not None:
             _lay_out(sch, block, share, place)
     set_pass_option(sch, name="tirx.disable_storage_rewrite", value=True)
-    require_own_registers(sch, block)
 
 
-@composite
+@transform
 def cache_row_at(
     sch: Schedule, block: SBlockRV, loop: LoopRV, *, operand: int, ahead: bool = False
 ) -> SBlockRV:
@@ -158,7 +156,6 @@ def cache_row_at(
     )
     if share.vector in LANES:
         vectorize_loop(sch, spread.elements)
-    require_own_registers(sch, copy)
     require_virtual_threads_around_all(sch, copy)
     return copy
 

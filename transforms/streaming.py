@@ -9,14 +9,14 @@ from __future__ import annotations
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
 
-from .decorators import composite
 from .errors import Fault, TransformError
 from .legality.streams import STREAMS, plan_stream
 from .pass_options import set_pipeline
 from .queries import get_loop_name, get_root
+from .schedule import transform
 
 
-@composite
+@transform
 def stream_steps(sch: Schedule, loop: LoopRV, *, workers: int) -> None:
     """Give GPU blocks equal shares of the steps of all tiles, one after the other.
 

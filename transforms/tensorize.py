@@ -17,7 +17,6 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from .binding import bind_loop
 from .caching import place_copy_at
-from .decorators import composite
 from .errors import TransformError
 from .fetching import can_inline_producers, fetch_by_threads
 from .gpu_limits import MAX_THREADS, WARP
@@ -26,8 +25,7 @@ from .intrinsics.fragments import QUAD, SIDE, get_depth, place_in_fragment
 from .intrinsics.mma import SCOPE, MmaIntrinsics, get_mma_intrinsics
 from .layout import lay_in_panels, pad_shared_rows
 from .legality.lifetimes import require_computed
-from .legality.net import SWIZZLE, inlines
-from .legality.registers import require_own_registers
+from .legality.net import SWIZZLE
 from .legality.threads import require_virtual_threads_around_all
 from .loops import Tail, require_factors, require_serial
 from .placement import require_around, require_outside_reductions
@@ -41,6 +39,7 @@ from .queries import (
     get_sblock_name,
     get_spatial_loops,
 )
+from .schedule import inlines, transform
 from .tir import constant, find_all, get_axis, is_used
 from .vectorize import LANES, vectorize_loop
 
@@ -72,7 +71,7 @@ class FragmentTile(NamedTuple):
     inner: LoopRV
 
 
-@composite
+@transform
 def tile_in_fragments(
     sch: Schedule,
     block: SBlockRV,
@@ -171,7 +170,7 @@ def _require_warps(tile: Sequence[int], warp: Sequence[int], tile_k: int, depth:
         )
 
 
-@composite
+@transform
 @inlines
 def stage_fragments_at(
     sch: Schedule,
@@ -259,7 +258,7 @@ def _require_swizzled_rows(sch: Schedule, copy: SBlockRV, vector: int) -> None:
         )
 
 
-@composite
+@transform
 @inlines
 def tensorize_fragments(
     sch: Schedule,
@@ -321,7 +320,7 @@ class SharedStore(NamedTuple):
     write: SBlockRV
 
 
-@composite
+@transform
 def store_through_shared(
     sch: Schedule,
     block: SBlockRV,
@@ -371,7 +370,6 @@ def store_through_shared(
         vectorize_loop(sch, pieces[3])
     for producer, consumer in ((block, store), (store, write)):
         require_computed(sch, producer, consumer)
-        require_own_registers(sch, producer)
         require_virtual_threads_around_all(sch, consumer)
     return SharedStore(store, write)
 

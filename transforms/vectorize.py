@@ -9,7 +9,6 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import FloatImm, For, IndexMap, IntImm
 
 from .arguments import Int64
-from .decorators import composite, transform
 from .errors import TransformError
 from .layout import require_copy, require_own_loops
 from .legality.vectors import find_longest_vector, find_taken_apart
@@ -17,6 +16,7 @@ from .loops import require_constant, require_serial
 from .pass_options import set_pipeline
 from .placement import require_aligned_rows
 from .queries import get_loop_name, get_own_loops, get_root, get_sblock_name, get_sblocks_under
+from .schedule import transform
 from .tir import constant, find_all, get_places, get_regions
 
 LANES = (2, 4, 8, 16)
@@ -98,7 +98,7 @@ def _is_float8(buffer: Any) -> bool:
     return str(buffer.dtype).startswith("float8")
 
 
-@composite
+@transform
 def vectorize_copy(sch: Schedule, block: SBlockRV, *, vector: int = 4) -> int:
     """Vectorize the innermost own loop of a block by the widest vector up to `vector` that fits.
 
@@ -137,7 +137,7 @@ def vectorize_copy(sch: Schedule, block: SBlockRV, *, vector: int = 4) -> int:
     return fitting[-1]
 
 
-@composite
+@transform
 def align_vectors(sch: Schedule, block: SBlockRV, *, vector: int, offset: int) -> None:
     """Lay the rows that a block writes out in vectors, the first element `offset` places into one.
 

@@ -14,14 +14,12 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import For
 
-from .decorators import composite
 from .errors import TransformError
 from .gpu_limits import WARP
 from .intrinsics.fragments import SIDE
 from .intrinsics.mma import SCOPE
 from .intrinsics.warpgroups import CHUNK_BYTES
 from .intrinsics.wgmma_rows import ACC, SHARE, RowsProduct, get_rows_intrinsic
-from .legality.net import inlines
 from .legality.own_lanes import has_lane_rows
 from .loops import require_serial
 from .queries import (
@@ -31,6 +29,7 @@ from .queries import (
     is_reduction_loop,
 )
 from .rewriting import edit_block, replace_blocks
+from .schedule import inlines, transform
 from .tir import constant, find_all, get_axis, is_used, replace_fields
 
 
@@ -42,7 +41,7 @@ class ProductLoops(NamedTuple):
     step: LoopRV
 
 
-@composite
+@transform
 def order_product(sch: Schedule, block: SBlockRV) -> ProductLoops:
     """Put the loops of a product in the order of rows, columns and steps of k.
 
@@ -68,7 +67,7 @@ def order_product(sch: Schedule, block: SBlockRV) -> ProductLoops:
     return ProductLoops(*spatial, *reductions)
 
 
-@composite
+@transform
 @inlines
 def tensorize_warp_rows(sch: Schedule, block: SBlockRV, *, arch: str | None = None) -> str:
     """Let wgmma multiply the 16 rows of a warp, together with those of three others.

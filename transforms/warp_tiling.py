@@ -9,12 +9,12 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from .binding import bind_loop
-from .decorators import composite
 from .errors import TransformError
 from .gpu_limits import WARP
 from .legality.sums import require_single_terms
 from .loops import Tail, require_countable, require_factors, require_serial
 from .queries import get_reduction_loops, get_sblock_name, get_spatial_loops
+from .schedule import transform
 
 Inner = Literal["columns", "rows"]
 """Which loop of a tile is the innermost."""
@@ -35,7 +35,7 @@ class WarpTile(NamedTuple):
     elements: tuple[LoopRV, LoopRV]
 
 
-@composite
+@transform
 def tile_in_warps(
     sch: Schedule,
     block: SBlockRV,

@@ -17,7 +17,6 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from .binding import bind_loop
 from .caching import place_copy_at
-from .decorators import composite
 from .errors import TransformError
 from .fetching import can_inline_producers, fetch_by_threads
 from .gpu_limits import MAX_THREADS, WARP
@@ -36,7 +35,6 @@ from .intrinsics.warpgroups import (
     split_by,
 )
 from .intrinsics.wgmma import WgmmaIntrinsics, WgmmaTile, get_wgmma_intrinsics
-from .legality.net import inlines
 from .loops import Tail, require_factors
 from .pipelining import are_products_first
 from .queries import (
@@ -47,6 +45,7 @@ from .queries import (
     get_sblock_name,
 )
 from .rewriting import replace_blocks
+from .schedule import inlines, transform
 from .tensorize import require_matmul_loops, require_register_store
 from .tir import constant, is_used
 from .tma_tiles import TMA_IN_FLIGHT
@@ -68,7 +67,7 @@ class WarpgroupTile(NamedTuple):
     outer: LoopRV
 
 
-@composite
+@transform
 def tile_in_warpgroups(
     sch: Schedule,
     block: SBlockRV,
@@ -138,7 +137,7 @@ def _require_warpgroups(tile: Sequence[int], warpgroup: Sequence[int]) -> None:
         )
 
 
-@composite
+@transform
 @inlines
 def stage_swizzled_at(
     sch: Schedule,
@@ -248,7 +247,7 @@ def _require_vector(name: str, vector: int, bits: int) -> None:
         )
 
 
-@composite
+@transform
 @inlines
 def tensorize_warpgroups(
     sch: Schedule,

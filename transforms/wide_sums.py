@@ -8,18 +8,18 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import BufferLoad, BufferStore, Cast, Mul, const
 
-from .decorators import composite
 from .errors import TransformError
 from .fusion.factoring import read_lone_sum
 from .queries import get_realize
 from .rewriting import replace_blocks
+from .schedule import transform
 from .tir import constant, replace_fields
 
 WIDE = "float32"
 HALVES = ("float16", "bfloat16")
 
 
-@composite
+@transform
 def widen_sums(sch: Schedule, block: SBlockRV) -> SBlockRV:
     """Keep sums of half precision in float32, and round each of them once.
 

@@ -18,7 +18,7 @@ from tirstep import transforms as tr
 from tirstep.modules import matmul, softmax
 from tirstep.transforms import TransformError
 from tirstep.transforms.arguments import Int64, UnfitError, read_arguments
-from tirstep.transforms.decorators import transform
+from tirstep.transforms.schedule import transform
 
 FUNCTIONS = {
     name: getattr(tr, name) for name in tr.__all__ if inspect.isfunction(getattr(tr, name))

@@ -5,6 +5,7 @@ from kernels import parse_kernel
 from tvm.s_tir import Schedule
 
 from tirstep.transforms.legality.net import find_fault
+from tirstep.transforms.schedule import Change
 
 Chain = parse_kernel("""
     A (8,), C (8,)
@@ -18,11 +19,6 @@ Chain = parse_kernel("""
             vi = T.axis.spatial(8, i)
             C[vi] = P[vi] * T.float32(2)
 """)
-
-
-def lose_producer(sch, block):
-    for producer in sch.get_producers(block):
-        sch.compute_inline(producer)
 
 
 def make_chain(*, extent=8, size=8, writer=True, output=True, names=("P", "C")):
@@ -54,12 +50,12 @@ def make_chain(*, extent=8, size=8, writer=True, output=True, names=("P", "C")):
     ],
 )
 def test_what_is_broken_is_named_where_it_was_whole_before(after, problem):
-    fault = find_fault(lose_producer, Chain, after)
+    fault = find_fault(Change("lose", Chain, after, ()))
     assert fault is not None
     assert fault.problem == problem
     assert fault.advice
-    assert find_fault(lose_producer, after, after) is None
-    assert find_fault(lose_producer, after, Schedule(after).copy().mod) is None
+    assert find_fault(Change("lose", after, after, ())) is None
+    assert find_fault(Change("lose", after, Schedule(after).copy().mod, ())) is None
 
 
 @pytest.mark.parametrize(("runs", "is_short"), [(2**16, False), (1480589312, True)])
@@ -82,7 +78,7 @@ def test_loops_that_wrap_around_to_something_positive(runs, is_short):
         return Points
 
     after = make(runs, 1) if is_short else make(2**15, 2**17)
-    fault = find_fault(lose_producer, make(2**16, 2**16), after)
+    fault = find_fault(Change("lose", make(2**16, 2**16), after, ()))
     if is_short:
         assert fault is not None
         assert fault.problem == "block 'C' of 4294967296 points would run 1480589312 times"
@@ -91,7 +87,7 @@ def test_loops_that_wrap_around_to_something_positive(runs, is_short):
 
 
 def test_buffers_that_indices_of_32_bits_do_not_reach():
-    fault = find_fault(lose_producer, Chain, make_chain(size=2**31 - 1))
+    fault = find_fault(Change("lose", Chain, make_chain(size=2**31 - 1), ()))
     assert fault is None
 
     Large = parse_kernel("""
@@ -107,6 +103,6 @@ def test_buffers_that_indices_of_32_bits_do_not_reach():
                 C[vi] = P[vi, 0] * T.float32(2)
     """)
 
-    fault = find_fault(lose_producer, Chain, Large)
+    fault = find_fault(Change("lose", Chain, Large, ()))
     assert fault is not None
     assert "'P' would have 4294967296 elements, and indices of 32 bits end at" in fault.problem

@@ -30,7 +30,7 @@ from tirstep.transforms import (
     tile_product,
     vectorize_loop,
 )
-from tirstep.transforms.decorators import composite
+from tirstep.transforms.schedule import transform
 
 
 def read(step: str) -> tvm.IRModule:
@@ -40,7 +40,7 @@ def read(step: str) -> tvm.IRModule:
 def test_tensorize_in_quads_of_attention() -> None:
     """Both products, and what lies between them, in a transform of one's own."""
 
-    @composite
+    @transform
     def change(sch: Schedule) -> None:
         scores, weighted = sch.get_sblock("scores_o"), sch.get_sblock("weighted_update_o")
         names = ("Q_local", "K_shared.dyn_local", "V_shared.dyn_local")
@@ -188,7 +188,7 @@ def test_a_chain_of_products_in_a_transform_of_one_s_own(dtype: str) -> None:
     """What lies between is an operand as it is: it never leaves its lanes."""
     before = parse_kernel(CHAIN.format(dtype=dtype))
     sch, finish = prepare_chain(before)
-    composite(finish)(sch)
+    transform(finish)(sch)
     assert "X_shared" not in sch.mod.script()
     check_numbers(before, sch.mod)
 

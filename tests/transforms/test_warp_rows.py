@@ -23,9 +23,9 @@ from tirstep.transforms import (
     tensorize_warp_rows,
     vectorize_loop,
 )
-from tirstep.transforms.decorators import composite
 from tirstep.transforms.intrinsics.wgmma_rows import RowsProduct, get_rows_intrinsic
 from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.schedule import transform
 from tirstep.transforms.tma_tiles import TMA_IN_FLIGHT, TMA_PINGPONG, TMA_ROLES
 
 
@@ -67,7 +67,7 @@ def tensorize(sch: Schedule) -> None:
 
 def test_tensorize_warp_rows_pair() -> None:
     before, after = read("04_in_shared_memory"), read("05_tensorized")
-    check_pair(before, composite(tensorize), after, is_verified=False, is_replayable=False)
+    check_pair(before, transform(tensorize), after, is_verified=False, is_replayable=False)
 
 
 def test_tensorize_warp_rows_refuses_one_product_of_a_chain_alone() -> None:

@@ -10,18 +10,17 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import BufferLoad, BufferStore, Cast, Div, Mul, Var, const
 
-from ..decorators import composite
 from ..errors import TransformError
-from ..legality.net import inlines
 from ..loops import require_serial
 from ..queries import get_sblocks_under
 from ..rewriting import replace_blocks
+from ..schedule import inlines, transform
 from ..tir import constant, is_among, substitute
 from .blocks import Point
 from .reductions import Reduction, read_reduction, uses_any
 
 
-@composite
+@transform
 @inlines
 def factor_out_of_sum(sch: Schedule, block: SBlockRV) -> SBlockRV:
     """Multiply a sum by what all its terms are multiplied by, in place of each term.

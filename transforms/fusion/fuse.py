@@ -21,11 +21,10 @@ from tvm.tirx import BufferLoad, BufferStore, For, IterVar, SeqStmt, const, if_t
 from tvm.tirx import all as all_of
 from tvm_ffi import structural_map
 
-from ..decorators import composite
 from ..errors import TransformError
-from ..legality.net import inlines
 from ..queries import get_loop_name
 from ..rewriting import edit_scope, get_function, replace_scope, with_body
+from ..schedule import inlines, transform
 from ..tir import bind_ranges, constant, is_among, substitute
 from .blocks import Builder, Point, is_any_of, join_statements, list_statements, read_chain
 from .reductions import Reduction, uses_any
@@ -54,7 +53,7 @@ class FusedReductions(NamedTuple):
     elements: list[SBlockRV]
 
 
-@composite
+@transform
 @inlines
 def fuse_reductions(
     sch: Schedule,

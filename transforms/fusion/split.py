@@ -15,12 +15,11 @@ from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import BufferLoad, BufferStore, IntImm, IterVar, Var
 from tvm_ffi import structural_map
 
-from ..decorators import composite
 from ..errors import TransformError
-from ..legality.net import inlines
 from ..loops import require_constant
 from ..queries import get_reduction_loops, get_sblock_name
 from ..rewriting import edit_scope, get_function, replace_scope
+from ..schedule import inlines, transform
 from ..tir import constant, find_all, get_kind, is_among
 from .blocks import Builder, Point, join_statements, list_statements, read_chain
 from .reductions import Reduction
@@ -49,7 +48,7 @@ class SplitReductions(NamedTuple):
     elements: list[SBlockRV]
 
 
-@composite
+@transform
 @inlines
 def split_reductions(
     sch: Schedule, producer: SBlockRV, consumers: Sequence[SBlockRV], *, parts: int

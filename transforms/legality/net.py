@@ -10,8 +10,8 @@ from __future__ import annotations
 import functools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from tvm.ir import Call, IRModule
 from tvm.s_tir import SBlock
@@ -21,6 +21,7 @@ from tvm_ffi import structural_walk
 from tirstep.tvm_compat import get_op_name
 
 from ..errors import Fault
+from ..schedule import Change
 from ..tir import (
     LARGEST_INDEX,
     Place,
@@ -37,7 +38,6 @@ from .guarded_allocations import find_guarded_allocation
 from .own_lanes import OWN_LANES, uses_own_lane
 from .wrong_lowering import Net, find_first, find_wrong_lowering
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 _RENAMED = "_update"
 """How TVM renames a block whose initialization becomes a block of its own."""
 SWIZZLE = "permuted_layout"
@@ -103,29 +103,11 @@ class _Facts(NamedTuple):
     pitches: list[tuple[Any, int]]
 
 
-def inlines(function: _Function) -> _Function:
-    """Declare that a transform puts blocks into the expressions of others, so that they vanish."""
-    function.inlines = True  # type: ignore[attr-defined]
-    return function
-
-
-def find_fault(
-    function: Callable[..., Any],
-    before: IRModule,
-    after: IRModule,
-    steps: Iterable[str] | None = None,
-    *,
-    asks_lowering: bool = True,
-) -> Fault | None:
-    """What a transform lost or broke between two modules, or None.
-
-    `steps` are the names of the primitives that it ran, where they are known. Without
-    `asks_lowering` it is left to another look what TVM would make another program of.
-    """
-    if before.same_as(after):
-        return None
+def find_fault(change: Change) -> Fault | None:
+    """What a change lost or broke in a module, or None."""
+    before, after = change.before, change.after
     old, new = _count(before), _count(after)
-    lost = [] if hasattr(function, "inlines") else _find_lost(old.blocks, new.blocks)
+    lost = [] if change.inlines else _find_lost(old.blocks, new.blocks)
     if lost:
         return Fault(f"block '{lost[0]}' would be gone", f"{_REPORT}, or do this step earlier")
     for name in old.outputs - new.outputs:
@@ -135,16 +117,13 @@ def find_fault(
         or _find_larger(before, after)
         or find_first(_OF_PLACES, before, after)
     )
-    if (guarded := find_guarded_allocation(after)) is not None:  # TVM cannot be asked about it
-        return fault or _find_guarded_tile(before, *guarded)
-    if fault is not None or not asks_lowering:
+    if fault is not None:
         return fault
-    return find_wrong_lowering(before, after, asks_reads=moves_blocks(steps))
-
-
-def moves_blocks(steps: Iterable[str] | None) -> bool:
-    """Whether some primitive of these moves a block; None stands for any."""
-    return steps is None or not _LOOPS_ALONE.issuperset(steps)
+    if (guarded := find_guarded_allocation(after)) is not None:  # TVM cannot be asked about it
+        return _find_guarded_tile(before, *guarded)
+    return find_wrong_lowering(
+        before, after, asks_reads=not _LOOPS_ALONE.issuperset(change.primitives)
+    )
 
 
 def _find_guarded_tile(before: IRModule, buffer: str, block: str) -> Fault | None:

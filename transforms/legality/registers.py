@@ -8,21 +8,19 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from tvm.ir import IRModule, Range
-from tvm.s_tir import SBlock, Schedule
-from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.s_tir import SBlock
 from tvm.sym import Analyzer, estimate_region_lower_bound, estimate_region_upper_bound
 from tvm.tirx import For, PrimFunc
 from tvm_ffi import structural_equal
 
-from ..errors import TransformError
-from ..held import AskedTooLateError, Held, find_held
-from ..queries import get_root
+from ..errors import Fault
 from ..tir import (
     Place,
     bind_ranges,
+    cached_by_module,
     cached_by_node,
     constant,
     get_axis,
@@ -125,49 +123,41 @@ def _read_loop(loop: For) -> tuple[Any, ...]:
     )
 
 
-@dataclass
-class RegistersLater(Held):
-    """Whether threads read each other's registers: `require_own_registers` takes a schedule as it
-    is, and all of it is asked at the end, which takes a tenth of the time.
+@cached_by_module(2)  # what one transform leaves behind, the next one finds
+def find_leaks(module: IRModule) -> dict[tuple[str, str, str], RegisterLeak]:
+    """The buffers of a module that leak from thread to thread, or GPU block to GPU block.
 
-    Attributes
-    ----------
-    is_needed : whether somebody would have asked
+    In one thread, all loops on one thread axis have the same value. What a block reads at that
+    value must be a part of what each writer that is spread over the axis writes at that value.
     """
-
-    is_of_copies: ClassVar[bool] = True
-    is_needed: bool = False
-
-    def ask(self, error: Exception | None) -> None:
-        """Raises `AskedTooLateError` where an answer may have been due before."""
-        if not self.is_needed:
-            return
-        if error is not None or find_any_leak(self.schedules[0].mod) is not None:
-            raise AskedTooLateError from error
+    found: dict[tuple[str, str, str], RegisterLeak] = {}
+    for _, function in module.functions_items():
+        if isinstance(function, PrimFunc):
+            for leak in _find_leaks_in(get_places(function.body)):
+                found.setdefault((leak.buffer, leak.writer, leak.reader), leak)
+    return found
 
 
-def find_any_leak(module: IRModule) -> RegisterLeak | None:
-    """What `find_register_leak` finds in the first function of a module that has it."""
-    leaks = (
-        _find_leak_in(places)
-        for _, function in module.functions_items()
-        if isinstance(function, PrimFunc) and (places := get_places(function.body))
-    )
-    return next((leak for leak in leaks if leak is not None), None)
+def _find_leaks_in(places: list[Place]) -> Iterator[RegisterLeak]:
+    bound = [place for place in places if place.kernel is not None]
+    reads: dict[int, list[_Access]] = {}
+    for read in _find_accesses(places, "reads") if bound else ():
+        reads.setdefault(read.buffer.__chandle__(), []).append(read)
+    for write in _find_accesses(bound, "writes") if reads else ():
+        for read in reads.get(write.buffer.__chandle__(), ()):
+            if read.block.same_as(write.block):
+                continue
+            axis, guard = _find_leak(write, read)
+            if axis is not None:
+                names = (write.place.name, read.place.name)
+                yield RegisterLeak(str(write.buffer.name), write.scope, axis, *names, guard)
 
 
-def require_own_registers(sch: Schedule, handle: LoopRV | SBlockRV) -> None:
-    """Refuse a schedule in which a thread would have to read the registers of another."""
-    later = find_held(RegistersLater, sch)
-    if later is not None:
-        later.is_needed = True
-        return
-    leak = find_register_leak(sch, handle)
-    if leak is None:
-        return
+def blame_leak(leak: RegisterLeak) -> Fault:
+    """Why a thread would have to read the registers of another."""
     what = "register" if leak.scope == "local" else "shared"
     if leak.guard:
-        raise TransformError(
+        return Fault(
             f"the guard {leak.guard} lets a part of '{leak.axis}' alone write the {what} buffer "
             f"'{leak.buffer}' in block '{leak.writer}', and block '{leak.reader}' would read it in "
             "all of them",
@@ -184,36 +174,11 @@ def require_own_registers(sch: Schedule, handle: LoopRV | SBlockRV) -> None:
             "let the same GPU blocks write and read (bind the reader first), or spread the writer "
             "over threads"
         )
-    raise TransformError(
+    return Fault(
         f"the {owners} of '{leak.axis}' write the {what} buffer '{leak.buffer}' in block "
         f"'{leak.writer}', and block '{leak.reader}' would read what other {owners} wrote: {why}",
         advice,
     )
-
-
-def find_register_leak(sch: Schedule, handle: LoopRV | SBlockRV) -> RegisterLeak | None:
-    """The first buffer of a function that leaks from thread to thread or block to block, or None.
-
-    In one thread, all loops on one thread axis have the same value. What a block reads at that
-    value must be a part of what each writer that is spread over the axis writes at that value.
-    """
-    return _find_leak_in(get_places(get_root(sch, handle)))
-
-
-def _find_leak_in(places: list[Place]) -> RegisterLeak | None:
-    bound = [place for place in places if place.kernel is not None]
-    reads: dict[int, list[_Access]] = {}
-    for read in _find_accesses(places, "reads") if bound else ():
-        reads.setdefault(read.buffer.__chandle__(), []).append(read)
-    for write in _find_accesses(bound, "writes") if reads else ():
-        for read in reads.get(write.buffer.__chandle__(), ()):
-            if read.block.same_as(write.block):
-                continue
-            axis, guard = _find_leak(write, read)
-            if axis is not None:
-                names = (write.place.name, read.place.name)
-                return RegisterLeak(str(write.buffer.name), write.scope, axis, *names, guard)
-    return None
 
 
 @functools.lru_cache(maxsize=2048)  # most of what one transform leaves is as it was before

@@ -18,14 +18,13 @@ from tvm.tirx import BufferStore, IterVar, Mul
 from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_map
 
-from ..decorators import composite
 from ..errors import TransformError
 from ..inlining import inline_chain, inline_epilogue
-from ..legality.net import inlines
 from ..queries import get_sblock_name, is_reduction
 from ..recipes.contraction import Groups, group_iterators
 from ..recipes.tile_choice import Sizes
 from ..rewriting import replace_blocks
+from ..schedule import inlines, transform
 from ..tir import constant, is_among, replace_fields
 from .flat import LEFT_OVER, schedule_flat
 from .matmul import MatmulConfig, choose_for_sizes, find_factors, schedule_matmul
@@ -39,7 +38,7 @@ SINGLE = replace(LEFT_OVER, vector=1)
 these, of which it makes no asynchronous copies."""
 
 
-@composite
+@transform
 @inlines
 def schedule_convolution(sch: Schedule, block: SBlockRV, *, config: MatmulConfig) -> None:
     """Schedule a convolution, or another sum of products, as the product of two matrices.

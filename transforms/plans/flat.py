@@ -9,13 +9,12 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import For, ForKind
 
-from ..decorators import composite
 from ..errors import TransformError
-from ..legality.net import inlines
 from ..loops import fuse_loops
 from ..passes.pipeline import lower_around
 from ..queries import get_root, get_sblock_name, is_reduction
 from ..recipes.elementwise import FlatConfig, schedule_elements
+from ..schedule import inlines, transform
 from ..tir import find_all, is_choice, is_used
 from .roles import Mismatch, Roles, find_obstacle, inline_others, list_sblocks, make_roles
 from .targets import find_gather
@@ -26,7 +25,7 @@ LEFT_OVER = FlatConfig(threads=256, vector=8, tail="guard")
 """Of any function, and of what another plan leaves alone."""
 
 
-@composite
+@transform
 @inlines
 def schedule_flat(sch: Schedule, block: SBlockRV, *, config: FlatConfig) -> None:
     """Spread a block of any number of dimensions over threads, as the elementwise recipes do.

@@ -10,17 +10,16 @@ from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import Add, BufferStore, Cast, FloorDiv, IterVar, Mul, Var
 
-from ..decorators import composite
 from ..errors import TransformError
 from ..inlining import inline_chain, inline_epilogue
 from ..intrinsics.warpgroups import ROWS
 from ..intrinsics.wgmma import ARCHITECTURE
-from ..legality.net import inlines
 from ..queries import get_sblock_name, is_reduction
 from ..recipes import gemm, mma, wgmma
 from ..recipes.gemm_best import rank_configs
 from ..recipes.gpus import read_gpu
 from ..recipes.tile_choice import Sizes
+from ..schedule import inlines, transform
 from ..tir import constant, find_all, is_used
 from ..wide_sums import HALVES, widen_sums
 from .flat import LEFT_OVER, schedule_flat
@@ -43,7 +42,7 @@ _TRIED = 3
 MatmulConfig = gemm.GemmConfig | mma.MmaConfig | wgmma.WgmmaConfig
 
 
-@composite
+@transform
 @inlines
 def schedule_matmul(sch: Schedule, block: SBlockRV, *, config: MatmulConfig) -> None:
     """Schedule a product of two operands as the fast recipes of matmul do, whatever its name is.

@@ -10,10 +10,9 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.target import Target
 
-from ..decorators import composite
 from ..errors import TransformError
-from ..legality.net import inlines
 from ..queries import get_sblock_name, is_reduction
+from ..schedule import inlines, transform
 from .convolution import (
     CONVOLUTION,
     choose_convolution,
@@ -96,7 +95,7 @@ def _bind(
     return lambda sch: run(sch, roles, config)
 
 
-@composite
+@transform
 @inlines
 def schedule_by_plan(
     sch: Schedule,

@@ -15,12 +15,11 @@ from tvm.tirx.analysis import undefined_vars
 
 from tirstep.tvm_compat import get_op_name
 
-from ..decorators import composite
 from ..errors import TransformError
-from ..legality.net import inlines
 from ..loops import fuse_loops
 from ..queries import get_root, get_sblock_name, is_reduction
 from ..recipes.rows import RowConfig, choose_config, schedule_row_blocks
+from ..schedule import inlines, transform
 from ..tir import constant, find_all, get_elements, is_among
 from .flat import LEFT_OVER, schedule_flat
 from .roles import (
@@ -44,7 +43,7 @@ _DEAR = ("exp", "exp2", "exp10", "tanh", "erf", "sigmoid", "log", "pow", "sin", 
 """Functions whose values are kept where several blocks read them, as far as there are registers."""
 
 
-@composite
+@transform
 @inlines
 def schedule_rows(sch: Schedule, blocks: Sequence[SBlockRV], *, config: RowConfig) -> None:
     """Let threads share the rows of some blocks, as the recipes of softmax and norms do.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import functools
 import inspect
@@ -30,9 +31,8 @@ from tvm.s_tir.schedule import SBlockRV, Trace
 from tvm.tirx import PrimFunc
 
 from ..arguments import UnfitError, read_arguments, show, suggest
-from ..decorators import LoweredWrongError, asked_together, lowered_at_end
 from ..errors import TransformError, advise, describe_error
-from ..held import AskedTooLateError
+from ..schedule import one_change
 from ..tir import find_all
 from .expected_facts import Expectation, Expectations, read_expectations
 
@@ -177,23 +177,23 @@ class Recipe:
         return [first, *self._run_whole(sch, config)]
 
     def _run_whole(self, sch: Schedule, config: Mapping[str, object]) -> list[Step]:
-        """All steps. What TVM would lower to another program is looked for at the end; if there is
-        something, after each step of another run, which says with which it came. Whose registers
-        threads read is held back, too, and in a second run no more if that was too late.
-        """
+        """All steps. In a recipe of ours the guard is asked at the end, of all of them at once."""
         if not self._is_ours:
             return [*self.run(sch, **config)]
-        module = sch.mod
+        steps, counts = list[Step](), list[int]()
         try:
-            with contextlib.suppress(AskedTooLateError), lowered_at_end(sch):
-                return [*self.run(sch, **config)]
-            with lowered_at_end(sch, asks_registers=True):
-                return [*self.run(sch, **config)]
-        except LoweredWrongError as error:
-            steps = [*self.run(Schedule(module), **config)]
-            error.transform, error.recipe, error.line = self.name, self.name, self._line()
-            error.step = steps[-1].name if steps else "input"
+            with one_change(sch, name=self.name) as changes:
+                for step in self.run(sch, **config):
+                    steps.append(step)
+                    counts.append(len(changes))
+        except TransformError as error:
+            if error.recipe is None:  # what the guard found, and at which change
+                at = len(steps) if error.place is None else bisect.bisect(counts, error.place)
+                names = ["input", *(step.name for step in steps)]
+                lines = [*(step.location for step in steps), self._line()]
+                error.recipe, error.step, error.line = self.name, names[at], lines[at]
             raise
+        return steps
 
     def matches(self, function: PrimFunc | tvm.IRModule | Schedule) -> Roles | Mismatch:
         """The blocks of anybody's function that this would schedule by `rule`, or why it would not.
@@ -238,7 +238,7 @@ class Recipe:
         last, names, module = "input", {"input"}, sch.mod
         for index in range(1, 1000):
             try:
-                with asked_together(sch) if self._is_ours else contextlib.nullcontext():
+                with one_change(sch, name=self.name) if self._is_ours else contextlib.nullcontext():
                     name = next(generator, None)
             except TransformError as error:
                 self._place(error, last, generator)
