@@ -12,15 +12,15 @@ from typing import Any
 import tvm
 from tvm.tirx import For, IterVar
 
-from tirstep.transforms.legality.foreign_reads import find_foreign_reads
-from tirstep.transforms.legality.lifetimes import find_lost_reads
-from tirstep.transforms.legality.lowered_memory import find_missing_barriers
-from tirstep.transforms.legality.merged_memory import find_overwritten
-from tirstep.transforms.legality.open_sizes import close_sizes
-from tirstep.transforms.legality.owners import find_unowned
-from tirstep.transforms.legality.registers import find_leaks
 from tirstep.transforms.tir import Place, constant, get_axis, get_places, is_used
 
+from .legality.foreign_reads import find_foreign_reads
+from .legality.lifetimes import find_lost_reads
+from .legality.lowered_memory import find_missing_barriers
+from .legality.merged_memory import find_overwritten
+from .legality.open_sizes import close_sizes
+from .legality.owners import find_unowned
+from .legality.registers import find_leaks
 from .steps import Finding
 
 
@@ -29,11 +29,10 @@ def check_ownership(module: tvm.IRModule, *, where: str = "") -> list[Finding]:
 
     Nothing for functions without a bound loop. In all others: blocks that are in no kernel; an
     axis with several extents in one kernel; two loops of a block on one axis, of whose iterations
-    only the diagonal runs. Where there is nothing of that, what the rules of transforms
-    (`tirstep.transforms.legality`) say of a schedule that is bound as far as it will be: memory
-    that several threads store or update with nothing between them; reads of what other threads
-    or kernels keep or write; missing barriers; and buffers that are written again while TVM keeps
-    another one in their place.
+    only the diagonal runs. Where there is nothing of that, what the guard's rules say of a schedule
+    that is bound as far as it will be: memory that several threads store or update with nothing
+    between them; reads of what other threads or kernels keep or write; missing barriers; and
+    buffers that are written again while TVM keeps another one in their place.
 
     A module may be as it was written, scheduled, with any sizes open. What is found is so; indices
     that depend on data and the inside of tensor intrinsics are left out.
@@ -56,7 +55,7 @@ def check_ownership(module: tvm.IRModule, *, where: str = "") -> list[Finding]:
 
 
 def _ask_rules(module: tvm.IRModule) -> Iterator[str]:
-    """What the rules of transforms find of a schedule that nothing is to be bound in any more."""
+    """What the rules find of a schedule that nothing is to be bound in any more."""
     for fault in (
         *find_unowned(module, is_last=True).values(),
         *find_foreign_reads(module).values(),

@@ -8,19 +8,11 @@ from typing import NamedTuple
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
+from .annotations import STAGE
 from .arguments import Int64
+from .coverage import require_single_terms
 from .errors import TransformError
 from .gpu_limits import MAX_THREADS
-from .legality.axes import require_axis_free
-from .legality.pipelines import STAGE
-from .legality.sums import require_single_terms
-from .legality.threads import (
-    require_axis_limit,
-    require_same_extents,
-    require_sound_reduction,
-    require_thread_limit,
-    require_virtual_threads_around_all,
-)
 from .loops import (
     Tail,
     fuse_loops,
@@ -36,6 +28,13 @@ from .queries import (
     get_spatial_loops,
 )
 from .schedule import transform
+from .threads import (
+    require_axis_free,
+    require_axis_limit,
+    require_same_extents,
+    require_sound_reduction,
+    require_thread_limit,
+)
 
 THREAD_AXES = tuple(
     f"{level}.{letter}" for level in ("blockIdx", "threadIdx", "vthread") for letter in "xyz"
@@ -76,7 +75,6 @@ def bind_loop(sch: Schedule, loop: LoopRV, *, axis: str, max_threads: Int64 = MA
         )
     require_bindable(sch, loop, axis, max_threads)
     sch.bind(loop, axis)
-    require_virtual_threads_around_all(sch, loop)
 
 
 def require_bindable(

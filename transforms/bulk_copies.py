@@ -13,6 +13,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import BufferStore, For
 
+from .annotations import ALIGNMENT, SWIZZLE
 from .arguments import Int64
 from .errors import TransformError
 from .gpu_limits import (
@@ -24,7 +25,6 @@ from .gpu_limits import (
     count_registers,
 )
 from .intrinsics.mma import SCOPE
-from .legality.net import ALIGNMENT, SWIZZLE
 from .loops import require_constant
 from .pass_options import set_pipeline
 from .pipelining import require_copies, require_pipeline

@@ -19,14 +19,13 @@ from tvm.tirx.analysis import undefined_vars
 
 from .binding import bind_loop
 from .bulk_copies import require_tma
+from .coverage import require_computed
+from .enumeration import compute_values
 from .errors import TransformError
 from .gpu_limits import MAX_SHARED_BYTES, WARP
 from .intrinsics.mma import SCOPE
 from .intrinsics.staged_stores import TILE_STORE
 from .intrinsics.warpgroups import CHUNK_BYTES
-from .legality.enumeration import compute_values
-from .legality.lifetimes import require_computed
-from .legality.threads import require_virtual_threads_around_all
 from .pass_options import set_pipeline
 from .queries import (
     find_epilogue,
@@ -92,7 +91,6 @@ def store_through_tiles(
         vectorize_loop(sch, pieces[3])
     for producer, consumer in ((block, store), (store, write)):
         require_computed(sch, producer, consumer)
-        require_virtual_threads_around_all(sch, consumer)
     set_pipeline(sch)
     return SharedStore(store, write)
 

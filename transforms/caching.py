@@ -11,10 +11,9 @@ from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import BufferStore, For, IfThenElse, SeqStmt, Var
 
+from .annotations import ASYNC, STAGE
+from .coverage import require_computed
 from .errors import TransformError
-from .legality.lifetimes import require_computed
-from .legality.pipelines import ASYNC, STAGE
-from .legality.threads import require_virtual_threads_around_all
 from .placement import (
     fuse_epilogue_at,
     require_around,
@@ -92,7 +91,6 @@ def place_copy_at(
     copy = sch.cache_read(block, operand, scope, *list_consumers(sch, block, loop, operand))
     sch.compute_at(copy, loop, preserve_unit_loops=True, index=-2 if comes_first else -1)
     _require_known_place(sch, block, copy)
-    require_virtual_threads_around_all(sch, copy)
     return copy
 
 
@@ -153,7 +151,6 @@ def cache_write_at(
     sch.reverse_compute_at(copy, loop, preserve_unit_loops=True)
     _require_few_iterations(sch, block, copy, loop)
     require_computed(sch, block, copy)
-    require_virtual_threads_around_all(sch, copy)
     return copy
 
 

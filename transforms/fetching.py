@@ -15,7 +15,6 @@ from .errors import TransformError
 from .gpu_limits import MAX_THREADS
 from .inlining import inline_producers
 from .layout import require_copy
-from .legality.vectors import find_longest_vector
 from .loops import Tail, require_countable, require_serial
 from .queries import (
     get_enclosing_kernel,
@@ -29,6 +28,7 @@ from .queries import (
 from .schedule import inlines, transform
 from .tir import constant, find_all, find_row_stride, get_axis, get_places, is_among
 from .vectorize import find_float8_fault, vectorize_loop
+from .vectors import find_longest_vector
 
 
 @transform

@@ -13,10 +13,10 @@ from tvm.s_tir.schedule import LoopRV
 from tvm.sym import Analyzer
 from tvm.tirx import For, ForKind, IfThenElse, IterVar, SeqStmt, floormod
 
+from .annotations import ASYNC
 from .arguments import Int64
+from .coverage import require_single_terms
 from .errors import TransformError
-from .legality.pipelines import ASYNC
-from .legality.sums import require_single_terms
 from .queries import (
     get_enclosing_loops,
     get_extent,

@@ -6,7 +6,6 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
 
 from .errors import TransformError
-from .legality.masks import find_end_fault
 from .loops import require_constant, require_serial
 from .mask_bounds import (
     ENDS_AT_MASK,
@@ -16,7 +15,7 @@ from .mask_bounds import (
     read_masks,
 )
 from .pass_options import set_pipeline
-from .queries import get_enclosing_loops, get_loop_name, get_root
+from .queries import get_enclosing_loops, get_loop_name
 from .schedule import transform
 from .tir import constant
 
@@ -37,9 +36,10 @@ def end_loop_at_mask(sch: Schedule, loop: LoopRV) -> None:
     rewrite: ``for j_0 in n: (for j_1 in 4: m = max(m, x[j] if j_0 * 4 + j_1 <= i_0 * 8 + i_1 else
         least))`` -> the same with ``for j_0 in min(n, max(1, (i_0 * 8 + 7) // 4 + 1))``
     consumes: nothing
-    requires: a serial loop of a constant extent that begins at 0, and a condition under it that
-        holds up to some iteration, which depends on GPU blocks and outer serial loops alone: all
-        threads of a block go on together; an iteration that changes nothing beyond it
+    requires: a serial loop of a constant extent that begins at 0
+    guarded: a condition under the loop that holds up to some iteration, which depends on GPU blocks
+        and outer serial loops alone: all threads of a block go on together; an iteration that
+        changes nothing beyond it
     """
     require_serial(sch, loop)
     require_constant(sch, loop)
@@ -48,9 +48,6 @@ def end_loop_at_mask(sch: Schedule, loop: LoopRV) -> None:
         raise TransformError(
             f"loop '{get_loop_name(sch, loop)}' begins at {node.min}", "choose one that begins at 0"
         )
-    fault = find_end_fault(get_root(sch, loop), node, get_enclosing_loops(sch, loop))
-    if fault is not None:
-        raise TransformError(fault.problem, fault.advice)
     sch.annotate(loop, ENDS_AT_MASK, 1)
     set_pipeline(sch)
 

@@ -13,10 +13,10 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import For
 
+from .annotations import computes_first
 from .arguments import Int64, suggest
 from .errors import TransformError
-from .legality.own_lanes import OWN_LANES
-from .legality.pipelines import computes_first
+from .own_lanes import OWN_LANES
 from .passes.pipeline import KEY, PIPELINE, PIPELINES, PREFIX
 from .schedule import transform
 from .tir import find_all

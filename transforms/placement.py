@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
+from typing import Any
 
 from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.tirx import ForKind, SeqStmt
+from tvm.tirx import For, ForKind, SeqStmt
 
+from .annotations import STAGE
+from .coverage import require_computed, require_single_terms
+from .enumeration import count_points
 from .errors import TransformError
-from .legality.enumeration import count_points
-from .legality.lifetimes import require_computed
-from .legality.pipelines import STAGE
-from .legality.running_values import require_in_iteration
-from .legality.sums import require_single_terms
-from .legality.threads import require_virtual_threads_around_all
 from .queries import (
+    get_enclosing_loops,
     get_extent,
     get_loop_name,
     get_outer_loops,
@@ -28,7 +28,19 @@ from .queries import (
     is_reduction,
 )
 from .schedule import transform
-from .tir import constant, find_all, find_row_stride, get_fed_iterators, get_kind, get_regions
+from .tir import (
+    Place,
+    constant,
+    find_accesses,
+    find_all,
+    find_row_stride,
+    get_fed_iterators,
+    get_kind,
+    get_places,
+    get_regions,
+    is_among,
+    is_used,
+)
 
 
 @transform
@@ -48,7 +60,6 @@ def compute_block_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> None:
     require_scalar_place(sch, loop)
     require_in_iteration(sch, block, loop)
     sch.compute_at(block, loop, preserve_unit_loops=True)
-    require_virtual_threads_around_all(sch, block)
 
 
 @transform
@@ -81,7 +92,6 @@ def reverse_compute_block_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> No
     for producer in sch.get_producers(block):
         require_computed(sch, producer, block)
     require_single_terms(sch, block)
-    require_virtual_threads_around_all(sch, block)
 
 
 @transform
@@ -118,7 +128,6 @@ def fuse_epilogue_at(sch: Schedule, block: SBlockRV, epilogue: SBlockRV, loop: L
     sch.reverse_compute_at(epilogue, loop, preserve_unit_loops=True)
     _require_whole(sch, epilogue)
     require_computed(sch, block, epilogue)
-    require_virtual_threads_around_all(sch, epilogue)
     return epilogue
 
 
@@ -248,3 +257,35 @@ def require_aligned_rows(root: SBlock, blocks: list[SBlock], lanes: int) -> None
                     f"vectors of {lanes} would be misaligned",
                     f"pad to a multiple of {lanes}, or use shorter vectors",
                 )
+
+
+def require_in_iteration(sch: Schedule, block: SBlockRV, loop: LoopRV) -> None:
+    """Refuse a place for a block outside of a loop in which another one overwrites what it reads.
+
+    `fuse_reductions` makes such blocks; TVM, for which a buffer is written once, moves them.
+    """
+    places, node = get_places(get_root(sch, block)), sch.get(block)
+    reader = next(place for place in places if place.block.same_as(node))
+    stays = [*get_enclosing_loops(sch, loop), sch.get(loop)]
+    left = [it for it in reader.loops if not is_among(it, stays)]
+    reads = [read.buffer for read in find_accesses(reader)[1]]
+    for writer in places if left else ():
+        if writer.block.same_as(node):
+            continue
+        for buffer, it in _find_overwritten(writer, left):
+            if is_among(buffer, reads):
+                raise TransformError(
+                    f"block '{reader.name}' reads '{buffer.name}' in each iteration of loop "
+                    f"'{it.loop_var.name}', where block '{writer.name}' overwrites it, and outside "
+                    "of that loop it would find what the last one left",
+                    "place it at a loop inside of that one",
+                )
+
+
+def _find_overwritten(writer: Place, loops: list[For]) -> Iterator[tuple[Any, For]]:
+    """What a block writes anew, and otherwise, in each iteration of some loops around it."""
+    outer = [it for it in loops if is_among(it, writer.loops) and writer.is_fed(it)]
+    for write in find_accesses(writer)[0] if outer else ():
+        for it in outer:
+            if not any(is_used(it.loop_var, part.min) for part in write.ranges):
+                yield write.buffer, it

@@ -23,9 +23,8 @@ from .errors import TransformError
 from .gpu_limits import WARP
 from .intrinsics.fragments import QUAD, SIDE, Role, place_in_fragment
 from .intrinsics.mma import SCOPE, MmaIntrinsics, get_mma_intrinsics
-from .legality.own_lanes import OWN_LANES, has_lane_rows
-from .legality.threads import require_virtual_threads_around_all
 from .loops import require_serial
+from .own_lanes import OWN_LANES, has_lane_rows
 from .pass_options import require_root, set_pipeline
 from .queries import get_loop_name, get_own_loops, get_sblock_name, is_reduction_loop
 from .rewriting import edit_block, replace_blocks
@@ -255,7 +254,6 @@ def spread_over_quads(sch: Schedule, block: SBlockRV, *, columns: bool = True) -
         require_bindable(sch, loop, axis)
         sch.bind(loop, axis)
     # Of both axes together: a lane is a place on both.
-    require_virtual_threads_around_all(sch, block)
 
 
 @transform

@@ -13,8 +13,8 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.sym import Analyzer
 from tvm.tirx import For, floormod
 
+from .coverage import require_single_terms
 from .errors import TransformError
-from .legality.sums import require_single_terms
 from .loops import Split, Tail, require_factors, require_serial
 from .queries import (
     get_loop_name,

@@ -15,7 +15,6 @@ from tvm.tirx.analysis import undefined_vars
 from .binding import bind_loop
 from .caching import list_consumers
 from .errors import TransformError
-from .legality.threads import require_virtual_threads_around_all
 from .loops import Tail, require_factors, require_serial
 from .pass_options import set_pass_option, set_pipeline
 from .placement import require_around, require_scalar_place
@@ -156,7 +155,6 @@ def cache_row_at(
     )
     if share.vector in LANES:
         vectorize_loop(sch, spread.elements)
-    require_virtual_threads_around_all(sch, copy)
     return copy
 
 

@@ -10,10 +10,10 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
 
 from .errors import Fault, TransformError
-from .legality.streams import STREAMS, plan_stream
 from .pass_options import set_pipeline
 from .queries import get_loop_name, get_root
 from .schedule import transform
+from .streams import STREAMS, plan_stream
 
 
 @transform

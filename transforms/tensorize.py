@@ -15,8 +15,10 @@ from typing import Any, Literal, NamedTuple
 from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
+from .annotations import SWIZZLE
 from .binding import bind_loop
 from .caching import place_copy_at
+from .coverage import require_computed
 from .errors import TransformError
 from .fetching import can_inline_producers, fetch_by_threads
 from .gpu_limits import MAX_THREADS, WARP
@@ -24,9 +26,6 @@ from .inlining import inline_producers
 from .intrinsics.fragments import QUAD, SIDE, get_depth, place_in_fragment
 from .intrinsics.mma import SCOPE, MmaIntrinsics, get_mma_intrinsics
 from .layout import lay_in_panels, pad_shared_rows
-from .legality.lifetimes import require_computed
-from .legality.net import SWIZZLE
-from .legality.threads import require_virtual_threads_around_all
 from .loops import Tail, require_factors, require_serial
 from .placement import require_around, require_outside_reductions
 from .queries import (
@@ -370,7 +369,6 @@ def store_through_shared(
         vectorize_loop(sch, pieces[3])
     for producer, consumer in ((block, store), (store, write)):
         require_computed(sch, producer, consumer)
-        require_virtual_threads_around_all(sch, consumer)
     return SharedStore(store, write)
 
 

@@ -20,8 +20,8 @@ from .intrinsics.fragments import SIDE
 from .intrinsics.mma import SCOPE
 from .intrinsics.warpgroups import CHUNK_BYTES
 from .intrinsics.wgmma_rows import ACC, SHARE, RowsProduct, get_rows_intrinsic
-from .legality.own_lanes import has_lane_rows
 from .loops import require_serial
+from .own_lanes import has_lane_rows
 from .queries import (
     get_enclosing_kernel,
     get_own_loops,

@@ -14,12 +14,12 @@ from tvm.ir import Call
 from tvm.s_tir import SBlock
 from tvm.tirx import For, PrimFunc
 
-from tirstep.transforms.legality.lifetimes import find_lost_reads
 from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.tir import cached_by_module, find_all, get_axis
 from tirstep.tvm_compat import get_op_name
 
 from ..compile.compiling import MAIN, compile_module, count_iterations, name_main
+from ..legality.lifetimes import find_lost_reads
 from .device import (
     Arrays,
     Device,

@@ -6,5 +6,5 @@ TVM nor NumPy is loaded before one of the three is imported.
 """
 
 __version__ = "0.2.0"
-GUARD = "tirstep.transforms.legality.net"
+GUARD = "tirstep.lowering_checks.legality.guard"
 """What judges each change of a schedule; imported with the first one."""

@@ -17,9 +17,9 @@ from tvm.script import tirx as T
 from tvm.tirx import For
 
 from tirstep.lowering_checks import run_recipe
+from tirstep.lowering_checks.legality import guard
 from tirstep.modules import depthwise_conv2d, get_kernel, matmul, matmul_bias_relu, relu, vector_add
 from tirstep.transforms import TransformError, bind_loop, cache_read_at, split_loop
-from tirstep.transforms.legality import net
 from tirstep.transforms.recipes import (
     LADDERS,
     RECIPES,
@@ -369,8 +369,8 @@ def lose(sch: Schedule, block: SBlockRV) -> None:
 def test_a_step_of_ours_is_asked_about_once_and_the_refusal_names_the_transform(monkeypatch):
     """A recipe of its user's is refused at the transform, where it may catch that."""
     asked, caught = [], []
-    find_fault = net.find_fault
-    monkeypatch.setattr(net, "find_fault", lambda change: asked.append(1) or find_fault(change))
+    find_fault = guard.find_fault
+    monkeypatch.setattr(guard, "find_fault", lambda change: asked.append(1) or find_fault(change))
 
     @recipe(
         kernel="vector_add",
@@ -415,9 +415,9 @@ def test_the_lowering_of_a_recipe_of_ours_is_asked_about_once_and_a_refusal_name
     monkeypatch,
 ):
     asked = []
-    find_wrong = net.find_wrong_lowering
+    find_wrong = guard.find_wrong_lowering
     monkeypatch.setattr(
-        net,
+        guard,
         "find_wrong_lowering",
         lambda *modules, **how: asked.append(modules) or find_wrong(*modules, **how),
     )

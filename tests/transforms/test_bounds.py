@@ -9,9 +9,9 @@ from tvm.script import ir as I
 from tvm.script import tirx as T
 
 from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.lowering_checks.legality.bounds import Outside, find_outside
 from tirstep.modules import Problem, matmul_bias_relu
 from tirstep.transforms import bind_loop, cache_read_at, fuse_loops, split_loop, stage_operand_at
-from tirstep.transforms.legality.bounds import Outside, find_outside
 
 SENTENCE = (
     "block 'C_shared' would read elements of 'C' outside of the 4 that there are along dimension "

@@ -7,9 +7,9 @@ from pairs import refuses
 from tvm.s_tir import Schedule
 
 from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.lowering_checks.legality.descriptors import find_misplaced_tiles
 from tirstep.modules import matmul_bias_relu
 from tirstep.transforms import cache_read_at
-from tirstep.transforms.legality.descriptors import find_misplaced_tiles
 from tirstep.transforms.recipes import find_recipe
 
 STEPS = 7

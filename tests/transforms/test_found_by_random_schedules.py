@@ -10,6 +10,7 @@ from pairs import refuses
 from tvm.s_tir import Schedule
 
 from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.lowering_checks.legality.lowered_memory import find_split_rooms
 from tirstep.modules import (
     Problem,
     conv1d,
@@ -36,7 +37,6 @@ from tirstep.transforms import (
     stage_operand_at,
     tile_block,
 )
-from tirstep.transforms.legality.lowered_memory import find_split_rooms
 from tirstep.transforms.recipes import RECIPES
 
 

@@ -18,7 +18,7 @@ from tirstep.transforms import (
     split_loop,
     spread_over_threads,
 )
-from tirstep.transforms.legality.running_values import require_in_iteration
+from tirstep.transforms.placement import require_in_iteration
 from tirstep.transforms.recipes import RECIPES
 
 LARGEST = """

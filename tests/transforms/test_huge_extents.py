@@ -14,9 +14,9 @@ import tvm
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.transforms.legality.lifetimes import find_lost_reads
-from tirstep.transforms.legality.lowered_memory import find_missing_barriers
-from tirstep.transforms.legality.pipelines import find_broken_pipelines
+from tirstep.lowering_checks.legality.lifetimes import find_lost_reads
+from tirstep.lowering_checks.legality.lowered_memory import find_missing_barriers
+from tirstep.lowering_checks.legality.pipelines import find_broken_pipelines
 
 HUGE = 2**31 - 8
 Guard = Callable[[Any], Any]

@@ -4,7 +4,7 @@ import pytest
 from kernels import parse_kernel
 from tvm.s_tir import Schedule
 
-from tirstep.transforms.legality.net import find_fault
+from tirstep.lowering_checks.legality.guard import find_fault
 from tirstep.transforms.schedule import Change
 
 Chain = parse_kernel("""

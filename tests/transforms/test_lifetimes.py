@@ -16,6 +16,7 @@ from tvm.script import ir as I
 from tvm.script import tirx as T
 
 from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.lowering_checks.legality.lifetimes import find_lost_reads
 from tirstep.modules import Problem, matmul, matmul_bias_relu
 from tirstep.transforms import (
     accumulate_in_registers,
@@ -28,7 +29,6 @@ from tirstep.transforms import (
     split_loop,
     stage_operand_at,
 )
-from tirstep.transforms.legality.lifetimes import find_lost_reads
 
 
 def find_wrong(problem: Problem, module: tvm.IRModule, device: str = "cpu") -> list[str]:

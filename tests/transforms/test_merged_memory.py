@@ -6,6 +6,7 @@ from tvm.s_tir import Schedule
 from tvm.tirx import Broadcast, Ramp, Var
 
 from tirstep.lowering_checks import DeviceError, check_numbers, get_device
+from tirstep.lowering_checks.legality.merged_memory import find_offset, find_overlaps
 from tirstep.modules import get_kernel, matmul
 from tirstep.transforms import (
     accumulate_in_registers,
@@ -21,7 +22,6 @@ from tirstep.transforms import (
     tile_block,
     tile_in_fragments,
 )
-from tirstep.transforms.legality.merged_memory import find_offset, find_overlaps
 from tirstep.transforms.recipes import RECIPES
 
 OPTION = "tirx.disable_storage_rewrite"

@@ -10,6 +10,8 @@ from tvm.s_tir.schedule import SBlockRV
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
+from tirstep.lowering_checks.legality import lowered_memory
+from tirstep.lowering_checks.legality.lowered_memory import find_missing_barriers
 from tirstep.modules import Problem, depthwise_conv2d, matmul, transpose
 from tirstep.transforms import (
     fuse_loops,
@@ -19,8 +21,6 @@ from tirstep.transforms import (
     tile_block,
     unroll_loop,
 )
-from tirstep.transforms.legality import lowered_memory
-from tirstep.transforms.legality.lowered_memory import find_missing_barriers
 from tirstep.transforms.recipes import RECIPES
 
 

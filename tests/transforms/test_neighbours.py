@@ -9,9 +9,9 @@ from tvm.tirx import ForKind
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import get_kernel
 from tirstep.transforms import vectorize_loop
-from tirstep.transforms.legality.vectors import find_scattered, find_taken_apart
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tir import Place, get_places
+from tirstep.transforms.vectors import find_scattered, find_taken_apart
 
 
 def make_rows(

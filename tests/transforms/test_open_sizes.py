@@ -6,9 +6,9 @@ from tvm.s_tir import Schedule
 from tvm.tirx.buffer import BufferType
 
 from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.lowering_checks.legality.open_sizes import close_sizes
 from tirstep.modules import attention, vector_add
 from tirstep.transforms import cache_write_at, reorder_loops, split_loop
-from tirstep.transforms.legality.open_sizes import close_sizes
 
 
 @pytest.mark.parametrize("scope", ["local", "shared"])

@@ -9,6 +9,7 @@ from tvm.s_tir import Schedule
 from tvm.script import from_source
 
 from tirstep.lowering_checks import check_numbers, check_ownership, get_device
+from tirstep.lowering_checks.legality.owners import find_unowned
 from tirstep.modules import Problem, softmax
 from tirstep.transforms import (
     bind_loop,
@@ -16,7 +17,6 @@ from tirstep.transforms import (
     compute_block_at,
     split_loop,
 )
-from tirstep.transforms.legality.owners import find_unowned
 
 SIMULATOR = get_device("simulator")
 

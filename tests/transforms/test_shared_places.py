@@ -9,6 +9,8 @@ from pairs import refuses
 from tvm.s_tir import Schedule
 
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
+from tirstep.lowering_checks.legality import guard
+from tirstep.lowering_checks.legality.lowered_memory import find_tight_rooms
 from tirstep.modules import (
     Problem,
     depthwise_conv2d,
@@ -32,8 +34,6 @@ from tirstep.transforms import (
     split_loop,
     stage_operand_at,
 )
-from tirstep.transforms.legality import net
-from tirstep.transforms.legality.lowered_memory import find_tight_rooms
 from tirstep.transforms.recipes import RECIPES
 
 
@@ -140,7 +140,7 @@ def test_analysis_beyond_32_bits_is_a_refusal(monkeypatch):
         stage_operand_at(sch, block, loop, **options)
     # Had it gone on from there, TVM could not have said what that makes.
     with monkeypatch.context() as without:
-        without.setattr(net, "_find_wrapped", lambda place, prefix: ())
+        without.setattr(guard, "_find_wrapped", lambda place, prefix: ())
         stage_operand_at(sch, block, loop, **options)
         copy = sch.get_sblock("A_shared")
         loop = sch.get_loops(copy)[0]

@@ -18,9 +18,9 @@ from tvm.script import tirx as T
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.modules import Problem, get_kernel
 from tirstep.transforms import set_pipeline, stream_steps
-from tirstep.transforms.legality.shares import Shares, share_steps
 from tirstep.transforms.passes import StreamSteps
 from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.shares import Shares, share_steps
 
 
 def test_fewer_workers_than_parts_share_nothing() -> None:

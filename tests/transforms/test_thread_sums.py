@@ -13,6 +13,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.script import from_source
 
 from tirstep.lowering_checks import get_device
+from tirstep.lowering_checks.legality.sums import find_unordered_sums
 from tirstep.modules import Problem, layer_norm, row_sum
 from tirstep.transforms import (
     bind_loop,
@@ -20,7 +21,6 @@ from tirstep.transforms import (
     fuse_loops,
     split_loop,
 )
-from tirstep.transforms.legality.sums import find_unordered_sums
 from tirstep.transforms.recipes import RECIPES
 
 

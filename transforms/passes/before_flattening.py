@@ -30,7 +30,6 @@ from tvm.tirx.analysis import undefined_vars
 from tvm.tirx.transform import prim_func_pass
 from tvm_ffi import structural_map
 
-from ..legality.vectors import begin_aligned
 from ..tir import (
     constant,
     find_all,
@@ -41,6 +40,7 @@ from ..tir import (
     is_used,
     substitute,
 )
+from ..vectors import begin_aligned
 from .uses import Variables
 
 

@@ -15,7 +15,7 @@ from tvm.tirx import BufferLoad, BufferStore, For
 from tvm.tirx.transform import prim_func_pass
 from tvm_ffi import structural_map
 
-from ..legality.own_lanes import OWN_LANES, has_lane_rows, number_lane
+from ..own_lanes import OWN_LANES, has_lane_rows, number_lane
 from ..tir import bind_ranges, constant, find_all, get_elements
 
 

@@ -9,8 +9,8 @@ from tvm.tirx.transform import prim_func_pass
 from tvm_ffi import structural_map
 
 from ..errors import Fault
-from ..legality.streams import STREAMS, plan_stream
 from ..rewriting import with_annotations
+from ..streams import STREAMS, plan_stream
 from ..tir import constant, find_all
 
 

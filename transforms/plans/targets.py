@@ -17,7 +17,6 @@ from tvm.tirx import BufferStore, For, ForKind, PrimFunc
 from tirstep.tvm_compat import get_op_name
 
 from ..intrinsics.wgmma import ARCHITECTURE
-from ..legality.vectors import find_scattered
 from ..passes.pipeline import get_pass_options
 from ..tir import (
     Place,
@@ -31,6 +30,7 @@ from ..tir import (
     is_used,
     substitute,
 )
+from ..vectors import find_scattered
 
 CUDA = "cuda"
 _INSTRUCTIONS = (".ptx", ".cuda.", "cp_async", "tvm_mma_sync", "tvm_load_matrix_sync")

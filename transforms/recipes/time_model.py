@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from ..gpu_limits import WARP
-from ..legality.shares import count_parts, share_steps
+from ..shares import count_parts, share_steps
 from .gpus import H200, Gpu
 
 _REGISTERS, _THREADS, _BLOCKS, _OTHER_REGISTERS = 1 << 16, 2048, 32, 64

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 from tvm.ir import Call, TensorLoad
 from tvm.tirx import AllocBuffer, BufferStore, DeclBuffer, Var
 
-from tirstep.transforms.legality.merged_memory import find_offset
 from tirstep.transforms.tir import constant, find_all
 from tirstep.tvm_compat import get_op_name, get_pointed
 
+from ...legality.merged_memory import find_offset
 from .memory import count_lanes, get_numpy_dtype
 
 _ALIGNMENT = 16

@@ -43,11 +43,10 @@ from tvm.tirx import (
 from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_equal
 
-from tirstep.tvm_compat import get_pointed
-
-from ..passes.pipeline import lower_around
-from ..passes.uses import Use, Uses, find_uses
-from ..tir import (
+from tirstep.transforms.enumeration import meets_again
+from tirstep.transforms.passes.pipeline import lower_around
+from tirstep.transforms.passes.uses import Use, Uses, find_uses
+from tirstep.transforms.tir import (
     Place,
     cached_by_module,
     constant,
@@ -59,7 +58,7 @@ from ..tir import (
     is_among,
     substitute,
 )
-from .enumeration import meets_again
+from tirstep.tvm_compat import get_pointed
 
 SCOPE = "shared.dyn"
 _REWRITING = "tirx.StorageRewrite"

@@ -15,7 +15,7 @@ from tvm.ir import IRModule
 from tvm.tirx import AllocBuffer, DeclBuffer, PrimFunc
 from tvm_ffi import structural_equal, structural_hash
 
-from ..tir import find_all, get_places
+from tirstep.transforms.tir import find_all, get_places
 
 _MOST = 256
 """Modules that are kept: some ten megabytes."""

@@ -23,8 +23,9 @@ from tvm.tirx import BufferStore, FloatImm, For, ForKind, IntImm, IterVar, PrimF
 from tvm.tirx import all as all_of
 from tvm_ffi import structural_equal
 
-from ..errors import Fault
-from ..tir import (
+from tirstep.transforms.enumeration import compute_values, is_of
+from tirstep.transforms.errors import Fault
+from tirstep.transforms.tir import (
     Place,
     cached_by_module,
     constant,
@@ -35,7 +36,7 @@ from ..tir import (
     is_used,
     substitute,
 )
-from .enumeration import compute_values, is_of
+
 from .open_sizes import close_sizes
 
 _Owners = dict[tuple[int, ...], set[tuple[int, ...]]]

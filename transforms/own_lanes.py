@@ -12,8 +12,8 @@ from typing import Any
 from tvm.ir import Range
 from tvm.tirx import For
 
-from ..gpu_limits import WARP
-from ..tir import Place, bind_ranges, constant, find_all, get_axis, get_elements, substitute
+from .gpu_limits import WARP
+from .tir import Place, bind_ranges, constant, find_all, get_axis, get_elements, substitute
 
 OWN_LANES = "tirstep_own_lanes"
 """The annotation of the root block of a function that computes with elements of fragments."""

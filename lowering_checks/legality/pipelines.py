@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from tvm.ir import IRModule, Range, TensorLoad
-from tvm.s_tir import SBlock, SBlockRealize
+from tvm.s_tir import SBlock
 from tvm.sym import Analyzer
 from tvm.tirx import BufferStore, For, ForKind, Not, PrimFunc, SeqStmt, const
 from tvm.tirx import all as all_of
 
-from ..errors import Fault
-from ..tir import (
+from tirstep.transforms.annotations import ASYNC, LOCAL_STAGE, STAGE, count_statements
+from tirstep.transforms.errors import Fault
+from tirstep.transforms.tir import (
     Place,
     cached_by_module,
     constant,
@@ -29,12 +30,8 @@ from ..tir import (
     is_used,
     substitute,
 )
-from .vectors import find_scattered, takes_neighbours
+from tirstep.transforms.vectors import find_scattered, takes_neighbours
 
-STAGE = "software_pipeline_stage"
-ASYNC = "software_pipeline_async_stages"
-ORDER = "software_pipeline_order"
-LOCAL_STAGE = "tirx.manifest_shared_memory_local_stage"
 _MOST = 1024
 """Iterations that TVM writes out and that are asked for: some tenths of a second."""
 _EARLIER = "do this before the loop becomes a pipeline"
@@ -65,33 +62,6 @@ def _find_broken_pipelines(module: IRModule) -> Iterator[Fault]:
                 yield from _find_scattered_copies(pipeline.copies)
                 yield from _find_copies_of_one_thread(pipeline.copies, loop)
                 yield from _find_guarded(pipeline)
-
-
-def computes_first(loop: For) -> bool:
-    """Whether a pipeline issues its asynchronous copies behind what computes with earlier ones."""
-    notes = loop.annotations
-    if ASYNC not in notes or STAGE not in notes or ORDER not in notes:
-        return False
-    early = {int(stage) for stage in notes[ASYNC]}
-    placed = [
-        (int(at), int(stage) in early) for stage, at in zip(notes[STAGE], notes[ORDER], strict=True)
-    ]
-    return not min(placed)[1]
-
-
-def count_statements(part: Any) -> int:
-    """How many statements TVM makes of one in a pipeline's body, when it reads the note.
-
-    A pipeline inside becomes three: what comes before, the loop, what comes after. A copy through
-    registers becomes a load and a store, and a sum without a loop of its own and without a guard
-    its beginning and an addition.
-    """
-    if isinstance(part, For) and STAGE in part.annotations:
-        return 3
-    if isinstance(part, SBlockRealize) and part.block.init is not None:
-        return 2 if constant(part.predicate) == 1 else 1  # which a guard holds together
-    blocks = find_all(part, SBlock)
-    return 2 if len(blocks) == 1 and LOCAL_STAGE in blocks[0].annotations else 1
 
 
 def _find_other_statements(loop: For) -> Iterator[Fault]:

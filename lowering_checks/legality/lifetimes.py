@@ -4,8 +4,6 @@ TVM allocates a buffer where all that uses it comes together, inside of the loop
 of their iterations has a buffer of its own, with nothing in it of the one before. The threads of a
 GPU block share one in shared memory, and wait for each other. All threads share global memory, and
 do not wait: what a thread reads there it must have written itself, or an earlier kernel.
-
-`find_lost_reads` looks at a whole module, `require_computed` at one writer and one reader.
 """
 
 from __future__ import annotations
@@ -18,33 +16,26 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tvm.ir import IRModule, Range
-from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir import transform as passes
-from tvm.s_tir.schedule import SBlockRV
-from tvm.sym import Analyzer, estimate_region_lower_bound, estimate_region_upper_bound
-from tvm.tirx import Add, And, FloorDiv, For, Min, Mul, PrimFunc, Sub, const
+from tvm.sym import estimate_region_lower_bound, estimate_region_upper_bound
+from tvm.tirx import And, For, PrimFunc, const
 from tvm_ffi import structural_equal
 
-from ..errors import TransformError
-from ..queries import get_outer_loops, get_realize, get_root, get_sblock_name
-from ..tir import (
+from tirstep.transforms.enumeration import choose_values, compile_expressions, is_of
+from tirstep.transforms.tir import (
     Access,
     Place,
     bind_ranges,
     cached_by_module,
     constant,
     find_accesses,
-    find_all,
     get_axis,
-    get_iterator_values,
     get_places,
     is_among,
     is_at_most,
     is_less,
     is_used,
-    substitute,
 )
-from .enumeration import choose_values, compile_expressions, escapes, is_of, misses
 
 _MOST = 1 << 13
 """Iterations that are looked at for one reader: some hundredths of a second."""
@@ -52,8 +43,6 @@ _ELEMENTS = 1 << 20
 """Elements of these iterations: a second."""
 _LIVES = 8
 """Lives that are looked at: the first and the last ones of each loop."""
-_Description = tuple[list[Range], dict[Any, Range], Any]
-"""A region in loop variables, the domains of the loops that vary, and a predicate."""
 
 
 class LostRead(NamedTuple):
@@ -373,138 +362,3 @@ def _clip(begin: int, width: int, size: int) -> Sequence[int]:
     if width == 1:
         return (begin,) if 0 <= begin < size else ()
     return range(max(begin, 0), min(begin + width, size))
-
-
-def require_computed(sch: Schedule, writer: SBlockRV, reader: SBlockRV) -> None:
-    """Refuse a reader of elements that the block beside it does not compute.
-
-    Behind a guard TVM may read more than the guard lets be written; and where a block reads at
-    ``(i + 3) // 4``, TVM may take it for one that reads at ``i // 4``, without a guard.
-    """
-    predicate = get_realize(sch, writer).predicate
-    for region in sch.get(writer).writes:
-        for used in sch.get(reader).reads:
-            if not used.source.same_as(region.source):
-                continue
-            is_guarded = constant(predicate) != 1
-            if not is_guarded and _is_shared(sch, writer, region.source):
-                continue
-            excess = _find_excess(sch, writer, region, reader, used)
-            if not excess:
-                continue
-            own, name = get_sblock_name(sch, writer), get_sblock_name(sch, reader)
-            if not is_guarded:
-                raise TransformError(
-                    f"block '{name}' would use elements of '{used.source.name}' that block '{own}' "
-                    f"does not compute {excess}",
-                    "choose a loop further out",
-                )
-            raise TransformError(
-                f"block '{own}' computes only elements of '{used.source.name}' where {predicate}, "
-                f"and block '{name}' would use more of them, {excess}",
-                "do this before the loops are split with a guard, or choose sizes that divide",
-            )
-
-
-def _is_shared(sch: Schedule, writer: SBlockRV, buffer: Any) -> bool:
-    """Whether another block writes a buffer, too."""
-    node = sch.get(writer)
-    others = [item for item in find_all(get_root(sch, writer), SBlock) if not item.same_as(node)]
-    return any(region.source.same_as(buffer) for other in others for region in other.writes)
-
-
-def _find_excess(sch: Schedule, writer: SBlockRV, region: Any, reader: SBlockRV, used: Any) -> str:
-    """How a reader uses more of a buffer than its writer computes, or "".
-
-    What is compared is what both do in one iteration of the loops that they share, with their
-    predicates; what lies behind the buffer's end does not count, and what cannot be told from the
-    writer's indices is taken for whole. Of a writer without a guard only what is tried counts.
-    """
-    outer, around = get_outer_loops(sch, writer), get_outer_loops(sch, reader)
-    shared = [loop for loop in outer if is_among(loop, around)]
-    have, need = (
-        _describe_region(sch, writer, region, shared),
-        _describe_region(sch, reader, used, shared),
-    )
-    if escapes(_begin(need), _begin(have), shared):
-        return "in iterations in which it computes none"
-    own_loops = ([item for item in each if not is_among(item, shared)] for each in (outer, around))
-    loops = [shared, *own_loops]
-    is_known, excess = _estimate_excess(have, need, shared, region.source.shape)
-    is_guarded = constant(get_realize(sch, writer).predicate) != 1
-    if not is_known or (excess and not is_guarded):
-        is_missed = _misses(have, need, loops, region.source.shape)
-        return "in the same iteration of the loops around both" if is_missed else ""
-    return excess
-
-
-def _estimate_excess(
-    have: _Description, need: _Description, shared: list[For], shape: Sequence[Any]
-) -> tuple[bool, str]:
-    """Whether TVM can estimate what a writer computes, and how a reader may use more than that."""
-    analyzer = bind_ranges(shared)
-    own = estimate_region_lower_bound(*have, analyzer)
-    needed = estimate_region_upper_bound(*need, analyzer)
-    for dimension, (mine, theirs) in enumerate(zip(own or [], needed or [], strict=False)):
-        begins = is_at_most(analyzer, mine.min_value, theirs.min_value)
-        ends = [*_find_least(theirs.max_value), shape[dimension] - 1]
-        if not (begins and _reaches(analyzer, mine.max_value, ends)):
-            return True, f"along dimension {dimension}"
-    return own is not None, ""
-
-
-def _misses(
-    have: _Description, need: _Description, loops: list[list[For]], shape: Sequence[Any]
-) -> bool:
-    """Whether a reader uses single elements that a writer does not compute, tried one by one.
-
-    `loops` are those that both share, then the writer's own and the reader's.
-    """
-    extents = [constant(extent) for extent in shape]
-    ranges = [each for described in (have, need) for each in described[0]]
-    if None in extents or any(constant(each.extent) != 1 for each in ranges):
-        return False
-    written, needed = ([*(each.min for each in item[0]), item[2]] for item in (have, need))
-    shared, *own = loops
-    return misses(written, needed, shared, own, [extent or 0 for extent in extents])
-
-
-def _begin(described: _Description) -> Any:
-    """A block's predicate in the first iteration of the loops that are its own."""
-    _, domains, predicate = described
-    return substitute(predicate, {var: domain.min for var, domain in domains.items()})
-
-
-def _reaches(analyzer: Analyzer, have: Any, needed: list[Any]) -> bool:
-    """Whether a minimum is at least the minimum of several expressions."""
-    return all(
-        any(is_at_most(analyzer, expression, least) for expression in needed)
-        for least in _find_least(have)
-    )
-
-
-def _find_least(expression: Any) -> list[Any]:
-    """The expressions whose minimum an expression is: TVM does not compare minima of sums."""
-    if isinstance(expression, Min):
-        return [*_find_least(expression.a), *_find_least(expression.b)]
-    if isinstance(expression, Add):
-        pairs = itertools.product(_find_least(expression.a), _find_least(expression.b))
-        return [item + other for item, other in pairs]
-    if isinstance(expression, Sub):
-        return [item - expression.b for item in _find_least(expression.a)]
-    if isinstance(expression, (Mul, FloorDiv)) and (constant(expression.b) or 0) > 0:
-        make = type(expression)
-        return [make(item, expression.b) for item in _find_least(expression.a)]
-    return [expression]
-
-
-def _describe_region(sch: Schedule, block: SBlockRV, region: Any, fixed: list[For]) -> _Description:
-    """What a block uses of a buffer, in iterations of the loops that are fixed."""
-    values = get_iterator_values(get_root(sch, block))
-    domains = {
-        loop.loop_var: Range.from_min_extent(loop.min, loop.extent)
-        for loop in get_outer_loops(sch, block)
-        if not is_among(loop, fixed)
-    }
-    predicate = substitute(get_realize(sch, block).predicate, values)
-    return [substitute(each, values) for each in region.region], domains, predicate

@@ -12,9 +12,8 @@ from tvm.tirx import IntImm, PrimFunc, Var
 from tvm.tirx.analysis import undefined_vars
 from tvm.tirx.buffer import BufferType
 
+from tirstep.transforms.tir import cached_by_module
 from tirstep.tvm_compat import with_parameters
-
-from ..tir import cached_by_module
 
 _SIZES = (12, 20, 28, 36, 44, 52, 60)
 """Some multiples of 4, which heads may share, and not of 8, so that guards of tiles decide."""

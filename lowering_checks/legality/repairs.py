@@ -12,8 +12,16 @@ from typing import Any
 from tvm.ir import IRModule, TensorLoad
 from tvm.tirx import BufferStore, For, IterVar, PrimFunc
 
-from ..errors import Fault
-from ..tir import Place, cached_by_module, find_all, get_axis, get_places, get_regions, is_used
+from tirstep.transforms.errors import Fault
+from tirstep.transforms.tir import (
+    Place,
+    cached_by_module,
+    find_all,
+    get_axis,
+    get_places,
+    get_regions,
+    is_used,
+)
 
 
 @cached_by_module(2)  # what one transform leaves behind, the next one finds

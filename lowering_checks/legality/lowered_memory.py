@@ -35,10 +35,12 @@ from tvm.tirx import (
 from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_equal, structural_map
 
-from ..passes.pipeline import Around, lower_around
-from ..passes.serial import make_threads_serial
-from ..passes.uses import Use, Variables, find_uses
-from ..tir import (
+from tirstep.transforms.annotations import STAGE
+from tirstep.transforms.enumeration import choose_values, compile_expressions, escapes, varies_along
+from tirstep.transforms.passes.pipeline import Around, lower_around
+from tirstep.transforms.passes.serial import make_threads_serial
+from tirstep.transforms.passes.uses import Use, Variables, find_uses
+from tirstep.transforms.tir import (
     LARGEST_INDEX,
     Access,
     Place,
@@ -54,10 +56,10 @@ from ..tir import (
     is_used,
     substitute,
 )
+from tirstep.transforms.vectors import find_place
+
 from .bounds import is_left
 from .descending import is_descending
-from .enumeration import choose_values, compile_expressions, escapes, varies_along
-from .pipelines import STAGE
 from .quotients import (
     Quotients,
     divides,
@@ -67,7 +69,6 @@ from .quotients import (
     is_thread,
 )
 from .races import find_races
-from .vectors import find_place
 
 _THREADS = 64
 """Threads that are evaluated before the module is lowered."""

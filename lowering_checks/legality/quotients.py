@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from tvm.tirx import Add, BufferStore, FloorDiv, FloorMod, For, Sub
 
-from ..tir import (
+from tirstep.transforms.enumeration import choose_iterations, compile_expressions
+from tirstep.transforms.tir import (
     Place,
     constant,
     find_all,
@@ -19,7 +20,6 @@ from ..tir import (
     is_used,
     substitute,
 )
-from .enumeration import choose_iterations, compile_expressions
 
 
 class Quotient(NamedTuple):

@@ -25,10 +25,10 @@ from tvm.tirx import Cast, FloatImm, For, ForKind, IntImm
 from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_equal
 
-from ..gpu_limits import MAX_THREADS
-from ..passes.uses import Use, Uses
-from ..tir import constant, find_all, is_among, is_choice, is_used
-from .enumeration import choose_values, compile_expressions
+from tirstep.transforms.enumeration import choose_values, compile_expressions
+from tirstep.transforms.gpu_limits import MAX_THREADS
+from tirstep.transforms.passes.uses import Use, Uses
+from tirstep.transforms.tir import constant, find_all, is_among, is_choice, is_used
 
 _ROOM = 1 << 14
 """Iterations, of all threads together, that are tried: some hundredths of a second."""

@@ -32,8 +32,9 @@ from tvm.tirx import (
 )
 from tvm_ffi import structural_map
 
-from ..queries import get_enclosing_loops, get_realize, get_root
-from ..tir import (
+from .enumeration import choose_iterations
+from .queries import get_enclosing_loops, get_realize, get_root
+from .tir import (
     LARGEST_INDEX,
     Place,
     bind_ranges,
@@ -45,7 +46,6 @@ from ..tir import (
     is_used,
     substitute,
 )
-from .enumeration import choose_iterations
 
 REPEATED = {"float16": 8, "bfloat16": 8, "bool": 8}
 """The most elements of a vector of one value that TVM writes as CUDA's, by type; 4 of others.

@@ -1,8 +1,7 @@
 """Sums that TVM computes wrongly.
 
 They may be initialized after their first terms (`find_late_beginnings`), added up over threads in
-a race (`find_unordered_sums`), stored without the guard of their block (`find_lost_guards`), or get
-the same term more than once (`require_single_terms`).
+a race (`find_unordered_sums`), or stored without the guard of their block (`find_lost_guards`).
 """
 
 from __future__ import annotations
@@ -11,20 +10,18 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tvm.ir import IRModule, Range, TensorLoad
-from tvm.s_tir import SBlock, SBlockRealize, Schedule
-from tvm.s_tir.schedule import SBlockRV
-from tvm.sym import Analyzer, detect_iter_map, detect_linear_equation
-from tvm.tirx import Add, And, BufferStore, Cast, For, IterVar, Max, Min, Mul, Or, PrimFunc
+from tvm.ir import IRModule, TensorLoad
+from tvm.s_tir import SBlockRealize
+from tvm.sym import Analyzer
+from tvm.tirx import Add, BufferStore, Cast, For, IterVar, Max, Min, Mul, PrimFunc
 from tvm.tirx import all as all_of
-from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_equal
 
-from ..errors import Fault, TransformError
-from ..gpu_limits import WARP
-from ..passes.pipeline import lower_around
-from ..queries import get_outer_loops, get_realize, get_root, get_sblock_name
-from ..tir import (
+from tirstep.transforms.enumeration import begins_late
+from tirstep.transforms.errors import Fault
+from tirstep.transforms.gpu_limits import WARP
+from tirstep.transforms.passes.pipeline import lower_around
+from tirstep.transforms.tir import (
     Access,
     Place,
     cached_by_module,
@@ -36,7 +33,6 @@ from ..tir import (
     is_among,
     is_used,
 )
-from .enumeration import begins_late, meets_again
 
 _AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 _SYMMETRIC = (Add, Mul, Max, Min)
@@ -338,125 +334,3 @@ def _is_apart(own: Access, use: Access, loop: For) -> bool:
         is_used(loop.loop_var, analyzer.simplify(item.min - other.min))
         for item, other in zip(own.ranges, use.ranges, strict=True)
     )
-
-
-def require_single_terms(sch: Schedule, block: SBlockRV, name: str = "") -> None:
-    """Refuse a schedule in which a reduction would take one of its terms several times.
-
-    `name` is the block's, where it had another one before.
-    """
-    repeating = find_repetition(sch, block)
-    if repeating is not None:
-        raise TransformError(
-            f"loop '{repeating.loop_var.name}', which runs {repeating.extent} times, would add the "
-            f"same terms to the sums of block '{name or get_sblock_name(sch, block)}' again in "
-            "each iteration",
-            "keep the initialization and the whole reduction inside of that loop",
-        )
-
-
-def find_repetition(sch: Schedule, block: SBlockRV) -> For | None:
-    """A loop that has a reduction take its terms again; None for maxima, which do not mind."""
-    if _is_idempotent(sch.get(block)):
-        return None
-    realize = get_realize(sch, block)
-    return find_repeating_loop(realize, _find_summing_loops(sch, block, realize))
-
-
-def find_repeating_loop(realize: SBlockRealize, loops: list[For]) -> For | None:
-    """A loop, of some around a block, that has it compute a point again; None if none is seen to.
-
-    A loop that feeds none of the iterators does, and loops that feed one with overlaps do, as
-    the windows ``i + r`` of neighbouring ``i``.
-    """
-    running = [loop for loop in loops if constant(loop.extent) != 1]
-    names = [loop.loop_var for loop in running]
-    left = list(running)
-    for values in _group(list(realize.iter_values), names):
-        feeding = [
-            loop for loop in running if any(is_used(loop.loop_var, value) for value in values)
-        ]
-        left = [loop for loop in left if not is_among(loop, feeding)]
-        if not _is_injective(values, feeding) and meets_again(values, realize.predicate, feeding):
-            return feeding[0]
-    for loop in left:
-        if meets_again([], realize.predicate, [loop]):
-            return loop
-    return None
-
-
-def _is_idempotent(block: SBlock) -> bool:
-    """Whether a term that is taken twice changes nothing."""
-    stores = find_all(block.body, BufferStore)
-    return all(isinstance(store.value, (Max, Min, And, Or)) for store in stores)
-
-
-def _find_summing_loops(sch: Schedule, block: SBlockRV, realize: SBlockRealize) -> list[For]:
-    """The loops around a block over which it adds to sums that were initialized once."""
-    reducing = [
-        value
-        for iterator, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
-        if iterator.iter_type == IterVar.CommReduce
-    ]
-    if not reducing:
-        return []
-    loops = get_outer_loops(sch, block)
-    if realize.block.init is None:
-        starts = _find_starts(sch, block)
-        return [loop for loop in loops if not any(_holds(loop, start) for start in starts)]
-    for place, loop in enumerate(loops):
-        if any(is_used(loop.loop_var, value) for value in reducing):
-            return loops[place:]
-    return []
-
-
-def _find_starts(sch: Schedule, block: SBlockRV) -> list[SBlock]:
-    """The other blocks that write what a block sums up: they initialize it."""
-    node, outputs = sch.get(block), [region.source for region in sch.get(block).writes]
-    return [
-        other
-        for other in find_all(get_root(sch, block), SBlock)
-        if not other.same_as(node)
-        and any(is_among(region.source, outputs) for region in other.writes)
-    ]
-
-
-def _holds(loop: For, block: SBlock) -> bool:
-    return is_among(block, find_all(loop, SBlock))
-
-
-def _group(values: list[Any], names: list[Any]) -> list[list[Any]]:
-    """The values, those that share a variable together."""
-    groups: list[tuple[list[Any], list[Any]]] = []
-    for value in values:
-        used = [var for var in undefined_vars(value) if is_among(var, names)]
-        near = [group for group in groups if any(is_among(var, group[1]) for var in used)]
-        groups = [group for group in groups if not any(group is other for other in near)]
-        merged = [item for group in near for item in group[0]], [v for g in near for v in g[1]]
-        groups.append(([*merged[0], value], [*merged[1], *used]))
-    return [group[0] for group in groups]
-
-
-def _is_injective(values: list[Any], loops: list[For]) -> bool:
-    """Whether it can be shown that each iteration of the loops has values of its own."""
-    domains = {loop.loop_var: Range.from_min_extent(loop.min, loop.extent) for loop in loops}
-    if not loops or len(detect_iter_map(values, domains, True, "bijective").indices):
-        return True
-    return len(values) == 1 and _is_mixed_radix(values[0], loops)
-
-
-def _is_mixed_radix(value: Any, loops: list[For]) -> bool:
-    """Whether a sum of strides is one of digits: each stride beyond what the smaller ones reach."""
-    factors = detect_linear_equation(value, [loop.loop_var for loop in loops])
-    if not len(factors):
-        return False
-    strides = [constant(Analyzer().simplify(factor)) for factor in list(factors)[:-1]]
-    extents = [constant(loop.extent) for loop in loops]
-    reach = 0
-    for stride, extent in sorted(
-        zip(strides, extents, strict=True), key=lambda digit: abs(digit[0] or 0)
-    ):
-        if stride is None or extent is None or abs(stride) <= reach:
-            return False
-        reach += abs(stride) * (extent - 1)
-    return True

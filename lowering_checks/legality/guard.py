@@ -18,11 +18,11 @@ from tvm.s_tir import SBlock
 from tvm.tirx import BufferStore, For, ForKind, PrimFunc, Var
 from tvm_ffi import structural_walk
 
-from tirstep.tvm_compat import get_op_name
-
-from ..errors import Fault
-from ..schedule import Change
-from ..tir import (
+from tirstep.transforms.annotations import ALIGNMENT, SWIZZLE
+from tirstep.transforms.errors import Fault
+from tirstep.transforms.own_lanes import OWN_LANES, uses_own_lane
+from tirstep.transforms.schedule import Change
+from tirstep.transforms.tir import (
     LARGEST_INDEX,
     Place,
     bind_ranges,
@@ -34,17 +34,14 @@ from ..tir import (
     get_places,
     is_among,
 )
+from tirstep.tvm_compat import get_op_name
+
 from .guarded_allocations import find_guarded_allocation
-from .own_lanes import OWN_LANES, uses_own_lane
-from .wrong_lowering import Net, find_first, find_wrong_lowering
+from .rules import Net, find_first, find_wrong_lowering
 
 _RENAMED = "_update"
 """How TVM renames a block whose initialization becomes a block of its own."""
-SWIZZLE = "permuted_layout"
-"""TVM's annotation: rows of 16-bit elements whose chunks of 16 bytes change places."""
 _BITS = 32
-ALIGNMENT = "buffer_dim_align"
-"""What storage_align notes: of a buffer's axis, a factor and an offset of its stride."""
 _MATRIX_BYTES = 16
 """Of a row that ldmatrix reads."""
 _REPORT = "report it, with the steps that led here"

@@ -14,11 +14,11 @@ from tvm.ir import Call, IRModule
 from tvm.s_tir.transform import MergeSharedMemoryAllocations
 from tvm.tirx import AllocBuffer, AttrStmt
 
+from tirstep.transforms.intrinsics.warpgroups import CHUNK_BYTES, CODES
+from tirstep.transforms.passes.pipeline import lower_around
+from tirstep.transforms.tir import cached_by_module, constant, find_all, find_axes, is_among
 from tirstep.tvm_compat import get_op_name
 
-from ..intrinsics.warpgroups import CHUNK_BYTES, CODES
-from ..passes.pipeline import lower_around
-from ..tir import cached_by_module, constant, find_all, find_axes, is_among
 from .merged_memory import find_offset
 
 _SYNCHRONIZING = "s_tir.ThreadSync"

@@ -9,8 +9,8 @@ from tvm.s_tir import SBlock
 from tvm.tirx import Add, BufferLoad, BufferStore, For, IterVar
 from tvm_ffi import structural_equal
 
-from ..tir import Place, constant, find_all, get_places, get_regions, is_among, is_used
 from .enumeration import count_values, is_of
+from .tir import Place, constant, find_all, get_places, get_regions, is_among, is_used
 
 
 def find_other_use(body: Any, kernel: For, buffer: Any, at: int) -> str | None:

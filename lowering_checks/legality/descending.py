@@ -12,7 +12,7 @@ from tvm.ir import IRModule
 from tvm.tirx import FloorDiv, FloorMod, Mul, Sub
 from tvm.tirx.analysis import undefined_vars
 
-from ..tir import cached_by_module, constant, find_all, get_elements
+from tirstep.transforms.tir import cached_by_module, constant, find_all, get_elements
 
 
 def is_descending(dividend: Any) -> bool:

@@ -12,12 +12,17 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx import BufferLoad, BufferStore, Cast, For, ForKind, IterVar, Select, Var
 from tvm_ffi import structural_map
 
+from tirstep.transforms.errors import Fault
+from tirstep.transforms.fusion.evaluation import UnknownOperationError, compile_expression
+from tirstep.transforms.mask_bounds import (
+    ENDS_AT_MASK,
+    Masks,
+    get_condition,
+    is_choice_or_select,
+    read_masks,
+)
+from tirstep.transforms.tir import find_all, is_among, is_used
 from tirstep.tvm_compat import get_op_name
-
-from ..errors import Fault
-from ..fusion.evaluation import UnknownOperationError, compile_expression
-from ..mask_bounds import ENDS_AT_MASK, Masks, get_condition, is_choice_or_select, read_masks
-from ..tir import find_all, is_among, is_used
 
 _INSTRUCTIONS = re.compile(r".*\.(mma|ldmatrix|wgmma_\w+_[rs]s)")
 DRAWS = 8

@@ -38,7 +38,7 @@ from tvm.tirx import (
 )
 from tvm.tirx.analysis import undefined_vars
 
-from ..tir import constant, get_operands, is_among, is_used
+from .tir import constant, get_operands, is_among, is_used
 
 _MOST = 2048
 """Iterations that are tried: some milliseconds."""

@@ -32,9 +32,11 @@ from tvm.tirx import max as larger
 from tvm.tirx import min as smaller
 from tvm_ffi import structural_map
 
-from ..errors import Fault
-from ..rewriting import with_body
-from ..tir import (
+from .errors import Fault
+from .part_sums import find_other_use, is_sum
+from .rewriting import with_body
+from .shares import Shares, share_steps
+from .tir import (
     constant,
     find_all,
     get_axis,
@@ -44,9 +46,7 @@ from ..tir import (
     replace_fields,
     substitute,
 )
-from ..tma_tiles import TMA_PREFIX
-from .part_sums import find_other_use, is_sum
-from .shares import Shares, share_steps
+from .tma_tiles import TMA_PREFIX
 
 STREAMS = "tirstep_streams"
 """The annotation of a loop over steps: how many GPU blocks share those of all tiles, at most."""

@@ -1,4 +1,4 @@
-"""Threads: which loops may become one axis. A virtual thread repeats its kernel."""
+"""Threads: which loops may become one axis, beside those that run there already."""
 
 from __future__ import annotations
 
@@ -8,22 +8,89 @@ from typing import Any
 
 from tvm.ir import Call, TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
-from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.s_tir.schedule import LoopRV
 from tvm.tirx import Add, BufferStore, For, IterVar, Max, Min, Mul, max_value, min_value
 from tvm_ffi import structural_equal
 
 from tirstep.tvm_compat import get_op_name
 
-from ..errors import TransformError
-from ..gpu_limits import MAX_EXTENTS, WARP
-from ..queries import get_enclosing_kernel, get_enclosing_loops, get_loop_name
-from ..tir import (
+from .errors import TransformError
+from .gpu_limits import MAX_EXTENTS, WARP
+from .queries import get_enclosing_kernel, get_enclosing_loops, get_loop_name, get_root
+from .tir import (
+    Place,
     constant,
     find_all,
     get_axis,
     get_fed_iterators,
+    get_places,
     is_among,
+    is_used,
 )
+
+
+def require_axis_free(sch: Schedule, loop: LoopRV, axis: str) -> None:
+    """Refuse an axis on which another loop of the same block runs already."""
+    node = sch.get(loop)
+    lineage = [*get_enclosing_loops(sch, loop), *find_all(node.body, For)]
+    rivals = [other for other in lineage if get_axis(other) == axis]
+    if rivals and axis.startswith("vthread"):
+        raise TransformError(
+            f"loop '{node.loop_var.name}': '{axis}' already drives loop "
+            f"'{rivals[0].loop_var.name}' around or inside, and a virtual thread would do its own "
+            "share of both only",
+            "bind it to another axis, or leave it serial",
+        )
+    if not rivals:
+        return
+    for place in get_places(get_root(sch, loop)):
+        if not is_among(node, place.loops):
+            continue
+        guards = place.find_real_guards()
+        _require_no_instruction(place, guards, node, rivals)
+        mine = [rival for rival in rivals if is_among(rival, place.loops)]
+        if mine and _is_used(place, guards, node):
+            _require_unused(place, guards, node, mine)
+
+
+def _require_no_instruction(place: Place, guards: list[Any], loop: For, rivals: list[For]) -> None:
+    """Refuse a loop of an instruction's block, whose own loops are all threads of the axis."""
+    own = find_all(place.block.body, For)
+    taken = [rival for rival in rivals if place.is_innermost and is_among(rival, own)]
+    if taken and _is_used(place, guards, loop):
+        raise TransformError(
+            f"loop '{loop.loop_var.name}': block '{place.name}' is an instruction of all threads "
+            f"on '{get_axis(taken[0])}', of which each would do its own share of the loop only",
+            "bind it to another axis, or leave it serial",
+        )
+
+
+def _require_unused(place: Place, guards: list[Any], loop: For, rivals: list[For]) -> None:
+    """Refuse rivals that a block uses: a thread would do its own share of both loops only."""
+    for rival in rivals:
+        if not _is_used(place, guards, rival):
+            continue
+        what = f"loop '{loop.loop_var.name}': '{get_axis(rival)}' already drives loop "
+        what += f"'{rival.loop_var.name}' of block '{place.name}', "
+        guarded = [item for item in (loop, rival) if not place.is_fed(item)]
+        if not guarded:
+            raise TransformError(
+                f"{what}so that only the diagonal would run",
+                "bind it to another axis, or fuse the two loops first",
+            )
+        name = guarded[0].loop_var.name
+        guard = next(guard for guard in guards if is_used(guarded[0].loop_var, guard))
+        raise TransformError(
+            f"{what}where '{name}' decides through the guard {guard} alone which threads run: "
+            "each would do its own share, and those that the guard keeps out none",
+            "bind it to another axis, or bind the outer loop first, and fetch or spread what is "
+            "inside of it afterwards",
+        )
+
+
+def _is_used(place: Place, guards: list[Any], loop: For) -> bool:
+    """Whether a loop decides what a block works on, or whether it runs: guards are uses, too."""
+    return place.is_fed(loop) or any(is_used(loop.loop_var, guard) for guard in guards)
 
 
 def require_same_extents(sch: Schedule, loop: LoopRV, axis: str) -> dict[str, For]:
@@ -196,53 +263,3 @@ def _make_shared_sums_error(what: str, outer: list[For]) -> TransformError:
     return TransformError(
         f"{what} {where}: its threads would share one cell for their sums", advice
     )
-
-
-def require_virtual_threads_around_all(sch: Schedule, handle: LoopRV | SBlockRV) -> None:
-    """Refuse a kernel of which a virtual thread does a part only, or adds up over threads.
-
-    TVM hoists the loops of a vthread axis to the top of their kernel, so that blocks outside of
-    them run once for each virtual thread, on buffers of its own. The sum of all threads it lowers
-    once, for one virtual thread, or not at all.
-    """
-    kernel = get_enclosing_kernel(sch, handle)
-    blocks = find_all(kernel, SBlock)
-    for loop in find_all(kernel, For):
-        axis = get_axis(loop) or ""
-        if not axis.startswith("vthread"):
-            continue
-        _require_no_sum_over_threads(kernel, loop, axis)
-        inside = find_all(loop, SBlock)
-        for block in blocks:
-            if not any(block.same_as(other) for other in [*inside, *_around(blocks, loop)]):
-                raise TransformError(
-                    f"block '{block.name_hint}' stands outside of loop '{loop.loop_var.name}' on "
-                    f"'{axis}', and TVM would repeat it for each virtual thread",
-                    "keep all blocks of the kernel inside of that loop",
-                )
-
-
-def _require_no_sum_over_threads(kernel: For, virtual: For, axis: str) -> None:
-    for loop in find_all(kernel, For):
-        is_inside = is_among(virtual, find_all(loop.body, For))
-        if not (get_axis(loop) or "").startswith("threadIdx"):
-            continue
-        if constant(virtual.extent) == 1 and not is_inside:
-            continue  # one virtual thread has one sum
-        for realize in find_all(loop, SBlockRealize):
-            types = {iterator.iter_type for iterator in get_fed_iterators(realize, loop)}
-            if IterVar.CommReduce in types:
-                raise TransformError(
-                    f"loop '{loop.loop_var.name}' is a reduction of block "
-                    f"'{realize.block.name_hint}' over threads, in a kernel with loop "
-                    f"'{virtual.loop_var.name}' on '{axis}': TVM would add up for one virtual "
-                    "thread and not for the others",
-                    "bind the reduction, or the virtual threads, but not both",
-                )
-
-
-def _around(blocks: list[SBlock], loop: For) -> list[SBlock]:
-    """The blocks that enclose a loop themselves."""
-    return [
-        block for block in blocks if any(loop.same_as(other) for other in find_all(block.body, For))
-    ]

@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 from tvm.ir import IRModule
 from tvm.tirx import For, ForKind, PrimFunc
 
-from ..errors import Fault
-from ..tir import cached_by_module, find_all, get_places
+from tirstep.transforms.errors import Fault
+from tirstep.transforms.tir import cached_by_module, find_all, get_places
+from tirstep.transforms.vectors import find_unwritten
+
 from .bounds import Outside, find_outside
 from .descending import find_negative_divisors
 from .descriptors import MisplacedTile, find_misplaced_tiles
@@ -34,7 +36,7 @@ from .registers import blame_leak, find_leaks
 from .repairs import find_broken_repairs
 from .sound import recall
 from .sums import LostGuard, find_late_beginnings, find_lost_guards, find_unordered_sums
-from .vectors import find_unwritten
+from .virtual_threads import find_partial_virtual_threads
 
 
 class Net(NamedTuple):
@@ -259,6 +261,7 @@ def _blame_barrier(name: str) -> Fault:
 
 _BEFORE_READS = (
     Net(find_leaks, blame_leak),
+    _by_problem(find_partial_virtual_threads),
     Net(_find_unwritten, _blame_vector),
     Net(find_negative_divisors, _blame_quotient),
     Net(find_lost_guards, _blame_guard),

@@ -16,8 +16,9 @@ from tvm.sym import Analyzer, estimate_region_lower_bound, estimate_region_upper
 from tvm.tirx import For, PrimFunc
 from tvm_ffi import structural_equal
 
-from ..errors import Fault
-from ..tir import (
+from tirstep.transforms.errors import Fault
+from tirstep.transforms.own_lanes import drop_lane, stay_in_lanes
+from tirstep.transforms.tir import (
     Place,
     bind_ranges,
     cached_by_module,
@@ -31,7 +32,6 @@ from ..tir import (
     is_used,
     substitute,
 )
-from .own_lanes import drop_lane, stay_in_lanes
 
 
 class RegisterLeak(NamedTuple):

@@ -16,7 +16,8 @@ from tvm.sym import Analyzer
 from tvm.tirx import And, For, PrimFunc, const
 from tvm.tirx.analysis import undefined_vars
 
-from ..tir import (
+from tirstep.transforms.enumeration import escapes
+from tirstep.transforms.tir import (
     Access,
     bind_ranges,
     cached_by_module,
@@ -25,7 +26,6 @@ from ..tir import (
     get_places,
     is_among,
 )
-from .enumeration import escapes
 
 
 class Outside(NamedTuple):

@@ -22,8 +22,9 @@ from tvm.tirx import BufferStore, Evaluate, For, IfThenElse, IntImm, Not, PrimFu
 from tvm.tirx import all as all_of
 from tvm_ffi import structural_equal
 
-from ..errors import Fault
-from ..tir import (
+from tirstep.transforms.enumeration import choose_values, compute_values, is_of
+from tirstep.transforms.errors import Fault
+from tirstep.transforms.tir import (
     Place,
     cached_by_module,
     constant,
@@ -36,7 +37,7 @@ from ..tir import (
     is_used,
     substitute,
 )
-from .enumeration import choose_values, compute_values, is_of
+
 from .open_sizes import close_sizes
 from .owners import find_idle, find_launch, find_summed
 

@@ -6,7 +6,7 @@ from tvm.ir import IRModule
 from tvm.s_tir import SBlockRealize
 from tvm.tirx import PrimFunc
 
-from ..tir import constant, find_all
+from tirstep.transforms.tir import constant, find_all
 
 
 def find_guarded_allocation(module: IRModule) -> tuple[str, str] | None:

@@ -1,0 +1,294 @@
+"""Whether a block computes what the block beside it reads, and takes each term of a sum once."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from tvm.ir import Range
+from tvm.s_tir import SBlock, SBlockRealize, Schedule
+from tvm.s_tir.schedule import SBlockRV
+from tvm.sym import (
+    Analyzer,
+    detect_iter_map,
+    detect_linear_equation,
+    estimate_region_lower_bound,
+    estimate_region_upper_bound,
+)
+from tvm.tirx import Add, And, BufferStore, FloorDiv, For, IterVar, Max, Min, Mul, Or, Sub
+from tvm.tirx.analysis import undefined_vars
+
+from .enumeration import escapes, meets_again, misses
+from .errors import TransformError
+from .queries import get_outer_loops, get_realize, get_root, get_sblock_name
+from .tir import (
+    bind_ranges,
+    constant,
+    find_all,
+    get_iterator_values,
+    is_among,
+    is_at_most,
+    is_used,
+    substitute,
+)
+
+_Description = tuple[list[Range], dict[Any, Range], Any]
+"""A region in loop variables, the domains of the loops that vary, and a predicate."""
+
+
+def require_computed(sch: Schedule, writer: SBlockRV, reader: SBlockRV) -> None:
+    """Refuse a reader of elements that the block beside it does not compute.
+
+    Behind a guard TVM may read more than the guard lets be written; and where a block reads at
+    ``(i + 3) // 4``, TVM may take it for one that reads at ``i // 4``, without a guard.
+    """
+    predicate = get_realize(sch, writer).predicate
+    for region in sch.get(writer).writes:
+        for used in sch.get(reader).reads:
+            if not used.source.same_as(region.source):
+                continue
+            is_guarded = constant(predicate) != 1
+            if not is_guarded and _is_shared(sch, writer, region.source):
+                continue
+            excess = _find_excess(sch, writer, region, reader, used)
+            if not excess:
+                continue
+            own, name = get_sblock_name(sch, writer), get_sblock_name(sch, reader)
+            if not is_guarded:
+                raise TransformError(
+                    f"block '{name}' would use elements of '{used.source.name}' that block '{own}' "
+                    f"does not compute {excess}",
+                    "choose a loop further out",
+                )
+            raise TransformError(
+                f"block '{own}' computes only elements of '{used.source.name}' where {predicate}, "
+                f"and block '{name}' would use more of them, {excess}",
+                "do this before the loops are split with a guard, or choose sizes that divide",
+            )
+
+
+def _is_shared(sch: Schedule, writer: SBlockRV, buffer: Any) -> bool:
+    """Whether another block writes a buffer, too."""
+    node = sch.get(writer)
+    others = [item for item in find_all(get_root(sch, writer), SBlock) if not item.same_as(node)]
+    return any(region.source.same_as(buffer) for other in others for region in other.writes)
+
+
+def _find_excess(sch: Schedule, writer: SBlockRV, region: Any, reader: SBlockRV, used: Any) -> str:
+    """How a reader uses more of a buffer than its writer computes, or "".
+
+    What is compared is what both do in one iteration of the loops that they share, with their
+    predicates; what lies behind the buffer's end does not count, and what cannot be told from the
+    writer's indices is taken for whole. Of a writer without a guard only what is tried counts.
+    """
+    outer, around = get_outer_loops(sch, writer), get_outer_loops(sch, reader)
+    shared = [loop for loop in outer if is_among(loop, around)]
+    have, need = (
+        _describe_region(sch, writer, region, shared),
+        _describe_region(sch, reader, used, shared),
+    )
+    if escapes(_begin(need), _begin(have), shared):
+        return "in iterations in which it computes none"
+    own_loops = ([item for item in each if not is_among(item, shared)] for each in (outer, around))
+    loops = [shared, *own_loops]
+    is_known, excess = _estimate_excess(have, need, shared, region.source.shape)
+    is_guarded = constant(get_realize(sch, writer).predicate) != 1
+    if not is_known or (excess and not is_guarded):
+        is_missed = _misses(have, need, loops, region.source.shape)
+        return "in the same iteration of the loops around both" if is_missed else ""
+    return excess
+
+
+def _estimate_excess(
+    have: _Description, need: _Description, shared: list[For], shape: Sequence[Any]
+) -> tuple[bool, str]:
+    """Whether TVM can estimate what a writer computes, and how a reader may use more than that."""
+    analyzer = bind_ranges(shared)
+    own = estimate_region_lower_bound(*have, analyzer)
+    needed = estimate_region_upper_bound(*need, analyzer)
+    for dimension, (mine, theirs) in enumerate(zip(own or [], needed or [], strict=False)):
+        begins = is_at_most(analyzer, mine.min_value, theirs.min_value)
+        ends = [*_find_least(theirs.max_value), shape[dimension] - 1]
+        if not (begins and _reaches(analyzer, mine.max_value, ends)):
+            return True, f"along dimension {dimension}"
+    return own is not None, ""
+
+
+def _misses(
+    have: _Description, need: _Description, loops: list[list[For]], shape: Sequence[Any]
+) -> bool:
+    """Whether a reader uses single elements that a writer does not compute, tried one by one.
+
+    `loops` are those that both share, then the writer's own and the reader's.
+    """
+    extents = [constant(extent) for extent in shape]
+    ranges = [each for described in (have, need) for each in described[0]]
+    if None in extents or any(constant(each.extent) != 1 for each in ranges):
+        return False
+    written, needed = ([*(each.min for each in item[0]), item[2]] for item in (have, need))
+    shared, *own = loops
+    return misses(written, needed, shared, own, [extent or 0 for extent in extents])
+
+
+def _begin(described: _Description) -> Any:
+    """A block's predicate in the first iteration of the loops that are its own."""
+    _, domains, predicate = described
+    return substitute(predicate, {var: domain.min for var, domain in domains.items()})
+
+
+def _reaches(analyzer: Analyzer, have: Any, needed: list[Any]) -> bool:
+    """Whether a minimum is at least the minimum of several expressions."""
+    return all(
+        any(is_at_most(analyzer, expression, least) for expression in needed)
+        for least in _find_least(have)
+    )
+
+
+def _find_least(expression: Any) -> list[Any]:
+    """The expressions whose minimum an expression is: TVM does not compare minima of sums."""
+    if isinstance(expression, Min):
+        return [*_find_least(expression.a), *_find_least(expression.b)]
+    if isinstance(expression, Add):
+        pairs = itertools.product(_find_least(expression.a), _find_least(expression.b))
+        return [item + other for item, other in pairs]
+    if isinstance(expression, Sub):
+        return [item - expression.b for item in _find_least(expression.a)]
+    if isinstance(expression, (Mul, FloorDiv)) and (constant(expression.b) or 0) > 0:
+        make = type(expression)
+        return [make(item, expression.b) for item in _find_least(expression.a)]
+    return [expression]
+
+
+def _describe_region(sch: Schedule, block: SBlockRV, region: Any, fixed: list[For]) -> _Description:
+    """What a block uses of a buffer, in iterations of the loops that are fixed."""
+    values = get_iterator_values(get_root(sch, block))
+    domains = {
+        loop.loop_var: Range.from_min_extent(loop.min, loop.extent)
+        for loop in get_outer_loops(sch, block)
+        if not is_among(loop, fixed)
+    }
+    predicate = substitute(get_realize(sch, block).predicate, values)
+    return [substitute(each, values) for each in region.region], domains, predicate
+
+
+def require_single_terms(sch: Schedule, block: SBlockRV, name: str = "") -> None:
+    """Refuse a schedule in which a reduction would take one of its terms several times.
+
+    `name` is the block's, where it had another one before.
+    """
+    repeating = find_repetition(sch, block)
+    if repeating is not None:
+        raise TransformError(
+            f"loop '{repeating.loop_var.name}', which runs {repeating.extent} times, would add the "
+            f"same terms to the sums of block '{name or get_sblock_name(sch, block)}' again in "
+            "each iteration",
+            "keep the initialization and the whole reduction inside of that loop",
+        )
+
+
+def find_repetition(sch: Schedule, block: SBlockRV) -> For | None:
+    """A loop that has a reduction take its terms again; None for maxima, which do not mind."""
+    if _is_idempotent(sch.get(block)):
+        return None
+    realize = get_realize(sch, block)
+    return find_repeating_loop(realize, _find_summing_loops(sch, block, realize))
+
+
+def find_repeating_loop(realize: SBlockRealize, loops: list[For]) -> For | None:
+    """A loop, of some around a block, that has it compute a point again; None if none is seen to.
+
+    A loop that feeds none of the iterators does, and loops that feed one with overlaps do, as
+    the windows ``i + r`` of neighbouring ``i``.
+    """
+    running = [loop for loop in loops if constant(loop.extent) != 1]
+    names = [loop.loop_var for loop in running]
+    left = list(running)
+    for values in _group(list(realize.iter_values), names):
+        feeding = [
+            loop for loop in running if any(is_used(loop.loop_var, value) for value in values)
+        ]
+        left = [loop for loop in left if not is_among(loop, feeding)]
+        if not _is_injective(values, feeding) and meets_again(values, realize.predicate, feeding):
+            return feeding[0]
+    for loop in left:
+        if meets_again([], realize.predicate, [loop]):
+            return loop
+    return None
+
+
+def _is_idempotent(block: SBlock) -> bool:
+    """Whether a term that is taken twice changes nothing."""
+    stores = find_all(block.body, BufferStore)
+    return all(isinstance(store.value, (Max, Min, And, Or)) for store in stores)
+
+
+def _find_summing_loops(sch: Schedule, block: SBlockRV, realize: SBlockRealize) -> list[For]:
+    """The loops around a block over which it adds to sums that were initialized once."""
+    reducing = [
+        value
+        for iterator, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+        if iterator.iter_type == IterVar.CommReduce
+    ]
+    if not reducing:
+        return []
+    loops = get_outer_loops(sch, block)
+    if realize.block.init is None:
+        starts = _find_starts(sch, block)
+        return [loop for loop in loops if not any(_holds(loop, start) for start in starts)]
+    for place, loop in enumerate(loops):
+        if any(is_used(loop.loop_var, value) for value in reducing):
+            return loops[place:]
+    return []
+
+
+def _find_starts(sch: Schedule, block: SBlockRV) -> list[SBlock]:
+    """The other blocks that write what a block sums up: they initialize it."""
+    node, outputs = sch.get(block), [region.source for region in sch.get(block).writes]
+    return [
+        other
+        for other in find_all(get_root(sch, block), SBlock)
+        if not other.same_as(node)
+        and any(is_among(region.source, outputs) for region in other.writes)
+    ]
+
+
+def _holds(loop: For, block: SBlock) -> bool:
+    return is_among(block, find_all(loop, SBlock))
+
+
+def _group(values: list[Any], names: list[Any]) -> list[list[Any]]:
+    """The values, those that share a variable together."""
+    groups: list[tuple[list[Any], list[Any]]] = []
+    for value in values:
+        used = [var for var in undefined_vars(value) if is_among(var, names)]
+        near = [group for group in groups if any(is_among(var, group[1]) for var in used)]
+        groups = [group for group in groups if not any(group is other for other in near)]
+        merged = [item for group in near for item in group[0]], [v for g in near for v in g[1]]
+        groups.append(([*merged[0], value], [*merged[1], *used]))
+    return [group[0] for group in groups]
+
+
+def _is_injective(values: list[Any], loops: list[For]) -> bool:
+    """Whether it can be shown that each iteration of the loops has values of its own."""
+    domains = {loop.loop_var: Range.from_min_extent(loop.min, loop.extent) for loop in loops}
+    if not loops or len(detect_iter_map(values, domains, True, "bijective").indices):
+        return True
+    return len(values) == 1 and _is_mixed_radix(values[0], loops)
+
+
+def _is_mixed_radix(value: Any, loops: list[For]) -> bool:
+    """Whether a sum of strides is one of digits: each stride beyond what the smaller ones reach."""
+    factors = detect_linear_equation(value, [loop.loop_var for loop in loops])
+    if not len(factors):
+        return False
+    strides = [constant(Analyzer().simplify(factor)) for factor in list(factors)[:-1]]
+    extents = [constant(loop.extent) for loop in loops]
+    reach = 0
+    for stride, extent in sorted(
+        zip(strides, extents, strict=True), key=lambda digit: abs(digit[0] or 0)
+    ):
+        if stride is None or extent is None or abs(stride) <= reach:
+            return False
+        reach += abs(stride) * (extent - 1)
+    return True
