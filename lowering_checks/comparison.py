@@ -12,8 +12,8 @@ import tvm_ffi
 from tirstep.modules import AnyProblem
 from tirstep.modules.numeric import Array
 
+from .device import blank
 from .devices import CpuDevice, Device, DeviceError
-from .devices.device import blank
 from .diff import Diff, diff_modules
 from .numeric import check_program
 from .reference import ModuleKernel

@@ -20,7 +20,7 @@ from tirstep.modules import AnyProblem, Tensor
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.numeric import Array
 
-from .devices.device import Arrays, Device, Program, blank
+from .device import Arrays, Device, Program, blank
 from .steps import CheckError, Finding
 
 Bound = float | Array

@@ -23,8 +23,8 @@ from tirstep.transforms.errors import TransformError
 from tirstep.transforms.gpu_limits import MAX_THREADS
 from tirstep.transforms.recipes import Step
 
+from .device import DeviceError, blank
 from .devices import CpuDevice, Device, Timing
-from .devices.device import DeviceError, blank
 from .diff import Diff, diff_steps
 from .golden import GoldenStore
 from .numeric import check_numbers

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tirstep.experiments.subject import make_subject
 from tirstep.lowering_checks import get_device
-from tirstep.lowering_checks.devices.device import DeviceError
+from tirstep.lowering_checks.device import DeviceError
 from tirstep.modules import Problem
 from tirstep.strategies import kernels, programs, recipe_steps, schedules
 from tirstep.strategies.plays import Play

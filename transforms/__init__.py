@@ -79,6 +79,7 @@ from .rows import (
     keep_in_registers,
     spread_over_threads,
 )
+from .schedule import one_change, unguarded
 from .streaming import stream_steps
 from .tensorize import (
     FragmentTile,
@@ -146,6 +147,7 @@ __all__ = [
     "lay_in_quads",
     "make_persistent",
     "merge_loops",
+    "one_change",
     "order_product",
     "overlap_products",
     "pad_block",
@@ -185,6 +187,7 @@ __all__ = [
     "tile_in_warps",
     "tile_product",
     "transpose_tile",
+    "unguarded",
     "unroll_loop",
     "use_powers_of_two",
     "vectorize_copy",

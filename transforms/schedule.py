@@ -142,15 +142,16 @@ def inlines(function: _Function) -> _Function:
 def one_change(sch: Schedule, *, name: str = "one_change") -> Iterator[Sequence[Change]]:
     """Ask the guard once, at the end, of what several transforms make of a schedule.
 
-    For a step of a recipe, which is one change to whoever looks at it: asking costs more than most
-    transforms do. The refusal names the first transform whose work shows it, or `name`, for what
-    was done between transforms; `TransformError.place` is the number of changes before that. The
-    schedule is then as it was at the beginning, where TVM can copy it. An error within may come of
-    what an earlier transform broke: then that is the refusal. Yields what has been made so far.
+    For a step of a recipe, say: asking costs more than most transforms do, and what stands between
+    two of them may be no whole program. The refusal is raised at the end of the ``with``, and names
+    the first transform whose work shows it, or `name`, for what was done between transforms;
+    `TransformError.place` is the number of changes before that. The schedule is then as it was at
+    the beginning, where TVM can copy it. An error within may come of what an earlier transform
+    broke: then that is the refusal. Yields what has been made so far.
     """
     around = _find_work(sch)
     if around is not None:
-        yield around.changes or []
+        yield [] if around.changes is None else around.changes
         return
     work = _Work.begin(sch)
     work.changes = changes = list[Change]()
@@ -171,17 +172,15 @@ def one_change(sch: Schedule, *, name: str = "one_change") -> Iterator[Sequence[
 
 @contextlib.contextmanager
 def unguarded() -> Iterator[None]:
-    """Switch the guard off: for candidates of which only the last module is to be judged."""
+    """Switch the guard off: transforms check what is local to them, and nothing else is refused.
+
+    For who judges the last module alone, or wants to see what TVM makes of a wrong one.
+    """
     token = _is_guarded.set(False)
     try:
         yield
     finally:
         _is_guarded.reset(token)
-
-
-def require_sound(before: IRModule, after: IRModule, *, name: str) -> None:
-    """Raise the `TransformError` of what the guard finds in a module, and not in the one before."""
-    _require_sound(Change(name, before, after, (), True))
 
 
 def _require_all_sound(work: _Work, name: str) -> None:

@@ -36,7 +36,7 @@ from tirstep.cli.bench import make_machine, slug
 from tirstep.cli.wrong_use import UseError
 from tirstep.lowering_checks import run_recipe
 from tirstep.lowering_checks.compile.compiling import compile_module
-from tirstep.lowering_checks.devices.device import blank
+from tirstep.lowering_checks.device import blank
 from tirstep.modules import KernelError, get_kernel
 from tirstep.transforms.recipes import LADDERS, find_recipe
 

@@ -17,8 +17,7 @@ from tirstep.transforms.tir import find_all
 
 from ..compile.compiling import MAIN
 from ..compile.passes import Failure, Lowering, explain_failure, lower_through_passes
-from ..devices.cpu import CpuDevice
-from ..devices.device import (
+from ..device import (
     Arrays,
     Device,
     DeviceError,
@@ -28,6 +27,7 @@ from ..devices.device import (
     get_reason,
     is_scalar,
 )
+from ..devices.cpu import CpuDevice
 from ..devices.guard_zones import run_in_guard_zones
 from ..devices.simulator.interpreter import Interpreter
 from ..facts.compiled import find_source_error

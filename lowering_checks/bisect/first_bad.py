@@ -18,9 +18,9 @@ from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.recipes import Step
 
 from ..compile.compiling import MAIN, TARGET, name_main
+from ..device import Device, DeviceError
 from ..devices import find_unbound_sblocks
 from ..devices.cpu import CpuDevice
-from ..devices.device import Device, DeviceError
 from ..diff import Diff, diff_modules
 from ..numeric import Bound, check_numbers, compare_outputs
 from ..steps import CheckError, Finding, Run, step_label

@@ -29,8 +29,8 @@ from tirstep.transforms.passes.serial import make_threads_serial
 
 from ..compile.compiling import MAIN
 from ..compile.passes import BEFORE_PASSES
+from ..device import is_scalar
 from ..devices import CpuDevice, DeviceError
-from ..devices.device import is_scalar
 from ..numeric import find_wrong, get_default_bound
 from ..reference import ModuleProblem
 from ..steps import CheckError, print_module, step_label

@@ -26,7 +26,7 @@ from tirstep.transforms import get_pass_options, get_pipeline
 from tirstep.transforms.tir import LARGEST_INDEX, constant, find_all, get_axis, get_children
 from tirstep.transforms.tma_tiles import TMA_STAGES
 
-from ..devices.device import DeviceError
+from ..device import DeviceError
 from ..steps import CheckError, suggest
 from .cuda_source import drop_unused_traits
 from .instruments import SECONDS, SECONDS_VARIABLE, Deadline

@@ -13,7 +13,7 @@ import tvm_ffi
 
 from tirstep.transforms.passes.serial import make_threads_serial
 
-from ..devices.device import DeviceError, find_unbound_sblocks, get_reason, is_tvm_error
+from ..device import DeviceError, find_unbound_sblocks, get_reason, is_tvm_error
 from ..diff import Diff, diff_modules
 from ..steps import CheckError
 from .advice import find_advice, find_remedy

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..steps import suggest
-from .cpu import CpuDevice
-from .cuda import CudaDevice, is_cuda_available
-from .device import (
+from ..device import (
     Device,
     DeviceError,
     DeviceFinding,
@@ -16,6 +13,9 @@ from .device import (
     find_unbound_sblocks,
     run,
 )
+from ..steps import suggest
+from .cpu import CpuDevice
+from .cuda import CudaDevice, is_cuda_available
 from .rpc import SCHEME, SPELLING, RpcDevice
 from .simulator import SimulatorDevice
 

@@ -19,8 +19,7 @@ from tirstep.transforms.tir import cached_by_module, find_all, get_axis
 from tirstep.tvm_compat import get_op_name
 
 from ..compile.compiling import MAIN, compile_module, count_iterations, name_main
-from ..legality.lifetimes import find_lost_reads
-from .device import (
+from ..device import (
     Arrays,
     Device,
     DeviceError,
@@ -29,6 +28,7 @@ from .device import (
     convert_tvm_errors,
     is_scalar,
 )
+from ..legality.lifetimes import find_lost_reads
 from .guard_zones import run_in_guard_zones
 
 LONG = 2**20

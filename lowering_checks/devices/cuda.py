@@ -14,7 +14,7 @@ import numpy as np
 import tvm
 
 from ..compile.compiling import MAIN, compile_module, name_main
-from .device import (
+from ..device import (
     Array,
     Arrays,
     Device,

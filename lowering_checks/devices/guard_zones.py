@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tvm
 
-from .device import Array, Arrays, DeviceFinding
+from ..device import Array, Arrays, DeviceFinding
 
 GUARD_BYTES = 4096
 ALIGNMENT = 256

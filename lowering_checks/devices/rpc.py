@@ -17,9 +17,9 @@ from tvm import rpc
 from tvm.rpc.base import RPC_TRACKER_MAGIC
 
 from ..compile.compiling import MAIN, compile_module, name_main
+from ..device import Device, DeviceError, Program, Timing, convert_tvm_errors, require_launchable
 from .cpu import CpuDevice
 from .cuda import download, measure, upload
-from .device import Device, DeviceError, Program, Timing, convert_tvm_errors, require_launchable
 
 SCHEME, SPELLING = "rpc://", "rpc://HOST:PORT/KEY"
 SERVER = "python -m tvm.exec.rpc_server"

@@ -30,7 +30,7 @@ from ..compile.launches import (
     find_launches,
 )
 from ..compile.passes import Lowering, lower_through_passes
-from ..devices.device import DeviceError, blank, convert_tvm_errors, require_arguments
+from ..device import DeviceError, blank, convert_tvm_errors, require_arguments
 from ..devices.simulator import SimulatorDevice, UnsupportedError, lower, simulate_lowered
 from ..devices.simulator.access_counts import Counts
 from ..devices.simulator.periodic_loops import is_decided_by_memory

@@ -23,7 +23,7 @@ from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.tir import constant, find_all
 
 from ..compile.compiling import MAIN
-from ..devices.device import DeviceError, convert_tvm_errors, is_scalar
+from ..device import DeviceError, convert_tvm_errors, is_scalar
 from ..devices.simulator.flatten import flatten
 from ..devices.simulator.run_state import UnsupportedError
 from .accesses import find_exchange

@@ -16,7 +16,7 @@ from tirstep.modules.validation import nearest
 from tirstep.transforms.tir import constant, find_all
 
 from ..compile.compiling import MAIN
-from ..devices.device import close_extents, is_scalar
+from ..device import close_extents, is_scalar
 
 _OPERATIONS = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min, Call)
 

@@ -12,7 +12,7 @@ from tvm_ffi import structural_map
 
 from tirstep.transforms.tir import bind_ranges, constant, find_all
 
-from ..devices.device import is_scalar
+from ..device import is_scalar
 from .accesses import find_accesses
 
 LARGEST = 1 << 20

@@ -19,7 +19,7 @@ from tirstep.modules.numeric import Array
 from tirstep.modules.validation import check_symbolic
 
 from ..compile.compiling import make_main
-from ..devices.device import blank
+from ..device import blank
 from .drawing import InputMaker
 from .evaluation import Answer, Evaluation
 from .functions import (

@@ -33,7 +33,7 @@ from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.tir import THREAD_EXTENT, constant, find_all
 
 from ..compile.compiling import make_main
-from ..devices.device import is_scalar
+from ..device import is_scalar
 from .conditions import (
     COMPARISONS,
     TESTS,

@@ -23,8 +23,8 @@ from hunks import apply_hunks
 from tvm.script import from_source
 
 from tirstep.lowering_checks import DeviceError, get_device
+from tirstep.lowering_checks.device import Arrays
 from tirstep.lowering_checks.devices import Program
-from tirstep.lowering_checks.devices.device import Arrays
 from tirstep.lowering_checks.devices.simulator import simulate_lowered
 from tirstep.lowering_checks.numeric import check_case, make_cases
 from tirstep.modules import Problem, get_kernel

@@ -8,7 +8,7 @@ from tvm.s_tir import Schedule
 from tirstep.lowering_checks import DeviceError, check_numbers, count_accesses, get_device
 from tirstep.lowering_checks.compile.advice import add_advice
 from tirstep.lowering_checks.compile.passes import lower_through_passes
-from tirstep.lowering_checks.devices.device import convert_tvm_errors, get_reason, is_tvm_error
+from tirstep.lowering_checks.device import convert_tvm_errors, get_reason, is_tvm_error
 from tirstep.modules import get_kernel, row_sum, vector_add
 from tirstep.transforms import (
     TransformError,

@@ -10,6 +10,7 @@ from golden_runs import run_golden
 from tvm.script import from_source
 
 from tirstep.lowering_checks import DeviceError, devices, get_device, judge_run
+from tirstep.lowering_checks.device import Timing
 from tirstep.lowering_checks.devices import (
     DEVICES,
     CpuDevice,
@@ -19,7 +20,6 @@ from tirstep.lowering_checks.devices import (
     run,
 )
 from tirstep.lowering_checks.devices.cuda import measure
-from tirstep.lowering_checks.devices.device import Timing
 from tirstep.modules import vector_add
 from tirstep.transforms.recipes import RECIPES
 

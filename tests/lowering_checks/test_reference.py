@@ -13,8 +13,8 @@ from tvm.script import ir as I
 from tvm.script import tirx as T
 
 from tirstep.lowering_checks.bisect import bisect_run
+from tirstep.lowering_checks.device import blank
 from tirstep.lowering_checks.devices import CpuDevice
-from tirstep.lowering_checks.devices.device import blank
 from tirstep.lowering_checks.devices.simulator import SimulatorDevice
 from tirstep.lowering_checks.numeric import check_numbers, make_cases
 from tirstep.lowering_checks.reference import ModuleKernel, ModuleProblem

@@ -15,8 +15,8 @@ from golden_runs import run_default_example
 from tvm.s_tir import Schedule
 
 from tirstep.lowering_checks.bisect import bisect_run
+from tirstep.lowering_checks.device import blank
 from tirstep.lowering_checks.devices import DeviceError
-from tirstep.lowering_checks.devices.device import blank
 from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.lowering_checks.numeric import make_cases
 from tirstep.lowering_checks.reference import ModuleKernel

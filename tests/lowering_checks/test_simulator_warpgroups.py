@@ -9,7 +9,7 @@ from edits import NOTHING, edit
 from tvm.ir import Call
 from tvm.tirx import Evaluate, call_intrin
 
-from tirstep.lowering_checks.devices.device import blank
+from tirstep.lowering_checks.device import blank
 from tirstep.lowering_checks.devices.simulator import lower, simulate_lowered
 from tirstep.lowering_checks.steps import Run, run_recipe
 from tirstep.transforms.recipes import RECIPES

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tirstep.lowering_checks.device import run
 from tirstep.lowering_checks.devices import CpuDevice
-from tirstep.lowering_checks.devices.device import run
 from tirstep.modules import Problem, kernels
 
 SHAPES: dict[str, tuple[int, ...]] = {

@@ -5,7 +5,7 @@ import pytest
 from golden_runs import run_golden
 
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
-from tirstep.lowering_checks.devices.device import run
+from tirstep.lowering_checks.device import run
 from tirstep.lowering_checks.steps import Run
 from tirstep.modules import Problem
 from tirstep.modules.dtypes import dtype_facts

@@ -9,7 +9,7 @@ from one_key import plant_places
 from tvm.script import from_source
 
 from tirstep.lowering_checks import Finding, check_numbers, get_device, run_recipe
-from tirstep.lowering_checks.devices.device import run
+from tirstep.lowering_checks.device import run
 from tirstep.transforms import TransformError, mask_bounds, quads
 from tirstep.transforms.passes import mask_loops
 from tirstep.transforms.recipes import LADDERS, RECIPES

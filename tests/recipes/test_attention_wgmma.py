@@ -16,7 +16,7 @@ from tvm.ir import Call, TensorLoad
 from tvm.tirx import BufferStore, Evaluate, Mul, call_intrin, const
 
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
-from tirstep.lowering_checks.devices.device import blank, run
+from tirstep.lowering_checks.device import blank, run
 from tirstep.lowering_checks.devices.simulator import lower, simulate_lowered
 from tirstep.lowering_checks.facts import compile_facts, get_facts
 from tirstep.lowering_checks.steps import Run

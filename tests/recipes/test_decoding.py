@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tvm.script import from_source
 
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
-from tirstep.lowering_checks.devices.device import run
+from tirstep.lowering_checks.device import run
 from tirstep.lowering_checks.steps import Run
 from tirstep.modules import Problem, validation
 from tirstep.modules.dtypes import dtype_facts

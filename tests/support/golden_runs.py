@@ -15,8 +15,8 @@ from tvm.script import from_source
 
 from tirstep import lowering_checks
 from tirstep.lowering_checks import Finding, GoldenStore, Run
+from tirstep.lowering_checks.device import Arrays, DeviceFinding
 from tirstep.lowering_checks.devices import Program, get_device, simulator
-from tirstep.lowering_checks.devices.device import Arrays, DeviceFinding
 from tirstep.lowering_checks.numeric import check_program, make_cases
 from tirstep.lowering_checks.steps import make_golden_problem, print_module, step_label
 from tirstep.modules import AnyProblem

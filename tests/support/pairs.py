@@ -17,8 +17,8 @@ from tvm.s_tir import SBlock, Schedule, ScheduleError
 from tvm.script import from_source
 
 from tirstep.lowering_checks import check_numbers, get_device
+from tirstep.lowering_checks.device import blank
 from tirstep.lowering_checks.devices import CpuDevice
-from tirstep.lowering_checks.devices.device import blank
 from tirstep.lowering_checks.devices.simulator import simulate_lowered
 from tirstep.lowering_checks.steps import Run
 from tirstep.modules import Problem

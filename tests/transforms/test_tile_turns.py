@@ -10,7 +10,7 @@ from tvm.s_tir import Schedule
 from tvm.tirx import AttrStmt, Evaluate, SeqStmt
 
 from tirstep.lowering_checks import check_numbers, get_device, run_golden, run_recipe
-from tirstep.lowering_checks.devices.device import blank
+from tirstep.lowering_checks.device import blank
 from tirstep.lowering_checks.devices.simulator import lower, simulate_lowered
 from tirstep.lowering_checks.facts import get_facts
 from tirstep.lowering_checks.steps import Run

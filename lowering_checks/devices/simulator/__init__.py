@@ -17,7 +17,7 @@ import tvm
 
 from ...compile.compiling import TARGET, compile_unrun, name_main
 from ...compile.instruments import Snapshot
-from ..device import (
+from ...device import (
     Array,
     Arrays,
     Device,

@@ -15,7 +15,7 @@ import numpy as np
 
 from tirstep.transforms.gpu_limits import WARP
 
-from ..device import Array
+from ...device import Array
 from .broadcasting import spread_to
 
 BANKS, BANK_BYTES, SECTOR_BYTES = 32, 4, 32

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..device import Array
+from ...device import Array
 from .function_semantics import Pointer, Threads
 from .memory import Memory
 from .run_state import UnsupportedError

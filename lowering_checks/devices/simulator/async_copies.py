@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..device import Array
+from ...device import Array
 from .function_semantics import Pointer, Semantics, Threads
 from .memory import Arrive
 from .run_state import UnsupportedError

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..device import Array
+from ...device import Array
 
 _FEW = 1024
 """Elements that are filled sooner than one finds that they need not be."""

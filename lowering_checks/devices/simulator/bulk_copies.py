@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..device import Array
+from ...device import Array
 from .addresses import BlockPointer, get_lanes, has_block, pick
 from .function_semantics import Pointer, Semantics, Threads
 from .memory import Memory

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..device import Array
+from ...device import Array
 from .addresses import UNDEFINED, find_pointer, get_lanes, map_address
 from .function_semantics import Pointer, Semantics, Threads
 from .memory import Memory

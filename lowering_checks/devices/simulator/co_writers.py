@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..device import Array
+from ...device import Array
 
 NO_THREAD = -1
 _MOST = 1 << 16

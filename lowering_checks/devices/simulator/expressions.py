@@ -18,7 +18,7 @@ import numpy as np
 from tirstep.transforms.tir import constant
 from tirstep.tvm_compat import get_op_name
 
-from ..device import Array
+from ...device import Array
 from .async_copies import ASYNC_COPIES
 from .bulk_copies import BULK_COPIES, TensorMap
 from .clusters import CLUSTERS, MAPPED

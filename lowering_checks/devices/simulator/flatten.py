@@ -41,7 +41,7 @@ from tirstep.transforms.gpu_limits import MAX_EXTENTS
 from tirstep.transforms.tir import THREAD_EXTENT, constant, find_all, find_axes, get_elements
 from tirstep.tvm_compat import find_buffer_arguments
 
-from ..device import BLOCK_AXES, CLUSTER_AXIS, THREAD_AXES, is_scalar
+from ...device import BLOCK_AXES, CLUSTER_AXIS, THREAD_AXES, is_scalar
 from .allreduce import ThreadAxis, integer, is_allreduce, make_allreduce
 from .run_state import IN_ORDER, UnsupportedError
 from .wide_loops import has_wide_loops, widen_loops

@@ -11,7 +11,7 @@ import numpy as np
 
 from tirstep.transforms.gpu_limits import WARP
 
-from ..device import Array
+from ...device import Array
 from .memory import Arrive, Memory, WarpMemory
 from .run_state import UnknownFunctionError
 

@@ -18,7 +18,7 @@ from tvm.tirx import BufferStore
 from tirstep.transforms.tir import THREAD_EXTENT, find_all, find_axes
 
 from ...compile.compiling import MAIN, name_main
-from ..device import (
+from ...device import (
     Array,
     Arrays,
     Device,

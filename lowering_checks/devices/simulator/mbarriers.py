@@ -20,7 +20,7 @@ import numpy as np
 
 from tirstep.transforms.gpu_limits import WARP
 
-from ..device import Array
+from ...device import Array
 from .addresses import BlockPointer, find_pointer, get_lanes, pick
 from .function_semantics import Pointer, Semantics, Threads
 from .shadow import GLOBAL_PROXY, PROXY

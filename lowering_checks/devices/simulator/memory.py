@@ -12,7 +12,7 @@ import numpy as np
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.gpu_limits import WARP
 
-from ..device import Array
+from ...device import Array
 from .broadcasting import are_all, get_everywhere, get_row, is_within, spread_to
 from .run_state import RunState, UnsupportedError
 

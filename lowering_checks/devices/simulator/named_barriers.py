@@ -20,7 +20,7 @@ import numpy as np
 
 from tirstep.transforms.gpu_limits import WARP
 
-from ..device import Array
+from ...device import Array
 from .addresses import pick
 from .function_semantics import Semantics, Threads
 from .mbarriers import DEADLOCK

@@ -17,7 +17,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ..device import Array
+from ...device import Array
 from .memory import count_lanes, get_numpy_dtype
 
 Operate = Callable[[Any, Any], Any]

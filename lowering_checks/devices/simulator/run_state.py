@@ -14,7 +14,7 @@ import numpy as np
 
 from tirstep.transforms.tir import find_location
 
-from ..device import BLOCK_AXES, CLUSTER_AXIS, THREAD_AXES, Array, DeviceFinding
+from ...device import BLOCK_AXES, CLUSTER_AXIS, THREAD_AXES, Array, DeviceFinding
 from .access_counts import Counts
 from .broadcasting import get_everywhere, spread_to
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..device import Array
+from ...device import Array
 from .broadcasting import are_all, is_any, spread_to
 from .co_writers import NO_THREAD, CoWriters
 from .run_state import RunState

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..device import Array
+from ...device import Array
 from .broadcasting import are_all, is_any, spread_to
 from .co_writers import NO_THREAD
 from .memory import LOAD, STORE, Arrive, Memory, differ

@@ -16,7 +16,7 @@ from tirstep.transforms.gpu_limits import MAX_EXTENTS, WARP
 from tirstep.transforms.tir import THREAD_EXTENT, constant, find_all, find_axes
 from tirstep.tvm_compat import get_op_name
 
-from ..device import (
+from ...device import (
     BLOCK_AXES,
     CLUSTER_AXIS,
     Array,

@@ -14,7 +14,7 @@ from tvm.tirx import Broadcast, Ramp
 from tirstep.transforms.tir import THREAD_EXTENT, constant, find_all
 from tirstep.tvm_compat import get_op_name
 
-from ..device import Array
+from ...device import Array
 from .apart import APART
 from .async_copies import CP_ASYNC
 from .expressions import Address, Evaluate, restrict, translate

@@ -23,7 +23,7 @@ import tvm
 
 from tirstep.transforms.gpu_limits import WARP
 
-from ..device import Array
+from ...device import Array
 from .function_semantics import Pointer, Semantics, Threads
 from .memory import get_numpy_dtype
 from .run_state import UnsupportedError

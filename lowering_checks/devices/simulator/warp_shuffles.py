@@ -10,7 +10,7 @@ import numpy as np
 
 from tirstep.transforms.gpu_limits import WARP
 
-from ..device import Array
+from ...device import Array
 from .function_semantics import Semantics, Threads
 from .run_state import Batch
 

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..device import Array
+from ...device import Array
 from .function_semantics import Pointer, Semantics, Threads
 from .memory import REGISTERS, LocalMemory
 from .run_state import UnsupportedError

@@ -39,7 +39,7 @@ def shorten(error: Exception) -> str:
     TVM has lines behind its reason, which is told of its errors. Of one without a word, such as a
     bare assertion, the place where it was raised is told.
     """
-    from tirstep.lowering_checks.devices.device import TVM_MARK, get_reason
+    from tirstep.lowering_checks.device import TVM_MARK, get_reason
 
     text, frames = find_last_line(error), traceback.extract_tb(error.__traceback__)
     if text and hasattr(error, TVM_MARK):

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tirstep.lowering_checks import run_recipe
+from tirstep.lowering_checks.device import blank
 from tirstep.lowering_checks.devices import find_unbound_sblocks
-from tirstep.lowering_checks.devices.device import blank
 from tirstep.modules import AnyProblem, Problem
 from tirstep.modules.numeric import Array
 from tirstep.modules.validation import KernelError

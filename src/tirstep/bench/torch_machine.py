@@ -23,8 +23,8 @@ import tvm_ffi
 
 from tirstep.lowering_checks import DeviceError
 from tirstep.lowering_checks.compile.compiling import compile_module
+from tirstep.lowering_checks.device import convert_tvm_errors
 from tirstep.lowering_checks.devices import find_unbound_sblocks
-from tirstep.lowering_checks.devices.device import convert_tvm_errors
 from tirstep.modules import Problem, kernels
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.numeric import Array, bound_storing, bound_sums

@@ -19,8 +19,8 @@ from tvm.s_tir import SBlock
 from tirstep.lowering_checks import Finding
 from tirstep.lowering_checks.bisect.bisection import CODE_GENERATION, Check, ModuleBisection
 from tirstep.lowering_checks.compile.compiling import using_pipeline
+from tirstep.lowering_checks.device import DeviceError
 from tirstep.lowering_checks.devices import CpuDevice, Device
-from tirstep.lowering_checks.devices.device import DeviceError
 from tirstep.lowering_checks.devices.simulator import NEXT_PASS, SimulatorDevice
 from tirstep.transforms import get_pipeline
 from tirstep.transforms.tir import find_all

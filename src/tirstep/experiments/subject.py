@@ -14,7 +14,7 @@ import tvm
 
 from tirstep.lowering_checks import CheckError, Finding
 from tirstep.lowering_checks.compile.compiling import MAIN, TARGET
-from tirstep.lowering_checks.devices.device import (
+from tirstep.lowering_checks.device import (
     Arrays,
     DeviceError,
     Program,

@@ -18,14 +18,14 @@ from tirstep.lowering_checks.bisect.stages import ORDERS_THREADS, Stage, find_st
 from tirstep.lowering_checks.compile.compiling import MAIN, using_pipeline
 from tirstep.lowering_checks.compile.launches import SPLIT_PASS
 from tirstep.lowering_checks.compile.passes import Lowering, Pass, lower_through_passes
-from tirstep.lowering_checks.devices import Device, get_device, is_cuda_available
-from tirstep.lowering_checks.devices.device import (
+from tirstep.lowering_checks.device import (
     Arrays,
     DeviceError,
     DeviceFinding,
     Program,
     Timing,
 )
+from tirstep.lowering_checks.devices import Device, get_device, is_cuda_available
 from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.lowering_checks.facts import CompiledFacts, Fact, compile_everywhere, facts_of_lowering
 from tirstep.transforms import get_pipeline

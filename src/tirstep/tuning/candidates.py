@@ -21,7 +21,7 @@ import tvm
 
 from tirstep.bench.compile_pool import WorkerProcesses, spell_target, take_result
 from tirstep.lowering_checks.compile.compiling import compile_module
-from tirstep.lowering_checks.devices.device import (
+from tirstep.lowering_checks.device import (
     Arrays,
     DeviceFinding,
     Program,

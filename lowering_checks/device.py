@@ -24,7 +24,7 @@ from tirstep.transforms.gpu_limits import MAX_CLUSTER, MAX_EXTENTS, MAX_SHARED_B
 from tirstep.transforms.tir import constant, find_all, find_axes, get_axis
 from tirstep.tvm_compat import with_parameters
 
-from ..compile.advice import add_advice
+from .compile.advice import add_advice
 
 Array = np.ndarray[Any, Any]
 Arrays = list[Array]
