@@ -59,13 +59,14 @@ def bind_loop(sch: Schedule, loop: LoopRV, *, axis: str, max_threads: Int64 = MA
         extent; no other loop on the same axis that feeds the same block or stands in its guards
         (only the diagonal would run); the extent that the axis has elsewhere in the same kernel
         (it would be launched with one of them); at most `max_threads` threads in a block, and
-        along each axis what a GPU takes there; no register ("local") buffer of which a thread
-        would read what another one wrote, nor shared memory of another GPU block; for virtual
-        threads no other loop around or inside on the same axis, and all blocks of the kernel
-        inside; for a reduction over threads an outermost loop around it that is bound already
-        (TVM leaves the threads' partial sums in one cell that all of them share), and that the
-        loop goes over nothing but the reduction; threads that TVM adds up with barriers where they
-        are needed: up to a warp or a multiple of it along axes that follow each other, in 32 bits
+        along each axis what a GPU takes there; for virtual threads no other loop around or inside
+        on the same axis; for a reduction over threads an outermost loop around it that is bound
+        already (TVM leaves the threads' partial sums in one cell that all of them share), and that
+        the loop goes over nothing but the reduction
+    guarded: no register ("local") buffer of which a thread would read what another one wrote, nor
+        shared memory of another GPU block; for virtual threads all blocks of the kernel inside;
+        threads that TVM adds up with barriers where they are needed: up to a warp or a multiple of
+        it along axes that follow each other, in 32 bits
     """
     name = get_loop_name(sch, loop)
     if axis not in THREAD_AXES:

@@ -54,11 +54,12 @@ def cache_read_at(
     returns: the copy block, whose own loops go over the tile, one for each dimension; it has all
         readers of the operand under the loop, and those elsewhere read on as before
     requires: `operand` counts the buffers that the block reads, from 0; a scope of ``shared``,
-        ``shared.dyn`` or ``local``; a loop around the block, not vectorized; an operand that is no
-        register buffer of other threads, nor shared memory of another GPU block; a block that no
+        ``shared.dyn`` or ``local``; a loop around the block, not vectorized; a block that no
         pipeline copies asynchronously; a copy inside of the operand: where the loops of the block
         that writes it were fused and split with a guard, TVM may copy rows behind its end; an
         operand whose place the block does not read from data behind a guard
+    guarded: an operand that is no register buffer of other threads, nor shared memory of another
+        GPU block
     """
     copy = place_copy_at(sch, block, loop, operand=operand, scope=scope)
     return copy

@@ -235,8 +235,8 @@ def spread_over_quads(sch: Schedule, block: SBlockRV, *, columns: bool = True) -
     rewrite: ``for i, j`` -> ``for i_0, i_1 in 2: for i_2 in threadIdx.y: for j_0, j_1 in 2: for
         j_2 in threadIdx.x: for j_3 in 2``
     consumes: these loops
-    requires: loops of the block's own, serial, which 16 divides; what `bind_loop` requires:
-        readers are spread before what they read
+    requires: loops of the block's own, serial, which 16 divides; what `bind_loop` requires
+    guarded: readers are spread before what they read
     """
     own = get_own_loops(sch, block)
     if len(own) < 1 + columns:

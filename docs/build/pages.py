@@ -2,8 +2,8 @@
 
 docs/recipes.md has all ladders with their recipes, from the recipes themselves. docs/transforms.md
 has all public transforms and queries, from their signatures and docstrings: a transform's docstring
-says what it does, and then in sections ``rewrite:``, ``consumes:``, ``returns:`` and ``requires:``
-what a call means for the handles and what it refuses.
+says what it does, and then in sections ``rewrite:``, ``consumes:``, ``returns:``, ``requires:`` and
+``guarded:`` what a call means for the handles, and what it and the guard refuse.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def update_page(name: str, make: Callable[[], str]) -> None:
 
 
 TRANSFORMS_PAGE = "transforms.md"
-SECTIONS = ("rewrite", "consumes", "returns", "requires")
+SECTIONS = ("rewrite", "consumes", "returns", "requires", "guarded")
 WIDTH = 96
 
 TRANSFORMS_INTRO = """\
@@ -50,9 +50,10 @@ TRANSFORMS_INTRO = """\
 
 A transform takes a schedule, handles, and sizes by keyword, and returns handles. What stands under
 *requires* is checked before the first primitive runs: a call that does not meet it raises a
-`TransformError`, one sentence with names, numbers and advice, and the schedule is as it was. Every
-transform also refuses a result that TVM would lower to another program: a lost block, a buffer that
-is read before it is written, a missing barrier, a guard that a sum over threads loses.
+`TransformError`, one sentence with names, numbers and advice, and the schedule is as it was. What
+it made is shown to the *guard* (`tirstep.lowering_checks.legality`), which refuses in the same way
+what TVM would lower to another program: a lost block, a buffer that is read before it is written, a
+missing barrier, registers that another thread reads, a guard that a sum over threads loses.
 
 Handles that are *consumed* are dead afterwards. With `tail="refuse"` sizes have to divide;
 `tail="guard"` puts predicates on the blocks inside instead.
@@ -78,7 +79,8 @@ def make_transforms_page() -> str:
     public = {name: getattr(tirstep.transforms, name) for name in tirstep.transforms.__all__}
     entries = [read_entry(name, it) for name, it in public.items() if not isinstance(it, type)]
     transforms = [entry for entry in entries if "rewrite" in entry.sections]
-    queries = [entry for entry in entries if "rewrite" not in entry.sections]
+    others = [entry for entry in entries if "rewrite" not in entry.sections]
+    queries = [entry for entry in others if entry.name.startswith(("find_", "get_", "is_"))]
     types = {name: it for name, it in public.items() if hasattr(it, "_fields")}
     parts = [
         GENERATED + TRANSFORMS_INTRO,
@@ -86,6 +88,8 @@ def make_transforms_page() -> str:
         *(part for entry in transforms for part in write_entry(entry, "##")),
         "## Queries\n\nThey change nothing.",
         *(part for entry in queries for part in write_entry(entry, "###")),
+        "## The guard\n\nIt is asked after each transform, but for these.",
+        *(part for entry in others if entry not in queries for part in write_entry(entry, "###")),
         "## What transforms return\n\nSeveral handles come back as a named tuple.",
         Table(
             ["type", "fields", "what it is"],
@@ -179,7 +183,7 @@ def draw_rewrite(picture: str) -> str:
 
 def write_section(name: str, text: str) -> str:
     """A bullet; what is required is a list of its own where it is more than one thing."""
-    items = split_items(text) if name == "requires" else [text]
+    items = split_items(text) if name in ("requires", "guarded") else [text]
     if len(items) == 1:
         return f"- *{name}* {text}"
     return "\n".join([f"- *{name}*", *(f"  - {item}" for item in items)])

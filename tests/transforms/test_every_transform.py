@@ -13,14 +13,15 @@ from tvm.s_tir import Schedule
 import tirstep.transforms
 
 FOLDER = Path(__file__).parent
+NO_TRANSFORMS = ("find_", "get_", "is_", "one_change", "unguarded")
 
 
 def find_transforms():
-    """The public functions that take a schedule and change it: all but the queries."""
+    """The public functions that take a schedule and change it: all but queries and the guard's."""
     found = []
     for name in tirstep.transforms.__all__:
         value = getattr(tirstep.transforms, name)
-        if inspect.isfunction(value) and not name.startswith(("find_", "get_", "is_")):
+        if inspect.isfunction(value) and not name.startswith(NO_TRANSFORMS):
             found.append(name)
     return found
 
