@@ -53,7 +53,6 @@ def stumble(sch, loop, *, inner, tail="refuse"):
     raise KeyError("a mistake of ours")
 
 
-@transform
 def refuse_too_late(sch: Schedule, loop: LoopRV, *, inner, tail="refuse"):
     sch.split(loop, [None, 1])
     raise TransformError("split_loop", "no", "leave it")
@@ -65,7 +64,7 @@ ONLY, HARMLESS = "vector_add", ("simulator",)
 SHOWN = {
     "wrong": "simulator: ",
     "raised": "KeyError: 'a mistake of ours'",
-    "changed by a refusal": "refuse_too_late: split_loop: no",
+    "changed by a refusal": "split_loop: no",
 }
 PLANTED = {"wrong": lose_the_guard, "raised": stumble, "changed by a refusal": refuse_too_late}
 

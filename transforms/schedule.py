@@ -42,14 +42,14 @@ class Change:
     ----------
     name : of the transform
     before, after : the modules
-    primitives : names of TVM's primitives that it ran, in order
+    primitives : names of TVM's primitives that it ran, in order; None for any
     inlines : whether it declares that blocks vanish in the expressions of others
     """
 
     name: str
     before: IRModule
     after: IRModule
-    primitives: tuple[str, ...]
+    primitives: tuple[str, ...] | None
     inlines: bool = False
 
 
@@ -193,9 +193,9 @@ def _require_all_sound(work: _Work, name: str) -> None:
     except TransformError:
         module, steps = whole.before, list[Change]()
         for change in changes:
-            steps += [Change(name, module, change.before, ("",), True), change]
+            steps += [Change(name, module, change.before, None, True), change]
             module = change.after
-        for place, step in enumerate([*steps, Change(name, module, whole.after, ("",), True)]):
+        for place, step in enumerate([*steps, Change(name, module, whole.after, None, True)]):
             try:
                 _require_sound(step)
             except TransformError as error:
@@ -205,7 +205,7 @@ def _require_all_sound(work: _Work, name: str) -> None:
 
 
 def _count_inlined(changes: Sequence[Change]) -> int:
-    return sum("ComputeInline" in step for change in changes for step in change.primitives)
+    return sum("ComputeInline" in step for change in changes for step in change.primitives or ())
 
 
 def _require_sound(change: Change) -> None:

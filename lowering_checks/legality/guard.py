@@ -37,6 +37,7 @@ from tirstep.transforms.tir import (
 from tirstep.tvm_compat import get_op_name
 
 from .guarded_allocations import find_guarded_allocation
+from .registers import blame_leak, find_leaks
 from .rules import Net, find_first, find_wrong_lowering
 
 _RENAMED = "_update"
@@ -64,6 +65,8 @@ _LOOPS_ALONE = {
     "Vectorize",
 }
 """Primitives that move no block, so that each still finds what it found before."""
+_SHARING = {"Bind", "CacheRead", "CacheWrite", "ComputeAt", "ReverseComputeAt", "SetScope"}
+"""Primitives that decide whose memory a block reads. Behind others TVM may tell less of that."""
 
 
 class _Census(NamedTuple):
@@ -102,7 +105,10 @@ class _Facts(NamedTuple):
 
 def find_fault(change: Change) -> Fault | None:
     """What a change lost or broke in a module, or None."""
-    before, after = change.before, change.after
+    before, after, primitives = change.before, change.after, change.primitives
+    if primitives is None or not _SHARING.isdisjoint(primitives):
+        for leak in find_leaks(after).values():
+            return blame_leak(leak)
     old, new = _count(before), _count(after)
     lost = [] if change.inlines else _find_lost(old.blocks, new.blocks)
     if lost:
@@ -118,9 +124,8 @@ def find_fault(change: Change) -> Fault | None:
         return fault
     if (guarded := find_guarded_allocation(after)) is not None:  # TVM cannot be asked about it
         return _find_guarded_tile(before, *guarded)
-    return find_wrong_lowering(
-        before, after, asks_reads=not _LOOPS_ALONE.issuperset(change.primitives)
-    )
+    moves_blocks = primitives is None or not _LOOPS_ALONE.issuperset(primitives)
+    return find_wrong_lowering(before, after, asks_reads=moves_blocks)
 
 
 def _find_guarded_tile(before: IRModule, buffer: str, block: str) -> Fault | None:

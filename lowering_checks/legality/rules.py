@@ -32,7 +32,6 @@ from .merged_memory import Overwritten, find_merged, find_overlaps, find_overwri
 from .open_sizes import close_sizes
 from .owners import find_unowned
 from .pipelines import find_broken_pipelines
-from .registers import blame_leak, find_leaks
 from .repairs import find_broken_repairs
 from .sound import recall
 from .sums import LostGuard, find_late_beginnings, find_lost_guards, find_unordered_sums
@@ -260,7 +259,6 @@ def _blame_barrier(name: str) -> Fault:
 
 
 _BEFORE_READS = (
-    Net(find_leaks, blame_leak),
     _by_problem(find_partial_virtual_threads),
     Net(_find_unwritten, _blame_vector),
     Net(find_negative_divisors, _blame_quotient),
