@@ -79,7 +79,8 @@ from .rows import (
     keep_in_registers,
     spread_over_threads,
 )
-from .schedule import one_change, unguarded
+from .schedule import one_change as one_change
+from .schedule import unguarded as unguarded
 from .streaming import stream_steps
 from .tensorize import (
     FragmentTile,
@@ -147,7 +148,6 @@ __all__ = [
     "lay_in_quads",
     "make_persistent",
     "merge_loops",
-    "one_change",
     "order_product",
     "overlap_products",
     "pad_block",
@@ -187,7 +187,6 @@ __all__ = [
     "tile_in_warps",
     "tile_product",
     "transpose_tile",
-    "unguarded",
     "unroll_loop",
     "use_powers_of_two",
     "vectorize_copy",

@@ -79,8 +79,8 @@ def make_transforms_page() -> str:
     public = {name: getattr(tirstep.transforms, name) for name in tirstep.transforms.__all__}
     entries = [read_entry(name, it) for name, it in public.items() if not isinstance(it, type)]
     transforms = [entry for entry in entries if "rewrite" in entry.sections]
-    others = [entry for entry in entries if "rewrite" not in entry.sections]
-    queries = [entry for entry in others if entry.name.startswith(("find_", "get_", "is_"))]
+    queries = [entry for entry in entries if "rewrite" not in entry.sections]
+    switches = (tirstep.transforms.one_change, tirstep.transforms.unguarded)
     types = {name: it for name, it in public.items() if hasattr(it, "_fields")}
     parts = [
         GENERATED + TRANSFORMS_INTRO,
@@ -89,7 +89,7 @@ def make_transforms_page() -> str:
         "## Queries\n\nThey change nothing.",
         *(part for entry in queries for part in write_entry(entry, "###")),
         "## The guard\n\nIt is asked after each transform, but for these.",
-        *(part for entry in others if entry not in queries for part in write_entry(entry, "###")),
+        *(part for it in switches for part in write_entry(read_entry(it.__name__, it), "###")),
         "## What transforms return\n\nSeveral handles come back as a named tuple.",
         Table(
             ["type", "fields", "what it is"],

@@ -13,15 +13,14 @@ from tvm.s_tir import Schedule
 import tirstep.transforms
 
 FOLDER = Path(__file__).parent
-NO_TRANSFORMS = ("find_", "get_", "is_", "one_change", "unguarded")
 
 
 def find_transforms():
-    """The public functions that take a schedule and change it: all but queries and the guard's."""
+    """The public functions that take a schedule and change it: all but the queries."""
     found = []
     for name in tirstep.transforms.__all__:
         value = getattr(tirstep.transforms, name)
-        if inspect.isfunction(value) and not name.startswith(NO_TRANSFORMS):
+        if inspect.isfunction(value) and not name.startswith(("find_", "get_", "is_")):
             found.append(name)
     return found
 
