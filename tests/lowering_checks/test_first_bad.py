@@ -13,12 +13,11 @@ import tvm
 import warm_python
 from compilers import find_compiler, needs_compiler
 from golden_runs import run_golden
+from kernels import parse_kernel
 from planted import read_original
 from tvm import s_tir
 from tvm.s_tir import Schedule
 from tvm.script import from_source
-from tvm.script import ir as I
-from tvm.script import tirx as T
 from tvm.tirx import Add, Evaluate, Sub
 from tvm_ffi import structural_map
 
@@ -45,19 +44,18 @@ GPU = "nvidia/nvidia-h100"
 EXAMPLE = Example({"m": 32, "n": 32, "k": 8})
 
 
-@I.ir_module
-class Twice:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((1024,), "float32"), E: T.Buffer((1024,), "float32")):
-        C = T.sblock_alloc_buffer((1024,))
-        for i in range(1024):
-            with T.sblock("C"):
-                v = T.axis.spatial(1024, i)
-                C[v] = A[v] + T.float32(1)
-        for i in range(1024):
-            with T.sblock("E"):
-                v = T.axis.spatial(1024, i)
-                E[v] = C[v] + C[v]
+Twice = parse_kernel("""
+    A (1024,), E (1024,)
+    C = T.sblock_alloc_buffer((1024,))
+    for i in range(1024):
+        with T.sblock("C"):
+            v = T.axis.spatial(1024, i)
+            C[v] = A[v] + T.float32(1)
+    for i in range(1024):
+        with T.sblock("E"):
+            v = T.axis.spatial(1024, i)
+            E[v] = C[v] + C[v]
+""")
 
 
 def vectorize_and_compute_at() -> tvm.IRModule:
@@ -437,17 +435,13 @@ def test_what_cannot_be_run_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_cross_thread_reduction_means_that_threads_take_turns() -> None:
-    @I.ir_module
-    class Sum:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((4, 64), "float32"), B: T.Buffer((4,), "float32")):
-            for i in T.thread_binding(4, thread="blockIdx.x"):
-                for k in T.thread_binding(64, thread="threadIdx.x"):
-                    with T.sblock("B"):
-                        vi, vk = T.axis.remap("SR", [i, k])
-                        with T.init():
-                            B[vi] = T.float32(0)
-                        B[vi] = B[vi] + A[vi, vk]
+    Sum = parse_kernel("""
+        A (4, 64), B (4,)
+        for i in T.thread_binding(4, thread="blockIdx.x"):
+            for k in T.thread_binding(64, thread="threadIdx.x"):
+                with T.sblock("B", "SR", i, k):
+                    B[vi] += A[vi, vk]
+    """)
 
     inputs = np.arange(256, dtype="float32").reshape(4, 64)
     program = Interpreter().compile(Sum)

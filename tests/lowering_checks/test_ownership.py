@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 import pytest
 import tvm
 from golden_runs import run_default_example
+from kernels import parse_kernel
 from pairs import compile_for_cuda
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
 from tvm.script import from_source
-from tvm.script import ir as I
 from tvm.script import tirx as T
 
 from tirstep.lowering_checks import (
@@ -224,20 +224,19 @@ def test_a_sum_over_the_outermost_threads() -> None:
     ]
 
 
-@I.ir_module
-class InPlace:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
-        for i in T.thread_binding(4, thread="blockIdx.x"):
-            for t in T.thread_binding(8, thread="threadIdx.x"):
-                with T.sblock("A"):
-                    vi = T.axis.spatial(16, i * 4 + t)
-                    T.where(i * 4 + t < 16)
-                    A[vi] = A[vi] * T.float32(2)
-                with T.sblock("B"):
-                    vi = T.axis.spatial(16, i * 4 + (t + 1) % 4)
-                    T.where(t < 4)
-                    B[vi] = A[vi]
+InPlace = parse_kernel("""
+    A (16,), B (16,)
+    for i in T.thread_binding(4, thread="blockIdx.x"):
+        for t in T.thread_binding(8, thread="threadIdx.x"):
+            with T.sblock("A"):
+                vi = T.axis.spatial(16, i * 4 + t)
+                T.where(i * 4 + t < 16)
+                A[vi] = A[vi] * T.float32(2)
+            with T.sblock("B"):
+                vi = T.axis.spatial(16, i * 4 + (t + 1) % 4)
+                T.where(t < 4)
+                B[vi] = A[vi]
+""")
 
 
 def test_in_place_updates_that_overlap_and_their_readers() -> None:
@@ -315,27 +314,26 @@ def test_the_last_step_of_a_recipe_is_judged_for_it_on_any_device() -> None:
     assert verdicts[-1].findings[0].place.startswith("left_unfinished")
 
 
-@I.ir_module
-class Doubled:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((32,), "int32"), C: T.Buffer((4, 32), "int32")):
-        T.func_attr({"tirx.noalias": True})
-        first = T.sblock_alloc_buffer((32,), "int32", scope="shared")
-        second = T.sblock_alloc_buffer((32,), "int32", scope="shared")
-        for _ in T.thread_binding(1, thread="blockIdx.x"):
+Doubled = parse_kernel("""
+    A (32,) int32, C (4, 32) int32
+    T.func_attr({"tirx.noalias": True})
+    first = T.sblock_alloc_buffer((32,), "int32", scope="shared")
+    second = T.sblock_alloc_buffer((32,), "int32", scope="shared")
+    for _ in T.thread_binding(1, thread="blockIdx.x"):
+        for t in T.thread_binding(32, thread="threadIdx.x"):
+            with T.sblock("first"):
+                vi = T.axis.spatial(32, t)
+                first[vi] = A[vi]
+        for t in T.thread_binding(32, thread="threadIdx.x"):
+            with T.sblock("second"):
+                vi = T.axis.spatial(32, t)
+                second[vi] = first[vi] * 2
+        for y in T.thread_binding(4, thread="threadIdx.y"):
             for t in T.thread_binding(32, thread="threadIdx.x"):
-                with T.sblock("first"):
-                    vi = T.axis.spatial(32, t)
-                    first[vi] = A[vi]
-            for t in T.thread_binding(32, thread="threadIdx.x"):
-                with T.sblock("second"):
-                    vi = T.axis.spatial(32, t)
-                    second[vi] = first[vi] * 2
-            for y in T.thread_binding(4, thread="threadIdx.y"):
-                for t in T.thread_binding(32, thread="threadIdx.x"):
-                    with T.sblock("C"):
-                        vy, vi = T.axis.remap("SS", [y, t])
-                        C[vy, vi] = second[vi]
+                with T.sblock("C"):
+                    vy, vi = T.axis.remap("SS", [y, t])
+                    C[vy, vi] = second[vi]
+""")
 
 
 def test_threads_that_compute_a_buffer_from_the_one_in_whose_place_it_is() -> None:
@@ -360,21 +358,18 @@ def test_a_loop_of_2_to_the_31_iterations_is_not_listed() -> None:
     assert most < 1 << 28
 
 
-@I.ir_module
-class ReadsAsManyAsItsBlockSays:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((2, 4), "int32"), C: T.Buffer((2, 4, 8), "int32")):
-        S = T.sblock_alloc_buffer((8,), "int32", scope="shared")
-        for b in T.thread_binding(2, thread="blockIdx.x"):
-            for t in T.thread_binding(4, thread="threadIdx.x"):
-                with T.sblock("S"):
-                    vb, vt = T.axis.remap("SS", [b, t])
-                    S[vt] = A[vb, vt]
-            for t in T.thread_binding(4, thread="threadIdx.x"):
-                for j in range(b * 3 + 1):
-                    with T.sblock("C"):
-                        vb, vt, vj = T.axis.remap("SSS", [b, t, j])
-                        C[vb, vt, vj] = S[vj]
+ReadsAsManyAsItsBlockSays = parse_kernel("""
+    A (2, 4) int32, C (2, 4, 8) int32
+    S = T.sblock_alloc_buffer((8,), "int32", scope="shared")
+    for b in T.thread_binding(2, thread="blockIdx.x"):
+        for t in T.thread_binding(4, thread="threadIdx.x"):
+            with T.sblock("S", "SS", b, t):
+                S[vt] = A[vb, vt]
+        for t in T.thread_binding(4, thread="threadIdx.x"):
+            for j in range(b * 3 + 1):
+                with T.sblock("C", "SSS", b, t, j):
+                    C[vb, vt, vj] = S[vj]
+""")
 
 
 def test_a_loop_that_another_one_ends_has_the_values_that_it_has() -> None:

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kernels import parse_kernel
 from tvm.s_tir import Schedule
 from tvm.script import from_source
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.lowering_checks import get_device, judge_run, run_recipe
 from tirstep.lowering_checks.bisect import (
@@ -254,23 +253,19 @@ def test_right_steps_accuse_nobody() -> None:
     assert bisect_run(make_run(all_right)).first_bad is None
 
 
-@I.ir_module
-class ThroughGlobalMemory:
-    """Threads hand results on through global memory, for which TVM puts no barriers in."""
-
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((64,), "float32"), C: T.Buffer((64,), "float32"), D: T.Buffer((64,), "float32")
-    ):
-        for _ in T.thread_binding(1, thread="blockIdx.x"):
-            for i in T.thread_binding(64, thread="threadIdx.x"):
-                with T.sblock("C"):
-                    vi = T.axis.spatial(64, i)
-                    C[vi] = A[vi]
-            for i in T.thread_binding(64, thread="threadIdx.x"):
-                with T.sblock("D"):
-                    vi = T.axis.spatial(64, i)
-                    D[vi] = C[63 - vi]
+# Threads hand results on through global memory, for which TVM puts no barriers in.
+ThroughGlobalMemory = parse_kernel("""
+    A (64,), C (64,), D (64,)
+    for _ in T.thread_binding(1, thread="blockIdx.x"):
+        for i in T.thread_binding(64, thread="threadIdx.x"):
+            with T.sblock("C"):
+                vi = T.axis.spatial(64, i)
+                C[vi] = A[vi]
+        for i in T.thread_binding(64, thread="threadIdx.x"):
+            with T.sblock("D"):
+                vi = T.axis.spatial(64, i)
+                D[vi] = C[63 - vi]
+""")
 
 
 def test_a_race_in_global_memory_is_no_fault_of_the_pass_that_puts_barriers_in() -> None:

@@ -15,12 +15,10 @@ MatmulRelu = parse_kernel("""
     A (32, 48), B (48, 40), C (32, 40)
     Y = T.sblock_alloc_buffer((32, 40), "float32")
     for i, j, k in T.grid(32, 40, 48):
-        with T.sblock("Y"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        with T.sblock("Y", "SSR", i, j, k):
             Y[vi, vj] += A[vi, vk] * B[vk, vj]
     for i, j in T.grid(32, 40):
-        with T.sblock("C"):
-            vi, vj = T.axis.remap("SS", [i, j])
+        with T.sblock("C", "SS", i, j):
             C[vi, vj] = T.max(Y[vi, vj], T.float32(0))
 """)
 
@@ -60,32 +58,26 @@ Attention = parse_kernel("""
     total = T.sblock_alloc_buffer((24,), "float32")
     R = T.sblock_alloc_buffer((24, 12), "float32")
     for i, j, k in T.grid(24, 20, 16):
-        with T.sblock("S"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        with T.sblock("S", "SSR", i, j, k):
             S[vi, vj] += T.Cast("float32", Q[vi, vk]) * T.Cast("float32", K[vj, vk])
     for i, j in T.grid(24, 20):
-        with T.sblock("mask"):
-            vi, vj = T.axis.remap("SS", [i, j])
+        with T.sblock("mask", "SS", i, j):
             P[vi, vj] = T.if_then_else(vj <= vi, S[vi, vj] * T.float32(0.25), T.float32("-inf"))
     for i, j in T.grid(24, 20):
-        with T.sblock("top"):
-            vi, vj = T.axis.remap("SR", [i, j])
+        with T.sblock("top", "SR", i, j):
             with T.init():
                 top[vi] = T.min_value("float32")
             top[vi] = T.max(top[vi], P[vi, vj])
     for i, j in T.grid(24, 20):
-        with T.sblock("total"):
-            vi, vj = T.axis.remap("SR", [i, j])
+        with T.sblock("total", "SR", i, j):
             total[vi] += T.exp(P[vi, vj] - top[vi])
     for i, j, k in T.grid(24, 12, 20):
-        with T.sblock("R"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        with T.sblock("R", "SSR", i, j, k):
             R[vi, vj] += T.exp(P[vi, vk] - top[vi]) / total[vi] * T.Cast(
                 "float32", V[vk, vj]
             )
     for i, j in T.grid(24, 12):
-        with T.sblock("R_half"):
-            vi, vj = T.axis.remap("SS", [i, j])
+        with T.sblock("R_half", "SS", i, j):
             R_half[vi, vj] = T.Cast("float16", R[vi, vj])
 """)
 
@@ -94,8 +86,7 @@ Attention = parse_kernel("""
 Argmax = parse_kernel("""
     X (16, 40), index (16,) int32, value (16,)
     for i, k in T.grid(16, 40):
-        with T.sblock("best"):
-            vi, vk = T.axis.remap("SR", [i, k])
+        with T.sblock("best", "SR", i, k):
             with T.init():
                 index[vi] = -1
                 value[vi] = T.min_value("float32")
@@ -111,12 +102,10 @@ Gather = parse_kernel("""
     table (10, 16), ids (24,) int64, near (24,) int32, rows (24, 16),
     guarded (24, 16)
     for i, j in T.grid(24, 16):
-        with T.sblock("rows"):
-            vi, vj = T.axis.remap("SS", [i, j])
+        with T.sblock("rows", "SS", i, j):
             rows[vi, vj] = table[ids[vi], vj]
     for i, j in T.grid(24, 16):
-        with T.sblock("guarded"):
-            vi, vj = T.axis.remap("SS", [i, j])
+        with T.sblock("guarded", "SS", i, j):
             guarded[vi, vj] = T.if_then_else(
                 near[vi] >= 0 and near[vi] < 10, table[near[vi], vj], T.float32(0)
             )
@@ -144,16 +133,14 @@ Int8Conv = parse_kernel("""
     X (18, 18, 4) int8, W (3, 3, 4, 8) int8, Y (18, 18, 8) int32
     padded = T.sblock_alloc_buffer((20, 20, 4), "int8")
     for h, w, c in T.grid(20, 20, 4):
-        with T.sblock("padded"):
-            vh, vw, vc = T.axis.remap("SSS", [h, w, c])
+        with T.sblock("padded", "SSS", h, w, c):
             padded[vh, vw, vc] = T.if_then_else(
                 vh >= 1 and vh < 19 and vw >= 1 and vw < 19,
                 X[vh - 1, vw - 1, vc],
                 T.int8(0),
             )
     for h, w, o, y, x, c in T.grid(18, 18, 8, 3, 3, 4):
-        with T.sblock("Y"):
-            vh, vw, vo, vy, vx, vc = T.axis.remap("SSSRRR", [h, w, o, y, x, c])
+        with T.sblock("Y", "SSSRRR", h, w, o, y, x, c):
             Y[vh, vw, vo] += T.Cast(
                 "int32", padded[vh + vy, vw + vx, vc]
             ) * T.Cast("int32", W[vy, vx, vc, vo])
@@ -166,16 +153,14 @@ Half = parse_kernel("""
     Z (16,) float16, is_large (16,) bool
     acc = T.sblock_alloc_buffer((16,), "float32")
     for i, k in T.grid(16, 64):
-        with T.sblock("acc"):
-            vi, vk = T.axis.remap("SR", [i, k])
+        with T.sblock("acc", "SR", i, k):
             acc[vi] += T.if_then_else(
                 keep[vi, vk],
                 T.Cast("float32", A[vi, vk]) * T.Cast("float32", A[vi, vk]),
                 T.float32(0),
             )
     for i, k in T.grid(16, 64):
-        with T.sblock("Z"):
-            vi, vk = T.axis.remap("SR", [i, k])
+        with T.sblock("Z", "SR", i, k):
             Z[vi] += H[vi, vk]
     for i in range(16):
         with T.sblock("S"):

@@ -59,7 +59,18 @@ def parse_blocks(blocks: str) -> tvm.IRModule:
 
 
 def expand_sums(body: str, dtypes: dict[str, str]) -> str:
-    """``C[i] += x`` as a sum with its initialization, in its buffer's type."""
+    """``C[i] += x`` as a sum with its initialization, in its buffer's type, and
+    ``T.sblock("C", "SR", i, k)`` as a block whose iterators vi and vk are its loops' variables.
+    """
+
+    def remap(match: re.Match[str]) -> str:
+        indent, name, kinds, loops = match.groups()
+        iterators = ", ".join(f"v{loop}" for loop in loops.split(", "))
+        begin = f"{indent}with T.sblock({name}):\n{indent}    {iterators}"
+        return f'{begin} = T.axis.remap("{kinds}", [{loops}])'
+
+    blocks = r'^( *)with T\.sblock\(("[^"]*"), "([SR]+)", (.*)\):$'
+    body = re.sub(blocks, remap, body, flags=re.MULTILINE)
     scratch = re.findall(r'(\w+) = T.sblock_alloc_buffer\((?:.*\), "(\w+)")?', body)
     types = {name: dtype or "float32" for name, dtype in scratch} | dtypes
 
@@ -102,12 +113,10 @@ MatmulRelu = parse_kernel("""
     A (16, 6), B (6, 12), D (16, 12)
     C = T.sblock_alloc_buffer((16, 12))
     for i, j, k in T.grid(16, 12, 6):
-        with T.sblock("C"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        with T.sblock("C", "SSR", i, j, k):
             C[vi, vj] += A[vi, vk] * B[vk, vj]
     for i, j in T.grid(16, 12):
-        with T.sblock("D"):
-            vi, vj = T.axis.remap("SS", [i, j])
+        with T.sblock("D", "SS", i, j):
             D[vi, vj] = T.max(C[vi, vj], T.float32(0))
 """)
 
@@ -116,8 +125,7 @@ MatmulRelu = parse_kernel("""
 Scale = parse_kernel("""
     A (6, 20), B (6, 20)
     for i, j in T.grid(6, 20):
-        with T.sblock("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
+        with T.sblock("B", "SS", i, j):
             B[vi, vj] = A[vi, vj] * T.float32(2)
 """)
 
@@ -145,8 +153,7 @@ ScaleOne = parse_kernel("""
 Copy = parse_kernel("""
     A (8,), B (8,)
     for i in range(8):
-        with T.sblock("B"):
-            vi = T.axis.remap("S", [i])
+        with T.sblock("B", "S", i):
             B[vi] = A[vi]
 """)
 
@@ -156,8 +163,7 @@ def make_row_sums(rows: int, columns: int, dtype: str = "float32") -> tvm.IRModu
     return parse_kernel(f"""
         A ({rows}, {columns}) {dtype}, B ({rows},) {dtype}
         for i, k in T.grid({rows}, {columns}):
-            with T.sblock("B"):
-                vi, vk = T.axis.remap("SR", [i, k])
+            with T.sblock("B", "SR", i, k):
                 B[vi] += A[vi, vk]
     """)
 
@@ -187,11 +193,9 @@ class OpenMatmul:
 Nested = parse_kernel("""
     A (32, 20), B (32, 20)
     for i, j in T.grid(8, 5):
-        with T.sblock("outer"):
-            vi, vj = T.axis.remap("SS", [i, j])
+        with T.sblock("outer", "SS", i, j):
             for x, y in T.grid(4, 4):
-                with T.sblock("inner"):
-                    vx, vy = T.axis.remap("SS", [x, y])
+                with T.sblock("inner", "SS", x, y):
                     B[vi * 4 + vx, vj * 4 + vy] = A[vi * 4 + vx, vj * 4 + vy]
 """)
 
@@ -201,12 +205,10 @@ TwoInOneLoop = parse_kernel("""
     A (6, 64), B (6, 64), C (6, 64)
     for i in range(6):
         for j in range(64):
-            with T.sblock("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
+            with T.sblock("B", "SS", i, j):
                 B[vi, vj] = A[vi, vj] * T.float32(2)
         for j in range(64):
-            with T.sblock("C"):
-                vi, vj = T.axis.remap("SS", [i, j])
+            with T.sblock("C", "SS", i, j):
                 C[vi, vj] = A[vi, vj] + T.float32(1)
 """)
 

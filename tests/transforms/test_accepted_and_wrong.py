@@ -166,8 +166,7 @@ def make_scale(columns):
     return parse_kernel(f"""
         A (16, {columns}), B (16, {columns})
         for i, j in T.grid(16, {columns}):
-            with T.sblock("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
+            with T.sblock("B", "SS", i, j):
                 B[vi, vj] = A[vi, vj] * T.float32(2)
     """)
 
@@ -363,12 +362,10 @@ def test_a_sum_used_inside_of_its_reduction_is_not_complete():
         A (16, 6), B (6, 12), E (16,)
         C = T.sblock_alloc_buffer((16, 12))
         for i, j, k in T.grid(16, 12, 6):
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.sblock("C", "SSR", i, j, k):
                 C[vi, vj] += A[vi, vk] * B[vk, vj]
         for i, j in T.grid(16, 12):
-            with T.sblock("E"):
-                vi, vj = T.axis.remap("SR", [i, j])
+            with T.sblock("E", "SR", i, j):
                 E[vi] += C[vi, vj]
     """)
 

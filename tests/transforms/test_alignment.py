@@ -26,14 +26,12 @@ def make_sums(rim, dtype="float32"):
         A (4, 16) {dtype}, B (4, 16) {dtype}
         padded = T.sblock_alloc_buffer((4, {row}), "{dtype}")
         for y, x in T.grid(4, {row}):
-            with T.sblock("padded"):
-                vy, vx = T.axis.remap("SS", [y, x])
+            with T.sblock("padded", "SS", y, x):
                 padded[vy, vx] = T.if_then_else(
                     vx >= {rim} and vx < {rim + 16}, A[vy, vx - {rim}], T.{dtype}(0)
                 )
         for i, j, r in T.grid(4, 16, {window}):
-            with T.sblock("B"):
-                vi, vj, vr = T.axis.remap("SSR", [i, j, r])
+            with T.sblock("B", "SSR", i, j, r):
                 B[vi, vj] += padded[vi, vj + vr]
     """)
 
@@ -62,8 +60,7 @@ def test_align_vectors_of_a_rim_of_three():
                         ),
                     )
             for i, j, r in T.grid(4, 16, 7):
-                with T.sblock("B"):
-                    vi, vj, vr = T.axis.remap("SSR", [i, j, r])
+                with T.sblock("B", "SSR", i, j, r):
                     B[vi, vj] += padded[vi, (vj + vr + 1) // 4, (vj + vr + 1) % 4]
     """
 
@@ -119,8 +116,7 @@ def test_align_vectors_refuses_a_tensor_of_the_kernel():
     Copy = parse_kernel("""
         A (4, 16), padded (4, 16)
         for y, x in T.grid(4, 16):
-            with T.sblock("padded"):
-                vy, vx = T.axis.remap("SS", [y, x])
+            with T.sblock("padded", "SS", y, x):
                 padded[vy, vx] = A[vy, vx]
     """)
 
@@ -135,12 +131,10 @@ def test_align_vectors_refuses_rows_of_a_symbolic_length():
         A (4, n), B (4, n)
         padded = T.sblock_alloc_buffer((4, n))
         for y, x in T.grid(4, n):
-            with T.sblock("padded"):
-                vy, vx = T.axis.remap("SS", [y, x])
+            with T.sblock("padded", "SS", y, x):
                 padded[vy, vx] = A[vy, vx]
         for y, x in T.grid(4, n):
-            with T.sblock("B"):
-                vy, vx = T.axis.remap("SS", [y, x])
+            with T.sblock("B", "SS", y, x):
                 B[vy, vx] = padded[vy, vx]
     """)
     sch = Schedule(rows, debug_mask="all")

@@ -25,8 +25,7 @@ from tirstep.transforms.recipes import RECIPES, find_recipe
 Symbolic = parse_kernel("""
     A (n, 20), B (n, 20)
     for i, j in T.grid(n, 20):
-        with T.sblock("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
+        with T.sblock("B", "SS", i, j):
             B[vi, vj] = A[vi, vj] * T.float32(2)
 """)
 
@@ -41,8 +40,7 @@ def test_bind_loop_to_blocks_and_threads():
     after = """
         for i in T.thread_binding(6, thread="blockIdx.z"):
             for j in T.thread_binding(20, thread="threadIdx.x"):
-                with T.sblock("B"):
-                    vi, vj = T.axis.remap("SS", [i, j])
+                with T.sblock("B", "SS", i, j):
                     B[vi, vj] = A[vi, vj] * T.float32(2)
     """
 

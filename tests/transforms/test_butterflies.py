@@ -16,8 +16,7 @@ SIMULATOR = get_device("simulator")
 COMBINED = """
 A ({rows}, {lanes}) {dtype}, B ({rows},) {dtype}
 for i, k in T.grid({rows}, {lanes}):
-    with T.sblock("B"):
-        vi, vk = T.axis.remap("SR", [i, k])
+    with T.sblock("B", "SR", i, k):
         with T.init():
             B[vi] = {start}
         B[vi] = {term}

@@ -28,8 +28,7 @@ def test_cache_read_at_into_shared_memory():
                     v1 = T.axis.spatial(6, ax1)
                     A_shared[v0, v1] = A[v0, v1]
             for k in range(6):
-                with T.sblock("C"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.sblock("C", "SSR", i, j, k):
                     C[vi, vj] += A_shared[vi, vk] * B[vk, vj]
     """
 
@@ -72,8 +71,7 @@ def test_cache_write_at_from_shared_memory():
         C_shared = T.sblock_alloc_buffer((16, 12), scope="shared")
         for i in range(16):
             for j, k in T.grid(12, 6):
-                with T.sblock("C"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.sblock("C", "SSR", i, j, k):
                     C_shared[vi, vj] += A[vi, vk] * B[vk, vj]
             for ax0, ax1 in T.grid(1, 12):
                 with T.sblock("C_shared"):

@@ -21,8 +21,7 @@ def make(term: str = TERM, note: str = "") -> tvm.IRModule:
     return parse_kernel(f"""
         A (8, 24), m (8,), P (8, 24)
         for i, k in T.grid(8, 24):
-            with T.sblock("P"):
-                vi, vk = T.axis.remap("SS", [i, k])
+            with T.sblock("P", "SS", i, k):
                 {note or "pass"}
                 P[vi, vk] = {term}
     """)

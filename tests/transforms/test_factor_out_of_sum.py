@@ -19,8 +19,7 @@ from tirstep.transforms.fusion.reductions import read_reduction, uses_any
 SUM = """
 X (6, 20), S (6,), W (20,), C (6,)
 for i, k in T.grid(6, 20):
-    with T.sblock("C"):
-        vi, vk = T.axis.remap("SR", [i, k])
+    with T.sblock("C", "SR", i, k):
         x = T.meta_var(X[vi, vk])
         s = T.meta_var(S[vi])
         w = T.meta_var(W[vk])
@@ -34,8 +33,7 @@ for i, k in T.grid(6, 20):
 Normed = parse_kernel("""
     X (6, 20) float16, S (6,), W (20, 4) float16, C (6, 4)
     for i, j, k in T.grid(6, 4, 20):
-        with T.sblock("C"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        with T.sblock("C", "SSR", i, j, k):
             C[vi, vj] += T.Cast(
                 "float32", T.Cast("float16", T.Cast("float32", X[vi, vk]) * T.rsqrt(S[vi]))
             ) * T.Cast("float32", W[vk, vj])
@@ -46,8 +44,7 @@ def test_factor_out_of_sum_takes_the_factor_and_the_rounding_it_stood_in():
     after = """
         C_global = T.sblock_alloc_buffer((6, 4))
         for i, j, k in T.grid(6, 4, 20):
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.sblock("C", "SSR", i, j, k):
                 C_global[vi, vj] += T.Cast("float32", X[vi, vk]) * T.Cast(
                     "float32", W[vk, vj]
                 )
@@ -120,8 +117,7 @@ Rescaled = parse_kernel("""
             vi = T.axis.spatial(6, i)
             S[vi] = R[vi] + T.float32(1)
     for i, k in T.grid(6, 20):
-        with T.sblock("C"):
-            vi, vk = T.axis.remap("SR", [i, k])
+        with T.sblock("C", "SR", i, k):
             C[vi] += X[vi, vk] * S[vi]
     for i in range(6):
         with T.sblock("Y"):

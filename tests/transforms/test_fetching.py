@@ -49,8 +49,7 @@ def test_fetch_cooperatively_with_vectors():
                             v1 = T.axis.spatial(12, (f * 24 + tx * 4 + v) % 12)
                             B_shared[v0, v1] = B[v0, v1]
             for j, k in T.grid(12, 6):
-                with T.sblock("C"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.sblock("C", "SSR", i, j, k):
                     C[vi, vj] += A[vi, vk] * B_shared[vk, vj]
     """
 
@@ -175,8 +174,7 @@ def test_stage_operand_at_of_an_argument():
                                 T.where(f * 12 + tx < 2)
                                 A_shared_dyn[v0, v1] = A[v0, v1]
                     for k_1 in range(2):
-                        with T.sblock("C"):
-                            vi, vj = T.axis.remap("SS", [i, j])
+                        with T.sblock("C", "SS", i, j):
                             vk = T.axis.reduce(6, k_0 * 2 + k_1)
                             C[vi, vj] += A_shared_dyn[vi, vk] * B[vk, vj]
     """
@@ -198,12 +196,10 @@ TwoMatmuls = parse_kernel("""
     A (16, 6), B (6, 12), D (12, 8), E (16, 8)
     C = T.sblock_alloc_buffer((16, 12))
     for i, j, k in T.grid(16, 12, 6):
-        with T.sblock("C"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        with T.sblock("C", "SSR", i, j, k):
             C[vi, vj] += A[vi, vk] * B[vk, vj]
     for i, j, k in T.grid(16, 8, 12):
-        with T.sblock("E"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        with T.sblock("E", "SSR", i, j, k):
             E[vi, vj] += C[vi, vk] * D[vk, vj]
 """)
 

@@ -46,14 +46,12 @@ def test_fuse_reductions_element_by_element() -> None:
         m = T.sblock_alloc_buffer((5,))
         m_previous = T.sblock_alloc_buffer((5,))
         for i, k in T.grid(5, 24):
-            with T.sblock("first"):
-                vi, vk = T.axis.remap("SR", [i, k])
+            with T.sblock("first", "SR", i, k):
                 with T.init():
                     m[vi] = T.min_value("float32")
                 m_previous[vi] = m[vi]
                 m[vi] = T.max(m[vi], A[vi, vk])
-            with T.sblock("second"):
-                vi, vk = T.axis.remap("SR", [i, k])
+            with T.sblock("second", "SR", i, k):
                 T.reads(m_previous[vi], m[vi], A[vi, vk])
                 T.writes(s[vi])
                 with T.init():

@@ -23,8 +23,7 @@ from tirstep.transforms.recipes import RECIPES
 
 LARGEST = """
 for i, k in T.grid(5, 24):
-    with T.sblock("max"):
-        vi, vk = T.axis.remap("SR", [i, k])
+    with T.sblock("max", "SR", i, k):
         with T.init():
             m[vi] = T.float32("-inf")
         m[vi] = T.max(m[vi], A[vi, vk])
@@ -32,14 +31,12 @@ for i, k in T.grid(5, 24):
 AXES = """
 A (5, 24, 3), s (5, 3), m (5,)
 for i, k, c in T.grid(5, 24, 3):
-    with T.sblock("max"):
-        vi, vk, vc = T.axis.remap("SRR", [i, k, c])
+    with T.sblock("max", "SRR", i, k, c):
         with T.init():
             m[vi] = T.float32("-inf")
         m[vi] = T.max(m[vi], A[vi, vk, vc])
 for i, c, k in T.grid(5, 3, 24):
-    with T.sblock("sum"):
-        vi, vc, vk = T.axis.remap("SSR", [i, c, k])
+    with T.sblock("sum", "SSR", i, c, k):
         s[vi, vc] += T.exp(A[vi, vk, vc] - m[vi])
 """
 BETWEEN = f"""
@@ -47,12 +44,10 @@ A (5, 24), B (24, 6), s (5,), P (5, 24)
 m = T.sblock_alloc_buffer((5,))
 {LARGEST}
 for i, k in T.grid(5, 24):
-    with T.sblock("P"):
-        vi, vk = T.axis.remap("SS", [i, k])
+    with T.sblock("P", "SS", i, k):
         P[vi, vk] = T.exp(A[vi, vk] - m[vi])
 for i, c, k in T.grid(5, 6, 24):
-    with T.sblock("sum"):
-        vi, vc, vk = T.axis.remap("SRR", [i, c, k])
+    with T.sblock("sum", "SRR", i, c, k):
         s[vi] += P[vi, vk] * B[vk, vc]
 """
 WHOLE = """
@@ -74,8 +69,7 @@ A (5, 24), s (5,)
 m = T.sblock_alloc_buffer((5,))
 {LARGEST}
 for i, k in T.grid(5, 24):
-    with T.sblock("sum"):
-        vi, vk = T.axis.remap("SR", [i, k])
+    with T.sblock("sum", "SR", i, k):
         s[vi] += T.exp(A[vi, vk] - m[vi])
 """
 OPEN = CLOSED.replace("(5, 24)", "(5, n)")
@@ -149,8 +143,7 @@ def test_fuse_reductions_refuses_what_does_not_fit():
     with refuses(sch, "fuse_reductions: block 'max' reduces only where .*; split its loop once"):
         fuse_reductions(sch, largest, total, loop)
     later = """for k, c in T.grid(24, 6):
-    with T.sblock("Z"):
-        vk, vc = T.axis.remap("SS", [k, c])
+    with T.sblock("Z", "SS", k, c):
         Z[vk, vc] = B[vk, vc] * T.float32(2)
 """
     text = BETWEEN.replace("m = T.sb", "Z = T.sblock_alloc_buffer((24, 6))\nm = T.sb")

@@ -25,24 +25,19 @@ Scaled = parse_kernel("""
     H = T.sblock_alloc_buffer((8, 12))
     D = T.sblock_alloc_buffer((3, 8, 12))
     for b, i, j, k in T.grid(3, 8, 12, 5):
-        with T.sblock("C"):
-            vb, vi, vj, vk = T.axis.remap("SSSR", [b, i, j, k])
+        with T.sblock("C", "SSSR", b, i, j, k):
             C[vb, vi, vj] += A[vb, vi, vk] * B[vb, vk, vj]
     for b, i, j in T.grid(3, 8, 12):
-        with T.sblock("S"):
-            vb, vi, vj = T.axis.remap("SSS", [b, i, j])
+        with T.sblock("S", "SSS", b, i, j):
             S[vb, vi, vj] = C[vb, vi, vj] * T.float32(0.5)
     for i, j in T.grid(8, 12):
-        with T.sblock("H"):
-            vi, vj = T.axis.remap("SS", [i, j])
+        with T.sblock("H", "SS", i, j):
             H[vi, vj] = mask[vi, vj] * T.float32(0.25)
     for b, i, j in T.grid(3, 8, 12):
-        with T.sblock("D"):
-            vb, vi, vj = T.axis.remap("SSS", [b, i, j])
+        with T.sblock("D", "SSS", b, i, j):
             D[vb, vi, vj] = S[vb, vi, vj] + H[vi, vj]
     for b, i, j in T.grid(3, 8, 12):
-        with T.sblock("E"):
-            vb, vi, vj = T.axis.remap("SSS", [b, i, j])
+        with T.sblock("E", "SSS", b, i, j):
             E[vb, vi, vj] = T.Cast("float16", D[vb, vi, vj])
 """)
 
@@ -51,12 +46,10 @@ ScaledInOne = parse_kernel("""
     A (3, 8, 5), B (3, 5, 12), mask (8, 12), E (3, 8, 12) float16
     C = T.sblock_alloc_buffer((3, 8, 12))
     for b, i, j, k in T.grid(3, 8, 12, 5):
-        with T.sblock("C"):
-            vb, vi, vj, vk = T.axis.remap("SSSR", [b, i, j, k])
+        with T.sblock("C", "SSSR", b, i, j, k):
             C[vb, vi, vj] += A[vb, vi, vk] * B[vb, vk, vj]
     for b, i, j in T.grid(3, 8, 12):
-        with T.sblock("E"):
-            vb, vi, vj = T.axis.remap("SSS", [b, i, j])
+        with T.sblock("E", "SSS", b, i, j):
             E[vb, vi, vj] = T.Cast(
                 "float16",
                 C[vb, vi, vj] * T.float32(0.5) + mask[vi, vj] * T.float32(0.25),
@@ -67,8 +60,7 @@ ScaledInOne = parse_kernel("""
 Batch = parse_kernel("""
     A (3, 5, 8, 6), B (3, 5, 8, 6)
     for b, h, i, j in T.grid(3, 5, 8, 6):
-        with T.sblock("B"):
-            vb, vh, vi, vj = T.axis.remap("SSSS", [b, h, i, j])
+        with T.sblock("B", "SSSS", b, h, i, j):
             B[vb, vh, vi, vj] = A[vb, vh, vi, vj] + T.float32(1)
 """)
 

@@ -23,16 +23,13 @@ MatmulBias = parse_kernel("""
     A (16, 6), B (6, 12), bias (12,), D (16, 12), E (16, 12)
     C = T.sblock_alloc_buffer((16, 12))
     for i, j, k in T.grid(16, 12, 6):
-        with T.sblock("C"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        with T.sblock("C", "SSR", i, j, k):
             C[vi, vj] += A[vi, vk] * B[vk, vj]
     for i, j in T.grid(16, 12):
-        with T.sblock("D"):
-            vi, vj = T.axis.remap("SS", [i, j])
+        with T.sblock("D", "SS", i, j):
             D[vi, vj] = C[vi, vj] + bias[vj]
     for i, j in T.grid(16, 12):
-        with T.sblock("E"):
-            vi, vj = T.axis.remap("SS", [i, j])
+        with T.sblock("E", "SS", i, j):
             E[vi, vj] = D[vi, vj] * T.float32(2)
 """)
 
@@ -55,8 +52,7 @@ def test_pad_shared_rows_of_a_tile():
                     T.sblock_attr({"buffer_dim_align": [[0, 0, 12, 5]]})
                     B_shared[v0, v1] = B[v0, v1]
             for j, k in T.grid(12, 6):
-                with T.sblock("C"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.sblock("C", "SSR", i, j, k):
                     C[vi, vj] += A[vi, vk] * B_shared[vk, vj]
     """
 
@@ -130,8 +126,7 @@ def test_transpose_tile_for_its_readers_too():
                     v0, v1 = T.axis.remap("SS", [ax0, ax1])
                     B_shared[v1, v0] = B[v0, v1]
             for j, k in T.grid(12, 6):
-                with T.sblock("C"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.sblock("C", "SSR", i, j, k):
                     C[vi, vj] += A[vi, vk] * B_shared[vj, vk]
     """
 
@@ -179,16 +174,13 @@ def test_pad_block_with_an_epilogue():
                 v0, v1 = T.axis.remap("SS", [i0, i1])
                 A_pad[v0, v1] = T.if_then_else(v0 < 16, A[v0, v1], T.float32(0))
         for i, j, k in T.grid(20, 12, 6):
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.sblock("C", "SSR", i, j, k):
                 C_pad[vi, vj] += A_pad[vi, vk] * B[vk, vj]
         for i, j in T.grid(16, 12):
-            with T.sblock("D"):
-                vi, vj = T.axis.remap("SS", [i, j])
+            with T.sblock("D", "SS", i, j):
                 D[vi, vj] = C_pad[vi, vj] + bias[vj]
         for i, j in T.grid(16, 12):
-            with T.sblock("E"):
-                vi, vj = T.axis.remap("SS", [i, j])
+            with T.sblock("E", "SS", i, j):
                 E[vi, vj] = D[vi, vj] * T.float32(2)
     """
 
@@ -236,8 +228,7 @@ def test_pad_block_refuses_what_pad_einsum_refuses_and_changes_nothing():
     Window = parse_kernel("""
         A (18,), B (16,)
         for i, k in T.grid(16, 3):
-            with T.sblock("B"):
-                vi, vk = T.axis.remap("SR", [i, k])
+            with T.sblock("B", "SR", i, k):
                 B[vi] += A[vi + vk]
     """)
 
@@ -255,8 +246,7 @@ RunSums = parse_kernel("""
             vx = T.axis.spatial(72, x)
             twice[vx] = T.if_then_else(vx < 64, A[vx] * T.float32(2), T.float32(0))
     for i, r in T.grid(64, 3):
-        with T.sblock("B"):
-            vi, vr = T.axis.remap("SR", [i, r])
+        with T.sblock("B", "SR", i, r):
             B[vi] += twice[vi + vr]
 """)
 
@@ -280,8 +270,7 @@ def test_fold_tile_into_padded_rows():
                     vx < 64, A[vx] * T.float32(2), T.float32(0)
                 )
         for i, r in T.grid(64, 3):
-            with T.sblock("B"):
-                vi, vr = T.axis.remap("SR", [i, r])
+            with T.sblock("B", "SR", i, r):
                 B[vi] += twice[(vi + vr) // 8, (vi + vr) % 8]
     """
 

@@ -24,8 +24,7 @@ Chain = parse_kernel("""
     A (6, 20), C (6, 20)
     B = T.sblock_alloc_buffer((6, 20))
     for i, j in T.grid(6, 20):
-        with T.sblock("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
+        with T.sblock("B", "SS", i, j):
             B[vi, vj] = A[vi, vj] * T.float32(2)
     for x, y, z in T.grid(6, 5, 4):
         with T.sblock("C"):
@@ -112,8 +111,7 @@ def test_fuse_loops_keeps_the_loop_around_them():
     after = """
         B = T.sblock_alloc_buffer((6, 20))
         for i, j in T.grid(6, 20):
-            with T.sblock("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
+            with T.sblock("B", "SS", i, j):
                 B[vi, vj] = A[vi, vj] * T.float32(2)
         for x, y_z_fused in T.grid(6, 20):
             with T.sblock("C"):
@@ -151,8 +149,7 @@ def test_reorder_loops_leaves_the_others_in_their_places():
     after = """
         B = T.sblock_alloc_buffer((6, 20))
         for i, j in T.grid(6, 20):
-            with T.sblock("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
+            with T.sblock("B", "SS", i, j):
                 B[vi, vj] = A[vi, vj] * T.float32(2)
         for z, y, x in T.grid(4, 5, 6):
             with T.sblock("C"):
@@ -190,8 +187,7 @@ def test_unroll_loop_of_constant_extent():
     after = """
         for i in T.unroll(6):
             for j in range(20):
-                with T.sblock("B"):
-                    vi, vj = T.axis.remap("SS", [i, j])
+                with T.sblock("B", "SS", i, j):
                     B[vi, vj] = A[vi, vj] * T.float32(2)
     """
 
@@ -230,8 +226,7 @@ def test_suggest_unrolling_to_the_cuda_compiler():
             6, annotations={"pragma_auto_unroll_max_step": 64, "pragma_unroll_explicit": 0}
         ):
             for j in range(20):
-                with T.sblock("B"):
-                    vi, vj = T.axis.remap("SS", [i, j])
+                with T.sblock("B", "SS", i, j):
                     B[vi, vj] = A[vi, vj] * T.float32(2)
     """
 

@@ -29,8 +29,7 @@ from tirstep.transforms.recipes import RECIPES
 MaskedCopy = parse_kernel("""
     A (16, 24), B (16, 24)
     for i, k in T.grid(16, 24):
-        with T.sblock("B"):
-            vi, vk = T.axis.remap("SS", [i, k])
+        with T.sblock("B", "SS", i, k):
             B[vi, vk] = T.if_then_else(vk <= vi, A[vi, vk], T.float32(0))
 """)
 
@@ -212,11 +211,9 @@ CHANGING = """
 A (16, 24), L (16,) int32, B (16,)
 for i in range(16):
     for k in range(24):
-        with T.sblock("L"):
-            vi, vk = T.axis.remap("SS", [i, k])
+        with T.sblock("L", "SS", i, k):
             L[vi] = vk // 4 * 4 + 2
-        with T.sblock("B"):
-            vi, vk = T.axis.remap("SR", [i, k])
+        with T.sblock("B", "SR", i, k):
             B[vi] += T.if_then_else(vk < L[vi], A[vi, vk], T.float32(0))
 """
 BY_MARK = pytest.mark.parametrize("mark", [end_loop_at_mask, split_loop_at_mask])

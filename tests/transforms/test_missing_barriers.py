@@ -145,8 +145,7 @@ def test_no_loop_is_written_out_where_tvm_would_do_so_by_mistake(
         for tx in T.thread_binding(16, thread="threadIdx.x"):
             for i in T.unroll(1):
                 for k in range({steps}):
-                    with T.sblock("S"):
-                        vi, vk = T.axis.remap("SR", [i, k])
+                    with T.sblock("S", "SR", i, k):
                         S[vi] += A[vk]
             with T.sblock("B"):
                 vt = T.axis.spatial(16, tx)

@@ -45,12 +45,10 @@ Mirror = parse_kernel("""
     for _ in T.thread_binding(1, thread="blockIdx.x"):
         for k in range(12):
             for t in T.thread_binding(32, thread="threadIdx.x"):
-                with T.sblock("A_shared"):
-                    vk, vt = T.axis.remap("SS", [k, t])
+                with T.sblock("A_shared", "SS", k, t):
                     A_shared[vk, vt] = A[vk, vt]
             for t in T.thread_binding(32, thread="threadIdx.x"):
-                with T.sblock("C"):
-                    vk, vt = T.axis.remap("SS", [k, t])
+                with T.sblock("C", "SS", k, t):
                     C[vk, vt] = A_shared[vk, 31 - vt]
 """)
 
@@ -61,21 +59,17 @@ Fragments = parse_kernel("""
     A_local = T.sblock_alloc_buffer((6, 4), scope="local")
     B_local = T.sblock_alloc_buffer((6, 3), scope="local")
     for i, j in T.grid(4, 3):
-        with T.sblock("C_init"):
-            vi, vj = T.axis.remap("SS", [i, j])
+        with T.sblock("C_init", "SS", i, j):
             C[vi, vj] = T.float32(0)
     for k in range(6):
         for i in range(4):
-            with T.sblock("A_local"):
-                vk, vi = T.axis.remap("SS", [k, i])
+            with T.sblock("A_local", "SS", k, i):
                 A_local[vk, vi] = A[vk, vi]
         for j in range(3):
-            with T.sblock("B_local"):
-                vk, vj = T.axis.remap("SS", [k, j])
+            with T.sblock("B_local", "SS", k, j):
                 B_local[vk, vj] = B[vk, vj]
         for i, j in T.grid(4, 3):
-            with T.sblock("C"):
-                vk, vi, vj = T.axis.remap("RSS", [k, i, j])
+            with T.sblock("C", "RSS", k, i, j):
                 C[vi, vj] = C[vi, vj] + A_local[vk, vi] * B_local[vk, vj]
 """)
 
@@ -287,12 +281,10 @@ def test_prefetch_refuses_a_tile_that_is_used_after_the_loop(name):
         for _ in T.thread_binding(1, thread="blockIdx.x"):
             for k in range(12):
                 for t in T.thread_binding(32, thread="threadIdx.x"):
-                    with T.sblock("A_shared"):
-                        vk, vt = T.axis.remap("SS", [k, t])
+                    with T.sblock("A_shared", "SS", k, t):
                         A_shared[vt] = A[vk, vt]
                 for t in T.thread_binding(32, thread="threadIdx.x"):
-                    with T.sblock("C"):
-                        vk, vt = T.axis.remap("SS", [k, t])
+                    with T.sblock("C", "SS", k, t):
                         C[vk, vt] = A_shared[31 - vt]
             for t in T.thread_binding(32, thread="threadIdx.x"):
                 with T.sblock("last"):
@@ -317,13 +309,11 @@ def test_prefetch_refuses_a_tile_that_earlier_iterations_filled(prefetch):
         for _ in T.thread_binding(1, thread="blockIdx.x"):
             for k in range(12):
                 for t in T.thread_binding(32, thread="threadIdx.x"):
-                    with T.sblock("A_shared"):
-                        vk, vt = T.axis.remap("SS", [k, t])
+                    with T.sblock("A_shared", "SS", k, t):
                         T.where(t % 12 == k)
                         A_shared[vt] = A[vk, vt]
                 for t in T.thread_binding(32, thread="threadIdx.x"):
-                    with T.sblock("C"):
-                        vk, vt = T.axis.remap("SS", [k, t])
+                    with T.sblock("C", "SS", k, t):
                         C[vk, vt] = A_shared[vt // 12 * 12]
     """)
 
@@ -345,12 +335,10 @@ def test_prefetch_refuses_a_copy_that_sums(prefetch):
             for k in range(12):
                 for t in T.thread_binding(32, thread="threadIdx.x"):
                     for r in range(3):
-                        with T.sblock("A_shared"):
-                            vk, vt, vr = T.axis.remap("SSR", [k, t, r])
+                        with T.sblock("A_shared", "SSR", k, t, r):
                             S[vk, vt] += A[vk, vt, vr]
                 for t in T.thread_binding(32, thread="threadIdx.x"):
-                    with T.sblock("C"):
-                        vk, vt = T.axis.remap("SS", [k, t])
+                    with T.sblock("C", "SS", k, t):
                         C[vk, vt] = S[vk, 31 - vt]
     """)
 

@@ -37,12 +37,10 @@ MatmulBias = parse_kernel("""
     A (16, 6), B (6, 12), bias (12,), D (16, 12)
     C = T.sblock_alloc_buffer((16, 12))
     for i, j, k in T.grid(16, 12, 6):
-        with T.sblock("C"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        with T.sblock("C", "SSR", i, j, k):
             C[vi, vj] += A[vi, vk] * B[vk, vj]
     for i, j in T.grid(16, 12):
-        with T.sblock("D"):
-            vi, vj = T.axis.remap("SS", [i, j])
+        with T.sblock("D", "SS", i, j):
             D[vi, vj] = C[vi, vj] + bias[vj]
 """)
 
@@ -128,8 +126,7 @@ def test_reverse_compute_block_at_of_an_elementwise_consumer():
         C = T.sblock_alloc_buffer((16, 12))
         for i in range(16):
             for j, k in T.grid(12, 6):
-                with T.sblock("C"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.sblock("C", "SSR", i, j, k):
                     C[vi, vj] += A[vi, vk] * B[vk, vj]
             for ax0, ax1 in T.grid(1, 12):
                 with T.sblock("D"):
@@ -188,8 +185,7 @@ def test_fuse_epilogue_at_keeps_the_sum_in_registers():
         C_local = T.sblock_alloc_buffer((16, 12), scope="local")
         for i, j in T.grid(16, 12):
             for k in range(6):
-                with T.sblock("C"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.sblock("C", "SSR", i, j, k):
                     C_local[vi, vj] += A[vi, vk] * B[vk, vj]
             for ax0, ax1 in T.grid(1, 1):
                 with T.sblock("D"):

@@ -60,14 +60,12 @@ ONE = """
 A (32, 64) {dtype}, B {b} {dtype}, C (32, 48) {out}
 X = T.sblock_alloc_buffer((32, 48), "{acc}")
 for i, j, k in T.grid(32, 48, 64):
-    with T.sblock("X"):
-        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+    with T.sblock("X", "SSR", i, j, k):
         with T.init():
             X[vi, vj] = T.{acc}(0)
         X[vi, vj] = X[vi, vj] + T.Cast("{acc}", A[vi, vk]) * T.Cast("{acc}", B[{at}])
 for i, j in T.grid(32, 48):
-    with T.sblock("C"):
-        vi, vj = T.axis.remap("SS", [i, j])
+    with T.sblock("C", "SS", i, j):
         C[vi, vj] = {finish}
 """
 STAGED = {"operand": 0, "warps": 2, "layout": "padded", "in_quads": True}
@@ -140,21 +138,17 @@ X = T.sblock_alloc_buffer((32, 32))
 P = T.sblock_alloc_buffer((32, 32))
 Y = T.sblock_alloc_buffer((32, 48))
 for i, j, k in T.grid(32, 32, 32):
-    with T.sblock("X"):
-        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+    with T.sblock("X", "SSR", i, j, k):
         X[vi, vj] += T.Cast("float32", A[vi, vk]) * T.Cast("float32", B[vj, vk])
 for i, j in T.grid(32, 32):
-    with T.sblock("P"):
-        vi, vj = T.axis.remap("SS", [i, j])
+    with T.sblock("P", "SS", i, j):
         P[vi, vj] = T.max(X[vi, vj], T.float32(0))
 for i, j, k in T.grid(32, 48, 32):
-    with T.sblock("Y"):
-        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+    with T.sblock("Y", "SSR", i, j, k):
         Y[vi, vj] += T.Cast("float32", T.Cast("{dtype}", P[vi, vk])) * T.Cast(
             "float32", V[vk, vj])
 for i, j in T.grid(32, 48):
-    with T.sblock("C"):
-        vi, vj = T.axis.remap("SS", [i, j])
+    with T.sblock("C", "SS", i, j):
         C[vi, vj] = Y[vi, vj]
 """
 

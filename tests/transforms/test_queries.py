@@ -19,16 +19,13 @@ Attention = parse_kernel("""
     A (4, 16, 6), B (4, 6, 12), D (4, 16), E (4, 16, 12)
     C = T.sblock_alloc_buffer((4, 16, 12))
     for b, i, j, k in T.grid(4, 16, 12, 6):
-        with T.sblock("scores"):
-            vb, vi, vj, vk = T.axis.remap("SSSR", [b, i, j, k])
+        with T.sblock("scores", "SSSR", b, i, j, k):
             C[vb, vi, vj] += A[vb, vi, vk] * B[vb, vk, vj]
     for b, i, j in T.grid(4, 16, 12):
-        with T.sblock("sums"):
-            vb, vi, vj = T.axis.remap("SSR", [b, i, j])
+        with T.sblock("sums", "SSR", b, i, j):
             D[vb, vi] += C[vb, vi, vj]
     for b, i, j in T.grid(4, 16, 12):
-        with T.sblock("shares"):
-            vb, vi, vj = T.axis.remap("SSS", [b, i, j])
+        with T.sblock("shares", "SSS", b, i, j):
             E[vb, vi, vj] = C[vb, vi, vj] / D[vb, vi]
 """)
 

@@ -33,8 +33,7 @@ def test_the_sum_and_the_maximum_of_a_row_are_found_together(threads: int) -> No
 MaximumFirst = parse_kernel("""
     A (4, 64), P (4,), Q (4,)
     for i, k in T.grid(4, 64):
-        with T.sblock("S"):
-            vi, vk = T.axis.remap("SR", [i, k])
+        with T.sblock("S", "SR", i, k):
             with T.init():
                 P[vi] = T.min_value("float32")
                 Q[vi] = T.float32(0)
@@ -74,8 +73,7 @@ def test_tvm_stores_a_value_before_it_computes_the_next_one() -> None:
 AllOf = parse_kernel("""
     A (8, 12) bool, Y (8,) bool
     for i, k in T.grid(8, 12):
-        with T.sblock("Y"):
-            vi, vk = T.axis.remap("SR", [i, k])
+        with T.sblock("Y", "SR", i, k):
             with T.init():
                 Y[vi] = T.bool(True)
             Y[vi] = Y[vi] and A[vi, vk]
@@ -98,8 +96,7 @@ def test_parts_of_booleans_are_refused_with_a_sentence() -> None:
 TurnedSum = parse_kernel("""
     A (8, 32), Y (8,)
     for i, k in T.grid(8, 32):
-        with T.sblock("Y"):
-            vi, vk = T.axis.remap("SR", [i, k])
+        with T.sblock("Y", "SR", i, k):
             with T.init():
                 Y[vi] = T.float32(0)
             Y[vi] = A[vi, vk] + Y[vi]

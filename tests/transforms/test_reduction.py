@@ -25,8 +25,7 @@ from tirstep.transforms.queries import get_realize
 SymbolicSum = parse_kernel("""
     A (4, n), B (4,)
     for i, k in T.grid(4, n):
-        with T.sblock("B"):
-            vi, vk = T.axis.remap("SR", [i, k])
+        with T.sblock("B", "SR", i, k):
             B[vi] += A[vi, vk]
 """)
 
@@ -34,8 +33,7 @@ SymbolicSum = parse_kernel("""
 def test_split_reduction_by_a_divisor():
     after = """
         for i, j, k_0, k_1 in T.grid(16, 12, 3, 2):
-            with T.sblock("C"):
-                vi, vj = T.axis.remap("SS", [i, j])
+            with T.sblock("C", "SS", i, j):
                 vk = T.axis.reduce(6, k_0 * 2 + k_1)
                 C[vi, vj] += A[vi, vk] * B[vk, vj]
     """
@@ -76,12 +74,10 @@ def test_split_reduction_refuses_what_does_not_fit():
 def test_decompose_reduction_at_its_reduction_loop():
     after = """
         for i, j in T.grid(16, 12):
-            with T.sblock("C_init"):
-                vi, vj = T.axis.remap("SS", [i, j])
+            with T.sblock("C_init", "SS", i, j):
                 C[vi, vj] = T.float32(0)
             for k in range(6):
-                with T.sblock("C_update"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.sblock("C_update", "SSR", i, j, k):
                     C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
     """
 
@@ -181,16 +177,14 @@ def test_rfactor_reduction_into_two_parts():
     after = """
         C_rf = T.sblock_alloc_buffer((2, 16, 12))
         for k_0, i, j, k_1 in T.grid(2, 16, 12, 3):
-            with T.sblock("C_rf"):
-                vk_0, vi, vj, vk_1 = T.axis.remap("SSSR", [k_0, i, j, k_1])
+            with T.sblock("C_rf", "SSSR", k_0, i, j, k_1):
                 with T.init():
                     C_rf[vk_0, vi, vj] = T.float32(0)
                 C_rf[vk_0, vi, vj] = (
                     C_rf[vk_0, vi, vj] + A[vi, vk_0 * 3 + vk_1] * B[vk_0 * 3 + vk_1, vj]
                 )
         for i, j, k_0 in T.grid(16, 12, 2):
-            with T.sblock("C"):
-                vk_0, vi, vj = T.axis.remap("RSS", [k_0, i, j])
+            with T.sblock("C", "RSS", k_0, i, j):
                 C[vi, vj] += C_rf[vk_0, vi, vj]
     """
 

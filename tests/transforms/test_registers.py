@@ -25,12 +25,10 @@ def make_shift(shift):
         L = T.sblock_alloc_buffer((8, 32), scope="local")
         for i in range(8):
             for j in range(32):
-                with T.sblock("L"):
-                    vi, vj = T.axis.remap("SS", [i, j])
+                with T.sblock("L", "SS", i, j):
                     L[vi, vj] = A[vi, vj] * T.float32(2)
             for j in range(32):
-                with T.sblock("C"):
-                    vi, vj = T.axis.remap("SS", [i, j])
+                with T.sblock("C", "SS", i, j):
                     C[vi, vj] = L[vi, (vj + {shift}) % 32]
     """)
 

@@ -22,16 +22,13 @@ Shifted = parse_kernel("""
     S = T.sblock_alloc_buffer((4,))
     P = T.sblock_alloc_buffer((4, 8))
     for i, k in T.grid(4, 8):
-        with T.sblock("S"):
-            vi, vk = T.axis.remap("SR", [i, k])
+        with T.sblock("S", "SR", i, k):
             S[vi] += A[vi, vk]
     for i, k in T.grid(4, 8):
-        with T.sblock("P"):
-            vi, vk = T.axis.remap("SS", [i, k])
+        with T.sblock("P", "SS", i, k):
             P[vi, vk] = A[vi, vk] + S[vi]
     for i, k in T.grid(4, 8):
-        with T.sblock("B"):
-            vi, vk = T.axis.remap("SS", [i, k])
+        with T.sblock("B", "SS", i, k):
             B[vi, vk] = P[vi, vk] + T.float32(1)
 """)
 

@@ -18,12 +18,10 @@ Shares = parse_kernel("""
     S = T.sblock_alloc_buffer((6,), scope="local")
     for i in T.thread_binding(6, thread="blockIdx.x"):
         for k in range(64):
-            with T.sblock("S"):
-                vi, vk = T.axis.remap("SR", [i, k])
+            with T.sblock("S", "SR", i, k):
                 S[vi] += A[vi, vk]
         for k in range(64):
-            with T.sblock("B"):
-                vi, vk = T.axis.remap("SS", [i, k])
+            with T.sblock("B", "SS", i, k):
                 B[vi, vk] = A[vi, vk] / S[vi]
 """)
 
@@ -104,11 +102,9 @@ def test_spread_over_threads_refuses_a_loop_that_is_not_serial_or_not_the_block_
         A (8,), B (8,)
         D = T.sblock_alloc_buffer((8,))
         for i in range(8):
-            with T.sblock("D"):
-                vi = T.axis.remap("S", [i])
+            with T.sblock("D", "S", i):
                 D[vi] = A[vi]
-            with T.sblock("B"):
-                vi = T.axis.remap("S", [i])
+            with T.sblock("B", "S", i):
                 B[vi] = D[vi]
     """)
 
@@ -183,12 +179,10 @@ def test_keep_in_registers_refuses_what_other_threads_or_kernels_read():
         D = T.sblock_alloc_buffer((5, 8), scope="shared")
         for i in T.thread_binding(5, thread="blockIdx.x"):
             for k in T.thread_binding(8, thread="threadIdx.x"):
-                with T.sblock("D"):
-                    vi, vk = T.axis.remap("SS", [i, k])
+                with T.sblock("D", "SS", i, k):
                     D[vi, vk] = A[vi, vk]
             for k in T.thread_binding(8, thread="threadIdx.x"):
-                with T.sblock("B"):
-                    vi, vk = T.axis.remap("SS", [i, k])
+                with T.sblock("B", "SS", i, k):
                     B[vi, vk] = D[vi, (vk + 1) % 8]
     """)
 
@@ -201,12 +195,10 @@ def test_keep_in_registers_refuses_what_other_threads_or_kernels_read():
         A (8,), B (8,)
         D = T.sblock_alloc_buffer((8,))
         for i in T.thread_binding(8, thread="threadIdx.x"):
-            with T.sblock("D"):
-                vi = T.axis.remap("S", [i])
+            with T.sblock("D", "S", i):
                 D[vi] = A[vi]
         for i in T.thread_binding(8, thread="threadIdx.x"):
-            with T.sblock("B"):
-                vi = T.axis.remap("S", [i])
+            with T.sblock("B", "S", i):
                 B[vi] = D[vi]
     """)
 

@@ -26,26 +26,22 @@ def test_split_reductions_combines_ranges_by_the_factor() -> None:
         m_part = T.sblock_alloc_buffer((5, 4))
         s_part = T.sblock_alloc_buffer((5, 4))
         for i, part, k in T.grid(5, 4, 6):
-            with T.sblock("first_part"):
-                vi, vpart, vk = T.axis.remap("SSR", [i, part, k])
+            with T.sblock("first_part", "SSR", i, part, k):
                 with T.init():
                     m_part[vi, vpart] = T.min_value("float32")
                 m_part[vi, vpart] = T.max(m_part[vi, vpart], A[vi, vpart * 6 + vk])
         for i, part in T.grid(5, 4):
-            with T.sblock("first"):
-                vi, vpart = T.axis.remap("SR", [i, part])
+            with T.sblock("first", "SR", i, part):
                 with T.init():
                     m[vi] = T.min_value("float32")
                 m[vi] = T.max(m[vi], m_part[vi, vpart])
         for i, part, k in T.grid(5, 4, 6):
-            with T.sblock("second_part"):
-                vi, vpart, vk = T.axis.remap("SSR", [i, part, k])
+            with T.sblock("second_part", "SSR", i, part, k):
                 s_part[vi, vpart] += T.exp(
                     A[vi, vpart * 6 + vk] - m_part[vi, vpart]
                 )
         for i, part in T.grid(5, 4):
-            with T.sblock("second"):
-                vi, vpart = T.axis.remap("SR", [i, part])
+            with T.sblock("second", "SR", i, part):
                 s[vi] += s_part[vi, vpart] * T.exp(m_part[vi, vpart] - m[vi])
     """
 
@@ -203,15 +199,12 @@ A (5, 24), s (5,)
 m = T.sblock_alloc_buffer((5,))
 p = T.sblock_alloc_buffer((5, 24))
 for i, k in T.grid(5, 24):
-    with T.sblock("first"):
-        vi, vk = T.axis.remap("SR", [i, k])
+    with T.sblock("first", "SR", i, k):
         m[vi] += A[vi, vk] * A[vi, vk]
 for i, k in T.grid(5, 24):
-    with T.sblock("between"):
-        vi, vk = T.axis.remap("SS", [i, k])
+    with T.sblock("between", "SS", i, k):
         p[vi, vk] = A[vi, vk] * T.rsqrt(m[vi] + T.float32(1))
 for i, k in T.grid(5, 24):
-    with T.sblock("second"):
-        vi, vk = T.axis.remap("SR", [i, k])
+    with T.sblock("second", "SR", i, k):
         s[vi] += p[vi, 23 - vk]
 """

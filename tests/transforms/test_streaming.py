@@ -73,8 +73,7 @@ Streamed = parse_kernel("""
                             B_rf[vk_0, vi] = B_rf[vk_0, vi] + A[vi, vfirst * 2 + vk_1]
         for i in T.thread_binding(12, thread="threadIdx.x"):
             for k_0 in range(2):
-                with T.sblock("B"):
-                    vk_0, vi = T.axis.remap("RS", [k_0, i])
+                with T.sblock("B", "RS", k_0, i):
                     B[vi] += B_rf[vk_0, vi]
 """)
 
@@ -238,8 +237,7 @@ Squared = parse_kernel("""
                     P[vp, vi] = L[vp, vi] * L[vp, vi]
     for i in T.thread_binding(12, thread="threadIdx.x"):
         for p in range(2):
-            with T.sblock("B"):
-                vi, vp = T.axis.remap("SR", [i, p])
+            with T.sblock("B", "SR", i, p):
                 B[vi] += P[vp, vi]
 """)
 

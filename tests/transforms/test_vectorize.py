@@ -30,8 +30,7 @@ from tirstep.transforms.tir import find_all
 Matmul = parse_kernel("""
     A (16, 8) float16, B (8, 24) float16, C (16, 24)
     for i, j, k in T.grid(16, 24, 8):
-        with T.sblock("C"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        with T.sblock("C", "SSR", i, j, k):
             C[vi, vj] += T.float32(A[vi, vk]) * T.float32(B[vk, vj])
 """)
 
@@ -115,8 +114,7 @@ def make_column(dtype):
         A (4, 8) {dtype}, B (8, 4) {dtype}
         for j in T.thread_binding(8, thread="threadIdx.x"):
             for i in range(4):
-                with T.sblock("B"):
-                    vi, vj = T.axis.remap("SS", [i, j])
+                with T.sblock("B", "SS", i, j):
                     B[vj, vi] = A[vi, vj]
     """)
 
@@ -139,8 +137,7 @@ def test_vectorize_copy_of_a_tile():
                         v1 = T.axis.spatial(20, ax1_0 * 4 + ax1_1)
                         A_local[v0, v1] = A[v0, v1]
             for j in range(20):
-                with T.sblock("B"):
-                    vi, vj = T.axis.remap("SS", [i, j])
+                with T.sblock("B", "SS", i, j):
                     B[vi, vj] = A_local[vi, vj] * T.float32(2)
     """
 

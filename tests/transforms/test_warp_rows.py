@@ -36,8 +36,7 @@ def read(step: str, recipe: str = "attention_wgmma") -> tvm.IRModule:
 ORDER = """
 A (32, 64), B (64, 48), C (32, 48)
 for {loops}:
-    with T.sblock("C"):
-        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+    with T.sblock("C", "SSR", i, j, k):
         C[vi, vj] += A[vi, vk] * B[vk, vj]
 """
 

@@ -169,8 +169,7 @@ def test_pad_block_added_the_same_term_in_each_iteration_of_a_padded_reduction()
     Sums = parse_kernel("""
         A (4, 5, 1), B (4,)
         for i, j, k in T.grid(4, 5, 1):
-            with T.sblock("B"):
-                vi, vj, vk = T.axis.remap("SRR", [i, j, k])  # noqa: RUF059
+            with T.sblock("B", "SRR", i, j, k):
                 B[vi] += A[vi, vj, 0]
     """)
 
