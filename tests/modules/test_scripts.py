@@ -21,10 +21,7 @@ from tirstep.modules.kernel import kernel
 NotesVectorAdd = parse_kernel("""
     A (1024,), B (1024,), C (1024,)
     T.func_attr({"global_symbol": "main", "tirx.noalias": True})
-    for i in T.grid(1024):
-        with T.sblock("C"):
-            vi = T.axis.remap("S", [i])
-            C[vi] = A[vi] + B[vi]
+    i:1024  C[i] = A[i] + B[i]
 """)
 
 
@@ -41,10 +38,7 @@ NotesWindowSum = parse_kernel("""
 NotesMatmul = parse_kernel("""
     A (1024, 1024), B (1024, 1024), C (1024, 1024)
     T.func_attr({"global_symbol": "main", "tirx.noalias": True})
-    for i, j, k in T.grid(1024, 1024, 1024):
-        with T.sblock("C"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-            C[vi, vj] += A[vi, vk] * B[vk, vj]
+    i:1024 j:1024 k:1024  C[i, j] += A[i, k] * B[k, j]
 """)
 
 

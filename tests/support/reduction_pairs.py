@@ -15,7 +15,7 @@ ROWS, COLUMNS = 5, 24
 
 Plain = parse_kernel("""
     A (5, 24), s (5,)
-    m = T.sblock_alloc_buffer((5,))
+    m (5,)
     for i, k in T.grid(5, 24):
         with T.sblock("first", "SR", i, k):
             with T.init():
