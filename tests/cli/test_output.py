@@ -227,15 +227,6 @@ def test_a_full_disk_is_told_before_the_work(
     assert [*tmp_path.iterdir()] == [file]
 
 
-@pytest.mark.parametrize("name", ["a b.html", "größe.html", "--output"])
-def test_a_report_with_any_name(command: Command, tmp_path: Path, name: str):
-    file = tmp_path / name
-    file.touch()
-    assert command("report", "vector_add_bound", "--no-checks", "-o", file).code == 0
-    assert "</html>" in file.read_text()
-    assert [*tmp_path.iterdir()] == [file]
-
-
 def find_children(process: int) -> list[str]:
     """Children of a process that run Python with `multiprocessing`'s own start."""
     found = []

@@ -207,12 +207,6 @@ def test_a_refused_program_has_no_step_before_it(command: Command, tmp_path: Pat
     assert "D stays in global memory inside a kernel: keep_in_registers" in result.out
 
 
-@pytest.mark.usefixtures("wrong_vector_add")
-def test_no_step_comes_before_the_kernel(command: Command, tmp_path: Path):
-    result = command("why", "vector_add_bound", "-o", tmp_path / "why.py")
-    assert "the kernel as it was written: no step comes before it" in result.out
-
-
 def test_threads_that_are_unsound_are_told_where_no_answer_is_wrong(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

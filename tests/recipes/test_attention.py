@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 from golden_runs import run_golden
+from one_key import plant_places
 
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.lowering_checks.devices.device import run
 from tirstep.lowering_checks.steps import Run
-from tirstep.modules import Problem
-from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES
 
@@ -66,22 +65,6 @@ def test_lengths_of_sequences(device: str) -> None:
         run_recipe(RECIPES["decode_attention_warps"], shape, options={"group": 2}, config=config),
         device,
     )
-
-
-def plant_places(problem: Problem, seed: int) -> tuple[list[np.ndarray], np.ndarray]:
-    """Queries that each find one key, by its number in binary; values that are whole numbers."""
-    shape, rng = problem.shape, np.random.default_rng(seed)
-    keys = shape["keys"]
-    codes = 2.0 * (np.arange(keys)[:, None] >> np.arange(shape["dim"]) & 1) - 1
-    wanted = rng.integers(0, keys - shape["queries"] + 1, problem.inputs[0].shape[:-1])
-    v = rng.integers(1, 100, problem.inputs[2].shape)
-    arrays = (2048 * codes[wanted], np.broadcast_to(codes, problem.inputs[1].shape), v)
-    typed = [
-        np.array(array, dtype_facts(tensor.dtype).numpy)
-        for array, tensor in zip(arrays, problem.inputs, strict=True)
-    ]
-    batch, heads = (np.arange(shape[name]) for name in ("batch", "heads"))
-    return typed, v[batch[:, None, None], heads[:, None], wanted]
 
 
 @DEVICES
