@@ -5,11 +5,12 @@ Above each program stand its verdict and what it is run on::
     # wrong, race: nothing orders the load behind the other warp's store
     # missed by the simulator: why it is, where it is
     # needs sm_80
-    # A = whole(64)
+    # n = np.array([3])
     # B == A[::-1]
 
 Each ``=`` gives an input, and ``==`` the outputs that are meant, as NumPy; a line that begins with
-more blanks goes on with the one before. Outputs hold at first what no program computes.
+more blanks goes on with the one before. An A of which nothing is said is an input of `whole`
+numbers. Outputs hold at first what no program computes.
 
 A program that differs from one of these in a few lines is a hunk or more of a unified diff of that
 program, in the `.diff` file beside it. What its head leaves out is as it is there::
@@ -238,6 +239,12 @@ def _read_head(head: Sequence[str], base: Program) -> Program:
         else:
             parameter, value = line.split(" = ", 1)
             given[parameter] = value
+    if not base.given or given:  # what the head says of inputs goes before what the base has
+        declared = {
+            name: size for name, size, _ in _PARAMETER.findall(base.text.partition("):")[0])
+        }
+        usual = {"A": f"whole({declared['A']})"} if "A" in declared else {}
+        given = {name: (usual | given)[name] for name in declared or given if name in usual | given}
     return replace(
         base,
         status=status,

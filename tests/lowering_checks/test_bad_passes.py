@@ -146,7 +146,7 @@ PLANTED: list[tuple[str, str, Change, tuple]] = [
     ids=[f"{behind}-{name}" for behind, name, *_ in PLANTED],
 )
 def test_a_wrong_pass_is_named(
-    monkeypatch: pytest.MonkeyPatch, behind: str, change: Change, of: tuple
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, behind: str, change: Change, of: tuple
 ) -> None:
     run = make_run(*of)
     plant(monkeypatch, behind, change)
@@ -154,6 +154,11 @@ def test_a_wrong_pass_is_named(
     assert found is not None
     assert (found.kind, found.name, found.not_run) == ("pass", NAME, ())
     assert found.number == find_truth(found)
+    sentences = {drop_barriers: "with no barrier in between", subtract: "elements are wrong"}
+    assert sentences.get(change, "") in found.finding.message
+    assert found.diff.removed
+    write_reproducer(found, tmp_path / "why.py")
+    compile((tmp_path / "why.py").read_text(), "why.py", "exec")
 
 
 @pytest.mark.parametrize("change", [subtract, lose_threads, spoil_one_block])
@@ -258,7 +263,7 @@ def test_a_wrong_pass_of_a_pipeline_of_ones_own(
     found = bisect_run(run, pipeline="own").first_bad
     assert found is not None
     if is_first:
-        assert (found.kind, found.name) == ("pass", NAME)
+        assert (found.kind, found.name, found.is_custom) == ("pass", NAME, True)
         assert found.number == find_truth(found, "own")
     else:
         assert found.kind == "between"

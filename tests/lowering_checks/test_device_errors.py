@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tvm
+from kernels import at_block
 from tvm.s_tir import Schedule
 
 from tirstep.lowering_checks import DeviceError, check_numbers, count_accesses, get_device
@@ -203,9 +204,7 @@ def test_tvms_reason_is_told_and_not_its_program(text, reason):
 
 def test_a_refusal_to_lower_says_what_to_do():
     """A sum over threads in a loop of one iteration that is a virtual thread."""
-    sch = Schedule(row_sum(1, 16))
-    block = sch.get_sblock("B")
-    row, loop = sch.get_loops(block)
+    sch, block, row, loop = at_block(row_sum(1, 16), "B")
     _, threads = sch.split(loop, [2, 8])
     inner = sch.add_unit_loop(block)
     for each, axis in ((row, "blockIdx.x"), (threads, "threadIdx.x")):

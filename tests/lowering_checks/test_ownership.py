@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import tvm
 from golden_runs import run_default_example
-from kernels import parse_kernel
+from kernels import at_block, parse_kernel
 from pairs import compile_for_cuda
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
@@ -280,8 +280,7 @@ def test_open_sizes_and_several_functions() -> None:
 
 
 def test_a_large_kernel_is_judged_by_some_of_its_blocks_and_threads() -> None:
-    sch = Schedule(matmul(4096, 4096, 4096))
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(matmul(4096, 4096, 4096), "C")
     tile = tile_block(sch, block, threads=(8, 8), per_thread=(2, 2))
     right = sch.copy()
     accumulate_in_registers(right, block, tile.threads[1])
@@ -346,9 +345,7 @@ def test_threads_that_compute_a_buffer_from_the_one_in_whose_place_it_is() -> No
 
 def test_a_loop_of_2_to_the_31_iterations_is_not_listed() -> None:
     """They took 16 GiB, and with less memory the check ended in NumPy's error."""
-    sch = Schedule(vector_add(2**31 - 1))
-    block = sch.get_sblock("C")
-    (loop,) = sch.get_loops(block)
+    sch, block, loop = at_block(vector_add(2**31 - 1), "C")
     bind_loop(sch, loop, axis="blockIdx.x")
     cache_write_at(sch, block, loop, scope="shared.dyn")
     tracemalloc.start()

@@ -269,6 +269,13 @@ BeyondTheEnd = parse_kernel("""
 """)
 
 
+def at_block(module: tvm.IRModule, block: str) -> tuple[Any, ...]:
+    """A schedule of a module, one of its blocks, and its loops."""
+    sch = Schedule(module)
+    handle = sch.get_sblock(block)
+    return sch, handle, *sch.get_loops(handle)
+
+
 def start(module: tvm.IRModule = Matmul, block: str = "C") -> tuple[Any, ...]:
     """A schedule that TVM verifies after every primitive, one of its blocks, and its loops."""
     sch = Schedule(module, debug_mask="all")

@@ -8,7 +8,15 @@ import re
 import numpy as np
 import pytest
 import tvm
-from kernels import MatmulRelu, TwoInOneLoop, make_matmul, make_row_sums, parse_kernel, start
+from kernels import (
+    MatmulRelu,
+    TwoInOneLoop,
+    at_block,
+    make_matmul,
+    make_row_sums,
+    parse_kernel,
+    start,
+)
 from pairs import compile_for_cuda, refuses, run_on_cpu
 from tvm.s_tir import Schedule
 
@@ -413,8 +421,7 @@ def test_a_reduction_over_threads_in_a_host_loop_has_one_cell_for_all():
 
 def test_sums_over_threads_of_rows_that_are_guarded():
     """TVM drops the guard of the store where it is the only one: row 5 of 5 is written, too."""
-    sch = Schedule(make_row_sums(5, 32))
-    i, k = sch.get_loops(sch.get_sblock("B"))
+    sch, _, i, k = at_block(make_row_sums(5, 32), "B")
     blocks, row = split_loop(sch, i, inner=2, tail="guard")
     bind_loop(sch, blocks, axis="blockIdx.x")
     bind_loop(sch, row, axis="threadIdx.y")
@@ -432,8 +439,7 @@ def test_sums_over_threads_of_rows_that_are_guarded():
 
 def test_sums_over_threads_that_are_no_warps():
     """TVM's last steps are those of a warp, whose threads do not wait for one another unasked."""
-    sch = Schedule(make_row_sums(5, 48))
-    i, k = sch.get_loops(sch.get_sblock("B"))
+    sch, _, i, k = at_block(make_row_sums(5, 48), "B")
     bind_loop(sch, i, axis="blockIdx.x")
     with refuses(sch, "a reduction of block 'B' over 48 threads: TVM's last steps would take for"):
         bind_loop(sch, k, axis="threadIdx.x")

@@ -1,6 +1,6 @@
 """Rows in vectors: a rim that is no whole vector, and vectors of a tensor that stay whole."""
 
-from kernels import parse_kernel
+from kernels import at_block, parse_kernel
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 
@@ -101,8 +101,7 @@ def test_align_vectors_refuses_what_does_not_fit():
     with refuses(sch, r"block 'padded' does not have one loop for each of its 2 iterators; align"):
         align_vectors(sch, block, vector=4, offset=1)
     # The loops of both would share their variables, and TVM then took one for the other.
-    sch = Schedule(softmax(4, 16))
-    block = sch.get_sblock("max")
+    sch, block, *_ = at_block(softmax(4, 16), "max")
     init = decompose_reduction_at(sch, block, sch.get_loops(block)[0])
     with refuses(
         sch,

@@ -5,7 +5,7 @@ import textwrap
 import numpy as np
 import pytest
 from golden_runs import run_golden
-from kernels import Matmul, Scale, TwoInOneLoop, parse_kernel
+from kernels import Matmul, Scale, TwoInOneLoop, at_block, parse_kernel
 from pairs import assert_dead, check_pair, refuses
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
@@ -187,16 +187,14 @@ def test_tile_block_of_a_product(options, loops, row, column, levels):
 
 def test_tile_block_refuses_what_does_not_fit():
     for threads in [(), (2, 3, 2), (2, 2, 2, 2)]:
-        sch = Schedule(Matmul)
-        block = sch.get_sblock("C")
+        sch, block, *_ = at_block(Matmul, "C")
         with refuses(
             sch,
             rf"tile_block: threads has {len(threads)} entries, and block 'C' has 2 spatial loops; "
             "give one entry for each loop to be tiled, at most three",
         ):
             tile_block(sch, block, threads=threads)
-    sch = Schedule(Matmul)
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(Matmul, "C")
     with refuses(
         sch,
         r"tile_block: bind_loop: loop 'j_1' would make a block of 1088 threads "
@@ -209,8 +207,7 @@ def test_tile_block_refuses_what_does_not_fit():
     block = sch.get_sblock("C")
     with refuses(sch, r"tile_block: loop 'i' is already bound to 'blockIdx.x'"):
         tile_block(sch, block, threads=(2, 3))
-    sch = Schedule(TwoInOneLoop)
-    block = sch.get_sblock("B")
+    sch, block, *_ = at_block(TwoInOneLoop, "B")
     with refuses(sch, r"^tile_block: TVM refuses: The loops are not in a chain because there is"):
         tile_block(sch, block, threads=(2, 4))
 
@@ -228,8 +225,7 @@ def test_tile_block_refuses_what_does_not_fit():
     ],
 )
 def test_tile_block_refuses_options_that_do_not_fit(options, sentence):
-    sch = Schedule(Matmul)
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(Matmul, "C")
     with refuses(sch, rf"^tile_block: .*{sentence}"):
         tile_block(sch, block, threads=(2, 3), **options)
 
@@ -239,8 +235,7 @@ def test_refuses_a_loop_around_an_instruction_of_the_same_threads() -> None:
     tensorized = next(
         it for it in run_golden(RECIPES["batched_matmul_mma"]).steps if "tensor" in it.name
     )
-    sch = Schedule(tensorized.module)
-    loops = sch.get_loops(sch.get_sblock("C_acc_shared.dyn_local_o"))
+    sch, _, *loops = at_block(tensorized.module, "C_acc_shared.dyn_local_o")
     serial = next(loop for loop in loops if sch.get(loop).kind == ForKind.SERIAL)
     _, inner = split_loop(sch, serial, inner=32, tail="guard")
     with refuses(sch, "is an instruction of all threads on 'threadIdx.x', of which each would do"):

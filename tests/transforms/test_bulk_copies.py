@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import tvm
 from golden_runs import read_step
-from kernels import parse_kernel
+from kernels import at_block, parse_kernel
 from pairs import check_pair, find_kinds, refuses
 from tvm.ir import Call
 from tvm.s_tir import Schedule
@@ -147,8 +147,7 @@ def test_every_tile_arrives(shape: tuple[int, int, int], options: dict, config: 
 def test_threads_that_compute_on_scalar_units_use_them_too(roles: bool, threads) -> None:
     """Tiles in static shared memory, in single elements, read by loads of plain TIR."""
     problem = matmul.problem(64, 64, 96, transpose_b=True)
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(problem.module, "C")
     tile = tile_block(sch, block, threads=threads)
     accumulate_in_registers(sch, block, tile.threads[1])
     outer, _ = sch.split(get_reduction_loops(sch, block)[0], [None, 32])
@@ -418,8 +417,7 @@ def test_two_blocks_share_the_registers_of_a_multiprocessor() -> None:
     ],
 )
 def test_lay_in_panels_refuses(copy: dict, width: int, message: str) -> None:
-    sch = Schedule(make_copy(**copy))
-    block = sch.get_sblock("copy")
+    sch, block, *_ = at_block(make_copy(**copy), "copy")
     with refuses(sch, f"lay_in_panels: {message}"):
         lay_in_panels(sch, block, width=width)
 

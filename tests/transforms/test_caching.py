@@ -1,8 +1,7 @@
 """Copies of operands and results in shared memory and registers."""
 
-from kernels import Matmul, MatmulRelu, Scale, start
+from kernels import Matmul, MatmulRelu, Scale, at_block, start
 from pairs import assert_dead, check_pair, refuses
-from tvm.s_tir import Schedule
 
 from tirstep.modules import vector_add
 from tirstep.transforms import (
@@ -170,8 +169,7 @@ def test_accumulate_in_registers_refuses_what_does_not_fit():
 
 def test_cache_write_at_refuses_a_copy_that_runs_more_often_than_its_block():
     """Of loops whose guards overlap TVM estimates a tile of 204,900 elements, and there are 5."""
-    sch = Schedule(vector_add.problem(5).module)
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(vector_add.problem(5).module, "C")
     for inner in (100, 64, 32):
         split_loop(sch, sch.get_loops(block)[0], inner=inner, tail="guard")
     parts = sch.get_loops(block)

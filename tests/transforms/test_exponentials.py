@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tvm
-from kernels import parse_kernel
+from kernels import at_block, parse_kernel
 from pairs import check_pair, refuses, run_on_cpu
 from tvm.s_tir import Schedule
 
@@ -64,8 +64,7 @@ def test_use_powers_of_two_refuses(term: str, sentence: str) -> None:
 
 
 def test_use_powers_of_two_refuses_the_root_block() -> None:
-    sch = Schedule(make())
-    root = sch.get_sblock("root")
+    sch, root, *_ = at_block(make(), "root")
     with refuses(sch, "use_powers_of_two: the root block is in no other one; pass a block inside"):
         use_powers_of_two(sch, root)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from kernels import parse_kernel
+from kernels import at_block, parse_kernel
 from pairs import check_pair, refuses, run_on_cpu
 from tvm.s_tir import Schedule
 
@@ -101,8 +101,7 @@ DEPENDS = "each factor of the term .* of block 'C' depends on 'vk', over which"
     ],
 )
 def test_factor_out_of_sum_refuses_sums_without_a_factor(old: str, new: str, sentence: str):
-    sch = Schedule(parse_kernel(SUM.replace(old, new)))
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(parse_kernel(SUM.replace(old, new)), "C")
     with refuses(sch, f"factor_out_of_sum: .*{sentence}"):
         factor_out_of_sum(sch, block)
 
@@ -128,16 +127,14 @@ Rescaled = parse_kernel("""
 
 def test_a_block_in_the_sum_s_loops_is_refused():
     """It could change the factor, or use the sum, before the factor is applied."""
-    sch = Schedule(Rescaled)
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(Rescaled, "C")
     compute_block_at(sch, sch.get_sblock("S"), sch.get_loops(block)[0])
     with refuses(sch, "blocks 'C' and 'S' stand in one loop, behind which its sums would be"):
         factor_out_of_sum(sch, block)
 
 
 def test_bound_loops_are_refused():
-    sch = Schedule(Rescaled)
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(Rescaled, "C")
     bind_loop(sch, sch.get_loops(block)[0], axis="threadIdx.x")
     with refuses(sch, "factor_out_of_sum: loop 'i' is already bound to 'threadIdx.x'"):
         factor_out_of_sum(sch, block)
@@ -145,8 +142,7 @@ def test_bound_loops_are_refused():
 
 @pytest.mark.parametrize("inner", [4, 7])
 def test_a_guarded_sum_is_multiplied_where_it_is_computed(inner: int):
-    sch = Schedule(Normed)
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(Normed, "C")
     rows = fuse_loops(sch, sch.get_loops(block)[:2])
     split_loop(sch, rows, inner=inner, tail="guard")
     split_loop(sch, sch.get_loops(block)[-1], inner=3, tail="guard")
@@ -170,7 +166,6 @@ Some = parse_kernel("""
 
 def test_sums_of_which_some_are_left_out_are_refused():
     """The others would be overwritten, by what no block has computed."""
-    sch = Schedule(Some)
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(Some, "C")
     with refuses(sch, r"'C_global' would read C_global\[1\], which block 'C' has not written"):
         factor_out_of_sum(sch, block)

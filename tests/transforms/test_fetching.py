@@ -1,7 +1,7 @@
 """Tiles that all threads of a block fetch together."""
 
 import pytest
-from kernels import Matmul, parse_kernel
+from kernels import Matmul, at_block, parse_kernel
 from pairs import assert_dead, check_pair, compile_for_cuda, refuses
 from tvm.s_tir import Schedule
 
@@ -81,22 +81,19 @@ def test_fetch_cooperatively_refuses_what_does_not_fit():
         "place it with cache_read_at",
     ):
         fetch_cooperatively(sch, copy, threads=8)
-    sch = Schedule(Matmul)
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(Matmul, "C")
     copy = sch.cache_read(block, 1, "shared")
     sch.compute_at(copy, sch.get_loops(block)[-1])  # drops the loops of one iteration
     with refuses(sch, r"block 'B_shared' does not stand under a loop of its consumer, with loops"):
         fetch_cooperatively(sch, copy, threads=1)
-    sch = Schedule(Matmul)
-    root = sch.get_sblock("root")
+    sch, root, *_ = at_block(Matmul, "root")
     with refuses(sch, r"block 'root' writes 0 buffers; pass the copy block that cache_read_at"):
         fetch_cooperatively(sch, root, threads=8)
     sch, copy = start()
     fetch_cooperatively(sch, copy, threads=8)
     with refuses(sch, r"fetch_cooperatively: loop 'ax0_ax1_fused_1' is already bound to 'thread"):
         fetch_cooperatively(sch, copy, threads=8)
-    sch = Schedule(Matmul)
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(Matmul, "C")
     tile = tile_block(sch, block, threads=(8, 1))
     steps = split_reduction(sch, block, inner=3)
     copy = cache_read_at(sch, block, steps.outer, operand=0)
@@ -107,8 +104,7 @@ def test_fetch_cooperatively_refuses_what_does_not_fit():
     ):
         fetch_cooperatively(sch, copy, threads=(4, 1), vector=2)
     assert sch.get(tile.blocks[0])
-    sch = Schedule(Matmul)
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(Matmul, "C")
     outer = split_loop(sch, sch.get_loops(block)[0], inner=8).outer
     copy = cache_read_at(sch, block, outer, operand=0)
     whole = sch.copy()
@@ -116,8 +112,7 @@ def test_fetch_cooperatively_refuses_what_does_not_fit():
     pad_shared_rows(sch, copy, elements=2)
     with refuses(sch, r"lies in runs of 6 elements, which vector=4 does not divide"):
         fetch_cooperatively(sch, copy, threads=4, vector=4)
-    sch = Schedule(Matmul)
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(Matmul, "C")
     tile = tile_block(sch, block, threads=(4, 6))
     copy = cache_read_at(sch, block, tile.threads[1], operand=1)
     with refuses(
@@ -127,8 +122,7 @@ def test_fetch_cooperatively_refuses_what_does_not_fit():
     ):
         fetch_cooperatively(sch, copy, threads=(4, 3))
     fetch_cooperatively(sch, copy, threads=(4, 6), tail="guard")
-    sch = Schedule(Matmul)
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(Matmul, "C")
     tile = tile_block(sch, block, threads=(6,))
     copy = cache_read_at(sch, block, tile.threads[0], operand=1)
     with refuses(
@@ -142,8 +136,7 @@ def test_fetch_cooperatively_refuses_what_does_not_fit():
 
 def fetch_whole_rows(padding):
     """A schedule with 8 whole rows of A in shared memory, each of 6 elements."""
-    sch = Schedule(Matmul)
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(Matmul, "C")
     tile = tile_block(sch, block, threads=(8, 12), fuse_threads=True)
     copy = cache_read_at(sch, block, tile.threads[0], operand=0)
     if padding:
@@ -229,9 +222,7 @@ def test_stage_operand_at_of_another_reduction_leaves_it_a_stage_of_its_own():
     ],
 )
 def test_stage_operand_at_refuses_what_its_parts_refuse_and_changes_nothing(options, sentence):
-    sch = Schedule(Matmul)
-    block = sch.get_sblock("C")
-    i, j, _ = sch.get_loops(block)
+    sch, block, i, j, _ = at_block(Matmul, "C")
     bind_loop(sch, i, axis="blockIdx.x")
     bind_loop(sch, j, axis="threadIdx.x")
     with refuses(sch, rf"^stage_operand_at: .*{sentence}"):

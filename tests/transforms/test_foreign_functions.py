@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tvm
+from kernels import at_block
 from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.script import tirx as T
@@ -140,8 +141,7 @@ def test_a_store_in_both_branches_is_cached():
 
 
 def test_fused_loops_of_two_integer_types_hide_a_sum_over_threads():
-    sch = Schedule(mixed_loops)
-    block = sch.get_sblock("B")
+    sch, block, *_ = at_block(mixed_loops, "B")
     bind_loop(sch, fuse_loops(sch, sch.get_loops(block)[:2]), axis="blockIdx.x")
     with refuses(sch, "reduces over threads of 'threadIdx.x', which TVM does not see where its"):
         spread_over_threads(sch, block, threads=32)
@@ -156,8 +156,7 @@ def test_private_functions_macros_scalars_and_totals_run(device: str):
     program = get_device(device).compile(bind_elements(scaled))
     three = np.asarray(3, "float32")
     assert np.array_equal(program([numbers, zeros, three])[1], 3 * numbers)
-    sch = Schedule(total)
-    block = sch.get_sblock("B")
+    sch, block, *_ = at_block(total, "B")
     bind_loop(sch, sch.add_unit_loop(sch.get_loops(block)[0]), axis="blockIdx.x")
     spread_over_threads(sch, block, threads=32)
     program = get_device(device).compile(sch.mod)

@@ -5,6 +5,7 @@ refuses it.
 """
 
 import pytest
+from kernels import at_block
 from pairs import find_wrong, refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
@@ -105,8 +106,7 @@ def test_a_padding_in_guarded_loops_that_is_moved_under_its_fetch():
     """The guarded loops run more often than the padding has elements, the guard's part less."""
     problem = depthwise_conv2d.problem(2, 2, 3, 4, 3)
 
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("padded")
+    sch, block, *_ = at_block(problem.module, "padded")
     tile = tile_block(sch, block, threads=(4, 8), tail="guard")
     copy = cache_read_at(sch, block, tile.threads[1], operand=0, scope="local")
     loop = sch.get_loops(copy)[-2]
@@ -163,8 +163,7 @@ def copy_out_of_vectors(
 ) -> tuple[Schedule, SBlockRV, SBlockRV, LoopRV]:
     """A copy in registers, in vectors whose first element lies `offset` places within, and its copy
     in shared memory."""
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(problem.module, "C")
     outer = tile_block(sch, block, threads=(64,), tail="guard").blocks[0]
     second = cache_read_at(sch, block, outer, operand=0)
     first = cache_read_at(sch, second, outer, operand=0, scope="local")
@@ -197,8 +196,7 @@ def test_vectors_without_an_offset_that_are_copied_on_one_by_one():
 def test_a_kernel_in_a_loop_that_is_unrolled():
     """TVM copies the loops of the threads, too, and finds the variables of the first ones only."""
     problem = transpose.problem(4, 8)
-    sch = Schedule(problem.module)
-    rows, columns = sch.get_loops(sch.get_sblock("B"))
+    sch, _, rows, columns = at_block(problem.module, "B")
     plain = sch.copy()
     plain.unroll(rows)
     plain.bind(columns, "threadIdx.x")
@@ -209,8 +207,7 @@ def test_a_kernel_in_a_loop_that_is_unrolled():
     sentence = "loop 'i' would be unrolled around the kernel of loop 'j', and TVM makes no copies"
     with refuses(sch, f"bind_loop: {sentence}"):
         bind_loop(sch, columns, axis="threadIdx.x")
-    sch = Schedule(problem.module)
-    rows, columns = sch.get_loops(sch.get_sblock("B"))
+    sch, _, rows, columns = at_block(problem.module, "B")
     bind_loop(sch, columns, axis="threadIdx.x")
     with refuses(sch, f"unroll_loop: {sentence}"):
         unroll_loop(sch, rows)
@@ -228,8 +225,7 @@ def test_threads_that_reduce_a_block_of_blocks():
 def test_virtual_threads_and_a_sum_over_threads(last: str):
     """TVM adds up over threads for one of 16 virtual threads; of 8 it lowers none."""
     problem = matmul.problem(16, 16, 32)
-    sch = Schedule(problem.module)
-    i, j, k = sch.get_loops(sch.get_sblock("C"))
+    sch, _, i, j, k = at_block(problem.module, "C")
     bind_loop(sch, i, axis="blockIdx.x")
     axes = {"vthread.x": j, "threadIdx.x": k}
     other = next(axis for axis in axes if axis != last)
@@ -242,8 +238,7 @@ def test_virtual_threads_and_a_sum_over_threads(last: str):
 
 def test_one_virtual_thread_may_sum_over_threads():
     problem = matmul.problem(16, 16, 32)
-    sch = Schedule(problem.module)
-    i, j, k = sch.get_loops(sch.get_sblock("C"))
+    sch, _, i, j, k = at_block(problem.module, "C")
     for loop, axis in ((i, "blockIdx.x"), (k, "threadIdx.x")):
         bind_loop(sch, loop, axis=axis)
     bind_loop(sch, split_loop(sch, j, inner=1).inner, axis="vthread.x")
@@ -255,8 +250,7 @@ def test_one_virtual_thread_may_sum_over_threads():
 def test_a_pipeline_of_a_sum_that_is_not_decomposed(asynchronous: bool, inner: int):
     """TVM makes two statements of a block that begins its sum, and refuses notes for one."""
     problem = matmul.problem(3, 7, 16)
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(problem.module, "C")
     outer, loop = split_reduction(sch, block, inner=inner)
     rows, columns, *_ = sch.get_loops(block)
     bind_loop(sch, rows, axis="blockIdx.x")
@@ -278,9 +272,7 @@ def test_a_pipeline_of_a_sum_that_is_not_decomposed(asynchronous: bool, inner: i
 def copy_in_a_pipeline(*, vector: int) -> tuple[Problem, Schedule, SBlockRV, LoopRV]:
     """A column of threads that each read a row, which one of them after the other copies whole."""
     problem = transpose.problem(3, 24)
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("B")
-    threads, rows = sch.get_loops(block)
+    sch, block, threads, rows = at_block(problem.module, "B")
     bind_loop(sch, threads, axis="threadIdx.x")
     copy = cache_read_at(sch, block, rows, operand=0)
     vectorize_copy(sch, copy, vector=vector)

@@ -6,6 +6,7 @@ then that our transform refuses it.
 
 import pytest
 import tvm
+from kernels import at_block
 from pairs import refuses
 from tvm.s_tir import Schedule
 
@@ -61,8 +62,7 @@ def test_threads_of_outputs_and_of_a_reduction_in_one_loop():
 
 def test_a_failed_check_inside_of_tvm_is_one_sentence_too():
     """TVM raises a bare ValueError where it cannot match the region A[vi - vr]."""
-    sch = Schedule(conv1d(20, 5))
-    block = sch.get_sblock("B")
+    sch, block, *_ = at_block(conv1d(20, 5), "B")
     outer = sch.get_loops(sch.cache_read(block, 0, "local"))[0]
     with refuses(
         sch,
@@ -89,8 +89,7 @@ def test_a_copy_that_is_moved_behind_its_reader():
 
 def test_a_virtual_thread_for_a_part_of_a_kernel():
     problem = matmul.problem(12, 20, 8)
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(problem.module, "C")
     tile = tile_block(sch, block, threads=(4, 2))
     inner = sch.get_loops(cache_read_at(sch, block, tile.blocks[1], operand=0))[-1]
     plain = sch.copy()
@@ -103,9 +102,7 @@ def test_a_virtual_thread_for_a_part_of_a_kernel():
 @pytest.mark.parametrize("scope", ["local", "shared"])
 def test_a_result_that_is_written_outside_of_its_gpu_blocks(scope: str):
     problem = matmul.problem(12, 20, 8)
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("C")
-    i, j, _ = sch.get_loops(block)
+    sch, block, i, j, _ = at_block(problem.module, "C")
     bind_loop(sch, i, axis="blockIdx.x")
     bind_loop(sch, j, axis="blockIdx.y")
     plain = sch.copy()
@@ -118,8 +115,7 @@ def test_a_result_that_is_written_outside_of_its_gpu_blocks(scope: str):
 def test_registers_that_others_read_at_quotients_of_differences():
     """TVM estimates of reads at (i - r) // 2 and (i - r) % 2 a region without elements."""
     problem = conv1d.problem(1, 3, dtype="float16")
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("B")
+    sch, block, *_ = at_block(problem.module, "B")
     tile = tile_block(sch, block, threads=(3,))
     copy = cache_read_at(sch, block, tile.blocks[0], operand=0, scope="local")
     align_vectors(sch, copy, vector=2, offset=0)
@@ -154,8 +150,7 @@ def test_a_padding_of_sums_that_is_fused_to_them():
 def test_a_padding_that_is_moved_under_its_fetch():
     """The rim of zeros reads nothing, so that TVM computes the inside alone."""
     problem = depthwise_conv2d.problem(2, 2, 6, 1, 3)
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("padded")
+    sch, block, *_ = at_block(problem.module, "padded")
     copy = cache_read_at(sch, block, sch.get_loops(block)[0], operand=0, scope="local")
     inner = sch.get_loops(copy)[1]
     plain = sch.copy()
@@ -169,8 +164,7 @@ def test_a_padding_that_is_moved_under_its_fetch():
 def test_a_padding_whose_rim_a_guard_leaves_out(columns: int):
     """Its loops run often enough, and TVM lets only those iterations in that read the fetch."""
     problem = transpose.problem(2, columns)
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("B")
+    sch, block, *_ = at_block(problem.module, "B")
     pad_block(sch, block, multiples=(4, 2))
     bind_loop(sch, split_loop(sch, sch.get_loops(block)[0], inner=4).inner, axis="threadIdx.x")
     padding = sch.get_sblock("A_pad")
@@ -193,8 +187,7 @@ def test_a_padding_whose_rim_a_guard_leaves_out(columns: int):
 def test_a_copy_of_more_than_a_loop_of_one_iteration_writes(scope: str, columns: int):
     """TVM estimates nothing of a tile whose loop is guarded twice, and copies all of the loop."""
     problem = transpose.problem(2, columns, dtype="int8")
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("B")
+    sch, block, *_ = at_block(problem.module, "B")
     tile_block(sch, block, threads=(8, 8), per_thread=(3, 1), tail="guard")
     split_loop(sch, sch.get_loops(block)[4], inner=1, tail="guard")
     split_loop(sch, sch.get_loops(block)[5], inner=8, tail="guard")
@@ -211,8 +204,7 @@ def test_a_copy_of_more_than_a_loop_of_one_iteration_writes(scope: str, columns:
 def test_a_folded_tile_that_one_thread_fetches():
     """TVM takes the remainders of one thread for all, and begins the tile there for each thread."""
     problem = matvec.problem(4, 32, dtype="float16")
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("y")
+    sch, block, *_ = at_block(problem.module, "y")
     tile_block(sch, block, threads=[4], per_thread=[1], tail="guard")
     split_loop(sch, sch.get_loops(block)[2], inner=2)
     copy = cache_read_at(sch, block, sch.get_loops(block)[4], operand=0, scope="shared")

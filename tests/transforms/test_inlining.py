@@ -1,8 +1,7 @@
 """Blocks that become expressions of others: producers, and what follows a result."""
 
-from kernels import parse_kernel, start
+from kernels import at_block, parse_kernel, start
 from pairs import assert_dead, check_pair, refuses
-from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
@@ -114,9 +113,7 @@ def test_inline_epilogue_refuses_a_decomposed_reduction():
 def test_inline_epilogue_leaves_what_tvm_would_lose_a_block_by():
     """Where TVM inlines one copy of two in a nest, it forgets the other one."""
     problem = vector_add.problem(1, dtype="int8")
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("C")
-    (loop,) = sch.get_loops(block)
+    sch, block, loop = at_block(problem.module, "C")
     copy = cache_read_at(sch, block, loop, operand=1, scope="shared.dyn")
     tile = {"threads": (2, 2), "vector": 4, "scope": "shared.dyn", "tail": "guard"}
     stage_operand_at(sch, block, loop, operand=0, **tile)

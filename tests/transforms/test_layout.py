@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from kernels import Copy, Matmul, parse_kernel
+from kernels import Copy, Matmul, at_block, parse_kernel
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 
@@ -80,8 +80,7 @@ def test_pad_shared_rows_refuses_what_does_not_fit():
     fuse_loops(sch, sch.get_loops(copy)[-2:])
     with refuses(sch, r"'B_shared' has no loop of its own along the rows of 'B_shared', so that"):
         pad_shared_rows(sch, copy, elements=1)
-    sch = Schedule(Copy)
-    block = sch.get_sblock("B")
+    sch, block, *_ = at_block(Copy, "B")
     outer, _ = split_loop(sch, sch.get_loops(block)[0], inner=4)
     copy = cache_read_at(sch, block, outer, operand=0)
     with refuses(sch, r"block 'A_shared' writes 'A_shared' of one dimension, which has no rows"):
@@ -149,8 +148,7 @@ def test_transpose_tile_refuses_what_does_not_fit():
         transpose_tile(sch, copy)
     with refuses(sch, r"block 'C' writes 'C' in scope 'global' with 2 dimensions"):
         transpose_tile(sch, block)
-    sch = Schedule(Copy)
-    block = sch.get_sblock("B")
+    sch, block, *_ = at_block(Copy, "B")
     outer, _ = split_loop(sch, sch.get_loops(block)[0], inner=4)
     copy = cache_read_at(sch, block, outer, operand=0)
     with refuses(sch, r"block 'A_shared' writes 'A_shared' in scope 'shared' with 1 dimensions"):
@@ -196,8 +194,7 @@ def test_pad_block_with_an_epilogue():
 
 def test_pad_block_refuses_what_does_not_fit():
     for multiples in [(), (4, 4), (4, 4, 0), (4, 4, 4, 4)]:
-        sch = Schedule(Matmul)
-        block = sch.get_sblock("C")
+        sch, block, *_ = at_block(Matmul, "C")
         with refuses(
             sch,
             rf"pad_block: multiples={re.escape(str(multiples))} does not fit block 'C' with its 3 "
@@ -205,9 +202,7 @@ def test_pad_block_refuses_what_does_not_fit():
         ):
             pad_block(sch, block, multiples=multiples)
     for fuse in [False, True]:
-        sch = Schedule(Matmul)
-        block = sch.get_sblock("C")
-        i, j, _ = sch.get_loops(block)
+        sch, block, i, j, _ = at_block(Matmul, "C")
         outer, inner = split_loop(sch, i, inner=4)
         if fuse:
             sch.fuse(inner, j)  # three loops again
@@ -232,8 +227,7 @@ def test_pad_block_refuses_what_pad_einsum_refuses_and_changes_nothing():
                 B[vi] += A[vi + vk]
     """)
 
-    sch = Schedule(Window)
-    block = sch.get_sblock("B")
+    sch, block, *_ = at_block(Window, "B")
     with refuses(sch, r"^pad_block: TVM refuses: The block 'B' not a computation of Einsum"):
         pad_block(sch, block, multiples=(5, 3))
 

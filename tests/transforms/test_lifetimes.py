@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 import tvm
-from kernels import parse_kernel
+from kernels import at_block, parse_kernel
 from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
@@ -146,8 +146,7 @@ def test_a_fetch_that_is_copied_out_at_its_own_steps(
     """A row is copied out in another step than it was fetched in."""
     problem = matmul.problem(*shape)
 
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(problem.module, "C")
     options = {"operand": 1, "threads": threads, "vector": vector}
     copy = stage_operand_at(sch, block, sch.get_loops(block)[0], **options, tail="guard")
     loop = sch.get_loops(copy)[depth]
@@ -163,9 +162,7 @@ def test_a_copy_of_more_than_its_reader_has_a_guard_for(scope: str):
     """Of a guarded loop of 3 steps, of which one runs, TVM copies all: two were never written."""
     problem = matmul.problem(4, 6, 5)
 
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("C")
-    i, j, _ = sch.get_loops(block)
+    sch, block, i, j, _ = at_block(problem.module, "C")
     bind_loop(sch, i, axis="blockIdx.x")
     copy = cache_write_at(sch, block, j, scope="local")
     loop = split_loop(sch, sch.get_loops(copy)[-1], inner=3, tail="guard").outer

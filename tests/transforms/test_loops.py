@@ -1,7 +1,7 @@
 """Split, fuse, reorder, unroll: each pair starts from `Scale`."""
 
 import pytest
-from kernels import Scale, ScaleAnyLength, parse_kernel
+from kernels import Scale, ScaleAnyLength, at_block, parse_kernel
 from pairs import assert_dead, check_pair, refuses
 from tvm.s_tir import Schedule
 from tvm.script import tirx as T
@@ -72,8 +72,7 @@ def test_split_loop_refuses_a_guard_behind_a_condition_that_loads():
                     if M[vi] > 1:
                         B[vi] = A[vi]
 
-    sch = Schedule(chosen)
-    (loop,) = sch.get_loops(sch.get_sblock("B"))
+    sch, _, loop = at_block(chosen, "B")
     with refuses(
         sch, "loop 'i' runs 6 times, and .*, outside of its blocks, would load 'M' beyond"
     ):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import tvm
-from kernels import parse_kernel
+from kernels import at_block, parse_kernel
 from masked_sums import bind_masked_sum, make_masked_sum, see
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
@@ -221,8 +221,7 @@ BY_MARK = pytest.mark.parametrize("mark", [end_loop_at_mask, split_loop_at_mask]
 
 @BY_MARK
 def test_a_length_that_is_loaded_ends_or_splits_a_loop(mark: Callable[..., None]) -> None:
-    sch = Schedule(from_source(LIMITED))
-    row, k = sch.get_loops(sch.get_sblock("B"))
+    sch, _, row, k = at_block(from_source(LIMITED), "B")
     bind_loop(sch, row, axis="blockIdx.x")
     mark(sch, k)
     rng = np.random.default_rng(0)
@@ -236,8 +235,7 @@ def test_a_length_that_is_loaded_ends_or_splits_a_loop(mark: Callable[..., None]
 
 @BY_MARK
 def test_a_length_that_changes_in_the_loop_is_not_known_before(mark: Callable[..., None]) -> None:
-    sch = Schedule(parse_kernel(CHANGING))
-    row, k = sch.get_loops(sch.get_sblock("B"))
+    sch, _, row, k = at_block(parse_kernel(CHANGING), "B")
     bind_loop(sch, row, axis="blockIdx.x")
     with refuses(sch, "no condition under loop 'k'"):
         mark(sch, k)
@@ -307,15 +305,13 @@ def test_a_loop_that_is_bound_or_begins_elsewhere_is_refused() -> None:
     sch.unroll(loop)
     with refuses(sch, "unrolled"):
         end_loop_at_mask(sch, loop)
-    sch = Schedule(make_masked_sum(see, first=8))
-    _, late = sch.get_loops(sch.get_sblock("B"))
+    sch, _, _, late = at_block(make_masked_sum(see, first=8), "B")
     with refuses(sch, "loop 'k' begins at 8; choose one that begins at 0"):
         end_loop_at_mask(sch, late)
 
 
 def test_what_is_written_where_all_is_hidden_is_not_left_out() -> None:
-    sch = Schedule(MaskedCopy)
-    _, k = sch.get_loops(sch.get_sblock("B"))
+    sch, _, _, k = at_block(MaskedCopy, "B")
     with refuses(sch, "an iteration of loop 'k' in which all is hidden changes 'B'"):
         end_loop_at_mask(sch, k)
 

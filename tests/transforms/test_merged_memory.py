@@ -1,6 +1,7 @@
 """Dynamic shared memory that TVM merges wrongly where its storage rewrite is off."""
 
 import pytest
+from kernels import at_block
 from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.tirx import Broadcast, Ramp, Var
@@ -31,8 +32,7 @@ PROBLEM = matmul.problem(40, 32, 16, dtype="int8", transpose_b=True)
 
 def schedule_four_buffers() -> Schedule:
     """A small tile that is copied to a larger one, which is still read when B's tile comes."""
-    sch = Schedule(PROBLEM.module)
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(PROBLEM.module, "C")
     pad_block(sch, block, multiples=(16, 16, 32))
     tile = tile_in_fragments(sch, block, tile=(16, 32), warp=(16, 16), tile_k=32, depth=32)
     store = store_through_shared(

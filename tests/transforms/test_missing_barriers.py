@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from kernels import parse_kernel
+from kernels import at_block, parse_kernel
 from pairs import find_wrong, refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
@@ -27,8 +27,7 @@ from tirstep.transforms.recipes import RECIPES
 def tile(
     problem: Problem, threads: Sequence[int], per_thread: Sequence[int] | None = None
 ) -> tuple[Schedule, SBlockRV]:
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(problem.module, "C")
     tile_block(sch, block, threads=threads, per_thread=per_thread, tail="guard")
     return sch, block
 

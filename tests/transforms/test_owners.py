@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from kernels import parse_kernel
+from kernels import at_block, parse_kernel
 from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.script import from_source
@@ -138,8 +138,7 @@ for i in T.thread_binding(8, thread="blockIdx.x"):
 
 def test_a_copy_in_a_block_of_each_thread_is_shared_by_all_of_them():
     """A block in another one gets a buffer of its own size, which 4 threads would fill at once."""
-    sch = Schedule(parse_kernel(NESTED))
-    block = sch.get_sblock("B")
+    sch, block, *_ = at_block(parse_kernel(NESTED), "B")
     loop = sch.get_loops(block)[0]
     with refuses(
         sch,
@@ -148,8 +147,7 @@ def test_a_copy_in_a_block_of_each_thread_is_shared_by_all_of_them():
     ):
         cache_read_at(sch, block, loop, operand=0)
     for text in (NESTED, NESTED.replace("(4, thread", "(1, thread").replace("i * 4", "i")):
-        sch = Schedule(parse_kernel(text))
-        block = sch.get_sblock("B")
+        sch, block, *_ = at_block(parse_kernel(text), "B")
         scope = "local" if text is NESTED else "shared"
         cache_read_at(sch, block, sch.get_loops(block)[0], operand=0, scope=scope)
         assert check_ownership(sch.mod) == []

@@ -5,6 +5,7 @@ Each refused schedule is made by TVM's primitives first, and shown to be a race.
 
 from typing import NamedTuple
 
+from kernels import at_block
 from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
@@ -35,8 +36,7 @@ class Staged(NamedTuple):
 
 def stage(k: int, group: int) -> Staged:
     problem = matmul.problem(16, 16, k)
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(problem.module, "C")
     tile_block(sch, block, threads=(4, 4), per_thread=(4, 4), tail="guard")
     threads = [loop for loop in sch.get_loops(block) if sch.get(loop).thread_binding is not None]
     accumulate_in_registers(sch, block, threads[-1])

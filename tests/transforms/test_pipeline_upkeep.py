@@ -1,6 +1,7 @@
 """Pipelines stay what their notes say: each test shows the wrong one first, then who refuses it."""
 
 import pytest
+from kernels import at_block
 from pairs import find_wrong, refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
@@ -28,8 +29,7 @@ def note_pipeline(sch: Schedule, loop: LoopRV, *, stages: int) -> None:
 def copy_windows(n: int, per_thread: int, inner: int, rounds: int = 1) -> tuple[Problem, Schedule]:
     """Window sums in guarded steps, of which each copies its windows, also where none is summed."""
     problem = window_sum.problem(n, width=3)
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(problem.module, "C")
     tile_block(sch, block, threads=[3], per_thread=[per_thread], tail="guard")
     loop = sch.get_loops(block)[-1]
     if rounds > 1:

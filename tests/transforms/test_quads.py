@@ -8,6 +8,7 @@ from typing import Any
 import ml_dtypes  # noqa: F401 - NumPy then knows bfloat16
 import pytest
 import tvm
+from kernels import at_block
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 from tvm.script import from_source
@@ -136,8 +137,7 @@ def test_tile_product_into_fragments() -> None:
     ],
 )
 def test_tile_product_refuses_other_loops(prepare: Callable[..., Any], sentence: str) -> None:
-    sch = Schedule(make(FACTORS, PRODUCT))
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(make(FACTORS, PRODUCT), "C")
     prepare(sch, *sch.get_loops(block))
     with refuses(sch, sentence):
         tile_product(sch, block)
@@ -220,19 +220,16 @@ def place_in_one_kernel(sch: Schedule, *names: str) -> None:
     ],
 )
 def test_lay_in_quads_refuses_dimensions(sizes: dict, dimensions: dict, sentence: str) -> None:
-    sch = Schedule(make_elements(**sizes)[0])
-    block = sch.get_sblock("X")
+    sch, block, *_ = at_block(make_elements(**sizes)[0], "X")
     with refuses(sch, sentence):
         lay_in_quads(sch, block, **dimensions)
 
 
 def test_lay_in_quads_refuses_tensors_and_readers_that_count_down() -> None:
-    sch = Schedule(make_elements()[0])
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(make_elements()[0], "C")
     with refuses(sch, "it is a tensor of the function's"):
         lay_in_quads(sch, block, rows=0, columns=1)
-    sch = Schedule(make_elements("X[vi, 31 - vj]")[0])
-    block = sch.get_sblock("X")
+    sch, block, *_ = at_block(make_elements("X[vi, 31 - vj]")[0], "X")
     with refuses(sch, "'X_local' is used at an index that goes down as a loop goes up"):
         lay_in_quads(sch, block, rows=0, columns=1)
 
@@ -345,8 +342,7 @@ def test_spread_over_quads_refuses_what_others_would_read() -> None:
 def test_spread_over_quads_refuses(
     prepare: Callable[..., Any], columns: bool, sentence: str
 ) -> None:
-    sch = Schedule(make(COPIED, COPY))
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(make(COPIED, COPY), "C")
     prepare(sch, *sch.get_loops(block))
     with refuses(sch, sentence):
         spread_over_quads(sch, block, columns=columns)

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from kernels import parse_kernel
+from kernels import at_block, parse_kernel
 from tvm import tirx
 from tvm.error import InternalError
-from tvm.s_tir import Schedule
 
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.lowering_checks.devices import DeviceError
@@ -58,8 +57,7 @@ def test_tvm_stores_a_value_before_it_computes_the_next_one() -> None:
         return [tirx.min_value("float32"), tirx.const(0, "float32")]
 
     register_reducer(combine, identify, values=2)
-    sch = Schedule(MaximumFirst)
-    block = sch.get_sblock("S")
+    sch, block, *_ = at_block(MaximumFirst, "S")
     sch.bind(sch.get_loops(block)[0], "blockIdx.x")
     spread_over_threads(sch, block, threads=32)
     a = np.random.default_rng(0).normal(size=(4, 64)).astype("float32")
@@ -82,8 +80,7 @@ AllOf = parse_kernel("""
 
 def test_parts_of_booleans_are_refused_with_a_sentence() -> None:
     """TVM looks for their neutral element, and raises an InternalError."""
-    sch = Schedule(AllOf)
-    block = sch.get_sblock("Y")
+    sch, block, *_ = at_block(AllOf, "Y")
     with pytest.raises(TransformError, match="reduces booleans into 'Y', whose neutral element"):
         rfactor_reduction(sch, block, parts=3)
     assert sch.mod.same_as(AllOf)
@@ -105,8 +102,7 @@ TurnedSum = parse_kernel("""
 
 def test_a_sum_over_threads_with_its_result_behind_is_refused() -> None:
     """TVM does not lower it, and says so in the first line of a long message."""
-    sch = Schedule(TurnedSum)
-    i, k = sch.get_loops(sch.get_sblock("Y"))
+    sch, _, i, k = at_block(TurnedSum, "Y")
     bind_loop(sch, i, axis="blockIdx.x")
     with pytest.raises(TransformError, match="with its result as the second operand"):
         bind_loop(sch, k, axis="threadIdx.x")

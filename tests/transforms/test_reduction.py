@@ -1,7 +1,7 @@
 """Reductions split, and their initialization taken out."""
 
 import pytest
-from kernels import Matmul, Scale, parse_kernel, start
+from kernels import Matmul, Scale, at_block, parse_kernel, start
 from pairs import assert_dead, check_pair, refuses
 from tvm.s_tir import Schedule
 
@@ -106,9 +106,7 @@ def test_decompose_reduction_at_refuses_threads_that_only_a_guard_knows():
                     S[v] += A[vk]
     """)
 
-    sch = Schedule(SumOfAll)
-    block = sch.get_sblock("S")
-    threads, k = sch.get_loops(block)
+    sch, block, threads, k = at_block(SumOfAll, "S")
     with refuses(
         sch,
         "loop 't' on 'threadIdx.x' has one thread sum in block 'S', and all its threads would "
@@ -258,8 +256,7 @@ def test_rfactor_reduction_refuses_what_does_not_fit():
         "out where the parts are added up; cut the reduction before its loops are split, or pad",
     ):
         rfactor_reduction(sch, block, parts=2)
-    raw = Schedule(sch.mod)
-    block = raw.get_sblock("C")
+    raw, block, *_ = at_block(sch.mod, "C")
     outer, _ = raw.split(raw.get_loops(block)[-1], [2, None])
     partial = raw.rfactor(outer, 0)
     predicates = [str(get_realize(raw, sblock).predicate) for sblock in (partial, block)]

@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from kernels import parse_kernel
+from kernels import at_block, parse_kernel
 from pairs import refuses, run_on_cpu
-from tvm.s_tir import Schedule
 
 from tirstep.transforms import (
     compute_block_at,
@@ -35,8 +34,7 @@ Shifted = parse_kernel("""
 
 def start():
     """The sum of a row in a loop over its columns, whose block was inlined elsewhere."""
-    sch = Schedule(Shifted)
-    block = sch.get_sblock("S")
+    sch, block, *_ = at_block(Shifted, "S")
     compute_block_at(sch, block, sch.get_loops(sch.get_sblock("P"))[1])
     inline_producers(sch, sch.get_sblock("B"))
     return sch, block, sch.get_loops(block)
@@ -111,9 +109,7 @@ def test_windows_that_overlap_repeat_terms():
                 B[vi] += A[vi, vk]
     """)
 
-    sch = Schedule(Overlaps)
-    block = sch.get_sblock("B")
-    i, *_, k = sch.get_loops(block)
+    sch, block, i, *_, k = at_block(Overlaps, "B")
     with refuses(
         sch, "loop 'i', which runs 4 times, would add the same terms to the sums of block"
     ):

@@ -5,6 +5,7 @@ Each schedule is made with TVM's own primitive first, and is wrong; then a trans
 
 from __future__ import annotations
 
+from kernels import at_block
 from pairs import refuses
 from tvm.s_tir import Schedule
 
@@ -89,8 +90,7 @@ def test_a_fold_in_a_pipeline_that_is_yet_to_be_bound():
 def test_a_padding_in_whose_place_its_powers_are():
     """Each GPU block pads all of A once more, and the powers of the others are in its place."""
     problem = softmax.problem(1, 7)
-    sch = Schedule(problem.module)
-    power = sch.get_sblock("exp")
+    sch, power, *_ = at_block(problem.module, "exp")
     pad_block(sch, power, multiples=(4, 2))
     reverse_compute_block_at(sch, sch.get_sblock("A_pad"), sch.get_loops(power)[1])
     others = [sch.get_sblock(name) for name in ("max", "largest_pad", "sum", "B")]
@@ -107,8 +107,7 @@ def test_a_padding_in_whose_place_its_powers_are():
 def test_a_result_in_its_own_tile_s_place_by_the_same_threads():
     """Each thread writes where it alone has read: that is no fault."""
     problem = relu.problem(64)
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("B")
+    sch, block, *_ = at_block(problem.module, "B")
     grid, threads = split_loop(sch, sch.get_loops(block)[0], inner=32)
     bind_loop(sch, grid, axis="blockIdx.x")
     bind_loop(sch, threads, axis="threadIdx.x")
@@ -132,9 +131,7 @@ def test_a_sum_of_one_thread_beside_virtual_threads():
 
 
 def test_analysis_beyond_32_bits_is_a_refusal(monkeypatch):
-    sch = Schedule(vector_add(2**31 - 1))
-    block = sch.get_sblock("C")
-    (loop,) = sch.get_loops(block)
+    sch, block, loop = at_block(vector_add(2**31 - 1), "C")
     options = {"operand": 0, "threads": 4, "vector": 2, "tail": "guard"}
     with refuses(sch, "stage_operand_at: iterator 'v0' of block 'A_shared' would be up to 21474"):
         stage_operand_at(sch, block, loop, **options)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tvm
 from foreign_modules import Argmax
-from kernels import make_row_sums, parse_kernel
+from kernels import at_block, make_row_sums, parse_kernel
 from pairs import find_wrong, refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
@@ -179,9 +179,7 @@ def make_halves() -> tvm.IRModule:
 
 
 def test_a_sum_over_threads_into_what_another_block_writes():
-    sch = Schedule(make_halves())
-    first = sch.get_sblock("first")
-    row, along = sch.get_loops(first)
+    sch, _first, row, along = at_block(make_halves(), "first")
     sch.bind(row, "blockIdx.x")
     sch.bind(sch.get_loops(sch.get_sblock("others"))[1], "threadIdx.x")
     plain = sch.copy()
@@ -202,8 +200,7 @@ def test_of_equal_maxima_the_combiner_decides(is_decided: bool) -> None:
     if is_decided:
         text = text.replace("value[vi] >= X[vi, vk], index[vi], vk", f"{FIRST}, index[vi], vk")
         text = text.replace("value[vi] >= X[vi, vk]", "value[vi] > X[vi, vk]")
-    sch = Schedule(from_source(text))
-    row, column = sch.get_loops(sch.get_sblock("best"))
+    sch, _, row, column = at_block(from_source(text), "best")
     bind_loop(sch, row, axis="blockIdx.x")
     bind_loop(sch, split_loop(sch, column, inner=8).inner, axis="threadIdx.x")
     x = np.zeros((16, 40), np.float32)

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from kernels import Scale, ScaleAnyLength, parse_kernel
+from kernels import Scale, ScaleAnyLength, at_block, parse_kernel
 from pairs import check_pair, compile_for_cuda, refuses
 from tvm.s_tir import Schedule
 from tvm.script import from_source
@@ -93,8 +93,7 @@ def test_vectorize_loop_refuses_what_does_not_fit():
     sch.compute_at(sch.cache_read(block, 0, "local"), inner)
     with refuses(sch, r"loop 'j_1' is not the innermost loop of one block \(inside: 'A_local', 'B"):
         vectorize_loop(sch, inner)
-    sch = Schedule(ScaleAnyLength)
-    (loop,) = sch.get_loops(sch.get_sblock("B"))
+    sch, _, loop = at_block(ScaleAnyLength, "B")
     with refuses(sch, r"vectorize_loop: loop 'i' has the symbolic extent n; split it with tail"):
         vectorize_loop(sch, loop)
     vectorize_loop(sch, split_loop(sch, loop, inner=4, tail="guard").inner)
@@ -200,8 +199,7 @@ def make_kernel(dtype: str, value: str) -> tuple[Schedule, object, object]:
 
     zero = f"T.{dtype}(0)" if "int" in dtype else f'T.Cast("{dtype}", 0.0)'
     text = Map.script().replace("= A[x]", f"= {value.replace('zero', zero)}")
-    sch = Schedule(from_source(text))
-    threads, elements = sch.get_loops(sch.get_sblock("B"))
+    sch, _, threads, elements = at_block(from_source(text), "B")
     return sch, threads, elements
 
 
@@ -277,8 +275,7 @@ def test_bind_loop_refuses_vectors_that_cuda_has_not():
 @pytest.mark.parametrize("dtype", ["int8", "float8_e4m3fn"])
 def test_zeros_of_a_padding_are_fetched_in_vectors_that_cuda_has(dtype, vector):
     problem = matmul.problem(8, 16, 48, dtype=dtype)
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(problem.module, "C")
     pad_block(sch, block, multiples=(8, 16, 32))
     tile_block(sch, block, threads=(4, 8))
     outer, _ = split_reduction(sch, block, inner=32)

@@ -7,7 +7,7 @@ import functools
 import pytest
 import tvm
 from golden_runs import read_step
-from kernels import parse_kernel
+from kernels import at_block, parse_kernel
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
@@ -48,8 +48,7 @@ def test_order_product_pair() -> None:
 
 
 def test_order_product_refuses_what_is_no_product() -> None:
-    sch = Schedule(read("02_fused"))
-    block = sch.get_sblock("max")
+    sch, block, *_ = at_block(read("02_fused"), "max")
     with refuses(sch, "block 'max' has 1 spatial and 0 reduction loops of its own; pass a product"):
         order_product(sch, block)
 
@@ -70,8 +69,7 @@ def test_tensorize_warp_rows_pair() -> None:
 
 
 def test_tensorize_warp_rows_refuses_one_product_of_a_chain_alone() -> None:
-    sch = Schedule(read("04_in_shared_memory"))
-    block = sch.get_sblock("scores")
+    sch, block, *_ = at_block(read("04_in_shared_memory"), "scores")
     with refuses(
         sch, "lays 'scores_local' out over the registers of a warp's lanes, and block 'exp_r"
     ):

@@ -3,6 +3,7 @@
 import pytest
 import tvm
 from golden_runs import read_step
+from kernels import at_block
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 
@@ -151,9 +152,7 @@ def test_stage_swizzled_at_refuses_a_copy_in_the_place_of_its_own_source() -> No
 
 
 def test_what_is_no_matmul_is_refused_in_a_sentence() -> None:
-    sch = Schedule(get_kernel("vector_add").problem(64).module)
-    block = sch.get_sblock("C")
-    (loop,) = sch.get_loops(block)
+    sch, block, loop = at_block(get_kernel("vector_add").problem(64).module, "C")
     with refuses(sch, "stage_swizzled_at: block 'C' multiplies no tile of rows and columns"):
         stage_swizzled_at(sch, block, loop, operand=0, warpgroups=1, vector=8)
     with refuses(
@@ -214,8 +213,7 @@ def test_prefetch_asynchronously_refuses_what_does_not_fit():
     with refuses(sch, "stages=2 of loop 'k_0' leave no copy in flight while a tile is computed"):
         prefetch_asynchronously(sch, made.outer, copies, stages=2, products_first=True)
     run = run_golden(RECIPES["matmul_mma_swizzled"])
-    sch = Schedule(run.steps[-1].module)
-    block = sch.get_sblock("C_o_update")
+    sch, block, *_ = at_block(run.steps[-1].module, "C_o_update")
     outer, inner = sch.get_loops(block)[2:4]
     copies = [sch.get_sblock(f"{name}_shared.dyn") for name in "AB"]
     prefetch_fragments(sch, inner)

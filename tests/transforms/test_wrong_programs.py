@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernels import parse_kernel
+from kernels import at_block, parse_kernel
 from pairs import refuses, run_on_cpu
 from tvm.s_tir import Schedule
 
@@ -176,8 +176,7 @@ def test_pad_block_added_the_same_term_in_each_iteration_of_a_padded_reduction()
     ones, plain = np.ones((4, 5, 1), "float32"), Schedule(Sums)
     plain.pad_einsum(plain.get_sblock("B"), [1, 8, 2])
     assert run_on_cpu(plain.mod, ones, output=(4,), dtype="float32")[0] == 10
-    sch = Schedule(Sums)
-    block = sch.get_sblock("B")
+    sch, block, *_ = at_block(Sums, "B")
     with refuses(sch, "block 'B' reduces over 'vj', 'vk', and the zeros that would be padded ther"):
         pad_block(sch, block, multiples=[1, 8, 2])
     pad_block(sch, block, multiples=[3, 8, 1])
@@ -214,8 +213,7 @@ def test_pad_block_stored_over_what_another_block_had_written():
     threes, plain = np.full(16, 3, "float32"), Schedule(Halves)
     plain.pad_einsum(plain.get_sblock("first"), [8])
     assert run_on_cpu(plain.mod, threes, output=(16,), dtype="float32")[15] == 4  # for 6
-    sch = Schedule(Halves)
-    block = sch.get_sblock("first")
+    sch, block, *_ = at_block(Halves, "first")
     with refuses(sch, "'vi' of block 'first' goes over 13 of the 16 elements of 'B', and those be"):
         pad_block(sch, block, multiples=[8])
 
@@ -484,8 +482,7 @@ Scale = parse_kernel("""
     ],
 )
 def test_a_scalar_has_no_last_dimension(call, problem):
-    sch = Schedule(Scale)
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(Scale, "C")
     outer, inner = split_loop(sch, sch.get_loops(block)[0], inner=8)
     sch.bind(outer, "blockIdx.x")
     sch.bind(inner, "threadIdx.x")

@@ -4,7 +4,6 @@ from tvm.script import tirx as T
 
 
 # wrong, wrong numbers: (k + 2) * 2**30 wraps
-# A = whole(64)
 # B == np.concatenate([np.arange(32) + 8, np.arange(32) + 12])
 @T.prim_func(s_tir=True)
 def Int32OverflowOfAnIndexThatAllThreadsShare(A: T.Buffer(64), B: T.Buffer(64, "int32")):
@@ -15,7 +14,6 @@ def Int32OverflowOfAnIndexThatAllThreadsShare(A: T.Buffer(64), B: T.Buffer(64, "
 
 
 # wrong, wrong numbers: tx * 2**30 wraps from lane 2 on
-# A = whole(32)
 # B == np.arange(32) * 4
 @T.prim_func(s_tir=True)
 def Int32OverflowOfAThreadsIndex(A: T.Buffer(32), B: T.Buffer(32, "int32")):
@@ -110,7 +108,6 @@ def MaxNaN0(A: T.Buffer(32), B: T.Buffer(32)):
 
 
 # right: both factors are int64
-# A = whole(32)
 # B == A.astype('int64') * 2 ** 30
 @T.prim_func(s_tir=True)
 def ProductOfInt64WidenedBefore(A: T.Buffer(32, "int32"), B: T.Buffer(32, "int64")):
@@ -120,7 +117,6 @@ def ProductOfInt64WidenedBefore(A: T.Buffer(32, "int32"), B: T.Buffer(32, "int64
 
 
 # right: (k + 2) * 2**30 fits
-# A = whole(32)
 # B == np.repeat([8, 12], 32)
 @T.prim_func(s_tir=True)
 def Int64IndexThatAllThreadsShare(A: T.Buffer(32, "int32"), B: T.Buffer(64, "int64")):
@@ -374,7 +370,6 @@ def Float32ToInt32(A: T.Buffer(32), B: T.Buffer(32, "int32")):
 
 
 # wrong, wrong numbers: 2049 is no float16: the sum stays at 2048
-# A = whole(32)
 # B == np.full(32, 2060)
 @T.prim_func(s_tir=True)
 def Float16CountsOnFrom2040(A: T.Buffer(32), B: T.Buffer(32, "float16")):

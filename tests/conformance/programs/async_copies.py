@@ -5,7 +5,6 @@ from tvm.script import tirx as T
 
 # right: the wait is for one's own copies
 # needs sm_80
-# A = whole(256)
 # B == A[:64]
 @T.prim_func(s_tir=True)
 def OwnElementBehindTheWaitNoBarrier(A: T.Buffer(256), B: T.Buffer(64)):
@@ -20,7 +19,6 @@ def OwnElementBehindTheWaitNoBarrier(A: T.Buffer(256), B: T.Buffer(64)):
 
 # wrong, race: a barrier does not wait for copies
 # needs sm_80
-# A = whole(256)
 # B == A[:64][::-1]
 @T.prim_func(s_tir=True)
 def CopyThatIsNeverWaitedFor(A: T.Buffer(256), B: T.Buffer(64)):
@@ -36,7 +34,6 @@ def CopyThatIsNeverWaitedFor(A: T.Buffer(256), B: T.Buffer(64)):
 # wrong, race: the two groups that may be in flight are the only ones there are: the wait is for
 #   nothing
 # needs sm_80
-# A = whole(256)
 # B == A[:64].reshape(2, 32)[:, ::-1].ravel()
 @T.prim_func(s_tir=True)
 def StepsThatCopyNothingCommitNoGroup(A: T.Buffer(256), B: T.Buffer(64)):
@@ -55,7 +52,6 @@ def StepsThatCopyNothingCommitNoGroup(A: T.Buffer(256), B: T.Buffer(64)):
 
 # wrong, race: the copy may read C before the store or behind it
 # needs sm_80
-# A = whole(256)
 @T.prim_func(s_tir=True)
 def StoreToACellThatACopyInFlightReads(A: T.Buffer(256), C: T.Buffer(64), B: T.Buffer(64)):
     with T.launch_thread("blockIdx.x", 1) as bx:
@@ -73,7 +69,6 @@ def StoreToACellThatACopyInFlightReads(A: T.Buffer(256), C: T.Buffer(64), B: T.B
 
 # right: 8 bytes go to and come from multiples of 8
 # needs sm_80
-# A = whole(256)
 # B == A[34:66][::-1]
 @T.prim_func(s_tir=True)
 def CopiesOf8BytesToEvenElements(A: T.Buffer(256), B: T.Buffer(32)):
@@ -89,7 +84,6 @@ def CopiesOf8BytesToEvenElements(A: T.Buffer(256), B: T.Buffer(32)):
 
 # right: where the guard is false nothing is read
 # needs sm_80
-# A = whole(50)
 # B == np.append(A, np.zeros(14))[::-1]
 @T.prim_func(s_tir=True)
 def GuardedCopiesBeyondTheEndStoreZeros(A: T.Buffer(50), B: T.Buffer(64)):
@@ -105,7 +99,6 @@ def GuardedCopiesBeyondTheEndStoreZeros(A: T.Buffer(50), B: T.Buffer(64)):
 
 # wrong, out of bounds: the last vector has elements 48 to 51, and A has 50
 # needs sm_80
-# A = whole(50)
 @T.prim_func(s_tir=True)
 def CopyOf16BytesOverTheEnd(A: T.Buffer(50), B: T.Buffer(32)):
     bx = T.launch_thread("blockIdx.x", 1)
@@ -120,7 +113,6 @@ def CopyOf16BytesOverTheEnd(A: T.Buffer(50), B: T.Buffer(32)):
 
 # wrong, out of bounds: X has 256 elements, and the last threads copy to 256 and beyond
 # needs sm_80
-# A = whole(256)
 @T.prim_func(s_tir=True)
 def CopyToAPlaceBeyondTheBuffer(A: T.Buffer(256), B: T.Buffer(64)):
     bx = T.launch_thread("blockIdx.x", 1)

@@ -4,7 +4,6 @@ from tvm.script import tirx as T
 
 
 # wrong, race: nothing orders the load behind the other warp's store
-# A = whole(64)
 # B == A[::-1]
 @T.prim_func(s_tir=True)
 def LoadOfAnotherWarpsCellNoBarrier(A: T.Buffer(64), B: T.Buffer(64)):
@@ -16,7 +15,6 @@ def LoadOfAnotherWarpsCellNoBarrier(A: T.Buffer(64), B: T.Buffer(64)):
 
 
 # wrong, race: since Volta the lanes of a warp are not in step
-# A = whole(32)
 # B == A[::-1]
 @T.prim_func(s_tir=True)
 def LoadOfAnotherLanesCellNoBarrier(A: T.Buffer(32), B: T.Buffer(32)):
@@ -28,7 +26,6 @@ def LoadOfAnotherLanesCellNoBarrier(A: T.Buffer(32), B: T.Buffer(32)):
 
 
 # right: a slot is used again two barriers later
-# A = whole(256)
 # B == A.reshape(4, 64).sum(0)[::-1]
 @T.prim_func(s_tir=True)
 def ThreeSlotsOneBarrier(A: T.Buffer(256), B: T.Buffer(64)):
@@ -45,7 +42,6 @@ def ThreeSlotsOneBarrier(A: T.Buffer(256), B: T.Buffer(64)):
 
 
 # right: no other value is ever there
-# A = whole(64)
 # B == A + 7
 @T.prim_func(s_tir=True)
 def AllThreadsStoreOneValueAndLoadItBack(A: T.Buffer(64), B: T.Buffer(64)):
@@ -57,7 +53,6 @@ def AllThreadsStoreOneValueAndLoadItBack(A: T.Buffer(64), B: T.Buffer(64)):
 
 
 # wrong, divergent barrier: the second warp comes to the barrier once more than the first
-# A = whole(64)
 @T.prim_func(s_tir=True)
 def BarrierInALoopWhoseTripCountIsTheThreads(A: T.Buffer(64), B: T.Buffer(64)):
     bx = T.launch_thread("blockIdx.x", 1)
@@ -70,7 +65,6 @@ def BarrierInALoopWhoseTripCountIsTheThreads(A: T.Buffer(64), B: T.Buffer(64)):
 
 
 # wrong, race: block 0 loads other lanes' cells with no barrier
-# A = whole(64)
 @T.prim_func(s_tir=True)
 def BarrierInOneBlockAndTheOtherNeedsItToo(A: T.Buffer(64), B: T.Buffer(64)):
     bx = T.launch_thread("blockIdx.x", 2)
@@ -83,7 +77,6 @@ def BarrierInOneBlockAndTheOtherNeedsItToo(A: T.Buffer(64), B: T.Buffer(64)):
 
 
 # right: the count is loaded, and the same for all threads of a block
-# A = whole(64)
 # n = np.array([1, 3])
 # B == np.concatenate([A[:32][::-1], 3 * A[32:][::-1]])
 @T.prim_func(s_tir=True)
@@ -104,7 +97,6 @@ def BarriersInALoopWhoseTripCountIsTheBlocks(
 
 
 # wrong, race: block 0 leaves its loop before it comes to a barrier
-# A = whole(64)
 # n = np.array([1, 3])
 @T.prim_func(s_tir=True)
 def BlockOfOneRoundHasNoBarrierOfItsOwn(A: T.Buffer(64), n: T.Buffer(2, "int32"), B: T.Buffer(64)):
@@ -119,7 +111,6 @@ def BlockOfOneRoundHasNoBarrierOfItsOwn(A: T.Buffer(64), n: T.Buffer(2, "int32")
 
 
 # right: all threads of the block load the same flag
-# A = whole(64)
 # n = np.array([1])
 # B == A[::-1]
 @T.prim_func(s_tir=True)
@@ -138,7 +129,6 @@ def BarrierBehindALoadedConditionThatAllThreadsShare(
 
 
 # wrong, divergent barrier: every other thread loads 0 and never comes
-# A = whole(64)
 # n = np.arange(64) % 2
 @T.prim_func(s_tir=True)
 def BarrierBehindALoadedConditionOfEachThread(
@@ -154,7 +144,6 @@ def BarrierBehindALoadedConditionOfEachThread(
 
 
 # wrong, divergent barrier: threads that no longer add never come to it
-# A = whole(64)
 # B == A.sum(keepdims=True)
 @T.prim_func(s_tir=True)
 def TreeOfSumsBarrierWithinTheBranch(A: T.Buffer(64), B: T.Buffer(1)):
@@ -172,7 +161,6 @@ def TreeOfSumsBarrierWithinTheBranch(A: T.Buffer(64), B: T.Buffer(1)):
 
 
 # wrong, race: thread 0 counts down while others still load the counter
-# A = whole(64)
 # B == 3 * A
 @T.prim_func(s_tir=True)
 def WhileLoopOnASharedCounterOneBarrier(A: T.Buffer(64), B: T.Buffer(64)):
@@ -193,7 +181,6 @@ def WhileLoopOnASharedCounterOneBarrier(A: T.Buffer(64), B: T.Buffer(64)):
 
 
 # right: there is no barrier behind
-# A = whole(50)
 # B == A
 @T.prim_func(s_tir=True)
 def ThreadsBeyondTheEndReturn(A: T.Buffer(50), B: T.Buffer(50)):
@@ -205,7 +192,6 @@ def ThreadsBeyondTheEndReturn(A: T.Buffer(50), B: T.Buffer(50)):
 
 
 # wrong, uninitialized read: S[32] to S[63] are never stored
-# A = whole(64)
 @T.prim_func(s_tir=True)
 def WarpThatReturnsBeforeItStoredWhatOthersLoad(A: T.Buffer(64), B: T.Buffer(32)):
     bx = T.launch_thread("blockIdx.x", 1)
@@ -219,7 +205,6 @@ def WarpThatReturnsBeforeItStoredWhatOthersLoad(A: T.Buffer(64), B: T.Buffer(32)
 
 
 # right: loads are between two barriers
-# A = whole(256)
 # B == A.reshape(4, 64).sum(0)[::-1]
 @T.prim_func(s_tir=True)
 def LoopWithBothBarriers(A: T.Buffer(256), B: T.Buffer(64)):

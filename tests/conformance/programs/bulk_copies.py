@@ -5,7 +5,6 @@ from tvm.script import tirx as T
 
 # right: each thread's wait makes the copy's bytes visible to it
 # needs sm_90
-# A = whole(512)
 # B == A[:64]
 @T.prim_func(s_tir=True)
 def BulkCopyForWhichAllThreadsWait(A: T.Buffer(512), B: T.Buffer(64)):
@@ -32,7 +31,6 @@ def BulkCopyForWhichAllThreadsWait(A: T.Buffer(512), B: T.Buffer(64)):
 # wrong, race: a round ends in the middle of the stages: the second one's waits are for phases
 #   long past
 # needs sm_90
-# A = whole(512)
 # B == 2 * (A[:64] + A[64:128] + A[128:192])
 @T.prim_func(s_tir=True)
 def TwoRoundsOfThreeTilesInTwoStagesParitiesCountedAnew(A: T.Buffer(512), B: T.Buffer(64)):
@@ -68,7 +66,6 @@ def TwoRoundsOfThreeTilesInTwoStagesParitiesCountedAnew(A: T.Buffer(512), B: T.B
 
 # wrong, divergent warp instruction: all lanes that the mask names must run it together
 # needs sm_90
-# A = whole(512)
 @T.prim_func(s_tir=True)
 def LaneElectedInAPartOfItsWarp(A: T.Buffer(512), B: T.Buffer(64)):
     bx = T.launch_thread("blockIdx.x", 1)
@@ -95,7 +92,6 @@ def LaneElectedInAPartOfItsWarp(A: T.Buffer(512), B: T.Buffer(64)):
 # wrong, deadlock: three warpgroups of 240 registers a thread are 92,160, and a multiprocessor has
 #   65,536: setmaxnreg waits until there are enough
 # needs sm_90
-# A = whole(512)
 @T.prim_func(s_tir=True)
 def RegistersAskedForThatThereAreNot(A: T.Buffer(512), B: T.Buffer(384)):
     bx = T.launch_thread("blockIdx.x", 1)
@@ -109,7 +105,6 @@ def RegistersAskedForThatThereAreNot(A: T.Buffer(512), B: T.Buffer(384)):
 
 # right: rows outside are zeros, and all of the box's bytes arrive
 # needs sm_90
-# A = whole(1152)
 # B == np.pad(A.reshape(32, 36), ((8, 8), (0, 28)))[-4 + 8:-4 + 16, :32].ravel()
 @T.prim_func(s_tir=True)
 def TileThatBeginsFourRowsAboveItsTensor(A: T.Buffer(1152), B: T.Buffer(256)):
@@ -139,7 +134,6 @@ def TileThatBeginsFourRowsAboveItsTensor(A: T.Buffer(1152), B: T.Buffer(256)):
 
 # wrong, unfinished bulk store: shared memory may be another block's before it is read
 # needs sm_90
-# A = whole(512)
 @T.prim_func(s_tir=True)
 def TileStoredForWhichNobodyWaits(A: T.Buffer(512), C: T.Buffer(1152), B: T.Buffer(64)):
     tm: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
@@ -167,7 +161,6 @@ def TileStoredForWhichNobodyWaits(A: T.Buffer(512), C: T.Buffer(1152), B: T.Buff
 # wrong, missing proxy fence: a bulk copy does not see what threads stored without a fence of the
 #   asynchronous proxy
 # needs sm_90
-# A = whole(512)
 # C, B == np.pad(A[:64], (0, 448), constant_values=np.nan), A[:64]
 @T.prim_func(s_tir=True)
 def BulkCopyOfWhatThreadsStoredBehindABarrierAlone(
@@ -197,7 +190,6 @@ def BulkCopyOfWhatThreadsStoredBehindABarrierAlone(
 
 # right: each warp lets go of a stage by one lane behind a barrier of the warp
 # needs sm_90
-# A = whole(512)
 # B == A[:256].reshape(4, 64).sum(0)
 @T.prim_func(s_tir=True)
 def TwoWarpsUseWhatAThirdOneCopies(A: T.Buffer(512), B: T.Buffer(64)):
@@ -241,7 +233,6 @@ def TwoWarpsUseWhatAThirdOneCopies(A: T.Buffer(512), B: T.Buffer(64)):
 
 # right: a kernel begins when all that the one before wrote is there
 # needs sm_90
-# A = whole(512)
 # C, B == np.pad(A[:256].reshape(8, 32), ((0, 24), (0, 4)), constant_values=np.nan).ravel(),
 #   A[:64]
 @T.prim_func(s_tir=True)
@@ -273,7 +264,6 @@ def TileStoredAndReadInTheNextKernel(A: T.Buffer(512), C: T.Buffer(1152), B: T.B
 
 # right: that is what wait_group.read is for
 # needs sm_90
-# A = whole(512)
 # C, B == np.pad(A[:256].reshape(8, 32), ((0, 24), (0, 4)), constant_values=np.nan).ravel(),
 #   full(64, 5)
 @T.prim_func(s_tir=True)
@@ -307,7 +297,6 @@ def TileStoredAndItsPlaceUsedAgainBehindAWaitForItsReading(
 
 # right: a launch begins when the one before it has ended
 # needs sm_90
-# A = whole(512)
 # C, B == np.pad(A[:64], (0, 448), constant_values=np.nan), A[:64]
 @T.prim_func(s_tir=True)
 def BulkCopyOfWhatAnEarlierKernelStored(A: T.Buffer(512), C: T.Buffer(512), B: T.Buffer(64)):

@@ -8,7 +8,6 @@ from tvm.script import tirx as T
 
 # wrong, undefined operation: its shared memory begins when it does, and nothing waits for that
 # needs sm_90
-# A = whole(512)
 @T.prim_func(s_tir=True)
 def StoresToABlockThatMayNotHaveBegun(A: T.Buffer(512), B: T.Buffer(128)):
     bx = T.launch_thread("blockIdx.x", 2)
@@ -33,7 +32,6 @@ def StoresToABlockThatMayNotHaveBegun(A: T.Buffer(512), B: T.Buffer(128)):
 # wrong, undefined operation: one block ends behind the first barrier, and the other one stores to
 #   it
 # needs sm_90
-# A = whole(512)
 @T.prim_func(s_tir=True)
 def BlockThatEndsWhileTheOtherOneStoresToItsMemory(A: T.Buffer(512), B: T.Buffer(128)):
     bx = T.launch_thread("blockIdx.x", 2)
@@ -58,7 +56,6 @@ def BlockThatEndsWhileTheOtherOneStoresToItsMemory(A: T.Buffer(512), B: T.Buffer
 
 # wrong, deadlock: all threads of the cluster must
 # needs sm_90
-# A = whole(512)
 @T.prim_func(s_tir=True)
 def ClustersBarrierAtWhichOneWarpDoesNotArrive(A: T.Buffer(512), B: T.Buffer(128)):
     bx = T.launch_thread("blockIdx.x", 2)
@@ -77,7 +74,6 @@ def ClustersBarrierAtWhichOneWarpDoesNotArrive(A: T.Buffer(512), B: T.Buffer(128
 
 # wrong, mbarrier: the barrier behind the initialization is one of a block
 # needs sm_90
-# A = whole(512)
 @T.prim_func(s_tir=True)
 def MulticastToABlockThatMayNotHaveMadeItsMbarrier(A: T.Buffer(512), B: T.Buffer(128)):
     bx = T.launch_thread("blockIdx.x", 2)
@@ -111,7 +107,6 @@ def MulticastToABlockThatMayNotHaveMadeItsMbarrier(A: T.Buffer(512), B: T.Buffer
 
 # wrong, race: nothing orders them behind the other block's stores
 # needs sm_90
-# A = whole(512)
 @T.prim_func(s_tir=True)
 def LoadsOfTheOtherBlocksMemoryBehindABarrierOfOnesOwnBlock(A: T.Buffer(512), B: T.Buffer(128)):
     bx = T.launch_thread("blockIdx.x", 2)

@@ -4,7 +4,6 @@ from tvm.script import tirx as T
 
 
 # wrong, race: block 0 loads C[32], which block 1 stores, and blocks have no order
-# A = whole(65)
 @T.prim_func(s_tir=True)
 def StencilInPlaceOverBlocksNeighbourFirst(A: T.Buffer(65), C: T.Buffer(65)):
     with T.launch_thread("blockIdx.x", 1) as bx:
@@ -20,7 +19,6 @@ def StencilInPlaceOverBlocksNeighbourFirst(A: T.Buffer(65), C: T.Buffer(65)):
 
 
 # wrong, race: a thread loads its neighbour's cell, which that one stores
-# A = whole(65)
 @T.prim_func(s_tir=True)
 def StencilInPlaceInOneBlockNoBarrier(A: T.Buffer(65), C: T.Buffer(65)):
     with T.launch_thread("blockIdx.x", 1) as bx:
@@ -32,7 +30,6 @@ def StencilInPlaceInOneBlockNoBarrier(A: T.Buffer(65), C: T.Buffer(65)):
 
 
 # right: no other value is ever there
-# A = whole(64)
 # C == np.tile(A[:32], 2)
 @T.prim_func(s_tir=True)
 def BlocksStoreTheSameValuesAndLoadTheirOwn(A: T.Buffer(64), C: T.Buffer(64)):
@@ -44,7 +41,6 @@ def BlocksStoreTheSameValuesAndLoadTheirOwn(A: T.Buffer(64), C: T.Buffer(64)):
 
 
 # wrong, race: blocks have no order
-# A = whole(64)
 @T.prim_func(s_tir=True)
 def BlockStoresIntoAnInputThatAnotherBlockLoads(A: T.Buffer(64), B: T.Buffer(64)):
     bx = T.launch_thread("blockIdx.x", 2)
@@ -54,7 +50,6 @@ def BlockStoresIntoAnInputThatAnotherBlockLoads(A: T.Buffer(64), B: T.Buffer(64)
 
 
 # wrong, race: whichever block comes last wins
-# A = whole(64)
 @T.prim_func(s_tir=True)
 def BlocksStoreOtherValuesToOneCell(A: T.Buffer(64), B: T.Buffer(32)):
     bx = T.launch_thread("blockIdx.x", 2)
@@ -73,7 +68,6 @@ def Blocks0And2000StoreToOneCell(A: T.Buffer(64064), B: T.Buffer(32)):
 
 
 # wrong, race: the additions are not atomic: sums are lost
-# A = whole(64)
 # B == A.sum(keepdims=True)
 @T.prim_func(s_tir=True)
 def AllThreadsAddToOneCell(A: T.Buffer(64), B: T.Buffer(1)):
@@ -86,7 +80,6 @@ def AllThreadsAddToOneCell(A: T.Buffer(64), B: T.Buffer(1)):
 
 
 # wrong, uninitialized read: B holds what was there before the launch
-# A = whole(32)
 @T.prim_func(s_tir=True)
 def OutputLoadedBeforeAnythingStoredToIt(A: T.Buffer(32), B: T.Buffer(32)):
     bx = T.launch_thread("blockIdx.x", 1)
@@ -95,7 +88,6 @@ def OutputLoadedBeforeAnythingStoredToIt(A: T.Buffer(32), B: T.Buffer(32)):
 
 
 # wrong, input changed: the caller's A is gone
-# A = whole(32)
 # B == A
 @T.prim_func(s_tir=True)
 def KernelOverwritesItsInput(A: T.Buffer(32), B: T.Buffer(32)):

@@ -4,7 +4,6 @@ from tvm.script import tirx as T
 
 
 # wrong, race: a barrier orders the threads of one block
-# A = whole(128)
 # C, B == (2 * A, 2 * A[::-1])
 @T.prim_func(s_tir=True)
 def LoadOfWhatOtherBlocksOfTheLaunchStoredBehindABarrier(
@@ -18,7 +17,6 @@ def LoadOfWhatOtherBlocksOfTheLaunchStoredBehindABarrier(
 
 
 # wrong, uninitialized read: shared memory does not survive its block
-# A = whole(32)
 @T.prim_func(s_tir=True)
 def LaunchThatLoadsSharedMemoryOfTheOneBefore(A: T.Buffer(32), B: T.Buffer(64)):
     with T.launch_thread("blockIdx.x", 1) as bx:
@@ -34,7 +32,6 @@ def LaunchThatLoadsSharedMemoryOfTheOneBefore(A: T.Buffer(32), B: T.Buffer(64)):
 
 
 # wrong, race: the last block by number need not be the last by time
-# A = whole(128)
 # P, B == (A.reshape(4, 32).sum(1), A.sum(keepdims=True))
 @T.prim_func(s_tir=True)
 def SumsOfBlocksAddedUpByTheLastBlock(A: T.Buffer(128), P: T.Buffer(4), B: T.Buffer(1)):
@@ -50,7 +47,6 @@ def SumsOfBlocksAddedUpByTheLastBlock(A: T.Buffer(128), P: T.Buffer(4), B: T.Buf
 
 
 # wrong, race: a plain load and store of a flag order nothing
-# A = whole(128)
 @T.prim_func(s_tir=True)
 def BlockThatTestsAFlagOfAnotherBlock(A: T.Buffer(128), P: T.Buffer(4), B: T.Buffer(1)):
     with T.launch_thread("blockIdx.x", 1) as bx:
@@ -69,7 +65,6 @@ def BlockThatTestsAFlagOfAnotherBlock(A: T.Buffer(128), P: T.Buffer(4), B: T.Buf
 
 
 # wrong, race: a thread stores the cell that another loads
-# A = whole(128)
 @T.prim_func(s_tir=True)
 def EachBlockReversesItsPartInPlaceNoBarrier(A: T.Buffer(128), C: T.Buffer(128)):
     with T.launch_thread("blockIdx.x", 4) as bx:
@@ -81,7 +76,6 @@ def EachBlockReversesItsPartInPlaceNoBarrier(A: T.Buffer(128), C: T.Buffer(128))
 
 
 # right: no other thread touches the pair
-# A = whole(128)
 # C == A[::-1]
 @T.prim_func(s_tir=True)
 def PairsSwappedInPlaceAPairAThread(A: T.Buffer(128), C: T.Buffer(128)):
@@ -97,7 +91,6 @@ def PairsSwappedInPlaceAPairAThread(A: T.Buffer(128), C: T.Buffer(128)):
 
 
 # right: launches are in order, and all of the first is over
-# A = whole(128)
 # C, B == (2 * A, 2 * A[::-1])
 @T.prim_func(s_tir=True)
 def LaunchThatLoadsWhatOtherBlocksOfTheOneBeforeStored(
@@ -112,7 +105,6 @@ def LaunchThatLoadsWhatOtherBlocksOfTheOneBeforeStored(
 
 
 # right: all sums are there
-# A = whole(128)
 # P, B == (A.reshape(4, 32).sum(1), A.sum(keepdims=True))
 @T.prim_func(s_tir=True)
 def SumsOfBlocksAddedUpByASecondLaunch(A: T.Buffer(128), P: T.Buffer(4), B: T.Buffer(1)):

@@ -4,7 +4,6 @@ from tvm.script import tirx as T
 
 
 # wrong, launch: 65535 is the limit there
-# A = whole(64)
 # B == np.full(70000, A[0])
 @T.prim_func(s_tir=True)
 def Of70000BlocksOnY(A: T.Buffer(64), B: T.Buffer(70000)):
@@ -15,7 +14,6 @@ def Of70000BlocksOnY(A: T.Buffer(64), B: T.Buffer(70000)):
 
 
 # wrong, launch: 65535 is the limit there
-# A = whole(64)
 # B == np.full(70000, A[0])
 @T.prim_func(s_tir=True)
 def Of70000BlocksOnZ(A: T.Buffer(64), B: T.Buffer(70000)):
@@ -27,7 +25,6 @@ def Of70000BlocksOnZ(A: T.Buffer(64), B: T.Buffer(70000)):
 
 
 # right: x takes 2**31 - 1
-# A = whole(64)
 # B == np.full(70000, A[0])
 @T.prim_func(s_tir=True)
 def Of70000BlocksOnX(A: T.Buffer(64), B: T.Buffer(70000)):
@@ -37,7 +34,6 @@ def Of70000BlocksOnX(A: T.Buffer(64), B: T.Buffer(70000)):
 
 
 # wrong, launch: a block has 1024 at most
-# A = whole(2048)
 # B == A
 @T.prim_func(s_tir=True)
 def Of2048Threads(A: T.Buffer(2048), B: T.Buffer(2048)):
@@ -48,7 +44,6 @@ def Of2048Threads(A: T.Buffer(2048), B: T.Buffer(2048)):
 
 
 # wrong, launch: 64 is the limit there
-# A = whole(65)
 # B == A
 @T.prim_func(s_tir=True)
 def Of65ThreadsOnZ(A: T.Buffer(65), B: T.Buffer(65)):
@@ -60,7 +55,6 @@ def Of65ThreadsOnZ(A: T.Buffer(65), B: T.Buffer(65)):
 
 
 # wrong, launch: 48 KB is the limit for both together
-# A = whole(64)
 # B == 2 * A[::-1]
 @T.prim_func(s_tir=True)
 def Twice30KBOfStaticSharedMemory(A: T.Buffer(64), B: T.Buffer(64)):
@@ -75,7 +69,6 @@ def Twice30KBOfStaticSharedMemory(A: T.Buffer(64), B: T.Buffer(64)):
 
 
 # wrong, launch: 512 KB is the limit
-# A = whole(32)
 # B == A
 @T.prim_func(s_tir=True)
 def Of600000BytesOfLocalMemoryInAThread(A: T.Buffer(32), B: T.Buffer(32)):
@@ -87,7 +80,6 @@ def Of600000BytesOfLocalMemoryInAThread(A: T.Buffer(32), B: T.Buffer(32)):
 
 
 # right: that is the limit
-# A = whole(1024)
 # B == A
 @T.prim_func(s_tir=True)
 def Of1024ThreadsOnTwoAxes(A: T.Buffer(1024), B: T.Buffer(1024)):
@@ -98,7 +90,6 @@ def Of1024ThreadsOnTwoAxes(A: T.Buffer(1024), B: T.Buffer(1024)):
 
 
 # wrong, launch: a block has 1024 at most, though each axis is within its limit
-# A = whole(1056)
 # B == A
 @T.prim_func(s_tir=True)
 def Of1056ThreadsOnTwoAxes(A: T.Buffer(1056), B: T.Buffer(1056)):
@@ -109,7 +100,6 @@ def Of1056ThreadsOnTwoAxes(A: T.Buffer(1056), B: T.Buffer(1056)):
 
 
 # right: that is the limit there
-# A = whole(64)
 # B == A
 @T.prim_func(s_tir=True)
 def Of64ThreadsOnZ(A: T.Buffer(64), B: T.Buffer(64)):
@@ -121,7 +111,6 @@ def Of64ThreadsOnZ(A: T.Buffer(64), B: T.Buffer(64)):
 
 
 # right: that is the limit
-# A = whole(64)
 # B == A[::-1]
 @T.prim_func(s_tir=True)
 def Of48KBOfStaticSharedMemory(A: T.Buffer(64), B: T.Buffer(64)):
@@ -135,7 +124,6 @@ def Of48KBOfStaticSharedMemory(A: T.Buffer(64), B: T.Buffer(64)):
 
 # wrong, launch: 227 KB is the limit
 # needs sm_70
-# A = whole(64)
 # B == A[::-1]
 @T.prim_func(s_tir=True)
 def Of240KBOfDynamicSharedMemory(A: T.Buffer(64), B: T.Buffer(64)):
@@ -149,7 +137,6 @@ def Of240KBOfDynamicSharedMemory(A: T.Buffer(64), B: T.Buffer(64)):
 
 # wrong, launch: together they are more than 227 KB
 # needs sm_70
-# A = whole(64)
 # B == A + A[::-1]
 @T.prim_func(s_tir=True)
 def Of40KBOfStaticAnd200KBOfDynamicSharedMemory(A: T.Buffer(64), B: T.Buffer(64)):

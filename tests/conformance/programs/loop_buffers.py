@@ -5,7 +5,6 @@ from tvm.script import tirx as T
 
 # wrong, race: the next round's buffer lies in the same place: its stores do not wait for the
 #   loads
-# A = whole(256)
 # B == A.reshape(4, 64).sum(0)[::-1]
 @T.prim_func(s_tir=True)
 def BufferOfARoundNoBarrierBehindItsLoads(A: T.Buffer(256), B: T.Buffer(64)):

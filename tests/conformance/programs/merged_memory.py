@@ -4,7 +4,6 @@ from tvm.script import tirx as T
 
 
 # wrong, race: Y is laid where others still load X
-# A = whole(64)
 # Q = whole(64)
 # B == A[::-1] + Q[::-1]
 @T.prim_func(s_tir=True)
@@ -23,7 +22,6 @@ def BytesOverFloatsThatOthersStillLoad(A: T.Buffer(64), Q: T.Buffer(64, "int8"),
 
 
 # right: a barrier ends the loads of each buffer
-# A = whole(64)
 # B == 9 * A[::-1]
 @T.prim_func(s_tir=True)
 def RoundsOfTwoBuffersInOnePlaceBarriersBetweenAll(A: T.Buffer(64), B: T.Buffer(64)):
@@ -46,7 +44,6 @@ def RoundsOfTwoBuffersInOnePlaceBarriersBetweenAll(A: T.Buffer(64), B: T.Buffer(
 
 
 # wrong, uninitialized read: Z[64] to Z[127] hold what another buffer left there
-# A = whole(64)
 @T.prim_func(s_tir=True)
 def UnwrittenHalfOfABufferOverTwoDeadOnes(A: T.Buffer(64), B: T.Buffer(64)):
     bx = T.launch_thread("blockIdx.x", 1)
@@ -66,7 +63,6 @@ def UnwrittenHalfOfABufferOverTwoDeadOnes(A: T.Buffer(64), B: T.Buffer(64)):
 
 
 # wrong, race: Y is laid where others still load X
-# A = whole(64)
 # B == 3 * A[::-1]
 @T.prim_func(s_tir=True)
 def BufferOverADeadOneNoBarrierBetween(A: T.Buffer(64), B: T.Buffer(64)):

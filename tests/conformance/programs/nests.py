@@ -4,7 +4,6 @@ from tvm.script import tirx as T
 
 
 # right: TVM writes Select as C's conditional operator, which evaluates one of the two
-# A = whole(64)
 # B == A + np.append(0, A[:-1])
 @T.prim_func(s_tir=True)
 def ElementBeforeTheFirstBehindSelect(A: T.Buffer(64), B: T.Buffer(64)):
@@ -17,7 +16,6 @@ def ElementBeforeTheFirstBehindSelect(A: T.Buffer(64), B: T.Buffer(64)):
 
 
 # right: no thread uses another one's elements
-# A = whole(64)
 # B == np.maximum.accumulate(A.reshape(16, 4), 1).ravel()
 @T.prim_func(s_tir=True)
 def RunningMaximumOfEachThreadsOwnPart(A: T.Buffer(64), B: T.Buffer(64)):
@@ -31,7 +29,6 @@ def RunningMaximumOfEachThreadsOwnPart(A: T.Buffer(64), B: T.Buffer(64)):
 
 
 # wrong, race: a thread stores over what another one has yet to load
-# A = whole(64)
 # B == A + 1
 @T.prim_func(s_tir=True)
 def ReversedInPlaceNoBarrierBehindTheLoads(A: T.Buffer(64), B: T.Buffer(64)):
@@ -85,7 +82,6 @@ def HistogramAColumnOfBinsForEachThread(A: T.Buffer(64, "int32"), B: T.Buffer(4,
 
 
 # wrong, race: a block stores over what the other one has yet to load
-# A = whole(128)
 @T.prim_func(s_tir=True)
 def TilesOfTwoBlocksSwappedInPlace(A: T.Buffer(128), C: T.Buffer(128), B: T.Buffer(128)):
     bx = T.launch_thread("blockIdx.x", 2)
@@ -97,7 +93,6 @@ def TilesOfTwoBlocksSwappedInPlace(A: T.Buffer(128), C: T.Buffer(128), B: T.Buff
 
 
 # right: each thread loads both of its elements before it stores them
-# A = whole(128)
 # C, B == (np.roll(A, 64), np.roll(A, 64))
 @T.prim_func(s_tir=True)
 def TilesSwappedInPlaceByOneBlock(A: T.Buffer(128), C: T.Buffer(128), B: T.Buffer(128)):
@@ -115,7 +110,6 @@ def TilesSwappedInPlaceByOneBlock(A: T.Buffer(128), C: T.Buffer(128), B: T.Buffe
 
 
 # right: the threads along y store the same values
-# A = whole(64)
 # B == np.tile(A[31::-1], 2)
 @T.prim_func(s_tir=True)
 def RowsOfThreadsThatStoreOneRowAlike(A: T.Buffer(64), B: T.Buffer(64)):
@@ -129,7 +123,6 @@ def RowsOfThreadsThatStoreOneRowAlike(A: T.Buffer(64), B: T.Buffer(64)):
 
 
 # right: the let loads one element for all
-# A = whole(64)
 # B == A[::-1]
 @T.prim_func(s_tir=True)
 def BarrierBehindNestedConditionsAndALetThatAllThreadsShare(A: T.Buffer(64), B: T.Buffer(64)):
@@ -145,7 +138,6 @@ def BarrierBehindNestedConditionsAndALetThatAllThreadsShare(A: T.Buffer(64), B: 
 
 
 # right: each counts for itself until its number is 1
-# A = whole(64)
 # B == np.array([count_steps(a) for a in A])
 @T.prim_func(s_tir=True)
 def TripCountOfEachThreadWithoutABarrier(A: T.Buffer(64, "int32"), B: T.Buffer(64, "int32")):
@@ -161,7 +153,6 @@ def TripCountOfEachThreadWithoutABarrier(A: T.Buffer(64, "int32"), B: T.Buffer(6
 
 
 # wrong, divergent barrier: threads that have counted to their end never come
-# A = whole(64)
 @T.prim_func(s_tir=True)
 def TripCountOfEachThreadWithABarrier(A: T.Buffer(64, "int32"), B: T.Buffer(64, "int32")):
     bx = T.launch_thread("blockIdx.x", 1)
@@ -179,7 +170,6 @@ def TripCountOfEachThreadWithABarrier(A: T.Buffer(64, "int32"), B: T.Buffer(64, 
 
 
 # right: by 0 nothing is divided
-# A = whole(64)
 # n = np.arange(64) % 3
 # B == np.where(n == 0, -1, A // np.maximum(n, 1)).astype('int32')
 @T.prim_func(s_tir=True)
@@ -192,7 +182,6 @@ def DivisionBehindIfThenElse(
 
 
 # right: the last thread loads nothing
-# A = whole(28)
 # B == np.append(A, np.zeros(4, 'float32'))
 @T.prim_func(s_tir=True)
 def VectorBehindAGuard(A: T.Buffer(28), B: T.Buffer(32)):
@@ -204,7 +193,6 @@ def VectorBehindAGuard(A: T.Buffer(28), B: T.Buffer(32)):
 
 
 # wrong, out of bounds: thread 7 loads elements 28 to 31 of 30
-# A = whole(30)
 @T.prim_func(s_tir=True)
 def VectorBehindAGuardOfItsFirstElement(A: T.Buffer(30), B: T.Buffer(32)):
     bx = T.launch_thread("blockIdx.x", 1)
@@ -215,7 +203,6 @@ def VectorBehindAGuardOfItsFirstElement(A: T.Buffer(30), B: T.Buffer(32)):
 
 
 # right: a broadcast has it in all lanes
-# A = whole(8)
 # B == np.repeat(A, 4)
 @T.prim_func(s_tir=True)
 def OneElementStoredToAVector(A: T.Buffer(8), B: T.Buffer(32)):
@@ -225,7 +212,6 @@ def OneElementStoredToAVector(A: T.Buffer(8), B: T.Buffer(32)):
 
 
 # right: all of it is filled
-# A = whole(128)
 # C, B == (A, A[::-1])
 @T.prim_func(s_tir=True)
 def WorkspaceThatOneKernelFillsAndAnotherUses(A: T.Buffer(128), C: T.Buffer(128), B: T.Buffer(128)):
@@ -239,7 +225,6 @@ def WorkspaceThatOneKernelFillsAndAnotherUses(A: T.Buffer(128), C: T.Buffer(128)
 
 
 # right: each has its own, for as long as it runs
-# A = whole(128)
 # C, B == (2 * A.reshape(4, 32)[:, ::-1].ravel(), 2 * A.reshape(2, 64)[:, ::-1].ravel())
 @T.prim_func(s_tir=True)
 def DynamicSharedMemoryOfTwoKernelsOfOtherSizes(
@@ -260,7 +245,6 @@ def DynamicSharedMemoryOfTwoKernelsOfOtherSizes(
 
 
 # right: all have loaded before one stores, and stored before one loads
-# A = whole(64)
 # B == np.cumsum(A).astype('float32')
 @T.prim_func(s_tir=True)
 def ScanInPlaceBarriersOnBothSides(A: T.Buffer(64), B: T.Buffer(64)):

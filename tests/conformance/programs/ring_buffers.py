@@ -4,7 +4,6 @@ from tvm.script import tirx as T
 
 
 # right: a slot is stored to again two rounds behind its loads' barrier
-# A = whole(512)
 # B == A.reshape(8, 64).sum(0)[::-1]
 @T.prim_func(s_tir=True)
 def RingOfThreeSlotsLoadsOneRoundBehind(A: T.Buffer(512), B: T.Buffer(64)):
@@ -23,7 +22,6 @@ def RingOfThreeSlotsLoadsOneRoundBehind(A: T.Buffer(512), B: T.Buffer(64)):
 
 
 # right: a slot is stored to again two rounds behind its loads
-# A = whole(512)
 # B == A.reshape(8, 64).sum(0)[::-1]
 @T.prim_func(s_tir=True)
 def RingOfFourSlotsLoadsTwoRoundsBehind(A: T.Buffer(512), B: T.Buffer(64)):
@@ -43,7 +41,6 @@ def RingOfFourSlotsLoadsTwoRoundsBehind(A: T.Buffer(512), B: T.Buffer(64)):
 
 # right: one group may be in flight: the next tile's
 # needs sm_80
-# A = whole(512)
 # B == A.reshape(8, 64).sum(0)[::-1]
 @T.prim_func(s_tir=True)
 def RingOfThreeSlotsCopiesTwoTilesAhead(A: T.Buffer(512), B: T.Buffer(64)):
@@ -76,7 +73,6 @@ def RingOfThreeSlotsCopiesTwoTilesAhead(A: T.Buffer(512), B: T.Buffer(64)):
 
 # right: two groups may be in flight, and empty groups keep the count at the end
 # needs sm_80
-# A = whole(512)
 # B == A.reshape(8, 64).sum(0)[::-1]
 @T.prim_func(s_tir=True)
 def RingOfFourSlotsCopiesThreeTilesAhead(A: T.Buffer(512), B: T.Buffer(64)):
@@ -111,7 +107,6 @@ def RingOfFourSlotsCopiesThreeTilesAhead(A: T.Buffer(512), B: T.Buffer(64)):
 
 # wrong, race: copies go to the slot that others still load from
 # needs sm_80
-# A = whole(512)
 # B == A.reshape(8, 64).sum(0)[::-1]
 @T.prim_func(s_tir=True)
 def RingOfTwoSlotsCopiesBeforeTheBarrier(A: T.Buffer(512), B: T.Buffer(64)):

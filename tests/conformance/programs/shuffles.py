@@ -4,7 +4,6 @@ from tvm.script import tirx as T
 
 
 # right: all lanes that the mask names come to the shuffle
-# A = whole(32)
 # B == np.concatenate([A[:8] + A[8:16], 2 * A[8:16], A[16:]])
 @T.prim_func(s_tir=True)
 def HalfAWarpShufflesWithTheMaskOfItsLanes(A: T.Buffer(32), B: T.Buffer(32)):
@@ -18,7 +17,6 @@ def HalfAWarpShufflesWithTheMaskOfItsLanes(A: T.Buffer(32), B: T.Buffer(32)):
 
 
 # wrong, uninitialized read: lane 15 takes what lane 16 never wrote
-# A = whole(32)
 @T.prim_func(s_tir=True)
 def ShuffleOfARegisterThatHalfOfTheLanesNeverWrote(A: T.Buffer(32), B: T.Buffer(32)):
     bx = T.launch_thread("blockIdx.x", 1)
@@ -30,7 +28,6 @@ def ShuffleOfARegisterThatHalfOfTheLanesNeverWrote(A: T.Buffer(32), B: T.Buffer(
 
 
 # wrong, wrong numbers: lanes below the distance get their own value, and add it twice
-# A = whole(32)
 # B == np.cumsum(A)
 @T.prim_func(s_tir=True)
 def ScanOfAWarpWithoutItsGuard(A: T.Buffer(32), B: T.Buffer(32)):
@@ -46,7 +43,6 @@ def ScanOfAWarpWithoutItsGuard(A: T.Buffer(32), B: T.Buffer(32)):
 
 
 # wrong, wrong numbers: every lane has seen half of the others
-# A = whole(32)
 # B == np.full(32, A.max())
 @T.prim_func(s_tir=True)
 def ButterflyThatLeavesOutTheDistance4(A: T.Buffer(32), B: T.Buffer(32)):
@@ -62,7 +58,6 @@ def ButterflyThatLeavesOutTheDistance4(A: T.Buffer(32), B: T.Buffer(32)):
 
 
 # right: a width of 8 counts lanes within their eight
-# A = whole(32)
 # B == np.repeat(A[::8], 8)
 @T.prim_func(s_tir=True)
 def BroadcastWithinEachEightLanes(A: T.Buffer(32), B: T.Buffer(32)):
@@ -74,7 +69,6 @@ def BroadcastWithinEachEightLanes(A: T.Buffer(32), B: T.Buffer(32)):
 
 
 # right: the branch is the same for all lanes of a warp
-# A = whole(64)
 # B == np.append(np.full(32, A[0]), A[32:].reshape(16, 2)[:, ::-1])
 @T.prim_func(s_tir=True)
 def EachWarpItsOwnShuffle(A: T.Buffer(64), B: T.Buffer(64)):
@@ -89,7 +83,6 @@ def EachWarpItsOwnShuffle(A: T.Buffer(64), B: T.Buffer(64)):
 
 
 # right: lanes that are not there need not come
-# A = whole(48)
 # B == np.ravel(A.reshape(24, 2)[:, ::-1])
 @T.prim_func(s_tir=True)
 def ShuffleInAWarpOf16LanesWithTheMaskOf32(A: T.Buffer(48), B: T.Buffer(48)):
@@ -101,7 +94,6 @@ def ShuffleInAWarpOf16LanesWithTheMaskOf32(A: T.Buffer(48), B: T.Buffer(48)):
 
 
 # right: all lanes load the same flag
-# A = whole(32)
 # n = np.array([1])
 # B == np.roll(A, 16)
 @T.prim_func(s_tir=True)
@@ -118,7 +110,6 @@ def ShuffleBehindALoadedConditionThatAllLanesShare(
 
 
 # wrong, divergent shuffle: all lanes that a mask names must run the same shuffle
-# A = whole(32)
 @T.prim_func(s_tir=True)
 def EachHalfOfAWarpItsOwnShuffleWithTheMaskOfAllLanes(A: T.Buffer(32), B: T.Buffer(32)):
     bx = T.launch_thread("blockIdx.x", 1)
@@ -133,7 +124,6 @@ def EachHalfOfAWarpItsOwnShuffleWithTheMaskOfAllLanes(A: T.Buffer(32), B: T.Buff
 
 # wrong, divergent shuffle: from the second round on lanes that the mask names stand at the
 #   barrier
-# A = whole(32)
 @T.prim_func(s_tir=True)
 def ShuffleInALoopWhoseTripCountIsTheLanes(A: T.Buffer(32), B: T.Buffer(32)):
     bx = T.launch_thread("blockIdx.x", 1)
@@ -147,7 +137,6 @@ def ShuffleInALoopWhoseTripCountIsTheLanes(A: T.Buffer(32), B: T.Buffer(32)):
 
 
 # wrong, divergent shuffle: the values of lanes that have ended are undefined
-# A = whole(32)
 @T.prim_func(s_tir=True)
 def ShuffleFromLanesThatHaveReturned(A: T.Buffer(32), B: T.Buffer(16)):
     bx = T.launch_thread("blockIdx.x", 1)
@@ -160,7 +149,6 @@ def ShuffleFromLanesThatHaveReturned(A: T.Buffer(32), B: T.Buffer(16)):
 
 
 # wrong, wrong numbers: thread 0 has the sum of its own warp alone
-# A = whole(64)
 # B == A.sum(keepdims=True)
 @T.prim_func(s_tir=True)
 def SumOf64ThreadsByTheShufflesOfAWarp(A: T.Buffer(64), B: T.Buffer(1)):

@@ -4,7 +4,6 @@ from tvm.script import tirx as T
 
 
 # wrong, uninitialized read: lanes 16 to 31 never wrote it
-# A = whole(32)
 @T.prim_func(s_tir=True)
 def RegisterWrittenInOneArmAndReadByAll(A: T.Buffer(32), B: T.Buffer(32)):
     bx = T.launch_thread("blockIdx.x", 1)
@@ -16,7 +15,6 @@ def RegisterWrittenInOneArmAndReadByAll(A: T.Buffer(32), B: T.Buffer(32)):
 
 
 # wrong, out of bounds: r has 4 elements, and r[4] is stored
-# A = whole(32)
 @T.prim_func(s_tir=True)
 def RegisterArrayBeyondItsEnd(A: T.Buffer(32), B: T.Buffer(32)):
     bx = T.launch_thread("blockIdx.x", 1)
@@ -28,7 +26,6 @@ def RegisterArrayBeyondItsEnd(A: T.Buffer(32), B: T.Buffer(32)):
 
 
 # wrong, uninitialized read: S[64] and S[65] are never stored
-# A = whole(66)
 @T.prim_func(s_tir=True)
 def Of66ElementsFetchedBy64ThreadsInOneRound(A: T.Buffer(66), B: T.Buffer(64)):
     bx = T.launch_thread("blockIdx.x", 1)
@@ -40,7 +37,6 @@ def Of66ElementsFetchedBy64ThreadsInOneRound(A: T.Buffer(66), B: T.Buffer(64)):
 
 
 # right: the load beyond the end is not evaluated
-# A = whole(30)
 # B == np.append(A, [0, 0])
 @T.prim_func(s_tir=True)
 def LoadBehindIfThenElse(A: T.Buffer(30), B: T.Buffer(32)):
@@ -50,7 +46,6 @@ def LoadBehindIfThenElse(A: T.Buffer(30), B: T.Buffer(32)):
 
 
 # right: the bound is evaluated before the load
-# A = whole(30)
 # B == np.append(A > 50, [0, 0])
 @T.prim_func(s_tir=True)
 def LoadBehindAShortCircuit(A: T.Buffer(30), B: T.Buffer(32)):
@@ -75,7 +70,6 @@ def Of37OfAnOpenSizeNoGuard(a: T.handle, b: T.handle):
 
 
 # wrong, out of bounds: thread 30 loads A[30] of 30 elements
-# A = whole(30)
 @T.prim_func(s_tir=True)
 def GuardOneTooWide(A: T.Buffer(30), B: T.Buffer(32)):
     bx = T.launch_thread("blockIdx.x", 1)
@@ -86,7 +80,6 @@ def GuardOneTooWide(A: T.Buffer(30), B: T.Buffer(32)):
 
 
 # right: min keeps it within
-# A = whole(30)
 # B == np.append(A, [A[29], A[29]])
 @T.prim_func(s_tir=True)
 def IndexClampedToTheLastElement(A: T.Buffer(30), B: T.Buffer(32)):
@@ -96,7 +89,6 @@ def IndexClampedToTheLastElement(A: T.Buffer(30), B: T.Buffer(32)):
 
 
 # wrong, out of bounds: thread 0 loads A[-1]
-# A = whole(32)
 @T.prim_func(s_tir=True)
 def LeftNeighbourOfTheFirstElement(A: T.Buffer(32), B: T.Buffer(32)):
     bx = T.launch_thread("blockIdx.x", 1)
@@ -105,7 +97,6 @@ def LeftNeighbourOfTheFirstElement(A: T.Buffer(32), B: T.Buffer(32)):
 
 
 # right: the load of A[-1] is not evaluated
-# A = whole(32)
 # B == A + np.append([0], A[:-1])
 @T.prim_func(s_tir=True)
 def LeftNeighbourZeroWhereThereIsNone(A: T.Buffer(32), B: T.Buffer(32)):
@@ -116,7 +107,6 @@ def LeftNeighbourZeroWhereThereIsNone(A: T.Buffer(32), B: T.Buffer(32)):
 
 # wrong, wrong numbers: the last column's neighbour is the next row's first element, within the
 #   buffer
-# A = whole(33)
 # B == np.ravel(A[:32].reshape(4, 8) + np.pad(A[:32].reshape(4, 8)[:, 1:], ((0, 0), (0, 1))))
 @T.prim_func(s_tir=True)
 def RightNeighbourOverARowsEnd(A: T.Buffer(33), B: T.Buffer(32)):
@@ -126,7 +116,6 @@ def RightNeighbourOverARowsEnd(A: T.Buffer(33), B: T.Buffer(32)):
 
 
 # wrong, out of bounds: thread 7 loads elements 28 to 31 of 30
-# A = whole(30)
 @T.prim_func(s_tir=True)
 def VectorOverTheEnd(A: T.Buffer(30), B: T.Buffer(32)):
     bx = T.launch_thread("blockIdx.x", 1)
@@ -135,7 +124,6 @@ def VectorOverTheEnd(A: T.Buffer(30), B: T.Buffer(32)):
 
 
 # right: the vector's last element is in the guard
-# A = whole(30)
 # B == A
 @T.prim_func(s_tir=True)
 def VectorsAndSingleElementsAtTheEnd(A: T.Buffer(30), B: T.Buffer(30)):
@@ -150,7 +138,6 @@ def VectorsAndSingleElementsAtTheEnd(A: T.Buffer(30), B: T.Buffer(30)):
 
 
 # wrong, out of bounds: n[0] is 4, and r has 4 elements
-# A = whole(32)
 # n = np.array([4])
 @T.prim_func(s_tir=True)
 def RegisterArrayAtALoadedIndexBeyondItsEnd(
@@ -165,7 +152,6 @@ def RegisterArrayAtALoadedIndexBeyondItsEnd(
 
 
 # right: the indices are a permutation
-# A = whole(32)
 # n = np.arange(32) * 5 % 32
 # B == A[np.argsort(n)]
 @T.prim_func(s_tir=True)

@@ -5,7 +5,6 @@ from tvm.script import tirx as T
 
 # right: lane t names row t, and each lane gets a pair of each matrix
 # needs sm_75
-# A = whole(512)
 # F == fragments(A)
 @T.prim_func(s_tir=True)
 def LdmatrixOfFourMatrices(A: T.Buffer(512, "float16"), F: T.Buffer(256, "float16")):
@@ -35,7 +34,6 @@ def LdmatrixOfFourMatrices(A: T.Buffer(512, "float16"), F: T.Buffer(256, "float1
 
 # right: each lane holds its elements of A, B and the sums
 # needs sm_80
-# A = whole(256)
 # B = whole(128, seed=8)
 # D == (A.astype('float32').reshape(16, -1) @ B.astype('float32').reshape(-1, 8)).ravel()
 @T.prim_func(s_tir=True)

@@ -5,7 +5,6 @@ from tvm.script import tirx as T
 
 # right: src-size says how many bytes are read, and the rest is zeros
 # needs sm_80
-# A = whole(36)
 # B == np.pad(A, (0, 28))
 @T.prim_func(s_tir=True)
 def CopiesOf16BytesOfWhichThoseBehindTheEndAreZeros(A: T.Buffer(36), B: T.Buffer(64)):
@@ -27,7 +26,6 @@ def CopiesOf16BytesOfWhichThoseBehindTheEndAreZeros(A: T.Buffer(36), B: T.Buffer
 
 # wrong, out of bounds: the last row's terms 20 to 31 lie behind A, whatever B has there
 # needs sm_80
-# A = whole(260)
 # B = whole(100, seed=8)
 # D == (A[:13 * 20].reshape(13, 20).astype('f8') @ B[:20 * 5].reshape(20, 5).astype('f8')).ravel()
 @T.prim_func(s_tir=True)
@@ -76,7 +74,6 @@ def TailOfTermsReadBehindTheEndOfA(
 
 # wrong, wrong numbers: neighbours along k are four, and not two
 # needs sm_80
-# A = whole(512)
 # B = whole(256, seed=8)
 # D == (A.reshape(16, 32).astype('i8') @ B.reshape(32, 8).astype('i8')).ravel()
 @T.prim_func(s_tir=True)

@@ -4,7 +4,6 @@ from tvm.script import tirx as T
 
 
 # wrong, race: the other warp may not have stored its part of the mask
-# A = whole(64)
 # B == np.where(A[::-1] > 50, A, 0)
 @T.prim_func(s_tir=True)
 def MaskOfBoolsInSharedMemoryNoBarrier(A: T.Buffer(64), B: T.Buffer(64)):
@@ -16,7 +15,6 @@ def MaskOfBoolsInSharedMemoryNoBarrier(A: T.Buffer(64), B: T.Buffer(64)):
 
 
 # right: true is 1
-# A = whole(32)
 # B == (A[None] > A[:, None]).sum(1).astype('int32')
 @T.prim_func(s_tir=True)
 def BoolsAddedUpAsIntegers(A: T.Buffer(32), B: T.Buffer(32, "int32")):
@@ -50,7 +48,6 @@ def Uint32Beyond2ToThe31ComparedAsInt32(A: T.Buffer(32, "uint32"), B: T.Buffer(3
 
 
 # wrong, out of bounds: 0 - 1 is 4294967295
-# A = whole(32)
 # B == np.roll(A, 1)
 @T.prim_func(s_tir=True)
 def IndexOfUint32BelowZero(A: T.Buffer(32), B: T.Buffer(32)):
@@ -60,7 +57,6 @@ def IndexOfUint32BelowZero(A: T.Buffer(32), B: T.Buffer(32)):
 
 
 # wrong, out of bounds: its low 32 bits would be within the buffer
-# A = whole(32)
 # B == A.copy()
 @T.prim_func(s_tir=True)
 def IndexOfInt64Beyond2ToThe32(A: T.Buffer(32), B: T.Buffer(32)):
@@ -70,7 +66,6 @@ def IndexOfInt64Beyond2ToThe32(A: T.Buffer(32), B: T.Buffer(32)):
 
 
 # right: 2**40 + tx - 2**40 is tx in int64
-# A = whole(32)
 # n = np.array([1])
 # B == A.copy()
 @T.prim_func(s_tir=True)
@@ -93,7 +88,6 @@ def ProductOfUint64Beyond2ToThe63(A: T.Buffer(32, "uint64"), B: T.Buffer(32, "in
 
 
 # right: the sum of two bytes fits into int32
-# A = whole(32)
 # B == ((A.astype('int32') + A[::-1]) // 2).astype('int32')
 @T.prim_func(s_tir=True)
 def MeanOfBytesWidenedBefore(A: T.Buffer(32, "uint8"), B: T.Buffer(32, "int32")):
@@ -103,7 +97,6 @@ def MeanOfBytesWidenedBefore(A: T.Buffer(32, "uint8"), B: T.Buffer(32, "int32"))
 
 
 # right: and, or, exclusive or and not, bit by bit
-# A = whole(32)
 # B == (A & 255 | 2 ** 31) ^ ~A[::-1]
 @T.prim_func(s_tir=True)
 def BitsOfUint32(A: T.Buffer(32, "uint32"), B: T.Buffer(32, "uint32")):
@@ -116,7 +109,6 @@ def BitsOfUint32(A: T.Buffer(32, "uint32"), B: T.Buffer(32, "uint32")):
 
 
 # right: int64 has 64 bits
-# A = whole(32)
 # B == (4 * A).astype('int32')
 @T.prim_func(s_tir=True)
 def ShiftOfInt64By40(A: T.Buffer(32, "int64"), B: T.Buffer(32, "int32")):
@@ -126,7 +118,6 @@ def ShiftOfInt64By40(A: T.Buffer(32, "int64"), B: T.Buffer(32, "int32")):
 
 
 # wrong, undefined operation: C leaves it undefined
-# A = whole(32)
 # n = np.array([40])
 # B == np.zeros(32, 'int32')
 @T.prim_func(s_tir=True)
@@ -193,7 +184,6 @@ def ProductOfFloat16Beyond65504(A: T.Buffer(32, "float16"), B: T.Buffer(32)):
 
 # right: one of the two is the result
 # needs sm_80
-# A = whole(32)
 # B == np.maximum(A, A[::-1])
 @T.prim_func(s_tir=True)
 def MaximumOfBfloat16(A: T.Buffer(32, "bfloat16"), B: T.Buffer(32, "bfloat16")):
@@ -244,7 +234,6 @@ def CeilingFloorAndTruncationOfNegatives(A: T.Buffer(32), B: T.Buffer(32)):
 
 
 # right: 7 // -3 is -3, as Python's
-# A = whole(32)
 # B == (A - 50) // -3 * 1000 + (A - 50) % -3
 @T.prim_func(s_tir=True)
 def FloorDivisionByANegativeConstant(A: T.Buffer(32, "int32"), B: T.Buffer(32, "int32")):

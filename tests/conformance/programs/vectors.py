@@ -4,7 +4,6 @@ from tvm.script import tirx as T
 
 
 # right: two bytes are a cell of their own
-# A = whole(64)
 # B == A
 @T.prim_func(s_tir=True)
 def AdjacentHalvesByAdjacentThreads(A: T.Buffer(64, "float16"), B: T.Buffer(64, "float16")):
@@ -17,7 +16,6 @@ def AdjacentHalvesByAdjacentThreads(A: T.Buffer(64, "float16"), B: T.Buffer(64, 
 
 
 # right: each pair begins at an even element
-# A = whole(64)
 # B == A
 @T.prim_func(s_tir=True)
 def PackedPairsOfHalves(A: T.Buffer(64, "float16"), B: T.Buffer(64, "float16")):
@@ -31,7 +29,6 @@ def PackedPairsOfHalves(A: T.Buffer(64, "float16"), B: T.Buffer(64, "float16")):
 
 # wrong, misaligned access: every other pair begins at an odd element, and pairs race for their
 #   cells
-# A = whole(66)
 @T.prim_func(s_tir=True)
 def PairsOfHalvesThatOverlap(A: T.Buffer(66, "float16"), B: T.Buffer(66, "float16")):
     bx = T.launch_thread("blockIdx.x", 1)
@@ -40,7 +37,6 @@ def PairsOfHalvesThatOverlap(A: T.Buffer(66, "float16"), B: T.Buffer(66, "float1
 
 
 # right: a byte is a cell of its own
-# A = whole(64)
 # B == A[::-1]
 @T.prim_func(s_tir=True)
 def AdjacentBytesByAdjacentThreads(A: T.Buffer(64, "int8"), B: T.Buffer(64, "int8")):
@@ -53,7 +49,6 @@ def AdjacentBytesByAdjacentThreads(A: T.Buffer(64, "int8"), B: T.Buffer(64, "int
 
 
 # right: TVM generates four loads where it cannot prove the alignment: make_float4(A[i], ...)
-# A = whole(80)
 # B == A[2:66]
 @T.prim_func(s_tir=True)
 def VectorLoadFromElement2(A: T.Buffer(80), B: T.Buffer(64)):
@@ -63,7 +58,6 @@ def VectorLoadFromElement2(A: T.Buffer(80), B: T.Buffer(64)):
 
 
 # wrong, misaligned access: TVM generates *(float4*), whatever the alignment
-# A = whole(80)
 @T.prim_func(s_tir=True)
 def VectorStoreToElement2(A: T.Buffer(80), B: T.Buffer(66)):
     bx = T.launch_thread("blockIdx.x", 1)
@@ -72,7 +66,6 @@ def VectorStoreToElement2(A: T.Buffer(80), B: T.Buffer(66)):
 
 
 # wrong, misaligned access: row 1 begins at element 65, which is no multiple of 4
-# A = whole(80)
 # B == A[:64]
 @T.prim_func(s_tir=True)
 def VectorStoresToSharedRowsOf65(A: T.Buffer(80), B: T.Buffer(64)):
@@ -85,7 +78,6 @@ def VectorStoresToSharedRowsOf65(A: T.Buffer(80), B: T.Buffer(64)):
 
 
 # right: TVM generates four loads
-# A = whole(128)
 # B == A[::2]
 @T.prim_func(s_tir=True)
 def VectorLoadOfStride2(A: T.Buffer(128), B: T.Buffer(64)):
@@ -95,7 +87,6 @@ def VectorLoadOfStride2(A: T.Buffer(128), B: T.Buffer(64)):
 
 
 # right: TVM generates four loads
-# A = whole(64)
 # B == np.ravel(A.reshape(16, 4)[:, ::-1])
 @T.prim_func(s_tir=True)
 def VectorLoadOfStrideMinus1(A: T.Buffer(64), B: T.Buffer(64)):
@@ -105,7 +96,6 @@ def VectorLoadOfStrideMinus1(A: T.Buffer(64), B: T.Buffer(64)):
 
 
 # right: all vectors begin at multiples of 4
-# A = whole(64)
 # n = np.array([0])
 # B == A
 @T.prim_func(s_tir=True)
@@ -116,7 +106,6 @@ def VectorStoreToALoadedPlace0(A: T.Buffer(64), n: T.Buffer(1, "int32"), B: T.Bu
 
 
 # right: 8 bytes go to multiples of 8
-# A = whole(64)
 # B == np.ravel(A.reshape(32, 2)[::-1])
 @T.prim_func(s_tir=True)
 def StoresOfTwoFloatsToEvenElements(A: T.Buffer(64), B: T.Buffer(64)):
@@ -126,7 +115,6 @@ def StoresOfTwoFloatsToEvenElements(A: T.Buffer(64), B: T.Buffer(64)):
 
 
 # wrong, misaligned access: 8 bytes go to a multiple of 8
-# A = whole(64)
 @T.prim_func(s_tir=True)
 def StoresOfFourHalvesToEvenElements(A: T.Buffer(64, "float16"), B: T.Buffer(94, "float16")):
     bx = T.launch_thread("blockIdx.x", 1)
@@ -135,7 +123,6 @@ def StoresOfFourHalvesToEvenElements(A: T.Buffer(64, "float16"), B: T.Buffer(94,
 
 
 # wrong, misaligned access: 4 bytes go to a multiple of 4
-# A = whole(64)
 @T.prim_func(s_tir=True)
 def StoresOfFourBytesToOddElements(A: T.Buffer(64, "int8"), B: T.Buffer(79, "int8")):
     bx = T.launch_thread("blockIdx.x", 1)

@@ -5,7 +5,6 @@ from tvm.script import tirx as T
 
 # wrong, divergent warp instruction: a warpgroup has four
 # needs sm_90a
-# A = whole(1024)
 # B = whole(128, seed=8)
 # C == (A.reshape(64, 16).astype('f8') @ B.reshape(8, 16).T.astype('f8')).ravel()
 @T.prim_func(s_tir=True)
@@ -44,7 +43,6 @@ def WgmmaByThreeWarps(A: T.Buffer(1024, "float16"), B: T.Buffer(128, "float16"),
 
 # wrong, race: the other warpgroup may still multiply it
 # needs sm_90a
-# A = whole(1024)
 # B = whole(128, seed=8)
 # C, D == ((A.reshape(64, 16).astype('f8') @ B.reshape(8, 16).T.astype('f8')).ravel(),
 #   (A.reshape(64, 16).astype('f8') @ B.reshape(8, 16).T.astype('f8')).ravel())
@@ -95,7 +93,6 @@ def TileFilledAnewByThreadsThatHaveWaitedWithNoBarrier(
 
 # wrong, uninitialized read: what was in the registers is added
 # needs sm_90a
-# A = whole(1024)
 # B = whole(128, seed=8)
 # C == (A.reshape(64, 16).astype('f8') @ B.reshape(8, 16).T.astype('f8')).ravel()
 @T.prim_func(s_tir=True)
