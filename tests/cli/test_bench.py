@@ -17,7 +17,7 @@ from fake_pool import compile_here
 from tvm.error import InternalError
 
 from tirstep.bench.cases import SUITES
-from tirstep.bench.results import read_run, write_run
+from tirstep.bench.results import read_run
 from tirstep.bench.workers import LocalWorkers
 from tirstep.files import locked
 from tirstep.lowering_checks.devices import is_cuda_available
@@ -290,26 +290,6 @@ def test_a_search_with_a_winner_tells_why_others_do_not_run(
     told = "      1 does not run: InternalError  Check failed: (bytes < room) is false: too much"
     assert told in result.out
     assert "best     1,000.0 us" in result.out
-
-
-def test_a_readme_s_part_is_filled_from_the_newest_run(
-    command: Command, machine: FakeMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    from plots import make_plots
-    from readme import find_bench_writers
-
-    command(*RUN, "--json", tmp_path / "bench-test-gpu.json")
-    run = read_run(tmp_path / "bench-test-gpu.json")
-    write_run(run, tmp_path / "other.json")
-    document = tmp_path / "docs" / "speed.md"
-    document.parent.mkdir()
-    document.write_text("<!-- begin bench-matmul -->\n<!-- end bench-matmul -->\n")
-    writers: dict[str, Any] = find_bench_writers(document, tmp_path)
-    assert [*writers] == ["bench-matmul"]
-    assert "| `matmul` | 64×48×32 | float32 | `matmul_naive` | 1,000 |" in writers["bench-matmul"]()
-    assert [*make_plots(tmp_path)] == ["bench-test-gpu-matmul-float32.svg"]
-    document.write_text("nothing")
-    assert find_bench_writers(document, tmp_path) == {}
 
 
 def test_a_search_that_every_candidate_refuses_says_which_tail_would_help(

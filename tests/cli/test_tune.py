@@ -1,6 +1,5 @@
 """``tirstep tune``: from a recipe to a database that TVM alone applies."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -172,14 +171,3 @@ def test_a_target_without_a_device_is_refused(command: Command, tmp_path: Path) 
     assert result.code == 2
     assert "there is no device for --target opencl here" in result.err
     assert not (tmp_path / "db").exists()
-
-
-def test_a_broken_database_is_refused_before_anything_is_tuned(
-    command: Command, tmp_path: Path
-) -> None:
-    (tmp_path / "database_workload.json").write_text("[1, 2")
-    result = command("tune", f"{OWN}:folded", *SMALL, "-o", tmp_path)
-    assert result.code == 2
-    assert "database_workload.json:1: no JSON" in result.err
-    assert os.listdir(tmp_path) == ["database_workload.json"]
-    assert (tmp_path / "database_workload.json").read_text() == "[1, 2"
