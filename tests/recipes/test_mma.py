@@ -23,50 +23,45 @@ def check(run: Run) -> None:
     assert check_numbers(run.problem, run.steps[-1].module, SIMULATOR, where=str(run.config)) == []
 
 
-@pytest.mark.parametrize(
-    ("dtype", "out", "transpose_b"),
-    [
-        ("float16", "float32", False),
-        ("float16", "float16", True),
-        ("bfloat16", "bfloat16", False),
-        ("int8", "int32", False),
-        ("int8", "int32", True),
-        ("float8_e4m3fn", "float32", True),
-        ("float8_e5m2", "float8_e5m2", False),
-        ("tf32", "float32", False),
-        ("tf32", "float32", True),
-    ],
-)
-def test_every_type_and_order_of_b(dtype: str, out: str, transpose_b: bool) -> None:
-    options = {"dtype": dtype, "out": out, "transpose_b": transpose_b}
-    shape = {"m": 32, "n": 64, "k": 192}
-    check(run_recipe(LAST, shape, options=options, config={**SMALL, "tile_k": 64}))
+CASES = [
+    *(
+        ((32, 64, 192), {"dtype": dtype, "out": out, "transpose_b": turned}, {"tile_k": 64})
+        for dtype, out, turned in (
+            ("float16", "float32", False),
+            ("float16", "float16", True),
+            ("bfloat16", "bfloat16", False),
+            ("int8", "int32", False),
+            ("int8", "int32", True),
+            ("float8_e4m3fn", "float32", True),
+            ("float8_e5m2", "float8_e5m2", False),
+            ("tf32", "float32", False),
+            ("tf32", "float32", True),
+        )
+    ),
+    *(
+        (shape, {"dtype": "bfloat16", "out": "bfloat16"}, {"tail": tail})
+        for shape in ((62, 97, 41), (1, 1, 1), (17, 40, 133))
+        for tail in ("pad", "copy")
+    ),
+    *(
+        ((32, 64, 256), {"dtype": "float16"}, config)
+        for config in (
+            {"split_k": 2},
+            {"split_k": 2, "tail": "copy"},
+            {"store": "shared"},
+            {"stages": 2},
+            {"stages": 4, "tile_k": 64},
+            {"layout": "padded"},
+            {"tile": (32, 32), "warp": (32, 16)},
+        )
+    ),
+]
 
 
-@pytest.mark.parametrize("tail", ["pad", "copy"])
-@pytest.mark.parametrize("shape", [(1000 // 16, 776 // 8, 328 // 8), (1, 1, 1), (17, 40, 133)])
-def test_any_shape(shape: tuple[int, int, int], tail: str) -> None:
+@pytest.mark.parametrize(("shape", "options", "config"), CASES, ids=str)
+def test_types_shapes_and_configs(shape: tuple, options: dict, config: dict) -> None:
     sizes = dict(zip("mnk", shape, strict=True))
-    options = {"dtype": "bfloat16", "out": "bfloat16"}
-    check(run_recipe(LAST, sizes, options=options, config={**SMALL, "tail": tail}))
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        {"split_k": 2},
-        {"split_k": 2, "tail": "copy"},
-        {"store": "shared"},
-        {"stages": 2},
-        {"stages": 4, "tile_k": 64},
-        {"layout": "padded"},
-        {"tile": (32, 32), "warp": (32, 16)},
-    ],
-    ids=str,
-)
-def test_other_configs(config: dict) -> None:
-    shape = {"m": 32, "n": 64, "k": 256}
-    check(run_recipe(LAST, shape, options={"dtype": "float16"}, config={**SMALL, **config}))
+    check(run_recipe(LAST, sizes, options=options, config={**SMALL, **config}))
 
 
 @pytest.mark.parametrize(
