@@ -6,13 +6,7 @@ from kernels import at_block, parse_kernel
 from pairs import check_pair, refuses, run_on_cpu
 from tvm.s_tir import Schedule
 
-from tirstep.transforms import (
-    bind_loop,
-    compute_block_at,
-    factor_out_of_sum,
-    fuse_loops,
-    split_loop,
-)
+from tirstep import transforms as tr
 from tirstep.transforms.fusion.factoring import split_factor
 from tirstep.transforms.fusion.reductions import read_reduction, uses_any
 
@@ -57,7 +51,7 @@ def test_factor_out_of_sum_takes_the_factor_and_the_rounding_it_stood_in():
     def change(sch: Schedule):
         block = sch.get_sblock("C")
         loops = sch.get_loops(block)
-        return factor_out_of_sum(sch, block), block, loops
+        return tr.factor_out_of_sum(sch, block), block, loops
 
     check_pair(Normed, change, after, is_replayable=False)
 
@@ -103,7 +97,7 @@ DEPENDS = "each factor of the term .* of block 'C' depends on 'vk', over which"
 def test_factor_out_of_sum_refuses_sums_without_a_factor(old: str, new: str, sentence: str):
     sch, block, *_ = at_block(parse_kernel(SUM.replace(old, new)), "C")
     with refuses(sch, f"factor_out_of_sum: .*{sentence}"):
-        factor_out_of_sum(sch, block)
+        tr.factor_out_of_sum(sch, block)
 
 
 # The value of a row is computed by a block of its own, and the sum is used by another one.
@@ -128,25 +122,25 @@ Rescaled = parse_kernel("""
 def test_a_block_in_the_sum_s_loops_is_refused():
     """It could change the factor, or use the sum, before the factor is applied."""
     sch, block, *_ = at_block(Rescaled, "C")
-    compute_block_at(sch, sch.get_sblock("S"), sch.get_loops(block)[0])
+    tr.compute_block_at(sch, sch.get_sblock("S"), sch.get_loops(block)[0])
     with refuses(sch, "blocks 'C' and 'S' stand in one loop, behind which its sums would be"):
-        factor_out_of_sum(sch, block)
+        tr.factor_out_of_sum(sch, block)
 
 
 def test_bound_loops_are_refused():
     sch, block, *_ = at_block(Rescaled, "C")
-    bind_loop(sch, sch.get_loops(block)[0], axis="threadIdx.x")
+    tr.bind_loop(sch, sch.get_loops(block)[0], axis="threadIdx.x")
     with refuses(sch, "factor_out_of_sum: loop 'i' is already bound to 'threadIdx.x'"):
-        factor_out_of_sum(sch, block)
+        tr.factor_out_of_sum(sch, block)
 
 
 @pytest.mark.parametrize("inner", [4, 7])
 def test_a_guarded_sum_is_multiplied_where_it_is_computed(inner: int):
     sch, block, *_ = at_block(Normed, "C")
-    rows = fuse_loops(sch, sch.get_loops(block)[:2])
-    split_loop(sch, rows, inner=inner, tail="guard")
-    split_loop(sch, sch.get_loops(block)[-1], inner=3, tail="guard")
-    factor_out_of_sum(sch, block)
+    rows = tr.fuse_loops(sch, sch.get_loops(block)[:2])
+    tr.split_loop(sch, rows, inner=inner, tail="guard")
+    tr.split_loop(sch, sch.get_loops(block)[-1], inner=3, tail="guard")
+    tr.factor_out_of_sum(sch, block)
     x, w = np.ones((6, 20), "float16"), np.ones((20, 4), "float16")
     s = (4.0 ** np.arange(6)).astype("float32")
     got = run_on_cpu(sch.mod, x, s, w, output=(6, 4), dtype="float32")
@@ -168,4 +162,4 @@ def test_sums_of_which_some_are_left_out_are_refused():
     """The others would be overwritten, by what no block has computed."""
     sch, block, *_ = at_block(Some, "C")
     with refuses(sch, r"'C_global' would read C_global\[1\], which block 'C' has not written"):
-        factor_out_of_sum(sch, block)
+        tr.factor_out_of_sum(sch, block)

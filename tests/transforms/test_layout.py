@@ -7,17 +7,7 @@ from kernels import Copy, Matmul, at_block, parse_kernel
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 
-from tirstep.transforms import (
-    cache_read_at,
-    fetch_cooperatively,
-    fold_tile,
-    fuse_loops,
-    pad_block,
-    pad_shared_rows,
-    split_loop,
-    transpose_tile,
-    vectorize_loop,
-)
+from tirstep import transforms as tr
 
 MatmulBias = parse_kernel("""
     A (16, 6), B (6, 12), bias (12,), D (16, 12), E (16, 12)
@@ -39,7 +29,7 @@ def start(scope="shared", place=0):
     sch = Schedule(Matmul, debug_mask="all")
     block = sch.get_sblock("C")
     loop = sch.get_loops(block)[place]
-    return sch, cache_read_at(sch, block, loop, operand=1, scope=scope), block
+    return sch, tr.cache_read_at(sch, block, loop, operand=1, scope=scope), block
 
 
 def test_pad_shared_rows_of_a_tile():
@@ -58,8 +48,8 @@ def test_pad_shared_rows_of_a_tile():
 
     def change(sch):
         block = sch.get_sblock("C")
-        copy = cache_read_at(sch, block, sch.get_loops(block)[0], operand=1)
-        pad_shared_rows(sch, copy, elements=5)
+        copy = tr.cache_read_at(sch, block, sch.get_loops(block)[0], operand=1)
+        tr.pad_shared_rows(sch, copy, elements=5)
         return copy
 
     check_pair(Matmul, change, after)
@@ -68,52 +58,52 @@ def test_pad_shared_rows_of_a_tile():
 def test_pad_shared_rows_refuses_what_does_not_fit():
     sch, copy, _ = start(place=1)
     with refuses(sch, r"elements=1 is not less than the 1 elements .*; rows of one element need"):
-        pad_shared_rows(sch, copy, elements=1)
+        tr.pad_shared_rows(sch, copy, elements=1)
     sch, copy, _ = start("local")
     with refuses(sch, r"writes 'B_local' in scope 'local'; pad the rows of a shared buffer"):
-        pad_shared_rows(sch, copy, elements=1)
+        tr.pad_shared_rows(sch, copy, elements=1)
     for elements in [0, -1]:
         sch, copy, _ = start()
         with refuses(sch, rf"pad_shared_rows: elements={elements} is no padding; use at least 1"):
-            pad_shared_rows(sch, copy, elements=elements)
+            tr.pad_shared_rows(sch, copy, elements=elements)
     sch, copy, _ = start()
-    fuse_loops(sch, sch.get_loops(copy)[-2:])
+    tr.fuse_loops(sch, sch.get_loops(copy)[-2:])
     with refuses(sch, r"'B_shared' has no loop of its own along the rows of 'B_shared', so that"):
-        pad_shared_rows(sch, copy, elements=1)
+        tr.pad_shared_rows(sch, copy, elements=1)
     sch, block, *_ = at_block(Copy, "B")
-    outer, _ = split_loop(sch, sch.get_loops(block)[0], inner=4)
-    copy = cache_read_at(sch, block, outer, operand=0)
+    outer, _ = tr.split_loop(sch, sch.get_loops(block)[0], inner=4)
+    copy = tr.cache_read_at(sch, block, outer, operand=0)
     with refuses(sch, r"block 'A_shared' writes 'A_shared' of one dimension, which has no rows"):
-        pad_shared_rows(sch, copy, elements=1)
+        tr.pad_shared_rows(sch, copy, elements=1)
     sch, *_ = start()
     root = sch.get_sblock("root")
     with refuses(sch, r"pad_shared_rows: block 'root' writes 0 buffers; pass the copy block that"):
-        pad_shared_rows(sch, root, elements=1)
+        tr.pad_shared_rows(sch, root, elements=1)
     sch, copy, block = start()
     _, j, _ = sch.get_loops(block)
-    outer, inner = split_loop(sch, j, inner=4)
+    outer, inner = tr.split_loop(sch, j, inner=4)
     sch.reorder(sch.get_loops(block)[-1], inner)
-    vectorize_loop(sch, inner)
+    tr.vectorize_loop(sch, inner)
     with refuses(
         sch,
         r"pad_shared_rows: block 'C' uses 'B_shared' in vectors of 4, and rows of 13 elements would"
         " misalign them; pad so that a row becomes a multiple of 4, or do not vectorize",
     ):
-        pad_shared_rows(sch, copy, elements=1)
-    pad_shared_rows(sch, copy, elements=4)
+        tr.pad_shared_rows(sch, copy, elements=1)
+    tr.pad_shared_rows(sch, copy, elements=4)
     assert sch.get(outer)
 
 
 @pytest.mark.parametrize("threads", [8, (2, 4)])
 def test_pad_shared_rows_refuses_a_tile_whose_rows_are_not_known_any_more(threads):
     sch, copy, _ = start()
-    fetch_cooperatively(sch, copy, threads=threads)
+    tr.fetch_cooperatively(sch, copy, threads=threads)
     with refuses(
         sch,
         r"pad_shared_rows: block 'B_shared' has no loop of its own along the rows of 'B_shared', so"
         " that their length is not known; call this between cache_read_at and fetch_coop",
     ):
-        pad_shared_rows(sch, copy, elements=1)
+        tr.pad_shared_rows(sch, copy, elements=1)
 
 
 def test_transpose_tile_for_its_readers_too():
@@ -131,8 +121,8 @@ def test_transpose_tile_for_its_readers_too():
 
     def change(sch):
         block = sch.get_sblock("C")
-        copy = cache_read_at(sch, block, sch.get_loops(block)[0], operand=1)
-        transpose_tile(sch, copy)
+        copy = tr.cache_read_at(sch, block, sch.get_loops(block)[0], operand=1)
+        tr.transpose_tile(sch, copy)
         return copy, block
 
     check_pair(Matmul, change, after)
@@ -145,22 +135,22 @@ def test_transpose_tile_refuses_what_does_not_fit():
         r"transpose_tile: block 'B_local' writes 'B_local' in scope 'local' with 2 dimensions; "
         "transpose a shared tile of two dimensions or more",
     ):
-        transpose_tile(sch, copy)
+        tr.transpose_tile(sch, copy)
     with refuses(sch, r"block 'C' writes 'C' in scope 'global' with 2 dimensions"):
-        transpose_tile(sch, block)
+        tr.transpose_tile(sch, block)
     sch, block, *_ = at_block(Copy, "B")
-    outer, _ = split_loop(sch, sch.get_loops(block)[0], inner=4)
-    copy = cache_read_at(sch, block, outer, operand=0)
+    outer, _ = tr.split_loop(sch, sch.get_loops(block)[0], inner=4)
+    copy = tr.cache_read_at(sch, block, outer, operand=0)
     with refuses(sch, r"block 'A_shared' writes 'A_shared' in scope 'shared' with 1 dimensions"):
-        transpose_tile(sch, copy)
+        tr.transpose_tile(sch, copy)
     sch, copy, _ = start()
-    pad_shared_rows(sch, copy, elements=4)
+    tr.pad_shared_rows(sch, copy, elements=4)
     with refuses(sch, r"the rows of 'B_shared' are padded already; transpose before padding"):
-        transpose_tile(sch, copy)
+        tr.transpose_tile(sch, copy)
     sch, *_ = start()
     root = sch.get_sblock("root")
     with refuses(sch, r"transpose_tile: block 'root' writes 0 buffers; pass the copy block that"):
-        transpose_tile(sch, root)
+        tr.transpose_tile(sch, root)
 
 
 def test_pad_block_with_an_epilogue():
@@ -184,7 +174,7 @@ def test_pad_block_with_an_epilogue():
 
     def change(sch):
         epilogue = sch.get_sblock("D")
-        padding = pad_block(sch, sch.get_sblock("C"), multiples=(5, 12, 6))
+        padding = tr.pad_block(sch, sch.get_sblock("C"), multiples=(5, 12, 6))
         assert padding.crop is None
         assert len(padding.operands) == 1
         return padding.operands, epilogue
@@ -200,10 +190,10 @@ def test_pad_block_refuses_what_does_not_fit():
             rf"pad_block: multiples={re.escape(str(multiples))} does not fit block 'C' with its 3 "
             "iterators; give one multiple of at least 1 for each iterator",
         ):
-            pad_block(sch, block, multiples=multiples)
+            tr.pad_block(sch, block, multiples=multiples)
     for fuse in [False, True]:
         sch, block, i, j, _ = at_block(Matmul, "C")
-        outer, inner = split_loop(sch, i, inner=4)
+        outer, inner = tr.split_loop(sch, i, inner=4)
         if fuse:
             sch.fuse(inner, j)  # three loops again
         with refuses(
@@ -211,12 +201,12 @@ def test_pad_block_refuses_what_does_not_fit():
             r"pad_block: block 'C' does not have one loop for each of its 3 iterators; pad a block "
             "before its loops are split or fused",
         ):
-            pad_block(sch, block, multiples=(5, 12, 4))
+            tr.pad_block(sch, block, multiples=(5, 12, 4))
         assert sch.get(outer)
     sch = Schedule(Matmul)
     foreign = Schedule(Matmul).get_sblock("C")
     with refuses(sch, r"pad_block: the block handle belongs to another schedule; pass handles tha"):
-        pad_block(sch, foreign, multiples=(5, 12, 4))
+        tr.pad_block(sch, foreign, multiples=(5, 12, 4))
 
 
 def test_pad_block_refuses_what_pad_einsum_refuses_and_changes_nothing():
@@ -229,7 +219,7 @@ def test_pad_block_refuses_what_pad_einsum_refuses_and_changes_nothing():
 
     sch, block, *_ = at_block(Window, "B")
     with refuses(sch, r"^pad_block: TVM refuses: The block 'B' not a computation of Einsum"):
-        pad_block(sch, block, multiples=(5, 3))
+        tr.pad_block(sch, block, multiples=(5, 3))
 
 
 RunSums = parse_kernel("""
@@ -249,7 +239,7 @@ def fold(sch, row=8, padding=4, scope="shared"):
     """The block that writes "twice", folded in another memory."""
     block = sch.get_sblock("twice")
     sch.set_scope(block, 0, scope)
-    fold_tile(sch, block, row=row, padding=padding)
+    tr.fold_tile(sch, block, row=row, padding=padding)
     return block
 
 
@@ -276,14 +266,14 @@ def test_fold_tile_refuses_what_does_not_fit():
     block = sch.get_sblock("twice")
     sch.set_scope(block, 0, "local")
     with refuses(sch, r"block 'twice' writes 'twice_local' in scope 'local'; fold a tile in"):
-        fold_tile(sch, block, row=8)
+        tr.fold_tile(sch, block, row=8)
     for row, padding in [(0, 0), (8, 8), (8, -1), (-8, 0)]:
         sch = Schedule(RunSums, debug_mask="all")
         block = sch.get_sblock("twice")
         sch.set_scope(block, 0, "shared")
         with refuses(sch, rf"fold_tile: row={row} and padding={padding} are no rows; give a row"):
-            fold_tile(sch, block, row=row, padding=padding)
+            tr.fold_tile(sch, block, row=row, padding=padding)
     sch = Schedule(RunSums, debug_mask="all")
     block = fold(sch)
     with refuses(sch, r"fold_tile: the rows of 'twice_shared' are padded already; fold"):
-        fold_tile(sch, block, row=4)
+        tr.fold_tile(sch, block, row=4)

@@ -10,15 +10,8 @@ from tvm.s_tir.schedule import SBlockRV
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
+from tirstep import transforms as tr
 from tirstep.modules import Problem, depthwise_conv2d, matmul, transpose
-from tirstep.transforms import (
-    fuse_loops,
-    reverse_compute_block_at,
-    set_pipeline,
-    stage_operand_at,
-    tile_block,
-    unroll_loop,
-)
 from tirstep.transforms.legality import lowered_memory
 from tirstep.transforms.legality.lowered_memory import find_missing_barriers
 from tirstep.transforms.recipes import RECIPES
@@ -28,7 +21,7 @@ def tile(
     problem: Problem, threads: Sequence[int], per_thread: Sequence[int] | None = None
 ) -> tuple[Schedule, SBlockRV]:
     sch, block, *_ = at_block(problem.module, "C")
-    tile_block(sch, block, threads=threads, per_thread=per_thread, tail="guard")
+    tr.tile_block(sch, block, threads=threads, per_thread=per_thread, tail="guard")
     return sch, block
 
 
@@ -58,8 +51,8 @@ def test_a_race_that_was_there_before_is_no_fault_of_a_transform():
     problem = matmul.problem(20, 4, 6, transpose_b=True)
     sch, block = tile(problem, (3, 4), (3, 1))
     stage_plainly(sch, block, 4, operand=1, threads=(3, 4))
-    set_pipeline(sch)
-    fuse_loops(sch, sch.get_loops(block)[-2:])
+    tr.set_pipeline(sch)
+    tr.fuse_loops(sch, sch.get_loops(block)[-2:])
     assert find_missing_barriers(sch.mod) == ["B_shared"]
 
 
@@ -70,7 +63,7 @@ def tile_taps(*, unrolled: bool) -> tuple[Problem, Schedule, SBlockRV]:
     RECIPES["depthwise_conv2d_threads_2d"](sch, rows=16, columns=16, tail="guard")
     block = sch.get_sblock("Y")
     if unrolled:
-        unroll_loop(sch, sch.get_loops(block)[-2])
+        tr.unroll_loop(sch, sch.get_loops(block)[-2])
     return problem, sch, block
 
 
@@ -83,15 +76,15 @@ def test_stores_of_an_unrolled_loop_whose_loads_tvm_drops():
     assert find_missing_barriers(plain.mod) == ["X_shared"]
     loop = sch.get_loops(block)[-1]
     with refuses(sch, "stage_operand_at: threads would share elements of the shared buffer 'X_sha"):
-        stage_operand_at(sch, block, loop, operand=0, threads=(16, 16), vector=1, tail="refuse")
+        tr.stage_operand_at(sch, block, loop, operand=0, threads=(16, 16), vector=1, tail="refuse")
 
     problem, sch, block = tile_taps(unrolled=False)
     loop = sch.get_loops(block)[-1]
-    stage_operand_at(sch, block, loop, operand=0, threads=(16, 16), vector=1, tail="refuse")
+    tr.stage_operand_at(sch, block, loop, operand=0, threads=(16, 16), vector=1, tail="refuse")
     assert find_wrong(problem, sch) == []
     loop = sch.get_loops(block)[-2]
     with refuses(sch, "unroll_loop: threads would share elements of the shared buffer 'X_shared'"):
-        unroll_loop(sch, loop)
+        tr.unroll_loop(sch, loop)
 
 
 def test_copies_of_one_store_that_write_the_same_are_in_order():
@@ -101,7 +94,7 @@ def test_copies_of_one_store_that_write_the_same_are_in_order():
     recipe = RECIPES["transpose_vectors"]
     recipe(sch, **{**recipe.golden.config, "tail": "guard"})
     loop = sch.get_loops(sch.get_sblock("B"))[4]
-    reverse_compute_block_at(sch, sch.get_sblock("A_shared"), loop)
+    tr.reverse_compute_block_at(sch, sch.get_sblock("A_shared"), loop)
     assert find_missing_barriers(sch.mod) == []
     assert find_wrong(problem, sch) == []
 

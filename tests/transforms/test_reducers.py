@@ -6,15 +6,10 @@ from kernels import at_block, parse_kernel
 from tvm import tirx
 from tvm.error import InternalError
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.lowering_checks.devices import DeviceError
 from tirstep.lowering_checks.devices.simulator import simulate
-from tirstep.transforms import (
-    TransformError,
-    bind_loop,
-    rfactor_reduction,
-    spread_over_threads,
-)
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.reduction import register_reducer
 
@@ -59,7 +54,7 @@ def test_tvm_stores_a_value_before_it_computes_the_next_one() -> None:
     register_reducer(combine, identify, values=2)
     sch, block, *_ = at_block(MaximumFirst, "S")
     sch.bind(sch.get_loops(block)[0], "blockIdx.x")
-    spread_over_threads(sch, block, threads=32)
+    tr.spread_over_threads(sch, block, threads=32)
     a = np.random.default_rng(0).normal(size=(4, 64)).astype("float32")
     blank = np.full(4, np.nan, "float32")
     _, largest, total = simulate(sch.mod, [a, blank, blank]).arguments
@@ -81,8 +76,8 @@ AllOf = parse_kernel("""
 def test_parts_of_booleans_are_refused_with_a_sentence() -> None:
     """TVM looks for their neutral element, and raises an InternalError."""
     sch, block, *_ = at_block(AllOf, "Y")
-    with pytest.raises(TransformError, match="reduces booleans into 'Y', whose neutral element"):
-        rfactor_reduction(sch, block, parts=3)
+    with pytest.raises(tr.TransformError, match="reduces booleans into 'Y', whose neutral element"):
+        tr.rfactor_reduction(sch, block, parts=3)
     assert sch.mod.same_as(AllOf)
     outer, _ = sch.split(sch.get_loops(block)[1], [3, None])
     with pytest.raises(InternalError, match="max_value"):
@@ -103,9 +98,9 @@ TurnedSum = parse_kernel("""
 def test_a_sum_over_threads_with_its_result_behind_is_refused() -> None:
     """TVM does not lower it, and says so in the first line of a long message."""
     sch, _, i, k = at_block(TurnedSum, "Y")
-    bind_loop(sch, i, axis="blockIdx.x")
-    with pytest.raises(TransformError, match="with its result as the second operand"):
-        bind_loop(sch, k, axis="threadIdx.x")
+    tr.bind_loop(sch, i, axis="blockIdx.x")
+    with pytest.raises(tr.TransformError, match="with its result as the second operand"):
+        tr.bind_loop(sch, k, axis="threadIdx.x")
     sch.bind(k, "threadIdx.x")
     with pytest.raises(DeviceError, match="No matched reducer for the identity and the combiner"):
         get_device("simulator").compile(sch.mod)

@@ -4,13 +4,7 @@ from kernels import parse_kernel
 from pairs import check_pair, compile_for_cuda, refuses
 from tvm.s_tir import Schedule
 
-from tirstep.transforms import (
-    Spread,
-    cache_row_at,
-    keep_in_registers,
-    spread_over_threads,
-    vectorize_loop,
-)
+from tirstep import transforms as tr
 
 # B = A over the sums of its rows.
 Shares = parse_kernel("""
@@ -78,10 +72,10 @@ CachedShares = parse_kernel("""
 """)
 
 
-def spread_shares(sch: Schedule, *, vector: int = 4) -> list[Spread]:
+def spread_shares(sch: Schedule, *, vector: int = 4) -> list[tr.Spread]:
     """Readers first: what they read is in registers."""
     return [
-        spread_over_threads(sch, sch.get_sblock(name), threads=8, vector=vector) for name in "BS"
+        tr.spread_over_threads(sch, sch.get_sblock(name), threads=8, vector=vector) for name in "BS"
     ]
 
 
@@ -93,10 +87,10 @@ def test_spread_over_threads_deals_out_vectors_and_reduces_by_shuffles():
 def test_spread_over_threads_refuses_a_loop_that_is_not_serial_or_not_the_block_s_own():
     sch = Schedule(Shares, debug_mask="all")
     block = sch.get_sblock("B")
-    spread = spread_over_threads(sch, block, threads=8, vector=4)
-    vectorize_loop(sch, spread.elements)
+    spread = tr.spread_over_threads(sch, block, threads=8, vector=4)
+    tr.vectorize_loop(sch, spread.elements)
     with refuses(sch, "is already vectorized"):
-        spread_over_threads(sch, block, threads=2)
+        tr.spread_over_threads(sch, block, threads=2)
 
     Shared = parse_kernel("""
         A (8,), B (8,)
@@ -111,7 +105,7 @@ def test_spread_over_threads_refuses_a_loop_that_is_not_serial_or_not_the_block_
     sch = Schedule(Shared, debug_mask="all")
     block = sch.get_sblock("B")
     with refuses(sch, "block 'B' has no loop of its own"):
-        spread_over_threads(sch, block, threads=2)
+        tr.spread_over_threads(sch, block, threads=2)
 
 
 Chain = parse_kernel("""
@@ -161,7 +155,7 @@ ChainInRegisters = parse_kernel("""
 
 
 def keep_chain(sch: Schedule) -> None:
-    keep_in_registers(sch, sch.get_sblock("D"))
+    tr.keep_in_registers(sch, sch.get_sblock("D"))
 
 
 def test_keep_in_registers_gives_each_thread_its_own_elements():
@@ -172,7 +166,7 @@ def test_keep_in_registers_refuses_what_other_threads_or_kernels_read():
     sch = Schedule(Chain, debug_mask="all")
     output = sch.get_sblock("B")
     with refuses(sch, "block 'B' writes 'B', a tensor of the kernel's"):
-        keep_in_registers(sch, output)
+        tr.keep_in_registers(sch, output)
 
     Shift = parse_kernel("""
         A (5, 8), B (5, 8)
@@ -189,7 +183,7 @@ def test_keep_in_registers_refuses_what_other_threads_or_kernels_read():
     sch = Schedule(Shift, debug_mask="all")
     block = sch.get_sblock("D")
     with refuses(sch, "block 'B' would read what other threads wrote"):
-        keep_in_registers(sch, block)
+        tr.keep_in_registers(sch, block)
 
     Apart = parse_kernel("""
         A (8,), B (8,)
@@ -205,12 +199,12 @@ def test_keep_in_registers_refuses_what_other_threads_or_kernels_read():
     sch = Schedule(Apart, debug_mask="all")
     block = sch.get_sblock("D")
     with refuses(sch, "blocks 'D' and 'B' have no loop in common, and would be two kernels"):
-        keep_in_registers(sch, block)
+        tr.keep_in_registers(sch, block)
 
 
 def cache_shares(sch: Schedule):
     block = sch.get_sblock("S")
-    return cache_row_at(sch, block, sch.get_loops(block)[0], operand=0)
+    return tr.cache_row_at(sch, block, sch.get_loops(block)[0], operand=0)
 
 
 def test_cache_row_at_reads_once_for_all_readers():
@@ -222,10 +216,10 @@ def test_cache_row_at_refuses_readers_with_other_shares():
     block = sch.get_sblock("S")
     row = sch.get_loops(block)[0]
     with refuses(sch, "block 'S' is not spread over threads along the last dimension of 'A'"):
-        cache_row_at(sch, block, row, operand=0)
-    spread_over_threads(sch, sch.get_sblock("B"), threads=8, vector=2)
-    spread_over_threads(sch, block, threads=8, vector=4)
+        tr.cache_row_at(sch, block, row, operand=0)
+    tr.spread_over_threads(sch, sch.get_sblock("B"), threads=8, vector=2)
+    tr.spread_over_threads(sch, block, threads=8, vector=4)
     with refuses(sch, "block 'B' would read what other threads wrote"):
-        cache_row_at(sch, block, row, operand=0)
+        tr.cache_row_at(sch, block, row, operand=0)
     with refuses(sch, "block 'S' has no operand 1, it reads 0: A"):
-        cache_row_at(sch, block, row, operand=1)
+        tr.cache_row_at(sch, block, row, operand=1)
