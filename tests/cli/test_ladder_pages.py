@@ -67,43 +67,6 @@ def fill(fill_documents: Command, tree: Path, *options: str) -> Any:
     return fill_documents(*files, *options)
 
 
-def test_a_page_is_written_and_held_in_step(fill_documents: Command, tree: Path):
-    write_profile(make_profile(*CONV[:2]), tree / "results" / "profile-conv1d-test-gpu.json")
-    newer = dataclasses.replace(make_profile(CONV[0]), date="2999")  # of fewer recipes
-    write_profile(newer, tree / "results" / "profile-conv1d-part.json")
-    page = tree / "docs" / "ladders" / "conv1d-tutorial.md"
-    stale = fill(fill_documents, tree, "--check")
-    assert stale.code == 1
-    assert "conv1d-tutorial.md is stale: write it again" in stale.out
-    assert not page.exists()
-
-    assert fill(fill_documents, tree).code == 0
-    assert [path.name for path in page.parent.iterdir()] == ["conv1d-tutorial.md"]
-    assert fill(fill_documents, tree, "--check").out.endswith("README.md is up to date\n")
-    text = page.read_text()
-    headings = [line for line in text.splitlines() if line.startswith("## ")]
-    assert headings == [f"## {place}. `{name}`" for place, name in enumerate(CONV, 1)]
-    assert "At 16384×32, float32. Test GPU (sm_90), TVM 0.27, PyTorch 2, 2026-01-02." in text
-    # 800 us, then 400; PyTorch takes 50. The fourth has no time, so the fifth is held to the third.
-    assert "**800.0 µs**, 0.00016 TB/s; speed: 0.062× PyTorch. Config: `threads=128`." in text
-    assert "**400.0 µs**, 0.00033 TB/s; speed: 2.00× the rung before, 2.00× the first rung" in text
-    assert "**50.0 µs**, 0.0026 TB/s; speed: 4.00× the rung before, 16.0× the first rung" in text
-    assert "No time: wrong: C[0] is nan" in text
-    assert "New steps: `accumulated_in_registers`, `filter_in_shared_memory`" in text
-    stalls = "short_scoreboard 38 %, barrier 19 %"
-    row = f"| `main_kernel` | (16×4) × 256 | {stalls} | 57.6 | 71 % | 56 % | 12 % | 83 % | 61 % |"
-    assert text.count(row) == 2
-    assert text.count("Profiler: –, not profiled in this run.") == len(CONV) - 2
-    fastest = f"| `{CONV[-1]}` | {800 / 2 ** (len(CONV) - 1):.1f} |"
-    assert fastest in (tree / "README.md").read_text()  # bench-tutorial
-
-    stray = page.with_name("matmul.md")
-    stray.write_text("old")
-    result = fill(fill_documents, tree)
-    assert result.code == 1
-    assert "matmul.md is of no ladder with results: remove it" in result.out
-
-
 def test_what_was_measured_best_makes_the_page(fill_documents: Command, tree: Path):
     """Neither a rough run nor a part of the ladder counts, however new."""
     page = tree / "docs" / "ladders" / "conv1d-tutorial.md"
