@@ -179,34 +179,6 @@ def test_without_pytorch(command: Command, monkeypatch: pytest.MonkeyPatch):
     assert "PyTorch, which is not installed; install the extra bench" in result.err
 
 
-@pytest.mark.parametrize(
-    ("argv", "sentence"),
-    [
-        (("bench", "matmull"), "there is no suite and no kernel 'matmull'; did you mean matmul"),
-        (("bench", "--shape", "4by4"), "--shape 4by4 is no shape; give it as 1024x512x2048"),
-        (("bench", "--json", "a", "--save", "b"), "--json and --save both say where"),
-        (("bench", "--compare", "no.json", "no.json"), "no.json: No such file or directory"),
-        (("search", "matmul_naive"), "matmul_naive declares no choices"),
-        (("search", "matmul_tilde"), "there is no recipe 'matmul_tilde'; did you mean"),
-        (("search", "matmul_shared_blocking", "--shape", "1x2"), "--shape 1x2 has 2 sizes"),
-        (("search", "matmul_shared_blocking", "--set", "rows=1"), "has a size 'rows'"),
-        (("search", "matmul_shared_blocking", "--set", "rows=1,2"), "has a size 'rows'"),
-        (("search", "matmul_shared_blocking", "--set", "tile_k=4,x"), "must be an integer"),
-        (("search", "matmul_shared_blocking", "--set", "4,8"), "--set 4,8: give --set NAME=VALUE,"),
-        (("search", "matmul_shared_blocking", "--set", "tile_k=4,"), "--set tile_k=4,: give --set"),
-        (
-            ("search", "matmul_shared_blocking", "--set", "tile_k=4,8", "--set", "tile_k=4"),
-            "--set tile_k is given twice; give all",
-        ),
-    ],
-)
-def test_wrong_use(command: Command, machine: FakeMachine, argv: tuple[str, ...], sentence: str):
-    result = command(*argv)
-    assert result.code == 2
-    assert sentence in result.err
-    assert len(result.err.splitlines()) == 1
-
-
 def test_two_runs_are_compared(command: Command, machine: FakeMachine, tmp_path: Path):
     old, new = tmp_path / "old.json", tmp_path / "new.json"
     command(*RUN, "--json", old)
