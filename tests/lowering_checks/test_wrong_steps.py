@@ -249,12 +249,10 @@ ThroughGlobalMemory = parse_kernel("""
     A (64,), C (64,), D (64,)
     for _ in T.thread_binding(1, thread="blockIdx.x"):
         for i in T.thread_binding(64, thread="threadIdx.x"):
-            with T.sblock("C"):
-                vi = T.axis.spatial(64, i)
+            with T.sblock("C", "S", i):
                 C[vi] = A[vi]
         for i in T.thread_binding(64, thread="threadIdx.x"):
-            with T.sblock("D"):
-                vi = T.axis.spatial(64, i)
+            with T.sblock("D", "S", i):
                 D[vi] = C[63 - vi]
 """)
 

@@ -89,8 +89,7 @@ Gather = parse_kernel("""
 Cumsum = parse_kernel("""
     X (12, 30), Y (12, 30)
     for i, j in T.grid(12, 30):
-        with T.sblock("Y"):
-            vi = T.axis.spatial(12, i)
+        with T.sblock("Y", "S", i):
             vj = T.axis.opaque(30, j)
             T.reads(X[vi, 0:30], Y[vi, 0:30])
             T.writes(Y[vi, 0:30])
@@ -122,8 +121,7 @@ Half = parse_kernel("""
     i:16 k:64  Z[i] += H[i, k]
     i:16  S[i] = T.Cast("bfloat16", acc[i])
     for i in range(16):
-        with T.sblock("large"):
-            vi = T.axis.spatial(16, i)
+        with T.sblock("large", "S", i):
             is_large[vi] = acc[vi] > T.float32(8)
 """)
 

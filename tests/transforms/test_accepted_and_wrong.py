@@ -31,12 +31,10 @@ Doubled = parse_kernel("""
     A (64,), B (64,), E (64,)
     C = T.sblock_alloc_buffer((64,))
     for i in range(64):
-        with T.sblock("C"):
-            vi = T.axis.spatial(64, i)
+        with T.sblock("C", "S", i):
             C[vi] = A[vi] + B[vi]
     for i in range(64):
-        with T.sblock("E"):
-            vi = T.axis.spatial(64, i)
+        with T.sblock("E", "S", i):
             E[vi] = C[vi] + C[vi]
 """)
 

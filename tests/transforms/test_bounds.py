@@ -64,8 +64,7 @@ def test_what_is_outside_is_told_with_its_dimension():
     Shifted = parse_kernel("""
         A (4, 8), B (4, 8)
         for i, j, k in T.grid(4, 8, 2):
-            with T.sblock("B", "SS", i, j):
-                vk = T.axis.spatial(2, k)
+            with T.sblock("B", "SSS", i, j, k):
                 T.where(i * 8 + j < 31)
                 B[vi, vj + vk] = T.if_then_else(vj > 0, A[vi, vj - 1], T.float32(0)) + A[vi, vj]
     """)

@@ -123,8 +123,7 @@ def test_accumulate_in_registers_with_an_epilogue():
             for j_0 in T.thread_binding(2, thread="blockIdx.x"):
                 for j_1 in T.thread_binding(3, thread="threadIdx.x"):
                     for k, j_2 in T.grid(6, 2):
-                        with T.sblock("C"):
-                            vi = T.axis.spatial(16, i)
+                        with T.sblock("C", "S", i):
                             vj = T.axis.spatial(12, j_0 * 6 + j_1 * 2 + j_2)
                             vk = T.axis.reduce(6, k)
                             C_local[vi, vj] += A[vi, vk] * B[vk, vj]

@@ -106,15 +106,13 @@ Rescaled = parse_kernel("""
     S = T.sblock_alloc_buffer((6,))
     C = T.sblock_alloc_buffer((6,))
     for i in range(6):
-        with T.sblock("S"):
-            vi = T.axis.spatial(6, i)
+        with T.sblock("S", "S", i):
             S[vi] = R[vi] + T.float32(1)
     for i, k in T.grid(6, 20):
         with T.sblock("C", "SR", i, k):
             C[vi] += X[vi, vk] * S[vi]
     for i in range(6):
-        with T.sblock("Y"):
-            vi = T.axis.spatial(6, i)
+        with T.sblock("Y", "S", i):
             Y[vi] = C[vi] + T.float32(1)
 """)
 

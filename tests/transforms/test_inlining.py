@@ -145,17 +145,14 @@ Moments = parse_kernel("""
     Q = T.sblock_alloc_buffer((8,))
     H = T.sblock_alloc_buffer((8,))
     for i in range(8):
-        with T.sblock("S"):
-            vi = T.axis.spatial(8, i)
+        with T.sblock("S", "S", i):
             S[vi] = A[vi] + T.float32(1)
             Q[vi] = A[vi] * A[vi]
     for i in range(8):
-        with T.sblock("H"):
-            vi = T.axis.spatial(8, i)
+        with T.sblock("H", "S", i):
             H[vi] = x[vi] * T.float32(0.5)
     for i in range(8):
-        with T.sblock("D"):
-            vi = T.axis.spatial(8, i)
+        with T.sblock("D", "S", i):
             D[vi] = S[vi] + Q[vi] + H[vi] * H[vi]
 """)
 

@@ -226,8 +226,7 @@ RunSums = parse_kernel("""
     A (64,), B (64,)
     twice = T.sblock_alloc_buffer((72,))
     for x in range(72):
-        with T.sblock("twice"):
-            vx = T.axis.spatial(72, x)
+        with T.sblock("twice", "S", x):
             twice[vx] = T.if_then_else(vx < 64, A[vx] * T.float32(2), T.float32(0))
     for i, r in T.grid(64, 3):
         with T.sblock("B", "SR", i, r):
@@ -247,8 +246,7 @@ def test_fold_tile_into_padded_rows():
     after = """
         twice = T.sblock_alloc_buffer((9, 8), scope="shared")
         for x in range(72):
-            with T.sblock("twice"):
-                vx = T.axis.spatial(72, x)
+            with T.sblock("twice", "S", x):
                 T.sblock_attr({"buffer_dim_align": [[0, 0, 8, 4]]})
                 twice[vx // 8, vx % 8] = T.if_then_else(
                     vx < 64, A[vx] * T.float32(2), T.float32(0)

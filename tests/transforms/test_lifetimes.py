@@ -181,8 +181,7 @@ def make_window(*, read: int = 0, uses_after: bool = True, scope: str = "global"
 
     after = f"""
     for i in range(8):
-        with T.sblock("C"):
-            vi = T.axis.spatial(8, i)
+        with T.sblock("C", "S", i):
             T.where(i < {rows})
             C[vi] = P[vi + 4]
     """

@@ -16,8 +16,7 @@ Chain = parse_kernel("""
         with T.sblock("B", "SS", i, j):
             B[vi, vj] = A[vi, vj] * T.float32(2)
     for x, y, z in T.grid(6, 5, 4):
-        with T.sblock("C"):
-            vx = T.axis.spatial(6, x)
+        with T.sblock("C", "S", x):
             vy = T.axis.spatial(20, y * 4 + z)
             C[vx, vy] = B[vx, vy] + T.float32(1)
 """)
@@ -32,8 +31,7 @@ def start(module=Scale, block="B"):
 def test_split_loop_by_a_divisor():
     after = """
         for i, j_0, j_1 in T.grid(6, 5, 4):
-            with T.sblock("B"):
-                vi = T.axis.spatial(6, i)
+            with T.sblock("B", "S", i):
                 vj = T.axis.spatial(20, j_0 * 4 + j_1)
                 B[vi, vj] = A[vi, vj] * T.float32(2)
     """
@@ -140,8 +138,7 @@ def test_reorder_loops_leaves_the_others_in_their_places():
             with T.sblock("B", "SS", i, j):
                 B[vi, vj] = A[vi, vj] * T.float32(2)
         for z, y, x in T.grid(4, 5, 6):
-            with T.sblock("C"):
-                vx = T.axis.spatial(6, x)
+            with T.sblock("C", "S", x):
                 vy = T.axis.spatial(20, y * 4 + z)
                 C[vx, vy] = B[vx, vy] + T.float32(1)
     """

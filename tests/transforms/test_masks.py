@@ -188,18 +188,10 @@ def test_split_loop_at_mask_refuses_what_no_mask_hides_from_somewhere_on(term: o
 
 
 LIMITED = """
-@I.ir_module
-class Limited:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((16, 24), "float32"), L: T.Buffer((16,), "int32"), B: T.Buffer((16,), "float32")
-    ):
-        for i, k in T.grid(16, 24):
-            with T.sblock("B"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    B[vi] = T.float32(0)
-                B[vi] = B[vi] + T.if_then_else(vk < L[vi], A[vi, vk], T.float32(0))
+A (16, 24), L (16,) int32, B (16,)
+for i, k in T.grid(16, 24):
+    with T.sblock("B", "SR", i, k):
+        B[vi] += T.if_then_else(vk < L[vi], A[vi, vk], T.float32(0))
 """
 CHANGING = """
 A (16, 24), L (16,) int32, B (16,)
@@ -215,7 +207,7 @@ BY_MARK = pytest.mark.parametrize("mark", [tr.end_loop_at_mask, tr.split_loop_at
 
 @BY_MARK
 def test_a_length_that_is_loaded_ends_or_splits_a_loop(mark: Callable[..., None]) -> None:
-    sch, _, row, k = at_block(from_source(LIMITED), "B")
+    sch, _, row, k = at_block(parse_kernel(LIMITED), "B")
     tr.bind_loop(sch, row, axis="blockIdx.x")
     mark(sch, k)
     rng = np.random.default_rng(0)
@@ -236,23 +228,24 @@ def test_a_length_that_changes_in_the_loop_is_not_known_before(mark: Callable[..
 
 
 NAMED = """
-        for i in range(16):
-            for j in range(6):
-                for t in range(4):
-                    with T.sblock("B"):
-                        vi = T.axis.spatial(16, i)
-                        vk = T.axis.reduce(24, j * 4 + t)
-                        with T.init():
-                            B[vi] = T.float32(0)
-                        q: T.let[T.int32] = vi + vk // 4
-                        B[vi] = B[vi] + T.if_then_else(vk < q, A[vi, vk], T.float32(0))
+A (16, 24), L (16,) int32, B (16,)
+for i in range(16):
+    for j in range(6):
+        for t in range(4):
+            with T.sblock("B"):
+                vi = T.axis.spatial(16, i)
+                vk = T.axis.reduce(24, j * 4 + t)
+                with T.init():
+                    B[vi] = T.float32(0)
+                q: T.let[T.int32] = vi + vk // 4
+                B[vi] = B[vi] + T.if_then_else(vk < q, A[vi, vk], T.float32(0))
 """
 
 
 @BY_MARK
 def test_a_bound_that_the_loop_gives_a_name_is_not_known_before(mark: Callable[..., None]) -> None:
     """In front of the loop there is none, and TVM did not lower what came out."""
-    sch = Schedule(from_source(LIMITED[: LIMITED.index("        for i, k")] + NAMED[1:]))
+    sch = Schedule(parse_kernel(NAMED))
     row, steps, _ = sch.get_loops(sch.get_sblock("B"))
     tr.bind_loop(sch, row, axis="blockIdx.x")
     with refuses(sch, "no condition under loop 'j'"):

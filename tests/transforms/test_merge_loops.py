@@ -19,8 +19,7 @@ TwoSums = parse_kernel("""
         with T.sblock("S", "SS", x, y):
             S[vx, vy] = G[vx] * G[vx]
     for z in range(5):
-        with T.sblock("Y"):
-            vz = T.axis.spatial(5, z)
+        with T.sblock("Y", "S", z):
             Y[vz] = X[vz, 0]
 """)
 
@@ -43,8 +42,7 @@ def test_merge_loops_brings_two_sums_under_the_same_two_loops():
             with T.sblock("S", "SS", x, y):
                 S[vx, vy] = G[vx] * G[vx]
         for z in range(5):
-            with T.sblock("Y"):
-                vz = T.axis.spatial(5, z)
+            with T.sblock("Y", "S", z):
                 Y[vz] = X[vz, 0]
     """
 

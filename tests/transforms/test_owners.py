@@ -75,8 +75,7 @@ TwoWriters = parse_kernel("""
         with T.sblock("zero"):
             vi = T.axis.spatial(8, 7 - i)
             B[vi] = T.float32(0.0)
-        with T.sblock("copy"):
-            vi = T.axis.spatial(8, i)
+        with T.sblock("copy", "S", i):
             B[vi] = A[vi]
 """)
 

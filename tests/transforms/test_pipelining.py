@@ -271,8 +271,7 @@ def test_prefetch_refuses_a_tile_that_is_used_after_the_loop(name):
                     with T.sblock("C", "SS", k, t):
                         C[vk, vt] = A_shared[31 - vt]
             for t in T.thread_binding(32, thread="threadIdx.x"):
-                with T.sblock("last"):
-                    vt = T.axis.spatial(32, t)
+                with T.sblock("last", "S", t):
                     C[12, vt] = A_shared[31 - vt]
     """)
 
@@ -420,20 +419,17 @@ Scaled = parse_kernel("""
         for k in range(12):
             for t in T.thread_binding(8, thread="threadIdx.x"):
                 for v in T.vectorized(4):
-                    with T.sblock("A_shared"):
-                        vk = T.axis.spatial(12, k)
+                    with T.sblock("A_shared", "S", k):
                         vt = T.axis.spatial(32, t * 4 + v)
                         A_shared[vk, vt] = A[vk, vt]
             for t in T.thread_binding(8, thread="threadIdx.x"):
                 for v in T.vectorized(4):
-                    with T.sblock("B_shared"):
-                        vk = T.axis.spatial(12, k)
+                    with T.sblock("B_shared", "S", k):
                         vt = T.axis.spatial(32, t * 4 + v)
                         B_shared[vk, vt] = B[vk, vt]
             for t in T.thread_binding(8, thread="threadIdx.x"):
                 for v in range(4):
-                    with T.sblock("C"):
-                        vk = T.axis.spatial(12, k)
+                    with T.sblock("C", "S", k):
                         vt = T.axis.spatial(32, t * 4 + v)
                         C[vk, vt] = A_shared[vk, 31 - vt] * T.float32(B_shared[vk, 31 - vt])
 """)

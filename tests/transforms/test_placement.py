@@ -11,12 +11,10 @@ Blur = parse_kernel("""
     A (18,), C (16,)
     B = T.sblock_alloc_buffer((18,))
     for i in range(18):
-        with T.sblock("B"):
-            vi = T.axis.spatial(18, i)
+        with T.sblock("B", "S", i):
             B[vi] = A[vi] * T.float32(2)
     for i in range(16):
-        with T.sblock("C"):
-            vi = T.axis.spatial(16, i)
+        with T.sblock("C", "S", i):
             C[vi] = B[vi] + B[vi + 2]
 """)
 
@@ -39,16 +37,13 @@ TwoReaders = parse_kernel("""
     B = T.sblock_alloc_buffer((16,))
     C = T.sblock_alloc_buffer((16,))
     for i in range(16):
-        with T.sblock("B"):
-            vi = T.axis.spatial(16, i)
+        with T.sblock("B", "S", i):
             B[vi] = A[vi] * T.float32(2)
     for i in range(16):
-        with T.sblock("C"):
-            vi = T.axis.spatial(16, i)
+        with T.sblock("C", "S", i):
             C[vi] = B[vi] + T.float32(1)
     for i in range(16):
-        with T.sblock("D"):
-            vi = T.axis.spatial(16, i)
+        with T.sblock("D", "S", i):
             D[vi] = B[vi] + C[vi]
 """)
 
@@ -233,12 +228,10 @@ def test_fuse_epilogue_at_refuses_an_output_with_tvm_s_reason():
     TwoOutputs = parse_kernel("""
         A (16,), B (16,), C (16,)
         for i in range(16):
-            with T.sblock("B"):
-                vi = T.axis.spatial(16, i)
+            with T.sblock("B", "S", i):
                 B[vi] = A[vi] * T.float32(2)
         for i in range(16):
-            with T.sblock("C"):
-                vi = T.axis.spatial(16, i)
+            with T.sblock("C", "S", i):
                 C[vi] = B[vi] + T.float32(1)
     """)
 
@@ -251,8 +244,7 @@ def test_fuse_epilogue_at_refuses_an_output_with_tvm_s_reason():
 def test_inline_producers_into_their_only_consumer():
     after = """
         for i in range(16):
-            with T.sblock("C"):
-                vi = T.axis.spatial(16, i)
+            with T.sblock("C", "S", i):
                 C[vi] = A[vi] * T.float32(2) + A[vi + 2] * T.float32(2)
     """
 

@@ -30,12 +30,10 @@ def test_a_thread_may_not_read_a_bit_more_than_its_own():
         A (32,), C (31,)
         L = T.sblock_alloc_buffer((32,), scope="local")
         for i in range(32):
-            with T.sblock("L"):
-                vi = T.axis.spatial(32, i)
+            with T.sblock("L", "S", i):
                 L[vi] = A[vi] * T.float32(2)
         for i in range(31):
-            with T.sblock("C"):
-                vi = T.axis.spatial(31, i)
+            with T.sblock("C", "S", i):
                 C[vi] = L[vi] + L[vi + 1]
     """)
 

@@ -27,15 +27,13 @@ SpreadShares = parse_kernel("""
         for k_0_0 in range(2):
             for k_0_1 in T.thread_binding(8, thread="threadIdx.x"):
                 for k_1 in range(4):
-                    with T.sblock("S"):
-                        vi = T.axis.spatial(6, i)
+                    with T.sblock("S", "S", i):
                         vk = T.axis.reduce(64, k_0_0 * 32 + k_0_1 * 4 + k_1)
                         S[vi] += A[vi, vk]
         for k_0_0 in range(2):
             for k_0_1 in T.thread_binding(8, thread="threadIdx.x"):
                 for k_1 in range(4):
-                    with T.sblock("B"):
-                        vi = T.axis.spatial(6, i)
+                    with T.sblock("B", "S", i):
                         vk = T.axis.spatial(64, k_0_0 * 32 + k_0_1 * 4 + k_1)
                         B[vi, vk] = A[vi, vk] / S[vi]
 """)
@@ -58,15 +56,13 @@ CachedShares = parse_kernel("""
             for k_0_0 in range(2):
                 for k_0_1 in T.thread_binding(8, thread="threadIdx.x"):
                     for k_1 in range(4):
-                        with T.sblock("S"):
-                            vi = T.axis.spatial(6, i)
+                        with T.sblock("S", "S", i):
                             vk = T.axis.reduce(64, k_0_0 * 32 + k_0_1 * 4 + k_1)
                             S[vi] += L[vi, vk // 32, vk % 32 // 4, vk % 4]
             for k_0_0 in range(2):
                 for k_0_1 in T.thread_binding(8, thread="threadIdx.x"):
                     for k_1 in range(4):
-                        with T.sblock("B"):
-                            vi = T.axis.spatial(6, i)
+                        with T.sblock("B", "S", i):
                             vk = T.axis.spatial(64, k_0_0 * 32 + k_0_1 * 4 + k_1)
                             B[vi, vk] = L[vi, vk // 32, vk % 32 // 4, vk % 4] / S[vi]
 """)
@@ -115,15 +111,13 @@ Chain = parse_kernel("""
         for k_0 in range(3):
             for k_1 in T.thread_binding(8, thread="threadIdx.x"):
                 for k_2 in range(2):
-                    with T.sblock("D"):
-                        vi = T.axis.spatial(5, i)
+                    with T.sblock("D", "S", i):
                         vk = T.axis.spatial(48, k_0 * 16 + k_1 * 2 + k_2)
                         D[vi, vk] = A[vi, vk] * T.float32(2)
         for k_0 in range(3):
             for k_1 in T.thread_binding(8, thread="threadIdx.x"):
                 for k_2 in range(2):
-                    with T.sblock("B"):
-                        vi = T.axis.spatial(5, i)
+                    with T.sblock("B", "S", i):
                         vk = T.axis.spatial(48, k_0 * 16 + k_1 * 2 + k_2)
                         B[vi, vk] = D[vi, vk] + T.float32(1)
 """)
@@ -140,15 +134,13 @@ ChainInRegisters = parse_kernel("""
             for k_0 in range(3):
                 for k_1 in T.thread_binding(8, thread="threadIdx.x"):
                     for k_2 in range(2):
-                        with T.sblock("D"):
-                            vi = T.axis.spatial(5, i)
+                        with T.sblock("D", "S", i):
                             vk = T.axis.spatial(48, k_0 * 16 + k_1 * 2 + k_2)
                             D[vi, vk // 16, vk % 16 // 2, vk % 2] = A[vi, vk] * T.float32(2)
             for k_0 in range(3):
                 for k_1 in T.thread_binding(8, thread="threadIdx.x"):
                     for k_2 in range(2):
-                        with T.sblock("B"):
-                            vi = T.axis.spatial(5, i)
+                        with T.sblock("B", "S", i):
                             vk = T.axis.spatial(48, k_0 * 16 + k_1 * 2 + k_2)
                             B[vi, vk] = D[vi, vk // 16, vk % 16 // 2, vk % 2] + T.float32(1)
 """)

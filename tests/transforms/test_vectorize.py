@@ -34,8 +34,7 @@ def test_vectorize_loop_of_four():
     after = """
         for i, j_0 in T.grid(6, 5):
             for j_1 in T.vectorized(4):
-                with T.sblock("B"):
-                    vi = T.axis.spatial(6, i)
+                with T.sblock("B", "S", i):
                     vj = T.axis.spatial(20, j_0 * 4 + j_1)
                     B[vi, vj] = A[vi, vj] * T.float32(2)
     """

@@ -45,12 +45,10 @@ def test_widen_sums_pair() -> None:
     after = """
         C_global = T.sblock_alloc_buffer((6, 4))
         for i, j, k in T.grid(6, 4, 20):
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.sblock("C", "SSR", i, j, k):
                 C_global[vi, vj] += T.Cast("float32", A[vi, vk]) * T.Cast("float32", B[vk, vj])
         for i, j in T.grid(6, 4):
-            with T.sblock("C_global"):
-                vi, vj = T.axis.remap("SS", [i, j])
+            with T.sblock("C_global", "SS", i, j):
                 C[vi, vj] = T.Cast("float16", C_global[vi, vj])
     """
 

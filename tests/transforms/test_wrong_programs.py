@@ -180,12 +180,10 @@ def test_pad_block_stored_over_what_another_block_had_written():
     Halves = parse_kernel("""
         A (16,), B (16,)
         for i in range(3):
-            with T.sblock("last"):
-                vi = T.axis.spatial(3, i)
+            with T.sblock("last", "S", i):
                 B[vi + 13] = A[vi + 13] * T.float32(2)
         for i in range(13):
-            with T.sblock("first"):
-                vi = T.axis.spatial(13, i)
+            with T.sblock("first", "S", i):
                 B[vi] = A[vi] + T.float32(1)
     """)
 
@@ -438,8 +436,7 @@ def test_a_block_in_a_copy_of_a_pipeline_was_another_statement_of_it():
 Scale = parse_kernel("""
     A (32,), S (), C (32,)
     for i in range(32):
-        with T.sblock("C"):
-            vi = T.axis.spatial(32, i)
+        with T.sblock("C", "S", i):
             C[vi] = A[vi] * S[()]
 """)
 
