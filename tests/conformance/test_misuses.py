@@ -102,7 +102,7 @@ def copy_tile_again(sch: Schedule) -> None:
 
 
 def bind_around_an_instruction(sch: Schedule) -> None:
-    loops = find_loops(sch, "C_acc_shared.dyn_local_o")
+    loops = find_loops(sch, "C_pad_shared.dyn_local_o")
     serial = next(loop for loop in loops if sch.get(loop).kind == ForKind.SERIAL)
     tr.bind_loop(sch, sch.split(serial, [None, 32])[1], axis="threadIdx.x")
 
@@ -221,7 +221,7 @@ MISUSES: dict[str, tuple[str | tvm.IRModule, Misuse, str]] = {
         "with no barrier between",
     ),
     "an instruction in a loop of its own threads": (
-        "batched_matmul_mma",
+        "matmul_mma_short_sum",
         bind_around_an_instruction,
         "is an instruction of all threads on 'threadIdx.x'",
     ),

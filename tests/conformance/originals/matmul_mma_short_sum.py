@@ -75,7 +75,7 @@ def main(A: T.Buffer((4, 7), "int8"), B: T.Buffer((16, 7), "int8"), C: T.Buffer(
                                     for _ in T.thread_binding(32, thread="threadIdx.x"):
                                         for half in T.unroll(2):
                                             T.ptx_legacy.mma("m16n8k32", "row", "col", "int8", "int8", "int32", A_1.data, A_1.elem_offset, B_1.data, B_1.elem_offset + half * 8, C_1.data, C_1.elem_offset + half * 4, T.bool(False))
-                for ax0_0 in T.unroll(1):
+                for ax0_0 in range(1):
                     for ax1_0 in T.unroll(1):
                         with T.sblock("C_pad_shared.dyn_local_o"):
                             v0_o = T.axis.spatial(2, i_2_j_1_fused + ax0_0)
