@@ -36,9 +36,9 @@ def stage_tile_of_a(**options: object) -> Misuse:
     return call
 
 
-def stage_a(threads: tuple[int, ...]) -> Misuse:
+def stage(threads: tuple[int, ...], *, operand: int) -> Misuse:
     return lambda sch: tr.stage_operand_at(
-        sch, sch.get_sblock("C"), find_loops(sch)[4], operand=0, threads=threads
+        sch, sch.get_sblock("C"), find_loops(sch)[4], operand=operand, threads=threads
     )
 
 
@@ -109,18 +109,18 @@ def bind_around_an_instruction(sch: Schedule) -> None:
 
 MISUSES: dict[str, tuple[str | tvm.IRModule, Misuse, str]] = {
     "fetch into registers": (
-        "matmul_registers_accumulated_in_registers",
+        "matmul_threads_2d",
         stage_tile_of_a(threads=(8, 16), scope="local"),
         "in scope 'local', which threads do not share",
     ),
     "fetch with half of the threads": (
-        "matmul_shared_blocking_accumulated_in_registers",
-        stage_tile_of_a(threads=16, vector=4),
-        "runs 16 times, and 'threadIdx.x' has the extent 32",
+        "matmul_threads_2d",
+        stage_tile_of_a(threads=8, vector=4),
+        "runs 8 times, and 'threadIdx.x' has the extent 16",
     ),
     "fetch with a third axis": (
-        "matmul_shared_tiled_and_bound",
-        stage_a((2, 16, 16)),
+        "matmul_shared_A_in_shared_memory",
+        stage((2, 16, 16), operand=1),
         "needs threadIdx.z above loop 'ax0'",
     ),
     "fetch without its predicate": (
@@ -134,17 +134,17 @@ MISUSES: dict[str, tuple[str | tvm.IRModule, Misuse, str]] = {
         "runs 131 times, which inner=16 does not divide",
     ),
     "steps of the sum without their predicate": (
-        "matmul_local_blocking_accumulated_in_registers",
+        "matmul_threads_2d",
         lambda sch: tr.split_reduction(sch, sch.get_sblock("C"), inner=5),
         "runs 32 times, which inner=5 does not divide",
     ),
     "registers written out by other threads": (
-        "matmul_local_blocking_tiled_and_bound",
+        "matmul_threads_2d",
         lambda sch: tr.accumulate_in_registers(sch, sch.get_sblock("C"), find_loops(sch)[2]),
         "a thread cannot read the registers of another",
     ),
     "sums set to zero in every step": (
-        "matmul_registers_B_in_shared_memory",
+        "matmul_shared_A_in_shared_memory",
         lambda sch: tr.decompose_reduction_at(sch, sch.get_sblock("C"), find_loops(sch)[5]),
         "so that the sum would start again",
     ),
@@ -155,11 +155,11 @@ MISUSES: dict[str, tuple[str | tvm.IRModule, Misuse, str]] = {
     ),
     "first operand staged twice": (
         "matmul_shared_A_in_shared_memory",
-        stage_a((16, 16)),
+        stage((16, 16), operand=0),
         "that loop is the block's own",
     ),
     "results written after every step": (
-        "matmul_local_blocking_tiled_and_bound",
+        "matmul_threads_2d",
         accumulate_in_every_step,
         "where the sum is not complete",
     ),
@@ -196,7 +196,7 @@ MISUSES: dict[str, tuple[str | tvm.IRModule, Misuse, str]] = {
         "inside of the vectorized loop 'w_1'",
     ),
     "a vector of 3": (
-        "vector_add_bound_long_split",
+        "vector_add_bound_split",
         lambda sch: tr.vectorize_loop(sch, sch.split(find_loops(sch)[1], [None, 3])[1]),
         "vectors of 2, 4, 8, 16 elements only",
     ),

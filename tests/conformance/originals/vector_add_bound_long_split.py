@@ -1,8 +1,0 @@
-# vector_add(n=4096)
-@T.prim_func(s_tir=True)
-def main(A: T.Buffer((4096,), "float32"), B: T.Buffer((4096,), "float32"), C: T.Buffer((4096,), "float32")):
-    T.func_attr({"tirx.noalias": True})
-    for i_0, i_1 in T.grid(32, 128):
-        with T.sblock("C"):
-            vi = T.axis.spatial(4096, i_0 * 128 + i_1)
-            C[vi] = A[vi] + B[vi]
