@@ -11,7 +11,7 @@ JOBS ?= $(shell $(PYTHON) -c "import os; print(1 + len(getattr(os, 'sched_getaff
 # More for pytest: make test ARGS="-k matmul -x"
 ARGS ?=
 # Of `make test-deep`: how long and from where random schedules are played, and more for
-# tests/fuzz_schedules.py, as make test-deep SECONDS=3600 SEED=7 FUZZ="--keep-going"
+# tests/fuzz_schedules.py, as make test-deep SECONDS=3600 SEED=7 FUZZ="--only matmul"
 SECONDS ?= 600
 SEED ?= 0
 FUZZ ?=

@@ -1,12 +1,11 @@
 """Fixtures that several test files share."""
 
-import functools
 import gc
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,24 +101,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
                     "there is no CUDA device that TVM can use; see nvidia-smi", pytrace=False
                 )
             pytest.skip("no CUDA device (with TIRSTEP_REQUIRE_GPU=1 this fails)")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_call(item: pytest.Item) -> None:
-    item.runtest = functools.partial(_call_with_room, item.runtest)  # type: ignore[method-assign]
-
-
-def _call_with_room(run: Callable[[], None]) -> None:
-    """Run a test with its frames in one piece of memory.
-
-    CPython keeps them in pieces of 16 KB, and maps and unmaps one at each call that goes beyond the
-    last: of a hot loop whose frames lie there, a twentieth of the time. A frame that needs more
-    gets a piece of its own, rounded up to a power of two, and what it calls goes into the rest.
-    """
-    run()
-
-
-_call_with_room.__code__ = _call_with_room.__code__.replace(co_stacksize=2**17 + 1)
 
 
 @pytest.fixture

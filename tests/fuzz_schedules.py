@@ -1,18 +1,16 @@
 """Random schedules for as long as you like: each call is refused with nothing changed, or right.
 
-    python tests/fuzz_schedules.py SEED SECONDS [--jobs N] [--device cuda] [--keep-going]
-                                   [--ignore TEXT] [--only KERNEL]
+    python tests/fuzz_schedules.py SEED SECONDS [--jobs N] [--device cuda] [--only KERNEL]
 
 The moves are those of tests/recipes/test_random_schedules.py, drawn by Python's `random`. After the
 last move of a trial the numbers are checked on the CPU and, where every block is spread over the
 threads of its kernel, on the simulator and on the other devices named. At the first wrong trial it
-ends with exit code 1 and as few calls as show it; with ``--keep-going`` it collects them. Trials
-are played in worker processes: one that dies, of a program that writes where it may not, of too
-much memory or of too much time, is a finding of its trial. A trial of a minute or more is told as
-slow. ``--trial N`` plays one trial again, in this process. ``--only`` draws one kernel, or
-"fragments" or "warpgroups": products of whole fragments, or whole tiles of a warpgroup, in the
-types of tensor cores; or "quads" and "rows": attention of whole fragments, or of whole rows of a
-warpgroup; or "streams" and "streamed rows": sums of several parts.
+ends with exit code 1 and as few calls as show it. Trials are played in worker processes: one that
+dies, of a program that writes where it may not, of too much memory or of too much time, is a
+finding of its trial. ``--trial N`` plays one trial again, in this process. ``--only`` draws one
+kernel, or "fragments" or "warpgroups": products of whole fragments, or whole tiles of a warpgroup,
+in the types of tensor cores; or "quads" and "rows": attention of whole fragments, or of whole rows
+of a warpgroup; or "streams" and "streamed rows": sums of several parts.
 """
 
 from __future__ import annotations
@@ -56,8 +54,6 @@ from tirstep.strategies.problems import (
 PART_ONES = 4  # one trial of so many is of one of these
 HUGE_ONES = 20  # one trial of so many is of a huge problem
 LONGEST = 600  # seconds of a trial, after which its process is ended
-SLOW = 60  # seconds of a trial, from which on it is told: nothing may take so long
-OFTEN = 60  # seconds between two lines of progress
 GIBIBYTES = 8  # of memory, in each worker
 
 
@@ -68,13 +64,11 @@ class Session:
     Attributes
     ----------
     counts : of trials, transforms and devices, by name
-    ignored : findings with one of these in their text count for nothing
     only : the kernel that is drawn, or one of `PARTS`; "" for all, and huge ones
     """
 
     seed: str
     devices: Sequence[str]
-    ignored: Sequence[str] = ()
     only: str = ""
     counts: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
@@ -82,7 +76,6 @@ class Session:
     def play(self, trial: int) -> None:
         """Play one trial, and note it with as few calls as show it if it is wrong."""
         play: Play | None = None
-        start, cpu = time.monotonic(), time.process_time()
         try:
             choice = Dice(f"{self.seed}:{trial}")
             problem, is_huge = self.draw(choice)
@@ -101,9 +94,6 @@ class Session:
             self.wrong.append(f"{wrong}\n{problem}\n{log}\n  again: {self.say_again(trial)}")
         finally:
             self.counts.update(play.counts if play else {})
-        if (spent := time.monotonic() - start) >= SLOW:
-            took = f"{spent:.0f} s, and {time.process_time() - cpu:.0f} s of a core"
-            print(f"slow: trial {trial} took {took}\n  again: {self.say_again(trial)}", flush=True)
 
     def draw(self, choice: Dice) -> tuple[Problem, bool]:
         """A problem, and whether it is a huge one, which is not run."""
@@ -131,11 +121,8 @@ class Session:
         said = judge(play.problem, play.module, self.devices)
         self.counts.update(f"ran on {name}" for name in said.by_device)
         self.counts.update(f"not run: {refusal[:90]}" for refusal in said.refusals)
-        if any(not self._is_ignored(text) for text in said.findings):
+        if said.findings:
             raise WrongError("wrong", "; ".join(said.findings)[:1000])
-
-    def _is_ignored(self, text: str) -> bool:
-        return any(part in text for part in self.ignored)
 
     def _is_wrong(self, play: Play, kind: str, *, is_at_call: bool) -> bool:
         if play.wrong is not None or is_at_call:
@@ -145,7 +132,7 @@ class Session:
             if kind == "structure":  # nor may a huge one be run
                 return False
             found = judge(play.problem, play.module, self.devices).findings
-            return kind == "wrong" and any(not self._is_ignored(text) for text in found)
+            return kind == "wrong" and bool(found)
         except WrongError as other:
             return other.kind == kind
 
@@ -157,19 +144,14 @@ class Session:
     def summarize(self, seconds: float) -> str:
         """What was done, in lines."""
         counts = self.counts
-        done = {name: counts[f"done {name}"] for name in dict.fromkeys(MOVES)}
+        done = sum(counts[f"done {name}"] for name in MOVES)
         refused = sum(number for key, number in counts.items() if key.startswith("refused "))
         ran = ", ".join(f"{counts[key]} {key}" for key in sorted(counts) if key.startswith("ran "))
-        never = [name for name, number in done.items() if not number]
-        return "\n".join(
-            [
-                f"seed {self.seed}: {counts['trials']} trials in {seconds:.0f} s: "
-                f"{sum(done.values())} transforms done, {refused} refused; "
-                f"{ran or 'nothing ran'}; {counts['huge']} huge; {len(self.wrong)} wrong",
-                "  " + ", ".join(f"{name} {number}" for name, number in done.items() if number),
-                *([f"  never done: {', '.join(never)}"] if never else []),
-                *(f"  {counts[key]} times {key}" for key in sorted(counts) if key[:4] == "not "),
-            ]
+        never = [name for name in MOVES if not counts[f"done {name}"]]
+        return (
+            f"seed {self.seed}: {counts['trials']} trials in {seconds:.0f} s: {done} transforms "
+            f"done, {refused} refused; {ran or 'nothing ran'}; {counts['huge']} huge; "
+            f"{len(self.wrong)} wrong\n  never done: {', '.join(never) or 'none'}"
         )
 
 
@@ -198,10 +180,8 @@ def take(session: Session, future: Future[Session], trial: int) -> None:
         code = getattr(error, "exitcode", None)
         how = f"after {LONGEST} s" if code is None else f"with exit code {code}"
         how = f"with signal {signal.Signals(-code).name}" if code is not None and code < 0 else how
-        session.wrong.append(
-            f"died: trial {trial} of seed {session.seed} ended {how}\n"
-            f"  again: {session.say_again(trial)}"
-        )
+        told = f"died: trial {trial} of seed {session.seed} ended {how}"
+        session.wrong.append(f"{told}\n  again: {session.say_again(trial)}")
     else:
         session.counts.update(played.counts)
         session.wrong += played.wrong
@@ -212,7 +192,7 @@ def take(session: Session, future: Future[Session], trial: int) -> None:
 
 def play_in_workers(session: Session, wishes: argparse.Namespace) -> None:
     """Play trials until the time is over, or something is wrong."""
-    end, last = time.monotonic() + wishes.seconds, time.monotonic()
+    end = time.monotonic() + wishes.seconds
     trials = count()
     running: dict[Future[Session], int] = {}
     spawn = multiprocessing.get_context("spawn")  # TVM's threads do not survive a fork
@@ -222,19 +202,16 @@ def play_in_workers(session: Session, wishes: argparse.Namespace) -> None:
                 if (trial := next(trials)) == wishes.trials:
                     end = 0.0
                     break
-                fresh = Session(session.seed, session.devices, session.ignored, session.only)
+                fresh = Session(session.seed, session.devices, session.only)
                 future = pool.schedule(play_one, (fresh, trial), timeout=LONGEST)
                 running[future] = trial
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 take(session, future, running.pop(future))
-            if session.wrong and not wishes.keep_going:
+            if session.wrong:
                 pool.stop()
                 return
-            if time.monotonic() - last >= OFTEN:
-                last = time.monotonic()
-                print(f"seed {session.seed}: {session.counts['trials']} trials", flush=True)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -244,8 +221,6 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("seconds", type=float, help="after which no trial begins")
     parser.add_argument("--jobs", type=int, default=1, help="processes; 0 is one for each core")
     parser.add_argument("--device", dest="devices", action="append", help="besides cpu, simulator")
-    parser.add_argument("--keep-going", action="store_true", help="collect all that is wrong")
-    parser.add_argument("--ignore", action="append", default=[], help="findings with this text")
     kernels = [*dict.fromkeys((*SIZES, *RARE)), *PARTS]
     parser.add_argument("--only", choices=kernels, default="", help="draw these alone")
     parser.add_argument("--trial", type=int, help="play this one alone")
@@ -253,7 +228,7 @@ def main(arguments: Sequence[str]) -> int:
     wishes = parser.parse_args(arguments)
     wishes.jobs = wishes.jobs or count_cores()
     devices = ("cpu", "simulator", *(wishes.devices or ()))
-    session, begin = Session(wishes.seed, devices, wishes.ignore, wishes.only), time.monotonic()
+    session, begin = Session(wishes.seed, devices, wishes.only), time.monotonic()
     if wishes.trial is not None:
         session.play(wishes.trial)
         print(*session.wrong, sep="\n")

@@ -1,7 +1,7 @@
 """NVIDIA's compute-sanitizer over every recipe: `tests/sanitize.py`, on a machine with a GPU.
 
 Each of its four tools runs all recipes, or those that are named, at their golden examples, in
-``--jobs`` processes of its own, and the four side by side; any report fails.
+``--jobs`` processes; any report fails.
 """
 
 import argparse
@@ -44,34 +44,24 @@ def sanitize(names: Sequence[str], jobs: int) -> int:
         return 2
     # Neighbours in the list are of one family and take about as long: they are dealt out.
     parts = [part for start in range(jobs) if (part := names[start::jobs])]
-    with ThreadPoolExecutor(len(TOOLS) * jobs) as pool:
-        running = {
-            tool: [pool.submit(run_tool, program, tool, part) for part in parts] for tool in TOOLS
-        }
-        return max([tell(tool, names, [it.result() for it in of]) for tool, of in running.items()])
-
-
-def run_tool(program: str, tool: str, names: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Run recipes in one process under one tool."""
-    command = [program, "--tool", tool, f"--error-exitcode={REPORTED}"]
-    command += [sys.executable, __file__, "--run", *names]
-    return subprocess.run(command, capture_output=True, text=True)
-
-
-def tell(
-    tool: str, names: Sequence[str], processes: Sequence[subprocess.CompletedProcess[str]]
-) -> int:
-    """Say what a tool found; 1 if it reports something or a recipe is wrong or did not run."""
-    right = 0
-    for done in processes:
-        right += done.stdout.count(": right\n")
-        if done.returncode:
-            lines = [it for it in done.stdout.splitlines() if not it.endswith(": right")]
-            print("\n".join(lines[-200:]), done.stderr[-2000:], sep="\n")
-    codes = sorted({done.returncode for done in processes})
-    told = ", ".join(map(str, codes))
-    print(f"{tool}: exit code {told}; {right} of {len(names)} recipes ran right", flush=True)
-    return int(codes != [0] or right != len(names))
+    code = 0
+    for tool in TOOLS:
+        begin = [program, "--tool", tool, f"--error-exitcode={REPORTED}", sys.executable, __file__]
+        calls = [[*begin, "--run", *part] for part in parts]
+        with ThreadPoolExecutor(jobs) as pool:
+            said = pool.map(
+                lambda call: subprocess.run(call, capture_output=True, text=True), calls
+            )
+        right, codes = 0, set()
+        for done in said:
+            right += done.stdout.count(": right\n")
+            codes.add(done.returncode)
+            if done.returncode:
+                print(done.stdout[-20_000:], done.stderr[-2000:], sep="\n")
+        told = ", ".join(map(str, sorted(codes)))
+        print(f"{tool}: exit code {told}; {right} of {len(names)} recipes ran right", flush=True)
+        code = max(code, int(codes != {0} or right != len(names)))
+    return code
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pages
@@ -17,7 +16,7 @@ import pytest
 from browser import NoBrowserError, open_browser
 
 import tirstep.transforms
-from tirstep.transforms.recipes import LADDERS, RECIPES, Ladder
+from tirstep.transforms.recipes import LADDERS, RECIPES
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -35,46 +34,6 @@ def test_every_transform_and_recipe_has_its_place():
             assert f"\n## `{name}`\n" in transforms or f"\n### `{name}`\n" in transforms
     assert re.findall("^## `(.+)`$", recipes, re.MULTILINE) == [*LADDERS]
     assert re.findall(r"^\| \d+ \| `(.+?)`", recipes, re.MULTILINE) == [*RECIPES]
-
-
-def example(sch: int, *, tail: tirstep.transforms.loops.Tail = "refuse") -> None:
-    """Do it.
-
-    Twice.
-
-    rewrite: ``for i`` ->
-        ``for j``
-    consumes: `i`; nothing else
-    requires: a loop (serial; bound); ``a; b``
-    """
-
-
-def test_a_docstring_becomes_a_part_of_the_page():
-    entry = pages.read_entry("example", example)
-    assert entry.summary == "Do it."
-    assert "\n\n".join(pages.write_entry(entry, "##")) == (
-        '## `example`\n\n```python\nexample(sch: int, *, tail: "refuse" | "guard" = "refuse") -> '
-        "None\n```\n\nDo it.\n\nTwice.\n\n```text\n  for i\n→ for j\n```\n\n"
-        "- *consumes* `i`; nothing else\n- *requires*\n  - a loop (serial; bound)\n  - ``a; b``"
-    )
-
-
-def test_a_rung_says_what_it_adds():
-    rung = SimpleNamespace(name="b", doc="Half as much.", base="a", delta={"tile_k": 16})
-    assert pages.describe_change(rung) == "`a` with `tile_k=16`: Half as much."
-    plain = SimpleNamespace(name="a", doc="What it does. And more.", base=None)
-    assert pages.describe_change(plain) == "What it does."
-
-
-def test_a_ladder_says_what_it_is_and_where_it_is_timed():
-    ladder = Ladder(
-        "relu", "relu", "vectors, one knob a rung", LADDERS["relu"].recipes, {"m": 6, "n": 64}
-    )
-    heading, title, kernel, table, _ = pages.write_ladder("relu", ladder)
-    assert (heading, title) == ("## `relu`", "Vectors, one knob a rung, timed at 6×64.")
-    assert kernel.startswith("B = max(A, 0)")
-    rows = table.splitlines()[2:]
-    assert [row.split("`")[1] for row in rows] == [recipe.name for recipe in ladder]
 
 
 def test_the_index_names_every_page():

@@ -6,7 +6,6 @@ import faster_tvm
 import pytest
 from foreign_modules import MatmulRelu
 from tvm.ir import assert_structural_equal
-from tvm.s_tir import Schedule
 from tvm.script import from_source
 from tvm.script.parser.core import doc, evaluator
 
@@ -44,27 +43,3 @@ def test_a_program_is_the_same_the_second_time_and_as_tvm_parses_it(
     monkeypatch.setattr(doc, "parse", doc.parse.__wrapped__)
     for program in (*ours, from_source(text)):
         assert_structural_equal(program, MatmulRelu)
-
-
-@pytest.mark.parametrize(
-    ("call", "refusal"),
-    [
-        (lambda sch: sch.get_loops(3), '"block" has wrong type'),
-        (lambda sch: sch.get_loops(), "missing a required argument: 'block'"),
-        (lambda sch: sch.get_loops("C", "D"), "too many positional arguments"),
-        (lambda sch: sch.get_loops("C", block="D"), "multiple values for argument 'block'"),
-        (lambda sch: sch.get_sblock("C", kernel="main"), "unexpected keyword argument 'kernel'"),
-        (lambda sch: sch.fuse(3), '"loops'),
-        (lambda sch: sch.fuse(*sch.get_loops("C"), loops=[]), "unexpected keyword argument"),
-        (lambda sch: sch.split(sch.get_loops("C")[0], [2], disable_predication=3), "wrong type"),
-    ],
-)
-def test_primitives_refuse_what_tvm_s_own_do(call: Any, refusal: str) -> None:
-    sch = Schedule(MatmulRelu)
-    before = sch.mod
-    with pytest.raises(TypeError, match=refusal):
-        call(sch)
-    assert sch.mod.same_as(before)
-    i, j = sch.get_loops("C")
-    sch.reorder(j, i)
-    assert sch.get(sch.fuse(j, i, preserve_unit_iters=False)).extent == 32 * 40

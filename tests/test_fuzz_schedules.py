@@ -172,19 +172,6 @@ class Straight(Dice):
         return values[-1] if label in ("otherwise", "changed") else super().one(values, label)
 
 
-def test_more_shared_memory_than_there_is_is_a_refusal_and_nothing_wrong():
-    problem = vector_add.problem(16384)
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("C")
-    grid, _, threads = sch.split(sch.get_loops(block)[0], [1, None, 64])
-    tr.bind_loop(sch, grid, axis="blockIdx.x")
-    tr.bind_loop(sch, threads, axis="threadIdx.x")
-    tr.stage_operand_at(sch, block, grid, operand=0, threads=64, scope="shared")
-    said = judge(problem, sch.mod, ["simulator"])
-    assert said.findings == []
-    assert "65536 bytes of scope 'shared' exceed a GPU's limit of 49152" in said.refusals[0]
-
-
 def test_a_fault_of_asynchronous_copies_counts():
     problem = matmul.problem(2, 4, 6)
     sch = Schedule(problem.module)
@@ -261,13 +248,11 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("options", [["--keep-going"], []])
-def test_a_crash_is_a_finding_of_its_trial(tmp_path, options):
-    """And the run goes on, where it is to."""
+def test_a_crash_is_a_finding_of_its_trial(tmp_path):
     script, flag = tmp_path / "planted.py", tmp_path / "crashed"
     script.write_text(PLANTED_CRASH.format(folder=str(SCRIPT.parent), flag=str(flag)), "utf-8")
     done = subprocess.run(
-        [sys.executable, str(script), "6", "300", "--trials", "5", *options],
+        [sys.executable, str(script), "6", "300", "--trials", "5"],
         capture_output=True,
         text=True,
         check=False,
@@ -276,14 +261,4 @@ def test_a_crash_is_a_finding_of_its_trial(tmp_path, options):
     assert done.returncode == 1, said + done.stderr
     trial = int(re.search(r"died: trial (\d) of seed 6 ended with signal SIGSEGV", said)[1])
     assert f"again: fuzz_schedules.py 6 0 --trial {trial}\n" in said
-    played = 4 if options else trial
-    assert re.search(rf"^seed 6: {played} trials in .* 1 wrong$", said, re.MULTILINE), said
-
-
-def test_a_slow_trial_is_told(monkeypatch, capsys):
-    monkeypatch.setattr(fuzz_schedules, "SLOW", 0)
-    arguments = ["slow", "0", "--trial", "3", "--only", "vector_add"]
-    assert fuzz_schedules.main(arguments) == 0
-    told = capsys.readouterr().out
-    assert re.search(r"slow: trial 3 took \d+ s, and \d+ s of a core\n", told)
-    assert "again: fuzz_schedules.py slow 0 --trial 3 --only vector_add\n" in told
+    assert re.search(rf"^seed 6: {trial} trials in .* 1 wrong$", said, re.MULTILINE), said

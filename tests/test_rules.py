@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
+from kernels import parse_functions
 from relax_functions import find_difference, list_functions, make_functions
 from tvm import relax
 from tvm.relax import op
 from tvm.s_tir import Schedule, dlight
-from tvm.script import tirx as T
 from tvm.tirx import For, PrimFunc
 
 from tirstep import rules
@@ -125,54 +125,23 @@ def test_rules_use_tensor_cores_where_they_are_asked() -> None:
     assert find_difference(made.mod, function) == ""
 
 
-@T.prim_func(private=True, s_tir=True)
-def quantized(
-    x: T.Buffer((T.int64(64), T.int64(64)), "float16"),
-    words: T.Buffer((T.int64(48), T.int64(8)), "uint32"),
-    C: T.Buffer((T.int64(64), T.int64(48)), "float16"),
-):
-    """A linear layer of weights in four bits."""
-    weights = T.sblock_alloc_buffer((T.int64(48), T.int64(64)), "float16")
-    for i, j in T.grid(T.int64(48), T.int64(64)):
-        with T.sblock("weights"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            shift: T.let[T.uint32] = T.Cast("uint32", vj % T.int64(8) * T.int64(4))
-            weights[vi, vj] = T.Cast(
-                "float16",
-                T.bitwise_and(T.shift_right(words[vi, vj // T.int64(8)], shift), T.uint32(15)),
-            ) - T.float16(7)
-    for i, j, k in T.grid(T.int64(64), T.int64(48), T.int64(64)):
-        with T.sblock("sums"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-            with T.init():
-                C[vi, vj] = T.float16(0)
-            C[vi, vj] = C[vi, vj] + x[vi, vk] * weights[vj, vk]
+FUNCTIONS = parse_functions("""
+quantized: x (T.int64(64), T.int64(64)) float16, words (T.int64(48), T.int64(8)) uint32,
+    C (T.int64(64), T.int64(48)) float16
+    weights (T.int64(48), T.int64(64)) float16
+    i:T.int64(48) j:T.int64(64)  weights[i, j] = T.Cast("float16", T.bitwise_and(T.shift_right(
+        words[i, j // T.int64(8)], T.Cast("uint32", j % T.int64(8) * T.int64(4))), T.uint32(15))
+        ) - T.float16(7)
+    i:T.int64(64) j:T.int64(48) k:T.int64(64)  C[i, j] += x[i, k] * weights[j, k]
 
-
-@T.prim_func(private=True, s_tir=True)
-def linear(
-    x: T.Buffer((T.int64(64), T.int64(128)), "float16"),
-    w: T.Buffer((T.int64(72), T.int64(128)), "float16"),
-    bias: T.Buffer((T.int64(72),), "float16"),
-    out: T.Buffer((T.int64(64), T.int64(72)), "float16"),
-):
-    """Rows by rows of weights, as FuseTransposeMatmul leaves it, a bias and what is positive."""
-    NT = T.sblock_alloc_buffer((T.int64(64), T.int64(72)), "float16")
-    added = T.sblock_alloc_buffer((T.int64(64), T.int64(72)), "float16")
-    for i0, i1, k in T.grid(T.int64(64), T.int64(72), T.int64(128)):
-        with T.sblock("NT_matmul"):
-            v_i0, v_i1, v_k = T.axis.remap("SSR", [i0, i1, k])
-            with T.init():
-                NT[v_i0, v_i1] = T.float16(0)
-            NT[v_i0, v_i1] = NT[v_i0, v_i1] + x[v_i0, v_k] * w[v_i1, v_k]
-    for ax0, ax1 in T.grid(T.int64(64), T.int64(72)):
-        with T.sblock("T_add"):
-            v_ax0, v_ax1 = T.axis.remap("SS", [ax0, ax1])
-            added[v_ax0, v_ax1] = NT[v_ax0, v_ax1] + bias[v_ax1]
-    for ax0, ax1 in T.grid(T.int64(64), T.int64(72)):
-        with T.sblock("T_relu"):
-            v_ax0, v_ax1 = T.axis.remap("SS", [ax0, ax1])
-            out[v_ax0, v_ax1] = T.max(added[v_ax0, v_ax1], T.float16(0))
+linear: x (T.int64(64), T.int64(128)) float16, w (T.int64(72), T.int64(128)) float16,
+    bias (T.int64(72),) float16, out (T.int64(64), T.int64(72)) float16
+    sums (T.int64(64), T.int64(72)) float16, added (T.int64(64), T.int64(72)) float16
+    i:T.int64(64) j:T.int64(72) k:T.int64(128)  sums[i, j] += x[i, k] * w[j, k]
+    i:T.int64(64) j:T.int64(72)  added[i, j] = sums[i, j] + bias[j]
+    i:T.int64(64) j:T.int64(72)  out[i, j] = T.max(added[i, j], T.float16(0))
+""")
+"""Linear layers: of weights in four bits; and of rows by rows, a bias and what is positive."""
 
 
 def unpack(words: np.ndarray) -> np.ndarray:
@@ -187,7 +156,7 @@ def make_one(build: Callable[..., Any], *tensors: tuple[Any, ...]) -> PrimFunc:
 
 PRODUCTS = {
     "rows of weights, bias and relu": (
-        lambda: linear,
+        lambda: FUNCTIONS["linear"],
         lambda x, w, b: np.maximum(x @ w.T + b, 0),
     ),
     "batch": (
@@ -205,7 +174,7 @@ PRODUCTS = {
         ),
         lambda a, b: a @ b,
     ),
-    "weights of four bits": (lambda: quantized, lambda x, words: x @ unpack(words).T),
+    "weights of four bits": (lambda: FUNCTIONS["quantized"], lambda x, words: x @ unpack(words).T),
 }
 
 

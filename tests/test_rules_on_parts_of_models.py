@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 import tvm
+from kernels import parse_functions
 from relax_functions import find_difference, make_functions
 from tvm.relax import op
 from tvm.s_tir import SBlock
-from tvm.script import tirx as T
-from tvm.tirx import PrimFunc
 
 from tirstep import rules
 from tirstep.transforms.tir import find_all, get_axis
@@ -16,51 +15,25 @@ from tirstep.transforms.tir import find_all, get_axis
 GPU = tvm.target.Target("nvidia/nvidia-h100")
 
 
-@T.prim_func(s_tir=True)
-def grouped_queries(
-    q: T.Buffer((1, 4, 10, 16)), k: T.Buffer((1, 2, 22, 16)), out: T.Buffer((1, 4, 10, 22))
-):
-    scores = T.sblock_alloc_buffer((1, 4, 10, 22))
-    for b, h, i, j, d in T.grid(1, 4, 10, 22, 16):
-        with T.sblock("scores"):
-            vb, vh, vi, vj, vd = T.axis.remap("SSSSR", [b, h, i, j, d])
-            with T.init():
-                scores[vb, vh, vi, vj] = T.float32(0)
-            scores[vb, vh, vi, vj] += q[vb, vh, vi, vd] * k[vb, vh // 2, vj, vd]
-    for b, h, i, j in T.grid(1, 4, 10, 22):
-        with T.sblock("scaled"):
-            vb, vh, vi, vj = T.axis.remap("SSSS", [b, h, i, j])
-            out[vb, vh, vi, vj] = scores[vb, vh, vi, vj] * T.float32(0.25)
+FUNCTIONS = parse_functions("""
+grouped_queries: q (1, 4, 10, 16), k (1, 2, 22, 16), out (1, 4, 10, 22)
+    scores (1, 4, 10, 22)
+    b:1 h:4 i:10 j:22 d:16  scores[b, h, i, j] += q[b, h, i, d] * k[b, h // 2, j, d]
+    b:1 h:4 i:10 j:22  out[b, h, i, j] = scores[b, h, i, j] * T.float32(0.25)
 
-
-@T.prim_func(s_tir=True)
-def norm_and_its_sum(
-    a: T.Buffer((5, 70)),
-    b: T.Buffer((5, 70)),
-    total: T.Buffer((5, 70)),
-    out: T.Buffer((5, 70)),
-):
-    squares = T.sblock_alloc_buffer((5,))
-    for i, j in T.grid(5, 70):
-        with T.sblock("total"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            total[vi, vj] = a[vi, vj] + b[vi, vj]
-    for i, j in T.grid(5, 70):
-        with T.sblock("squares"):
-            vi, vj = T.axis.remap("SR", [i, j])
-            with T.init():
-                squares[vi] = T.float32(0)
-            squares[vi] = squares[vi] + total[vi, vj] * total[vi, vj]
-    for i, j in T.grid(5, 70):
-        with T.sblock("out"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            out[vi, vj] = total[vi, vj] * T.rsqrt(squares[vi] / T.float32(70) + T.float32(1))
+norm_and_its_sum: a (5, 70), b (5, 70), total (5, 70), out (5, 70)
+    squares (5,)
+    i:5 j:70  total[i, j] = a[i, j] + b[i, j]
+    i:5 j:70  squares[i] += total[i, j] * total[i, j]
+    i:5 j:70  out[i, j] = total[i, j] * T.rsqrt(squares[i] / T.float32(70) + T.float32(1))
+""")
 
 
 @pytest.mark.parametrize(
-    ("function", "rule", "kernels"), [(grouped_queries, "matmul", 1), (norm_and_its_sum, "rows", 2)]
+    ("name", "rule", "kernels"), [("grouped_queries", "matmul", 1), ("norm_and_its_sum", "rows", 2)]
 )
-def test_rules_take_it_and_are_right(function: PrimFunc, rule: str, kernels: int) -> None:
+def test_rules_take_it_and_are_right(name: str, rule: str, kernels: int) -> None:
+    function = FUNCTIONS[name]
     made = {each.name: each.apply(function, GPU, False) for each in rules.cuda()}
     taken = {name: sch for name, sch in made.items() if sch is not None}
     assert list(taken) == [rule]

@@ -116,25 +116,6 @@ def test_a_search_ends_with_the_file_s_own_function(
     assert said in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("no_farm")
-def test_a_pair_of_an_own_recipe_is_given_as_the_search_prints_it(
-    folder: Path,
-    machine: FakeMachine,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-):
-    monkeypatch.setattr("tirstep.cli.search.make_machine", lambda command: machine)
-    text = (folder / "kern.py").read_text()
-    text = text.replace("threads: int = 128", "threads: tuple = (128, 1)")
-    text = text.replace('"threads": (32, 64)', '"threads": ((32, 1), (48, 2))')
-    text = text.replace("threads=(threads,)", "threads=(threads[0],)")
-    (folder / "kern.py").write_text(text)
-    assert main([*SEARCH, "--set", "threads=32,1"]) == 0
-    assert "config   --set threads=32,1" in capsys.readouterr().out
-    assert main([*SEARCH, "--set", "threads=32x1,48x2"]) == 0
-    assert "tried 2 candidates of 2" in capsys.readouterr().out
-
-
 def test_a_worker_of_a_cluster_has_the_file_s_kernel_and_function(machine: FakeMachine):
     pytest.importorskip("ray", reason="the extra cluster: Ray is not installed")
     from tirstep.bench.ray_workers import GpuWorker

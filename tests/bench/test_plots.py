@@ -4,7 +4,7 @@ import dataclasses
 import xml.etree.ElementTree as ET
 
 import pytest
-from plots import COLOURS, FASTEST, OTHERS, draw_bars, find_shown, make_legend
+from plots import FASTEST, OTHERS, draw_bars, find_shown, make_legend
 
 from .test_results import make_case, make_run
 
@@ -47,33 +47,3 @@ def test_who_is_shown_in_which_part():
     wrong = find_shown(make_case(naive=None, best=None, torch=60), all_recipes=False)
     assert [part for part, _ in wrong] == [OTHERS, OTHERS, "PyTorch"]
     assert list(make_legend(["Triton", FASTEST, "Triton"])) == [FASTEST, "Triton"]
-
-
-@pytest.mark.parametrize("all_recipes", [True, False])
-def test_every_bar_is_named_and_in_the_colour_of_its_part(all_recipes: bool):
-    run = make_run(make_case(**dict.fromkeys("abcdefgh", 70.0), best=50, torch=60))
-    drawing = ET.fromstring(draw_bars(run, "matmul", "float32", all_recipes=all_recipes))
-    bars = {
-        str(rectangle[0].text).split(":")[0]: rectangle.get("fill")
-        for rectangle in drawing.iter(f"{SVG}rect")
-        if len(rectangle)
-    }
-    own = dict.fromkeys("abcdefgh", COLOURS[OTHERS]) if all_recipes else {}
-    assert bars == {**own, "best": COLOURS[FASTEST], "PyTorch": COLOURS["PyTorch"]}
-    words = [text.text for text in drawing.iter(f"{SVG}text")]
-    assert set(bars) < {*words}
-    assert (OTHERS in words) == all_recipes
-
-
-def test_no_text_leaves_the_drawing():
-    """Whatever the names are: 7 pixels a letter are more than the fonts have."""
-    names = ("depthwise_conv2d_fused_blocks", "layer_norm_vectors tail=guard")
-    case = make_case(**dict.fromkeys(names, 30.0), torch=25, triton=None)
-    run = make_run(dataclasses.replace(case, kernel="depthwise_conv2d"))
-    drawing = ET.fromstring(draw_bars(run, "matmul", "float32", all_recipes=True))
-    width = float(str(drawing.get("width")))
-    for text in drawing.iter(f"{SVG}text"):
-        length = 7 * len(str(text.text))
-        shift = {"start": 0.0, "middle": 0.5, "end": 1.0}[str(text.get("text-anchor"))]
-        left = float(str(text.get("x"))) - shift * length
-        assert 0 <= left < left + length <= width, text.text

@@ -115,21 +115,6 @@ def test_a_ladder_is_profiled(ncu: Path):
         read_profile(file)
 
 
-@pytest.mark.usefixtures("ncu")
-def test_every_tail_is_profiled_under_the_name_that_it_has_in_a_benchmark():
-    """Only a benchmark says which of them is the fastest."""
-    run = run_profile(size=65)
-    tails = ["matmul_shared tail=guard", "matmul_shared tail=pad"]
-    assert [it.recipe for it in run.recipes][-2:] == tails
-
-
-def test_a_recipe_that_does_not_run_has_a_note(ncu: Path):
-    (ncu / "end").write_text("1 note: RuntimeError: ptxas failed")
-    assert run_profile(["matmul_naive"]).recipes[0].note == "RuntimeError: ptxas failed"
-    (ncu / "end").write_text("139")
-    assert run_profile(["matmul_naive"]).recipes[0].note == "the process under ncu ended with 139"
-
-
 def test_a_profiler_that_cannot(ncu: Path, monkeypatch: pytest.MonkeyPatch):
     (ncu / "log").write_text("==ERROR== ERR_NVGPUCTRPERM - The user has no permission")
     with pytest.raises(BenchError, match="may not read this GPU's counters"):

@@ -4,13 +4,11 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from ladder_pages import describe_run
-from readme import find_newest, make_overview, write_overview, write_suite
+from readme import find_newest, write_suite
 
 from tirstep.bench import BenchError
 from tirstep.bench.results import read_run, write_run
 from tirstep.bench.tables import (
-    Table,
     find_reasons,
     format_ratio,
     make_case_table,
@@ -89,37 +87,6 @@ def test_tables_show_the_share_of_a_copy_where_memory_binds():
     assert suite.header[-suite.right :][0] == "time µs"
 
 
-def test_kernels_as_a_table():
-    """Of each kernel: its cases, the best share, and ratios over the cases that have both times."""
-    cases = [
-        make_case(matmul_naive=8000, best=50, torch=60, triton=40),
-        make_case(matmul_naive=8000, best=100, torch=40),
-        make_case(matmul_naive=None, torch=40),
-        dataclasses.replace(make_case(), skipped="needs 9 GiB"),
-        dataclasses.replace(make_case(best=40, torch=400), kernel="other"),
-        dataclasses.replace(make_case(best=1), suite="tutorial"),
-    ]
-    relu = dataclasses.replace(make_case(lone=70), suite="bandwidth", kernel="relu")
-    run, later = make_run(*cases), make_run(relu, date="2027-01-01")
-    table = make_overview([("matmul", run), ("bandwidth", later)])
-    assert table.header == [
-        *("kernel", "cases", "of ceiling, at best"),
-        *("× PyTorch", "lowest × PyTorch", "× Triton", "× dlight"),
-    ]
-    mean = f"{(1.2 * 0.4) ** 0.5:.2f}"
-    assert table.rows == [
-        ["`matmul`", "3", "72 %", mean, "0.40", "0.80", "–"],
-        ["`other`", "1", "89 %", "10.0", "10.0", "–", "–"],
-        ["`relu`", "1", "51 %", "–", "–", "–", "–"],
-    ]
-    text = write_overview({"matmul": run, "tutorial": run, "bandwidth": later})
-    assert text.startswith(
-        "Test GPU (sm_90), 2026-01-02: matmul, tutorial; Test GPU (sm_90), 2027-01-01: bandwidth."
-        "\n\n| kernel | cases | of ceiling, at best |"
-    )
-    assert make_overview([("bandwidth", make_run(make_case(best=1)))]).rows == []
-
-
 def test_reasons_are_told():
     case = make_case(matmul_naive=1, broken=None)
     broken = dataclasses.replace(case.outcomes[1], note="C[0] is nan")
@@ -129,21 +96,6 @@ def test_reasons_are_told():
     text = write_suite(make_run(case, skipped), "matmul")
     assert "- matmul 1024x512x2048 float32: broken: wrong: C[0] is nan\n" in text
     assert text.endswith("- matmul 1024x512x2048 float32: skipped: needs 9 GiB")
-
-
-def test_markdown_of_suites():
-    case = make_case(matmul_naive=8000, best=50, torch=60)
-    run = make_run(case, dataclasses.replace(case, suite="tutorial"))
-    assert describe_run(run) == (
-        "Test GPU (sm_90), TVM 0.27, PyTorch 2, 2026-01-02. Ceilings measured in the same run: "
-        "copies of 4.00 TB/s, 60.0 TFLOP/s in float32. A kernel that does nothing shows 2.0 µs."
-    )
-    assert "| `matmul` | 1024×512×2048 | float32 | `best` | 50.0 |" in write_suite(run, "matmul")
-    with pytest.raises(BenchError, match="no case of the suite 'bandwidth'; run: tirstep bench"):
-        write_suite(run, "bandwidth")
-    assert Table(["a", "b"], [["x|y", "1"]], 1).to_markdown() == (
-        "| a | b |\n| --- | ---: |\n| x\\|y | 1 |"
-    )
 
 
 def test_the_newest_run_that_has_the_suite(tmp_path: Path):

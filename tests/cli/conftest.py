@@ -10,6 +10,7 @@ import pytest
 import readme
 import tvm
 from fake_machine import FakeMachine
+from own_files import HEAD
 from tvm.script import from_source
 
 from tirstep.cli import main
@@ -44,6 +45,15 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     for name in ("CI", "FORCE_COLOR", "NO_COLOR", "COLUMNS", "TTY_COMPATIBLE"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the FILES of the test's module, and the current one."""
+    for name, text in getattr(request.module, "FILES", {}).items():
+        (tmp_path / name).write_text(text if "import" in text else HEAD + text)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from fake_pool import compile_here
 from tvm.error import InternalError
 
 from tirstep.bench.cases import SUITES
-from tirstep.bench.results import read_run, write_run
+from tirstep.bench.results import read_run
 from tirstep.bench.workers import LocalWorkers
 from tirstep.files import locked
 from tirstep.lowering_checks.devices import is_cuda_available
@@ -179,34 +179,6 @@ def test_without_pytorch(command: Command, monkeypatch: pytest.MonkeyPatch):
     assert "PyTorch, which is not installed; install the extra bench" in result.err
 
 
-@pytest.mark.parametrize(
-    ("argv", "sentence"),
-    [
-        (("bench", "matmull"), "there is no suite and no kernel 'matmull'; did you mean matmul"),
-        (("bench", "--shape", "4by4"), "--shape 4by4 is no shape; give it as 1024x512x2048"),
-        (("bench", "--json", "a", "--save", "b"), "--json and --save both say where"),
-        (("bench", "--compare", "no.json", "no.json"), "no.json: No such file or directory"),
-        (("search", "matmul_naive"), "matmul_naive declares no choices"),
-        (("search", "matmul_tilde"), "there is no recipe 'matmul_tilde'; did you mean"),
-        (("search", "matmul_shared_blocking", "--shape", "1x2"), "--shape 1x2 has 2 sizes"),
-        (("search", "matmul_shared_blocking", "--set", "rows=1"), "has a size 'rows'"),
-        (("search", "matmul_shared_blocking", "--set", "rows=1,2"), "has a size 'rows'"),
-        (("search", "matmul_shared_blocking", "--set", "tile_k=4,x"), "must be an integer"),
-        (("search", "matmul_shared_blocking", "--set", "4,8"), "--set 4,8: give --set NAME=VALUE,"),
-        (("search", "matmul_shared_blocking", "--set", "tile_k=4,"), "--set tile_k=4,: give --set"),
-        (
-            ("search", "matmul_shared_blocking", "--set", "tile_k=4,8", "--set", "tile_k=4"),
-            "--set tile_k is given twice; give all",
-        ),
-    ],
-)
-def test_wrong_use(command: Command, machine: FakeMachine, argv: tuple[str, ...], sentence: str):
-    result = command(*argv)
-    assert result.code == 2
-    assert sentence in result.err
-    assert len(result.err.splitlines()) == 1
-
-
 def test_two_runs_are_compared(command: Command, machine: FakeMachine, tmp_path: Path):
     old, new = tmp_path / "old.json", tmp_path / "new.json"
     command(*RUN, "--json", old)
@@ -290,26 +262,6 @@ def test_a_search_with_a_winner_tells_why_others_do_not_run(
     told = "      1 does not run: InternalError  Check failed: (bytes < room) is false: too much"
     assert told in result.out
     assert "best     1,000.0 us" in result.out
-
-
-def test_a_readme_s_part_is_filled_from_the_newest_run(
-    command: Command, machine: FakeMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    from plots import make_plots
-    from readme import find_bench_writers
-
-    command(*RUN, "--json", tmp_path / "bench-test-gpu.json")
-    run = read_run(tmp_path / "bench-test-gpu.json")
-    write_run(run, tmp_path / "other.json")
-    document = tmp_path / "docs" / "speed.md"
-    document.parent.mkdir()
-    document.write_text("<!-- begin bench-matmul -->\n<!-- end bench-matmul -->\n")
-    writers: dict[str, Any] = find_bench_writers(document, tmp_path)
-    assert [*writers] == ["bench-matmul"]
-    assert "| `matmul` | 64×48×32 | float32 | `matmul_naive` | 1,000 |" in writers["bench-matmul"]()
-    assert [*make_plots(tmp_path)] == ["bench-test-gpu-matmul-float32.svg"]
-    document.write_text("nothing")
-    assert find_bench_writers(document, tmp_path) == {}
 
 
 def test_a_search_that_every_candidate_refuses_says_which_tail_would_help(

@@ -87,19 +87,3 @@ def test_rows_that_rules_choose_for_are_told(command: Command):
     near = command("choose", "row_sum", "--shape", "1x32768").out.splitlines()
     assert near[1] == "a rule that was measured takes the first; by the model others are near:"
     assert ("parts=8" in near[3], "parts" in near[5]) == (True, False)
-
-
-@pytest.mark.parametrize(
-    ("argv", "sentence"),
-    [
-        (["relu"], "no model chooses for relu"),
-        (["row_sum_vectors"], "no model chooses for row_sum_vectors"),
-        (["matmul", "--device", "H100"], "the properties of 'H100' are not known"),
-        (["matmul_wgmma_best", "--dtype", "float32"], "takes float32 on sm_90a"),
-        (["matmul", "--shape", "4x4"], "matmul has the sizes m, n, k"),
-    ],
-)
-def test_wrong_use_is_a_sentence(command: Command, argv: list[str], sentence: str):
-    result = command("choose", *argv)
-    assert (result.code, result.err.count("\n")) == (2, 1)
-    assert sentence in result.err

@@ -2,7 +2,6 @@
 
 import ast
 import os
-import re
 import subprocess
 import sys
 
@@ -147,10 +146,3 @@ def test_every_option_is_named_in_the_source():
 def is_named(call: ast.Call) -> bool:
     texts = [argument.value for argument in call.args if isinstance(argument, ast.Constant)]
     return any(isinstance(text, str) and text.startswith("--") for text in texts)
-
-
-def test_options_keep_their_names(command: Command):
-    shown = "\n".join(command(name, "--help").out for name in COMMANDS)
-    options = set(re.findall(r"(?<= )--[\w-]+", shown))
-    assert options >= {"--recipe", "--shape", "--step", "--golden-dir", "--against-step", "--into"}
-    assert all(option == option.lower() for option in options)

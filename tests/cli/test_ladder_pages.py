@@ -6,17 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ladder_pages import (
-    LONGEST_SHOWN,
-    GoldenPrograms,
-    make_counter_table,
-    make_diff,
-    write_diff,
-)
 from ncu_table import make_table
 from profile_ladders import ProfileRun, RecipeProfile, read_table, write_profile
 
-from tirstep.bench.cases import NOT_MEASURED, RUNGS, SUITES, TUTORIAL
 from tirstep.bench.results import BenchRun, Case, Ceilings, Outcome, Time, write_run
 from tirstep.transforms.recipes import LADDERS
 
@@ -75,43 +67,6 @@ def fill(fill_documents: Command, tree: Path, *options: str) -> Any:
     return fill_documents(*files, *options)
 
 
-def test_a_page_is_written_and_held_in_step(fill_documents: Command, tree: Path):
-    write_profile(make_profile(*CONV[:2]), tree / "results" / "profile-conv1d-test-gpu.json")
-    newer = dataclasses.replace(make_profile(CONV[0]), date="2999")  # of fewer recipes
-    write_profile(newer, tree / "results" / "profile-conv1d-part.json")
-    page = tree / "docs" / "ladders" / "conv1d-tutorial.md"
-    stale = fill(fill_documents, tree, "--check")
-    assert stale.code == 1
-    assert "conv1d-tutorial.md is stale: write it again" in stale.out
-    assert not page.exists()
-
-    assert fill(fill_documents, tree).code == 0
-    assert [path.name for path in page.parent.iterdir()] == ["conv1d-tutorial.md"]
-    assert fill(fill_documents, tree, "--check").out.endswith("README.md is up to date\n")
-    text = page.read_text()
-    headings = [line for line in text.splitlines() if line.startswith("## ")]
-    assert headings == [f"## {place}. `{name}`" for place, name in enumerate(CONV, 1)]
-    assert "At 16384×32, float32. Test GPU (sm_90), TVM 0.27, PyTorch 2, 2026-01-02." in text
-    # 800 us, then 400; PyTorch takes 50. The fourth has no time, so the fifth is held to the third.
-    assert "**800.0 µs**, 0.00016 TB/s; speed: 0.062× PyTorch. Config: `threads=128`." in text
-    assert "**400.0 µs**, 0.00033 TB/s; speed: 2.00× the rung before, 2.00× the first rung" in text
-    assert "**50.0 µs**, 0.0026 TB/s; speed: 4.00× the rung before, 16.0× the first rung" in text
-    assert "No time: wrong: C[0] is nan" in text
-    assert "New steps: `accumulated_in_registers`, `filter_in_shared_memory`" in text
-    stalls = "short_scoreboard 38 %, barrier 19 %"
-    row = f"| `main_kernel` | (16×4) × 256 | {stalls} | 57.6 | 71 % | 56 % | 12 % | 83 % | 61 % |"
-    assert text.count(row) == 2
-    assert text.count("Profiler: –, not profiled in this run.") == len(CONV) - 2
-    fastest = f"| `{CONV[-1]}` | {800 / 2 ** (len(CONV) - 1):.1f} |"
-    assert fastest in (tree / "README.md").read_text()  # bench-tutorial
-
-    stray = page.with_name("matmul.md")
-    stray.write_text("old")
-    result = fill(fill_documents, tree)
-    assert result.code == 1
-    assert "matmul.md is of no ladder with results: remove it" in result.out
-
-
 def test_what_was_measured_best_makes_the_page(fill_documents: Command, tree: Path):
     """Neither a rough run nor a part of the ladder counts, however new."""
     page = tree / "docs" / "ladders" / "conv1d-tutorial.md"
@@ -142,71 +97,3 @@ def test_results_that_are_none(fill_documents: Command, tree: Path):
     result = fill(fill_documents, tree)
     assert "has no goldens of conv1d_naive; write them: make golden" in result.err
     assert not (tree / "docs").exists()
-
-
-def test_a_rung_s_diff_is_that_of_last_steps():
-    def make(*steps: str, last: str) -> GoldenPrograms:
-        return GoldenPrograms(steps, f"{len(steps):02d}_{steps[-1]}", "a\n", last)
-
-    first = make("bound", last="b\n")
-    assert str(make_diff(None, "first", first)) == (
-        "--- first/00_input\n+++ first/01_bound\n@@ -1 +1 @@\n-a\n+b"
-    )
-    diff = make_diff(("first", first), "other", make("bound", "cached", last="c\n"))
-    assert (diff.before, diff.after) == ("first/01_bound", "other/02_cached")
-    assert write_diff(diff).startswith("```diff\n--- first/01_bound\n")
-    many = "".join(f"{n}\n" for n in range(LONGEST_SHOWN))
-    assert write_diff(make_diff(("first", first), "many", make("bound", last=many))).startswith(
-        f"<details><summary>first/01_bound → many/01_bound: +{LONGEST_SHOWN} −1</summary>\n\n```d"
-    )
-
-
-def test_a_kernel_without_counters_has_dashes():
-    kernel = make_profile("a").recipes[0].kernels[0]
-    bare = dataclasses.replace(kernel, counters={}, stalls={})
-    (row,) = make_counter_table(RecipeProfile("a", (bare,))).rows
-    assert row == ["`main_kernel`", "(16×4) × 256", "–", "57.6", *["–"] * 10]
-
-
-def test_the_tables_of_all_suites(fill_documents: Command, tree: Path):
-    """Each suite in a file of its own, or all in one: the newest that has a suite counts."""
-    speed = tree / "docs" / "speed.md"
-    speed.parent.mkdir()
-    speed.write_text("<!-- begin bench-matmul -->\n<!-- end bench-matmul -->\n")
-    suites = tuple(name for name in SUITES if name not in (RUNGS, *NOT_MEASURED))
-    timed = tuple(name for name in suites if name != TUTORIAL)
-    readme = tree / "README.md"
-    marks = "\n".join(
-        f"<!-- begin bench-{name} -->\n<!-- end bench-{name} -->" for name in (*suites, "overview")
-    )
-    text = readme.read_text().replace(
-        "<!-- begin bench-tutorial -->\n<!-- end bench-tutorial -->", ""
-    )
-    readme.write_text(f"{text}\n{marks}\n")
-    lacking = fill(fill_documents, tree)
-    assert (lacking.code, lacking.out) == (2, "")
-    assert "no file has the suite 'matmul'; write one on a GPU with: make bench" in lacking.err
-
-    cases = [make_case(suite, conv1d_naive=90.0, conv1d_unrolled=30.0) for suite in timed]
-    write_run(make_run(*cases), tree / "results" / "bench-test-gpu.json")
-    faster = make_case("matmul", conv1d_naive=90.0, conv1d_unrolled=10.0)
-    write_run(make_run(faster, date="2027"), tree / "results" / "bench-test-gpu-matmul.json")
-    assert fill(fill_documents, tree).code == 0
-    text = readme.read_text()
-    parts = {
-        name: text.split(f"<!-- begin bench-{name} -->")[1].split("<!-- end")[0] for name in suites
-    }
-    row = "| `conv1d` | 16384×32 | float32 | `conv1d_unrolled` | {} | {} TB/s |"
-    assert row.format("10.0", "0.013") in parts["matmul"]
-    assert all(row.format("30.0", "0.0044") in parts[name] for name in timed[1:])
-    assert f"`{CONV[-1]}`" in parts[TUTORIAL]
-    older = f"Test GPU (sm_90), 2026-01-02: {', '.join(timed[1:])}."
-    where = f"Test GPU (sm_90), 2027: matmul; {older}"
-    assert f"{where}\n\n| kernel | cases |" in text
-    assert row.format("10.0", "0.013") in speed.read_text()
-    assert fill(fill_documents, tree, "--check").code == 0
-
-    old = speed.read_text()
-    speed.write_text(old.replace("float32", "float64"))
-    stale = fill(fill_documents, tree, "--check")
-    assert (stale.code, f"{speed} is stale: write it again" in stale.out) == (1, True)

@@ -9,10 +9,6 @@ import warm_python
 from .conftest import Command
 
 PROGRAM = """
-from tvm.script import ir as I
-from tvm.script import tirx as T
-
-
 @I.ir_module
 class Open:
     @T.prim_func(s_tir=True)
@@ -50,14 +46,8 @@ NUMBERED = PROGRAM.replace("(a: T.handle, c: T.handle)", "(a: T.handle, n: T.int
 NUMBERED = NUMBERED.replace("        n = T.int32()\n", "")
 NUMBERED = NUMBERED.replace("match_buffer(a, (n, 8))", "match_buffer(a, (n + 1, 8))")
 NUMBERED = NUMBERED.replace("A[v, w] + T.float32(1)", "A[v + 1, w] + T.Cast('float32', n)")
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "open.py").write_text(PROGRAM)
-    (tmp_path / "numbered.py").write_text(NUMBERED)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+FILES = {"open.py": PROGRAM, "numbered.py": NUMBERED}
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def test_a_program_is_checked_with_its_sizes_open_too(command: Command):

@@ -40,9 +40,6 @@ def explode(module):
     raise ValueError("it cannot be")
 """
 MODULE = """
-from tvm.script import tirx as T
-
-
 @T.prim_func
 def double(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
     for i in range(8):
@@ -52,9 +49,6 @@ def double(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
             C[i] = A[i]
 """
 SHARED = """
-from tvm.script import tirx as T
-
-
 @T.prim_func
 def turn(C: T.Buffer((4,), "int32")):
     for tx in T.thread_binding(4, thread="threadIdx.x"):
@@ -62,15 +56,7 @@ def turn(C: T.Buffer((4,), "int32")):
         S[tx] = tx
         C[tx] = S[3 - tx]
 """
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "right.py").write_text(RIGHT)
-    (tmp_path / "module.py").write_text(MODULE)
-    (tmp_path / "shared.py").write_text(SHARED)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+FILES = {"right.py": RIGHT, "module.py": MODULE, "shared.py": SHARED}
 
 
 def test_a_right_pass_changes_no_answer(command: Command, folder: Path):
@@ -192,38 +178,3 @@ def test_the_audit_names_passes(command: Command, folder: Path):
     again = command(*words)
     assert "s_tir.LowerOpaqueBlock" in again.out
     assert "3 right" in again.out
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["pass"], "name a pass: FILE.py:PASS"),
-        (["pass", "right.py:Again", "--after", "StmtSimplify"], "or give --corpus N"),
-        (["pass", "right.py:Again", "relu_bound"], "where does Again go?"),
-        (
-            ["pass", "right.py:Again", "relu_bound", "--after", "x", "--drop", "y"],
-            "give one of --after",
-        ),
-        (
-            ["pass", "right.py:Again", "relu_bound", "--after", "ThreadSnc"],
-            "did you mean s_tir.ThreadSync",
-        ),
-        (
-            ["pass", "right.py:Again", "relu_bound", "--after", "ThreadSync#9"],
-            "give a number from 1 to 3",
-        ),
-        (["pass", "right.py:Agan", "--after", "StmtSimplify", "relu_bound"], "did you mean Again?"),
-        (
-            ["pass", "gone.py:P", "--after", "StmtSimplify", "relu_bound"],
-            "there is no file gone.py",
-        ),
-        (["pass", "right.py:nothing", "--after", "StmtSimplify", "relu_bound"], "is no pass"),
-        (["pass", "right.py:Again", "--after", "StmtSimplify", "relu_bond"], "relu_bound"),
-        (["pass", "--audit", "relu_bound"], "--audit is of TVM's own pipeline"),
-        (["pass", "--drop", "ThreadSync", "relu_bound", "--device", "gpu"], "choose cpu, cuda"),
-    ],
-)
-def test_wrong_use(command: Command, folder: Path, words: list[str], sentence: str):
-    result = command(*words)
-    assert result.code == 2, result.out
-    assert sentence in result.err

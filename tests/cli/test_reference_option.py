@@ -7,9 +7,6 @@ import pytest
 from .conftest import Command
 
 PROGRAMS = """
-from tvm.script import tirx as T
-
-
 @T.prim_func
 def plain(X: T.Buffer((64,), "float32"), Y: T.Buffer((64,), "float32")):
     for i in range(64):
@@ -39,16 +36,10 @@ def narrow(A: T.Buffer((32,), "float32"), C: T.Buffer((64,), "float32")):
     for i in range(64):
         C[i] = A[i // 2]
 """
+FILES = {"pair.py": PROGRAMS}
+pytestmark = pytest.mark.usefixtures("folder")
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    Path("pair.py").write_text(PROGRAMS)
-    return tmp_path
-
-
-@pytest.mark.usefixtures("folder")
 def test_what_cannot_judge_itself_is_sent_to_a_reference(command: Command) -> None:
     result = command("check", "pair.py:turned")
     assert result.code == 1
@@ -63,7 +54,6 @@ def test_what_cannot_judge_itself_is_sent_to_a_reference(command: Command) -> No
     assert "name the program before it was scheduled" in page.out + page.err
 
 
-@pytest.mark.usefixtures("folder")
 def test_a_reference_judges_it(command: Command) -> None:
     right = command("check", "pair.py:turned", "--reference", "pair.py:plain")
     assert (right.code, "numbers ok on simulator" in right.out) == (0, True)
@@ -75,7 +65,6 @@ def test_a_reference_judges_it(command: Command) -> None:
     assert (found.code, "step 0 input" in found.out) == (1, True)
 
 
-@pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

@@ -1,6 +1,5 @@
 """``tirstep tune``: from a recipe to a database that TVM alone applies."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -130,41 +129,6 @@ def test_two_runs_of_one_recipe_do_not_mix(command: Command, tmp_path: Path) -> 
     assert count_records(tmp_path) == 2
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (("matmul_tild", *SMALL[2:]), "did you mean matmul_tiled,"),
-        ((f"{OWN}:without_choices", *SMALL), "without_choices declares no choices, so there is"),
-        ((f"{OWN}:folded", *SMALL, "--trials", "0"), "--trials 0: must be an integer >= 1"),
-        ((f"{OWN}:folded", *SMALL, "--trials", "x"), "--trials x: must be an integer >= 1"),
-        ((f"{OWN}:folded", *SMALL, "--set", "outer=2"), "no recipe that is asked for has a size"),
-        ((f"{OWN}:folded", "--shape", "64x2"), "--shape 64x2 has 2 sizes, and"),
-        ((f"{OWN}:folded", "--shape", "n=64", "--target", "nowhere"), "no target 'nowhere'"),
-        (
-            (
-                "matmul_tiled",
-                *SMALL[2:],
-                "--set",
-                "rows=8",
-                "--set",
-                "columns=16",
-                "--set",
-                "per_thread=1",
-            ),
-            "has no choice left",
-        ),
-    ],
-)
-def test_wrong_use_is_a_sentence(
-    command: Command, tmp_path: Path, arguments: tuple[str, ...], sentence: str
-) -> None:
-    result = command("tune", *arguments, "-o", tmp_path / "db")
-    assert result.code == 2
-    assert sentence in result.err
-    assert len(result.err.strip().splitlines()) == 1
-    assert not (tmp_path / "db").exists()
-
-
 def test_a_target_without_a_device_is_refused(command: Command, tmp_path: Path) -> None:
     if tvm.device("opencl").exist:  # on no machine of ours
         pytest.fail("this test needs a machine without OpenCL")
@@ -172,14 +136,3 @@ def test_a_target_without_a_device_is_refused(command: Command, tmp_path: Path) 
     assert result.code == 2
     assert "there is no device for --target opencl here" in result.err
     assert not (tmp_path / "db").exists()
-
-
-def test_a_broken_database_is_refused_before_anything_is_tuned(
-    command: Command, tmp_path: Path
-) -> None:
-    (tmp_path / "database_workload.json").write_text("[1, 2")
-    result = command("tune", f"{OWN}:folded", *SMALL, "-o", tmp_path)
-    assert result.code == 2
-    assert "database_workload.json:1: no JSON" in result.err
-    assert os.listdir(tmp_path) == ["database_workload.json"]
-    assert (tmp_path / "database_workload.json").read_text() == "[1, 2"

@@ -178,9 +178,6 @@ def test_check_goes_on_behind_a_refused_step(
 
 
 REFUSED_PROGRAM = """
-from tvm.script import ir as I
-from tvm.script import tirx as T
-
 @I.ir_module
 class Refused:
     @T.prim_func(s_tir=True)
@@ -198,27 +195,17 @@ class Refused:
 """
 
 
-def test_a_refused_program_has_no_step_before_it(command: Command, tmp_path: Path):
-    file = tmp_path / "refused.py"
-    file.write_text(REFUSED_PROGRAM)
-    result = command("why", f"{file}:Refused", "-o", tmp_path / "why.py")
+@pytest.mark.usefixtures("folder")
+def test_a_refused_program_has_no_step_before_it(command: Command):
+    result = command("why", "refused.py:Refused")
     assert result.code == 1
     assert "the kernel as it was written: no step comes before it" in result.out
     assert "D stays in global memory inside a kernel: keep_in_registers" in result.out
 
 
-@pytest.mark.usefixtures("wrong_vector_add")
-def test_no_step_comes_before_the_kernel(command: Command, tmp_path: Path):
-    result = command("why", "vector_add_bound", "-o", tmp_path / "why.py")
-    assert "the kernel as it was written: no step comes before it" in result.out
-
-
-def test_threads_that_are_unsound_are_told_where_no_answer_is_wrong(
-    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+@pytest.mark.usefixtures("folder")
+def test_threads_that_are_unsound_are_told_where_no_answer_is_wrong(command: Command):
     """A block that no loop binds is right on a CPU, and `check` says that it runs on the host."""
-    monkeypatch.chdir(tmp_path)
-    Path("half.py").write_text(HALF_BOUND)
     told = "block 'D' is in no kernel, and would run on the host"
     assert told in command("check", "half.py").out
     result = command("why", "half.py")
@@ -228,9 +215,6 @@ def test_threads_that_are_unsound_are_told_where_no_answer_is_wrong(
 
 
 HALF_BOUND = """
-from tvm.script import ir as I
-from tvm.script import tirx as T
-
 @I.ir_module
 class Two:
     @T.prim_func(s_tir=True)
@@ -248,3 +232,4 @@ class Two:
 def half(sch):
     sch.bind(sch.get_loops(sch.get_sblock("C"))[0], "threadIdx.x")
 """
+FILES = {"refused.py": REFUSED_PROGRAM, "half.py": HALF_BOUND}

@@ -81,20 +81,6 @@ def test_the_recipes_that_are_named_are_written_and_no_others(
     assert (result.code, "did you mean relu_bound" in result.err) == (2, True)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["relu_bound", "--all"], "name the recipes to check, or give --all, not both"),
-        ([], "name the recipes to check, or give --all"),
-        (["relu_bound", "--shape", "8"], "--write-goldens writes what recipes make at their exam"),
-        (["relu_bound", "--runs", "2"], "--write-goldens writes what recipes make at their exam"),
-    ],
-)
-def test_other_options_are_refused(command: Command, arguments: list[str], sentence: str):
-    result = command(*WRITE, *arguments)
-    assert (result.code, result.out, sentence in result.err) == (2, "", True)
-
-
 def test_goldens_whose_first_writing_was_ended_are_written(command: Command, goldens: Path):
     (goldens / "TVM_VERSION").unlink()
     (goldens / NAME / "02_bound.py").unlink()

@@ -3,6 +3,7 @@ give instead, in whichever words.
 """
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,7 @@ from tirstep.modules import vector_add
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import find_recipe
 
-from .conftest import Command
+from .conftest import ROOT, Command
 
 WRONG = [
     # What is typed, what of it the sentence must name, and what it must name to type instead.
@@ -121,6 +122,78 @@ def test_wrong_use_is_one_sentence(command: Command, line: str, mistake: str, re
     assert len(result.err.splitlines()) == 1
     assert find_missing(result.err, mistake) == []
     assert find_missing(result.err, remedy) == []
+
+
+FILES = {"right.py": "from tvm.tirx.transform import StmtSimplify as Again\n\nnothing = 3\n"}
+BLOCKING = "search matmul_shared_blocking --set"
+TUNED, SMALL = "tune {own}:folded --shape n=64", "--target llvm --jobs 1"
+AGAIN = "pass right.py:Again"
+BOTH = "--write-goldens writes what recipes make at their exam"
+SENTENCES = [
+    # What is typed, and what the sentence says.
+    ("bench matmull", "there is no suite and no kernel 'matmull'; did you mean matmul"),
+    ("bench --shape 4by4", "--shape 4by4 is no shape; give it as 1024x512x2048"),
+    ("bench --json a --save b", "--json and --save both say where"),
+    ("bench --compare no.json no.json", "no.json: No such file or directory"),
+    ("search matmul_naive", "matmul_naive declares no choices"),
+    ("search matmul_tilde", "there is no recipe 'matmul_tilde'; did you mean"),
+    ("search matmul_shared_blocking --shape 1x2", "--shape 1x2 has 2 sizes"),
+    (f"{BLOCKING} rows=1", "has a size 'rows'"),
+    (f"{BLOCKING} rows=1,2", "has a size 'rows'"),
+    (f"{BLOCKING} tile_k=4,x", "must be an integer"),
+    (f"{BLOCKING} 4,8", "--set 4,8: give --set NAME=VALUE,"),
+    (f"{BLOCKING} tile_k=4,", "--set tile_k=4,: give --set"),
+    (f"{BLOCKING} tile_k=4,8 --set tile_k=4", "--set tile_k is given twice; give all"),
+    (f"tune matmul_tild {SMALL} -o db", "did you mean matmul_tiled,"),
+    (
+        f"tune {{own}}:without_choices --shape n=64 {SMALL} -o db",
+        "declares no choices, so there is",
+    ),
+    (f"{TUNED} {SMALL} --trials 0 -o db", "--trials 0: must be an integer >= 1"),
+    (f"{TUNED} {SMALL} --trials x -o db", "--trials x: must be an integer >= 1"),
+    (f"{TUNED} {SMALL} --set outer=2 -o db", "no recipe that is asked for has a size"),
+    ("tune {own}:folded --shape 64x2 -o db", "--shape 64x2 has 2 sizes, and"),
+    (f"{TUNED} --target nowhere -o db", "no target 'nowhere'"),
+    (
+        f"tune matmul_tiled {SMALL} --set rows=8 --set columns=16 --set per_thread=1 -o db",
+        "has no choice left",
+    ),
+    ("choose relu", "no model chooses for relu"),
+    ("choose row_sum_vectors", "no model chooses for row_sum_vectors"),
+    ("choose matmul --device H100", "the properties of 'H100' are not known"),
+    ("choose matmul_wgmma_best --dtype float32", "takes float32 on sm_90a"),
+    ("choose matmul --shape 4x4", "matmul has the sizes m, n, k"),
+    (
+        "check --write-goldens relu_bound --all",
+        "name the recipes to check, or give --all, not both",
+    ),
+    ("check --write-goldens", "name the recipes to check, or give --all"),
+    ("check --write-goldens relu_bound --shape 8", BOTH),
+    ("check --write-goldens relu_bound --runs 2", BOTH),
+    ("pass", "name a pass: FILE.py:PASS"),
+    (f"{AGAIN} --after StmtSimplify", "or give --corpus N"),
+    (f"{AGAIN} relu_bound", "where does Again go?"),
+    (f"{AGAIN} relu_bound --after x --drop y", "give one of --after"),
+    (f"{AGAIN} relu_bound --after ThreadSnc", "did you mean s_tir.ThreadSync"),
+    (f"{AGAIN} relu_bound --after ThreadSync#9", "give a number from 1 to 3"),
+    ("pass right.py:Agan --after StmtSimplify relu_bound", "did you mean Again?"),
+    ("pass gone.py:P --after StmtSimplify relu_bound", "there is no file gone.py"),
+    ("pass right.py:nothing --after StmtSimplify relu_bound", "is no pass"),
+    (f"{AGAIN} --after StmtSimplify relu_bond", "relu_bound"),
+    ("pass --audit relu_bound", "--audit is of TVM's own pipeline"),
+    ("pass --drop ThreadSync relu_bound --device gpu", "choose cpu, cuda"),
+]
+
+
+@pytest.mark.usefixtures("machine")
+@pytest.mark.parametrize(("line", "sentence"), SENTENCES)
+def test_what_a_command_cannot_do_is_one_sentence(
+    command: Command, folder: Path, line: str, sentence: str
+):
+    result = command(*line.format(own=ROOT / "tests/support/tuned_programs.py").split())
+    assert (result.code, result.out, len(result.err.splitlines())) == (2, "", 1), result
+    assert sentence in result.err
+    assert [path.name for path in folder.iterdir() if path.name[0] != "_"] == ["right.py"]
 
 
 def test_a_name_within_another_is_missing():

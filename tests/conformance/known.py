@@ -5,19 +5,20 @@ Above each program stand its verdict and what it is run on::
     # wrong, race: nothing orders the load behind the other warp's store
     # missed by the simulator: why it is, where it is
     # needs sm_80
-    # A = whole(64)
+    # n = np.array([3])
     # B == A[::-1]
 
 Each ``=`` gives an input, and ``==`` the outputs that are meant, as NumPy; a line that begins with
-more blanks goes on with the one before. Outputs hold at first what no program computes.
+more blanks goes on with the one before. An A of which nothing is said is an input of `whole`
+numbers. Outputs hold at first what no program computes.
 
 A program that differs from one of these in a few lines is a hunk or more of a unified diff of that
 program, in the `.diff` file beside it. What its head leaves out is as it is there::
 
-    # LoopWithBothBarriers from LoopWithoutABarrierBeforeItsLoads
-    # right: loads are between two barriers
-    @@ -12,0 +13 @@
-    +                    T.tvm_storage_sync("shared")
+    # LoopWithoutABarrierBeforeItsLoads from LoopWithBothBarriers
+    # wrong, race: the loads do not wait for the stores of their own round
+    @@ -10 +9,0 @@
+    -        T.tvm_storage_sync("shared")
 """
 
 from __future__ import annotations
@@ -36,7 +37,6 @@ import tvm
 from hunks import apply_hunks
 from tvm.ir import Call, Op, PrimType
 from tvm.script import from_source
-from tvm.script import ir as I
 from tvm.script import tirx as T
 
 FOLDER = Path(__file__).parent / "programs"
@@ -61,8 +61,8 @@ KINDS = (
     "unfinished bulk store",
     "tensor map",
 )
-_PROGRAM = re.compile(r"(?P<head>(?:^#.*\n)+)^@I\.ir_module\nclass (?P<name>\w+):", re.MULTILINE)
-_PARAMETER = re.compile(r'(\w+): T\.Buffer\(\((\d+),\), "(\w+)"\)')
+_PROGRAM = re.compile(r"(?P<head>(?:^#.*\n)+)^@T\.prim_func.*\ndef (?P<name>\w+)\(", re.MULTILINE)
+_PARAMETER = re.compile(r'(\w+): T\.Buffer\((\d+)(?:, "(\w+)")?\)')
 Array = np.ndarray
 
 
@@ -80,7 +80,7 @@ class Program:
     arch : the first architecture with all its instructions
     given : inputs, as NumPy, by the names of their parameters
     meant : the outputs, as NumPy in the inputs; empty where no numbers are meant
-    text : the module, as TVM lowers kernels: flat buffers, launches, barriers
+    text : the function, as TVM lowers kernels: flat buffers, launches, barriers
     """
 
     name: str
@@ -97,7 +97,10 @@ class Program:
     @property
     def module(self) -> tvm.IRModule:
         """The module, parsed anew: lowering changes some in place."""
-        return from_source(self.text, {"I": I, "T": T, "copy_where": copy_where})
+        function = from_source(self.text, {"T": T, "copy_where": copy_where})
+        for name in ("tirx.is_entry_func", "tirx.noalias"):
+            function = function.with_attr(name, True)
+        return tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
 
     def make_arguments(self) -> list[Array]:
         """Inputs and outputs, in the order of the parameters, for a run to change."""
@@ -106,9 +109,9 @@ class Program:
             (given,) = (_evaluate(value).astype("float32") for value in self.given.values())
             return [given, make_blank(given.size)]
         return [
-            _evaluate(self.given[name]).astype(dtype)
+            _evaluate(self.given[name]).astype(dtype or "float32")
             if name in self.given
-            else make_blank(int(size), dtype)
+            else make_blank(int(size), dtype or "float32")
             for name, size, dtype in declared
         ]
 
@@ -192,19 +195,19 @@ def read_programs() -> tuple[Program, ...]:
 
 def _read_file(file: Path) -> list[Program]:
     text = file.read_text()
-    classes = {
+    functions = {
         node.name: "\n".join(text.splitlines()[node.lineno - 2 : node.end_lineno])
         for node in ast.parse(text).body
-        if isinstance(node, ast.ClassDef)
+        if isinstance(node, ast.FunctionDef)
     }
     plain = {
         match["name"]: _read_head(
             match["head"].splitlines(),
-            Program(match["name"], file.stem, *[""] * 4, "sm_70", {}, "", classes[match["name"]]),
+            Program(match["name"], file.stem, *[""] * 4, "sm_70", {}, "", functions[match["name"]]),
         )
         for match in _PROGRAM.finditer(text)
     }
-    assert [*plain] == [*classes], f"{file.name}: a head is missing"
+    assert [*plain] == [*functions], f"{file.name}: a head is missing"
     variants = file.with_suffix(".diff")
     changed = variants.read_text().split("\n\n") if variants.exists() else []
     return [*plain.values(), *(_read_variant(text, plain) for text in changed)]
@@ -214,8 +217,8 @@ def _read_variant(text: str, plain: dict[str, Program]) -> Program:
     head, at, hunks = text.partition("@@")
     first, *lines = head.splitlines()
     name, base = re.fullmatch(r"# (\w+) from (\w+)", first).groups()
-    changed = apply_hunks(at + hunks.rstrip() + "\n", plain[base].text + "\n", name).rstrip()
-    changed = changed.replace(f"class {base}:", f"class {name}:", 1)
+    text = plain[base].text.replace(f"def {base}(", f"def {name}(", 1) + "\n"
+    changed = apply_hunks(at + hunks.rstrip() + "\n", text, name).rstrip()
     return _read_head(lines, replace(plain[base], name=name, text=changed))
 
 
@@ -236,6 +239,12 @@ def _read_head(head: Sequence[str], base: Program) -> Program:
         else:
             parameter, value = line.split(" = ", 1)
             given[parameter] = value
+    if not base.given or given:  # what the head says of inputs goes before what the base has
+        declared = {
+            name: size for name, size, _ in _PARAMETER.findall(base.text.partition("):")[0])
+        }
+        usual = {"A": f"whole({declared['A']})"} if "A" in declared else {}
+        given = {name: (usual | given)[name] for name in declared or given if name in usual | given}
     return replace(
         base,
         status=status,

@@ -1,7 +1,7 @@
 """Planted bugs: small right programs in `originals`, and diffs of their text in `planted`.
 
-An original is a scheduled or a lowered module as TVM prints it, below the problem that it
-computes.
+An original is a scheduled or a lowered function as TVM prints it, without the regions that its
+parser finds, below the problem that it computes.
 A bug is a hunk or more of a unified diff behind its name, its kind, and what must kill it::
 
     # operand transposed
@@ -40,7 +40,7 @@ class Original:
     Attributes
     ----------
     problem : what it computes
-    text : the module, scheduled; lowered where its name ends with `LOWERED`
+    text : the function, scheduled; lowered where its name ends with `LOWERED`
     """
 
     name: str
@@ -50,7 +50,7 @@ class Original:
     @property
     def module(self) -> tvm.IRModule:
         """The module, parsed anew: lowering changes some in place."""
-        return from_source(self.text)
+        return parse(self.text)
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,11 @@ class Bug:
     def plant(self) -> str:
         """The original's text with the bug."""
         return apply_hunks(self.diff, read_original(self.original).text, self.name)
+
+
+def parse(text: str) -> tvm.IRModule:
+    """The module of a function ``main``."""
+    return tvm.IRModule({"main": from_source(text)})
 
 
 @functools.cache
@@ -110,7 +115,7 @@ def judge(name: str, text: str) -> dict[str, str]:
     Checks are the device's faults, and numbers on integers ("exact") and on random floats.
     """
     problem = read_original(name).problem
-    module = from_source(text)
+    module = parse(text)
     if name.endswith(LOWERED):
         return _judge_program(problem, _simulated(module), "simulator")
     said: dict[str, str] = {}

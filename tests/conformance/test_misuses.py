@@ -14,23 +14,8 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
 from tvm.tirx import ForKind
 
+from tirstep import transforms as tr
 from tirstep.modules import conv1d, depthwise_conv2d, matmul, vector_add
-from tirstep.transforms import (
-    TransformError,
-    accumulate_in_registers,
-    bind_loop,
-    cache_read_at,
-    compute_block_at,
-    decompose_reduction_at,
-    fetch_cooperatively,
-    fuse_loops,
-    split_loop,
-    split_reduction,
-    stage_operand_at,
-    tile_block,
-    unroll_loop,
-    vectorize_loop,
-)
 
 Misuse = Callable[[Schedule], object]
 SQUARE, VECTOR = matmul.problem(16, 16, 8).module, vector_add.problem(4096).module
@@ -45,42 +30,42 @@ def stage_tile_of_a(**options: object) -> Misuse:
 
     def call(sch: Schedule) -> None:
         block = sch.get_sblock("C")
-        steps = split_reduction(sch, block, inner=4)
-        stage_operand_at(sch, block, steps.outer, operand=0, **options)
+        steps = tr.split_reduction(sch, block, inner=4)
+        tr.stage_operand_at(sch, block, steps.outer, operand=0, **options)
 
     return call
 
 
-def stage_a(threads: tuple[int, ...]) -> Misuse:
-    return lambda sch: stage_operand_at(
-        sch, sch.get_sblock("C"), find_loops(sch)[4], operand=0, threads=threads
+def stage(threads: tuple[int, ...], *, operand: int) -> Misuse:
+    return lambda sch: tr.stage_operand_at(
+        sch, sch.get_sblock("C"), find_loops(sch)[4], operand=operand, threads=threads
     )
 
 
 def accumulate_in_every_step(sch: Schedule) -> None:
     block = sch.get_sblock("C")
-    accumulate_in_registers(sch, block, split_reduction(sch, block, inner=4).outer)
+    tr.accumulate_in_registers(sch, block, tr.split_reduction(sch, block, inner=4).outer)
 
 
 def bind_both_to_x(sch: Schedule) -> None:
     i, j, _ = find_loops(sch)
-    bind_loop(sch, i, axis="blockIdx.x")
-    bind_loop(sch, j, axis="blockIdx.x")
+    tr.bind_loop(sch, i, axis="blockIdx.x")
+    tr.bind_loop(sch, j, axis="blockIdx.x")
 
 
 def bind_rows_twice(sch: Schedule) -> None:
     i = find_loops(sch)[0]
-    bind_loop(sch, i, axis="blockIdx.y")
-    bind_loop(sch, i, axis="blockIdx.x")
+    tr.bind_loop(sch, i, axis="blockIdx.y")
+    tr.bind_loop(sch, i, axis="blockIdx.x")
 
 
 def bind_inner(axis: str) -> Misuse:
-    return lambda sch: bind_loop(sch, find_loops(sch)[1], axis=axis)
+    return lambda sch: tr.bind_loop(sch, find_loops(sch)[1], axis=axis)
 
 
 def split_and_bind(inner: int, place: int, axis: str) -> Misuse:
     def call(sch: Schedule) -> None:
-        bind_loop(sch, split_loop(sch, find_loops(sch)[0], inner=inner)[place], axis=axis)
+        tr.bind_loop(sch, tr.split_loop(sch, find_loops(sch)[0], inner=inner)[place], axis=axis)
 
     return call
 
@@ -89,16 +74,16 @@ def compute_padding_in_vector(sch: Schedule) -> None:
     block = sch.get_sblock("Y")
     _, lane = sch.split(sch.get_loops(block)[3], [None, 4])
     sch.reorder(*sch.get_loops(block)[5:], lane)
-    vectorize_loop(sch, lane)
-    compute_block_at(sch, sch.get_producers(block)[0], lane)
+    tr.vectorize_loop(sch, lane)
+    tr.compute_block_at(sch, sch.get_producers(block)[0], lane)
 
 
 def bind_columns_of_a_shared_sum(sch: Schedule) -> None:
     """A sum without a serial loop, and 8 columns of what reads it."""
     sch.set_scope(sch.get_sblock("sum"), 0, "shared")
-    unroll_loop(sch, fuse_loops(sch, find_loops(sch, "sum")[2:]))
-    columns = split_loop(sch, find_loops(sch, "B")[-1], inner=8).inner
-    bind_loop(sch, columns, axis="threadIdx.y")
+    tr.unroll_loop(sch, tr.fuse_loops(sch, find_loops(sch, "sum")[2:]))
+    columns = tr.split_loop(sch, find_loops(sch, "B")[-1], inner=8).inner
+    tr.bind_loop(sch, columns, axis="threadIdx.y")
 
 
 def bind_columns_of_a_fetch(sch: Schedule) -> None:
@@ -107,81 +92,81 @@ def bind_columns_of_a_fetch(sch: Schedule) -> None:
     i, j, k = sch.get_loops(block)
     sch.bind(i, "blockIdx.x")
     sch.bind(sch.split(j, [None, 8])[0], "blockIdx.y")
-    stage_operand_at(sch, block, k, operand=1, threads=8)
-    bind_loop(sch, find_loops(sch)[2], axis="threadIdx.x")
+    tr.stage_operand_at(sch, block, k, operand=1, threads=8)
+    tr.bind_loop(sch, find_loops(sch)[2], axis="threadIdx.x")
 
 
 def copy_tile_again(sch: Schedule) -> None:
     tile = sch.get_sblock("A_pad_shared.dyn")
-    cache_read_at(sch, tile, sch.get_loops(tile)[0], operand=0, scope="shared.dyn")
+    tr.cache_read_at(sch, tile, sch.get_loops(tile)[0], operand=0, scope="shared.dyn")
 
 
 def bind_around_an_instruction(sch: Schedule) -> None:
-    loops = find_loops(sch, "C_acc_shared.dyn_local_o")
+    loops = find_loops(sch, "C_pad_shared.dyn_local_o")
     serial = next(loop for loop in loops if sch.get(loop).kind == ForKind.SERIAL)
-    bind_loop(sch, sch.split(serial, [None, 32])[1], axis="threadIdx.x")
+    tr.bind_loop(sch, sch.split(serial, [None, 32])[1], axis="threadIdx.x")
 
 
 MISUSES: dict[str, tuple[str | tvm.IRModule, Misuse, str]] = {
     "fetch into registers": (
-        "matmul_registers_accumulated_in_registers",
+        "matmul_threads_2d",
         stage_tile_of_a(threads=(8, 16), scope="local"),
         "in scope 'local', which threads do not share",
     ),
     "fetch with half of the threads": (
-        "matmul_shared_blocking_accumulated_in_registers",
-        stage_tile_of_a(threads=16, vector=4),
-        "runs 16 times, and 'threadIdx.x' has the extent 32",
+        "matmul_threads_2d",
+        stage_tile_of_a(threads=8, vector=4),
+        "runs 8 times, and 'threadIdx.x' has the extent 16",
     ),
     "fetch with a third axis": (
-        "matmul_shared_tiled_and_bound",
-        stage_a((2, 16, 16)),
+        "matmul_shared_A_in_shared_memory",
+        stage((2, 16, 16), operand=1),
         "needs threadIdx.z above loop 'ax0'",
     ),
     "fetch without its predicate": (
         "window_sum_shared_window_in_every_thread",
-        lambda sch: fetch_cooperatively(sch, sch.get_sblock("A_shared"), threads=128),
+        lambda sch: tr.fetch_cooperatively(sch, sch.get_sblock("A_shared"), threads=128),
         "130 elements, which threads . vector = 128 does not divide",
     ),
     "outputs without their predicate": (
         conv1d.problem(100, 32).module,
-        lambda sch: split_loop(sch, find_loops(sch, "B")[0], inner=16),
+        lambda sch: tr.split_loop(sch, find_loops(sch, "B")[0], inner=16),
         "runs 131 times, which inner=16 does not divide",
     ),
     "steps of the sum without their predicate": (
-        "matmul_local_blocking_accumulated_in_registers",
-        lambda sch: split_reduction(sch, sch.get_sblock("C"), inner=5),
+        "matmul_threads_2d",
+        lambda sch: tr.split_reduction(sch, sch.get_sblock("C"), inner=5),
         "runs 32 times, which inner=5 does not divide",
     ),
     "registers written out by other threads": (
-        "matmul_local_blocking_tiled_and_bound",
-        lambda sch: accumulate_in_registers(sch, sch.get_sblock("C"), find_loops(sch)[2]),
+        "matmul_threads_2d",
+        lambda sch: tr.accumulate_in_registers(sch, sch.get_sblock("C"), find_loops(sch)[2]),
         "a thread cannot read the registers of another",
     ),
     "sums set to zero in every step": (
-        "matmul_registers_B_in_shared_memory",
-        lambda sch: decompose_reduction_at(sch, sch.get_sblock("C"), find_loops(sch)[5]),
+        "matmul_shared_A_in_shared_memory",
+        lambda sch: tr.decompose_reduction_at(sch, sch.get_sblock("C"), find_loops(sch)[5]),
         "so that the sum would start again",
     ),
     "terms of a sum on threads": (
         "matmul_sum_over_threads",
-        lambda sch: decompose_reduction_at(sch, sch.get_sblock("C"), find_loops(sch)[2]),
+        lambda sch: tr.decompose_reduction_at(sch, sch.get_sblock("C"), find_loops(sch)[2]),
         "its threads would race for the sum",
     ),
     "first operand staged twice": (
         "matmul_shared_A_in_shared_memory",
-        stage_a((16, 16)),
+        stage((16, 16), operand=0),
         "that loop is the block's own",
     ),
     "results written after every step": (
-        "matmul_local_blocking_tiled_and_bound",
+        "matmul_threads_2d",
         accumulate_in_every_step,
         "where the sum is not complete",
     ),
     "two loops on one axis": (SQUARE, bind_both_to_x, "only the diagonal would run"),
     "rows and columns on one thread axis": (
         matmul.problem(64, 48, 32).module,
-        lambda sch: tile_block(sch, sch.get_sblock("C"), threads=(16, 8), axes=("x", "x")),
+        lambda sch: tr.tile_block(sch, sch.get_sblock("C"), threads=(16, 8), axes=("x", "x")),
         "only the diagonal would run",
     ),
     "a loop bound twice": (SQUARE, bind_rows_twice, "already bound to 'blockIdx.y'"),
@@ -211,13 +196,13 @@ MISUSES: dict[str, tuple[str | tvm.IRModule, Misuse, str]] = {
         "inside of the vectorized loop 'w_1'",
     ),
     "a vector of 3": (
-        "vector_add_bound_long_split",
-        lambda sch: vectorize_loop(sch, sch.split(find_loops(sch)[1], [None, 3])[1]),
+        "vector_add_bound_split",
+        lambda sch: tr.vectorize_loop(sch, sch.split(find_loops(sch)[1], [None, 3])[1]),
         "vectors of 2, 4, 8, 16 elements only",
     ),
     "running maximum read behind its loop": (
         "decode_in_blocks",
-        lambda sch: compute_block_at(sch, sch.get_sblock("weighted"), find_loops(sch, "Y")[-1]),
+        lambda sch: tr.compute_block_at(sch, sch.get_sblock("weighted"), find_loops(sch, "Y")[-1]),
         "where block 'max' overwrites it",
     ),
     "a sum by all threads": (
@@ -236,7 +221,7 @@ MISUSES: dict[str, tuple[str | tvm.IRModule, Misuse, str]] = {
         "with no barrier between",
     ),
     "an instruction in a loop of its own threads": (
-        "batched_matmul_mma",
+        "matmul_mma_short_sum",
         bind_around_an_instruction,
         "is an instruction of all threads on 'threadIdx.x'",
     ),
@@ -248,5 +233,5 @@ MISUSES: dict[str, tuple[str | tvm.IRModule, Misuse, str]] = {
 def test_a_misuse_is_refused(name: str) -> None:
     place, call, words = MISUSES[name]
     sch = Schedule(read_original(place).module if isinstance(place, str) else place)
-    with pytest.raises(TransformError, match=words):
+    with pytest.raises(tr.TransformError, match=words):
         call(sch)

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import tvm
 from golden_runs import run_golden
+from kernels import parse_kernel
 from planted_passes import (
     NAME,
     Change,
@@ -48,7 +49,6 @@ from planted_passes import (
     unhide,
 )
 from tvm import s_tir
-from tvm.script import from_source
 
 from tirstep.lowering_checks import Run, check_numbers, run_recipe
 from tirstep.lowering_checks.bisect import (
@@ -146,7 +146,7 @@ PLANTED: list[tuple[str, str, Change, tuple]] = [
     ids=[f"{behind}-{name}" for behind, name, *_ in PLANTED],
 )
 def test_a_wrong_pass_is_named(
-    monkeypatch: pytest.MonkeyPatch, behind: str, change: Change, of: tuple
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, behind: str, change: Change, of: tuple
 ) -> None:
     run = make_run(*of)
     plant(monkeypatch, behind, change)
@@ -154,6 +154,11 @@ def test_a_wrong_pass_is_named(
     assert found is not None
     assert (found.kind, found.name, found.not_run) == ("pass", NAME, ())
     assert found.number == find_truth(found)
+    sentences = {drop_barriers: "with no barrier in between", subtract: "elements are wrong"}
+    assert sentences.get(change, "") in found.finding.message
+    assert found.diff.removed
+    write_reproducer(found, tmp_path / "why.py")
+    compile((tmp_path / "why.py").read_text(), "why.py", "exec")
 
 
 @pytest.mark.parametrize("change", [subtract, lose_threads, spoil_one_block])
@@ -258,7 +263,7 @@ def test_a_wrong_pass_of_a_pipeline_of_ones_own(
     found = bisect_run(run, pipeline="own").first_bad
     assert found is not None
     if is_first:
-        assert (found.kind, found.name) == ("pass", NAME)
+        assert (found.kind, found.name, found.is_custom) == ("pass", NAME, True)
         assert found.number == find_truth(found, "own")
     else:
         assert found.kind == "between"
@@ -360,44 +365,38 @@ def test_an_expectation_that_nothing_meets_accuses_no_pass(monkeypatch: pytest.M
 
 def test_iterations_that_say_that_they_may_run_at_once_need_not() -> None:
     """A running sum whose iterator is spatial: in order it is right, and no race is told of."""
-    module = from_source(RUNNING_SUM)
+    module = parse_kernel(RUNNING_SUM)
     array = np.arange(8, dtype="float32")
     found = find_bad_pass(module, [array, np.zeros(8, "float32")], [np.cumsum(array)], "llvm")
     assert found is None
 
 
 RUNNING_SUM = """
-@I.ir_module
-class Module:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
-        for i in range(8):
-            with T.sblock("C"):
-                vi = T.axis.spatial(8, i)
-                C[vi] = T.if_then_else(vi > 0, C[vi - 1], T.float32(0)) + A[vi]
+A (8,), C (8,)
+for i in range(8):
+    with T.sblock("C"):
+        vi = T.axis.spatial(8, i)
+        C[vi] = T.if_then_else(vi > 0, C[vi - 1], T.float32(0)) + A[vi]
 """
 
 
 BOTH_KINDS = """
-@I.ir_module
-class Module:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), C: T.Buffer((64,), "float32")):
-        static = T.sblock_alloc_buffer((64,), scope="shared")
-        dynamic = T.sblock_alloc_buffer((64,), scope="shared.dyn")
-        for _ in T.thread_binding(1, thread="blockIdx.x"):
-            for i in T.thread_binding(64, thread="threadIdx.x"):
-                with T.sblock("static"):
-                    vi = T.axis.spatial(64, i)
-                    static[vi] = A[vi]
-            for i in T.thread_binding(64, thread="threadIdx.x"):
-                with T.sblock("dynamic"):
-                    vi = T.axis.spatial(64, i)
-                    dynamic[vi] = static[63 - vi]
-            for i in T.thread_binding(64, thread="threadIdx.x"):
-                with T.sblock("C"):
-                    vi = T.axis.spatial(64, i)
-                    C[vi] = dynamic[63 - vi]
+A (64,), C (64,)
+static = T.sblock_alloc_buffer((64,), scope="shared")
+dynamic = T.sblock_alloc_buffer((64,), scope="shared.dyn")
+for _ in T.thread_binding(1, thread="blockIdx.x"):
+    for i in T.thread_binding(64, thread="threadIdx.x"):
+        with T.sblock("static"):
+            vi = T.axis.spatial(64, i)
+            static[vi] = A[vi]
+    for i in T.thread_binding(64, thread="threadIdx.x"):
+        with T.sblock("dynamic"):
+            vi = T.axis.spatial(64, i)
+            dynamic[vi] = static[63 - vi]
+    for i in T.thread_binding(64, thread="threadIdx.x"):
+        with T.sblock("C"):
+            vi = T.axis.spatial(64, i)
+            C[vi] = dynamic[63 - vi]
 """
 
 
@@ -406,7 +405,7 @@ def test_barriers_for_two_kinds_of_shared_memory(
     monkeypatch: pytest.MonkeyPatch, which: int
 ) -> None:
     """Threads are in order behind the second pass alone; the first may be at fault as well."""
-    module, array = from_source(BOTH_KINDS), np.arange(64, dtype="float32")
+    module, array = parse_kernel(BOTH_KINDS), np.arange(64, dtype="float32")
     case = (module, [array, np.zeros(64, "float32")], [array], GPU)
     assert find_bad_pass(*case) is None
     plant(monkeypatch, "ThreadSync", drop_barriers, which=which)
@@ -422,19 +421,16 @@ def test_barriers_for_two_kinds_of_shared_memory(
 
 
 TWO_KERNELS = """
-@I.ir_module
-class Module:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), C: T.Buffer((64,), "float32")):
-        B = T.sblock_alloc_buffer((64,))
-        for i in T.thread_binding(64, thread="threadIdx.x"):
-            with T.sblock("B"):
-                vi = T.axis.spatial(64, i)
-                B[vi] = A[vi] * T.float32(3)
-        for i in T.thread_binding(64, thread="threadIdx.x"):
-            with T.sblock("C"):
-                vi = T.axis.spatial(64, i)
-                C[vi] = B[63 - vi] + A[vi]
+A (64,), C (64,)
+B = T.sblock_alloc_buffer((64,))
+for i in T.thread_binding(64, thread="threadIdx.x"):
+    with T.sblock("B"):
+        vi = T.axis.spatial(64, i)
+        B[vi] = A[vi] * T.float32(3)
+for i in T.thread_binding(64, thread="threadIdx.x"):
+    with T.sblock("C"):
+        vi = T.axis.spatial(64, i)
+        C[vi] = B[63 - vi] + A[vi]
 """
 
 
@@ -442,7 +438,7 @@ class Module:
 def test_a_wrong_pass_for_the_second_of_two_kernels(
     monkeypatch: pytest.MonkeyPatch, behind: str
 ) -> None:
-    module, array = from_source(TWO_KERNELS), np.arange(64, dtype="float32")
+    module, array = parse_kernel(TWO_KERNELS), np.arange(64, dtype="float32")
     case = (module, [array, np.zeros(64, "float32")], [array[::-1] * 3 + array], GPU)
     assert find_bad_pass(*case) is None
     plant(monkeypatch, behind, subtract)

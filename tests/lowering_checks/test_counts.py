@@ -3,7 +3,7 @@
 import pytest
 import tvm
 from golden_runs import run_golden
-from tvm.s_tir import Schedule
+from kernels import at_block
 
 from tirstep.lowering_checks import Counts, DeviceError, count_accesses, run_recipe
 from tirstep.lowering_checks.devices.simulator import simulated_gpu
@@ -16,8 +16,7 @@ MATMUL = get_kernel("matmul").problem(m=32, n=32, k=32)
 
 
 def test_threads_that_lie_far_apart_do_not() -> None:
-    sch = Schedule(ADD.module)
-    (loop,) = sch.get_loops(sch.get_sblock("C"))
+    sch, _, loop = at_block(ADD.module, "C")
     threads, blocks = sch.split(loop, [32, None])
     sch.reorder(blocks, threads)
     bind_loop(sch, blocks, axis="blockIdx.x")
@@ -27,8 +26,7 @@ def test_threads_that_lie_far_apart_do_not() -> None:
 
 def count_with_tile_of_a(letters: tuple[str, str]) -> Counts:
     """One warp's 32 elements of C, a column or a row of it, with the rows of A in shared memory."""
-    sch = Schedule(MATMUL.module)
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(MATMUL.module, "C")
     threads = (32, 1) if letters == ("x", "y") else (1, 32)
     tile = tile_block(sch, block, threads=threads, axes=letters)
     copy = cache_read_at(sch, block, tile.threads[-1], operand=0, scope="shared")

@@ -3,22 +3,15 @@
 import numpy as np
 import pytest
 import tvm
+from kernels import at_block
 from tvm.s_tir import Schedule
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks import DeviceError, check_numbers, count_accesses, get_device
 from tirstep.lowering_checks.compile.advice import add_advice
 from tirstep.lowering_checks.compile.passes import lower_through_passes
 from tirstep.lowering_checks.device import convert_tvm_errors, get_reason, is_tvm_error
 from tirstep.modules import get_kernel, row_sum, vector_add
-from tirstep.transforms import (
-    TransformError,
-    bind_loop,
-    cache_write_at,
-    compute_block_at,
-    inline_producers,
-    prefetch_fragments,
-    rfactor_reduction,
-)
 
 DEVICES = ["cpu", "simulator"]
 PROBLEM = get_kernel("window_sum").problem(n=64, width=2)
@@ -33,8 +26,8 @@ def make_lost_pipeline(sch):
     """A pipeline whose first part is inlined afterwards: TVM raises ValueError, "Check failed"."""
     block = sch.get_sblock("C")
     (loop,) = sch.get_loops(block)
-    cache_write_at(sch, block, loop, scope="local")
-    prefetch_fragments(sch, loop)
+    tr.cache_write_at(sch, block, loop, scope="local")
+    tr.prefetch_fragments(sch, loop)
     sch.compute_inline(sch.get_sblock("C"))  # inline_producers refuses it
 
 
@@ -203,9 +196,7 @@ def test_tvms_reason_is_told_and_not_its_program(text, reason):
 
 def test_a_refusal_to_lower_says_what_to_do():
     """A sum over threads in a loop of one iteration that is a virtual thread."""
-    sch = Schedule(row_sum(1, 16))
-    block = sch.get_sblock("B")
-    row, loop = sch.get_loops(block)
+    sch, block, row, loop = at_block(row_sum(1, 16), "B")
     _, threads = sch.split(loop, [2, 8])
     inner = sch.add_unit_loop(block)
     for each, axis in ((row, "blockIdx.x"), (threads, "threadIdx.x")):
@@ -214,24 +205,24 @@ def test_a_refusal_to_lower_says_what_to_do():
     raw.bind(inner, "vthread.x")
     with pytest.raises(DeviceError, match="; a sum over threads needs its reduction loops inn"):
         get_device("simulator").compile(raw.mod)
-    with pytest.raises(TransformError, match="TVM would add up for one virtual thread"):
-        bind_loop(sch, inner, axis="vthread.x")
+    with pytest.raises(tr.TransformError, match="TVM would add up for one virtual thread"):
+        tr.bind_loop(sch, inner, axis="vthread.x")
 
 
 def place_parts(sch: Schedule) -> None:
     """Parts of a sum, one a thread, in the kernel that adds them up."""
     parts, total = (sch.get_sblock(name) for name in ("B_rf", "B"))
     row = sch.get_loops(total)[0]
-    compute_block_at(sch, parts, row)
-    bind_loop(sch, row, axis="blockIdx.x")
-    bind_loop(sch, sch.get_loops(parts)[1], axis="threadIdx.x")
+    tr.compute_block_at(sch, parts, row)
+    tr.bind_loop(sch, row, axis="blockIdx.x")
+    tr.bind_loop(sch, sch.get_loops(parts)[1], axis="threadIdx.x")
 
 
 @pytest.mark.parametrize("device", DEVICES[1:])
 def test_parts_that_stay_in_global_memory_are_told_by_name(device: str):
     """Each of the sentence's ways ends in a kernel that TVM lowers."""
     sch = Schedule(row_sum(4, 16))
-    rfactor_reduction(sch, sch.get_sblock("B"), parts=4)
+    tr.rfactor_reduction(sch, sch.get_sblock("B"), parts=4)
     apart = sch.copy()
     place_parts(sch)
     with pytest.raises(
@@ -239,8 +230,8 @@ def test_parts_that_stay_in_global_memory_are_told_by_name(device: str):
     ):
         get_device(device).compile(sch.mod)
     parts = apart.get_sblock("B_rf")
-    cache_write_at(apart, parts, apart.get_loops(parts)[0], scope="shared")
-    inline_producers(apart, apart.get_sblock("B"))
+    tr.cache_write_at(apart, parts, apart.get_loops(parts)[0], scope="shared")
+    tr.inline_producers(apart, apart.get_sblock("B"))
     place_parts(apart)
     get_device(device).compile(apart.mod)
 

@@ -13,14 +13,11 @@ import tvm
 import warm_python
 from compilers import find_compiler, needs_compiler
 from golden_runs import run_golden
+from kernels import parse_kernel
 from planted import read_original
-from tvm import s_tir
+from planted_passes import fail, plant, subtract
 from tvm.s_tir import Schedule
 from tvm.script import from_source
-from tvm.script import ir as I
-from tvm.script import tirx as T
-from tvm.tirx import Add, Evaluate, Sub
-from tvm_ffi import structural_map
 
 from tirstep import lowering_checks
 from tirstep.lowering_checks import CheckError, Device, Finding, Run, check_numbers, run_recipe
@@ -45,19 +42,18 @@ GPU = "nvidia/nvidia-h100"
 EXAMPLE = Example({"m": 32, "n": 32, "k": 8})
 
 
-@I.ir_module
-class Twice:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((1024,), "float32"), E: T.Buffer((1024,), "float32")):
-        C = T.sblock_alloc_buffer((1024,))
-        for i in range(1024):
-            with T.sblock("C"):
-                v = T.axis.spatial(1024, i)
-                C[v] = A[v] + T.float32(1)
-        for i in range(1024):
-            with T.sblock("E"):
-                v = T.axis.spatial(1024, i)
-                E[v] = C[v] + C[v]
+Twice = parse_kernel("""
+    A (1024,), E (1024,)
+    C = T.sblock_alloc_buffer((1024,))
+    for i in range(1024):
+        with T.sblock("C"):
+            v = T.axis.spatial(1024, i)
+            C[v] = A[v] + T.float32(1)
+    for i in range(1024):
+        with T.sblock("E"):
+            v = T.axis.spatial(1024, i)
+            E[v] = C[v] + C[v]
+""")
 
 
 def vectorize_and_compute_at() -> tvm.IRModule:
@@ -218,75 +214,8 @@ def test_a_wrong_kernel_is_step_0(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found.kind, found.number, found.name) == ("step", 0, "input")
 
 
-def subtract(module: tvm.IRModule) -> tvm.IRModule:
-    """The first addition of floats becomes a subtraction."""
-
-    def swap(node):
-        return Sub(node.a, node.b) if str(node.ty.dtype) == "float32" else node
-
-    return edit(module, Add, swap)
-
-
-def drop_barriers(module: tvm.IRModule) -> tvm.IRModule:
-    def drop(node):
-        is_barrier = "tvm_storage_sync" in str(node)
-        return Evaluate(tvm.tirx.const(0, "int32")) if is_barrier else node
-
-    return edit(module, Evaluate, drop)
-
-
-def edit(module: tvm.IRModule, kind: type, change) -> tvm.IRModule:
-    functions = {
-        name.name_hint: structural_map(function, (kind, change))
-        for name, function in module.functions_items()
-    }
-    return tvm.IRModule(functions)
-
-
-def plant_after(monkeypatch: pytest.MonkeyPatch, name: str, change) -> None:
-    """A pass of ours, called planted, behind one of TVM's."""
-    home = s_tir.transform if hasattr(s_tir.transform, name) else tvm.tirx.transform
-    right = getattr(home, name)
-
-    @tvm.transform.module_pass(opt_level=0, name="planted")
-    def planted(module: tvm.IRModule, _) -> tvm.IRModule:
-        return change(module)
-
-    def both(*arguments):
-        return tvm.transform.Sequential([right(*arguments), planted])
-
-    monkeypatch.setattr(home, name, both)
-
-
-@pytest.mark.parametrize(
-    ("behind", "change", "sentence"),
-    [
-        ("LowerInitBlock", subtract, "elements are wrong"),
-        ("CompactBufferAllocation", subtract, "elements are wrong"),
-        ("ThreadSync", drop_barriers, "with no barrier in between"),
-        ("SplitHostDevice", subtract, "elements are wrong"),
-        ("LowerWarpMemory", subtract, "elements are wrong"),
-    ],
-)
-def test_a_planted_pass_is_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, behind: str, change, sentence: str
-) -> None:
-    plant_after(monkeypatch, behind, change)
-    found = bisect_run(run_golden(find_recipe("window_sum_shared"))).first_bad
-    assert found is not None
-    assert (found.kind, found.name) == ("pass", "planted")
-    assert found.step is not None
-    assert sentence in found.finding.message
-    assert found.diff.removed
-    write_reproducer(found, tmp_path / "why.py")
-    compile((tmp_path / "why.py").read_text(), "why.py", "exec")
-
-
 def test_a_pass_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(module):
-        raise RuntimeError("planted failure")
-
-    plant_after(monkeypatch, "LowerOpaqueBlock", fail)
+    plant(monkeypatch, "LowerOpaqueBlock", fail)
     found = bisect_run(run_golden(find_recipe("vector_add_bound"))).first_bad
     assert found is not None
     assert (found.kind, found.name) == ("refused", "planted")
@@ -295,23 +224,6 @@ def test_a_pass_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         ", behind step 00_input after pass 18 s_tir.LowerOpaqueBlock (right: interpreter)"
     )
     assert "planted failure" in found.finding.message
-
-
-def test_a_pipeline_of_ones_own_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
-    @tvm.transform.module_pass(opt_level=0, name="planted")
-    def planted(module: tvm.IRModule, _) -> tvm.IRModule:
-        return subtract(module)
-
-    def own():
-        default, *finalize = s_tir.pipeline.default_s_tir_pipeline()
-        return tvm.transform.Sequential([planted, default]), *finalize
-
-    monkeypatch.setitem(tvm.tirx.compilation_pipeline.PIPELINE_MAP, "own", own)
-    run = run_golden(find_recipe("vector_add_bound"))
-    assert bisect_run(run).first_bad is None
-    found = bisect_run(run, pipeline="own").first_bad
-    assert found is not None
-    assert (found.kind, found.name, found.is_custom) == ("pass", "planted", True)
 
 
 @pytest.mark.share(3)
@@ -437,17 +349,13 @@ def test_what_cannot_be_run_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_cross_thread_reduction_means_that_threads_take_turns() -> None:
-    @I.ir_module
-    class Sum:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((4, 64), "float32"), B: T.Buffer((4,), "float32")):
-            for i in T.thread_binding(4, thread="blockIdx.x"):
-                for k in T.thread_binding(64, thread="threadIdx.x"):
-                    with T.sblock("B"):
-                        vi, vk = T.axis.remap("SR", [i, k])
-                        with T.init():
-                            B[vi] = T.float32(0)
-                        B[vi] = B[vi] + A[vi, vk]
+    Sum = parse_kernel("""
+        A (4, 64), B (4,)
+        for i in T.thread_binding(4, thread="blockIdx.x"):
+            for k in T.thread_binding(64, thread="threadIdx.x"):
+                with T.sblock("B", "SR", i, k):
+                    B[vi] += A[vi, vk]
+    """)
 
     inputs = np.arange(256, dtype="float32").reshape(4, 64)
     program = Interpreter().compile(Sum)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tvm
+from kernels import parse_kernel
 from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.transform import (
     ConvertBlocksToOpaque,
@@ -10,8 +11,6 @@ from tvm.s_tir.transform import (
     PlanAndUpdateBufferAllocationLocation,
 )
 from tvm.script import from_source
-from tvm.script import ir as I
-from tvm.script import tirx as T
 from tvm.tirx import AttrStmt
 
 from tirstep.lowering_checks import DeviceError
@@ -19,20 +18,14 @@ from tirstep.lowering_checks.devices.simulator.flatten import flatten
 from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.transforms.tir import find_all
 
-
-@I.ir_module
-class Sums:
-    """The sums of the rows of three pages, by one thread for each page."""
-
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((3, 4, 6), "float32"), B: T.Buffer((3, 4), "float32")):
-        for i in T.thread_binding(3, thread="blockIdx.y"):
-            for j, k in T.grid(4, 6):
-                with T.sblock("B"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                    with T.init():
-                        B[vi, vj] = T.float32(0)
-                    B[vi, vj] = B[vi, vj] + A[vi, vj, vk]
+# The sums of the rows of three pages, by one thread for each page.
+Sums = parse_kernel("""
+    A (3, 4, 6), B (3, 4)
+    for i in T.thread_binding(3, thread="blockIdx.y"):
+        for j, k in T.grid(4, 6):
+            with T.sblock("B", "SSR", i, j, k):
+                B[vi, vj] += A[vi, vj, vk]
+""")
 
 
 BOUND = 'T.thread_binding(3, thread="blockIdx.y")'

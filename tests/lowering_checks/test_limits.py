@@ -2,6 +2,7 @@
 
 import pytest
 import tvm
+from kernels import at_block
 from tvm.ir.instrument import pass_instrument
 from tvm.s_tir import Schedule
 from tvm.tirx import BufferStore, For, ForKind
@@ -25,8 +26,7 @@ TARGET = "nvidia/nvidia-h100"
 
 def tiled(rows: int, columns: int, depth: int) -> tuple[Schedule, dict[str, object]]:
     """A bound matmul whose threads have rows×columns elements, and its inner loops by name."""
-    sch = Schedule(matmul(8 * rows, 8 * columns, 8 * depth))
-    i, j, k = sch.get_loops(sch.get_sblock("C"))
+    sch, _, i, j, k = at_block(matmul(8 * rows, 8 * columns, 8 * depth), "C")
     blocks, row = sch.split(i, [None, rows])
     threads, column = sch.split(j, [None, columns])
     steps, step = sch.split(k, [None, depth])
@@ -211,8 +211,7 @@ def test_a_host_that_nobody_runs_is_no_llvm_code_and_its_kernels_are_the_same() 
     )
     assert (run.kind, unrun.kind) == ("llvm", "c")
     assert run.imports[0].inspect_source() == unrun.imports[0].inspect_source()
-    sch = Schedule(vector_add(64))
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(vector_add(64), "C")
     copy, (loop,) = sch.cache_read(block, 0, "global"), sch.get_loops(block)
     outer, _ = sch.split(loop, [None, 8])
     sch.bind(outer, "blockIdx.x")

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator
 import pytest
 import tvm
 from golden_runs import run_default_example
+from kernels import at_block, parse_kernel
 from pairs import compile_for_cuda
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
 from tvm.script import from_source
-from tvm.script import ir as I
 from tvm.script import tirx as T
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks import (
     Device,
     check_numbers,
@@ -25,17 +26,6 @@ from tirstep.lowering_checks import (
     run_recipe,
 )
 from tirstep.modules import Problem, matmul, row_sum, softmax, vector_add
-from tirstep.transforms import (
-    accumulate_in_registers,
-    bind_loop,
-    cache_write_at,
-    compute_block_at,
-    fuse_loops,
-    split_loop,
-    spread_over_threads,
-    stage_operand_at,
-    tile_block,
-)
 from tirstep.transforms.recipes import find_recipe, recipe
 from tirstep.transforms.recipes.recipe import Example
 
@@ -59,37 +49,37 @@ def is_wrong(problem: Problem, module: tvm.IRModule, device: Device | None = Non
 
 def bind_fetch_only(sch: Schedule) -> None:
     i, j, _ = get_loops(sch, "C")
-    bind_loop(sch, i, axis="blockIdx.x")
-    stage_operand_at(sch, sch.get_sblock("C"), j, operand=0, threads=32)
+    tr.bind_loop(sch, i, axis="blockIdx.x")
+    tr.stage_operand_at(sch, sch.get_sblock("C"), j, operand=0, threads=32)
 
 
 def bind_beside_a_reduction(sch: Schedule) -> None:
     i, k = get_loops(sch, "exp")
-    compute_block_at(sch, sch.get_sblock("max"), i)
-    bind_loop(sch, i, axis="blockIdx.x")
-    bind_loop(sch, k, axis="threadIdx.x")
+    tr.compute_block_at(sch, sch.get_sblock("max"), i)
+    tr.bind_loop(sch, i, axis="blockIdx.x")
+    tr.bind_loop(sch, k, axis="threadIdx.x")
     for name in ("sum", "B"):
-        bind_loop(sch, get_loops(sch, name)[0], axis="blockIdx.x")
+        tr.bind_loop(sch, get_loops(sch, name)[0], axis="blockIdx.x")
 
 
 def bind_columns_around_a_sum(sch: Schedule) -> None:
     """The GPU block of each column of B makes the sum of its row again, in global memory."""
     _, k = get_loops(sch, "B")
-    compute_block_at(sch, sch.get_sblock("sum"), k)
+    tr.compute_block_at(sch, sch.get_sblock("sum"), k)
     sch.bind(k, "blockIdx.x")  # bind_loop refuses it
     for name in ("max", "exp"):
-        bind_loop(sch, get_loops(sch, name)[0], axis="blockIdx.x")
+        tr.bind_loop(sch, get_loops(sch, name)[0], axis="blockIdx.x")
 
 
 def read_what_other_threads_sum(sch: Schedule) -> None:
     """A sum over threads lies in global memory, where the first of them puts it."""
     i, _ = get_loops(sch, "B")
-    compute_block_at(sch, sch.get_sblock("sum"), i)
-    bind_loop(sch, i, axis="blockIdx.x")
+    tr.compute_block_at(sch, sch.get_sblock("sum"), i)
+    tr.bind_loop(sch, i, axis="blockIdx.x")
     for name in ("sum", "B"):
-        spread_over_threads(sch, sch.get_sblock(name), threads=8)
+        tr.spread_over_threads(sch, sch.get_sblock(name), threads=8)
     for name in ("max", "exp"):
-        bind_loop(sch, get_loops(sch, name)[0], axis="blockIdx.x")
+        tr.bind_loop(sch, get_loops(sch, name)[0], axis="blockIdx.x")
 
 
 UPDATES = (
@@ -140,9 +130,9 @@ SHARED = pytest.mark.parametrize("scope", ["shared", "shared.dyn"])
 def start_with_a_shared_result(sch: Schedule, scope: str) -> LoopRV:
     """C's sums and its copy on threads, under a loop that is left for the host."""
     i, j, _ = get_loops(sch, "C")
-    copy = cache_write_at(sch, sch.get_sblock("C"), i, scope=scope)
-    bind_loop(sch, j, axis="threadIdx.x")
-    bind_loop(sch, sch.get_loops(copy)[-1], axis="threadIdx.x")
+    copy = tr.cache_write_at(sch, sch.get_sblock("C"), i, scope=scope)
+    tr.bind_loop(sch, j, axis="threadIdx.x")
+    tr.bind_loop(sch, sch.get_loops(copy)[-1], axis="threadIdx.x")
     return i
 
 
@@ -158,7 +148,7 @@ def test_shared_memory_of_two_kernels_is_none(scope: str) -> None:
         "another kernel, so that TVM keeps one copy for all threads in global memory; bring them "
         "under one bound loop, or keep it in global memory"
     ]
-    bind_loop(sch, i, axis="blockIdx.x")
+    tr.bind_loop(sch, i, axis="blockIdx.x")
     assert find(sch.mod) == []
     assert re.search(rf"__shared__ \w+\(64\) float {name}\[", compile_for_cuda(sch.mod))
     assert not is_wrong(problem, sch.mod)
@@ -176,8 +166,8 @@ def test_a_diagonal_through_a_guard_and_through_iterators() -> None:
         "on 'blockIdx.x'; bind one of them to another axis, or bind the outer one first and fetch "
         "or spread the inner one afterwards"
     ]
-    copy = cache_write_at(sch, sch.get_sblock("C"), j)
-    spread_over_threads(sch, copy, threads=4, tail="guard")
+    copy = tr.cache_write_at(sch, sch.get_sblock("C"), j)
+    tr.spread_over_threads(sch, copy, threads=4, tail="guard")
     sch.bind(j, "threadIdx.x")
     assert any(
         message.startswith("iterations of block 'C_local' run in no thread, since its loops")
@@ -188,10 +178,10 @@ def test_a_diagonal_through_a_guard_and_through_iterators() -> None:
 def test_an_axis_with_two_extents() -> None:
     sch = Schedule(matmul(8, 8, 4))
     i, j, _ = get_loops(sch, "C")
-    bind_loop(sch, i, axis="blockIdx.x")
-    copy = cache_write_at(sch, sch.get_sblock("C"), i, scope="shared")
-    bind_loop(sch, j, axis="threadIdx.x")
-    inner = split_loop(sch, sch.get_loops(copy)[-1], inner=4).inner
+    tr.bind_loop(sch, i, axis="blockIdx.x")
+    copy = tr.cache_write_at(sch, sch.get_sblock("C"), i, scope="shared")
+    tr.bind_loop(sch, j, axis="threadIdx.x")
+    inner = tr.split_loop(sch, sch.get_loops(copy)[-1], inner=4).inner
     sch.bind(inner, "threadIdx.x")
     assert find(sch.mod) == [
         "loop 'ax1_1' on 'threadIdx.x' runs 4 times and loop 'j' of the same kernel 8 times, and "
@@ -202,7 +192,7 @@ def test_an_axis_with_two_extents() -> None:
 def test_blocks_that_are_in_no_kernel() -> None:
     sch = Schedule(softmax(4, 8))
     assert find(sch.mod) == []  # nothing is bound: a program for the CPU
-    bind_loop(sch, get_loops(sch, "max")[0], axis="blockIdx.x")
+    tr.bind_loop(sch, get_loops(sch, "max")[0], axis="blockIdx.x")
     assert find(sch.mod) == [
         f"block '{name}' is in no kernel, and would run on the host on a GPU's memory; bind its "
         "loops, or place it under a bound one"
@@ -214,7 +204,7 @@ def test_a_sum_over_the_outermost_threads() -> None:
     """`bind_loop` refuses it: TVM gives all threads one cell for their parts of the sum."""
     problem = row_sum.problem(1, 8)
     sch = Schedule(problem.module)
-    fused = fuse_loops(sch, get_loops(sch, "B"))
+    fused = tr.fuse_loops(sch, get_loops(sch, "B"))
     sch.bind(fused, "threadIdx.x")
     assert is_wrong(problem, sch.mod)
     assert find(sch.mod) == [
@@ -224,20 +214,19 @@ def test_a_sum_over_the_outermost_threads() -> None:
     ]
 
 
-@I.ir_module
-class InPlace:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
-        for i in T.thread_binding(4, thread="blockIdx.x"):
-            for t in T.thread_binding(8, thread="threadIdx.x"):
-                with T.sblock("A"):
-                    vi = T.axis.spatial(16, i * 4 + t)
-                    T.where(i * 4 + t < 16)
-                    A[vi] = A[vi] * T.float32(2)
-                with T.sblock("B"):
-                    vi = T.axis.spatial(16, i * 4 + (t + 1) % 4)
-                    T.where(t < 4)
-                    B[vi] = A[vi]
+InPlace = parse_kernel("""
+    A (16,), B (16,)
+    for i in T.thread_binding(4, thread="blockIdx.x"):
+        for t in T.thread_binding(8, thread="threadIdx.x"):
+            with T.sblock("A"):
+                vi = T.axis.spatial(16, i * 4 + t)
+                T.where(i * 4 + t < 16)
+                A[vi] = A[vi] * T.float32(2)
+            with T.sblock("B"):
+                vi = T.axis.spatial(16, i * 4 + (t + 1) % 4)
+                T.where(t < 4)
+                B[vi] = A[vi]
+""")
 
 
 def test_in_place_updates_that_overlap_and_their_readers() -> None:
@@ -270,28 +259,29 @@ def test_open_sizes_and_several_functions() -> None:
     for name in functions:
         block = sch.get_sblock("B", func_name=name)
         i, _ = sch.get_loops(block)
-        outer, inner = split_loop(sch, i, inner=4, tail="guard")
-        bind_loop(sch, outer, axis="blockIdx.x")
+        outer, inner = tr.split_loop(sch, i, inner=4, tail="guard")
+        tr.bind_loop(sch, outer, axis="blockIdx.x")
         if name == "first":
-            bind_loop(sch, inner, axis="threadIdx.x")
+            tr.bind_loop(sch, inner, axis="threadIdx.x")
         else:
-            stage_operand_at(sch, block, inner, operand=0, threads=8)
+            tr.stage_operand_at(sch, block, inner, operand=0, threads=8)
     (message,) = find(sch.mod)
     assert message.startswith(UPDATES.format("threads", "threadIdx.x", "B", "B"))
 
 
 def test_a_large_kernel_is_judged_by_some_of_its_blocks_and_threads() -> None:
-    sch = Schedule(matmul(4096, 4096, 4096))
-    block = sch.get_sblock("C")
-    tile = tile_block(sch, block, threads=(8, 8), per_thread=(2, 2))
+    sch, block, *_ = at_block(matmul(4096, 4096, 4096), "C")
+    tile = tr.tile_block(sch, block, threads=(8, 8), per_thread=(2, 2))
     right = sch.copy()
-    accumulate_in_registers(right, block, tile.threads[1])
+    tr.accumulate_in_registers(right, block, tile.threads[1])
     for operand in (0, 1):
-        stage_operand_at(right, block, right.get_loops(block)[4], operand=operand, threads=(8, 8))
+        tr.stage_operand_at(
+            right, block, right.get_loops(block)[4], operand=operand, threads=(8, 8)
+        )
     assert find(right.mod) == []
-    copy = cache_write_at(sch, block, tile.blocks[1], scope="shared")
-    fused = fuse_loops(sch, sch.get_loops(copy)[-2:])
-    sch.bind(split_loop(sch, fused, inner=16).inner, "blockIdx.x")
+    copy = tr.cache_write_at(sch, block, tile.blocks[1], scope="shared")
+    fused = tr.fuse_loops(sch, sch.get_loops(copy)[-2:])
+    sch.bind(tr.split_loop(sch, fused, inner=16).inner, "blockIdx.x")
     assert any("C_shared" in message for message in find(sch.mod))
 
 
@@ -315,27 +305,26 @@ def test_the_last_step_of_a_recipe_is_judged_for_it_on_any_device() -> None:
     assert verdicts[-1].findings[0].place.startswith("left_unfinished")
 
 
-@I.ir_module
-class Doubled:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((32,), "int32"), C: T.Buffer((4, 32), "int32")):
-        T.func_attr({"tirx.noalias": True})
-        first = T.sblock_alloc_buffer((32,), "int32", scope="shared")
-        second = T.sblock_alloc_buffer((32,), "int32", scope="shared")
-        for _ in T.thread_binding(1, thread="blockIdx.x"):
+Doubled = parse_kernel("""
+    A (32,) int32, C (4, 32) int32
+    T.func_attr({"tirx.noalias": True})
+    first = T.sblock_alloc_buffer((32,), "int32", scope="shared")
+    second = T.sblock_alloc_buffer((32,), "int32", scope="shared")
+    for _ in T.thread_binding(1, thread="blockIdx.x"):
+        for t in T.thread_binding(32, thread="threadIdx.x"):
+            with T.sblock("first"):
+                vi = T.axis.spatial(32, t)
+                first[vi] = A[vi]
+        for t in T.thread_binding(32, thread="threadIdx.x"):
+            with T.sblock("second"):
+                vi = T.axis.spatial(32, t)
+                second[vi] = first[vi] * 2
+        for y in T.thread_binding(4, thread="threadIdx.y"):
             for t in T.thread_binding(32, thread="threadIdx.x"):
-                with T.sblock("first"):
-                    vi = T.axis.spatial(32, t)
-                    first[vi] = A[vi]
-            for t in T.thread_binding(32, thread="threadIdx.x"):
-                with T.sblock("second"):
-                    vi = T.axis.spatial(32, t)
-                    second[vi] = first[vi] * 2
-            for y in T.thread_binding(4, thread="threadIdx.y"):
-                for t in T.thread_binding(32, thread="threadIdx.x"):
-                    with T.sblock("C"):
-                        vy, vi = T.axis.remap("SS", [y, t])
-                        C[vy, vi] = second[vi]
+                with T.sblock("C"):
+                    vy, vi = T.axis.remap("SS", [y, t])
+                    C[vy, vi] = second[vi]
+""")
 
 
 def test_threads_that_compute_a_buffer_from_the_one_in_whose_place_it_is() -> None:
@@ -348,11 +337,9 @@ def test_threads_that_compute_a_buffer_from_the_one_in_whose_place_it_is() -> No
 
 def test_a_loop_of_2_to_the_31_iterations_is_not_listed() -> None:
     """They took 16 GiB, and with less memory the check ended in NumPy's error."""
-    sch = Schedule(vector_add(2**31 - 1))
-    block = sch.get_sblock("C")
-    (loop,) = sch.get_loops(block)
-    bind_loop(sch, loop, axis="blockIdx.x")
-    cache_write_at(sch, block, loop, scope="shared.dyn")
+    sch, block, loop = at_block(vector_add(2**31 - 1), "C")
+    tr.bind_loop(sch, loop, axis="blockIdx.x")
+    tr.cache_write_at(sch, block, loop, scope="shared.dyn")
     tracemalloc.start()
     assert check_ownership(sch.mod) == []
     _, most = tracemalloc.get_traced_memory()
@@ -360,21 +347,18 @@ def test_a_loop_of_2_to_the_31_iterations_is_not_listed() -> None:
     assert most < 1 << 28
 
 
-@I.ir_module
-class ReadsAsManyAsItsBlockSays:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((2, 4), "int32"), C: T.Buffer((2, 4, 8), "int32")):
-        S = T.sblock_alloc_buffer((8,), "int32", scope="shared")
-        for b in T.thread_binding(2, thread="blockIdx.x"):
-            for t in T.thread_binding(4, thread="threadIdx.x"):
-                with T.sblock("S"):
-                    vb, vt = T.axis.remap("SS", [b, t])
-                    S[vt] = A[vb, vt]
-            for t in T.thread_binding(4, thread="threadIdx.x"):
-                for j in range(b * 3 + 1):
-                    with T.sblock("C"):
-                        vb, vt, vj = T.axis.remap("SSS", [b, t, j])
-                        C[vb, vt, vj] = S[vj]
+ReadsAsManyAsItsBlockSays = parse_kernel("""
+    A (2, 4) int32, C (2, 4, 8) int32
+    S = T.sblock_alloc_buffer((8,), "int32", scope="shared")
+    for b in T.thread_binding(2, thread="blockIdx.x"):
+        for t in T.thread_binding(4, thread="threadIdx.x"):
+            with T.sblock("S", "SS", b, t):
+                S[vt] = A[vb, vt]
+        for t in T.thread_binding(4, thread="threadIdx.x"):
+            for j in range(b * 3 + 1):
+                with T.sblock("C", "SSS", b, t, j):
+                    C[vb, vt, vj] = S[vj]
+""")
 
 
 def test_a_loop_that_another_one_ends_has_the_values_that_it_has() -> None:

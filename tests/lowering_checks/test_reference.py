@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import tvm
 from foreign_modules import MODULES, Argmax, OutputFirst, Symbolic
-from tvm.s_tir import Schedule, dlight
+from kernels import at_block
+from tvm.s_tir import dlight
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
@@ -232,8 +233,7 @@ def test_another_order_of_pairs_is_right(part: int) -> None:
     Parts that are every eighth column take another one of equal elements than the program.
     """
     problem = ModuleKernel(Argmax, "argmax").problem()
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("best")
+    sch, block, *_ = at_block(problem.module, "best")
     loops = sch.split(sch.get_loops(block)[1], [None, 8])
     sch.rfactor(loops[part], 1)
     assert not check_numbers(problem, sch.mod, CpuDevice(), where="")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tvm
 from golden_runs import run_default_example
+from kernels import parse_kernel
 from tvm.s_tir import Schedule
 from tvm.script import from_source
 
@@ -48,20 +49,12 @@ def test_a_text_is_read_back_as_it_was(text: str) -> None:
     assert names["TEXT"].removeprefix("\n") == text
 
 
-Sum = from_source(
-    """
-@I.ir_module
-class Module:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8,), "float32")):
-        for i, k in T.grid(8, 8):
-            with T.sblock("C"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    C[vi] = T.float32(0)
-                C[vi] = C[vi] + A[vi, vk]
-"""
-)
+Sum = parse_kernel("""
+    A (8, 8), C (8,)
+    for i, k in T.grid(8, 8):
+        with T.sblock("C", "SR", i, k):
+            C[vi] += A[vi, vk]
+""")
 
 
 NAME = "x''' + __import__('pathlib').Path('pwned').touch() + r'''"
@@ -113,18 +106,13 @@ def test_another_end_shows_nothing(tmp_path: Path, program: str, text: str) -> N
     assert (shown.is_shown, shown.text) == (False, text)
 
 
-Exponential = from_source(
-    """
-@I.ir_module
-class Module:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), C: T.Buffer((64,), "float32")):
-        for i in range(64):
-            with T.sblock("C"):
-                vi = T.axis.spatial(64, i)
-                C[vi] = T.exp(A[vi])
-"""
-)
+Exponential = parse_kernel("""
+    A (64,), C (64,)
+    for i in range(64):
+        with T.sblock("C"):
+            vi = T.axis.spatial(64, i)
+            C[vi] = T.exp(A[vi])
+""")
 
 
 def test_floats_may_be_off_by_a_bound() -> None:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tvm
 from golden_runs import run_golden
+from kernels import parse_kernel
 from rpc_servers import find_port, serve
-from tvm.script import ir as I
 from tvm.script import tirx as T
 
 from tirstep.lowering_checks import DeviceError, check_numbers, get_device
@@ -19,26 +19,24 @@ from tirstep.transforms.recipes import RECIPES
 pytestmark = pytest.mark.xdist_group("rpc")  # whose server starts once
 
 
-@I.ir_module
-class Wild:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
-        for i in T.serial(16):
-            with T.sblock("B"):
-                v = T.axis.spatial(16, i)
-                B[v * 30000000] = A[v]
+Wild = parse_kernel("""
+    A (16,), B (16,)
+    for i in T.serial(16):
+        with T.sblock("B"):
+            v = T.axis.spatial(16, i)
+            B[v * 30000000] = A[v]
+""")
 
 
-@I.ir_module
-class Endless:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
-        for i in T.serial(16):
-            with T.sblock("B"):
-                v = T.axis.spatial(16, i)
-                B[v] = A[v]
-                while B[v] >= T.float32(0.0):
-                    B[v] = B[v] * T.float32(0.5)
+Endless = parse_kernel("""
+    A (16,), B (16,)
+    for i in T.serial(16):
+        with T.sblock("B"):
+            v = T.axis.spatial(16, i)
+            B[v] = A[v]
+            while B[v] >= T.float32(0.0):
+                B[v] = B[v] * T.float32(0.5)
+""")
 
 
 @pytest.fixture(scope="module")

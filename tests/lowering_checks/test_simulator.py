@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import tvm
 from golden_runs import check_golden_on_simulator, list_new_steps, lowering_once, run_golden
+from kernels import parse_kernel
 from tvm.s_tir import Schedule
-from tvm.script import ir as I
-from tvm.script import tirx as T
 from tvm.tirx import Evaluate
 from tvm_ffi import structural_map
 
@@ -103,19 +102,16 @@ def test_a_race_is_told_with_threads_index_and_line() -> None:
     assert str(finding).startswith("race: load of A_shared[0] by thread (1, 0, 0)")
 
 
-@I.ir_module
-class DivergentBarrier:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32")):
-        for block in T.thread_binding(2, thread="blockIdx.x"):
-            for thread in T.thread_binding(32, thread="threadIdx.x"):
-                with T.sblock("A"):
-                    vi = T.axis.spatial(64, block * 32 + thread)
-                    T.reads()
-                    T.writes(A[vi])
-                    if vi % 32 < 16:
-                        T.evaluate(T.tvm_storage_sync("shared"))
-                    A[vi] = T.float32(1)
+DivergentBarrier = parse_kernel("""
+    A (64,)
+    for block in T.thread_binding(2, thread="blockIdx.x"):
+        for thread in T.thread_binding(32, thread="threadIdx.x"):
+            with T.sblock("A"):
+                vi = T.axis.spatial(64, block * 32 + thread)
+                if vi % 32 < 16:
+                    T.evaluate(T.tvm_storage_sync("shared"))
+                A[vi] = T.float32(1)
+""")
 
 
 def test_a_divergent_barrier_is_found() -> None:
@@ -124,19 +120,17 @@ def test_a_divergent_barrier_is_found() -> None:
     assert "barrier reached by only some threads of a block" in found[0].message
 
 
-@I.ir_module
-class PiecesOfRows:
-    """Vectors of four, two elements from each of two rows: TVM stores these one by one."""
-
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((32,), "float32"), C: T.Buffer((32,), "float32")):
-        rows = T.alloc_buffer((16, 4), scope="shared")
-        for tx in T.thread_binding(8, thread="threadIdx.x"):
-            rows[tx * 2, 0] = A[tx]
-            for lane in T.vectorized(4):
-                rows[tx * 2 + lane // 2, 2 + lane % 2] = A[tx * 4 + lane]
-            for lane in range(4):
-                C[tx * 4 + lane] = rows[tx * 2 + lane // 2, 2 + lane % 2]
+# Vectors of four, two elements from each of two rows: TVM stores these one by one.
+PiecesOfRows = parse_kernel("""
+    A (32,), C (32,)
+    rows = T.alloc_buffer((16, 4), scope="shared")
+    for tx in T.thread_binding(8, thread="threadIdx.x"):
+        rows[tx * 2, 0] = A[tx]
+        for lane in T.vectorized(4):
+            rows[tx * 2 + lane // 2, 2 + lane % 2] = A[tx * 4 + lane]
+        for lane in range(4):
+            C[tx * 4 + lane] = rows[tx * 2 + lane // 2, 2 + lane % 2]
+""")
 
 
 def test_a_vector_of_pieces_of_rows_need_not_be_aligned() -> None:

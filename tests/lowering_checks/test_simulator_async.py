@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 import tvm
 from edits import WAIT, drop_barrier, edit_wait
-from pipelines import IN_ORDER, asynchronous_matmul, tensor_core_matmul
+from kernels import parse_kernel
+from pipelines import asynchronous_matmul, tensor_core_matmul
 from tvm.script import from_source
-from tvm.script import ir as I
-from tvm.script import tirx as T
 from tvm.tirx import AttrStmt
 
 from tirstep.lowering_checks.devices import DeviceFinding
@@ -28,9 +27,9 @@ PIPELINES: dict[str, tuple[Callable[..., tvm.IRModule], Problem]] = {
 
 
 @functools.cache
-def find_lowered(kind: str, stages: int, order: tuple[int, ...] = IN_ORDER) -> tvm.IRModule:
+def find_lowered(kind: str, stages: int) -> tvm.IRModule:
     make, _ = PIPELINES[kind]
-    return lower(make(stages=stages, order=order))
+    return lower(make(stages=stages))
 
 
 def run(kind: str, lowered: tvm.IRModule) -> tuple[bool, list[DeviceFinding]]:
@@ -78,27 +77,25 @@ def run_shifted(lowered: tvm.IRModule, size: int) -> tuple[np.ndarray, list[Devi
     return np.roll(result.arguments[1], 5), result.findings
 
 
-@I.ir_module
-class Explicit:
-    """Copies, groups and waits as PTX spells them."""
-
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((128,), "float32"), B: T.Buffer((128,), "float32")):
-        for thread in T.thread_binding(32, thread="threadIdx.x"):
-            with T.sblock("B"):
-                T.reads(A[0:128])
-                T.writes(B[0:128])
-                S = T.sblock_alloc_buffer((128,), scope="shared")
-                T.evaluate(
-                    T.ptx["cp.async.cg.shared.global"](
-                        T.address_of(S[thread * 4]), T.address_of(A[thread * 4]), 16
-                    )
+# Copies, groups and waits as PTX spells them.
+Explicit = parse_kernel("""
+    A (128,), B (128,)
+    for thread in T.thread_binding(32, thread="threadIdx.x"):
+        with T.sblock("B"):
+            T.reads(A[0:128])
+            T.writes(B[0:128])
+            S = T.sblock_alloc_buffer((128,), scope="shared")
+            T.evaluate(
+                T.ptx["cp.async.cg.shared.global"](
+                    T.address_of(S[thread * 4]), T.address_of(A[thread * 4]), 16
                 )
-                T.evaluate(T.ptx["cp.async.commit_group"]())
-                T.evaluate(T.ptx["cp.async.wait_group"](0))
-                T.evaluate(T.tvm_storage_sync("shared"))
-                for i in range(4):
-                    B[thread * 4 + i] = S[(thread * 4 + i + 5) % 128]
+            )
+            T.evaluate(T.ptx["cp.async.commit_group"]())
+            T.evaluate(T.ptx["cp.async.wait_group"](0))
+            T.evaluate(T.tvm_storage_sync("shared"))
+            for i in range(4):
+                B[thread * 4 + i] = S[(thread * 4 + i + 5) % 128]
+""")
 
 
 CG, CA = '16, "async", "cg"', '16, "async", "ca"'

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import tvm
 from edits import drop_barrier
+from kernels import parse_kernel
 from tvm.s_tir import Schedule
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.lowering_checks.devices import DeviceFinding
 from tirstep.lowering_checks.devices.simulator import (
@@ -16,28 +15,25 @@ from tirstep.lowering_checks.devices.simulator import (
 )
 from tirstep.transforms import set_pass_option
 
-
-@I.ir_module
-class TwoPhases:
-    """Halves, and behind them a number of their own; then floats where the halves were."""
-
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((2, 128), "float16"), B: T.Buffer((2, 64), "float32")):
-        for block in T.thread_binding(2, thread="blockIdx.x"):
-            for thread in T.thread_binding(64, thread="threadIdx.x"):
-                with T.sblock("B"):
-                    T.reads(A[block, 0:128])
-                    T.writes(B[block, 0:64])
-                    H = T.sblock_alloc_buffer((128,), "float16", scope="shared.dyn")
-                    N = T.sblock_alloc_buffer((64,), "float32", scope="shared.dyn")
-                    F = T.sblock_alloc_buffer((64,), "float32", scope="shared.dyn")
-                    L = T.sblock_alloc_buffer((1,), "float32", scope="local")
-                    H[thread * 2] = A[block, thread * 2]
-                    H[thread * 2 + 1] = A[block, thread * 2 + 1]
-                    N[thread] = T.Cast("float32", thread)
-                    L[0] = T.Cast("float32", H[127 - thread])
-                    F[thread] = L[0] + T.float32(0.5)
-                    B[block, thread] = F[(thread + 1) % 64] + N[63 - thread]
+# Halves, and behind them a number of their own; then floats where the halves were.
+TwoPhases = parse_kernel("""
+    A (2, 128) float16, B (2, 64)
+    for block in T.thread_binding(2, thread="blockIdx.x"):
+        for thread in T.thread_binding(64, thread="threadIdx.x"):
+            with T.sblock("B"):
+                T.reads(A[block, 0:128])
+                T.writes(B[block, 0:64])
+                H = T.sblock_alloc_buffer((128,), "float16", scope="shared.dyn")
+                N = T.sblock_alloc_buffer((64,), "float32", scope="shared.dyn")
+                F = T.sblock_alloc_buffer((64,), "float32", scope="shared.dyn")
+                L = T.sblock_alloc_buffer((1,), "float32", scope="local")
+                H[thread * 2] = A[block, thread * 2]
+                H[thread * 2 + 1] = A[block, thread * 2 + 1]
+                N[thread] = T.Cast("float32", thread)
+                L[0] = T.Cast("float32", H[127 - thread])
+                F[thread] = L[0] + T.float32(0.5)
+                B[block, thread] = F[(thread + 1) % 64] + N[63 - thread]
+""")
 
 
 @pytest.fixture(params=[False, True], ids=["one buffer rewritten", "buffers merged"])

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kernels import parse_kernel
 from tvm.s_tir import Schedule
 from tvm.script import from_source
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks import get_device, judge_run, run_recipe
 from tirstep.lowering_checks.bisect import (
     bisect_run,
@@ -21,16 +21,6 @@ from tirstep.lowering_checks.bisect import (
     write_reproducer,
 )
 from tirstep.lowering_checks.compile.passes import lower_through_passes
-from tirstep.transforms import (
-    accumulate_in_registers,
-    bind_loop,
-    cache_read_at,
-    get_reduction_loops,
-    keep_in_registers,
-    reverse_compute_block_at,
-    stage_operand_at,
-    tile_block,
-)
 from tirstep.transforms.recipes import Example, recipe
 
 GPU = "nvidia/nvidia-h100"
@@ -40,47 +30,47 @@ SIXTEEN = {"m": 16, "n": 16, "k": 16}
 
 def split_without_a_guard(sch: Schedule) -> Iterator[str]:
     block = sch.get_sblock("C")
-    tile = tile_block(sch, block, threads=(4, 4))
+    tile = tr.tile_block(sch, block, threads=(4, 4))
     yield "tiled"
-    sch.split(get_reduction_loops(sch, block)[0], [None, 5], disable_predication=True)
+    sch.split(tr.get_reduction_loops(sch, block)[0], [None, 5], disable_predication=True)
     yield "split"
-    accumulate_in_registers(sch, block, tile.threads[1])
+    tr.accumulate_in_registers(sch, block, tile.threads[1])
     yield "registers"
 
 
 def misalign_vectors(sch: Schedule) -> Iterator[str]:
     """Each row of shared memory is an element longer than the vectors that are stored there."""
     block = sch.get_sblock("C")
-    tile = tile_block(sch, block, threads=(16,), fuse_threads=True)
+    tile = tr.tile_block(sch, block, threads=(16,), fuse_threads=True)
     yield "tiled"
-    copy = stage_operand_at(
+    copy = tr.stage_operand_at(
         sch, block, tile.blocks[0], operand=1, threads=16, vector=2, tail="refuse"
     )
     yield "staged"
     sch.storage_align(copy, 0, axis=0, factor=16, offset=1)
     yield "padded"
-    accumulate_in_registers(sch, block, tile.threads[0])
+    tr.accumulate_in_registers(sch, block, tile.threads[0])
     yield "registers"
 
 
 def ask_for_too_much_shared_memory(sch: Schedule) -> Iterator[str]:
     block = sch.get_sblock("C")
     i, j, _ = sch.get_loops(block)
-    bind_loop(sch, i, axis="blockIdx.x")
+    tr.bind_loop(sch, i, axis="blockIdx.x")
     yield "blocks"
-    bind_loop(sch, j, axis="threadIdx.x")
+    tr.bind_loop(sch, j, axis="threadIdx.x")
     yield "threads"
-    sch.storage_align(cache_read_at(sch, block, i, operand=1), 0, axis=0, factor=16384, offset=0)
+    sch.storage_align(tr.cache_read_at(sch, block, i, operand=1), 0, axis=0, factor=16384, offset=0)
     yield "aligned"
 
 
 def share_a_fetch_over_blocks(sch: Schedule) -> Iterator[str]:
     block = sch.get_sblock("C")
     i, j, _ = sch.get_loops(block)
-    bind_loop(sch, i, axis="blockIdx.x")
-    bind_loop(sch, j, axis="blockIdx.y")
+    tr.bind_loop(sch, i, axis="blockIdx.x")
+    tr.bind_loop(sch, j, axis="blockIdx.y")
     yield "bound"
-    copy = cache_read_at(sch, block, i, operand=0)
+    copy = tr.cache_read_at(sch, block, i, operand=0)
     yield "cached"
     outer, _ = sch.split(sch.get_loops(copy)[-1], [None, 4])
     sch.bind(outer, "blockIdx.y")
@@ -90,8 +80,8 @@ def share_a_fetch_over_blocks(sch: Schedule) -> Iterator[str]:
 def keep_a_copy_of_others(sch: Schedule) -> Iterator[str]:
     block = sch.get_sblock("C")
     i, j, _ = sch.get_loops(block)
-    bind_loop(sch, i, axis="blockIdx.x")
-    bind_loop(sch, j, axis="threadIdx.x")
+    tr.bind_loop(sch, i, axis="blockIdx.x")
+    tr.bind_loop(sch, j, axis="threadIdx.x")
     yield "bound"
     copy = sch.cache_read(block, 0, "shared")
     sch.compute_at(copy, i)
@@ -106,8 +96,8 @@ def sum_over_threads_of_odd_rows(sch: Schedule) -> Iterator[str]:
     i, k = sch.get_loops(sch.get_sblock("B"))
     blocks, row = sch.split(i, [None, 2])
     yield "split"
-    bind_loop(sch, blocks, axis="blockIdx.x")
-    bind_loop(sch, row, axis="threadIdx.y")
+    tr.bind_loop(sch, blocks, axis="blockIdx.x")
+    tr.bind_loop(sch, row, axis="threadIdx.y")
     sch.bind(k, "threadIdx.x")
     yield "bound"
 
@@ -125,7 +115,7 @@ def compute_at_a_vector(sch: Schedule) -> Iterator[str]:
 
 
 def all_right(sch: Schedule) -> Iterator[str]:
-    tile_block(sch, sch.get_sblock("C"), threads=(4, 4))
+    tr.tile_block(sch, sch.get_sblock("C"), threads=(4, 4))
     yield "tiled"
 
 
@@ -178,10 +168,10 @@ def test_what_a_gpu_alone_shows_the_script_finds_with_tirstep(tmp_path: Path) ->
 def make_refused(sch: Schedule) -> Iterator[str]:
     """A state on the way that TVM does not lower, and a right one behind it."""
     block = sch.get_sblock("C")
-    tile = tile_block(sch, block, threads=(4, 4))
-    reverse_compute_block_at(sch, sch.get_sblock("D"), tile.threads[1])
+    tile = tr.tile_block(sch, block, threads=(4, 4))
+    tr.reverse_compute_block_at(sch, sch.get_sblock("D"), tile.threads[1])
     yield "fused"
-    keep_in_registers(sch, block)
+    tr.keep_in_registers(sch, block)
     yield "registers"
 
 
@@ -254,23 +244,17 @@ def test_right_steps_accuse_nobody() -> None:
     assert bisect_run(make_run(all_right)).first_bad is None
 
 
-@I.ir_module
-class ThroughGlobalMemory:
-    """Threads hand results on through global memory, for which TVM puts no barriers in."""
-
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((64,), "float32"), C: T.Buffer((64,), "float32"), D: T.Buffer((64,), "float32")
-    ):
-        for _ in T.thread_binding(1, thread="blockIdx.x"):
-            for i in T.thread_binding(64, thread="threadIdx.x"):
-                with T.sblock("C"):
-                    vi = T.axis.spatial(64, i)
-                    C[vi] = A[vi]
-            for i in T.thread_binding(64, thread="threadIdx.x"):
-                with T.sblock("D"):
-                    vi = T.axis.spatial(64, i)
-                    D[vi] = C[63 - vi]
+# Threads hand results on through global memory, for which TVM puts no barriers in.
+ThroughGlobalMemory = parse_kernel("""
+    A (64,), C (64,), D (64,)
+    for _ in T.thread_binding(1, thread="blockIdx.x"):
+        for i in T.thread_binding(64, thread="threadIdx.x"):
+            with T.sblock("C", "S", i):
+                C[vi] = A[vi]
+        for i in T.thread_binding(64, thread="threadIdx.x"):
+            with T.sblock("D", "S", i):
+                D[vi] = C[63 - vi]
+""")
 
 
 def test_a_race_in_global_memory_is_no_fault_of_the_pass_that_puts_barriers_in() -> None:

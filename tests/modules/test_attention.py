@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from one_key import plant_places
 from wrong_attention import RIGHT_FUSED
 
-from tirstep.modules import KernelError, Problem, attention, decode_attention, roundings
+from tirstep.modules import KernelError, attention, decode_attention, roundings
 from tirstep.modules.attention import find_visible
-from tirstep.modules.dtypes import dtype_facts
 
 
 @pytest.mark.parametrize("keys", [1, 5, 9])
@@ -43,22 +43,6 @@ def test_what_cannot_be_is_refused(options: dict, sentence: str) -> None:
     sizes = {"batch": 1, "heads": 4, "queries": 5, "keys": 7, "dim": 4}
     with pytest.raises(KernelError, match=sentence):
         attention.problem(**{**sizes, **options})
-
-
-def plant_places(problem: Problem, seed: int) -> tuple[list[np.ndarray], np.ndarray]:
-    """Queries that each find one key, by its number in binary; values that are whole numbers."""
-    shape, rng = problem.shape, np.random.default_rng(seed)
-    keys, dim = shape["keys"], shape["dim"]
-    codes = 2.0 * (np.arange(keys)[:, None] >> np.arange(dim) & 1) - 1
-    wanted = rng.integers(0, keys, problem.inputs[0].shape[:-1])
-    q, k = 2048 * codes[wanted], np.broadcast_to(codes, problem.inputs[1].shape)
-    v = rng.integers(-99, 100, problem.inputs[2].shape)
-    typed = [
-        np.array(array, dtype_facts(tensor.dtype).numpy)
-        for array, tensor in zip((q, k, v), problem.inputs, strict=False)
-    ]
-    heads = np.arange(shape["heads"])[:, None] // problem.options["group"]
-    return typed, v[np.arange(shape["batch"])[:, None, None], heads, wanted]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])

@@ -21,10 +21,7 @@ from tirstep.modules.kernel import kernel
 NotesVectorAdd = parse_kernel("""
     A (1024,), B (1024,), C (1024,)
     T.func_attr({"global_symbol": "main", "tirx.noalias": True})
-    for i in T.grid(1024):
-        with T.sblock("C"):
-            vi = T.axis.remap("S", [i])
-            C[vi] = A[vi] + B[vi]
+    i:1024  C[i] = A[i] + B[i]
 """)
 
 
@@ -41,10 +38,7 @@ NotesWindowSum = parse_kernel("""
 NotesMatmul = parse_kernel("""
     A (1024, 1024), B (1024, 1024), C (1024, 1024)
     T.func_attr({"global_symbol": "main", "tirx.noalias": True})
-    for i, j, k in T.grid(1024, 1024, 1024):
-        with T.sblock("C"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-            C[vi, vj] += A[vi, vk] * B[vk, vj]
+    i:1024 j:1024 k:1024  C[i, j] += A[i, k] * B[k, j]
 """)
 
 
@@ -77,86 +71,6 @@ def test_no_cast_where_the_types_are_equal_and_none_of_a_literal(problem: Proble
         problem.options["dtype"]
     }:
         assert "Cast" not in text
-
-
-@pytest.mark.parametrize(
-    ("name", "sizes", "options", "loops_of_blocks"),
-    [
-        ("vector_add", (4,), {}, {"C": "i"}),
-        ("relu", (4,), {}, {"B": "i"}),
-        ("gelu", (4,), {}, {"B": "i"}),
-        ("transpose", (4, 3), {}, {"B": "i j"}),
-        ("row_sum", (4, 3), {}, {"B": "i k"}),
-        ("softmax", (4, 3), {}, {"max": "i k", "exp": "i k", "sum": "i k", "B": "i k"}),
-        ("softmax", (4, 3), {"online": True}, {"wide": "i k", "statistics": "i k", "B": "i k"}),
-        ("rms_norm", (4, 3), {}, {"sum": "i k", "B": "i k"}),
-        ("layer_norm", (4, 3), {}, {"mean": "i k", "variance": "i k", "B": "i k"}),
-        ("matvec", (4, 3), {}, {"y": "i k"}),
-        ("window_sum", (4,), {}, {"C": "i"}),
-        ("conv1d", (4, 3), {}, {"B": "i r"}),
-        ("conv1d", (4, 3), {"over": "output"}, {"B": "i k"}),
-        ("matmul", (4, 3, 2), {}, {"C": "i j k"}),
-        (
-            "matmul",
-            (4, 3, 2),
-            {"dtype": "float16", "out": "float16"},
-            {"C": "i j k", "C_cast": "i j"},
-        ),
-        ("matmul_bias_relu", (4, 3, 2), {}, {"C": "i j k", "D": "i j"}),
-        ("batched_matmul", (2, 4, 3, 2), {}, {"C": "b i j k"}),
-        (
-            "conv2d",
-            (1, 4, 5, 2, 3, 3, 2),
-            {"dtype": "float16", "out": "float16"},
-            {"padded": "n y x c", "Y": "n y x o i j c", "Y_cast": "n y x o"},
-        ),
-        (
-            "depthwise_conv2d",
-            (1, 2, 4, 3, 3),
-            {},
-            {"padded": "b c y x", "Y": "b c h w ry rx"},
-        ),
-        ("mlp_swiglu", (4, 3, 2), {}, {"G": "i j k", "U": "i j k", "D": "i j"}),
-        (
-            "rms_norm_matmul",
-            (4, 3, 2),
-            {},
-            {"sum": "i k", "R": "i k", "C": "i j k", "C_cast": "i j"},
-        ),
-        (
-            "attention",
-            (1, 2, 4, 5, 3),
-            {"causal": True},
-            {
-                "scores": "b h i j d",
-                "max": "b h i j",
-                "exp": "b h i j",
-                "sum": "b h i j",
-                "weighted": "b h i d j",
-                "Y": "b h i d",
-            },
-        ),
-        (
-            "decode_attention",
-            (1, 2, 5, 3),
-            {},
-            {
-                "scores": "b h i j d",
-                "max": "b h i j",
-                "exp": "b h i j",
-                "sum": "b h i j",
-                "weighted": "b h i d j",
-                "Y": "b h i d",
-            },
-        ),
-    ],
-)
-def test_names_of_blocks_and_loops(name, sizes, options, loops_of_blocks) -> None:
-    sch = tvm.s_tir.Schedule(get_kernel(name)(*sizes, **options))
-    for block, loops in loops_of_blocks.items():
-        found = [sch.get(loop).loop_var.name for loop in sch.get_loops(sch.get_sblock(block))]
-        assert found == loops.split()
-    assert len(sch.get_child_blocks(sch.get_sblock("root"))) == len(loops_of_blocks)
 
 
 def test_elements_are_those_of_the_largest_buffer(problem: Problem) -> None:

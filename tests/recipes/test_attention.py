@@ -2,35 +2,17 @@
 
 import numpy as np
 import pytest
-from golden_runs import run_golden
+from golden_runs import DEVICES, require_right, run_golden
+from one_key import plant_places
 
-from tirstep.lowering_checks import check_numbers, get_device, run_recipe
+from tirstep.lowering_checks import get_device, run_recipe
 from tirstep.lowering_checks.device import run
-from tirstep.lowering_checks.steps import Run
-from tirstep.modules import Problem
-from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES
 
-DEVICES = pytest.mark.parametrize(
-    "device", ["simulator", pytest.param("cuda", marks=pytest.mark.gpu)]
-)
 FUSED = ("attention_fused", "attention_staged", "attention_padded", "attention_causal_ended")
-NAMES = ("attention_registers", "attention_padded", "attention_causal", "attention_causal_ended")
-"""Of whole tiles: the others are drawn (test_numbers.py)."""
 TILED = {"batch": 1, "heads": 4, "queries": 8, "keys": 12, "dim": 6}
 WHOLE = {"threads": (2, 2), "thread_tile": (2, 2)}
-
-
-def check(made: Run, device: str) -> None:
-    module = made.steps[-1].module
-    assert check_numbers(made.problem, module, get_device(device), where=made.recipe.name) == []
-
-
-@DEVICES
-@pytest.mark.parametrize("name", NAMES)
-def test_numbers_at_the_golden_example(name: str, device: str) -> None:
-    check(run_golden(RECIPES[name]), device)
 
 
 @DEVICES
@@ -47,7 +29,7 @@ def test_numbers_at_the_golden_example(name: str, device: str) -> None:
     ids=str,
 )
 def test_options_types_and_tiles(name: str, options: dict, config: dict, device: str) -> None:
-    check(run_recipe(RECIPES[name], TILED, options=options, config=config), device)
+    require_right(run_recipe(RECIPES[name], TILED, options=options, config=config), device)
 
 
 @DEVICES
@@ -55,33 +37,17 @@ def test_options_types_and_tiles(name: str, options: dict, config: dict, device:
 def test_no_size_divides(name: str, device: str) -> None:
     shape = {"batch": 1, "heads": 2, "queries": 7, "keys": 11, "dim": 5}
     config = {"threads": 4, "keys": 4, "tail": "guard"}
-    check(run_recipe(RECIPES[name], shape, config=config), device)
+    require_right(run_recipe(RECIPES[name], shape, config=config), device)
 
 
 @DEVICES
 def test_lengths_of_sequences(device: str) -> None:
     shape = {"batch": 7, "heads": 4, "keys": 37, "dim": 5}
     config = {"threads": (2, 4), "tail": "guard"}
-    check(
+    require_right(
         run_recipe(RECIPES["decode_attention_warps"], shape, options={"group": 2}, config=config),
         device,
     )
-
-
-def plant_places(problem: Problem, seed: int) -> tuple[list[np.ndarray], np.ndarray]:
-    """Queries that each find one key, by its number in binary; values that are whole numbers."""
-    shape, rng = problem.shape, np.random.default_rng(seed)
-    keys = shape["keys"]
-    codes = 2.0 * (np.arange(keys)[:, None] >> np.arange(shape["dim"]) & 1) - 1
-    wanted = rng.integers(0, keys - shape["queries"] + 1, problem.inputs[0].shape[:-1])
-    v = rng.integers(1, 100, problem.inputs[2].shape)
-    arrays = (2048 * codes[wanted], np.broadcast_to(codes, problem.inputs[1].shape), v)
-    typed = [
-        np.array(array, dtype_facts(tensor.dtype).numpy)
-        for array, tensor in zip(arrays, problem.inputs, strict=True)
-    ]
-    batch, heads = (np.arange(shape[name]) for name in ("batch", "heads"))
-    return typed, v[batch[:, None, None], heads[:, None], wanted]
 
 
 @DEVICES

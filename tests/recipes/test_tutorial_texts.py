@@ -20,7 +20,7 @@ ORIGINALS = Path(__file__).parents[1] / "conformance" / "originals"
 
 def read(name: str) -> tvm.IRModule:
     """A program that bugs are planted in, as the tutorials print it."""
-    return from_source((ORIGINALS / f"{name}.py").read_text())
+    return tvm.IRModule({"main": from_source((ORIGINALS / f"{name}.py").read_text())})
 
 
 def find_module(recipe: str, step: str) -> tvm.IRModule:

@@ -2,6 +2,7 @@
 
 import pytest
 from compilers import needs_compiler
+from golden_runs import DEVICES, require_right
 from tvm.s_tir import Schedule
 
 from tirstep.lowering_checks import (
@@ -12,7 +13,6 @@ from tirstep.lowering_checks import (
 )
 from tirstep.lowering_checks.facts import compile_facts, get_facts
 from tirstep.lowering_checks.facts.lowered import count_accesses
-from tirstep.lowering_checks.steps import Run
 from tirstep.modules import matmul
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import LADDERS, RECIPES
@@ -21,9 +21,6 @@ from tirstep.transforms.recipes.wgmma import choose_wgmma_config
 SIMULATOR = get_device("simulator")
 LAST = RECIPES["matmul_wgmma_block_swizzle"]
 SMALL = {**LAST.golden.config, "tile": (64, 32)}
-DEVICES = pytest.mark.parametrize(
-    "device", ["simulator", pytest.param("cuda", marks=pytest.mark.gpu)]
-)
 
 
 def sums_of(dtype: str) -> str | None:
@@ -31,134 +28,86 @@ def sums_of(dtype: str) -> str | None:
     return "fp22" if dtype.startswith("float8") else None
 
 
-def check(run: Run, device: str = "simulator") -> None:
-    found = check_numbers(
-        run.problem, run.steps[-1].module, get_device(device), where=str(run.config)
-    )
-    assert found == []
-
-
-@DEVICES
-@pytest.mark.parametrize("transpose_b", [False, True])
-@pytest.mark.parametrize(
-    ("dtype", "out"),
-    [
-        ("float16", "float32"),
-        ("float16", "float16"),
-        ("bfloat16", "bfloat16"),
-        ("int8", "int32"),
-        ("float8_e4m3fn", "float32"),
-        ("float8_e5m2", "bfloat16"),
-        ("tf32", "float32"),
-    ],
-)
-def test_every_type_and_order_of_b(dtype: str, out: str, transpose_b: bool, device: str) -> None:
-    options = {"dtype": dtype, "acc": sums_of(dtype), "out": out, "transpose_b": transpose_b}
-    check(run_recipe(LAST, {"m": 64, "n": 64, "k": 256}, options=options, config=SMALL), device)
-
-
-@DEVICES
-@pytest.mark.parametrize("tail", ["pad", "copy"])
-@pytest.mark.parametrize("shape", [(1000 // 16, 776 // 8, 328 // 8), (1, 1, 1), (65, 40, 133)])
-def test_any_shape(shape: tuple[int, int, int], tail: str, device: str) -> None:
-    sizes = dict(zip("mnk", shape, strict=True))
-    options = {"dtype": "bfloat16", "out": "bfloat16"}
-    check(run_recipe(LAST, sizes, options=options, config={**SMALL, "tail": tail}), device)
-
-
-@DEVICES
-@pytest.mark.parametrize(
-    "config",
-    [
-        {"split_k": 2},
-        {"split_k": 2, "tail": "copy"},
-        {"store": "shared"},
-        {"stages": 2},
-        {"in_flight": 0},
-        {"stages": 4, "tile_k": 32},
-        {"tile_k": 128, "stages": 2},
-        {"row_bytes": 16},
-        {"row_bytes": 32},
-        {"row_bytes": 64},
-        {"tile": (128, 64), "warpgroups": (2, 1)},
-        {"tile": (128, 64), "warpgroups": (1, 1)},
-        {"tile": (64, 64), "warpgroups": (2, 1)},
-        {"tile": (64, 64), "warpgroups": (1, 2)},
-        {"tile": (128, 32), "warpgroups": (2, 1), "store": "shared", "swizzle": 1},
-    ],
-    ids=str,
-)
-def test_other_configs(config: dict, device: str) -> None:
-    shape = {"m": 128, "n": 64, "k": 512}
-    run = run_recipe(LAST, shape, options={"dtype": "float16"}, config={**SMALL, **config})
-    check(run, device)
-
-
-@DEVICES
-@pytest.mark.parametrize("stages", [2, 3])
-def test_float8_is_padded_in_a_pipeline(stages: int, device: str) -> None:
-    """By kernels before: neither TVM's ThreadSync nor CUDA takes vectors of it under a guard."""
-    config = {**SMALL, "tile_k": 64, "stages": stages, "tail": "pad", "in_flight": 0}
-    options = {"dtype": "float8_e4m3fn", "acc": "fp22", "transpose_b": True}
-    check(run_recipe(LAST, {"m": 24, "n": 16, "k": 72}, options=options, config=config), device)
-
-
-@DEVICES
-@pytest.mark.parametrize(("tail", "transpose_b"), [("pad", False), ("copy", True)])
-def test_tf32_of_any_shape(tail: str, transpose_b: bool, device: str) -> None:
-    options = {"dtype": "tf32", "transpose_b": transpose_b}
-    config = {**SMALL, "tile_k": 32, "tail": tail}
-    check(run_recipe(LAST, {"m": 65, "n": 40, "k": 67}, options=options, config=config), device)
-
-
-BOTH = {"dtype": "bfloat16", "out": "bfloat16"}
-EIGHT = {"transpose_b": True, "dtype": "int8", "out": "int32"}
 FLOAT8 = {"transpose_b": True, "dtype": "float8_e4m3fn", "acc": "fp22"}
+EIGHT = {"dtype": "int8", "out": "int32"}
+BOTH = {"dtype": "bfloat16", "out": "bfloat16"}
+TMA = {"copies": "tma"}
+KERNEL = {"tile_k": 32, "transpose": "kernel"}
+BY_TMA = [
+    ((128, 64, 640), {}, {"tile": (128, 64), "stages": 4}),
+    ((64, 64, 384), {"transpose_b": True}, {"tile": (64, 64), "warpgroups": (1, 2)}),
+    ((65, 40, 328), BOTH, {"tail": "pad"}),
+    ((65, 39, 133), BOTH, {"tail": "pad", "split_k": 2, "tile_k": 16}),
+    ((128, 64, 640), {**EIGHT, "transpose_b": True}, {"tile": (128, 32), "tile_k": 128}),
+    ((64, 40, 656), {**FLOAT8, "out": "float32"}, {"tail": "pad"}),
+    ((65, 40, 136), {"dtype": "tf32", "transpose_b": True}, {"tail": "pad"}),
+    ((64, 32, 256), {}, {"row_bytes": 16, "in_flight": 0, "stages": 2}),
+]
+CASES = [
+    *(
+        ((64, 64, 256), {"dtype": dtype, "out": out, "transpose_b": turned, **more}, {})
+        for dtype, out, more in (
+            ("float16", "float32", {}),
+            ("float16", "float16", {}),
+            ("bfloat16", "bfloat16", {}),
+            ("int8", "int32", {}),
+            ("float8_e4m3fn", "float32", {"acc": "fp22"}),
+            ("float8_e5m2", "bfloat16", {"acc": "fp22"}),
+            ("tf32", "float32", {}),
+        )
+        for turned in (False, True)
+    ),
+    *(
+        (shape, BOTH, {"tail": tail})
+        for shape in ((62, 97, 41), (1, 1, 1), (65, 40, 133))
+        for tail in ("pad", "copy")
+    ),
+    *(
+        ((128, 64, 512), {}, config)
+        for config in (
+            {"split_k": 2},
+            {"split_k": 2, "tail": "copy"},
+            {"store": "shared"},
+            {"stages": 2},
+            {"in_flight": 0},
+            {"stages": 4, "tile_k": 32},
+            {"tile_k": 128, "stages": 2},
+            *({"row_bytes": row_bytes} for row_bytes in (16, 32, 64)),
+            {"tile": (128, 64), "warpgroups": (2, 1)},
+            {"tile": (128, 64), "warpgroups": (1, 1)},
+            {"tile": (64, 64), "warpgroups": (2, 1)},
+            {"tile": (64, 64), "warpgroups": (1, 2)},
+            {"tile": (128, 32), "warpgroups": (2, 1), "store": "shared", "swizzle": 1},
+        )
+    ),
+    # By kernels before: neither TVM's ThreadSync nor CUDA takes vectors of float8 under a guard.
+    *(
+        ((24, 16, 72), FLOAT8, {"tile_k": 64, "stages": stages, "tail": "pad", "in_flight": 0})
+        for stages in (2, 3)
+    ),
+    ((65, 40, 67), {"dtype": "tf32"}, {"tile_k": 32, "tail": "pad"}),
+    ((65, 40, 67), {"dtype": "tf32", "transpose_b": True}, {"tile_k": 32, "tail": "copy"}),
+    *((*case, {**config, **TMA, "roles": r}) for *case, config in BY_TMA for r in (False, True)),
+    # The TMA copies rows as rows, and wgmma reads 8 and 32 bits along k alone: a kernel of its own
+    # transposes, or threads copy.
+    ((64, 32, 128), {"dtype": "tf32"}, {**KERNEL, **TMA, "roles": True}),
+    ((60, 32, 64), {"dtype": "float8_e4m3fn", "acc": "fp22"}, {**KERNEL, "tail": "pad"}),
+    ((61, 37, 75), EIGHT, {**KERNEL, **TMA, "tail": "pad"}),
+    ((64, 32, 192), EIGHT, {**TMA, "roles": True}),
+]
 
 
 @DEVICES
-@pytest.mark.parametrize(
-    ("shape", "options", "config"),
-    [
-        ((128, 64, 640), {}, {"tile": (128, 64), "stages": 4}),
-        ((64, 64, 384), {"transpose_b": True}, {"tile": (64, 64), "warpgroups": (1, 2)}),
-        ((65, 40, 328), BOTH, {"tail": "pad"}),
-        ((65, 39, 133), BOTH, {"tail": "pad", "split_k": 2, "tile_k": 16}),
-        ((128, 64, 640), EIGHT, {"tile": (128, 32), "tile_k": 128}),
-        ((64, 40, 656), {**FLOAT8, "out": "float32"}, {"tail": "pad"}),
-        ((65, 40, 136), {"dtype": "tf32", "transpose_b": True}, {"tail": "pad"}),
-        ((64, 32, 256), {}, {"row_bytes": 16, "in_flight": 0, "stages": 2}),
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("roles", [False, True])
-def test_tiles_by_the_tma(shape, options: dict, config: dict, roles: bool, device: str) -> None:
+@pytest.mark.parametrize(("shape", "options", "config"), CASES, ids=str)
+def test_types_shapes_and_configs(shape, options: dict, config: dict, device: str) -> None:
     sizes, options = dict(zip("mnk", shape, strict=True)), {"dtype": "float16", **options}
-    config = {**SMALL, "copies": "tma", **config, "roles": roles}
-    run = run_recipe(LAST, sizes, options=options, config=config)
-    assert "next_tiles_by_tma" in [step.name for step in run.steps]
-    check(run, device)
-
-
-@DEVICES
-@pytest.mark.parametrize(
-    ("shape", "options", "config"),
-    [
-        ((64, 32, 128), {"dtype": "tf32"}, {"copies": "tma", "roles": True}),
-        ((60, 32, 64), {"dtype": "float8_e4m3fn", "acc": "fp22"}, {"tail": "pad"}),
-        ((61, 37, 75), {"dtype": "int8", "out": "int32"}, {"copies": "tma", "tail": "pad"}),
-    ],
-    ids=str,
-)
-def test_a_kernel_of_its_own_transposes(shape, options: dict, config: dict, device: str) -> None:
-    """The TMA copies rows as rows, and wgmma reads 8 and 32 bits along k alone."""
-    config = {**SMALL, "tile_k": 32, **config, "transpose": "kernel"}
-    sizes = dict(zip("mnk", shape, strict=True))
-    run = run_recipe(LAST, sizes, options=options, config=config)
+    run = run_recipe(LAST, sizes, options=options, config={**SMALL, **config})
     names = [step.name for step in run.steps]
-    assert names[1] == "B_transposed"
-    assert ("next_tiles_by_tma" in names) == ("copies" in config)
-    check(run, device)
+    by_threads = options["dtype"] == "int8" and "transpose_b" not in options
+    assert ("B_transposed" in names) == ("transpose" in config)
+    is_tma = "copies" in config and ("transpose" in config or not by_threads)
+    assert ("next_tiles_by_tma" in names) == is_tma
+    require_right(run, device)
 
 
 def test_the_kernel_that_transposes_reads_and_writes_side_by_side() -> None:
@@ -172,21 +121,6 @@ def test_the_kernel_that_transposes_reads_and_writes_side_by_side() -> None:
         return count_accesses(run.problem, run.steps[-1].module).traffic
 
     assert measure(False) - measure(True) == 2 * 4 * sizes["n"] * sizes["k"]
-
-
-def test_threads_copy_what_is_transposed() -> None:
-    """The TMA copies rows as rows, and wgmma reads 8 bits along k alone."""
-    options = {"dtype": "int8", "out": "int32", "transpose_b": False}
-    config = {**SMALL, "copies": "tma", "roles": True}
-    run = run_recipe(LAST, {"m": 64, "n": 32, "k": 192}, options=options, config=config)
-    assert "next_tiles_asynchronously" in [step.name for step in run.steps]
-    check(run)
-
-
-@DEVICES
-@pytest.mark.parametrize("recipe", LADDERS["matmul_wgmma"], ids=lambda recipe: recipe.name)
-def test_every_rung_is_exact(recipe, device: str) -> None:
-    check(run_golden(recipe), device)
 
 
 @pytest.mark.parametrize("name", ["matmul_wgmma_split_k", "matmul_wgmma_roles"])
@@ -215,7 +149,7 @@ def test_rungs_are_right_at_a_real_shape(recipe, dtype: str, out: str, transpose
     options = {"dtype": dtype, "acc": sums_of(dtype), "out": out, "transpose_b": transpose_b}
     config = {"tile_k": 32} if dtype == "tf32" and "tile_k" in recipe.config else {}
     run = run_recipe(recipe, {"m": 1024, "n": 512, "k": 2048}, options=options, config=config)
-    check(run, "cuda")
+    require_right(run, "cuda")
 
 
 @needs_compiler

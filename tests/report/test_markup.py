@@ -189,35 +189,3 @@ def test_every_field_of_a_recipe_is_hostile_here():
     """A new field of text gets into `make_report`, or this says so."""
     texts = {field.name for field in dataclasses.fields(RecipePart) if "str" in str(field.type)}
     assert texts == {"name", "about", "kernel", "shape", "dtype", "config", "status", "refusal"}
-
-
-def measure_contrast(ink: str, paper: str) -> float:
-    """The ratio of two colours, ``#rrggbb``, as WCAG 2.2 defines it."""
-    bright, dark = sorted(map(measure_luminance, (ink, paper)), reverse=True)
-    return (bright + 0.05) / (dark + 0.05)
-
-
-def measure_luminance(colour: str) -> float:
-    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    red, green, blue = (
-        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
-    )
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def test_code_can_be_read_on_every_colour_of_a_diff():
-    """axe-core sees the pairs that a page happens to have: a changed comment is rare."""
-    text = (PAGE / "theme.css").read_text(encoding="utf-8")
-    colours = dict(re.findall(r"--([\w-]+): light-dark\((#\w{6}, #\w{6})\)", text))
-    inks = [name for name in colours if name.startswith("t-") or name == "ink"]
-    papers = ("panel", "add", "add-edge", "add-word", "del", "del-edge", "del-word", "target")
-    assert len(inks) == 6
-    pale = [
-        (ink, paper, theme)
-        for ink in inks
-        for paper in papers
-        for theme in (0, 1)
-        if measure_contrast(colours[ink].split(", ")[theme], colours[paper].split(", ")[theme])
-        < 4.5
-    ]
-    assert pale == []

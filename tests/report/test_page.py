@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from golden_runs import run_golden
 
-from tirstep.cli.report.model import RecipePart, Report, StepPart, TimePart
+from tirstep.cli.report.model import RecipePart, Report, StepPart
 from tirstep.cli.report.render import render_report
-from tirstep.lowering_checks import Finding, print_module
+from tirstep.lowering_checks import print_module
 from tirstep.transforms.recipes import RECIPES
 
 from .conftest import Open, Visit, is_firefox
@@ -293,42 +293,6 @@ def test_recipes_that_were_skipped_or_have_no_shape_are_shown(
     assert "1 recipe skipped. Every check passed." in opened.texts(".about")[0]
     assert "it does not divide" in opened.texts(".ladder")[0]
     assert second.name in opened.texts(".ladder")[0]
-
-
-def test_a_finding_that_is_a_diff_has_its_colours(
-    visit: Open, report: Report, planted: Callable[..., Path]
-):
-    diff = "--- golden\n+++ got\n@@ -1 +1 @@\n-old\n+new"
-    finding = Finding("golden", "here", "the program changed", diff, "there.py:1")
-    checks = report.recipes[1].steps[3].checks
-    checks = replace(checks, golden="failed", findings=(finding,))
-    opened = visit(f"{LAST}/checks", path=planted({"checks": checks}, {"status": "failed"}))
-    assert opened.page.locator(".finding pre").text_content() == f"{diff}\n"
-    coloured = [opened.texts(f".finding .{name}")[0].strip() for name in ("minus", "plus")]
-    assert coloured == ["-old", "+new"]
-
-
-def test_times_are_in_the_table_and_at_their_step(visit: Open, planted: Callable[..., Path]):
-    path = planted({"time": TimePart(5.0, 4.5, 5.5, 20, 200.0)})
-    opened = visit(path=path)
-    assert opened.texts(".ladder thead th")[4:6] == ["Time µs", "GFLOP/s"]
-    assert opened.texts(".ladder tbody tr:last-child td")[3:5] == ["5", "200"]
-    told = visit(f"{LAST}/tir", path=path).texts(".meta .time")
-    assert told == ["5 µs quartiles 4.50 – 5.50 µs, 20 repeats"]
-
-
-def test_landmarks_and_names_for_a_screen_reader(visit: Open):
-    page: Any = visit(f"{LAST}/tir").page
-    for role, name in [
-        ("navigation", "Recipes and steps"),
-        ("region", "03_fetched_cooperatively, diff against 02_window_in_every_thread"),
-        ("tablist", "Views of the step"),
-        ("button", "Dark theme"),
-        ("link", "next step"),
-    ]:
-        count = 0 if name == "next step" else 1  # this step is the last
-        assert page.get_by_role(role, name=name).count() == count
-    assert page.get_by_role("main").count() == page.get_by_role("banner").count() == 1
 
 
 def test_texts_that_look_like_markup_stay_texts(

@@ -1,5 +1,6 @@
 """``tirstep report --watch``: what it watches, what it serves, and how it ends."""
 
+import itertools
 import os
 import threading
 import time
@@ -8,6 +9,7 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,49 +80,72 @@ def test_a_browser_shows_the_new_page_at_the_same_place(
     opened.close()
 
 
-def test_a_change_makes_the_page_again_and_control_c_ends(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    source = tmp_path / "mine.py"
-    source.write_text("1")
-    codes, said, looks = iter([0, 1]), [], iter(range(5))
+def watch_while(
+    patch: pytest.MonkeyPatch, source: Path, page: Path, made: Any, edits: dict[int, Any]
+) -> tuple[int, list[str]]:
+    """The exit code of a watch, and what it says behind its address: pages are made as told, and
+    after each look at the files an edit is made; Ctrl-C ends it at the last one.
+    """
+    codes, looks, said = iter(made), itertools.count(), []
 
     def look(seconds: float) -> None:
         number = next(looks)
-        if number == 1:
-            source.write_text("2")
-        if number == 3:
+        if number == max(edits):
             raise KeyboardInterrupt
+        edits.get(number, int)()
 
-    monkeypatch.setattr(watch, "_make", lambda arguments: (next(codes), set()))
-    monkeypatch.setattr(time, "sleep", look)
-    assert watch_report([str(source)], page, said.append) == 1
+    patch.setattr(watch, "_make", lambda arguments: next(codes))
+    patch.setattr(time, "sleep", look)
+    code = watch_report([str(source)], page, said.append)
     assert said[0].startswith("http://127.0.0.1:")
-    assert said[1:] == [f"{source} changed", ""]
+    return code, said[1:]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    source = tmp_path / "mine.py"
+    source.write_text("1")
+    return source
+
+
+def test_a_change_makes_the_page_again_and_control_c_ends(
+    page: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+):
+    edits = {1: lambda: source.write_text("2"), 3: None}
+    code, said = watch_while(monkeypatch, source, page, [(0, set()), (1, set())], edits)
+    assert (code, said) == (1, [f"{source} changed", ""])
 
 
 def test_a_change_while_the_first_page_is_made_is_seen(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path, source: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Who saves a file again before the page is there waits for the later one."""
-    source, looks = tmp_path / "mine.py", iter(range(3))
-    source.write_text("1")
     os.utime(source, (0, 0))
 
-    def make(arguments: list[str]) -> tuple[int, set[Path]]:
-        source.write_text("2")
-        os.utime(source, ns=(time.time_ns() + 1, time.time_ns() + 1))
-        return 0, set()
+    def make() -> Iterator[tuple[int, set[Path]]]:
+        while True:
+            source.write_text("2")
+            os.utime(source, ns=(time.time_ns() + 1, time.time_ns() + 1))
+            yield 0, set()
 
-    def look(seconds: float) -> None:
-        if next(looks) == 1:
-            raise KeyboardInterrupt
+    code, said = watch_while(monkeypatch, source, page, make(), {1: None})
+    assert (code, said) == (0, [f"{source} changed", ""])
 
-    said: list[str] = []
-    monkeypatch.setattr(watch, "_make", make)
-    monkeypatch.setattr(time, "sleep", look)
-    assert watch_report([str(source)], page, said.append) == 0
-    assert said[1:] == [f"{source} changed", ""]
+
+def test_what_a_new_import_brings_is_watched_from_then_on(
+    page: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A first import that fails is mended in the file that it is of."""
+    helper = source.with_name("helper.py")
+    helper.write_text("N = ")
+    edits = {
+        1: lambda: source.write_text("import helper"),
+        3: lambda: helper.write_text("N = 8"),
+        5: None,
+    }
+    made = [(0, set()), (2, set()), (0, {helper})]
+    code, said = watch_while(monkeypatch, source, page, made, edits)
+    assert (code, said) == (0, [f"{source} changed", f"{helper} changed", ""])
 
 
 OWN = """
@@ -165,31 +190,6 @@ def test_what_a_file_imports_is_watched(tmp_path: Path, monkeypatch: pytest.Monk
     own = {str(file.relative_to(tmp_path)) for file in files if tmp_path in file.parents}
     assert own == {*texts} - {"idle.py"}
     assert not any("site-packages" in file.parts for file in files)
-
-
-def test_what_a_new_import_brings_is_watched_from_then_on(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """A first import that fails is mended in the file that it is of."""
-    source, helper = tmp_path / "mine.py", tmp_path / "helper.py"
-    source.write_text("1")
-    helper.write_text("N = ")
-    made, looks = iter([(0, set()), (2, set()), (0, {helper})]), iter(range(6))
-
-    def look(seconds: float) -> None:
-        number = next(looks)
-        if number == 1:
-            source.write_text("import helper")
-        if number == 3:
-            helper.write_text("N = 8")
-        if number == 5:
-            raise KeyboardInterrupt
-
-    said: list[str] = []
-    monkeypatch.setattr(watch, "_make", lambda arguments: next(made))
-    monkeypatch.setattr(time, "sleep", look)
-    assert watch_report([str(source)], page, said.append) == 0
-    assert said[1:] == [f"{source} changed", f"{helper} changed", ""]
 
 
 def test_what_arguments_name_is_watched(tmp_path: Path):

@@ -13,15 +13,9 @@ from tvm.script import tirx as T
 # TVM's tutorial module: two sblocks, one function.
 MatmulRelu = parse_kernel("""
     A (32, 48), B (48, 40), C (32, 40)
-    Y = T.sblock_alloc_buffer((32, 40), "float32")
-    for i, j, k in T.grid(32, 40, 48):
-        with T.sblock("Y"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-            Y[vi, vj] += A[vi, vk] * B[vk, vj]
-    for i, j in T.grid(32, 40):
-        with T.sblock("C"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            C[vi, vj] = T.max(Y[vi, vj], T.float32(0))
+    Y (32, 40)
+    i:32 j:40 k:48  Y[i, j] += A[i, k] * B[k, j]
+    i:32 j:40  C[i, j] = T.max(Y[i, j], T.float32(0))
 """)
 
 
@@ -54,39 +48,15 @@ class OutputFirst:
 Attention = parse_kernel("""
     Q (24, 16) float16, K (20, 16) float16, V (20, 12) float16,
     R_half (24, 12) float16
-    S = T.sblock_alloc_buffer((24, 20), "float32")
-    P = T.sblock_alloc_buffer((24, 20), "float32")
-    top = T.sblock_alloc_buffer((24,), "float32")
-    total = T.sblock_alloc_buffer((24,), "float32")
-    R = T.sblock_alloc_buffer((24, 12), "float32")
-    for i, j, k in T.grid(24, 20, 16):
-        with T.sblock("S"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-            S[vi, vj] += T.Cast("float32", Q[vi, vk]) * T.Cast("float32", K[vj, vk])
+    S (24, 20), P (24, 20), top (24,), total (24,), R (24, 12)
+    i:24 j:20 k:16  S[i, j] += T.Cast("float32", Q[i, k]) * T.Cast("float32", K[j, k])
     for i, j in T.grid(24, 20):
-        with T.sblock("mask"):
-            vi, vj = T.axis.remap("SS", [i, j])
+        with T.sblock("mask", "SS", i, j):
             P[vi, vj] = T.if_then_else(vj <= vi, S[vi, vj] * T.float32(0.25), T.float32("-inf"))
-    for i, j in T.grid(24, 20):
-        with T.sblock("top"):
-            vi, vj = T.axis.remap("SR", [i, j])
-            with T.init():
-                top[vi] = T.min_value("float32")
-            top[vi] = T.max(top[vi], P[vi, vj])
-    for i, j in T.grid(24, 20):
-        with T.sblock("total"):
-            vi, vj = T.axis.remap("SR", [i, j])
-            total[vi] += T.exp(P[vi, vj] - top[vi])
-    for i, j, k in T.grid(24, 12, 20):
-        with T.sblock("R"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-            R[vi, vj] += T.exp(P[vi, vk] - top[vi]) / total[vi] * T.Cast(
-                "float32", V[vk, vj]
-            )
-    for i, j in T.grid(24, 12):
-        with T.sblock("R_half"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            R_half[vi, vj] = T.Cast("float16", R[vi, vj])
+    i:24 j:20  top[i] = T.min_value("float32") -> T.max(top[i], P[i, j])
+    i:24 j:20  total[i] += T.exp(P[i, j] - top[i])
+    i:24 j:12 k:20  R[i, j] += T.exp(P[i, k] - top[i]) / total[i] * T.Cast("float32", V[k, j])
+    i:24 j:12  R_half[i, j] = T.Cast("float16", R[i, j])
 """)
 
 
@@ -94,8 +64,7 @@ Attention = parse_kernel("""
 Argmax = parse_kernel("""
     X (16, 40), index (16,) int32, value (16,)
     for i, k in T.grid(16, 40):
-        with T.sblock("best"):
-            vi, vk = T.axis.remap("SR", [i, k])
+        with T.sblock("best", "SR", i, k):
             with T.init():
                 index[vi] = -1
                 value[vi] = T.min_value("float32")
@@ -110,16 +79,9 @@ Argmax = parse_kernel("""
 Gather = parse_kernel("""
     table (10, 16), ids (24,) int64, near (24,) int32, rows (24, 16),
     guarded (24, 16)
-    for i, j in T.grid(24, 16):
-        with T.sblock("rows"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            rows[vi, vj] = table[ids[vi], vj]
-    for i, j in T.grid(24, 16):
-        with T.sblock("guarded"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            guarded[vi, vj] = T.if_then_else(
-                near[vi] >= 0 and near[vi] < 10, table[near[vi], vj], T.float32(0)
-            )
+    i:24 j:16  rows[i, j] = table[ids[i], j]
+    i:24 j:16  guarded[i, j] = T.if_then_else(near[i] >= 0 and near[i] < 10, table[near[i], j],
+        T.float32(0))
 """)
 
 
@@ -127,8 +89,7 @@ Gather = parse_kernel("""
 Cumsum = parse_kernel("""
     X (12, 30), Y (12, 30)
     for i, j in T.grid(12, 30):
-        with T.sblock("Y"):
-            vi = T.axis.spatial(12, i)
+        with T.sblock("Y", "S", i):
             vj = T.axis.opaque(30, j)
             T.reads(X[vi, 0:30], Y[vi, 0:30])
             T.writes(Y[vi, 0:30])
@@ -142,21 +103,11 @@ Cumsum = parse_kernel("""
 # A convolution with zeros around the image, of int8 in int32.
 Int8Conv = parse_kernel("""
     X (18, 18, 4) int8, W (3, 3, 4, 8) int8, Y (18, 18, 8) int32
-    padded = T.sblock_alloc_buffer((20, 20, 4), "int8")
-    for h, w, c in T.grid(20, 20, 4):
-        with T.sblock("padded"):
-            vh, vw, vc = T.axis.remap("SSS", [h, w, c])
-            padded[vh, vw, vc] = T.if_then_else(
-                vh >= 1 and vh < 19 and vw >= 1 and vw < 19,
-                X[vh - 1, vw - 1, vc],
-                T.int8(0),
-            )
-    for h, w, o, y, x, c in T.grid(18, 18, 8, 3, 3, 4):
-        with T.sblock("Y"):
-            vh, vw, vo, vy, vx, vc = T.axis.remap("SSSRRR", [h, w, o, y, x, c])
-            Y[vh, vw, vo] += T.Cast(
-                "int32", padded[vh + vy, vw + vx, vc]
-            ) * T.Cast("int32", W[vy, vx, vc, vo])
+    padded (20, 20, 4) int8
+    h:20 w:20 c:4  padded[h, w, c] = T.if_then_else(h >= 1 and h < 19 and w >= 1 and w < 19, X[h -
+        1, w - 1, c], T.int8(0))
+    h:18 w:18 o:8 y:3 x:3 c:4  Y[h, w, o] += T.Cast("int32", padded[h + y, w + x, c]) *
+        T.Cast("int32", W[y, x, c, o])
 """)
 
 
@@ -164,26 +115,13 @@ Int8Conv = parse_kernel("""
 Half = parse_kernel("""
     A (16, 64) bfloat16, keep (16, 64) bool, H (16, 64) float16, S (16,) bfloat16,
     Z (16,) float16, is_large (16,) bool
-    acc = T.sblock_alloc_buffer((16,), "float32")
-    for i, k in T.grid(16, 64):
-        with T.sblock("acc"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            acc[vi] += T.if_then_else(
-                keep[vi, vk],
-                T.Cast("float32", A[vi, vk]) * T.Cast("float32", A[vi, vk]),
-                T.float32(0),
-            )
-    for i, k in T.grid(16, 64):
-        with T.sblock("Z"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            Z[vi] += H[vi, vk]
+    acc (16,)
+    i:16 k:64  acc[i] += T.if_then_else(keep[i, k], T.Cast("float32", A[i, k]) * T.Cast("float32",
+        A[i, k]), T.float32(0))
+    i:16 k:64  Z[i] += H[i, k]
+    i:16  S[i] = T.Cast("bfloat16", acc[i])
     for i in range(16):
-        with T.sblock("S"):
-            vi = T.axis.spatial(16, i)
-            S[vi] = T.Cast("bfloat16", acc[vi])
-    for i in range(16):
-        with T.sblock("large"):
-            vi = T.axis.spatial(16, i)
+        with T.sblock("large", "S", i):
             is_large[vi] = acc[vi] > T.float32(8)
 """)
 

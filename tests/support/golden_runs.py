@@ -14,7 +14,7 @@ import tvm
 from tvm.script import from_source
 
 from tirstep import lowering_checks
-from tirstep.lowering_checks import Finding, GoldenStore, Run
+from tirstep.lowering_checks import Finding, GoldenStore, Run, check_numbers
 from tirstep.lowering_checks.device import Arrays, DeviceFinding
 from tirstep.lowering_checks.devices import Program, get_device, simulator
 from tirstep.lowering_checks.numeric import check_program, make_cases
@@ -102,6 +102,17 @@ def lowering_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(simulator, "lower", lower_once)
         yield
+
+
+DEVICES = pytest.mark.parametrize(
+    "device", ["simulator", pytest.param("cuda", marks=pytest.mark.gpu)]
+)
+
+
+def require_right(run: Run, device: str = "simulator", seed: int = 0) -> None:
+    """Fail where the last step of a run computes something else."""
+    module, where = run.steps[-1].module, str(run.config)
+    assert check_numbers(run.problem, module, get_device(device), where=where, seed=seed) == []
 
 
 class Checked(NamedTuple):

@@ -11,33 +11,91 @@ from tvm.s_tir import Schedule
 from tvm.script import from_source
 from tvm.script import ir as I
 from tvm.script import tirx as T
+from tvm.tirx import PrimFunc
 
 
 def parse_kernel(text: str) -> tvm.IRModule:
+    """A module of the function that `write_function` reads: its tensors, and its body behind."""
+    return from_source(f"@I.ir_module\nclass Module:\n{write_function('main', text)}")
+
+
+def parse_functions(text: str) -> dict[str, PrimFunc]:
+    """Functions by name: each as `write_function` reads it after ``name:``, and an empty line."""
+    functions = (part.partition(": ") for part in re.split(r"\n\n(?=\w)", text.strip("\n")))
+    extra = {"T": T}
+    return {
+        name: from_source(textwrap.dedent(write_function(name, body)), extra_vars=extra)
+        for name, _, body in functions
+    }
+
+
+def write_function(name: str, text: str) -> str:
     """A function of the tensors in the first lines, as ``A (8, n), total (8,) int32``, of float32
     where no type is said, and with the body behind; a line that ends with a comma goes on.
+
+    A line of the body may be a block with its loops, ``i:8 k:n  total[i] += A[i, k]``: loops that
+    are no index of its target reduce, from zero or from what stands before an arrow, ``=  1 ->``.
+    Tensors alone in a line are allocated.
     """
-    tensors, _, body = textwrap.dedent(text).lstrip("\n").partition("\n")
+    tensors, _, body = text.lstrip("\n").partition("\n")
+    body = textwrap.dedent(body)
     while tensors.endswith(","):
         more, _, body = body.partition("\n")
         tensors += f" {more.strip()}"
-    found = re.findall(r"(\w+) (\([^()]*\))(?: (\w+))?", tensors)
-    given = {name: (shape, dtype or "float32") for name, shape, dtype in found}
-    is_open = {name: bool(re.search("[a-z]", shape)) for name, (shape, _) in given.items()}
+    given = _find_tensors(tensors)
+    is_open = {name: bool(re.search(r"\b[a-z]\b", shape)) for name, (shape, _) in given.items()}
     head = ", ".join(
         f"{name}_: T.handle" if is_open[name] else f'{name}: T.Buffer({shape}, "{of}")'
         for name, (shape, of) in given.items()
     )
-    sizes = sorted({size for shape, _ in given.values() for size in re.findall("[a-z]", shape)})
+    shapes = [shape for shape, _ in given.values()]
+    sizes = sorted({size for shape in shapes for size in re.findall(r"\b[a-z]\b", shape)})
     opened = [f"{size} = T.int32()" for size in sizes] + [
         f'{name} = T.match_buffer({name}_, {shape}, "{of}")'
         for name, (shape, of) in given.items()
         if is_open[name]
     ]
+    body = re.sub(
+        rf"^(?:{TENSOR}(?:,\s+|$))+", _allocate, textwrap.dedent(body), flags=re.MULTILINE
+    )
+    body = re.sub(BLOCK, _write_block, body, flags=re.MULTILINE)
     body = expand_sums(body, {name: of for name, (_, of) in given.items()})
     body = textwrap.indent("\n".join([*opened, body]), "  ")
-    return from_source(
-        f"@I.ir_module\nclass Module:\n @T.prim_func(s_tir=True)\n def main({head}):\n{body}"
+    return f" @T.prim_func(s_tir=True)\n def {name}({head}):\n{body}"
+
+
+TENSOR = r"\w+ \((?:[^()]|\([^()]*\))*\)(?: \w+)?"
+BLOCK = r"^( *)((?:\w+:\S+ +)+)((\w+)\[([^\n]*?)\]) (\+?=) (.*(?:\n(?=\1 )(?! *\w+:).*)*)"
+
+
+def _find_tensors(text: str) -> dict[str, tuple[str, str]]:
+    """Shape and type of each tensor in a line."""
+    found = (re.fullmatch(r"(\w+) (\(.*\))(?: (\w+))?", it) for it in re.findall(TENSOR, text))
+    return {it[1]: (it[2], it[3] or "float32") for it in found if it}
+
+
+def _allocate(line: re.Match[str]) -> str:
+    return "\n".join(
+        f'{name} = T.sblock_alloc_buffer({shape}, "{of}")'
+        for name, (shape, of) in _find_tensors(line[0]).items()
+    )
+
+
+def _write_block(line: re.Match[str]) -> str:
+    indent, loops, target, buffer, place, sign, value = line.groups()
+    extents = dict(loop.split(":", 1) for loop in loops.split())
+    kinds = "".join("S" if re.search(rf"\b{loop}\b", place) else "R" for loop in extents)
+    start, _, value = value.rpartition(" -> ")
+    named = re.compile(rf"(?<![\w.\"])({'|'.join(extents)})\b")
+    target, start, value = (named.sub(r"v\1", each) for each in (target, start, value))
+    axes = ", ".join(f"v{loop}" for loop in extents)
+    return textwrap.indent(
+        f"for {', '.join(extents)} in T.grid({', '.join(extents.values())}):\n"
+        f'  with T.sblock("{buffer}"):\n'
+        f'    {axes} = T.axis.remap("{kinds}", [{", ".join(extents)}])\n'
+        + (f"    with T.init():\n      {target} = {start}\n" if start else "")
+        + f"    {target} {sign} ({value})",
+        indent,
     )
 
 
@@ -59,7 +117,18 @@ def parse_blocks(blocks: str) -> tvm.IRModule:
 
 
 def expand_sums(body: str, dtypes: dict[str, str]) -> str:
-    """``C[i] += x`` as a sum with its initialization, in its buffer's type."""
+    """``C[i] += x`` as a sum with its initialization, in its buffer's type, and
+    ``T.sblock("C", "SR", i, k)`` as a block whose iterators vi and vk are its loops' variables.
+    """
+
+    def remap(match: re.Match[str]) -> str:
+        indent, name, kinds, loops = match.groups()
+        iterators = ", ".join(f"v{loop}" for loop in loops.split(", "))
+        begin = f"{indent}with T.sblock({name}):\n{indent}    {iterators}"
+        return f'{begin} = T.axis.remap("{kinds}", [{loops}])'
+
+    blocks = r'^( *)with T\.sblock\(("[^"]*"), "([SR]+)", (.*)\):$'
+    body = re.sub(blocks, remap, body, flags=re.MULTILINE)
     scratch = re.findall(r'(\w+) = T.sblock_alloc_buffer\((?:.*\), "(\w+)")?', body)
     types = {name: dtype or "float32" for name, dtype in scratch} | dtypes
 
@@ -100,35 +169,23 @@ Matmul = make_matmul(16, 12, 6)
 # D = max(A B, 0), with A B in a buffer of its own.
 MatmulRelu = parse_kernel("""
     A (16, 6), B (6, 12), D (16, 12)
-    C = T.sblock_alloc_buffer((16, 12))
-    for i, j, k in T.grid(16, 12, 6):
-        with T.sblock("C"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-            C[vi, vj] += A[vi, vk] * B[vk, vj]
-    for i, j in T.grid(16, 12):
-        with T.sblock("D"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            D[vi, vj] = T.max(C[vi, vj], T.float32(0))
+    C (16, 12)
+    i:16 j:12 k:6  C[i, j] += A[i, k] * B[k, j]
+    i:16 j:12  D[i, j] = T.max(C[i, j], T.float32(0))
 """)
 
 
 # B = 2 A.
 Scale = parse_kernel("""
     A (6, 20), B (6, 20)
-    for i, j in T.grid(6, 20):
-        with T.sblock("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = A[vi, vj] * T.float32(2)
+    i:6 j:20  B[i, j] = A[i, j] * T.float32(2)
 """)
 
 
 # B = 2 A, of n elements.
 ScaleAnyLength = parse_kernel("""
     A (n,), B (n,)
-    for i in range(n):
-        with T.sblock("B"):
-            vi = T.axis.spatial(n, i)
-            B[vi] = A[vi] * T.float32(2)
+    i:n  B[i] = A[i] * T.float32(2)
 """)
 
 
@@ -144,10 +201,7 @@ ScaleOne = parse_kernel("""
 # B = A.
 Copy = parse_kernel("""
     A (8,), B (8,)
-    for i in range(8):
-        with T.sblock("B"):
-            vi = T.axis.remap("S", [i])
-            B[vi] = A[vi]
+    i:8  B[i] = A[i]
 """)
 
 
@@ -155,10 +209,7 @@ def make_row_sums(rows: int, columns: int, dtype: str = "float32") -> tvm.IRModu
     """The sum of each row of A."""
     return parse_kernel(f"""
         A ({rows}, {columns}) {dtype}, B ({rows},) {dtype}
-        for i, k in T.grid({rows}, {columns}):
-            with T.sblock("B"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                B[vi] += A[vi, vk]
+        i:{rows} k:{columns}  B[i] += A[i, k]
     """)
 
 
@@ -187,11 +238,9 @@ class OpenMatmul:
 Nested = parse_kernel("""
     A (32, 20), B (32, 20)
     for i, j in T.grid(8, 5):
-        with T.sblock("outer"):
-            vi, vj = T.axis.remap("SS", [i, j])
+        with T.sblock("outer", "SS", i, j):
             for x, y in T.grid(4, 4):
-                with T.sblock("inner"):
-                    vx, vy = T.axis.remap("SS", [x, y])
+                with T.sblock("inner", "SS", x, y):
                     B[vi * 4 + vx, vj * 4 + vy] = A[vi * 4 + vx, vj * 4 + vy]
 """)
 
@@ -201,12 +250,10 @@ TwoInOneLoop = parse_kernel("""
     A (6, 64), B (6, 64), C (6, 64)
     for i in range(6):
         for j in range(64):
-            with T.sblock("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
+            with T.sblock("B", "SS", i, j):
                 B[vi, vj] = A[vi, vj] * T.float32(2)
         for j in range(64):
-            with T.sblock("C"):
-                vi, vj = T.axis.remap("SS", [i, j])
+            with T.sblock("C", "SS", i, j):
                 C[vi, vj] = A[vi, vj] + T.float32(1)
 """)
 
@@ -220,6 +267,13 @@ BeyondTheEnd = parse_kernel("""
                 vi = T.axis.spatial(32, block * 8 + thread)
                 B[vi] = A[vi]
 """)
+
+
+def at_block(module: tvm.IRModule, block: str) -> tuple[Any, ...]:
+    """A schedule of a module, one of its blocks, and its loops."""
+    sch = Schedule(module)
+    handle = sch.get_sblock(block)
+    return sch, handle, *sch.get_loops(handle)
 
 
 def start(module: tvm.IRModule = Matmul, block: str = "C") -> tuple[Any, ...]:

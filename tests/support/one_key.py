@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tirstep.modules import Problem
@@ -11,19 +13,22 @@ from tirstep.modules.dtypes import dtype_facts
 def plant_places(problem: Problem, seed: int) -> tuple[list[np.ndarray], np.ndarray]:
     """Queries that each find one key that counts, by its number in binary; whole numbers as values.
 
-    All other keys score less by so much that their exponentials are 0.
+    All other keys score less by so much that their exponentials are 0. Lengths of sequences are one
+    key, and just before, at and behind the edges of ranges of 8 keys.
     """
-    shape, rng = problem.shape, np.random.default_rng(seed)
-    queries, keys = shape["queries"], shape["keys"]
+    shape, options, rng = problem.shape, problem.options, np.random.default_rng(seed)
+    keys, (batch, heads, queries) = shape["keys"], problem.inputs[0].shape[:-1]
     codes = 2.0 * (np.arange(keys)[:, None] >> np.arange(shape["dim"]) & 1) - 1
-    seen = np.full(queries, keys)
-    if problem.options["causal"]:
+    lengths = np.array([1, 7, 8, 9, 15, 16, 17, 24, 25, keys])[:batch]
+    seen: Any = lengths[:, None, None] if len(problem.inputs) == 4 else keys
+    if options.get("causal"):
         seen = np.arange(queries) + keys - queries + 1
-    wanted = rng.integers(0, seen, (shape["batch"], shape["heads"], queries))
+    wanted = rng.integers(0, seen, (batch, heads, queries))
     v = rng.integers(1, 100, problem.inputs[2].shape)
-    arrays = 512 * codes[wanted], np.broadcast_to(codes, problem.inputs[1].shape), v
+    arrays = 512 * codes[wanted], np.broadcast_to(codes, problem.inputs[1].shape), v, lengths
     typed = [
         np.array(array, dtype_facts(tensor.dtype).numpy)
-        for array, tensor in zip(arrays, problem.inputs, strict=True)
+        for array, tensor in zip(arrays, problem.inputs, strict=False)
     ]
-    return typed, np.take_along_axis(v, wanted[..., None], axis=2)
+    head = np.arange(heads)[:, None] // options["group"]
+    return typed, v[np.arange(batch)[:, None, None], head, wanted]

@@ -15,16 +15,14 @@ ROWS, COLUMNS = 5, 24
 
 Plain = parse_kernel("""
     A (5, 24), s (5,)
-    m = T.sblock_alloc_buffer((5,))
+    m (5,)
     for i, k in T.grid(5, 24):
-        with T.sblock("first"):
-            vi, vk = T.axis.remap("SR", [i, k])
+        with T.sblock("first", "SR", i, k):
             with T.init():
                 m[vi] = T.min_value("float32")
             m[vi] = T.max(m[vi], A[vi, vk])
     for i, k in T.grid(5, 24):
-        with T.sblock("second"):
-            vi, vk = T.axis.remap("SR", [i, k])
+        with T.sblock("second", "SR", i, k):
             s[vi] += T.exp(A[vi, vk] - m[vi])
 """)
 
@@ -33,15 +31,13 @@ A ({rows}, {columns}) {dtype}, B ({rows}, {columns}) {dtype},
 s ({rows},) {dtype}
 m = T.sblock_alloc_buffer(({rows},), "{dtype}")
 for i, k in T.grid({rows}, {columns}):
-    with T.sblock("first"):
-        vi, vk = T.axis.remap("SR", [i, k])
+    with T.sblock("first", "SR", i, k):
         a = T.meta_var(A[vi, vk])
         with T.init():
             m[vi] = {begin}
         m[vi] = {find}
 for i, k in T.grid({rows}, {columns}):
-    with T.sblock("second"):
-        vi, vk = T.axis.remap("SR", [i, k])
+    with T.sblock("second", "SR", i, k):
         a = T.meta_var(A[vi, vk])
         b = T.meta_var(B[vi, vk])
         with T.init():

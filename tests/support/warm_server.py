@@ -1,12 +1,10 @@
-"""A process that has imported TVM once, and forks for each script that it is given.
+"""A process that has imported TVM and tirstep once, and forks for each script that it is given.
 
-`warm_python` starts it, with a socket on standard input. A message there is what a process needs to
-begin: words, folder and environment, and with it the descriptors of its standard streams. Answers
-are the process' number, and its exit code once it has ended. It forks before anything has begun a
-thread, which none survives.
-
-With the descriptor of a socket as a word it has imported the commands of tirstep, too, and listens
-there to `warm_launcher`, of which several may wait at the same time.
+`warm_python` starts it, with a socket on standard input that closes where it is to end, and the
+descriptor of another socket as a word, where it listens to `warm_launcher`; several of these may
+wait at the same time. A message is what a process needs to begin: words, folder and environment,
+and with it the descriptors of its standard streams. The answer is its exit code. It forks before
+anything has begun a thread, which none survives.
 """
 
 from __future__ import annotations
@@ -30,26 +28,7 @@ from typing import Any
 MESSAGE = 1 << 20
 
 
-def serve(asking: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """Fork for each message, one after the other. Returns in the child alone."""
-    while True:
-        data, descriptors, _, _ = socket.recv_fds(asking, MESSAGE, 3)
-        if not data:
-            os._exit(0)
-        child = os.fork()
-        if not child:
-            asking.close()
-            return json.loads(data), descriptors
-        for each in descriptors:
-            os.close(each)
-        asking.send(str(child).encode())
-        _, status = os.waitpid(child, 0)
-        asking.send(str(os.waitstatus_to_exitcode(status)).encode())
-
-
-def serve_launchers(
-    listener: socket.socket, ending: socket.socket
-) -> tuple[dict[str, Any], list[int]]:
+def serve(listener: socket.socket, ending: socket.socket) -> tuple[dict[str, Any], list[int]]:
     """Fork for each launcher, until the other socket closes. Returns in the child alone."""
     selector = selectors.DefaultSelector()
     selector.register(ending, selectors.EVENT_READ)
@@ -135,7 +114,7 @@ def become(job: dict[str, Any], descriptors: list[int]) -> None:
         os.dup2(each, number)
         os.close(each)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    sys.executable = job.get("executable", sys.executable)
+    sys.executable = job["executable"]
     os.chdir(job["cwd"])
     os.environ.clear()
     os.environ.update(job["env"])
@@ -184,22 +163,16 @@ def import_commands() -> None:
 
 
 if __name__ == "__main__":
-    import numpy  # noqa: F401
-    import tvm  # noqa: F401
-
-    if sys.argv[1:]:
-        import_commands()
+    import_commands()
     gc.collect()
     gc.freeze()  # no child looks at what the imports made, and their memory stays shared
     if count_threads() > 1:
         sys.exit("warm_server: imports began a thread, which a fork would lose")
-    ending = socket.socket(fileno=os.dup(0))
-    if sys.argv[1:]:
-        job, descriptors = serve_launchers(socket.socket(fileno=int(sys.argv[1])), ending)
-        from tirstep.cli import guarding
+    job, descriptors = serve(
+        socket.socket(fileno=int(sys.argv[1])), socket.socket(fileno=os.dup(0))
+    )
+    from tirstep.cli import guarding
 
-        guarding.subprocess = SimpleNamespace(Popen=Fork)  # type: ignore[assignment]
-    else:
-        job, descriptors = serve(ending)
+    guarding.subprocess = SimpleNamespace(Popen=Fork)  # type: ignore[assignment]
     become(job, descriptors)
     run(job["words"])

@@ -5,112 +5,60 @@ there, so that the simulator's formulas are held against something else.
 """
 
 import tvm
+from kernels import parse_kernel
 from tvm.s_tir import Schedule
-from tvm.script import tirx as T
-from tvm.script.tirx import ptx_legacy
 
 from tirstep.transforms import set_pass_option
 
 BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "int8": 1, "uint8": 1, "float8_e4m3fn": 1}
+PLACES_OF_A = {
+    1: "lane // 4 + i // 4 % 2 * 8, lane % 4 * 4 + i % 4 + i // 8 * 16",
+    2: "lane // 4 + i // 2 % 2 * 8, lane % 4 * 2 + i % 2 + i // 4 * 8",
+    4: "lane // 4 + i % 2 * 8, lane % 4 + i // 2 * 4",
+}
+"""Row and column of a lane's element i of A, for elements of 1, 2 or 4 bytes."""
+PLACES_OF_B = {
+    1: "lane % 4 * 4 + i % 4 + i // 4 * 16, lane // 4",
+    2: "lane % 4 * 2 + i % 2 + i // 2 * 8, lane // 4",
+    4: "lane % 4 + i * 4, lane // 4",
+}
 
 
-def multiply_once(
-    depth: int, dtype: str, ptx: str, sums: str, ptx_sums: str, *, threads: int = 32
-) -> tvm.IRModule:
+def multiply_once(depth: int, dtype: str, ptx: str, sums: str, ptx_sums: str) -> tvm.IRModule:
     """D = C + A × B by one mma.m16n8k*; A (16, depth), B (depth, 8), C and D (16, 8)."""
     size = BYTES[dtype]
-    count_a, count_b = 16 * depth // 32, 8 * depth // 32
-    shape = f"m16n8k{depth}"
-    at_a, at_b = _find_a(size), _find_b(size)
-
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((16, depth), dtype),
-        B: T.Buffer((depth, 8), dtype),
-        C: T.Buffer((16, 8), sums),
-        D: T.Buffer((16, 8), sums),
-    ):
+    return parse_kernel(f"""
+        A (16, {depth}) {dtype}, B ({depth}, 8) {dtype}, C (16, 8) {sums}, D (16, 8) {sums}
         for lane in T.thread_binding(32, thread="threadIdx.x"):
             with T.sblock("multiply"):
-                T.reads(A[0:16, 0:depth], B[0:depth, 0:8], C[0:16, 0:8])
+                T.reads(A[0:16, 0:{depth}], B[0:{depth}, 0:8], C[0:16, 0:8])
                 T.writes(D[0:16, 0:8])
-                a = T.sblock_alloc_buffer((count_a,), dtype, scope="local")
-                b = T.sblock_alloc_buffer((count_b,), dtype, scope="local")
-                c = T.sblock_alloc_buffer((4,), sums, scope="local")
-                for i in range(count_a):
-                    row, column = T.meta_var(at_a(lane, i))
-                    a[i] = A[row, column]
-                for i in range(count_b):
-                    row, column = T.meta_var(at_b(lane, i))
-                    b[i] = B[row, column]
+                a = T.sblock_alloc_buffer(({depth // 2},), "{dtype}", scope="local")
+                b = T.sblock_alloc_buffer(({depth // 4},), "{dtype}", scope="local")
+                c = T.sblock_alloc_buffer((4,), "{sums}", scope="local")
+                for i in range({depth // 2}):
+                    a[i] = A[{PLACES_OF_A[size]}]
+                for i in range({depth // 4}):
+                    b[i] = B[{PLACES_OF_B[size]}]
                 for i in range(4):
                     c[i] = C[lane // 4 + i // 2 * 8, lane % 4 * 2 + i % 2]
-                if lane < threads:
-                    T.evaluate(
-                        ptx_legacy.mma(
-                            shape,
-                            "row",
-                            "col",
-                            ptx,
-                            ptx,
-                            ptx_sums,
-                            a.data,
-                            0,
-                            b.data,
-                            0,
-                            c.data,
-                            0,
-                            False,
-                            dtype=sums,
-                        )
-                    )
+                T.evaluate(T.ptx_legacy.mma(
+                    "m16n8k{depth}", "row", "col", "{ptx}", "{ptx}", "{ptx_sums}",
+                    a.data, 0, b.data, 0, c.data, 0, False, dtype="{sums}"))
                 for i in range(4):
                     D[lane // 4 + i // 2 * 8, lane % 4 * 2 + i % 2] = c[i]
-
-    return tvm.IRModule({"main": main})
-
-
-def _find_a(size: int):
-    """Row and column of a lane's element i of A, for elements of 1, 2 or 4 bytes."""
-    tables = {
-        1: lambda lane, i: (
-            lane // 4 + i // 4 % 2 * 8,
-            lane % 4 * 4 + i % 4 + i // 8 * 16,
-        ),
-        2: lambda lane, i: (lane // 4 + i // 2 % 2 * 8, lane % 4 * 2 + i % 2 + i // 4 * 8),
-        4: lambda lane, i: (lane // 4 + i % 2 * 8, lane % 4 + i // 2 * 4),
-    }
-    return tables[size]
+    """)
 
 
-def _find_b(size: int):
-    """Row and column of a lane's element i of B."""
-    tables = {
-        1: lambda lane, i: (lane % 4 * 4 + i % 4 + i // 4 * 16, lane // 4),
-        2: lambda lane, i: (lane % 4 * 2 + i % 2 + i // 2 * 8, lane // 4),
-        4: lambda lane, i: (lane % 4 + i * 4, lane // 4),
-    }
-    return tables[size]
-
-
-def store_once(
-    count: int,
-    *,
-    transposed: bool = False,
-    row=lambda lane: lane,
-    shift: int = 0,
-    threads: int = 32,
-    has_barrier: bool = True,
-) -> tvm.IRModule:
+def store_once(count: int, *, transposed: bool = False) -> tvm.IRModule:
     """F (32, 16), of -1 but for `count` 8×8 matrices of a warp's A(lane, i), by one stmatrix.
 
-    Each matrix is 8 rows of F, the first 8 columns. Lane t gives row `row(t)`, `shift` elements to
-    the right.
+    Each matrix is 8 rows of F, the first 8 columns; lane t gives row t.
     """
-    chain = T.ptx[f"stmatrix.sync.aligned.m8n8.x{count}{'.trans' if transposed else ''}.shared.b16"]
-
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((32, 8), "float16"), F: T.Buffer((512,), "float16")):
+    name = f"stmatrix.sync.aligned.m8n8.x{count}{'.trans' if transposed else ''}.shared.b16"
+    registers = (f'T.reinterpret("uint32", f[T.Ramp({2 * it}, 1, 2)])' for it in range(count))
+    return parse_kernel(f"""
+        A (32, 8) float16, F (512,) float16
         for lane in T.thread_binding(32, thread="threadIdx.x"):
             with T.sblock("store"):
                 T.reads(A[0:32, 0:8])
@@ -122,38 +70,21 @@ def store_once(
                 for i in range(8):
                     f[i] = A[lane, i]
                 T.evaluate(T.tvm_storage_sync("shared"))
-                place = T.meta_var(S.access_ptr("r", offset=row(lane) * 16 + shift, extent=8))
-                registers = T.meta_var(
-                    [T.reinterpret("uint32", f[T.Ramp(2 * it, 1, 2)]) for it in range(count)]
-                )
-                if lane < threads:
-                    T.evaluate(chain(place, *registers))
-                if has_barrier:
-                    T.evaluate(T.tvm_storage_sync("shared"))
+                T.evaluate(T.ptx["{name}"](
+                    S.access_ptr("r", offset=lane * 16, extent=8), {", ".join(registers)}))
+                T.evaluate(T.tvm_storage_sync("shared"))
                 for i in range(16):
                     F[i * 32 + lane] = S[i * 32 + lane]
+    """)
 
-    return tvm.IRModule({"main": main})
 
-
-def load_once(
-    count: int,
-    *,
-    transposed: bool = False,
-    row=lambda lane: lane,
-    shift: int = 0,
-    threads: int = 32,
-    has_barrier: bool = True,
-    begin: int = 0,
-) -> tvm.IRModule:
+def load_once(count: int, *, transposed: bool = False) -> tvm.IRModule:
     """F(lane, i) from the first `count` of the four 8×8 matrices of A (32, 16) by one ldmatrix.
 
-    Each matrix is 8 rows of A, the first 8 columns. Lane t gives row `row(t)`, `shift` elements to
-    the right; the first `begin` elements of the tile stay empty.
+    Each matrix is 8 rows of A, the first 8 columns; lane t gives row t.
     """
-
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((512,), "float16"), F: T.Buffer((32, 8), "float16")):
+    return parse_kernel(f"""
+        A (512,) float16, F (32, 8) float16
         for lane in T.thread_binding(32, thread="threadIdx.x"):
             with T.sblock("load"):
                 T.reads(A[0:512])
@@ -161,40 +92,26 @@ def load_once(
                 S = T.sblock_alloc_buffer((512,), "float16", scope="shared")
                 f = T.sblock_alloc_buffer((8,), "float16", scope="local")
                 for i in range(16):
-                    if i * 32 + lane >= begin:
-                        S[i * 32 + lane] = A[i * 32 + lane]
+                    S[i * 32 + lane] = A[i * 32 + lane]
                 for i in range(8):
                     f[i] = T.float16(0)
-                if has_barrier:
-                    T.evaluate(T.tvm_storage_sync("shared"))
-                if lane < threads:
-                    T.evaluate(
-                        ptx_legacy.ldmatrix(
-                            transposed,
-                            count,
-                            ".b16",
-                            f.data,
-                            0,
-                            T.address_of(S[row(lane) * 16 + shift]),
-                            0,
-                            dtype="float16",
-                        )
-                    )
+                T.evaluate(T.tvm_storage_sync("shared"))
+                T.evaluate(T.ptx_legacy.ldmatrix(
+                    {transposed}, {count}, ".b16", f.data, 0, T.address_of(S[lane * 16]), 0,
+                    dtype="float16"))
                 for i in range(8):
                     F[lane, i] = f[i]
-
-    return tvm.IRModule({"main": main})
+    """)
 
 
 def multiply_in_warp_memory() -> tvm.IRModule:
     """C = A × B, each 16×16, with fragments of scope "warp" as TVM's own intrinsics have them."""
-
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((256,), "float16"),
-        B: T.Buffer((256,), "float16"),
-        C: T.Buffer((256,), "float32"),
-    ):
+    load = """T.evaluate(T.ptx_legacy.ldmatrix(
+                            {}, 4, ".b16", {}.data, lane * 8,
+                            {}.access_ptr("r", ptr_type="float16"),
+                            lane % 16 * 16 + lane // 16 * 8, dtype="float16"))"""
+    module = parse_kernel(f"""
+        A (256,) float16, B (256,) float16, C (256,)
         for _ in T.thread_binding(1, thread="blockIdx.x"):
             with T.sblock("whole"):
                 T.reads(A[0:256], B[0:256])
@@ -212,59 +129,19 @@ def multiply_in_warp_memory() -> tvm.IRModule:
                             S[i * 32 + lane] = A[i * 32 + lane]
                             R[i * 32 + lane] = B[i * 32 + lane]
                         T.evaluate(T.tvm_storage_sync("shared"))
-                        T.evaluate(
-                            ptx_legacy.ldmatrix(
-                                False,
-                                4,
-                                ".b16",
-                                a.data,
-                                lane * 8,
-                                S.access_ptr("r", ptr_type="float16"),
-                                lane % 16 * 16 + lane // 16 * 8,
-                                dtype="float16",
-                            )
-                        )
-                        T.evaluate(
-                            ptx_legacy.ldmatrix(
-                                True,
-                                4,
-                                ".b16",
-                                b.data,
-                                lane * 8,
-                                R.access_ptr("r", ptr_type="float16"),
-                                lane % 16 * 16 + lane // 16 * 8,
-                                dtype="float16",
-                            )
-                        )
+                        {load.format(False, "a", "S")}
+                        {load.format(True, "b", "R")}
                         T.evaluate(T.cuda.mma_fill_legacy(8, c.data, 0, dtype="float32"))
                         for half in T.unroll(2):
-                            T.evaluate(
-                                ptx_legacy.mma(
-                                    "m16n8k16",
-                                    "row",
-                                    "col",
-                                    "fp16",
-                                    "fp16",
-                                    "fp32",
-                                    a.data,
-                                    lane * 8,
-                                    b.data,
-                                    lane * 8 + half * 4,
-                                    c.data,
-                                    lane * 8 + half * 4,
-                                    False,
-                                    dtype="float32",
-                                )
-                            )
+                            T.evaluate(T.ptx_legacy.mma(
+                                "m16n8k16", "row", "col", "fp16", "fp16", "fp32", a.data, lane * 8,
+                                b.data, lane * 8 + half * 4, c.data, lane * 8 + half * 4, False,
+                                dtype="float32"))
                         for i in range(8):
-                            C[
-                                (i % 4 // 2 * 8 + lane // 4) * 16
-                                + i // 4 * 8
-                                + lane % 4 * 2
-                                + i % 2
-                            ] = c[lane * 8 + i]
-
-    sch = Schedule(tvm.IRModule({"main": main}))
+                            C[(i % 4 // 2 * 8 + lane // 4) * 16 + i // 4 * 8 + lane % 4 * 2 + i % 2
+                              ] = c[lane * 8 + i]
+    """)
+    sch = Schedule(module)
     # Named parts of an index are more than TVM's pass for this scope can read.
     set_pass_option(sch, name="tirx.disable_cse_tir", value=True)
     return sch.mod
@@ -272,9 +149,8 @@ def multiply_in_warp_memory() -> tvm.IRModule:
 
 def load_bytes_transposed() -> tvm.IRModule:
     """F(lane, i) from S (32, 16) by what TVM makes of ldmatrix for transposed bytes."""
-
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((512,), "int8"), F: T.Buffer((32, 16), "int8")):
+    return parse_kernel("""
+        A (512,) int8, F (32, 16) int8
         for lane in T.thread_binding(32, thread="threadIdx.x"):
             with T.sblock("load"):
                 T.reads(A[0:512])
@@ -284,19 +160,9 @@ def load_bytes_transposed() -> tvm.IRModule:
                 for i in range(16):
                     S[i * 32 + lane] = A[i * 32 + lane]
                 T.evaluate(T.tvm_storage_sync("shared"))
-                T.evaluate(
-                    ptx_legacy.ldmatrix(
-                        True,
-                        4,
-                        ".b16",
-                        f.data,
-                        0,
-                        S.access_ptr("r", ptr_type="int8"),
-                        16,
-                        dtype="int8",
-                    )
-                )
+                T.evaluate(T.ptx_legacy.ldmatrix(
+                    True, 4, ".b16", f.data, 0, S.access_ptr("r", ptr_type="int8"), 16,
+                    dtype="int8"))
                 for i in range(16):
                     F[lane, i] = f[i]
-
-    return tvm.IRModule({"main": main})
+    """)

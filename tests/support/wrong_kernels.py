@@ -4,7 +4,8 @@ is right on most numbers. Each says which corner case or other input is there to
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -81,241 +82,7 @@ def _gelu(x: Any, cubic: float = 0.044715) -> Any:
     return x / (1 + np.exp(-2 * ROOT * (x + f32(cubic) * x * x * x)))
 
 
-SOFTMAX = (
-    ("the maximum is not subtracted", _softmax(lambda a: f32(0)), "high", ROWS),
-    ("the mean is subtracted, not the maximum", _softmax(mean), "high", ROWS),
-    (
-        "the maximum begins at 0",
-        _softmax(lambda a: np.maximum(0, a.max(1, keepdims=True))),
-        "low",
-        ROWS,
-    ),
-    (
-        "the maximum begins at -65504",
-        _softmax(lambda a: np.maximum(f32(-65504), a.max(1, keepdims=True))),
-        "low",
-        ROWS,
-    ),
-    (
-        "the maximum begins at -1e30",
-        _softmax(lambda a: np.maximum(f32(-1e30), a.max(1, keepdims=True))),
-        "one is largest",
-        ROWS,
-    ),
-    ("the row is padded with zeros", _softmax(summed=lambda p: total(p) + 1), "zeros", ROWS),
-    (
-        "the largest magnitude is subtracted",
-        _softmax(lambda a: np.abs(a).max(1, keepdims=True)),
-        "low",
-        ROWS,
-    ),
-    ("the sum lacks its last term", _softmax(summed=lambda p: total(p[:, :-1])), "few", ROWS),
-    ("the sum lacks its first term", _softmax(summed=lambda p: total(p[:, 1:])), "few", ROWS),
-    (
-        "the sum in float16",
-        _softmax(summed=lambda p: p.sum(axis=1, keepdims=True, dtype=np.float16)),
-        "few",
-        ROWS,
-    ),
-    ("the powers in bfloat16", _softmax(summed=lambda p: total(_in_bfloat16(p))), "few", ROWS),
-    (
-        "the sum lacks the middle term",
-        _softmax(summed=lambda p: total(np.delete(p, p.shape[1] // 2, 1))),
-        "zeros",
-        ROWS,
-    ),
-    (
-        "the maximum misses the last column",
-        _softmax(lambda a: a[:, :-1].max(1, keepdims=True)),
-        "last is largest",
-        ROWS,
-    ),
-    (
-        "the maximum misses half of the columns",
-        _softmax(lambda a: a[:, ::2].max(1, keepdims=True)),
-        "one is largest",
-        ROWS,
-    ),
-    ("online, the maximum begins at -inf", _online(-np.inf), "masked in front", ROWS[:2]),
-    ("a row all masked is 0", lambda a: np.nan_to_num(_softmax()(a)), "masked", ROWS),
-    (
-        "the powers are clipped at exp(-20)",
-        lambda a: _softmax()(np.maximum(a, a.max(1, keepdims=True) - 20)),
-        "few",
-        ROWS[:2],
-    ),
-    ("differences in float16", lambda a: _softmax()(_narrow(a)), "low", ROWS),
-    ("a mask of -10000 for -inf", lambda a: _softmax()(np.maximum(a, f32(-1e4))), "masked", ROWS),
-)
-RMS = (
-    ("no epsilon", _rms(epsilon=0), "zeros", ROWS),
-    ("epsilon is 1e-6", _rms(epsilon=1e-6), "small", ROWS),
-    (
-        "epsilon is added to the root",
-        lambda a, g: a / (np.sqrt(mean(a * a)) + f32(1e-5)) * g,
-        "small",
-        ROWS,
-    ),
-    (
-        "the larger of mean square and epsilon",
-        lambda a, g: a / np.sqrt(np.maximum(mean(a * a), f32(1e-5))) * g,
-        "small",
-        ROWS,
-    ),
-    ("squares in float16", _rms(lambda a: mean(_narrow(_narrow(a) * _narrow(a)))), "large", ROWS),
-    ("the mean over n - 1", _rms(lambda a: total(a * a) / f32(a.shape[1] - 1)), "integers", ROWS),
-    (
-        "the sum lacks its last term",
-        _rms(lambda a: total(a[:, :-1] ** 2) / f32(a.shape[1])),
-        "sparse",
-        ROWS,
-    ),
-    (
-        "the mean is subtracted from the squares",
-        _rms(lambda a: mean(a * a) - mean(a) ** 2),
-        "high offset",
-        ROWS,
-    ),
-    (
-        "scaled by a reciprocal of the largest",
-        lambda a, g: _rms(epsilon=0)(a * (1 / np.abs(a).max(1, keepdims=True)), g),
-        "subnormal",
-        ROWS,
-    ),
-    ("the mean of magnitudes", _rms(lambda a: mean(np.abs(a)) ** 2), "sparse", ROWS),
-    ("squares of A in bfloat16", _rms(lambda a: mean(_in_bfloat16(a) ** 2)), "sparse", ROWS),
-    ("squares in bfloat16", _rms(lambda a: mean(_in_bfloat16(a * a))), "sparse", ROWS),
-)
-LAYER = (
-    ("E[x^2] - E[x]^2", _layer(lambda a: mean(a * a) - mean(a) ** 2), "offset", LONG[:1]),
-    (
-        "E[x^2] - E[x]^2 without NaNs",
-        _layer(lambda a: np.maximum(mean(a * a) - mean(a) ** 2, 0)),
-        "offset",
-        LONG,
-    ),
-    (
-        "E[x^2] - E[x]^2 in whole numbers",
-        _layer(lambda a: mean(a * a) - mean(a) ** 2),
-        "equal",
-        ROWS,
-    ),
-    (
-        "the variance over n - 1",
-        _layer(lambda a: total((a - mean(a)) ** 2) / f32(a.shape[1] - 1)),
-        "balanced",
-        ROWS,
-    ),
-    ("no epsilon", _layer(epsilon=0), "zeros", ROWS),
-    ("epsilon is 1e-12", _layer(epsilon=1e-12), "small", ROWS),
-    ("squares in float16", _layer(lambda a: mean(_narrow((a - mean(a)) ** 2))), "large", ROWS),
-    (
-        "the variance lacks its last term",
-        _layer(lambda a: total((a - mean(a))[:, :-1] ** 2) / f32(a.shape[1])),
-        "sparse",
-        ROWS,
-    ),
-    (
-        "the variance of A in bfloat16",
-        _layer(lambda a: mean((_in_bfloat16(a) - mean(a)) ** 2)),
-        "balanced",
-        LONG,
-    ),
-    (
-        "the mean lacks its last term",
-        _layer(average=lambda a: total(a[:, :-1]) / f32(a.shape[1])),
-        "sparse",
-        ROWS,
-    ),
-    (
-        "the deviation is the mean magnitude",
-        _layer(lambda a: mean(np.abs(a - mean(a))) ** 2),
-        "sparse",
-        ROWS,
-    ),
-    (
-        "scaled by a reciprocal of the largest",
-        lambda a, g, s: _layer()(a * (1 / np.abs(a).max(1, keepdims=True)), g, s),
-        "subnormal",
-        ROWS,
-    ),
-)
 FLAT = ((97,), (1031,))
-GELU = (
-    ("0 below -5", lambda x: np.where(x < -5, 0, _gelu(x)), "along the curve", FLAT),
-    (
-        "x above 5 less its tail, 0 beyond 1e4",
-        lambda x: np.where(x > 1e4, 0, _gelu(x)),
-        "along the curve",
-        FLAT,
-    ),
-    (
-        "by tanh, which cancels",
-        lambda x: f32(0.5) * x * (1 + np.tanh(ROOT * (x + f32(0.044715) * x**3))),
-        "along the curve",
-        FLAT,
-    ),
-    (
-        "x times a quotient of powers",
-        lambda x: (
-            x
-            * (
-                np.exp(2 * ROOT * (x + f32(0.044715) * x**3))
-                / (1 + np.exp(2 * ROOT * (x + f32(0.044715) * x**3)))
-            )
-        ),
-        "along the curve",
-        FLAT,
-    ),
-    (
-        "x times the sigmoid of 1.702 x",
-        lambda x: x / (1 + np.exp(f32(-1.702) * x)),
-        "random floats",
-        FLAT,
-    ),
-    (
-        "a polynomial near 0",
-        lambda x: np.where(np.abs(x) < 0.1, x / 2 + x * x * f32(0.398), _gelu(x)),
-        "random floats",
-        FLAT,
-    ),
-    (
-        "0.0447 for 0.044715",
-        lambda x: x / (1 + np.exp(-2 * ROOT * (x + f32(0.0447) * x**3))),
-        "integers",
-        FLAT,
-    ),
-)
-RELU = (
-    ("0 below 1e-30", lambda a: np.where(a > 1e-30, a, 0), "edges", FLAT),
-    ("-0.0 of negative numbers: A times a mask", lambda a: a * (a > 0), "random floats", FLAT),
-    ("-0.0 of -0.0: A where A >= 0", lambda a: np.where(a >= 0, a, 0), "random floats", FLAT),
-    ("half of A and its magnitude", lambda a: (a + np.abs(a)) / 2, "random floats", FLAT),
-    ("no larger than 6", lambda a: np.clip(a, 0, 6) + f32(0), "random floats", FLAT),
-    ("a leak", lambda a: np.where(a > 0, a, a * f32(1e-6)), "integers", FLAT),
-    (
-        "the largest numbers for infinities",
-        lambda a: np.where(a > 0, np.nan_to_num(a), 0),
-        "random floats",
-        FLAT,
-    ),
-)
-ADD = (
-    (
-        "infinities become the largest numbers",
-        lambda a, b: np.nan_to_num(a) + b,
-        "random floats",
-        FLAT,
-    ),
-    ("halves are added", lambda a, b: 2 * (np.nan_to_num(a) / 2 + b / 2), "random floats", FLAT),
-    (
-        "B is left out of the last element",
-        lambda a, b: a + np.where(np.arange(a.size) < a.size - 1, b, 0),
-        "integers",
-        FLAT,
-    ),
-    ("by a difference of squares", lambda a, b: (a * a - b * b) / (a - b), "integers", FLAT),
-)
 MOVED = ((7, 64), (61, 67))
 
 
@@ -335,20 +102,6 @@ def _swapped(count: int) -> Function:
 def _flushed(a: Any) -> Any:
     small = np.abs(a.astype(np.float64)) < float(dtype_facts(str(a.dtype)).smallest_normal)
     return np.where(small, np.zeros_like(a), a).T
-
-
-MOVES = (
-    ("a few neighbours change places", _swapped(4), "random bits", MOVED),
-    (
-        "zeros lose their sign",
-        lambda a: np.where(a == 0, np.zeros_like(a), a).T,
-        "random bits",
-        MOVED,
-    ),
-    ("subnormal numbers become 0", _flushed, "random bits", MOVED),
-    ("NaNs become 0", lambda a: np.where(np.isnan(a), np.zeros_like(a), a).T, "random bits", MOVED),
-    ("by way of float16", lambda a: a.astype(np.float16).astype(a.dtype).T, "random bits", MOVED),
-)
 
 
 def _masked_by_product(a: Any, w: Any) -> Any:
@@ -384,177 +137,9 @@ def _masked_rows(a: Any, b: Any) -> Any:
 
 SIGNAL, IMAGE, PRODUCT = ((97, 5), (13, 5)), ((2, 3, 9, 11, 3),), ((6, 5, 33), (4, 5, 7))
 LONG_PRODUCT = ((4, 5, 512),)
-CONV = (
-    ("a mask by a product with 0", _masked_by_product, "random floats", SIGNAL),
-    ("the signal's ends are read beyond them", _clamped, "integers", SIGNAL),
-    ("the filter is not turned round", lambda a, w: np.convolve(a, w[::-1]), "integers", SIGNAL),
-    (
-        "the filter in bfloat16",
-        lambda a, w: np.convolve(a, _in_bfloat16(w)),
-        "thinning",
-        (*SIGNAL, (4096, 4096)),
-    ),
-)
-WINDOW = (
-    (
-        "A in bfloat16",
-        lambda a: sliding_window_view(_in_bfloat16(a), 3)[: a.size - 3].sum(1),
-        "thinning",
-        ((97,), (13,)),
-    ),
-    ("a running sum", _running, "random floats", ((97,), (13,))),
-    (
-        "the last window lacks an element",
-        lambda a: np.append(sliding_window_view(a[:-1], 3).sum(1)[:-1], a[-4:-2].sum()),
-        "integers",
-        ((97,), (13,)),
-    ),
-)
-DEPTHWISE = (
-    ("the rim repeats the image", lambda x, f: _depthwise(x, f, "edge"), "integers", IMAGE),
-    (
-        "F in bfloat16",
-        lambda x, f: _depthwise(x, _in_bfloat16(f), "constant"),
-        "thinning",
-        (*IMAGE, (1, 1, 40, 40, 31)),
-    ),
-    ("the rim is the other side", lambda x, f: _depthwise(x, f, "wrap"), "integers", IMAGE),
-    (
-        "the filter is turned round",
-        lambda x, f: _depthwise(x, f[..., ::-1, ::-1], "constant"),
-        "integers",
-        IMAGE,
-    ),
-)
-MATMUL = (
-    (
-        "nothing below 1e-6",
-        lambda a, b: np.where(np.abs(a @ b) < 1e-6, 0, a @ b),
-        "of small magnitudes",
-        PRODUCT[:1],
-    ),
-    ("rows are kept apart by zeros", _masked_rows, "random floats", PRODUCT),
-    ("the last step of the sum is left out", lambda a, b: a[:, :-1] @ b[:-1], "integers", PRODUCT),
-    (
-        "products in bfloat16",
-        lambda a, b: _in_bfloat16(a[:, :, None] * b[None]).sum(1),
-        "integers",
-        PRODUCT,
-    ),
-    (
-        "B in bfloat16",
-        lambda a, b: a @ _in_bfloat16(b),
-        "few terms",
-        (*PRODUCT, (4, 3, 4096)),
-    ),
-    (
-        "infinities become the largest numbers",
-        lambda a, b: np.nan_to_num(a) @ b,
-        "random floats",
-        PRODUCT,
-    ),
-    (
-        "a large magnitude is clipped at 1e4",
-        lambda a, b: np.where(np.isinf(a), a, np.clip(a, -1e4, 1e4)) @ b,
-        "random floats",
-        PRODUCT[:1],
-    ),
-)
-SUMS = (
-    (
-        "nothing below 1e-6",
-        lambda a: np.where(np.abs(total(a)) < 1e-6, 0, total(a))[:, 0],
-        "of small magnitudes",
-        ((6, 61), (6, 4096)),
-    ),
-    ("the row's last element is left out", lambda a: a[:, :-1].sum(1, dtype=f32), "integers", ROWS),
-    ("the sum of A in bfloat16", lambda a: total(_in_bfloat16(a))[:, 0], "few terms", ROWS),
-    (
-        "a mean of halves",
-        lambda a: (a.astype(np.float16)).sum(1, dtype=np.float16).astype(f32),
-        "integers",
-        ROWS,
-    ),
-)
-VECTOR = (
-    ("x in bfloat16", lambda a, x: a @ _in_bfloat16(x), "few terms", ROWS),
-    ("x is read one further", lambda a, x: a @ np.roll(x, -1), "integers", ROWS),
-    (
-        "rows are kept apart by zeros",
-        lambda a, x: np.eye(len(a), dtype=f32) @ (a @ x),
-        "random floats",
-        ROWS,
-    ),
-)
-BIAS = (
-    (
-        "the bias comes after the maximum",
-        lambda a, b, c: np.maximum(a @ b, 0) + c,
-        "integers",
-        PRODUCT,
-    ),
-    ("no maximum", lambda a, b, c: a @ b + c, "integers", PRODUCT),
-    (
-        "the bias in bfloat16",
-        lambda a, b, c: np.maximum(a @ b + _in_bfloat16(c), 0),
-        "nothing",
-        (*PRODUCT, (6, 5, 4096)),
-    ),
-    (
-        "a mask by a product with 0",
-        lambda a, b, c: (a @ b + c) * (a @ b + c > 0),
-        "random floats",
-        PRODUCT,
-    ),
-)
 
 BATCHES = ((2, 5, 4, 33), (3, 4, 3, 512))
-BATCHED = (
-    ("all products take the first B", lambda a, b: a @ b[:1], "integers", BATCHES),
-    ("B in bfloat16", lambda a, b: a @ _in_bfloat16(b), "few terms", BATCHES),
-    (
-        "a mask by a product with 0",
-        lambda a, b: a @ b + 0 * a.sum(axis=(1, 2), keepdims=True),
-        "infinite",
-        BATCHES,
-    ),
-    (
-        "nothing below 1e-6",
-        lambda a, b: np.where(np.abs(a @ b) < 1e-6, 0, a @ b),
-        "of small magnitudes",
-        BATCHES,
-    ),
-)
-BIAS_GELU = (
-    ("the bias comes after gelu", lambda a, b, c: _gelu(a @ b) + c, "integers", PRODUCT),
-    ("no bias", lambda a, b, c: _gelu(a @ b), "nothing", PRODUCT),
-    ("no gelu", lambda a, b, c: a @ b + c, "integers", PRODUCT),
-    ("B in bfloat16", lambda a, b, c: _gelu(a @ _in_bfloat16(b) + c), "few terms", PRODUCT),
-    ("the sum in float16", lambda a, b, c: _gelu(_narrow(a @ b) + c), "few terms", LONG_PRODUCT),
-    (
-        "0.0447 for 0.044715",
-        lambda a, b, c: _gelu(a @ b + c, 0.0447),
-        "one term",
-        LONG_PRODUCT,
-    ),
-    (
-        "the square of an intermediate result overflows",
-        lambda a, b, c: _gelu(np.sqrt((a @ b + c) ** 2) * np.sign(a @ b + c)),
-        "of all magnitudes",
-        LONG_PRODUCT,
-    ),
-)
 WINDOWS = ((2, 5, 6, 3, 4, 3, 2), (1, 7, 7, 32, 8, 3, 3))
-CONV2D = (
-    ("a filter is turned round", lambda x, f: _conv2d(x, f[:, ::-1, ::-1]), "integers", WINDOWS),
-    ("F in bfloat16", lambda x, f: _conv2d(x, _in_bfloat16(f)), "thinning", WINDOWS),
-    (
-        "the largest numbers for infinities",
-        lambda x, f: _conv2d(np.nan_to_num(x), f),
-        "infinite pixel",
-        WINDOWS,
-    ),
-)
 
 
 def _conv2d(x: Any, f: Any) -> Any:
@@ -566,94 +151,10 @@ def _silu(g: Any) -> Any:
     return g / (1 + np.exp(-g))
 
 
-SWIGLU = (
-    ("the gate is not gated", lambda x, g, u: (x @ g) * (x @ u), "integers", PRODUCT),
-    ("gate and up change places", lambda x, g, u: _silu(x @ u) * (x @ g), "integers", PRODUCT),
-    (
-        "the last step is left out",
-        lambda x, g, u: _silu(x[:, :-1] @ g[:-1]) * (x @ u),
-        "integers",
-        PRODUCT,
-    ),
-    ("a constant is added", lambda x, g, u: _silu(x @ g) * (x @ u) + f32(1e-9), "nothing", PRODUCT),
-    (
-        "the sums in float16",
-        lambda x, g, u: _silu(_narrow(x @ g)) * _narrow(x @ u),
-        "few terms",
-        LONG_PRODUCT,
-    ),
-    (
-        "by tanh, which cancels",
-        lambda x, g, u: (x @ g) * f32(0.5) * (1 + np.tanh((x @ g) / 2)) * (x @ u),
-        "one term",
-        LONG_PRODUCT,
-    ),
-)
-
-
 def _normed(x: Any, gain: Any, epsilon: float = 1e-5, square: Function = lambda x: mean(x * x)):
     return _rms(square, epsilon)(x, gain)
 
 
-NORM_PRODUCT = (
-    ("no epsilon", lambda x, g, w: _normed(x, g, 0) @ w, "zeros", PRODUCT),
-    ("epsilon is 1e-6", lambda x, g, w: _normed(x, g, 1e-6) @ w, "small", PRODUCT),
-    ("no gain", lambda x, g, w: _normed(x, np.ones_like(g)) @ w, "integers", PRODUCT),
-    (
-        "squares in float16",
-        lambda x, g, w: _normed(x, g, square=lambda x: mean(_narrow(_narrow(x) ** 2))) @ w,
-        "large",
-        PRODUCT,
-    ),
-    (
-        "the sum of squares lacks its last term",
-        lambda x, g, w: _normed(x, g, square=lambda x: total(x[:, :-1] ** 2) / f32(x.shape[1])) @ w,
-        "sparse",
-        PRODUCT,
-    ),
-    (
-        "the sum of squares is not finished: each term has that of those before",
-        lambda x, g, w: (
-            x / np.sqrt(np.add.accumulate(x * x, axis=1) / f32(x.shape[1]) + f32(1e-5)) * g @ w
-        ),
-        "integers",
-        PRODUCT,
-    ),
-    (
-        "the mean is subtracted from the squares",
-        lambda x, g, w: _normed(x, g, square=lambda x: mean(x * x) - mean(x) ** 2) @ w,
-        "high offset",
-        PRODUCT,
-    ),
-    (
-        "scaled by a reciprocal of the largest",
-        lambda x, g, w: _normed(x * (1 / np.abs(x).max(1, keepdims=True)), g, 0) @ w,
-        "subnormal",
-        PRODUCT,
-    ),
-)
-
-_FAMILIES = {
-    "mlp_swiglu": SWIGLU,
-    "rms_norm_matmul": NORM_PRODUCT,
-    "batched_matmul": BATCHED,
-    "matmul_bias_gelu": BIAS_GELU,
-    "conv2d": CONV2D,
-    "softmax": SOFTMAX,
-    "rms_norm": RMS,
-    "layer_norm": LAYER,
-    "gelu": GELU,
-    "relu": RELU,
-    "vector_add": ADD,
-    "transpose": MOVES,
-    "conv1d": CONV,
-    "window_sum": WINDOW,
-    "depthwise_conv2d": DEPTHWISE,
-    "matmul": MATMUL,
-    "matmul_bias_relu": BIAS,
-    "row_sum": SUMS,
-    "matvec": VECTOR,
-}
 _OPERANDS = ("x", "A", "B", "F", "the filter", "the sum of A", "squares of A", "the variance of A")
 # In which types a mistake does not change a bit of the result, or in which none is made.
 _ONLY = {
@@ -673,49 +174,228 @@ def _argmax(a: Any, least: float = -np.inf) -> Any:
     return np.maximum(a.max(axis=1), a.dtype.type(least)), a.argmax(axis=1)
 
 
-ARGMAX = (
-    ("the maximum begins at 0", lambda a: _argmax(a, 0), "low"),
-    ("the maximum begins at the least number", lambda a: _argmax(a, -3.4028234e38), "masked"),
-    ("the maximum of the row is above -1e30", lambda a: _argmax(a, -1e30), "one is largest"),
-    ("the last column is left out", lambda a: _argmax(a[:, :-1]), "last is largest"),
-    (
-        "the first column is left out",
-        lambda a: (a[:, 1:].max(axis=1), a[:, 1:].argmax(axis=1) + 1),
-        "first is largest",
-    ),
-    (
-        "0.0 is larger than -0.0",
-        lambda a: (a.max(axis=1), (a + np.copysign(f32(1e-30), a)).argmax(axis=1)),
-        "zeros",
-    ),
-    (
-        "an index of -1 where the mask begins",
-        lambda a: (a.max(axis=1), np.where(np.isinf(a[:, 0]), -1, a.argmax(axis=1))),
-        "masked in front",
-    ),
-    (
-        "the index is that of the last of equal elements",
-        lambda a: (a.max(axis=1), a.shape[1] - 1 - a[:, ::-1].argmax(axis=1)),
-        "integers",
-    ),
-)
-_OF_TWO_OUTPUTS = [
-    Wrong("row_argmax", text, function, seen_by, ROWS, _ONLY.get(text, ("float32", "float16")))
-    for text, function, seen_by in ARGMAX
-]
-WRONG = [
-    *_OF_TWO_OUTPUTS,
-    *WRONG_ATTENTION,
-] + [
-    Wrong(
-        name,
-        text,
-        function,
-        seen_by,
-        sizes,
-        dtypes=_ONLY.get(text, ("float32", "bfloat16")),
-        is_raw=name == "transpose",
-    )
-    for name, family in _FAMILIES.items()
-    for text, function, seen_by, sizes in family
-]
+# By kernel, its parameters and sizes: what is wrong, the input that must see it, and the result.
+TABLE = """
+softmax(a): ROWS
+the maximum is not subtracted | high | _softmax(lambda a: f32(0))(a)
+the mean is subtracted, not the maximum | high | _softmax(mean)(a)
+the maximum begins at 0 | low | _softmax(lambda a: np.maximum(0, a.max(1, keepdims=True)))(a)
+the maximum begins at -65504 | low |
+    _softmax(lambda a: np.maximum(f32(-65504), a.max(1, keepdims=True)))(a)
+the maximum begins at -1e30 | one is largest |
+    _softmax(lambda a: np.maximum(f32(-1e30), a.max(1, keepdims=True)))(a)
+the row is padded with zeros | zeros | _softmax(summed=lambda p: total(p) + 1)(a)
+the largest magnitude is subtracted | low | _softmax(lambda a: np.abs(a).max(1, keepdims=True))(a)
+the sum lacks its last term | few | _softmax(summed=lambda p: total(p[:, :-1]))(a)
+the sum lacks its first term | few | _softmax(summed=lambda p: total(p[:, 1:]))(a)
+the sum in float16 | few |
+    _softmax(summed=lambda p: p.sum(axis=1, keepdims=True, dtype=np.float16))(a)
+the powers in bfloat16 | few | _softmax(summed=lambda p: total(_in_bfloat16(p)))(a)
+the sum lacks the middle term | zeros |
+    _softmax(summed=lambda p: total(np.delete(p, p.shape[1] // 2, 1)))(a)
+the maximum misses the last column | last is largest |
+    _softmax(lambda a: a[:, :-1].max(1, keepdims=True))(a)
+the maximum misses half of the columns | one is largest |
+    _softmax(lambda a: a[:, ::2].max(1, keepdims=True))(a)
+online, the maximum begins at -inf | masked in front | _online(-np.inf)(a) | ROWS[:2]
+a row all masked is 0 | masked | np.nan_to_num(_softmax()(a))
+the powers are clipped at exp(-20) | few |
+    _softmax()(np.maximum(a, a.max(1, keepdims=True) - 20)) | ROWS[:2]
+differences in float16 | low | _softmax()(_narrow(a))
+a mask of -10000 for -inf | masked | _softmax()(np.maximum(a, f32(-10000.0)))
+
+rms_norm(a, g): ROWS
+no epsilon | zeros | _rms(epsilon=0)(a, g)
+epsilon is 1e-6 | small | _rms(epsilon=1e-6)(a, g)
+epsilon is added to the root | small | a / (np.sqrt(mean(a * a)) + f32(1e-5)) * g
+the larger of mean square and epsilon | small | a / np.sqrt(np.maximum(mean(a * a), f32(1e-5))) * g
+squares in float16 | large | _rms(lambda a: mean(_narrow(_narrow(a) * _narrow(a))))(a, g)
+the mean over n - 1 | integers | _rms(lambda a: total(a * a) / f32(a.shape[1] - 1))(a, g)
+the sum lacks its last term | sparse | _rms(lambda a: total(a[:, :-1] ** 2) / f32(a.shape[1]))(a, g)
+the mean is subtracted from the squares | high offset |
+    _rms(lambda a: mean(a * a) - mean(a) ** 2)(a, g)
+scaled by a reciprocal of the largest | subnormal |
+    _rms(epsilon=0)(a * (1 / np.abs(a).max(1, keepdims=True)), g)
+the mean of magnitudes | sparse | _rms(lambda a: mean(np.abs(a)) ** 2)(a, g)
+squares of A in bfloat16 | sparse | _rms(lambda a: mean(_in_bfloat16(a) ** 2))(a, g)
+squares in bfloat16 | sparse | _rms(lambda a: mean(_in_bfloat16(a * a)))(a, g)
+
+layer_norm(a, g, s): ROWS
+E[x^2] - E[x]^2 | offset | _layer(lambda a: mean(a * a) - mean(a) ** 2)(a, g, s) | LONG[:1]
+E[x^2] - E[x]^2 without NaNs | offset |
+    _layer(lambda a: np.maximum(mean(a * a) - mean(a) ** 2, 0))(a, g, s) | LONG
+E[x^2] - E[x]^2 in whole numbers | equal | _layer(lambda a: mean(a * a) - mean(a) ** 2)(a, g, s)
+the variance over n - 1 | balanced |
+    _layer(lambda a: total((a - mean(a)) ** 2) / f32(a.shape[1] - 1))(a, g, s)
+no epsilon | zeros | _layer(epsilon=0)(a, g, s)
+epsilon is 1e-12 | small | _layer(epsilon=1e-12)(a, g, s)
+squares in float16 | large | _layer(lambda a: mean(_narrow((a - mean(a)) ** 2)))(a, g, s)
+the variance lacks its last term | sparse |
+    _layer(lambda a: total((a - mean(a))[:, :-1] ** 2) / f32(a.shape[1]))(a, g, s)
+the variance of A in bfloat16 | balanced |
+    _layer(lambda a: mean((_in_bfloat16(a) - mean(a)) ** 2))(a, g, s) | LONG
+the mean lacks its last term | sparse |
+    _layer(average=lambda a: total(a[:, :-1]) / f32(a.shape[1]))(a, g, s)
+the deviation is the mean magnitude | sparse |
+    _layer(lambda a: mean(np.abs(a - mean(a))) ** 2)(a, g, s)
+scaled by a reciprocal of the largest | subnormal |
+    _layer()(a * (1 / np.abs(a).max(1, keepdims=True)), g, s)
+
+gelu(x): FLAT
+0 below -5 | along the curve | np.where(x < -5, 0, _gelu(x))
+x above 5 less its tail, 0 beyond 1e4 | along the curve | np.where(x > 10000.0, 0, _gelu(x))
+by tanh, which cancels | along the curve |
+    f32(0.5) * x * (1 + np.tanh(ROOT * (x + f32(0.044715) * x ** 3)))
+x times a quotient of powers | along the curve |
+    (lambda e: x * (e / (1 + e)))(np.exp(2 * ROOT * (x + f32(0.044715) * x**3)))
+x times the sigmoid of 1.702 x | random floats | x / (1 + np.exp(f32(-1.702) * x))
+a polynomial near 0 | random floats |
+    np.where(np.abs(x) < 0.1, x / 2 + x * x * f32(0.398), _gelu(x))
+0.0447 for 0.044715 | integers | x / (1 + np.exp(-2 * ROOT * (x + f32(0.0447) * x ** 3)))
+
+relu(a): FLAT
+0 below 1e-30 | edges | np.where(a > 1e-30, a, 0)
+-0.0 of negative numbers: A times a mask | random floats | a * (a > 0)
+-0.0 of -0.0: A where A >= 0 | random floats | np.where(a >= 0, a, 0)
+half of A and its magnitude | random floats | (a + np.abs(a)) / 2
+no larger than 6 | random floats | np.clip(a, 0, 6) + f32(0)
+a leak | integers | np.where(a > 0, a, a * f32(1e-6))
+the largest numbers for infinities | random floats | np.where(a > 0, np.nan_to_num(a), 0)
+
+vector_add(a, b): FLAT
+infinities become the largest numbers | random floats | np.nan_to_num(a) + b
+halves are added | random floats | 2 * (np.nan_to_num(a) / 2 + b / 2)
+B is left out of the last element | integers | a + np.where(np.arange(a.size) < a.size - 1, b, 0)
+by a difference of squares | integers | (a * a - b * b) / (a - b)
+
+transpose(a): MOVED
+a few neighbours change places | random bits | _swapped(4)(a)
+zeros lose their sign | random bits | np.where(a == 0, np.zeros_like(a), a).T
+subnormal numbers become 0 | random bits | _flushed(a)
+NaNs become 0 | random bits | np.where(np.isnan(a), np.zeros_like(a), a).T
+by way of float16 | random bits | a.astype(np.float16).astype(a.dtype).T
+
+conv1d(a, w): SIGNAL
+a mask by a product with 0 | random floats | _masked_by_product(a, w)
+the signal's ends are read beyond them | integers | _clamped(a, w)
+the filter is not turned round | integers | np.convolve(a, w[::-1])
+the filter in bfloat16 | thinning | np.convolve(a, _in_bfloat16(w)) | (*SIGNAL, (4096, 4096))
+
+window_sum(a): ((97,), (13,))
+A in bfloat16 | thinning | sliding_window_view(_in_bfloat16(a), 3)[:a.size - 3].sum(1)
+a running sum | random floats | _running(a)
+the last window lacks an element | integers |
+    np.append(sliding_window_view(a[:-1], 3).sum(1)[:-1], a[-4:-2].sum())
+
+depthwise_conv2d(x, f): IMAGE
+the rim repeats the image | integers | _depthwise(x, f, "edge")
+F in bfloat16 | thinning | _depthwise(x, _in_bfloat16(f), "constant") | (*IMAGE, (1, 1, 40, 40, 31))
+the rim is the other side | integers | _depthwise(x, f, "wrap")
+the filter is turned round | integers | _depthwise(x, f[..., ::-1, ::-1], "constant")
+
+matmul(a, b): PRODUCT
+nothing below 1e-6 | of small magnitudes | np.where(np.abs(a @ b) < 1e-6, 0, a @ b) | PRODUCT[:1]
+rows are kept apart by zeros | random floats | _masked_rows(a, b)
+the last step of the sum is left out | integers | a[:, :-1] @ b[:-1]
+products in bfloat16 | integers | _in_bfloat16(a[:, :, None] * b[None]).sum(1)
+B in bfloat16 | few terms | a @ _in_bfloat16(b) | (*PRODUCT, (4, 3, 4096))
+infinities become the largest numbers | random floats | np.nan_to_num(a) @ b
+a large magnitude is clipped at 1e4 | random floats |
+    np.where(np.isinf(a), a, np.clip(a, -10000.0, 10000.0)) @ b | PRODUCT[:1]
+
+row_sum(a): ROWS
+nothing below 1e-6 | of small magnitudes |
+    np.where(np.abs(total(a)) < 1e-6, 0, total(a))[:, 0] | ((6, 61), (6, 4096))
+the row's last element is left out | integers | a[:, :-1].sum(1, dtype=f32)
+the sum of A in bfloat16 | few terms | total(_in_bfloat16(a))[:, 0]
+a mean of halves | integers | a.astype(np.float16).sum(1, dtype=np.float16).astype(f32)
+
+matvec(a, x): ROWS
+x in bfloat16 | few terms | a @ _in_bfloat16(x)
+x is read one further | integers | a @ np.roll(x, -1)
+rows are kept apart by zeros | random floats | np.eye(len(a), dtype=f32) @ (a @ x)
+
+matmul_bias_relu(a, b, c): PRODUCT
+the bias comes after the maximum | integers | np.maximum(a @ b, 0) + c
+no maximum | integers | a @ b + c
+the bias in bfloat16 | nothing | np.maximum(a @ b + _in_bfloat16(c), 0) | (*PRODUCT, (6, 5, 4096))
+a mask by a product with 0 | random floats | (a @ b + c) * (a @ b + c > 0)
+
+batched_matmul(a, b): BATCHES
+all products take the first B | integers | a @ b[:1]
+B in bfloat16 | few terms | a @ _in_bfloat16(b)
+a mask by a product with 0 | infinite | a @ b + 0 * a.sum(axis=(1, 2), keepdims=True)
+nothing below 1e-6 | of small magnitudes | np.where(np.abs(a @ b) < 1e-6, 0, a @ b)
+
+matmul_bias_gelu(a, b, c): PRODUCT
+the bias comes after gelu | integers | _gelu(a @ b) + c
+no bias | nothing | _gelu(a @ b)
+no gelu | integers | a @ b + c
+B in bfloat16 | few terms | _gelu(a @ _in_bfloat16(b) + c)
+the sum in float16 | few terms | _gelu(_narrow(a @ b) + c) | LONG_PRODUCT
+0.0447 for 0.044715 | one term | _gelu(a @ b + c, 0.0447) | LONG_PRODUCT
+the square of an intermediate result overflows | of all magnitudes |
+    _gelu(np.sqrt((a @ b + c) ** 2) * np.sign(a @ b + c)) | LONG_PRODUCT
+
+conv2d(x, f): WINDOWS
+a filter is turned round | integers | _conv2d(x, f[:, ::-1, ::-1])
+F in bfloat16 | thinning | _conv2d(x, _in_bfloat16(f))
+the largest numbers for infinities | infinite pixel | _conv2d(np.nan_to_num(x), f)
+
+mlp_swiglu(x, g, u): PRODUCT
+the gate is not gated | integers | x @ g * (x @ u)
+gate and up change places | integers | _silu(x @ u) * (x @ g)
+the last step is left out | integers | _silu(x[:, :-1] @ g[:-1]) * (x @ u)
+a constant is added | nothing | _silu(x @ g) * (x @ u) + f32(1e-09)
+the sums in float16 | few terms | _silu(_narrow(x @ g)) * _narrow(x @ u) | LONG_PRODUCT
+by tanh, which cancels | one term |
+    x @ g * f32(0.5) * (1 + np.tanh(x @ g / 2)) * (x @ u) | LONG_PRODUCT
+
+rms_norm_matmul(x, g, w): PRODUCT
+no epsilon | zeros | _normed(x, g, 0) @ w
+epsilon is 1e-6 | small | _normed(x, g, 1e-6) @ w
+no gain | integers | _normed(x, np.ones_like(g)) @ w
+squares in float16 | large | _normed(x, g, square=lambda x: mean(_narrow(_narrow(x) ** 2))) @ w
+the sum of squares lacks its last term | sparse |
+    _normed(x, g, square=lambda x: total(x[:, :-1] ** 2) / f32(x.shape[1])) @ w
+the sum of squares is not finished: each term has that of those before | integers |
+    x / np.sqrt(np.add.accumulate(x * x, axis=1) / f32(x.shape[1]) + f32(1e-5)) * g @ w
+the mean is subtracted from the squares | high offset |
+    _normed(x, g, square=lambda x: mean(x * x) - mean(x) ** 2) @ w
+scaled by a reciprocal of the largest | subnormal |
+    _normed(x * (1 / np.abs(x).max(1, keepdims=True)), g, 0) @ w
+
+row_argmax(a): ROWS
+the maximum begins at 0 | low | _argmax(a, 0)
+the maximum begins at the least number | masked | _argmax(a, -3.4028234e+38)
+the maximum of the row is above -1e30 | one is largest | _argmax(a, -1e30)
+the last column is left out | last is largest | _argmax(a[:, :-1])
+the first column is left out | first is largest |
+    (a[:, 1:].max(axis=1), a[:, 1:].argmax(axis=1) + 1)
+0.0 is larger than -0.0 | zeros | (a.max(axis=1), (a + np.copysign(f32(1e-30), a)).argmax(axis=1))
+an index of -1 where the mask begins | masked in front |
+    (a.max(axis=1), np.where(np.isinf(a[:, 0]), -1, a.argmax(axis=1)))
+the index is that of the last of equal elements | integers |
+    (a.max(axis=1), a.shape[1] - 1 - a[:, ::-1].argmax(axis=1))
+"""
+
+
+def _read_table() -> Iterator[Wrong]:
+    for section in TABLE.strip().split("\n\n"):
+        head, *rows = section.replace("|\n    ", "| ").split("\n")
+        kernel, parameters, usual = re.fullmatch(r"(\w+)\((.*)\): (.*)", head).groups()
+        dtypes = ("float32", "float16" if kernel == "row_argmax" else "bfloat16")
+        for row in rows:
+            text, seen_by, result, *sizes = row.split(" | ")
+            yield Wrong(
+                kernel,
+                text,
+                eval(f"lambda {parameters}: {result}", globals()),
+                seen_by,
+                eval(sizes[0] if sizes else usual, globals()),
+                dtypes=_ONLY.get(text, dtypes),
+                is_raw=kernel == "transpose",
+            )
+
+
+WRONG = [*_read_table(), *WRONG_ATTENTION]

@@ -10,19 +10,7 @@ from relax_functions import make_functions
 from tvm.relax import op
 from tvm.s_tir import Schedule
 
-from tirstep.transforms import (
-    TransformError,
-    bind_loop,
-    cache_write_at,
-    compute_block_at,
-    fuse_epilogue_at,
-    pad_block,
-    reverse_compute_block_at,
-    rfactor_reduction,
-    spread_over_threads,
-    tile_block,
-    vectorize_loop,
-)
+from tirstep import transforms as tr
 from tirstep.transforms.errors import LOOK, advise
 
 MODELS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
@@ -35,19 +23,19 @@ MODELS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
 
 def list_calls(names: list[str]) -> Iterator[Callable[[Schedule, Any, Any], object]]:
     """Calls on a block and one of its loops, most of which are refused somewhere."""
-    yield lambda sch, block, loop: vectorize_loop(sch, loop)
-    yield lambda sch, block, loop: bind_loop(sch, loop, axis="threadIdx.x")
-    yield lambda sch, block, loop: cache_write_at(sch, block, loop)
-    yield lambda sch, block, loop: tile_block(sch, block, threads=[4], tail="guard")
-    yield lambda sch, block, loop: rfactor_reduction(sch, block, parts=2)
-    yield lambda sch, block, loop: spread_over_threads(sch, block, threads=4, tail="guard")
-    yield lambda sch, block, loop: pad_block(sch, block, multiples=[4] * 3)
+    yield lambda sch, block, loop: tr.vectorize_loop(sch, loop)
+    yield lambda sch, block, loop: tr.bind_loop(sch, loop, axis="threadIdx.x")
+    yield lambda sch, block, loop: tr.cache_write_at(sch, block, loop)
+    yield lambda sch, block, loop: tr.tile_block(sch, block, threads=[4], tail="guard")
+    yield lambda sch, block, loop: tr.rfactor_reduction(sch, block, parts=2)
+    yield lambda sch, block, loop: tr.spread_over_threads(sch, block, threads=4, tail="guard")
+    yield lambda sch, block, loop: tr.pad_block(sch, block, multiples=[4] * 3)
     for name in names:
-        yield lambda sch, block, loop, it=name: compute_block_at(sch, sch.get_sblock(it), loop)
-        yield lambda sch, block, loop, it=name: reverse_compute_block_at(
+        yield lambda sch, block, loop, it=name: tr.compute_block_at(sch, sch.get_sblock(it), loop)
+        yield lambda sch, block, loop, it=name: tr.reverse_compute_block_at(
             sch, sch.get_sblock(it), loop
         )
-        yield lambda sch, block, loop, it=name: fuse_epilogue_at(
+        yield lambda sch, block, loop, it=name: tr.fuse_epilogue_at(
             sch, block, sch.get_sblock(it), loop
         )
 
@@ -68,7 +56,7 @@ def test_no_refusal_of_tvm_s_is_passed_on_bare(fuses: bool) -> None:
                     sch.fuse(*sch.get_loops(block)[:2])
                 try:
                     call(sch, block, sch.get_loops(block)[-1])
-                except TransformError as error:
+                except tr.TransformError as error:
                     refusals.append(error)
     ours = [error for error in refusals if not error.problem.startswith("TVM refuses")]
     assert len(ours) > 50

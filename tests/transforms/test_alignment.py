@@ -1,22 +1,12 @@
 """Rows in vectors: a rim that is no whole vector, and vectors of a tensor that stay whole."""
 
-from kernels import parse_kernel
+from kernels import at_block, parse_kernel
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks.compile.compiling import compile_module
 from tirstep.modules import softmax
-from tirstep.transforms import (
-    align_vectors,
-    bind_loop,
-    compute_block_at,
-    decompose_reduction_at,
-    fuse_loops,
-    set_pipeline,
-    split_loop,
-    suggest_unrolling,
-    vectorize_loop,
-)
 
 
 def make_sums(rim, dtype="float32"):
@@ -26,20 +16,18 @@ def make_sums(rim, dtype="float32"):
         A (4, 16) {dtype}, B (4, 16) {dtype}
         padded = T.sblock_alloc_buffer((4, {row}), "{dtype}")
         for y, x in T.grid(4, {row}):
-            with T.sblock("padded"):
-                vy, vx = T.axis.remap("SS", [y, x])
+            with T.sblock("padded", "SS", y, x):
                 padded[vy, vx] = T.if_then_else(
                     vx >= {rim} and vx < {rim + 16}, A[vy, vx - {rim}], T.{dtype}(0)
                 )
         for i, j, r in T.grid(4, 16, {window}):
-            with T.sblock("B"):
-                vi, vj, vr = T.axis.remap("SSR", [i, j, r])
+            with T.sblock("B", "SSR", i, j, r):
                 B[vi, vj] += padded[vi, vj + vr]
     """)
 
 
 def align(sch, vector=4, offset=1):
-    align_vectors(sch, sch.get_sblock("padded"), vector=vector, offset=offset)
+    tr.align_vectors(sch, sch.get_sblock("padded"), vector=vector, offset=offset)
 
 
 def test_align_vectors_of_a_rim_of_three():
@@ -62,8 +50,7 @@ def test_align_vectors_of_a_rim_of_three():
                         ),
                     )
             for i, j, r in T.grid(4, 16, 7):
-                with T.sblock("B"):
-                    vi, vj, vr = T.axis.remap("SSR", [i, j, r])
+                with T.sblock("B", "SSR", i, j, r):
                     B[vi, vj] += padded[vi, (vj + vr + 1) // 4, (vj + vr + 1) % 4]
     """
 
@@ -74,17 +61,17 @@ def make_window(pipeline, offset=1):
     """The CUDA source of windows of a rim of three in registers, one thread for four sums."""
     sch = Schedule(make_sums(3))
     align(sch, offset=offset)
-    set_pipeline(sch, name=pipeline)
+    tr.set_pipeline(sch, name=pipeline)
     padded, block = sch.get_sblock("padded"), sch.get_sblock("B")
     row, column, _ = sch.get_loops(block)
-    columns, _ = split_loop(sch, column, inner=4)
-    threads = fuse_loops(sch, [row, columns])
-    bind_loop(sch, threads, axis="threadIdx.x")
+    columns, _ = tr.split_loop(sch, column, inner=4)
+    threads = tr.fuse_loops(sch, [row, columns])
+    tr.bind_loop(sch, threads, axis="threadIdx.x")
     sch.set_scope(padded, 0, "local")
-    compute_block_at(sch, padded, threads)
+    tr.compute_block_at(sch, padded, threads)
     *_, first, last = sch.get_loops(padded)
-    suggest_unrolling(sch, first)
-    vectorize_loop(sch, last)
+    tr.suggest_unrolling(sch, first)
+    tr.vectorize_loop(sch, last)
     return compile_module(sch.mod, "nvidia/nvidia-h100").mod.imports[0].inspect_source()
 
 
@@ -97,37 +84,35 @@ def test_align_vectors_refuses_what_does_not_fit():
         sch = Schedule(make_sums(3), debug_mask="all")
         block = sch.get_sblock("padded")
         with refuses(sch, rf"align_vectors: vector={vector} and offset={offset} are no vectors; "):
-            align_vectors(sch, block, vector=vector, offset=offset)
+            tr.align_vectors(sch, block, vector=vector, offset=offset)
     sch = Schedule(make_sums(3), debug_mask="all")
-    split_loop(sch, sch.get_loops(sch.get_sblock("padded"))[1], inner=2)
+    tr.split_loop(sch, sch.get_loops(sch.get_sblock("padded"))[1], inner=2)
     block = sch.get_sblock("padded")
     with refuses(sch, r"block 'padded' does not have one loop for each of its 2 iterators; align"):
-        align_vectors(sch, block, vector=4, offset=1)
+        tr.align_vectors(sch, block, vector=4, offset=1)
     # The loops of both would share their variables, and TVM then took one for the other.
-    sch = Schedule(softmax(4, 16))
-    block = sch.get_sblock("max")
-    init = decompose_reduction_at(sch, block, sch.get_loops(block)[0])
+    sch, block, *_ = at_block(softmax(4, 16), "max")
+    init = tr.decompose_reduction_at(sch, block, sch.get_loops(block)[0])
     with refuses(
         sch,
         "align_vectors: 'largest' is written by the blocks 'max_init' and 'max_update'; align a "
         "buffer that one block writes: a reduction before decompose_reduction_at",
     ):
-        align_vectors(sch, init, vector=2, offset=1)
+        tr.align_vectors(sch, init, vector=2, offset=1)
 
 
 def test_align_vectors_refuses_a_tensor_of_the_kernel():
     Copy = parse_kernel("""
         A (4, 16), padded (4, 16)
         for y, x in T.grid(4, 16):
-            with T.sblock("padded"):
-                vy, vx = T.axis.remap("SS", [y, x])
+            with T.sblock("padded", "SS", y, x):
                 padded[vy, vx] = A[vy, vx]
     """)
 
     sch = Schedule(Copy, debug_mask="all")
     block = sch.get_sblock("padded")
     with refuses(sch, r"'padded' writes 'padded', a tensor of the kernel's; align an intermediate"):
-        align_vectors(sch, block, vector=4, offset=1)
+        tr.align_vectors(sch, block, vector=4, offset=1)
 
 
 def test_align_vectors_refuses_rows_of_a_symbolic_length():
@@ -135,15 +120,13 @@ def test_align_vectors_refuses_rows_of_a_symbolic_length():
         A (4, n), B (4, n)
         padded = T.sblock_alloc_buffer((4, n))
         for y, x in T.grid(4, n):
-            with T.sblock("padded"):
-                vy, vx = T.axis.remap("SS", [y, x])
+            with T.sblock("padded", "SS", y, x):
                 padded[vy, vx] = A[vy, vx]
         for y, x in T.grid(4, n):
-            with T.sblock("B"):
-                vy, vx = T.axis.remap("SS", [y, x])
+            with T.sblock("B", "SS", y, x):
                 B[vy, vx] = padded[vy, vx]
     """)
     sch = Schedule(rows, debug_mask="all")
     block = sch.get_sblock("padded")
     with refuses(sch, r"the rows of 'padded' have the symbolic length n; give the kernel its siz"):
-        align_vectors(sch, block, vector=4, offset=1)
+        tr.align_vectors(sch, block, vector=4, offset=1)

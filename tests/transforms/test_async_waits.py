@@ -2,6 +2,7 @@
 
 import pytest
 import tvm
+from kernels import at_block
 from pairs import refuses
 from pipelines import tensor_core_matmul
 from tvm.s_tir import Schedule
@@ -25,8 +26,7 @@ def count(module: tvm.IRModule) -> list[int | None]:
 
 
 def in_default_pipeline(module: tvm.IRModule) -> tvm.IRModule:
-    sch = Schedule(module)
-    root = sch.get_sblock("root")
+    sch, root, *_ = at_block(module, "root")
     if KEY in sch.get(root).annotations:
         sch.unannotate(root, KEY)  # set_pipeline refuses it
     sch.annotate(root, KEY, "default")

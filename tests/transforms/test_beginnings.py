@@ -6,14 +6,9 @@ from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import Problem, row_sum
-from tirstep.transforms import (
-    decompose_reduction_at,
-    fuse_loops,
-    reorder_loops,
-    split_loop,
-)
 
 
 def find_wrong(problem: Problem, module: tvm.IRModule) -> list[str]:
@@ -24,8 +19,8 @@ def find_wrong(problem: Problem, module: tvm.IRModule) -> list[str]:
 def fuse_all(problem: Problem, name: str, *, inner: int) -> tuple[Schedule, list[LoopRV]]:
     """One loop of outputs and terms, in two of which the second has `inner` iterations."""
     sch = Schedule(problem.module)
-    fused = fuse_loops(sch, sch.get_loops(sch.get_sblock(name)))
-    return sch, list(split_loop(sch, fused, inner=inner, tail="guard"))
+    fused = tr.fuse_loops(sch, sch.get_loops(sch.get_sblock(name)))
+    return sch, list(tr.split_loop(sch, fused, inner=inner, tail="guard"))
 
 
 @pytest.mark.parametrize("inner", [2, 3, 5])
@@ -42,7 +37,7 @@ def test_an_order_in_which_a_later_term_comes_before_the_first(inner: int):
         "reorder_loops: block 'B' would add to outputs before it initializes them, since loop "
         "'i_k_fused_1' goes over both its outputs and its terms; take the initialization out",
     ):
-        reorder_loops(sch, [last, outer])
-    decompose_reduction_at(sch, sch.get_sblock("B"), outer)
-    reorder_loops(sch, [last, outer])
+        tr.reorder_loops(sch, [last, outer])
+    tr.decompose_reduction_at(sch, sch.get_sblock("B"), outer)
+    tr.reorder_loops(sch, [last, outer])
     assert find_wrong(problem, sch.mod) == []

@@ -5,28 +5,22 @@ import textwrap
 import numpy as np
 import pytest
 from golden_runs import run_golden
-from kernels import Matmul, Scale, TwoInOneLoop, parse_kernel
+from kernels import Matmul, Scale, TwoInOneLoop, at_block, parse_kernel
 from pairs import assert_dead, check_pair, refuses
 from tvm.s_tir import Schedule
 from tvm.script import ir as I
 from tvm.script import tirx as T
 from tvm.tirx import ForKind
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks.devices import SimulatorDevice
 from tirstep.modules import matmul
-from tirstep.transforms import (
-    TransformError,
-    bind_loop,
-    split_loop,
-    tile_block,
-)
 from tirstep.transforms.recipes import RECIPES, find_recipe
 
 Symbolic = parse_kernel("""
     A (n, 20), B (n, 20)
     for i, j in T.grid(n, 20):
-        with T.sblock("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
+        with T.sblock("B", "SS", i, j):
             B[vi, vj] = A[vi, vj] * T.float32(2)
 """)
 
@@ -41,15 +35,14 @@ def test_bind_loop_to_blocks_and_threads():
     after = """
         for i in T.thread_binding(6, thread="blockIdx.z"):
             for j in T.thread_binding(20, thread="threadIdx.x"):
-                with T.sblock("B"):
-                    vi, vj = T.axis.remap("SS", [i, j])
+                with T.sblock("B", "SS", i, j):
                     B[vi, vj] = A[vi, vj] * T.float32(2)
     """
 
     def change(sch):
         i, j = sch.get_loops(sch.get_sblock("B"))
-        bind_loop(sch, i, axis="blockIdx.z")
-        bind_loop(sch, j, axis="threadIdx.x")
+        tr.bind_loop(sch, i, axis="blockIdx.z")
+        tr.bind_loop(sch, j, axis="threadIdx.x")
         return i, j
 
     check_pair(Scale, change, after)
@@ -59,7 +52,7 @@ def test_bind_loop_to_blocks_and_threads():
 def test_bind_loop_refuses_threads_of_symbolic_extent(axis):
     sch, i, _ = start(Symbolic, "B")
     with refuses(sch, r"loop 'i' has the symbolic extent n; split it with tail=\"guard\" first"):
-        bind_loop(sch, i, axis=axis)
+        tr.bind_loop(sch, i, axis=axis)
 
 
 def make_rows(*extents):
@@ -91,16 +84,16 @@ def make_rows(*extents):
 )
 def test_bind_loop_takes_of_each_axis_what_a_gpu_takes(axis, limit, advice):
     sch, i, _ = make_rows(limit, 2)
-    bind_loop(sch, i, axis=axis)
+    tr.bind_loop(sch, i, axis=axis)
     sch, i, _ = make_rows(T.int64(limit + 1), 2)
     more = f"loop 'i' runs {limit + 1} times, and a GPU takes {limit} on '{axis}' at most; {advice}"
     if advice is None:
         more = f"would make a block of {limit + 1} threads"
     with refuses(sch, more):
-        bind_loop(sch, i, axis=axis)
+        tr.bind_loop(sch, i, axis=axis)
     if advice is None:
         with refuses(sch, f"a GPU takes {limit} on '{axis}' at most; split it and bind the inner"):
-            bind_loop(sch, i, axis=axis, max_threads=2048)
+            tr.bind_loop(sch, i, axis=axis, max_threads=2048)
 
 
 def test_a_gpu_s_limits_are_those_of_the_simulator():
@@ -115,7 +108,7 @@ def test_a_gpu_s_limits_are_those_of_the_simulator():
 
 def test_a_recipe_refuses_more_rows_than_a_grid_has():
     sentence = "loop 'i' runs 65536 times, and a GPU takes 65535 on 'blockIdx.y' at most"
-    with pytest.raises(TransformError, match=sentence):
+    with pytest.raises(tr.TransformError, match=sentence):
         find_recipe("matmul_naive")(Schedule(matmul(65536, 8, 8)))
 
 
@@ -179,7 +172,7 @@ def test_tile_block_of_a_product(options, loops, row, column, levels):
     def change(sch):
         block = sch.get_sblock("C")
         i, j, k = sch.get_loops(block)
-        tile = tile_block(sch, block, **{"threads": (2, 3), **options})
+        tile = tr.tile_block(sch, block, **{"threads": (2, 3), **options})
         assert tuple(len(level) for level in tile) == levels
         assert_dead(sch, *([i, j] if levels[0] == 2 else [j]))
         return tile, k, block
@@ -189,32 +182,29 @@ def test_tile_block_of_a_product(options, loops, row, column, levels):
 
 def test_tile_block_refuses_what_does_not_fit():
     for threads in [(), (2, 3, 2), (2, 2, 2, 2)]:
-        sch = Schedule(Matmul)
-        block = sch.get_sblock("C")
+        sch, block, *_ = at_block(Matmul, "C")
         with refuses(
             sch,
             rf"tile_block: threads has {len(threads)} entries, and block 'C' has 2 spatial loops; "
             "give one entry for each loop to be tiled, at most three",
         ):
-            tile_block(sch, block, threads=threads)
-    sch = Schedule(Matmul)
-    block = sch.get_sblock("C")
+            tr.tile_block(sch, block, threads=threads)
+    sch, block, *_ = at_block(Matmul, "C")
     with refuses(
         sch,
         r"tile_block: bind_loop: loop 'j_1' would make a block of 1088 threads "
         r"\(threadIdx.x=34 \* threadIdx.y=32\), more than max_threads=1024",
     ):
-        tile_block(sch, block, threads=(32, 34), tail="guard")
-    tile_block(sch, block, threads=(32, 32), tail="guard")
+        tr.tile_block(sch, block, threads=(32, 34), tail="guard")
+    tr.tile_block(sch, block, threads=(32, 32), tail="guard")
     sch, i, *_ = start()
-    bind_loop(sch, i, axis="blockIdx.x")
+    tr.bind_loop(sch, i, axis="blockIdx.x")
     block = sch.get_sblock("C")
     with refuses(sch, r"tile_block: loop 'i' is already bound to 'blockIdx.x'"):
-        tile_block(sch, block, threads=(2, 3))
-    sch = Schedule(TwoInOneLoop)
-    block = sch.get_sblock("B")
+        tr.tile_block(sch, block, threads=(2, 3))
+    sch, block, *_ = at_block(TwoInOneLoop, "B")
     with refuses(sch, r"^tile_block: TVM refuses: The loops are not in a chain because there is"):
-        tile_block(sch, block, threads=(2, 4))
+        tr.tile_block(sch, block, threads=(2, 4))
 
 
 @pytest.mark.parametrize(
@@ -230,10 +220,9 @@ def test_tile_block_refuses_what_does_not_fit():
     ],
 )
 def test_tile_block_refuses_options_that_do_not_fit(options, sentence):
-    sch = Schedule(Matmul)
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(Matmul, "C")
     with refuses(sch, rf"^tile_block: .*{sentence}"):
-        tile_block(sch, block, threads=(2, 3), **options)
+        tr.tile_block(sch, block, threads=(2, 3), **options)
 
 
 def test_refuses_a_loop_around_an_instruction_of_the_same_threads() -> None:
@@ -241,9 +230,8 @@ def test_refuses_a_loop_around_an_instruction_of_the_same_threads() -> None:
     tensorized = next(
         it for it in run_golden(RECIPES["batched_matmul_mma"]).steps if "tensor" in it.name
     )
-    sch = Schedule(tensorized.module)
-    loops = sch.get_loops(sch.get_sblock("C_acc_shared.dyn_local_o"))
+    sch, _, *loops = at_block(tensorized.module, "C_acc_shared.dyn_local_o")
     serial = next(loop for loop in loops if sch.get(loop).kind == ForKind.SERIAL)
-    _, inner = split_loop(sch, serial, inner=32, tail="guard")
+    _, inner = tr.split_loop(sch, serial, inner=32, tail="guard")
     with refuses(sch, "is an instruction of all threads on 'threadIdx.x', of which each would do"):
-        bind_loop(sch, inner, axis="threadIdx.x")
+        tr.bind_loop(sch, inner, axis="threadIdx.x")

@@ -1,7 +1,7 @@
 """Copies that would go beyond the end of a buffer, where TVM forgets a guard of its writer."""
 
 import pytest
-from kernels import parse_kernel
+from kernels import at_block, parse_kernel
 from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
@@ -64,9 +64,7 @@ def test_what_is_outside_is_told_with_its_dimension():
     Shifted = parse_kernel("""
         A (4, 8), B (4, 8)
         for i, j, k in T.grid(4, 8, 2):
-            with T.sblock("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                vk = T.axis.spatial(2, k)
+            with T.sblock("B", "SSS", i, j, k):
                 T.where(i * 8 + j < 31)
                 B[vi, vj + vk] = T.if_then_else(vj > 0, A[vi, vj - 1], T.float32(0)) + A[vi, vj]
     """)
@@ -109,8 +107,7 @@ def test_shared_memory_of_a_block_behind_a_guard_which_ends_tvm_s_process():
         (NESTED, True),
         (NESTED.replace("T.where(i + t < 29)", "pass"), False),
     ):
-        sch = Schedule(parse_kernel(text))
-        block = sch.get_sblock("B")
+        sch, block, *_ = at_block(parse_kernel(text), "B")
         loop = sch.get_loops(block)[0]
         cache_read_at(sch.copy(), block, loop, operand=0, scope="local")
         if is_refused:

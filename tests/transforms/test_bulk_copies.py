@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import tvm
 from golden_runs import read_step
-from kernels import parse_kernel
+from kernels import at_block, parse_kernel
 from pairs import check_pair, find_kinds, refuses
 from tvm.ir import Call
 from tvm.s_tir import Schedule
@@ -14,22 +14,12 @@ from tvm.script import tirx as T
 from tvm.tirx import BufferStore, Evaluate, IntImm, SeqStmt, decl_buffer
 from tvm_ffi import structural_map
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.lowering_checks.devices.simulator import lower
 from tirstep.lowering_checks.facts import get_facts
 from tirstep.lowering_checks.steps import Run
 from tirstep.modules import matmul
-from tirstep.transforms import (
-    TransformError,
-    accumulate_in_registers,
-    decompose_reduction_at,
-    get_reduction_loops,
-    lay_in_panels,
-    prefetch_by_tma,
-    specialize_warps,
-    stage_operand_at,
-    tile_block,
-)
 from tirstep.transforms.passes.tma import require_no_barrier
 from tirstep.transforms.passes.tma_pipeline import Pipeline, drop_fences, make_barrier
 from tirstep.transforms.recipes import RECIPES
@@ -73,14 +63,14 @@ def prepare(**changes) -> Schedule:
 def test_prefetch_by_tma_pair() -> None:
     def change(sch: Schedule) -> None:
         outer, copies = find_handles(sch)
-        prefetch_by_tma(sch, outer, copies, stages=3)
+        tr.prefetch_by_tma(sch, outer, copies, stages=3)
 
     check_pair(read("08_fragments_ahead"), change, read("09_next_tiles_by_tma"))
 
 
 def test_specialize_warps_pair() -> None:
     def change(sch: Schedule) -> None:
-        specialize_warps(sch, find_handles(sch)[0])
+        tr.specialize_warps(sch, find_handles(sch)[0])
 
     name = "matmul_mma_tma_roles"
     check_pair(read("09_next_tiles_by_tma", name), change, read("10_warps_specialized", name))
@@ -108,7 +98,7 @@ def make_copy(shape: str = "(4, 16)", scope: str = "shared", place: str = "v, w"
 def test_lay_in_panels_pair() -> None:
     check_pair(
         make_copy(),
-        lambda sch: lay_in_panels(sch, sch.get_sblock("copy"), width=8),
+        lambda sch: tr.lay_in_panels(sch, sch.get_sblock("copy"), width=8),
         make_copy("(2, 4, 8)", place="w // 8, v, w % 8"),
     )
 
@@ -147,19 +137,18 @@ def test_every_tile_arrives(shape: tuple[int, int, int], options: dict, config: 
 def test_threads_that_compute_on_scalar_units_use_them_too(roles: bool, threads) -> None:
     """Tiles in static shared memory, in single elements, read by loads of plain TIR."""
     problem = matmul.problem(64, 64, 96, transpose_b=True)
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("C")
-    tile = tile_block(sch, block, threads=threads)
-    accumulate_in_registers(sch, block, tile.threads[1])
-    outer, _ = sch.split(get_reduction_loops(sch, block)[0], [None, 32])
+    sch, block, *_ = at_block(problem.module, "C")
+    tile = tr.tile_block(sch, block, threads=threads)
+    tr.accumulate_in_registers(sch, block, tile.threads[1])
+    outer, _ = sch.split(tr.get_reduction_loops(sch, block)[0], [None, 32])
     copies = [
-        stage_operand_at(sch, block, outer, operand=operand, threads=threads)
+        tr.stage_operand_at(sch, block, outer, operand=operand, threads=threads)
         for operand in range(2)
     ]
-    decompose_reduction_at(sch, block, outer)
-    prefetch_by_tma(sch, outer, copies, stages=2)
+    tr.decompose_reduction_at(sch, block, outer)
+    tr.prefetch_by_tma(sch, outer, copies, stages=2)
     if roles:
-        specialize_warps(sch, outer)
+        tr.specialize_warps(sch, outer)
     assert check_numbers(problem, sch.mod, SIMULATOR, where=str(threads)) == []
     assert "__shared__ alignas" not in get_facts(sch.mod, "cuda", problem=problem).source
 
@@ -256,11 +245,10 @@ def test_fences_stay_where_threads_store() -> None:
 def test_warps_with_roles_have_no_barrier_of_all_threads() -> None:
     pipeline = SimpleNamespace(loop=SimpleNamespace(loop_var=SimpleNamespace(name="k_0")))
     require_no_barrier([Evaluate(T.cuda.warp_sync())], pipeline)
-    with pytest.raises(TransformError, match="loop 'k_0' has a barrier of all threads; give roles"):
+    with pytest.raises(
+        tr.TransformError, match="loop 'k_0' has a barrier of all threads; give roles"
+    ):
         require_no_barrier([SeqStmt([make_barrier(), make_barrier()])], pipeline)
-
-
-# ---- What the host and the device get
 
 
 # ---- Refusals
@@ -306,10 +294,10 @@ def test_prefetch_by_tma_refuses(changes: dict, arguments: dict, message: str) -
     copies = [sch.get_sblock(name) for name in names]
     outer = find_loop(sch, copies[0])
     if message.endswith("|"):  # one that is accepted
-        prefetch_by_tma(sch, outer, copies, **arguments)
+        tr.prefetch_by_tma(sch, outer, copies, **arguments)
         return
     with refuses(sch, f"prefetch_by_tma: .*{message}"):
-        prefetch_by_tma(sch, outer, copies, **arguments)
+        tr.prefetch_by_tma(sch, outer, copies, **arguments)
 
 
 @pytest.mark.parametrize(
@@ -333,24 +321,25 @@ def test_prefetch_by_tma_takes_no_such_copy(old: str, new: str, message: str) ->
     sch = Schedule(parse_kernel(text))
     block = sch.get(sch.get_sblock("copy"))
     extents = {iterator.var: int(iterator.dom.extent) for iterator in block.iter_vars}
-    with pytest.raises(TransformError, match=message):
+    with pytest.raises(tr.TransformError, match=message):
         measure_copy(block, extents, is_swizzled=False, name="copy")
 
 
-@pytest.mark.parametrize("registers", [(48, 232), (176, 168), (24, 160)])
-def test_specialize_warps_shares_out_what_threads_begin_with(registers: tuple[int, int]) -> None:
-    """384 threads begin with 168 registers each: setmaxnreg would wait for more forever."""
+@pytest.fixture(scope="module")
+def by_tma() -> Run:
+    """256 threads compute and 128 copy, once warps have roles."""
     config = {**SMALL, "tile": (64, 64), "warp": (16, 32), "roles": False}
-    run = run_recipe(TMA, {"m": 64, "n": 64, "k": 96}, options={"dtype": "float16"}, config=config)
-    sch = Schedule(run.steps[-1].module)
-    outer, _ = find_handles(sch)
-    with refuses(sch, "specialize_warps: 384 threads begin with 168 .* no share of these 64512"):
-        specialize_warps(sch, outer, registers=registers)
+    shape = {"m": 64, "n": 64, "k": 96}
+    return run_recipe(TMA, shape, options={"dtype": "float16"}, config=config)
+
+
+NO_SHARE = "384 threads begin with 168 .* no share of these 64512"  # setmaxnreg would wait forever
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        *(({"registers": each}, NO_SHARE) for each in ((48, 232), (176, 168), (24, 160))),
         ({"blocks": 0}, "blocks=0 of 288 threads are none that fit on a multiprocessor of 2048"),
         ({"blocks": 8}, "blocks=8 of 288 threads .* of 2048; use 1 to 7"),
         (
@@ -363,51 +352,49 @@ def test_specialize_warps_shares_out_what_threads_begin_with(registers: tuple[in
         ),
     ],
 )
-def test_specialize_warps_leaves_registers_to_other_blocks(options: dict, message: str) -> None:
-    config = {**SMALL, "tile": (64, 64), "warp": (16, 32), "roles": False}
-    run = run_recipe(TMA, {"m": 64, "n": 64, "k": 96}, options={"dtype": "float16"}, config=config)
-    sch = Schedule(run.steps[-1].module)
+def test_specialize_warps_refuses_registers_that_there_are_not(
+    by_tma: Run, options: dict, message: str
+) -> None:
+    sch = Schedule(by_tma.steps[-1].module)
     outer, _ = find_handles(sch)
     with refuses(sch, f"specialize_warps: {message}"):
-        specialize_warps(sch, outer, **options)
+        tr.specialize_warps(sch, outer, **options)
 
 
-def test_registers_move_to_the_warps_that_compute() -> None:
-    config = {**SMALL, "tile": (64, 64), "warp": (16, 32), "roles": False}
-    run = run_recipe(TMA, {"m": 64, "n": 64, "k": 96}, options={"dtype": "float16"}, config=config)
-    sch = Schedule(run.steps[-1].module)
-    specialize_warps(sch, find_handles(sch)[0], registers=(40, 232))
-    assert check_numbers(run.problem, sch.mod, SIMULATOR, where="registers") == []
-    source = get_facts(sch.mod, "cuda", problem=run.problem).source
+@pytest.mark.parametrize(
+    ("options", "bounds", "moves"),
+    [
+        ({"registers": (40, 232)}, "__launch_bounds__(384", "inc 232, dec 168, dec 40, inc 168"),
+        # Two blocks share the registers of a multiprocessor.
+        (
+            {"registers": (24, 104), "blocks": 2},
+            "__launch_bounds__(384, 2)",
+            "inc 104, dec 80, dec 24, inc 80",
+        ),
+    ],
+)
+def test_registers_move_to_the_warps_that_compute(
+    by_tma: Run, options: dict, bounds: str, moves: str
+) -> None:
+    sch = Schedule(by_tma.steps[-1].module)
+    tr.specialize_warps(sch, find_handles(sch)[0], **options)
+    assert check_numbers(by_tma.problem, sch.mod, SIMULATOR, where="registers") == []
+    source = get_facts(sch.mod, "cuda", problem=by_tma.problem).source
     body = source[source.rindex("__launch_bounds__") :]
+    assert body.startswith(bounds)
     found = re.findall(r"setmaxnreg_(inc|dec)_sync_aligned_u32_(\d+)", body)
-    assert found == [("inc", "232"), ("dec", "168"), ("dec", "40"), ("inc", "168")]
+    assert ", ".join(map(" ".join, found)) == moves
 
 
-def test_registers_that_there_are_not_are_waited_for() -> None:
+def test_registers_that_there_are_not_are_waited_for(by_tma: Run) -> None:
     """They are given back in the end: what warps have in between counts, too."""
-    config = {**SMALL, "tile": (64, 64), "warp": (16, 32), "roles": False}
-    run = run_recipe(TMA, {"m": 64, "n": 64, "k": 96}, options={"dtype": "float16"}, config=config)
-    sch = Schedule(run.steps[-1].module)
+    sch = Schedule(by_tma.steps[-1].module)
     loop, _ = find_handles(sch)
-    specialize_warps(sch, loop, registers=(40, 232))
+    tr.specialize_warps(sch, loop, registers=(40, 232))
     sch.unannotate(loop, TMA_ROLES)
     sch.annotate(loop, TMA_ROLES, [128, 56, 240])
-    (found,) = check_numbers(run.problem, sch.mod, SIMULATOR, where="registers")
+    (found,) = check_numbers(by_tma.problem, sch.mod, SIMULATOR, where="registers")
     assert "setmaxnreg waits forever: the warpgroups of a thread block ask for 68608" in str(found)
-
-
-def test_two_blocks_share_the_registers_of_a_multiprocessor() -> None:
-    config = {**SMALL, "tile": (64, 64), "warp": (16, 32), "roles": False}
-    run = run_recipe(TMA, {"m": 64, "n": 64, "k": 96}, options={"dtype": "float16"}, config=config)
-    sch = Schedule(run.steps[-1].module)
-    specialize_warps(sch, find_handles(sch)[0], registers=(24, 104), blocks=2)
-    assert check_numbers(run.problem, sch.mod, SIMULATOR, where="blocks") == []
-    source = get_facts(sch.mod, "cuda", problem=run.problem).source
-    body = source[source.rindex("__launch_bounds__") :]
-    assert body.startswith("__launch_bounds__(384, 2)")
-    found = re.findall(r"setmaxnreg_(inc|dec)_sync_aligned_u32_(\d+)", body)
-    assert found == [("inc", "104"), ("dec", "80"), ("dec", "24"), ("inc", "80")]
 
 
 @pytest.mark.parametrize(
@@ -418,10 +405,9 @@ def test_two_blocks_share_the_registers_of_a_multiprocessor() -> None:
     ],
 )
 def test_lay_in_panels_refuses(copy: dict, width: int, message: str) -> None:
-    sch = Schedule(make_copy(**copy))
-    block = sch.get_sblock("copy")
+    sch, block, *_ = at_block(make_copy(**copy), "copy")
     with refuses(sch, f"lay_in_panels: {message}"):
-        lay_in_panels(sch, block, width=width)
+        tr.lay_in_panels(sch, block, width=width)
 
 
 # ---- On a GPU

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tvm
 from golden_runs import read_step
+from kernels import at_block
 from pairs import check_pair, find_kinds, refuses
 from tvm.s_tir import Schedule
 from tvm.script import from_source
@@ -239,8 +240,7 @@ def test_a_bug_of_memory_that_is_used_again_dies(wanted, kind: str) -> None:
 )
 def test_a_tile_that_is_described_otherwise_dies(change) -> None:
     run = run_small((64, 128, 128), HALF, tile=(64, 128))
-    sch = Schedule(run.steps[-1].module)
-    write = sch.get_sblock("C_shared.dyn")
+    sch, write, *_ = at_block(run.steps[-1].module, "C_shared.dyn")
     shape = CopyShape.of_list(sch.get(write).annotations[TMA_STORE])
     sch.unannotate(write, TMA_STORE)
     sch.annotate(write, TMA_STORE, change(shape).to_list())
@@ -250,8 +250,7 @@ def test_a_tile_that_is_described_otherwise_dies(change) -> None:
 
 
 def test_a_box_of_a_row_too_many_is_refused_where_it_is_lowered() -> None:
-    sch = Schedule(TWICE)
-    write = sch.get_sblock("write")
+    sch, write, *_ = at_block(TWICE, "write")
     store_by_tma(sch, write)
     sch.unannotate(write, TMA_STORE)
     sch.annotate(write, TMA_STORE, CopyShape(128, 1, (65, 64)).to_list())
@@ -286,8 +285,7 @@ def test_store_by_tma_refuses_what_does_not_fit():
         (odd, "'B', which block 'write' copies, has a pitch of 136 bytes, and the TMA takes"),
         (big, "the tile of block 'write' is .512, 64., and the TMA copies 256 elements along"),
     ):
-        sch = Schedule(from_source(text))
-        write = sch.get_sblock("write")
+        sch, write, *_ = at_block(from_source(text), "write")
         with refuses(sch, f"store_by_tma: {message}"):
             store_by_tma(sch, write)
 
@@ -319,16 +317,13 @@ def test_store_by_tma_refuses(old: str, new: str, message: str) -> None:
     assert old in head + text
     text = text.replace(old, new.format(indent=" " * 32) if "{" in new else new)
     head = head.replace(old, new) if old not in tail and old not in at else head
-    sch = Schedule(from_source(head + text))
-    write = sch.get_sblock("write")
+    sch, write, *_ = at_block(from_source(head + text), "write")
     with refuses(sch, f"store_by_tma: .*({message})"):
         store_by_tma(sch, write)
 
 
 def test_store_through_tiles_refuses() -> None:
-    sch = Schedule(read("01_tiled"))
-    block = sch.get_sblock("C")
-    grid, groups, *_ = sch.get_loops(block)
+    sch, block, grid, groups, *_ = at_block(read("01_tiled"), "C")
     sizes = {"warps": 1, "lanes": 128, "vector": 4}
     with refuses(
         sch, "store_through_tiles: vector=8 elements of 4 bytes are no part of a chunk of"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tvm
-from kernels import parse_kernel
+from kernels import at_block, parse_kernel
 from tvm.s_tir import Schedule
 from tvm.script import from_source
 
@@ -16,8 +16,7 @@ SIMULATOR = get_device("simulator")
 COMBINED = """
 A ({rows}, {lanes}) {dtype}, B ({rows},) {dtype}
 for i, k in T.grid({rows}, {lanes}):
-    with T.sblock("B"):
-        vi, vk = T.axis.remap("SR", [i, k])
+    with T.sblock("B", "SR", i, k):
         with T.init():
             B[vi] = {start}
         B[vi] = {term}
@@ -35,8 +34,7 @@ def reduce_over(
     text = COMBINED.format(
         rows=rows, lanes=lanes, dtype=dtype, term=term, start=f"T.{dtype}({start})"
     )
-    sch = Schedule(parse_kernel(text))
-    row, lane = sch.get_loops(sch.get_sblock("B"))
+    sch, _, row, lane = at_block(parse_kernel(text), "B")
     sch.bind(lane, "threadIdx.x")
     sch.bind(row, "threadIdx.y")
     return sch

@@ -5,17 +5,7 @@ from kernels import OpenMatmul, parse_kernel
 from pairs import find_block_names, refuses
 from tvm.s_tir import Schedule
 
-from tirstep.transforms import (
-    accumulate_in_registers,
-    cache_read_at,
-    decompose_reduction_at,
-    fetch_cooperatively,
-    pad_block,
-    pad_shared_rows,
-    split_reduction,
-    stage_operand_at,
-    tile_block,
-)
+from tirstep import transforms as tr
 
 # A batched product with a transposed operand and names of its own.
 Attention = parse_kernel("""
@@ -29,12 +19,12 @@ Attention = parse_kernel("""
 
 def schedule_product(sch, block, tail="refuse", vector=1):
     """Tile, registers and shared memory for the last two spatial loops of a product."""
-    tile = tile_block(sch, block, threads=(2, 4), per_thread=(2, 1), tail=tail)
-    accumulate_in_registers(sch, block, tile.threads[1])
-    steps = split_reduction(sch, block, inner=4, tail=tail)
+    tile = tr.tile_block(sch, block, threads=(2, 4), per_thread=(2, 1), tail=tail)
+    tr.accumulate_in_registers(sch, block, tile.threads[1])
+    steps = tr.split_reduction(sch, block, inner=4, tail=tail)
     for operand in (0, 1):
-        stage_operand_at(sch, block, steps.outer, operand=operand, threads=(2, 4), vector=vector)
-    decompose_reduction_at(sch, block, steps.outer)
+        tr.stage_operand_at(sch, block, steps.outer, operand=operand, threads=(2, 4), vector=vector)
+    tr.decompose_reduction_at(sch, block, steps.outer)
     return tile
 
 
@@ -46,9 +36,9 @@ def test_a_symbolic_product_is_refused_with_what_to_do():
         r"tile_block: loop 'i' has the symbolic extent m, of which threads=2 \* per_thread=1 may be"
         r" no divisor; pass tail=\"guard\", or pad the block first with pad_block",
     ):
-        tile_block(sch, block, threads=(2, 4))
+        tr.tile_block(sch, block, threads=(2, 4))
     with refuses(sch, "split_reduction: loop 'x' has the symbolic extent k, of which inner=4 may"):
-        split_reduction(sch, block, inner=4)
+        tr.split_reduction(sch, block, inner=4)
 
 
 def make_functions():
@@ -64,7 +54,7 @@ def test_the_function_that_is_worked_on():
     sch = Schedule(make_functions(), debug_mask="all")
     sch.work_on("second")
     block = sch.get_sblock("attention_scores")
-    pad_block(sch, block, multiples=(1, 8, 4, 4))
+    tr.pad_block(sch, block, multiples=(1, 8, 4, 4))
     schedule_product(sch, block)
     names = find_block_names(sch.mod)
     assert names["first"] == ["root", "attention_scores"]
@@ -81,13 +71,13 @@ def test_handles_of_a_function_that_is_not_worked_on():
     sch = Schedule(make_functions(), debug_mask="all")
     sch.work_on("first")
     block = sch.get_sblock("attention_scores", func_name="second")
-    padding = pad_block(sch, block, multiples=(1, 8, 4, 4))
+    padding = tr.pad_block(sch, block, multiples=(1, 8, 4, 4))
     assert [sch.get(copy).name_hint for copy in padding.operands] == ["heads_pad"]
-    tile = tile_block(sch, block, threads=(4, 4))
-    copy = cache_read_at(sch, block, tile.threads[1], operand=1)
-    pad_shared_rows(sch, copy, elements=1)
+    tile = tr.tile_block(sch, block, threads=(4, 4))
+    copy = tr.cache_read_at(sch, block, tile.threads[1], operand=1)
+    tr.pad_shared_rows(sch, copy, elements=1)
     with refuses(sch, "rows of 'keys_shared' are padded to 13 elements, so that vectors of 4"):
-        fetch_cooperatively(sch, copy, threads=(4, 4), vector=4, tail="guard")
+        tr.fetch_cooperatively(sch, copy, threads=(4, 4), vector=4, tail="guard")
     with refuses(sch, "accumulate_in_registers: .*'scores_pad_local'"):
-        accumulate_in_registers(sch, block, tile.threads[0])
+        tr.accumulate_in_registers(sch, block, tile.threads[0])
     assert find_block_names(sch.mod)["first"] == ["root", "attention_scores"]

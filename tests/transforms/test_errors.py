@@ -12,20 +12,7 @@ from tvm.error import InternalError
 from tvm.s_tir import Schedule, ScheduleError
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from tirstep.transforms import (
-    TransformError,
-    bind_loop,
-    compute_block_at,
-    fetch_cooperatively,
-    fuse_loops,
-    reorder_loops,
-    split_loop,
-    split_reduction,
-    stage_operand_at,
-    tile_block,
-    unroll_loop,
-    vectorize_loop,
-)
+from tirstep import transforms as tr
 from tirstep.transforms.schedule import transform
 
 
@@ -37,7 +24,7 @@ def start(**options):
 
 
 def test_an_error_is_one_sentence_with_its_parts():
-    error = TransformError("split_loop", "loop 'i' runs 6 times", "choose a divisor")
+    error = tr.TransformError("split_loop", "loop 'i' runs 6 times", "choose a divisor")
     assert isinstance(error, ValueError)
     assert str(error) == "split_loop: loop 'i' runs 6 times; choose a divisor"
     error.kernel_line = "kernel.py:7"
@@ -53,7 +40,7 @@ def test_an_error_is_one_sentence_with_its_parts():
 def test_an_error_names_the_kernel_s_line():
     sch, _, i, *_ = start()
     with refuses(sch, "split_loop") as caught:
-        split_loop(sch, i, inner=5)
+        tr.split_loop(sch, i, inner=5)
     file, line = caught.value.kernel_line.rsplit(":", 1)
     assert file == kernels.__file__
     source = Path(file).read_text().splitlines()[int(line) - 1]
@@ -62,23 +49,23 @@ def test_an_error_names_the_kernel_s_line():
 
 def test_an_error_of_a_part_names_the_transform_that_was_called():
     sch, block, i, j, _ = start()
-    bind_loop(sch, i, axis="threadIdx.x")
+    tr.bind_loop(sch, i, axis="threadIdx.x")
     with refuses(
         sch, r"^stage_operand_at: bind_loop: loop 'ax0_ax1_fused_1' runs 8 times"
     ) as caught:
-        stage_operand_at(sch, block, j, operand=1, threads=8)
+        tr.stage_operand_at(sch, block, j, operand=1, threads=8)
     assert (caught.value.transform, caught.value.caller) == ("bind_loop", "stage_operand_at")
     with refuses(sch, r"^split_loop: loop 'j' runs 12 times") as caught:
-        split_loop(sch, j, inner=5)
+        tr.split_loop(sch, j, inner=5)
     assert caught.value.caller is None
 
 
 @pytest.mark.parametrize("level", ["detail", "fast"])
 def test_tvm_s_own_reason_comes_without_the_program(level):
     sch, _, _, _, k = start(error_render_level=level)
-    inner = split_loop(sch, k, inner=2).inner
+    inner = tr.split_loop(sch, k, inner=2).inner
     with refuses(sch, "^vectorize_loop: TVM refuses: The .vectorize. cannot be ful") as caught:
-        vectorize_loop(sch, inner)
+        tr.vectorize_loop(sch, inner)
     assert isinstance(caught.value.__cause__, ScheduleError)
     assert not re.search(r"#\d|Error message|IR with diagnostic|T\.grid", str(caught.value))
     assert len(str(caught.value)) < 400
@@ -87,11 +74,11 @@ def test_tvm_s_own_reason_comes_without_the_program(level):
 def test_tvm_s_reason_has_the_names_of_blocks_and_loops():
     sch, _, _, _, k = start()
     with refuses(sch, r"TVM refuses: .* with regard to block 'C'\. .* contains k does not"):
-        bind_loop(sch, k, axis="blockIdx.x")
+        tr.bind_loop(sch, k, axis="blockIdx.x")
     i, j = sch.get_loops(sch.get_sblock("C"))[:2]
     sch.compute_at(sch.cache_read(sch.get_sblock("C"), 0, "shared"), j)
     with refuses(sch, r"TVM refuses: The loops are not in a chain .*Problematic stmt: loop 'j'"):
-        reorder_loops(sch, [k, i])
+        tr.reorder_loops(sch, [k, i])
 
 
 def test_a_schedule_that_renders_no_errors_says_how_to_see_the_reason():
@@ -99,28 +86,28 @@ def test_a_schedule_that_renders_no_errors_says_how_to_see_the_reason():
     with refuses(
         sch, r"TVM refuses: it says why only with error_render_level=\"detail\"; make the sch"
     ):
-        bind_loop(sch, k, axis="blockIdx.x")
+        tr.bind_loop(sch, k, axis="blockIdx.x")
 
 
 def test_a_dead_handle_is_named_by_its_kind():
     sch, block, i, *_ = start()
-    fuse_loops(sch, [i])
+    tr.fuse_loops(sch, [i])
     with refuses(sch, r"split_loop: the loop handle is dead: .* or ask sch.get_loops\(block\) aga"):
-        split_loop(sch, i, inner=4)
+        tr.split_loop(sch, i, inner=4)
     copy = sch.cache_read(block, 0, "shared")
     sch.compute_inline(copy)
     with refuses(sch, r"fetch_cooperatively: the block handle is dead: .* consumed its block; use"):
-        fetch_cooperatively(sch, copy, threads=4)
+        tr.fetch_cooperatively(sch, copy, threads=4)
 
 
 def test_a_dead_handle_is_found_wherever_it_stands():
     sch, block, i, j, k = start()
-    split_loop(sch, j, inner=4)
+    tr.split_loop(sch, j, inner=4)
     for call in (
-        lambda: split_loop(sch, loop=j, inner=2),
-        lambda: reorder_loops(sch, [i, j]),
-        lambda: fuse_loops(sch, loops=(i, j)),
-        lambda: stage_operand_at(sch, block, loop=j, operand=0, threads=4),
+        lambda: tr.split_loop(sch, loop=j, inner=2),
+        lambda: tr.reorder_loops(sch, [i, j]),
+        lambda: tr.fuse_loops(sch, loops=(i, j)),
+        lambda: tr.stage_operand_at(sch, block, loop=j, operand=0, threads=4),
     ):
         with refuses(sch, "the loop handle is dead"):
             call()
@@ -133,15 +120,15 @@ def test_a_handle_of_another_schedule_is_told_apart():
     with refuses(
         sch, r"split_loop: the loop handle belongs to another schedule; pass handles that"
     ):
-        split_loop(sch, i, inner=4)
+        tr.split_loop(sch, i, inner=4)
     with refuses(sch, r"tile_block: the block handle belongs to another schedule"):
-        tile_block(sch, block, threads=(4,))
+        tr.tile_block(sch, block, threads=(4,))
 
 
 def test_handles_stay_good_in_a_copy_of_the_schedule():
     sch, _, i, *_ = start()
     copy = sch.copy()
-    split_loop(copy, i, inner=4)
+    tr.split_loop(copy, i, inner=4)
     assert sch.get(i).extent == 16
 
 
@@ -150,26 +137,26 @@ def test_a_handle_of_the_wrong_kind_is_told_apart():
     with refuses(
         sch, r"split_loop: loop is a block handle, not a loop handle; get it with sch.get_l"
     ):
-        split_loop(sch, block, inner=4)
+        tr.split_loop(sch, block, inner=4)
     with refuses(
         sch, r"tile_block: block is a loop handle, not a block handle; get it with sch.get_s"
     ):
-        tile_block(sch, i, threads=(4,))
+        tr.tile_block(sch, i, threads=(4,))
     with refuses(sch, r"tile_block: block is 'C', not a block handle"):
-        tile_block(sch, "C", threads=(4,))
+        tr.tile_block(sch, "C", threads=(4,))
     with refuses(sch, r"compute_block_at: loop is None, not a loop handle"):
-        compute_block_at(sch, block, None)
+        tr.compute_block_at(sch, block, None)
     with refuses(sch, r"fuse_loops: loops is a block handle, not a loop handle"):
-        fuse_loops(sch, [i, block])
+        tr.fuse_loops(sch, [i, block])
     with refuses(sch, r"reorder_loops: loops is no list of loop handles; pass a list"):
-        reorder_loops(sch, j)
+        tr.reorder_loops(sch, j)
 
 
 def test_a_composite_that_fails_half_way_leaves_the_schedule():
     @transform
     def halve(sch: Schedule, loop: LoopRV, *, then: int) -> None:
-        outer, _ = split_loop(sch, loop, inner=2)
-        split_loop(sch, outer, inner=then)
+        outer, _ = tr.split_loop(sch, loop, inner=2)
+        tr.split_loop(sch, outer, inner=then)
 
     sch, _, i, *_ = start()
     with refuses(
@@ -210,14 +197,14 @@ def test_composites_within_composites_run_once(depth):
 def test_a_refusal_that_a_composite_catches_leaves_nothing_of_the_part():
     @transform
     def halve(sch: Schedule, loop: LoopRV) -> None:
-        split_loop(sch, split_loop(sch, loop, inner=2).outer, inner=3)
+        tr.split_loop(sch, tr.split_loop(sch, loop, inner=2).outer, inner=3)
 
     @transform
     def halve_or_not(sch: Schedule, loop: LoopRV) -> None:
         try:
             halve(sch, loop)
-        except TransformError:
-            split_loop(sch, loop, inner=4)
+        except tr.TransformError:
+            tr.split_loop(sch, loop, inner=4)
 
     sch, block, i, *_ = start()
     halve_or_not(sch, i)
@@ -229,7 +216,7 @@ def test_a_refusal_that_a_composite_catches_leaves_nothing_of_the_part():
 def test_a_composite_on_another_schedule_is_tried_on_its_own():
     @transform
     def halve(sch: Schedule, loop: LoopRV) -> None:
-        split_loop(sch, split_loop(sch, loop, inner=2).outer, inner=3)
+        tr.split_loop(sch, tr.split_loop(sch, loop, inner=2).outer, inner=3)
 
     other, _, its, *_ = start()
 
@@ -272,12 +259,12 @@ def test_where_tvm_cannot_copy_a_schedule_a_refusal_says_what_changed(monkeypatc
         raise InternalError("unordered_map::at")
 
     monkeypatch.setattr(Schedule, "copy", fail)
-    unroll_loop(sch, sch.get_loops(block)[0])  # a single primitive
-    split_reduction(sch, block, inner=2)  # a composite
+    tr.unroll_loop(sch, sch.get_loops(block)[0])  # a single primitive
+    tr.split_reduction(sch, block, inner=2)  # a composite
     assert len(sch.get_loops(block)) == 4
     before = sch.mod
-    with pytest.raises(TransformError, match="2 reduction loops, not one") as untouched:
-        split_reduction(sch, block, inner=4)
+    with pytest.raises(tr.TransformError, match="2 reduction loops, not one") as untouched:
+        tr.split_reduction(sch, block, inner=4)
     assert "has changed" not in str(untouched.value)
 
     @transform
@@ -285,7 +272,7 @@ def test_where_tvm_cannot_copy_a_schedule_a_refusal_says_what_changed(monkeypatc
         sch.copy()
 
     sentence = "try_first: TVM cannot copy this schedule, to try it out; tensorize after it"
-    with pytest.raises(TransformError, match=sentence):
+    with pytest.raises(tr.TransformError, match=sentence):
         try_first(sch)
     assert sch.mod.same_as(before)
 
@@ -294,7 +281,9 @@ def test_where_tvm_cannot_copy_a_schedule_a_refusal_says_what_changed(monkeypatc
         """Change the schedule, then refuse."""
         sch.fuse(*sch.get_loops(block)[:1])
         sch.annotate(block, "touched", 1)
-        raise TransformError("fuse_and_refuse", "it is late", "do not")
+        raise tr.TransformError("fuse_and_refuse", "it is late", "do not")
 
-    with pytest.raises(TransformError, match="do not; TVM cannot copy a schedule after tensorize"):
+    with pytest.raises(
+        tr.TransformError, match="do not; TVM cannot copy a schedule after tensorize"
+    ):
         fuse_and_refuse(sch, block)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tvm
-from kernels import parse_kernel
+from kernels import at_block, parse_kernel
 from pairs import check_pair, refuses, run_on_cpu
 from tvm.s_tir import Schedule
 
@@ -21,8 +21,7 @@ def make(term: str = TERM, note: str = "") -> tvm.IRModule:
     return parse_kernel(f"""
         A (8, 24), m (8,), P (8, 24)
         for i, k in T.grid(8, 24):
-            with T.sblock("P"):
-                vi, vk = T.axis.remap("SS", [i, k])
+            with T.sblock("P", "SS", i, k):
                 {note or "pass"}
                 P[vi, vk] = {term}
     """)
@@ -65,8 +64,7 @@ def test_use_powers_of_two_refuses(term: str, sentence: str) -> None:
 
 
 def test_use_powers_of_two_refuses_the_root_block() -> None:
-    sch = Schedule(make())
-    root = sch.get_sblock("root")
+    sch, root, *_ = at_block(make(), "root")
     with refuses(sch, "use_powers_of_two: the root block is in no other one; pass a block inside"):
         use_powers_of_two(sch, root)
 

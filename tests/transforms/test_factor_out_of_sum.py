@@ -2,25 +2,18 @@
 
 import numpy as np
 import pytest
-from kernels import parse_kernel
+from kernels import at_block, parse_kernel
 from pairs import check_pair, refuses, run_on_cpu
 from tvm.s_tir import Schedule
 
-from tirstep.transforms import (
-    bind_loop,
-    compute_block_at,
-    factor_out_of_sum,
-    fuse_loops,
-    split_loop,
-)
+from tirstep import transforms as tr
 from tirstep.transforms.fusion.factoring import split_factor
 from tirstep.transforms.fusion.reductions import read_reduction, uses_any
 
 SUM = """
 X (6, 20), S (6,), W (20,), C (6,)
 for i, k in T.grid(6, 20):
-    with T.sblock("C"):
-        vi, vk = T.axis.remap("SR", [i, k])
+    with T.sblock("C", "SR", i, k):
         x = T.meta_var(X[vi, vk])
         s = T.meta_var(S[vi])
         w = T.meta_var(W[vk])
@@ -34,8 +27,7 @@ for i, k in T.grid(6, 20):
 Normed = parse_kernel("""
     X (6, 20) float16, S (6,), W (20, 4) float16, C (6, 4)
     for i, j, k in T.grid(6, 4, 20):
-        with T.sblock("C"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        with T.sblock("C", "SSR", i, j, k):
             C[vi, vj] += T.Cast(
                 "float32", T.Cast("float16", T.Cast("float32", X[vi, vk]) * T.rsqrt(S[vi]))
             ) * T.Cast("float32", W[vk, vj])
@@ -46,8 +38,7 @@ def test_factor_out_of_sum_takes_the_factor_and_the_rounding_it_stood_in():
     after = """
         C_global = T.sblock_alloc_buffer((6, 4))
         for i, j, k in T.grid(6, 4, 20):
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.sblock("C", "SSR", i, j, k):
                 C_global[vi, vj] += T.Cast("float32", X[vi, vk]) * T.Cast(
                     "float32", W[vk, vj]
                 )
@@ -60,7 +51,7 @@ def test_factor_out_of_sum_takes_the_factor_and_the_rounding_it_stood_in():
     def change(sch: Schedule):
         block = sch.get_sblock("C")
         loops = sch.get_loops(block)
-        return factor_out_of_sum(sch, block), block, loops
+        return tr.factor_out_of_sum(sch, block), block, loops
 
     check_pair(Normed, change, after, is_replayable=False)
 
@@ -104,10 +95,9 @@ DEPENDS = "each factor of the term .* of block 'C' depends on 'vk', over which"
     ],
 )
 def test_factor_out_of_sum_refuses_sums_without_a_factor(old: str, new: str, sentence: str):
-    sch = Schedule(parse_kernel(SUM.replace(old, new)))
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(parse_kernel(SUM.replace(old, new)), "C")
     with refuses(sch, f"factor_out_of_sum: .*{sentence}"):
-        factor_out_of_sum(sch, block)
+        tr.factor_out_of_sum(sch, block)
 
 
 # The value of a row is computed by a block of its own, and the sum is used by another one.
@@ -116,45 +106,39 @@ Rescaled = parse_kernel("""
     S = T.sblock_alloc_buffer((6,))
     C = T.sblock_alloc_buffer((6,))
     for i in range(6):
-        with T.sblock("S"):
-            vi = T.axis.spatial(6, i)
+        with T.sblock("S", "S", i):
             S[vi] = R[vi] + T.float32(1)
     for i, k in T.grid(6, 20):
-        with T.sblock("C"):
-            vi, vk = T.axis.remap("SR", [i, k])
+        with T.sblock("C", "SR", i, k):
             C[vi] += X[vi, vk] * S[vi]
     for i in range(6):
-        with T.sblock("Y"):
-            vi = T.axis.spatial(6, i)
+        with T.sblock("Y", "S", i):
             Y[vi] = C[vi] + T.float32(1)
 """)
 
 
 def test_a_block_in_the_sum_s_loops_is_refused():
     """It could change the factor, or use the sum, before the factor is applied."""
-    sch = Schedule(Rescaled)
-    block = sch.get_sblock("C")
-    compute_block_at(sch, sch.get_sblock("S"), sch.get_loops(block)[0])
+    sch, block, *_ = at_block(Rescaled, "C")
+    tr.compute_block_at(sch, sch.get_sblock("S"), sch.get_loops(block)[0])
     with refuses(sch, "blocks 'C' and 'S' stand in one loop, behind which its sums would be"):
-        factor_out_of_sum(sch, block)
+        tr.factor_out_of_sum(sch, block)
 
 
 def test_bound_loops_are_refused():
-    sch = Schedule(Rescaled)
-    block = sch.get_sblock("C")
-    bind_loop(sch, sch.get_loops(block)[0], axis="threadIdx.x")
+    sch, block, *_ = at_block(Rescaled, "C")
+    tr.bind_loop(sch, sch.get_loops(block)[0], axis="threadIdx.x")
     with refuses(sch, "factor_out_of_sum: loop 'i' is already bound to 'threadIdx.x'"):
-        factor_out_of_sum(sch, block)
+        tr.factor_out_of_sum(sch, block)
 
 
 @pytest.mark.parametrize("inner", [4, 7])
 def test_a_guarded_sum_is_multiplied_where_it_is_computed(inner: int):
-    sch = Schedule(Normed)
-    block = sch.get_sblock("C")
-    rows = fuse_loops(sch, sch.get_loops(block)[:2])
-    split_loop(sch, rows, inner=inner, tail="guard")
-    split_loop(sch, sch.get_loops(block)[-1], inner=3, tail="guard")
-    factor_out_of_sum(sch, block)
+    sch, block, *_ = at_block(Normed, "C")
+    rows = tr.fuse_loops(sch, sch.get_loops(block)[:2])
+    tr.split_loop(sch, rows, inner=inner, tail="guard")
+    tr.split_loop(sch, sch.get_loops(block)[-1], inner=3, tail="guard")
+    tr.factor_out_of_sum(sch, block)
     x, w = np.ones((6, 20), "float16"), np.ones((20, 4), "float16")
     s = (4.0 ** np.arange(6)).astype("float32")
     got = run_on_cpu(sch.mod, x, s, w, output=(6, 4), dtype="float32")
@@ -174,7 +158,6 @@ Some = parse_kernel("""
 
 def test_sums_of_which_some_are_left_out_are_refused():
     """The others would be overwritten, by what no block has computed."""
-    sch = Schedule(Some)
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(Some, "C")
     with refuses(sch, r"'C_global' would read C_global\[1\], which block 'C' has not written"):
-        factor_out_of_sum(sch, block)
+        tr.factor_out_of_sum(sch, block)

@@ -1,30 +1,21 @@
 """Tiles that all threads of a block fetch together."""
 
 import pytest
-from kernels import Matmul, parse_kernel
+from kernels import Matmul, at_block, parse_kernel
 from pairs import assert_dead, check_pair, compile_for_cuda, refuses
 from tvm.s_tir import Schedule
 
-from tirstep.transforms import (
-    bind_loop,
-    cache_read_at,
-    fetch_cooperatively,
-    pad_shared_rows,
-    split_loop,
-    split_reduction,
-    stage_operand_at,
-    tile_block,
-)
+from tirstep import transforms as tr
 
 
 def fetch_b(sch, **options):
     """Rows of C on blocks, and B fetched whole for each."""
     block = sch.get_sblock("C")
     i, *_ = sch.get_loops(block)
-    bind_loop(sch, i, axis="blockIdx.x")
-    copy = cache_read_at(sch, block, i, operand=1)
+    tr.bind_loop(sch, i, axis="blockIdx.x")
+    copy = tr.cache_read_at(sch, block, i, operand=1)
     own = sch.get_loops(copy)[-2:]
-    fetch_cooperatively(sch, copy, **options)
+    tr.fetch_cooperatively(sch, copy, **options)
     assert_dead(sch, *own)
     return block, i, copy
 
@@ -34,7 +25,7 @@ def start(scope="shared", place=0):
     sch = Schedule(Matmul, debug_mask="all")
     block = sch.get_sblock("C")
     loop = sch.get_loops(block)[place]
-    return sch, cache_read_at(sch, block, loop, operand=1, scope=scope)
+    return sch, tr.cache_read_at(sch, block, loop, operand=1, scope=scope)
 
 
 def test_fetch_cooperatively_with_vectors():
@@ -49,8 +40,7 @@ def test_fetch_cooperatively_with_vectors():
                             v1 = T.axis.spatial(12, (f * 24 + tx * 4 + v) % 12)
                             B_shared[v0, v1] = B[v0, v1]
             for j, k in T.grid(12, 6):
-                with T.sblock("C"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.sblock("C", "SSR", i, j, k):
                     C[vi, vj] += A[vi, vk] * B_shared[vk, vj]
     """
 
@@ -64,16 +54,16 @@ def test_fetch_cooperatively_refuses_what_does_not_fit():
         r"block 'B_local' writes 'B_local' in scope 'local', which threads do not "
         'share; cache the operand with scope="shared" or "shared.dyn"',
     ):
-        fetch_cooperatively(sch, copy, threads=8)
+        tr.fetch_cooperatively(sch, copy, threads=8)
     sch, copy = start()
     with refuses(sch, r"vectorize_loop: .* vectors of 8 elements of 'B' \(float32\), 32 bytes"):
-        fetch_cooperatively(sch, copy, threads=3, vector=8, tail="guard")
+        tr.fetch_cooperatively(sch, copy, threads=3, vector=8, tail="guard")
     with refuses(sch, r"fetch_cooperatively: tail='pad' is unknown; use tail=\"refuse\" or tail"):
-        fetch_cooperatively(sch, copy, threads=8, tail="pad")
+        tr.fetch_cooperatively(sch, copy, threads=8, tail="pad")
     for threads in [(), (0,), (2, 2, 2, 2), (32, 33), 2048]:
         sch, copy = start()
         with refuses(sch, r"threads=\(.*\) is no shape of a GPU block; .* together at most 1024"):
-            fetch_cooperatively(sch, copy, threads=threads, tail="guard")
+            tr.fetch_cooperatively(sch, copy, threads=threads, tail="guard")
     sch = Schedule(Matmul)
     copy = sch.cache_read(sch.get_sblock("C"), 1, "shared")
     with refuses(
@@ -81,84 +71,77 @@ def test_fetch_cooperatively_refuses_what_does_not_fit():
         r"block 'B_shared' does not stand under a loop of its consumer, with loops of its own; "
         "place it with cache_read_at",
     ):
-        fetch_cooperatively(sch, copy, threads=8)
-    sch = Schedule(Matmul)
-    block = sch.get_sblock("C")
+        tr.fetch_cooperatively(sch, copy, threads=8)
+    sch, block, *_ = at_block(Matmul, "C")
     copy = sch.cache_read(block, 1, "shared")
     sch.compute_at(copy, sch.get_loops(block)[-1])  # drops the loops of one iteration
     with refuses(sch, r"block 'B_shared' does not stand under a loop of its consumer, with loops"):
-        fetch_cooperatively(sch, copy, threads=1)
-    sch = Schedule(Matmul)
-    root = sch.get_sblock("root")
+        tr.fetch_cooperatively(sch, copy, threads=1)
+    sch, root, *_ = at_block(Matmul, "root")
     with refuses(sch, r"block 'root' writes 0 buffers; pass the copy block that cache_read_at"):
-        fetch_cooperatively(sch, root, threads=8)
+        tr.fetch_cooperatively(sch, root, threads=8)
     sch, copy = start()
-    fetch_cooperatively(sch, copy, threads=8)
+    tr.fetch_cooperatively(sch, copy, threads=8)
     with refuses(sch, r"fetch_cooperatively: loop 'ax0_ax1_fused_1' is already bound to 'thread"):
-        fetch_cooperatively(sch, copy, threads=8)
-    sch = Schedule(Matmul)
-    block = sch.get_sblock("C")
-    tile = tile_block(sch, block, threads=(8, 1))
-    steps = split_reduction(sch, block, inner=3)
-    copy = cache_read_at(sch, block, steps.outer, operand=0)
+        tr.fetch_cooperatively(sch, copy, threads=8)
+    sch, block, *_ = at_block(Matmul, "C")
+    tile = tr.tile_block(sch, block, threads=(8, 1))
+    steps = tr.split_reduction(sch, block, inner=3)
+    copy = tr.cache_read_at(sch, block, steps.outer, operand=0)
     with refuses(
         sch,
         r"tile of block 'A_shared' lies in runs of 3 elements, which vector=2 does not divide, so "
         "that TVM would load the elements one by one; use a shorter vector or longer rows",
     ):
-        fetch_cooperatively(sch, copy, threads=(4, 1), vector=2)
+        tr.fetch_cooperatively(sch, copy, threads=(4, 1), vector=2)
     assert sch.get(tile.blocks[0])
-    sch = Schedule(Matmul)
-    block = sch.get_sblock("C")
-    outer = split_loop(sch, sch.get_loops(block)[0], inner=8).outer
-    copy = cache_read_at(sch, block, outer, operand=0)
+    sch, block, *_ = at_block(Matmul, "C")
+    outer = tr.split_loop(sch, sch.get_loops(block)[0], inner=8).outer
+    copy = tr.cache_read_at(sch, block, outer, operand=0)
     whole = sch.copy()
-    fetch_cooperatively(whole, copy, threads=4, vector=4)
-    pad_shared_rows(sch, copy, elements=2)
+    tr.fetch_cooperatively(whole, copy, threads=4, vector=4)
+    tr.pad_shared_rows(sch, copy, elements=2)
     with refuses(sch, r"lies in runs of 6 elements, which vector=4 does not divide"):
-        fetch_cooperatively(sch, copy, threads=4, vector=4)
-    sch = Schedule(Matmul)
-    block = sch.get_sblock("C")
-    tile = tile_block(sch, block, threads=(4, 6))
-    copy = cache_read_at(sch, block, tile.threads[1], operand=1)
+        tr.fetch_cooperatively(sch, copy, threads=4, vector=4)
+    sch, block, *_ = at_block(Matmul, "C")
+    tile = tr.tile_block(sch, block, threads=(4, 6))
+    copy = tr.cache_read_at(sch, block, tile.threads[1], operand=1)
     with refuses(
         sch,
         r"fetch_cooperatively: bind_loop: loop 'ax0_ax1_fused_2' runs 3 times, and 'threadIdx.x' "
         "has the extent 6 at loop 'j_1' of the same kernel",
     ):
-        fetch_cooperatively(sch, copy, threads=(4, 3))
-    fetch_cooperatively(sch, copy, threads=(4, 6), tail="guard")
-    sch = Schedule(Matmul)
-    block = sch.get_sblock("C")
-    tile = tile_block(sch, block, threads=(6,))
-    copy = cache_read_at(sch, block, tile.threads[0], operand=1)
+        tr.fetch_cooperatively(sch, copy, threads=(4, 3))
+    tr.fetch_cooperatively(sch, copy, threads=(4, 6), tail="guard")
+    sch, block, *_ = at_block(Matmul, "C")
+    tile = tr.tile_block(sch, block, threads=(6,))
+    copy = tr.cache_read_at(sch, block, tile.threads[0], operand=1)
     with refuses(
         sch,
         r"threads=\(2, 6\) needs threadIdx.y above loop 'ax0', and the kernel's threads are on "
         "threadIdx.x only; give the extents that the compute loops bind",
     ):
-        fetch_cooperatively(sch, copy, threads=(2, 6), tail="guard")
-    fetch_cooperatively(sch, copy, threads=(1, 6), tail="guard")
+        tr.fetch_cooperatively(sch, copy, threads=(2, 6), tail="guard")
+    tr.fetch_cooperatively(sch, copy, threads=(1, 6), tail="guard")
 
 
 def fetch_whole_rows(padding):
     """A schedule with 8 whole rows of A in shared memory, each of 6 elements."""
-    sch = Schedule(Matmul)
-    block = sch.get_sblock("C")
-    tile = tile_block(sch, block, threads=(8, 12), fuse_threads=True)
-    copy = cache_read_at(sch, block, tile.threads[0], operand=0)
+    sch, block, *_ = at_block(Matmul, "C")
+    tile = tr.tile_block(sch, block, threads=(8, 12), fuse_threads=True)
+    copy = tr.cache_read_at(sch, block, tile.threads[0], operand=0)
     if padding:
-        pad_shared_rows(sch, copy, elements=padding)
+        tr.pad_shared_rows(sch, copy, elements=padding)
     return sch, copy
 
 
 def test_vectors_over_the_ends_of_whole_rows_stay_vectors():
     sch, copy = fetch_whole_rows(0)
-    fetch_cooperatively(sch, copy, threads=96, vector=4, tail="guard")
+    tr.fetch_cooperatively(sch, copy, threads=96, vector=4, tail="guard")
     assert "*(float4*)(A_shared" in compile_for_cuda(sch.mod)
     sch, copy = fetch_whole_rows(0)
     with refuses(sch, r"has 48 elements, which threads \* vector = 384 does not divide"):
-        fetch_cooperatively(sch, copy, threads=96, vector=4)
+        tr.fetch_cooperatively(sch, copy, threads=96, vector=4)
 
 
 def test_stage_operand_at_of_an_argument():
@@ -175,8 +158,7 @@ def test_stage_operand_at_of_an_argument():
                                 T.where(f * 12 + tx < 2)
                                 A_shared_dyn[v0, v1] = A[v0, v1]
                     for k_1 in range(2):
-                        with T.sblock("C"):
-                            vi, vj = T.axis.remap("SS", [i, j])
+                        with T.sblock("C", "SS", i, j):
                             vk = T.axis.reduce(6, k_0 * 2 + k_1)
                             C[vi, vj] += A_shared_dyn[vi, vk] * B[vk, vj]
     """
@@ -184,10 +166,12 @@ def test_stage_operand_at_of_an_argument():
     def change(sch):
         block = sch.get_sblock("C")
         i, j, _ = sch.get_loops(block)
-        bind_loop(sch, i, axis="blockIdx.x")
-        bind_loop(sch, j, axis="threadIdx.x")
-        steps = split_reduction(sch, block, inner=2)
-        copy = stage_operand_at(sch, block, steps.outer, operand=0, threads=12, scope="shared.dyn")
+        tr.bind_loop(sch, i, axis="blockIdx.x")
+        tr.bind_loop(sch, j, axis="threadIdx.x")
+        steps = tr.split_reduction(sch, block, inner=2)
+        copy = tr.stage_operand_at(
+            sch, block, steps.outer, operand=0, threads=12, scope="shared.dyn"
+        )
         return copy, block, i, j, steps
 
     check_pair(Matmul, change, after)
@@ -198,12 +182,10 @@ TwoMatmuls = parse_kernel("""
     A (16, 6), B (6, 12), D (12, 8), E (16, 8)
     C = T.sblock_alloc_buffer((16, 12))
     for i, j, k in T.grid(16, 12, 6):
-        with T.sblock("C"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        with T.sblock("C", "SSR", i, j, k):
             C[vi, vj] += A[vi, vk] * B[vk, vj]
     for i, j, k in T.grid(16, 8, 12):
-        with T.sblock("E"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        with T.sblock("E", "SSR", i, j, k):
             E[vi, vj] += C[vi, vk] * D[vk, vj]
 """)
 
@@ -211,9 +193,9 @@ TwoMatmuls = parse_kernel("""
 def test_stage_operand_at_of_another_reduction_leaves_it_a_stage_of_its_own():
     sch = Schedule(TwoMatmuls, debug_mask="all")
     first, second = sch.get_sblock("C"), sch.get_sblock("E")
-    tile_block(sch, first, threads=(4, 6))
-    tile = tile_block(sch, second, threads=(4, 8))
-    stage_operand_at(sch, second, tile.threads[1], operand=0, threads=(4, 8))
+    tr.tile_block(sch, first, threads=(4, 6))
+    tile = tr.tile_block(sch, second, threads=(4, 8))
+    tr.stage_operand_at(sch, second, tile.threads[1], operand=0, threads=(4, 8))
     assert sch.get(first).name_hint == "C"
     source = compile_for_cuda(sch.mod)
     assert "__launch_bounds__(24)" in source
@@ -233,11 +215,9 @@ def test_stage_operand_at_of_another_reduction_leaves_it_a_stage_of_its_own():
     ],
 )
 def test_stage_operand_at_refuses_what_its_parts_refuse_and_changes_nothing(options, sentence):
-    sch = Schedule(Matmul)
-    block = sch.get_sblock("C")
-    i, j, _ = sch.get_loops(block)
-    bind_loop(sch, i, axis="blockIdx.x")
-    bind_loop(sch, j, axis="threadIdx.x")
+    sch, block, i, j, _ = at_block(Matmul, "C")
+    tr.bind_loop(sch, i, axis="blockIdx.x")
+    tr.bind_loop(sch, j, axis="threadIdx.x")
     with refuses(sch, rf"^stage_operand_at: .*{sentence}"):
-        stage_operand_at(sch, block, j, **{"operand": 0, "threads": 12, **options})
-    stage_operand_at(sch, block, j, operand=0, threads=12)
+        tr.stage_operand_at(sch, block, j, **{"operand": 0, "threads": 12, **options})
+    tr.stage_operand_at(sch, block, j, operand=0, threads=12)

@@ -1,5 +1,6 @@
 """Indices that TVM changes where it flattens a buffer: refused, and right ones stay accepted."""
 
+from kernels import at_block
 from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
@@ -14,8 +15,7 @@ PROBLEM = window_sum.problem(16, width=3)
 
 
 def split(inner: int) -> tuple[Schedule, SBlockRV, LoopRV]:
-    sch = Schedule(PROBLEM.module)
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(PROBLEM.module, "C")
     return sch, block, split_loop(sch, sch.get_loops(block)[0], inner=inner).outer
 
 

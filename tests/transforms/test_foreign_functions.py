@@ -3,18 +3,13 @@
 import numpy as np
 import pytest
 import tvm
+from kernels import at_block
 from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.script import tirx as T
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks import get_device
-from tirstep.transforms import (
-    bind_loop,
-    cache_write_at,
-    fuse_loops,
-    split_loop,
-    spread_over_threads,
-)
 
 
 @T.prim_func(s_tir=True)
@@ -103,15 +98,15 @@ def of_macros(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
 
 def bind_rows(function: tvm.tirx.PrimFunc) -> Schedule:
     sch = Schedule(function)
-    bind_loop(sch, sch.get_loops(sch.get_sblock("B"))[0], axis="blockIdx.x")
+    tr.bind_loop(sch, sch.get_loops(sch.get_sblock("B"))[0], axis="blockIdx.x")
     return sch
 
 
 def bind_elements(function: tvm.tirx.PrimFunc) -> tvm.IRModule:
     sch = Schedule(function)
-    outer, inner = split_loop(sch, sch.get_loops(sch.get_sblock("B"))[0], inner=16)
-    bind_loop(sch, outer, axis="blockIdx.x")
-    bind_loop(sch, inner, axis="threadIdx.x")
+    outer, inner = tr.split_loop(sch, sch.get_loops(sch.get_sblock("B"))[0], inner=16)
+    tr.bind_loop(sch, outer, axis="blockIdx.x")
+    tr.bind_loop(sch, inner, axis="threadIdx.x")
     return sch.mod
 
 
@@ -120,18 +115,18 @@ def test_a_conditional_store_is_not_cached():
     block = sch.get_sblock("B")
     row = sch.get_loops(block)[0]
     with refuses(sch, "stores to 'B' only where vi >= vj, and the copy would write all of it"):
-        cache_write_at(sch, block, row)
+        tr.cache_write_at(sch, block, row)
     sch = bind_rows(beginning)
     block = sch.get_sblock("B")
     row = sch.get_loops(block)[0]
     with refuses(sch, r"computes only elements of 'B_local' where i \* 12 \+ j < 20"):
-        cache_write_at(sch, block, row)
+        tr.cache_write_at(sch, block, row)
 
 
 def test_a_store_in_both_branches_is_cached():
     sch = bind_rows(two_triangles)
     block = sch.get_sblock("B")
-    cache_write_at(sch, block, sch.get_loops(block)[0])
+    tr.cache_write_at(sch, block, sch.get_loops(block)[0])
     matrix = np.arange(96, dtype="float32").reshape(8, 12)
     program = get_device("simulator").compile(sch.mod)
     result = program([matrix, np.zeros((8, 12), "float32")])[1]
@@ -140,11 +135,10 @@ def test_a_store_in_both_branches_is_cached():
 
 
 def test_fused_loops_of_two_integer_types_hide_a_sum_over_threads():
-    sch = Schedule(mixed_loops)
-    block = sch.get_sblock("B")
-    bind_loop(sch, fuse_loops(sch, sch.get_loops(block)[:2]), axis="blockIdx.x")
+    sch, block, *_ = at_block(mixed_loops, "B")
+    tr.bind_loop(sch, tr.fuse_loops(sch, sch.get_loops(block)[:2]), axis="blockIdx.x")
     with refuses(sch, "reduces over threads of 'threadIdx.x', which TVM does not see where its"):
-        spread_over_threads(sch, block, threads=32)
+        tr.spread_over_threads(sch, block, threads=32)
 
 
 @pytest.mark.parametrize("device", ["cpu", "simulator"])
@@ -156,9 +150,8 @@ def test_private_functions_macros_scalars_and_totals_run(device: str):
     program = get_device(device).compile(bind_elements(scaled))
     three = np.asarray(3, "float32")
     assert np.array_equal(program([numbers, zeros, three])[1], 3 * numbers)
-    sch = Schedule(total)
-    block = sch.get_sblock("B")
-    bind_loop(sch, sch.add_unit_loop(sch.get_loops(block)[0]), axis="blockIdx.x")
-    spread_over_threads(sch, block, threads=32)
+    sch, block, *_ = at_block(total, "B")
+    tr.bind_loop(sch, sch.add_unit_loop(sch.get_loops(block)[0]), axis="blockIdx.x")
+    tr.spread_over_threads(sch, block, threads=32)
     program = get_device(device).compile(sch.mod)
     assert program([numbers, np.zeros((), "float32")])[1] == numbers.sum()

@@ -22,12 +22,10 @@ Divided = parse_kernel("""
     A (8, 4) int32, total (8,) int32, B (8, 4) int32
     T.func_attr({"tirx.noalias": True})
     for i, k in T.grid(8, 4):
-        with T.sblock("total"):
-            vi, vk = T.axis.remap("SR", [i, k])
+        with T.sblock("total", "SR", i, k):
             total[vi] += A[vi, vk]
     for i, j in T.grid(8, 4):
-        with T.sblock("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
+        with T.sblock("B", "SS", i, j):
             B[vi, vj] = A[vi, vj] * 100 // T.max(total[vi], 1)
 """)
 
@@ -135,8 +133,7 @@ TWO = TWICE.replace("NAME", "B").replace("OF", "A") + TWICE.replace("NAME", "C")
 FIRST = f"""
 for t in {THREADS}:
     for i, j in T.grid(8, 8):
-        with T.sblock("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
+        with T.sblock("B", "SS", i, j):
             T.where(t < 1)
             B[vi, vj] = A[vi, vj]
 """

@@ -5,10 +5,12 @@ refuses it.
 """
 
 import pytest
+from kernels import at_block
 from pairs import find_wrong, refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks import DeviceError, get_device
 from tirstep.lowering_checks.ownership import check_ownership
 from tirstep.modules import (
@@ -20,32 +22,6 @@ from tirstep.modules import (
     transpose,
     window_sum,
 )
-from tirstep.transforms import (
-    align_vectors,
-    bind_loop,
-    cache_read_at,
-    cache_write_at,
-    decompose_reduction_at,
-    fetch_cooperatively,
-    fold_tile,
-    fuse_epilogue_at,
-    keep_in_registers,
-    pad_block,
-    prefetch_asynchronously,
-    prefetch_by_tma,
-    prefetch_through_registers,
-    reverse_compute_block_at,
-    set_pass_option,
-    split_loop,
-    split_reduction,
-    stage_fragments_at,
-    stage_operand_at,
-    stage_swizzled_at,
-    tile_block,
-    tile_in_fragments,
-    unroll_loop,
-    vectorize_copy,
-)
 from tirstep.transforms.recipes import RECIPES
 
 
@@ -53,19 +29,21 @@ def test_a_padding_that_reads_what_other_threads_write():
     """What a padding reads, it reads under a condition: the loops alone decide it."""
     problem = softmax.problem(1, 32, online=True)
     sch = Schedule(problem.module)
-    pad_block(sch, sch.get_sblock("statistics"), multiples=(2, 4))
+    tr.pad_block(sch, sch.get_sblock("statistics"), multiples=(2, 4))
     wide, padding = sch.get_sblock("wide"), sch.get_sblock("W_pad")
     outer, inner = sch.get_loops(padding)
-    reverse_compute_block_at(sch, wide, outer)
-    bind_loop(sch, split_loop(sch, inner, inner=8).outer, axis="threadIdx.x")
-    bind_loop(sch, split_loop(sch, sch.get_loops(wide)[-1], inner=4).inner, axis="threadIdx.x")
+    tr.reverse_compute_block_at(sch, wide, outer)
+    tr.bind_loop(sch, tr.split_loop(sch, inner, inner=8).outer, axis="threadIdx.x")
+    tr.bind_loop(
+        sch, tr.split_loop(sch, sch.get_loops(wide)[-1], inner=4).inner, axis="threadIdx.x"
+    )
     sentence = "block 'W_pad' would read elements of 'W' that others on 'threadIdx.x' write"
     with refuses(sch, sentence):  # until then there are two kernels, launched one after the other
-        bind_loop(sch, outer, axis="blockIdx.x")
+        tr.bind_loop(sch, outer, axis="blockIdx.x")
     sch.bind(outer, "blockIdx.x")
     for block in sch.get_child_blocks(sch.get_sblock("root")):
         if sch.get(sch.get_loops(block)[0]).thread_binding is None:
-            bind_loop(sch, sch.get_loops(block)[0], axis="blockIdx.x")
+            tr.bind_loop(sch, sch.get_loops(block)[0], axis="blockIdx.x")
     assert "race" in find_wrong(problem, sch.mod)[0]
     messages = [finding.message for finding in check_ownership(sch.mod)]
     assert any(message.startswith(sentence) for message in messages)
@@ -89,15 +67,15 @@ def test_threads_that_take_one_element_each_of_an_online_softmax(parts: int):
     assert "is nan, and NumPy has" in find_wrong(problem, plain.mod)[0]
     *first, last = spread(sch)
     for loop in first:
-        bind_loop(sch, loop, axis="threadIdx.y")
+        tr.bind_loop(sch, loop, axis="threadIdx.y")
     name = sch.get(last).loop_var.name
     with refuses(
         sch,
         f"bind_loop: loop '{name}' is a reduction of block 'statistics', of which each thread would"
         " take one element and begin with it instead of the maximum of nothing: elements of -inf,",
     ):
-        bind_loop(sch, last, axis="threadIdx.x")
-    bind_loop(sch, split_loop(sch, last, inner=1).outer, axis="threadIdx.x")
+        tr.bind_loop(sch, last, axis="threadIdx.x")
+    tr.bind_loop(sch, tr.split_loop(sch, last, inner=1).outer, axis="threadIdx.x")
     assert find_wrong(problem, sch.mod) == []
 
 
@@ -105,10 +83,9 @@ def test_a_padding_in_guarded_loops_that_is_moved_under_its_fetch():
     """The guarded loops run more often than the padding has elements, the guard's part less."""
     problem = depthwise_conv2d.problem(2, 2, 3, 4, 3)
 
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("padded")
-    tile = tile_block(sch, block, threads=(4, 8), tail="guard")
-    copy = cache_read_at(sch, block, tile.threads[1], operand=0, scope="local")
+    sch, block, *_ = at_block(problem.module, "padded")
+    tile = tr.tile_block(sch, block, threads=(4, 8), tail="guard")
+    copy = tr.cache_read_at(sch, block, tile.threads[1], operand=0, scope="local")
     loop = sch.get_loops(copy)[-2]
     plain = sch.copy()
     plain.reverse_compute_at(block, loop, preserve_unit_loops=True)
@@ -116,16 +93,16 @@ def test_a_padding_in_guarded_loops_that_is_moved_under_its_fetch():
     with refuses(
         sch, "reverse_compute_block_at: block 'padded' would compute 48 of its 120 elements: those"
     ):
-        reverse_compute_block_at(sch, block, loop)
+        tr.reverse_compute_block_at(sch, block, loop)
 
 
 def stage_twice(sch: Schedule) -> SBlockRV:
     """A tile that each thread fetches into shared memory, and from there into other such memory."""
     block = sch.get_sblock("C")
-    tile_block(sch, block, threads=(8, 8), tail="guard")
-    k = split_loop(sch, sch.get_loops(block)[-1], inner=16, tail="guard").outer
-    copy = stage_operand_at(sch, block, k, operand=0, threads=(8, 8))
-    return cache_read_at(sch, copy, sch.get_loops(copy)[-3], operand=0, scope="shared")
+    tr.tile_block(sch, block, threads=(8, 8), tail="guard")
+    k = tr.split_loop(sch, sch.get_loops(block)[-1], inner=16, tail="guard").outer
+    copy = tr.stage_operand_at(sch, block, k, operand=0, threads=(8, 8))
+    return tr.cache_read_at(sch, copy, sch.get_loops(copy)[-3], operand=0, scope="shared")
 
 
 @pytest.mark.parametrize("row", [4, 5])
@@ -145,17 +122,17 @@ def test_a_tile_of_which_tvm_keeps_the_elements_of_one_thread(row: int, first: s
     sch = Schedule(problem.module)
     copy = stage_twice(sch)
     plain = sch.copy()
-    fetch_cooperatively(plain, copy, threads=(8, 8), tail="guard")
+    tr.fetch_cooperatively(plain, copy, threads=(8, 8), tail="guard")
     fold(plain, copy)
     assert "race" in find_wrong(problem, plain.mod)[0]
     if first == "fetched":
-        fetch_cooperatively(sch, copy, threads=(8, 8), tail="guard")
+        tr.fetch_cooperatively(sch, copy, threads=(8, 8), tail="guard")
         with refuses(sch, r"fold_tile: TVM would make 'A_shared' smaller, as if each thread had"):
-            fold_tile(sch, copy, row=row)
+            tr.fold_tile(sch, copy, row=row)
     else:
-        fold_tile(sch, copy, row=row)
+        tr.fold_tile(sch, copy, row=row)
         with refuses(sch, r"fetch_cooperatively: TVM would make 'A_shared' smaller, as if each"):
-            fetch_cooperatively(sch, copy, threads=(8, 8), tail="guard")
+            tr.fetch_cooperatively(sch, copy, threads=(8, 8), tail="guard")
 
 
 def copy_out_of_vectors(
@@ -163,12 +140,11 @@ def copy_out_of_vectors(
 ) -> tuple[Schedule, SBlockRV, SBlockRV, LoopRV]:
     """A copy in registers, in vectors whose first element lies `offset` places within, and its copy
     in shared memory."""
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("C")
-    outer = tile_block(sch, block, threads=(64,), tail="guard").blocks[0]
-    second = cache_read_at(sch, block, outer, operand=0)
-    first = cache_read_at(sch, second, outer, operand=0, scope="local")
-    align_vectors(sch, first, vector=4, offset=offset)
+    sch, block, *_ = at_block(problem.module, "C")
+    outer = tr.tile_block(sch, block, threads=(64,), tail="guard").blocks[0]
+    second = tr.cache_read_at(sch, block, outer, operand=0)
+    first = tr.cache_read_at(sch, second, outer, operand=0, scope="local")
+    tr.align_vectors(sch, first, vector=4, offset=offset)
     return sch, first, second, sch.get_loops(first)[1]
 
 
@@ -182,71 +158,67 @@ def test_vectors_with_an_offset_that_are_copied_on_one_by_one(offset: int):
     assert "uninitialized read" in find_wrong(problem, plain.mod)[0]
     sentence = "block 'A_shared' would use elements of 'A_local' that block 'A_local' does not comp"
     with refuses(sch, f"reverse_compute_block_at: {sentence}"):
-        reverse_compute_block_at(sch, second, loop)
+        tr.reverse_compute_block_at(sch, second, loop)
     with refuses(sch, f"fuse_epilogue_at: {sentence}"):
-        fuse_epilogue_at(sch, first, second, loop)
+        tr.fuse_epilogue_at(sch, first, second, loop)
 
 
 def test_vectors_without_an_offset_that_are_copied_on_one_by_one():
     problem = window_sum.problem(36, width=3)
     sch, first, second, loop = copy_out_of_vectors(problem, 0)
-    fuse_epilogue_at(sch, first, second, loop)
+    tr.fuse_epilogue_at(sch, first, second, loop)
     assert find_wrong(problem, sch.mod) == []
 
 
 def test_a_kernel_in_a_loop_that_is_unrolled():
     """TVM copies the loops of the threads, too, and finds the variables of the first ones only."""
     problem = transpose.problem(4, 8)
-    sch = Schedule(problem.module)
-    rows, columns = sch.get_loops(sch.get_sblock("B"))
+    sch, _, rows, columns = at_block(problem.module, "B")
     plain = sch.copy()
     plain.unroll(rows)
     plain.bind(columns, "threadIdx.x")
     with pytest.raises(DeviceError, match=r"variables .* are used, but are not passed in"):
         get_device("simulator").compile(plain.mod)
 
-    unroll_loop(sch, rows)
+    tr.unroll_loop(sch, rows)
     sentence = "loop 'i' would be unrolled around the kernel of loop 'j', and TVM makes no copies"
     with refuses(sch, f"bind_loop: {sentence}"):
-        bind_loop(sch, columns, axis="threadIdx.x")
-    sch = Schedule(problem.module)
-    rows, columns = sch.get_loops(sch.get_sblock("B"))
-    bind_loop(sch, columns, axis="threadIdx.x")
+        tr.bind_loop(sch, columns, axis="threadIdx.x")
+    sch, _, rows, columns = at_block(problem.module, "B")
+    tr.bind_loop(sch, columns, axis="threadIdx.x")
     with refuses(sch, f"unroll_loop: {sentence}"):
-        unroll_loop(sch, rows)
+        tr.unroll_loop(sch, rows)
 
 
 def test_threads_that_reduce_a_block_of_blocks():
     """TVM refuses it where it lowers the block: it adds up what one block computes."""
     sch = Schedule(matmul.problem(16, 16, 32, dtype="float16").module)
-    made = tile_in_fragments(sch, sch.get_sblock("C"), tile=(16, 16), warp=(16, 16), tile_k=16)
+    made = tr.tile_in_fragments(sch, sch.get_sblock("C"), tile=(16, 16), warp=(16, 16), tile_k=16)
     with refuses(sch, "loop 'k_0' is a reduction of block 'C_o', which holds a block of its own"):
-        bind_loop(sch, made.outer, axis="threadIdx.x")
+        tr.bind_loop(sch, made.outer, axis="threadIdx.x")
 
 
 @pytest.mark.parametrize("last", ["vthread.x", "threadIdx.x"])
 def test_virtual_threads_and_a_sum_over_threads(last: str):
     """TVM adds up over threads for one of 16 virtual threads; of 8 it lowers none."""
     problem = matmul.problem(16, 16, 32)
-    sch = Schedule(problem.module)
-    i, j, k = sch.get_loops(sch.get_sblock("C"))
-    bind_loop(sch, i, axis="blockIdx.x")
+    sch, _, i, j, k = at_block(problem.module, "C")
+    tr.bind_loop(sch, i, axis="blockIdx.x")
     axes = {"vthread.x": j, "threadIdx.x": k}
     other = next(axis for axis in axes if axis != last)
-    bind_loop(sch, axes[other], axis=other)
+    tr.bind_loop(sch, axes[other], axis=other)
     with refuses(sch, "TVM would add up for one virtual thread and not for the others"):
-        bind_loop(sch, axes[last], axis=last)
+        tr.bind_loop(sch, axes[last], axis=last)
     sch.bind(axes[last], last)
     assert "elements are wrong" in find_wrong(problem, sch.mod)[0]
 
 
 def test_one_virtual_thread_may_sum_over_threads():
     problem = matmul.problem(16, 16, 32)
-    sch = Schedule(problem.module)
-    i, j, k = sch.get_loops(sch.get_sblock("C"))
+    sch, _, i, j, k = at_block(problem.module, "C")
     for loop, axis in ((i, "blockIdx.x"), (k, "threadIdx.x")):
-        bind_loop(sch, loop, axis=axis)
-    bind_loop(sch, split_loop(sch, j, inner=1).inner, axis="vthread.x")
+        tr.bind_loop(sch, loop, axis=axis)
+    tr.bind_loop(sch, tr.split_loop(sch, j, inner=1).inner, axis="vthread.x")
     assert find_wrong(problem, sch.mod) == []
 
 
@@ -255,35 +227,32 @@ def test_one_virtual_thread_may_sum_over_threads():
 def test_a_pipeline_of_a_sum_that_is_not_decomposed(asynchronous: bool, inner: int):
     """TVM makes two statements of a block that begins its sum, and refuses notes for one."""
     problem = matmul.problem(3, 7, 16)
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("C")
-    outer, loop = split_reduction(sch, block, inner=inner)
+    sch, block, *_ = at_block(problem.module, "C")
+    outer, loop = tr.split_reduction(sch, block, inner=inner)
     rows, columns, *_ = sch.get_loops(block)
-    bind_loop(sch, rows, axis="blockIdx.x")
-    bind_loop(sch, columns, axis="threadIdx.x")
+    tr.bind_loop(sch, rows, axis="blockIdx.x")
+    tr.bind_loop(sch, columns, axis="threadIdx.x")
     copies = [
-        stage_operand_at(sch, block, loop, operand=operand, threads=7, tail="guard")
+        tr.stage_operand_at(sch, block, loop, operand=operand, threads=7, tail="guard")
         for operand in range(2)
     ]
     if asynchronous:
-        prefetch_asynchronously(sch, loop, copies, stages=2)
+        tr.prefetch_asynchronously(sch, loop, copies, stages=2)
     else:
-        prefetch_through_registers(sch, loop, copies)
+        tr.prefetch_through_registers(sch, loop, copies)
     assert find_wrong(problem, sch.mod) == []
     assert find_wrong(problem, sch.mod, "cpu") == []
     with refuses(sch, "is a pipeline of .* statements, and its body would have"):
-        decompose_reduction_at(sch, block, outer)
+        tr.decompose_reduction_at(sch, block, outer)
 
 
 def copy_in_a_pipeline(*, vector: int) -> tuple[Problem, Schedule, SBlockRV, LoopRV]:
     """A column of threads that each read a row, which one of them after the other copies whole."""
     problem = transpose.problem(3, 24)
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("B")
-    threads, rows = sch.get_loops(block)
-    bind_loop(sch, threads, axis="threadIdx.x")
-    copy = cache_read_at(sch, block, rows, operand=0)
-    vectorize_copy(sch, copy, vector=vector)
+    sch, block, threads, rows = at_block(problem.module, "B")
+    tr.bind_loop(sch, threads, axis="threadIdx.x")
+    copy = tr.cache_read_at(sch, block, rows, operand=0)
+    tr.vectorize_copy(sch, copy, vector=vector)
     return problem, sch, copy, rows
 
 
@@ -293,19 +262,19 @@ def test_an_asynchronous_copy_of_neighbours_one_by_one():
     plain = sch.copy()
     for name, value in (("stage", [0, 1]), ("order", [0, 1]), ("async_stages", [0])):
         plain.annotate(rows, f"software_pipeline_{name}", value)
-    set_pass_option(plain, name="tirx.use_async_copy", value=True)
+    tr.set_pass_option(plain, name="tirx.use_async_copy", value=True)
     with pytest.raises(DeviceError, match="dma_start_group"):
         get_device("simulator").compile(plain.mod)
     with refuses(sch, "block 'A_shared' copies neighbours one by one in loop 'ax1'"):
-        prefetch_asynchronously(sch, rows, [copy], stages=2)
+        tr.prefetch_asynchronously(sch, rows, [copy], stages=2)
     _, sch, copy, rows = copy_in_a_pipeline(vector=4)
-    prefetch_asynchronously(sch, rows, [copy], stages=2)
+    tr.prefetch_asynchronously(sch, rows, [copy], stages=2)
     get_device("simulator").compile(sch.mod)
 
 
 def test_a_copy_through_registers_keeps_its_loops_and_its_memory():
     _, sch, copy, rows = copy_in_a_pipeline(vector=4)
-    prefetch_through_registers(sch, rows, [copy])
+    tr.prefetch_through_registers(sch, rows, [copy])
     get_device("simulator").compile(sch.mod)
     own = sch.get_loops(copy)[-2]
     plain = sch.copy()
@@ -313,19 +282,19 @@ def test_a_copy_through_registers_keeps_its_loops_and_its_memory():
     with pytest.raises(DeviceError, match="Expect the ancestor loops to be serial"):
         get_device("simulator").compile(plain.mod)
     with refuses(sch, "block 'A_shared' would copy through registers in loop '.*', which is unr"):
-        unroll_loop(sch, own)
+        tr.unroll_loop(sch, own)
     with refuses(sch, "block 'A_shared' would copy through registers to scope 'local'"):
-        keep_in_registers(sch, copy)
+        tr.keep_in_registers(sch, copy)
 
 
 def test_padded_rows_are_none_that_the_tma_writes():
     sch = Schedule(matmul.problem(32, 32, 64, dtype="float16").module)
-    tile = tile_in_fragments(sch, sch.get_sblock("C"), tile=(32, 32), warp=(16, 16), tile_k=32)
-    copy = stage_fragments_at(
+    tile = tr.tile_in_fragments(sch, sch.get_sblock("C"), tile=(32, 32), warp=(16, 16), tile_k=32)
+    copy = tr.stage_fragments_at(
         sch, tile.block, tile.outer, operand=0, warps=4, vector=2, layout="padded"
     )
     with refuses(sch, "prefetch_by_tma: block 'A_shared.dyn' writes rows with padding in between"):
-        prefetch_by_tma(sch, tile.outer, [copy], stages=2)
+        tr.prefetch_by_tma(sch, tile.outer, [copy], stages=2)
 
 
 def test_a_copy_of_one_place_of_a_swizzled_region_would_write_all_of_it():
@@ -333,10 +302,10 @@ def test_a_copy_of_one_place_of_a_swizzled_region_would_write_all_of_it():
     sch = Schedule(matmul.problem(64, 64, 128, dtype="float16", transpose_b=True).module)
     block = sch.get_sblock("C")
     loop = sch.get_loops(block)[1]
-    copy = stage_swizzled_at(sch, block, loop, operand=0, warpgroups=1, vector=1, tail="guard")
+    copy = tr.stage_swizzled_at(sch, block, loop, operand=0, warpgroups=1, vector=1, tail="guard")
     place = sch.get_loops(copy)[-1]
     with refuses(sch, "cache_write_at: block 'A_shared.dyn' writes one element at a time of a reg"):
-        cache_write_at(sch, copy, place, scope="shared")
+        tr.cache_write_at(sch, copy, place, scope="shared")
 
 
 def test_a_guard_of_quotients_made_a_tile_of_one_column():
@@ -345,7 +314,7 @@ def test_a_guard_of_quotients_made_a_tile_of_one_column():
     sch = Schedule(problem.module)
     RECIPES["conv2d_naive"](sch)
     block = sch.get_sblock("Y_update")
-    copy = cache_read_at(sch, block, sch.get_loops(block)[2], operand=1, scope="local")
+    copy = tr.cache_read_at(sch, block, sch.get_loops(block)[2], operand=1, scope="local")
     place = sch.get_loops(copy)[4]
     plain = sch.copy()
     plain.reverse_compute_at(plain.cache_write(copy, 0, "shared.dyn"), place)
@@ -353,4 +322,4 @@ def test_a_guard_of_quotients_made_a_tile_of_one_column():
     with refuses(
         sch, "cache_write_at: TVM would make 'X_local_shared.dyn' smaller, as if each thr"
     ):
-        cache_write_at(sch, copy, place, scope="shared.dyn")
+        tr.cache_write_at(sch, copy, place, scope="shared.dyn")

@@ -6,9 +6,11 @@ then that our transform refuses it.
 
 import pytest
 import tvm
+from kernels import at_block
 from pairs import refuses
 from tvm.s_tir import Schedule
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.lowering_checks.legality.lowered_memory import find_split_rooms
 from tirstep.modules import (
@@ -21,22 +23,6 @@ from tirstep.modules import (
     rms_norm,
     transpose,
 )
-from tirstep.transforms import (
-    accumulate_in_registers,
-    align_vectors,
-    bind_loop,
-    cache_read_at,
-    cache_write_at,
-    fold_tile,
-    fuse_epilogue_at,
-    fuse_loops,
-    pad_block,
-    reverse_compute_block_at,
-    split_loop,
-    spread_over_threads,
-    stage_operand_at,
-    tile_block,
-)
 from tirstep.transforms.recipes import RECIPES
 
 
@@ -47,7 +33,7 @@ def assert_wrong(problem: Problem, module: tvm.IRModule, device: str = "simulato
 def test_threads_of_outputs_and_of_a_reduction_in_one_loop():
     problem = conv1d.problem(20, 5)
     sch = Schedule(problem.module)
-    fused = fuse_loops(sch, sch.get_loops(sch.get_sblock("B")))
+    fused = tr.fuse_loops(sch, sch.get_loops(sch.get_sblock("B")))
     plain = sch.copy()
     plain.bind(fused, "threadIdx.x")
     assert_wrong(problem, plain.mod)
@@ -56,19 +42,18 @@ def test_threads_of_outputs_and_of_a_reduction_in_one_loop():
         r"loop 'i_r_fused' is a reduction of block 'B' and goes over its outputs as well: TVM would"
         " sum over all threads of the loop, whichever output they work on; bind the spatial",
     ):
-        bind_loop(sch, fused, axis="threadIdx.x")
+        tr.bind_loop(sch, fused, axis="threadIdx.x")
 
 
 def test_a_failed_check_inside_of_tvm_is_one_sentence_too():
     """TVM raises a bare ValueError where it cannot match the region A[vi - vr]."""
-    sch = Schedule(conv1d(20, 5))
-    block = sch.get_sblock("B")
+    sch, block, *_ = at_block(conv1d(20, 5), "B")
     outer = sch.get_loops(sch.cache_read(block, 0, "local"))[0]
     with refuses(
         sch,
         r"TVM refuses: (Tensor|Buffer)Region pattern match failed: vi - vr; the indices are",
     ):
-        reverse_compute_block_at(sch, block, outer)
+        tr.reverse_compute_block_at(sch, block, outer)
 
 
 def test_a_copy_that_is_moved_behind_its_reader():
@@ -84,60 +69,56 @@ def test_a_copy_that_is_moved_behind_its_reader():
         r"reverse_compute_block_at: block 'A_local' would be computed after block 'C', which uses "
         "it; place it in front of its consumers, with compute_block_at",
     ):
-        reverse_compute_block_at(sch, copy, inner)
+        tr.reverse_compute_block_at(sch, copy, inner)
 
 
 def test_a_virtual_thread_for_a_part_of_a_kernel():
     problem = matmul.problem(12, 20, 8)
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("C")
-    tile = tile_block(sch, block, threads=(4, 2))
-    inner = sch.get_loops(cache_read_at(sch, block, tile.blocks[1], operand=0))[-1]
+    sch, block, *_ = at_block(problem.module, "C")
+    tile = tr.tile_block(sch, block, threads=(4, 2))
+    inner = sch.get_loops(tr.cache_read_at(sch, block, tile.blocks[1], operand=0))[-1]
     plain = sch.copy()
     plain.bind(inner, "vthread.x")
     assert_wrong(problem, plain.mod)
     with refuses(sch, r"bind_loop: block 'C' stands outside of loop 'ax1' on 'vthread.x', and TVM"):
-        bind_loop(sch, inner, axis="vthread.x")
+        tr.bind_loop(sch, inner, axis="vthread.x")
 
 
 @pytest.mark.parametrize("scope", ["local", "shared"])
 def test_a_result_that_is_written_outside_of_its_gpu_blocks(scope: str):
     problem = matmul.problem(12, 20, 8)
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("C")
-    i, j, _ = sch.get_loops(block)
-    bind_loop(sch, i, axis="blockIdx.x")
-    bind_loop(sch, j, axis="blockIdx.y")
+    sch, block, i, j, _ = at_block(problem.module, "C")
+    tr.bind_loop(sch, i, axis="blockIdx.x")
+    tr.bind_loop(sch, j, axis="blockIdx.y")
     plain = sch.copy()
     plain.reverse_compute_at(plain.cache_write(block, 0, scope), i)
     assert_wrong(problem, plain.mod)
     with refuses(sch, rf"cache_write_at: the .* of 'blockIdx.y' write the .* buffer 'C_{scope}'"):
-        cache_write_at(sch, block, i, scope=scope)
+        tr.cache_write_at(sch, block, i, scope=scope)
 
 
 def test_registers_that_others_read_at_quotients_of_differences():
     """TVM estimates of reads at (i - r) // 2 and (i - r) % 2 a region without elements."""
     problem = conv1d.problem(1, 3, dtype="float16")
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("B")
-    tile = tile_block(sch, block, threads=(3,))
-    copy = cache_read_at(sch, block, tile.blocks[0], operand=0, scope="local")
-    align_vectors(sch, copy, vector=2, offset=0)
-    inner = split_loop(sch, sch.get_loops(copy)[-1], inner=3, tail="guard").inner
+    sch, block, *_ = at_block(problem.module, "B")
+    tile = tr.tile_block(sch, block, threads=(3,))
+    copy = tr.cache_read_at(sch, block, tile.blocks[0], operand=0, scope="local")
+    tr.align_vectors(sch, copy, vector=2, offset=0)
+    inner = tr.split_loop(sch, sch.get_loops(copy)[-1], inner=3, tail="guard").inner
     plain = sch.copy()
     plain.bind(inner, "threadIdx.x")
     assert_wrong(problem, plain.mod)
     with refuses(
         sch, "bind_loop: the threads of 'threadIdx.x' write the register buffer 'A_local'"
     ):
-        bind_loop(sch, inner, axis="threadIdx.x")
+        tr.bind_loop(sch, inner, axis="threadIdx.x")
 
 
 def test_a_padding_of_sums_that_is_fused_to_them():
     """The same where the padding is the epilogue of the sums: its last elements read none."""
     problem = rms_norm.problem(3, 16)
     sch = Schedule(problem.module)
-    pad_block(sch, sch.get_sblock("B"), multiples=(4, 8))
+    tr.pad_block(sch, sch.get_sblock("B"), multiples=(4, 8))
     sums = sch.get_sblock("sum")
     loop = sch.get_loops(sums)[0]
     plain = sch.copy()
@@ -148,34 +129,34 @@ def test_a_padding_of_sums_that_is_fused_to_them():
             plain.bind(plain.get_loops(block)[0], "blockIdx.x")
     assert_wrong(problem, plain.mod)
     with refuses(sch, "accumulate_in_registers: fuse_epilogue_at: block 'squares_pad' would comp"):
-        accumulate_in_registers(sch, sums, loop)
+        tr.accumulate_in_registers(sch, sums, loop)
 
 
 def test_a_padding_that_is_moved_under_its_fetch():
     """The rim of zeros reads nothing, so that TVM computes the inside alone."""
     problem = depthwise_conv2d.problem(2, 2, 6, 1, 3)
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("padded")
-    copy = cache_read_at(sch, block, sch.get_loops(block)[0], operand=0, scope="local")
+    sch, block, *_ = at_block(problem.module, "padded")
+    copy = tr.cache_read_at(sch, block, sch.get_loops(block)[0], operand=0, scope="local")
     inner = sch.get_loops(copy)[1]
     plain = sch.copy()
     plain.reverse_compute_at(block, inner, preserve_unit_loops=True)
     assert_wrong(problem, plain.mod, "cpu")
     with refuses(sch, "reverse_compute_block_at: block 'padded' would compute 24 of its 96 elem"):
-        reverse_compute_block_at(sch, block, inner)
+        tr.reverse_compute_block_at(sch, block, inner)
 
 
 @pytest.mark.parametrize("columns", [3, 1201])
 def test_a_padding_whose_rim_a_guard_leaves_out(columns: int):
     """Its loops run often enough, and TVM lets only those iterations in that read the fetch."""
     problem = transpose.problem(2, columns)
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("B")
-    pad_block(sch, block, multiples=(4, 2))
-    bind_loop(sch, split_loop(sch, sch.get_loops(block)[0], inner=4).inner, axis="threadIdx.x")
+    sch, block, *_ = at_block(problem.module, "B")
+    tr.pad_block(sch, block, multiples=(4, 2))
+    tr.bind_loop(
+        sch, tr.split_loop(sch, sch.get_loops(block)[0], inner=4).inner, axis="threadIdx.x"
+    )
     padding = sch.get_sblock("A_pad")
     row = sch.get_loops(padding)[0]
-    copy = stage_operand_at(sch, padding, row, operand=0, threads=4, scope="shared")
+    copy = tr.stage_operand_at(sch, padding, row, operand=0, threads=4, scope="shared")
     thread = sch.get_loops(copy)[-1]
     plain = sch.copy()
     plain.set_scope(copy, 0, "local")
@@ -184,7 +165,7 @@ def test_a_padding_whose_rim_a_guard_leaves_out(columns: int):
     if columns == 3:
         assert_wrong(problem, plain.mod)
     with refuses(sch, "fuse_epilogue_at: block 'A_pad' would compute [0-9]* of its [0-9]* elem"):
-        fuse_epilogue_at(sch, copy, padding, thread)
+        tr.fuse_epilogue_at(sch, copy, padding, thread)
 
 
 @pytest.mark.parametrize(
@@ -193,11 +174,10 @@ def test_a_padding_whose_rim_a_guard_leaves_out(columns: int):
 def test_a_copy_of_more_than_a_loop_of_one_iteration_writes(scope: str, columns: int):
     """TVM estimates nothing of a tile whose loop is guarded twice, and copies all of the loop."""
     problem = transpose.problem(2, columns, dtype="int8")
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("B")
-    tile_block(sch, block, threads=(8, 8), per_thread=(3, 1), tail="guard")
-    split_loop(sch, sch.get_loops(block)[4], inner=1, tail="guard")
-    split_loop(sch, sch.get_loops(block)[5], inner=8, tail="guard")
+    sch, block, *_ = at_block(problem.module, "B")
+    tr.tile_block(sch, block, threads=(8, 8), per_thread=(3, 1), tail="guard")
+    tr.split_loop(sch, sch.get_loops(block)[4], inner=1, tail="guard")
+    tr.split_loop(sch, sch.get_loops(block)[5], inner=8, tail="guard")
     loop, plain = sch.get_loops(block)[4], sch.copy()
     copy = plain.cache_write(block, 0, scope)
     plain.reverse_compute_at(copy, loop, preserve_unit_loops=True)
@@ -205,24 +185,23 @@ def test_a_copy_of_more_than_a_loop_of_one_iteration_writes(scope: str, columns:
     with refuses(
         sch, "cache_write_at: block 'B' computes only elements of 'B_.*' where .*, and bl"
     ):
-        cache_write_at(sch, block, loop, scope=scope)
+        tr.cache_write_at(sch, block, loop, scope=scope)
 
 
 def test_a_folded_tile_that_one_thread_fetches():
     """TVM takes the remainders of one thread for all, and begins the tile there for each thread."""
     problem = matvec.problem(4, 32, dtype="float16")
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("y")
-    tile_block(sch, block, threads=[4], per_thread=[1], tail="guard")
-    split_loop(sch, sch.get_loops(block)[2], inner=2)
-    copy = cache_read_at(sch, block, sch.get_loops(block)[4], operand=0, scope="shared")
-    spread_over_threads(sch, copy, threads=4, vector=1, tail="guard")
+    sch, block, *_ = at_block(problem.module, "y")
+    tr.tile_block(sch, block, threads=[4], per_thread=[1], tail="guard")
+    tr.split_loop(sch, sch.get_loops(block)[2], inner=2)
+    copy = tr.cache_read_at(sch, block, sch.get_loops(block)[4], operand=0, scope="shared")
+    tr.spread_over_threads(sch, copy, threads=4, vector=1, tail="guard")
     plain = sch.copy()
     plain.transform_layout(copy, ("write", 0), lambda i, k: (i, k // 4, k % 4))
     assert find_split_rooms(plain.mod) == ["A_shared"]
     assert_wrong(problem, plain.mod)
     with refuses(sch, "fold_tile: TVM would make 'A_shared' smaller, as if each thread had one"):
-        fold_tile(sch, copy, row=4, padding=3)
+        tr.fold_tile(sch, copy, row=4, padding=3)
 
 
 def test_a_folded_tile_that_is_copied_by_each_thread():
@@ -230,10 +209,10 @@ def test_a_folded_tile_that_is_copied_by_each_thread():
     sch = Schedule(problem.module)
     RECIPES["depthwise_conv2d_tiled"](sch, threads=(2, 16), thread_tile=(8, 1), tail="guard")
     copy = sch.get_sblock("padded")
-    fold_tile(sch, copy, row=4, padding=2)
+    tr.fold_tile(sch, copy, row=4, padding=2)
     loop, plain = sch.get_loops(copy)[-1], sch.copy()
     plain.reverse_compute_at(plain.cache_write(copy, 0, "shared"), loop, preserve_unit_loops=True)
     assert find_split_rooms(plain.mod) == ["padded_shared_shared"]
     assert_wrong(problem, plain.mod)
     with refuses(sch, "cache_write_at: TVM would make 'padded_shared_shared' smaller"):
-        cache_write_at(sch, copy, loop, scope="shared")
+        tr.cache_write_at(sch, copy, loop, scope="shared")

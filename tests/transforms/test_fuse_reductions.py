@@ -17,19 +17,9 @@ from tvm.script import from_source
 from tvm.script import tirx as T
 from tvm.tirx import exp, min_value
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import layer_norm, softmax
-from tirstep.transforms import (
-    bind_loop,
-    compute_block_at,
-    decompose_reduction_at,
-    fuse_reductions,
-    keep_in_registers,
-    reorder_loops,
-    reverse_compute_block_at,
-    split_loop,
-    split_reductions,
-)
 from tirstep.transforms.fusion import repair
 from tirstep.transforms.fusion.factors import find_derivatives
 from tirstep.transforms.queries import get_own_loops
@@ -46,14 +36,12 @@ def test_fuse_reductions_element_by_element() -> None:
         m = T.sblock_alloc_buffer((5,))
         m_previous = T.sblock_alloc_buffer((5,))
         for i, k in T.grid(5, 24):
-            with T.sblock("first"):
-                vi, vk = T.axis.remap("SR", [i, k])
+            with T.sblock("first", "SR", i, k):
                 with T.init():
                     m[vi] = T.min_value("float32")
                 m_previous[vi] = m[vi]
                 m[vi] = T.max(m[vi], A[vi, vk])
-            with T.sblock("second"):
-                vi, vk = T.axis.remap("SR", [i, k])
+            with T.sblock("second", "SR", i, k):
                 T.reads(m_previous[vi], m[vi], A[vi, vk])
                 T.writes(s[vi])
                 with T.init():
@@ -64,7 +52,7 @@ def test_fuse_reductions_element_by_element() -> None:
     def change(sch):
         first, second = find_blocks(sch, "first", "second")
         (i, k), own = sch.get_loops(first), sch.get_loops(second)
-        found = fuse_reductions(sch, first, second, k)
+        found = tr.fuse_reductions(sch, first, second, k)
         assert found.tiles == found.elements == []
         assert_dead(sch, *own)
         return first, second, i, k
@@ -138,8 +126,8 @@ def fuse_softmax(problem, tile: int | None) -> Schedule:
     largest, total = find_blocks(sch, "max", "sum")
     loop = sch.get_loops(largest)[1]
     if tile is not None:
-        loop = split_loop(sch, loop, inner=tile, tail="guard").outer
-    fuse_reductions(sch, largest, total, loop)
+        loop = tr.split_loop(sch, loop, inner=tile, tail="guard").outer
+    tr.fuse_reductions(sch, largest, total, loop)
     return sch
 
 
@@ -152,7 +140,7 @@ def test_online_softmax_is_the_plain_one_fused(dtype: str, tile: int | None) -> 
     largest, copy, output = find_blocks(sch, "max", "exp", "B")
     sch.compute_inline(copy)
     for block in (largest, output):
-        bind_loop(sch, sch.get_loops(block)[0], axis="blockIdx.x")
+        tr.bind_loop(sch, sch.get_loops(block)[0], axis="blockIdx.x")
     assert check_numbers(problem, sch.mod, get_device("simulator"), where="simulator") == []
 
 
@@ -200,9 +188,9 @@ def test_a_factor_derived_wrongly_is_refused(wrong, is_split: bool, monkeypatch)
     loop = sch.get_loops(first)[1]
     with refuses(sch, "changes by the factor .*, with which on .* it would give"):
         if is_split:
-            split_reductions(sch, first, [second], parts=4)
+            tr.split_reductions(sch, first, [second], parts=4)
         else:
-            fuse_reductions(sch, first, second, loop)
+            tr.fuse_reductions(sch, first, second, loop)
 
 
 # ---- Layer norm: sums of derivatives beside
@@ -217,8 +205,8 @@ def test_layer_norm_in_one_pass_loses_nothing(dtype: str, tile: int | None, accu
     mean, variance = find_blocks(sch, "mean", "variance")
     loop = sch.get_loops(mean)[1]
     if tile is not None:
-        loop = split_loop(sch, loop, inner=tile, tail="guard").outer
-    fuse_reductions(sch, mean, variance, loop, accumulate=accumulate)
+        loop = tr.split_loop(sch, loop, inner=tile, tail="guard").outer
+    tr.fuse_reductions(sch, mean, variance, loop, accumulate=accumulate)
     names = [str(block.name_hint) for block in find_all(sch.mod["main"].body, SBlock)]
     assert {"variance_derivative_1", "variance_derivative_2"} <= set(names)
     assert check_numbers(problem, sch.mod, get_device("cpu"), where="cpu") == []
@@ -231,7 +219,7 @@ def test_fuse_reductions_refuses_derivatives_that_are_wrong(monkeypatch) -> None
     mean, variance = find_blocks(sch, "mean", "variance")
     loop = sch.get_loops(mean)[1]
     with refuses(sch, "'sums' of block 'mean': its term's part .* change by different factors"):
-        fuse_reductions(sch, mean, variance, loop)
+        tr.fuse_reductions(sch, mean, variance, loop)
 
 
 # ---- Attention: two consumers, and blocks between
@@ -243,16 +231,16 @@ def fuse_attention(module, *, tile: int):
     names = ("scores", "max", "exp", "sum", "weighted", "out")
     blocks = dict(zip(names, find_blocks(sch, *names), strict=True))
     h, i, j = sch.get_loops(blocks["max"])
-    rows, row = split_loop(sch, i, inner=4)
-    keys, key = split_loop(sch, j, inner=tile, tail="guard")
-    reorder_loops(sch, [h, rows, keys, row, key])
-    first = fuse_reductions(sch, blocks["max"], blocks["sum"], keys)
-    second = fuse_reductions(sch, blocks["max"], blocks["weighted"], keys)
+    rows, row = tr.split_loop(sch, i, inner=4)
+    keys, key = tr.split_loop(sch, j, inner=tile, tail="guard")
+    tr.reorder_loops(sch, [h, rows, keys, row, key])
+    first = tr.fuse_reductions(sch, blocks["max"], blocks["sum"], keys)
+    second = tr.fuse_reductions(sch, blocks["max"], blocks["weighted"], keys)
     assert sch.get(first.elements[0]).same_as(sch.get(second.elements[0]))
     assert_dead(sch, blocks["exp"])
     blocks["exp"], blocks["max_tile"] = second.elements[0], first.tiles[0]
-    compute_block_at(sch, blocks["scores"], keys)
-    reverse_compute_block_at(sch, blocks["out"], rows)
+    tr.compute_block_at(sch, blocks["scores"], keys)
+    tr.reverse_compute_block_at(sch, blocks["out"], rows)
     return sch, blocks, (h, rows, keys)
 
 
@@ -268,12 +256,12 @@ def test_attention_becomes_one_kernel(tile: int, causal: bool, least: float | No
     wanted = compute_attention(inputs, causal=causal)
     got = run_on_cpu(sch.mod, *inputs, output=shape, dtype="float32")
     np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
-    bind_loop(sch, h, axis="blockIdx.y")
-    bind_loop(sch, rows, axis="blockIdx.x")
+    tr.bind_loop(sch, h, axis="blockIdx.y")
+    tr.bind_loop(sch, rows, axis="blockIdx.x")
     for name in ("scores", "max", "max_tile", "exp", "sum", "weighted"):
-        keep_in_registers(sch, blocks[name])
+        tr.keep_in_registers(sch, blocks[name])
     own = get_own_loops(sch, blocks["weighted"])
-    init = decompose_reduction_at(sch, blocks["weighted"], own[-1])
+    init = tr.decompose_reduction_at(sch, blocks["weighted"], own[-1])
     assert sch.get(init).name_hint == "weighted_init"
     got = run_on_cpu(sch.mod, *inputs, output=shape, dtype="float32")
     np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
@@ -286,20 +274,20 @@ def test_fuse_reductions_refuses_what_does_not_fit():
     keys = sch.get_loops(largest)[-1]
     sentence = "block 'sum' between the two reduces, too; divide by its result"
     with refuses(sch, f"fuse_reductions: {sentence}"):
-        fuse_reductions(sch, largest, weighted, keys)
-    fuse_reductions(sch, largest, total, keys)
+        tr.fuse_reductions(sch, largest, weighted, keys)
+    tr.fuse_reductions(sch, largest, total, keys)
     with refuses(sch, "fuse_reductions: block 'sum' between the two reduces, too"):
-        fuse_reductions(sch, largest, weighted, keys)
+        tr.fuse_reductions(sch, largest, weighted, keys)
     sch = Schedule(make_pair("max", "s[vi] + b * m[vi]", dtype="int32"))
     first, second = find_blocks(sch, "first", "second")
     loop = sch.get_loops(first)[1]
     with refuses(sch, "changes by a factor, which int32 sums do not hold"):
-        fuse_reductions(sch, first, second, loop)
+        tr.fuse_reductions(sch, first, second, loop)
     sch = Schedule(Plain)
     first, second = find_blocks(sch, "first", "second")
     loop = sch.get_loops(first)[1]
     with refuses(sch, "loop 'k' has one term in each iteration, and no sum of its own"):
-        fuse_reductions(sch, first, second, loop, accumulate="apart")
+        tr.fuse_reductions(sch, first, second, loop, accumulate="apart")
 
 
 # ---- What has no repair
@@ -336,7 +324,7 @@ def test_fuse_reductions_refuses_what_has_no_repair(producer, use, start, senten
     first, second = find_blocks(sch, "first", "second")
     loop = sch.get_loops(first)[1]
     with refuses(sch, f"fuse_reductions: .*{sentence}"):
-        fuse_reductions(sch, first, second, loop)
+        tr.fuse_reductions(sch, first, second, loop)
 
 
 # ---- Places that it does not take
@@ -344,7 +332,7 @@ def test_fuse_reductions_refuses_what_has_no_repair(producer, use, start, senten
 
 def bind_both(sch: Schedule, block) -> None:
     for loop, axis in zip(sch.get_loops(block), ("blockIdx.x", "threadIdx.x"), strict=True):
-        bind_loop(sch, loop, axis=axis)
+        tr.bind_loop(sch, loop, axis=axis)
 
 
 @pytest.mark.parametrize(
@@ -362,12 +350,12 @@ def bind_both(sch: Schedule, block) -> None:
             "the loops of block 'second' are bound or guarded, or do not",
         ),
         (
-            lambda sch, one, two: split_loop(sch, sch.get_loops(two)[1], inner=7, tail="guard"),
+            lambda sch, one, two: tr.split_loop(sch, sch.get_loops(two)[1], inner=7, tail="guard"),
             1,
             "the loops of block 'second' are bound or guarded, or do not",
         ),
         (
-            lambda sch, one, two: decompose_reduction_at(sch, two, sch.get_loops(two)[1]),
+            lambda sch, one, two: tr.decompose_reduction_at(sch, two, sch.get_loops(two)[1]),
             1,
             "has no reduction with its initialization",
         ),
@@ -384,7 +372,7 @@ def test_fuse_reductions_refuses_places(prepare, place: int, sentence: str) -> N
     prepare(sch, first, second)
     loop = sch.get_loops(first)[place]
     with refuses(sch, f"fuse_reductions: .*{sentence}"):
-        fuse_reductions(sch, first, second, loop)
+        tr.fuse_reductions(sch, first, second, loop)
 
 
 @pytest.mark.parametrize(
@@ -401,4 +389,4 @@ def test_fuse_reductions_refuses_other_rows(old: str, new: str, sentence: str) -
     first, second = find_blocks(sch, "first", "second")
     loop = sch.get_loops(first)[1]
     with refuses(sch, f"fuse_reductions: .*{sentence}"):
-        fuse_reductions(sch, first, second, loop)
+        tr.fuse_reductions(sch, first, second, loop)

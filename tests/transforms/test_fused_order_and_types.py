@@ -107,22 +107,18 @@ p = T.sblock_alloc_buffer((5, 24))
 s = T.sblock_alloc_buffer((5,))
 w = T.sblock_alloc_buffer((5,))
 for i, k in T.grid(5, 24):
-    with T.sblock("first"):
-        vi, vk = T.axis.remap("SR", [i, k])
+    with T.sblock("first", "SR", i, k):
         with T.init():
             m[vi] = T.min_value("float32")
         m[vi] = T.max(m[vi], A[vi, vk])
 for i, k in T.grid(5, 24):
-    with T.sblock("powers"):
-        vi, vk = T.axis.remap("SS", [i, k])
+    with T.sblock("powers", "SS", i, k):
         p[vi, vk] = T.exp(A[vi, vk] - m[vi])
 for i, k in T.grid(5, 24):
-    with T.sblock("second"):
-        vi, vk = T.axis.remap("SR", [i, k])
+    with T.sblock("second", "SR", i, k):
         s[vi] += p[vi, vk]
 for i, k in T.grid(5, 24):
-    with T.sblock("third"):
-        vi, vk = T.axis.remap("SR", [i, k])
+    with T.sblock("third", "SR", i, k):
         w[vi] += p[vi, vk] * B[vi, vk]
 for i in range(5):
     with T.sblock("quotient"):

@@ -9,22 +9,14 @@ from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.script import from_source
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks.devices import CpuDevice
-from tirstep.transforms import (
-    accumulate_in_registers,
-    bind_loop,
-    compute_block_at,
-    fuse_reductions,
-    split_loop,
-    spread_over_threads,
-)
 from tirstep.transforms.placement import require_in_iteration
 from tirstep.transforms.recipes import RECIPES
 
 LARGEST = """
 for i, k in T.grid(5, 24):
-    with T.sblock("max"):
-        vi, vk = T.axis.remap("SR", [i, k])
+    with T.sblock("max", "SR", i, k):
         with T.init():
             m[vi] = T.float32("-inf")
         m[vi] = T.max(m[vi], A[vi, vk])
@@ -32,14 +24,12 @@ for i, k in T.grid(5, 24):
 AXES = """
 A (5, 24, 3), s (5, 3), m (5,)
 for i, k, c in T.grid(5, 24, 3):
-    with T.sblock("max"):
-        vi, vk, vc = T.axis.remap("SRR", [i, k, c])
+    with T.sblock("max", "SRR", i, k, c):
         with T.init():
             m[vi] = T.float32("-inf")
         m[vi] = T.max(m[vi], A[vi, vk, vc])
 for i, c, k in T.grid(5, 3, 24):
-    with T.sblock("sum"):
-        vi, vc, vk = T.axis.remap("SSR", [i, c, k])
+    with T.sblock("sum", "SSR", i, c, k):
         s[vi, vc] += T.exp(A[vi, vk, vc] - m[vi])
 """
 BETWEEN = f"""
@@ -47,12 +37,10 @@ A (5, 24), B (24, 6), s (5,), P (5, 24)
 m = T.sblock_alloc_buffer((5,))
 {LARGEST}
 for i, k in T.grid(5, 24):
-    with T.sblock("P"):
-        vi, vk = T.axis.remap("SS", [i, k])
+    with T.sblock("P", "SS", i, k):
         P[vi, vk] = T.exp(A[vi, vk] - m[vi])
 for i, c, k in T.grid(5, 6, 24):
-    with T.sblock("sum"):
-        vi, vc, vk = T.axis.remap("SRR", [i, c, k])
+    with T.sblock("sum", "SRR", i, c, k):
         s[vi] += P[vi, vk] * B[vk, vc]
 """
 WHOLE = """
@@ -74,8 +62,7 @@ A (5, 24), s (5,)
 m = T.sblock_alloc_buffer((5,))
 {LARGEST}
 for i, k in T.grid(5, 24):
-    with T.sblock("sum"):
-        vi, vk = T.axis.remap("SR", [i, k])
+    with T.sblock("sum", "SR", i, k):
         s[vi] += T.exp(A[vi, vk] - m[vi])
 """
 OPEN = CLOSED.replace("(5, 24)", "(5, n)")
@@ -112,10 +99,10 @@ def test_places(name: str, tiles: tuple[int, ...], accumulate: str) -> None:
     largest, total = sch.get_sblock("max"), sch.get_sblock("sum")
     loop = sch.get_loops(largest)[axis]
     if tiles:
-        loop = split_loop(sch, loop, inner=tiles[0], tail="guard").outer
+        loop = tr.split_loop(sch, loop, inner=tiles[0], tail="guard").outer
     if len(tiles) > 1:  # the loop in the middle of three
-        loop = split_loop(sch, loop, inner=tiles[1], tail="guard").inner
-    fuse_reductions(sch, largest, total, loop, accumulate=accumulate)
+        loop = tr.split_loop(sch, loop, inner=tiles[1], tail="guard").inner
+    tr.fuse_reductions(sch, largest, total, loop, accumulate=accumulate)
     data = [generator.standard_normal(shape).astype("float32") for shape in inputs]
     wanted, got = run(module, data, outputs), run(sch.mod, data, outputs)
     for first, second in zip(wanted, got, strict=True):
@@ -127,8 +114,8 @@ def test_a_module_of_several_functions() -> None:
     module["other"] = parse_kernel(OPEN)["main"].with_attr("global_symbol", "other")
     sch = Schedule(module)
     largest, total = (sch.get_sblock(name, "soft") for name in ("max", "sum"))
-    outer, _ = split_loop(sch, sch.get_loops(largest)[0], inner=6)
-    (tile,), _ = fuse_reductions(sch, largest, total, outer)
+    outer, _ = tr.split_loop(sch, sch.get_loops(largest)[0], inner=6)
+    (tile,), _ = tr.fuse_reductions(sch, largest, total, outer)
     assert sch.get(tile).name_hint == "max_tile"
     assert sch.mod["other"].same_as(module["other"])
 
@@ -141,16 +128,15 @@ def test_fuse_reductions_refuses_what_does_not_fit():
     with refuses(
         sch, "fuse_reductions: loop 'c' around the fused one goes over terms of block 'max"
     ):
-        fuse_reductions(sch, largest, total, k)
+        tr.fuse_reductions(sch, largest, total, k)
     sch = Schedule(parse_kernel(OPEN))
     largest, total = sch.get_sblock("max"), sch.get_sblock("sum")
-    outer, _ = split_loop(sch, sch.get_loops(largest)[1], inner=4, tail="guard")
-    loop = split_loop(sch, outer, inner=3, tail="guard").inner
+    outer, _ = tr.split_loop(sch, sch.get_loops(largest)[1], inner=4, tail="guard")
+    loop = tr.split_loop(sch, outer, inner=3, tail="guard").inner
     with refuses(sch, "fuse_reductions: block 'max' reduces only where .*; split its loop once"):
-        fuse_reductions(sch, largest, total, loop)
+        tr.fuse_reductions(sch, largest, total, loop)
     later = """for k, c in T.grid(24, 6):
-    with T.sblock("Z"):
-        vk, vc = T.axis.remap("SS", [k, c])
+    with T.sblock("Z", "SS", k, c):
         Z[vk, vc] = B[vk, vc] * T.float32(2)
 """
     text = BETWEEN.replace("m = T.sb", "Z = T.sblock_alloc_buffer((24, 6))\nm = T.sb")
@@ -159,7 +145,7 @@ def test_fuse_reductions_refuses_what_does_not_fit():
     largest, total = sch.get_sblock("max"), sch.get_sblock("sum")
     loop = sch.get_loops(largest)[1]
     with refuses(sch, "block 'sum' also reads 'Z', which under loop 'k' comes later"):
-        fuse_reductions(sch, largest, total, loop)
+        tr.fuse_reductions(sch, largest, total, loop)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +161,7 @@ def test_fuse_reductions_refuses_other_terms(old: str, new: str, sentence: str) 
     largest, total = sch.get_sblock("max"), sch.get_sblock("sum")
     loop = sch.get_loops(largest)[-1]
     with refuses(sch, f"fuse_reductions: .*{sentence}"):
-        fuse_reductions(sch, largest, total, loop)
+        tr.fuse_reductions(sch, largest, total, loop)
 
 
 # ---- What a repaired block must keep
@@ -184,23 +170,23 @@ def test_fuse_reductions_refuses_other_terms(old: str, new: str, sentence: str) 
 def fuse_tiles() -> tuple[Schedule, list]:
     sch = Schedule(parse_kernel(CLOSED))
     largest, total = sch.get_sblock("max"), sch.get_sblock("sum")
-    outer, _ = split_loop(sch, sch.get_loops(largest)[1], inner=8)
-    fuse_reductions(sch, largest, total, outer)
+    outer, _ = tr.split_loop(sch, sch.get_loops(largest)[1], inner=8)
+    tr.fuse_reductions(sch, largest, total, outer)
     return sch, [total, *sch.get_loops(total)]
 
 
 def test_accumulate_in_registers_refuses_to_lose_what_is_repaired() -> None:
     sch, (total, row, outer, _) = fuse_tiles()
     with refuses(sch, "block 'sum' repairs what 's_local' held an iteration of loop 'k_0' before"):
-        accumulate_in_registers(sch, total, outer)
-    accumulate_in_registers(sch, total, row)
+        tr.accumulate_in_registers(sch, total, outer)
+    tr.accumulate_in_registers(sch, total, row)
 
 
 def test_spread_over_threads_refuses_a_repair_in_place() -> None:
     sch, (total, row, *_) = fuse_tiles()
-    bind_loop(sch, row, axis="blockIdx.x")
+    tr.bind_loop(sch, row, axis="blockIdx.x")
     with refuses(sch, 'come from the threads of loop .*; fuse with accumulate="apart"'):
-        spread_over_threads(sch, total, threads=8)
+        tr.spread_over_threads(sch, total, threads=8)
 
 
 def test_what_reads_running_values_stays_in_their_iteration() -> None:
@@ -209,7 +195,7 @@ def test_what_reads_running_values_stays_in_their_iteration() -> None:
     sch = Schedule(next(step.module for step in steps if step.name == "fused"))
     weighted, loop = sch.get_sblock("weighted"), sch.get_loops(sch.get_sblock("Y"))[-2]
     with refuses(sch, "block 'weighted' reads 'largest.*' in each iteration of loop 'j_0', where"):
-        compute_block_at(sch, weighted, loop)
+        tr.compute_block_at(sch, weighted, loop)
 
 
 REPEATED = """

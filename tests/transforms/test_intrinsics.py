@@ -5,18 +5,10 @@ import pytest
 import tvm
 from tvm.s_tir import Schedule
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks.devices.simulator import simulate
 from tirstep.modules import matmul
 from tirstep.modules.dtypes import dtype_facts
-from tirstep.transforms import (
-    TransformError,
-    accumulate_in_registers,
-    cache_read_at,
-    decompose_reduction_at,
-    stage_fragments_at,
-    tensorize_fragments,
-    tile_in_fragments,
-)
 from tirstep.transforms.intrinsics import (
     get_depth,
     get_mma_intrinsics,
@@ -39,7 +31,7 @@ def tensorize_matmul(
     """One warp a block, with a tile of 16×32; two fragments of k in shared memory at once."""
     bits = tvm.DataType(dtype).bits
     sch = Schedule(matmul(*shape, dtype=dtype, acc=acc, transpose_b=transpose_b))
-    tile = tile_in_fragments(
+    tile = tr.tile_in_fragments(
         sch,
         sch.get_sblock("C"),
         tile=(16, 32),
@@ -47,16 +39,16 @@ def tensorize_matmul(
         tile_k=2 * get_depth(bits),
         depth=get_depth(bits),
     )
-    store = accumulate_in_registers(sch, tile.block, tile.warps)
+    store = tr.accumulate_in_registers(sch, tile.block, tile.warps)
     loads = []
     for operand in range(2):
-        stage_fragments_at(
+        tr.stage_fragments_at(
             sch, tile.block, tile.outer, operand=operand, warps=1, vector=4, tail="guard", **options
         )
     for operand in range(2):
-        loads.append(cache_read_at(sch, tile.block, tile.inner, operand=operand, scope="local"))
-    zeros = decompose_reduction_at(sch, tile.block, tile.outer)
-    tensorize_fragments(sch, tile.block, loads, zeros, store, tf32=True)
+        loads.append(tr.cache_read_at(sch, tile.block, tile.inner, operand=operand, scope="local"))
+    zeros = tr.decompose_reduction_at(sch, tile.block, tile.outer)
+    tr.tensorize_fragments(sch, tile.block, loads, zeros, store, tf32=True)
     return sch.mod
 
 
@@ -89,7 +81,7 @@ def test_a_tensorized_matmul_is_exact(dtype: str, acc: str, transpose_b: bool) -
 def test_what_an_instruction_cannot_do_is_refused(
     dtype: str, acc: str, arch: str | None, message: str
 ) -> None:
-    with pytest.raises(TransformError, match=message):
+    with pytest.raises(tr.TransformError, match=message):
         get_mma_intrinsics(dtype, acc, arch=arch)
 
 

@@ -11,12 +11,10 @@ Chain = parse_kernel("""
     A (8,), C (8,)
     P = T.sblock_alloc_buffer((8,))
     for i in range(8):
-        with T.sblock("P"):
-            vi = T.axis.spatial(8, i)
+        with T.sblock("P", "S", i):
             P[vi] = A[vi] + T.float32(1)
     for i in range(8):
-        with T.sblock("C"):
-            vi = T.axis.spatial(8, i)
+        with T.sblock("C", "S", i):
             C[vi] = P[vi] * T.float32(2)
 """)
 
@@ -33,8 +31,7 @@ def make_chain(*, extent=8, size=8, writer=True, output=True, names=("P", "C")):
                 vi = T.axis.spatial(8, i)
                 {"P" if writer else "Q"}[vi] = A[vi] + T.float32(1)
         for i in range(8):
-            with T.sblock("{second}"):
-                vi = T.axis.spatial(8, i)
+            with T.sblock("{second}", "S", i):
                 {"C" if output else "Q"}[vi] = P[vi] * T.float32(2)
     """)
 
@@ -94,12 +91,10 @@ def test_buffers_that_indices_of_32_bits_do_not_reach():
         A (8,), C (8,)
         P = T.sblock_alloc_buffer((2**16, 2**16))
         for i in range(8):
-            with T.sblock("P"):
-                vi = T.axis.spatial(8, i)
+            with T.sblock("P", "S", i):
                 P[vi, 0] = A[vi] + T.float32(1)
         for i in range(8):
-            with T.sblock("C"):
-                vi = T.axis.spatial(8, i)
+            with T.sblock("C", "S", i):
                 C[vi] = P[vi, 0] * T.float32(2)
     """)
 

@@ -8,27 +8,17 @@ from typing import NamedTuple
 
 import pytest
 import tvm
-from kernels import parse_kernel
+from kernels import at_block, parse_kernel
 from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.lowering_checks.legality.lifetimes import find_lost_reads
 from tirstep.modules import Problem, matmul, matmul_bias_relu
-from tirstep.transforms import (
-    accumulate_in_registers,
-    bind_loop,
-    cache_read_at,
-    cache_write_at,
-    fuse_epilogue_at,
-    fuse_loops,
-    reverse_compute_block_at,
-    split_loop,
-    stage_operand_at,
-)
 
 
 def find_wrong(problem: Problem, module: tvm.IRModule, device: str = "cpu") -> list[str]:
@@ -50,8 +40,8 @@ def cut_rows(columns: int = 20, scope: str | None = None) -> Parts:
     problem = matmul_bias_relu.problem(12, columns, 4)
     sch = Schedule(problem.module)
     block, epilogue = sch.get_sblock("C"), sch.get_sblock("D")
-    loop = split_loop(sch, fuse_loops(sch, sch.get_loops(block)[:2]), inner=16).outer
-    bind_loop(sch, loop, axis="blockIdx.x")
+    loop = tr.split_loop(sch, tr.fuse_loops(sch, sch.get_loops(block)[:2]), inner=16).outer
+    tr.bind_loop(sch, loop, axis="blockIdx.x")
     return Parts(problem, sch, block, epilogue, loop)
 
 
@@ -74,28 +64,28 @@ def move_copy(parts: Parts) -> None:
     [
         (
             move_epilogue,
-            reverse_compute_block_at,
+            tr.reverse_compute_block_at,
             {},
             "'D' would read C",
             "nothing orders what the others on 'blockIdx.x' do; place it outside of the loops",
         ),
         (
             move_epilogue_of_registers,
-            fuse_epilogue_at,
+            tr.fuse_epilogue_at,
             {},
             "'D' would read C_local",
             "TVM makes a new 'C_local' in each; place it outside of the loops that write",
         ),
         (
             move_epilogue_of_registers,
-            accumulate_in_registers,
+            tr.accumulate_in_registers,
             {},
             "'D' would read C_local",
             "TVM makes a new 'C_local' in each",
         ),
         (
             move_copy,
-            cache_write_at,
+            tr.cache_write_at,
             {"scope": "shared"},
             "'C_shared' would read C_shared",
             "TVM makes a new 'C_shared' in each",
@@ -117,7 +107,10 @@ def test_parts_of_rows_whose_reader_takes_whole_rows(
 
     def run(parts: Parts) -> None:
         _, sch, block, epilogue, loop = parts
-        of = {reverse_compute_block_at: (epilogue, loop), fuse_epilogue_at: (block, epilogue, loop)}
+        of = {
+            tr.reverse_compute_block_at: (epilogue, loop),
+            tr.fuse_epilogue_at: (block, epilogue, loop),
+        }
         transform(sch, *of.get(transform, (block, loop)), **options)
 
     parts = cut_rows()
@@ -146,16 +139,15 @@ def test_a_fetch_that_is_copied_out_at_its_own_steps(
     """A row is copied out in another step than it was fetched in."""
     problem = matmul.problem(*shape)
 
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(problem.module, "C")
     options = {"operand": 1, "threads": threads, "vector": vector}
-    copy = stage_operand_at(sch, block, sch.get_loops(block)[0], **options, tail="guard")
+    copy = tr.stage_operand_at(sch, block, sch.get_loops(block)[0], **options, tail="guard")
     loop = sch.get_loops(copy)[depth]
     plain = sch.copy()
     plain.reverse_compute_at(plain.cache_write(copy, 0, "shared"), loop, preserve_unit_loops=True)
     assert "elements are wrong" in find_wrong(problem, plain.mod)[0]
     with refuses(sch, f"cache_write_at: block 'B_shared_shared' would read .*\\{element[:-1]}\\]"):
-        cache_write_at(sch, copy, loop, scope="shared")
+        tr.cache_write_at(sch, copy, loop, scope="shared")
 
 
 @pytest.mark.parametrize("scope", ["local", "shared"])
@@ -163,12 +155,10 @@ def test_a_copy_of_more_than_its_reader_has_a_guard_for(scope: str):
     """Of a guarded loop of 3 steps, of which one runs, TVM copies all: two were never written."""
     problem = matmul.problem(4, 6, 5)
 
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("C")
-    i, j, _ = sch.get_loops(block)
-    bind_loop(sch, i, axis="blockIdx.x")
-    copy = cache_write_at(sch, block, j, scope="local")
-    loop = split_loop(sch, sch.get_loops(copy)[-1], inner=3, tail="guard").outer
+    sch, block, i, j, _ = at_block(problem.module, "C")
+    tr.bind_loop(sch, i, axis="blockIdx.x")
+    copy = tr.cache_write_at(sch, block, j, scope="local")
+    loop = tr.split_loop(sch, sch.get_loops(copy)[-1], inner=3, tail="guard").outer
     plain = sch.copy()
     plain.compute_at(plain.cache_read(copy, 0, scope), loop, preserve_unit_loops=True)
     assert "uninitialized read" in find_wrong(problem, plain.mod, "simulator")[0]
@@ -177,10 +167,10 @@ def test_a_copy_of_more_than_its_reader_has_a_guard_for(scope: str):
         rf"cache_read_at: block 'C_local_{scope}' would read C_local\[0, 1\], which block 'C' has "
         "not written by then in the same iteration of loop 'j'",
     ):
-        cache_read_at(sch, copy, loop, operand=0, scope=scope)
+        tr.cache_read_at(sch, copy, loop, operand=0, scope=scope)
     if scope == "shared":
         with refuses(sch, r"stage_operand_at: block 'C_local_shared' would read C_local\[0, 1\]"):
-            stage_operand_at(sch, copy, loop, operand=0, threads=3)
+            tr.stage_operand_at(sch, copy, loop, operand=0, threads=3)
 
 
 # What is found in a program, whatever made it.
@@ -191,8 +181,7 @@ def make_window(*, read: int = 0, uses_after: bool = True, scope: str = "global"
 
     after = f"""
     for i in range(8):
-        with T.sblock("C"):
-            vi = T.axis.spatial(8, i)
+        with T.sblock("C", "S", i):
             T.where(i < {rows})
             C[vi] = P[vi + 4]
     """

@@ -3,13 +3,8 @@
 from pairs import find_wrong, refuses
 from tvm.s_tir import Schedule
 
+from tirstep import transforms as tr
 from tirstep.modules import Problem, layer_norm, row_sum
-from tirstep.transforms import (
-    cache_write_at,
-    fuse_loops,
-    inline_producers,
-    split_loop,
-)
 from tirstep.transforms.recipes import RECIPES
 
 OUTSIDE = "out of bounds: store to"
@@ -41,7 +36,7 @@ def test_sums_in_registers_that_are_read_at_another_place():
         in find_wrong(problem, raw)[0]
     )
     with refuses(sch, f"inline_producers: block 'mean' {LOST} into 'sums_local'; keep the sums in"):
-        inline_producers(sch, copy)
+        tr.inline_producers(sch, copy)
 
 
 def test_sums_in_shared_memory():
@@ -55,8 +50,8 @@ def test_sums_in_shared_memory():
         in find_wrong(problem, raw)[0]
     )
     with refuses(sch, f"cache_write_at: block 'variance' {LOST} into 'squares_local_shared'"):
-        cache_write_at(sch, block, loop, scope="shared")
-    cache_write_at(sch, block, loop, scope="local")
+        tr.cache_write_at(sch, block, loop, scope="shared")
+    tr.cache_write_at(sch, block, loop, scope="local")
     assert find_wrong(problem, sch) == []
 
 
@@ -65,11 +60,11 @@ def test_a_guard_in_a_loop_around_the_threads_of_a_sum():
     problem = row_sum.problem(1, 64)
     sch = begin("row_sum_threads", problem, 2, threads=1024)
     block = sch.get_sblock("B")
-    loop = fuse_loops(sch, [sch.get_loops(block)[1]])
+    loop = tr.fuse_loops(sch, [sch.get_loops(block)[1]])
     raw = sch.copy()
     raw.split(loop, [None, 4])
     assert "B[0] is 0, and NumPy has" in find_wrong(problem, raw)[0]
     with refuses(sch, r"split_loop: block 'B' reduces over threads, and .* < 1 is its only guard"):
-        split_loop(sch, loop, inner=4, tail="guard")
-    split_loop(sch, loop, inner=1, tail="guard")
+        tr.split_loop(sch, loop, inner=4, tail="guard")
+    tr.split_loop(sch, loop, inner=1, tail="guard")
     assert find_wrong(problem, sch) == []

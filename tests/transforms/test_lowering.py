@@ -344,8 +344,7 @@ def test_set_pipeline_is_noted_in_the_root_block():
         with T.sblock("root"):
             T.sblock_attr({"tir_pipeline": "tirstep"})
             for i in range(8):
-                with T.sblock("B"):
-                    vi = T.axis.remap("S", [i])
+                with T.sblock("B", "S", i):
                     B[vi] = A[vi]
     """)
 

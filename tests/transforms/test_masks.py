@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import tvm
-from kernels import parse_kernel
+from kernels import at_block, parse_kernel
 from masked_sums import bind_masked_sum, make_masked_sum, see
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
@@ -15,22 +15,15 @@ from tvm.script import from_source
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import attention
-from tirstep.transforms import (
-    bind_loop,
-    end_loop_at_mask,
-    get_pipeline,
-    launch_longest_first,
-    split_loop_at_mask,
-)
 from tirstep.transforms.recipes import RECIPES
 
 MaskedCopy = parse_kernel("""
     A (16, 24), B (16, 24)
     for i, k in T.grid(16, 24):
-        with T.sblock("B"):
-            vi, vk = T.axis.remap("SS", [i, k])
+        with T.sblock("B", "SS", i, k):
             B[vi, vk] = T.if_then_else(vk <= vi, A[vi, vk], T.float32(0))
 """)
 
@@ -58,7 +51,7 @@ def test_what_a_parameter_makes_of_hidden_elements_is_not_known() -> None:
     sch = Schedule(Scaled)
     loop = sch.get_loops(sch.get_sblock("B"))[1]
     with refuses(sch, "computes 'n', of which is not known whether it changes anything"):
-        end_loop_at_mask(sch, loop)
+        tr.end_loop_at_mask(sch, loop)
 
 
 Marked = parse_kernel("""
@@ -80,17 +73,17 @@ MarkedToSplit = from_source(Marked.script().replace("ends_at_mask", "splits_at_m
 
 
 def get_source(module: tvm.IRModule) -> str:
-    pipeline = get_pipeline(module)
+    pipeline = tr.get_pipeline(module)
     executable = tvm.compile(module, target="nvidia/nvidia-h100", tir_pipeline=pipeline)
     return executable.mod.imports[0].inspect_source()
 
 
 def test_end_loop_at_mask_marks_a_loop() -> None:
-    check_pair(Masked, lambda sch: end_loop_at_mask(sch, bind_masked_sum(sch)), Marked)
+    check_pair(Masked, lambda sch: tr.end_loop_at_mask(sch, bind_masked_sum(sch)), Marked)
 
 
 def test_split_loop_at_mask_marks_a_loop() -> None:
-    check_pair(Masked, lambda sch: split_loop_at_mask(sch, bind_masked_sum(sch)), MarkedToSplit)
+    check_pair(Masked, lambda sch: tr.split_loop_at_mask(sch, bind_masked_sum(sch)), MarkedToSplit)
 
 
 def test_launch_longest_first_marks_a_loop_that_ends() -> None:
@@ -101,7 +94,7 @@ def test_launch_longest_first_marks_a_loop_that_ends() -> None:
 
 
 def mark_longest_first(sch: Schedule) -> None:
-    launch_longest_first(sch, sch.get_loops(sch.get_sblock("B"))[2])
+    tr.launch_longest_first(sch, sch.get_loops(sch.get_sblock("B"))[2])
 
 
 def test_the_last_rows_are_those_of_the_first_block() -> None:
@@ -124,14 +117,14 @@ def test_launch_longest_first_refuses_loops_that_do_not_grow() -> None:
         sch = Schedule(module)
         loop = bind_masked_sum(sch)
         if module is not Masked:
-            end_loop_at_mask(sch, loop)
+            tr.end_loop_at_mask(sch, loop)
         with refuses(sch, sentence):
-            launch_longest_first(sch, loop)
+            tr.launch_longest_first(sch, loop)
     sch = Schedule(Marked)
     mark_longest_first(sch)
     loop = sch.get_loops(sch.get_sblock("B"))[2]
     with refuses(sch, "its longest blocks come first already"):
-        launch_longest_first(sch, loop)
+        tr.launch_longest_first(sch, loop)
 
 
 def run_on_simulator(module: tvm.IRModule, inputs: np.ndarray) -> np.ndarray:
@@ -159,8 +152,8 @@ def test_a_loop_that_is_split_at_its_mask_computes_the_same(hides: object, ends:
     sch = Schedule(make_masked_sum(lambda i, k, value: T.if_then_else(hides(i, k), value, 0.0)))
     loop = bind_masked_sum(sch)
     if ends:
-        end_loop_at_mask(sch, loop)
-    split_loop_at_mask(sch, loop)
+        tr.end_loop_at_mask(sch, loop)
+    tr.split_loop_at_mask(sch, loop)
     values = np.random.default_rng(0).integers(-9, 9, (16, 24)).astype(np.float32)
     plain = make_masked_sum(lambda i, k, value: T.if_then_else(hides(i, k), value, 0.0))
     want = get_device("cpu").compile(plain)([values, np.full(16, np.nan, np.float32)])[-1]
@@ -169,7 +162,7 @@ def test_a_loop_that_is_split_at_its_mask_computes_the_same(hides: object, ends:
 
 def test_whole_tiles_are_not_masked() -> None:
     sch = Schedule(Masked)
-    split_loop_at_mask(sch, bind_masked_sum(sch))
+    tr.split_loop_at_mask(sch, bind_masked_sum(sch))
     source = get_source(sch.mod)
     # Of rows 4 b to 4 b + 3 the tiles in front of the b-th are whole: 4 elements each.
     assert "k_0 < ((int)blockIdx.x); ++k_0" in source
@@ -191,42 +184,31 @@ def test_split_loop_at_mask_refuses_what_no_mask_hides_from_somewhere_on(term: o
     sch = Schedule(make_masked_sum(term))
     loop = bind_masked_sum(sch)
     with refuses(sch, "no condition under loop 'k_0' holds up to some iteration; leave"):
-        split_loop_at_mask(sch, loop)
+        tr.split_loop_at_mask(sch, loop)
 
 
 LIMITED = """
-@I.ir_module
-class Limited:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((16, 24), "float32"), L: T.Buffer((16,), "int32"), B: T.Buffer((16,), "float32")
-    ):
-        for i, k in T.grid(16, 24):
-            with T.sblock("B"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    B[vi] = T.float32(0)
-                B[vi] = B[vi] + T.if_then_else(vk < L[vi], A[vi, vk], T.float32(0))
+A (16, 24), L (16,) int32, B (16,)
+for i, k in T.grid(16, 24):
+    with T.sblock("B", "SR", i, k):
+        B[vi] += T.if_then_else(vk < L[vi], A[vi, vk], T.float32(0))
 """
 CHANGING = """
 A (16, 24), L (16,) int32, B (16,)
 for i in range(16):
     for k in range(24):
-        with T.sblock("L"):
-            vi, vk = T.axis.remap("SS", [i, k])
+        with T.sblock("L", "SS", i, k):
             L[vi] = vk // 4 * 4 + 2
-        with T.sblock("B"):
-            vi, vk = T.axis.remap("SR", [i, k])
+        with T.sblock("B", "SR", i, k):
             B[vi] += T.if_then_else(vk < L[vi], A[vi, vk], T.float32(0))
 """
-BY_MARK = pytest.mark.parametrize("mark", [end_loop_at_mask, split_loop_at_mask])
+BY_MARK = pytest.mark.parametrize("mark", [tr.end_loop_at_mask, tr.split_loop_at_mask])
 
 
 @BY_MARK
 def test_a_length_that_is_loaded_ends_or_splits_a_loop(mark: Callable[..., None]) -> None:
-    sch = Schedule(from_source(LIMITED))
-    row, k = sch.get_loops(sch.get_sblock("B"))
-    bind_loop(sch, row, axis="blockIdx.x")
+    sch, _, row, k = at_block(parse_kernel(LIMITED), "B")
+    tr.bind_loop(sch, row, axis="blockIdx.x")
     mark(sch, k)
     rng = np.random.default_rng(0)
     values, lengths = rng.integers(-9, 9, (16, 24)), rng.integers(0, 25, 16)
@@ -239,33 +221,33 @@ def test_a_length_that_is_loaded_ends_or_splits_a_loop(mark: Callable[..., None]
 
 @BY_MARK
 def test_a_length_that_changes_in_the_loop_is_not_known_before(mark: Callable[..., None]) -> None:
-    sch = Schedule(parse_kernel(CHANGING))
-    row, k = sch.get_loops(sch.get_sblock("B"))
-    bind_loop(sch, row, axis="blockIdx.x")
+    sch, _, row, k = at_block(parse_kernel(CHANGING), "B")
+    tr.bind_loop(sch, row, axis="blockIdx.x")
     with refuses(sch, "no condition under loop 'k'"):
         mark(sch, k)
 
 
 NAMED = """
-        for i in range(16):
-            for j in range(6):
-                for t in range(4):
-                    with T.sblock("B"):
-                        vi = T.axis.spatial(16, i)
-                        vk = T.axis.reduce(24, j * 4 + t)
-                        with T.init():
-                            B[vi] = T.float32(0)
-                        q: T.let[T.int32] = vi + vk // 4
-                        B[vi] = B[vi] + T.if_then_else(vk < q, A[vi, vk], T.float32(0))
+A (16, 24), L (16,) int32, B (16,)
+for i in range(16):
+    for j in range(6):
+        for t in range(4):
+            with T.sblock("B"):
+                vi = T.axis.spatial(16, i)
+                vk = T.axis.reduce(24, j * 4 + t)
+                with T.init():
+                    B[vi] = T.float32(0)
+                q: T.let[T.int32] = vi + vk // 4
+                B[vi] = B[vi] + T.if_then_else(vk < q, A[vi, vk], T.float32(0))
 """
 
 
 @BY_MARK
 def test_a_bound_that_the_loop_gives_a_name_is_not_known_before(mark: Callable[..., None]) -> None:
     """In front of the loop there is none, and TVM did not lower what came out."""
-    sch = Schedule(from_source(LIMITED[: LIMITED.index("        for i, k")] + NAMED[1:]))
+    sch = Schedule(parse_kernel(NAMED))
     row, steps, _ = sch.get_loops(sch.get_sblock("B"))
-    bind_loop(sch, row, axis="blockIdx.x")
+    tr.bind_loop(sch, row, axis="blockIdx.x")
     with refuses(sch, "no condition under loop 'j'"):
         mark(sch, steps)
 
@@ -273,8 +255,8 @@ def test_a_bound_that_the_loop_gives_a_name_is_not_known_before(mark: Callable[.
 def test_a_loop_that_is_marked_and_bound_later_stays_bound() -> None:
     sch = Schedule(Masked)
     loop = bind_masked_sum(sch)
-    split_loop_at_mask(sch, loop)
-    bind_loop(sch, loop, axis="threadIdx.y")
+    tr.split_loop_at_mask(sch, loop)
+    tr.bind_loop(sch, loop, axis="threadIdx.y")
     values = np.random.default_rng(0).integers(-9, 9, (16, 24)).astype(np.float32)
     want = np.tril(np.ones((16, 24))) * values
     np.testing.assert_array_equal(run_on_simulator(sch.mod, values), want.sum(axis=1))
@@ -298,7 +280,7 @@ def test_end_loop_at_mask_refuses_what_could_not_end(term: object, sentence: str
     sch = Schedule(make_masked_sum(term))
     loop = bind_masked_sum(sch)
     with refuses(sch, sentence):
-        end_loop_at_mask(sch, loop)
+        tr.end_loop_at_mask(sch, loop)
 
 
 def test_a_loop_that_is_bound_or_begins_elsewhere_is_refused() -> None:
@@ -306,21 +288,19 @@ def test_a_loop_that_is_bound_or_begins_elsewhere_is_refused() -> None:
     loop = bind_masked_sum(sch)
     outer, *_ = sch.get_loops(sch.get_sblock("B"))
     with refuses(sch, "is already bound"):
-        end_loop_at_mask(sch, outer)
+        tr.end_loop_at_mask(sch, outer)
     sch.unroll(loop)
     with refuses(sch, "unrolled"):
-        end_loop_at_mask(sch, loop)
-    sch = Schedule(make_masked_sum(see, first=8))
-    _, late = sch.get_loops(sch.get_sblock("B"))
+        tr.end_loop_at_mask(sch, loop)
+    sch, _, _, late = at_block(make_masked_sum(see, first=8), "B")
     with refuses(sch, "loop 'k' begins at 8; choose one that begins at 0"):
-        end_loop_at_mask(sch, late)
+        tr.end_loop_at_mask(sch, late)
 
 
 def test_what_is_written_where_all_is_hidden_is_not_left_out() -> None:
-    sch = Schedule(MaskedCopy)
-    _, k = sch.get_loops(sch.get_sblock("B"))
+    sch, _, _, k = at_block(MaskedCopy, "B")
     with refuses(sch, "an iteration of loop 'k' in which all is hidden changes 'B'"):
-        end_loop_at_mask(sch, k)
+        tr.end_loop_at_mask(sch, k)
 
 
 @pytest.mark.parametrize(

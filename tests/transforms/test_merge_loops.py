@@ -10,20 +10,16 @@ from tirstep.transforms import merge_loops, unroll_loop
 TwoSums = parse_kernel("""
     X (6, 20), G (6,), U (6,), S (6, 20), Y (5,)
     for i, k in T.grid(6, 20):
-        with T.sblock("G"):
-            vi, vk = T.axis.remap("SR", [i, k])
+        with T.sblock("G", "SR", i, k):
             G[vi] += X[vi, vk]
     for j, k in T.grid(6, 20):
-        with T.sblock("U"):
-            vj, vk = T.axis.remap("SR", [j, k])
+        with T.sblock("U", "SR", j, k):
             U[vj] += X[vj, vk] * X[vj, vk]
     for x, y in T.grid(6, 20):
-        with T.sblock("S"):
-            vx, vy = T.axis.remap("SS", [x, y])
+        with T.sblock("S", "SS", x, y):
             S[vx, vy] = G[vx] * G[vx]
     for z in range(5):
-        with T.sblock("Y"):
-            vz = T.axis.spatial(5, z)
+        with T.sblock("Y", "S", z):
             Y[vz] = X[vz, 0]
 """)
 
@@ -43,12 +39,10 @@ def test_merge_loops_brings_two_sums_under_the_same_two_loops():
                 vj, vk = T.axis.remap("SR", [i_m, k_m])
                 U[vj] += X[vj, vk] * X[vj, vk]
         for x, y in T.grid(6, 20):
-            with T.sblock("S"):
-                vx, vy = T.axis.remap("SS", [x, y])
+            with T.sblock("S", "SS", x, y):
                 S[vx, vy] = G[vx] * G[vx]
         for z in range(5):
-            with T.sblock("Y"):
-                vz = T.axis.spatial(5, z)
+            with T.sblock("Y", "S", z):
                 Y[vz] = X[vz, 0]
     """
 

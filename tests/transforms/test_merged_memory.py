@@ -1,27 +1,15 @@
 """Dynamic shared memory that TVM merges wrongly where its storage rewrite is off."""
 
 import pytest
+from kernels import at_block
 from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.tirx import Broadcast, Ramp, Var
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks import DeviceError, check_numbers, get_device
 from tirstep.lowering_checks.legality.merged_memory import find_offset, find_overlaps
 from tirstep.modules import get_kernel, matmul
-from tirstep.transforms import (
-    accumulate_in_registers,
-    cache_read_at,
-    cache_write_at,
-    decompose_reduction_at,
-    pad_block,
-    set_pass_option,
-    stage_fragments_at,
-    stage_operand_at,
-    store_through_shared,
-    tensorize_fragments,
-    tile_block,
-    tile_in_fragments,
-)
 from tirstep.transforms.recipes import RECIPES
 
 OPTION = "tirx.disable_storage_rewrite"
@@ -31,25 +19,28 @@ PROBLEM = matmul.problem(40, 32, 16, dtype="int8", transpose_b=True)
 
 def schedule_four_buffers() -> Schedule:
     """A small tile that is copied to a larger one, which is still read when B's tile comes."""
-    sch = Schedule(PROBLEM.module)
-    block = sch.get_sblock("C")
-    pad_block(sch, block, multiples=(16, 16, 32))
-    tile = tile_in_fragments(sch, block, tile=(16, 32), warp=(16, 16), tile_k=32, depth=32)
-    store = store_through_shared(
+    sch, block, *_ = at_block(PROBLEM.module, "C")
+    tr.pad_block(sch, block, multiples=(16, 16, 32))
+    tile = tr.tile_in_fragments(sch, block, tile=(16, 32), warp=(16, 16), tile_k=32, depth=32)
+    store = tr.store_through_shared(
         sch, tile.block, tile.grid, tile.warps, columns=32, warps=2, vector=4
     ).store
-    a = stage_fragments_at(sch, tile.block, tile.outer, operand=0, warps=2, vector=1, tail="guard")
-    stage_fragments_at(sch, tile.block, tile.inner, operand=1, warps=2, vector=4, layout="padded")
+    a = tr.stage_fragments_at(
+        sch, tile.block, tile.outer, operand=0, warps=2, vector=1, tail="guard"
+    )
+    tr.stage_fragments_at(
+        sch, tile.block, tile.inner, operand=1, warps=2, vector=4, layout="padded"
+    )
     places = (tile.inner, sch.get_loops(tile.block)[4])
     loads = [
-        cache_read_at(sch, tile.block, place, operand=operand, scope="local")
+        tr.cache_read_at(sch, tile.block, place, operand=operand, scope="local")
         for operand, place in enumerate(places)
     ]
-    stage_operand_at(
+    tr.stage_operand_at(
         sch, a, tile.grid, operand=0, threads=(2, 32), vector=2, scope="shared.dyn", tail="guard"
     )
-    zeros = decompose_reduction_at(sch, tile.block, tile.outer)
-    tensorize_fragments(sch, tile.block, loads, zeros, store)
+    zeros = tr.decompose_reduction_at(sch, tile.block, tile.outer)
+    tr.tensorize_fragments(sch, tile.block, loads, zeros, store)
     return sch
 
 
@@ -62,7 +53,7 @@ def test_a_place_that_a_larger_buffer_takes_over():
     sch = schedule_four_buffers()
     assert find_wrong(sch) == []
     with refuses(sch, "TVM would let another buffer reach into 'A_pad_shared.dyn' while that is"):
-        set_pass_option(sch, name=OPTION, value=True)
+        tr.set_pass_option(sch, name=OPTION, value=True)
     raw = sch.copy()
     raw.annotate(raw.get_sblock("root"), f"pass_config.{OPTION}", True)
     assert find_overlaps(raw.mod) == ["A_pad_shared.dyn"]
@@ -87,11 +78,11 @@ def schedule_result_behind_tile(
     """Sums of rows whose tile of A is in dynamic shared memory, and where their results begin."""
     sch = Schedule(get_kernel("row_sum").problem(m=8, n=16, dtype=dtype, acc="float32").module)
     block = sch.get_sblock("B")
-    tile_block(sch, block, threads=(threads,), fuse_threads=False)
-    accumulate_in_registers(sch, block, sch.get_loops(block)[1])
-    decompose_reduction_at(sch, block, sch.get_loops(block)[2])
+    tr.tile_block(sch, block, threads=(threads,), fuse_threads=False)
+    tr.accumulate_in_registers(sch, block, sch.get_loops(block)[1])
+    tr.decompose_reduction_at(sch, block, sch.get_loops(block)[2])
     update = sch.get_sblock("B_update")
-    cache_read_at(sch, update, sch.get_loops(update)[2], operand=1, scope=scope)
+    tr.cache_read_at(sch, update, sch.get_loops(update)[2], operand=1, scope=scope)
     store = sch.get_sblock("B_local")
     return sch, [store, sch.get_loops(store)[1]]
 
@@ -100,8 +91,8 @@ def test_results_of_another_type_in_the_place_of_a_tile_that_others_still_read()
     """Each thread reads its row of the tile in its last step, and stores its sum over another's."""
     sch, (store, loop) = schedule_result_behind_tile("float16")
     with refuses(sch, "TVM would put 'B_shared.dyn' in the place of 'A_shared.dyn' with no barrie"):
-        cache_write_at(sch, store, loop, scope=SCOPE)
-    cache_write_at(sch, store, loop, scope="shared")
+        tr.cache_write_at(sch, store, loop, scope=SCOPE)
+    tr.cache_write_at(sch, store, loop, scope="shared")
     problem = get_kernel("row_sum").problem(m=8, n=16, dtype="float16", acc="float32")
     assert check_numbers(problem, sch.mod, get_device("simulator"), where="here") == []
 
@@ -109,11 +100,11 @@ def test_results_of_another_type_in_the_place_of_a_tile_that_others_still_read()
 def test_two_buffers_of_one_thread_to_which_tvm_gives_no_place():
     """The refusal was TVM's own error, with the advice to choose smaller sizes."""
     sch, (store, loop) = schedule_result_behind_tile("float16", threads=1)
-    cache_write_at(sch, store, loop, scope=SCOPE)
+    tr.cache_write_at(sch, store, loop, scope=SCOPE)
     with pytest.raises(DeviceError, match='gets no place in the kernel: keep it in scope "shared"'):
         get_device("simulator").compile(sch.mod)
     sch, (store, loop) = schedule_result_behind_tile("float16", threads=1)
-    cache_write_at(sch, store, loop, scope="shared")
+    tr.cache_write_at(sch, store, loop, scope="shared")
     get_device("simulator").compile(sch.mod)
 
 
@@ -127,4 +118,4 @@ def test_a_tile_of_28_bytes_behind_which_two_tiles_get_one_place() -> None:
     block = sch.get_sblock("A_pad_shared.dyn")
     loop = sch.get_loops(block)[0]
     with refuses(sch, "TVM would put 'B_pad_shared.dyn' in the place of 'A_pad_shared.dyn'"):
-        cache_read_at(sch, block, loop, operand=0, scope="shared.dyn")
+        tr.cache_read_at(sch, block, loop, operand=0, scope="shared.dyn")

@@ -3,33 +3,25 @@
 from collections.abc import Sequence
 
 import pytest
-from kernels import parse_kernel
+from kernels import at_block, parse_kernel
 from pairs import find_wrong, refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks.legality import lowered_memory
 from tirstep.lowering_checks.legality.lowered_memory import find_missing_barriers
 from tirstep.modules import Problem, depthwise_conv2d, matmul, transpose
-from tirstep.transforms import (
-    fuse_loops,
-    reverse_compute_block_at,
-    set_pipeline,
-    stage_operand_at,
-    tile_block,
-    unroll_loop,
-)
 from tirstep.transforms.recipes import RECIPES
 
 
 def tile(
     problem: Problem, threads: Sequence[int], per_thread: Sequence[int] | None = None
 ) -> tuple[Schedule, SBlockRV]:
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("C")
-    tile_block(sch, block, threads=threads, per_thread=per_thread, tail="guard")
+    sch, block, *_ = at_block(problem.module, "C")
+    tr.tile_block(sch, block, threads=threads, per_thread=per_thread, tail="guard")
     return sch, block
 
 
@@ -59,8 +51,8 @@ def test_a_race_that_was_there_before_is_no_fault_of_a_transform():
     problem = matmul.problem(20, 4, 6, transpose_b=True)
     sch, block = tile(problem, (3, 4), (3, 1))
     stage_plainly(sch, block, 4, operand=1, threads=(3, 4))
-    set_pipeline(sch)
-    fuse_loops(sch, sch.get_loops(block)[-2:])
+    tr.set_pipeline(sch)
+    tr.fuse_loops(sch, sch.get_loops(block)[-2:])
     assert find_missing_barriers(sch.mod) == ["B_shared"]
 
 
@@ -71,7 +63,7 @@ def tile_taps(*, unrolled: bool) -> tuple[Problem, Schedule, SBlockRV]:
     RECIPES["depthwise_conv2d_threads_2d"](sch, rows=16, columns=16, tail="guard")
     block = sch.get_sblock("Y")
     if unrolled:
-        unroll_loop(sch, sch.get_loops(block)[-2])
+        tr.unroll_loop(sch, sch.get_loops(block)[-2])
     return problem, sch, block
 
 
@@ -84,15 +76,15 @@ def test_stores_of_an_unrolled_loop_whose_loads_tvm_drops():
     assert find_missing_barriers(plain.mod) == ["X_shared"]
     loop = sch.get_loops(block)[-1]
     with refuses(sch, "stage_operand_at: threads would share elements of the shared buffer 'X_sha"):
-        stage_operand_at(sch, block, loop, operand=0, threads=(16, 16), vector=1, tail="refuse")
+        tr.stage_operand_at(sch, block, loop, operand=0, threads=(16, 16), vector=1, tail="refuse")
 
     problem, sch, block = tile_taps(unrolled=False)
     loop = sch.get_loops(block)[-1]
-    stage_operand_at(sch, block, loop, operand=0, threads=(16, 16), vector=1, tail="refuse")
+    tr.stage_operand_at(sch, block, loop, operand=0, threads=(16, 16), vector=1, tail="refuse")
     assert find_wrong(problem, sch) == []
     loop = sch.get_loops(block)[-2]
     with refuses(sch, "unroll_loop: threads would share elements of the shared buffer 'X_shared'"):
-        unroll_loop(sch, loop)
+        tr.unroll_loop(sch, loop)
 
 
 def test_copies_of_one_store_that_write_the_same_are_in_order():
@@ -102,7 +94,7 @@ def test_copies_of_one_store_that_write_the_same_are_in_order():
     recipe = RECIPES["transpose_vectors"]
     recipe(sch, **{**recipe.golden.config, "tail": "guard"})
     loop = sch.get_loops(sch.get_sblock("B"))[4]
-    reverse_compute_block_at(sch, sch.get_sblock("A_shared"), loop)
+    tr.reverse_compute_block_at(sch, sch.get_sblock("A_shared"), loop)
     assert find_missing_barriers(sch.mod) == []
     assert find_wrong(problem, sch) == []
 
@@ -145,8 +137,7 @@ def test_no_loop_is_written_out_where_tvm_would_do_so_by_mistake(
         for tx in T.thread_binding(16, thread="threadIdx.x"):
             for i in T.unroll(1):
                 for k in range({steps}):
-                    with T.sblock("S"):
-                        vi, vk = T.axis.remap("SR", [i, k])
+                    with T.sblock("S", "SR", i, k):
                         S[vi] += A[vk]
             with T.sblock("B"):
                 vt = T.axis.spatial(16, tx)

@@ -63,8 +63,7 @@ def make_strided(stride: int, *, lanes: int = 4, dtype: str = "float8_e4m3fn") -
         A (8, {last + 1}) {dtype}, B (8, {lanes}) {dtype}
         for t in T.thread_binding(8, thread="threadIdx.x"):
             for e in range({lanes}):
-                with T.sblock("B"):
-                    vt, ve = T.axis.remap("SS", [t, e])
+                with T.sblock("B", "SS", t, e):
                     B[vt, ve] = A[vt, {first} + ve * {stride}]
     """)
     return Schedule(module, debug_mask="all")

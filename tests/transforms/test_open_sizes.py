@@ -1,8 +1,8 @@
 """At sizes that a module leaves open, what is wrong at some of them is refused as at these."""
 
 import pytest
+from kernels import at_block
 from pairs import refuses
-from tvm.s_tir import Schedule
 from tvm.tirx.buffer import BufferType
 
 from tirstep.lowering_checks import check_numbers, get_device
@@ -15,8 +15,7 @@ from tirstep.transforms import cache_write_at, reorder_loops, split_loop
 def test_a_copy_of_what_other_iterations_write(scope: str):
     """Each of two iterations writes every second element, and would copy out all of them."""
     problem = vector_add.problem(16, symbolic=("n",))
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(problem.module, "C")
     outer, inner = split_loop(sch, sch.get_loops(block)[0], inner=2, tail="guard")
     right = sch.copy()
     cache_write_at(right, block, outer, scope=scope)

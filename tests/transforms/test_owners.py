@@ -3,20 +3,15 @@
 import re
 
 import pytest
-from kernels import parse_kernel
+from kernels import at_block, parse_kernel
 from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.script import from_source
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks import check_numbers, check_ownership, get_device
 from tirstep.lowering_checks.legality.owners import find_unowned
 from tirstep.modules import Problem, softmax
-from tirstep.transforms import (
-    bind_loop,
-    cache_read_at,
-    compute_block_at,
-    split_loop,
-)
 
 SIMULATOR = get_device("simulator")
 
@@ -35,10 +30,10 @@ def start(axis: str) -> tuple[Problem, Schedule]:
     """A softmax with its powers' rows in parts of 8 on an axis, and one GPU block for the rest."""
     problem = softmax.problem(4, 16)
     sch = Schedule(problem.module)
-    outer, _ = split_loop(sch, sch.get_loops(sch.get_sblock("exp"))[1], inner=8)
-    bind_loop(sch, outer, axis=axis)
+    outer, _ = tr.split_loop(sch, sch.get_loops(sch.get_sblock("exp"))[1], inner=8)
+    tr.bind_loop(sch, outer, axis=axis)
     for name in ("sum", "B"):
-        bind_loop(sch, sch.get_loops(sch.get_sblock(name))[0], axis="blockIdx.x")
+        tr.bind_loop(sch, sch.get_loops(sch.get_sblock(name))[0], axis="blockIdx.x")
     return problem, sch
 
 
@@ -54,23 +49,23 @@ def test_rows_that_are_reduced_where_several_threads_use_them(axis: str, scope: 
     if (axis, scope) == ("blockIdx.x", "shared"):  # each GPU block has its own
         assert found == []
         sch.set_scope(block, 0, scope)
-        compute_block_at(sch, block, outer)
+        tr.compute_block_at(sch, block, outer)
         return
     assert "race: store to" in str(found[0])
     assert [axis for _, _, axis in find_unowned(plain.mod)] == [axis]
     sch.set_scope(block, 0, scope)
     name = "largest" if scope == "global" else "largest_shared"
     with refuses(sch, tell(axis, name, "max")):
-        compute_block_at(sch, block, outer)
+        tr.compute_block_at(sch, block, outer)
 
 
 def test_binding_a_loop_around_a_reduction_that_does_not_use_it():
     problem = softmax.problem(4, 16)
     sch = Schedule(problem.module)
     block, outer = sch.get_sblock("max"), sch.get_loops(sch.get_sblock("exp"))[1]
-    compute_block_at(sch, block, outer)
+    tr.compute_block_at(sch, block, outer)
     with refuses(sch, tell("threadIdx.x", "largest", "max")):
-        bind_loop(sch, outer, axis="threadIdx.x")
+        tr.bind_loop(sch, outer, axis="threadIdx.x")
 
 
 TwoWriters = parse_kernel("""
@@ -80,8 +75,7 @@ TwoWriters = parse_kernel("""
         with T.sblock("zero"):
             vi = T.axis.spatial(8, 7 - i)
             B[vi] = T.float32(0.0)
-        with T.sblock("copy"):
-            vi = T.axis.spatial(8, i)
+        with T.sblock("copy", "S", i):
             B[vi] = A[vi]
 """)
 
@@ -138,18 +132,16 @@ for i in T.thread_binding(8, thread="blockIdx.x"):
 
 def test_a_copy_in_a_block_of_each_thread_is_shared_by_all_of_them():
     """A block in another one gets a buffer of its own size, which 4 threads would fill at once."""
-    sch = Schedule(parse_kernel(NESTED))
-    block = sch.get_sblock("B")
+    sch, block, *_ = at_block(parse_kernel(NESTED), "B")
     loop = sch.get_loops(block)[0]
     with refuses(
         sch,
         "threads on 'threadIdx.x' would store the same elements of 'A_shared' in block 'A_shared', "
         "each a value of its own; keep its results in registers",
     ):
-        cache_read_at(sch, block, loop, operand=0)
+        tr.cache_read_at(sch, block, loop, operand=0)
     for text in (NESTED, NESTED.replace("(4, thread", "(1, thread").replace("i * 4", "i")):
-        sch = Schedule(parse_kernel(text))
-        block = sch.get_sblock("B")
+        sch, block, *_ = at_block(parse_kernel(text), "B")
         scope = "local" if text is NESTED else "shared"
-        cache_read_at(sch, block, sch.get_loops(block)[0], operand=0, scope=scope)
+        tr.cache_read_at(sch, block, sch.get_loops(block)[0], operand=0, scope=scope)
         assert check_ownership(sch.mod) == []

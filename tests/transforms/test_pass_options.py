@@ -15,8 +15,7 @@ CopyWithOption = parse_kernel("""
     with T.sblock("root"):
         T.sblock_attr({"pass_config.tirx.use_async_copy": True})
         for i in range(8):
-            with T.sblock("B"):
-                vi = T.axis.remap("S", [i])
+            with T.sblock("B", "S", i):
                 B[vi] = A[vi]
 """)
 

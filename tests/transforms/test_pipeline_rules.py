@@ -5,22 +5,14 @@ Each refused schedule is made by TVM's primitives first, and shown to be a race.
 
 from typing import NamedTuple
 
+from kernels import at_block
 from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import Problem, matmul
-from tirstep.transforms import (
-    accumulate_in_registers,
-    decompose_reduction_at,
-    prefetch_asynchronously,
-    set_pass_option,
-    split_loop,
-    split_reduction,
-    stage_operand_at,
-    tile_block,
-)
 from tirstep.transforms.loops import Split
 
 
@@ -35,18 +27,17 @@ class Staged(NamedTuple):
 
 def stage(k: int, group: int) -> Staged:
     problem = matmul.problem(16, 16, k)
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("C")
-    tile_block(sch, block, threads=(4, 4), per_thread=(4, 4), tail="guard")
+    sch, block, *_ = at_block(problem.module, "C")
+    tr.tile_block(sch, block, threads=(4, 4), per_thread=(4, 4), tail="guard")
     threads = [loop for loop in sch.get_loops(block) if sch.get(loop).thread_binding is not None]
-    accumulate_in_registers(sch, block, threads[-1])
-    loop = split_reduction(sch, block, inner=4).outer
+    tr.accumulate_in_registers(sch, block, threads[-1])
+    loop = tr.split_reduction(sch, block, inner=4).outer
     copies = [
-        stage_operand_at(sch, block, loop, operand=operand, threads=(4, 4), vector=4)
+        tr.stage_operand_at(sch, block, loop, operand=operand, threads=(4, 4), vector=4)
         for operand in (0, 1)
     ]
-    decompose_reduction_at(sch, block, loop)
-    return Staged(problem, sch, copies, split_loop(sch, loop, inner=group, tail="guard"))
+    tr.decompose_reduction_at(sch, block, loop)
+    return Staged(problem, sch, copies, tr.split_loop(sch, loop, inner=group, tail="guard"))
 
 
 def find_wrong(staged: Staged) -> list[str]:
@@ -60,7 +51,7 @@ def annotate(sch: Schedule, loop: LoopRV) -> None:
     sch.annotate(loop, "software_pipeline_order", [0, 1, 2])
     sch.annotate(loop, "software_pipeline_async_stages", [0])
     for name in ("tirx.use_async_copy", "tirx.disable_storage_rewrite"):
-        set_pass_option(sch, name=name, value=True)
+        tr.set_pass_option(sch, name=name, value=True)
 
 
 IDLE = r"block 'A_shared' would copy nothing in iterations? {}.* of loop 'k_0_1'.*; TVM leaves out"
@@ -72,4 +63,4 @@ def test_a_pipeline_of_more_iterations_than_there_are_steps():
     assert "is in flight" in find_wrong(staged)[0]
     staged = stage(8, 3)
     with refuses(staged.sch, f"prefetch_asynchronously: {IDLE.format(2)}"):
-        prefetch_asynchronously(staged.sch, staged.steps.inner, staged.copies)
+        tr.prefetch_asynchronously(staged.sch, staged.steps.inner, staged.copies)

@@ -1,19 +1,13 @@
 """Pipelines stay what their notes say: each test shows the wrong one first, then who refuses it."""
 
 import pytest
+from kernels import at_block
 from pairs import find_wrong, refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
 
+from tirstep import transforms as tr
 from tirstep.modules import Problem, window_sum
-from tirstep.transforms import (
-    prefetch_asynchronously,
-    set_pass_option,
-    split_loop,
-    stage_operand_at,
-    tile_block,
-    unroll_loop,
-)
 
 
 def note_pipeline(sch: Schedule, loop: LoopRV, *, stages: int) -> None:
@@ -22,20 +16,19 @@ def note_pipeline(sch: Schedule, loop: LoopRV, *, stages: int) -> None:
     sch.annotate(loop, "software_pipeline_order", [0, 1])
     sch.annotate(loop, "software_pipeline_async_stages", [0])
     for name in ("tirx.use_async_copy", "tirx.disable_storage_rewrite"):
-        set_pass_option(sch, name=name, value=True)
+        tr.set_pass_option(sch, name=name, value=True)
 
 
 def copy_windows(n: int, per_thread: int, inner: int, rounds: int = 1) -> tuple[Problem, Schedule]:
     """Window sums in guarded steps, of which each copies its windows, also where none is summed."""
     problem = window_sum.problem(n, width=3)
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("C")
-    tile_block(sch, block, threads=[3], per_thread=[per_thread], tail="guard")
+    sch, block, *_ = at_block(problem.module, "C")
+    tr.tile_block(sch, block, threads=[3], per_thread=[per_thread], tail="guard")
     loop = sch.get_loops(block)[-1]
     if rounds > 1:
-        loop = split_loop(sch, loop, inner=per_thread // rounds).inner
-    step = split_loop(sch, loop, inner=inner, tail="guard").inner
-    stage_operand_at(sch, block, step, operand=0, threads=3, scope="shared", tail="guard")
+        loop = tr.split_loop(sch, loop, inner=per_thread // rounds).inner
+    step = tr.split_loop(sch, loop, inner=inner, tail="guard").inner
+    tr.stage_operand_at(sch, block, step, operand=0, threads=3, scope="shared", tail="guard")
     return problem, sch
 
 
@@ -48,7 +41,7 @@ def copy_windows(n: int, per_thread: int, inner: int, rounds: int = 1) -> tuple[
 def test_copies_that_nothing_waits_for(n, per_thread, inner, rounds, stages, at):
     problem, sch = copy_windows(n, per_thread, inner, rounds)
     copy, step = sch.get_sblock("A_shared"), sch.get_loops(sch.get_sblock("C"))[-1]
-    unroll_loop(sch, step)
+    tr.unroll_loop(sch, step)
     plain = sch.copy()
     note_pipeline(plain, step, stages=stages)
     if stages == 2:
@@ -61,4 +54,4 @@ def test_copies_that_nothing_waits_for(n, per_thread, inner, rounds, stages, at)
         f"prefetch_asynchronously: block 'A_shared' would copy in iteration {at} of loop '.*' what "
         "nothing uses; TVM leaves out the wait for it, and the next copy to the same place could",
     ):
-        prefetch_asynchronously(sch, step, [copy], stages=stages)
+        tr.prefetch_asynchronously(sch, step, [copy], stages=stages)

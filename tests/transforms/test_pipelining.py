@@ -9,32 +9,14 @@ from pairs import check_pair, refuses, run_on_cpu
 from tvm.s_tir import Schedule
 from tvm.script import from_source
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.lowering_checks.compile.compiling import compile_module
 from tirstep.lowering_checks.devices.simulator import simulate
 from tirstep.modules import get_kernel
-from tirstep.transforms import (
-    accumulate_in_registers,
-    cache_read_at,
-    decompose_reduction_at,
-    fetch_cooperatively,
-    get_pass_options,
-    inline_producers,
-    pad_block,
-    pad_shared_rows,
-    prefetch_asynchronously,
-    prefetch_fragments,
-    prefetch_through_registers,
-    reorder_loops,
-    set_pass_option,
-    split_reduction,
-    suggest_unrolling,
-    tile_in_warps,
-    transpose_tile,
-)
 
 SIMULATOR = get_device("simulator")
-THROUGH, ASYNC = prefetch_through_registers, prefetch_asynchronously
+THROUGH, ASYNC = tr.prefetch_through_registers, tr.prefetch_asynchronously
 BOTH = pytest.mark.parametrize("prefetch", [THROUGH, ASYNC])
 
 
@@ -45,12 +27,10 @@ Mirror = parse_kernel("""
     for _ in T.thread_binding(1, thread="blockIdx.x"):
         for k in range(12):
             for t in T.thread_binding(32, thread="threadIdx.x"):
-                with T.sblock("A_shared"):
-                    vk, vt = T.axis.remap("SS", [k, t])
+                with T.sblock("A_shared", "SS", k, t):
                     A_shared[vk, vt] = A[vk, vt]
             for t in T.thread_binding(32, thread="threadIdx.x"):
-                with T.sblock("C"):
-                    vk, vt = T.axis.remap("SS", [k, t])
+                with T.sblock("C", "SS", k, t):
                     C[vk, vt] = A_shared[vk, 31 - vt]
 """)
 
@@ -61,21 +41,17 @@ Fragments = parse_kernel("""
     A_local = T.sblock_alloc_buffer((6, 4), scope="local")
     B_local = T.sblock_alloc_buffer((6, 3), scope="local")
     for i, j in T.grid(4, 3):
-        with T.sblock("C_init"):
-            vi, vj = T.axis.remap("SS", [i, j])
+        with T.sblock("C_init", "SS", i, j):
             C[vi, vj] = T.float32(0)
     for k in range(6):
         for i in range(4):
-            with T.sblock("A_local"):
-                vk, vi = T.axis.remap("SS", [k, i])
+            with T.sblock("A_local", "SS", k, i):
                 A_local[vk, vi] = A[vk, vi]
         for j in range(3):
-            with T.sblock("B_local"):
-                vk, vj = T.axis.remap("SS", [k, j])
+            with T.sblock("B_local", "SS", k, j):
                 B_local[vk, vj] = B[vk, vj]
         for i, j in T.grid(4, 3):
-            with T.sblock("C"):
-                vk, vi, vj = T.axis.remap("RSS", [k, i, j])
+            with T.sblock("C", "RSS", k, i, j):
                 C[vi, vj] = C[vi, vj] + A_local[vk, vi] * B_local[vk, vj]
 """)
 
@@ -96,26 +72,26 @@ def staged(problem, *, fragments=None, vector=1, scope="shared", pad=False, turn
     sch = Schedule(problem.module)  # with guards, TVM's verification doubts its own flags
     block = sch.get_sblock("C")
     if pad:
-        pad_block(sch, block, multiples=(8, 32, 4))
+        tr.pad_block(sch, block, multiples=(8, 32, 4))
     tile = {"threads": (4, 8), "per_thread": (2, 4), **tile}
-    loops = tile_in_warps(sch, block, **tile)
-    accumulate_in_registers(sch, block, loops.threads)
-    steps = split_reduction(sch, block, inner=4, tail=tile.get("tail", "refuse"))
+    loops = tr.tile_in_warps(sch, block, **tile)
+    tr.accumulate_in_registers(sch, block, loops.threads)
+    steps = tr.split_reduction(sch, block, inner=4, tail=tile.get("tail", "refuse"))
     copies = []
     for operand in range(2):
-        copy = cache_read_at(sch, block, steps.outer, operand=operand, scope=scope)
-        inline_producers(sch, copy)
+        copy = tr.cache_read_at(sch, block, steps.outer, operand=operand, scope=scope)
+        tr.inline_producers(sch, copy)
         if turn and operand == 0:
-            transpose_tile(sch, copy)
-            pad_shared_rows(sch, copy, elements=4)
+            tr.transpose_tile(sch, copy)
+            tr.pad_shared_rows(sch, copy, elements=4)
         count = math.prod(tile["threads"])
-        fetch_cooperatively(sch, copy, threads=count, vector=vector, tail="guard")
+        tr.fetch_cooperatively(sch, copy, threads=count, vector=vector, tail="guard")
         copies.append(copy)
     if fragments == "between":
-        reorder_loops(sch, [loops.elements[0], steps.inner])
+        tr.reorder_loops(sch, [loops.elements[0], steps.inner])
     for operand in range(2 if fragments else 0):
-        cache_read_at(sch, block, steps.inner, operand=operand, scope="local")
-    decompose_reduction_at(sch, block, steps.outer)
+        tr.cache_read_at(sch, block, steps.inner, operand=operand, scope="local")
+    tr.decompose_reduction_at(sch, block, steps.outer)
     return sch, block, steps, copies
 
 
@@ -153,7 +129,7 @@ def test_prefetch_fragments_of_the_next_step():
     def change(sch):
         copy = sch.get_sblock("A_local")
         k, _ = sch.get_loops(copy)
-        prefetch_fragments(sch, k)
+        tr.prefetch_fragments(sch, k)
         return copy, k
 
     check_pair(Fragments, change, edit(Fragments, before, after))
@@ -175,12 +151,12 @@ def test_prefetch_through_registers_into_a_double_buffer():
     def change(sch):
         copy = sch.get_sblock("A_shared")
         k = sch.get_loops(copy)[1]
-        prefetch_through_registers(sch, k, [copy])
+        tr.prefetch_through_registers(sch, k, [copy])
         return copy, k
 
     check_pair(Mirror, change, after)
     sch, copy, k = start()
-    prefetch_through_registers(sch, k, (copy,))
+    tr.prefetch_through_registers(sch, k, (copy,))
     assert is_right(sch.mod)
     assert "float A_shared_ptr[64]" in source_of(sch.mod)
 
@@ -197,12 +173,12 @@ def test_prefetch_asynchronously_with_its_pass_options():
     )
     wanted = Schedule(after)
     for name in ("tirx.disable_storage_rewrite", "tirx.use_async_copy"):
-        set_pass_option(wanted, name=name, value=True)
+        tr.set_pass_option(wanted, name=name, value=True)
 
     def change(sch):
         copy = sch.get_sblock("A_shared")
         k = sch.get_loops(copy)[1]
-        prefetch_asynchronously(sch, k, [copy])
+        tr.prefetch_asynchronously(sch, k, [copy])
         return copy, k
 
     check_pair(Mirror, change, wanted.mod)
@@ -212,7 +188,7 @@ def test_prefetch_asynchronously_with_its_pass_options():
 @pytest.mark.parametrize(("fragments", "statements"), [("direct", 3), ("between", 1)])
 def test_a_pipeline_of_fragments_inside_is_right(prefetch, fragments, statements):
     sch, _, steps, copies = staged(PRODUCT, fragments=fragments)
-    prefetch_fragments(sch, steps.inner)
+    tr.prefetch_fragments(sch, steps.inner)
     prefetch(sch, steps.outer, copies)
     stages = sch.get(steps.outer).annotations["software_pipeline_stage"]
     assert len(stages) == (4 if prefetch is THROUGH else 2) + statements
@@ -227,7 +203,7 @@ def begin(name):
     """A schedule, the loop that a transform may pipeline, and the call that does."""
     if name == "prefetch_fragments":
         sch, copy, loop = start(Fragments, 0, "A_local")
-        return sch, loop, lambda: prefetch_fragments(sch, loop)
+        return sch, loop, lambda: tr.prefetch_fragments(sch, loop)
     sch, copy, loop = start()
     return sch, loop, lambda: TRANSFORMS[name](sch, loop, [copy])
 
@@ -246,7 +222,9 @@ def test_prefetch_refuses_a_bound_loop(name):
     sch, copy, loop = start(edit(Mirror, 'scope="shared"', f'scope="{scope}"'))
     sch.bind(loop, "blockIdx.y")
     with refuses(sch, rf"{name}: loop 'k' is already bound to 'blockIdx.y'; do this while the lo"):
-        prefetch_fragments(sch, loop) if scope == "local" else TRANSFORMS[name](sch, loop, [copy])
+        tr.prefetch_fragments(sch, loop) if scope == "local" else TRANSFORMS[name](
+            sch, loop, [copy]
+        )
 
 
 def test_prefetch_fragments_refuses_what_does_not_fit():
@@ -256,27 +234,27 @@ def test_prefetch_fragments_refuses_what_does_not_fit():
         r"prefetch_fragments: block 'A_shared' writes scope 'shared', not registers; pipeline .* "
         "with prefetch_through_registers",
     ):
-        prefetch_fragments(sch, loop)
+        tr.prefetch_fragments(sch, loop)
     sch, _, steps, copies = staged(PRODUCT, fragments="direct")
-    prefetch_through_registers(sch, steps.outer, copies)
+    tr.prefetch_through_registers(sch, steps.outer, copies)
     with refuses(
         sch,
         r"prefetch_fragments: loop 'k_0' around loop 'k_1' is a pipeline already, which counts the "
         "statements in its body; pipeline the inner loop first",
     ):
-        prefetch_fragments(sch, steps.inner)
+        tr.prefetch_fragments(sch, steps.inner)
     module = edit(Fragments, "= B[vk, vj]", "= B_local[vk, vj] + B[vk, vj]")
     sch, _, loop = start(module, 0, "A_local")
     with refuses(sch, "block 'B_local' writes 'B_local' in loop 'k', which block 'B_local' would"):
-        prefetch_fragments(sch, loop)
+        tr.prefetch_fragments(sch, loop)
     sch, _, loop = start(Fragments, 1, "A_local")
     with refuses(
         sch, r"prefetch_fragments: loop 'i' has one statement in its body, and nothing to"
     ):
-        prefetch_fragments(sch, loop)
+        tr.prefetch_fragments(sch, loop)
     sch, _, steps, _ = staged(get_kernel("matmul").problem(16, 64, 4), fragments="direct")
     with refuses(sch, r"prefetch_fragments: loop 'k_0' runs once"):
-        prefetch_fragments(sch, steps.outer)
+        tr.prefetch_fragments(sch, steps.outer)
 
 
 @pytest.mark.parametrize("name", TRANSFORMS)
@@ -287,16 +265,13 @@ def test_prefetch_refuses_a_tile_that_is_used_after_the_loop(name):
         for _ in T.thread_binding(1, thread="blockIdx.x"):
             for k in range(12):
                 for t in T.thread_binding(32, thread="threadIdx.x"):
-                    with T.sblock("A_shared"):
-                        vk, vt = T.axis.remap("SS", [k, t])
+                    with T.sblock("A_shared", "SS", k, t):
                         A_shared[vt] = A[vk, vt]
                 for t in T.thread_binding(32, thread="threadIdx.x"):
-                    with T.sblock("C"):
-                        vk, vt = T.axis.remap("SS", [k, t])
+                    with T.sblock("C", "SS", k, t):
                         C[vk, vt] = A_shared[31 - vt]
             for t in T.thread_binding(32, thread="threadIdx.x"):
-                with T.sblock("last"):
-                    vt = T.axis.spatial(32, t)
+                with T.sblock("last", "S", t):
                     C[12, vt] = A_shared[31 - vt]
     """)
 
@@ -317,13 +292,11 @@ def test_prefetch_refuses_a_tile_that_earlier_iterations_filled(prefetch):
         for _ in T.thread_binding(1, thread="blockIdx.x"):
             for k in range(12):
                 for t in T.thread_binding(32, thread="threadIdx.x"):
-                    with T.sblock("A_shared"):
-                        vk, vt = T.axis.remap("SS", [k, t])
+                    with T.sblock("A_shared", "SS", k, t):
                         T.where(t % 12 == k)
                         A_shared[vt] = A[vk, vt]
                 for t in T.thread_binding(32, thread="threadIdx.x"):
-                    with T.sblock("C"):
-                        vk, vt = T.axis.remap("SS", [k, t])
+                    with T.sblock("C", "SS", k, t):
                         C[vk, vt] = A_shared[vt // 12 * 12]
     """)
 
@@ -345,12 +318,10 @@ def test_prefetch_refuses_a_copy_that_sums(prefetch):
             for k in range(12):
                 for t in T.thread_binding(32, thread="threadIdx.x"):
                     for r in range(3):
-                        with T.sblock("A_shared"):
-                            vk, vt, vr = T.axis.remap("SSR", [k, t, r])
+                        with T.sblock("A_shared", "SSR", k, t, r):
                             S[vk, vt] += A[vk, vt, vr]
                 for t in T.thread_binding(32, thread="threadIdx.x"):
-                    with T.sblock("C"):
-                        vk, vt = T.axis.remap("SS", [k, t])
+                    with T.sblock("C", "SS", k, t):
                         C[vk, vt] = S[vk, 31 - vt]
     """)
 
@@ -383,7 +354,7 @@ def test_prefetch_refuses_copies_that_are_not_all_of_the_loop_in_their_order(pre
 def test_prefetch_through_registers_refuses_a_block_for_the_loop():
     sch, copy, _ = start()
     with refuses(sch, r"prefetch_through_registers: loop is a block handle, not a loop handle"):
-        prefetch_through_registers(sch, copy, [copy])
+        tr.prefetch_through_registers(sch, copy, [copy])
 
 
 @pytest.mark.parametrize("stages", [0, 1, 13, -2])
@@ -394,7 +365,7 @@ def test_prefetch_asynchronously_refuses_stages_that_do_not_fit(stages):
         rf"prefetch_asynchronously: stages={stages} does not fit loop 'k' of 12 iterations; use "
         "2 to 12",
     ):
-        prefetch_asynchronously(sch, k, [copy], stages=stages)
+        tr.prefetch_asynchronously(sch, k, [copy], stages=stages)
 
 
 def test_tvm_copies_other_elements_than_those_of_a_vector_that_lie_apart():
@@ -403,7 +374,7 @@ def test_tvm_copies_other_elements_than_those_of_a_vector_that_lie_apart():
     sch.annotate(steps.outer, "software_pipeline_order", [0, 1, 2])
     sch.annotate(steps.outer, "software_pipeline_async_stages", [0])
     for name in ("tirx.use_async_copy", "tirx.disable_storage_rewrite"):
-        set_pass_option(sch, name=name, value=True)
+        tr.set_pass_option(sch, name=name, value=True)
     assert check_numbers(PRODUCT, sch.mod, SIMULATOR, where="pipeline") != []
 
 
@@ -414,14 +385,14 @@ def test_prefetch_asynchronously_refuses_a_loop_that_is_to_be_unrolled(place):
     if place == 0:  # it is bound, and a wish there holds for all loops inside
         sch.annotate(b, "pragma_auto_unroll_max_step", 64)
     else:
-        suggest_unrolling(sch, k)
+        tr.suggest_unrolling(sch, k)
     with refuses(
         sch,
         rf"prefetch_asynchronously: loop '{'_k'[place]}' is marked by suggest_unrolling, under "
         "which TVM cannot say how many copies to wait for",
     ):
-        prefetch_asynchronously(sch, k, [copy])
-    prefetch_through_registers(sch, k, [copy])
+        tr.prefetch_asynchronously(sch, k, [copy])
+    tr.prefetch_through_registers(sch, k, [copy])
     assert is_right(sch.mod)
 
 
@@ -433,10 +404,10 @@ def test_prefetch_asynchronously_refuses_a_schedule_that_works_on_no_function():
     with refuses(
         sch, r"prefetch_asynchronously: set_pass_option: the schedule works on none of 'mi"
     ):
-        prefetch_asynchronously(sch, k, [copy])
+        tr.prefetch_asynchronously(sch, k, [copy])
     sch.work_on("mirror")
-    prefetch_asynchronously(sch, k, [copy])
-    assert get_pass_options(sch.mod)["tirx.use_async_copy"]
+    tr.prefetch_asynchronously(sch, k, [copy])
+    assert tr.get_pass_options(sch.mod)["tirx.use_async_copy"]
 
 
 # Rows of two types of elements, mirrored.
@@ -448,20 +419,17 @@ Scaled = parse_kernel("""
         for k in range(12):
             for t in T.thread_binding(8, thread="threadIdx.x"):
                 for v in T.vectorized(4):
-                    with T.sblock("A_shared"):
-                        vk = T.axis.spatial(12, k)
+                    with T.sblock("A_shared", "S", k):
                         vt = T.axis.spatial(32, t * 4 + v)
                         A_shared[vk, vt] = A[vk, vt]
             for t in T.thread_binding(8, thread="threadIdx.x"):
                 for v in T.vectorized(4):
-                    with T.sblock("B_shared"):
-                        vk = T.axis.spatial(12, k)
+                    with T.sblock("B_shared", "S", k):
                         vt = T.axis.spatial(32, t * 4 + v)
                         B_shared[vk, vt] = B[vk, vt]
             for t in T.thread_binding(8, thread="threadIdx.x"):
                 for v in range(4):
-                    with T.sblock("C"):
-                        vk = T.axis.spatial(12, k)
+                    with T.sblock("C", "S", k):
                         vt = T.axis.spatial(32, t * 4 + v)
                         C[vk, vt] = A_shared[vk, 31 - vt] * T.float32(B_shared[vk, 31 - vt])
 """)
@@ -470,6 +438,6 @@ Scaled = parse_kernel("""
 def test_one_copy_of_4_byte_elements_keeps_tvm_from_retyping_the_buffers():
     sch = Schedule(Scaled)
     copies = [sch.get_sblock(name) for name in ("A_shared", "B_shared")]
-    prefetch_asynchronously(sch, sch.get_loops(copies[0])[1], copies)
-    assert get_pass_options(sch.mod)["tirx.disable_storage_rewrite"]
+    tr.prefetch_asynchronously(sch, sch.get_loops(copies[0])[1], copies)
+    assert tr.get_pass_options(sch.mod)["tirx.disable_storage_rewrite"]
     assert "cp.async" in source_of(sch.mod)

@@ -4,31 +4,17 @@ from kernels import parse_kernel
 from pairs import assert_dead, check_pair, refuses
 from tvm.s_tir import Schedule
 
-from tirstep.transforms import (
-    accumulate_in_registers,
-    bind_loop,
-    compute_block_at,
-    find_epilogue,
-    fuse_epilogue_at,
-    inline_producers,
-    reverse_compute_block_at,
-    rfactor_reduction,
-    split_loop,
-    tile_block,
-    vectorize_loop,
-)
+from tirstep import transforms as tr
 
 # One producer, one consumer with a window of three.
 Blur = parse_kernel("""
     A (18,), C (16,)
     B = T.sblock_alloc_buffer((18,))
     for i in range(18):
-        with T.sblock("B"):
-            vi = T.axis.spatial(18, i)
+        with T.sblock("B", "S", i):
             B[vi] = A[vi] * T.float32(2)
     for i in range(16):
-        with T.sblock("C"):
-            vi = T.axis.spatial(16, i)
+        with T.sblock("C", "S", i):
             C[vi] = B[vi] + B[vi + 2]
 """)
 
@@ -37,12 +23,10 @@ MatmulBias = parse_kernel("""
     A (16, 6), B (6, 12), bias (12,), D (16, 12)
     C = T.sblock_alloc_buffer((16, 12))
     for i, j, k in T.grid(16, 12, 6):
-        with T.sblock("C"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        with T.sblock("C", "SSR", i, j, k):
             C[vi, vj] += A[vi, vk] * B[vk, vj]
     for i, j in T.grid(16, 12):
-        with T.sblock("D"):
-            vi, vj = T.axis.remap("SS", [i, j])
+        with T.sblock("D", "SS", i, j):
             D[vi, vj] = C[vi, vj] + bias[vj]
 """)
 
@@ -53,16 +37,13 @@ TwoReaders = parse_kernel("""
     B = T.sblock_alloc_buffer((16,))
     C = T.sblock_alloc_buffer((16,))
     for i in range(16):
-        with T.sblock("B"):
-            vi = T.axis.spatial(16, i)
+        with T.sblock("B", "S", i):
             B[vi] = A[vi] * T.float32(2)
     for i in range(16):
-        with T.sblock("C"):
-            vi = T.axis.spatial(16, i)
+        with T.sblock("C", "S", i):
             C[vi] = B[vi] + T.float32(1)
     for i in range(16):
-        with T.sblock("D"):
-            vi = T.axis.spatial(16, i)
+        with T.sblock("D", "S", i):
             D[vi] = B[vi] + C[vi]
 """)
 
@@ -76,8 +57,8 @@ def start(module, *names):
 def vectorized_c():
     """Blur with four elements of C in a vector: schedule, blocks and the vectorized loop."""
     sch, producer, consumer = start(Blur, "B", "C")
-    inner = split_loop(sch, sch.get_loops(consumer)[0], inner=4).inner
-    vectorize_loop(sch, inner)
+    inner = tr.split_loop(sch, sch.get_loops(consumer)[0], inner=4).inner
+    tr.vectorize_loop(sch, inner)
     return sch, producer, consumer, inner
 
 
@@ -98,8 +79,8 @@ def test_compute_block_at_with_the_window_of_a_tile():
     def change(sch):
         producer, consumer = sch.get_sblock("B"), sch.get_sblock("C")
         (old,) = sch.get_loops(producer)
-        tile = split_loop(sch, sch.get_loops(consumer)[0], inner=4)
-        compute_block_at(sch, producer, tile.outer)
+        tile = tr.split_loop(sch, sch.get_loops(consumer)[0], inner=4)
+        tr.compute_block_at(sch, producer, tile.outer)
         assert_dead(sch, old)
         return producer, consumer, tile
 
@@ -113,14 +94,14 @@ def test_compute_block_at_refuses_what_does_not_fit():
         r"compute_block_at: loop 'i_1' is at or inside of the vectorized loop 'i_1', where TVM "
         "would compute wrong values without an error",
     ):
-        compute_block_at(sch, producer, inner)
+        tr.compute_block_at(sch, producer, inner)
     sch, producer, consumer = start(Blur, "B", "C")
     with refuses(sch, r"compute_block_at: loop is a block handle, not a loop handle; get it with"):
-        compute_block_at(sch, producer, consumer)
+        tr.compute_block_at(sch, producer, consumer)
     sch, producer, consumer = start(Blur, "B", "C")
     (loop,) = sch.get_loops(producer)
     with refuses(sch, r"^compute_block_at: TVM refuses: The block 'C' is an output block; it wri"):
-        compute_block_at(sch, consumer, loop)
+        tr.compute_block_at(sch, consumer, loop)
 
 
 def test_reverse_compute_block_at_of_an_elementwise_consumer():
@@ -128,8 +109,7 @@ def test_reverse_compute_block_at_of_an_elementwise_consumer():
         C = T.sblock_alloc_buffer((16, 12))
         for i in range(16):
             for j, k in T.grid(12, 6):
-                with T.sblock("C"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.sblock("C", "SSR", i, j, k):
                     C[vi, vj] += A[vi, vk] * B[vk, vj]
             for ax0, ax1 in T.grid(1, 12):
                 with T.sblock("D"):
@@ -142,7 +122,7 @@ def test_reverse_compute_block_at_of_an_elementwise_consumer():
         producer, consumer = sch.get_sblock("C"), sch.get_sblock("D")
         i, j, k = sch.get_loops(producer)
         old = sch.get_loops(consumer)
-        reverse_compute_block_at(sch, consumer, i)
+        tr.reverse_compute_block_at(sch, consumer, i)
         assert_dead(sch, *old)
         return producer, consumer, i, j, k
 
@@ -151,10 +131,10 @@ def test_reverse_compute_block_at_of_an_elementwise_consumer():
 
 def test_reverse_compute_block_at_refuses_what_does_not_fit():
     sch, producer, consumer = start(Blur, "B", "C")
-    inner = split_loop(sch, sch.get_loops(producer)[0], inner=2).inner
-    vectorize_loop(sch, inner)
+    inner = tr.split_loop(sch, sch.get_loops(producer)[0], inner=2).inner
+    tr.vectorize_loop(sch, inner)
     with refuses(sch, r"reverse_compute_block_at: loop 'i_1' is at or inside of the vectorized"):
-        reverse_compute_block_at(sch, consumer, inner)
+        tr.reverse_compute_block_at(sch, consumer, inner)
     sch, producer, consumer = start(MatmulBias, "C", "D")
     *_, k = sch.get_loops(producer)
     with refuses(
@@ -162,17 +142,17 @@ def test_reverse_compute_block_at_refuses_what_does_not_fit():
         r"reverse_compute_block_at: loop 'k' is at or inside of the reduction loop 'k', where the "
         "sum is not complete",
     ):
-        reverse_compute_block_at(sch, consumer, k)
+        tr.reverse_compute_block_at(sch, consumer, k)
     sch, block, consumer = start(MatmulBias, "C", "D")
-    tile = tile_block(sch, block, threads=(2, 3))
+    tile = tr.tile_block(sch, block, threads=(2, 3))
     sch.set_scope(block, 0, "local")
     with refuses(
         sch,
         r"reverse_compute_block_at: the threads of 'threadIdx.x' write the register buffer "
         "'C_local' in block 'C', and block 'D' would read what other threads wrote",
     ):
-        reverse_compute_block_at(sch, consumer, tile.threads[0])
-    reverse_compute_block_at(sch, consumer, tile.threads[1])
+        tr.reverse_compute_block_at(sch, consumer, tile.threads[0])
+    tr.reverse_compute_block_at(sch, consumer, tile.threads[1])
     sch, first, last = start(TwoReaders, "B", "D")
     (loop,) = sch.get_loops(first)
     with refuses(
@@ -180,7 +160,7 @@ def test_reverse_compute_block_at_refuses_what_does_not_fit():
         r"^reverse_compute_block_at: TVM refuses: .* List of the producer\(s\):block 'B', block"
         " 'C'; place all",
     ):
-        reverse_compute_block_at(sch, last, loop)
+        tr.reverse_compute_block_at(sch, last, loop)
 
 
 def test_fuse_epilogue_at_keeps_the_sum_in_registers():
@@ -188,8 +168,7 @@ def test_fuse_epilogue_at_keeps_the_sum_in_registers():
         C_local = T.sblock_alloc_buffer((16, 12), scope="local")
         for i, j in T.grid(16, 12):
             for k in range(6):
-                with T.sblock("C"):
-                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.sblock("C", "SSR", i, j, k):
                     C_local[vi, vj] += A[vi, vk] * B[vk, vj]
             for ax0, ax1 in T.grid(1, 1):
                 with T.sblock("D"):
@@ -202,7 +181,7 @@ def test_fuse_epilogue_at_keeps_the_sum_in_registers():
         block, epilogue = sch.get_sblock("C"), sch.get_sblock("D")
         _, j, _ = sch.get_loops(block)
         old = sch.get_loops(epilogue)
-        writer = fuse_epilogue_at(sch, block, epilogue, j)
+        writer = tr.fuse_epilogue_at(sch, block, epilogue, j)
         assert_dead(sch, *old)
         return writer, epilogue, block, j
 
@@ -211,70 +190,67 @@ def test_fuse_epilogue_at_keeps_the_sum_in_registers():
 
 def test_fuse_epilogue_at_refuses_what_does_not_fit():
     sch, block = start(MatmulBias, "C")
-    partial = rfactor_reduction(sch, block, parts=2)
-    assert find_epilogue(sch, partial.block) is None
-    bind_loop(sch, partial.parts, axis="blockIdx.y")
+    partial = tr.rfactor_reduction(sch, block, parts=2)
+    assert tr.find_epilogue(sch, partial.block) is None
+    tr.bind_loop(sch, partial.parts, axis="blockIdx.y")
     loop = sch.get_loops(partial.block)[2]
     with refuses(
         sch,
         r"fuse_epilogue_at: block 'C' reduces, and would need results of other threads; leave it a "
         "kernel of its own, and keep results in registers with cache_write_at",
     ):
-        fuse_epilogue_at(sch, partial.block, block, loop)
-    writer = accumulate_in_registers(sch, partial.block, loop)
+        tr.fuse_epilogue_at(sch, partial.block, block, loop)
+    writer = tr.accumulate_in_registers(sch, partial.block, loop)
     assert not sch.get(writer).same_as(sch.get(block))
     sch, block, epilogue = start(MatmulBias, "C", "D")
     _, j = sch.get_loops(epilogue)
     with refuses(sch, r"fuse_epilogue_at: loop 'j' is not around block 'C'"):
-        fuse_epilogue_at(sch, block, epilogue, j)
+        tr.fuse_epilogue_at(sch, block, epilogue, j)
     sch, block, epilogue = start(MatmulBias, "C", "D")
     *_, k = sch.get_loops(block)
     with refuses(
         sch, r"fuse_epilogue_at: loop 'k' is at or inside of the reduction loop 'k', wher"
     ):
-        fuse_epilogue_at(sch, block, epilogue, k)
+        tr.fuse_epilogue_at(sch, block, epilogue, k)
     sch, producer, consumer = start(Blur, "B", "C")
-    inner = split_loop(sch, sch.get_loops(producer)[0], inner=2).inner
-    vectorize_loop(sch, inner)
+    inner = tr.split_loop(sch, sch.get_loops(producer)[0], inner=2).inner
+    tr.vectorize_loop(sch, inner)
     with refuses(sch, r"fuse_epilogue_at: loop 'i_1' is at or inside of the vectorized loop 'i_1'"):
-        fuse_epilogue_at(sch, producer, consumer, inner)
+        tr.fuse_epilogue_at(sch, producer, consumer, inner)
     sch, block, epilogue = start(MatmulBias, "C", "D")
-    tile = tile_block(sch, block, threads=(2, 3))
+    tile = tr.tile_block(sch, block, threads=(2, 3))
     with refuses(sch, r"fuse_epilogue_at: the threads of 'threadIdx.y' write the register buffer"):
-        fuse_epilogue_at(sch, block, epilogue, tile.blocks[1])
-    fuse_epilogue_at(sch, block, epilogue, tile.threads[1])
+        tr.fuse_epilogue_at(sch, block, epilogue, tile.blocks[1])
+    tr.fuse_epilogue_at(sch, block, epilogue, tile.threads[1])
 
 
 def test_fuse_epilogue_at_refuses_an_output_with_tvm_s_reason():
     TwoOutputs = parse_kernel("""
         A (16,), B (16,), C (16,)
         for i in range(16):
-            with T.sblock("B"):
-                vi = T.axis.spatial(16, i)
+            with T.sblock("B", "S", i):
                 B[vi] = A[vi] * T.float32(2)
         for i in range(16):
-            with T.sblock("C"):
-                vi = T.axis.spatial(16, i)
+            with T.sblock("C", "S", i):
                 C[vi] = B[vi] + T.float32(1)
     """)
 
     sch, block, epilogue = start(TwoOutputs, "B", "C")
     (loop,) = sch.get_loops(block)
     with refuses(sch, r"^fuse_epilogue_at: TVM refuses: .*buffer B is not allocated by a block"):
-        fuse_epilogue_at(sch, block, epilogue, loop)
+        tr.fuse_epilogue_at(sch, block, epilogue, loop)
 
 
 def test_inline_producers_into_their_only_consumer():
     after = """
         for i in range(16):
-            with T.sblock("C"):
-                vi = T.axis.spatial(16, i)
+            with T.sblock("C", "S", i):
                 C[vi] = A[vi] * T.float32(2) + A[vi + 2] * T.float32(2)
     """
 
     def change(sch):
         producer, consumer = sch.get_sblock("B"), sch.get_sblock("C")
-        inline_producers(sch, consumer)
+        tr.inline_producers(sch, consumer)
         assert_dead(sch, producer)
         return consumer
 
@@ -284,13 +260,13 @@ def test_inline_producers_into_their_only_consumer():
 def test_inline_producers_refuses_what_does_not_fit():
     sch, consumer = start(MatmulBias, "D")
     with refuses(sch, r"inline_producers: block 'C' reduces, and a reduction cannot stand inside"):
-        inline_producers(sch, consumer)
+        tr.inline_producers(sch, consumer)
     sch, consumer = start(TwoReaders, "C")
     with refuses(sch, r"inline_producers: block 'B' has 2 consumers, 'C', 'D'; leave it a stage"):
-        inline_producers(sch, consumer)
+        tr.inline_producers(sch, consumer)
     sch, producer, consumer = start(TwoReaders, "C", "D")
     inline_producers_of = consumer
     sch.compute_inline(producer)
     with refuses(sch, r"inline_producers: the block handle is dead"):
-        inline_producers(sch, producer)
-    inline_producers(sch, inline_producers_of)
+        tr.inline_producers(sch, producer)
+    tr.inline_producers(sch, inline_producers_of)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import tvm
 from golden_runs import run_golden
+from kernels import at_block
 from relax_functions import make_functions
 from tvm.relax import op
 from tvm.s_tir import Schedule
@@ -67,8 +68,7 @@ def test_what_is_foreseen_is_what_the_code_generator_says(name: str, kind: str) 
 
 
 def test_dynamic_shared_memory_is_foreseen() -> None:
-    sch = Schedule(matmul(32, 32, 32))
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(matmul(32, 32, 32), "C")
     tile_block(sch, block, threads=(8, 8))
     k = sch.get_loops(block)[-1]
     stage_operand_at(sch, block, k, operand=0, threads=(8, 8), scope="shared.dyn")

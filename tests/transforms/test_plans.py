@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from kernels import parse_kernel
 from pairs import refuses
 from relax_functions import find_difference, half, make_functions
 from tvm.relax import op
@@ -27,159 +28,102 @@ from tirstep.transforms.plans import (
 )
 
 X, Y = (7, 13), (13, 11)
-FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str]] = {
-    # What is computed, of which tensors, and the plans of its functions.
-    "gelu of a product": (lambda x, y: op.nn.gelu(op.matmul(x, y)), (X, Y), "matmul"),
-    "batch that is repeated": (op.matmul, ((2, 1, 7, 8), (3, 8, 9)), "matmul"),
-    "one row": (op.matmul, ((1, 64), (64, 48)), "matmul"),
-    "transposed weights": (
-        lambda x, y: op.matmul(x, op.permute_dims(y)),
-        ((10, 16), (24, 16)),
-        "matmul flat",
-    ),
-    "sums of integers": (op.matmul, ((8, 12, "int32"), (12, 16, "int32")), "matmul"),
-    "bytes into integers": (
-        lambda x, y: op.matmul(x, y, out_dtype="int32"),
-        ((8, 12, "int8"), (12, 16, "int8")),
-        "matmul",
-    ),
-    "dequantized weights": (
-        lambda x, y: op.matmul(x, half(op.astype(y, "float32"))),
-        ((7, 33), (33, 15, "int8")),
-        "flat matmul",
-    ),
-    "product and softmax": (
-        lambda x, y: op.nn.softmax(op.matmul(x, y)),
-        (X, Y),
-        "matmul rows",
-    ),
-    "vector by matrix": (op.matmul, ((64,), (64, 48)), "rows"),
-    "matrix by vector": (op.matmul, ((48, 64), (64,)), "rows"),
-    "layer norm": (
-        lambda x, g, b: op.nn.layer_norm(x, g, b, axes=-1),
-        ((2, 5, 48), (48,), (48,)),
-        "rows",
-    ),
-    "RMS norm of halves": (
-        lambda x, g: op.nn.rms_norm(x, g, axes=-1),
-        ((2, 9, 48, "float16"), (48, "float16")),
-        "rows",
-    ),
-    "softmax over rows inside": (lambda x: op.nn.softmax(x, axis=1), ((2, 7, 5),), "rows"),
-    "softmax over rows in front": (lambda x: op.nn.softmax(x, axis=0), ((9, 6),), "rows"),
-    "group norm of halves and SiLU": (
-        lambda x, g, b: op.nn.silu(
-            op.nn.group_norm(x, g, b, num_groups=4, channel_axis=1, axes=[2, 3])
-        ),
-        ((2, 8, 3, 5, "float16"), (8, "float16"), (8, "float16")),
-        "rows",
-    ),
-    "log softmax": (lambda x: op.nn.log_softmax(x, axis=-1), ((6, 40),), "rows"),
-    "mean": (lambda x: op.mean(x, axis=-1), ((4, 6, 33),), "rows"),
-    "mean of a row read in rounds": (lambda x: op.mean(x, axis=-1), ((2, 33000),), "rows"),
-    "mean that keeps its dimension": (
-        lambda x: op.mean(x, axis=-1, keepdims=True),
-        ((4, 6, 33),),
-        "rows",
-    ),
-    "standard deviation": (lambda x: op.std(x, axis=1), ((4, 30),), "rows"),
-    "sum of columns": (lambda x: op.sum(x, axis=0), ((9, 6),), "rows"),
-    "sum of two dimensions": (lambda x: op.sum(x, axis=[1, 2]), ((3, 9, 6),), "rows"),
-    "sum of everything": (op.sum, ((3, 9),), "rows"),
-    "root of a sum of everything": (lambda x: op.sqrt(op.sum(x)), ((3, 9),), "rows flat"),
-    "largest": (lambda x: op.max(x, axis=1), ((3, 70),), "rows"),
-    "rows read in rounds": (op.nn.softmax, ((2, 40000),), "rows"),
-    "windows": (lambda x: op.nn.max_pool2d(x, (2, 2)), ((1, 3, 8, 8),), "rows"),
-    "gelu": (op.nn.gelu, ((3, 41),), "flat"),
-    "two tensors side by side": (
-        lambda x, y: op.concat([x, y], axis=1),
-        ((3, 4), (3, 5)),
-        "flat",
-    ),
-    "rows by number": (
-        lambda x, y: op.take(x, y, axis=0, mode="clip"),
-        ((10, 6), (4, "int32")),
-        "flat",
-    ),
-    "larger ones": (lambda x, y: op.where(op.greater(x, y), x, y), ((5, 24), (5, 24)), "flat"),
-    "truths": (op.greater, ((5, 24), (5, 24)), "flat"),
-    "one number": (op.exp, ((),), "flat"),
-    "halves that are added": (
-        lambda x: op.add(op.split(x, 2, axis=1)[0], op.split(x, 2, axis=1)[1]),
-        ((4, 30),),
-        "flat",
-    ),
-}
+# By name: the plans of its functions, what is computed, and of which tensors.
+FUNCTIONS = """
+gelu of a product | matmul | op.nn.gelu(op.matmul(x, y)) | X, Y
+batch that is repeated | matmul | op.matmul(x, y) | (2, 1, 7, 8), (3, 8, 9)
+one row | matmul | op.matmul(x, y) | (1, 64), (64, 48)
+transposed weights | matmul flat | op.matmul(x, op.permute_dims(y)) | (10, 16), (24, 16)
+sums of integers | matmul | op.matmul(x, y) | (8, 12, "int32"), (12, 16, "int32")
+bytes into integers | matmul | op.matmul(x, y, out_dtype="int32")
+    | (8, 12, "int8"), (12, 16, "int8")
+dequantized weights | flat matmul | op.matmul(x, half(op.astype(y, "float32")))
+    | (7, 33), (33, 15, "int8")
+product and softmax | matmul rows | op.nn.softmax(op.matmul(x, y)) | X, Y
+vector by matrix | rows | op.matmul(x, y) | (64,), (64, 48)
+matrix by vector | rows | op.matmul(x, y) | (48, 64), (64,)
+layer norm | rows | op.nn.layer_norm(x, y, z, axes=-1) | (2, 5, 48), (48,), (48,)
+RMS norm of halves | rows | op.nn.rms_norm(x, y, axes=-1) | (2, 9, 48, "float16"), (48, "float16")
+softmax over rows inside | rows | op.nn.softmax(x, axis=1) | (2, 7, 5),
+softmax over rows in front | rows | op.nn.softmax(x, axis=0) | (9, 6),
+group norm of halves and SiLU | rows
+    | op.nn.silu(op.nn.group_norm(x, y, z, num_groups=4, channel_axis=1, axes=[2, 3]))
+    | (2, 8, 3, 5, "float16"), (8, "float16"), (8, "float16")
+log softmax | rows | op.nn.log_softmax(x, axis=-1) | (6, 40),
+mean | rows | op.mean(x, axis=-1) | (4, 6, 33),
+mean of a row read in rounds | rows | op.mean(x, axis=-1) | (2, 33000),
+mean that keeps its dimension | rows | op.mean(x, axis=-1, keepdims=True) | (4, 6, 33),
+standard deviation | rows | op.std(x, axis=1) | (4, 30),
+sum of columns | rows | op.sum(x, axis=0) | (9, 6),
+sum of two dimensions | rows | op.sum(x, axis=[1, 2]) | (3, 9, 6),
+sum of everything | rows | op.sum(x) | (3, 9),
+root of a sum of everything | rows flat | op.sqrt(op.sum(x)) | (3, 9),
+largest | rows | op.max(x, axis=1) | (3, 70),
+rows read in rounds | rows | op.nn.softmax(x) | (2, 40000),
+windows | rows | op.nn.max_pool2d(x, (2, 2)) | (1, 3, 8, 8),
+gelu | flat | op.nn.gelu(x) | (3, 41),
+two tensors side by side | flat | op.concat([x, y], axis=1) | (3, 4), (3, 5)
+rows by number | flat | op.take(x, y, axis=0, mode="clip") | (10, 6), (4, "int32")
+larger ones | flat | op.where(op.greater(x, y), x, y) | (5, 24), (5, 24)
+truths | flat | op.greater(x, y) | (5, 24), (5, 24)
+one number | flat | op.exp(x) | (),
+halves that are added | flat | op.add(op.split(x, 2, axis=1)[0], op.split(x, 2, axis=1)[1])
+    | (4, 30),
+"""
+TABLE = [row.split(" | ") for row in FUNCTIONS.replace("\n    |", " |").strip().split("\n")]
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions_of_models_are_scheduled_and_right(name: str) -> None:
-    build, tensors, plans = FUNCTIONS[name]
+@pytest.mark.parametrize(
+    ("plans", "result", "tensors"),
+    [pytest.param(*row[1:], id=row[0]) for row in TABLE],
+)
+def test_functions_of_models_are_scheduled_and_right(plans: str, result: str, tensors: str) -> None:
+    given = eval(f"({tensors})")
+    build = eval(f"lambda {', '.join('xyz'[: len(given)])}: {result}", {"op": op, "half": half})
     used = []
-    for function in make_functions(build, *tensors).values():
+    for function in make_functions(build, *given).values():
         sch = Schedule(function)
         used.append(schedule_function(sch)[0])
         assert find_difference(sch.mod, function) == ""
     assert sorted(used) == sorted(plans.split())
 
 
-@T.prim_func(private=True, s_tir=True)
-def quantized(
-    words: T.Buffer((T.int64(48), T.int64(8)), "uint32"),
-    scale: T.Buffer((T.int64(48), T.int64(2)), "float16"),
-    x: T.handle,
-    bias: T.Buffer((T.int64(48),), "float16"),
-    out: T.handle,
-):
-    """A linear layer of weights in four bits, by rows, for any number of rows of x."""
-    n = T.int64()
-    X = T.match_buffer(x, (T.int64(1), n, T.int64(64)), "float16")
-    Y = T.match_buffer(out, (T.int64(1), n, T.int64(48)), "float16")
-    bits = T.sblock_alloc_buffer((T.int64(48), T.int64(64)), "float16")
-    weights = T.sblock_alloc_buffer((T.int64(48), T.int64(64)), "float16")
-    sums = T.sblock_alloc_buffer((T.int64(1), n, T.int64(48)), "float16")
-    for i, j in T.grid(T.int64(48), T.int64(64)):
-        with T.sblock("bits"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            shift: T.let[T.uint32] = T.Cast("uint32", vj % T.int64(8) * T.int64(4))
+# A linear layer of weights in four bits, by rows, for any number of rows of x.
+quantized = parse_kernel("""
+    words (48, 8) uint32, scale (48, 2) float16, X (1, n, 64) float16, bias (48,) float16,
+    Y (1, n, 48) float16
+    bits = T.sblock_alloc_buffer((48, 64), "float16")
+    weights = T.sblock_alloc_buffer((48, 64), "float16")
+    sums = T.sblock_alloc_buffer((1, n, 48), "float16")
+    for i, j in T.grid(48, 64):
+        with T.sblock("bits", "SS", i, j):
+            shift: T.let[T.uint32] = T.Cast("uint32", vj % 8 * 4)
             bits[vi, vj] = T.Cast(
                 "float16",
-                T.bitwise_and(T.shift_right(words[vi, vj // T.int64(8)], shift), T.uint32(15)),
+                T.bitwise_and(T.shift_right(words[vi, vj // 8], shift), T.uint32(15)),
             )
-    for i, j in T.grid(T.int64(48), T.int64(64)):
-        with T.sblock("weights"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            weights[vi, vj] = (bits[vi, vj] - T.float16(7)) * scale[vi, vj // T.int64(32)]
-    for b, i, j, k in T.grid(T.int64(1), n, T.int64(48), T.int64(64)):
-        with T.sblock("sums"):
-            vb, vi, vj, vk = T.axis.remap("SSSR", [b, i, j, k])
-            with T.init():
-                sums[vb, vi, vj] = T.float16(0)
-            sums[vb, vi, vj] = sums[vb, vi, vj] + X[vb, vi, vk] * weights[vj, vk]
-    for b, i, j in T.grid(T.int64(1), n, T.int64(48)):
-        with T.sblock("biased"):
-            vb, vi, vj = T.axis.remap("SSS", [b, i, j])
+    for i, j in T.grid(48, 64):
+        with T.sblock("weights", "SS", i, j):
+            weights[vi, vj] = (bits[vi, vj] - T.float16(7)) * scale[vi, vj // 32]
+    for b, i, j, k in T.grid(1, n, 48, 64):
+        with T.sblock("sums", "SSSR", b, i, j, k):
+            sums[vb, vi, vj] += X[vb, vi, vk] * weights[vj, vk]
+    for b, i, j in T.grid(1, n, 48):
+        with T.sblock("biased", "SSS", b, i, j):
             Y[vb, vi, vj] = sums[vb, vi, vj] + bias[vj]
+""")["main"]
 
 
-@T.prim_func(private=True, s_tir=True)
-def two_results(
-    A: T.Buffer((32, 16), "float32"),
-    B: T.Buffer((16, 24), "float32"),
-    C: T.Buffer((32, 24), "float32"),
-    D: T.Buffer((32, 24), "float32"),
-):
-    """A product, and what is positive of it: the sums are a result, too. Loops in another order."""
+# A product, and what is positive of it: the sums are a result, too. Loops in another order.
+two_results = parse_kernel("""
+    A (32, 16), B (16, 24), C (32, 24), D (32, 24)
     for k, j, i in T.grid(16, 24, 32):
-        with T.sblock("product"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-            with T.init():
-                C[vi, vj] = T.float32(0)
-            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+        with T.sblock("product", "SSR", i, j, k):
+            C[vi, vj] += A[vi, vk] * B[vk, vj]
     for i, j in T.grid(32, 24):
-        with T.sblock("positive"):
-            vi, vj = T.axis.remap("SS", [i, j])
+        with T.sblock("positive", "SS", i, j):
             D[vi, vj] = T.max(C[vi, vj], T.float32(0))
+""")["main"]
 
 
 @pytest.mark.parametrize("function", [quantized, two_results])
@@ -190,34 +134,19 @@ def test_functions_written_by_hand(function: Any) -> None:
         assert find_difference(sch.mod, function, rows) == ""
 
 
-@T.prim_func(private=True, s_tir=True)
-def packed_along_columns(
-    words: T.Buffer((8, 48), "uint32"),
-    scale: T.Buffer((2, 48), "float16"),
-    X: T.Buffer((40, 64), "float16"),
-    Y: T.Buffer((40, 48), "float16"),
-):
-    """Weights in four bits, eight rows of them to a row of words."""
+# Weights in four bits, eight rows of them to a row of words.
+packed_along_columns = parse_kernel("""
+    words (8, 48) uint32, scale (2, 48) float16, X (40, 64) float16, Y (40, 48) float16
     weights = T.sblock_alloc_buffer((64, 48), "float16")
     for i, j in T.grid(64, 48):
-        with T.sblock("weights"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            weights[vi, vj] = (
-                T.Cast(
-                    "float16",
-                    T.bitwise_and(
-                        T.shift_right(words[vi // 8, vj], T.Cast("uint32", vi % 8 * 4)),
-                        T.uint32(15),
-                    ),
-                )
-                - T.float16(7)
-            ) * scale[vi // 32, vj]
+        with T.sblock("weights", "SS", i, j):
+            shifted = T.meta_var(T.shift_right(words[vi // 8, vj], T.Cast("uint32", vi % 8 * 4)))
+            number = T.meta_var(T.Cast("float16", T.bitwise_and(shifted, T.uint32(15))))
+            weights[vi, vj] = (number - T.float16(7)) * scale[vi // 32, vj]
     for i, j, k in T.grid(40, 48, 64):
-        with T.sblock("sums"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-            with T.init():
-                Y[vi, vj] = T.float16(0)
-            Y[vi, vj] = Y[vi, vj] + X[vi, vk] * weights[vk, vj]
+        with T.sblock("sums", "SSR", i, j, k):
+            Y[vi, vj] += X[vi, vk] * weights[vk, vj]
+""")["main"]
 
 
 def test_tensor_cores_take_weights_packed_along_columns() -> None:
@@ -227,24 +156,17 @@ def test_tensor_cores_take_weights_packed_along_columns() -> None:
     assert find_difference(sch.mod, packed_along_columns) == ""
 
 
-@T.prim_func(private=True, s_tir=True)
-def repeated(
-    A: T.Buffer((9, 16), "float32"),
-    B: T.Buffer((7, 16), "float32"),
-    D: T.Buffer((2, 3, 9, 7), "float32"),
-):
-    """Scores that are repeated, over more dimensions than the product has."""
+# Scores that are repeated, over more dimensions than the product has.
+repeated = parse_kernel("""
+    A (9, 16), B (7, 16), D (2, 3, 9, 7)
     C = T.sblock_alloc_buffer((9, 7), "float32")
     for i, j, k in T.grid(9, 7, 16):
-        with T.sblock("scores"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-            with T.init():
-                C[vi, vj] = T.float32(0)
-            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vj, vk]
+        with T.sblock("scores", "SSR", i, j, k):
+            C[vi, vj] += A[vi, vk] * B[vj, vk]
     for a, b, i, j in T.grid(2, 3, 9, 7):
-        with T.sblock("repeated"):
-            va, vb, vi, vj = T.axis.remap("SSSS", [a, b, i, j])
+        with T.sblock("repeated", "SSSS", a, b, i, j):
             D[va, vb, vi, vj] = C[vi, vj] * T.float32(2)
+""")["main"]
 
 
 def test_a_product_whose_results_are_repeated_is_two_kernels() -> None:
@@ -254,15 +176,10 @@ def test_a_product_whose_results_are_repeated_is_two_kernels() -> None:
 
 
 def make_moments(rows: int, length: int) -> Any:
-    @T.prim_func(private=True, s_tir=True)
-    def moments(
-        X: T.Buffer((rows, length), "float16"),
-        first: T.Buffer((rows, 1), "float32"),
-        second: T.Buffer((rows, 1), "float32"),
-    ):
-        for i, k in T.grid(rows, length):
-            with T.sblock("moments"):
-                vi, vk = T.axis.remap("SR", [i, k])
+    return parse_kernel(f"""
+        X ({rows}, {length}) float16, first ({rows}, 1), second ({rows}, 1)
+        for i, k in T.grid({rows}, {length}):
+            with T.sblock("moments", "SR", i, k):
                 with T.init():
                     first[vi, 0] = T.float32(0)
                     second[vi, 0] = T.float32(0)
@@ -270,8 +187,7 @@ def make_moments(rows: int, length: int) -> Any:
                 two: T.let[T.float32] = second[vi, 0] + T.cast(X[vi, vk] * X[vi, vk], "float32")
                 first[vi, 0] = one
                 second[vi, 0] = two
-
-    return moments
+    """)["main"]
 
 
 @pytest.mark.parametrize("sizes", [(3, 33), (300, 64), (2, 20000)])  # the last in parts
@@ -283,22 +199,17 @@ def test_two_sums_at_a_time(sizes: tuple[int, int]) -> None:
 
 
 def make_logarithm(wanted: int) -> Any:
-    @T.prim_func(private=True, s_tir=True)
-    def logarithm(A: T.Buffer((5, 40), "float32"), B: T.Buffer((5,), "float32")):
-        """The finish goes over a dimension of one more, which is no row."""
+    """The finish goes over a dimension of one more, which is no row."""
+    return parse_kernel(f"""
+        A (5, 40), B (5,)
         sums = T.sblock_alloc_buffer((5,), "float32")
         for i, k in T.grid(5, 40):
-            with T.sblock("sums"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    sums[vi] = T.float32(0)
-                sums[vi] = sums[vi] + T.exp(A[vi, vk])
-        for i, k in T.grid(5, wanted):
-            with T.sblock("logarithm"):
-                vi, vk = T.axis.remap("SS", [i, k])
+            with T.sblock("sums", "SR", i, k):
+                sums[vi] += T.exp(A[vi, vk])
+        for i, k in T.grid(5, {wanted}):
+            with T.sblock("logarithm", "SS", i, k):
                 B[vi] = T.log(sums[vi])
-
-    return logarithm
+    """)["main"]
 
 
 def test_a_dimension_of_one_is_no_row() -> None:
@@ -320,14 +231,14 @@ def test_a_function_without_a_root_block_is_left_with_reasons() -> None:
         schedule_function(Schedule(library))
 
 
-@T.prim_func(private=True, s_tir=True)
-def backwards(A: T.Buffer((8, 16), "float32"), B: T.Buffer((8,), "float32")):
+backwards = parse_kernel("""
+    A (8, 16), B (8,)
     for i, k in T.grid(8, 16):
-        with T.sblock("B"):
-            vi, vk = T.axis.remap("SR", [i, k])
+        with T.sblock("B", "SR", i, k):
             with T.init():
                 B[vi] = T.float32(0)
             B[vi] = A[vi, vk] + B[vi]
+""")["main"]
 
 
 def test_a_sum_that_tvm_does_not_know_over_threads_is_left_alone() -> None:

@@ -14,22 +14,8 @@ from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks import get_device
-from tirstep.transforms import (
-    FragmentProduct,
-    bind_loop,
-    cache_read_at,
-    compute_block_at,
-    decompose_reduction_at,
-    lay_in_quads,
-    round_operand,
-    split_loop,
-    spread_over_quads,
-    stage_fragments_at,
-    tensorize_in_quads,
-    tile_product,
-    vectorize_loop,
-)
 from tirstep.transforms.schedule import transform
 
 
@@ -45,13 +31,13 @@ def test_tensorize_in_quads_of_attention() -> None:
         scores, weighted = sch.get_sblock("scores_o"), sch.get_sblock("weighted_update_o")
         names = ("Q_local", "K_shared.dyn_local", "V_shared.dyn_local")
         loads = [sch.get_sblock(name) for name in names]
-        zeros = decompose_reduction_at(sch, scores, sch.get_loops(scores)[-3])
-        tensorize_in_quads(sch, scores, loads[:2], zeros)
-        tensorize_in_quads(sch, weighted, loads[2:], None)
+        zeros = tr.decompose_reduction_at(sch, scores, sch.get_loops(scores)[-3])
+        tr.tensorize_in_quads(sch, scores, loads[:2], zeros)
+        tr.tensorize_in_quads(sch, weighted, loads[2:], None)
         names = ("Y", "weighted_init", "power_global", "sum", "sum_tile", "exp_running", "max")
         for name in (*names, "max_tile"):
-            spread_over_quads(sch, sch.get_sblock(name), columns=name not in ("sum", "max"))
-        vectorize_loop(sch, sch.get_loops(sch.get_sblock("Y"))[-1])
+            tr.spread_over_quads(sch, sch.get_sblock(name), columns=name not in ("sum", "max"))
+        tr.vectorize_loop(sch, sch.get_loops(sch.get_sblock("Y"))[-1])
 
     check_pair(read("04_in_shared_memory"), change, read("05_tensorized"), is_verified=False)
 
@@ -60,14 +46,12 @@ ONE = """
 A (32, 64) {dtype}, B {b} {dtype}, C (32, 48) {out}
 X = T.sblock_alloc_buffer((32, 48), "{acc}")
 for i, j, k in T.grid(32, 48, 64):
-    with T.sblock("X"):
-        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+    with T.sblock("X", "SSR", i, j, k):
         with T.init():
             X[vi, vj] = T.{acc}(0)
         X[vi, vj] = X[vi, vj] + T.Cast("{acc}", A[vi, vk]) * T.Cast("{acc}", B[{at}])
 for i, j in T.grid(32, 48):
-    with T.sblock("C"):
-        vi, vj = T.axis.remap("SS", [i, j])
+    with T.sblock("C", "SS", i, j):
         C[vi, vj] = {finish}
 """
 STAGED = {"operand": 0, "warps": 2, "layout": "padded", "in_quads": True}
@@ -87,19 +71,19 @@ def make_one(
 
 def take_warps(sch: Schedule) -> LoopRV:
     """16 rows of block C for each of two warps of one GPU block; the loop over these."""
-    rows = split_loop(sch, sch.get_loops(sch.get_sblock("C"))[0], inner=16).outer
-    grid, warp = split_loop(sch, rows, inner=2)
-    bind_loop(sch, grid, axis="blockIdx.x")
-    bind_loop(sch, warp, axis="threadIdx.z")
+    rows = tr.split_loop(sch, sch.get_loops(sch.get_sblock("C"))[0], inner=16).outer
+    grid, warp = tr.split_loop(sch, rows, inner=2)
+    tr.bind_loop(sch, grid, axis="blockIdx.x")
+    tr.bind_loop(sch, warp, axis="threadIdx.z")
     return warp
 
 
-def load(sch: Schedule, product: FragmentProduct, operand: int, warp: LoopRV) -> SBlockRV:
+def load(sch: Schedule, product: tr.FragmentProduct, operand: int, warp: LoopRV) -> SBlockRV:
     """A copy of an operand into registers, by way of shared memory."""
     place = product.column if operand else product.step
-    copy = cache_read_at(sch, product.block, place, operand=operand, scope="local")
+    copy = tr.cache_read_at(sch, product.block, place, operand=operand, scope="local")
     vector = 16 // sch.get(copy).writes[0].source.dtype.itemsize
-    stage_fragments_at(sch, copy, warp, vector=vector, **STAGED)
+    tr.stage_fragments_at(sch, copy, warp, vector=vector, **STAGED)
     return copy
 
 
@@ -109,15 +93,15 @@ def prepare_one(
     """All up to `tensorize_in_quads`; zeros are block C where the product is not decomposed."""
     sch = Schedule(module)
     warp, zeros = take_warps(sch), sch.get_sblock("C")
-    compute_block_at(sch, sch.get_sblock("X"), warp)
-    product = tile_product(sch, sch.get_sblock("X"))
+    tr.compute_block_at(sch, sch.get_sblock("X"), warp)
+    product = tr.tile_product(sch, sch.get_sblock("X"))
     if lays:
-        lay_in_quads(sch, product.block, rows=0, columns=1)
+        tr.lay_in_quads(sch, product.block, rows=0, columns=1)
     loads = [load(sch, product, operand, warp) for operand in (0, 1)]
     if spreads:
-        spread_over_quads(sch, sch.get_sblock("C"))
+        tr.spread_over_quads(sch, sch.get_sblock("C"))
     if decomposes:
-        zeros = decompose_reduction_at(sch, product.block, product.step)
+        zeros = tr.decompose_reduction_at(sch, product.block, product.step)
     return sch, product.block, loads, zeros
 
 
@@ -140,21 +124,17 @@ X = T.sblock_alloc_buffer((32, 32))
 P = T.sblock_alloc_buffer((32, 32))
 Y = T.sblock_alloc_buffer((32, 48))
 for i, j, k in T.grid(32, 32, 32):
-    with T.sblock("X"):
-        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+    with T.sblock("X", "SSR", i, j, k):
         X[vi, vj] += T.Cast("float32", A[vi, vk]) * T.Cast("float32", B[vj, vk])
 for i, j in T.grid(32, 32):
-    with T.sblock("P"):
-        vi, vj = T.axis.remap("SS", [i, j])
+    with T.sblock("P", "SS", i, j):
         P[vi, vj] = T.max(X[vi, vj], T.float32(0))
 for i, j, k in T.grid(32, 48, 32):
-    with T.sblock("Y"):
-        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+    with T.sblock("Y", "SSR", i, j, k):
         Y[vi, vj] += T.Cast("float32", T.Cast("{dtype}", P[vi, vk])) * T.Cast(
             "float32", V[vk, vj])
 for i, j in T.grid(32, 48):
-    with T.sblock("C"):
-        vi, vj = T.axis.remap("SS", [i, j])
+    with T.sblock("C", "SS", i, j):
         C[vi, vj] = Y[vi, vj]
 """
 
@@ -163,22 +143,22 @@ def prepare_chain(module: tvm.IRModule) -> tuple[Schedule, Callable[[Schedule], 
     """All up to what goes on tensor cores and lanes, and that."""
     sch = Schedule(module)
     first, between, second, result = (sch.get_sblock(name) for name in "XPYC")
-    rounded = round_operand(sch, second, operand=0)
+    rounded = tr.round_operand(sch, second, operand=0)
     warp = take_warps(sch)
     for block in (second, rounded, between, first):
-        compute_block_at(sch, block, warp)
-    products = tile_product(sch, first), tile_product(sch, second)
+        tr.compute_block_at(sch, block, warp)
+    products = tr.tile_product(sch, first), tr.tile_product(sch, second)
     for block in (products[0].block, between, rounded, products[1].block):
-        lay_in_quads(sch, block, rows=0, columns=1)
+        tr.lay_in_quads(sch, block, rows=0, columns=1)
     values = load(sch, products[1], 1, warp)
     loads = [load(sch, products[0], operand, warp) for operand in (0, 1)]
-    zeros = [decompose_reduction_at(sch, it.block, it.step) for it in products]
+    zeros = [tr.decompose_reduction_at(sch, it.block, it.step) for it in products]
 
     def finish(sch: Schedule) -> None:
-        tensorize_in_quads(sch, products[0].block, loads, zeros[0])
-        tensorize_in_quads(sch, products[1].block, [values], zeros[1])
+        tr.tensorize_in_quads(sch, products[0].block, loads, zeros[0])
+        tr.tensorize_in_quads(sch, products[1].block, [values], zeros[1])
         for block in (result, rounded, between):
-            spread_over_quads(sch, block)
+            tr.spread_over_quads(sch, block)
 
     return sch, finish
 
@@ -199,28 +179,28 @@ def test_tensorize_in_quads_refuses_what_does_not_fit():
         finish(sch)
     sch, block, loads, zeros = prepare_one(make_one(), spreads=False)
     with refuses(sch, "and block 'C' would take them for its own"):
-        tensorize_in_quads(sch, block, loads, zeros)
+        tr.tensorize_in_quads(sch, block, loads, zeros)
     sch, block, loads, zeros = prepare_one(make_one(), lays=False, spreads=False)
     with refuses(sch, "'X' of block 'X_o_update' is no fragment in registers; lay it out with lay"):
-        tensorize_in_quads(sch, block, loads, zeros)
+        tr.tensorize_in_quads(sch, block, loads, zeros)
     sch, block, loads, zeros = prepare_one(make_one(), decomposes=False)
     with refuses(sch, "block 'X_o' begins its own sums; decompose it"):
-        tensorize_in_quads(sch, block, loads, zeros)
+        tr.tensorize_in_quads(sch, block, loads, zeros)
     with refuses(sch, "block 'C' is no product of fragments; pass the block that tile_product re"):
-        tensorize_in_quads(sch, zeros, loads, None)
+        tr.tensorize_in_quads(sch, zeros, loads, None)
     sch, block, (a, b), zeros = prepare_one(make_one())
     with refuses(sch, "none of 0 loads copies 'B_local', the B of block 'X_o_update'; cache it"):
-        tensorize_in_quads(sch, block, [], zeros)
+        tr.tensorize_in_quads(sch, block, [], zeros)
     with refuses(sch, "none of 1 loads copies 'B_local'"):
-        tensorize_in_quads(sch, block, [a], zeros)
+        tr.tensorize_in_quads(sch, block, [a], zeros)
     with refuses(sch, "' of block 'X_o_update' is no fragment in registers; lay it out"):
-        tensorize_in_quads(sch, block, [b], zeros)
+        tr.tensorize_in_quads(sch, block, [b], zeros)
     fetch, result = sch.get_producers(b)[0], sch.get_sblock("C")
     with refuses(sch, "copies no operand of block 'X_o_update' from shared.dyn memory into reg"):
-        tensorize_in_quads(sch, block, [a, fetch], zeros)
+        tr.tensorize_in_quads(sch, block, [a, fetch], zeros)
     with refuses(sch, "block 'C' does not zero 'X_local', and nothing else"):
-        tensorize_in_quads(sch, block, [a, b], result)
+        tr.tensorize_in_quads(sch, block, [a, b], result)
     for dtype, acc in [("float32", "float32"), ("int8", "int32")]:
         sch, block, loads, zeros = prepare_one(make_one(dtype, acc=acc, finish="X[vi, vj]"))
         with refuses(sch, f"operands of {dtype} are not of 16 bits; use float16 or bfloat16"):
-            tensorize_in_quads(sch, block, loads, zeros)
+            tr.tensorize_in_quads(sch, block, loads, zeros)

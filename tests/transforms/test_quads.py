@@ -8,20 +8,12 @@ from typing import Any
 import ml_dtypes  # noqa: F401 - NumPy then knows bfloat16
 import pytest
 import tvm
+from kernels import at_block
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 from tvm.script import from_source
 
-from tirstep.transforms import (
-    bind_loop,
-    compute_block_at,
-    lay_in_quads,
-    round_operand,
-    set_pipeline,
-    split_loop,
-    spread_over_quads,
-    tile_product,
-)
+from tirstep import transforms as tr
 
 MAIN = """
 @I.ir_module
@@ -63,7 +55,7 @@ def test_round_operand_in_a_block_in_front() -> None:
     after = IN_FRONT + ROUNDED.replace('T.Cast("float16", P[vi, vk])', "P_float16[vi, vk]")
     check_pair(
         make(OPERANDS, ROUNDED),
-        lambda sch: round_operand(sch, sch.get_sblock("C"), operand=0),
+        lambda sch: tr.round_operand(sch, sch.get_sblock("C"), operand=0),
         make(OPERANDS, after),
         is_replayable=False,
     )
@@ -73,7 +65,7 @@ def test_round_operand_refuses_a_block_of_blocks() -> None:
     sch = Schedule(make(OPERANDS, ROUNDED))
     outer = sch.blockize(sch.get_loops(sch.get_sblock("C"))[1])
     with refuses(sch, "block 'C_o' holds other blocks; pass the one inside of it"):
-        round_operand(sch, outer, operand=0)
+        tr.round_operand(sch, outer, operand=0)
 
 
 PRODUCT = """
@@ -118,7 +110,7 @@ FACTORS: Tensors = {
 def test_tile_product_into_fragments() -> None:
     check_pair(
         make(FACTORS, PRODUCT),
-        lambda sch: tile_product(sch, sch.get_sblock("C")),
+        lambda sch: tr.tile_product(sch, sch.get_sblock("C")),
         make(FACTORS, TILED),
     )
 
@@ -130,17 +122,16 @@ def test_tile_product_into_fragments() -> None:
         (lambda sch, i, j, k: sch.fuse(i, j), "has 1 spatial and 1 reduction loops of its own"),
         (lambda sch, i, j, k: sch.vectorize(j), "loop 'j' is already vectorized"),
         (
-            lambda sch, i, j, k: split_loop(sch, k, inner=24, tail="guard"),
+            lambda sch, i, j, k: tr.split_loop(sch, k, inner=24, tail="guard"),
             "2 reduction loops of its own",
         ),
     ],
 )
 def test_tile_product_refuses_other_loops(prepare: Callable[..., Any], sentence: str) -> None:
-    sch = Schedule(make(FACTORS, PRODUCT))
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(make(FACTORS, PRODUCT), "C")
     prepare(sch, *sch.get_loops(block))
     with refuses(sch, sentence):
-        tile_product(sch, block)
+        tr.tile_product(sch, block)
 
 
 ELEMENTS = """
@@ -192,15 +183,15 @@ def make_elements(
 def test_lay_in_quads_as_fragments_or_rows(dimensions: dict, shape: tuple, place: str) -> None:
     before, tensors = make_elements()
     after = make(tensors, LAID_OUT.format(shape=shape, place=place))
-    check_pair(before, lambda sch: lay_in_quads(sch, sch.get_sblock("X"), **dimensions), after)
+    check_pair(before, lambda sch: tr.lay_in_quads(sch, sch.get_sblock("X"), **dimensions), after)
 
 
 def place_in_one_kernel(sch: Schedule, *names: str) -> None:
     """16 rows of block C for each GPU block, with what they read."""
-    outer = split_loop(sch, sch.get_loops(sch.get_sblock("C"))[0], inner=16).outer
-    bind_loop(sch, outer, axis="blockIdx.x")
+    outer = tr.split_loop(sch, sch.get_loops(sch.get_sblock("C"))[0], inner=16).outer
+    tr.bind_loop(sch, outer, axis="blockIdx.x")
     for name in names:
-        compute_block_at(sch, sch.get_sblock(name), outer)
+        tr.compute_block_at(sch, sch.get_sblock(name), outer)
 
 
 @pytest.mark.parametrize(
@@ -220,29 +211,26 @@ def place_in_one_kernel(sch: Schedule, *names: str) -> None:
     ],
 )
 def test_lay_in_quads_refuses_dimensions(sizes: dict, dimensions: dict, sentence: str) -> None:
-    sch = Schedule(make_elements(**sizes)[0])
-    block = sch.get_sblock("X")
+    sch, block, *_ = at_block(make_elements(**sizes)[0], "X")
     with refuses(sch, sentence):
-        lay_in_quads(sch, block, **dimensions)
+        tr.lay_in_quads(sch, block, **dimensions)
 
 
 def test_lay_in_quads_refuses_tensors_and_readers_that_count_down() -> None:
-    sch = Schedule(make_elements()[0])
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(make_elements()[0], "C")
     with refuses(sch, "it is a tensor of the function's"):
-        lay_in_quads(sch, block, rows=0, columns=1)
-    sch = Schedule(make_elements("X[vi, 31 - vj]")[0])
-    block = sch.get_sblock("X")
+        tr.lay_in_quads(sch, block, rows=0, columns=1)
+    sch, block, *_ = at_block(make_elements("X[vi, 31 - vj]")[0], "X")
     with refuses(sch, "'X_local' is used at an index that goes down as a loop goes up"):
-        lay_in_quads(sch, block, rows=0, columns=1)
+        tr.lay_in_quads(sch, block, rows=0, columns=1)
 
 
 def test_fragments_are_not_lowered_in_another_pipeline() -> None:
     """Lanes would take the first rows of all fragments for their own: wrong numbers."""
     sch = Schedule(make_elements()[0])
-    lay_in_quads(sch, sch.get_sblock("X"), rows=0, columns=1)
+    tr.lay_in_quads(sch, sch.get_sblock("X"), rows=0, columns=1)
     with refuses(sch, "fragments that lay_in_quads has laid out are other ones in the pipeline 'd"):
-        set_pipeline(sch, name="default")
+        tr.set_pipeline(sch, name="default")
 
 
 COPY = """
@@ -278,7 +266,7 @@ COPIED: Tensors = {"A": ((32, 32), "float32"), "C": ((32, 32), "float32")}
 def test_spread_over_quads_of_lanes(columns: bool, after: str) -> None:
     check_pair(
         make(COPIED, COPY),
-        lambda sch: spread_over_quads(sch, sch.get_sblock("C"), columns=columns),
+        lambda sch: tr.spread_over_quads(sch, sch.get_sblock("C"), columns=columns),
         make(COPIED, after),
     )
 
@@ -315,9 +303,9 @@ def lay_softmax() -> tuple[tvm.IRModule, Schedule]:
     before = make(COPIED, SOFTMAX)
     sch = Schedule(before)
     place_in_one_kernel(sch, "s", "e", "m")
-    lay_in_quads(sch, sch.get_sblock("e"), rows=0, columns=1)
+    tr.lay_in_quads(sch, sch.get_sblock("e"), rows=0, columns=1)
     for name in "ms":
-        lay_in_quads(sch, sch.get_sblock(name), rows=0)
+        tr.lay_in_quads(sch, sch.get_sblock(name), rows=0)
     return before, sch
 
 
@@ -325,7 +313,7 @@ def test_spread_over_quads_refuses_what_others_would_read() -> None:
     _, sch = lay_softmax()
     block = sch.get_sblock("m")
     with refuses(sch, "the threads of 'threadIdx.y' write the register buffer 'm_local' in block"):
-        spread_over_quads(sch, block)
+        tr.spread_over_quads(sch, block)
 
 
 @pytest.mark.parametrize(
@@ -345,8 +333,7 @@ def test_spread_over_quads_refuses_what_others_would_read() -> None:
 def test_spread_over_quads_refuses(
     prepare: Callable[..., Any], columns: bool, sentence: str
 ) -> None:
-    sch = Schedule(make(COPIED, COPY))
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(make(COPIED, COPY), "C")
     prepare(sch, *sch.get_loops(block))
     with refuses(sch, sentence):
-        spread_over_quads(sch, block, columns=columns)
+        tr.spread_over_quads(sch, block, columns=columns)

@@ -2,20 +2,14 @@
 
 import numpy as np
 import pytest
-from kernels import parse_kernel
+from kernels import at_block, parse_kernel
 from tvm import tirx
 from tvm.error import InternalError
-from tvm.s_tir import Schedule
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.lowering_checks.devices import DeviceError
 from tirstep.lowering_checks.devices.simulator import simulate
-from tirstep.transforms import (
-    TransformError,
-    bind_loop,
-    rfactor_reduction,
-    spread_over_threads,
-)
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.reduction import register_reducer
 
@@ -33,8 +27,7 @@ def test_the_sum_and_the_maximum_of_a_row_are_found_together(threads: int) -> No
 MaximumFirst = parse_kernel("""
     A (4, 64), P (4,), Q (4,)
     for i, k in T.grid(4, 64):
-        with T.sblock("S"):
-            vi, vk = T.axis.remap("SR", [i, k])
+        with T.sblock("S", "SR", i, k):
             with T.init():
                 P[vi] = T.min_value("float32")
                 Q[vi] = T.float32(0)
@@ -59,10 +52,9 @@ def test_tvm_stores_a_value_before_it_computes_the_next_one() -> None:
         return [tirx.min_value("float32"), tirx.const(0, "float32")]
 
     register_reducer(combine, identify, values=2)
-    sch = Schedule(MaximumFirst)
-    block = sch.get_sblock("S")
+    sch, block, *_ = at_block(MaximumFirst, "S")
     sch.bind(sch.get_loops(block)[0], "blockIdx.x")
-    spread_over_threads(sch, block, threads=32)
+    tr.spread_over_threads(sch, block, threads=32)
     a = np.random.default_rng(0).normal(size=(4, 64)).astype("float32")
     blank = np.full(4, np.nan, "float32")
     _, largest, total = simulate(sch.mod, [a, blank, blank]).arguments
@@ -74,8 +66,7 @@ def test_tvm_stores_a_value_before_it_computes_the_next_one() -> None:
 AllOf = parse_kernel("""
     A (8, 12) bool, Y (8,) bool
     for i, k in T.grid(8, 12):
-        with T.sblock("Y"):
-            vi, vk = T.axis.remap("SR", [i, k])
+        with T.sblock("Y", "SR", i, k):
             with T.init():
                 Y[vi] = T.bool(True)
             Y[vi] = Y[vi] and A[vi, vk]
@@ -84,10 +75,9 @@ AllOf = parse_kernel("""
 
 def test_parts_of_booleans_are_refused_with_a_sentence() -> None:
     """TVM looks for their neutral element, and raises an InternalError."""
-    sch = Schedule(AllOf)
-    block = sch.get_sblock("Y")
-    with pytest.raises(TransformError, match="reduces booleans into 'Y', whose neutral element"):
-        rfactor_reduction(sch, block, parts=3)
+    sch, block, *_ = at_block(AllOf, "Y")
+    with pytest.raises(tr.TransformError, match="reduces booleans into 'Y', whose neutral element"):
+        tr.rfactor_reduction(sch, block, parts=3)
     assert sch.mod.same_as(AllOf)
     outer, _ = sch.split(sch.get_loops(block)[1], [3, None])
     with pytest.raises(InternalError, match="max_value"):
@@ -98,8 +88,7 @@ def test_parts_of_booleans_are_refused_with_a_sentence() -> None:
 TurnedSum = parse_kernel("""
     A (8, 32), Y (8,)
     for i, k in T.grid(8, 32):
-        with T.sblock("Y"):
-            vi, vk = T.axis.remap("SR", [i, k])
+        with T.sblock("Y", "SR", i, k):
             with T.init():
                 Y[vi] = T.float32(0)
             Y[vi] = A[vi, vk] + Y[vi]
@@ -108,11 +97,10 @@ TurnedSum = parse_kernel("""
 
 def test_a_sum_over_threads_with_its_result_behind_is_refused() -> None:
     """TVM does not lower it, and says so in the first line of a long message."""
-    sch = Schedule(TurnedSum)
-    i, k = sch.get_loops(sch.get_sblock("Y"))
-    bind_loop(sch, i, axis="blockIdx.x")
-    with pytest.raises(TransformError, match="with its result as the second operand"):
-        bind_loop(sch, k, axis="threadIdx.x")
+    sch, _, i, k = at_block(TurnedSum, "Y")
+    tr.bind_loop(sch, i, axis="blockIdx.x")
+    with pytest.raises(tr.TransformError, match="with its result as the second operand"):
+        tr.bind_loop(sch, k, axis="threadIdx.x")
     sch.bind(k, "threadIdx.x")
     with pytest.raises(DeviceError, match="No matched reducer for the identity and the combiner"):
         get_device("simulator").compile(sch.mod)

@@ -4,16 +4,8 @@ from kernels import make_matmul, parse_kernel
 from pairs import compile_for_cuda, refuses
 from tvm.s_tir import Schedule
 
+from tirstep import transforms as tr
 from tirstep.pytest_plugin import Check
-from tirstep.transforms import (
-    accumulate_in_registers,
-    bind_loop,
-    decompose_reduction_at,
-    split_loop,
-    split_reduction,
-    stage_operand_at,
-    tile_block,
-)
 
 Matmul = make_matmul(64, 48, 32)
 
@@ -25,12 +17,10 @@ def make_shift(shift):
         L = T.sblock_alloc_buffer((8, 32), scope="local")
         for i in range(8):
             for j in range(32):
-                with T.sblock("L"):
-                    vi, vj = T.axis.remap("SS", [i, j])
+                with T.sblock("L", "SS", i, j):
                     L[vi, vj] = A[vi, vj] * T.float32(2)
             for j in range(32):
-                with T.sblock("C"):
-                    vi, vj = T.axis.remap("SS", [i, j])
+                with T.sblock("C", "SS", i, j):
                     C[vi, vj] = L[vi, (vj + {shift}) % 32]
     """)
 
@@ -40,21 +30,19 @@ def test_a_thread_may_not_read_a_bit_more_than_its_own():
         A (32,), C (31,)
         L = T.sblock_alloc_buffer((32,), scope="local")
         for i in range(32):
-            with T.sblock("L"):
-                vi = T.axis.spatial(32, i)
+            with T.sblock("L", "S", i):
                 L[vi] = A[vi] * T.float32(2)
         for i in range(31):
-            with T.sblock("C"):
-                vi = T.axis.spatial(31, i)
+            with T.sblock("C", "S", i):
                 C[vi] = L[vi] + L[vi + 1]
     """)
 
     sch = Schedule(Pairs, debug_mask="all")
     (write,), (read,) = (sch.get_loops(sch.get_sblock(name)) for name in "LC")
-    bind_loop(sch, split_loop(sch, read, inner=8, tail="guard").outer, axis="threadIdx.x")
-    outer = split_loop(sch, write, inner=8).outer
+    tr.bind_loop(sch, tr.split_loop(sch, read, inner=8, tail="guard").outer, axis="threadIdx.x")
+    outer = tr.split_loop(sch, write, inner=8).outer
     with refuses(sch, "block 'C' would read what other threads wrote"):
-        bind_loop(sch, outer, axis="threadIdx.x")
+        tr.bind_loop(sch, outer, axis="threadIdx.x")
 
 
 def test_what_is_not_a_range_may_be_read_in_the_loop_that_wrote_it(tir_check: Check):
@@ -73,25 +61,25 @@ def test_what_is_not_a_range_may_be_read_in_the_loop_that_wrote_it(tir_check: Ch
     """)
 
     sch = Schedule(Strided, debug_mask="all")
-    bind_loop(sch, sch.get_loops(sch.get_sblock("C"))[0], axis="threadIdx.x")
+    tr.bind_loop(sch, sch.get_loops(sch.get_sblock("C"))[0], axis="threadIdx.x")
     assert tir_check(sch.mod, Strided, devices=["simulator"]) == ["simulator"]
 
 
 def test_a_loop_of_one_thread_shares_with_all(tir_check: Check):
     sch = Schedule(make_shift(1), debug_mask="all")
     rows, write = sch.get_loops(sch.get_sblock("L"))
-    bind_loop(sch, rows, axis="blockIdx.x")
-    bind_loop(sch, split_loop(sch, write, inner=32).outer, axis="threadIdx.x")
+    tr.bind_loop(sch, rows, axis="blockIdx.x")
+    tr.bind_loop(sch, tr.split_loop(sch, write, inner=32).outer, axis="threadIdx.x")
     assert tir_check(sch.mod, make_shift(1), devices=["simulator"]) == ["simulator"]
 
 
 def test_fetches_may_be_bound_after_an_initialization_in_thread_loops_of_its_own(tir_check: Check):
     sch = Schedule(Matmul, debug_mask="all")
     block = sch.get_sblock("C")
-    tile = tile_block(sch, block, threads=(8, 8))
-    accumulate_in_registers(sch, block, tile.threads[1])
-    decompose_reduction_at(sch, block, tile.threads[1])
-    steps = split_reduction(sch, block, inner=8)
-    stage_operand_at(sch, block, steps.outer, operand=1, threads=(8, 8))
+    tile = tr.tile_block(sch, block, threads=(8, 8))
+    tr.accumulate_in_registers(sch, block, tile.threads[1])
+    tr.decompose_reduction_at(sch, block, tile.threads[1])
+    steps = tr.split_reduction(sch, block, inner=8)
+    tr.stage_operand_at(sch, block, steps.outer, operand=1, threads=(8, 8))
     assert "__launch_bounds__(64)" in compile_for_cuda(sch.mod)
     assert tir_check(sch.mod, Matmul, devices=["simulator"]) == ["simulator"]

@@ -2,19 +2,10 @@
 
 import numpy as np
 import pytest
-from kernels import parse_kernel
+from kernels import at_block, parse_kernel
 from pairs import refuses, run_on_cpu
-from tvm.s_tir import Schedule
 
-from tirstep.transforms import (
-    compute_block_at,
-    decompose_reduction_at,
-    fuse_loops,
-    inline_producers,
-    reorder_loops,
-    tile_block,
-    tile_in_warps,
-)
+from tirstep import transforms as tr
 
 # B = A + the sums of A's rows + 1, over an intermediate P.
 Shifted = parse_kernel("""
@@ -22,26 +13,22 @@ Shifted = parse_kernel("""
     S = T.sblock_alloc_buffer((4,))
     P = T.sblock_alloc_buffer((4, 8))
     for i, k in T.grid(4, 8):
-        with T.sblock("S"):
-            vi, vk = T.axis.remap("SR", [i, k])
+        with T.sblock("S", "SR", i, k):
             S[vi] += A[vi, vk]
     for i, k in T.grid(4, 8):
-        with T.sblock("P"):
-            vi, vk = T.axis.remap("SS", [i, k])
+        with T.sblock("P", "SS", i, k):
             P[vi, vk] = A[vi, vk] + S[vi]
     for i, k in T.grid(4, 8):
-        with T.sblock("B"):
-            vi, vk = T.axis.remap("SS", [i, k])
+        with T.sblock("B", "SS", i, k):
             B[vi, vk] = P[vi, vk] + T.float32(1)
 """)
 
 
 def start():
     """The sum of a row in a loop over its columns, whose block was inlined elsewhere."""
-    sch = Schedule(Shifted)
-    block = sch.get_sblock("S")
-    compute_block_at(sch, block, sch.get_loops(sch.get_sblock("P"))[1])
-    inline_producers(sch, sch.get_sblock("B"))
+    sch, block, *_ = at_block(Shifted, "S")
+    tr.compute_block_at(sch, block, sch.get_loops(sch.get_sblock("P"))[1])
+    tr.inline_producers(sch, sch.get_sblock("B"))
     return sch, block, sch.get_loops(block)
 
 
@@ -61,8 +48,8 @@ def test_a_loop_that_repeats_a_sum_stays_outside_of_it():
     with refuses(
         sch, "loop 'k', which runs 8 times, would add the same terms to the sums of block"
     ):
-        reorder_loops(sch, [columns, k])
-    reorder_loops(sch, [k, i])
+        tr.reorder_loops(sch, [columns, k])
+    tr.reorder_loops(sch, [k, i])
     assert is_right(sch)
 
 
@@ -70,13 +57,13 @@ def test_a_loop_that_repeats_a_sum_stays_outside_of_it():
     ("call", "loop"),
     [
         (
-            lambda sch, block: tile_block(
+            lambda sch, block: tr.tile_block(
                 sch, block, threads=(1, 2, 1), per_thread=(1, 2, 1), tail="guard"
             ),
             "k_2",
         ),
         (
-            lambda sch, block: tile_in_warps(
+            lambda sch, block: tr.tile_in_warps(
                 sch, block, threads=(8, 4), per_thread=(2, 2), tail="guard"
             ),
             "k_4",
@@ -94,13 +81,13 @@ def test_tiles_of_a_repeated_sum(call, loop):
 @pytest.mark.parametrize("fused", [False, True])
 def test_a_repeated_sum_is_initialized_inside(fused):
     sch, block, (_, k, rows, columns) = start()
-    place = fuse_loops(sch, [k, rows, columns]) if fused else k
+    place = tr.fuse_loops(sch, [k, rows, columns]) if fused else k
     with refuses(
         sch, "times, would add the same terms to the sums of block 'S' again in each iter"
     ):
-        decompose_reduction_at(sch, block, place)
+        tr.decompose_reduction_at(sch, block, place)
     if not fused:
-        decompose_reduction_at(sch, block, rows)
+        tr.decompose_reduction_at(sch, block, rows)
         assert is_right(sch)
 
 
@@ -114,11 +101,9 @@ def test_windows_that_overlap_repeat_terms():
                 B[vi] += A[vi, vk]
     """)
 
-    sch = Schedule(Overlaps)
-    block = sch.get_sblock("B")
-    i, *_, k = sch.get_loops(block)
+    sch, block, i, *_, k = at_block(Overlaps, "B")
     with refuses(
         sch, "loop 'i', which runs 4 times, would add the same terms to the sums of block"
     ):
-        decompose_reduction_at(sch, block, i)
-    decompose_reduction_at(sch, block, k)
+        tr.decompose_reduction_at(sch, block, i)
+    tr.decompose_reduction_at(sch, block, k)

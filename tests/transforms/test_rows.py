@@ -4,13 +4,7 @@ from kernels import parse_kernel
 from pairs import check_pair, compile_for_cuda, refuses
 from tvm.s_tir import Schedule
 
-from tirstep.transforms import (
-    Spread,
-    cache_row_at,
-    keep_in_registers,
-    spread_over_threads,
-    vectorize_loop,
-)
+from tirstep import transforms as tr
 
 # B = A over the sums of its rows.
 Shares = parse_kernel("""
@@ -18,12 +12,10 @@ Shares = parse_kernel("""
     S = T.sblock_alloc_buffer((6,), scope="local")
     for i in T.thread_binding(6, thread="blockIdx.x"):
         for k in range(64):
-            with T.sblock("S"):
-                vi, vk = T.axis.remap("SR", [i, k])
+            with T.sblock("S", "SR", i, k):
                 S[vi] += A[vi, vk]
         for k in range(64):
-            with T.sblock("B"):
-                vi, vk = T.axis.remap("SS", [i, k])
+            with T.sblock("B", "SS", i, k):
                 B[vi, vk] = A[vi, vk] / S[vi]
 """)
 
@@ -35,15 +27,13 @@ SpreadShares = parse_kernel("""
         for k_0_0 in range(2):
             for k_0_1 in T.thread_binding(8, thread="threadIdx.x"):
                 for k_1 in range(4):
-                    with T.sblock("S"):
-                        vi = T.axis.spatial(6, i)
+                    with T.sblock("S", "S", i):
                         vk = T.axis.reduce(64, k_0_0 * 32 + k_0_1 * 4 + k_1)
                         S[vi] += A[vi, vk]
         for k_0_0 in range(2):
             for k_0_1 in T.thread_binding(8, thread="threadIdx.x"):
                 for k_1 in range(4):
-                    with T.sblock("B"):
-                        vi = T.axis.spatial(6, i)
+                    with T.sblock("B", "S", i):
                         vk = T.axis.spatial(64, k_0_0 * 32 + k_0_1 * 4 + k_1)
                         B[vi, vk] = A[vi, vk] / S[vi]
 """)
@@ -66,24 +56,22 @@ CachedShares = parse_kernel("""
             for k_0_0 in range(2):
                 for k_0_1 in T.thread_binding(8, thread="threadIdx.x"):
                     for k_1 in range(4):
-                        with T.sblock("S"):
-                            vi = T.axis.spatial(6, i)
+                        with T.sblock("S", "S", i):
                             vk = T.axis.reduce(64, k_0_0 * 32 + k_0_1 * 4 + k_1)
                             S[vi] += L[vi, vk // 32, vk % 32 // 4, vk % 4]
             for k_0_0 in range(2):
                 for k_0_1 in T.thread_binding(8, thread="threadIdx.x"):
                     for k_1 in range(4):
-                        with T.sblock("B"):
-                            vi = T.axis.spatial(6, i)
+                        with T.sblock("B", "S", i):
                             vk = T.axis.spatial(64, k_0_0 * 32 + k_0_1 * 4 + k_1)
                             B[vi, vk] = L[vi, vk // 32, vk % 32 // 4, vk % 4] / S[vi]
 """)
 
 
-def spread_shares(sch: Schedule, *, vector: int = 4) -> list[Spread]:
+def spread_shares(sch: Schedule, *, vector: int = 4) -> list[tr.Spread]:
     """Readers first: what they read is in registers."""
     return [
-        spread_over_threads(sch, sch.get_sblock(name), threads=8, vector=vector) for name in "BS"
+        tr.spread_over_threads(sch, sch.get_sblock(name), threads=8, vector=vector) for name in "BS"
     ]
 
 
@@ -95,27 +83,25 @@ def test_spread_over_threads_deals_out_vectors_and_reduces_by_shuffles():
 def test_spread_over_threads_refuses_a_loop_that_is_not_serial_or_not_the_block_s_own():
     sch = Schedule(Shares, debug_mask="all")
     block = sch.get_sblock("B")
-    spread = spread_over_threads(sch, block, threads=8, vector=4)
-    vectorize_loop(sch, spread.elements)
+    spread = tr.spread_over_threads(sch, block, threads=8, vector=4)
+    tr.vectorize_loop(sch, spread.elements)
     with refuses(sch, "is already vectorized"):
-        spread_over_threads(sch, block, threads=2)
+        tr.spread_over_threads(sch, block, threads=2)
 
     Shared = parse_kernel("""
         A (8,), B (8,)
         D = T.sblock_alloc_buffer((8,))
         for i in range(8):
-            with T.sblock("D"):
-                vi = T.axis.remap("S", [i])
+            with T.sblock("D", "S", i):
                 D[vi] = A[vi]
-            with T.sblock("B"):
-                vi = T.axis.remap("S", [i])
+            with T.sblock("B", "S", i):
                 B[vi] = D[vi]
     """)
 
     sch = Schedule(Shared, debug_mask="all")
     block = sch.get_sblock("B")
     with refuses(sch, "block 'B' has no loop of its own"):
-        spread_over_threads(sch, block, threads=2)
+        tr.spread_over_threads(sch, block, threads=2)
 
 
 Chain = parse_kernel("""
@@ -125,15 +111,13 @@ Chain = parse_kernel("""
         for k_0 in range(3):
             for k_1 in T.thread_binding(8, thread="threadIdx.x"):
                 for k_2 in range(2):
-                    with T.sblock("D"):
-                        vi = T.axis.spatial(5, i)
+                    with T.sblock("D", "S", i):
                         vk = T.axis.spatial(48, k_0 * 16 + k_1 * 2 + k_2)
                         D[vi, vk] = A[vi, vk] * T.float32(2)
         for k_0 in range(3):
             for k_1 in T.thread_binding(8, thread="threadIdx.x"):
                 for k_2 in range(2):
-                    with T.sblock("B"):
-                        vi = T.axis.spatial(5, i)
+                    with T.sblock("B", "S", i):
                         vk = T.axis.spatial(48, k_0 * 16 + k_1 * 2 + k_2)
                         B[vi, vk] = D[vi, vk] + T.float32(1)
 """)
@@ -150,22 +134,20 @@ ChainInRegisters = parse_kernel("""
             for k_0 in range(3):
                 for k_1 in T.thread_binding(8, thread="threadIdx.x"):
                     for k_2 in range(2):
-                        with T.sblock("D"):
-                            vi = T.axis.spatial(5, i)
+                        with T.sblock("D", "S", i):
                             vk = T.axis.spatial(48, k_0 * 16 + k_1 * 2 + k_2)
                             D[vi, vk // 16, vk % 16 // 2, vk % 2] = A[vi, vk] * T.float32(2)
             for k_0 in range(3):
                 for k_1 in T.thread_binding(8, thread="threadIdx.x"):
                     for k_2 in range(2):
-                        with T.sblock("B"):
-                            vi = T.axis.spatial(5, i)
+                        with T.sblock("B", "S", i):
                             vk = T.axis.spatial(48, k_0 * 16 + k_1 * 2 + k_2)
                             B[vi, vk] = D[vi, vk // 16, vk % 16 // 2, vk % 2] + T.float32(1)
 """)
 
 
 def keep_chain(sch: Schedule) -> None:
-    keep_in_registers(sch, sch.get_sblock("D"))
+    tr.keep_in_registers(sch, sch.get_sblock("D"))
 
 
 def test_keep_in_registers_gives_each_thread_its_own_elements():
@@ -176,49 +158,45 @@ def test_keep_in_registers_refuses_what_other_threads_or_kernels_read():
     sch = Schedule(Chain, debug_mask="all")
     output = sch.get_sblock("B")
     with refuses(sch, "block 'B' writes 'B', a tensor of the kernel's"):
-        keep_in_registers(sch, output)
+        tr.keep_in_registers(sch, output)
 
     Shift = parse_kernel("""
         A (5, 8), B (5, 8)
         D = T.sblock_alloc_buffer((5, 8), scope="shared")
         for i in T.thread_binding(5, thread="blockIdx.x"):
             for k in T.thread_binding(8, thread="threadIdx.x"):
-                with T.sblock("D"):
-                    vi, vk = T.axis.remap("SS", [i, k])
+                with T.sblock("D", "SS", i, k):
                     D[vi, vk] = A[vi, vk]
             for k in T.thread_binding(8, thread="threadIdx.x"):
-                with T.sblock("B"):
-                    vi, vk = T.axis.remap("SS", [i, k])
+                with T.sblock("B", "SS", i, k):
                     B[vi, vk] = D[vi, (vk + 1) % 8]
     """)
 
     sch = Schedule(Shift, debug_mask="all")
     block = sch.get_sblock("D")
     with refuses(sch, "block 'B' would read what other threads wrote"):
-        keep_in_registers(sch, block)
+        tr.keep_in_registers(sch, block)
 
     Apart = parse_kernel("""
         A (8,), B (8,)
         D = T.sblock_alloc_buffer((8,))
         for i in T.thread_binding(8, thread="threadIdx.x"):
-            with T.sblock("D"):
-                vi = T.axis.remap("S", [i])
+            with T.sblock("D", "S", i):
                 D[vi] = A[vi]
         for i in T.thread_binding(8, thread="threadIdx.x"):
-            with T.sblock("B"):
-                vi = T.axis.remap("S", [i])
+            with T.sblock("B", "S", i):
                 B[vi] = D[vi]
     """)
 
     sch = Schedule(Apart, debug_mask="all")
     block = sch.get_sblock("D")
     with refuses(sch, "blocks 'D' and 'B' have no loop in common, and would be two kernels"):
-        keep_in_registers(sch, block)
+        tr.keep_in_registers(sch, block)
 
 
 def cache_shares(sch: Schedule):
     block = sch.get_sblock("S")
-    return cache_row_at(sch, block, sch.get_loops(block)[0], operand=0)
+    return tr.cache_row_at(sch, block, sch.get_loops(block)[0], operand=0)
 
 
 def test_cache_row_at_reads_once_for_all_readers():
@@ -230,10 +208,10 @@ def test_cache_row_at_refuses_readers_with_other_shares():
     block = sch.get_sblock("S")
     row = sch.get_loops(block)[0]
     with refuses(sch, "block 'S' is not spread over threads along the last dimension of 'A'"):
-        cache_row_at(sch, block, row, operand=0)
-    spread_over_threads(sch, sch.get_sblock("B"), threads=8, vector=2)
-    spread_over_threads(sch, block, threads=8, vector=4)
+        tr.cache_row_at(sch, block, row, operand=0)
+    tr.spread_over_threads(sch, sch.get_sblock("B"), threads=8, vector=2)
+    tr.spread_over_threads(sch, block, threads=8, vector=4)
     with refuses(sch, "block 'B' would read what other threads wrote"):
-        cache_row_at(sch, block, row, operand=0)
+        tr.cache_row_at(sch, block, row, operand=0)
     with refuses(sch, "block 'S' has no operand 1, it reads 0: A"):
-        cache_row_at(sch, block, row, operand=1)
+        tr.cache_row_at(sch, block, row, operand=1)

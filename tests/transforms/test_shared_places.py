@@ -5,9 +5,11 @@ Each schedule is made with TVM's own primitive first, and is wrong; then a trans
 
 from __future__ import annotations
 
+from kernels import at_block
 from pairs import refuses
 from tvm.s_tir import Schedule
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.lowering_checks.legality import guard
 from tirstep.lowering_checks.legality.lowered_memory import find_tight_rooms
@@ -20,19 +22,6 @@ from tirstep.modules import (
     transpose,
     vector_add,
     window_sum,
-)
-from tirstep.transforms import (
-    bind_loop,
-    cache_read_at,
-    cache_row_at,
-    cache_write_at,
-    fetch_cooperatively,
-    fold_tile,
-    pad_block,
-    prefetch_through_registers,
-    reverse_compute_block_at,
-    split_loop,
-    stage_operand_at,
 )
 from tirstep.transforms.recipes import RECIPES
 
@@ -52,8 +41,8 @@ def test_a_tile_that_begins_anywhere_in_its_rows():
     ):
         pass
     block = sch.get_sblock("B")
-    split_loop(sch, sch.get_loops(block)[4], inner=5, tail="guard")
-    copy = stage_operand_at(
+    tr.split_loop(sch, sch.get_loops(block)[4], inner=5, tail="guard")
+    copy = tr.stage_operand_at(
         sch, block, sch.get_loops(block)[2], operand=0, threads=64, vector=1, tail="refuse"
     )
     assert find_wrong(problem, sch) == ""
@@ -63,8 +52,8 @@ def test_a_tile_that_begins_anywhere_in_its_rows():
     )
     assert "out of bounds: store to A_shared_shared[64]" in find_wrong(problem, raw)
     with refuses(sch, "TVM would make 'A_shared_shared' smaller than what is used of it"):
-        fold_tile(sch, copy, row=2)
-    fold_tile(sch, copy, row=4)
+        tr.fold_tile(sch, copy, row=2)
+    tr.fold_tile(sch, copy, row=4)
     assert find_wrong(problem, sch) == ""
 
 
@@ -74,46 +63,44 @@ def test_a_fold_in_a_pipeline_that_is_yet_to_be_bound():
     sch = Schedule(problem.module)
     (block,) = sch.get_child_blocks(sch.get_sblock("root"))
     (loop,) = sch.get_loops(block)
-    copy = cache_read_at(sch, block, loop, operand=0, scope="shared.dyn")
-    prefetch_through_registers(sch, loop, [copy])
-    fetch_cooperatively(sch, copy, threads=8, vector=4, tail="guard")
+    copy = tr.cache_read_at(sch, block, loop, operand=0, scope="shared.dyn")
+    tr.prefetch_through_registers(sch, loop, [copy])
+    tr.fetch_cooperatively(sch, copy, threads=8, vector=4, tail="guard")
     raw = sch.copy()
     raw.transform_layout(
         copy, ("write", 0), lambda i: (i // 2, i % 2), assume_injective_transform=True
     )
     assert check_numbers(problem, raw.mod, get_device("cpu"), where="here")
     with refuses(sch, "TVM would use other elements of 'A_shared.dyn' than the schedule does"):
-        fold_tile(sch, copy, row=2)
+        tr.fold_tile(sch, copy, row=2)
 
 
 def test_a_padding_in_whose_place_its_powers_are():
     """Each GPU block pads all of A once more, and the powers of the others are in its place."""
     problem = softmax.problem(1, 7)
-    sch = Schedule(problem.module)
-    power = sch.get_sblock("exp")
-    pad_block(sch, power, multiples=(4, 2))
-    reverse_compute_block_at(sch, sch.get_sblock("A_pad"), sch.get_loops(power)[1])
+    sch, power, *_ = at_block(problem.module, "exp")
+    tr.pad_block(sch, power, multiples=(4, 2))
+    tr.reverse_compute_block_at(sch, sch.get_sblock("A_pad"), sch.get_loops(power)[1])
     others = [sch.get_sblock(name) for name in ("max", "largest_pad", "sum", "B")]
     for block in others:
-        bind_loop(sch, sch.get_loops(block)[0], axis="blockIdx.x")
+        tr.bind_loop(sch, sch.get_loops(block)[0], axis="blockIdx.x")
     loop = sch.get_loops(power)[0]
     raw = sch.copy()
     raw.bind(loop, "blockIdx.x")
     assert "race: store to A_pad[0]" in find_wrong(problem, raw)
     with refuses(sch, "TVM would keep 'power_pad' in the place of 'A_pad', from which it is comp"):
-        bind_loop(sch, loop, axis="blockIdx.x")
+        tr.bind_loop(sch, loop, axis="blockIdx.x")
 
 
 def test_a_result_in_its_own_tile_s_place_by_the_same_threads():
     """Each thread writes where it alone has read: that is no fault."""
     problem = relu.problem(64)
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("B")
-    grid, threads = split_loop(sch, sch.get_loops(block)[0], inner=32)
-    bind_loop(sch, grid, axis="blockIdx.x")
-    bind_loop(sch, threads, axis="threadIdx.x")
-    cache_write_at(sch, block, threads, scope="shared.dyn")
-    cache_read_at(sch, block, threads, operand=0, scope="shared.dyn")
+    sch, block, *_ = at_block(problem.module, "B")
+    grid, threads = tr.split_loop(sch, sch.get_loops(block)[0], inner=32)
+    tr.bind_loop(sch, grid, axis="blockIdx.x")
+    tr.bind_loop(sch, threads, axis="threadIdx.x")
+    tr.cache_write_at(sch, block, threads, scope="shared.dyn")
+    tr.cache_read_at(sch, block, threads, operand=0, scope="shared.dyn")
     assert find_wrong(problem, sch) == ""
 
 
@@ -123,32 +110,30 @@ def test_a_sum_of_one_thread_beside_virtual_threads():
     for _ in RECIPES["depthwise_conv2d_naive"].run(sch):
         pass
     _, channels, *_, taps, _ = sch.get_loops(sch.get_sblock("Y"))
-    bind_loop(sch, taps, axis="threadIdx.x")
+    tr.bind_loop(sch, taps, axis="threadIdx.x")
     raw = sch.copy()
     raw.bind(channels, "vthread.y")
     assert "Y[0, 0, 0, 0] is" in find_wrong(problem, raw)
     with refuses(sch, "loop 'ry' is a reduction of block 'Y' over threads, in a kernel with loop"):
-        bind_loop(sch, channels, axis="vthread.y")
+        tr.bind_loop(sch, channels, axis="vthread.y")
 
 
 def test_analysis_beyond_32_bits_is_a_refusal(monkeypatch):
-    sch = Schedule(vector_add(2**31 - 1))
-    block = sch.get_sblock("C")
-    (loop,) = sch.get_loops(block)
+    sch, block, loop = at_block(vector_add(2**31 - 1), "C")
     options = {"operand": 0, "threads": 4, "vector": 2, "tail": "guard"}
     with refuses(sch, "stage_operand_at: iterator 'v0' of block 'A_shared' would be up to 21474"):
-        stage_operand_at(sch, block, loop, **options)
+        tr.stage_operand_at(sch, block, loop, **options)
     # Had it gone on from there, TVM could not have said what that makes.
     with monkeypatch.context() as without:
         without.setattr(guard, "_find_wrapped", lambda place, prefix: ())
-        stage_operand_at(sch, block, loop, **options)
+        tr.stage_operand_at(sch, block, loop, **options)
         copy = sch.get_sblock("A_shared")
         loop = sch.get_loops(copy)[0]
         with refuses(
             sch,
             "cache_row_at: TVM cannot analyze what this would make: .* exceeds (range|maximum) of",
         ):
-            cache_row_at(sch, copy, loop, operand=0)
+            tr.cache_row_at(sch, copy, loop, operand=0)
 
 
 def test_a_loop_of_an_extent_that_is_no_constant_goes_no_further():
@@ -175,12 +160,12 @@ def test_a_guard_that_lets_one_iteration_in_does_not_leak_its_loop() -> None:
     problem, sch = cache_rows(7)
     loop = sch.get_loops(sch.get_sblock("A_local"))[-1]
     with refuses(sch, "would use loop 'ax1_1_1' behind its end"):
-        split_loop(sch, loop, inner=8, tail="guard")
+        tr.split_loop(sch, loop, inner=8, tail="guard")
     sch.split(loop, [None, 8])
     assert "uninitialized read: load of A_local" in find_wrong(problem, sch)
 
 
 def test_a_guard_that_lets_several_iterations_in_is_right() -> None:
     problem, sch = cache_rows(14)
-    split_loop(sch, sch.get_loops(sch.get_sblock("A_local"))[-1], inner=8, tail="guard")
+    tr.split_loop(sch, sch.get_loops(sch.get_sblock("A_local"))[-1], inner=8, tail="guard")
     assert find_wrong(problem, sch) == ""

@@ -8,14 +8,9 @@ from reduction_pairs import Plain, draw, find_blocks, make_pair, run_pair
 from tvm.s_tir import Schedule
 from tvm.script import from_source
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import softmax
-from tirstep.transforms import (
-    bind_loop,
-    fuse_reductions,
-    split_loop,
-    split_reductions,
-)
 
 # ---- Pairs
 
@@ -26,33 +21,29 @@ def test_split_reductions_combines_ranges_by_the_factor() -> None:
         m_part = T.sblock_alloc_buffer((5, 4))
         s_part = T.sblock_alloc_buffer((5, 4))
         for i, part, k in T.grid(5, 4, 6):
-            with T.sblock("first_part"):
-                vi, vpart, vk = T.axis.remap("SSR", [i, part, k])
+            with T.sblock("first_part", "SSR", i, part, k):
                 with T.init():
                     m_part[vi, vpart] = T.min_value("float32")
                 m_part[vi, vpart] = T.max(m_part[vi, vpart], A[vi, vpart * 6 + vk])
         for i, part in T.grid(5, 4):
-            with T.sblock("first"):
-                vi, vpart = T.axis.remap("SR", [i, part])
+            with T.sblock("first", "SR", i, part):
                 with T.init():
                     m[vi] = T.min_value("float32")
                 m[vi] = T.max(m[vi], m_part[vi, vpart])
         for i, part, k in T.grid(5, 4, 6):
-            with T.sblock("second_part"):
-                vi, vpart, vk = T.axis.remap("SSR", [i, part, k])
+            with T.sblock("second_part", "SSR", i, part, k):
                 s_part[vi, vpart] += T.exp(
                     A[vi, vpart * 6 + vk] - m_part[vi, vpart]
                 )
         for i, part in T.grid(5, 4):
-            with T.sblock("second"):
-                vi, vpart = T.axis.remap("SR", [i, part])
+            with T.sblock("second", "SR", i, part):
                 s[vi] += s_part[vi, vpart] * T.exp(m_part[vi, vpart] - m[vi])
     """
 
     def change(sch: Schedule):
         first, second = find_blocks(sch, "first", "second")
         loops = sch.get_loops(first) + sch.get_loops(second)
-        parts, elements = split_reductions(sch, first, [second], parts=4)
+        parts, elements = tr.split_reductions(sch, first, [second], parts=4)
         assert elements == []
         assert [sch.get(block).name_hint for block in parts] == ["first_part", "second_part"]
         assert [sch.get(block).name_hint for block in (first, second)] == ["first", "second"]
@@ -67,10 +58,10 @@ def test_split_reductions_combines_ranges_by_the_factor() -> None:
 def split_pair(module, parts: int, *, fused: bool):
     sch = Schedule(module)
     first, second = find_blocks(sch, "first", "second")
-    (one, two), _ = split_reductions(sch, first, [second], parts=parts)
+    (one, two), _ = tr.split_reductions(sch, first, [second], parts=parts)
     if fused:  # the ranges, and what combines them
-        fuse_reductions(sch, one, two, sch.get_loops(one)[-1])
-        fuse_reductions(sch, first, second, sch.get_loops(first)[-1])
+        tr.fuse_reductions(sch, one, two, sch.get_loops(one)[-1])
+        tr.fuse_reductions(sch, first, second, sch.get_loops(first)[-1])
     return sch.mod
 
 
@@ -103,16 +94,16 @@ def test_softmax_by_ranges_on_blocks_of_their_own(dtype: str) -> None:
     problem = softmax.problem(6, 24, dtype=dtype)
     sch = Schedule(problem.module)
     largest, total, powers, output = find_blocks(sch, "max", "sum", "exp", "B")
-    (part, sums), (own,) = split_reductions(sch, largest, [total], parts=4)
+    (part, sums), (own,) = tr.split_reductions(sch, largest, [total], parts=4)
     assert sch.get(own).name_hint == "exp_part"
     assert check_numbers(problem, sch.mod, get_device("cpu"), where="cpu") == []
-    fuse_reductions(sch, part, sums, split_loop(sch, sch.get_loops(part)[2], inner=2).outer)
-    fuse_reductions(sch, largest, total, sch.get_loops(largest)[1])
+    tr.fuse_reductions(sch, part, sums, tr.split_loop(sch, sch.get_loops(part)[2], inner=2).outer)
+    tr.fuse_reductions(sch, largest, total, sch.get_loops(largest)[1])
     sch.compute_inline(powers)
     for loop, axis in zip(sch.get_loops(part)[:2], ("blockIdx.y", "blockIdx.x"), strict=True):
-        bind_loop(sch, loop, axis=axis)
+        tr.bind_loop(sch, loop, axis=axis)
     for block in (largest, output):
-        bind_loop(sch, sch.get_loops(block)[0], axis="blockIdx.x")
+        tr.bind_loop(sch, sch.get_loops(block)[0], axis="blockIdx.x")
     assert check_numbers(problem, sch.mod, get_device("simulator"), where="simulator") == []
 
 
@@ -155,26 +146,26 @@ def test_split_reductions_refuses_numbers_of_ranges(parts: int, sentence: str) -
     sch = Schedule(Plain)
     first, second = find_blocks(sch, "first", "second")
     with refuses(sch, sentence):
-        split_reductions(sch, first, [second], parts=parts)
+        tr.split_reductions(sch, first, [second], parts=parts)
 
 
 @pytest.mark.parametrize(
     ("prepare", "sentence"),
     [
         (
-            lambda sch, one, two: split_loop(sch, sch.get_loops(one)[1], inner=6),
+            lambda sch, one, two: tr.split_loop(sch, sch.get_loops(one)[1], inner=6),
             "block 'first' has 2 reduction loops, not one",
         ),
         (
-            lambda sch, one, two: split_loop(sch, sch.get_loops(two)[1], inner=6),
+            lambda sch, one, two: tr.split_loop(sch, sch.get_loops(two)[1], inner=6),
             "the loops of block 'second' are not as they were written",
         ),
         (
-            lambda sch, one, two: bind_loop(sch, sch.get_loops(one)[0], axis="blockIdx.x"),
+            lambda sch, one, two: tr.bind_loop(sch, sch.get_loops(one)[0], axis="blockIdx.x"),
             "the loops of block 'first' are not as they were written",
         ),
         (
-            lambda sch, one, two: fuse_reductions(sch, one, two, sch.get_loops(one)[1]),
+            lambda sch, one, two: tr.fuse_reductions(sch, one, two, sch.get_loops(one)[1]),
             "block 'first' has been fused already; split the reductions first",
         ),
     ],
@@ -184,7 +175,7 @@ def test_split_reductions_refuses_what_was_worked_on(prepare, sentence: str) -> 
     first, second = find_blocks(sch, "first", "second")
     prepare(sch, first, second)
     with refuses(sch, f"split_reductions: .*{sentence}"):
-        split_reductions(sch, first, [second], parts=4)
+        tr.split_reductions(sch, first, [second], parts=4)
 
 
 def test_elements_of_other_terms_are_refused() -> None:
@@ -193,9 +184,9 @@ def test_elements_of_other_terms_are_refused() -> None:
         first, second = find_blocks(sch, "first", "second")
         loop = sch.get_loops(first)[1]
         with refuses(sch, "block 'second' reads 'p' at .*, which may be of another term"):
-            split_reductions(sch, first, [second], parts=4)
+            tr.split_reductions(sch, first, [second], parts=4)
         with refuses(sch, "block 'second' reads 'p' at .*, which may be of another|with which on"):
-            fuse_reductions(sch, first, second, loop)
+            tr.fuse_reductions(sch, first, second, loop)
 
 
 SHIFTED = """
@@ -203,15 +194,12 @@ A (5, 24), s (5,)
 m = T.sblock_alloc_buffer((5,))
 p = T.sblock_alloc_buffer((5, 24))
 for i, k in T.grid(5, 24):
-    with T.sblock("first"):
-        vi, vk = T.axis.remap("SR", [i, k])
+    with T.sblock("first", "SR", i, k):
         m[vi] += A[vi, vk] * A[vi, vk]
 for i, k in T.grid(5, 24):
-    with T.sblock("between"):
-        vi, vk = T.axis.remap("SS", [i, k])
+    with T.sblock("between", "SS", i, k):
         p[vi, vk] = A[vi, vk] * T.rsqrt(m[vi] + T.float32(1))
 for i, k in T.grid(5, 24):
-    with T.sblock("second"):
-        vi, vk = T.axis.remap("SR", [i, k])
+    with T.sblock("second", "SR", i, k):
         s[vi] += p[vi, 23 - vk]
 """

@@ -73,8 +73,7 @@ Streamed = parse_kernel("""
                             B_rf[vk_0, vi] = B_rf[vk_0, vi] + A[vi, vfirst * 2 + vk_1]
         for i in T.thread_binding(12, thread="threadIdx.x"):
             for k_0 in range(2):
-                with T.sblock("B"):
-                    vk_0, vi = T.axis.remap("RS", [k_0, i])
+                with T.sblock("B", "RS", k_0, i):
                     B[vi] += B_rf[vk_0, vi]
 """)
 
@@ -217,29 +216,24 @@ Squared = parse_kernel("""
     for p in T.thread_binding(2, thread="blockIdx.y"):
         for i_0 in T.thread_binding(3, thread="blockIdx.x"):
             for i_1 in T.thread_binding(4, thread="threadIdx.x"):
-                with T.sblock("zero"):
-                    vp = T.axis.spatial(2, p)
+                with T.sblock("zero", "S", p):
                     vi = T.axis.spatial(12, i_0 * 4 + i_1)
                     L[vp, vi] = T.float32(0)
                 for k in range(8):
-                    with T.sblock("keep"):
-                        vp = T.axis.spatial(2, p)
+                    with T.sblock("keep", "S", p):
                         vi = T.axis.spatial(12, i_0 * 4 + i_1)
                         vk = T.axis.spatial(16, p * 8 + k)
                         K[vp, vi] = A[vi, vk]
-                    with T.sblock("part"):
-                        vp = T.axis.spatial(2, p)
+                    with T.sblock("part", "S", p):
                         vi = T.axis.spatial(12, i_0 * 4 + i_1)
                         vk = T.axis.reduce(8, k)
                         L[vp, vi] = L[vp, vi] + A[vi, vp * 8 + vk]
-                with T.sblock("square"):
-                    vp = T.axis.spatial(2, p)
+                with T.sblock("square", "S", p):
                     vi = T.axis.spatial(12, i_0 * 4 + i_1)
                     P[vp, vi] = L[vp, vi] * L[vp, vi]
     for i in T.thread_binding(12, thread="threadIdx.x"):
         for p in range(2):
-            with T.sblock("B"):
-                vi, vp = T.axis.remap("SR", [i, p])
+            with T.sblock("B", "SR", i, p):
                 B[vi] += P[vp, vi]
 """)
 

@@ -6,26 +6,9 @@ from golden_runs import read_step
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import get_kernel, matmul
-from tirstep.transforms import (
-    FragmentTile,
-    accumulate_in_registers,
-    cache_read_at,
-    cache_write_at,
-    decompose_reduction_at,
-    get_reduction_loops,
-    keep_in_registers,
-    pad_block,
-    pad_shared_rows,
-    prefetch_asynchronously,
-    prefetch_fragments,
-    set_pipeline,
-    stage_fragments_at,
-    store_through_shared,
-    tensorize_fragments,
-    tile_in_fragments,
-)
 from tirstep.transforms.recipes import RECIPES
 
 SIMULATOR = get_device("simulator")
@@ -35,27 +18,29 @@ def read(step: str, recipe: str = "matmul_mma") -> tvm.IRModule:
     return read_step(step, recipe)
 
 
-def tile(sch: Schedule, block=None, **changes) -> FragmentTile:
+def tile(sch: Schedule, block=None, **changes) -> tr.FragmentTile:
     sizes = {"tile": (16, 32), "warp": (16, 16), "tile_k": 32, **changes}
-    return tile_in_fragments(sch, block or sch.get_sblock("C"), **sizes)
+    return tr.tile_in_fragments(sch, block or sch.get_sblock("C"), **sizes)
 
 
 def half(m: int = 32, n: int = 64, k: int = 96, **options) -> Schedule:
     return Schedule(matmul(m, n, k, **{"dtype": "float16", **options}))
 
 
-def stage(sch: Schedule, made: FragmentTile, operand: int = 0, **changes):
+def stage(sch: Schedule, made: tr.FragmentTile, operand: int = 0, **changes):
     sizes = {"warps": 2, "vector": 8, "tail": "guard", **changes}
-    return stage_fragments_at(sch, made.block, made.outer, operand=operand, **sizes)
+    return tr.stage_fragments_at(sch, made.block, made.outer, operand=operand, **sizes)
 
 
 def prepare(sch: Schedule, vector: int = 8, **changes):
     """All that comes before tensorize_fragments: the tile, the copies, and the blocks."""
     made = tile(sch, **changes)
-    store = accumulate_in_registers(sch, made.block, made.warps)
+    store = tr.accumulate_in_registers(sch, made.block, made.warps)
     copies = [stage(sch, made, operand, vector=vector) for operand in range(2)]
-    loads = [cache_read_at(sch, made.block, made.inner, operand=n, scope="local") for n in (0, 1)]
-    zeros = decompose_reduction_at(sch, made.block, made.outer)
+    loads = [
+        tr.cache_read_at(sch, made.block, made.inner, operand=n, scope="local") for n in (0, 1)
+    ]
+    zeros = tr.decompose_reduction_at(sch, made.block, made.outer)
     return made, copies, (loads, zeros, store)
 
 
@@ -70,8 +55,8 @@ def test_tile_in_fragments_pair() -> None:
 def test_stage_fragments_at_pair() -> None:
     def change(sch: Schedule):
         block = sch.get_sblock("C_o")
-        outer = get_reduction_loops(sch, block)[0]
-        return stage_fragments_at(
+        outer = tr.get_reduction_loops(sch, block)[0]
+        return tr.stage_fragments_at(
             sch, block, outer, operand=0, warps=2, vector=8, layout="swizzled", tail="guard"
         )
 
@@ -84,7 +69,7 @@ def test_tensorize_fragments_pair() -> None:
         loads = [sch.get_sblock(f"{name}_shared.dyn_local") for name in "AB"]
         block, zeros = sch.get_sblock("C_o_update"), sch.get_sblock("C_o_init")
         store = sch.get_sblock("C_local")
-        names = tensorize_fragments(sch, block, loads, zeros, store)
+        names = tr.tensorize_fragments(sch, block, loads, zeros, store)
         assert (names.multiply, names.depth) == ("tirstep_mma_float16_float32", 16)
 
     check_pair(read("06_decomposed"), change, read("07_tensorized"))
@@ -96,8 +81,8 @@ def test_store_through_shared_pair() -> None:
     def change(sch: Schedule):
         block = sch.get_sblock("C_o")
         grid, warps, *_ = sch.get_loops(block)
-        set_pipeline(sch)
-        return store_through_shared(sch, block, grid, warps, columns=128, warps=4, vector=4)
+        tr.set_pipeline(sch)
+        return tr.store_through_shared(sch, block, grid, warps, columns=128, warps=4, vector=4)
 
     before, after = (
         read(step, "matmul_mma_best") for step in ("02_tiled", "03_accumulated_in_registers")
@@ -147,7 +132,7 @@ def test_tile_in_fragments_refuses(changes, message: str) -> None:
 def test_stage_fragments_at_refuses(options, sizes, changes, message: str) -> None:
     sch = half(**options)
     made = tile(sch, **sizes)
-    accumulate_in_registers(sch, made.block, made.warps)
+    tr.accumulate_in_registers(sch, made.block, made.warps)
     with refuses(sch, f"stage_fragments_at: .*{message}"):
         stage(sch, made, **changes)
 
@@ -163,7 +148,7 @@ def test_tensorize_fragments_refuses(count: int, arch: str | None, message: str)
     sch = half()
     made, _, (loads, zeros, store) = prepare(sch)
     with refuses(sch, f"tensorize_fragments: .*{message}"):
-        tensorize_fragments(sch, made.block, loads[:count], zeros, store, arch=arch)
+        tr.tensorize_fragments(sch, made.block, loads[:count], zeros, store, arch=arch)
 
 
 def test_tensorize_fragments_refuses_what_does_not_fit():
@@ -177,41 +162,45 @@ def test_tensorize_fragments_refuses_what_does_not_fit():
                 continue
             product, a, b, zero, end = [*right[:role], block, *right[role + 1 :]]
             with refuses(sch, "tensorize_fragments: block '.*' (is no|does not|reads)"):
-                tensorize_fragments(sch, product, [a, b], zero, end)
+                tr.tensorize_fragments(sch, product, [a, b], zero, end)
     with refuses(sch, "block 'B_shared.dyn_local' does not write 'A_shared.dyn_local', the prod"):
-        tensorize_fragments(sch, made.block, loads[::-1], zeros, store)
-    tensorize_fragments(sch, made.block, loads, zeros, store)
+        tr.tensorize_fragments(sch, made.block, loads[::-1], zeros, store)
+    tr.tensorize_fragments(sch, made.block, loads, zeros, store)
     with refuses(sch, "the block handle is dead"):
-        tensorize_fragments(sch, made.block, loads, zeros, store)
+        tr.tensorize_fragments(sch, made.block, loads, zeros, store)
     sch = half()
     made = tile(sch)
-    store = accumulate_in_registers(sch, made.block, made.warps)
+    store = tr.accumulate_in_registers(sch, made.block, made.warps)
     with refuses(sch, "block 'C_o' begins its own sums; decompose it"):
-        tensorize_fragments(sch, made.block, [store, store], store, store)
+        tr.tensorize_fragments(sch, made.block, [store, store], store, store)
     sch = half()
     made = tile(sch)
-    store = accumulate_in_registers(sch, made.block, made.warps)
-    loads = [cache_read_at(sch, made.block, made.inner, operand=n, scope="local") for n in (0, 1)]
-    zeros = decompose_reduction_at(sch, made.block, made.outer)
+    store = tr.accumulate_in_registers(sch, made.block, made.warps)
+    loads = [
+        tr.cache_read_at(sch, made.block, made.inner, operand=n, scope="local") for n in (0, 1)
+    ]
+    zeros = tr.decompose_reduction_at(sch, made.block, made.outer)
     with refuses(sch, "copies 'A' in scope 'global' to scope 'local'; load fragments from scope"):
-        tensorize_fragments(sch, made.block, loads, zeros, store)
+        tr.tensorize_fragments(sch, made.block, loads, zeros, store)
     sch = half(dtype="float32")
     made, _, blocks = prepare(sch, vector=4, depth=8)
     with refuses(sch, "float32 operands would be rounded to the 10 bits of TF32; pass tf32=True"):
-        tensorize_fragments(sch, made.block, *blocks)
-    assert tensorize_fragments(sch, made.block, *blocks, tf32=True).depth == 8
+        tr.tensorize_fragments(sch, made.block, *blocks)
+    assert tr.tensorize_fragments(sch, made.block, *blocks, tf32=True).depth == 8
     sch = half(30, 50, 90)
-    pad_block(sch, sch.get_sblock("C"), multiples=(16, 32, 32))
+    tr.pad_block(sch, sch.get_sblock("C"), multiples=(16, 32, 32))
     made, _, blocks = prepare(sch)
     with refuses(sch, "does not copy all of its tile, .*; pad the problem first, or store through"):
-        tensorize_fragments(sch, made.block, *blocks)
+        tr.tensorize_fragments(sch, made.block, *blocks)
 
 
 def test_store_through_shared_refuses_long_vectors() -> None:
     sch = half()
     made = tile(sch)
     with refuses(sch, "store_through_shared: .* makes vectors of 8 elements .* 32 bytes"):
-        store_through_shared(sch, made.block, made.grid, made.warps, columns=32, warps=2, vector=8)
+        tr.store_through_shared(
+            sch, made.block, made.grid, made.warps, columns=32, warps=2, vector=8
+        )
 
 
 def test_store_through_shared_refuses_loops_of_other_blocks_and_sizes() -> None:
@@ -221,7 +210,7 @@ def test_store_through_shared_refuses_loops_of_other_blocks_and_sizes() -> None:
     sizes = {"columns": 32, "warps": 2, "vector": 4}
 
     def store(grid, of_warps, **changes) -> None:
-        store_through_shared(sch, made.block, grid, of_warps, **{**sizes, **changes})
+        tr.store_through_shared(sch, made.block, grid, of_warps, **{**sizes, **changes})
 
     with refuses(sch, "store_through_shared: loop 'k_0' of block 'C_o' is .*not bound|reduction"):
         store(made.grid, made.outer)
@@ -239,28 +228,30 @@ def test_store_through_shared_refuses_loops_of_other_blocks_and_sizes() -> None:
         store(elsewhere, made.warps)
 
 
-@pytest.mark.parametrize("change", [keep_in_registers, cache_write_at, cache_read_at])
+@pytest.mark.parametrize("change", [tr.keep_in_registers, tr.cache_write_at, tr.cache_read_at])
 def test_an_instruction_keeps_the_memory_that_it_takes(change) -> None:
     """TVM moves its buffer to another memory, and says so only where it lowers the block, or it
     takes the registers of a warp's lanes for those of each one."""
     sch = half()
     made = tile(sch, tile=(16, 16))
-    through = store_through_shared(
+    through = tr.store_through_shared(
         sch, made.block, made.grid, made.warps, columns=16, warps=1, vector=4
     )
     copies = [stage(sch, made, operand, warps=1) for operand in range(2)]
-    loads = [cache_read_at(sch, made.block, made.inner, operand=n, scope="local") for n in (0, 1)]
-    zeros = decompose_reduction_at(sch, made.block, made.outer)
-    tensorize_fragments(sch, made.block, loads, zeros, through.store)
+    loads = [
+        tr.cache_read_at(sch, made.block, made.inner, operand=n, scope="local") for n in (0, 1)
+    ]
+    zeros = tr.decompose_reduction_at(sch, made.block, made.outer)
+    tr.tensorize_fragments(sch, made.block, loads, zeros, through.store)
     assert copies
-    name = "B_shared.dyn_local_o" if change is cache_read_at else "C_shared.dyn_local_o"
+    name = "B_shared.dyn_local_o" if change is tr.cache_read_at else "C_shared.dyn_local_o"
     block = sch.get_sblock(name)
     given = {
-        keep_in_registers: {},
-        cache_write_at: {"scope": "local"},
-        cache_read_at: {"operand": 0, "scope": "shared"},
+        tr.keep_in_registers: {},
+        tr.cache_write_at: {"scope": "local"},
+        tr.cache_read_at: {"operand": 0, "scope": "shared"},
     }[change]
-    loop = [] if change is keep_in_registers else [sch.get_loops(block)[-1]]
+    loop = [] if change is tr.keep_in_registers else [sch.get_loops(block)[-1]]
     with refuses(
         sch, "the instruction that block '.*' has become (takes memory in scope|lays 'C_)"
     ):
@@ -277,45 +268,47 @@ def test_what_a_swizzled_block_reads_is_swizzled_or_in_registers(scope: str) -> 
     copy = sch.get_sblock("A_shared.dyn")
     around = sch.get_loops(copy)[-2]
     if scope == "local":
-        cache_read_at(sch, copy, around, operand=0, scope=scope)
+        tr.cache_read_at(sch, copy, around, operand=0, scope=scope)
         assert check_numbers(problem, sch.mod, SIMULATOR, where="here") == []
         return
     with refuses(sch, "TVM swizzles the rows of what block 'A_shared.dyn' uses in shared memory"):
-        cache_read_at(sch, copy, around, operand=0, scope=scope)
+        tr.cache_read_at(sch, copy, around, operand=0, scope=scope)
 
 
 @pytest.mark.parametrize("ahead", [False, True])
 def test_prefetch_asynchronously_refuses_first_fragments_without_their_pipeline(ahead) -> None:
     sch = half()
     made, copies, blocks = prepare(sch)
-    tensorize_fragments(sch, made.block, *blocks)
+    tr.tensorize_fragments(sch, made.block, *blocks)
     if ahead:
-        prefetch_fragments(sch, made.inner)
+        tr.prefetch_fragments(sch, made.inner)
     stages = 2 if ahead else 3
     message = "stages=2 of loop 'k_0' leave no tile in flight" if ahead else "is no pipeline of fra"
     with refuses(sch, message):
-        prefetch_asynchronously(sch, made.outer, copies, stages=stages, fragments_first=True)
+        tr.prefetch_asynchronously(sch, made.outer, copies, stages=stages, fragments_first=True)
 
 
 @pytest.mark.parametrize("elements", [1, 3])
 def test_rows_of_sums_begin_where_mma_may_store_a_pair(elements: int) -> None:
     sch = half()
     made = tile(sch)
-    store, _ = store_through_shared(
+    store, _ = tr.store_through_shared(
         sch, made.block, made.grid, made.warps, columns=32, warps=2, vector=1
     )
     for operand in range(2):
         stage(sch, made, operand)
-    loads = [cache_read_at(sch, made.block, made.inner, operand=n, scope="local") for n in (0, 1)]
-    zeros = decompose_reduction_at(sch, made.block, made.outer)
+    loads = [
+        tr.cache_read_at(sch, made.block, made.inner, operand=n, scope="local") for n in (0, 1)
+    ]
+    zeros = tr.decompose_reduction_at(sch, made.block, made.outer)
     odd = sch.copy()
-    pad_shared_rows(odd, store, elements=elements)
+    tr.pad_shared_rows(odd, store, elements=elements)
     with refuses(
         odd,
         r"the rows of 'C_shared.dyn' would begin at multiples of 4 bytes, and the instruction in "
         r"block 'C_shared.dyn_local_o' stores vectors that begin at multiples of 8; pad by a "
         "multiple of 8 bytes",
     ):
-        tensorize_fragments(odd, made.block, loads, zeros, store)
-    pad_shared_rows(sch, store, elements=elements + 1)
-    tensorize_fragments(sch, made.block, loads, zeros, store)
+        tr.tensorize_fragments(odd, made.block, loads, zeros, store)
+    tr.pad_shared_rows(sch, store, elements=elements + 1)
+    tr.tensorize_fragments(sch, made.block, loads, zeros, store)

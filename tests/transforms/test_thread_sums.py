@@ -6,21 +6,16 @@ import numpy as np
 import pytest
 import tvm
 from foreign_modules import Argmax
-from kernels import make_row_sums, parse_kernel
+from kernels import at_block, make_row_sums, parse_kernel
 from pairs import find_wrong, refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.script import from_source
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks import get_device
 from tirstep.lowering_checks.legality.sums import find_unordered_sums
 from tirstep.modules import Problem, layer_norm, row_sum
-from tirstep.transforms import (
-    bind_loop,
-    cache_write_at,
-    fuse_loops,
-    split_loop,
-)
 from tirstep.transforms.recipes import RECIPES
 
 
@@ -108,9 +103,9 @@ def keep_rows(m: int, rows: int, place: int) -> tuple[Problem, Schedule, LoopRV]
     problem = row_sum.problem(m, 8)
     sch = Schedule(problem.module)
     block: SBlockRV = sch.get_sblock("B")
-    around = split_loop(sch, sch.get_loops(block)[0], inner=rows, tail="guard")
-    bind_loop(sch, around.outer, axis="blockIdx.x")
-    cache_write_at(sch, block, around[place])
+    around = tr.split_loop(sch, sch.get_loops(block)[0], inner=rows, tail="guard")
+    tr.bind_loop(sch, around.outer, axis="blockIdx.x")
+    tr.cache_write_at(sch, block, around[place])
     return problem, sch, sch.get_loops(block)[-1]
 
 
@@ -125,7 +120,7 @@ def test_the_sums_of_rows_that_do_not_exist_have_no_registers(m: int, rows: int)
         rf"bind_loop: block 'B' reduces over threads, and .* < {m} is its only guard: TVM would "
         "store the sums of outputs that do not exist into 'B_local'",
     ):
-        bind_loop(sch, loop, axis="threadIdx.x")
+        tr.bind_loop(sch, loop, axis="threadIdx.x")
 
 
 @pytest.mark.parametrize(
@@ -133,7 +128,7 @@ def test_the_sums_of_rows_that_do_not_exist_have_no_registers(m: int, rows: int)
 )
 def test_the_sums_of_rows_that_have_registers_are_right(m: int, rows: int, place: int):
     problem, sch, loop = keep_rows(m, rows, place)
-    bind_loop(sch, loop, axis="threadIdx.x")
+    tr.bind_loop(sch, loop, axis="threadIdx.x")
     assert find_wrong(problem, sch.mod) == []
 
 
@@ -145,8 +140,8 @@ def test_a_sum_over_threads_behind_guards_that_tvm_cannot_solve():
     for _ in range(2):
         next(running)
     mean = sch.get_sblock("mean")
-    split_loop(sch, sch.get_loops(mean)[2], inner=4, tail="guard")
-    fuse_loops(sch, sch.get_loops(mean)[1:4])
+    tr.split_loop(sch, sch.get_loops(mean)[2], inner=4, tail="guard")
+    tr.fuse_loops(sch, sch.get_loops(mean)[1:4])
     assert find_wrong(problem, sch.mod) == []
     plain = sch.copy()
     plain.split(plain.get_loops(mean)[1], [None, 2], preserve_unit_iters=True)
@@ -157,7 +152,7 @@ def test_a_sum_over_threads_behind_guards_that_tvm_cannot_solve():
         "split_loop: block 'mean' reduces over threads of 'threadIdx.x', which TVM does not see "
         "behind guards that it cannot solve: each thread would store sums of its own; choose sizes",
     ):
-        split_loop(sch, fused, inner=2, tail="guard")
+        tr.split_loop(sch, fused, inner=2, tail="guard")
 
 
 def make_halves() -> tvm.IRModule:
@@ -179,16 +174,14 @@ def make_halves() -> tvm.IRModule:
 
 
 def test_a_sum_over_threads_into_what_another_block_writes():
-    sch = Schedule(make_halves())
-    first = sch.get_sblock("first")
-    row, along = sch.get_loops(first)
+    sch, _first, row, along = at_block(make_halves(), "first")
     sch.bind(row, "blockIdx.x")
     sch.bind(sch.get_loops(sch.get_sblock("others"))[1], "threadIdx.x")
     plain = sch.copy()
     plain.bind(along, "threadIdx.x")
     assert find_faults(plain.mod)
     with refuses(sch, "bind_loop: block 'first' reduces over threads .* TVM does not see"):
-        bind_loop(sch, along, axis="threadIdx.x")
+        tr.bind_loop(sch, along, axis="threadIdx.x")
 
 
 FIRST = "value[vi] > X[vi, vk] or (value[vi] == X[vi, vk] and index[vi] < vk)"
@@ -202,10 +195,9 @@ def test_of_equal_maxima_the_combiner_decides(is_decided: bool) -> None:
     if is_decided:
         text = text.replace("value[vi] >= X[vi, vk], index[vi], vk", f"{FIRST}, index[vi], vk")
         text = text.replace("value[vi] >= X[vi, vk]", "value[vi] > X[vi, vk]")
-    sch = Schedule(from_source(text))
-    row, column = sch.get_loops(sch.get_sblock("best"))
-    bind_loop(sch, row, axis="blockIdx.x")
-    bind_loop(sch, split_loop(sch, column, inner=8).inner, axis="threadIdx.x")
+    sch, _, row, column = at_block(from_source(text), "best")
+    tr.bind_loop(sch, row, axis="blockIdx.x")
+    tr.bind_loop(sch, tr.split_loop(sch, column, inner=8).inner, axis="threadIdx.x")
     x = np.zeros((16, 40), np.float32)
     x[:, [1, 16]] = 1  # of thread 1, and of thread 0
     empty = [np.zeros(16, np.int32), np.zeros(16, np.float32)]

@@ -9,19 +9,13 @@ from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 from tvm.tirx import AttrStmt, Evaluate, SeqStmt
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks import check_numbers, get_device, run_golden, run_recipe
 from tirstep.lowering_checks.device import blank
 from tirstep.lowering_checks.devices.simulator import lower, simulate_lowered
 from tirstep.lowering_checks.facts import get_facts
 from tirstep.lowering_checks.steps import Run
 from tirstep.modules import batched_matmul
-from tirstep.transforms import (
-    TransformError,
-    alternate_tiles,
-    alternate_warpgroups,
-    make_persistent,
-    overlap_products,
-)
 from tirstep.transforms.passes import tma
 from tirstep.transforms.passes.tile_turns import TileTurns
 from tirstep.transforms.recipes import RECIPES
@@ -59,7 +53,7 @@ def test_alternate_tiles_pair() -> None:
         return read_step(step, TURNS.name)
 
     def change(sch: Schedule) -> None:
-        alternate_tiles(sch, find_loop(sch), registers=(40, 232))
+        tr.alternate_tiles(sch, find_loop(sch), registers=(40, 232))
 
     check_pair(read("10_blocks_stay"), change, read("11_tiles_in_turn"))
 
@@ -73,7 +67,7 @@ def test_batches_take_turns_too() -> None:
     sch = Schedule(problem.module)
     config = WgmmaConfig(**{**SMALL, "turns": 1, "persistent": 2})
     assert list(schedule_product(sch, sch.get_sblock("C"), config))[-1] == "blocks_stay"
-    alternate_tiles(sch, find_loop(sch))
+    tr.alternate_tiles(sch, find_loop(sch))
     assert check_numbers(problem, sch.mod, SIMULATOR, where="batches") == []
 
 
@@ -204,27 +198,27 @@ def test_alternate_tiles_refuses(prepare, options: dict, message: str) -> None:
         prepare(sch)
     loop = find_loop(sch)
     with refuses(sch, f"alternate_tiles: {message}"):
-        alternate_tiles(sch, loop, **options)
+        tr.alternate_tiles(sch, loop, **options)
 
 
 def make_stay(name: str) -> tuple[Schedule, object]:
     sch = Schedule(run_golden(RECIPES[name]).steps[-1].module)
     loop = find_loop(sch)
-    make_persistent(sch, loop, blocks=1)
+    tr.make_persistent(sch, loop, blocks=1)
     return sch, loop
 
 
 def test_alternate_tiles_refuses_fragments_of_mma() -> None:
     sch, loop = make_stay("matmul_mma_tma_roles")
     with refuses(sch, r"warpgroups=2 do not take turns where threads are \[32, 2\] along x, y;"):
-        alternate_tiles(sch, loop)
+        tr.alternate_tiles(sch, loop)
 
 
 def test_alternate_tiles_refuses_memory_that_warpgroups_share() -> None:
     """And so does the pass, whoever annotates by hand, or has threads store more than there was."""
     sch, loop = make_stay("attention_wgmma_roles")
     with refuses(sch, "block 'Q_shared.dyn' stores to 'Q_shared.dyn', which warpgroups share"):
-        alternate_tiles(sch, loop)
+        tr.alternate_tiles(sch, loop)
     sch.annotate(loop, TMA_TURNS, 2)
     with pytest.raises(RuntimeError, match="warpgroups share Q_shared"):
         lower(sch.mod)
@@ -232,11 +226,11 @@ def test_alternate_tiles_refuses_memory_that_warpgroups_share() -> None:
 
 def test_alternate_tiles_refuses_two_warpgroups_a_tile() -> None:
     config = {**SMALL, "tile": (128, 64), "turns": 2}
-    with pytest.raises(TransformError, match=r"threads are \[128, 2\] along x, y"):
+    with pytest.raises(tr.TransformError, match=r"threads are \[128, 2\] along x, y"):
         run_recipe(TURNS, {"m": 128, "n": 64, "k": 192}, options=HALF, config=config)
 
 
-@pytest.mark.parametrize("change", [overlap_products, alternate_warpgroups])
+@pytest.mark.parametrize("change", [tr.overlap_products, tr.alternate_warpgroups])
 def test_what_does_not_go_with_turns_is_refused_behind_them(change) -> None:
     sch = Schedule(run_golden(TURNS).steps[-1].module)
     loop = find_loop(sch)

@@ -3,35 +3,21 @@
 import re
 
 import pytest
-from kernels import Scale, ScaleAnyLength, parse_kernel
+from kernels import Scale, ScaleAnyLength, at_block, parse_kernel
 from pairs import check_pair, compile_for_cuda, refuses
 from tvm.s_tir import Schedule
 from tvm.script import from_source
 from tvm.tirx import For, ForKind
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import matmul
-from tirstep.transforms import (
-    accumulate_in_registers,
-    bind_loop,
-    cache_read_at,
-    pad_block,
-    pad_shared_rows,
-    split_loop,
-    split_reduction,
-    stage_operand_at,
-    tile_block,
-    unroll_loop,
-    vectorize_copy,
-    vectorize_loop,
-)
 from tirstep.transforms.tir import find_all
 
 Matmul = parse_kernel("""
     A (16, 8) float16, B (8, 24) float16, C (16, 24)
     for i, j, k in T.grid(16, 24, 8):
-        with T.sblock("C"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        with T.sblock("C", "SSR", i, j, k):
             C[vi, vj] += T.float32(A[vi, vk]) * T.float32(B[vk, vj])
 """)
 
@@ -41,23 +27,22 @@ def start(module=Scale, block="B", inner=4):
     sch = Schedule(module, debug_mask="all")
     handle = sch.get_sblock(block)
     last = sch.get_loops(handle)[-1]
-    return sch, handle, *split_loop(sch, last, inner=inner, tail="guard")
+    return sch, handle, *tr.split_loop(sch, last, inner=inner, tail="guard")
 
 
 def test_vectorize_loop_of_four():
     after = """
         for i, j_0 in T.grid(6, 5):
             for j_1 in T.vectorized(4):
-                with T.sblock("B"):
-                    vi = T.axis.spatial(6, i)
+                with T.sblock("B", "S", i):
                     vj = T.axis.spatial(20, j_0 * 4 + j_1)
                     B[vi, vj] = A[vi, vj] * T.float32(2)
     """
 
     def change(sch):
         _, j = sch.get_loops(sch.get_sblock("B"))
-        outer, inner = split_loop(sch, j, inner=4)
-        vectorize_loop(sch, inner)
+        outer, inner = tr.split_loop(sch, j, inner=4)
+        tr.vectorize_loop(sch, inner)
         return outer, inner
 
     check_pair(Scale, change, after)
@@ -66,7 +51,7 @@ def test_vectorize_loop_of_four():
 def test_vectorize_loop_refuses_what_does_not_fit():
     sch, _, _, inner = start(Matmul, "C")
     with refuses(sch, r"^vectorize_loop: TVM refuses: .*block 'C' because some block iter"):
-        vectorize_loop(sch, inner)
+        tr.vectorize_loop(sch, inner)
     for inner in [1, 3, 5, 20]:
         sch, _, _, loop = start(inner=inner)
         with refuses(
@@ -74,39 +59,38 @@ def test_vectorize_loop_refuses_what_does_not_fit():
             rf"vectorize_loop: loop 'j_1' runs {inner} times, and there are vectors of 2, 4, 8, 16 "
             "elements only; split the loop by one of these first",
         ):
-            vectorize_loop(sch, loop)
+            tr.vectorize_loop(sch, loop)
     sch, _, _, loop = start(inner=8)
     with refuses(
         sch,
         r"loop 'j_1' makes vectors of 8 elements of 'A' \(float32\), 32 bytes, more than "
         "max_vector_bytes=16; split the loop by a smaller size first",
     ):
-        vectorize_loop(sch, loop)
-    vectorize_loop(sch, loop, max_vector_bytes=32)
+        tr.vectorize_loop(sch, loop)
+    tr.vectorize_loop(sch, loop, max_vector_bytes=32)
     sch, block, outer, _ = start(inner=5)
     with refuses(sch, r"loop 'j_0' is not the innermost loop of one block \(inside: 'B'\); vector"):
-        vectorize_loop(sch, outer)
+        tr.vectorize_loop(sch, outer)
     copy = sch.cache_read(block, 0, "local")
     sch.compute_at(copy, outer)
     with refuses(sch, r"loop 'j_0' is not the innermost .* \(inside: 'A_local', 'B'\)"):
-        vectorize_loop(sch, outer)
+        tr.vectorize_loop(sch, outer)
     sch, block, _, inner = start()
     sch.compute_at(sch.cache_read(block, 0, "local"), inner)
     with refuses(sch, r"loop 'j_1' is not the innermost loop of one block \(inside: 'A_local', 'B"):
-        vectorize_loop(sch, inner)
-    sch = Schedule(ScaleAnyLength)
-    (loop,) = sch.get_loops(sch.get_sblock("B"))
+        tr.vectorize_loop(sch, inner)
+    sch, _, loop = at_block(ScaleAnyLength, "B")
     with refuses(sch, r"vectorize_loop: loop 'i' has the symbolic extent n; split it with tail"):
-        vectorize_loop(sch, loop)
-    vectorize_loop(sch, split_loop(sch, loop, inner=4, tail="guard").inner)
+        tr.vectorize_loop(sch, loop)
+    tr.vectorize_loop(sch, tr.split_loop(sch, loop, inner=4, tail="guard").inner)
     sch, _, _, inner = start()
-    unroll_loop(sch, inner)
+    tr.unroll_loop(sch, inner)
     with refuses(sch, r"vectorize_loop: loop 'j_1' is already unrolled; do this while"):
-        vectorize_loop(sch, inner)
+        tr.vectorize_loop(sch, inner)
     sch, _, _, inner = start()
-    split_loop(sch, inner, inner=2)
+    tr.split_loop(sch, inner, inner=2)
     with refuses(sch, r"vectorize_loop: the loop handle is dead"):
-        vectorize_loop(sch, inner)
+        tr.vectorize_loop(sch, inner)
 
 
 def make_column(dtype):
@@ -115,8 +99,7 @@ def make_column(dtype):
         A (4, 8) {dtype}, B (8, 4) {dtype}
         for j in T.thread_binding(8, thread="threadIdx.x"):
             for i in range(4):
-                with T.sblock("B"):
-                    vi, vj = T.axis.remap("SS", [i, j])
+                with T.sblock("B", "SS", i, j):
                     B[vj, vi] = A[vi, vj]
     """)
 
@@ -124,7 +107,7 @@ def make_column(dtype):
 def test_vectorize_loop_repeats_one_element_of_float8():
     module = from_source(make_column("float8_e4m3fn").script().replace("A[vi, vj]", "A[0, 0]"))
     sch = Schedule(module, debug_mask="all")
-    vectorize_loop(sch, sch.get_loops(sch.get_sblock("B"))[1])
+    tr.vectorize_loop(sch, sch.get_loops(sch.get_sblock("B"))[1])
     assert "__nv_fp8x4_e4m3(make_float4(" in compile_for_cuda(sch.mod)
 
 
@@ -139,15 +122,14 @@ def test_vectorize_copy_of_a_tile():
                         v1 = T.axis.spatial(20, ax1_0 * 4 + ax1_1)
                         A_local[v0, v1] = A[v0, v1]
             for j in range(20):
-                with T.sblock("B"):
-                    vi, vj = T.axis.remap("SS", [i, j])
+                with T.sblock("B", "SS", i, j):
                     B[vi, vj] = A_local[vi, vj] * T.float32(2)
     """
 
     def change(sch):
         block = sch.get_sblock("B")
-        copy = cache_read_at(sch, block, sch.get_loops(block)[0], operand=0, scope="local")
-        assert vectorize_copy(sch, copy) == 4
+        copy = tr.cache_read_at(sch, block, sch.get_loops(block)[0], operand=0, scope="local")
+        assert tr.vectorize_copy(sch, copy) == 4
         return copy, block
 
     check_pair(Scale, change, after)
@@ -158,33 +140,33 @@ def test_vectorize_copy_refuses_what_does_not_fit():
     with refuses(
         sch, r"^vectorize_copy: vectorize_loop: TVM refuses: .*block 'C' because some blo"
     ):
-        vectorize_copy(sch, block)
+        tr.vectorize_copy(sch, block)
     for vector in [0, -4]:
         sch, block, *_ = start()
         with refuses(sch, rf"vectorize_copy: vector={vector} must be >= 1; use an integer >= 1"):
-            vectorize_copy(sch, block, vector=vector)
+            tr.vectorize_copy(sch, block, vector=vector)
     sch, block, _, inner = start()
     copy = sch.cache_read(block, 0, "local")
     sch.compute_at(copy, inner)
     with refuses(sch, r"vectorize_copy: block 'B' has no loop of its own; vectorize the loop that"):
-        vectorize_copy(sch, block)
+        tr.vectorize_copy(sch, block)
     sch, block, outer, _ = start()
-    vectorize_copy(sch, block)
+    tr.vectorize_copy(sch, block)
     with refuses(sch, r"vectorize_copy: loop 'j_1' is already vectorized"):
-        vectorize_copy(sch, block)
+        tr.vectorize_copy(sch, block)
     sch, block, outer, inner = start()
-    bind_loop(sch, inner, axis="threadIdx.x")
+    tr.bind_loop(sch, inner, axis="threadIdx.x")
     with refuses(sch, r"vectorize_copy: loop 'j_1' is already bound to 'threadIdx.x'"):
-        vectorize_copy(sch, block)
+        tr.vectorize_copy(sch, block)
     assert sch.get(outer)
     sch = Schedule(Matmul, debug_mask="all")
     block = sch.get_sblock("C")
-    tile = tile_block(sch, block, threads=(4, 3), per_thread=(1, 8))
-    copy = cache_read_at(sch, block, tile.threads[1], operand=1)
-    pad_shared_rows(sch, copy, elements=4)
+    tile = tr.tile_block(sch, block, threads=(4, 3), per_thread=(1, 8))
+    copy = tr.cache_read_at(sch, block, tile.threads[1], operand=1)
+    tr.pad_shared_rows(sch, copy, elements=4)
     with refuses(sch, r"rows of 'B_shared' are padded to 28 elements, so that vectors of 8 would"):
-        vectorize_copy(sch, copy, vector=8)
-    assert vectorize_copy(sch, copy) == 4
+        tr.vectorize_copy(sch, copy, vector=8)
+    assert tr.vectorize_copy(sch, copy) == 4
 
 
 # ---- Vectors that TVM does not write as CUDA's
@@ -203,8 +185,7 @@ def make_kernel(dtype: str, value: str) -> tuple[Schedule, object, object]:
 
     zero = f"T.{dtype}(0)" if "int" in dtype else f'T.Cast("{dtype}", 0.0)'
     text = Map.script().replace("= A[x]", f"= {value.replace('zero', zero)}")
-    sch = Schedule(from_source(text))
-    threads, elements = sch.get_loops(sch.get_sblock("B"))
+    sch, _, threads, elements = at_block(from_source(text), "B")
     return sch, threads, elements
 
 
@@ -251,8 +232,8 @@ def test_vectorize_loop_refuses_vectors_that_cuda_has_not(dtype, value, most):
     """TVM writes 16 zeros of int8 as a ``make_int4`` of 16 arguments, say."""
     for lanes in (2, 4, 8, 16):
         sch, threads, elements = make_kernel(dtype, value)
-        inner = split_loop(sch, elements, inner=lanes).inner
-        bind_loop(sch, threads, axis="threadIdx.x")
+        inner = tr.split_loop(sch, elements, inner=lanes).inner
+        tr.bind_loop(sch, threads, axis="threadIdx.x")
         if lanes * (2 if "16" in dtype else 1) > 16:
             break
         if lanes > most:
@@ -262,32 +243,31 @@ def test_vectorize_loop_refuses_vectors_that_cuda_has_not(dtype, value, most):
             with refuses(
                 sch, "loop 'j_1' would make vectors of .*, and TVM does not write them as"
             ):
-                vectorize_loop(sch, inner)
+                tr.vectorize_loop(sch, inner)
         else:
-            vectorize_loop(sch, inner)
+            tr.vectorize_loop(sch, inner)
             assert find_refusal(sch) == ""
 
 
 def test_bind_loop_refuses_vectors_that_cuda_has_not():
     """On a CPU there are such vectors: it is the kernel that has none."""
     sch, threads, elements = make_kernel("int8", "zero")
-    vectorize_loop(sch, split_loop(sch, elements, inner=16).inner)
+    tr.vectorize_loop(sch, tr.split_loop(sch, elements, inner=16).inner)
     with refuses(sch, "would make vectors of 16 elements of int8 out of one value"):
-        bind_loop(sch, threads, axis="threadIdx.x")
+        tr.bind_loop(sch, threads, axis="threadIdx.x")
 
 
 @pytest.mark.parametrize("vector", [4, 16])
 @pytest.mark.parametrize("dtype", ["int8", "float8_e4m3fn"])
 def test_zeros_of_a_padding_are_fetched_in_vectors_that_cuda_has(dtype, vector):
     problem = matmul.problem(8, 16, 48, dtype=dtype)
-    sch = Schedule(problem.module)
-    block = sch.get_sblock("C")
-    pad_block(sch, block, multiples=(8, 16, 32))
-    tile_block(sch, block, threads=(4, 8))
-    outer, _ = split_reduction(sch, block, inner=32)
+    sch, block, *_ = at_block(problem.module, "C")
+    tr.pad_block(sch, block, multiples=(8, 16, 32))
+    tr.tile_block(sch, block, threads=(4, 8))
+    outer, _ = tr.split_reduction(sch, block, inner=32)
     for operand in range(2):
-        stage_operand_at(sch, block, outer, operand=operand, threads=(4, 8), vector=vector)
-    accumulate_in_registers(sch, block, sch.get_loops(block)[3])
+        tr.stage_operand_at(sch, block, outer, operand=operand, threads=(4, 8), vector=vector)
+    tr.accumulate_in_registers(sch, block, sch.get_loops(block)[3])
     kinds = find_all(sch.mod["main"].body, For)
     lanes = {int(loop.extent) for loop in kinds if loop.kind == ForKind.VECTORIZED}
     assert lanes == {4} if dtype == "int8" else lanes <= {4}

@@ -7,22 +7,14 @@ import functools
 import pytest
 import tvm
 from golden_runs import read_step
-from kernels import parse_kernel
+from kernels import at_block, parse_kernel
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
 from tvm.script import from_source
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks import run_recipe
-from tirstep.transforms import (
-    TransformError,
-    alternate_warpgroups,
-    order_product,
-    overlap_products,
-    spread_over_quads,
-    tensorize_warp_rows,
-    vectorize_loop,
-)
 from tirstep.transforms.intrinsics.wgmma_rows import RowsProduct, get_rows_intrinsic
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.schedule import transform
@@ -36,8 +28,7 @@ def read(step: str, recipe: str = "attention_wgmma") -> tvm.IRModule:
 ORDER = """
 A (32, 64), B (64, 48), C (32, 48)
 for {loops}:
-    with T.sblock("C"):
-        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+    with T.sblock("C", "SSR", i, j, k):
         C[vi, vj] += A[vi, vk] * B[vk, vj]
 """
 
@@ -45,24 +36,23 @@ for {loops}:
 def test_order_product_pair() -> None:
     before = parse_kernel(ORDER.format(loops="k, i, j in T.grid(64, 32, 48)"))
     after = parse_kernel(ORDER.format(loops="i, j, k in T.grid(32, 48, 64)"))
-    check_pair(before, lambda sch: order_product(sch, sch.get_sblock("C")), after)
+    check_pair(before, lambda sch: tr.order_product(sch, sch.get_sblock("C")), after)
 
 
 def test_order_product_refuses_what_is_no_product() -> None:
-    sch = Schedule(read("02_fused"))
-    block = sch.get_sblock("max")
+    sch, block, *_ = at_block(read("02_fused"), "max")
     with refuses(sch, "block 'max' has 1 spatial and 0 reduction loops of its own; pass a product"):
-        order_product(sch, block)
+        tr.order_product(sch, block)
 
 
 def tensorize(sch: Schedule) -> None:
     """Both products of attention, and what lies between them, in a transform of one's own."""
     for name in ("scores", "weighted_update"):
-        tensorize_warp_rows(sch, sch.get_sblock(name))
+        tr.tensorize_warp_rows(sch, sch.get_sblock(name))
     names = ("Y", "weighted_init", "power_global", "sum", "sum_tile", "exp_running", "max")
     for name in (*names, "max_tile"):
-        spread_over_quads(sch, sch.get_sblock(name), columns=name not in ("sum", "max"))
-    vectorize_loop(sch, sch.get_loops(sch.get_sblock("Y"))[-1])
+        tr.spread_over_quads(sch, sch.get_sblock(name), columns=name not in ("sum", "max"))
+    tr.vectorize_loop(sch, sch.get_loops(sch.get_sblock("Y"))[-1])
 
 
 def test_tensorize_warp_rows_pair() -> None:
@@ -71,12 +61,11 @@ def test_tensorize_warp_rows_pair() -> None:
 
 
 def test_tensorize_warp_rows_refuses_one_product_of_a_chain_alone() -> None:
-    sch = Schedule(read("04_in_shared_memory"))
-    block = sch.get_sblock("scores")
+    sch, block, *_ = at_block(read("04_in_shared_memory"), "scores")
     with refuses(
         sch, "lays 'scores_local' out over the registers of a warp's lanes, and block 'exp_r"
     ):
-        tensorize_warp_rows(sch, block)
+        tr.tensorize_warp_rows(sch, block)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +85,7 @@ def test_tensorize_warp_rows_refuses(step: str, block: str, arch: str | None, me
     sch = Schedule(read(step))
     product = sch.get_sblock(block)
     with refuses(sch, message):
-        tensorize_warp_rows(sch, product, arch=arch)
+        tr.tensorize_warp_rows(sch, product, arch=arch)
 
 
 PRODUCT = {
@@ -122,7 +111,7 @@ PRODUCT = {
     ],
 )
 def test_products_that_wgmma_does_not_make_of_a_warp_s_rows(change: dict, message: str) -> None:
-    with pytest.raises(TransformError, match=message):
+    with pytest.raises(tr.TransformError, match=message):
         get_rows_intrinsic(RowsProduct(**{**PRODUCT, **change}))
 
 
@@ -140,7 +129,7 @@ def test_overlap_products_pair() -> None:
         read(step, "attention_wgmma_overlap")
         for step in ("09_warps_specialized", "10_products_overlapped")
     )
-    check_pair(before, lambda sch: overlap_products(sch, find_steps(sch)), after)
+    check_pair(before, lambda sch: tr.overlap_products(sch, find_steps(sch)), after)
 
 
 def test_overlap_products_refuses_what_does_not_fit():
@@ -148,12 +137,12 @@ def test_overlap_products_refuses_what_does_not_fit():
         sch = Schedule(read(step, "attention_wgmma_overlap"))
         loop = find_steps(sch)
         with refuses(sch, "'j_0' is no pipeline in which warps have roles, or overlaps already"):
-            overlap_products(sch, loop)
+            tr.overlap_products(sch, loop)
     sch = Schedule(read("09_warps_specialized", "attention_wgmma_overlap"))
     loop = find_steps(sch)
     sch.annotate(loop, TMA_IN_FLIGHT, 1)
     with refuses(sch, "leaves groups of wgmma in flight, .* call prefetch_by_tma without in_fli"):
-        overlap_products(sch, loop)
+        tr.overlap_products(sch, loop)
     # Of a matmul with roles: nothing is computed between two groups.
     sch = Schedule(read("08_fragments_ahead", "matmul_mma_tma_roles"))
     (loop,) = [
@@ -163,7 +152,7 @@ def test_overlap_products_refuses_what_does_not_fit():
     ]
     sch.annotate(loop, TMA_ROLES, [32, 0, 0])
     with refuses(sch, "does not begin with products by wgmma and end with others, with none betw"):
-        overlap_products(sch, loop)
+        tr.overlap_products(sch, loop)
 
 
 @functools.cache
@@ -181,7 +170,7 @@ def test_alternate_warpgroups_pair(step: str) -> None:
     before = make_two_warpgroups()[step]
     note = '"tirstep_tma_roles"'
     after = from_source(before.script().replace(note, f'"{TMA_PINGPONG}": 1, {note}'))
-    check_pair(before, lambda sch: alternate_warpgroups(sch, find_steps(sch)), after)
+    check_pair(before, lambda sch: tr.alternate_warpgroups(sch, find_steps(sch)), after)
 
 
 def test_alternate_warpgroups_refuses_what_does_not_fit():
@@ -189,10 +178,10 @@ def test_alternate_warpgroups_refuses_what_does_not_fit():
         sch = Schedule(make_two_warpgroups()[step])
         loop = find_steps(sch)
         if step == "warps_specialized":
-            alternate_warpgroups(sch, loop)
+            tr.alternate_warpgroups(sch, loop)
         with refuses(sch, "'j_0' is no pipeline in which warps have roles, or alternates already"):
-            alternate_warpgroups(sch, loop)
+            tr.alternate_warpgroups(sch, loop)
     sch = Schedule(read("10_products_overlapped", "attention_wgmma_overlap"))
     loop = find_steps(sch)
     with refuses(sch, "128 threads compute in loop 'j_0', and 128 are a warpgroup; let two"):
-        alternate_warpgroups(sch, loop)
+        tr.alternate_warpgroups(sch, loop)

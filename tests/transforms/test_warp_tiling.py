@@ -4,13 +4,8 @@ from kernels import make_matmul
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 
+from tirstep import transforms as tr
 from tirstep.modules import vector_add
-from tirstep.transforms import (
-    bind_loop,
-    cache_read_at,
-    fuse_loops,
-    tile_in_warps,
-)
 from tirstep.transforms.warp_tiling import largest_divisor
 
 Matmul = make_matmul(64, 48, 6)
@@ -40,7 +35,7 @@ def test_tile_in_warps_with_interleaved_rows_and_rows_innermost():
     def change(sch):
         sizes = {"threads": (4, 8), "per_thread": (4, 2), "strips": (2, 2), "warp": (4, 8)}
         orders = {"inner": "rows", "inner_strips": "rows"}
-        tile = tile_in_warps(sch, sch.get_sblock("C"), **sizes, interleave=2, **orders)
+        tile = tr.tile_in_warps(sch, sch.get_sblock("C"), **sizes, interleave=2, **orders)
         assert [int(sch.get(loop).extent) for loop in tile.elements] == [2, 1]
         return tile
 
@@ -52,71 +47,71 @@ def test_tile_in_warps_refuses_what_does_not_fit():
     with refuses(
         sch, r"runs 64 times, which swizzle=3 \* threads=4 \* per_thread=2 does not divide"
     ):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), swizzle=3)
+        tr.tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), swizzle=3)
     with refuses(
         sch,
         r"strips=\(1, 2\) does not divide per_thread=\(2, 3\); choose divisors, rows and columns",
     ):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), strips=(1, 2))
+        tr.tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), strips=(1, 2))
     with refuses(sch, r"warp=\(4, 4\) has 16 threads; a warp has 32, as \(4, 8\)"):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), warp=(4, 4))
+        tr.tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), warp=(4, 4))
     with refuses(sch, r"tile_in_warps: tail='pad' is unknown; use tail="):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), tail="pad")
+        tr.tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), tail="pad")
     with refuses(sch, r"would make a block of 1536 threads .*, more than max_threads=1024"):
-        tile_in_warps(sch, block, threads=(32, 48), per_thread=(1, 1))
+        tr.tile_in_warps(sch, block, threads=(32, 48), per_thread=(1, 1))
     sch, block = start()
     sentence = (
         r"loop 'i' runs 64 times, which swizzle=1 \* threads=5 \* per_thread=2 does not .*pad"
     )
     with refuses(sch, sentence):
-        tile_in_warps(sch, block, threads=(5, 8), per_thread=(2, 2))
+        tr.tile_in_warps(sch, block, threads=(5, 8), per_thread=(2, 2))
     with refuses(sch, r"loop 'j' runs 48 times, which threads=10 \* per_thread=2 does not divide"):
-        tile_in_warps(sch, block, threads=(4, 10), per_thread=(2, 2))
+        tr.tile_in_warps(sch, block, threads=(4, 10), per_thread=(2, 2))
     for swizzle in [0, -2]:
         sch, block = start()
         with refuses(sch, rf"tile_in_warps: swizzle={swizzle} must be >= 1; use an integer >= 1"):
-            tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), swizzle=swizzle)
+            tr.tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), swizzle=swizzle)
     for name in ["threads", "per_thread", "strips"]:
         sch, block = start()
         with refuses(sch, rf"{name}=None is no tuple of integers; pass a tuple"):
-            tile_in_warps(sch, block, **{"threads": (4, 8), "per_thread": (2, 3), name: None})
+            tr.tile_in_warps(sch, block, **{"threads": (4, 8), "per_thread": (2, 3), name: None})
     for warp in [(8, 4), (2, 16)]:
         sch, block = start()
         with refuses(sch, r"warp=\(., .*\) does not divide threads=\(4, 8\); choose divisors"):
-            tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), warp=warp)
+            tr.tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), warp=warp)
     for interleave in [0, -2]:
         sch, block = start()
         with refuses(sch, rf"tile_in_warps: interleave={interleave} must be >= 1; use an int"):
-            tile_in_warps(
+            tr.tile_in_warps(
                 sch, block, threads=(4, 8), per_thread=(2, 3), warp=(4, 8), interleave=interleave
             )
     for warp, rows in [((4, 8), 4), (None, 1)]:
         sch, block = start()
         with refuses(sch, rf"interleave=3 does not divide a warp's rows, {rows}; choose a divisor"):
-            tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), warp=warp, interleave=3)
+            tr.tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3), warp=warp, interleave=3)
     sch, block = start(vector_add(64))
     with refuses(sch, r"block 'C' has one spatial loop or none; use tile_block for a block of one"):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
+        tr.tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
     sch, block = start()
-    fuse_loops(sch, sch.get_loops(block)[:2])
+    tr.fuse_loops(sch, sch.get_loops(block)[:2])
     with refuses(sch, r"block 'C' has one spatial loop or none"):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
+        tr.tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
 
 
 def test_tile_in_warps_refuses_more_that_does_not_fit():
     for place in [0, 1]:
         sch, block = start()
-        bind_loop(sch, sch.get_loops(block)[place], axis="blockIdx.y")
+        tr.bind_loop(sch, sch.get_loops(block)[place], axis="blockIdx.y")
         with refuses(sch, rf"loop '{'ij'[place]}' is already bound to 'blockIdx.y'"):
-            tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
+            tr.tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
     sch, block = start()
-    tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
+    tr.tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
     with refuses(sch, r"tile_in_warps: bind_loop: .* 'blockIdx.x' already drives loop"):
-        tile_in_warps(sch, block, threads=(1, 1), per_thread=(1, 1))
+        tr.tile_in_warps(sch, block, threads=(1, 1), per_thread=(1, 1))
     sch, block = start()
-    cache_read_at(sch, block, sch.get_loops(block)[0], operand=1)
+    tr.cache_read_at(sch, block, sch.get_loops(block)[0], operand=1)
     with refuses(sch, r"^tile_in_warps: TVM refuses: .*not in a chain"):
-        tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
+        tr.tile_in_warps(sch, block, threads=(4, 8), per_thread=(2, 3))
 
 
 def test_a_swizzle_is_the_largest_divisor_of_the_rows_of_tiles():

@@ -3,24 +3,13 @@
 import pytest
 import tvm
 from golden_runs import read_step
+from kernels import at_block
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks import get_device, run_golden
 from tirstep.modules import get_kernel, matmul
-from tirstep.transforms import (
-    WarpgroupTile,
-    accumulate_in_registers,
-    cache_read_at,
-    decompose_reduction_at,
-    pad_block,
-    prefetch_asynchronously,
-    prefetch_fragments,
-    set_pipeline,
-    stage_swizzled_at,
-    tensorize_warpgroups,
-    tile_in_warpgroups,
-)
 from tirstep.transforms.recipes import RECIPES
 
 SIMULATOR = get_device("simulator")
@@ -34,22 +23,22 @@ def half(m: int = 128, n: int = 64, k: int = 192, **options) -> Schedule:
     return Schedule(matmul(m, n, k, **{"dtype": "float16", **options}))
 
 
-def tile(sch: Schedule, block=None, **changes) -> WarpgroupTile:
+def tile(sch: Schedule, block=None, **changes) -> tr.WarpgroupTile:
     sizes = {"tile": (64, 32), "warpgroup": (64, 32), "tile_k": 64, **changes}
-    return tile_in_warpgroups(sch, block or sch.get_sblock("C"), **sizes)
+    return tr.tile_in_warpgroups(sch, block or sch.get_sblock("C"), **sizes)
 
 
-def stage(sch: Schedule, made: WarpgroupTile, operand: int = 0, **changes):
+def stage(sch: Schedule, made: tr.WarpgroupTile, operand: int = 0, **changes):
     sizes = {"warpgroups": 1, "vector": 8, "tail": "guard", **changes}
-    return stage_swizzled_at(sch, made.block, made.outer, operand=operand, **sizes)
+    return tr.stage_swizzled_at(sch, made.block, made.outer, operand=operand, **sizes)
 
 
 def prepare(sch: Schedule, vector: int = 8, **changes):
     """All that comes before tensorize_warpgroups: the tile, the copies, and the blocks."""
     made = tile(sch, **changes)
-    store = accumulate_in_registers(sch, made.block, made.warpgroups)
+    store = tr.accumulate_in_registers(sch, made.block, made.warpgroups)
     copies = [stage(sch, made, operand, vector=vector) for operand in range(2)]
-    zeros = decompose_reduction_at(sch, made.block, made.outer)
+    zeros = tr.decompose_reduction_at(sch, made.block, made.outer)
     return made, copies, (zeros, store)
 
 
@@ -65,7 +54,9 @@ def test_stage_swizzled_at_pair() -> None:
     def change(sch: Schedule):
         block = sch.get_sblock("C")
         outer = sch.get_loops(block)[2]
-        return stage_swizzled_at(sch, block, outer, operand=0, warpgroups=1, vector=8, tail="guard")
+        return tr.stage_swizzled_at(
+            sch, block, outer, operand=0, warpgroups=1, vector=8, tail="guard"
+        )
 
     before, after = read("02_accumulated_in_registers"), read("03_A_in_shared_memory")
     check_pair(before, change, after, is_verified=False)
@@ -74,9 +65,9 @@ def test_stage_swizzled_at_pair() -> None:
 def test_tensorize_warpgroups_pair() -> None:
     def change(sch: Schedule) -> None:
         block, zeros, store = (sch.get_sblock(f"C_{name}") for name in ("update", "init", "local"))
-        names = tensorize_warpgroups(sch, block, zeros, store)
+        names = tr.tensorize_warpgroups(sch, block, zeros, store)
         assert names.store == "tirstep_wgmma_store_32_float32_as_float32_global"
-        set_pipeline(sch)
+        tr.set_pipeline(sch)
 
     check_pair(read("05_decomposed"), change, read("06_tensorized"), is_verified=False)
 
@@ -88,8 +79,8 @@ def test_tf32_is_multiplied_where_it_is_meant() -> None:
     sch = half(dtype="float32")
     made, _, (zeros, store) = prepare(sch, vector=4, tile_k=32)
     with refuses(sch, "float32 operands would be rounded to the 10 bits of TF32; pass tf32=True"):
-        tensorize_warpgroups(sch, made.block, zeros, store)
-    tensorize_warpgroups(sch, made.block, zeros, store, tf32=True)
+        tr.tensorize_warpgroups(sch, made.block, zeros, store)
+    tr.tensorize_warpgroups(sch, made.block, zeros, store, tf32=True)
     problem = matmul.problem(128, 64, 192, dtype="float32")
     run = SIMULATOR.compile(sch.mod)
     a, b = problem.integer_inputs(0)
@@ -132,7 +123,7 @@ def test_tile_in_warpgroups_refuses(changes, message: str) -> None:
 def test_stage_swizzled_at_refuses(sizes, changes, message: str) -> None:
     sch = half()
     made = tile(sch, **sizes)
-    accumulate_in_registers(sch, made.block, made.warpgroups)
+    tr.accumulate_in_registers(sch, made.block, made.warpgroups)
     with refuses(sch, f"stage_swizzled_at: .*{message}"):
         stage(sch, made, **changes)
 
@@ -141,25 +132,23 @@ def test_stage_swizzled_at_refuses_a_copy_in_the_place_of_its_own_source() -> No
     """Its vectors hide where TVM puts the two: threads would write what others have yet to read."""
     sch = Schedule(matmul(64, 64, 16, dtype="tf32", transpose_b=True))
     made = tile(sch, tile_k=16)
-    accumulate_in_registers(sch, made.block, made.warpgroups)
+    tr.accumulate_in_registers(sch, made.block, made.warpgroups)
     stage(sch, made, 0, vector=4, swizzle=64)
     copy = stage(sch, made, 1, vector=4, swizzle=128)
     with refuses(sch, "TVM would put 'B_shared.dyn' in the place of another 'B_shared.dyn' with"):
-        stage_swizzled_at(
+        tr.stage_swizzled_at(
             sch, copy, made.outer, operand=0, warpgroups=1, vector=8, swizzle=32, tail="guard"
         )
 
 
 def test_what_is_no_matmul_is_refused_in_a_sentence() -> None:
-    sch = Schedule(get_kernel("vector_add").problem(64).module)
-    block = sch.get_sblock("C")
-    (loop,) = sch.get_loops(block)
+    sch, block, loop = at_block(get_kernel("vector_add").problem(64).module, "C")
     with refuses(sch, "stage_swizzled_at: block 'C' multiplies no tile of rows and columns"):
-        stage_swizzled_at(sch, block, loop, operand=0, warpgroups=1, vector=8)
+        tr.stage_swizzled_at(sch, block, loop, operand=0, warpgroups=1, vector=8)
     with refuses(
         sch, "tensorize_warpgroups: block 'C' reads 2 buffers and writes 1, and a copy one of each"
     ):
-        tensorize_warpgroups(sch, block, block, block)
+        tr.tensorize_warpgroups(sch, block, block, block)
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_100a", "hopper"])
@@ -168,31 +157,31 @@ def test_tensorize_warpgroups_refuses_other_architectures(arch: str) -> None:
     made, _, (zeros, store) = prepare(sch)
     message = f"arch='{arch}' is no arch" if arch == "hopper" else f"{arch} has no wgmma; compile"
     with refuses(sch, f"tensorize_warpgroups: .*{message}"):
-        tensorize_warpgroups(sch, made.block, zeros, store, arch=arch)
-    tensorize_warpgroups(sch, made.block, zeros, store, arch="sm_90a")
+        tr.tensorize_warpgroups(sch, made.block, zeros, store, arch=arch)
+    tr.tensorize_warpgroups(sch, made.block, zeros, store, arch="sm_90a")
 
 
 def test_tensorize_warpgroups_refuses_what_does_not_fit():
     sch = half()
     made = tile(sch)
-    store = accumulate_in_registers(sch, made.block, made.warpgroups)
+    store = tr.accumulate_in_registers(sch, made.block, made.warpgroups)
     for operand in range(2):
-        cache_read_at(sch, made.block, made.outer, operand=operand, scope="shared.dyn")
-    zeros = decompose_reduction_at(sch, made.block, made.outer)
+        tr.cache_read_at(sch, made.block, made.outer, operand=operand, scope="shared.dyn")
+    zeros = tr.decompose_reduction_at(sch, made.block, made.outer)
     with refuses(sch, "which is no tile that descriptors of wgmma describe; stage both operands"):
-        tensorize_warpgroups(sch, made.block, zeros, store)
+        tr.tensorize_warpgroups(sch, made.block, zeros, store)
     sch = half()
     made = tile(sch)
-    store = accumulate_in_registers(sch, made.block, made.warpgroups)
+    store = tr.accumulate_in_registers(sch, made.block, made.warpgroups)
     for operand in range(2):
         stage(sch, made, operand)
     with refuses(sch, "does not add products of two tiles to its sums; pass the block that"):
-        tensorize_warpgroups(sch, made.block, made.block, store)
+        tr.tensorize_warpgroups(sch, made.block, made.block, store)
     sch = half(120, 60, 190)
-    pad_block(sch, sch.get_sblock("C"), multiples=(64, 32, 64))
+    tr.pad_block(sch, sch.get_sblock("C"), multiples=(64, 32, 64))
     made, _, (zeros, store) = prepare(sch)
     with refuses(sch, "does not store all of its tile, .*; pad the problem first, or store thr"):
-        tensorize_warpgroups(sch, made.block, zeros, store)
+        tr.tensorize_warpgroups(sch, made.block, zeros, store)
 
 
 def test_groups_in_flight_need_a_pipeline_that_computes_first() -> None:
@@ -200,24 +189,23 @@ def test_groups_in_flight_need_a_pipeline_that_computes_first() -> None:
         sch = half()
         made, copies, (zeros, store) = prepare(sch)
         if options is not None:
-            prefetch_asynchronously(sch, made.outer, copies, stages=3, **options)
+            tr.prefetch_asynchronously(sch, made.outer, copies, stages=3, **options)
         if options:
-            tensorize_warpgroups(sch, made.block, zeros, store, in_flight=1)
+            tr.tensorize_warpgroups(sch, made.block, zeros, store, in_flight=1)
             continue
         with refuses(sch, "would leave groups in flight that read tiles while the next ones are"):
-            tensorize_warpgroups(sch, made.block, zeros, store, in_flight=1)
+            tr.tensorize_warpgroups(sch, made.block, zeros, store, in_flight=1)
 
 
 def test_prefetch_asynchronously_refuses_what_does_not_fit():
     sch = half()
     made, copies, _ = prepare(sch)
     with refuses(sch, "stages=2 of loop 'k_0' leave no copy in flight while a tile is computed"):
-        prefetch_asynchronously(sch, made.outer, copies, stages=2, products_first=True)
+        tr.prefetch_asynchronously(sch, made.outer, copies, stages=2, products_first=True)
     run = run_golden(RECIPES["matmul_mma_swizzled"])
-    sch = Schedule(run.steps[-1].module)
-    block = sch.get_sblock("C_o_update")
+    sch, block, *_ = at_block(run.steps[-1].module, "C_o_update")
     outer, inner = sch.get_loops(block)[2:4]
     copies = [sch.get_sblock(f"{name}_shared.dyn") for name in "AB"]
-    prefetch_fragments(sch, inner)
+    tr.prefetch_fragments(sch, inner)
     with refuses(sch, "is a pipeline itself, parts of which come later; leave products_first out"):
-        prefetch_asynchronously(sch, outer, copies, stages=3, products_first=True)
+        tr.prefetch_asynchronously(sch, outer, copies, stages=3, products_first=True)

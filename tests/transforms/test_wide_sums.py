@@ -1,7 +1,7 @@
 """Sums of halves in float32: a pair, a term that is rounded, and what is refused."""
 
 import pytest
-from kernels import parse_kernel
+from kernels import at_block, parse_kernel
 from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 
@@ -45,12 +45,10 @@ def test_widen_sums_pair() -> None:
     after = """
         C_global = T.sblock_alloc_buffer((6, 4))
         for i, j, k in T.grid(6, 4, 20):
-            with T.sblock("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.sblock("C", "SSR", i, j, k):
                 C_global[vi, vj] += T.Cast("float32", A[vi, vk]) * T.Cast("float32", B[vk, vj])
         for i, j in T.grid(6, 4):
-            with T.sblock("C_global"):
-                vi, vj = T.axis.remap("SS", [i, j])
+            with T.sblock("C_global", "SS", i, j):
                 C[vi, vj] = T.Cast("float16", C_global[vi, vj])
     """
 
@@ -102,20 +100,17 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_widen_sums_refuses(name: str) -> None:
     text, sentence = REFUSED[name]
-    sch = Schedule(parse_kernel(text))
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(parse_kernel(text), "C")
     with refuses(sch, f"widen_sums: .*{sentence}"):
         widen_sums(sch, block)
 
 
 def test_widen_sums_refuses_what_is_scheduled_already() -> None:
-    sch = Schedule(parse_kernel(PLAIN))
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(parse_kernel(PLAIN), "C")
     bind_loop(sch, split_loop(sch, sch.get_loops(block)[0], inner=2).outer, axis="blockIdx.x")
     with refuses(sch, "widen_sums: loop 'i_0' is already bound to 'blockIdx.x'"):
         widen_sums(sch, block)
-    sch = Schedule(parse_kernel(PLAIN))
-    block = sch.get_sblock("C")
+    sch, block, *_ = at_block(parse_kernel(PLAIN), "C")
     decompose_reduction_at(sch, block, sch.get_loops(block)[2])
     with refuses(sch, "widen_sums: block 'C_update' has no reduction with its initialization"):
         widen_sums(sch, block)

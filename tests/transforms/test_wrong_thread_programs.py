@@ -14,24 +14,10 @@ from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks import DeviceError, check_numbers, check_ownership, get_device
 from tirstep.lowering_checks.legality.registers import blame_leak, find_leaks
 from tirstep.modules import Problem, conv1d, matmul, matvec, row_sum
-from tirstep.transforms import (
-    accumulate_in_registers,
-    bind_loop,
-    cache_read_at,
-    cache_write_at,
-    fetch_cooperatively,
-    fuse_loops,
-    prefetch_asynchronously,
-    reorder_loops,
-    split_loop,
-    split_reduction,
-    spread_over_threads,
-    stage_operand_at,
-    tile_block,
-)
 from tirstep.transforms.tir import get_places
 
 
@@ -56,12 +42,12 @@ def test_a_fetch_that_is_shared_out_over_gpu_blocks(level: str) -> None:
     """GPU blocks of a row each bring a share of A; threads of one may."""
     problem = matmul.problem(4, 4, 16)
     sch, block, (i, j, _) = start(problem)
-    bind_loop(sch, i, axis="blockIdx.x")
-    copy = cache_read_at(sch, block, i, operand=0)
-    outer, _ = split_loop(sch, sch.get_loops(copy)[-1], inner=4)
-    bind_loop(sch, j, axis=f"{level}.y")
+    tr.bind_loop(sch, i, axis="blockIdx.x")
+    copy = tr.cache_read_at(sch, block, i, operand=0)
+    outer, _ = tr.split_loop(sch, sch.get_loops(copy)[-1], inner=4)
+    tr.bind_loop(sch, j, axis=f"{level}.y")
     if level == "threadIdx":
-        bind_loop(sch, outer, axis="threadIdx.y")
+        tr.bind_loop(sch, outer, axis="threadIdx.y")
         assert is_right(problem, sch)
         assert check_ownership(sch.mod) == []
         return
@@ -75,7 +61,7 @@ def test_a_fetch_that_is_shared_out_over_gpu_blocks(level: str) -> None:
         r"read the shared memory of another; let the same GPU blocks write and read \(bind the "
         r"reader first\), or spread the writer over threads",
     ):
-        bind_loop(sch, outer, axis="blockIdx.y")
+        tr.bind_loop(sch, outer, axis="blockIdx.y")
 
 
 @pytest.mark.parametrize("columns", [16, 18])
@@ -83,12 +69,12 @@ def test_the_same_axis_of_gpu_blocks_may_fetch_what_it_reads(columns: int) -> No
     """Tiles of B along the columns, in loops of their own on the axis of the columns."""
     problem = matmul.problem(4, columns, 8)
     sch, block, (i, j, _) = start(problem)
-    bind_loop(sch, i, axis="blockIdx.x")
-    copy = cache_read_at(sch, block, i, operand=1)
-    fetch, _ = split_loop(sch, sch.get_loops(copy)[-1], inner=4, tail="guard")
-    tiles, _ = split_loop(sch, j, inner=4, tail="guard")
-    bind_loop(sch, tiles, axis="blockIdx.y")
-    bind_loop(sch, fetch, axis="blockIdx.y")
+    tr.bind_loop(sch, i, axis="blockIdx.x")
+    copy = tr.cache_read_at(sch, block, i, operand=1)
+    fetch, _ = tr.split_loop(sch, sch.get_loops(copy)[-1], inner=4, tail="guard")
+    tiles, _ = tr.split_loop(sch, j, inner=4, tail="guard")
+    tr.bind_loop(sch, tiles, axis="blockIdx.y")
+    tr.bind_loop(sch, fetch, axis="blockIdx.y")
     assert is_right(problem, sch)
     assert check_ownership(sch.mod) == []
 
@@ -105,19 +91,19 @@ GUARDED = (
 def test_a_fetch_of_one_element_whose_column_is_bound_afterwards(threads: object) -> None:
     problem = matmul.problem(8, 8, 4)
     sch, block, (i, j, k) = start(problem)
-    bind_loop(sch, i, axis="blockIdx.x")
+    tr.bind_loop(sch, i, axis="blockIdx.x")
     late = sch.copy()
-    stage_operand_at(sch, block, k, operand=1, threads=threads)
+    tr.stage_operand_at(sch, block, k, operand=1, threads=threads)
     axis = "threadIdx.y" if threads == (8, 1) else "threadIdx.x"
     raw = sch.copy()
     raw.bind(j, axis)
     assert is_wrong(problem, raw)
     inner = "ax0_ax1_fused_1" if threads != (1, 8) else "ax0_ax1_fused_2"
     with refuses(sch, GUARDED.replace("threadIdx.x", axis).format("j", inner, "B_shared", inner)):
-        bind_loop(sch, j, axis=axis)
+        tr.bind_loop(sch, j, axis=axis)
     # What the sentence says to do: then the tile has a column for each thread.
-    bind_loop(late, j, axis=axis)
-    stage_operand_at(late, block, k, operand=1, threads=threads)
+    tr.bind_loop(late, j, axis=axis)
+    tr.stage_operand_at(late, block, k, operand=1, threads=threads)
     assert is_right(problem, late)
     assert check_ownership(late.mod) == []
 
@@ -125,9 +111,9 @@ def test_a_fetch_of_one_element_whose_column_is_bound_afterwards(threads: object
 def test_a_copy_of_one_result_that_is_spread() -> None:
     problem = matmul.problem(8, 16, 4)
     sch, block, _ = start(problem)
-    tile = tile_block(sch, block, threads=(4, 8))
-    copy = accumulate_in_registers(sch, block, tile.threads[1])
-    fused = fuse_loops(sch, sch.get_loops(copy)[-1:])
+    tile = tr.tile_block(sch, block, threads=(4, 8))
+    copy = tr.accumulate_in_registers(sch, block, tile.threads[1])
+    fused = tr.fuse_loops(sch, sch.get_loops(copy)[-1:])
     raw = sch.copy()
     raw.bind(raw.split(fused, [None, 8])[1], "threadIdx.x")
     assert is_wrong(problem, raw)
@@ -136,18 +122,18 @@ def test_a_copy_of_one_result_that_is_spread() -> None:
         "spread_over_threads: "
         + GUARDED.format("ax1_fused_0_1", "j_1", "C_local", "ax1_fused_0_1"),
     ):
-        spread_over_threads(sch, copy, threads=8, tail="guard")
+        tr.spread_over_threads(sch, copy, threads=8, tail="guard")
 
 
 def test_a_guard_that_always_holds_is_no_use() -> None:
     """A fetch by the threads of a tile whose own guard nothing falls out of."""
     problem = matmul.problem(8, 16, 8)
     sch, block, (i, j, k) = start(problem)
-    bind_loop(sch, i, axis="blockIdx.x")
-    outer, inner = split_loop(sch, j, inner=8, tail="guard")
-    bind_loop(sch, outer, axis="blockIdx.y")
-    bind_loop(sch, inner, axis="threadIdx.x")
-    stage_operand_at(sch, block, k, operand=1, threads=8, tail="guard")
+    tr.bind_loop(sch, i, axis="blockIdx.x")
+    outer, inner = tr.split_loop(sch, j, inner=8, tail="guard")
+    tr.bind_loop(sch, outer, axis="blockIdx.y")
+    tr.bind_loop(sch, inner, axis="threadIdx.x")
+    tr.stage_operand_at(sch, block, k, operand=1, threads=8, tail="guard")
     assert is_right(problem, sch)
     assert all(not place.find_real_guards() for place in get_places(sch.mod["main"].body))
 
@@ -155,9 +141,9 @@ def test_a_guard_that_always_holds_is_no_use() -> None:
 def test_registers_of_all_threads_copied_by_each() -> None:
     problem = matmul.problem(8, 8, 8)
     sch, block, (i, j, k) = start(problem)
-    bind_loop(sch, i, axis="blockIdx.x")
-    bind_loop(sch, j, axis="threadIdx.x")
-    cache_read_at(sch, block, j, operand=1, scope="local")
+    tr.bind_loop(sch, i, axis="blockIdx.x")
+    tr.bind_loop(sch, j, axis="threadIdx.x")
+    tr.cache_read_at(sch, block, j, operand=1, scope="local")
     raw = sch.copy()
     raw.compute_at(raw.cache_read(block, 1, "shared"), k)
     assert is_wrong(problem, raw)
@@ -167,9 +153,9 @@ def test_registers_of_all_threads_copied_by_each() -> None:
         "'B_local', and block 'B_local_shared' would read what other threads wrote: a thread cannot"
         " read the registers of another",
     ):
-        cache_read_at(sch, block, k, operand=1, scope="shared")
+        tr.cache_read_at(sch, block, k, operand=1, scope="shared")
     # Each thread may bring what lies in its own.
-    stage_operand_at(sch, block, k, operand=1, threads=8)
+    tr.stage_operand_at(sch, block, k, operand=1, threads=8)
     assert is_right(problem, sch)
     assert check_ownership(sch.mod) == []
 
@@ -177,20 +163,20 @@ def test_registers_of_all_threads_copied_by_each() -> None:
 def test_shared_memory_of_other_gpu_blocks_copied_into_registers() -> None:
     problem = matmul.problem(8, 8, 8)
     sch, block, (i, j, k) = start(problem)
-    bind_loop(sch, i, axis="blockIdx.x")
-    copy = cache_read_at(sch, block, i, operand=1)
-    bind_loop(sch, j, axis="blockIdx.y")
+    tr.bind_loop(sch, i, axis="blockIdx.x")
+    copy = tr.cache_read_at(sch, block, i, operand=1)
+    tr.bind_loop(sch, j, axis="blockIdx.y")
     rows = sch.get_loops(copy)[1]
     with refuses(sch, "bind_loop: the GPU blocks of 'blockIdx.y' write the shared buffer"):
-        bind_loop(sch, rows, axis="blockIdx.y")
-    cache_read_at(sch, block, k, operand=1, scope="local")
+        tr.bind_loop(sch, rows, axis="blockIdx.y")
+    tr.cache_read_at(sch, block, k, operand=1, scope="local")
     assert is_right(problem, sch)
 
 
 def spread_one_result(sch: Schedule, copy: SBlockRV) -> LoopRV:
     """The copy-out of one register by the first of 32 threads."""
-    threads = split_loop(sch, sch.add_unit_loop(copy), inner=32, tail="guard").inner
-    bind_loop(sch, threads, axis="threadIdx.x")
+    threads = tr.split_loop(sch, sch.add_unit_loop(copy), inner=32, tail="guard").inner
+    tr.bind_loop(sch, threads, axis="threadIdx.x")
     return threads
 
 
@@ -198,8 +184,8 @@ def spread_one_result(sch: Schedule, copy: SBlockRV) -> LoopRV:
 def test_a_result_that_one_thread_writes_and_all_read(scope: str, what: str) -> None:
     problem = matvec.problem(4, 16)
     sch, block, (i, _) = start(problem, "y")
-    bind_loop(sch, i, axis="threadIdx.y")
-    copy = cache_write_at(sch, block, i)
+    tr.bind_loop(sch, i, axis="threadIdx.y")
+    copy = tr.cache_write_at(sch, block, i)
     threads = spread_one_result(sch, copy)
     raw = sch.copy()
     raw.reverse_compute_at(raw.cache_write(copy, 0, scope), threads)
@@ -213,7 +199,7 @@ def test_a_result_that_one_thread_writes_and_all_read(scope: str, what: str) -> 
         blame_leak(leak).problem,
     )
     with refuses(sch, "cache_write_at: block 'y_local' computes only elements of .* where .* < 1"):
-        cache_write_at(sch, copy, threads, scope=scope)
+        tr.cache_write_at(sch, copy, threads, scope=scope)
     assert is_right(problem, sch)
 
 
@@ -221,11 +207,11 @@ def test_registers_that_a_guard_lets_one_thread_fill() -> None:
     """A copy of one element, split and bound: the other threads multiply by what they never had."""
     problem = matmul.problem(8, 8, 4)
     sch, block, (i, j, k) = start(problem)
-    bind_loop(sch, i, axis="blockIdx.x")
-    bind_loop(sch, j, axis="threadIdx.y")
-    copy = cache_read_at(sch, block, k, operand=0, scope="local")
-    fused = fuse_loops(sch, sch.get_loops(copy)[-2:])
-    inner = split_loop(sch, fused, inner=4, tail="guard").inner
+    tr.bind_loop(sch, i, axis="blockIdx.x")
+    tr.bind_loop(sch, j, axis="threadIdx.y")
+    copy = tr.cache_read_at(sch, block, k, operand=0, scope="local")
+    fused = tr.fuse_loops(sch, sch.get_loops(copy)[-2:])
+    inner = tr.split_loop(sch, fused, inner=4, tail="guard").inner
     raw = sch.copy()
     raw.bind(inner, "threadIdx.x")
     assert is_wrong(problem, raw)
@@ -234,16 +220,16 @@ def test_registers_that_a_guard_lets_one_thread_fill() -> None:
         "bind_loop: the guard .* lets a part of 'threadIdx.x' alone write the register buffer "
         "'A_local' in block 'A_local', and block 'C' would read it in all of them",
     ):
-        bind_loop(sch, inner, axis="threadIdx.x")
+        tr.bind_loop(sch, inner, axis="threadIdx.x")
 
 
 def sum_all(sch: Schedule, block: SBlockRV) -> LoopRV:
-    return fuse_loops(sch, sch.get_loops(block))
+    return tr.fuse_loops(sch, sch.get_loops(block))
 
 
 def sum_outermost(sch: Schedule, block: SBlockRV) -> LoopRV:
     i, k = sch.get_loops(block)
-    reorder_loops(sch, [k, i])
+    tr.reorder_loops(sch, [k, i])
     return k
 
 
@@ -263,7 +249,7 @@ def test_a_sum_over_the_outermost_threads(
         r"bind_loop: loop '\w+' is a reduction of block 'B' with no loop around it: its threads "
         "would share one cell for their sums; bind a spatial loop around it first",
     ):
-        bind_loop(sch, loop, axis="threadIdx.x")
+        tr.bind_loop(sch, loop, axis="threadIdx.x")
 
 
 @pytest.mark.parametrize("first", ["fetch", "consumer"])
@@ -271,14 +257,14 @@ def test_only_the_fetch_on_threads_is_unfinished_and_may_be_finished(first: str)
     """Legal in both orders; wrong only where it is left so."""
     problem = matmul.problem(8, 32, 8)
     sch, block, (i, j, _) = start(problem)
-    bind_loop(sch, i, axis="blockIdx.x")
+    tr.bind_loop(sch, i, axis="blockIdx.x")
     if first == "consumer":
-        bind_loop(sch, j, axis="threadIdx.x")
-        stage_operand_at(sch, block, i, operand=0, threads=32)
+        tr.bind_loop(sch, j, axis="threadIdx.x")
+        tr.stage_operand_at(sch, block, i, operand=0, threads=32)
     else:
-        stage_operand_at(sch, block, i, operand=0, threads=32)
+        tr.stage_operand_at(sch, block, i, operand=0, threads=32)
         assert is_wrong(problem, sch)
-        bind_loop(sch, j, axis="threadIdx.x")
+        tr.bind_loop(sch, j, axis="threadIdx.x")
     assert is_right(problem, sch)
     assert check_ownership(sch.mod) == []
 
@@ -287,11 +273,11 @@ def test_a_window_of_a_guarded_convolution_is_fetched_as_before() -> None:
     """Guards of tails, of the window and of the fetch, in one kernel: all are right."""
     problem = conv1d.problem(53, 7)
     sch, block, _ = start(problem, "B")
-    tile = tile_block(sch, block, threads=(8,), per_thread=(2,), tail="guard")
-    accumulate_in_registers(sch, block, tile.threads[0])
-    copy = cache_read_at(sch, block, tile.blocks[0], operand=0)
-    fetch_cooperatively(sch, copy, threads=8, tail="guard")
-    stage_operand_at(sch, block, tile.blocks[0], operand=1, threads=8)
+    tile = tr.tile_block(sch, block, threads=(8,), per_thread=(2,), tail="guard")
+    tr.accumulate_in_registers(sch, block, tile.threads[0])
+    copy = tr.cache_read_at(sch, block, tile.blocks[0], operand=0)
+    tr.fetch_cooperatively(sch, copy, threads=8, tail="guard")
+    tr.stage_operand_at(sch, block, tile.blocks[0], operand=1, threads=8)
     assert is_right(problem, sch)
     assert check_ownership(sch.mod) == []
 
@@ -299,11 +285,11 @@ def test_a_window_of_a_guarded_convolution_is_fetched_as_before() -> None:
 def start_pipeline() -> tuple[Schedule, SBlockRV, SBlockRV, LoopRV]:
     """A matmul whose tiles of A are copied asynchronously, with the copy and its loop."""
     sch, block, _ = start(matmul.problem(16, 16, 32))
-    tile = tile_block(sch, block, threads=(4, 4), per_thread=(2, 2))
-    accumulate_in_registers(sch, block, tile.threads[1])
-    steps = split_reduction(sch, block, inner=8).outer
-    copy = stage_operand_at(sch, block, steps, operand=0, threads=(4, 4))
-    prefetch_asynchronously(sch, steps, [copy], stages=2)
+    tile = tr.tile_block(sch, block, threads=(4, 4), per_thread=(2, 2))
+    tr.accumulate_in_registers(sch, block, tile.threads[1])
+    steps = tr.split_reduction(sch, block, inner=8).outer
+    copy = tr.stage_operand_at(sch, block, steps, operand=0, threads=(4, 4))
+    tr.prefetch_asynchronously(sch, steps, [copy], stages=2)
     return sch, block, copy, steps
 
 
@@ -314,7 +300,7 @@ def test_a_pipeline_is_no_loop_of_threads() -> None:
         "bind_loop: loop 'k_0' prefetches for its next iteration, which has to come after it in "
         "the same thread; bind another loop, or bind before prefetching",
     ):
-        bind_loop(sch, steps, axis="vthread.x")
+        tr.bind_loop(sch, steps, axis="vthread.x")
 
 
 def test_an_asynchronous_copy_from_a_cache() -> None:
@@ -331,11 +317,11 @@ def test_an_asynchronous_copy_from_a_cache() -> None:
         "cache_read_at: block 'A_shared' is copied asynchronously for the next iterations of loop "
         "'k_0', straight from global memory; cache its operand before prefetching",
     ):
-        cache_read_at(sch, copy, inner, operand=0)
+        tr.cache_read_at(sch, copy, inner, operand=0)
     with refuses(sch, "stage_operand_at: block 'A_shared' is copied asynchronously"):
-        stage_operand_at(sch, copy, inner, operand=0, threads=(4, 4))
+        tr.stage_operand_at(sch, copy, inner, operand=0, threads=(4, 4))
     assert sch.get(steps)
-    cache_read_at(sch, block, sch.get_loops(block)[-3], operand=0, scope="local")
+    tr.cache_read_at(sch, block, sch.get_loops(block)[-3], operand=0, scope="local")
     assert is_right(problem, sch)
 
 
@@ -343,16 +329,16 @@ def start_guarded_rows() -> tuple[Problem, Schedule, SBlockRV, LoopRV]:
     """The first of four rows in a GPU block, with the sum to be made there in registers."""
     problem = row_sum.problem(1, 64)
     sch, block, (i, _) = start(problem, "B")
-    outer, inner = split_loop(sch, i, inner=4, tail="guard")
-    bind_loop(sch, outer, axis="blockIdx.x")
-    bind_loop(sch, inner, axis="threadIdx.y")
+    outer, inner = tr.split_loop(sch, i, inner=4, tail="guard")
+    tr.bind_loop(sch, outer, axis="blockIdx.x")
+    tr.bind_loop(sch, inner, axis="threadIdx.y")
     return problem, sch, block, outer
 
 
 def test_a_guarded_sum_over_threads_in_shared_memory() -> None:
     """TVM drops the guard of the sum: three threads store behind the end of a buffer of one."""
     problem, sch, block, outer = start_guarded_rows()
-    cache_write_at(sch, block, outer, scope="shared")
+    tr.cache_write_at(sch, block, outer, scope="shared")
     raw = sch.copy()
     raw.bind(raw.split(raw.get_loops(block)[-1], [None, 8])[1], "threadIdx.x")
     assert not is_right(problem, raw)
@@ -361,4 +347,4 @@ def test_a_guarded_sum_over_threads_in_shared_memory() -> None:
         "spread_over_threads: block 'B' reduces over threads, and .* is its only guard: TVM would "
         "store the sums of outputs that do not exist into 'B_shared'; keep the sums in registers",
     ):
-        spread_over_threads(sch, block, threads=8)
+        tr.spread_over_threads(sch, block, threads=8)

@@ -1,37 +1,26 @@
 # matmul(m=64, n=48, k=32)
-# from tvm.script import ir as I
-# from tvm.script import tirx as T
-# from tvm.tirx.layout import Axis
-
-@I.ir_module
-class Module:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64, 32), "float32"), B: T.Buffer((32, 48), "float32"), C: T.Buffer((64, 48), "float32")):
-        T.func_attr({"tirx.noalias": True})
-        # with T.sblock("root"):
-        A_shared = T.sblock_alloc_buffer((64, 32), scope="shared")
-        for i_0 in T.thread_binding(4, thread="blockIdx.x"):
-            for j_0 in T.thread_binding(3, thread="blockIdx.y"):
-                for i_1 in T.thread_binding(16, thread="threadIdx.x"):
-                    for j_1 in T.thread_binding(16, thread="threadIdx.y"):
-                        for k_0 in range(4):
-                            for ax0_ax1_fused_0 in range(1):
-                                for ax0_ax1_fused_1 in T.thread_binding(16, thread="threadIdx.y"):
-                                    for ax0_ax1_fused_2 in T.thread_binding(16, thread="threadIdx.x"):
-                                        with T.sblock("A_shared"):
-                                            v0 = T.axis.spatial(64, i_0 * 16 + (ax0_ax1_fused_0 * 256 + ax0_ax1_fused_1 * 16 + ax0_ax1_fused_2) // 8)
-                                            v1 = T.axis.spatial(32, k_0 * 8 + (ax0_ax1_fused_0 * 256 + ax0_ax1_fused_1 * 16 + ax0_ax1_fused_2) % 8)
-                                            T.where((ax0_ax1_fused_0 * 16 + ax0_ax1_fused_1) * 16 + ax0_ax1_fused_2 < 128)
-                                            T.reads(A[v0, v1])
-                                            T.writes(A_shared[v0, v1])
-                                            A_shared[v0, v1] = A[v0, v1]
-                            for k_1 in range(8):
-                                with T.sblock("C"):
-                                    vi = T.axis.spatial(64, i_0 * 16 + i_1)
-                                    vj = T.axis.spatial(48, j_0 * 16 + j_1)
-                                    vk = T.axis.reduce(32, k_0 * 8 + k_1)
-                                    T.reads(A_shared[vi, vk], B[vk, vj])
-                                    T.writes(C[vi, vj])
-                                    with T.init():
-                                        C[vi, vj] = T.float32(0.0)
-                                    C[vi, vj] = C[vi, vj] + A_shared[vi, vk] * B[vk, vj]
+@T.prim_func(s_tir=True)
+def main(A: T.Buffer((64, 32), "float32"), B: T.Buffer((32, 48), "float32"), C: T.Buffer((64, 48), "float32")):
+    T.func_attr({"tirx.noalias": True})
+    A_shared = T.sblock_alloc_buffer((64, 32), scope="shared")
+    for i_0 in T.thread_binding(4, thread="blockIdx.x"):
+        for j_0 in T.thread_binding(3, thread="blockIdx.y"):
+            for i_1 in T.thread_binding(16, thread="threadIdx.x"):
+                for j_1 in T.thread_binding(16, thread="threadIdx.y"):
+                    for k_0 in range(4):
+                        for ax0_ax1_fused_0 in range(1):
+                            for ax0_ax1_fused_1 in T.thread_binding(16, thread="threadIdx.y"):
+                                for ax0_ax1_fused_2 in T.thread_binding(16, thread="threadIdx.x"):
+                                    with T.sblock("A_shared"):
+                                        v0 = T.axis.spatial(64, i_0 * 16 + (ax0_ax1_fused_0 * 256 + ax0_ax1_fused_1 * 16 + ax0_ax1_fused_2) // 8)
+                                        v1 = T.axis.spatial(32, k_0 * 8 + (ax0_ax1_fused_0 * 256 + ax0_ax1_fused_1 * 16 + ax0_ax1_fused_2) % 8)
+                                        T.where((ax0_ax1_fused_0 * 16 + ax0_ax1_fused_1) * 16 + ax0_ax1_fused_2 < 128)
+                                        A_shared[v0, v1] = A[v0, v1]
+                        for k_1 in range(8):
+                            with T.sblock("C"):
+                                vi = T.axis.spatial(64, i_0 * 16 + i_1)
+                                vj = T.axis.spatial(48, j_0 * 16 + j_1)
+                                vk = T.axis.reduce(32, k_0 * 8 + k_1)
+                                with T.init():
+                                    C[vi, vj] = T.float32(0.0)
+                                C[vi, vj] = C[vi, vj] + A_shared[vi, vk] * B[vk, vj]

@@ -1,60 +1,43 @@
 # matmul(m=64, n=48, k=32)
-# from tvm.script import ir as I
-# from tvm.script import tirx as T
-# from tvm.tirx.layout import Axis
-
-@I.ir_module
-class Module:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64, 32), "float32"), B: T.Buffer((32, 48), "float32"), C: T.Buffer((64, 48), "float32")):
-        T.func_attr({"tirx.noalias": True})
-        # with T.sblock("root"):
-        C_local = T.sblock_alloc_buffer((64, 48), scope="local")
-        A_shared = T.sblock_alloc_buffer((64, 32), scope="shared")
-        B_shared = T.sblock_alloc_buffer((32, 48), scope="shared")
-        for i_0 in T.thread_binding(4, thread="blockIdx.y"):
-            for j_0 in T.thread_binding(3, thread="blockIdx.x"):
-                for i_1_j_1_fused in T.thread_binding(32, thread="threadIdx.x"):
-                    for i_2_init, j_2_init in T.grid(4, 2):
-                        with T.sblock("C_init"):
-                            vi = T.axis.spatial(64, i_0 * 16 + i_1_j_1_fused // 8 * 4 + i_2_init)
-                            vj = T.axis.spatial(48, j_0 * 16 + i_1_j_1_fused % 8 * 2 + j_2_init)
-                            T.reads()
-                            T.writes(C_local[vi, vj])
-                            C_local[vi, vj] = T.float32(0.0)
-                    for k_0 in range(8):
-                        for ax0_ax1_fused_0 in range(1):
-                            for ax0_ax1_fused_1 in T.thread_binding(32, thread="threadIdx.x"):
-                                for ax0_ax1_fused_2 in T.vectorized(4):
-                                    with T.sblock("A_shared"):
-                                        v0 = T.axis.spatial(64, i_0 * 16 + (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) // 4)
-                                        v1 = T.axis.spatial(32, k_0 * 4 + (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) % 4)
-                                        T.where((ax0_ax1_fused_0 * 32 + ax0_ax1_fused_1) * 4 + ax0_ax1_fused_2 < 64)
-                                        T.reads(A[v0, v1])
-                                        T.writes(A_shared[v0, v1])
-                                        A_shared[v0, v1] = A[v0, v1]
-                        for ax0_ax1_fused_0 in range(1):
-                            for ax0_ax1_fused_1 in T.thread_binding(32, thread="threadIdx.x"):
-                                for ax0_ax1_fused_2 in T.vectorized(4):
-                                    with T.sblock("B_shared"):
-                                        v0 = T.axis.spatial(32, k_0 * 4 + (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) // 16)
-                                        v1 = T.axis.spatial(48, j_0 * 16 + (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) % 16)
-                                        T.where((ax0_ax1_fused_0 * 32 + ax0_ax1_fused_1) * 4 + ax0_ax1_fused_2 < 64)
-                                        T.reads(B[v0, v1])
-                                        T.writes(B_shared[v0, v1])
-                                        B_shared[v0, v1] = B[v0, v1]
-                        for k_1, i_2, j_2 in T.grid(4, 4, 2):
-                            with T.sblock("C_update"):
-                                vi = T.axis.spatial(64, i_0 * 16 + i_1_j_1_fused // 8 * 4 + i_2)
-                                vj = T.axis.spatial(48, j_0 * 16 + i_1_j_1_fused % 8 * 2 + j_2)
-                                vk = T.axis.reduce(32, k_0 * 4 + k_1)
-                                T.reads(C_local[vi, vj], A_shared[vi, vk], B_shared[vk, vj])
-                                T.writes(C_local[vi, vj])
-                                C_local[vi, vj] = C_local[vi, vj] + A_shared[vi, vk] * B_shared[vk, vj]
-                    for ax0, ax1 in T.grid(4, 2):
-                        with T.sblock("C_local"):
-                            v0 = T.axis.spatial(64, i_0 * 16 + i_1_j_1_fused // 8 * 4 + ax0)
-                            v1 = T.axis.spatial(48, j_0 * 16 + i_1_j_1_fused % 8 * 2 + ax1)
-                            T.reads(C_local[v0, v1])
-                            T.writes(C[v0, v1])
-                            C[v0, v1] = C_local[v0, v1]
+@T.prim_func(s_tir=True)
+def main(A: T.Buffer((64, 32), "float32"), B: T.Buffer((32, 48), "float32"), C: T.Buffer((64, 48), "float32")):
+    T.func_attr({"tirx.noalias": True})
+    C_local = T.sblock_alloc_buffer((64, 48), scope="local")
+    A_shared = T.sblock_alloc_buffer((64, 32), scope="shared")
+    B_shared = T.sblock_alloc_buffer((32, 48), scope="shared")
+    for i_0 in T.thread_binding(4, thread="blockIdx.y"):
+        for j_0 in T.thread_binding(3, thread="blockIdx.x"):
+            for i_1_j_1_fused in T.thread_binding(32, thread="threadIdx.x"):
+                for i_2_init, j_2_init in T.grid(4, 2):
+                    with T.sblock("C_init"):
+                        vi = T.axis.spatial(64, i_0 * 16 + i_1_j_1_fused // 8 * 4 + i_2_init)
+                        vj = T.axis.spatial(48, j_0 * 16 + i_1_j_1_fused % 8 * 2 + j_2_init)
+                        C_local[vi, vj] = T.float32(0.0)
+                for k_0 in range(8):
+                    for ax0_ax1_fused_0 in range(1):
+                        for ax0_ax1_fused_1 in T.thread_binding(32, thread="threadIdx.x"):
+                            for ax0_ax1_fused_2 in T.vectorized(4):
+                                with T.sblock("A_shared"):
+                                    v0 = T.axis.spatial(64, i_0 * 16 + (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) // 4)
+                                    v1 = T.axis.spatial(32, k_0 * 4 + (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) % 4)
+                                    T.where((ax0_ax1_fused_0 * 32 + ax0_ax1_fused_1) * 4 + ax0_ax1_fused_2 < 64)
+                                    A_shared[v0, v1] = A[v0, v1]
+                    for ax0_ax1_fused_0 in range(1):
+                        for ax0_ax1_fused_1 in T.thread_binding(32, thread="threadIdx.x"):
+                            for ax0_ax1_fused_2 in T.vectorized(4):
+                                with T.sblock("B_shared"):
+                                    v0 = T.axis.spatial(32, k_0 * 4 + (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) // 16)
+                                    v1 = T.axis.spatial(48, j_0 * 16 + (ax0_ax1_fused_0 * 128 + ax0_ax1_fused_1 * 4 + ax0_ax1_fused_2) % 16)
+                                    T.where((ax0_ax1_fused_0 * 32 + ax0_ax1_fused_1) * 4 + ax0_ax1_fused_2 < 64)
+                                    B_shared[v0, v1] = B[v0, v1]
+                    for k_1, i_2, j_2 in T.grid(4, 4, 2):
+                        with T.sblock("C_update"):
+                            vi = T.axis.spatial(64, i_0 * 16 + i_1_j_1_fused // 8 * 4 + i_2)
+                            vj = T.axis.spatial(48, j_0 * 16 + i_1_j_1_fused % 8 * 2 + j_2)
+                            vk = T.axis.reduce(32, k_0 * 4 + k_1)
+                            C_local[vi, vj] = C_local[vi, vj] + A_shared[vi, vk] * B_shared[vk, vj]
+                for ax0, ax1 in T.grid(4, 2):
+                    with T.sblock("C_local"):
+                        v0 = T.axis.spatial(64, i_0 * 16 + i_1_j_1_fused // 8 * 4 + ax0)
+                        v1 = T.axis.spatial(48, j_0 * 16 + i_1_j_1_fused % 8 * 2 + ax1)
+                        C[v0, v1] = C_local[v0, v1]

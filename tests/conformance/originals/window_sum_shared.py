@@ -1,27 +1,16 @@
 # window_sum(n=1024)
-# from tvm.script import ir as I
-# from tvm.script import tirx as T
-# from tvm.tirx.layout import Axis
-
-@I.ir_module
-class Module:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((1027,), "float32"), B: T.Buffer((1024,), "float32")):
-        T.func_attr({"tirx.noalias": True})
-        # with T.sblock("root"):
-        A_shared = T.sblock_alloc_buffer((1027,), scope="shared")
-        for i_0 in T.thread_binding(8, thread="blockIdx.x"):
-            for i_1 in T.thread_binding(128, thread="threadIdx.x"):
-                for ax0_0 in range(2):
-                    for ax0_1 in T.thread_binding(128, thread="threadIdx.x"):
-                        with T.sblock("A_shared"):
-                            v0 = T.axis.spatial(1027, i_0 * 128 + (ax0_0 * 128 + ax0_1))
-                            T.where(ax0_0 * 128 + ax0_1 < 130)
-                            T.reads(A[v0])
-                            T.writes(A_shared[v0])
-                            A_shared[v0] = A[v0]
-                with T.sblock("C"):
-                    vi = T.axis.spatial(1024, i_0 * 128 + i_1)
-                    T.reads(A_shared[vi:vi + 3])
-                    T.writes(B[vi])
-                    B[vi] = A_shared[vi] + A_shared[vi + 1] + A_shared[vi + 2]
+@T.prim_func(s_tir=True)
+def main(A: T.Buffer((1027,), "float32"), B: T.Buffer((1024,), "float32")):
+    T.func_attr({"tirx.noalias": True})
+    A_shared = T.sblock_alloc_buffer((1027,), scope="shared")
+    for i_0 in T.thread_binding(8, thread="blockIdx.x"):
+        for i_1 in T.thread_binding(128, thread="threadIdx.x"):
+            for ax0_0 in range(2):
+                for ax0_1 in T.thread_binding(128, thread="threadIdx.x"):
+                    with T.sblock("A_shared"):
+                        v0 = T.axis.spatial(1027, i_0 * 128 + (ax0_0 * 128 + ax0_1))
+                        T.where(ax0_0 * 128 + ax0_1 < 130)
+                        A_shared[v0] = A[v0]
+            with T.sblock("C"):
+                vi = T.axis.spatial(1024, i_0 * 128 + i_1)
+                B[vi] = A_shared[vi] + A_shared[vi + 1] + A_shared[vi + 2]

@@ -1,321 +1,221 @@
 """Barriers between stores to shared memory and loads from it, and barriers that some never pass."""
 
-from tvm.script import ir as I
 from tvm.script import tirx as T
 
 
 # wrong, race: nothing orders the load behind the other warp's store
-# A = whole(64)
 # B == A[::-1]
-@I.ir_module
-class LoadOfAnotherWarpsCellNoBarrier:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((64,))
-                S[tx] = A[tx]
-                B[tx] = S[63 - tx]
+@T.prim_func(s_tir=True)
+def LoadOfAnotherWarpsCellNoBarrier(A: T.Buffer(64), B: T.Buffer(64)):
+    bx = T.launch_thread("blockIdx.x", 1)
+    tx = T.launch_thread("threadIdx.x", 64)
+    S = T.alloc_shared((64,))
+    S[tx] = A[tx]
+    B[tx] = S[63 - tx]
 
 
 # wrong, race: since Volta the lanes of a warp are not in step
-# A = whole(32)
 # B == A[::-1]
-@I.ir_module
-class LoadOfAnotherLanesCellNoBarrier:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                S = T.alloc_shared((64,))
-                S[tx] = A[tx]
-                B[tx] = S[31 - tx]
-
-
-# wrong, race: no barrier stands between the last loads and the next stores
-# A = whole(64)
-# B == 3 * A[::-1]
-@I.ir_module
-class StoreOverACellThatOthersStillLoad:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((64,))
-                r = T.alloc_local((1,))
-                S[tx] = A[tx]
-                T.tvm_storage_sync("shared")
-                r[0] = S[63 - tx]
-                S[tx] = A[tx] * T.float32(2)
-                T.tvm_storage_sync("shared")
-                B[tx] = r[0] + S[63 - tx]
-
-
-# wrong, race: the loads do not wait for the stores of their own round
-# A = whole(256)
-# B == A.reshape(4, 64).sum(0)[::-1]
-@I.ir_module
-class LoopWithoutABarrierBeforeItsLoads:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((256,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((64,))
-                r = T.alloc_local((1,))
-                r[0] = T.float32(0)
-                for k in range(4):
-                    S[tx] = A[k * 64 + tx]
-                    r[0] = r[0] + S[63 - tx]
-                    T.tvm_storage_sync("shared")
-                B[tx] = r[0]
+@T.prim_func(s_tir=True)
+def LoadOfAnotherLanesCellNoBarrier(A: T.Buffer(32), B: T.Buffer(32)):
+    bx = T.launch_thread("blockIdx.x", 1)
+    tx = T.launch_thread("threadIdx.x", 32)
+    S = T.alloc_shared((64,))
+    S[tx] = A[tx]
+    B[tx] = S[31 - tx]
 
 
 # right: a slot is used again two barriers later
-# A = whole(256)
 # B == A.reshape(4, 64).sum(0)[::-1]
-@I.ir_module
-class ThreeSlotsOneBarrier:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((256,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((192,))
-                r = T.alloc_local((1,))
-                r[0] = T.float32(0)
-                for k in range(4):
-                    S[(k % 3) * 64 + tx] = A[k * 64 + tx]
-                    T.tvm_storage_sync("shared")
-                    r[0] = r[0] + S[(k % 3) * 64 + 63 - tx]
-                B[tx] = r[0]
+@T.prim_func(s_tir=True)
+def ThreeSlotsOneBarrier(A: T.Buffer(256), B: T.Buffer(64)):
+    bx = T.launch_thread("blockIdx.x", 1)
+    tx = T.launch_thread("threadIdx.x", 64)
+    S = T.alloc_shared((192,))
+    r = T.alloc_local((1,))
+    r[0] = T.float32(0)
+    for k in range(4):
+        S[(k % 3) * 64 + tx] = A[k * 64 + tx]
+        T.tvm_storage_sync("shared")
+        r[0] = r[0] + S[(k % 3) * 64 + 63 - tx]
+    B[tx] = r[0]
 
 
 # right: no other value is ever there
-# A = whole(64)
 # B == A + 7
-@I.ir_module
-class AllThreadsStoreOneValueAndLoadItBack:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((64,))
-                S[0] = T.float32(7)
-                B[tx] = S[0] + A[tx]
+@T.prim_func(s_tir=True)
+def AllThreadsStoreOneValueAndLoadItBack(A: T.Buffer(64), B: T.Buffer(64)):
+    bx = T.launch_thread("blockIdx.x", 1)
+    tx = T.launch_thread("threadIdx.x", 64)
+    S = T.alloc_shared((64,))
+    S[0] = T.float32(7)
+    B[tx] = S[0] + A[tx]
 
 
 # wrong, divergent barrier: the second warp comes to the barrier once more than the first
-# A = whole(64)
-@I.ir_module
-class BarrierInALoopWhoseTripCountIsTheThreads:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((64,))
-                for k in range(tx // 32 + 1):
-                    S[tx] = A[tx]
-                    T.tvm_storage_sync("shared")
-                B[tx] = S[tx]
+@T.prim_func(s_tir=True)
+def BarrierInALoopWhoseTripCountIsTheThreads(A: T.Buffer(64), B: T.Buffer(64)):
+    bx = T.launch_thread("blockIdx.x", 1)
+    tx = T.launch_thread("threadIdx.x", 64)
+    S = T.alloc_shared((64,))
+    for k in range(tx // 32 + 1):
+        S[tx] = A[tx]
+        T.tvm_storage_sync("shared")
+    B[tx] = S[tx]
 
 
 # wrong, race: block 0 loads other lanes' cells with no barrier
-# A = whole(64)
-@I.ir_module
-class BarrierInOneBlockAndTheOtherNeedsItToo:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 2) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                S = T.alloc_shared((64,))
-                S[tx] = A[bx * 32 + tx]
-                if bx == 1:
-                    T.tvm_storage_sync("shared")
-                B[bx * 32 + tx] = S[31 - tx]
+@T.prim_func(s_tir=True)
+def BarrierInOneBlockAndTheOtherNeedsItToo(A: T.Buffer(64), B: T.Buffer(64)):
+    bx = T.launch_thread("blockIdx.x", 2)
+    tx = T.launch_thread("threadIdx.x", 32)
+    S = T.alloc_shared((64,))
+    S[tx] = A[bx * 32 + tx]
+    if bx == 1:
+        T.tvm_storage_sync("shared")
+    B[bx * 32 + tx] = S[31 - tx]
 
 
 # right: the count is loaded, and the same for all threads of a block
-# A = whole(64)
 # n = np.array([1, 3])
 # B == np.concatenate([A[:32][::-1], 3 * A[32:][::-1]])
-@I.ir_module
-class BarriersInALoopWhoseTripCountIsTheBlocks:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((64,), "float32"), n: T.Buffer((2,), "int32"), B: T.Buffer((64,), "float32")
-    ):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 2) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                S = T.alloc_shared((64,))
-                r = T.alloc_local((1,))
-                r[0] = T.float32(0)
-                for k in range(n[bx]):
-                    S[tx] = A[bx * 32 + tx]
-                    T.tvm_storage_sync("shared")
-                    r[0] = r[0] + S[31 - tx]
-                    T.tvm_storage_sync("shared")
-                B[bx * 32 + tx] = r[0]
+@T.prim_func(s_tir=True)
+def BarriersInALoopWhoseTripCountIsTheBlocks(
+    A: T.Buffer(64), n: T.Buffer(2, "int32"), B: T.Buffer(64)
+):
+    bx = T.launch_thread("blockIdx.x", 2)
+    tx = T.launch_thread("threadIdx.x", 32)
+    S = T.alloc_shared((64,))
+    r = T.alloc_local((1,))
+    r[0] = T.float32(0)
+    for k in range(n[bx]):
+        S[tx] = A[bx * 32 + tx]
+        T.tvm_storage_sync("shared")
+        r[0] = r[0] + S[31 - tx]
+        T.tvm_storage_sync("shared")
+    B[bx * 32 + tx] = r[0]
 
 
 # wrong, race: block 0 leaves its loop before it comes to a barrier
-# A = whole(64)
 # n = np.array([1, 3])
-@I.ir_module
-class BlockOfOneRoundHasNoBarrierOfItsOwn:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((64,), "float32"), n: T.Buffer((2,), "int32"), B: T.Buffer((64,), "float32")
-    ):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 2) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                S = T.alloc_shared((64,))
-                for k in range(n[bx]):
-                    S[tx] = A[bx * 32 + tx] + T.float32(1)
-                    if k + 1 < n[bx] or bx == 1:
-                        T.tvm_storage_sync("shared")
-                B[bx * 32 + tx] = S[31 - tx]
+@T.prim_func(s_tir=True)
+def BlockOfOneRoundHasNoBarrierOfItsOwn(A: T.Buffer(64), n: T.Buffer(2, "int32"), B: T.Buffer(64)):
+    bx = T.launch_thread("blockIdx.x", 2)
+    tx = T.launch_thread("threadIdx.x", 32)
+    S = T.alloc_shared((64,))
+    for k in range(n[bx]):
+        S[tx] = A[bx * 32 + tx] + T.float32(1)
+        if k + 1 < n[bx] or bx == 1:
+            T.tvm_storage_sync("shared")
+    B[bx * 32 + tx] = S[31 - tx]
 
 
 # right: all threads of the block load the same flag
-# A = whole(64)
 # n = np.array([1])
 # B == A[::-1]
-@I.ir_module
-class BarrierBehindALoadedConditionThatAllThreadsShare:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((64,), "float32"), n: T.Buffer((1,), "int32"), B: T.Buffer((64,), "float32")
-    ):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((64,))
-                S[tx] = A[tx]
-                if n[0] > 0:
-                    T.tvm_storage_sync("shared")
-                    B[tx] = S[63 - tx]
-                else:
-                    B[tx] = S[tx]
+@T.prim_func(s_tir=True)
+def BarrierBehindALoadedConditionThatAllThreadsShare(
+    A: T.Buffer(64), n: T.Buffer(1, "int32"), B: T.Buffer(64)
+):
+    bx = T.launch_thread("blockIdx.x", 1)
+    tx = T.launch_thread("threadIdx.x", 64)
+    S = T.alloc_shared((64,))
+    S[tx] = A[tx]
+    if n[0] > 0:
+        T.tvm_storage_sync("shared")
+        B[tx] = S[63 - tx]
+    else:
+        B[tx] = S[tx]
 
 
 # wrong, divergent barrier: every other thread loads 0 and never comes
-# A = whole(64)
 # n = np.arange(64) % 2
-@I.ir_module
-class BarrierBehindALoadedConditionOfEachThread:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((64,), "float32"), n: T.Buffer((64,), "int32"), B: T.Buffer((64,), "float32")
-    ):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((64,))
-                S[tx] = A[tx]
-                if n[tx] > 0:
-                    T.tvm_storage_sync("shared")
-                B[tx] = S[tx]
+@T.prim_func(s_tir=True)
+def BarrierBehindALoadedConditionOfEachThread(
+    A: T.Buffer(64), n: T.Buffer(64, "int32"), B: T.Buffer(64)
+):
+    bx = T.launch_thread("blockIdx.x", 1)
+    tx = T.launch_thread("threadIdx.x", 64)
+    S = T.alloc_shared((64,))
+    S[tx] = A[tx]
+    if n[tx] > 0:
+        T.tvm_storage_sync("shared")
+    B[tx] = S[tx]
 
 
 # wrong, divergent barrier: threads that no longer add never come to it
-# A = whole(64)
 # B == A.sum(keepdims=True)
-@I.ir_module
-class TreeOfSumsBarrierWithinTheBranch:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((1,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((64,))
-                S[tx] = A[tx]
-                T.tvm_storage_sync("shared")
-                for k in range(6):
-                    if tx < T.shift_right(32, k):
-                        S[tx] = S[tx] + S[tx + T.shift_right(32, k)]
-                        T.tvm_storage_sync("shared")
-                if tx == 0:
-                    B[0] = S[0]
+@T.prim_func(s_tir=True)
+def TreeOfSumsBarrierWithinTheBranch(A: T.Buffer(64), B: T.Buffer(1)):
+    bx = T.launch_thread("blockIdx.x", 1)
+    tx = T.launch_thread("threadIdx.x", 64)
+    S = T.alloc_shared((64,))
+    S[tx] = A[tx]
+    T.tvm_storage_sync("shared")
+    for k in range(6):
+        if tx < T.shift_right(32, k):
+            S[tx] = S[tx] + S[tx + T.shift_right(32, k)]
+            T.tvm_storage_sync("shared")
+    if tx == 0:
+        B[0] = S[0]
 
 
 # wrong, race: thread 0 counts down while others still load the counter
-# A = whole(64)
 # B == 3 * A
-@I.ir_module
-class WhileLoopOnASharedCounterOneBarrier:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((64,), "int32")
-                r = T.alloc_local((1,))
-                r[0] = T.float32(0)
-                if tx == 0:
-                    S[0] = 3
-                T.tvm_storage_sync("shared")
-                while S[0] > 0:
-                    r[0] = r[0] + A[tx]
-                    if tx == 0:
-                        S[0] = S[0] - 1
-                    T.tvm_storage_sync("shared")
-                B[tx] = r[0]
+@T.prim_func(s_tir=True)
+def WhileLoopOnASharedCounterOneBarrier(A: T.Buffer(64), B: T.Buffer(64)):
+    bx = T.launch_thread("blockIdx.x", 1)
+    tx = T.launch_thread("threadIdx.x", 64)
+    S = T.alloc_shared((64,), "int32")
+    r = T.alloc_local((1,))
+    r[0] = T.float32(0)
+    if tx == 0:
+        S[0] = 3
+    T.tvm_storage_sync("shared")
+    while S[0] > 0:
+        r[0] = r[0] + A[tx]
+        if tx == 0:
+            S[0] = S[0] - 1
+        T.tvm_storage_sync("shared")
+    B[tx] = r[0]
 
 
 # right: there is no barrier behind
-# A = whole(50)
 # B == A
-@I.ir_module
-class ThreadsBeyondTheEndReturn:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((50,), "float32"), B: T.Buffer((50,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                if tx >= 50:
-                    T.evaluate(T.thread_return())
-                B[tx] = A[tx]
-
-
-# right: since Volta a barrier waits for the threads that have not ended
-# A = whole(32)
-# B == A[::-1]
-@I.ir_module
-class WarpThatReturnsBeforeABarrierOfTheOthers:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((64,))
-                if tx >= 32:
-                    T.evaluate(T.thread_return())
-                S[tx] = A[tx]
-                T.tvm_storage_sync("shared")
-                B[tx] = S[31 - tx]
+@T.prim_func(s_tir=True)
+def ThreadsBeyondTheEndReturn(A: T.Buffer(50), B: T.Buffer(50)):
+    bx = T.launch_thread("blockIdx.x", 1)
+    tx = T.launch_thread("threadIdx.x", 64)
+    if tx >= 50:
+        T.evaluate(T.thread_return())
+    B[tx] = A[tx]
 
 
 # wrong, uninitialized read: S[32] to S[63] are never stored
-# A = whole(64)
-@I.ir_module
-class WarpThatReturnsBeforeItStoredWhatOthersLoad:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((32,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((64,))
-                if tx >= 32:
-                    T.evaluate(T.thread_return())
-                S[tx] = A[tx]
-                T.tvm_storage_sync("shared")
-                B[tx] = S[63 - tx]
+@T.prim_func(s_tir=True)
+def WarpThatReturnsBeforeItStoredWhatOthersLoad(A: T.Buffer(64), B: T.Buffer(32)):
+    bx = T.launch_thread("blockIdx.x", 1)
+    tx = T.launch_thread("threadIdx.x", 64)
+    S = T.alloc_shared((64,))
+    if tx >= 32:
+        T.evaluate(T.thread_return())
+    S[tx] = A[tx]
+    T.tvm_storage_sync("shared")
+    B[tx] = S[63 - tx]
+
+
+# right: loads are between two barriers
+# B == A.reshape(4, 64).sum(0)[::-1]
+@T.prim_func(s_tir=True)
+def LoopWithBothBarriers(A: T.Buffer(256), B: T.Buffer(64)):
+    bx = T.launch_thread("blockIdx.x", 1)
+    tx = T.launch_thread("threadIdx.x", 64)
+    S = T.alloc_shared((64,))
+    r = T.alloc_local((1,))
+    r[0] = T.float32(0)
+    for k in range(4):
+        S[tx] = A[k * 64 + tx]
+        T.tvm_storage_sync("shared")
+        r[0] = r[0] + S[63 - tx]
+        T.tvm_storage_sync("shared")
+    B[tx] = r[0]

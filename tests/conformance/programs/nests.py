@@ -1,369 +1,262 @@
 """Scans, in-place operations, nested conditions and workspaces of several kernels."""
 
-from tvm.script import ir as I
 from tvm.script import tirx as T
 
 
-# wrong, race: the next step loads what may not be stored yet
-# A = whole(64)
-# B == np.cumsum(A).astype('float32')
-@I.ir_module
-class ScanInPlaceNoBarrierBehindTheStores:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((64,))
-                r = T.alloc_local((1,))
-                S[tx] = A[tx]
-                T.tvm_storage_sync("shared")
-                for d in range(6):
-                    r[0] = T.if_then_else(
-                        tx >= T.shift_left(1, d), S[tx - T.shift_left(1, d)], T.float32(0)
-                    )
-                    T.tvm_storage_sync("shared")
-                    S[tx] = S[tx] + r[0]
-                B[tx] = S[tx]
-
-
-# right: a step stores where none loads until the next barrier
-# A = whole(64)
-# B == np.cumsum(A).astype('float32')
-@I.ir_module
-class ScanFromOneBufferToAnotherAndBack:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((128,))
-                S[tx] = A[tx]
-                T.tvm_storage_sync("shared")
-                for d in range(6):
-                    S[(d + 1) % 2 * 64 + tx] = S[d % 2 * 64 + tx] + T.if_then_else(
-                        tx >= T.shift_left(1, d),
-                        S[d % 2 * 64 + tx - T.shift_left(1, d)],
-                        T.float32(0),
-                    )
-                    T.tvm_storage_sync("shared")
-                B[tx] = S[tx]
-
-
 # right: TVM writes Select as C's conditional operator, which evaluates one of the two
-# A = whole(64)
 # B == A + np.append(0, A[:-1])
-@I.ir_module
-class ElementBeforeTheFirstBehindSelect:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((64,))
-                S[tx] = A[tx]
-                T.tvm_storage_sync("shared")
-                B[tx] = A[tx] + T.Select(tx > 0, S[tx - 1], T.float32(0))
+@T.prim_func(s_tir=True)
+def ElementBeforeTheFirstBehindSelect(A: T.Buffer(64), B: T.Buffer(64)):
+    bx = T.launch_thread("blockIdx.x", 1)
+    tx = T.launch_thread("threadIdx.x", 64)
+    S = T.alloc_shared((64,))
+    S[tx] = A[tx]
+    T.tvm_storage_sync("shared")
+    B[tx] = A[tx] + T.Select(tx > 0, S[tx - 1], T.float32(0))
 
 
 # right: no thread uses another one's elements
-# A = whole(64)
 # B == np.maximum.accumulate(A.reshape(16, 4), 1).ravel()
-@I.ir_module
-class RunningMaximumOfEachThreadsOwnPart:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 16) as tx:
-                m = T.alloc_local((1,))
-                m[0] = T.float32(0)
-                for k in range(4):
-                    m[0] = T.max(m[0], A[tx * 4 + k])
-                    B[tx * 4 + k] = m[0]
+@T.prim_func(s_tir=True)
+def RunningMaximumOfEachThreadsOwnPart(A: T.Buffer(64), B: T.Buffer(64)):
+    bx = T.launch_thread("blockIdx.x", 1)
+    tx = T.launch_thread("threadIdx.x", 16)
+    m = T.alloc_local((1,))
+    m[0] = T.float32(0)
+    for k in range(4):
+        m[0] = T.max(m[0], A[tx * 4 + k])
+        B[tx * 4 + k] = m[0]
 
 
 # wrong, race: a thread stores over what another one has yet to load
-# A = whole(64)
 # B == A + 1
-@I.ir_module
-class ReversedInPlaceNoBarrierBehindTheLoads:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((64,))
-                r = T.alloc_local((1,))
-                S[tx] = A[tx]
-                T.tvm_storage_sync("shared")
-                r[0] = S[63 - tx]
-                S[tx] = r[0] + T.float32(1)
-                T.tvm_storage_sync("shared")
-                B[tx] = S[63 - tx]
+@T.prim_func(s_tir=True)
+def ReversedInPlaceNoBarrierBehindTheLoads(A: T.Buffer(64), B: T.Buffer(64)):
+    bx = T.launch_thread("blockIdx.x", 1)
+    tx = T.launch_thread("threadIdx.x", 64)
+    S = T.alloc_shared((64,))
+    r = T.alloc_local((1,))
+    S[tx] = A[tx]
+    T.tvm_storage_sync("shared")
+    r[0] = S[63 - tx]
+    S[tx] = r[0] + T.float32(1)
+    T.tvm_storage_sync("shared")
+    B[tx] = S[63 - tx]
 
 
 # wrong, race: threads of one bin load the same count, and one addition is lost
 # A = whole(64) % 4
 # B == np.bincount(A, minlength=4).astype('int32')
-@I.ir_module
-class HistogramOfAllThreadsInOneArray:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "int32"), B: T.Buffer((4,), "int32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                H = T.alloc_shared((4,), "int32")
-                if tx < 4:
-                    H[tx] = 0
-                T.tvm_storage_sync("shared")
-                H[A[tx]] = H[A[tx]] + 1
-                T.tvm_storage_sync("shared")
-                if tx < 4:
-                    B[tx] = H[tx]
+@T.prim_func(s_tir=True)
+def HistogramOfAllThreadsInOneArray(A: T.Buffer(64, "int32"), B: T.Buffer(4, "int32")):
+    bx = T.launch_thread("blockIdx.x", 1)
+    tx = T.launch_thread("threadIdx.x", 64)
+    H = T.alloc_shared((4,), "int32")
+    if tx < 4:
+        H[tx] = 0
+    T.tvm_storage_sync("shared")
+    H[A[tx]] = H[A[tx]] + 1
+    T.tvm_storage_sync("shared")
+    if tx < 4:
+        B[tx] = H[tx]
 
 
 # right: a barrier stands before the columns are added up
 # A = whole(64) % 4
 # B == np.bincount(A, minlength=4).astype('int32')
-@I.ir_module
-class HistogramAColumnOfBinsForEachThread:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "int32"), B: T.Buffer((4,), "int32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                H = T.alloc_shared((256,), "int32")
-                n = T.alloc_local((1,), "int32")
-                for k in range(4):
-                    H[k * 64 + tx] = 0
-                H[A[tx] * 64 + tx] = H[A[tx] * 64 + tx] + 1
-                T.tvm_storage_sync("shared")
-                if tx < 4:
-                    n[0] = 0
-                    for k in range(64):
-                        n[0] = n[0] + H[tx * 64 + k]
-                    B[tx] = n[0]
+@T.prim_func(s_tir=True)
+def HistogramAColumnOfBinsForEachThread(A: T.Buffer(64, "int32"), B: T.Buffer(4, "int32")):
+    bx = T.launch_thread("blockIdx.x", 1)
+    tx = T.launch_thread("threadIdx.x", 64)
+    H = T.alloc_shared((256,), "int32")
+    n = T.alloc_local((1,), "int32")
+    for k in range(4):
+        H[k * 64 + tx] = 0
+    H[A[tx] * 64 + tx] = H[A[tx] * 64 + tx] + 1
+    T.tvm_storage_sync("shared")
+    if tx < 4:
+        n[0] = 0
+        for k in range(64):
+            n[0] = n[0] + H[tx * 64 + k]
+        B[tx] = n[0]
 
 
 # wrong, race: a block stores over what the other one has yet to load
-# A = whole(128)
-@I.ir_module
-class TilesOfTwoBlocksSwappedInPlace:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((128,), "float32"),
-        C: T.Buffer((128,), "float32"),
-        B: T.Buffer((128,), "float32"),
-    ):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 2) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                C[bx * 64 + tx] = A[bx * 64 + tx]
-                T.tvm_storage_sync("shared")
-                B[bx * 64 + tx] = C[(1 - bx) * 64 + tx]
-                C[(1 - bx) * 64 + tx] = B[bx * 64 + tx]
+@T.prim_func(s_tir=True)
+def TilesOfTwoBlocksSwappedInPlace(A: T.Buffer(128), C: T.Buffer(128), B: T.Buffer(128)):
+    bx = T.launch_thread("blockIdx.x", 2)
+    tx = T.launch_thread("threadIdx.x", 64)
+    C[bx * 64 + tx] = A[bx * 64 + tx]
+    T.tvm_storage_sync("shared")
+    B[bx * 64 + tx] = C[(1 - bx) * 64 + tx]
+    C[(1 - bx) * 64 + tx] = B[bx * 64 + tx]
 
 
 # right: each thread loads both of its elements before it stores them
-# A = whole(128)
 # C, B == (np.roll(A, 64), np.roll(A, 64))
-@I.ir_module
-class TilesSwappedInPlaceByOneBlock:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((128,), "float32"),
-        C: T.Buffer((128,), "float32"),
-        B: T.Buffer((128,), "float32"),
-    ):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                r = T.alloc_local((2,))
-                C[tx] = A[tx]
-                C[64 + tx] = A[64 + tx]
-                r[0] = C[tx]
-                r[1] = C[64 + tx]
-                C[tx] = r[1]
-                C[64 + tx] = r[0]
-                B[tx] = r[1]
-                B[64 + tx] = r[0]
+@T.prim_func(s_tir=True)
+def TilesSwappedInPlaceByOneBlock(A: T.Buffer(128), C: T.Buffer(128), B: T.Buffer(128)):
+    bx = T.launch_thread("blockIdx.x", 1)
+    tx = T.launch_thread("threadIdx.x", 64)
+    r = T.alloc_local((2,))
+    C[tx] = A[tx]
+    C[64 + tx] = A[64 + tx]
+    r[0] = C[tx]
+    r[1] = C[64 + tx]
+    C[tx] = r[1]
+    C[64 + tx] = r[0]
+    B[tx] = r[1]
+    B[64 + tx] = r[0]
 
 
 # right: the threads along y store the same values
-# A = whole(64)
 # B == np.tile(A[31::-1], 2)
-@I.ir_module
-class RowsOfThreadsThatStoreOneRowAlike:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                with T.launch_thread("threadIdx.y", 2) as ty:
-                    S = T.alloc_shared((32,))
-                    S[tx] = A[tx]
-                    T.tvm_storage_sync("shared")
-                    B[ty * 32 + tx] = S[31 - tx]
+@T.prim_func(s_tir=True)
+def RowsOfThreadsThatStoreOneRowAlike(A: T.Buffer(64), B: T.Buffer(64)):
+    bx = T.launch_thread("blockIdx.x", 1)
+    tx = T.launch_thread("threadIdx.x", 32)
+    ty = T.launch_thread("threadIdx.y", 2)
+    S = T.alloc_shared((32,))
+    S[tx] = A[tx]
+    T.tvm_storage_sync("shared")
+    B[ty * 32 + tx] = S[31 - tx]
 
 
 # right: the let loads one element for all
-# A = whole(64)
 # B == A[::-1]
-@I.ir_module
-class BarrierBehindNestedConditionsAndALetThatAllThreadsShare:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((64,))
-                flag: T.let[T.bool] = A[0] > T.float32(0)
-                if bx >= 0:
-                    if flag:
-                        S[tx] = A[tx]
-                        T.tvm_storage_sync("shared")
-                        B[tx] = S[63 - tx]
+@T.prim_func(s_tir=True)
+def BarrierBehindNestedConditionsAndALetThatAllThreadsShare(A: T.Buffer(64), B: T.Buffer(64)):
+    bx = T.launch_thread("blockIdx.x", 1)
+    tx = T.launch_thread("threadIdx.x", 64)
+    S = T.alloc_shared((64,))
+    flag: T.let[T.bool] = A[0] > T.float32(0)
+    if bx >= 0:
+        if flag:
+            S[tx] = A[tx]
+            T.tvm_storage_sync("shared")
+            B[tx] = S[63 - tx]
 
 
 # right: each counts for itself until its number is 1
-# A = whole(64)
 # B == np.array([count_steps(a) for a in A])
-@I.ir_module
-class TripCountOfEachThreadWithoutABarrier:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "int32"), B: T.Buffer((64,), "int32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                n = T.alloc_local((2,), "int32")
-                n[0] = A[tx]
-                n[1] = 0
-                while n[0] > 1:
-                    n[0] = T.if_then_else(n[0] % 2 == 0, n[0] // 2, n[0] * 3 + 1)
-                    n[1] = n[1] + 1
-                B[tx] = n[1]
+@T.prim_func(s_tir=True)
+def TripCountOfEachThreadWithoutABarrier(A: T.Buffer(64, "int32"), B: T.Buffer(64, "int32")):
+    bx = T.launch_thread("blockIdx.x", 1)
+    tx = T.launch_thread("threadIdx.x", 64)
+    n = T.alloc_local((2,), "int32")
+    n[0] = A[tx]
+    n[1] = 0
+    while n[0] > 1:
+        n[0] = T.if_then_else(n[0] % 2 == 0, n[0] // 2, n[0] * 3 + 1)
+        n[1] = n[1] + 1
+    B[tx] = n[1]
 
 
 # wrong, divergent barrier: threads that have counted to their end never come
-# A = whole(64)
-@I.ir_module
-class TripCountOfEachThreadWithABarrier:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "int32"), B: T.Buffer((64,), "int32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_shared((64,), "int32")
-                n = T.alloc_local((2,), "int32")
-                n[0] = A[tx]
-                n[1] = 0
-                while n[0] > 1:
-                    n[0] = n[0] // 2
-                    S[tx] = n[0]
-                    T.tvm_storage_sync("shared")
-                    n[1] = n[1] + S[63 - tx]
-                B[tx] = n[1]
+@T.prim_func(s_tir=True)
+def TripCountOfEachThreadWithABarrier(A: T.Buffer(64, "int32"), B: T.Buffer(64, "int32")):
+    bx = T.launch_thread("blockIdx.x", 1)
+    tx = T.launch_thread("threadIdx.x", 64)
+    S = T.alloc_shared((64,), "int32")
+    n = T.alloc_local((2,), "int32")
+    n[0] = A[tx]
+    n[1] = 0
+    while n[0] > 1:
+        n[0] = n[0] // 2
+        S[tx] = n[0]
+        T.tvm_storage_sync("shared")
+        n[1] = n[1] + S[63 - tx]
+    B[tx] = n[1]
 
 
 # right: by 0 nothing is divided
-# A = whole(64)
 # n = np.arange(64) % 3
 # B == np.where(n == 0, -1, A // np.maximum(n, 1)).astype('int32')
-@I.ir_module
-class DivisionBehindIfThenElse:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((64,), "int32"), n: T.Buffer((64,), "int32"), B: T.Buffer((64,), "int32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                B[tx] = T.if_then_else(n[tx] == 0, -1, A[tx] // n[tx])
+@T.prim_func(s_tir=True)
+def DivisionBehindIfThenElse(
+    A: T.Buffer(64, "int32"), n: T.Buffer(64, "int32"), B: T.Buffer(64, "int32")
+):
+    bx = T.launch_thread("blockIdx.x", 1)
+    tx = T.launch_thread("threadIdx.x", 64)
+    B[tx] = T.if_then_else(n[tx] == 0, -1, A[tx] // n[tx])
 
 
 # right: the last thread loads nothing
-# A = whole(28)
 # B == np.append(A, np.zeros(4, 'float32'))
-@I.ir_module
-class VectorBehindAGuard:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((28,), "float32"), B: T.Buffer((32,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 8) as tx:
-                B[T.Ramp(tx * 4, 1, 4)] = T.if_then_else(
-                    tx < 7, A[T.Ramp(tx * 4, 1, 4)], T.Broadcast(T.float32(0), 4)
-                )
+@T.prim_func(s_tir=True)
+def VectorBehindAGuard(A: T.Buffer(28), B: T.Buffer(32)):
+    bx = T.launch_thread("blockIdx.x", 1)
+    tx = T.launch_thread("threadIdx.x", 8)
+    B[T.Ramp(tx * 4, 1, 4)] = T.if_then_else(
+        tx < 7, A[T.Ramp(tx * 4, 1, 4)], T.Broadcast(T.float32(0), 4)
+    )
 
 
 # wrong, out of bounds: thread 7 loads elements 28 to 31 of 30
-# A = whole(30)
-@I.ir_module
-class VectorBehindAGuardOfItsFirstElement:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((30,), "float32"), B: T.Buffer((32,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 8) as tx:
-                B[T.Ramp(tx * 4, 1, 4)] = T.if_then_else(
-                    tx * 4 < 30, A[T.Ramp(tx * 4, 1, 4)], T.Broadcast(T.float32(0), 4)
-                )
+@T.prim_func(s_tir=True)
+def VectorBehindAGuardOfItsFirstElement(A: T.Buffer(30), B: T.Buffer(32)):
+    bx = T.launch_thread("blockIdx.x", 1)
+    tx = T.launch_thread("threadIdx.x", 8)
+    B[T.Ramp(tx * 4, 1, 4)] = T.if_then_else(
+        tx * 4 < 30, A[T.Ramp(tx * 4, 1, 4)], T.Broadcast(T.float32(0), 4)
+    )
 
 
 # right: a broadcast has it in all lanes
-# A = whole(8)
 # B == np.repeat(A, 4)
-@I.ir_module
-class OneElementStoredToAVector:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((32,), "float32")):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 1) as bx:
-            with T.launch_thread("threadIdx.x", 8) as tx:
-                B[T.Ramp(tx * 4, 1, 4)] = T.Broadcast(A[tx], 4)
+@T.prim_func(s_tir=True)
+def OneElementStoredToAVector(A: T.Buffer(8), B: T.Buffer(32)):
+    bx = T.launch_thread("blockIdx.x", 1)
+    tx = T.launch_thread("threadIdx.x", 8)
+    B[T.Ramp(tx * 4, 1, 4)] = T.Broadcast(A[tx], 4)
 
 
 # right: all of it is filled
-# A = whole(128)
 # C, B == (A, A[::-1])
-@I.ir_module
-class WorkspaceThatOneKernelFillsAndAnotherUses:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((128,), "float32"),
-        C: T.Buffer((128,), "float32"),
-        B: T.Buffer((128,), "float32"),
-    ):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 4) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                if tx < 32:
-                    C[bx * 32 + tx] = A[bx * 32 + tx]
-        with T.launch_thread("blockIdx.x", 4) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                B[bx * 32 + tx] = C[127 - bx * 32 - tx]
+@T.prim_func(s_tir=True)
+def WorkspaceThatOneKernelFillsAndAnotherUses(A: T.Buffer(128), C: T.Buffer(128), B: T.Buffer(128)):
+    with T.launch_thread("blockIdx.x", 4) as bx:
+        with T.launch_thread("threadIdx.x", 32) as tx:
+            if tx < 32:
+                C[bx * 32 + tx] = A[bx * 32 + tx]
+    with T.launch_thread("blockIdx.x", 4) as bx:
+        with T.launch_thread("threadIdx.x", 32) as tx:
+            B[bx * 32 + tx] = C[127 - bx * 32 - tx]
 
 
 # right: each has its own, for as long as it runs
-# A = whole(128)
 # C, B == (2 * A.reshape(4, 32)[:, ::-1].ravel(), 2 * A.reshape(2, 64)[:, ::-1].ravel())
-@I.ir_module
-class DynamicSharedMemoryOfTwoKernelsOfOtherSizes:
-    @T.prim_func(s_tir=True)
-    def main(
-        A: T.Buffer((128,), "float32"),
-        C: T.Buffer((128,), "float32"),
-        B: T.Buffer((128,), "float32"),
-    ):
-        T.func_attr({"tirx.is_entry_func": True, "tirx.noalias": True})
-        with T.launch_thread("blockIdx.x", 4) as bx:
-            with T.launch_thread("threadIdx.x", 32) as tx:
-                S = T.alloc_buffer((32,), scope="shared.dyn")
-                S[tx] = A[bx * 32 + tx] * T.float32(2)
-                T.tvm_storage_sync("shared")
-                C[bx * 32 + tx] = S[32 - 1 - tx]
-        with T.launch_thread("blockIdx.x", 2) as bx:
-            with T.launch_thread("threadIdx.x", 64) as tx:
-                S = T.alloc_buffer((64,), scope="shared.dyn")
-                S[tx] = A[bx * 64 + tx] * T.float32(2)
-                T.tvm_storage_sync("shared")
-                B[bx * 64 + tx] = S[64 - 1 - tx]
+@T.prim_func(s_tir=True)
+def DynamicSharedMemoryOfTwoKernelsOfOtherSizes(
+    A: T.Buffer(128), C: T.Buffer(128), B: T.Buffer(128)
+):
+    with T.launch_thread("blockIdx.x", 4) as bx:
+        with T.launch_thread("threadIdx.x", 32) as tx:
+            S = T.alloc_buffer((32,), scope="shared.dyn")
+            S[tx] = A[bx * 32 + tx] * T.float32(2)
+            T.tvm_storage_sync("shared")
+            C[bx * 32 + tx] = S[32 - 1 - tx]
+    with T.launch_thread("blockIdx.x", 2) as bx:
+        with T.launch_thread("threadIdx.x", 64) as tx:
+            S = T.alloc_buffer((64,), scope="shared.dyn")
+            S[tx] = A[bx * 64 + tx] * T.float32(2)
+            T.tvm_storage_sync("shared")
+            B[bx * 64 + tx] = S[64 - 1 - tx]
+
+
+# right: all have loaded before one stores, and stored before one loads
+# B == np.cumsum(A).astype('float32')
+@T.prim_func(s_tir=True)
+def ScanInPlaceBarriersOnBothSides(A: T.Buffer(64), B: T.Buffer(64)):
+    bx = T.launch_thread("blockIdx.x", 1)
+    tx = T.launch_thread("threadIdx.x", 64)
+    S = T.alloc_shared((64,))
+    r = T.alloc_local((1,))
+    S[tx] = A[tx]
+    T.tvm_storage_sync("shared")
+    for d in range(6):
+        r[0] = T.if_then_else(tx >= T.shift_left(1, d), S[tx - T.shift_left(1, d)], T.float32(0))
+        T.tvm_storage_sync("shared")
+        S[tx] = S[tx] + r[0]
+        T.tvm_storage_sync("shared")
+    B[tx] = S[tx]

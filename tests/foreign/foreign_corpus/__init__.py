@@ -50,7 +50,7 @@ def _collect(module: ModuleType) -> dict[str, Foreign]:
     family = module.__name__.rpartition(".")[2]
     return {
         name: Foreign(name, family, value, name not in ROUNDED)
-        for name, value in vars(module).items()
+        for name, value in (module.FUNCTIONS | vars(module)).items()
         if isinstance(value, PrimFunc)
     }
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import SBlockRV
@@ -18,7 +18,6 @@ from tirstep import transforms
 from tirstep.transforms.tir import find_all
 
 Options = Mapping[str, Any]
-TAILS: tuple[Options, ...] = ({"tail": "refuse"}, {"tail": "guard"})
 _TILE = {"tile": (16, 16), "tile_k": 16}
 OPTIONS: dict[str, Sequence[Options]] = {
     "align_vectors": ({"vector": 4, "offset": 1},),
@@ -78,51 +77,38 @@ _MOST_PLACES = 3
 """Loops of a block that a transform of two blocks is tried at, from the outermost."""
 
 
-@dataclass(frozen=True)
-class Call:
-    """A call of a transform on a schedule, by names and places instead of handles.
-
-    Attributes
-    ----------
-    transform : its name
-    handles : ``block name``, ``(block name, place of a loop)``, or a tuple of these for a sequence
-    options : its sizes
-    """
-
-    transform: str
-    handles: tuple[Any, ...]
-    options: Options = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        options = "".join(f", {name}={value!r}" for name, value in self.options.items())
-        return f"{self.transform}({', '.join(map(_spell, self.handles))}{options})"
-
-    def run(self, sch: Schedule) -> Any:
-        """Call it; raises what the transform raises."""
-        handles = [_find(sch, handle) for handle in self.handles]
-        return getattr(transforms, self.transform)(sch, *handles, **self.options)
-
-
-@dataclass(frozen=True)
-class Loop:
+class Loop(NamedTuple):
     """A loop of a schedule: that of a block at a place, from the outermost."""
 
     block: str
     place: int
 
-
-def _spell(handle: Any) -> str:
-    if isinstance(handle, Loop):
-        return f"{handle.block}/{handle.place}"
-    return f"[{', '.join(map(_spell, handle))}]" if isinstance(handle, tuple) else str(handle)
+    def __str__(self) -> str:
+        return f"{self.block}/{self.place}"
 
 
-def _find(sch: Schedule, handle: Any) -> Any:
-    if isinstance(handle, Loop):
-        return sch.get_loops(sch.get_sblock(handle.block))[handle.place]
-    if isinstance(handle, tuple):
-        return [_find(sch, each) for each in handle]
-    return sch.get_sblock(handle)
+class Call(NamedTuple):
+    """A call of a transform, by names of blocks and `Loop`s, or tuples of these, and options."""
+
+    transform: str
+    handles: tuple[Any, ...]
+    options: Options = MappingProxyType({})
+
+    def __str__(self) -> str:
+        given = [f"[{', '.join(map(str, it))}]" if type(it) is tuple else f"{it}" for it in self[1]]
+        given += [f"{name}={value!r}" for name, value in self.options.items()]
+        return f"{self.transform}({', '.join(given)})"
+
+    def run(self, sch: Schedule) -> Any:
+        """Call it; raises what the transform raises."""
+
+        def find(handle: Any) -> Any:
+            if isinstance(handle, Loop):
+                return sch.get_loops(sch.get_sblock(handle.block))[handle.place]
+            return list(map(find, handle)) if type(handle) is tuple else sch.get_sblock(handle)
+
+        handles = map(find, self.handles)
+        return getattr(transforms, self.transform)(sch, *handles, **self.options)
 
 
 def list_transforms() -> list[str]:

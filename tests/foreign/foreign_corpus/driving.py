@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tvm.s_tir import Schedule
 from tvm_ffi import structural_hash
@@ -18,19 +18,12 @@ from .judging import UNBUILT, is_on_a_gpu, judge
 from .states import bind_rest, make_state
 
 REFUSED, RAW, BARE, TORN = "refused", "raw error", "bare refusal", "changed by a refusal"
+"""A bare refusal has TVM's words, and no advice of ours."""
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What became of a call.
-
-    Attributes
-    ----------
-    function, state : on what it was made
-    call : the call
-    verdict : a verdict of `judging`, "refused", "raw error", "bare refusal" (TVM's words with no
-        advice of ours), "changed by a refusal", or "accepted" where another call made the same
-    text : the sentence of a refusal, or what is wrong
+class Outcome(NamedTuple):
+    """What became of a call on a function in a state: a verdict of `judging`, or one of these, or
+    "accepted" where another call made the same; and a refusal's sentence, or what is wrong.
     """
 
     function: str

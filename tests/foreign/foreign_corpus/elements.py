@@ -3,95 +3,90 @@
 Forms in which TVM's tests of its schedule primitives write such functions; the programs are ours.
 """
 
+from kernels import parse_functions
 from tvm.script import tirx as T
 
 # mypy: disable-error-code="no-untyped-def, valid-type"
 
+FUNCTIONS = parse_functions("""
+doubled: A (24, 20), B (24, 20)
+    i:24 j:20  B[i, j] = A[i, j] * T.float32(2)
 
-@T.prim_func(s_tir=True)
-def doubled(A: T.Buffer((24, 20), "float32"), B: T.Buffer((24, 20), "float32")):
-    for i, j in T.grid(24, 20):
-        with T.sblock("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = A[vi, vj] * T.float32(2)
+long_vector: A (T.int64(77),), B (T.int64(77),)
+    i:T.int64(77)  B[i] = A[i] + T.float32(1)
 
+chain_of_two: A (24, 20), C (24, 20)
+    B (24, 20)
+    i:24 j:20  B[i, j] = A[i, j] * T.float32(2)
+    i:24 j:20  C[i, j] = B[i, j] + T.float32(1)
 
-@T.prim_func(s_tir=True)
-def long_vector(A: T.Buffer((T.int64(77),), "float32"), B: T.Buffer((T.int64(77),), "float32")):
-    for i in range(T.int64(77)):
-        with T.sblock("B"):
-            vi = T.axis.spatial(T.int64(77), i)
-            B[vi] = A[vi] + T.float32(1)
+chain_of_three: A (40,) int32, D (40,) int32
+    B (40,) int32, C (40,) int32
+    i:40  B[i] = A[i] * 3
+    i:40  C[i] = B[i] - 7
+    i:40  D[i] = T.max(C[i], 0)
 
+one_producer_of_two: A (16, 12), C (16, 12), D (16, 12)
+    B (16, 12)
+    i:16 j:12  B[i, j] = A[i, j] * T.float32(2)
+    i:16 j:12  C[i, j] = B[i, j] + T.float32(1)
+    i:16 j:12  D[i, j] = B[i, j] - A[i, j]
 
-@T.prim_func(s_tir=True)
-def chain_of_two(A: T.Buffer((24, 20), "float32"), C: T.Buffer((24, 20), "float32")):
-    B = T.sblock_alloc_buffer((24, 20))
-    for i, j in T.grid(24, 20):
-        with T.sblock("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = A[vi, vj] * T.float32(2)
-    for i, j in T.grid(24, 20):
-        with T.sblock("C"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            C[vi, vj] = B[vi, vj] + T.float32(1)
+two_producers_of_one: X (16, 12), C (16, 12)
+    A (16, 12), B (16, 12)
+    i:16 j:12  A[i, j] = X[i, j] + T.float32(1)
+    i:16 j:12  B[i, j] = X[i, j] * X[i, j]
+    i:16 j:12  C[i, j] = A[i, j] - B[i, j]
 
+nearest: A (2, 7, 9), B (2, 11, 13)
+    c:2 y:11 x:13  B[c, y, x] = A[c, y * 7 // 11, x * 9 // 13]
 
-@T.prim_func(s_tir=True)
-def chain_of_three(A: T.Buffer((40,), "int32"), D: T.Buffer((40,), "int32")):
-    B = T.sblock_alloc_buffer((40,), "int32")
-    C = T.sblock_alloc_buffer((40,), "int32")
-    for i in range(40):
-        with T.sblock("B"):
-            vi = T.axis.spatial(40, i)
-            B[vi] = A[vi] * 3
-    for i in range(40):
-        with T.sblock("C"):
-            vi = T.axis.spatial(40, i)
-            C[vi] = B[vi] - 7
-    for i in range(40):
-        with T.sblock("D"):
-            vi = T.axis.spatial(40, i)
-            D[vi] = T.max(C[vi], 0)
+halfway: A (8, 10) int32, B (16, 20) int32
+    y:16 x:20  B[y, x] = A[y // 2, x // 2] + A[T.min((y + 1) // 2, 7), x // 2] + A[y // 2,
+        T.min((x + 1) // 2, 9)] + A[T.min((y + 1) // 2, 7), T.min((x + 1) // 2, 9)]
 
+gathered: table (6, 16), ids (21,) int32, rows (21, 16)
+    i:21 j:16  rows[i, j] = table[ids[i], j]
 
-@T.prim_func(s_tir=True)
-def one_producer_of_two(
-    A: T.Buffer((16, 12), "float32"),
-    C: T.Buffer((16, 12), "float32"),
-    D: T.Buffer((16, 12), "float32"),
-):
-    B = T.sblock_alloc_buffer((16, 12))
-    for i, j in T.grid(16, 12):
-        with T.sblock("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = A[vi, vj] * T.float32(2)
-    for i, j in T.grid(16, 12):
-        with T.sblock("C"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            C[vi, vj] = B[vi, vj] + T.float32(1)
-    for i, j in T.grid(16, 12):
-        with T.sblock("D"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            D[vi, vj] = B[vi, vj] - A[vi, vj]
+padded_image: A (3, 6, 7), B (3, 8, 9)
+    c:3 y:8 x:9  B[c, y, x] = T.if_then_else(y >= 1 and y < 7 and (x >= 1) and (x < 8), A[c, y -
+        1, x - 1], T.float32(0))
 
+unpacked_nibbles: A (9, 4) uint32, B (9, 32) int32
+    i:9 j:32  B[i, j] = T.Cast("int32", T.bitwise_and(T.shift_right(A[i, j // 8], T.Cast("uint32",
+        j % 8 * 4)), T.uint32(15))) - 7
 
-@T.prim_func(s_tir=True)
-def two_producers_of_one(X: T.Buffer((16, 12), "float32"), C: T.Buffer((16, 12), "float32")):
-    A = T.sblock_alloc_buffer((16, 12))
-    B = T.sblock_alloc_buffer((16, 12))
-    for i, j in T.grid(16, 12):
-        with T.sblock("A"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            A[vi, vj] = X[vi, vj] + T.float32(1)
-    for i, j in T.grid(16, 12):
-        with T.sblock("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = X[vi, vj] * X[vi, vj]
-    for i, j in T.grid(16, 12):
-        with T.sblock("C"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            C[vi, vj] = A[vi, vj] - B[vi, vj]
+many_units: A (1, 24, 1, 20), B (1, 24, 1, 20)
+    a:1 i:24 b:1 j:20  B[a, i, b, j] = A[a, i, b, j] + T.float32(1)
+
+halves: A (6, 32) float16, B (6, 32)
+    i:6 j:32  B[i, j] = T.Cast("float32", A[i, j] + T.float16(1)) * T.float32(0.5)
+
+in_place: A (18, 8)
+    i:18 j:8  A[i, j] = A[i, j] + T.float32(1)
+
+permuted_and_split: A (6, 10, 4), B (4, 60)
+    P (4, 6, 10)
+    k:4 i:6 j:10  P[k, i, j] = A[i, j, k]
+    k:4 f:60  B[k, f] = P[k, f // 10, f % 10]
+
+side_by_side: A (8, 5), B (8, 7), C (8, 12)
+    i:8 j:12  C[i, j] = T.if_then_else(j < 5, A[i, j], B[i, j - 5])
+
+shifted_stencil: A (34,), C (32,)
+    B (34,)
+    i:34  B[i] = A[i] * T.float32(2)
+    i:32  C[i] = B[i] + B[i + 1] + B[i + 2]
+
+reversed_order: A (40,), B (40,)
+    i:40  B[i] = A[39 - i]
+
+bits_as_numbers: A (30,) int32, B (30,)
+    i:30  B[i] = T.reinterpret("float32", A[i] + 1065353216)
+
+truths: A (6, 8) int32, B (6, 8) bool
+    i:6 j:8  B[i, j] = A[i, j] > 1
+""")
 
 
 @T.prim_func(s_tir=True)
@@ -157,39 +152,6 @@ def opaque_rows(A: T.Buffer((8, 12), "float32"), B: T.Buffer((8, 12), "float32")
 
 
 @T.prim_func(s_tir=True)
-def nearest(A: T.Buffer((2, 7, 9), "float32"), B: T.Buffer((2, 11, 13), "float32")):
-    for c, y, x in T.grid(2, 11, 13):
-        with T.sblock("B"):
-            vc, vy, vx = T.axis.remap("SSS", [c, y, x])
-            B[vc, vy, vx] = A[vc, vy * 7 // 11, vx * 9 // 13]
-
-
-@T.prim_func(s_tir=True)
-def halfway(A: T.Buffer((8, 10), "int32"), B: T.Buffer((16, 20), "int32")):
-    for y, x in T.grid(16, 20):
-        with T.sblock("B"):
-            vy, vx = T.axis.remap("SS", [y, x])
-            B[vy, vx] = (
-                A[vy // 2, vx // 2]
-                + A[T.min((vy + 1) // 2, 7), vx // 2]
-                + A[vy // 2, T.min((vx + 1) // 2, 9)]
-                + A[T.min((vy + 1) // 2, 7), T.min((vx + 1) // 2, 9)]
-            )
-
-
-@T.prim_func(s_tir=True)
-def gathered(
-    table: T.Buffer((6, 16), "float32"),
-    ids: T.Buffer((21,), "int32"),
-    rows: T.Buffer((21, 16), "float32"),
-):
-    for i, j in T.grid(21, 16):
-        with T.sblock("rows"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            rows[vi, vj] = table[ids[vi], vj]
-
-
-@T.prim_func(s_tir=True)
 def pages(
     store: T.Buffer((6, 2, 4, 5), "float16"),
     ids: T.Buffer((3,), "int32"),
@@ -213,32 +175,6 @@ def below_the_diagonal(A: T.Buffer((12, 16), "float32"), B: T.Buffer((12, 16), "
 
 
 @T.prim_func(s_tir=True)
-def padded_image(A: T.Buffer((3, 6, 7), "float32"), B: T.Buffer((3, 8, 9), "float32")):
-    for c, y, x in T.grid(3, 8, 9):
-        with T.sblock("B"):
-            vc, vy, vx = T.axis.remap("SSS", [c, y, x])
-            B[vc, vy, vx] = T.if_then_else(
-                vy >= 1 and vy < 7 and vx >= 1 and vx < 8, A[vc, vy - 1, vx - 1], T.float32(0)
-            )
-
-
-@T.prim_func(s_tir=True)
-def unpacked_nibbles(A: T.Buffer((9, 4), "uint32"), B: T.Buffer((9, 32), "int32")):
-    for i, j in T.grid(9, 32):
-        with T.sblock("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = (
-                T.Cast(
-                    "int32",
-                    T.bitwise_and(
-                        T.shift_right(A[vi, vj // 8], T.Cast("uint32", vj % 8 * 4)), T.uint32(15)
-                    ),
-                )
-                - 7
-            )
-
-
-@T.prim_func(s_tir=True)
 def bound_names(A: T.Buffer((60,), "int32"), B: T.Buffer((60,), "int32")):
     for i in range(60):
         with T.sblock("B"):
@@ -258,14 +194,6 @@ def scaled_by_an_argument(
 
 
 @T.prim_func(s_tir=True)
-def many_units(A: T.Buffer((1, 24, 1, 20), "float32"), B: T.Buffer((1, 24, 1, 20), "float32")):
-    for a, i, b, j in T.grid(1, 24, 1, 20):
-        with T.sblock("B"):
-            va, vi, vb, vj = T.axis.remap("SSSS", [a, i, b, j])
-            B[va, vi, vb, vj] = A[va, vi, vb, vj] + T.float32(1)
-
-
-@T.prim_func(s_tir=True)
 def sum_and_difference(
     A: T.Buffer((40,), "float32"),
     B: T.Buffer((40,), "float32"),
@@ -280,14 +208,6 @@ def sum_and_difference(
 
 
 @T.prim_func(s_tir=True)
-def halves(A: T.Buffer((6, 32), "float16"), B: T.Buffer((6, 32), "float32")):
-    for i, j in T.grid(6, 32):
-        with T.sblock("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = T.Cast("float32", A[vi, vj] + T.float16(1)) * T.float32(0.5)
-
-
-@T.prim_func(s_tir=True)
 def open_rows(a: T.handle, b: T.handle):
     n = T.int32()
     A = T.match_buffer(a, (n, 24), "float32")
@@ -296,71 +216,3 @@ def open_rows(a: T.handle, b: T.handle):
         with T.sblock("B"):
             vi, vj = T.axis.remap("SS", [i, j])
             B[vi, vj] = A[vi, vj] * T.float32(3)
-
-
-@T.prim_func(s_tir=True)
-def in_place(A: T.Buffer((18, 8), "float32")):
-    for i, j in T.grid(18, 8):
-        with T.sblock("A"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            A[vi, vj] = A[vi, vj] + T.float32(1)
-
-
-@T.prim_func(s_tir=True)
-def permuted_and_split(A: T.Buffer((6, 10, 4), "float32"), B: T.Buffer((4, 60), "float32")):
-    P = T.sblock_alloc_buffer((4, 6, 10))
-    for k, i, j in T.grid(4, 6, 10):
-        with T.sblock("P"):
-            vk, vi, vj = T.axis.remap("SSS", [k, i, j])
-            P[vk, vi, vj] = A[vi, vj, vk]
-    for k, f in T.grid(4, 60):
-        with T.sblock("B"):
-            vk, vf = T.axis.remap("SS", [k, f])
-            B[vk, vf] = P[vk, vf // 10, vf % 10]
-
-
-@T.prim_func(s_tir=True)
-def side_by_side(
-    A: T.Buffer((8, 5), "float32"), B: T.Buffer((8, 7), "float32"), C: T.Buffer((8, 12), "float32")
-):
-    for i, j in T.grid(8, 12):
-        with T.sblock("C"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            C[vi, vj] = T.if_then_else(vj < 5, A[vi, vj], B[vi, vj - 5])
-
-
-@T.prim_func(s_tir=True)
-def shifted_stencil(A: T.Buffer((34,), "float32"), C: T.Buffer((32,), "float32")):
-    B = T.sblock_alloc_buffer((34,))
-    for i in range(34):
-        with T.sblock("B"):
-            vi = T.axis.spatial(34, i)
-            B[vi] = A[vi] * T.float32(2)
-    for i in range(32):
-        with T.sblock("C"):
-            vi = T.axis.spatial(32, i)
-            C[vi] = B[vi] + B[vi + 1] + B[vi + 2]
-
-
-@T.prim_func(s_tir=True)
-def reversed_order(A: T.Buffer((40,), "float32"), B: T.Buffer((40,), "float32")):
-    for i in range(40):
-        with T.sblock("B"):
-            vi = T.axis.spatial(40, i)
-            B[vi] = A[39 - vi]
-
-
-@T.prim_func(s_tir=True)
-def bits_as_numbers(A: T.Buffer((30,), "int32"), B: T.Buffer((30,), "float32")):
-    for i in range(30):
-        with T.sblock("B"):
-            vi = T.axis.spatial(30, i)
-            B[vi] = T.reinterpret("float32", A[vi] + 1065353216)
-
-
-@T.prim_func(s_tir=True)
-def truths(A: T.Buffer((6, 8), "int32"), B: T.Buffer((6, 8), "bool")):
-    for i, j in T.grid(6, 8):
-        with T.sblock("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = A[vi, vj] > 1

@@ -3,44 +3,90 @@
 Forms of TVM's tests of rfactor and compute_at and of dlight's rules; the programs are ours.
 """
 
+from kernels import parse_functions
 from tvm.script import tirx as T
 
 # mypy: disable-error-code="no-untyped-def, valid-type"
 
+FUNCTIONS = parse_functions("""
+sum_of_rows: A (20, 48), S (20,)
+    i:20 k:48  S[i] += A[i, k]
 
-@T.prim_func(s_tir=True)
-def sum_of_rows(A: T.Buffer((20, 48), "float32"), S: T.Buffer((20,), "float32")):
-    for i, k in T.grid(20, 48):
-        with T.sblock("S"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            with T.init():
-                S[vi] = T.float32(0)
-            S[vi] = S[vi] + A[vi, vk]
+sum_of_all: A (64,), S ()
+    k:64  S[()] += A[k]
 
+root_of_squares: A (6, 8, 10), D (6,)
+    C (6,)
+    b:6 i:8 j:10  C[b] += A[b, i, j] * A[b, i, j]
+    b:6  D[b] = T.sqrt(C[b])
 
-@T.prim_func(s_tir=True)
-def sum_of_all(A: T.Buffer((64,), "float32"), S: T.Buffer((), "float32")):
-    for k in range(64):
-        with T.sblock("S"):
-            vk = T.axis.reduce(64, k)
-            with T.init():
-                S[()] = T.float32(0)
-            S[()] = S[()] + A[vk]
+softmax: A (10, 36), D (10, 36)
+    top (10,), power (10, 36), total (10,)
+    i:10 k:36  top[i] = T.min_value("float32") -> T.max(top[i], A[i, k])
+    i:10 k:36  power[i, k] = T.exp(A[i, k] - top[i])
+    i:10 k:36  total[i] += power[i, k]
+    i:10 k:36  D[i, k] = power[i, k] / total[i]
 
+centred_rows: A (6, 32), g (32,), b (32,), D (6, 32)
+    total (6,), squares (6,)
+    i:6 k:32  total[i] += A[i, k]
+    i:6 k:32  squares[i] += A[i, k] * A[i, k]
+    i:6 k:32  D[i, k] = (A[i, k] - total[i] * T.float32(0.03125)) * T.rsqrt(squares[i] *
+        T.float32(0.03125) - total[i] * total[i] * T.float32(0.0009765625) + T.float32(1)) * g[k]
+        + b[k]
 
-@T.prim_func(s_tir=True)
-def root_of_squares(A: T.Buffer((6, 8, 10), "float32"), D: T.Buffer((6,), "float32")):
-    C = T.sblock_alloc_buffer((6,))
-    for b, i, j in T.grid(6, 8, 10):
-        with T.sblock("C"):
-            vb, vi, vj = T.axis.remap("SRR", [b, i, j])
-            with T.init():
-                C[vb] = T.float32(0)
-            C[vb] = C[vb] + A[vb, vi, vj] * A[vb, vi, vj]
-    for b in range(6):
-        with T.sblock("D"):
-            vb = T.axis.spatial(6, b)
-            D[vb] = T.sqrt(C[vb])
+root_mean_square: A (1, 5, 24) float16, w (24,) float16, D (1, 5, 24) float16
+    F (1, 5, 24), S (1, 5)
+    b:1 i:5 k:24  F[b, i, k] = T.Cast("float32", A[b, i, k])
+    b:1 i:5 k:24  S[b, i] += F[b, i, k] * F[b, i, k]
+    b:1 i:5 k:24  D[b, i, k] = T.Cast("float16", F[b, i, k] * T.rsqrt(S[b, i] / T.float32(24) +
+        T.float32(1)) * T.Cast("float32", w[k]))
+
+logarithm_of_sums: A (4, 3, 16), D (4, 3)
+    top (4, 3), total (4, 3)
+    i:4 c:3 k:16  top[i, c] = T.min_value("float32") -> T.max(top[i, c], A[i, c, k])
+    i:4 c:3 k:16  total[i, c] += T.exp(A[i, c, k] - top[i, c])
+    i:4 c:3  D[i, c] = T.log(total[i, c]) + top[i, c]
+
+sum_of_sums: A (8, 24), S (1,)
+    B (8,)
+    i:8 k:24  B[i] += A[i, k]
+    u:1 k:8  S[u] += B[k]
+
+sum_of_bytes: A (10, 64) int8, S (10,) int8
+    i:10 k:64  S[i] += A[i, k]
+
+product_of_rows: A (9, 16) int32, P (9,) int32
+    i:9 k:16  P[i] = 1 -> P[i] * A[i, k]
+
+smallest_of_columns: A (30, 14), M (14,)
+    j:14 k:30  M[j] = T.max_value("float32") -> T.min(M[j], A[k, j])
+
+sum_around_the_middle: A (6, 10, 8), S (10,)
+    j:10 i:6 k:8  S[j] += A[i, j, k]
+
+pooled_sums: X (1, 3, 11, 11), Y (1, 3, 5, 5)
+    n:1 c:3 y:5 x:5 r:3 s:3  Y[n, c, y, x] += X[n, c, y * 2 + r, x * 2 + s]
+
+pool_after_pool: X (2, 12, 12), Y (2, 8, 8)
+    M (2, 10, 10)
+    c:2 y:10 x:10 r:3 s:3  M[c, y, x] = T.min_value("float32") -> T.max(M[c, y, x], X[c, y + r, x
+        + s])
+    c:2 y:8 x:8 r:3 s:3  Y[c, y, x] = T.min_value("float32") -> T.max(Y[c, y, x], M[c, y + r, x +
+        s])
+
+sum_written_backwards: A (12, 20), S (12,)
+    i:12 k:20  S[i] = T.float32(0) -> A[i, k] + S[i]
+
+sum_from_a_bias: A (12, 20), b (12,), S (12,)
+    i:12 k:20  S[i] = b[i] -> S[i] + A[i, k]
+
+any_of_rows: A (10, 12) bool, S (10,) bool
+    i:10 k:12  S[i] = T.bool(False) -> S[i] or A[i, k]
+
+histogram: A (40,) int32, counts (5,) int32
+    b:5 i:40  counts[b] += T.Cast("int32", A[i] == b)
+""")
 
 
 @T.prim_func(s_tir=True)
@@ -90,64 +136,6 @@ def place_of_the_largest(
 
 
 @T.prim_func(s_tir=True)
-def softmax(A: T.Buffer((10, 36), "float32"), D: T.Buffer((10, 36), "float32")):
-    top = T.sblock_alloc_buffer((10,))
-    power = T.sblock_alloc_buffer((10, 36))
-    total = T.sblock_alloc_buffer((10,))
-    for i, k in T.grid(10, 36):
-        with T.sblock("top"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            with T.init():
-                top[vi] = T.min_value("float32")
-            top[vi] = T.max(top[vi], A[vi, vk])
-    for i, k in T.grid(10, 36):
-        with T.sblock("power"):
-            vi, vk = T.axis.remap("SS", [i, k])
-            power[vi, vk] = T.exp(A[vi, vk] - top[vi])
-    for i, k in T.grid(10, 36):
-        with T.sblock("total"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            with T.init():
-                total[vi] = T.float32(0)
-            total[vi] = total[vi] + power[vi, vk]
-    for i, k in T.grid(10, 36):
-        with T.sblock("D"):
-            vi, vk = T.axis.remap("SS", [i, k])
-            D[vi, vk] = power[vi, vk] / total[vi]
-
-
-@T.prim_func(s_tir=True)
-def centred_rows(
-    A: T.Buffer((6, 32), "float32"),
-    g: T.Buffer((32,), "float32"),
-    b: T.Buffer((32,), "float32"),
-    D: T.Buffer((6, 32), "float32"),
-):
-    total = T.sblock_alloc_buffer((6,))
-    squares = T.sblock_alloc_buffer((6,))
-    for i, k in T.grid(6, 32):
-        with T.sblock("total"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            with T.init():
-                total[vi] = T.float32(0)
-            total[vi] = total[vi] + A[vi, vk]
-    for i, k in T.grid(6, 32):
-        with T.sblock("squares"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            with T.init():
-                squares[vi] = T.float32(0)
-            squares[vi] = squares[vi] + A[vi, vk] * A[vi, vk]
-    for i, k in T.grid(6, 32):
-        with T.sblock("D"):
-            vi, vk = T.axis.remap("SS", [i, k])
-            D[vi, vk] = (A[vi, vk] - total[vi] * T.float32(0.03125)) * T.rsqrt(
-                squares[vi] * T.float32(0.03125)
-                - total[vi] * total[vi] * T.float32(0.0009765625)
-                + T.float32(1)
-            ) * g[vk] + b[vk]
-
-
-@T.prim_func(s_tir=True)
 def both_moments(
     A: T.Buffer((7, 24), "float32"),
     total: T.Buffer((7,), "float32"),
@@ -166,104 +154,6 @@ def both_moments(
 
 
 @T.prim_func(s_tir=True)
-def root_mean_square(
-    A: T.Buffer((1, 5, 24), "float16"),
-    w: T.Buffer((24,), "float16"),
-    D: T.Buffer((1, 5, 24), "float16"),
-):
-    F = T.sblock_alloc_buffer((1, 5, 24))
-    S = T.sblock_alloc_buffer((1, 5))
-    for b, i, k in T.grid(1, 5, 24):
-        with T.sblock("F"):
-            vb, vi, vk = T.axis.remap("SSS", [b, i, k])
-            F[vb, vi, vk] = T.Cast("float32", A[vb, vi, vk])
-    for b, i, k in T.grid(1, 5, 24):
-        with T.sblock("S"):
-            vb, vi, vk = T.axis.remap("SSR", [b, i, k])
-            with T.init():
-                S[vb, vi] = T.float32(0)
-            S[vb, vi] = S[vb, vi] + F[vb, vi, vk] * F[vb, vi, vk]
-    for b, i, k in T.grid(1, 5, 24):
-        with T.sblock("D"):
-            vb, vi, vk = T.axis.remap("SSS", [b, i, k])
-            D[vb, vi, vk] = T.Cast(
-                "float16",
-                F[vb, vi, vk]
-                * T.rsqrt(S[vb, vi] / T.float32(24) + T.float32(1))
-                * T.Cast("float32", w[vk]),
-            )
-
-
-@T.prim_func(s_tir=True)
-def logarithm_of_sums(A: T.Buffer((4, 3, 16), "float32"), D: T.Buffer((4, 3), "float32")):
-    top = T.sblock_alloc_buffer((4, 3))
-    total = T.sblock_alloc_buffer((4, 3))
-    for i, c, k in T.grid(4, 3, 16):
-        with T.sblock("top"):
-            vi, vc, vk = T.axis.remap("SSR", [i, c, k])
-            with T.init():
-                top[vi, vc] = T.min_value("float32")
-            top[vi, vc] = T.max(top[vi, vc], A[vi, vc, vk])
-    for i, c, k in T.grid(4, 3, 16):
-        with T.sblock("total"):
-            vi, vc, vk = T.axis.remap("SSR", [i, c, k])
-            with T.init():
-                total[vi, vc] = T.float32(0)
-            total[vi, vc] = total[vi, vc] + T.exp(A[vi, vc, vk] - top[vi, vc])
-    for i, c in T.grid(4, 3):
-        with T.sblock("D"):
-            vi, vc = T.axis.remap("SS", [i, c])
-            D[vi, vc] = T.log(total[vi, vc]) + top[vi, vc]
-
-
-@T.prim_func(s_tir=True)
-def sum_of_sums(A: T.Buffer((8, 24), "float32"), S: T.Buffer((1,), "float32")):
-    B = T.sblock_alloc_buffer((8,))
-    for i, k in T.grid(8, 24):
-        with T.sblock("B"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            with T.init():
-                B[vi] = T.float32(0)
-            B[vi] = B[vi] + A[vi, vk]
-    for u, k in T.grid(1, 8):
-        with T.sblock("S"):
-            vu, vk = T.axis.remap("SR", [u, k])
-            with T.init():
-                S[vu] = T.float32(0)
-            S[vu] = S[vu] + B[vk]
-
-
-@T.prim_func(s_tir=True)
-def sum_of_bytes(A: T.Buffer((10, 64), "int8"), S: T.Buffer((10,), "int8")):
-    for i, k in T.grid(10, 64):
-        with T.sblock("S"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            with T.init():
-                S[vi] = T.int8(0)
-            S[vi] = S[vi] + A[vi, vk]
-
-
-@T.prim_func(s_tir=True)
-def product_of_rows(A: T.Buffer((9, 16), "int32"), P: T.Buffer((9,), "int32")):
-    for i, k in T.grid(9, 16):
-        with T.sblock("P"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            with T.init():
-                P[vi] = 1
-            P[vi] = P[vi] * A[vi, vk]
-
-
-@T.prim_func(s_tir=True)
-def smallest_of_columns(A: T.Buffer((30, 14), "float32"), M: T.Buffer((14,), "float32")):
-    for j, k in T.grid(14, 30):
-        with T.sblock("M"):
-            vj, vk = T.axis.remap("SR", [j, k])
-            with T.init():
-                M[vj] = T.max_value("float32")
-            M[vj] = T.min(M[vj], A[vk, vj])
-
-
-@T.prim_func(s_tir=True)
 def running_sum(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")):
     for i, j in T.grid(6, 20):
         with T.sblock("B"):
@@ -275,16 +165,6 @@ def running_sum(A: T.Buffer((6, 20), "float32"), B: T.Buffer((6, 20), "float32")
                 B[vi, vj] = A[vi, vj]
             else:
                 B[vi, vj] = B[vi, vj - 1] + A[vi, vj]
-
-
-@T.prim_func(s_tir=True)
-def sum_around_the_middle(A: T.Buffer((6, 10, 8), "float32"), S: T.Buffer((10,), "float32")):
-    for j, i, k in T.grid(10, 6, 8):
-        with T.sblock("S"):
-            vj, vi, vk = T.axis.remap("SRR", [j, i, k])
-            with T.init():
-                S[vj] = T.float32(0)
-            S[vj] = S[vj] + A[vi, vj, vk]
 
 
 @T.prim_func(s_tir=True)
@@ -301,33 +181,6 @@ def sums_over_open_rows(a: T.handle, s: T.handle):
 
 
 @T.prim_func(s_tir=True)
-def pooled_sums(X: T.Buffer((1, 3, 11, 11), "float32"), Y: T.Buffer((1, 3, 5, 5), "float32")):
-    for n, c, y, x, r, s in T.grid(1, 3, 5, 5, 3, 3):
-        with T.sblock("Y"):
-            vn, vc, vy, vx, vr, vs = T.axis.remap("SSSSRR", [n, c, y, x, r, s])
-            with T.init():
-                Y[vn, vc, vy, vx] = T.float32(0)
-            Y[vn, vc, vy, vx] = Y[vn, vc, vy, vx] + X[vn, vc, vy * 2 + vr, vx * 2 + vs]
-
-
-@T.prim_func(s_tir=True)
-def pool_after_pool(X: T.Buffer((2, 12, 12), "float32"), Y: T.Buffer((2, 8, 8), "float32")):
-    M = T.sblock_alloc_buffer((2, 10, 10))
-    for c, y, x, r, s in T.grid(2, 10, 10, 3, 3):
-        with T.sblock("M"):
-            vc, vy, vx, vr, vs = T.axis.remap("SSSRR", [c, y, x, r, s])
-            with T.init():
-                M[vc, vy, vx] = T.min_value("float32")
-            M[vc, vy, vx] = T.max(M[vc, vy, vx], X[vc, vy + vr, vx + vs])
-    for c, y, x, r, s in T.grid(2, 8, 8, 3, 3):
-        with T.sblock("Y"):
-            vc, vy, vx, vr, vs = T.axis.remap("SSSRR", [c, y, x, r, s])
-            with T.init():
-                Y[vc, vy, vx] = T.min_value("float32")
-            Y[vc, vy, vx] = T.max(Y[vc, vy, vx], M[vc, vy + vr, vx + vs])
-
-
-@T.prim_func(s_tir=True)
 def with_a_loop_that_feeds_nothing(A: T.Buffer((16, 32), "float32"), D: T.Buffer((16,), "float32")):
     C = T.sblock_alloc_buffer((16,))
     for i, k, _u in T.grid(16, 32, 1):
@@ -340,45 +193,3 @@ def with_a_loop_that_feeds_nothing(A: T.Buffer((16, 32), "float32"), D: T.Buffer
         with T.sblock("D"):
             vi = T.axis.spatial(16, i)
             D[vi] = C[vi] + T.float32(1)
-
-
-@T.prim_func(s_tir=True)
-def sum_written_backwards(A: T.Buffer((12, 20), "float32"), S: T.Buffer((12,), "float32")):
-    for i, k in T.grid(12, 20):
-        with T.sblock("S"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            with T.init():
-                S[vi] = T.float32(0)
-            S[vi] = A[vi, vk] + S[vi]
-
-
-@T.prim_func(s_tir=True)
-def sum_from_a_bias(
-    A: T.Buffer((12, 20), "float32"), b: T.Buffer((12,), "float32"), S: T.Buffer((12,), "float32")
-):
-    for i, k in T.grid(12, 20):
-        with T.sblock("S"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            with T.init():
-                S[vi] = b[vi]
-            S[vi] = S[vi] + A[vi, vk]
-
-
-@T.prim_func(s_tir=True)
-def any_of_rows(A: T.Buffer((10, 12), "bool"), S: T.Buffer((10,), "bool")):
-    for i, k in T.grid(10, 12):
-        with T.sblock("S"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            with T.init():
-                S[vi] = T.bool(False)
-            S[vi] = S[vi] or A[vi, vk]
-
-
-@T.prim_func(s_tir=True)
-def histogram(A: T.Buffer((40,), "int32"), counts: T.Buffer((5,), "int32")):
-    for b, i in T.grid(5, 40):
-        with T.sblock("counts"):
-            vb, vi = T.axis.remap("SR", [b, i])
-            with T.init():
-                counts[vb] = 0
-            counts[vb] = counts[vb] + T.Cast("int32", A[vi] == vb)
