@@ -5,7 +5,6 @@ Products come out of sets of times, rows and elements out of a run of the suite 
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Callable, Sequence
@@ -15,13 +14,12 @@ from pathlib import Path
 from tirstep.bench.peers import PEERS
 from tirstep.bench.results import read_run
 from tirstep.bench.tables import NOTHING, Table, geometric_mean
-from tirstep.transforms.recipes.costs import FOLDER, read_costs
-from tirstep.transforms.recipes.gemm_best import list_tiles
-from tirstep.transforms.recipes.time_model import estimate
+from tirstep.transforms.recipes.costs import read_costs, read_table
+from tirstep.transforms.recipes.matmul_best import list_tiles
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
-from shape_runs import TimedShape, list_times, measure_error, read_set
+from fit_costs import TimedShape, list_times, measure_error, predict, read_set
 
 TEST_SET = "shapes-nvidia-h200-test.json"
 RUNS = {
@@ -47,10 +45,10 @@ def find_shapes_writers(results: Path) -> dict[str, Callable[[], str]]:
 
 def write_test_set(file: Path) -> str:
     """What the model chose at shapes that it was not fitted to, and how far off it is."""
-    test = [each for each in read_set(file).shapes if each.ratio is not None]
+    test = [each for each in read_set(file) if each.ratio is not None]
     ratios = [each.ratio or 0.0 for each in test]
     chosen = [_compare_with_fastest(each) for each in test if len(each.configs) > 1]
-    fit = json.loads((FOLDER / "matmul.json").read_text(encoding="utf-8"))["fit"]
+    fit = read_table("matmul")["fit"]
     rows = [
         ["test shapes, chosen and not searched", str(len(test))],
         ["geometric mean of PyTorch's time over ours", f"{geometric_mean(ratios):.2f}"],
@@ -61,7 +59,6 @@ def write_test_set(file: Path) -> str:
             f"{geometric_mean(chosen):.3f}",
         ],
         ["error of the model where it was fitted", f"{100 * fit['error']:.0f} %"],
-        ["error at shapes left out of the fit", f"{100 * fit['error_left_out']:.0f} %"],
         ["error at test shapes", f"{100 * measure_error(list_predicted(test)):.0f} %"],
     ]
     slowest = [_describe(each) for each in sorted(test, key=lambda each: each.ratio or 0)]
@@ -72,11 +69,9 @@ def write_test_set(file: Path) -> str:
 
 def list_predicted(shapes: Sequence[TimedShape]) -> list[tuple[float, float]]:
     """Times as predicted and as measured."""
-    tiles, costs = list_tiles(4), read_costs("matmul").costs
-    return [
-        (estimate(it.product, tiles[it.tile].rate, it.parts, costs).us, it.us)
-        for it in list_times(shapes, tiles)
-    ]
+    tiles, costs = list_tiles(4), read_costs("matmul")
+    rates = [tile.rate for tile in tiles]
+    return [(predict(it, rates, costs), it.us) for it in list_times(shapes, tiles)]
 
 
 def _compare_with_fastest(each: TimedShape) -> float:

@@ -266,7 +266,6 @@ def test_a_table_that_is_none(tmp_path: Path):
             f'{{"a": {{"float32": {{"{shape}": {entry}}}}}}}'
             for shape in ("abc", "0x64x64", "", "x")
         ),
-        f'{{"a": {{"float32": {{"1x1x1": {entry}, "1x1": {entry}}}}}}}',
         *("\x00", "\ufeff{}"),
     ):
         file.write_text(text)

@@ -23,7 +23,7 @@ def test_the_fastest_comes_first_with_its_parts(command: Command):
 def test_a_document(command: Command):
     argv = ["choose", "matmul", "--shape", "4096x4096x4096", "--dtype", "bfloat16", "--json"]
     document = json.loads(command(*argv).out)
-    assert (document["recipe"], document["searched"]) == ("matmul_wgmma_best", None)
+    assert (document["recipe"], document["instead"]) == ("matmul_wgmma_best", None)
     assert document["choices"][0]["parts"]["us"] > 100
     other = json.loads(command(*argv, "--device", "NVIDIA L4").out)
     assert other["recipe"] == "matmul_mma_best"  # whose instructions it has
@@ -49,10 +49,11 @@ def test_few_rows_that_no_tile_is_for_are_told(command: Command, shape: str, dty
     argv = ["choose", "matmul", "--shape", shape, "--dtype", dtype, "--best", "1"]
     told = command(*argv).out.splitlines()[1:3]
     assert told[0].strip() == (
-        "so few rows take no tiles, but this, of the ladder matmul_skinny; tiles follow:"
+        "so few rows take no tiles, but this, of the ladder matmul_skinny; tiles by the model "
+        "follow:"
     )
     assert "depth=8" in told[1]
-    assert json.loads(command(*argv, "--json").out)["few_rows"]["depth"] == 8
+    assert json.loads(command(*argv, "--json").out)["instead"]["depth"] == 8
 
 
 def test_odd_rows_that_are_not_copied_are_told(command: Command):
@@ -60,23 +61,22 @@ def test_odd_rows_that_are_not_copied_are_told(command: Command):
     told = command(*argv, "--best", "1").out.splitlines()[1:3]
     assert told[0].strip() == (
         "rows of no whole vectors are not copied for tiles, but take this, of the ladder "
-        "matmul_mma; tiles follow:"
+        "matmul_mma; tiles by the model follow:"
     )
     assert "tile=32,32" in told[1]
     document = json.loads(command(*argv, "--json").out)
-    assert document["few_rows"] is None
-    assert document["odd_rows"]["tile_k"] == 64
+    assert document["instead"]["tile_k"] == 64
 
 
 def test_parts_of_few_long_rows_are_told(command: Command):
     argv = ["choose", "matvec", "--shape", "40x153099", "--dtype", "bfloat16"]
     head, *told = command(*argv, "--best", "2").out.splitlines()
     assert head == "matvec_best at 40x153099, bfloat16 on NVIDIA H200"
-    assert "parts 13, threads 512, each 8, length 12288, blocks 520, rounds 3" in told[0]
+    assert "parts 13, threads 512, each 8, length 12288" in told[0]
     assert "sums 2.4" in told[0]
     assert "threads=512 vector=8 each=8 parts=13 tail=guard" in told[1]
     first, *_, last = json.loads(command(*argv, "--best", "99", "--json").out)["choices"]
-    assert (first["config"]["parts"], first["parts"]["blocks"]) == (13, 520)
+    assert (first["config"]["parts"], first["parts"]["length"]) == (13, 12288)
     assert (last["config"]["parts"], last["parts"]["sums"]) == (1, 0)
 
 

@@ -11,7 +11,7 @@ from tirstep.lowering_checks.facts import get_facts
 from tirstep.modules import matmul
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES
-from tirstep.transforms.recipes.mma import choose_mma_config
+from tirstep.transforms.recipes.matmul_best import choose
 
 SIMULATOR = get_device("simulator")
 LAST = RECIPES["matmul_mma_block_swizzle"]
@@ -136,7 +136,8 @@ def test_more_shared_memory_than_there_is_is_refused() -> None:
 def test_the_chosen_config_fits_the_shape(
     shape: tuple[int, int, int], split_k: int, tail: str
 ) -> None:
-    config = choose_mma_config(Schedule(matmul(*shape, dtype="float16")), "none")
+    sch = Schedule(matmul(*shape, dtype="float16"))
+    config = choose(sch, "matmul_mma_best", "none").config
     assert (config.split_k, config.tail) == (split_k, tail)
     (tile, warp) = config.tile, config.warp
     shared = (tile[0] + tile[1]) * config.tile_k * 2 * config.stages

@@ -6,12 +6,14 @@ from tvm.s_tir import Schedule
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.lowering_checks.facts import get_facts
 from tirstep.modules import get_kernel
-from tirstep.transforms.recipes import RECIPES, wgmma
+from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.recipes.gemm import GemmConfig
 from tirstep.transforms.recipes.gpus import GPUS, H200
+from tirstep.transforms.recipes.matmul_best import COPY_US, count_copies
+from tirstep.transforms.recipes.matmul_best import choose as choose_best
 from tirstep.transforms.recipes.mma import MmaConfig
-from tirstep.transforms.recipes.odd_rows import COPY_US, choose_without_copies, count_copies
 from tirstep.transforms.recipes.time_model import Product
+from tirstep.transforms.recipes.wgmma import WgmmaConfig
 
 
 def run(recipe: str, m: int, n: int, k: int, dtype: str = "bfloat16", **config: object):
@@ -22,8 +24,7 @@ def run(recipe: str, m: int, n: int, k: int, dtype: str = "bfloat16", **config: 
 def choose(m: int, n: int, k: int):
     options = {"dtype": "bfloat16", "out": "bfloat16"}
     problem = get_kernel("matmul").problem(m, n, k, **options)
-    sch = Schedule(problem.module)
-    return choose_without_copies(sch, wgmma.read_sizes_of(sch), wgmma.rank_configs, H200)
+    return choose_best(Schedule(problem.module), "matmul_wgmma_best", H200.name).config
 
 
 @pytest.mark.parametrize(
@@ -53,7 +54,7 @@ def test_few_columns_are_read_in_slices_of_k_and_right():
 
 @pytest.mark.parametrize("shape", [(2000, 1501, 999), (500, 501, 1000), (64, 64, 64)])
 def test_tiles_of_wgmma_are_kept_where_they_are_faster(shape):
-    assert choose(*shape) is None
+    assert isinstance(choose(*shape), WgmmaConfig)
 
 
 def test_large_ones_are_copied_for_tensor_cores():

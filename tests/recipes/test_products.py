@@ -7,10 +7,9 @@ from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.lowering_checks.steps import Run
 from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import RECIPES
-from tirstep.transforms.recipes.gpus import H200
+from tirstep.transforms.recipes.costs import read_costs
 from tirstep.transforms.recipes.products import PRODUCTS
-from tirstep.transforms.recipes.tile_choice import rank_tiles
-from tirstep.transforms.recipes.time_model import Costs, Product, TileRate
+from tirstep.transforms.recipes.time_model import Product, TileRate, rank_tiles
 
 DEVICES = pytest.mark.parametrize(
     "device", ["simulator", pytest.param("cuda", marks=pytest.mark.gpu)]
@@ -52,9 +51,9 @@ def test_no_size_divides(name: str, options: dict, config: dict, device: str) ->
 
 def test_the_tiles_of_a_batch_are_counted_together():
     rates = [TileRate((128, 256), (2, 1), 1.0, 256), TileRate((64, 64), (1, 1), 0.5, 128)]
-    costs = Costs(flops_per_us=7e8)
+    costs = read_costs("matmul_mma")
     best = {
-        batch: rank_tiles(Product(512, 512, 4096, 2, batch), rates, costs, H200)[0]
+        batch: rank_tiles(Product(512, 512, 4096, 2, batch), rates, costs, (1, 4, 16))[0]
         for batch in (1, 16)
     }
     assert best[1].rate.tile == (64, 64)

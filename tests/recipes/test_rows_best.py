@@ -21,8 +21,9 @@ from tirstep.modules import get_kernel, softmax
 from tirstep.transforms import TransformError
 from tirstep.transforms.plans import schedule_function
 from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.recipes.costs import read_table
 from tirstep.transforms.recipes.gpus import read_gpu
-from tirstep.transforms.recipes.row_parts import READ_BYTES_PER_US, START_US, Rows, rank_cuts
+from tirstep.transforms.recipes.row_parts import Rows, rank_cuts
 from tirstep.transforms.recipes.rows import LONG, RowConfig, choose_rows, schedule_rows
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
@@ -212,8 +213,9 @@ def test_the_model_of_rows_is_as_it_was_fitted():
     terms = np.stack([1 / times, moved / times], axis=1)
     (start, slope), *_ = np.linalg.lstsq(terms, np.ones(len(times)), rcond=None)
     assert len(pairs) == 16
-    assert start == pytest.approx(START_US, rel=0.01)
-    assert 1 / slope == pytest.approx(READ_BYTES_PER_US, rel=0.01)
+    costs = read_table("rows")["costs"]
+    assert start == pytest.approx(costs["launch_us"] + costs["step_us"], rel=0.01)
+    assert 1 / slope == pytest.approx(costs["dram_bytes_per_us"], rel=0.01)
 
 
 def test_a_refusal_of_padding_leaves_the_rows_of_a_function_whole():

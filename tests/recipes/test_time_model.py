@@ -1,6 +1,7 @@
 """The model of time: what it chooses, from how many, and that it can be scheduled."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -11,17 +12,17 @@ from tirstep.lowering_checks.facts import compile_facts, get_facts
 from tirstep.lowering_checks.facts.cuda_compilers import CompilerMissing
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES
-from tirstep.transforms.recipes.forecast import list_choosers
-from tirstep.transforms.recipes.gemm_best import list_tiles, rank_configs
+from tirstep.transforms.recipes.costs import read_costs
 from tirstep.transforms.recipes.gpus import GPUS, read_gpu
-from tirstep.transforms.recipes.time_model import Costs, Product, TileRate, estimate
+from tirstep.transforms.recipes.matmul_best import list_tiles, rank_gemm
+from tirstep.transforms.recipes.time_model import Product, TileRate, estimate
 
 SPLIT = RECIPES["matmul_split_k"]
 SIZES = st.one_of(st.integers(1, 50), st.just(64))
 
 
 def choose(m: int, n: int, k: int, device: str = "NVIDIA H200"):
-    return rank_configs(Product(m, n, k, 4), read_gpu(device))[0]
+    return rank_gemm(Product(m, n, k, 4), read_gpu(device))[0]
 
 
 @settings(max_examples=3 * settings.default.max_examples // 5)
@@ -58,7 +59,7 @@ def test_what_is_chosen_compiles_without_spills(
 def test_few_tiles_take_many_slices():
     assert choose(16, 16, 16384).choice.parts > 32
     assert choose(4096, 4096, 4096).choice.parts == 1
-    tiles = choose(320, 320, 12928).choice.estimate.tiles
+    tiles = choose(320, 320, 12928).choice.tiles
     assert 100 < tiles < 1000
 
 
@@ -66,11 +67,11 @@ def test_workers_share_a_short_last_wave():
     """Of 800 tiles 396 run at a time."""
     found = choose(5120, 1280, 2560)
     assert found.config.workers == found.choice.workers == 396
-    assert found.choice.estimate.waves == 1
-    ranked = rank_configs(Product(5120, 1280, 2560, 4), read_gpu("NVIDIA H200"))
+    assert found.choice.waves == 1
+    ranked = rank_gemm(Product(5120, 1280, 2560, 4), read_gpu("NVIDIA H200"))
     same = (found.choice.rate, 1, 0)
     others = [it for it in ranked if (it.choice.rate, it.choice.parts, it.choice.workers) == same]
-    assert [it.choice.estimate.waves for it in others] == [3]
+    assert [it.choice.waves for it in others] == [3]
     assert choose(4096, 4096, 4096).choice.workers == 0
 
 
@@ -83,7 +84,7 @@ def test_workers_share_a_short_last_wave():
     ],
 )
 def test_what_workers_share_can_be_scheduled(shape: tuple[int, int, int], device: str):
-    ranked = rank_configs(Product(*shape, 4), read_gpu(device))
+    ranked = rank_gemm(Product(*shape, 4), read_gpu(device))
     shared = [vars(it.config) for it in ranked if it.choice.workers]
     assert shared
     for config in shared[:: max(1, len(shared) // 3)]:
@@ -98,12 +99,12 @@ def test_few_configs_are_tried_for_a_shape():
 
 
 def count_configs(m: int, n: int, k: int):
-    return len(rank_configs(Product(m, n, k, 4), read_gpu("NVIDIA H200")))
+    return len(rank_gemm(Product(m, n, k, 4), read_gpu("NVIDIA H200")))
 
 
 def test_a_gpu_is_its_properties():
     half = choose(4096, 4096, 4096, "multiprocessors=66 gigabytes=2400")
-    ratio = half.choice.estimate.us / choose(4096, 4096, 4096).choice.estimate.us
+    ratio = half.choice.us / choose(4096, 4096, 4096).choice.us
     assert 1.8 < ratio < 2.2
     assert read_gpu("sm=86 shared_kib=99").shared_bytes == 99 << 10
     assert {gpu.name for gpu in GPUS.values()} == set(GPUS)
@@ -114,7 +115,7 @@ def test_a_gpu_is_its_properties():
 
 def test_a_tile_that_does_not_fit_is_never_chosen():
     tile = TileRate((128, 256), (2, 1), 1.0, 256)
-    product, costs = Product(512, 512, 512, 2), Costs(flops_per_us=8e8)
+    product, costs = Product(512, 512, 512, 2), read_costs("matmul_mma")
     assert estimate(product, tile, 1, costs).us < math.inf
     small = read_gpu("shared_kib=99")
     assert estimate(product, tile, 1, costs.scale(small)).us == math.inf
@@ -125,17 +126,14 @@ def test_tiles_differ():
     tiles = list_tiles(4)
     assert len({tile.config for tile in tiles}) == len(tiles)
     assert all(tile.config.tile == tile.rate.tile for tile in tiles)
-    assert [it.recipe for it in list_choosers("batched_matmul")] == [
-        "batched_matmul_wgmma_best",
-        "batched_matmul_mma_best",
-    ]
 
 
 def count_full(threads: int, tiles: int, sharp: float) -> float:
     """The microseconds of so many tiles of each multiprocessor, along a long k."""
     tile = TileRate((64, 64), (4, 8), 0.9, threads, 64, 2, crowded=0.7, is_staged=False)
     product = Product(64 * 132, 64 * tiles, 1 << 14, 4)
-    return estimate(product, tile, 1, Costs(1e7, sharp=sharp)).us
+    costs = replace(read_costs("matmul_mma"), flops_per_us=1e7, sharp=sharp)
+    return estimate(product, tile, 1, costs).us
 
 
 def test_warps_of_tiles_share_schedulers():

@@ -16,7 +16,7 @@ from tirstep.lowering_checks.facts.lowered import count_accesses
 from tirstep.modules import matmul
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import LADDERS, RECIPES
-from tirstep.transforms.recipes.wgmma import choose_wgmma_config
+from tirstep.transforms.recipes.matmul_best import choose
 
 SIMULATOR = get_device("simulator")
 LAST = RECIPES["matmul_wgmma_block_swizzle"]
@@ -264,7 +264,8 @@ def test_what_does_not_fit_is_refused(config: dict, message: str) -> None:
 def test_the_chosen_config_fits_the_shape(
     shape: tuple[int, int, int], split_k: int, tail: str
 ) -> None:
-    config = choose_wgmma_config(Schedule(matmul(*shape, dtype="float16")), "none")
+    sch = Schedule(matmul(*shape, dtype="float16"))
+    config = choose(sch, "matmul_wgmma_best", "none").config
     assert (config.split_k, config.tail) == (split_k, tail)
     assert sum(config.tile) * config.tile_k * 2 * config.stages <= 227 << 10
     assert config.warpgroup[0] % 64 == config.warpgroup[1] % 8 == 0
@@ -273,8 +274,8 @@ def test_the_chosen_config_fits_the_shape(
 def test_operands_that_kernels_of_their_own_pad_stay_there() -> None:
     """Otherwise rows that are no multiples of 16 bytes are fetched element by element."""
     shape = {"m": 900, "n": 901, "k": 499}
-    for name in ("matmul_wgmma_best", "matmul_mma_best"):
-        run = run_recipe(RECIPES[name], shape, options={"dtype": "float16"})
+    for name, config in (("matmul_wgmma_rows", {"tail": "copy"}), ("matmul_mma_best", {})):
+        run = run_recipe(RECIPES[name], shape, options={"dtype": "float16"}, config=config)
         values = get_facts(run.steps[-1].module, "cuda", problem=run.problem).values()
         assert (values["cp_async_bytes"], values["kernels"] >= 3) == (16, True)
 

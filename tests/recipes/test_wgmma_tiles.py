@@ -12,10 +12,10 @@ from tirstep.lowering_checks.facts import compile_facts, get_facts
 from tirstep.lowering_checks.facts.cuda_compilers import CompilerMissing
 from tirstep.transforms.gpu_limits import MAX_SHARED_BYTES
 from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.recipes.costs import read_tiles
 from tirstep.transforms.recipes.gpus import H200
+from tirstep.transforms.recipes.matmul_best import rank_wgmma, rank_wgmma_gathered
 from tirstep.transforms.recipes.time_model import Product
-from tirstep.transforms.recipes.wgmma import rank_configs, rank_gathered
-from tirstep.transforms.recipes.wgmma_tiles import TILES
 
 HALF = {"dtype": "bfloat16", "out": "bfloat16"}
 INT8 = {"dtype": "int8", "out": "int32", "transpose_b": True}
@@ -25,7 +25,7 @@ BY_WGMMA = {"tensorized", "stored_by_tma", "warps_specialized", "blocks_stay"}
 
 
 def choose(*shape: int, batch: int = 1, size: int = 2, stored: int = 2) -> Any:
-    return rank_configs(Product(*shape, size, batch, stored), H200)[0].config
+    return rank_wgmma(Product(*shape, size, batch, stored), H200)[0].config
 
 
 def test_blocks_stay_for_many_tiles_of_a_short_k():
@@ -46,7 +46,7 @@ def test_few_tiles_of_a_long_k_are_cut_and_no_block_stays_for_slices():
 def test_stages_lie_beside_a_result():
     for stored in (2, 4):
         for shape in ((8192, 8192, 128), (8192, 8192, 8192), (4096, 64, 4096)):
-            for it in rank_configs(Product(*shape, 2, 1, stored), H200):
+            for it in rank_wgmma(Product(*shape, 2, 1, stored), H200):
                 config = it.config
                 if config.persistent:
                     stages = sum(config.tile) * config.tile_k * 2 * config.stages
@@ -59,7 +59,7 @@ def test_stages_lie_beside_a_result():
 
 
 def test_int8_has_no_roles_whose_products_ptxas_serializes():
-    for it in rank_configs(Product(4096, 4096, 4096, 1, 1, 4), H200):
+    for it in rank_wgmma(Product(4096, 4096, 4096, 1, 1, 4), H200):
         config = it.config
         assert config.persistent or not config.roles or config.tile[0] == 64
 
@@ -68,17 +68,17 @@ def test_rows_across_lines_take_twice_as_many():
     """Of 6000 bytes, of which a tile's 128 lie in two lines of the L2 cache each."""
     astride, whole = (
         {
-            (it.choice.rate, it.choice.parts): it.choice.estimate.memory
-            for it in rank_configs(Product(3000, size, size, 2), H200)
+            (it.choice.rate, it.choice.parts): it.choice.memory
+            for it in rank_wgmma(Product(3000, size, size, 2), H200)
         }
         for size in (3000, 3072)
     )
-    narrow = next(it for it in TILES if it.tile == (64, 64))
+    narrow = next(it for it in read_tiles("matmul_wgmma") if it.tile == (64, 64))
     assert astride[narrow, 1] > 1.9 * whole[narrow, 1]
 
 
 def test_threads_gather():
-    for it in rank_gathered(Product(8192, 8192, 128, 2), H200):
+    for it in rank_wgmma_gathered(Product(8192, 8192, 128, 2), H200):
         assert (it.config.copies, it.config.roles, it.config.persistent) == ("threads", False, 0)
     recipe = RECIPES["conv2d_wgmma_best"]
     shape = recipe.default_example.shape
@@ -105,7 +105,7 @@ def test_what_is_chosen_is_accepted(shape: tuple[int, ...], options: dict, whole
 def test_what_stays_is_right():
     """On a GPU of two multiprocessors, which have several tiles each."""
     shape = 200, 392, 72
-    ranked = rank_configs(Product(*shape, 2, 1, 2), replace(H200, multiprocessors=2))
+    ranked = rank_wgmma(Product(*shape, 2, 1, 2), replace(H200, multiprocessors=2))
     config = {**vars(next(it.config for it in ranked if it.config.persistent)), "tail": "pad"}
     run = run_recipe(LAST, dict(zip("mnk", shape, strict=True)), options=HALF, config=config)
     assert run.steps[-1].name == "blocks_stay"

@@ -14,8 +14,8 @@ from tirstep.bench.trials import Trials
 from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import find_recipe
 from tirstep.transforms.recipes.forecast import make_forecast
-from tirstep.transforms.recipes.gemm_best import choose_config
 from tirstep.transforms.recipes.gpus import GPUS
+from tirstep.transforms.recipes.matmul_best import choose
 from tirstep.tuning.space import RecipeSpace, read_choices
 from tirstep.tuning.tuner import EXPECTED, OWN, TunePlan, list_promising, tune
 
@@ -32,7 +32,7 @@ def test_the_config_of_matmul_best_comes_first(device: str) -> None:
     known = device if "NVIDIA" in device else "NVIDIA H200"
     space = RecipeSpace(RECIPE, {}, CHOICES)
     configs = [{**RECIPE.config, **space.get_config(it)} for it in found]
-    assert configs[0] == vars(choose_config(SCHEDULE, known))
+    assert configs[0] == vars(choose(SCHEDULE, "matmul_best", known).config)
     forecast = make_forecast(RECIPE, PROBLEM, GPUS[known])
     assert forecast is not None
     assert forecast.list_best(2)[1] in configs
@@ -75,5 +75,5 @@ def test_four_trials_are_no_slower_than_the_chosen_config(tmp_path: Path) -> Non
     plan = TunePlan(RECIPE, PROBLEM, target, {}, CHOICES, trials=4, promising=promising)
     found = tune(plan, Builder(), Runner(), Trials.open(tmp_path, plan.describe()), print)
     assert found.config is not None
-    assert {**RECIPE.config, **found.config} == vars(choose_config(SCHEDULE, H100))
+    assert {**RECIPE.config, **found.config} == vars(choose(SCHEDULE, "matmul_best", H100).config)
     assert (found.times, found.default) == ((5e-5,) * 3, summarize([1e-3] * 3))

@@ -16,8 +16,8 @@ from ..intrinsics.warpgroups import ROWS
 from ..intrinsics.wgmma import ARCHITECTURE
 from ..queries import get_sblock_name, is_reduction
 from ..recipes import gemm, mma, wgmma
-from ..recipes.gemm_best import rank_configs
 from ..recipes.gpus import read_gpu
+from ..recipes.matmul_best import choose_for, rank_gemm
 from ..recipes.tile_choice import Sizes
 from ..schedule import inlines, transform
 from ..tir import constant, find_all, is_used
@@ -218,13 +218,11 @@ def choose_for_sizes(
     `is_narrow` says that indices have 32 bits, as those of wgmma's instructions.
     """
     gpu = read_gpu(device)
-    ranked: list[gemm.GemmConfig] = [
-        each.config for each in rank_configs(sizes.product, gpu)[:_TRIED]
-    ]
+    ranked: list[gemm.GemmConfig] = [each.config for each in rank_gemm(sizes.product, gpu)[:_TRIED]]
     simple = [replace(config, split_k=1, tail="pad") for config in ranked[:1]]
     found: list[MatmulConfig] = [*ranked, *simple, OPEN_MATMUL]
     if tensor_cores and str(sizes.dtype) in HALVES:
-        found.insert(0, mma.choose_for(sizes, "matmul_mma", device))
+        found.insert(0, choose_for(sizes, "matmul_mma", device).config)
         if gpu.architecture == ARCHITECTURE and sizes.m >= ROWS and is_narrow:
             found[:0] = _choose_for_warpgroups(sizes, device)
     return found
@@ -233,7 +231,7 @@ def choose_for_sizes(
 def _choose_for_warpgroups(sizes: Sizes, device: str) -> list[MatmulConfig]:
     """The config that is chosen for wgmma; then one that stores results which do not lie as sums
     do; and one whose tiles threads copy, which may compute."""
-    chosen = wgmma.choose_for(sizes, "matmul_wgmma", device)
+    chosen = choose_for(sizes, "matmul_wgmma", device).config
     stored = replace(chosen, persistent=0, store="shared")
     copied = replace(stored, copies="threads", roles=False, stages=min(chosen.stages, 4))
     return [*dict.fromkeys((chosen, stored, copied))]

@@ -8,9 +8,8 @@ from types import MappingProxyType
 
 from ..errors import TransformError
 from .attention import ATTENTION, ATTENTION_CAUSAL
-from .attention_best import ATTENTION_WGMMA_BEST
 from .attention_mma import ATTENTION_MMA, ATTENTION_MMA_CAUSAL
-from .attention_wgmma import ATTENTION_WGMMA, ATTENTION_WGMMA_CAUSAL
+from .attention_wgmma import ATTENTION_WGMMA, ATTENTION_WGMMA_BEST, ATTENTION_WGMMA_CAUSAL
 from .chains import MLP_SWIGLU, RMS_NORM_MATMUL
 from .conv1d import (
     CONV1D,
@@ -33,10 +32,9 @@ from .depthwise_conv2d import (
     depthwise_conv2d_outer_fusion,
     depthwise_conv2d_threads_2d,
 )
-from .elementwise import GELU, RELU, VECTOR_ADD
-from .elementwise_best import ELEMENTWISE_BEST
-from .gemm_best import MATMUL
+from .elementwise import ELEMENTWISE_BEST, GELU, RELU, VECTOR_ADD
 from .ladder import Ladder, Rung
+from .matmul_best import MATMUL, MATMUL_MMA, MATMUL_WGMMA
 from .matmul_tutorials import (
     matmul_bias_relu_shared_blocking,
     matmul_local_blocking,
@@ -50,13 +48,11 @@ from .matmul_tutorials import (
     matmul_tiled,
     matmul_tiled_shared,
 )
-from .mma import MATMUL_MMA
 from .products import BATCHED_MATMUL, MATMUL_BIAS_GELU, MATMUL_BIAS_RELU
 from .recipe import Example, Recipe, Step, recipe
 from .rows import ROWS, ROWS_BEST
 from .skinny import LADDER as MATMUL_SKINNY
 from .transpose import LADDER as TRANSPOSE
-from .wgmma import MATMUL_WGMMA
 
 
 def _order(title: str, *recipes: Recipe, name: str = "") -> Ladder:

@@ -15,15 +15,20 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from ..bulk_copies import prefetch_by_tma, specialize_warps
+from ..errors import TransformError
+from ..exponentials import allows_fused_exponents
 from ..intrinsics.fragments import SIDE
+from ..intrinsics.warpgroups import ROWS
 from ..intrinsics.wgmma_rows import WARPS
 from ..loops import suggest_unrolling
+from ..mask_bounds import find_choices
 from ..masks import end_loop_at_mask, launch_longest_first, split_loop_at_mask
 from ..overlapping import alternate_warpgroups, overlap_products
 from ..persistent import make_persistent
 from ..pipelining import prefetch_asynchronously
 from ..quads import lay_in_quads, round_operand, spread_over_quads
 from ..queries import get_extent, get_own_loops
+from ..tir import constant
 from ..vectorize import vectorize_loop
 from ..warp_rows import order_product, tensorize_warp_rows
 from ..warpgroups import stage_swizzled_at
@@ -43,7 +48,7 @@ from .attention_mma import (
 )
 from .ladder import Family, Ladder, knob
 from .mma import Copies
-from .recipe import Example, get_sblocks
+from .recipe import Example, get_sblocks, recipe
 
 _REGISTERS = {
     (2, 1, False): (24, 240),
@@ -335,4 +340,70 @@ persistent = fused.plus(
     "next one are copied while this one is stored",
     golden={"persistent": 2},
     expects={"blocks_stay": BY_TMA},
+)
+NARROW = 64
+"""Elements of a head, up to which small blocks are faster than one that stays; and their keys."""
+
+
+@recipe(
+    kernel="attention",
+    blocks=(BLOCKS,),
+    default_example=FUSED_WGMMA.default_example,
+    golden=Example({**SMALL, "queries": 256, "keys": 256}, options={**HALF, **FUSED, **CAUSAL}),
+    expects={"products_overlapped": BY_TMA},
+    dtypes=FUSED_WGMMA.dtypes,
+    arch=FUSED_WGMMA.arch,
+)
+def attention_wgmma_best(sch: Schedule) -> Iterator[str]:
+    """The config that was fastest on an H200 for such heads, with a mask and without.
+
+    A block for each multiprocessor stays, and products overlap. Loops end and are split at a mask,
+    whose longest tiles come first, and warpgroups take turns there. Of heads of up to 64 elements
+    blocks have one warpgroup each, tiles of 64 keys, and come and go, several at a time on a
+    multiprocessor; products overlap under a mask alone. Exponents are fused where the kernel allows
+    it.
+    """
+    yield from schedule(sch, choose_attention_config(sch))
+
+
+def choose_attention_config(sch: Schedule) -> AttentionWgmmaConfig:
+    """The config of `attention_wgmma_best` for an attention; refuses sizes that are left open."""
+    scores, _, power, *_ = (sch.get(block) for block in get_sblocks(sch))
+    *_, queries, keys, dim = (constant(item.dom.extent) for item in scores.iter_vars)
+    if queries is None or keys is None or dim is None:
+        raise TransformError(
+            "attention_wgmma_best",
+            "queries, keys or dim are open, and choose the config",
+            "use attention_wgmma_overlap, or give them",
+        )
+    is_narrow = dim <= NARROW and keys % NARROW == 0
+    groups = 2 if queries % (2 * ROWS) == 0 and not is_narrow else 1
+    is_masked, size = bool(find_choices(power)), NARROW if is_narrow else 128
+    size = next((each for each in (size, 128, 64, 32, 16) if keys % each == 0), 16)
+    ends = is_masked and keys > size
+    stages = 3
+    if is_narrow:
+        stages = 4 if is_masked else 2
+    return AttentionWgmmaConfig(
+        warpgroups=groups,
+        keys=size,
+        powers="fused" if allows_fused_exponents(power) else "two",
+        stages=stages,
+        copies="tma",
+        roles=True,
+        persistent=SMS if groups > 1 else 0,
+        ends_at_mask=ends,
+        splits_at_mask=ends,
+        longest_first=ends and queries > groups * ROWS,
+        overlaps=is_masked or not is_narrow,
+        pingpong=is_masked and groups > 1,
+    )
+
+
+ATTENTION_WGMMA_BEST = Ladder(
+    "attention_wgmma_best",
+    "attention",
+    "attention on Hopper's tensor cores that may round exponents",
+    (fused, persistent, attention_wgmma_best),
+    FUSED_WGMMA.default_example.shape,
 )

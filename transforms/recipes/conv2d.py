@@ -25,9 +25,10 @@ from . import mma, wgmma
 from .contraction import Groups, group_iterators
 from .gemm import WholeTail
 from .ladder import Ladder
+from .matmul_best import find_gpu, rank_wgmma_gathered
 from .products import get_whole_types
 from .recipe import Example, recipe
-from .tile_choice import VECTOR_BYTES, choose_config, read_sizes
+from .tile_choice import VECTOR_BYTES, read_sizes
 
 PIXELS, CHANNELS, TAPS = (0, 1, 2), (3,), (4, 5, 6)
 """The iterators of block "Y" that make rows, columns and k."""
@@ -153,17 +154,17 @@ of_wgmma = BY_WGMMA.root(
     arch=wgmma.WGMMA.arch,
 )
 def conv2d_wgmma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
-    """The config that a search found best near this product, or else by a model of time.
+    """The config that a model of time expects to be fastest.
 
     The product is that of pixels by output channels by taps and input channels. Knobs: device, the
-    name of the GPU that was searched on.
+    name of a GPU that the model knows, or as for an H200.
     """
     block, tail = _begin(sch, "pad")
     yield "product_of_matrices"
     sizes = read_sizes(sch, block, "conv2d_wgmma_best", "constant sizes")
-    config = choose_config(wgmma.WgmmaConfig, wgmma.rank_gathered, sizes, "conv2d_wgmma", device)
+    (best, *_) = rank_wgmma_gathered(sizes.product, find_gpu(device))
     # The copies gather pixels of windows, which the TMA does not.
-    config = replace(config, tail=tail, copies="threads", roles=False, store="shared")
+    config = replace(best.config, tail=tail, copies="threads", roles=False, store="shared")
     yield from wgmma.schedule_product(sch, block, config)
 
 

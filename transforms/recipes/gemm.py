@@ -484,4 +484,4 @@ RUNGS = (
     split,
     stream,
 )
-"""The fast ladder of matmul, slow to fast; `gemm_best` puts the recipe behind it that chooses."""
+"""The fast ladder of matmul, slow to fast; `matmul_best` puts the recipe behind it that chooses."""

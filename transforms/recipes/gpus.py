@@ -14,8 +14,6 @@ from typing import Any
 
 from ..errors import TransformError
 
-KIB = 1024
-
 
 @dataclass(frozen=True)
 class Gpu:
@@ -23,7 +21,7 @@ class Gpu:
 
     Attributes
     ----------
-    shared_bytes : of a multiprocessor, as far as one block may take them
+    shared_kib : of a multiprocessor, as far as one block may take them
     gigabytes : that its memory moves in a second
     lanes : float32 products of a multiprocessor in a cycle
     architecture : whose instructions it has
@@ -32,15 +30,15 @@ class Gpu:
     name: str
     multiprocessors: int
     megahertz: int
-    shared_bytes: int
+    shared_kib: int
     gigabytes: int
     lanes: int = 128
     architecture: str = "sm_90a"
 
     @property
-    def bytes_per_us(self) -> float:
-        """Of its memory."""
-        return self.gigabytes * 1e3
+    def shared_bytes(self) -> int:
+        """Of a multiprocessor, as far as one block may take them."""
+        return self.shared_kib << 10
 
     @property
     def lanes_per_us(self) -> float:
@@ -48,37 +46,28 @@ class Gpu:
         return float(self.multiprocessors * self.lanes * self.megahertz)
 
 
-H200 = Gpu("NVIDIA H200", 132, 1980, 227 * KIB, 4800)
+H200 = Gpu("NVIDIA H200", 132, 1980, 227, 4800)
 GPUS: Mapping[str, Gpu] = MappingProxyType(
     {
         gpu.name: gpu
         for gpu in (
             H200,
-            Gpu("NVIDIA H100 80GB HBM3", 132, 1980, 227 * KIB, 3350),
-            Gpu("NVIDIA H100 PCIe", 114, 1755, 227 * KIB, 2000),
-            Gpu("NVIDIA B200", 148, 1965, 227 * KIB, 8000, architecture="sm_100a"),
-            Gpu("NVIDIA A100-SXM4-80GB", 108, 1410, 163 * KIB, 2039, 64, "sm_80"),
-            Gpu("NVIDIA A100-SXM4-40GB", 108, 1410, 163 * KIB, 1555, 64, "sm_80"),
-            Gpu("NVIDIA GeForce RTX 5090", 170, 2407, 99 * KIB, 1792, architecture="sm_120a"),
-            Gpu("NVIDIA GeForce RTX 4090", 128, 2520, 99 * KIB, 1008, architecture="sm_89"),
-            Gpu("NVIDIA GeForce RTX 3090", 82, 1695, 99 * KIB, 936, architecture="sm_86"),
-            Gpu("NVIDIA L40S", 142, 2520, 99 * KIB, 864, architecture="sm_89"),
-            Gpu("NVIDIA L4", 58, 2040, 99 * KIB, 300, architecture="sm_89"),
-            Gpu("NVIDIA A10", 72, 1695, 99 * KIB, 600, architecture="sm_86"),
+            Gpu("NVIDIA H100 80GB HBM3", 132, 1980, 227, 3350),
+            Gpu("NVIDIA H100 PCIe", 114, 1755, 227, 2000),
+            Gpu("NVIDIA B200", 148, 1965, 227, 8000, architecture="sm_100a"),
+            Gpu("NVIDIA A100-SXM4-80GB", 108, 1410, 163, 2039, 64, "sm_80"),
+            Gpu("NVIDIA A100-SXM4-40GB", 108, 1410, 163, 1555, 64, "sm_80"),
+            Gpu("NVIDIA GeForce RTX 5090", 170, 2407, 99, 1792, architecture="sm_120a"),
+            Gpu("NVIDIA GeForce RTX 4090", 128, 2520, 99, 1008, architecture="sm_89"),
+            Gpu("NVIDIA GeForce RTX 3090", 82, 1695, 99, 936, architecture="sm_86"),
+            Gpu("NVIDIA L40S", 142, 2520, 99, 864, architecture="sm_89"),
+            Gpu("NVIDIA L4", 58, 2040, 99, 300, architecture="sm_89"),
+            Gpu("NVIDIA A10", 72, 1695, 99, 600, architecture="sm_86"),
         )
     }
 )
 """By the name that CUDA gives them."""
-
-_PROPERTIES = {
-    "multiprocessors": "multiprocessors",
-    "megahertz": "megahertz",
-    "shared_kib": "shared_bytes",
-    "gigabytes": "gigabytes",
-    "lanes": "lanes",
-    "sm": "architecture",
-}
-"""Words of a description, and what they set."""
+_PROPERTIES = ("multiprocessors", "megahertz", "shared_kib", "gigabytes", "lanes", "sm")
 
 
 def read_gpu(text: str) -> Gpu:
@@ -90,7 +79,6 @@ def read_gpu(text: str) -> Gpu:
     """
     if text in GPUS:
         return GPUS[text]
-    words = re.split(r"[\s,]+", text.strip())
     if "=" not in text:
         near = difflib.get_close_matches(text, GPUS, n=1)
         hint = f"use '{near[0]}'" if near else f"use one of {', '.join(GPUS)}"
@@ -101,7 +89,7 @@ def read_gpu(text: str) -> Gpu:
             'gigabytes=936"',
         )
     found: dict[str, Any] = {}
-    for word in words:
+    for word in re.split(r"[\s,]+", text.strip()):
         name, _, number = word.partition("=")
         if name not in _PROPERTIES or not re.fullmatch(r"[1-9]\d{0,8}", number, re.ASCII):
             raise TransformError(
@@ -109,9 +97,7 @@ def read_gpu(text: str) -> Gpu:
                 f"'{word}' is no property of a GPU",
                 f"give {', '.join(f'{known}=N' for known in _PROPERTIES)}, N >= 1",
             )
-        found[_PROPERTIES[name]] = int(number) * (KIB if name == "shared_kib" else 1)
-    if "architecture" in found:
-        found["architecture"] = (
-            f"sm_{found['architecture']}{'a' if found['architecture'] >= 90 else ''}"
-        )
+        found[name] = int(number)
+    if sm := found.pop("sm", 0):
+        found["architecture"] = f"sm_{sm}{'a' if sm >= 90 else ''}"
     return replace(H200, name=text, **found)

@@ -35,23 +35,10 @@ from ..tensorize import (
 )
 from ..tir import constant
 from ..tma_tiles import PITCH
-from . import skinny
 from .gemm import WholeTail, add_parts, cut_matmul, fit_swizzle
-from .gpus import GPUS, H200, Gpu
-from .ladder import Family, Ladder, Pair, knob
-from .recipe import Example, recipe
-from .tile_choice import (
-    VECTOR_BYTES,
-    Sizes,
-    choose_config,
-    choose_tail,
-    choose_vector,
-    rank_tiles,
-    read_sizes,
-    require_operands,
-    require_shared_room,
-)
-from .time_model import Costs, Product, Ranked, TileChoice, TileRate
+from .ladder import Family, Pair, knob
+from .recipe import Example
+from .tile_choice import VECTOR_BYTES, choose_vector, require_operands, require_shared_room
 
 Copies = Literal["threads", "tma"]
 """Who copies tiles into shared memory: all threads, or the Tensor Memory Accelerator."""
@@ -345,95 +332,5 @@ roles = tma.plus(
     expects={"warps_specialized": ON_HOPPER},
 )
 
-
-TILES = (
-    TileRate((128, 256), (64, 64), 1.0, 256, stages=3),
-    TileRate((128, 128), (64, 64), 0.9, 128),
-    TileRate((64, 128), (32, 64), 0.75, 128),
-    TileRate((64, 64), (32, 32), 0.6, 128),
-    TileRate((16, 128), (16, 32), 0.25, 128),
-)
-FLOPS_PER_US = 6e8
-"""With mma.sync, of all multiprocessors of an H200."""
-
-
-@recipe(
-    kernel="matmul",
-    blocks=MMA.blocks,
-    default_example=MMA.default_example,
-    golden=Example(MMA.small.shape, options=MMA.small.options),
-    expects={"next_tiles_asynchronously": ("cp_async_bytes == 16", *ON_TENSOR_CORES)},
-    dtypes=TYPES,
-    arch=MMA.arch,
-)
-def matmul_mma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
-    """The config that a search found best for a shape near this one, or else by a model of time.
-
-    Where its tiles do not divide the shape, zeros are padded as tiles are fetched, and where rows
-    are no multiples of 16 bytes, operands are copied between zeros before, but for up to 8 rows,
-    which the ladder matmul_skinny multiplies without tensor cores. Knobs: device, the name
-    of the GPU that was searched on (transforms/recipes/tuned/matmul_mma.json has them all); where
-    there was no search, a model of time chooses, for a GPU that it knows, or as for an H200.
-    """
-    config = choose_mma_config(sch, device)
-    few = skinny.choose_for_odd_rows(sch, read_sizes_of(sch), GPUS.get(device, H200))
-    yield from schedule(sch, config) if few is None else skinny.schedule(sch, few)
-
-
-def choose_mma_config(sch: Schedule, device: str) -> MmaConfig:
-    """The config of `matmul_mma_best` for a matmul; refuses sizes that are left open."""
-    return choose_for(read_sizes_of(sch), "matmul_mma", device)
-
-
-def read_sizes_of(sch: Schedule) -> Sizes:
-    """The sizes of a matmul; refuses those that are left open."""
-    return read_sizes(sch, sch.get_sblock("C"), "matmul_mma_best", "matmul_mma_block_swizzle")
-
-
-def choose_for(sizes: Sizes, table: str, device: str) -> MmaConfig:
-    """The config that a table of searches has for a product, or else by a model of time."""
-    config = choose_config(MmaConfig, rank_configs, sizes, table, device)
-    tail = choose_tail(sizes, config.tile, config.tile_k * config.split_k)
-    return replace(config, tail=tail)
-
-
-def rank_configs(product: Product, gpu: Gpu) -> list[Ranked]:
-    """The configs that are tried for a product on a GPU, the fastest by the model first."""
-    row_bytes = 128 if product.k * product.size >= 512 else 64
-    tiles = [rate._replace(row_bytes=row_bytes) for rate in TILES]
-    return [
-        Ranked(_make_config(product, choice), choice)
-        for choice in rank_tiles(product, tiles, Costs(flops_per_us=FLOPS_PER_US), gpu)
-    ]
-
-
-def _make_config(product: Product, choice: TileChoice) -> MmaConfig:
-    return replace(
-        MmaConfig(**rows.config),  # type: ignore[arg-type]
-        tile=choice.rate.tile,
-        warp=choice.rate.part,
-        tile_k=choice.rate.row_bytes // product.size,
-        stages=choice.rate.stages,
-        split_k=choice.parts,
-    )
-
-
-MATMUL_MMA = Ladder(
-    name="matmul_mma",
-    kernel="matmul",
-    title="tensor cores by mma.sync, one knob a rung",
-    recipes=(
-        plain,
-        swizzled,
-        piped,
-        ahead,
-        first,
-        block_swizzle,
-        rows,
-        split,
-        tma,
-        roles,
-        matmul_mma_best,
-    ),
-    shape={"m": 4096, "n": 4096, "k": 4096},
-)
+RUNGS = (plain, swizzled, piped, ahead, first, block_swizzle, rows, split, tma, roles)
+"""The ladder by mma.sync, slow to fast; `matmul_best` puts the recipe behind it that chooses."""

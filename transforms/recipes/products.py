@@ -8,15 +8,13 @@ chooses.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-
-from tvm.s_tir import Schedule
 
 from . import gemm, mma, wgmma
 from .ladder import Expects, Family, Ladder, Rung
-from .recipe import Example, Recipe, recipe
-from .tile_choice import read_sizes
+from .matmul_best import make_best
+from .recipe import Example, Recipe
 
 HALF: Mapping[str, object] = {"dtype": "bfloat16", "out": "bfloat16"}
 HALVES = ("float16", "bfloat16")
@@ -59,38 +57,6 @@ def _make_rung(family: Family, name: str, rung: Rung, why: str, expects: Expects
     return family.root(name, why=why, expects=expects, golden=golden, **rung.config)
 
 
-def _make_best(family: Family, name: str, expects: Expects) -> Recipe:
-    """The recipe ``<kernel>_<name>_best``, which chooses a config as that of matmul does."""
-    kernel = family.kernel
-    # With a bias and a function a product is tiled as without.
-    table = f"{'matmul' if kernel.startswith('matmul_bias') else kernel}_{name}"
-    recipe_name = f"{kernel}_{name}_best"
-
-    def best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
-        total = sch.get_sblock("C")
-        sizes = read_sizes(sch, total, recipe_name, "constant sizes")
-        if name == "mma":
-            yield from mma.schedule(sch, mma.choose_for(sizes, table, device))
-        else:
-            yield from wgmma.schedule(sch, wgmma.choose_for(sizes, table, device))
-
-    best.__name__ = recipe_name
-    best.__doc__ = (
-        "The config that a search found best near this shape, or else by a model of time.\n"
-        f"\nIt pads as matmul_{name}_best does. Knobs: device, the name of the GPU that was "
-        f"searched on\n(transforms/recipes/tuned/{table}.json has them all)."
-    )
-    return recipe(
-        kernel=kernel,
-        blocks=family.blocks,
-        default_example=family.default_example,
-        golden=Example(family.small.shape, options=family.small.options),
-        expects=expects,
-        dtypes=family.dtypes,
-        arch=family.arch,
-    )(best)
-
-
 _BATCH = {"batch": 2}
 _SCALAR = _make_family(gemm.GEMM, "batched_matmul", **_BATCH, m=64, n=48, k=32)
 _MMA = _make_family(mma.MMA, "batched_matmul", **_BATCH, m=32, n=64, k=96)
@@ -105,7 +71,7 @@ BATCHED_MATMUL = (
         "mma",
         "tensor cores by mma.sync, a product on each plane of the grid",
         _make_rung(_MMA, "mma", mma.rows, "A product on each plane of blockIdx.z", _BY_MMA),
-        _make_best(_MMA, "mma", _BY_MMA),
+        make_best(_MMA, "mma", _BY_MMA),
     ),
     _make_ladder(
         _WGMMA,
@@ -119,7 +85,7 @@ BATCHED_MATMUL = (
             "the TMA",
             {"warps_specialized": wgmma.BY_TMA},
         ),
-        _make_best(_WGMMA, "wgmma", _BY_WGMMA),
+        make_best(_WGMMA, "wgmma", _BY_WGMMA),
     ),
     _make_ladder(
         _SCALAR,
@@ -142,10 +108,8 @@ def _make_fused(kernel: str) -> tuple[Ladder, Ladder]:
     of_wgmma = _make_family(wgmma.WGMMA, kernel, m=64, n=128, k=192)
     title = "with the bias and the function in the store"
     return (
-        _make_ladder(of_mma, "mma", f"mma.sync, {title}", _make_best(of_mma, "mma", _BY_MMA)),
-        _make_ladder(
-            of_wgmma, "wgmma", f"wgmma, {title}", _make_best(of_wgmma, "wgmma", _BY_WGMMA)
-        ),
+        _make_ladder(of_mma, "mma", f"mma.sync, {title}", make_best(of_mma, "mma", _BY_MMA)),
+        _make_ladder(of_wgmma, "wgmma", f"wgmma, {title}", make_best(of_wgmma, "wgmma", _BY_WGMMA)),
     )
 
 

@@ -37,8 +37,6 @@ from .tile_choice import VECTOR_BYTES, Sizes
 
 RESIDENT = 1024
 """Threads of each multiprocessor that read at the same time."""
-FEW_ROWS = 8
-"""Of a product that is faster so than on tensor cores, where its operands would be copied."""
 FEW_BLOCKS, LONG = 8, 4096
 """Blocks of columns, up to which more threads of a block share a k from so many on: fewer parts are
 added up then.
@@ -137,16 +135,6 @@ def choose_config(sch: Schedule, sizes: Sizes, gpu: Gpu) -> SkinnyConfig:
         and sizes.k % (config.steps * config.depth * parts) == 0
     )
     return replace(config, split_k=parts, tail="refuse" if divides else "pad")
-
-
-def choose_for_odd_rows(sch: Schedule, sizes: Sizes, gpu: Gpu) -> SkinnyConfig | None:
-    """The config in place of a tile of tensor cores, which takes copies of operands whose rows are
-    no multiples of 16 bytes; None where the tile is faster.
-    """
-    total = sch.get_sblock("C")
-    if sizes.has_whole_rows or sizes.m > FEW_ROWS or is_transposed(sch, total):
-        return None
-    return choose_config(sch, sizes, gpu)
 
 
 def is_transposed(sch: Schedule, total: SBlockRV) -> bool:

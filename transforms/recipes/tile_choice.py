@@ -1,10 +1,10 @@
-"""How the recipes of tensor cores choose a config: by a search, or else by a model of time."""
+"""The sizes of a product's block, and what tensor cores make of its types and rows."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
@@ -16,25 +16,11 @@ from ..gpu_limits import MAX_SHARED_BYTES
 from ..queries import find_epilogue
 from ..tir import constant, is_used
 from .gemm import WholeTail
-from .gpus import GPUS, H200, Gpu
-from .ladder import Pair, read_pairs
-from .time_model import Costs, Product, Rank, TileChoice, TileRate, choose
-from .tuned import find_tuned, measure_distance
+from .ladder import Pair
+from .time_model import Product
 
-Config = TypeVar("Config")
 VECTOR_BYTES = 16
 """Of a vector that is copied, or written from shared memory."""
-PARTS = (1, 2, 4, 8, 16)
-"""Slices of the reduction that are tried."""
-_NEAR = 1.0
-"""How far a shape may be that a search found something for: one size twice as large, say."""
-
-_SIZES = {
-    **dict.fromkeys(("int8", "float8_e4m3fn", "float8_e5m2"), 1),
-    **dict.fromkeys(("float16", "bfloat16"), 2),
-    "tf32": 4,
-}
-"""Bytes of an element."""
 
 
 class Sizes(NamedTuple):
@@ -55,14 +41,11 @@ class Sizes(NamedTuple):
     across_k: bool = False
 
     @property
-    def batch(self) -> int:
-        """How many products there are."""
-        return math.prod(self.outer)
-
-    @property
     def product(self) -> Product:
         """What the model of time knows of it."""
-        return Product(self.m, self.n, self.k, self.dtype.itemsize, self.batch, self.stored)
+        return Product(
+            self.m, self.n, self.k, self.dtype.itemsize, math.prod(self.outer), self.stored
+        )
 
     @property
     def has_whole_rows(self) -> bool:
@@ -73,6 +56,11 @@ class Sizes(NamedTuple):
     def shape(self) -> tuple[int, ...]:
         """Of the kernel."""
         return (*self.outer, self.m, self.n, self.k)
+
+    @property
+    def type_name(self) -> str:
+        """Of the operands, as tensor cores multiply them."""
+        return "tf32" if str(self.dtype) == "float32" else str(self.dtype)
 
 
 def read_sizes(sch: Schedule, total: SBlockRV, recipe: str, instead: str) -> Sizes:
@@ -121,45 +109,6 @@ def require_narrow_sums(sch: Schedule, block: SBlockRV) -> None:
             f"wgmma keeps 14 bits in sums of {dtype}, and the kernel asks for float32",
             'use acc="fp22", which allows that, or mma.sync',
         )
-
-
-def choose_config(make: type[Config], rank: Rank, sizes: Sizes, table: str, device: str) -> Config:
-    """A family's config that a search found near a shape, or else the fastest by its model of time.
-
-    A GPU that the model does not know is taken for an H200.
-    """
-    dtype = "tf32" if sizes.dtype.bits == 32 else str(sizes.dtype)
-    try:
-        tuned = find_tuned(table, device=device, dtype=dtype, shape=sizes.shape)
-    except TransformError:  # of a batch, for which the table has no shapes
-        tuned = None
-    # A tile of other elements takes other bytes.
-    is_alike = tuned is not None and _SIZES.get(tuned.dtype) == sizes.dtype.itemsize
-    if tuned is not None and is_alike and measure_distance(tuned.shape, sizes.shape) <= _NEAR:
-        return make(**read_pairs(tuned.config))
-    config: Config = rank(sizes.product, GPUS.get(device, H200))[0].config
-    return config
-
-
-def rank_tiles(
-    product: Product,
-    rates: Sequence[TileRate],
-    costs: Costs,
-    gpu: Gpu,
-    parts: Sequence[int] = PARTS,
-) -> list[TileChoice]:
-    """The tiles and slices of k, those first whose waves take least on a GPU.
-
-    Costs are those on an H200, and `parts` the slices of k that are tried.
-    """
-    scaled = costs.scale(gpu)
-    choices = [
-        choose(product, rate, count, scaled)
-        for rate in rates
-        for count in parts
-        if count == 1 or not rate.stays  # few tiles, which are cut, leave nothing to stay for
-    ]
-    return sorted(choices, key=lambda choice: choice.estimate.us)
 
 
 def choose_tail(sizes: Sizes, tile: Pair, depth: int) -> WholeTail:

@@ -1,17 +1,17 @@
 """A model of the time that a product of matrices takes on a GPU, tile by tile and wave by wave.
 
-One formula serves all schedules of products; those of each family have costs of their own, which
-were measured (for float32, costs/matmul.json has them, with their error). The parts are
-those of a count of waves, as in NVIDIA's guide to the performance of matrix multiplication, and a
-bound by memory, as in the roofline model (S. Williams, A. Waterman and D. Patterson, Roofline: an
-insightful visual performance model for multicore architectures, 2009).
+One formula serves all schedules of products; each has tiles and costs of its own, which were
+measured (costs/nvidia-h200.json, with their errors). The parts are those of a count of waves, as in
+NVIDIA's guide to the performance of matrix multiplication, and a bound by memory, as in the
+roofline model (S. Williams, A. Waterman and D. Patterson, Roofline: an insightful visual
+performance model for multicore architectures, 2009).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from ..gpu_limits import WARP
@@ -72,7 +72,7 @@ class TileRate(NamedTuple):
     rate : in parts of the highest, where each multiprocessor has one tile at a time
     threads : of a block
     row_bytes : of a tile along k, of which so many stages are in flight
-    crowded : the rate where a multiprocessor has more than one; None of the family's
+    crowded : the rate where a multiprocessor has more than one; 0 where it is the same
     registers : of a thread; 0 where they are those of the sums and some more
     padding : elements of a stage beside the two tiles, at each k
     is_staged : whether the result goes through shared memory
@@ -89,7 +89,7 @@ class TileRate(NamedTuple):
     threads: int
     row_bytes: int = 128
     stages: int = 4
-    crowded: float | None = None
+    crowded: float = 0.0
     registers: int = 0
     padding: int = 0
     is_staged: bool = True
@@ -103,11 +103,11 @@ class TileRate(NamedTuple):
         """How many of these tiles, of so many steps of k, a multiprocessor has at a time; 0 where
         its shared memory is too small for one.
         """
-        sums = self.tile[0] * self.tile[1]
         flying = self.stages if self.stays else min(self.stages, steps)
         stages = flying * (sum(self.tile) + self.padding) * self.row_bytes
         if self.stays:
             return self.stays if self.stays * stages <= gpu.shared_bytes else 0
+        sums = self.tile[0] * self.tile[1]
         result = 4 * self.tile[0] * (self.tile[1] + 8)  # which lies where the stages were
         registers = self.registers * self.threads or sums + _OTHER_REGISTERS * self.threads
         shared = max(stages, result) if self.is_staged else stages + _RESERVED
@@ -127,16 +127,15 @@ class Costs:
     dram_bytes_per_us : that tensors are read with, each once
     fill_us : of a tile's first copies, while nothing is computed
     store_us : of an element of a tile's result, on its way to memory
-    shared_rate : of tiles that share a multiprocessor: while some wait, others compute
-    crowd : how much longer first copies take for each other tile of a multiprocessor
     hidden : what is left of the shorter one of computing and moving, behind the longer one
     sums_us : of the launch of the kernel that adds up the slices of split-K
     launch_us : of the kernel itself
+    crowd : how much longer first copies take for each other tile of a multiprocessor
     l2_bytes_per_us : that tiles are read with from the L2 cache, by all multiprocessors
     step_us : from asking for a tile of a step to having it, over the stages in flight
     load_flops : of a load of one vector or one element, in flops that the time would do for
-    begun : what is left of filling and storing where tiles share a multiprocessor
     sums_step_us : of adding up 16 parts, one round after the other
+    begun : what is left of filling and storing where tiles share a multiprocessor
     scatter : how much longer a result takes to store whose rows are no whole vectors
     astride : how many times as long the L2 cache takes for rows of a tile that lie across its lines
     streamed : how much longer steps take that workers share
@@ -145,20 +144,19 @@ class Costs:
     """
 
     flops_per_us: float
-    sums_bytes_per_us: float = 4e6
-    dram_bytes_per_us: float = 4.2e6
-    fill_us: float = 1.8
-    store_us: float = 6.7e-5
-    shared_rate: float = 0.6
-    crowd: float = 0.2
-    hidden: float = 0.1
-    sums_us: float = 3.0
+    sums_bytes_per_us: float
+    dram_bytes_per_us: float
+    fill_us: float
+    store_us: float
+    hidden: float
+    sums_us: float
     launch_us: float = 0.0
+    crowd: float = 0.0
     l2_bytes_per_us: float = math.inf
     step_us: float = 0.0
     load_flops: float = 0.0
-    begun: float = 0.0
     sums_step_us: float = 0.0
+    begun: float = 0.0
     scatter: float = 0.0
     astride: float = 1.0
     streamed: float = 1.1
@@ -169,29 +167,26 @@ class Costs:
         """What they would be on another GPU: rates go with its lanes and clock, the L2 cache with
         the clock and multiprocessors, memory with its bandwidth; latencies stay as they are.
         """
-        if gpu == self.gpu:
-            return self
         own = self.gpu
-        memory = gpu.bytes_per_us / own.bytes_per_us
         caches = gpu.multiprocessors * gpu.megahertz / (own.multiprocessors * own.megahertz)
-        return Costs(
-            **{
-                **vars(self),
-                "flops_per_us": self.flops_per_us * gpu.lanes_per_us / own.lanes_per_us,
-                "sums_bytes_per_us": self.sums_bytes_per_us * caches,
-                "dram_bytes_per_us": self.dram_bytes_per_us * memory,
-                "l2_bytes_per_us": self.l2_bytes_per_us * caches,
-                "store_us": self.store_us * own.megahertz / gpu.megahertz,
-                "gpu": gpu,
-            }
+        return replace(
+            self,
+            flops_per_us=self.flops_per_us * gpu.lanes_per_us / own.lanes_per_us,
+            sums_bytes_per_us=self.sums_bytes_per_us * caches,
+            dram_bytes_per_us=self.dram_bytes_per_us * gpu.gigabytes / own.gigabytes,
+            l2_bytes_per_us=self.l2_bytes_per_us * caches,
+            store_us=self.store_us * own.megahertz / gpu.megahertz,
+            gpu=gpu,
         )
 
 
 class Estimate(NamedTuple):
-    """The time of a product in microseconds, and its parts.
+    """The time of a product in microseconds, what it is of, and its parts.
 
     Attributes
     ----------
+    parts : slices of the reduction
+    workers : blocks that share the steps of all tiles; 0 where each tile has its own
     waves : of tiles that a multiprocessor computes at a time
     compute : of the waves
     memory : of the tensors and the tiles, through DRAM and the L2 cache
@@ -199,6 +194,9 @@ class Estimate(NamedTuple):
     together : tiles that a multiprocessor has at a time
     """
 
+    rate: TileRate
+    parts: int
+    workers: int
     us: float
     waves: int
     compute: float
@@ -209,108 +207,11 @@ class Estimate(NamedTuple):
     together: int
 
 
-class TileChoice(NamedTuple):
-    """A tile, slices of the reduction, and what they take; with workers that share its steps, where
-    there are any.
-    """
-
-    rate: TileRate
-    parts: int
-    estimate: Estimate
-    workers: int = 0
-
-
 class Ranked(NamedTuple):
-    """A config of a family, with what it was chosen for."""
+    """A config of a family, with what is expected of it."""
 
     config: Any
-    choice: TileChoice
-
-
-Rank = Callable[[Product, Gpu], list[Ranked]]
-"""A family's configs for a product on a GPU, fastest first."""
-
-
-def choose(
-    product: Product, tile: TileRate, parts: int, costs: Costs, workers: int = 0
-) -> TileChoice:
-    """A tile and slices of k, or workers that share them, with what they take."""
-    return TileChoice(tile, parts, estimate(product, tile, parts, costs, workers), workers)
-
-
-def borrow_rates(tile: TileRate, measured: Iterable[TileRate]) -> TileRate:
-    """A tile with the rates of that measured one which is most like it.
-
-    Alike are tiles by the factors between their rows and columns, those of their warps, their
-    threads, bytes along k and stages, and by who copies and whether blocks stay.
-    """
-    like = min(measured, key=lambda known: _measure_difference(tile, known))
-    registers = 0
-    if like.registers:
-        sums = (it.tile[0] * it.tile[1] // it.threads for it in (tile, like))
-        registers = max(_OTHER_REGISTERS // 2, next(sums) - next(sums) + like.registers)
-    return tile._replace(
-        rate=like.rate, crowded=like.crowded, registers=registers, store=like.store
-    )
-
-
-def _measure_difference(one: TileRate, other: TileRate) -> float:
-    pairs = zip(
-        (*one.tile, *one.part, one.threads, one.row_bytes, one.stages),
-        (*other.tile, *other.part, other.threads, other.row_bytes, other.stages),
-        strict=True,
-    )
-    ways = ((it.copies, it.roles, it.stays) for it in (one, other))
-    differ = sum(first != second for first, second in zip(*ways, strict=True))
-    return differ + sum(abs(math.log2(first / second)) for first, second in pairs)
-
-
-def list_parts(product: Product, tile: TileRate, costs: Costs) -> Iterator[int]:
-    """Slices of k worth a look: all that fill the multiprocessors up to twice, of at least two
-    steps each, and numbers that are no more waves than the next smaller ones.
-    """
-    step = tile.row_bytes // product.size
-    steps = -(-product.k // step)
-    tiles = count_tiles(product, tile, 1)
-    most = min(
-        steps // 2, 2 * costs.gpu.multiprocessors * tile.count_together(2, costs.gpu) // tiles
-    )
-    most = min(most, 2 * costs.gpu.multiprocessors)
-    seen = set()
-    for parts in range(1, max(most, 1) + 1):
-        each = -(-steps // parts)
-        parts = -(-steps // each)  # no fewer have as few steps
-        if parts not in seen:
-            seen.add(parts)
-            yield parts
-
-
-def find_stream(product: Product, tile: TileRate, costs: Costs) -> tuple[int, int] | None:
-    """The workers that a GPU runs at a time, each with an equal share of the steps of all tiles,
-    and the parts of a tile that they need; None where there are too few steps, too many parts for
-    the workers or the L2 cache, or asynchronous copies, which wait for each other there.
-    """
-    step = tile.row_bytes // product.size
-    steps, tiles = -(-product.k // step), count_tiles(product, tile, 1)
-    larger = tile._replace(registers=tile.registers and tile.registers + _STREAM_REGISTERS)
-    workers = costs.gpu.multiprocessors * larger.count_together(steps, costs.gpu)
-    is_async = tile.stages > 2
-    if is_async or product.batch > 1 or tiles * steps < _FEWEST_STEPS * workers:
-        return None
-    parts, most = 2, _STREAM_BYTES // (_RESULT_BYTES * product.cells)
-    while parts <= min(workers, most, (steps + 1) // 2):  # of two steps or more
-        each = -(-tiles * -(-steps // parts) * parts // workers)
-        needed = max(2, count_parts(tiles, -(-steps // parts) * parts, each))
-        if needed <= parts:
-            return parts, workers
-        parts = needed
-    return None
-
-
-def count_tiles(product: Product, tile: TileRate, parts: int) -> int:
-    """The blocks of threads."""
-    rows, columns = tile.tile
-    return -(-product.m // rows) * -(-product.n // columns) * parts * product.batch
+    choice: Estimate
 
 
 def estimate(
@@ -329,82 +230,133 @@ def estimate(
         tiles, steps = shares.workers, shares.each
     together = tile.count_together(steps, gpu)
     if not together:
-        return Estimate(math.inf, 0, math.inf, math.inf, 0.0, costs.launch_us, tiles, 0)
-    flops = 2 * tile.tile[0] * tile.tile[1] * step + costs.load_flops * _count_loads(
-        product, tile, step
-    )
-    full = slower * steps * flops / (costs.flops_per_us / gpu.multiprocessors)
+        times = math.inf, 0, math.inf, math.inf, 0.0, costs.launch_us
+        return Estimate(tile, parts, workers, *times, tiles, together)
+    full = slower * steps * _count_flops(product, tile, step, costs)
+    full /= costs.flops_per_us / gpu.multiprocessors
     waiting = steps * costs.step_us / max(1, min(tile.stages, steps) - 1)
-    store = _store(product, tile, parts, costs)
-    crowded = max(tile.rate, costs.shared_rate) if tile.crowded is None else tile.crowded
-
-    def run(count: int) -> float:
-        """So many tiles on each multiprocessor."""
-        begin = visits * (costs.fill_us * (1 + costs.crowd * (count - 1)) + store)
-        alone = max(full / tile.rate, waiting) + begin
-        shared = _share_schedulers(tile.threads, count) * full / crowded + costs.begun * begin
-        return _blend(alone, shared, costs.sharp if count > 1 else math.inf)
-
-    rounds, rest = divmod(-(-tiles // gpu.multiprocessors), together)
+    alone, store = max(full / tile.rate, waiting), _store(product, tile, parts, costs)
+    waves, rest = divmod(-(-tiles // gpu.multiprocessors), together)
     if tile.stays:  # the next tile's first copies are on their way while this one is stored
-        rounds, rest = rounds + (rest > 0), 0
-        compute = costs.fill_us + rounds * max(full / tile.rate + store, together * full / crowded)
+        crowded = together * full / (tile.crowded or tile.rate)
+        waves, rest = waves + (rest > 0), 0
+        compute = costs.fill_us + waves * max(alone + store, crowded)
     else:
-        compute = rounds * run(together) + (run(rest) if rest else 0.0)
-    memory = _move(product, tile, costs)
-    sums = 0.0 if parts == 1 else _add_up(product, parts, costs)
-    us = costs.launch_us + max(compute, memory) + costs.hidden * min(compute, memory) + sums
-    parts_us = compute, memory, sums, costs.launch_us
-    return Estimate(us, rounds + (rest > 0), *parts_us, tiles, together)
+        compute = waves * _run(tile, alone, full, store, visits, together, costs)
+        compute += _run(tile, alone, full, store, visits, rest, costs) if rest else 0.0
+    memory, sums = _move(product, tile, costs), 0.0
+    if parts > 1:
+        moved = 2 * _RESULT_BYTES * product.cells * parts / costs.sums_bytes_per_us
+        sums = costs.sums_us + moved + costs.sums_step_us * -(-parts // 16)
+    hidden = costs.hidden * min(compute, memory)
+    us = costs.launch_us + max(compute, memory) + hidden + sums
+    times = us, waves + (rest > 0), compute, memory, sums, costs.launch_us
+    return Estimate(tile, parts, workers, *times, tiles, together)
 
 
-def _share_schedulers(threads: int, count: int) -> float:
-    """As how many tiles so many take, of which one scheduler has more warps than another; of one
-    alone that is in its own rate.
+def rank_tiles(
+    product: Product, tiles: Iterable[TileRate], costs: Costs, parts: Iterable[int]
+) -> list[Estimate]:
+    """The tiles and slices of k, those first that take least."""
+    found = [
+        estimate(product, tile, count, costs)
+        for tile in tiles
+        for count in parts
+        if count == 1 or not tile.stays  # few tiles, which are cut, leave nothing to stay for
+    ]
+    return sorted(found, key=lambda it: it.us)
+
+
+def list_parts(product: Product, tile: TileRate, costs: Costs) -> Iterator[int]:
+    """Slices of k worth a look: all that fill the multiprocessors up to twice, of at least two
+    steps each, and numbers that are no more waves than the next smaller ones.
     """
-    warps = max(1, threads // WARP)
-    return -(-count * warps // _SCHEDULERS) * _SCHEDULERS / warps if count > 1 else 1.0
+    steps = -(-product.k // (tile.row_bytes // product.size))
+    places = 2 * costs.gpu.multiprocessors
+    together = tile.count_together(2, costs.gpu)
+    most = min(steps // 2, places, places * together // count_tiles(product, tile, 1))
+    # No fewer slices than these have as few steps.
+    yield from dict.fromkeys(
+        -(-steps // -(-steps // parts)) for parts in range(1, max(most, 1) + 1)
+    )
 
 
-def _blend(one: float, other: float, sharp: float) -> float:
-    """The longer of two times, and some of the shorter one, the less the further they are apart."""
-    longer = max(one, other)
-    if math.isinf(sharp):
-        return longer
-    return longer * (1 + (min(one, other) / longer) ** sharp) ** (1 / sharp)
+def find_stream(product: Product, tile: TileRate, costs: Costs) -> tuple[int, int] | None:
+    """The parts of a tile, and the workers that a GPU runs at a time, each with an equal share of
+    the steps of all tiles; None where there are too few steps, too many parts for the workers or
+    the L2 cache, or asynchronous copies, which wait for each other there.
+    """
+    steps = -(-product.k // (tile.row_bytes // product.size))
+    tiles = count_tiles(product, tile, 1)
+    larger = tile._replace(registers=tile.registers and tile.registers + _STREAM_REGISTERS)
+    workers = costs.gpu.multiprocessors * larger.count_together(steps, costs.gpu)
+    if tile.stages > 2 or product.batch > 1 or tiles * steps < _FEWEST_STEPS * workers:
+        return None
+    parts, most = 2, _STREAM_BYTES // (_RESULT_BYTES * product.cells)
+    while parts <= min(workers, most, (steps + 1) // 2):  # of two steps or more
+        whole = -(-steps // parts) * parts
+        needed = max(2, count_parts(tiles, whole, -(-tiles * whole // workers)))
+        if needed <= parts:
+            return parts, workers
+        parts = needed
+    return None
+
+
+def count_tiles(product: Product, tile: TileRate, parts: int) -> int:
+    """The blocks of threads."""
+    rows, columns = tile.tile
+    return -(-product.m // rows) * -(-product.n // columns) * parts * product.batch
+
+
+def _count_flops(product: Product, tile: TileRate, step: int, costs: Costs) -> float:
+    """Those of a step of a tile, and what its loads take: of vectors of 16 bytes, or of fewer where
+    rows are odd.
+    """
+    wide = 16 // product.size
+    rows = zip((product.k, product.n), tile.tile, strict=True)
+    loads = sum(extent * step / math.gcd(length, wide) for length, extent in rows)
+    return 2 * tile.tile[0] * tile.tile[1] * step + costs.load_flops * loads
+
+
+def _run(
+    tile: TileRate,
+    alone: float,
+    full: float,
+    store: float,
+    visits: float,
+    count: int,
+    costs: Costs,
+) -> float:
+    """What so many tiles take on each multiprocessor, of which one computes for `alone`, and would
+    for `full` at the rate 1.
+
+    It is the longer one of a tile's own time and of the time of all, and some of the shorter one,
+    the less the further they are apart. Of several tiles one scheduler may have more warps than
+    another; of one tile that is in its own rate.
+    """
+    begin = visits * (costs.fill_us * (1 + costs.crowd * (count - 1)) + store)
+    warps = max(1, tile.threads // WARP)
+    each = -(-count * warps // _SCHEDULERS) * _SCHEDULERS / warps if count > 1 else 1.0
+    alone += begin
+    shared = each * full / (tile.crowded or tile.rate) + costs.begun * begin
+    longer, sharp = max(alone, shared), costs.sharp if count > 1 else math.inf
+    return longer * (1 + (min(alone, shared) / longer) ** sharp) ** (1 / sharp)
 
 
 def _store(product: Product, tile: TileRate, parts: int, costs: Costs) -> float:
-    """What a tile's result, or a slice of it, takes on its way to memory."""
-    store = costs.store_us * tile.store * _count_stored(product, tile)
-    if parts == 1:  # slices are whole vectors
-        store *= 1.0 + costs.scatter * _count_scattered(product, tile)
-    return store
+    """What a tile's result, or a slice of it, takes on its way to memory.
 
-
-def _count_stored(product: Product, tile: TileRate) -> float:
-    """Elements that a tile stores; through shared memory, all of it, and else in proportion to what
-    each of its threads stores, as by 256 of them.
+    Through shared memory it is all of a tile, and else in proportion to what each of its threads
+    stores, as by 256 of them. Neighbouring threads may store elements that lie apart: none do
+    where these are neighbours or whole vectors, and all where each has a vector of its own, which
+    it stores one by one. Slices are whole vectors.
     """
-    if tile.is_staged:
-        return tile.tile[0] * tile.tile[1]
-    stored = min(product.m, tile.tile[0]) * min(product.n, tile.tile[1])
-    return stored * _STORING_THREADS / tile.threads
-
-
-def _count_scattered(product: Product, tile: TileRate) -> float:
-    """How far elements of a result lie apart that neighbouring threads store: 0 where they are
-    neighbours or whole vectors, 1 where each thread has a vector that it stores one by one.
-    """
-    vector = math.gcd(product.n, _WIDE)
-    return max(0.0, tile.strip / vector - 1) / (_WIDE - 1)
-
-
-def _count_loads(product: Product, tile: TileRate, step: int) -> float:
-    """Loads of a step of a tile: of vectors of 16 bytes, or of fewer where rows are odd."""
-    wide = 16 // product.size
-    rows = zip((product.k, product.n), tile.tile, strict=True)
-    return sum(extent * step / math.gcd(length, wide) for length, extent in rows)
+    stored = float(tile.tile[0] * tile.tile[1])
+    if not tile.is_staged:
+        rows, columns = min(product.m, tile.tile[0]), min(product.n, tile.tile[1])
+        stored = rows * columns * _STORING_THREADS / tile.threads
+    apart = max(0.0, tile.strip / math.gcd(product.n, _WIDE) - 1) / (_WIDE - 1)
+    return costs.store_us * tile.store * stored * (1 + costs.scatter * apart * (parts == 1))
 
 
 def _move(product: Product, tile: TileRate, costs: Costs) -> float:
@@ -412,15 +364,9 @@ def _move(product: Product, tile: TileRate, costs: Costs) -> float:
     read = product.size * product.batch * (product.m + product.n) * product.k
     least = (read + product.result_bytes * product.cells) / costs.dram_bytes_per_us
     fetched = 0.0
-    for extent, size, length in zip(
-        (product.m, product.n), tile.tile, (product.k, product.n), strict=True
-    ):
+    sides = zip((product.m, product.n), tile.tile, (product.k, product.n), strict=True)
+    for extent, size, length in sides:
         is_astride = length * product.size % _LINE > 0
         fetched += min(extent, size) * (costs.astride if is_astride else 1.0)
     fetched *= count_tiles(product, tile, 1) * product.k * product.size
     return max(least, fetched / costs.l2_bytes_per_us)
-
-
-def _add_up(product: Product, parts: int, costs: Costs) -> float:
-    moved = 2 * _RESULT_BYTES * product.cells * parts / costs.sums_bytes_per_us
-    return costs.sums_us + moved + costs.sums_step_us * -(-parts // 16)

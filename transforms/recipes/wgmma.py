@@ -10,7 +10,7 @@ in flight, tiles by the TMA and roles of warpgroups are the structure of NVIDIA'
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -21,16 +21,19 @@ from ..bulk_copies import prefetch_by_tma, specialize_warps
 from ..bulk_stores import store_by_tma, store_through_tiles
 from ..caching import accumulate_in_registers
 from ..errors import TransformError
+from ..gpu_limits import MAX_SHARED_BYTES
 from ..intrinsics import get_depth
 from ..intrinsics.warpgroups import ROWS, THREADS
 from ..overlapping import alternate_tiles
 from ..pass_options import set_pipeline
+from ..passes.store_slots import SLOTS
 from ..persistent import make_persistent
 from ..pipelining import prefetch_asynchronously
 from ..queries import find_epilogue, get_extent
 from ..reduction import decompose_reduction_at
 from ..tensorize import store_through_shared
-from ..tir import is_used
+from ..tir import constant, is_used
+from ..tma_tiles import ATOM, PITCH
 from ..warpgroups import (
     WarpgroupTile,
     stage_swizzled_at,
@@ -38,27 +41,22 @@ from ..warpgroups import (
     tile_in_warpgroups,
 )
 from .gemm import WholeTail, add_parts, cut_matmul, fit_swizzle
-from .gpus import GPUS, H200, Gpu
-from .ladder import Family, Ladder, Pair, knob
-from .mma import TYPES, Copies, get_row_lengths, has_odd_pitch
-from .odd_rows import choose_without_copies, schedule_without_copies
-from .recipe import Example, recipe
+from .ladder import Family, Pair, knob
+from .mma import TYPES, Copies, Store, choose_store, get_row_lengths, has_odd_pitch
+from .recipe import Example
 from .tile_choice import (
     VECTOR_BYTES,
-    Sizes,
-    choose_config,
-    choose_tail,
     choose_vector,
-    read_sizes,
     require_narrow_sums,
     require_operands,
     require_shared_room,
 )
-from .time_model import Product, Rank, Ranked, TileChoice
 from .transpose import TransposeConfig, transpose_by_tiles
-from .wgmma_stores import WgmmaStore, choose_wgmma_store
-from .wgmma_tiles import rank_any, rank_by_threads
 
+WgmmaStore = Literal["registers", "shared", "tma"]
+"""From where a result is written: registers, shared memory, or that by the TMA."""
+_SLAB_BYTES = 128
+"""Of a row of a slab of a tile that the TMA stores."""
 Transpose = Literal["tile", "kernel"]
 """Where an operand is transposed that wgmma reads along k alone."""
 MAX_SUMS = 192
@@ -177,7 +175,7 @@ def schedule_product(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> Ite
     lengths = get_row_lengths(sch, total)
     depth, config = get_depth(dtype.bits), _fit_copies(sch, total, config, lengths)
     config = replace(config, tile_k=max(config.tile_k, depth))
-    config = replace(config, store=choose_wgmma_store(sch, total, config))
+    config = replace(config, store=_choose_store(sch, total, config))
     block = yield from cut_matmul(
         sch, total, (*config.tile, config.tile_k), split_k=config.split_k, tail=config.tail
     )
@@ -194,6 +192,34 @@ def schedule_product(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> Ite
         add_parts(sch, total, config.tail)
         yield "parts_added"
     yield from _compute(sch, tile, config, lengths)
+
+
+def _choose_store(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> WgmmaStore:
+    """From where a result is written: by threads, where the TMA cannot address its rows.
+
+    Where blocks stay, shared memory must hold it beside the stages, or it is written from registers
+    if nothing else is to be done with it.
+    """
+    node, (rows, columns) = sch.get(total), config.tile
+    epilogue = find_epilogue(sch, total) if config.split_k == 1 else None
+    result = sch.get(epilogue or total).writes[0].source
+    pitch = (constant(result.shape[-1]) or 1) * result.dtype.itemsize
+    by_tma = config.store == "tma" and pitch % PITCH == 0 and constant(result.shape[-2]) != 1
+    wanted: Store = "shared" if config.store == "tma" else config.store
+    if config.persistent and config.roles and config.copies == "tma":
+        depth = config.tile_k * config.stages * node.reads[-1].source.dtype.itemsize
+        stored = rows * columns * node.writes[0].source.dtype.itemsize + rows * 2 * VECTOR_BYTES
+        if by_tma:
+            stored = rows * count_slot_bytes(columns * result.dtype.itemsize)
+        if (rows + columns) * depth + stored + ATOM > MAX_SHARED_BYTES["shared.dyn"]:
+            by_tma, wanted = False, "registers"
+    return "tma" if by_tma else choose_store(sch, total, wanted, config.tail)
+
+
+def count_slot_bytes(row: int) -> int:
+    """Of a row of so many bytes of a tile, those that slots of its slabs have room for at least."""
+    slabs, is_even = row // _SLAB_BYTES, row % (SLOTS * _SLAB_BYTES) == 0
+    return SLOTS * _SLAB_BYTES if slabs > SLOTS and is_even else row
 
 
 def is_across_k(sch: Schedule, total: SBlockRV) -> bool:
@@ -455,121 +481,23 @@ pingpong = narrow.plus(
     "tenth at 4096 cubed, where smaller tiles fetch more",
     expects={"tiles_in_turn": (*BY_TMA, "UTMASTG > 0 on sm_90a")},
 )
-_REUSED = 512
+REUSED = 512
 """Rows of A from which on a kernel that transposes B is worth it: at 256x4096x2048 in TF32 it was
 not on an H100, 41.7 us for 36.9."""
-
-
-@recipe(
-    kernel="matmul",
-    blocks=WGMMA.blocks,
-    default_example=WGMMA.default_example,
-    golden=Example(WGMMA.small.shape, options=WGMMA.small.options),
-    expects={"tensorized": ON_TENSOR_CORES},
-    dtypes=TYPES,
-    arch=WGMMA.arch,
+RUNGS = (
+    plain,
+    swizzled,
+    piped,
+    flying,
+    wide,
+    block_swizzle,
+    rows,
+    split,
+    tma,
+    roles,
+    tma_store,
+    persistent,
+    narrow,
+    pingpong,
 )
-def matmul_wgmma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
-    """The config that a search found best for a shape near this one, or else by a model of time.
-
-    Where its tiles do not divide the shape, zeros are padded as tiles are fetched, and where rows
-    are no multiples of 16 bytes, operands are copied between zeros before, but for small products
-    and up to 8 rows, which the ladders matmul and matmul_skinny multiply without tensor cores.
-    Knobs: device, the name of the GPU that was searched on
-    (transforms/recipes/tuned/matmul_wgmma.json has them all); where there was no search, a model of
-    time chooses, for a GPU that it knows, or as for an H200.
-    """
-    config = choose_wgmma_config(sch, device)
-    other = choose_without_copies(sch, read_sizes_of(sch), rank_configs, GPUS.get(device, H200))
-    yield from schedule(sch, config) if other is None else schedule_without_copies(sch, other)
-
-
-def choose_wgmma_config(sch: Schedule, device: str) -> WgmmaConfig:
-    """The config of `matmul_wgmma_best` for a matmul; refuses sizes that are left open."""
-    return choose_for(read_sizes_of(sch), "matmul_wgmma", device)
-
-
-def read_sizes_of(sch: Schedule) -> Sizes:
-    """The sizes of a matmul; refuses those that are left open."""
-    return read_sizes(sch, sch.get_sblock("C"), "matmul_wgmma_best", "matmul_wgmma_block_swizzle")
-
-
-def choose_for(sizes: Sizes, table: str, device: str) -> WgmmaConfig:
-    """The config that a table of searches has for a product, or else by a model of time."""
-    config = choose_config(WgmmaConfig, _get_rank(sizes), sizes, table, device)
-    tail = choose_tail(sizes, config.tile, config.tile_k * config.split_k)
-    transpose = config.transpose if tail == "refuse" else "tile"  # the one that was timed
-    return replace(config, tail=tail, transpose=transpose)
-
-
-def _get_rank(sizes: Sizes) -> Rank:
-    """Who ranks configs: tiles that are transposed are copied by threads, but behind a kernel.
-
-    Behind that tiles come first that divide the problem, whose results the TMA stores.
-    """
-    if not sizes.across_k or sizes.dtype.bits == 16:
-        return rank_configs
-    if sizes.outer or sizes.m < _REUSED:
-        return lambda product, gpu: _make_configs(
-            product, gpu, rank_by_threads(product, gpu, transposes=True)
-        )
-    return lambda product, gpu: sorted(
-        rank_configs(product, gpu),
-        key=lambda it: choose_tail(sizes, it.config.tile, it.config.tile_k) != "refuse",
-    )
-
-
-def rank_configs(product: Product, gpu: Gpu) -> list[Ranked]:
-    """The configs that are tried for a product on a GPU, the fastest by the model first."""
-    return _make_configs(product, gpu, rank_any(product, gpu))
-
-
-def rank_gathered(product: Product, gpu: Gpu) -> list[Ranked]:
-    """The configs that are tried where threads copy tiles: a convolution's, say."""
-    return _make_configs(product, gpu, rank_by_threads(product, gpu))
-
-
-def _make_configs(product: Product, gpu: Gpu, choices: Iterable[TileChoice]) -> list[Ranked]:
-    return [Ranked(_make_config(product, choice, gpu), choice) for choice in choices]
-
-
-def _make_config(product: Product, choice: TileChoice, gpu: Gpu) -> WgmmaConfig:
-    rate = choice.rate
-    return replace(
-        WgmmaConfig(**rows.config),  # type: ignore[arg-type]
-        tile=rate.tile,
-        warpgroups=rate.part,
-        tile_k=rate.row_bytes // product.size,
-        stages=rate.stages,
-        copies=rate.copies,
-        roles=rate.roles,
-        persistent=rate.stays * gpu.multiprocessors,
-        store="tma" if rate.copies == "tma" else "shared",
-        transpose="kernel" if product.m >= _REUSED else "tile",
-        split_k=choice.parts,
-    )
-
-
-MATMUL_WGMMA = Ladder(
-    name="matmul_wgmma",
-    kernel="matmul",
-    title="Hopper's tensor cores by wgmma, one knob a rung",
-    recipes=(
-        plain,
-        swizzled,
-        piped,
-        flying,
-        wide,
-        block_swizzle,
-        rows,
-        split,
-        tma,
-        roles,
-        tma_store,
-        persistent,
-        narrow,
-        pingpong,
-        matmul_wgmma_best,
-    ),
-    shape={"m": 4096, "n": 4096, "k": 4096},
-)
+"""The ladder by wgmma, slow to fast; `matmul_best` puts the recipe behind it that chooses."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,8 +15,10 @@ from .wrong_use import UseError
 if TYPE_CHECKING:
     from tirstep.modules import Problem
     from tirstep.transforms.recipes import Recipe
-    from tirstep.transforms.recipes.forecast import Chooser
     from tirstep.transforms.recipes.gpus import Gpu
+
+ROWS = ("row_sum", "softmax", "rms_norm", "layer_norm", "matvec")
+"""Kernels over rows."""
 
 
 @with_options("shape", "dtype", "option")
@@ -72,134 +73,95 @@ def command(
         gpu = read_gpu(device)
     except TransformError as error:
         raise UseError(f"--device {device}: {error}") from error
-    rows = _find_rows(name)
-    found = _rank_rows(rows, request, gpu) if rows else _rank_products(name, request, gpu)
-    problem, chosen = found.problem, found.choices[:best]
+    recipe = _pick(name, request.options.get("dtype"), gpu)
+    problem = _make_problem(recipe, request)
+    is_product = "k" in problem.shape
+    choices, why, taken = (_rank_products if is_product else _rank_rows)(recipe, problem, gpu)
+    choices = choices[:best]
     if json:
-        keys = {"searched": None, "few_rows": None, "odd_rows": None, **found.keys}
-        told = [{"config": vars(config), "parts": parts or None} for config, parts in chosen]
+        told = [{"config": vars(config), "parts": parts or None} for config, parts in choices]
         about = {**read_keys(problem, "shape options"), "device": vars(gpu)}
-        print_document("choose", recipe=found.recipe.name, **about, **keys, choices=told)
+        taken = taken if taken is None else vars(taken)
+        print_document("choose", recipe=recipe.name, **about, why=why, instead=taken, choices=told)
         return 0
     screen = Screen()
-    what = f"{found.recipe.name} at {format_shape(problem.shape)}, {get_dtype(problem)}"
+    what = f"{recipe.name} at {format_shape(problem.shape)}, {get_dtype(problem)}"
     screen.line((what, "bold"), f" on {gpu.name}")
-    for sentence, config in found.notes:
-        screen.line(sentence)
-        if config is not None:
-            screen.line((f"         {spell_config(config)}", "dim"))
-    for config, parts in chosen:
+    if why:
+        screen.line(why)
+    if taken is not None:
+        screen.line((f"         {spell_config(_get_knobs(taken))}", "dim"))
+    for config, parts in choices:
         if parts:
             screen.line((f"{parts['us']:9,.1f} us", "bold"), f"  {_spell_parts(parts)}")
         screen.line((f"              {spell_config(_get_knobs(config))}", "dim"))
     return 0
 
 
-@dataclass(frozen=True)
-class _Answer:
-    """Configs, the fastest first, each with its time and the parts of that, where a model has them.
-
-    `notes` come before them, each a sentence and the config that is taken, if one is; `keys` are of
-    the document alone.
-    """
-
-    recipe: Recipe
-    problem: Problem
-    choices: Sequence[tuple[Any, Mapping[str, Any]]]
-    notes: Sequence[tuple[str, Mapping[str, object] | None]] = ()
-    keys: Mapping[str, object] = field(default_factory=dict)
+Choices = list[tuple[Any, Mapping[str, Any]]]
+"""Configs, the fastest first, each with its time and the parts of that, where a model has them."""
 
 
-def _rank_rows(recipe: Recipe, request: Request, gpu: Gpu) -> _Answer:
+def _rank_rows(recipe: Recipe, problem: Problem, gpu: Gpu) -> tuple[Choices, str, None]:
+    """The configs of a kernel over rows, and why the first is first where no model says so."""
     from tvm.s_tir import Schedule
 
     from tirstep.transforms.recipes.rows import rank_rows
 
-    problem = _make_problem(recipe, request)
     ranked = rank_rows(Schedule(problem.module), recipe.name, gpu)
-    choices = [(it.config, it.cut._asdict() if it.cut else {}) for it in ranked]
     times = [it.cut.us for it in ranked if it.cut]
-    note = ""
+    why = ""
     if not times:
-        note = "rules that were measured say, and no model of time:"
+        why = "rules that were measured say, and no model of time:"
     elif times[0] > min(times):
-        note = "a rule that was measured takes the first; by the model others are near:"
-    return _Answer(recipe, problem, choices, [(note, None)] if note else [])
+        why = "a rule that was measured takes the first; by the model others are near:"
+    return [(it.config, it.cut._asdict() if it.cut else {}) for it in ranked], why, None
 
 
-def _rank_products(name: str, request: Request, gpu: Gpu) -> _Answer:
-    """With what is taken in place of the model's config: the one that a search found at the shape,
-    for few rows one without tiles, or for odd ones another ladder's.
+def _rank_products(recipe: Recipe, problem: Problem, gpu: Gpu) -> tuple[Choices, str, Any]:
+    """The configs of a product, the fastest of each tile; why another one is taken, and that one:
+    what a search found at the shape, for few rows one without tiles, or for odd ones another
+    ladder's.
     """
     from tvm.s_tir import Schedule
 
-    from tirstep.transforms.recipes.forecast import choose_instead, read_product
-    from tirstep.transforms.recipes.mma import MmaConfig
-    from tirstep.transforms.recipes.skinny import SkinnyConfig
-    from tirstep.transforms.recipes.tuned import find_tuned
+    from tirstep.transforms.recipes import matmul_best
+    from tirstep.transforms.recipes.forecast import keep_tiles, read_product
 
-    chooser, recipe = _pick(name, request.options.get("dtype"), gpu)
-    problem = _make_problem(recipe, request)
-    first: dict[object, tuple[Any, Mapping[str, Any]]] = {}  # of a tile the next differ in slices
-    for config, choice in chooser.rank(read_product(problem), gpu):
-        tile = "x".join(map(str, choice.rate.tile))
-        parts = {**choice.estimate._asdict(), "tile": tile, "slices": choice.parts}
-        first.setdefault(choice.rate, (config, parts))
-    notes: list[tuple[str, Mapping[str, object] | None]] = []
-    keys: dict[str, object] = {}
-    shape, dtype = tuple(problem.shape.values()), get_dtype(problem)
-    tuned = find_tuned(chooser.table, device=gpu.name, dtype=dtype, shape=shape)
-    if tuned is not None and (tuned.shape, tuned.dtype) == (shape, dtype):
-        keys["searched"] = dict(tuned.config)
-        notes.append(("a search found a config at this shape, which is taken: ", tuned.config))
-    instead = choose_instead(recipe.name, Schedule(problem.module), gpu)
-    if isinstance(instead, SkinnyConfig):
-        told = "so few rows take no tiles, but this, of the ladder matmul_skinny; tiles follow: "
-        notes.append((told, _get_knobs(instead)))
-        keys["few_rows"] = vars(instead)
-    elif instead is not None:
-        ladder = "matmul_mma" if isinstance(instead, MmaConfig) else "matmul"
-        told = "rows of no whole vectors are not copied for tiles, but take this, of the "
-        notes.append((f"{told}ladder {ladder}; tiles follow: ", _get_knobs(instead)))
-        keys["odd_rows"] = vars(instead)
-    return _Answer(recipe, problem, [*first.values()], notes, keys)
+    sch = Schedule(problem.module)
+    choice = matmul_best.choose(sch, recipe.name, gpu.name)
+    ranked = matmul_best.rank_configs(recipe.name, read_product(problem), gpu)
+    told: Choices = []
+    for config, estimate in keep_tiles(ranked):
+        parts = estimate._asdict()
+        tile, slices = "x".join(map(str, parts.pop("rate").tile)), parts.pop("parts")
+        told.append((config, {**parts, "tile": tile, "slices": slices}))
+    why = f"{choice.why}; tiles by the model follow:" if choice.why else ""
+    return told, why, choice.config if choice.why else None
 
 
-def _find_rows(name: str) -> Recipe | None:
-    """The recipe of a kernel over rows that chooses for any shape."""
+def _pick(name: str, dtype: object, gpu: Gpu) -> Recipe:
+    """The recipe of a name that chooses by a model, is for a type and runs on a GPU."""
     from tirstep.transforms.recipes import RECIPES
-    from tirstep.transforms.recipes.rows import ROWS_BEST
-
-    known = {recipe.kernel_name: recipe for ladder in ROWS_BEST for recipe in ladder.recipes}
-    if name in RECIPES:
-        best = known.get(RECIPES[name].kernel_name)
-        return best if best is not None and best.name == name else None
-    return known.get(name)
-
-
-def _pick(name: str, dtype: object, gpu: Gpu) -> tuple[Chooser, Recipe]:
-    """The chooser of a name that is for a type and runs on a GPU, and its recipe."""
-    from tirstep.transforms.recipes import RECIPES
-    from tirstep.transforms.recipes.forecast import list_choosers
 
     kernel = RECIPES[name].kernel_name if name in RECIPES else name
-    known = list_choosers(kernel)
+    kinds = ("_wgmma", "_mma", "") if "matmul" in kernel else ("",) if kernel in ROWS else ()
+    known = [RECIPES[it] for kind in kinds if (it := f"{kernel}{kind}_best") in RECIPES]
     if name in RECIPES:
-        known = [chooser for chooser in known if chooser.recipe == name]
+        known = [recipe for recipe in known if recipe.name == name]
     if not known:
-        listed = [
-            it.recipe for every in ("matmul", "batched_matmul") for it in list_choosers(every)
-        ]
-        raise UseError(f"no model chooses for {name}; try {join_alternatives(listed)}")
-    for chooser in known:
-        recipe = RECIPES[chooser.recipe]
+        raise UseError(
+            f"no model chooses for {name}; "
+            f"try {join_alternatives(['matmul', 'batched_matmul', *ROWS])}"
+        )
+    for recipe in known:
         needed, given = (it.removeprefix("sm_") for it in (recipe.arch, gpu.architecture))
         runs = not needed or int(given.rstrip("a")) >= int(needed.rstrip("a"))
         if recipe.arch.endswith("a"):
             runs = recipe.arch == gpu.architecture
         if runs and (not recipe.dtypes or (dtype or "float32") in recipe.dtypes):
-            return chooser, recipe
-    types = sorted({it for chooser in known for it in RECIPES[chooser.recipe].dtypes})
+            return recipe
+    types = sorted({it for recipe in known for it in recipe.dtypes})
     raise UseError(
         f"no recipe of {name} that a model chooses for takes {dtype or 'float32'} on "
         f"{gpu.architecture}; they take {', '.join(types)}"

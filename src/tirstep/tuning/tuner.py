@@ -30,8 +30,8 @@ from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import Recipe
 from tirstep.transforms.recipes.forecast import make_forecast
 from tirstep.transforms.recipes.gemm import GemmConfig
-from tirstep.transforms.recipes.gemm_best import choose_config
 from tirstep.transforms.recipes.gpus import GPUS, H200
+from tirstep.transforms.recipes.matmul_best import choose
 from tirstep.transforms.rewriting import NO_REPLAY
 
 from .candidates import CPU, CandidateBuilder, CandidateRunner
@@ -206,7 +206,9 @@ def list_promising(
     if rung.kernel_name == "matmul" and rung.family.config is GemmConfig:
         # Searches know more of what "matmul_best" runs than the model does.
         with contextlib.suppress(TransformError):  # of a product that no tile is for
-            known.insert(0, vars(choose_config(Schedule(problem.module), forecast.gpu.name)))
+            best = choose(Schedule(problem.module), "matmul_best", forecast.gpu.name).config
+            if isinstance(best, GemmConfig):  # few rows take no tiles
+                known.insert(0, vars(best))
     space = RecipeSpace(recipe, fixed, choices)
     found = [space.find_decisions({**recipe.config, **it}) for it in known]
     total = math.prod(map(len, choices.values()))

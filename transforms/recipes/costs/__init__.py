@@ -1,42 +1,38 @@
-"""What tiles and the parts of a product cost, fitted to measured times: a JSON file a kernel.
+"""What tiles and the parts of a product cost, fitted to measured times: a JSON file a GPU.
 
-``{"gpu": name, "dtype": dtype, "costs": {...}, "tiles": [{"config": {...}, "rate": ..., "crowded":
-..., "registers": ...}], "fit": {...}}``: `costs` are fields of `Costs`, `fit` says on how many
-times they were fitted and how far off they are there. `benchmarks/bench_shapes.py` writes them.
+``{schedule: {"dtype": dtype, "costs": {...}, "fit": {...}, "tiles": [{..., "rate": ..., "crowded":
+...}]}}``: `costs` are fields of `Costs`, tiles those of `TileRate`, but for "matmul", whose tiles
+have the config of their schedule; `fit` says on how many times they were fitted and how far off
+they are there. `benchmarks/fit_costs.py` writes those of "matmul".
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from ...errors import TransformError
-from ..gpus import GPUS
-from ..time_model import Costs
+from ..ladder import read_pairs
+from ..time_model import Costs, TileRate
 
-FOLDER = Path(__file__).parent
-
-
-class Fitted(NamedTuple):
-    """Costs of a kernel's schedule, and its tiles as the file has them."""
-
-    costs: Costs
-    tiles: tuple[Mapping[str, Any], ...]
+FILE = Path(__file__).parent / "nvidia-h200.json"
 
 
 @cache
-def read_costs(kernel: str) -> Fitted:
-    """The costs of a kernel; raises `TransformError` for a file that holds something else."""
-    file = FOLDER / f"{kernel}.json"
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        return Fitted(Costs(**found["costs"], gpu=GPUS[found["gpu"]]), tuple(found["tiles"]))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise TransformError(
-            "read_costs",
-            f"{file} has no costs of {kernel}: {type(error).__name__} {error}",
-            "take the file that tirstep came with",
-        ) from error
+def read_table(schedule: str) -> dict[str, Any]:
+    """What the file has of a schedule."""
+    found: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))[schedule]
+    return found
+
+
+@cache
+def read_costs(schedule: str) -> Costs:
+    """What the parts of a product cost by a schedule."""
+    return Costs(**read_table(schedule)["costs"])
+
+
+@cache
+def read_tiles(schedule: str) -> tuple[TileRate, ...]:
+    """The tiles of a schedule of tensor cores."""
+    return tuple(TileRate(**read_pairs(tile)) for tile in read_table(schedule)["tiles"])  # type: ignore[arg-type]

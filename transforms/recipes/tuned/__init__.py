@@ -12,55 +12,43 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...errors import TransformError
 
 FOLDER = Path(__file__).parent
+NEAR, WHOLE = 0.1, 4
+"""How far a shape may be that a search found something for, by the sum of the sizes' ratios in
+powers of two: sizes that differ by a few percent; and what the same sizes are multiples of."""
 
 
-class Tuned(NamedTuple):
-    """A config, and the shape and dtype at which it was found."""
+def find_tuned(
+    table: str, *, device: str, dtype: str, shape: Sequence[int]
+) -> dict[str, object] | None:
+    """The config that a search found at a shape, or at the nearest one that is near it and has the
+    same whole vectors; None where there is none.
 
-    config: Mapping[str, object]
-    shape: tuple[int, ...]
-    dtype: str
-
-
-def find_tuned(kernel: str, *, device: str, dtype: str, shape: Sequence[int]) -> Tuned | None:
-    """What a search found for a shape, or for the nearest one by the sum of the sizes' ratios; None
-    for a kernel or a device without a search.
-
-    A dtype that was not searched takes what was found for float32, or else for the first one.
     Raises `TransformError` for a file that holds something else.
     """
-    table = _read(kernel)
-    if device not in table:
-        return None
-    types = table[device]
-    found = next((name for name in (dtype, "float32") if name in types), next(iter(types)))
-    shapes = types[found]
-    for known in shapes:
-        if known.count("x") + 1 != len(shape):
-            raise TransformError(
-                "find_tuned",
-                f"{FOLDER / kernel}.json has the shape {known}, and {kernel} has "
-                f"{len(shape)} sizes",
-                "take the file that tirstep came with, or search again: tirstep search",
-            )
-    name = min(shapes, key=lambda known: measure_distance(_parse(known), shape))
-    entry = shapes[name]
-    return Tuned(dict(entry["config"]), _parse(name), found)
+    shapes = _read(table).get(device, {}).get(dtype, {})
+    near = []
+    for name, entry in shapes.items():
+        pairs = [*zip(map(int, name.split("x")), shape, strict=False)]
+        distance = sum(abs(math.log2(known / size)) for known, size in pairs)
+        is_alike = all((known % WHOLE == 0) == (size % WHOLE == 0) for known, size in pairs)
+        if name.count("x") == len(shape) - 1 and is_alike and distance <= NEAR:
+            near.append((distance, dict(entry["config"])))
+    return min(near, key=lambda it: it[0])[1] if near else None
 
 
 @cache
-def _read(kernel: str) -> dict[str, Any]:
-    file = FOLDER / f"{kernel}.json"
+def _read(table: str) -> Mapping[str, Any]:
+    file = FOLDER / f"{table}.json"
     if not file.exists():
         return {}
     try:
-        table = json.loads(file.read_text(encoding="utf-8"))
-        flaw = find_flaw(table)
+        found: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        flaw = find_flaw(found)
     except (OSError, ValueError):
         flaw = "it is no JSON"
     if flaw:
@@ -69,33 +57,20 @@ def _read(kernel: str) -> dict[str, Any]:
             f"{file} is no table of best configs: {flaw}",
             "take the file that tirstep came with, or delete it and search again: tirstep search",
         )
-    return dict(table)
+    return found
 
 
 def find_flaw(table: Any) -> str:
     """Why something is no table of best configs; empty where it is one."""
-    if not isinstance(table, dict):
-        return "it is no object of devices"
-    for device, types in table.items():
-        if not isinstance(types, dict) or not types:
-            return f"'{device}' is no object of dtypes"
-        for dtype, shapes in types.items():
-            if not isinstance(shapes, dict) or not shapes:
-                return f"{dtype} of '{device}' is no object of shapes"
-            if len({shape.count("x") for shape in shapes}) > 1:
-                return f"the shapes of {dtype} of '{device}' have different numbers of sizes"
-            for shape, entry in shapes.items():
-                if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", shape, re.ASCII):
-                    return f"'{shape}' is no shape"
-                if not isinstance(entry, dict) or not isinstance(entry.get("config"), dict):
-                    return f"{shape} of {dtype} of '{device}' has no config"
+    levels = [("", table)]
+    for what in ("devices", "dtypes", "shapes"):
+        for name, level in levels:
+            if not isinstance(level, dict) or (name and not level):
+                return f"{name or 'it'} is no object of {what}"
+        levels = [(f"'{key}'", it) for _, level in levels for key, it in level.items()]
+    for name, entry in levels:
+        if not re.fullmatch(r"'[1-9]\d*(x[1-9]\d*)*'", name, re.ASCII):
+            return f"{name} is no shape"
+        if not isinstance(entry, dict) or not isinstance(entry.get("config"), dict):
+            return f"{name} has no config"
     return ""
-
-
-def _parse(shape: str) -> tuple[int, ...]:
-    return tuple(int(size) for size in shape.split("x"))
-
-
-def measure_distance(shape: Sequence[int], other: Sequence[int]) -> float:
-    """How far two shapes are from each other: the sum of their sizes' ratios, in powers of two."""
-    return sum(abs(math.log2(a / b)) for a, b in zip(shape, other, strict=True))

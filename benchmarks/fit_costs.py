@@ -1,0 +1,372 @@
+"""Time products at drawn shapes, and fit the costs of the model of time to them.
+
+``python benchmarks/fit_costs.py`` on a machine with a GPU does both; ``fit`` alone needs no GPU,
+and fits the costs of the tiles to the times in benchmarks/results. These are JSON files,
+``{gpu, versions, date, dtype, peer, cases: [{shape, peer_us, times: [{config, us}]}]}``, with the
+fastest config by the model first, and without the knobs that are those of `RECIPE`.
+
+The fit is one by least squares of the times' logarithms. Costs and rates are varied by factors;
+each is held near where it began, so that what no time tells apart stays where it was. The steps are
+those of Levenberg and Marquardt (D. Marquardt, An algorithm for least-squares estimation of
+nonlinear parameters, 1963).
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import random
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tirstep.bench.cases import PRODUCTS_DRAWN, SEED, TEST, PlannedCase, Sizes, draw_shapes
+from tirstep.bench.compile_pool import CompileJob, compile_all, name_library
+from tirstep.bench.peers import PEERS
+from tirstep.bench.session import Settings, Tell, run_case
+from tirstep.files import write_file
+from tirstep.modules import get_kernel
+from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.recipes.costs import FILE, read_costs
+from tirstep.transforms.recipes.forecast import keep_tiles
+from tirstep.transforms.recipes.gpus import Gpu, read_gpu
+from tirstep.transforms.recipes.ladder import read_pairs
+from tirstep.transforms.recipes.matmul_best import MeasuredTile, list_tiles, rank_gemm
+from tirstep.transforms.recipes.time_model import Costs, Product, Ranked, TileRate, estimate
+
+RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
+RECIPE = RECIPES["matmul_split_k"]
+"""The last rung of matmul's fast ladder whose knobs may all be set."""
+DTYPE, BYTES, PEER = "float32", 4, "torch"
+CALIBRATION = 52
+MORE: tuple[Sizes, ...] = (
+    (3000, 3000, 3000),
+    (2048, 8192, 2048),
+    (5120, 1280, 2560),
+    (640, 640, 640),
+    (16, 16, 16384),
+    (1536, 2304, 640),
+    (1835, 4542, 10),
+    (6778, 274, 14),
+    (1212, 11093, 307),
+    (3433, 590, 50),
+    (11939, 1473, 9),
+    (274, 8287, 220),
+    (3037, 93, 1476),
+    (5164, 10762, 52),
+    (9105, 110, 73),
+    (256, 7771, 3),
+    (1068, 7365, 1),
+    (463, 943, 2076),
+    (2591, 6374, 7),
+    (1478, 2921, 46),
+    (2696, 1491, 6839),
+    (11486, 9761, 11),
+)
+"""Shapes to calibrate with beside the drawn ones: six by hand, and sixteen with odd rows of many
+results, of which those have few."""
+BEST, OTHERS, HOPELESS = 4, 3, 2.0
+"""Of a shape to calibrate with: the fastest tiles, and others that were timed least so far, of so
+many times the fastest's time at most."""
+COMPILE_SECONDS = 150.0
+BEGIN = {
+    "sums_bytes_per_us": 6e6,
+    "dram_bytes_per_us": 3e6,
+    "l2_bytes_per_us": 8e6,
+    "fill_us": 0.5,
+    "store_us": 1e-4,
+    "crowd": 0.1,
+    "hidden": 0.1,
+    "sums_us": 2.5,
+    "launch_us": 3.0,
+    "step_us": 0.6,
+    "load_flops": 16.0,
+    "begun": 1.0,
+    "sums_step_us": 0.2,
+    "scatter": 4.0,
+}
+"""Costs that are fitted, and where they begin: as measured before, roughly. The rate of all
+multiprocessors is known, and those of tiles are parts of it."""
+HELD = {"costs": 0.05, "rates": 0.3}
+"""How much a factor weighs against an error of the same factor in one time, squared."""
+_STEP, _ROUNDS = 1e-4, 60
+
+
+class TimedConfig(NamedTuple):
+    """A config and its time; None where it did not run, or was wrong, which `note` says."""
+
+    config: dict[str, Any]
+    us: float | None = None
+    note: str = ""
+
+
+class TimedShape(NamedTuple):
+    """A shape with the times of a peer and of configs."""
+
+    shape: Sizes
+    configs: tuple[TimedConfig, ...]
+    peer_us: float | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """How often the first config is as fast as the peer."""
+        us = self.configs[0].us
+        return None if us is None or self.peer_us is None else self.peer_us / us
+
+
+class TimedTile(NamedTuple):
+    """A product that was timed with a tile, by its place in a list, and slices of k."""
+
+    product: Product
+    tile: int
+    parts: int
+    us: float
+
+
+def main() -> None:
+    """Measure and fit; or fit alone."""
+    known = read_costs("matmul").gpu.name
+    if sys.argv[1:] != ["fit"]:
+        from tirstep.bench.torch_machine import TorchMachine
+
+        machine = TorchMachine()
+        name = str(machine.device["name"])
+        for what, shapes in (("calibration", draw_calibration()), ("test", PRODUCTS_DRAWN)):
+            configs = choose_configs(shapes, read_gpu(name), calibrate=what == "calibration")
+            write_set(get_file(name, what), time_shapes(configs, machine, print), machine)
+        if name != known:  # the costs are those of that GPU
+            return
+    tiles, costs = list_tiles(BYTES), read_costs("matmul")
+    times = list_times(read_set(get_file(known, "calibration")), tiles)
+    costs, rates = fit_costs(costs, [tile.rate for tile in tiles], times)
+    table = json.loads(FILE.read_text(encoding="utf-8"))
+    fitted = table["matmul"]
+    fitted["costs"].update({name: float(f"{getattr(costs, name):.4g}") for name in BEGIN})
+    for entry, rate in zip(fitted["tiles"], rates, strict=True):
+        entry.update(rate=round(rate.rate, 4), crowded=round(rate.crowded or rate.rate, 4))
+    pairs = [(predict(it, rates, costs), it.us) for it in times]
+    fitted["fit"] = {
+        "times": len(times),
+        "shapes": len({it.product for it in times}),
+        "seed": SEED,
+        "error": round(measure_error(pairs), 3),
+        "worst": round(max(max(a / b, b / a) for a, b in pairs) - 1, 3),
+    }
+    write_file(FILE, spell_table(table))
+    print(json.dumps(fitted["fit"]))
+
+
+def get_file(gpu: str, name: str) -> Path:
+    """Where a set's times are kept."""
+    return RESULTS / f"shapes-{'-'.join(gpu.lower().split())}-{name}.json"
+
+
+def draw_calibration() -> tuple[Sizes, ...]:
+    """Shapes to calibrate with: drawn behind those of the test, and `MORE`."""
+    return (*islice(draw_shapes(SEED), TEST, TEST + CALIBRATION), *MORE)
+
+
+def choose_configs(shapes: Iterable[Sizes], gpu: Gpu, *, calibrate: bool) -> list[TimedShape]:
+    """What is to be timed: the fastest config by the model, or many that tell its costs apart: the
+    fastest tiles, the fastest of all with other slices of k, and tiles timed least.
+    """
+    used: dict[TileRate, int] = {}
+    dice = random.Random(0)
+    chosen = []
+    for shape in shapes:
+        ranked = rank_gemm(Product(*shape, BYTES), gpu)
+        picked = ranked[:1]
+        if calibrate:
+            tiles, first = keep_tiles(ranked), ranked[0].choice
+            slices = [it for it in ranked[1:] if it.choice.rate == first.rate]
+            others = [it for it in tiles[BEST:] if it.choice.us < HOPELESS * first.us]
+            others.sort(key=lambda it: (used.get(it.choice.rate, 0), dice.random()))
+            picked = [*tiles[:BEST], *dice.sample(slices, min(1, len(slices))), *others[:OTHERS]]
+        for it in picked:
+            used[it.choice.rate] = used.get(it.choice.rate, 0) + 1
+        chosen.append(TimedShape(shape, tuple(TimedConfig(_shorten(it)) for it in picked)))
+    return chosen
+
+
+def _shorten(ranked: Ranked) -> dict[str, Any]:
+    return {
+        name: list(it) if isinstance(it, tuple) else it
+        for name, it in vars(ranked.config).items()
+        if it != RECIPE.config[name]
+    }
+
+
+def time_shapes(shapes: Sequence[TimedShape], machine: Any, tell: Tell) -> list[TimedShape]:
+    """Compile, check and time configs, beside a peer."""
+    jobs = {
+        (each.shape, at): CompileJob(
+            RECIPE.name,
+            dict(zip("mnk", each.shape, strict=True)),
+            {"dtype": DTYPE},
+            read_pairs(it.config),
+            str(name_library()),
+        )
+        for each in shapes
+        for at, it in enumerate(each.configs)
+    }
+    compile_all(
+        [*jobs.values()],
+        machine.target,
+        limit=COMPILE_SECONDS,
+        report=lambda done: tell(f"compiled {done} of {len(jobs)} configs"),
+    )
+    timed = []
+    for number, each in enumerate(shapes, 1):
+        tell(f"timing shape {number} of {len(shapes)}, {'x'.join(map(str, each.shape))}")
+        problem = get_kernel("matmul").problem(*each.shape, dtype=DTYPE)
+        mine = [jobs[each.shape, at] for at in range(len(each.configs))]
+        built = {(problem, RECIPE.name): {Path(job.library): job.config for job in mine}}
+        planned = PlannedCase("shapes", problem, (RECIPE,), (PEERS[PEER],))
+        *ours, peer = run_case(planned, machine, Settings(rounds=11), tell, built=built).outcomes
+        us = [None if it.time is None else it.time.median_us for it in (*ours, peer)]
+        configs = zip(each.configs, us, ours, strict=False)
+        told = tuple(TimedConfig(it.config, time, one.note) for it, time, one in configs)
+        timed.append(TimedShape(each.shape, told, us[-1]))
+    return timed
+
+
+def list_times(shapes: Iterable[TimedShape], tiles: Sequence[MeasuredTile]) -> list[TimedTile]:
+    """The times that a model can be fitted to: those of its tiles."""
+
+    def tell(config: dict[str, Any]) -> tuple[object, ...]:
+        """What tells tiles apart: all but how a shape is cut and padded."""
+        return tuple(config[name] for name in sorted(config) if name not in ("split_k", "tail"))
+
+    places = {tell(vars(tile.config)): place for place, tile in enumerate(tiles)}
+    found = []
+    for each in shapes:
+        for it in each.configs:
+            config: dict[str, Any] = {**RECIPE.config, **read_pairs(it.config)}
+            place = places.get(tell(config))
+            if it.us is not None and place is not None and config["tail"] != "copy":
+                product = Product(*each.shape, BYTES)
+                found.append(TimedTile(product, place, config["split_k"], it.us))
+    return found
+
+
+def fit_costs(
+    costs: Costs, tiles: Sequence[TileRate], times: Sequence[TimedTile]
+) -> tuple[Costs, list[TileRate]]:
+    """The costs and rates that fit times best; costs that are not in `BEGIN` stay as they are."""
+    tiles = [guess_rates(tile) for tile in tiles]
+    start = np.array([*BEGIN.values()])
+    held = np.sqrt([HELD["costs"]] * len(BEGIN) + [HELD["rates"]] * 2 * len(tiles))
+
+    def make(point: np.ndarray) -> tuple[Costs, list[TileRate]]:
+        factors = np.exp(point)
+        found: Any = zip(BEGIN, map(float, start * factors[: len(BEGIN)]), strict=True)
+        alone, many = factors[len(BEGIN) :].reshape(2, len(tiles))
+        rates = [
+            tile._replace(rate=tile.rate * float(a), crowded=tile.crowded * float(b))
+            for tile, a, b in zip(tiles, alone, many, strict=True)
+        ]
+        return replace(costs, **dict(found)), rates
+
+    def miss(point: np.ndarray) -> np.ndarray:
+        fitted, rates = make(point)
+        errors = [math.log(predict(it, rates, fitted) / it.us) for it in times]
+        return np.concatenate([errors, held * point])
+
+    return make(_minimize(miss, np.zeros(len(held))))
+
+
+def guess_rates(tile: TileRate) -> TileRate:
+    """The rates that a tile's begin with: more results of a thread take fewer loads for each, and
+    few warps alone leave a multiprocessor waiting.
+    """
+    each = tile.tile[0] * tile.tile[1] / tile.threads
+    crowded = 0.75 * (each / 64) ** 0.25 * min(1.0, (min(tile.tile) / 16) ** 0.5)
+    return tile._replace(rate=min(1.0, (tile.threads / 256) ** 0.6) * crowded, crowded=crowded)
+
+
+def predict(timed: TimedTile, rates: Sequence[TileRate], costs: Costs) -> float:
+    """What the model expects of a time."""
+    return estimate(timed.product, rates[timed.tile], timed.parts, costs).us
+
+
+def measure_error(pairs: Sequence[tuple[float, float]]) -> float:
+    """How far pairs of times are apart: the root of the mean square of their logarithms' distance,
+    as a factor minus one.
+    """
+    squares = [math.log(a / b) ** 2 for a, b in pairs]
+    return math.exp(math.sqrt(sum(squares) / len(squares))) - 1
+
+
+def _minimize(miss: Callable[[np.ndarray], np.ndarray], point: np.ndarray) -> np.ndarray:
+    """The point where the squares of what a function misses are least, by damped steps."""
+    found, damping = miss(point), 1.0
+    for _ in range(_ROUNDS):
+        slopes = np.stack(
+            [(miss(point + move) - found) / _STEP for move in np.eye(len(point)) * _STEP]
+        )
+        square = slopes @ slopes.T
+        while damping < 1e6:
+            other = point - np.linalg.solve(square + damping * np.eye(len(point)), slopes @ found)
+            missed = miss(other)
+            if missed @ missed < found @ found:
+                break
+            damping *= 4
+        else:
+            return point
+        gain = 1 - (missed @ missed) / (found @ found)
+        point, found, damping = other, missed, damping / 4
+        if gain < 1e-5:
+            return point
+    return point
+
+
+def spell_table(table: dict[str, Any]) -> str:
+    """JSON with a line for each tile."""
+    parts = []
+    for name, each in table.items():
+        text = json.dumps({key: it for key, it in each.items() if key != "tiles"}, indent=1)
+        if "tiles" in each:
+            tiles = ",\n".join(f"  {json.dumps(entry)}" for entry in each["tiles"])
+            text = text.removesuffix("\n}") + f',\n "tiles": [\n{tiles}\n ]\n}}'
+        parts.append(f'"{name}": {text}')
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def write_set(file: Path, timed: Sequence[TimedShape], machine: Any) -> None:
+    """Write times, a line for each."""
+    today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    head = {"gpu": machine.device["name"], "versions": dict(machine.versions), "date": today}
+    cases = []
+    for each in timed:
+        peer = None if each.peer_us is None else round(each.peer_us, 2)
+        told = [
+            {"config": it.config, "us": None if it.us is None else round(it.us, 2)}
+            | ({"note": it.note} if it.note else {})
+            for it in each.configs
+        ]
+        first = json.dumps({"shape": each.shape, "peer_us": peer})[:-1]
+        cases.append(first + ', "times": [\n ' + ",\n ".join(map(json.dumps, told)) + "]}")
+    first = json.dumps({**head, "dtype": DTYPE, "peer": PEER})[:-1]
+    write_file(file, first + ', "cases": [\n' + ",\n".join(cases) + "]}\n")
+
+
+def read_set(file: Path) -> list[TimedShape]:
+    """What `write_set` wrote."""
+    return [
+        TimedShape(
+            tuple(case["shape"]),
+            tuple(TimedConfig(it["config"], it["us"], it.get("note", "")) for it in case["times"]),
+            case["peer_us"],
+        )
+        for case in json.loads(file.read_text(encoding="utf-8"))["cases"]
+    ]
+
+
+if __name__ == "__main__":
+    main()

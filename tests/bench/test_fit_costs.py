@@ -1,0 +1,71 @@
+"""Drawn shapes, times at them, and the model that is fitted to these."""
+
+import math
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import fit_costs
+import pytest
+from fake_machine import FakeMachine
+
+from tirstep.bench.cases import MOST_PRODUCTS, PRODUCTS_DRAWN, TEST, draw_shapes
+from tirstep.transforms.recipes.costs import FILE, read_costs, read_table
+from tirstep.transforms.recipes.gpus import H200
+from tirstep.transforms.recipes.matmul_best import list_tiles
+from tirstep.transforms.recipes.time_model import Product, estimate
+
+
+def test_the_sets_are_always_the_same_and_never_meet():
+    assert PRODUCTS_DRAWN[:2] == ((448, 896, 640), (76, 53, 591))
+    both = {*PRODUCTS_DRAWN, *fit_costs.draw_calibration()}
+    assert len(both) == TEST + fit_costs.CALIBRATION + len(fit_costs.MORE)
+    assert max(map(math.prod, both)) <= MOST_PRODUCTS
+    some = [*islice(draw_shapes(3), 400)]
+    assert sum(all(size % 64 == 0 for size in shape) for shape in some) >= 200
+
+
+def test_configs_are_timed_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def compile_all(jobs: Any, *rest: Any, **named: Any) -> list[str]:
+        return [""] * len(jobs)
+
+    monkeypatch.setattr(fit_costs, "compile_all", compile_all)
+    monkeypatch.setattr(fit_costs, "BEST", 2)
+    monkeypatch.setattr(fit_costs, "OTHERS", 1)
+    machine = FakeMachine()
+    machine.seconds = [3e-3, 2e-3]
+    chosen = fit_costs.choose_configs([(8, 12, 16)], H200, calibrate=True)
+    (shape,) = fit_costs.time_shapes(chosen, machine, lambda line: None)
+    assert [it.us for it in shape.configs] == [3e3, 2e3, 1e3]
+    assert (shape.peer_us, shape.ratio) == (1e3, 1 / 3)
+    wrong = fit_costs.TimedConfig(shape.configs[0].config, None, "wrong")
+    timed = [shape._replace(configs=(wrong, *shape.configs[1:]))]
+    assert timed[0].ratio is None
+    fit_costs.write_set(tmp_path / "set.json", timed, machine)
+    assert fit_costs.read_set(tmp_path / "set.json") == timed
+    assert [it.us for it in fit_costs.list_times(timed, list_tiles(4))] == [2e3, 1e3]
+
+
+def test_the_fit_finds_what_times_were_made_with():
+    """Times of a model whose launch, slices and rates are other ones."""
+    known = read_costs("matmul")
+    tiles = [fit_costs.guess_rates(tile.rate) for tile in list_tiles(4)[::9]]
+    true = replace(known, launch_us=9.0, sums_us=5.0)
+    rates = [tile._replace(rate=tile.rate * 0.7, crowded=tile.crowded * 0.8) for tile in tiles]
+    times = [
+        fit_costs.TimedTile(shape, place, parts, estimate(shape, rates[place], parts, true).us)
+        for shape in (Product(*sizes, 4) for sizes in islice(draw_shapes(5), 24))
+        for place in range(len(tiles))
+        for parts in (1, 4)
+    ]
+    costs, found = fit_costs.fit_costs(known, tiles, times)
+    pairs = [(fit_costs.predict(it, found, costs), it.us) for it in times]
+    assert fit_costs.measure_error(pairs) < 0.03
+    assert 8 < costs.launch_us < 10
+
+
+def test_the_file_of_costs_is_as_it_is_written():
+    names = ("matmul", "matmul_mma", "matmul_wgmma", "gathered_wgmma", "rows")
+    written = fit_costs.spell_table({name: read_table(name) for name in names})
+    assert FILE.read_text() == written

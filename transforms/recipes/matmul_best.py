@@ -1,0 +1,465 @@
+"""How a schedule of matmul, and its config, are chosen for a shape: by a search, or else by a model
+of time, which knows the rates that were measured of some tiles of each schedule.
+
+It needs no GPU, and some milliseconds. The schedules and their rungs are in `gemm`, `mma`, `wgmma`
+and `skinny`; the ladders that end in a recipe which chooses are here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any, NamedTuple
+
+from tvm.s_tir import Schedule
+
+from ..errors import TransformError
+from ..gpu_limits import MAX_SHARED_BYTES, WARP
+from ..intrinsics.warpgroups import THREADS
+from ..tma_tiles import ATOM, PITCH
+from . import gemm, mma, skinny, wgmma
+from .costs import read_costs, read_table, read_tiles
+from .gemm import STRIP, GemmConfig
+from .gpus import GPUS, H200, Gpu, read_gpu
+from .ladder import Expects, Family, Ladder, read_pairs
+from .mma import MmaConfig
+from .recipe import Example, Recipe, recipe
+from .skinny import SkinnyConfig
+from .tile_choice import VECTOR_BYTES, Sizes, choose_tail, read_sizes
+from .time_model import (
+    Costs,
+    Product,
+    Ranked,
+    TileRate,
+    estimate,
+    find_stream,
+    list_parts,
+    rank_tiles,
+)
+from .tuned import find_tuned
+from .wgmma import WgmmaConfig, count_slot_bytes
+
+_FEW_ROWS, _LONG = 2, 512
+"""Rows in float32 that are multiplied without tiles, along so long a k."""
+_FEW_UNALIGNED = 8
+"""Rows that are, where tensor cores would take copies of operands."""
+_SHORT = 1024
+"""Bytes along k: of fewer, all tiles of wgmma go 128 at a time."""
+_TRANSPOSED = 0.8
+"""Of the rate where threads transpose B's tiles, an element at a time: at 5 products in TF32 on an
+H100, whose slices of k it has to choose."""
+_PARTS = (1, 2, 4, 8, 16)
+_WGMMA_PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
+"""Slices of the reduction that are tried."""
+
+COPY_US, COPY_BYTES_PER_US = 2.0, 2.4e6
+"""Of a kernel that copies an operand between zeros, on an H200: before its first byte, and then."""
+SHORT_K, _FEW_TILES = 64, 8
+"""Of a product that mma.sync multiplies in one step, in so many tiles of a multiprocessor."""
+_FEW_COLUMNS, _READ_US, _READ_BYTES_PER_US = 16, 4.5, 1.6e6
+"""Of a product whose time is that of reading A: before its first product, and element by element.
+"""
+_SLOWER = 1.2
+"""What the ladder matmul takes for 16 bits, of what its model says, whose times are of 32."""
+_BLOCKS_READING = 6.5
+"""Blocks of a multiprocessor that read A at the same time."""
+
+
+class Choice(NamedTuple):
+    """A config, of whichever schedule, and why it is not the model's first; "" where it is."""
+
+    config: Any
+    why: str = ""
+
+
+SEARCHED = "a search found a config at this shape, which is taken"
+FEW_ROWS = "so few rows take no tiles, but this, of the ladder matmul_skinny"
+UNALIGNED = "rows of no whole vectors are not copied for tiles, but take this, of the ladder "
+
+
+class MeasuredTile(NamedTuple):
+    """A tile of the model: the config of its schedule, and its rates."""
+
+    config: GemmConfig
+    rate: TileRate
+
+
+@recipe(
+    kernel="matmul",
+    blocks=gemm.GEMM.blocks,
+    default_example=gemm.GEMM.default_example,
+    golden=Example({"m": 32, "n": 48, "k": 1024}),
+    expects={"parts_added": ("vector_stores >= 1",)},
+)
+def matmul_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
+    """The config that a search found best for this shape, or else the fastest by a model of time.
+
+    Where its tiles do not divide the shape, zeros are padded as tiles are fetched; one row or two
+    along a long k are multiplied without tiles, as by the ladder matmul_skinny. Knobs: device, the
+    name of a GPU, or its properties, as "multiprocessors=84 megahertz=1695 shared_kib=99
+    gigabytes=936" (transforms/recipes/tuned/matmul.json has the searches, costs/nvidia-h200.json
+    what the model was fitted to).
+    """
+    yield from schedule_best(sch, "matmul_best", device)
+
+
+def make_best(family: Family, kind: str, expects: Expects) -> Recipe:
+    """The recipe ``<kernel>_<kind>_best`` of a family of tensor cores, which chooses a config."""
+
+    def best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
+        yield from schedule_best(sch, best.__name__, device)
+
+    best.__name__ = f"{family.kernel}_{kind}_best"
+    best.__doc__ = (
+        "The config that a search found best near this shape, or else by a model of time.\n\n"
+        "Where its tiles do not divide the shape, zeros are padded as tiles are fetched, and where "
+        "rows\nare no multiples of 16 bytes, operands are copied between zeros before, but for "
+        "matmuls of few rows,\nor by wgmma of few columns or elements, which other ladders read as "
+        "they lie. Knobs: device, a GPU by\nits name or its properties, or as an H200 "
+        "(transforms/recipes/tuned has the searches)."
+    )
+    return recipe(
+        kernel=family.kernel,
+        blocks=family.blocks,
+        default_example=family.default_example,
+        golden=Example(family.small.shape, options=family.small.options),
+        expects=expects,
+        dtypes=family.dtypes,
+        arch=family.arch,
+    )(best)
+
+
+BY_MMA: Expects = {"next_tiles_asynchronously": ("cp_async_bytes == 16", *mma.ON_TENSOR_CORES)}
+matmul_mma_best = make_best(mma.MMA, "mma", BY_MMA)
+matmul_wgmma_best = make_best(wgmma.WGMMA, "wgmma", {"tensorized": wgmma.ON_TENSOR_CORES})
+
+
+def schedule_best(sch: Schedule, recipe_name: str, device: str) -> Iterator[str]:
+    """The steps of what a recipe chooses, on block "C" of a product."""
+    config = choose(sch, recipe_name, device).config
+    schedules: dict[type, Callable[[Schedule, Any], Iterator[str]]] = {
+        SkinnyConfig: skinny.schedule,
+        GemmConfig: gemm.schedule,
+        MmaConfig: mma.schedule,
+        WgmmaConfig: wgmma.schedule,
+    }
+    return schedules[type(config)](sch, config)
+
+
+def choose(sch: Schedule, recipe_name: str, device: str) -> Choice:
+    """What a recipe that chooses takes for a schedule of its product, at block "C"."""
+    if recipe_name == "matmul_best":
+        return _choose_gemm(sch, device)
+    kind = "wgmma" if "wgmma" in recipe_name else "mma"
+    is_plain = recipe_name == f"matmul_{kind}_best"
+    instead = f"matmul_{kind}_block_swizzle" if is_plain else "constant sizes"
+    sizes, gpu = read_sizes(sch, sch.get_sblock("C"), recipe_name, instead), find_gpu(device)
+    other = None
+    if is_plain and not sizes.has_whole_rows and sizes.across_k:
+        if sizes.m <= _FEW_UNALIGNED:
+            other = Choice(skinny.choose_config(sch, sizes, gpu), FEW_ROWS)
+        elif kind == "wgmma" and sizes.dtype.bits == 16:
+            other = _choose_unaligned(sch, sizes, gpu)
+    # With a bias and a function a product is tiled as without.
+    kernel = "batched_matmul" if sizes.outer else "matmul"
+    return other or choose_for(sizes, f"{kernel}_{kind}", device)
+
+
+def rank_configs(recipe_name: str, product: Product, gpu: Gpu) -> list[Ranked]:
+    """The configs among which a recipe chooses by the model, fastest first."""
+    if recipe_name == "matmul_best":
+        return rank_gemm(product, gpu)
+    return (rank_wgmma if "wgmma" in recipe_name else rank_mma)(product, gpu)
+
+
+def find_gpu(device: str) -> Gpu:
+    """The GPU of a name or a description; an H200 for a name that is not known."""
+    return read_gpu(device) if device in GPUS or "=" in device else H200
+
+
+def _choose_gemm(sch: Schedule, device: str) -> Choice:
+    """A tile that a search found or the model expects to be fastest, or none for few rows."""
+    total, gpu = sch.get_sblock("C"), read_gpu(device)
+    sizes = read_sizes(sch, total, "matmul_best", "matmul_prefetched with sizes")
+    given = find_tuned("matmul", device=device, dtype=str(sizes.dtype), shape=sizes.shape)
+    if given is not None:
+        tuned = _read_config(given)
+        for config in (tuned, replace(tuned, tail="pad")):
+            if fits(sch, config):
+                return Choice(config, SEARCHED)
+    elif sizes.m <= _FEW_ROWS and sizes.k >= _LONG and sizes.across_k:
+        return Choice(skinny.choose_config(sch, sizes, gpu), FEW_ROWS)
+    ranked = [it.config for it in rank_gemm(sizes.product, gpu)]
+    if str(sizes.dtype) != "float32":  # types of other sizes have rules of their own for vectors
+        ranked = [next((it for it in ranked if fits(sch, it)), ranked[0])]
+    return Choice(ranked[0])
+
+
+def choose_for(sizes: Sizes, table: str, device: str) -> Choice:
+    """The config of tensor cores that a table of searches has for a product, or else the model's.
+
+    Tiles of wgmma that are transposed are copied by threads, but behind a kernel: there tiles come
+    first that divide the problem, whose results the TMA stores.
+    """
+    product, gpu, by_wgmma = sizes.product, find_gpu(device), table.endswith("wgmma")
+    given = find_tuned(table, device=device, dtype=sizes.type_name, shape=sizes.shape)
+    if given is not None:
+        make: Any = WgmmaConfig if by_wgmma else MmaConfig
+        config = make(**read_pairs(given))
+    elif not by_wgmma:
+        config = rank_mma(product, gpu)[0].config
+    elif not sizes.across_k or sizes.dtype.bits == 16:
+        config = rank_wgmma(product, gpu)[0].config
+    elif sizes.outer or sizes.m < wgmma.REUSED:
+        config = rank_wgmma_gathered(product, gpu, transposes=True)[0].config
+    else:
+        ranked = [it.config for it in rank_wgmma(product, gpu)]
+        whole = (it for it in ranked if choose_tail(sizes, it.tile, it.tile_k) == "refuse")
+        config = next(whole, ranked[0])
+    tail = choose_tail(sizes, config.tile, config.tile_k * config.split_k)
+    if by_wgmma and tail != "refuse":
+        config = replace(config, transpose="tile")  # the one that was timed
+    return Choice(replace(config, tail=tail), "" if given is None else SEARCHED)
+
+
+def _choose_unaligned(sch: Schedule, sizes: Sizes, gpu: Gpu) -> Choice | None:
+    """What reads operands of 16 bits as they lie, whose rows are no multiples of 16 bytes; None
+    where the fastest tile of wgmma is faster, with the kernels that copy them for it.
+
+    By mma.sync for a short k and for few columns, and else without tensor cores. Times are compared
+    by models, but for one step of k. What the constants say was measured at 19 products on an H100.
+    """
+    tiles = math.ceil(sizes.m / 32) * math.ceil(sizes.n / 32)
+    if sizes.k <= SHORT_K and tiles <= _FEW_TILES * gpu.multiprocessors:
+        return Choice(_make_mma_config((32, 32), stages=1), UNALIGNED + "matmul_mma")
+    product, slower = sizes.product, H200.gigabytes / gpu.gigabytes
+    most = rank_wgmma(product, gpu)[0].choice.us + count_copies(product, gpu)
+    chosen = None
+    if sizes.n <= _FEW_COLUMNS:  # slices of k for all, each of which reads rows of A once
+        costs, read = read_costs("matmul"), sizes.m * sizes.k * product.size / _READ_BYTES_PER_US
+        us = costs.launch_us + _READ_US + slower * read + costs.sums_us
+        if us < most:
+            wanted = int(_BLOCKS_READING * gpu.multiprocessors / math.ceil(sizes.m / 64))
+            parts = max(1, min(wanted, sizes.k // SHORT_K))
+            config = _make_mma_config((64, 16), stages=2, split_k=parts, layout="padded")
+            most, chosen = us, Choice(config, UNALIGNED + "matmul_mma")
+    for it in rank_gemm(product, gpu):
+        if _SLOWER * it.choice.us >= most:
+            break
+        if fits(sch, it.config):
+            return Choice(it.config, UNALIGNED + "matmul")
+    return chosen
+
+
+def count_copies(product: Product, gpu: Gpu) -> float:
+    """The microseconds of the kernels that copy operands, whose rows are no whole vectors."""
+    us = 0.0
+    for rows, length in ((product.m, product.k), (product.k, product.n)):
+        if length * product.size % VECTOR_BYTES:
+            moved = 2 * rows * length * product.size / COPY_BYTES_PER_US
+            us += COPY_US + moved * H200.gigabytes / gpu.gigabytes
+    return us
+
+
+def _make_mma_config(tile: tuple[int, int], **knobs: Any) -> MmaConfig:
+    known: Any = {**mma.rows.config, "warp": (16, 16), "tile_k": SHORT_K, "tail": "pad"}
+    return MmaConfig(**{**known, "tile": tile, **knobs})
+
+
+def rank_gemm(product: Product, gpu: Gpu) -> list[Ranked]:
+    """The configs without tensor cores that are tried for a product on a GPU, the fastest first:
+    tiles with any number of slices of the reduction, or with workers that share its steps, and with
+    a padding where something does not divide.
+    """
+    costs, ranked = read_costs("matmul").scale(gpu), []
+    for tile, rate in list_tiles(product.size):
+        if tile.strip != STRIP and not product.n % STRIP:
+            continue  # whole vectors are stored
+        cuts = [(parts, 0) for parts in list_parts(product, rate, costs)]
+        if stream := find_stream(product, rate, costs):
+            cuts.append(stream)
+        whole = product.m % tile.tile[0] == product.n % tile.tile[1] == 0
+        for parts, workers in cuts:
+            divides = whole and product.k % (tile.tile_k * parts) == 0
+            tail: Any = "refuse" if divides else "pad"
+            config = replace(tile, split_k=parts, workers=workers, tail=tail)
+            ranked.append(Ranked(config, estimate(product, rate, parts, costs, workers)))
+    return sorted(ranked, key=lambda it: it.choice.us)
+
+
+@cache
+def list_tiles(size: int) -> tuple[MeasuredTile, ...]:
+    """The tiles of the model without tensor cores, for elements of so many bytes."""
+    found = []
+    for entry in read_table("matmul")["tiles"]:
+        config = _read_config({**gemm.inner_rows.config, **entry["config"]})
+        rates = {name: entry[name] for name in ("rate", "crowded", "registers")}
+        found.append(MeasuredTile(config, describe_tile(config, size)._replace(**rates)))
+    return tuple(found)
+
+
+def rank_mma(product: Product, gpu: Gpu) -> list[Ranked]:
+    """The configs by mma.sync that are tried for a product on a GPU, the fastest first."""
+    row_bytes = 128 if product.k * product.size >= 512 else 64
+    tiles = [rate._replace(row_bytes=row_bytes) for rate in read_tiles("matmul_mma")]
+    return _rank(product, gpu, "matmul_mma", tiles, _PARTS)
+
+
+def rank_wgmma(product: Product, gpu: Gpu) -> list[Ranked]:
+    """The configs by wgmma that are tried for a product on a GPU, the fastest first: the TMA copies
+    and stores tiles where that is fastest.
+    """
+    fitted = (_fit_wgmma(product, rate) for rate in read_tiles("matmul_wgmma"))
+    tiles = [rate for rate in fitted if rate is not None]
+    return _rank(product, gpu, "matmul_wgmma", tiles, _WGMMA_PARTS)
+
+
+def rank_wgmma_gathered(product: Product, gpu: Gpu, *, transposes: bool = False) -> list[Ranked]:
+    """The configs by wgmma where threads must copy tiles, a convolution's, say, and may transpose
+    B's.
+
+    Of small ones the next step of k is the sooner there the less waits.
+    """
+    tiles = []
+    for rate in read_tiles("gathered_wgmma"):
+        if product.k * product.size < _SHORT and rate.row_bytes > 128:
+            rate = rate._replace(row_bytes=128, stages=6)
+        slower = _TRANSPOSED if transposes else 1.0
+        tiles.append(rate._replace(rate=rate.rate * slower, crowded=rate.crowded * slower))
+    return _rank(product, gpu, "gathered_wgmma", tiles, _PARTS)
+
+
+def _rank(
+    product: Product, gpu: Gpu, table: str, tiles: list[TileRate], parts: tuple[int, ...]
+) -> list[Ranked]:
+    """The configs of tensor cores with tiles, and slices of k, the fastest first."""
+    ranked, by_wgmma = [], table.endswith("wgmma")
+    known: Any = WgmmaConfig(**wgmma.rows.config) if by_wgmma else MmaConfig(**mma.rows.config)  # type: ignore[arg-type]
+    for it in rank_tiles(product, tiles, get_costs(table, product.size, gpu), parts):
+        rate, knobs = it.rate, dict[str, Any](warp=it.rate.part)
+        if by_wgmma:
+            knobs = {
+                "warpgroups": rate.part,
+                "copies": rate.copies,
+                "roles": rate.roles,
+                "persistent": rate.stays * gpu.multiprocessors,
+                "store": "tma" if rate.copies == "tma" else "shared",
+                "transpose": "kernel" if product.m >= wgmma.REUSED else "tile",
+            }
+        knobs |= {"tile": rate.tile, "stages": rate.stages, "split_k": it.parts}
+        config = replace(known, tile_k=rate.row_bytes // product.size, **knobs)
+        ranked.append(Ranked(config, it))
+    return ranked
+
+
+def get_costs(table: str, size: int, gpu: Gpu) -> Costs:
+    """The costs of a schedule for elements of so many bytes: wgmma's rate was measured in 16 bits,
+    and goes with the bytes in other types.
+    """
+    costs = read_costs(table)
+    if table.endswith("wgmma"):
+        costs = replace(costs, flops_per_us=costs.flops_per_us * 2 / size)
+    return costs.scale(gpu)
+
+
+def _fit_wgmma(product: Product, rate: TileRate) -> TileRate | None:
+    """A tile for the depth of a product; None where it is none for it.
+
+    A pipeline has two steps or more, and blocks that stay have their stages beside the result, of
+    rows that the TMA can write. Of 8 bits, sums of 32 bits and roles without them ptxas waits for
+    one product after the other.
+    """
+    length = product.k * product.size
+    if rate.row_bytes > 128 and length < _SHORT:
+        return None
+    if not rate.stays:
+        is_serial = rate.roles and math.prod(rate.part) > 1 and product.result_bytes > 2
+        return None if is_serial and product.size == 1 else rate
+    if length <= rate.row_bytes and rate.tile[1] != 192:  # whose vectors then have guards
+        rate = rate._replace(row_bytes=rate.row_bytes // 2)
+    stages = rate.stages * sum(rate.tile) * rate.row_bytes
+    row = rate.tile[1] * product.result_bytes
+    stored = rate.tile[0] * (count_slot_bytes(row) if rate.stays == 1 else row)
+    has_room = stages + stored + ATOM <= MAX_SHARED_BYTES["shared.dyn"] // rate.stays
+    is_whole = product.n * product.result_bytes % PITCH == 0
+    return rate if is_whole and length > rate.row_bytes and has_room else None
+
+
+def describe_tile(config: GemmConfig | MmaConfig | WgmmaConfig, size: int) -> TileRate:
+    """The tile of a config, for elements of so many bytes, without its rates."""
+    row_bytes, stages = config.tile_k * size, config.stages
+    if isinstance(config, GemmConfig):
+        return TileRate(
+            config.tile,
+            config.warp or (1, WARP),
+            1.0,
+            math.prod(config.threads),
+            row_bytes,
+            stages if size == 4 else min(stages, 2),
+            padding=config.padding,
+            is_staged=False,
+            strip=config.strip,
+        )
+    if isinstance(config, MmaConfig):
+        threads = max(1, config.warps) * WARP
+        return TileRate(config.tile, config.warp, 1.0, threads, row_bytes, stages)
+    roles = config.copies == "tma" and config.roles
+    return TileRate(
+        config.tile,
+        config.warpgroups,
+        1.0,
+        (max(1, config.groups) + roles) * THREADS,
+        row_bytes,
+        stages,
+        copies=config.copies,
+        roles=roles,
+        stays=-(-config.persistent // H200.multiprocessors) if roles else 0,
+    )
+
+
+def _read_config(knobs: Mapping[str, object]) -> GemmConfig:
+    """Refuse values that no search can have found: a table is a file, and may be damaged."""
+    for name, value in knobs.items():
+        if name not in gemm.split.config or gemm.split.explain_wrong(name, value):
+            raise TransformError(
+                "matmul_best",
+                f"the search chose {name}={value!r}, which no config of matmul has",
+                "search again: tirstep search",
+            )
+    return GemmConfig(**read_pairs(knobs))  # type: ignore[arg-type]
+
+
+def fits(sch: Schedule, config: GemmConfig) -> bool:
+    """Whether the schedule takes a config for a matmul."""
+    try:
+        for _ in gemm.schedule(sch.copy(), config):
+            pass
+    except TransformError:
+        return False
+    return True
+
+
+_LARGE = {"m": 4096, "n": 4096, "k": 4096}
+MATMUL = Ladder(
+    "matmul",
+    "matmul",
+    "tiles in registers, fed by a pipeline, one knob a rung",
+    (*gemm.RUNGS, matmul_best),
+    _LARGE,
+)
+MATMUL_MMA = Ladder(
+    "matmul_mma",
+    "matmul",
+    "tensor cores by mma.sync, one knob a rung",
+    (*mma.RUNGS, matmul_mma_best),
+    _LARGE,
+)
+MATMUL_WGMMA = Ladder(
+    "matmul_wgmma",
+    "matmul",
+    "Hopper's tensor cores by wgmma, one knob a rung",
+    (*wgmma.RUNGS, matmul_wgmma_best),
+    _LARGE,
+)
