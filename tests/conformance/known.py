@@ -217,8 +217,8 @@ def _read_variant(text: str, plain: dict[str, Program]) -> Program:
     head, at, hunks = text.partition("@@")
     first, *lines = head.splitlines()
     name, base = re.fullmatch(r"# (\w+) from (\w+)", first).groups()
-    text = plain[base].text.replace(f"def {base}(", f"def {name}(", 1) + "\n"
-    changed = apply_hunks(at + hunks.rstrip() + "\n", text, name).rstrip()
+    changed = apply_hunks(at + hunks.rstrip() + "\n", plain[base].text + "\n", name).rstrip()
+    changed = changed.replace(f"def {base}(", f"def {name}(", 1)
     return _read_head(lines, replace(plain[base], name=name, text=changed))
 
 
