@@ -13,41 +13,12 @@ from pathlib import Path
 from types import FunctionType
 
 import numpy as np
+import planted_passes as broken
 import pytest
 import tvm
 from golden_runs import run_golden
 from kernels import parse_kernel
-from planted_passes import (
-    NAME,
-    Change,
-    and_sleep,
-    at_odd_shapes,
-    change_constant,
-    commute,
-    drop_barriers,
-    drop_guard,
-    drop_store,
-    drop_waits,
-    fail,
-    forget_threads,
-    hide,
-    in_exponents,
-    in_float16,
-    lose_threads,
-    move_pointers,
-    plant,
-    rename,
-    replace_pass,
-    round_otherwise,
-    shift_loads,
-    shorten_loops,
-    sleep,
-    spoil_one_block,
-    subtract,
-    swap_operands,
-    turn_maximum,
-    unhide,
-)
+from planted_passes import NAME, Change, plant
 from tvm import s_tir
 
 from tirstep.lowering_checks import Run, check_numbers, run_recipe
@@ -114,29 +85,34 @@ def require_between(found: FirstBad, truth: int) -> None:
 
 
 PLANTED: list[tuple[str, str, Change, tuple]] = [
-    ("LowerCrossThreadReduction", "first", subtract, VECTOR),
-    ("LowerInitBlock", "constant", change_constant, SUM),
-    ("LowerInitBlock", "short", shorten_loops, SUM),
-    ("PlanAndUpdateBufferAllocationLocation", "store", drop_store, VECTOR),
-    ("ConvertBlocksToOpaque", "subtract", subtract, VECTOR),
-    ("ConvertBlocksToOpaque", "unbound", subtract, SUM),
-    ("CompactBufferAllocation", "operands", swap_operands, NORM),
-    ("UnifyThreadBinding", "maximum", turn_maximum, RELU),
-    ("LowerOpaqueBlock", "guard", drop_guard, ODD),
-    ("LowerOpaqueBlock", "shift", shift_loads, SUM),
-    ("FlattenBuffer", "slow", and_sleep(subtract), VECTOR),
-    ("VectorizeLoop", "odd", at_odd_shapes(subtract), ODD),
-    ("StorageRewrite", "float16", in_float16(subtract), (*VECTOR, {"dtype": "float16"})),
-    ("LoopPartition", "operands", swap_operands, SOFTMAX),
-    ("UnrollLoop", "block", spoil_one_block, VECTOR),
-    ("UnrollLoop", "threads", lose_threads, VECTOR),
-    ("CommonSubexprElim", "maximum", turn_maximum, SOFTMAX),
-    ("AnnotateEntryFunc", "guard", drop_guard, ODD),
-    ("ThreadSync", "barriers", drop_barriers, (WINDOW,)),
-    ("LowerThreadAllreduce", "barriers", drop_barriers, (WINDOW,)),
-    ("MergeSharedMemoryAllocations", "subtract", subtract, (WINDOW,)),
-    ("SplitHostDevice", "block", spoil_one_block, VECTOR),
-    ("LowerWarpMemory", "store", drop_store, VECTOR),
+    ("LowerCrossThreadReduction", "first", broken.subtract, VECTOR),
+    ("LowerInitBlock", "constant", broken.change_constant, SUM),
+    ("LowerInitBlock", "short", broken.shorten_loops, SUM),
+    ("PlanAndUpdateBufferAllocationLocation", "store", broken.drop_store, VECTOR),
+    ("ConvertBlocksToOpaque", "subtract", broken.subtract, VECTOR),
+    ("ConvertBlocksToOpaque", "unbound", broken.subtract, SUM),
+    ("CompactBufferAllocation", "operands", broken.swap_operands, NORM),
+    ("UnifyThreadBinding", "maximum", broken.turn_maximum, RELU),
+    ("LowerOpaqueBlock", "guard", broken.drop_guard, ODD),
+    ("LowerOpaqueBlock", "shift", broken.shift_loads, SUM),
+    ("FlattenBuffer", "slow", broken.and_sleep(broken.subtract), VECTOR),
+    ("VectorizeLoop", "odd", broken.at_odd_shapes(broken.subtract), ODD),
+    (
+        "StorageRewrite",
+        "float16",
+        broken.in_float16(broken.subtract),
+        (*VECTOR, {"dtype": "float16"}),
+    ),
+    ("LoopPartition", "operands", broken.swap_operands, SOFTMAX),
+    ("UnrollLoop", "block", broken.spoil_one_block, VECTOR),
+    ("UnrollLoop", "threads", broken.lose_threads, VECTOR),
+    ("CommonSubexprElim", "maximum", broken.turn_maximum, SOFTMAX),
+    ("AnnotateEntryFunc", "guard", broken.drop_guard, ODD),
+    ("ThreadSync", "barriers", broken.drop_barriers, (WINDOW,)),
+    ("LowerThreadAllreduce", "barriers", broken.drop_barriers, (WINDOW,)),
+    ("MergeSharedMemoryAllocations", "subtract", broken.subtract, (WINDOW,)),
+    ("SplitHostDevice", "block", broken.spoil_one_block, VECTOR),
+    ("LowerWarpMemory", "store", broken.drop_store, VECTOR),
 ]
 
 
@@ -154,22 +130,25 @@ def test_a_wrong_pass_is_named(
     assert found is not None
     assert (found.kind, found.name, found.not_run) == ("pass", NAME, ())
     assert found.number == find_truth(found)
-    sentences = {drop_barriers: "with no barrier in between", subtract: "elements are wrong"}
+    sentences = {
+        broken.drop_barriers: "with no barrier in between",
+        broken.subtract: "elements are wrong",
+    }
     assert sentences.get(change, "") in found.finding.message
     assert found.diff.removed
     write_reproducer(found, tmp_path / "why.py")
     compile((tmp_path / "why.py").read_text(), "why.py", "exec")
 
 
-@pytest.mark.parametrize("change", [subtract, lose_threads, spoil_one_block])
+@pytest.mark.parametrize("change", [broken.subtract, broken.lose_threads, broken.spoil_one_block])
 @pytest.mark.parametrize(("begin", "end"), [("FlattenBuffer", "UnrollLoop")])
 def test_what_cannot_be_interpreted_is_between(
     monkeypatch: pytest.MonkeyPatch, change: Change, begin: str, end: str
 ) -> None:
     """Behind the wrong pass nothing can be run until a right one takes the obstacle away."""
     run = make_run(*VECTOR)
-    plant(monkeypatch, begin, hide(change))
-    plant(monkeypatch, end, unhide)
+    plant(monkeypatch, begin, broken.hide(change))
+    plant(monkeypatch, end, broken.unhide)
     found = bisect_run(run).first_bad
     assert found is not None
     assert found.kind == "between"
@@ -178,17 +157,17 @@ def test_what_cannot_be_interpreted_is_between(
 
 
 RIGHT: list[tuple[str, Change, tuple]] = [
-    ("LowerInitBlock", sleep, VECTOR),
-    ("LowerInitBlock", rename, SUM),
-    ("ConvertBlocksToOpaque", commute, SUM),
-    ("LowerOpaqueBlock", rename, VECTOR),
-    ("FlattenBuffer", round_otherwise, SOFTMAX),
-    ("UnrollLoop", round_otherwise, NORM),
-    ("UnrollLoop", commute, (WINDOW,)),
-    ("StorageRewrite", in_float16(subtract), VECTOR),
-    ("VectorizeLoop", at_odd_shapes(subtract), VECTOR),
-    ("LowerOpaqueBlock", drop_guard, VECTOR),
-    ("ThreadSync", rename, (WINDOW,)),
+    ("LowerInitBlock", broken.sleep, VECTOR),
+    ("LowerInitBlock", broken.rename, SUM),
+    ("ConvertBlocksToOpaque", broken.commute, SUM),
+    ("LowerOpaqueBlock", broken.rename, VECTOR),
+    ("FlattenBuffer", broken.round_otherwise, SOFTMAX),
+    ("UnrollLoop", broken.round_otherwise, NORM),
+    ("UnrollLoop", broken.commute, (WINDOW,)),
+    ("StorageRewrite", broken.in_float16(broken.subtract), VECTOR),
+    ("VectorizeLoop", broken.at_odd_shapes(broken.subtract), VECTOR),
+    ("LowerOpaqueBlock", broken.drop_guard, VECTOR),
+    ("ThreadSync", broken.rename, (WINDOW,)),
 ]
 
 
@@ -211,7 +190,7 @@ def test_a_pass_that_is_right_here_is_not_accused(
 def test_a_pass_that_comes_several_times_is_named_by_its_number(
     monkeypatch: pytest.MonkeyPatch, which: int
 ) -> None:
-    plant(monkeypatch, "ThreadSync", drop_barriers, which=which)
+    plant(monkeypatch, "ThreadSync", broken.drop_barriers, which=which)
     found = bisect_run(make_run(WINDOW)).first_bad
     assert found is not None
     assert (found.kind, found.name) == ("pass", NAME)
@@ -220,7 +199,7 @@ def test_a_pass_that_comes_several_times_is_named_by_its_number(
 
 def test_a_pass_that_leaves_out_what_it_is_for_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """It changes nothing, so that it is no stage by itself."""
-    replace_pass(monkeypatch, "ThreadSync", lambda module: module)
+    broken.replace_pass(monkeypatch, "ThreadSync", lambda module: module)
     found = bisect_run(make_run(WINDOW)).first_bad
     assert found is not None
     assert (found.kind, found.name) == ("pass", "s_tir.ThreadSync")
@@ -231,8 +210,8 @@ def test_a_pass_that_leaves_out_what_it_is_for_is_named(monkeypatch: pytest.Monk
 
 def test_a_module_that_is_refused_is_wrong_already(monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind the wrong pass one of TVM's refuses the module, which is the innocent."""
-    plant(monkeypatch, "LowerInitBlock", subtract)
-    replace_pass(monkeypatch, "UnrollLoop", fail)
+    plant(monkeypatch, "LowerInitBlock", broken.subtract)
+    broken.replace_pass(monkeypatch, "UnrollLoop", broken.fail)
     found = bisect_run(make_run(*VECTOR)).first_bad
     assert found is not None
     assert (found.kind, found.name) == ("pass", NAME)
@@ -252,7 +231,7 @@ def test_a_wrong_pass_of_a_pipeline_of_ones_own(
 
         @tvm.transform.module_pass(opt_level=0, name=NAME)
         def planted(module: tvm.IRModule, _) -> tvm.IRModule:
-            return subtract(module)
+            return broken.subtract(module)
 
         both = [planted, begin] if is_first else [begin, planted]
         return tvm.transform.Sequential(both), *finalize
@@ -281,7 +260,7 @@ def test_what_a_pipeline_does_outside_of_passes_is_no_passes_fault(
 
         @tvm.transform.module_pass(opt_level=0, name="_pipeline")
         def _pipeline(module: tvm.IRModule, _) -> tvm.IRModule:
-            return begin(subtract(module))
+            return begin(broken.subtract(module))
 
         return _pipeline, *finalize
 
@@ -301,7 +280,7 @@ def test_unbound_steps_of_a_wrong_pipeline_accuse_nobody_else(
     default = s_tir.pipeline.default_s_tir_pipeline
     transform = FunctionType(default.__code__, default.__globals__)
     monkeypatch.setitem(tvm.tirx.compilation_pipeline.PIPELINE_MAP, "own", transform)
-    plant(monkeypatch, "UnrollLoop", subtract)
+    plant(monkeypatch, "UnrollLoop", broken.subtract)
     found = bisect_run(make_run(name, {"m": 16, "n": 16, "k": 8}), pipeline="own").first_bad
     assert found is not None
     assert (found.kind, found.name) == ("pass", NAME)
@@ -309,7 +288,7 @@ def test_unbound_steps_of_a_wrong_pipeline_accuse_nobody_else(
 
 def test_what_a_pass_leaves_undefined_is_between(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody can run what comes out of it, and a later pass refuses it."""
-    plant(monkeypatch, "LowerOpaqueBlock", forget_threads)
+    plant(monkeypatch, "LowerOpaqueBlock", broken.forget_threads)
     found = bisect_run(make_run(*VECTOR)).first_bad
     assert found is not None
     assert found.kind in ("between", "refused")
@@ -329,7 +308,7 @@ def test_what_a_pass_leaves_undefined_is_between(monkeypatch: pytest.MonkeyPatch
 def test_a_pass_that_takes_too_long_is_not_accused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor is the one that runs when the time is over."""
     run = make_run(*VECTOR)
-    plant(monkeypatch, "LowerOpaqueBlock", sleep)
+    plant(monkeypatch, "LowerOpaqueBlock", broken.sleep)
     monkeypatch.setenv("TIRSTEP_COMPILE_SECONDS", "0.1")
     found = bisect_run(run)
     assert found.first_bad is None
@@ -341,7 +320,7 @@ def test_what_is_too_large_to_interpret_is_run_on_the_cpu(monkeypatch: pytest.Mo
     run = make_run(*VECTOR)
     monkeypatch.setattr(interpreter, "MAX_STORES", {"host": 1, "launch": 1})
     assert bisect_run(run).first_bad is None
-    wrong = replace(run.steps[1], module=subtract(run.steps[1].module))
+    wrong = replace(run.steps[1], module=broken.subtract(run.steps[1].module))
     found = bisect_run(replace(run, steps=(run.steps[0], wrong, run.steps[2]))).first_bad
     assert found is not None
     assert (found.kind, found.number) in (("step", 1), ("between", 1))
@@ -408,7 +387,7 @@ def test_barriers_for_two_kinds_of_shared_memory(
     module, array = parse_kernel(BOTH_KINDS), np.arange(64, dtype="float32")
     case = (module, [array, np.zeros(64, "float32")], [array], GPU)
     assert find_bad_pass(*case) is None
-    plant(monkeypatch, "ThreadSync", drop_barriers, which=which)
+    plant(monkeypatch, "ThreadSync", broken.drop_barriers, which=which)
     found = find_bad_pass(*case)
     assert found is not None
     passes = lower_through_passes(module, GPU).passes
@@ -441,7 +420,7 @@ def test_a_wrong_pass_for_the_second_of_two_kernels(
     module, array = parse_kernel(TWO_KERNELS), np.arange(64, dtype="float32")
     case = (module, [array, np.zeros(64, "float32")], [array[::-1] * 3 + array], GPU)
     assert find_bad_pass(*case) is None
-    plant(monkeypatch, behind, subtract)
+    plant(monkeypatch, behind, broken.subtract)
     found = find_bad_pass(*case)
     assert found is not None
     assert (found.kind, found.name) == ("pass", NAME)
@@ -463,7 +442,7 @@ def test_a_wrong_pass_near_a_reduction_over_threads(
     module, problem = run.steps[-1].module, run.problem
     inputs = problem.integer_inputs(0)
     right = problem.reference(inputs)[0].astype("float32")
-    plant(monkeypatch, behind, spoil_one_block, which=1 if behind == "ThreadSync" else 0)
+    plant(monkeypatch, behind, broken.spoil_one_block, which=1 if behind == "ThreadSync" else 0)
     found = find_bad_pass(module, [*inputs, np.zeros_like(right)], [right], GPU)
     assert found is not None
     passes = lower_through_passes(module, GPU).passes
@@ -512,11 +491,11 @@ def at_last_step(name: str) -> Run:
 
 
 TENSOR_CORES = [
-    ("matmul_mma", "LowerInitBlock", change_constant, 0),
-    ("matmul_mma", "ThreadSync", drop_barriers, 1),
-    ("matmul_mma", "MergeSharedMemoryAllocations", move_pointers, 0),
-    ("matmul_wgmma", "VectorizeLoop", drop_waits, 0),
-    ("matmul_wgmma", "FlattenBuffer", move_pointers, 0),
+    ("matmul_mma", "LowerInitBlock", broken.change_constant, 0),
+    ("matmul_mma", "ThreadSync", broken.drop_barriers, 1),
+    ("matmul_mma", "MergeSharedMemoryAllocations", broken.move_pointers, 0),
+    ("matmul_wgmma", "VectorizeLoop", broken.drop_waits, 0),
+    ("matmul_wgmma", "FlattenBuffer", broken.move_pointers, 0),
 ]
 
 
@@ -558,7 +537,11 @@ def test_nothing_is_wrong_with_tensor_cores_in_any_stage() -> None:
 
 @pytest.mark.parametrize(
     ("behind", "change"),
-    [("LowerInitBlock", in_exponents), ("ThreadSync", drop_barriers), ("UnrollLoop", turn_maximum)],
+    [
+        ("LowerInitBlock", broken.in_exponents),
+        ("ThreadSync", broken.drop_barriers),
+        ("UnrollLoop", broken.turn_maximum),
+    ],
 )
 def test_a_wrong_pass_for_attention_is_named(
     monkeypatch: pytest.MonkeyPatch, behind: str, change: Change

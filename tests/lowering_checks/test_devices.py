@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tvm
 from golden_runs import run_golden
-from tvm.script import from_source
+from kernels import parse_kernel
 
 from tirstep.lowering_checks import DeviceError, devices, get_device, judge_run
 from tirstep.lowering_checks.device import Timing
@@ -104,29 +104,22 @@ def test_a_name_that_is_taken_is_refused(name: str) -> None:
 
 def exchange(columns: str) -> tvm.IRModule:
     """Threads that each store an element of a shared row, and load one at `columns`."""
-    return from_source(
-        f"""
-@I.ir_module
-class Exchanged:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8, 4), "float32")):
+    return parse_kernel(f"""
+        A (8, 4), B (8, 4)
         T.func_attr({{"tirx.noalias": True}})
         S = T.sblock_alloc_buffer((8, 4), "float32", scope="shared")
         for b in T.thread_binding(8, thread="blockIdx.x"):
             for t in T.thread_binding(4, thread="threadIdx.x"):
-                with T.sblock("S"):
-                    vi, vj = T.axis.remap("SS", [b, t])
-                    S[vi, vj] = A[vi, vj]
-                with T.sblock("B"):
-                    vi, vj = T.axis.remap("SS", [b, t])
-                    B[vi, vj] = S[vi, {columns}]
-"""
-    )
+                with T.sblock("S", "SS", b, t):
+                    S[vb, vt] = A[vb, vt]
+                with T.sblock("B", "SS", b, t):
+                    B[vb, vt] = S[vb, {columns}]
+    """)
 
 
 def test_threads_that_exchange_values_are_nothing_for_a_cpu():
     """They run one after the other there: random transforms 8812, trial 144, was called wrong."""
-    module = exchange("3 - vj")
+    module = exchange("3 - vt")
     given, blank = np.arange(32, dtype="float32").reshape(8, 4), np.zeros((8, 4), "float32")
     program = get_device("simulator").compile(module)
     result = program([given, blank])[1]
@@ -136,7 +129,7 @@ def test_threads_that_exchange_values_are_nothing_for_a_cpu():
         "threads exchange elements of 'S' in shared memory, and on a CPU they run one after the "
         "other"
     )
-    assert get_device("cpu").find_obstacle(exchange("vj")) is None
+    assert get_device("cpu").find_obstacle(exchange("vt")) is None
 
 
 def test_what_tvm_cannot_analyze_is_an_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +139,7 @@ def test_what_tvm_cannot_analyze_is_an_obstacle(monkeypatch: pytest.MonkeyPatch)
         tvm.tirx.IntImm("int32", 2**31)
 
     monkeypatch.setattr(cpu, "find_lost_reads", analyze)
-    obstacle = get_device("cpu").find_obstacle(exchange("2 - vj"))
+    obstacle = get_device("cpu").find_obstacle(exchange("2 - vt"))
     assert obstacle is not None
     assert obstacle.startswith("TVM cannot analyze the module: ")
     assert re.search(r"2147483648 exceeds (range|maximum) of int32$", obstacle)

@@ -3,8 +3,7 @@
 import pytest
 import tvm
 from golden_runs import run_golden
-from tvm.script import ir as I
-from tvm.script import tirx as T
+from kernels import parse_kernel
 
 from tirstep.lowering_checks import CheckError
 from tirstep.lowering_checks.facts import Facts, KernelFacts, get_facts
@@ -27,29 +26,23 @@ def only_kernel(facts: Facts) -> KernelFacts:
 
 def copy_through_shared(scope: str) -> tvm.IRModule:
     """Reversed rows through shared memory: 4 loads at once, one barrier in each of 8 turns."""
-
-    @I.ir_module
-    class Module:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((16, 8, 128), "float16"), B: T.Buffer((16, 8, 128), "float16")):
-            T.func_attr({"tirx.noalias": True})
-            S = T.sblock_alloc_buffer((16, 8, 128), "float16", scope=scope)
-            for b in T.thread_binding(16, thread="blockIdx.y"):
-                for r in range(8):
-                    for t in T.thread_binding(32, thread="threadIdx.x"):
-                        for v in T.vectorized(4):
-                            with T.sblock("S"):
-                                vb, vr = T.axis.remap("SS", [b, r])
-                                vc = T.axis.spatial(128, t * 4 + v)
-                                S[vb, vr, vc] = A[vb, vr, vc]
-                    for t in T.thread_binding(32, thread="threadIdx.x"):
-                        for u in T.unroll(4):
-                            with T.sblock("B"):
-                                vb, vr = T.axis.remap("SS", [b, r])
-                                vc = T.axis.spatial(128, u * 32 + t)
-                                B[vb, vr, vc] = S[vb, vr, 127 - vc]
-
-    return Module
+    return parse_kernel(f"""
+        A (16, 8, 128) float16, B (16, 8, 128) float16
+        T.func_attr({{"tirx.noalias": True}})
+        S = T.sblock_alloc_buffer((16, 8, 128), "float16", scope="{scope}")
+        for b in T.thread_binding(16, thread="blockIdx.y"):
+            for r in range(8):
+                for t in T.thread_binding(32, thread="threadIdx.x"):
+                    for v in T.vectorized(4):
+                        with T.sblock("S", "SS", b, r):
+                            vc = T.axis.spatial(128, t * 4 + v)
+                            S[vb, vr, vc] = A[vb, vr, vc]
+                for t in T.thread_binding(32, thread="threadIdx.x"):
+                    for u in T.unroll(4):
+                        with T.sblock("B", "SS", b, r):
+                            vc = T.axis.spatial(128, u * 32 + t)
+                            B[vb, vr, vc] = S[vb, vr, 127 - vc]
+    """)
 
 
 @pytest.mark.parametrize("scope", ["shared", "shared.dyn"])
@@ -77,62 +70,45 @@ def test_every_fact_of_a_small_kernel(scope: str):
     assert (facts.flops, facts.bytes, facts.intensity) == (None, None, None)
 
 
-WGMMA = """__device__ void product(float* c, half* a) {
+# Calls of every kind; what they compute does not matter, and it is not run.
+TENSOR_CORES = parse_kernel("""
+    A (512,) float16, C (32, 8)
+    T.func_attr({"tirx.noalias": True})
+    for _ in T.thread_binding(1, thread="blockIdx.x"):
+        for t in T.thread_binding(32, thread="threadIdx.x"):
+            with T.sblock("C"):
+                v = T.axis.spatial(32, t)
+                T.reads(A[0:512])
+                T.writes(C[v, 0:8])
+                S = T.sblock_alloc_buffer((512,), "float16", scope="shared")
+                W = T.sblock_alloc_buffer((8,), "float16", scope="local")
+                R = T.sblock_alloc_buffer((8,), "float32", scope="local")
+                for half in range(2):
+                    T.evaluate(T.s_tir.cp_async_raw(
+                        "float16", S.data, half * 256 + v * 8, A.data, v * 8, 16))
+                T.evaluate(T.ptx_legacy.ldmatrix(
+                    False, 4, ".b16", W.data, 0, S.data, v * 8, dtype="float16"))
+                for k in range(2):
+                    T.evaluate(T.ptx_legacy.mma(
+                        "m16n8k16", "row", "col", "fp16", "fp16", "fp32", W.data, 0, W.data, 0,
+                        R.data, k * 4, False, dtype="float32"))
+                T.evaluate(T.cuda.func_call("product", R.data, S.data, source_code='''
+__device__ void product(float* c, half* a) {
   asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%0};" : "+f"(c[0]));
   __syncthreads();
 }
-"""
-
-
-def tensor_cores() -> tvm.IRModule:
-    """Calls of every kind; what they compute does not matter, and it is not run."""
-
-    @I.ir_module
-    class Module:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((512,), "float16"), C: T.Buffer((32, 8), "float32")):
-            T.func_attr({"tirx.noalias": True})
-            for _ in T.thread_binding(1, thread="blockIdx.x"):
-                for t in T.thread_binding(32, thread="threadIdx.x"):
-                    with T.sblock("C"):
-                        v = T.axis.spatial(32, t)
-                        T.reads(A[0:512])
-                        T.writes(C[v, 0:8])
-                        S = T.sblock_alloc_buffer((512,), "float16", scope="shared")
-                        W = T.sblock_alloc_buffer((8,), "float16", scope="local")
-                        R = T.sblock_alloc_buffer((8,), "float32", scope="local")
-                        for half in range(2):
-                            T.evaluate(
-                                T.s_tir.cp_async_raw(
-                                    "float16", S.data, half * 256 + v * 8, A.data, v * 8, 16
-                                )
-                            )
-                        T.evaluate(
-                            T.ptx_legacy.ldmatrix(
-                                False, 4, ".b16", W.data, 0, S.data, v * 8, dtype="float16"
-                            )
-                        )
-                        for k in range(2):
-                            T.evaluate(
-                                T.ptx_legacy.mma(
-                                    *("m16n8k16", "row", "col", "fp16", "fp16", "fp32"),
-                                    *(W.data, 0, W.data, 0, R.data, k * 4, False),
-                                    dtype="float32",
-                                )
-                            )
-                        T.evaluate(T.cuda.func_call("product", R.data, S.data, source_code=WGMMA))
-                        for e in range(8):
-                            C[v, e] = R[e]
-
-    return Module
+'''))
+                for e in range(8):
+                    C[v, e] = R[e]
+""")
 
 
 def test_copies_and_tensor_cores_are_counted():
-    kernel = only_kernel(get_facts(tensor_cores()))
+    kernel = only_kernel(get_facts(TENSOR_CORES))
     assert kernel.copies == {16: 1}
     assert (kernel.ldmatrix, kernel.mma, kernel.wgmma) == (1, 1, 1)
     assert kernel.barriers_executed == 1  # in the source of the helper
-    values = get_facts(tensor_cores()).values()
+    values = get_facts(TENSOR_CORES).values()
     assert (values["cp_async"], values["cp_async_bytes"], values["mma"]) == (1, 16, 1)
 
 

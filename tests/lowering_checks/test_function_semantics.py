@@ -5,7 +5,7 @@ import doctest
 import numpy as np
 import pytest
 import tvm
-from tvm.script import tirx as T
+from kernels import parse_kernel
 
 from tirstep.lowering_checks import DeviceError, get_device
 from tirstep.lowering_checks.devices.simulator import (
@@ -18,13 +18,10 @@ SIMULATOR = get_device("simulator")
 VALUES = np.arange(32, dtype="float32") + 1
 
 
-def call(first: str, second: str = "", *, has_guard: bool = False) -> tvm.IRModule:
-    """Eight threads in each of two blocks call functions with their two elements of a tile."""
-    has_second = bool(second)
-    some = 5 if has_guard else 8
-
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
+def call(name: str) -> tvm.IRModule:
+    """Eight threads in each of two blocks call a function with their two elements of a tile."""
+    return parse_kernel(f"""
+        A (32,), B (32,)
         for block in T.thread_binding(2, thread="blockIdx.x"):
             for thread in T.thread_binding(8, thread="threadIdx.x"):
                 with T.sblock("B"):
@@ -33,22 +30,12 @@ def call(first: str, second: str = "", *, has_guard: bool = False) -> tvm.IRModu
                     S = T.sblock_alloc_buffer((16,), "float32", scope="shared")
                     for i in range(2):
                         S[thread * 2 + i] = A[block * 16 + thread * 2 + i]
-                    if thread < some:
-                        T.evaluate(
-                            T.cuda.func_call(
-                                first,
-                                S.access_ptr("rw", ptr_type="float32", offset=thread * 2),
-                                2,
-                                T.Cast("float32", thread),
-                                source_code="",
-                            )
-                        )
-                    if has_second:
-                        T.evaluate(T.cuda.func_call(second, source_code=""))
+                    T.evaluate(T.cuda.func_call(
+                        "{name}", S.access_ptr("rw", ptr_type="float32", offset=thread * 2), 2,
+                        T.Cast("float32", thread), source_code=""))
                     for i in range(2):
                         B[block * 16 + thread * 2 + i] = S[thread * 2 + i]
-
-    return tvm.IRModule({"main": main})
+    """)
 
 
 def run(module: tvm.IRModule):
@@ -93,17 +80,18 @@ def test_a_copy_in_flight_goes_to_shared_memory_alone(own) -> None:
     def fly(threads, target):
         target.begin_store(0, 1)
 
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
-        for thread in T.thread_binding(32, thread="threadIdx.x"):
-            with T.sblock("B"):
-                T.reads(A[thread])
-                T.writes(B[thread])
-                R = T.sblock_alloc_buffer((1,), "float32", scope="local")
-                R[0] = A[thread]
-                T.evaluate(T.cuda.func_call("fly", R.data, source_code=""))
-                B[thread] = R[0]
-
-    program = SIMULATOR.compile(tvm.IRModule({"main": main}))
+    program = SIMULATOR.compile(
+        parse_kernel("""
+            A (32,), B (32,)
+            for thread in T.thread_binding(32, thread="threadIdx.x"):
+                with T.sblock("B"):
+                    T.reads(A[thread])
+                    T.writes(B[thread])
+                    R = T.sblock_alloc_buffer((1,), "float32", scope="local")
+                    R[0] = A[thread]
+                    T.evaluate(T.cuda.func_call("fly", R.data, source_code=""))
+                    B[thread] = R[0]
+        """)
+    )
     with pytest.raises(DeviceError, match="asynchronous copies into shared memory only, and R"):
         program([VALUES, VALUES])

@@ -79,11 +79,8 @@ def test_an_opaque_block_is_spread_where_iterations_share_no_element(old, new, a
 
 @pytest.mark.parametrize("scope", ["shared", "local", "global"])
 def test_what_lasts_for_a_kernel_is_not_used_behind_it(scope: str):
-    module = from_source(f"""
-@I.ir_module
-class Late:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    module = parse_kernel(f"""
+        A (8,), B (8,)
         X = T.alloc_buffer((8,), scope="{scope}")
         for i in T.thread_binding(8, thread="threadIdx.x"):
             X[i] = A[i]

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import tvm
+from kernels import parse_kernel
 from tvm.ir import Op
-from tvm.script import from_source
 
 from tirstep.lowering_checks import get_device
 from tirstep.lowering_checks.devices.simulator.expressions import BUILT_IN
@@ -57,18 +57,13 @@ def test_each_function_that_tvm_lowers_is_known_or_listed():
 
 @pytest.mark.parametrize(("text", "expected", "dtype"), CASES)
 def test_a_function_on_the_simulator(text, expected, dtype):
-    module = from_source(
-        f"""
-@I.ir_module
-class Module:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((48,), "{dtype}"), B: T.Buffer((48,), "{dtype}")):
+    module = parse_kernel(f"""
+        A (48,) {dtype}, B (48,) {dtype}
         for i in T.thread_binding(48, thread="threadIdx.x"):
             with T.sblock("B"):
                 v = T.axis.spatial(48, i)
                 B[v] = {text}
-"""
-    )
+    """)
     given = np.arange(48).astype(dtype)
     program = get_device("simulator").compile(module)
     result = program([given, np.zeros(48, dtype)])[1]
