@@ -1,6 +1,5 @@
 """One case: who is timed, who is not, and why."""
 
-import dataclasses
 import re
 from typing import Any
 
@@ -218,7 +217,3 @@ def test_turns():
     assert [*order_turns([2, 1, 3])] == [0, 1, 2, 2, 0, 2]
     assert [*order_turns([])] == []
     assert sorted(order_turns([5, 0, 2])) == [0] * 5 + [2] * 2
-
-
-def test_settings_are_in_the_document():
-    assert dataclasses.asdict(Settings()) == {"rounds": 50, "budget": 1.0, "seed": 0}

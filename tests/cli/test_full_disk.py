@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from fake_machine import FakeMachine
 from fake_pool import compile_here
+from own_files import HEAD, make_module
 
 from tirstep.bench.compile_pool import CompileJob
 from tirstep.bench.machine import Launch
@@ -21,20 +22,13 @@ from tirstep.tuning.candidates import CandidateBuilder, CandidateRunner
 
 from .conftest import Command
 
-WRONG = '''
-from tvm.script import ir as I
-from tvm.script import tirx as T
+TWICE = """
+A (8,), C (8,)
+i:8  C[i] = A[i] + A[i]
+"""
+WRONG = f'''{HEAD}
 
-
-@I.ir_module
-class Twice:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
-        for i in range(8):
-            with T.sblock("C"):
-                vi = T.axis.spatial(8, i)
-                C[vi] = A[vi] + A[vi]
-
+{make_module("Twice", TWICE)}
 
 def skips(sch):
     """A thread alone computes, of two."""

@@ -114,10 +114,3 @@ def test_the_tables_of_all_suites_are_in_the_documents():
     speed = (ROOT / SPEED).read_text()
     wanted = {f"bench-{suite}" for suite in set(SUITES) - {*NOT_MEASURED, *LADDER_SUITES}}
     assert {*re.findall("^<!-- begin (.*) -->$", speed, re.M)} == {*wanted, "bench-overview"}
-
-
-def test_the_readme_is_a_tour_and_names_what_ci_runs():
-    text = (ROOT / "README.md").read_text()
-    assert len(text.splitlines()) <= 140
-    assert re.search(r"^make test\b", text, re.MULTILINE)
-    assert re.search(r"^make test\b", (ROOT / ".ci/run").read_text(), re.MULTILINE)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import warm_python
 from compilers import find_compiler, needs_compiler
+from own_files import make_module
 from tvm.s_tir import Schedule
 
 from tirstep.lowering_checks.compile import passes
@@ -214,21 +215,13 @@ def test_threads_that_are_unsound_are_told_where_no_answer_is_wrong(command: Com
     assert told in " ".join(result.out.split())
 
 
-HALF_BOUND = """
-@I.ir_module
-class Two:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32"),
-             D: T.Buffer((8,), "float32")):
-        for i in range(8):
-            with T.sblock("C"):
-                vi = T.axis.spatial(8, i)
-                C[vi] = A[vi] + T.float32(1)
-        for i in range(8):
-            with T.sblock("D"):
-                vi = T.axis.spatial(8, i)
-                D[vi] = C[vi] + T.float32(1)
-
+TWO = """
+A (8,), C (8,), D (8,)
+i:8  C[i] = A[i] + T.float32(1)
+i:8  D[i] = C[i] + T.float32(1)
+"""
+HALF_BOUND = f"""
+{make_module("Two", TWO)}
 def half(sch):
     sch.bind(sch.get_loops(sch.get_sblock("C"))[0], "threadIdx.x")
 """

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
+from kernels import parse_kernel
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
@@ -147,18 +148,13 @@ def test_a_factory_returns_a_module_with_a_main(factory: Any, sentence: str) -> 
 def highest(m: int, n: int) -> tvm.IRModule:
     """The largest element of each row; the function has a name of its own."""
 
-    @I.ir_module
-    class Highest:
-        @T.prim_func(s_tir=True)
-        def highest(A: T.Buffer((m, n), "float32"), C: T.Buffer((m,), "float32")):
-            for i, k in T.grid(m, n):
-                with T.sblock("C"):
-                    vi, vk = T.axis.remap("SR", [i, k])
-                    with T.init():
-                        C[vi] = T.min_value("float32")
-                    C[vi] = T.max(C[vi], A[vi, vk])
-
-    return Highest
+    text = f"""
+        A ({m}, {n}), C ({m},)
+        i:{m} k:{n}  C[i] = T.min_value("float32") -> T.max(C[i], A[i, k])
+    """
+    return tvm.IRModule(
+        {"highest": parse_kernel(text)["main"].with_attr("global_symbol", "highest")}
+    )
 
 
 HIGHEST = kernel(

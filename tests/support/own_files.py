@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from kernels import write_function
 from tvm.s_tir import Schedule, meta_schedule
 from tvm.script import from_source
 from tvm.target import Target
@@ -26,6 +27,11 @@ def make_function(name: str, size: int = 8) -> str:
     return FUNCTION.replace("NAME", name).replace("SIZE", str(size))
 
 
+def make_module(name: str, text: str) -> str:
+    """A module of one function, which `kernels.write_function` reads."""
+    return f"@I.ir_module\nclass {name}:\n{write_function('main', text)}\n\n"
+
+
 MODULE = f"@I.ir_module\nclass Mine:\n{indent(make_function('main'))}"
 TILED = '''
 def tiled(sch: Schedule, *, threads: int = 2):
@@ -35,17 +41,13 @@ def tiled(sch: Schedule, *, threads: int = 2):
     sch.bind(outer, "blockIdx.x")
     sch.bind(inner, "threadIdx.x")
 '''
-SKIPS = """
+SQUARE = """
+A (8, 8), C (8, 8)
+i:8 j:8  C[i, j] = A[i, j] + A[i, j]
+"""
+SKIPS = f"""
 
-@I.ir_module
-class Square:
-    @T.prim_func(s_tir=True)
-    def main(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
-        for i, j in T.grid(8, 8):
-            with T.sblock("C"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                C[vi, vj] = A[vi, vj] + A[vi, vj]
-
+{make_module("Square", SQUARE)}
 
 def skips(sch):
     for loop in sch.get_loops(sch.get_sblock("C")):

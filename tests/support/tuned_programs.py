@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 import tvm
+from kernels import parse_kernel
 from tvm.s_tir import Schedule
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.modules import kernel
 from tirstep.transforms import split_loop
@@ -23,36 +23,21 @@ from tirstep.transforms.recipes import Example, recipe
 )
 def twice_plus_one(n: int, *, dtype: str = "float32") -> tvm.IRModule:
     """C = 2 A + 1, by way of B = 2 A."""
-    N = n
-    two, one = T.Cast(dtype, 2), T.Cast(dtype, 1)
-
-    @I.ir_module
-    class TwicePlusOne:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((N,), dtype), C: T.Buffer((N,), dtype)):
-            B = T.sblock_alloc_buffer((N,), dtype)
-            for i in range(N):
-                with T.sblock("B"):
-                    vi = T.axis.spatial(N, i)
-                    B[vi] = A[vi] * two
-            for i in range(N):
-                with T.sblock("C"):
-                    vi = T.axis.spatial(N, i)
-                    C[vi] = B[vi] + one
-
-    return TwicePlusOne
+    return parse_kernel(f"""
+        A ({n},) {dtype}, C ({n},) {dtype}
+        B ({n},) {dtype}
+        i:{n}  B[i] = A[i] * T.Cast("{dtype}", 2)
+        i:{n}  C[i] = B[i] + T.Cast("{dtype}", 1)
+    """)
 
 
 EXAMPLE = Example({"n": 64})
-
-
-@recipe(
-    kernel=twice_plus_one,
-    blocks=("B C",),
-    default_example=EXAMPLE,
-    golden=EXAMPLE,
-    choices={"inner": (2, 8, 24), "fold": (1, 2)},
+tunable = functools.partial(
+    recipe, kernel=twice_plus_one, blocks=("B C",), default_example=EXAMPLE, golden=EXAMPLE
 )
+
+
+@tunable(choices={"inner": (2, 8, 24), "fold": (1, 2)})
 def folded(sch: Schedule, *, inner: int = 4, fold: int = 1) -> Iterator[str]:
     """With fold=2 neighbours share a place of B, which TVM is told to believe in."""
     block = sch.get_sblock("B")
@@ -63,20 +48,14 @@ def folded(sch: Schedule, *, inner: int = 4, fold: int = 1) -> Iterator[str]:
     yield "split"
 
 
-@recipe(
-    kernel=twice_plus_one,
-    blocks=("B C",),
-    default_example=EXAMPLE,
-    golden=EXAMPLE,
-    choices={"inner": (3, 5, 7)},
-)
+@tunable(choices={"inner": (3, 5, 7)})
 def never_fits(sch: Schedule, *, inner: int = 9) -> Iterator[str]:
     """None of these divides 64."""
     split_loop(sch, sch.get_loops(sch.get_sblock("C"))[0], inner=inner)
     yield "split"
 
 
-@recipe(kernel=twice_plus_one, blocks=("B C",), default_example=EXAMPLE, golden=EXAMPLE)
+@tunable()
 def without_choices(sch: Schedule, *, inner: int = 4) -> Iterator[str]:
     """Nothing to tune."""
     split_loop(sch, sch.get_loops(sch.get_sblock("C"))[0], inner=inner)

@@ -19,7 +19,7 @@ from tirstep.bench import BenchError
 from tirstep.bench.trials import Trials
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import get_kernel
-from tirstep.transforms.recipes import find_recipe, recipe
+from tirstep.transforms.recipes import find_recipe
 from tirstep.tuning.candidates import CandidateBuilder, CandidateRunner, start_processes
 from tirstep.tuning.tuner import TunePlan, TuneResult, tune
 
@@ -52,6 +52,11 @@ class Unbuilt:
 
     def build(self, modules: Sequence[Any], target: Any) -> list[tuple[str, str]]:
         return [("nowhere", "") for _ in modules]
+
+
+def run_told(plan: TunePlan, folder: Path, answers: Iterable[float | str] = FASTER) -> TuneResult:
+    """A run without a compiler, with the times that are told."""
+    return run_inline(plan, folder, ToldRunner(answers), Unbuilt())
 
 
 def run_inline(plan: TunePlan, folder: Path, runner: Any = None, builder: Any = None) -> TuneResult:
@@ -95,7 +100,7 @@ def test_half_precision_at_a_size_that_does_not_divide(tmp_path: Path) -> None:
 
 def test_a_recipe_that_never_fits_ends_with_the_reasons(tmp_path: Path) -> None:
     plan = make_plan(tuned_programs.never_fits, PROBLEM, trials=20)
-    found = run_inline(plan, tmp_path, ToldRunner(), Unbuilt())
+    found = run_told(plan, tmp_path)
     assert (found.tried, found.best) == (0, None)
     assert found.skipped == {"refused by split_loop": 4}
     assert "which inner=9 does not divide" in found.samples["refused by split_loop"]
@@ -106,24 +111,24 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
         find_recipe("matmul_tiled"), get_kernel("matmul").problem(64, 64, 32), trials=9
     )
     with pytest.raises(KeyboardInterrupt):
-        run_inline(plan, tmp_path, ToldRunner(FASTER[: 8 + 3]), Unbuilt())  # in the finals
+        run_told(plan, tmp_path, FASTER[: 8 + 3])  # in the finals
     kept = Trials.open(tmp_path, plan.describe()).known
     assert len(kept) == 9
-    found = run_inline(plan, tmp_path, ToldRunner(), Unbuilt())
+    found = run_told(plan, tmp_path)
     assert (found.tried, found.kept, found.stale) == (9, 9, 0)
     assert Trials.open(tmp_path, plan.describe()).known == kept
     longer = make_plan(plan.recipe, plan.problem, trials=12, seed=5)
-    found = run_inline(longer, tmp_path, ToldRunner(), Unbuilt())
+    found = run_told(longer, tmp_path)
     assert (found.tried, found.kept) == (12, 9)
 
 
 def test_trials_of_another_program_do_not_count(tmp_path: Path) -> None:
     """The recipe was changed since."""
     plan = make_plan(tuned_programs.folded, PROBLEM, trials=3, fixed={"fold": 1})
-    run_inline(plan, tmp_path, ToldRunner(), Unbuilt())
+    run_told(plan, tmp_path)
     file = Trials.open(tmp_path, plan.describe()).file
     file.write_text(file.read_text().replace('"program": "', '"program": "0'))
-    found = run_inline(plan, tmp_path, ToldRunner(), Unbuilt())
+    found = run_told(plan, tmp_path)
     assert (found.tried, found.kept, found.stale) == (3, 0, 3)
 
 
@@ -140,8 +145,8 @@ def test_what_was_out_of_a_users_recipe_is_tried_again(tmp_path: Path) -> None:
         folder.mkdir()
         mine = dataclasses.replace(tuned_programs.folded, spelling=spelling)
         plan = make_plan(mine, PROBLEM, trials=2, fixed={"fold": 1})
-        run_inline(plan, folder, ToldRunner([reason] * 2), Unbuilt())
-        found = run_inline(plan, folder, ToldRunner(), Unbuilt())
+        run_told(plan, folder, [reason] * 2)
+        found = run_told(plan, folder)
         assert (found.tried, found.kept, found.stale) == (2, kept, 0)
         assert (found.best is None) == (kept == 2)
 
@@ -155,7 +160,7 @@ def test_what_goes_wrong_in_the_last_rounds_does_not_win(tmp_path: Path) -> None
     for number, rounds in enumerate(([1, 2, 3] * 3, [1, 2, 3, wrong, 2, 3, 2, 3])):
         folder = tmp_path / str(number)
         folder.mkdir()
-        found = run_inline(plan, folder, ToldRunner([3, 2, 1, *rounds]), Unbuilt())
+        found = run_told(plan, folder, [3, 2, 1, *rounds])
         assert found.winner is not None
         best.append((found.winner.program, found.times, found.skipped["wrong"]))
     (right, seconds, _), (other, slower, count) = best
@@ -164,34 +169,22 @@ def test_what_goes_wrong_in_the_last_rounds_does_not_win(tmp_path: Path) -> None
 
 
 def test_the_program_of_another_config_is_not_tried_again(tmp_path: Path) -> None:
-    @recipe(
-        kernel=tuned_programs.twice_plus_one,
-        blocks=("B C",),
-        default_example=tuned_programs.EXAMPLE,
-        golden=tuned_programs.EXAMPLE,
-        choices={"ignored": (1, 2, 3)},
-    )
+    @tuned_programs.tunable(choices={"ignored": (1, 2, 3)})
     def same(sch: Schedule, *, ignored: int = 0) -> Iterator[str]:
         sch.compute_inline(sch.get_sblock("B"))
         yield "inlined"
 
-    found = run_inline(make_plan(same, PROBLEM, trials=4), tmp_path, ToldRunner(), Unbuilt())
+    found = run_told(make_plan(same, PROBLEM, trials=4), tmp_path)
     assert (found.tried, found.repeated, found.total) == (1, 3, 4)
 
 
 def test_an_error_of_a_users_recipe_is_a_reason(tmp_path: Path) -> None:
-    @recipe(
-        kernel=tuned_programs.twice_plus_one,
-        blocks=("B C",),
-        default_example=tuned_programs.EXAMPLE,
-        golden=tuned_programs.EXAMPLE,
-        choices={"inner": (0, 2)},
-    )
+    @tuned_programs.tunable(choices={"inner": (0, 2)})
     def divides(sch: Schedule, *, inner: int = 4) -> Iterator[str]:
         sch.split(sch.get_loops(sch.get_sblock("C"))[0], [64 // inner, inner])
         yield "split"
 
-    found = run_inline(make_plan(divides, PROBLEM, trials=4), tmp_path, ToldRunner(), Unbuilt())
+    found = run_told(make_plan(divides, PROBLEM, trials=4), tmp_path)
     assert found.skipped == {"failed": 1}
     assert found.samples["failed"].startswith("ZeroDivisionError")
     assert found.tried == 2
@@ -213,7 +206,7 @@ def test_what_needs_tirstep_is_refused_before_anything_is_timed(
     fixed = {key: it for key, it in found.golden.config.items() if key != knob}
     plan = make_plan(found, problem, trials=2, fixed=fixed, among={knob: (value,)})
     with pytest.raises(BenchError, match=f"cannot be kept in a database.*{reason}"):
-        run_inline(plan, tmp_path, ToldRunner(), Unbuilt())
+        run_told(plan, tmp_path)
 
 
 class OnSimulator:
