@@ -94,6 +94,7 @@ SIZES = ((1, 2, 5, 9, 4), (2, 2, 7, 33, 8))
 DECODED = ((2, 2, 9, 4), (3, 2, 33, 8))
 RIGHT, RIGHT_CAUSAL = Attend(), Attend(visible=_causal)
 RIGHT_WINDOW = Attend(visible=lambda query, key: (key <= query) & (key > query - 3))
+_but = functools.partial(replace, RIGHT)
 
 
 def _keep(old: Any, new: Any) -> Any:
@@ -120,89 +121,67 @@ PLAIN = (
     ("the maximum begins at 0", _unfused(lambda s: np.maximum(_most(s), 0)), "low scores"),
     ("the maximum misses the last key", _unfused(lambda s: _most(s[..., :-1])), "last key"),
     ("the maximum misses the first key", _unfused(lambda s: _most(s[..., 1:])), "first key"),
-    ("the maximum is not carried", replace(RIGHT, carried=False, repair=_keep), "back vanishes"),
-    ("sums are not repaired", replace(RIGHT, repair=_keep), "front vanishes"),
-    (
-        "the repair is inverted",
-        replace(RIGHT, repair=lambda old, new: np.exp(new - old)),
-        "integers",
-    ),
+    ("the maximum is not carried", _but(carried=False, repair=_keep), "back vanishes"),
+    ("sums are not repaired", _but(repair=_keep), "front vanishes"),
+    ("the repair is inverted", _but(repair=lambda old, new: np.exp(new - old)), "integers"),
     (
         "the repair comes twice",
-        replace(RIGHT, repair=lambda old, new: np.exp(2 * (old - new))),
+        _but(repair=lambda old, new: np.exp(2 * (old - new))),
         "front vanishes",
     ),
-    (
-        "the row sum is not repaired",
-        replace(RIGHT, of_total=_keep),
-        "front vanishes",
-    ),
-    ("a tile of keys is read one early", replace(RIGHT, first=lambda tile: tile - 1), "one key"),
-    ("the last key is left out", replace(RIGHT, last=1), "zeros"),
-    ("no scale", replace(RIGHT, scale=lambda dim: 1.0), "integers"),
-    ("the scale is 1 / dim", replace(RIGHT, scale=lambda dim: 1 / dim), "integers"),
+    ("the row sum is not repaired", _but(of_total=_keep), "front vanishes"),
+    ("a tile of keys is read one early", _but(first=lambda tile: tile - 1), "one key"),
+    ("the last key is left out", _but(last=1), "zeros"),
+    ("no scale", _but(scale=lambda dim: 1.0), "integers"),
+    ("the scale is 1 / dim", _but(scale=lambda dim: 1 / dim), "integers"),
     ("a row of nothing but -inf is 0", lambda q, k, v: np.nan_to_num(RIGHT(q, k, v)), "no key"),
-    ("the first key is left out", replace(RIGHT, visible=lambda q, k: k > 0), "first key"),
+    ("the first key is left out", _but(visible=lambda q, k: k > 0), "first key"),
 )
 OF_OPTIONS: tuple[tuple[str, Any, str, Mapping[str, object]], ...] = (
-    (
-        "a bound off by one: a key too many",
-        replace(RIGHT, visible=lambda q, k: k <= q + 1),
-        "zeros",
-        CAUSAL,
-    ),
+    ("a bound off by one: a key too many", _but(visible=lambda q, k: k <= q + 1), "zeros", CAUSAL),
     (
         "a bound off by one: no own key",
-        replace(RIGHT, visible=lambda q, k: (k < q) | (k == 0)),
+        _but(visible=lambda q, k: (k < q) | (k == 0)),
         "zeros",
         CAUSAL,
     ),
     (
         "the first query sees the first key alone",
-        replace(RIGHT, visible=lambda q, k: k <= q - q.min()),
+        _but(visible=lambda q, k: k <= q - q.min()),
         "zeros",
         CAUSAL,
     ),
-    (
-        "a window too wide",
-        replace(RIGHT, visible=lambda q, k: (k <= q) & (k >= q - 3)),
-        "zeros",
-        WINDOW,
-    ),
+    ("a window too wide", _but(visible=lambda q, k: (k <= q) & (k >= q - 3)), "zeros", WINDOW),
     ("no window", RIGHT_CAUSAL, "zeros", WINDOW),
     ("the maximum begins at -inf", replace(RIGHT_WINDOW, start=-np.inf), "zeros", WINDOW),
     (
         "heads share keys with their neighbours' group",
-        replace(RIGHT, group=2, head=lambda h, g: h % g // 2),
+        _but(group=2, head=lambda h, g: h % g // 2),
         "integers",
         GROUPED,
     ),
 )
 FUSED: Mapping[str, object] = {"fused_exponents": True}
-RIGHT_FUSED = replace(RIGHT, power=fuse_exponents)
+RIGHT_FUSED = _but(power=fuse_exponents)
 _FUSED = (
     (
         "the product of the maximum has 8 bits",
-        replace(RIGHT, power=functools.partial(fuse_exponents, bits=8)),
+        _but(power=functools.partial(fuse_exponents, bits=8)),
         "random floats",
     ),
     *((text, of, seen_by) for text, of, seen_by in PLAIN if isinstance(of, Attend)),
 )
 _DECODED = (
-    ("all keys count, whatever the length", lambda q, k, v, lengths: RIGHT(q, k, v), "zeros"),
+    ("all keys count, whatever the length", lambda q, k, v, n: RIGHT(q, k, v), "zeros"),
     (
         "a key beyond the length counts",
-        lambda q, k, v, lengths: RIGHT(q, k, v, np.minimum(lengths + 1, k.shape[2])),
+        lambda q, k, v, n: RIGHT(q, k, v, np.minimum(n + 1, k.shape[2])),
         "zeros",
     ),
-    (
-        "the last key is left out",
-        lambda q, k, v, lengths: RIGHT(q, k, v, np.maximum(lengths - 1, 1)),
-        "zeros",
-    ),
+    ("the last key is left out", lambda q, k, v, n: RIGHT(q, k, v, np.maximum(n - 1, 1)), "zeros"),
     (
         "a row of nothing but -inf is 0",
-        lambda q, k, v, lengths: np.nan_to_num(RIGHT(q, k, v, lengths)),
+        lambda q, k, v, n: np.nan_to_num(RIGHT(q, k, v, n)),
         "no key",
     ),
     *((text, of, seen_by) for text, of, seen_by in PLAIN[4:] if isinstance(of, Attend)),
