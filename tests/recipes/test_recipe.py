@@ -90,15 +90,16 @@ def test_a_copy_for_some_of_several_readers_survives_the_simplified_trace() -> N
 
 
 @ALL
-def test_only_rewritten_programs_leave_a_trace_that_does_not_replay(recipe: Recipe) -> None:
-    trace = run_golden(recipe).steps[-1].trace
-    assert (NO_REPLAY in str(trace)) == bool(REWRITTEN.fullmatch(recipe.name))
-
-
-@ALL
-def test_the_source_line_of_each_step_is_its_yield(recipe: Recipe) -> None:
-    folder = Path(inspect.getfile(recipe.body)).parent
-    for step in run_golden(recipe).steps[1:]:
+def test_steps_have_names_lines_and_changes_of_their_own(recipe: Recipe) -> None:
+    """The source line of each step is its yield."""
+    steps, folder = run_golden(recipe).steps, Path(inspect.getfile(recipe.body)).parent
+    assert [step.index for step in steps] == list(range(len(steps)))
+    assert steps[0].name == "input"
+    assert len({step.name for step in steps}) == len(steps)
+    scripts = [step.module.script() for step in steps]
+    assert all(before != after for before, after in itertools.pairwise(scripts))
+    assert (NO_REPLAY in str(steps[-1].trace)) == bool(REWRITTEN.fullmatch(recipe.name))
+    for step in steps[1:]:
         file, line = step.location.split(":")
         text = (folder / file).read_text().splitlines()[int(line) - 1]
         assert text.strip().startswith("yield")
@@ -108,13 +109,16 @@ def test_the_source_line_of_each_step_is_its_yield(recipe: Recipe) -> None:
 
 
 @ALL
-def test_steps_have_names_of_their_own_and_change_the_module(recipe: Recipe) -> None:
-    steps = run_golden(recipe).steps
-    assert [step.index for step in steps] == list(range(len(steps)))
-    assert steps[0].name == "input"
-    assert len({step.name for step in steps}) == len(steps)
-    scripts = [step.module.script() for step in steps]
-    assert all(before != after for before, after in itertools.pairwise(scripts))
+def test_an_example_is_small_and_a_reader_is_told_what_a_recipe_does(recipe: Recipe) -> None:
+    shape = dict(recipe.golden.shape)
+    if shape.get("queries") == shape.get("keys"):
+        shape.pop("queries", None)  # attention of a sequence to itself, whose diagonal masks are of
+    extents = [size for size in shape.values() if size > 1]
+    assert len(set(extents)) == len(extents)
+    assert max(extents) <= 2048
+    assert recipe.doc.split("\n")[0].endswith((".", ")", ";", ":"))
+    for size in recipe.config:
+        assert size == "tail" or size in recipe.doc, f"the docstring does not explain {size}"
 
 
 @pytest.mark.parametrize(
@@ -151,23 +155,6 @@ def test_a_recipe_compiles_for_a_gpu_at_its_seed(recipe: Recipe) -> None:
     if "shared" in recipe.name:
         assert "__shared__" in source
         assert "__syncthreads()" in source
-
-
-@ALL
-def test_a_golden_example_is_small_and_its_extents_differ(recipe: Recipe) -> None:
-    shape = dict(recipe.golden.shape)
-    if shape.get("queries") == shape.get("keys"):
-        shape.pop("queries", None)  # attention of a sequence to itself, whose diagonal masks are of
-    extents = [size for size in shape.values() if size > 1]
-    assert len(set(extents)) == len(extents)
-    assert max(extents) <= 2048
-
-
-@ALL
-def test_a_recipe_tells_a_reader_what_it_does(recipe: Recipe) -> None:
-    assert recipe.doc.split("\n")[0].endswith((".", ")", ";", ":"))
-    for size in recipe.config:
-        assert size == "tail" or size in recipe.doc, f"the docstring does not explain {size}"
 
 
 def test_every_kernel_has_a_ladder_and_every_ladder_is_of_one_kernel() -> None:
