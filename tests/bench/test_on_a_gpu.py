@@ -54,42 +54,35 @@ def test_peers_are_right_and_recorded(machine: Any, dtype: str):
     assert [outcome.launched for outcome in outcomes] == ["graph"] * 4
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"dtype": "tf32"},
-        {"dtype": "float8_e4m3fn", "transpose_b": True, "acc": "fp22"},
-        {"dtype": "int8", "transpose_b": True},
-    ],
-    ids=str,
-)
-def test_pytorch_multiplies_each_type_as_it_can(machine: Any, options: dict):
-    for sizes in ((16, 48, 32), (256, 128, 192)):
-        planned = PlannedCase("matmul", matmul.problem(*sizes, **options), (), (PEERS["torch"],))
-        (outcome,) = run_case(planned, machine, Settings(rounds=3), lambda line: None).outcomes
-        assert (outcome.status, outcome.note) == ("ok", "")
+ALONE = [
+    *(
+        ("torch", matmul.problem(*sizes, **options))
+        for sizes in ((16, 48, 32), (256, 128, 192))
+        for options in (
+            {"dtype": "tf32"},
+            {"dtype": "float8_e4m3fn", "transpose_b": True, "acc": "fp22"},
+            {"dtype": "int8", "transpose_b": True},
+        )
+    ),
+    *(
+        (peer, kernel.problem(*sizes, dtype=dtype))
+        for dtype in ("float32", "float16")
+        for peer, kernel, sizes in (
+            ("torch", conv1d, (1000, 13)),
+            ("torch", depthwise_conv2d, (2, 3, 41, 67, 3)),
+            ("torch", row_argmax, (5, 1000)),
+            ("triton", row_sum, (5, 1000)),
+            ("triton", relu, (999,)),
+        )
+    ),
+]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize(
-    ("kernel", "sizes"),
-    [(conv1d, (1000, 13)), (depthwise_conv2d, (2, 3, 41, 67, 3)), (row_argmax, (5, 1000))],
-)
-def test_pytorch_s_convolutions_and_pairs_are_right(
-    machine: Any, kernel: Kernel, sizes: tuple[int, ...], dtype: str
-):
-    problem = kernel.problem(*sizes, dtype=dtype)
-    planned = PlannedCase("convolution", problem, (), (PEERS["torch"],))
+@pytest.mark.parametrize(("peer", "problem"), ALONE, ids=str)
+def test_a_peer_is_right_in_each_type_that_it_has(machine: Any, peer: str, problem: Any):
+    planned = PlannedCase("alone", problem, (), (PEERS[peer],))
     (outcome,) = run_case(planned, machine, Settings(rounds=3), lambda line: None).outcomes
     assert (outcome.status, outcome.note) == ("ok", "")
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_triton_s_rows_and_maps_are_right(machine: Any, dtype: str):
-    for kernel, sizes in ((row_sum, (5, 1000)), (relu, (999,))):
-        planned = PlannedCase("rows", kernel.problem(*sizes, dtype=dtype), (), (PEERS["triton"],))
-        (outcome,) = run_case(planned, machine, Settings(rounds=3), lambda line: None).outcomes
-        assert (outcome.status, outcome.note) == ("ok", "")
 
 
 def test_a_kernel_runs_on_pytorch_s_stream_and_tensors(machine: Any):

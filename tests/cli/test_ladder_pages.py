@@ -1,13 +1,10 @@
 """``make docs`` writes docs/ladders from the runs and profiles that there are."""
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ncu_table import make_table
-from profile_ladders import ProfileRun, RecipeProfile, read_table, write_profile
 
 from tirstep.bench.results import BenchRun, Case, Ceilings, Outcome, Time, write_run
 from tirstep.transforms.recipes import LADDERS
@@ -40,14 +37,6 @@ def make_run(*cases: Case, date: str = "2026-01-02T03:04:05+00:00") -> BenchRun:
     return BenchRun(DEVICE, versions, date, {"rounds": 20}, ceilings, cases)
 
 
-def make_profile(*names: str, **launch: str) -> ProfileRun:
-    kernels = tuple(read_table(make_table({"Kernel Name": "main_kernel", **launch})))
-    recipes = tuple(RecipeProfile(name, kernels) for name in names)
-    shape, options = {"m": 16384, "n": 32}, {"dtype": "float32"}
-    date = "2026-01-03T00:00:00+00:00"
-    return ProfileRun("conv1d", shape, options, DEVICE, {"ncu": "2025.3"}, date, {}, recipes)
-
-
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """A repository with a README, the goldens, and the results of a ladder on a GPU."""
@@ -74,11 +63,8 @@ def test_what_was_measured_best_makes_the_page(fill_documents: Command, tree: Pa
     write_run(few, tree / "results" / "bench-other.json")
     rough = make_run(make_case(**dict.fromkeys(CONV, 1.0)), date="2028")
     write_run(rough, tree / "results" / "bench-test-gpu-quick.json")
-    other = dataclasses.replace(make_profile(*CONV), device={"name": "Other GPU"})
-    write_profile(other, tree / "results" / "profile-conv1d-other-gpu.json")
     assert fill(fill_documents, tree).code == 0
     assert "**800.0 µs**" in page.read_text()
-    assert "Profiler" not in page.read_text()
     assert "| 1.0 |" in (tree / "README.md").read_text()  # the newest run that is not rough
 
     (tree / "results" / "bench-test-gpu-tutorial.json").unlink()
