@@ -62,15 +62,54 @@ def test_one_key_takes_all_and_nothing_is_tolerated(name: str, device: str) -> N
         np.testing.assert_array_equal(got, right)
 
 
-@pytest.mark.parametrize(
-    ("shape", "config", "sentence"),
-    [
-        ({**TILED, "queries": 9}, WHOLE, "loop 'i' runs 9 times"),
-        ({**TILED, "keys": 13}, WHOLE, "loop 'j' runs 13 times"),
-        ({**TILED, "dim": 5}, WHOLE, "dim=5 does not divide among 2 columns of threads"),
-        (TILED, {**WHOLE, "ends_at_mask": True}, "no condition under loop 'j_0' hides"),
-    ],
-)
-def test_tiles_that_do_not_divide_are_refused(shape: dict, config: dict, sentence: str) -> None:
+SMALL = {"warps": 2, "rows": 16, "keys": 32}
+MMA = {"batch": 1, "heads": 2, "queries": 64, "keys": 96, "dim": 32}
+WGMMA = {"batch": 1, "heads": 1, "queries": 128, "keys": 96, "dim": 32}
+ONE = {"warpgroups": 1, "keys": 32}
+SPLIT = {"batch": 2, "heads": 2, "keys": 32, "dim": 8}
+RANGES = {"lanes": 2, "keys": 4, "groups": 2, "ranges": 2}
+HALF = {"dtype": "float16", "out": "float16"}
+WIDE = {"dtype": "float32", "out": "float32"}
+REFUSED = [
+    # A recipe, its shape, options, config, and what the sentence says.
+    ("padded", {**TILED, "queries": 9}, {}, WHOLE, "loop 'i' runs 9 times"),
+    ("padded", {**TILED, "keys": 13}, {}, WHOLE, "loop 'j' runs 13 times"),
+    ("padded", {**TILED, "dim": 5}, {}, WHOLE, "dim=5 does not divide among 2 columns of threads"),
+    ("padded", TILED, {}, {**WHOLE, "ends_at_mask": True}, "no condition under loop 'j_0' hides"),
+    ("mma_exp2", {**MMA, "queries": 72}, {}, SMALL, "loop 'i' runs 72 times"),
+    ("mma_exp2", {**MMA, "keys": 100}, {}, SMALL, "loop 'j' runs 100 times"),
+    ("mma_exp2", {**MMA, "dim": 24}, {}, SMALL, "dim=24 is no multiple of a fragment's 16"),
+    ("mma_exp2", MMA, {}, {**SMALL, "splits_at_mask": True}, "no condition under loop 'j_0' holds"),
+    *(
+        ("wgmma_overlap", {**WGMMA, **shape}, options, {**ONE, **config}, sentence)
+        for shape, options, config, sentence in (
+            ({"queries": 96}, HALF, {}, "loop 'i' runs 96 times"),
+            ({"keys": 100}, HALF, {}, "loop 'j' runs 100 times"),
+            ({"dim": 24}, HALF, {}, "dim=24 is no multiple of a fragment's 16"),
+            ({}, WIDE, {}, "values of float32 are not of 16 bits"),
+            ({}, HALF, {"keys": 24}, "a tile of 24 columns has no whole fragments"),
+            ({"dim": 16}, HALF, {"keys": 16}, "copies a part of its tile only, under a predicate"),
+            ({"dim": 256, "keys": 512}, HALF, {"keys": 128}, "of shared memory"),
+            ({"keys": 64}, HALF, {"ends_at_mask": True}, "no condition under loop 'j_0' hides all"),
+        )
+    ),
+    *(
+        ("split", {**SPLIT, **shape}, {}, {**RANGES, **config}, sentence)
+        for shape, config, sentence in (
+            ({"keys": 34}, {}, "loop 'j' runs 17 times, which parts=2 does not divide"),
+            ({"keys": 33}, {}, "loop 'j' runs 33 times, which parts=2 does not divide"),
+            ({"keys": 24}, {}, "loop 'j' runs 6 times"),
+            ({"dim": 12}, {}, "12"),
+            ({}, {"ranges": 0}, "parts=0 is no number of ranges; use 2 or more"),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "shape", "options", "config", "sentence"), REFUSED)
+def test_what_does_not_fit_is_refused(
+    name: str, shape: dict, options: dict, config: dict, sentence: str
+) -> None:
+    recipe = RECIPES[f"decode_attention_{name}" if name == "split" else f"attention_{name}"]
     with pytest.raises(TransformError, match=sentence):
-        run_recipe(RECIPES["attention_padded"], shape, config=config)
+        run_recipe(recipe, shape, options=options, config=config)

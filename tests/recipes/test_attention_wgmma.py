@@ -18,7 +18,6 @@ from tirstep.lowering_checks.device import blank
 from tirstep.lowering_checks.devices.simulator import lower, simulate_lowered
 from tirstep.lowering_checks.facts import compile_facts, get_facts
 from tirstep.lowering_checks.steps import Run
-from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tir import find_all
 from tirstep.tvm_compat import get_op_name
@@ -141,27 +140,3 @@ def test_nothing_is_spilled_and_no_instruction_serialized(name: str, config: dic
     assert "NVRTC" in compiled.compiler or " 0 bytes stack frame" in compiled.log
     assert "serializ" not in compiled.log.lower()
     assert "(C75" not in compiled.log
-
-
-# ---- What does not fit
-
-
-@pytest.mark.parametrize(
-    ("shape", "options", "config", "sentence"),
-    [
-        ({"queries": 96}, HALF, {}, "loop 'i' runs 96 times"),
-        ({"keys": 100}, HALF, {}, "loop 'j' runs 100 times"),
-        ({"dim": 24}, HALF, {}, "dim=24 is no multiple of a fragment's 16"),
-        ({}, {"dtype": "float32", "out": "float32"}, {}, "values of float32 are not of 16 bits"),
-        ({}, HALF, {"keys": 24}, "a tile of 24 columns has no whole fragments"),
-        ({"dim": 16}, HALF, {"keys": 16}, "copies a part of its tile only, under a predicate"),
-        ({"dim": 256, "keys": 512}, HALF, {"keys": 128}, "of shared memory"),
-        ({"keys": 64}, HALF, {"ends_at_mask": True}, "no condition under loop 'j_0' hides all"),
-    ],
-    ids=str,
-)
-def test_what_does_not_fit_is_refused(
-    shape: dict, options: dict, config: dict, sentence: str
-) -> None:
-    with pytest.raises(TransformError, match=sentence):
-        run_recipe(RECIPES[LAST], {**SHAPE, **shape}, options=options, config={**SMALL, **config})

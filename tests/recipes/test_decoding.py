@@ -10,7 +10,6 @@ from one_key import plant_places
 from tirstep.lowering_checks import get_device, run_recipe
 from tirstep.lowering_checks.device import run
 from tirstep.modules import validation
-from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import LADDERS, RECIPES
 from tirstep.transforms.recipes.decoding import RangesConfig
 
@@ -87,18 +86,3 @@ def test_indices_beyond_32_bits(
     made = run_recipe(RECIPES[SPLIT], shape, options=options, config=WHOLE)
     assert 'T.int64(32), T.int64(16)), "' in made.problem.module.script()
     require_right(made, device)
-
-
-@pytest.mark.parametrize(
-    ("shape", "config", "sentence"),
-    [
-        ({**SHAPE, "keys": 34}, WHOLE, "loop 'j' runs 17 times, which parts=2 does not divide"),
-        ({**SHAPE, "keys": 33}, WHOLE, "loop 'j' runs 33 times, which parts=2 does not divide"),
-        ({**SHAPE, "keys": 24}, WHOLE, "loop 'j' runs 6 times"),
-        ({**SHAPE, "dim": 12}, WHOLE, "12"),
-        (SHAPE, {**WHOLE, "ranges": 0}, "parts=0 is no number of ranges; use 2 or more"),
-    ],
-)
-def test_what_does_not_divide_is_refused(shape: dict, config: dict, sentence: str) -> None:
-    with pytest.raises(TransformError, match=sentence):
-        run_recipe(RECIPES[SPLIT], shape, config=config)

@@ -60,7 +60,9 @@ def test_types_shapes_and_configs(shape: tuple, options: dict, config: dict) -> 
 
 
 @pytest.mark.parametrize(
-    "name", ["matmul_mma_block_swizzle", "matmul_mma_split_k", "matmul_mma_best"]
+    "name",
+    [f"matmul_mma_{it}" for it in ("block_swizzle", "split_k", "best")]
+    + [f"matmul_wgmma_{it}" for it in ("split_k", "roles")],
 )
 def test_every_step_is_right(name: str) -> None:
     """On the CPU while it has no instruction, which the simulator would take minutes for."""
@@ -101,16 +103,12 @@ def test_guarded_vectors_of_bytes_are_ones_that_cuda_has(name: str, tail: str, d
     assert [call for call in calls if call[1].count(",") + 1 > int(call[0])] == []
 
 
-@pytest.mark.parametrize(
-    ("dtype", "message"),
-    [
-        ("float32", "tensor cores do not multiply float32 as it is; use float16, bfloat16"),
-        ("int32", "tensor cores do not multiply int32 as it is"),
-    ],
-)
-def test_other_types_are_refused(dtype: str, message: str) -> None:
+@pytest.mark.parametrize("name", ["matmul_mma_block_swizzle", "matmul_wgmma_block_swizzle"])
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_other_types_are_refused(name: str, dtype: str) -> None:
+    message = f"tensor cores do not multiply {dtype} as it is; use float16, bfloat16"
     with pytest.raises(TransformError, match=message):
-        run_recipe(LAST, {"m": 128, "n": 128, "k": 128}, options={"dtype": dtype})
+        run_recipe(RECIPES[name], {"m": 128, "n": 128, "k": 128}, options={"dtype": dtype})
 
 
 def test_more_shared_memory_than_there_is_is_refused() -> None:
@@ -125,24 +123,34 @@ def test_more_shared_memory_than_there_is_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "split_k", "tail"),
+    ("engine", "shape", "split_k", "tail"),
     [
-        ((4096, 4096, 4096), 1, "refuse"),
-        ((16, 4096, 4096), 4, "refuse"),
-        ((1000, 776, 328), 1, "pad"),
-        ((1000, 777, 333), 1, "copy"),
+        ("mma", (16, 4096, 4096), 4, "refuse"),
+        ("wgmma", (16, 1024, 16384), 16, "pad"),
+        *(
+            (engine, *chosen)
+            for engine in ("mma", "wgmma")
+            for chosen in (
+                ((4096, 4096, 4096), 1, "refuse"),
+                ((1000, 776, 328), 1, "pad"),
+                ((1000, 777, 333), 1, "copy"),
+            )
+        ),
     ],
 )
 def test_the_chosen_config_fits_the_shape(
-    shape: tuple[int, int, int], split_k: int, tail: str
+    engine: str, shape: tuple[int, int, int], split_k: int, tail: str
 ) -> None:
     sch = Schedule(matmul(*shape, dtype="float16"))
-    config = choose(sch, "matmul_mma_best", "none").config
+    config = choose(sch, f"matmul_{engine}_best", "none").config
     assert (config.split_k, config.tail) == (split_k, tail)
-    (tile, warp) = config.tile, config.warp
-    shared = (tile[0] + tile[1]) * config.tile_k * 2 * config.stages
-    assert shared <= 163 << 10  # of a block on compute capability 8.0
-    assert tile[0] % warp[0] == tile[1] % warp[1] == 0
+    shared = sum(config.tile) * config.tile_k * 2 * config.stages
+    if engine == "wgmma":
+        assert shared <= 227 << 10
+        assert config.warpgroup[0] % 64 == config.warpgroup[1] % 8 == 0
+    else:
+        assert shared <= 163 << 10  # of a block on compute capability 8.0
+        assert config.tile[0] % config.warp[0] == config.tile[1] % config.warp[1] == 0
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float8_e4m3fn"])

@@ -16,7 +16,6 @@ from tirstep.lowering_checks.facts.lowered import count_accesses
 from tirstep.modules import matmul
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import LADDERS, RECIPES
-from tirstep.transforms.recipes.matmul_best import choose
 
 SIMULATOR = get_device("simulator")
 LAST = RECIPES["matmul_wgmma_block_swizzle"]
@@ -123,16 +122,6 @@ def test_the_kernel_that_transposes_reads_and_writes_side_by_side() -> None:
     assert measure(False) - measure(True) == 2 * 4 * sizes["n"] * sizes["k"]
 
 
-@pytest.mark.parametrize("name", ["matmul_wgmma_split_k", "matmul_wgmma_roles"])
-def test_every_step_is_right(name: str) -> None:
-    """On the CPU while it has no instruction, which the simulator would take minutes for."""
-    run, cpu = run_golden(RECIPES[name]), get_device("cpu")
-    for step in run.steps:
-        device = cpu if cpu.find_obstacle(step.module) is None else SIMULATOR
-        assert device is cpu or step.name in ("tensorized", "warps_specialized")
-        assert check_numbers(run.problem, step.module, device, where=step.name) == []
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("recipe", LADDERS["matmul_wgmma"], ids=lambda recipe: recipe.name)
 @pytest.mark.parametrize(
@@ -203,18 +192,6 @@ def test_the_order_in_the_source_is_that_of_the_manual() -> None:
     assert seen == ["copy", *tile, "barrier", "copy", *tile, *tile, "wait 0", "store"]
 
 
-@pytest.mark.parametrize(
-    ("dtype", "message"),
-    [
-        ("float32", "tensor cores do not multiply float32 as it is; use float16, bfloat16"),
-        ("int32", "tensor cores do not multiply int32 as it is"),
-    ],
-)
-def test_other_types_are_refused(dtype: str, message: str) -> None:
-    with pytest.raises(TransformError, match=message):
-        run_recipe(LAST, {"m": 128, "n": 128, "k": 128}, options={"dtype": dtype})
-
-
 def test_sums_of_float8_in_float32_are_refused() -> None:
     message = 'wgmma keeps 14 bits in sums of float8_e5m2, .* use acc="fp22", which allows that, or'
     with pytest.raises(TransformError, match=message):
@@ -250,25 +227,6 @@ def test_sums_in_float16_are_refused() -> None:
 def test_what_does_not_fit_is_refused(config: dict, message: str) -> None:
     with pytest.raises(TransformError, match=message):
         LAST(Schedule(matmul(768, 512, 512, dtype="float16")), **{**LAST.config, **config})
-
-
-@pytest.mark.parametrize(
-    ("shape", "split_k", "tail"),
-    [
-        ((4096, 4096, 4096), 1, "refuse"),
-        ((16, 1024, 16384), 16, "pad"),
-        ((1000, 776, 328), 1, "pad"),
-        ((1000, 777, 333), 1, "copy"),
-    ],
-)
-def test_the_chosen_config_fits_the_shape(
-    shape: tuple[int, int, int], split_k: int, tail: str
-) -> None:
-    sch = Schedule(matmul(*shape, dtype="float16"))
-    config = choose(sch, "matmul_wgmma_best", "none").config
-    assert (config.split_k, config.tail) == (split_k, tail)
-    assert sum(config.tile) * config.tile_k * 2 * config.stages <= 227 << 10
-    assert config.warpgroup[0] % 64 == config.warpgroup[1] % 8 == 0
 
 
 def test_operands_that_kernels_of_their_own_pad_stay_there() -> None:
