@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import tvm
 from golden_runs import run_golden
-from tvm.script import from_source
+from kernels import parse_kernel
 
 from tirstep.lowering_checks import check_numbers
 from tirstep.lowering_checks.devices.simulator.flatten import flatten
@@ -14,10 +13,7 @@ from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.modules.numeric import Array
 from tirstep.transforms.recipes import RECIPES
 
-HEADER = """
-@T.prim_func(s_tir=True)
-def main(A: T.Buffer((16, 8), "float32"), Y: T.Buffer((16, 8), "float32")):
-"""
+HEADER = "A (16, 8), Y (16, 8)"
 APART = {
     "copy": """
     for i, j in T.grid(16, 8):
@@ -86,8 +82,7 @@ TOGETHER = {
 
 def run(text: str, *, widens: bool) -> tuple[Array, list[str], bool]:
     device = Interpreter(widens=widens)
-    module = tvm.IRModule({"main": from_source(HEADER + text)})
-    program = device.compile(module)
+    program = device.compile(parse_kernel(HEADER + text))
     array = np.random.default_rng(0).integers(-9, 9, (16, 8)).astype("float32")
     _, answer = program([array, np.full((16, 8), np.nan, "float32")])
     return answer, [str(finding) for finding in program.findings], device.has_wide_loops

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import tvm
+from kernels import parse_kernel
 from pairs import run_on_cpu
 from tvm.s_tir import Schedule
-from tvm.script import from_source
 
 from tirstep.transforms import (
     TransformError,
@@ -15,9 +14,8 @@ from tirstep.transforms import (
     split_loop,
 )
 
-HEADER = "@T.prim_func(s_tir=True)\n"
 ROWS = """
-def main(A: T.Buffer((8, 4), "float32"), Y: T.Buffer((8, 4), "float32")):
+    A (8, 4), Y (8, 4)
     for i in range(32):
         with T.sblock("Y"):
             vi = T.axis.spatial(8, (31 - i) // 4)
@@ -25,7 +23,7 @@ def main(A: T.Buffer((8, 4), "float32"), Y: T.Buffer((8, 4), "float32")):
             Y[vi, vj] = A[vi, vj]
 """
 QUOTIENT = """
-def main(A: T.Buffer((32,), "float32"), Y: T.Buffer((32,), "float32")):
+    A (32,), Y (32,)
     for i in range(32):
         with T.sblock("Y"):
             vi = T.axis.spatial(32, i)
@@ -35,7 +33,7 @@ NUMBERS = np.arange(32, dtype="float32")
 
 
 def start(text: str) -> Schedule:
-    return Schedule(tvm.IRModule({"main": from_source(HEADER + text.lstrip())}))
+    return Schedule(parse_kernel(text))
 
 
 def test_tvm_takes_the_wrong_elements_of_a_program_as_it_is() -> None:
