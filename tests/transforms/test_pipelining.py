@@ -21,18 +21,19 @@ BOTH = pytest.mark.parametrize("prefetch", [THROUGH, ASYNC])
 
 
 # Each step mirrors a row, so that a thread reads what another one fetched.
-Mirror = parse_kernel("""
-    A (12, 32), C (12, 32)
-    A_shared = T.sblock_alloc_buffer((12, 32), scope="shared")
-    for _ in T.thread_binding(1, thread="blockIdx.x"):
-        for k in range(12):
-            for t in T.thread_binding(32, thread="threadIdx.x"):
-                with T.sblock("A_shared", "SS", k, t):
-                    A_shared[vk, vt] = A[vk, vt]
-            for t in T.thread_binding(32, thread="threadIdx.x"):
-                with T.sblock("C", "SS", k, t):
-                    C[vk, vt] = A_shared[vk, 31 - vt]
-""")
+MIRROR = """
+A (12, 32), C (12, 32)
+A_shared = T.sblock_alloc_buffer((12, 32), scope="shared")
+for _ in T.thread_binding(1, thread="blockIdx.x"):
+    for k in range(12):
+        for t in T.thread_binding(32, thread="threadIdx.x"):
+            with T.sblock("A_shared", "SS", k, t):
+                A_shared[vk, vt] = A[vk, vt]
+        for t in T.thread_binding(32, thread="threadIdx.x"):
+            with T.sblock("C", "SS", k, t):
+                C[vk, vt] = A_shared[vk, 31 - vt]
+"""
+Mirror = parse_kernel(MIRROR)
 
 
 # A product whose inner loop copies what it reads into registers.
@@ -257,79 +258,47 @@ def test_prefetch_fragments_refuses_what_does_not_fit():
         tr.prefetch_fragments(sch, steps.outer)
 
 
+ONE_ROW = {"buffer((12, 32)": "buffer((32,)", "A_shared[vk, ": "A_shared["}
+LAST = """
+    for t in T.thread_binding(32, thread="threadIdx.x"):
+        with T.sblock("last", "S", t):
+            C[12, vt] = A_shared[31 - vt]"""
+ROUND = "T.where(t % 12 == k)\n                "
+SUM = """for r in range(3):
+                with T.sblock("A_shared", "SSR", k, t, r):
+                    A_shared[vk, vt] += A[vk, vt, vr]"""
+COPY = 'with T.sblock("A_shared", "SS", k, t):\n                A_shared[vk, vt] = A[vk, vt]'
+
+
 @pytest.mark.parametrize("name", TRANSFORMS)
-def test_prefetch_refuses_a_tile_that_is_used_after_the_loop(name):
-    After = parse_kernel("""
-        A (12, 32), C (13, 32)
-        A_shared = T.sblock_alloc_buffer((32,), scope="shared")
-        for _ in T.thread_binding(1, thread="blockIdx.x"):
-            for k in range(12):
-                for t in T.thread_binding(32, thread="threadIdx.x"):
-                    with T.sblock("A_shared", "SS", k, t):
-                        A_shared[vt] = A[vk, vt]
-                for t in T.thread_binding(32, thread="threadIdx.x"):
-                    with T.sblock("C", "SS", k, t):
-                        C[vk, vt] = A_shared[31 - vt]
-            for t in T.thread_binding(32, thread="threadIdx.x"):
-                with T.sblock("last", "S", t):
-                    C[12, vt] = A_shared[31 - vt]
-    """)
-
-    sch, copy, k = start(After)
-    with refuses(
-        sch,
-        rf"{name}: block 'last' uses 'A_shared' outside of loop 'k', whose iterations would have "
-        "tiles of their own; give that block a copy of its own",
-    ):
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {**ONE_ROW, "C (12": "C (13", "_shared[31 - vt]": f"_shared[31 - vt]{LAST}"},
+            "block 'last' uses 'A_shared' outside of loop 'k', whose iterations would have tiles "
+            "of their own; give that block a copy of its own",
+        ),
+        (
+            {**ONE_ROW, " A_shared[vt] =": f" {ROUND}A_shared[vt] =", "31 - vt": "vt // 12 * 12"},
+            "block 'C' may read cells of 'A_shared' that block 'A_shared' does not write in the "
+            "same iteration of loop 'k'; copy all that an iteration reads",
+        ),
+        (
+            {"A (12, 32)": "A (12, 32, 3)", COPY: SUM},
+            "block 'A_shared' is more than one store; place copies in the loop with cach",
+        ),
+    ],
+    ids=["used after the loop", "filled by earlier iterations", "a sum"],
+)
+def test_prefetch_refuses_tiles_that_are_not_an_iteration_s_own(name, changes, sentence):
+    text = MIRROR
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    sch, copy, k = start(parse_kernel(text))
+    with refuses(sch, f"{name}: {sentence}"):
         TRANSFORMS[name](sch, k, [copy])
-
-
-@BOTH
-def test_prefetch_refuses_a_tile_that_earlier_iterations_filled(prefetch):
-    Partial = parse_kernel("""
-        A (12, 32), C (12, 32)
-        A_shared = T.sblock_alloc_buffer((32,), scope="shared")
-        for _ in T.thread_binding(1, thread="blockIdx.x"):
-            for k in range(12):
-                for t in T.thread_binding(32, thread="threadIdx.x"):
-                    with T.sblock("A_shared", "SS", k, t):
-                        T.where(t % 12 == k)
-                        A_shared[vt] = A[vk, vt]
-                for t in T.thread_binding(32, thread="threadIdx.x"):
-                    with T.sblock("C", "SS", k, t):
-                        C[vk, vt] = A_shared[vt // 12 * 12]
-    """)
-
-    sch, copy, k = start(Partial)
-    with refuses(
-        sch,
-        "block 'C' may read cells of 'A_shared' that block 'A_shared' does not write in the same "
-        "iteration of loop 'k'; copy all that an iteration reads",
-    ):
-        prefetch(sch, k, [copy])
-
-
-@BOTH
-def test_prefetch_refuses_a_copy_that_sums(prefetch):
-    Sums = parse_kernel("""
-        A (12, 32, 3), C (12, 32)
-        S = T.sblock_alloc_buffer((12, 32), scope="shared")
-        for _ in T.thread_binding(1, thread="blockIdx.x"):
-            for k in range(12):
-                for t in T.thread_binding(32, thread="threadIdx.x"):
-                    for r in range(3):
-                        with T.sblock("A_shared", "SSR", k, t, r):
-                            S[vk, vt] += A[vk, vt, vr]
-                for t in T.thread_binding(32, thread="threadIdx.x"):
-                    with T.sblock("C", "SS", k, t):
-                        C[vk, vt] = S[vk, 31 - vt]
-    """)
-
-    sch, copy, k = start(Sums)
-    with refuses(
-        sch, "block 'A_shared' is more than one store; place copies in the loop with cach"
-    ):
-        prefetch(sch, k, [copy])
 
 
 @BOTH
