@@ -77,6 +77,7 @@ def list_new_steps(run: Run) -> list[Step]:
     ]
 
 
+@functools.cache
 def read_step(label: str, recipe: str) -> tvm.IRModule:
     """A step of a recipe's golden run, as its text is read again; `label` is as ``"01_tiled"``."""
     steps = {step_label(step): step for step in run_golden(RECIPES[recipe]).steps}
