@@ -68,7 +68,6 @@ RELU = ("relu_bound", {"n": 24})
 
 def find_truth(found: FirstBad, pipeline: str | None = None, name: str = NAME) -> int:
     """The number of the pass that was planted, in the step where it was found."""
-    assert found.step is not None
     target = "llvm" if find_unbound_sblocks(found.step.module) else GPU
     passes = lower_through_passes(found.step.module, target, pipeline=pipeline).passes
     return next(step.number for step in passes if step.name == name and step.changed)
@@ -76,7 +75,6 @@ def find_truth(found: FirstBad, pipeline: str | None = None, name: str = NAME) -
 
 def require_between(found: FirstBad, truth: int) -> None:
     """The pass of this number lies behind the right state and not behind the wrong one."""
-    assert found.step is not None
     label = f"step {found.step.index:02d}_{found.step.name} "
     assert found.right.startswith(label)
     assert found.wrong.startswith(label)
@@ -127,7 +125,6 @@ def test_a_wrong_pass_is_named(
     run = make_run(*of)
     plant(monkeypatch, behind, change)
     found = bisect_run(run).first_bad
-    assert found is not None
     assert (found.kind, found.name, found.not_run) == ("pass", NAME, ())
     assert found.number == find_truth(found)
     sentences = {
@@ -150,7 +147,6 @@ def test_what_cannot_be_interpreted_is_between(
     plant(monkeypatch, begin, broken.hide(change))
     plant(monkeypatch, end, broken.unhide)
     found = bisect_run(run).first_bad
-    assert found is not None
     assert found.kind == "between"
     assert any("stack_alloca" in text for text in found.not_run)
     require_between(found, find_truth(found))
@@ -192,7 +188,6 @@ def test_a_pass_that_comes_several_times_is_named_by_its_number(
 ) -> None:
     plant(monkeypatch, "ThreadSync", broken.drop_barriers, which=which)
     found = bisect_run(make_run(WINDOW)).first_bad
-    assert found is not None
     assert (found.kind, found.name) == ("pass", NAME)
     assert found.number == find_truth(found)
 
@@ -201,9 +196,7 @@ def test_a_pass_that_leaves_out_what_it_is_for_is_named(monkeypatch: pytest.Monk
     """It changes nothing, so that it is no stage by itself."""
     broken.replace_pass(monkeypatch, "ThreadSync", lambda module: module)
     found = bisect_run(make_run(WINDOW)).first_bad
-    assert found is not None
     assert (found.kind, found.name) == ("pass", "s_tir.ThreadSync")
-    assert found.step is not None
     passes = lower_through_passes(found.step.module, GPU).passes
     assert found.number == next(step.number for step in passes if step.name == "s_tir.ThreadSync")
 
@@ -213,7 +206,6 @@ def test_a_module_that_is_refused_is_wrong_already(monkeypatch: pytest.MonkeyPat
     plant(monkeypatch, "LowerInitBlock", broken.subtract)
     broken.replace_pass(monkeypatch, "UnrollLoop", broken.fail)
     found = bisect_run(make_run(*VECTOR)).first_bad
-    assert found is not None
     assert (found.kind, found.name) == ("pass", NAME)
 
 
@@ -266,7 +258,6 @@ def test_what_a_pipeline_does_outside_of_passes_is_no_passes_fault(
 
     monkeypatch.setitem(tvm.tirx.compilation_pipeline.PIPELINE_MAP, "own", own)
     found = bisect_run(make_run(*VECTOR), pipeline="own").first_bad
-    assert found is not None
     assert found.kind == "between"
     assert " before pass " in found.wrong
     assert found.right
@@ -282,7 +273,6 @@ def test_unbound_steps_of_a_wrong_pipeline_accuse_nobody_else(
     monkeypatch.setitem(tvm.tirx.compilation_pipeline.PIPELINE_MAP, "own", transform)
     plant(monkeypatch, "UnrollLoop", broken.subtract)
     found = bisect_run(make_run(name, {"m": 16, "n": 16, "k": 8}), pipeline="own").first_bad
-    assert found is not None
     assert (found.kind, found.name) == ("pass", NAME)
 
 
@@ -290,7 +280,6 @@ def test_what_a_pass_leaves_undefined_is_between(monkeypatch: pytest.MonkeyPatch
     """Nobody can run what comes out of it, and a later pass refuses it."""
     plant(monkeypatch, "LowerOpaqueBlock", broken.forget_threads)
     found = bisect_run(make_run(*VECTOR)).first_bad
-    assert found is not None
     assert found.kind in ("between", "refused")
     assert found.step is not None
     truth = next(
@@ -299,7 +288,6 @@ def test_what_a_pass_leaves_undefined_is_between(monkeypatch: pytest.MonkeyPatch
         if step.name == NAME
     )
     last_right = re.search(r"after pass (\d+)", found.right)
-    assert last_right is not None
     assert int(last_right.group(1)) < truth
     (said,) = (text for text in found.not_run if f"after {truth} {NAME}: " in text)
     assert "is not defined where it is used" in said
@@ -322,7 +310,6 @@ def test_what_is_too_large_to_interpret_is_run_on_the_cpu(monkeypatch: pytest.Mo
     assert bisect_run(run).first_bad is None
     wrong = replace(run.steps[1], module=broken.subtract(run.steps[1].module))
     found = bisect_run(replace(run, steps=(run.steps[0], wrong, run.steps[2]))).first_bad
-    assert found is not None
     assert (found.kind, found.number) in (("step", 1), ("between", 1))
     assert found.right == "step 00_input as scheduled (right: cpu)"
     assert found.wrong.startswith("step 01_")
@@ -335,7 +322,6 @@ def test_an_expectation_that_nothing_meets_accuses_no_pass(monkeypatch: pytest.M
     blank = np.full((128, 128), np.nan, "float32")
     wrong = run.problem.reference(inputs)[0].astype("float32") + 1
     found = find_bad_pass(run.steps[-1].module, [*inputs, blank], [wrong], GPU)
-    assert found is not None
     assert (found.kind, found.number, found.wrong) == (
         *("step", 0),
         "the module as scheduled (wrong: cpu)",
@@ -422,7 +408,6 @@ def test_a_wrong_pass_for_the_second_of_two_kernels(
     assert find_bad_pass(*case) is None
     plant(monkeypatch, behind, broken.subtract)
     found = find_bad_pass(*case)
-    assert found is not None
     assert (found.kind, found.name) == ("pass", NAME)
     passes = lower_through_passes(module, GPU).passes
     assert found.number == next(
@@ -513,7 +498,6 @@ def test_a_wrong_pass_for_tensor_cores_is_named(
     run = at_last_step(name)
     plant(monkeypatch, behind, only_at_tensor_cores(change), which=which)
     found = bisect_run(run).first_bad
-    assert found is not None
     assert (found.kind, found.name, found.not_run) == ("pass", NAME, ())
     assert found.step is run.steps[-1]
     write_reproducer(found, tmp_path / "why.py")
@@ -549,7 +533,6 @@ def test_a_wrong_pass_for_attention_is_named(
     run = at_last_step("attention_staged")
     plant(monkeypatch, behind, change)
     found = bisect_run(run).first_bad
-    assert found is not None
     assert (found.kind, found.name, found.not_run) == ("pass", NAME, ())
 
 

@@ -130,7 +130,6 @@ def run_planted(body) -> Run:
 
 def test_vectorize_loop_is_named_for_vectorize_and_compute_at(tmp_path: Path) -> None:
     found = search_twice(vectorize_and_compute_at())
-    assert found is not None
     assert (found.kind, found.name, found.not_run) == ("pass", "tirx.VectorizeLoop", ())
     assert "896 of 1024 elements are wrong" in found.finding.message
     assert "-            for i_1 in T.vectorized(8):" in found.diff.lines
@@ -150,7 +149,6 @@ def test_a_right_module_has_no_bad_pass() -> None:
 
 def test_a_module_that_is_wrong_as_it_stands_is_a_step() -> None:
     found = search_twice(Twice, np.zeros(1024, "float32"))
-    assert found is not None
     assert (found.kind, found.number) == ("step", 0)
 
 
@@ -164,7 +162,6 @@ def test_a_module_that_is_wrong_as_it_stands_is_a_step() -> None:
 )
 def test_a_planted_step_is_named(body, number: int, name: str, sentence: str) -> None:
     found = bisect_run(run_planted(body)).first_bad
-    assert found is not None
     assert (found.kind, found.number, found.name) == ("step", number, name)
     assert found.finding.where == f"{body.__name__} {number:02d}_{name}"
     assert sentence in found.finding.message
@@ -210,14 +207,12 @@ def test_a_wrong_kernel_is_step_0(monkeypatch: pytest.MonkeyPatch) -> None:
     # Not the run that tests share: its kernel is right.
     run = lowering_checks.run_golden(find_recipe("vector_add_bound"))
     found = bisect_run(run).first_bad
-    assert found is not None
     assert (found.kind, found.number, found.name) == ("step", 0, "input")
 
 
 def test_a_pass_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch, "LowerOpaqueBlock", fail)
     found = bisect_run(run_golden(find_recipe("vector_add_bound"))).first_bad
-    assert found is not None
     assert (found.kind, found.name) == ("refused", "planted")
     assert found.label.startswith("step 0 input, refused by pass ")
     assert found.label.endswith(
@@ -252,7 +247,6 @@ def test_wrong_code_generation_is_named(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
     monkeypatch.setattr(passes, "_read_source", misspell)
     found = bisect_run(run_golden(find_recipe("window_sum_shared"))).first_bad
-    assert found is not None
     assert (found.kind, found.name, found.not_run) == ("between", "code generation", ())
     assert found.label == (
         "between step 02_window_in_every_thread after pass 58 tirx.StmtSimplify (right: "

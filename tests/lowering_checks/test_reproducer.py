@@ -188,7 +188,6 @@ def test_a_kernel_that_tvm_spoils_as_it_was_written_is_held_against_its_referenc
 ) -> None:
     """What LLVM makes of the kernel is as wrong as what it makes of the step."""
     found = bisect_run(run_default_example(quotients)).first_bad
-    assert found is not None
     assert (found.kind, found.name, found.step.index) == ("pass", "tirx.FlattenBuffer", 0)
     path = tmp_path / "quotients.py"
     write_reproducer(found, path)

@@ -69,7 +69,6 @@ def test_the_script_of_a_kernel_with_two_outputs_shows_the_bug(tmp_path: Path) -
 
 def show(run: Run, folder: Path) -> str:
     bad = bisect_run(run, target="llvm").first_bad
-    assert bad is not None
     assert (bad.kind, bad.number) == ("step", 1)
     write_reproducer(bad, folder / "why.py")
     shown = run_reproducer(folder / "why.py")

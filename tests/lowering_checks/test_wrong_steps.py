@@ -141,7 +141,6 @@ def test_a_wrong_step_is_named(
 ) -> None:
     run = make_run(body, kernel, shape)
     found = bisect_run(run).first_bad
-    assert found is not None
     assert (found.kind, found.number, found.name) == ("step", number, run.steps[number].name)
     assert sentence in found.finding.message
     assert found.right.startswith(f"step {number - 1:02d}_")
@@ -203,7 +202,6 @@ def test_a_refused_step_that_is_wrong_has_both_findings() -> None:
     assert [finding.check for finding in fused.findings] == ["lowering", "numbers"]
     assert registers.findings == ()
     found = bisect_run(run).first_bad
-    assert found is not None
     assert (found.kind, found.number) == ("step", 1)
 
 
@@ -211,7 +209,6 @@ def test_a_refused_step_is_told_where_nothing_is_wrong(tmp_path: Path) -> None:
     """The step before is told, the diff is not empty, and the script shows the refusal."""
     found = bisect_run(make_run(make_refused, "matmul_bias_relu", {"m": 8, "n": 8, "k": 4}))
     bad = found.first_bad
-    assert bad is not None
     assert bad.kind == "refused"
     assert bad.label.startswith("step 1 fused, refused by tvm.compile, behind step 01_fused ")
     assert bad.right.endswith(" (right: interpreter)")
@@ -226,7 +223,6 @@ def test_a_refused_step_is_told_where_nothing_is_wrong(tmp_path: Path) -> None:
 
 def test_a_pass_that_a_right_step_asks_too_much_of() -> None:
     found = bisect_run(make_run(compute_at_a_vector, "vector_add", {"n": 64})).first_bad
-    assert found is not None
     assert (found.kind, found.name) == ("pass", "tirx.VectorizeLoop")
 
 
@@ -234,7 +230,6 @@ def test_the_pass_that_loses_the_guard_of_a_reduction_is_named() -> None:
     """`why` named LowerThreadAllreduce, pass 46, which does as it is told."""
     run = make_run(sum_over_threads_of_odd_rows, "row_sum", {"m": 5, "n": 32})
     found = bisect_run(run).first_bad
-    assert found is not None
     assert (found.kind, found.name) == ("pass", "s_tir.LowerCrossThreadReduction")
     passes = lower_through_passes(run.steps[-1].module, GPU).passes
     assert found.number == next(step.number for step in passes if step.name == found.name)
@@ -263,6 +258,5 @@ def test_a_race_in_global_memory_is_no_fault_of_the_pass_that_puts_barriers_in()
     found = find_bad_pass(
         ThroughGlobalMemory, [array, blank, blank], [array, array[::-1].copy()], GPU
     )
-    assert found is not None
     assert found.kind == "step"
     assert "race" in found.finding.message
