@@ -66,11 +66,20 @@ NORM = ("layer_norm_naive", {"m": 8, "n": 6})
 RELU = ("relu_bound", {"n": 24})
 
 
-def find_truth(found: FirstBad, pipeline: str | None = None, name: str = NAME) -> int:
+def find_truth(found: FirstBad, pipeline: str | None = None) -> int:
     """The number of the pass that was planted, in the step where it was found."""
-    target = "llvm" if find_unbound_sblocks(found.step.module) else GPU
-    passes = lower_through_passes(found.step.module, target, pipeline=pipeline).passes
-    return next(step.number for step in passes if step.name == name and step.changed)
+    return number_of(found.step.module, pipeline)
+
+
+def number_of(module: tvm.IRModule, pipeline: str | None = None) -> int:
+    target = "llvm" if find_unbound_sblocks(module) else GPU
+    passes = lower_through_passes(module, target, pipeline=pipeline).passes
+    return next(step.number for step in passes if step.name == NAME and step.changed)
+
+
+def require_truth_between(label: str, truth: int) -> None:
+    first, last = (int(number) for number in re.findall(r"after pass (\d+)", label))
+    assert first < truth <= last
 
 
 def require_between(found: FirstBad, truth: int) -> None:
@@ -282,11 +291,7 @@ def test_what_a_pass_leaves_undefined_is_between(monkeypatch: pytest.MonkeyPatch
     found = bisect_run(make_run(*VECTOR)).first_bad
     assert found.kind in ("between", "refused")
     assert found.step is not None
-    truth = next(
-        step.number
-        for step in lower_through_passes(found.step.module, GPU).passes
-        if step.name == NAME
-    )
+    truth = find_truth(found)
     last_right = re.search(r"after pass (\d+)", found.right)
     assert int(last_right.group(1)) < truth
     (said,) = (text for text in found.not_run if f"after {truth} {NAME}: " in text)
@@ -376,13 +381,11 @@ def test_barriers_for_two_kinds_of_shared_memory(
     plant(monkeypatch, "ThreadSync", broken.drop_barriers, which=which)
     found = find_bad_pass(*case)
     assert found is not None
-    passes = lower_through_passes(module, GPU).passes
-    truth = next(step.number for step in passes if step.name == NAME and step.changed)
+    truth = number_of(module)
     if found.kind == "pass":
         assert found.number == truth
     else:
-        first, last = (int(number) for number in re.findall(r"after pass (\d+)", found.label))
-        assert first < truth <= last
+        require_truth_between(found.label, truth)
 
 
 TWO_KERNELS = """
@@ -409,10 +412,7 @@ def test_a_wrong_pass_for_the_second_of_two_kernels(
     plant(monkeypatch, behind, broken.subtract)
     found = find_bad_pass(*case)
     assert (found.kind, found.name) == ("pass", NAME)
-    passes = lower_through_passes(module, GPU).passes
-    assert found.number == next(
-        step.number for step in passes if step.name == NAME and step.changed
-    )
+    assert found.number == number_of(module)
 
 
 ROWS = ("row_sum_threads", {"m": 4, "n": 64})
@@ -430,12 +430,10 @@ def test_a_wrong_pass_near_a_reduction_over_threads(
     plant(monkeypatch, behind, broken.spoil_one_block, which=1 if behind == "ThreadSync" else 0)
     found = find_bad_pass(module, [*inputs, np.zeros_like(right)], [right], GPU)
     assert found is not None
-    passes = lower_through_passes(module, GPU).passes
-    truth = next(step.number for step in passes if step.name == NAME and step.changed)
+    truth = number_of(module)
     if behind == "ThreadSync":
         assert found.kind == "between"
-        first, last = (int(number) for number in re.findall(r"after pass (\d+)", found.label))
-        assert first < truth <= last
+        require_truth_between(found.label, truth)
         assert any("'tvm_thread_allreduce'" in text for text in found.not_run)
     else:
         assert (found.kind, found.name, found.number) == ("pass", NAME, truth)

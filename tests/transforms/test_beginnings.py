@@ -1,19 +1,12 @@
 """Sums that begin before their initialization: of loops that go over outputs and terms at once."""
 
 import pytest
-import tvm
-from pairs import refuses
+from pairs import find_wrong, refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
 
 from tirstep import transforms as tr
-from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import Problem, row_sum
-
-
-def find_wrong(problem: Problem, module: tvm.IRModule) -> list[str]:
-    found = check_numbers(problem, module, get_device("cpu"), where="here")
-    return [finding.message for finding in found]
 
 
 def fuse_all(problem: Problem, name: str, *, inner: int) -> tuple[Schedule, list[LoopRV]]:
@@ -28,10 +21,10 @@ def test_an_order_in_which_a_later_term_comes_before_the_first(inner: int):
     problem = row_sum.problem(3, 7)
     plain, (outer, last) = fuse_all(problem, "B", inner=inner)
     plain.reorder(last, outer)
-    assert "elements are wrong" in find_wrong(problem, plain.mod)[0]
+    assert "elements are wrong" in find_wrong(problem, plain, "cpu")[0]
 
     sch, (outer, last) = fuse_all(problem, "B", inner=inner)
-    assert find_wrong(problem, sch.mod) == []
+    assert find_wrong(problem, sch, "cpu") == []
     with refuses(
         sch,
         "reorder_loops: block 'B' would add to outputs before it initializes them, since loop "
@@ -40,4 +33,4 @@ def test_an_order_in_which_a_later_term_comes_before_the_first(inner: int):
         tr.reorder_loops(sch, [last, outer])
     tr.decompose_reduction_at(sch, sch.get_sblock("B"), outer)
     tr.reorder_loops(sch, [last, outer])
-    assert find_wrong(problem, sch.mod) == []
+    assert find_wrong(problem, sch, "cpu") == []

@@ -5,16 +5,13 @@ then that our transform refuses it.
 """
 
 import pytest
-import tvm
 from kernels import at_block
-from pairs import refuses
+from pairs import find_wrong, refuses
 from tvm.s_tir import Schedule
 
 from tirstep import transforms as tr
-from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.lowering_checks.legality.lowered_memory import find_split_rooms
 from tirstep.modules import (
-    Problem,
     conv1d,
     depthwise_conv2d,
     matmul,
@@ -26,17 +23,13 @@ from tirstep.modules import (
 from tirstep.transforms.recipes import RECIPES
 
 
-def assert_wrong(problem: Problem, module: tvm.IRModule, device: str = "simulator") -> None:
-    assert check_numbers(problem, module, get_device(device), where="here")
-
-
 def test_threads_of_outputs_and_of_a_reduction_in_one_loop():
     problem = conv1d.problem(20, 5)
     sch = Schedule(problem.module)
     fused = tr.fuse_loops(sch, sch.get_loops(sch.get_sblock("B")))
     plain = sch.copy()
     plain.bind(fused, "threadIdx.x")
-    assert_wrong(problem, plain.mod)
+    assert find_wrong(problem, plain)
     with refuses(
         sch,
         r"loop 'i_r_fused' is a reduction of block 'B' and goes over its outputs as well: TVM would"
@@ -63,7 +56,7 @@ def test_a_copy_that_is_moved_behind_its_reader():
     inner = sch.get_loops(sch.get_sblock("D"))[1]
     plain = sch.copy()
     plain.reverse_compute_at(copy, inner)
-    assert_wrong(problem, plain.mod, "cpu")
+    assert find_wrong(problem, plain, "cpu")
     with refuses(
         sch,
         r"reverse_compute_block_at: block 'A_local' would be computed after block 'C', which uses "
@@ -79,7 +72,7 @@ def test_a_virtual_thread_for_a_part_of_a_kernel():
     inner = sch.get_loops(tr.cache_read_at(sch, block, tile.blocks[1], operand=0))[-1]
     plain = sch.copy()
     plain.bind(inner, "vthread.x")
-    assert_wrong(problem, plain.mod)
+    assert find_wrong(problem, plain)
     with refuses(sch, r"bind_loop: block 'C' stands outside of loop 'ax1' on 'vthread.x', and TVM"):
         tr.bind_loop(sch, inner, axis="vthread.x")
 
@@ -92,7 +85,7 @@ def test_a_result_that_is_written_outside_of_its_gpu_blocks(scope: str):
     tr.bind_loop(sch, j, axis="blockIdx.y")
     plain = sch.copy()
     plain.reverse_compute_at(plain.cache_write(block, 0, scope), i)
-    assert_wrong(problem, plain.mod)
+    assert find_wrong(problem, plain)
     with refuses(sch, rf"cache_write_at: the .* of 'blockIdx.y' write the .* buffer 'C_{scope}'"):
         tr.cache_write_at(sch, block, i, scope=scope)
 
@@ -107,7 +100,7 @@ def test_registers_that_others_read_at_quotients_of_differences():
     inner = tr.split_loop(sch, sch.get_loops(copy)[-1], inner=3, tail="guard").inner
     plain = sch.copy()
     plain.bind(inner, "threadIdx.x")
-    assert_wrong(problem, plain.mod)
+    assert find_wrong(problem, plain)
     with refuses(
         sch, "bind_loop: the threads of 'threadIdx.x' write the register buffer 'A_local'"
     ):
@@ -127,7 +120,7 @@ def test_a_padding_of_sums_that_is_fused_to_them():
     for block in plain.get_child_blocks(plain.get_sblock("root")):
         if plain.get(plain.get_loops(block)[0]).thread_binding is None:
             plain.bind(plain.get_loops(block)[0], "blockIdx.x")
-    assert_wrong(problem, plain.mod)
+    assert find_wrong(problem, plain)
     with refuses(sch, "accumulate_in_registers: fuse_epilogue_at: block 'squares_pad' would comp"):
         tr.accumulate_in_registers(sch, sums, loop)
 
@@ -140,7 +133,7 @@ def test_a_padding_that_is_moved_under_its_fetch():
     inner = sch.get_loops(copy)[1]
     plain = sch.copy()
     plain.reverse_compute_at(block, inner, preserve_unit_loops=True)
-    assert_wrong(problem, plain.mod, "cpu")
+    assert find_wrong(problem, plain, "cpu")
     with refuses(sch, "reverse_compute_block_at: block 'padded' would compute 24 of its 96 elem"):
         tr.reverse_compute_block_at(sch, block, inner)
 
@@ -163,7 +156,7 @@ def test_a_padding_whose_rim_a_guard_leaves_out(columns: int):
     plain.reverse_compute_at(padding, thread, preserve_unit_loops=True)
     plain.bind(plain.get_loops(plain.get_sblock("B_pad"))[0], "blockIdx.x")
     if columns == 3:
-        assert_wrong(problem, plain.mod)
+        assert find_wrong(problem, plain)
     with refuses(sch, "fuse_epilogue_at: block 'A_pad' would compute [0-9]* of its [0-9]* elem"):
         tr.fuse_epilogue_at(sch, copy, padding, thread)
 
@@ -181,7 +174,7 @@ def test_a_copy_of_more_than_a_loop_of_one_iteration_writes(scope: str, columns:
     loop, plain = sch.get_loops(block)[4], sch.copy()
     copy = plain.cache_write(block, 0, scope)
     plain.reverse_compute_at(copy, loop, preserve_unit_loops=True)
-    assert_wrong(problem, plain.mod)
+    assert find_wrong(problem, plain)
     with refuses(
         sch, "cache_write_at: block 'B' computes only elements of 'B_.*' where .*, and bl"
     ):
@@ -199,7 +192,7 @@ def test_a_folded_tile_that_one_thread_fetches():
     plain = sch.copy()
     plain.transform_layout(copy, ("write", 0), lambda i, k: (i, k // 4, k % 4))
     assert find_split_rooms(plain.mod) == ["A_shared"]
-    assert_wrong(problem, plain.mod)
+    assert find_wrong(problem, plain)
     with refuses(sch, "fold_tile: TVM would make 'A_shared' smaller, as if each thread had one"):
         tr.fold_tile(sch, copy, row=4, padding=3)
 
@@ -213,6 +206,6 @@ def test_a_folded_tile_that_is_copied_by_each_thread():
     loop, plain = sch.get_loops(copy)[-1], sch.copy()
     plain.reverse_compute_at(plain.cache_write(copy, 0, "shared"), loop, preserve_unit_loops=True)
     assert find_split_rooms(plain.mod) == ["padded_shared_shared"]
-    assert_wrong(problem, plain.mod)
+    assert find_wrong(problem, plain)
     with refuses(sch, "cache_write_at: TVM would make 'padded_shared_shared' smaller"):
         tr.cache_write_at(sch, copy, loop, scope="shared")

@@ -7,23 +7,16 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
-import tvm
 from kernels import at_block, parse_kernel
-from pairs import refuses
+from pairs import find_wrong, refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
 from tirstep import transforms as tr
-from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.lowering_checks.legality.lifetimes import find_lost_reads
 from tirstep.modules import Problem, matmul, matmul_bias_relu
-
-
-def find_wrong(problem: Problem, module: tvm.IRModule, device: str = "cpu") -> list[str]:
-    found = check_numbers(problem, module, get_device(device), where="here")
-    return [finding.message for finding in found]
 
 
 class Parts(NamedTuple):
@@ -103,7 +96,7 @@ def test_parts_of_rows_whose_reader_takes_whole_rows(
     """TVM takes the box around 16 elements in rows of 20: the other 4 are another iteration's."""
     parts = cut_rows()
     plain(parts)
-    assert "elements are wrong" in find_wrong(parts.problem, parts.sch.mod)[0]
+    assert "elements are wrong" in find_wrong(parts.problem, parts.sch, "cpu")[0]
 
     def run(parts: Parts) -> None:
         _, sch, block, epilogue, loop = parts
@@ -122,7 +115,7 @@ def test_parts_of_rows_whose_reader_takes_whole_rows(
         run(parts)
     whole = cut_rows(columns=16)
     run(whole)
-    assert find_wrong(whole.problem, whole.sch.mod) == []
+    assert find_wrong(whole.problem, whole.sch, "cpu") == []
 
 
 @pytest.mark.parametrize(
@@ -145,7 +138,7 @@ def test_a_fetch_that_is_copied_out_at_its_own_steps(
     loop = sch.get_loops(copy)[depth]
     plain = sch.copy()
     plain.reverse_compute_at(plain.cache_write(copy, 0, "shared"), loop, preserve_unit_loops=True)
-    assert "elements are wrong" in find_wrong(problem, plain.mod)[0]
+    assert "elements are wrong" in find_wrong(problem, plain, "cpu")[0]
     with refuses(sch, f"cache_write_at: block 'B_shared_shared' would read .*\\{element[:-1]}\\]"):
         tr.cache_write_at(sch, copy, loop, scope="shared")
 
@@ -161,7 +154,7 @@ def test_a_copy_of_more_than_its_reader_has_a_guard_for(scope: str):
     loop = tr.split_loop(sch, sch.get_loops(copy)[-1], inner=3, tail="guard").outer
     plain = sch.copy()
     plain.compute_at(plain.cache_read(copy, 0, scope), loop, preserve_unit_loops=True)
-    assert "uninitialized read" in find_wrong(problem, plain.mod, "simulator")[0]
+    assert "uninitialized read" in find_wrong(problem, plain)[0]
     with refuses(
         sch,
         rf"cache_read_at: block 'C_local_{scope}' would read C_local\[0, 1\], which block 'C' has "

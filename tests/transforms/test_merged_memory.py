@@ -2,7 +2,7 @@
 
 import pytest
 from kernels import at_block
-from pairs import refuses
+from pairs import find_wrong, refuses
 from tvm.s_tir import Schedule
 from tvm.tirx import Broadcast, Ramp, Var
 
@@ -44,20 +44,15 @@ def schedule_four_buffers() -> Schedule:
     return sch
 
 
-def find_wrong(sch: Schedule) -> list[str]:
-    found = check_numbers(PROBLEM, sch.mod, get_device("simulator"), where="here")
-    return [finding.message for finding in found]
-
-
 def test_a_place_that_a_larger_buffer_takes_over():
     sch = schedule_four_buffers()
-    assert find_wrong(sch) == []
+    assert find_wrong(PROBLEM, sch) == []
     with refuses(sch, "TVM would let another buffer reach into 'A_pad_shared.dyn' while that is"):
         tr.set_pass_option(sch, name=OPTION, value=True)
     raw = sch.copy()
     raw.annotate(raw.get_sblock("root"), f"pass_config.{OPTION}", True)
     assert find_overlaps(raw.mod) == ["A_pad_shared.dyn"]
-    assert "another buffer's value is in its place" in find_wrong(raw)[0]
+    assert "another buffer's value is in its place" in find_wrong(PROBLEM, raw)[0]
 
 
 @pytest.mark.parametrize("lanes", [1, 4])

@@ -6,12 +6,11 @@ Each refused schedule is made by TVM's primitives first, and shown to be a race.
 from typing import NamedTuple
 
 from kernels import at_block
-from pairs import refuses
+from pairs import find_wrong, refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from tirstep import transforms as tr
-from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import Problem, matmul
 from tirstep.transforms.loops import Split
 
@@ -40,12 +39,6 @@ def stage(k: int, group: int) -> Staged:
     return Staged(problem, sch, copies, tr.split_loop(sch, loop, inner=group, tail="guard"))
 
 
-def find_wrong(staged: Staged) -> list[str]:
-    device = get_device("simulator")
-    found = check_numbers(staged.problem, staged.sch.mod, device, where="here")
-    return [finding.message for finding in found]
-
-
 def annotate(sch: Schedule, loop: LoopRV) -> None:
     sch.annotate(loop, "software_pipeline_stage", [0, 0, 2])
     sch.annotate(loop, "software_pipeline_order", [0, 1, 2])
@@ -60,7 +53,7 @@ IDLE = r"block 'A_shared' would copy nothing in iterations? {}.* of loop 'k_0_1'
 def test_a_pipeline_of_more_iterations_than_there_are_steps():
     staged = stage(8, 3)
     annotate(staged.sch, staged.steps.inner)
-    assert "is in flight" in find_wrong(staged)[0]
+    assert "is in flight" in find_wrong(staged.problem, staged.sch)[0]
     staged = stage(8, 3)
     with refuses(staged.sch, f"prefetch_asynchronously: {IDLE.format(2)}"):
         tr.prefetch_asynchronously(staged.sch, staged.steps.inner, staged.copies)
