@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import kernels
 import tvm
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.transforms import (
     bind_loop,
@@ -22,20 +21,7 @@ ROWS, DEPTH = 4, 2
 
 def make_row_sums(tiles: int, steps: int) -> tvm.IRModule:
     """B = sums over the rows of A, of so many tiles and steps."""
-    m, n = tiles * ROWS, steps * DEPTH
-
-    @I.ir_module
-    class RowSums:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((m, n), "float32"), B: T.Buffer((m,), "float32")):
-            for i, k in T.grid(m, n):
-                with T.sblock("B"):
-                    vi, vk = T.axis.remap("SR", [i, k])
-                    with T.init():
-                        B[vi] = T.float32(0)
-                    B[vi] = B[vi] + A[vi, vk]
-
-    return RowSums
+    return kernels.make_row_sums(tiles * ROWS, steps * DEPTH)
 
 
 def cut_row_sums(sch: Schedule, parts: int, *, decompose: bool = True) -> LoopRV:

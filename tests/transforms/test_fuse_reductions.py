@@ -14,8 +14,7 @@ from plain_attention import (
 from reduction_pairs import LEAST, Plain, draw, find_blocks, fuse_pair, make_pair, run_pair
 from tvm.s_tir import SBlock, Schedule
 from tvm.script import from_source
-from tvm.script import tirx as T
-from tvm.tirx import exp, min_value
+from tvm.tirx import exp
 
 from tirstep import transforms as tr
 from tirstep.lowering_checks import check_numbers, get_device
@@ -224,6 +223,8 @@ def test_fuse_reductions_refuses_derivatives_that_are_wrong(monkeypatch) -> None
 
 # ---- Attention: two consumers, and blocks between
 
+MIN_VALUE = "T.min_value('float32')"
+
 
 def fuse_attention(module, *, tile: int):
     """Rows in tiles of 4 and keys in tiles; blocks by name."""
@@ -245,13 +246,12 @@ def fuse_attention(module, *, tile: int):
 
 
 @pytest.mark.parametrize(
-    ("tile", "causal", "least"), [(4, False, None), (5, True, None), (5, True, -np.inf)]
+    ("tile", "causal", "least"),
+    [(4, False, MIN_VALUE), (5, True, MIN_VALUE), (5, True, "T.float32('-inf')")],
 )
-def test_attention_becomes_one_kernel(tile: int, causal: bool, least: float | None) -> None:
-    begin = min_value("float32") if least is None else T.float32(least)
-    sch, blocks, (h, rows, _) = fuse_attention(
-        make_attention(causal=causal, least=begin), tile=tile
-    )
+def test_attention_becomes_one_kernel(tile: int, causal: bool, least: str) -> None:
+    module = make_attention(causal=causal, least=least)
+    sch, blocks, (h, rows, _) = fuse_attention(module, tile=tile)
     inputs, shape = draw_attention(), (HEADS, QUERIES, WIDTH)
     wanted = compute_attention(inputs, causal=causal)
     got = run_on_cpu(sch.mod, *inputs, output=shape, dtype="float32")
@@ -268,7 +268,7 @@ def test_attention_becomes_one_kernel(tile: int, causal: bool, least: float | No
 
 
 def test_fuse_reductions_refuses_what_does_not_fit():
-    module = make_attention(causal=False, least=min_value("float32"), divides_first=True)
+    module = make_attention(causal=False, least=MIN_VALUE, divides_first=True)
     sch = Schedule(module)
     largest, total, weighted = find_blocks(sch, "max", "sum", "weighted")
     keys = sch.get_loops(largest)[-1]
