@@ -12,8 +12,6 @@ from tvm.ir import assert_structural_equal
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
 from tvm.script import from_source
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.modules import Problem, get_kernel
@@ -154,54 +152,44 @@ def test_a_part_of_one_step_has_no_loop_to_share() -> None:
         stream_steps(sch, steps, workers=4)
 
 
-def make_scaled(write: object) -> tvm.IRModule:
-    """B = sums over the rows of A, and of each part something else that `write` says."""
-
-    @I.ir_module
-    class Scaled:
-        @T.prim_func(s_tir=True)
-        def main(
-            A: T.Buffer((12, 16), "float32"),
-            S: T.Buffer((2,), "float32"),
-            B: T.Buffer((12,), "float32"),
-        ):
-            P = T.alloc_buffer((2, 12))
-            for p in T.thread_binding(2, thread="blockIdx.y"):
-                for i_0 in T.thread_binding(3, thread="blockIdx.x"):
-                    for i_1 in T.thread_binding(4, thread="threadIdx.x"):
-                        with T.sblock("zero"):
-                            vp = T.axis.spatial(2, p)
+def make_scaled(part: str) -> tvm.IRModule:
+    """B = sums over the rows of A, and of each part something else, `part`."""
+    return parse_kernel(f"""
+        A (12, 16), S (2,), B (12,)
+        P = T.alloc_buffer((2, 12))
+        for p in T.thread_binding(2, thread="blockIdx.y"):
+            for i_0 in T.thread_binding(3, thread="blockIdx.x"):
+                for i_1 in T.thread_binding(4, thread="threadIdx.x"):
+                    with T.sblock("zero", "S", p):
+                        vi = T.axis.spatial(12, i_0 * 4 + i_1)
+                        P[vp, vi] = T.float32(0)
+                    for k in range(8):
+                        with T.sblock("part", "S", p):
                             vi = T.axis.spatial(12, i_0 * 4 + i_1)
-                            P[vp, vi] = T.float32(0)
-                        for k in range(8):
-                            with T.sblock("part"):
-                                vp = T.axis.spatial(2, p)
-                                vi = T.axis.spatial(12, i_0 * 4 + i_1)
-                                vk = T.axis.reduce(8, k)
-                                P[vp, vi] = write(P[vp, vi], A[vi, vp * 8 + vk], S[vp], vp, vk)
-            for i in T.thread_binding(12, thread="threadIdx.x"):
-                for p in range(2):
-                    with T.sblock("B"):
-                        vi, vp = T.axis.remap("SR", [i, p])
-                        with T.init():
-                            B[vi] = T.float32(0)
-                        B[vi] = B[vi] + P[vp, vi]
+                            vk = T.axis.reduce(8, k)
+                            P[vp, vi] = {part}
+        for i in T.thread_binding(12, thread="threadIdx.x"):
+            for p in range(2):
+                with T.sblock("B", "SR", i, p):
+                    B[vi] += P[vp, vi]
+    """)
 
-    return Scaled
+
+OF_A = "A[vi, vp * 8 + vk]"
 
 
 @pytest.mark.parametrize(
-    ("write", "sentence"),
+    ("part", "sentence"),
     [
-        (lambda before, a, s, p, k: before + a * s, "depends on the part"),
-        (lambda before, a, s, p, k: before + a * T.Cast("float32", p), "depends on the part"),
-        (lambda before, a, s, p, k: before + a * T.Cast("float32", k), "depends on the part"),
-        (lambda before, a, s, p, k: T.max(before, a), "block 'part' does not add up"),
-        (lambda before, a, s, p, k: before * T.float32(2) + a, "block 'part' does not add up"),
+        (f"P[vp, vi] + {OF_A} * S[vp]", "depends on the part"),
+        (f"P[vp, vi] + {OF_A} * T.Cast('float32', vp)", "depends on the part"),
+        (f"P[vp, vi] + {OF_A} * T.Cast('float32', vk)", "depends on the part"),
+        (f"T.max(P[vp, vi], {OF_A})", "block 'part' does not add up"),
+        (f"P[vp, vi] * T.float32(2) + {OF_A}", "block 'part' does not add up"),
     ],
 )
-def test_what_a_part_does_for_itself_is_refused(write: object, sentence: str) -> None:
-    sch = Schedule(make_scaled(write))
+def test_what_a_part_does_for_itself_is_refused(part: str, sentence: str) -> None:
+    sch = Schedule(make_scaled(part))
     steps = sch.get_loops(sch.get_sblock("part"))[3]
     with refuses(sch, sentence):
         stream_steps(sch, steps, workers=4)
@@ -307,7 +295,7 @@ SPLIT = {
 
 def add_up_parts(changes: dict[str, str]) -> tuple[Schedule, LoopRV]:
     """A kernel of parts whose sums are others, and the loop over its steps."""
-    text = make_scaled(lambda before, a, s, p, k: before + a).script()
+    text = make_scaled(f"P[vp, vi] + {OF_A}").script()
     for good, bad in changes.items():
         assert good in text
         text = text.replace(good, bad)
@@ -354,7 +342,7 @@ def test_sums_of_all_parts_may_be_split_and_repeated() -> None:
 
 
 def test_parts_that_a_caller_sees_are_refused() -> None:
-    text = make_scaled(lambda before, a, s, p, k: before + a).script()
+    text = make_scaled(f"P[vp, vi] + {OF_A}").script()
     good = "        P = T.alloc_buffer((2, 12))\n"
     assert good in text
     text = text.replace(good, "").replace('S: T.Buffer((2,), "float32")', "P: T.Buffer((2, 12))")
