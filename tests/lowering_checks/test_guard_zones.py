@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from tvm.script import ir as I
-from tvm.script import tirx as T
+from kernels import parse_kernel
 
 from tirstep.lowering_checks import get_device
 
@@ -13,17 +12,12 @@ ON_EACH = pytest.mark.parametrize("device", DEVICES)
 
 def shift(by: int, length: int = 30):
     """One thread for each element; without a GPU the threads are a loop."""
-
-    @I.ir_module
-    class Shifted:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((length,), "float32"), B: T.Buffer((length,), "float32")):
-            for i in T.thread_binding(length, thread="threadIdx.x"):
-                with T.sblock("B"):
-                    vi = T.axis.spatial(length, i)
-                    B[vi + by] = A[vi]
-
-    return Shifted
+    return parse_kernel(f"""
+        A ({length},), B ({length},)
+        for i in T.thread_binding({length}, thread="threadIdx.x"):
+            with T.sblock("B", "S", i):
+                B[vi + {by}] = A[vi]
+    """)
 
 
 def run(module, device: str = "cpu", length: int = 30):

@@ -8,7 +8,6 @@ from golden_runs import run_golden
 from kernels import Matmul, Scale, TwoInOneLoop, at_block, parse_kernel
 from pairs import assert_dead, check_pair, refuses
 from tvm.s_tir import Schedule
-from tvm.script import ir as I
 from tvm.script import tirx as T
 from tvm.tirx import ForKind
 
@@ -57,18 +56,13 @@ def test_bind_loop_refuses_threads_of_symbolic_extent(axis):
 
 def make_rows(*extents):
     """A kernel that doubles a tensor of these extents, and its schedule, block and loops."""
-
-    @I.ir_module
-    class Rows:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer(extents, "float32"), B: T.Buffer(extents, "float32")):
-            with T.sblock("root"):
-                for i, j in T.grid(*extents):
-                    with T.sblock("B"):
-                        vi, vj = T.axis.remap("SS", [i, j])
-                        B[vi, vj] = A[vi, vj] * T.float32(2)
-
-    return start(Rows, "B")
+    rows = parse_kernel(f"""
+        A {extents}, B {extents}
+        for i, j in T.grid{extents}:
+            with T.sblock("B", "SS", i, j):
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+    """)
+    return start(rows, "B")
 
 
 @pytest.mark.parametrize(

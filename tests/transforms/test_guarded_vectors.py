@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
+import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels import parse_kernel
 from tvm.ir import assert_structural_equal
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.lowering_checks.devices.simulator import simulate
 from tirstep.modules import get_kernel
@@ -15,30 +14,26 @@ from tirstep.transforms.passes.before_flattening import SplitGuardedVectors
 from tirstep.transforms.recipes import find_recipe
 
 
-def make_guarded(condition, kind=T.vectorized):
+def make_guarded(condition: str) -> tvm.IRModule:
     """A copy of up to 64 elements in vectors of 4, around a guard of the thread and the element."""
-
-    @I.ir_module
-    class Guarded:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-            t = T.launch_thread("threadIdx.x", 16)
-            for v in kind(4):
-                if condition(t, v):
-                    B[t * 4 + v] = A[t * 4 + v]
-
-    return Guarded
+    return parse_kernel(f"""
+        A (64,), B (64,)
+        t = T.launch_thread("threadIdx.x", 16)
+        for v in T.vectorized(4):
+            if {condition}:
+                B[t * 4 + v] = A[t * 4 + v]
+    """)
 
 
 @pytest.mark.parametrize(
     "condition",
     [
-        lambda t, v: t < 9,  # the same for all
-        lambda t, v: t * 4 - v < 61,  # the first element is the one that may be out
-        lambda t, v: t * 4 < 61 - v,
-        lambda t, v: v * v < t,
-        lambda t, v: T.Or(t * 4 + v < 7, t * 4 + v < 61),
-        lambda t, v: T.And(t * 4 + v < 61, v != 1),
+        "t < 9",  # the same for all
+        "t * 4 - v < 61",  # the first element is the one that may be out
+        "t * 4 < 61 - v",
+        "v * v < t",
+        "T.Or(t * 4 + v < 7, t * 4 + v < 61)",
+        "T.And(t * 4 + v < 61, v != 1)",
     ],
 )
 def test_another_guard_stays(condition):

@@ -7,8 +7,6 @@ from kernels import at_block, parse_kernel
 from pairs import find_wrong, refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep import transforms as tr
 from tirstep.lowering_checks.legality import lowered_memory
@@ -99,30 +97,25 @@ def test_copies_of_one_store_that_write_the_same_are_in_order():
     assert find_wrong(problem, sch) == []
 
 
-def copy_by_all(offset) -> Schedule:
+def copy_by_all(offset: str) -> Schedule:
     """Each thread copies the elements of A that it and its neighbour read, some of them both."""
-
-    @I.ir_module
-    class Copies:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((32,), "float32"), B: T.Buffer((16,), "float32")):
-            T.func_attr({"tirx.noalias": True})
-            S = T.sblock_alloc_buffer((32,), scope="shared")
-            for tx in T.thread_binding(16, thread="threadIdx.x"):
-                for k in T.unroll(3):
-                    with T.sblock("S"):
-                        vt, vk = T.axis.remap("SS", [tx, k])
-                        S[vt + vk] = A[offset(vt, vk)]
-                with T.sblock("B"):
-                    vt = T.axis.spatial(16, tx)
-                    B[vt] = S[17 - vt]
-
-    return Schedule(Copies)
+    module = parse_kernel(f"""
+        A (32,), B (16,)
+        T.func_attr({{"tirx.noalias": True}})
+        S = T.sblock_alloc_buffer((32,), scope="shared")
+        for t in T.thread_binding(16, thread="threadIdx.x"):
+            for k in T.unroll(3):
+                with T.sblock("S", "SS", t, k):
+                    S[vt + vk] = A[{offset}]
+            with T.sblock("B", "S", t):
+                B[vt] = S[17 - vt]
+    """)
+    return Schedule(module)
 
 
 def test_threads_that_copy_the_same_to_one_element_need_no_barrier_between_them():
-    assert find_missing_barriers(copy_by_all(lambda t, k: t + k).mod) == []
-    assert find_missing_barriers(copy_by_all(lambda t, k: t + 2 * k).mod) == ["S"]
+    assert find_missing_barriers(copy_by_all("vt + vk").mod) == []
+    assert find_missing_barriers(copy_by_all("vt + 2 * vk").mod) == ["S"]
 
 
 @pytest.mark.parametrize(("steps", "is_written_out"), [(64, True), (2**31 - 1, False)])
