@@ -5,21 +5,19 @@ is set around each.
 """
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
 import pytest
 import tvm
-from tvm.script import ir as I
-from tvm.script import tirx as T
+from kernels import parse_kernel
 
 from tirstep.lowering_checks.legality.lifetimes import find_lost_reads
 from tirstep.lowering_checks.legality.lowered_memory import find_missing_barriers
 from tirstep.lowering_checks.legality.pipelines import find_broken_pipelines
 
 HUGE = 2**31 - 8
-Guard = Callable[[Any], Any]
 SECONDS = 20
 
 
@@ -35,42 +33,30 @@ def in_seconds() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
-def always(k: Any) -> Any:
-    return k >= 0
-
-
-def make_pipeline(extent: int, used: Guard, copied: Guard = always, **options: Any) -> tvm.IRModule:
-    """A copy and its use, asynchronously, each where a guard lets it be.
-
-    TVM's parser does not find a module in a function whose head takes several lines.
-    """
-    unrolled, kind = options.get("unrolled", 1), options.get("kind", T.serial)
+def make_pipeline(extent: int, used: str, **options: Any) -> tvm.IRModule:
+    """A copy and its use, asynchronously, the use where a guard lets it be."""
+    unrolled, kind = options.get("unrolled", 1), options.get("kind", "serial")
     notes = {
         "software_pipeline_stage": [0, options.get("ahead", 1)],
         "software_pipeline_order": [0, 1],
         "software_pipeline_async_stages": [0],
     }
-
-    @I.ir_module
-    class Pipeline:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((HUGE,), "float32"), B: T.Buffer((16,), "float32")):
-            S = T.sblock_alloc_buffer((1,), scope="shared")
-            for u in T.unroll(unrolled):
-                for t in T.thread_binding(16, thread="threadIdx.x"):
-                    for k in kind(extent, annotations=notes):
-                        for _ in range(1):
-                            with T.sblock("S"):
-                                vk = T.axis.spatial(HUGE, k)
-                                T.where(copied(k + u))
-                                S[0] = A[vk]
-                        for _ in range(1):
-                            with T.sblock("B"):
-                                vt = T.axis.spatial(16, t)
-                                T.where(used(k + u))
-                                B[vt] = B[vt] + S[0]
-
-    return Pipeline
+    return parse_kernel(f"""
+        A ({HUGE},), B (16,)
+        S = T.sblock_alloc_buffer((1,), scope="shared")
+        for u in T.unroll({unrolled}):
+            for t in T.thread_binding(16, thread="threadIdx.x"):
+                for k in T.{kind}({extent}, annotations={notes}):
+                    for _ in range(1):
+                        with T.sblock("S"):
+                            vk = T.axis.spatial({HUGE}, k)
+                            T.where(k + u >= 0)
+                            S[0] = A[vk]
+                    for _ in range(1):
+                        with T.sblock("B", "S", t):
+                            T.where({used})
+                            B[vt] = B[vt] + S[0]
+    """)
 
 
 def name_faults(module: tvm.IRModule) -> str:
@@ -78,11 +64,11 @@ def name_faults(module: tvm.IRModule) -> str:
 
 
 def test_a_pipeline_without_guards_may_be_as_long_as_it_likes():
-    assert name_faults(make_pipeline(HUGE, always)) == ""
+    assert name_faults(make_pipeline(HUGE, "k + u >= 0")) == ""
 
 
 def test_copies_of_a_long_piece_that_nothing_uses_are_refused_together():
-    module = make_pipeline(HUGE, used=lambda k: k >= HUGE - 1)
+    module = make_pipeline(HUGE, used=f"k + u >= {HUGE - 1}")
     assert "would copy in iterations 0 to" in name_faults(module)
 
 
@@ -90,49 +76,41 @@ def test_copies_of_a_long_piece_that_nothing_uses_are_refused_together():
     "options",
     [
         {"unrolled": HUGE // 2 - 100, "extent": HUGE // 2},
-        {"kind": T.unroll, "extent": HUGE},
+        {"kind": "unroll", "extent": HUGE},
         {"ahead": 2**30, "extent": HUGE},
     ],
     ids=["unrolled around it", "unrolled itself", "stages ahead"],
 )
 def test_too_many_iterations_written_out_with_guards_are_refused(options: dict[str, Any]):
-    module = make_pipeline(**options, used=lambda k: k >= 1)
+    module = make_pipeline(**options, used="k + u >= 1")
     assert "TVM would write out" in name_faults(module)
 
 
 def test_many_iterations_of_loops_without_any_inside_are_not_all_tried():
-    @I.ir_module
-    class Deep:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-            S = T.sblock_alloc_buffer((8,))
-            for i in range(8):
-                for k in range(HUGE):
-                    for m in range(T.max(0, k - HUGE + 2)):
-                        with T.sblock("S"):
-                            vi = T.axis.spatial(8, i)
-                            T.where(m < 1)
-                            S[vi] = A[vi]
-            for i in range(8):
-                with T.sblock("B"):
-                    vi = T.axis.spatial(8, i)
-                    B[vi] = S[vi]
-
+    Deep = parse_kernel(f"""
+        A (8,), B (8,)
+        S = T.sblock_alloc_buffer((8,))
+        for i in range(8):
+            for k in range({HUGE}):
+                for m in range(T.max(0, k - {HUGE - 2})):
+                    with T.sblock("S", "S", i):
+                        T.where(m < 1)
+                        S[vi] = A[vi]
+        for i in range(8):
+            with T.sblock("B", "S", i):
+                B[vi] = S[vi]
+    """)
     assert find_lost_reads(Deep) == {}  # too many to look for any
 
 
 def test_threads_that_no_gpu_takes_are_not_asked_for_races():
-    @I.ir_module
-    class Threads:
-        @T.prim_func(s_tir=True)
-        def main(A: T.Buffer((HUGE,), "float32"), B: T.Buffer((HUGE,), "float32")):
-            S = T.sblock_alloc_buffer((1024,), scope="shared")
-            for t in T.thread_binding(HUGE, thread="threadIdx.x"):
-                with T.sblock("S"):
-                    vt = T.axis.spatial(HUGE, t)
-                    S[vt // 2 % 1024] = A[vt]
-                with T.sblock("B"):
-                    vt = T.axis.spatial(HUGE, t)
-                    B[vt] = S[1023 - vt % 1024]
-
+    Threads = parse_kernel(f"""
+        A ({HUGE},), B ({HUGE},)
+        S = T.sblock_alloc_buffer((1024,), scope="shared")
+        for t in T.thread_binding({HUGE}, thread="threadIdx.x"):
+            with T.sblock("S", "S", t):
+                S[vt // 2 % 1024] = A[vt]
+            with T.sblock("B", "S", t):
+                B[vt] = S[1023 - vt % 1024]
+    """)
     assert find_missing_barriers(Threads) == []
