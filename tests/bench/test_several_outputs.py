@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from fake_machine import FakeMachine
 from foreign_modules import MODULES
+from own_files import ARGMAX
 
 from tirstep.bench import BenchError
 from tirstep.bench.cases import CaseChoice, PlannedCase, plan_cases
@@ -21,30 +22,10 @@ from tirstep.bench.peers import Peer
 from tirstep.bench.search import SearchPlan, search
 from tirstep.bench.session import Settings, require_timeable, run_case
 from tirstep.lowering_checks.reference import ModuleKernel
-from tirstep.modules import KernelError, get_kernel
+from tirstep.modules import KernelError
 from tirstep.programs.benching import plan_program
 
 SUPPORT = Path(__file__).parents[1] / "support"
-ARGMAX = get_kernel("row_argmax").problem(6, 40)
-OWN = """
-from tirstep.transforms import bind_loop, split_loop
-from tirstep.transforms.recipes import Example, recipe
-
-
-@recipe(
-    kernel="row_argmax",
-    blocks=("best",),
-    default_example=Example({"m": 6, "n": 40}),
-    golden=Example({"m": 6, "n": 40}),
-    choices={"threads": (2, 3)},
-)
-def argmax_rows(sch, *, threads=2):
-    row, _ = sch.get_loops(sch.get_sblock("best"))
-    outer, inner = split_loop(sch, row, inner=threads)
-    bind_loop(sch, outer, axis="blockIdx.x")
-    bind_loop(sch, inner, axis="threadIdx.x")
-    yield "bound"
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def planned() -> PlannedCase:
     """A user's recipe of the kernel with two outputs, and its peers."""
-    Path("argmax.py").write_text(OWN)
+    Path("argmax.py").write_text(ARGMAX)
     (case,) = plan_program("argmax.py")
     return case
 

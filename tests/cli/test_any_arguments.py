@@ -2,34 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from own_files import ARGMAX
 
-from .conftest import Command
-
-HEAD = """
-from tvm.script import ir as I
-from tvm.script import tirx as T
-from tirstep.transforms.recipes import Example, recipe
-"""
-
-ARGMAX = """
-from tirstep.modules.rows import row_argmax
-
-SMALL = Example({"m": 12, "n": 20})
-
-
-@recipe(kernel=row_argmax, blocks=("best",), default_example=SMALL, golden=SMALL)
-def scheduled(sch, *, threads: int = 4):
-    i, _ = sch.get_loops(sch.get_sblock("best"))
-    outer, inner = sch.split(i, [None, threads])
-    sch.bind(outer, "blockIdx.x")
-    sch.bind(inner, "threadIdx.x")
-    yield "bound"
-"""
+from .conftest import HEAD, Command
 
 AXPY = """
 @I.ir_module
@@ -50,10 +28,7 @@ def scheduled(sch):
     sch.unroll(sch.get_loops(sch.get_sblock("Y"))[-1])
 """
 
-FILES = {
-    "argmax": HEAD + ARGMAX,
-    "axpy": HEAD + AXPY,
-}
+FILES = {"argmax": ("argmax_rows", ARGMAX), "axpy": ("scheduled", HEAD + AXPY)}
 LINES = [
     "list {file}",
     "steps {program}",
@@ -75,22 +50,16 @@ LINES = [
 ]
 
 
-@pytest.fixture(params=FILES)
-def program(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[str]:
-    """A file of one program, in the current folder."""
+@pytest.mark.parametrize("name", FILES)
+def test_every_command_takes_it(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    file = tmp_path / f"any_{request.param}.py"
-    file.write_text(FILES[request.param])
-    yield file.name
-    sys.modules.pop(file.stem, None)
-
-
-def test_every_command_takes_it(command: Command, program: str) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    file, (scheduled, text) = f"any_{name}.py", FILES[name]
+    Path(file).write_text(text)
     for line in LINES:
-        called = line.format(file=program, program=f"{program}:scheduled").split()
+        called = line.format(file=file, program=f"{file}:{scheduled}").split()
         result = command(*called)
         assert (result.code, result.err) == (0, ""), (line, result)
         assert "Traceback" not in result.out

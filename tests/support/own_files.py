@@ -122,6 +122,26 @@ def each(sch):
     (loop,) = sch.get_loops(sch.get_sblock("C"))
     sch.bind(loop, "threadIdx.x")
 """
+ARGMAX = """
+from tirstep.transforms import bind_loop, split_loop
+from tirstep.transforms.recipes import Example, recipe
+
+
+@recipe(
+    kernel="row_argmax",
+    blocks=("best",),
+    default_example=Example({"m": 6, "n": 40}),
+    golden=Example({"m": 6, "n": 40}),
+    choices={"threads": (2, 3)},
+)
+def argmax_rows(sch, *, threads=2):
+    row, _ = sch.get_loops(sch.get_sblock("best"))
+    outer, inner = split_loop(sch, row, inner=threads)
+    bind_loop(sch, outer, axis="blockIdx.x")
+    bind_loop(sch, inner, axis="threadIdx.x")
+    yield "bound"
+"""
+"""A recipe of a kernel with two outputs."""
 PASSES = """
 from tvm.ir.transform import module_pass
 
