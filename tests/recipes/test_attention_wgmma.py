@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from compilers import needs_compiler
+from edits import edit
 from golden_runs import require_right
 from one_key import plant_places
 from tvm.ir import Call
-from tvm.tirx import Evaluate
+from tvm.tirx import Evaluate, call_intrin
 
 from tirstep.lowering_checks import run_recipe
 from tirstep.lowering_checks.device import blank
@@ -98,6 +99,23 @@ def test_one_key_takes_all_and_nothing_is_tolerated(name: str) -> None:
         counted = Counter(names)
         assert [counted[f"tirx.ptx.wgmma_{it}"] for it in ("wait_group", "fence")] == [4, 4]
         assert [counted[f"tirx.ptx.wgmma_f16_{it}"] for it in ("rs", "ss")] == [4, 4]
+
+
+def test_fragments_that_are_rewritten_under_a_group_one_too_many_are_a_race() -> None:
+    made = run_recipe(RECIPES[LAST], SHAPE, options=HALF, config={**SMALL, "stages": 3})
+
+    def is_wait(node: Evaluate) -> bool:
+        return isinstance(node.value, Call) and get_op_name(node.value).endswith("wgmma_wait_group")
+
+    def wait_for_fewer(node: Evaluate) -> Evaluate:
+        in_flight, *rest = node.value.args
+        return Evaluate(call_intrin(node.value.ty, node.value.op, in_flight + 1, *rest))
+
+    planted = edit(lower(made.steps[-1].module), Evaluate, is_wait, wait_for_fewer, 2)
+    arguments = [*plant_places(made.problem, 1)[0], *map(blank, made.problem.outputs)]
+    told = [it.message for it in simulate_lowered(planted, arguments).findings if it.kind == "race"]
+    assert any("store to power_float16_local" in it for it in told)
+    assert any("while a wgmma that reads it is in flight" in it for it in told)
 
 
 def test_sums_begin_with_zeros_in_their_registers() -> None:
