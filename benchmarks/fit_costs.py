@@ -72,7 +72,7 @@ MORE: tuple[Sizes, ...] = (
 """Shapes to calibrate with beside the drawn ones: six by hand, and sixteen with odd rows of many
 results, of which those have few."""
 BEST, OTHERS, HOPELESS = 4, 3, 2.0
-"""Of a shape to calibrate with: the fastest tiles, and others that were timed least so far, of so
+"""Of a shape: the fastest tiles, and others that were timed least so far, of so
 many times the fastest's time at most."""
 COMPILE_SECONDS = 150.0
 BEGIN = {
@@ -138,8 +138,8 @@ def main() -> None:
         machine = TorchMachine()
         name = str(machine.device["name"])
         for what, shapes in (("calibration", draw_calibration()), ("test", PRODUCTS_DRAWN)):
-            configs = choose_configs(shapes, read_gpu(name), calibrate=what == "calibration")
-            write_set(get_file(name, what), time_shapes(configs, machine, print), machine)
+            timed = time_shapes(choose_configs(shapes, read_gpu(name)), machine, print)
+            write_set(get_file(name, what), timed, machine)
         if name != known:  # the costs are those of that GPU
             return
     tiles, costs = list_tiles(BYTES), read_costs("matmul")
@@ -172,22 +172,20 @@ def draw_calibration() -> tuple[Sizes, ...]:
     return (*islice(draw_shapes(SEED), TEST, TEST + CALIBRATION), *MORE)
 
 
-def choose_configs(shapes: Iterable[Sizes], gpu: Gpu, *, calibrate: bool) -> list[TimedShape]:
-    """What is to be timed: the fastest config by the model, or many that tell its costs apart: the
-    fastest tiles, the fastest of all with other slices of k, and tiles timed least.
+def choose_configs(shapes: Iterable[Sizes], gpu: Gpu) -> list[TimedShape]:
+    """What is to be timed: the fastest tiles by the model, and to tell its costs apart the fastest
+    of all with other slices of k, and tiles timed least.
     """
     used: dict[TileRate, int] = {}
     dice = random.Random(0)
     chosen = []
     for shape in shapes:
         ranked = rank_gemm(Product(*shape, BYTES), gpu)
-        picked = ranked[:1]
-        if calibrate:
-            tiles, first = keep_tiles(ranked), ranked[0].choice
-            slices = [it for it in ranked[1:] if it.choice.rate == first.rate]
-            others = [it for it in tiles[BEST:] if it.choice.us < HOPELESS * first.us]
-            others.sort(key=lambda it: (used.get(it.choice.rate, 0), dice.random()))
-            picked = [*tiles[:BEST], *dice.sample(slices, min(1, len(slices))), *others[:OTHERS]]
+        tiles, first = keep_tiles(ranked), ranked[0].choice
+        slices = [it for it in ranked[1:] if it.choice.rate == first.rate]
+        others = [it for it in tiles[BEST:] if it.choice.us < HOPELESS * first.us]
+        others.sort(key=lambda it: (used.get(it.choice.rate, 0), dice.random()))
+        picked = [*tiles[:BEST], *dice.sample(slices, min(1, len(slices))), *others[:OTHERS]]
         for it in picked:
             used[it.choice.rate] = used.get(it.choice.rate, 0) + 1
         chosen.append(TimedShape(shape, tuple(TimedConfig(_shorten(it)) for it in picked)))

@@ -35,7 +35,7 @@ def test_configs_are_timed_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(fit_costs, "OTHERS", 1)
     machine = FakeMachine()
     machine.seconds = [3e-3, 2e-3]
-    chosen = fit_costs.choose_configs([(8, 12, 16)], H200, calibrate=True)
+    chosen = fit_costs.choose_configs([(8, 12, 16)], H200)
     (shape,) = fit_costs.time_shapes(chosen, machine, lambda line: None)
     assert [it.us for it in shape.configs] == [3e3, 2e3, 1e3]
     assert (shape.peer_us, shape.ratio) == (1e3, 1 / 3)

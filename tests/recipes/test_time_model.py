@@ -149,3 +149,14 @@ def test_tiles_slow_each_other_down_before_they_fill_a_multiprocessor():
     alone, together = (count_full(128, 1, sharp) for sharp in (3.0, math.inf))
     assert alone == together
     assert 1.01 < count_full(128, 2, 3.0) / count_full(128, 2, math.inf) < 2 ** (1 / 3)
+
+
+def test_blocks_that_stay_share_a_multiprocessor():
+    """Of four tiles for each, two blocks have two waves, each of which takes twice as long."""
+    tile, product = TileRate((64, 64), (1, 1), 1.0, 128), Product(64 * 132 * 4, 64, 1 << 14, 2)
+    one, two = (
+        estimate(product, tile._replace(stays=stays), 1, read_costs("matmul_wgmma"))
+        for stays in (1, 2)
+    )
+    assert (one.waves, two.waves) == (4, 2)
+    assert two.compute == pytest.approx(one.compute, rel=0.05)

@@ -235,15 +235,28 @@ def estimate(
     full = slower * steps * _count_flops(product, tile, step, costs)
     full /= costs.flops_per_us / gpu.multiprocessors
     waiting = steps * costs.step_us / max(1, min(tile.stages, steps) - 1)
-    alone, store = max(full / tile.rate, waiting), _store(product, tile, parts, costs)
+    alone, crowded = max(full / tile.rate, waiting), full / (tile.crowded or tile.rate)
+    store, warps = _store(product, tile, parts, costs), max(1, tile.threads // WARP)
+
+    def run(count: int) -> float:
+        """So many tiles on each multiprocessor: the longer one of a tile's own time and that of
+        all, and some of the shorter one, the less the further they are apart.
+
+        Of several tiles one scheduler may have more warps than another; of one tile that is in its
+        own rate.
+        """
+        begin = visits * (costs.fill_us * (1 + costs.crowd * (count - 1)) + store)
+        each = -(-count * warps // _SCHEDULERS) * _SCHEDULERS / warps if count > 1 else 1.0
+        own, shared = alone + begin, each * crowded + costs.begun * begin
+        longer, sharp = max(own, shared), costs.sharp if count > 1 else math.inf
+        return longer * (1 + (min(own, shared) / longer) ** sharp) ** (1 / sharp)
+
     waves, rest = divmod(-(-tiles // gpu.multiprocessors), together)
     if tile.stays:  # the next tile's first copies are on their way while this one is stored
-        crowded = together * full / (tile.crowded or tile.rate)
         waves, rest = waves + (rest > 0), 0
-        compute = costs.fill_us + waves * max(alone + store, crowded)
+        compute = costs.fill_us + waves * max(alone + store, together * crowded)
     else:
-        compute = waves * _run(tile, alone, full, store, visits, together, costs)
-        compute += _run(tile, alone, full, store, visits, rest, costs) if rest else 0.0
+        compute = waves * run(together) + (run(rest) if rest else 0.0)
     memory, sums = _move(product, tile, costs), 0.0
     if parts > 1:
         moved = 2 * _RESULT_BYTES * product.cells * parts / costs.sums_bytes_per_us
@@ -316,31 +329,6 @@ def _count_flops(product: Product, tile: TileRate, step: int, costs: Costs) -> f
     rows = zip((product.k, product.n), tile.tile, strict=True)
     loads = sum(extent * step / math.gcd(length, wide) for length, extent in rows)
     return 2 * tile.tile[0] * tile.tile[1] * step + costs.load_flops * loads
-
-
-def _run(
-    tile: TileRate,
-    alone: float,
-    full: float,
-    store: float,
-    visits: float,
-    count: int,
-    costs: Costs,
-) -> float:
-    """What so many tiles take on each multiprocessor, of which one computes for `alone`, and would
-    for `full` at the rate 1.
-
-    It is the longer one of a tile's own time and of the time of all, and some of the shorter one,
-    the less the further they are apart. Of several tiles one scheduler may have more warps than
-    another; of one tile that is in its own rate.
-    """
-    begin = visits * (costs.fill_us * (1 + costs.crowd * (count - 1)) + store)
-    warps = max(1, tile.threads // WARP)
-    each = -(-count * warps // _SCHEDULERS) * _SCHEDULERS / warps if count > 1 else 1.0
-    alone += begin
-    shared = each * full / (tile.crowded or tile.rate) + costs.begun * begin
-    longer, sharp = max(alone, shared), costs.sharp if count > 1 else math.inf
-    return longer * (1 + (min(alone, shared) / longer) ** sharp) ** (1 / sharp)
 
 
 def _store(product: Product, tile: TileRate, parts: int, costs: Costs) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -61,6 +62,7 @@ def command(
     H200; for another GPU it is a guess out of its properties. Of rows, long ones of one sum have
     times, by rounds of reading; others have a config by rules that were measured.
     """
+    from tirstep.modules import get_kernel
     from tirstep.transforms import TransformError
     from tirstep.transforms.recipes.gpus import read_gpu
 
@@ -74,7 +76,11 @@ def command(
     except TransformError as error:
         raise UseError(f"--device {device}: {error}") from error
     recipe = _pick(name, request.options.get("dtype"), gpu)
-    problem = _make_problem(recipe, request)
+    kernel, sizes = get_kernel(recipe.kernel), dict(recipe.default_example.shape)
+    if request.shape is not None:
+        sizes = parse_shape(request.shape, recipe.kernel_name, kernel.size_names)
+    own: dict[str, Any] = {**recipe.default_example.options, **request.options}
+    problem = kernel.problem(*sizes.values(), **own)
     is_product = "k" in problem.shape
     choices, why, taken = (_rank_products if is_product else _rank_rows)(recipe, problem, gpu)
     choices = choices[:best]
@@ -155,10 +161,9 @@ def _pick(name: str, dtype: object, gpu: Gpu) -> Recipe:
             f"try {join_alternatives(['matmul', 'batched_matmul', *ROWS])}"
         )
     for recipe in known:
-        needed, given = (it.removeprefix("sm_") for it in (recipe.arch, gpu.architecture))
-        runs = not needed or int(given.rstrip("a")) >= int(needed.rstrip("a"))
-        if recipe.arch.endswith("a"):
-            runs = recipe.arch == gpu.architecture
+        needed, given = (int(re.sub(r"\D", "", it) or 0) for it in (recipe.arch, gpu.architecture))
+        is_own = recipe.arch.endswith("a")  # whose instructions newer ones have not
+        runs = recipe.arch == gpu.architecture if is_own else given >= needed
         if runs and (not recipe.dtypes or (dtype or "float32") in recipe.dtypes):
             return recipe
     types = sorted({it for recipe in known for it in recipe.dtypes})
@@ -166,17 +171,6 @@ def _pick(name: str, dtype: object, gpu: Gpu) -> Recipe:
         f"no recipe of {name} that a model chooses for takes {dtype or 'float32'} on "
         f"{gpu.architecture}; they take {', '.join(types)}"
     )
-
-
-def _make_problem(recipe: Recipe, request: Request) -> Problem:
-    from tirstep.modules import get_kernel
-
-    kernel = get_kernel(recipe.kernel)
-    sizes = dict(recipe.default_example.shape)
-    if request.shape is not None:
-        sizes = parse_shape(request.shape, recipe.kernel_name, kernel.size_names)
-    own: dict[str, Any] = {**recipe.default_example.options, **request.options}
-    return kernel.problem(*sizes.values(), **own)
 
 
 def _get_knobs(config: Any) -> dict[str, object]:
