@@ -86,53 +86,42 @@ class MeasuredTile(NamedTuple):
     rate: TileRate
 
 
-@recipe(
-    kernel="matmul",
-    blocks=gemm.GEMM.blocks,
-    default_example=gemm.GEMM.default_example,
-    golden=Example({"m": 32, "n": 48, "k": 1024}),
-    expects={"parts_added": ("vector_stores >= 1",)},
-)
-def matmul_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
-    """The config that a search found best for this shape, or else the fastest by a model of time.
-
-    Where its tiles do not divide the shape, zeros are padded as tiles are fetched; one row or two
-    along a long k are multiplied without tiles, as by the ladder matmul_skinny. Knobs: device, the
-    name of a GPU, or its properties, as "multiprocessors=84 megahertz=1695 shared_kib=99
-    gigabytes=936" (transforms/recipes/tuned/matmul.json has the searches, costs/nvidia-h200.json
-    what the model was fitted to).
-    """
-    yield from schedule_best(sch, "matmul_best", device)
-
-
-def make_best(family: Family, kind: str, expects: Expects) -> Recipe:
-    """The recipe ``<kernel>_<kind>_best`` of a family of tensor cores, which chooses a config."""
+def make_best(family: Family, kind: str, expects: Expects, golden: Example | None = None) -> Recipe:
+    """The recipe ``<kernel>_<kind>_best`` of a family, which chooses a config."""
 
     def best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
         yield from schedule_best(sch, best.__name__, device)
 
-    best.__name__ = f"{family.kernel}_{kind}_best"
+    best.__name__ = "_".join(filter(None, (family.kernel, kind, "best")))
     best.__doc__ = (
         "The config that a search found best near this shape, or else by a model of time.\n\n"
-        "Where its tiles do not divide the shape, zeros are padded as tiles are fetched, and where "
-        "rows\nare no multiples of 16 bytes, operands are copied between zeros before, but for "
-        "matmuls of few rows,\nor by wgmma of few columns or elements, which other ladders read as "
-        "they lie. Knobs: device, a GPU by\nits name or its properties, or as an H200 "
-        "(transforms/recipes/tuned has the searches)."
+        "Where its tiles do not divide the shape, zeros are padded as tiles are fetched, and for "
+        "tensor\ncores, where rows are no multiples of 16 bytes, operands are copied between zeros "
+        "before. Matmuls of\nfew rows, and on tensor cores of few unaligned columns or elements, "
+        "are scheduled as other ladders\nof matmul do. Knobs: device, a GPU by its name, or by its "
+        'properties, "multiprocessors=84\nmegahertz=1695 shared_kib=99 gigabytes=936"; '
+        "transforms/recipes/tuned has the searches."
     )
     return recipe(
         kernel=family.kernel,
         blocks=family.blocks,
         default_example=family.default_example,
-        golden=Example(family.small.shape, options=family.small.options),
+        golden=golden or Example(family.small.shape, options=family.small.options),
         expects=expects,
         dtypes=family.dtypes,
         arch=family.arch,
     )(best)
 
 
-BY_MMA: Expects = {"next_tiles_asynchronously": ("cp_async_bytes == 16", *mma.ON_TENSOR_CORES)}
-matmul_mma_best = make_best(mma.MMA, "mma", BY_MMA)
+matmul_best = make_best(
+    gemm.GEMM,
+    "",
+    {"parts_added": ("vector_stores >= 1",)},
+    Example({"m": 32, "n": 48, "k": 1024}),
+)
+matmul_mma_best = make_best(
+    mma.MMA, "mma", {"next_tiles_asynchronously": ("cp_async_bytes == 16", *mma.ON_TENSOR_CORES)}
+)
 matmul_wgmma_best = make_best(wgmma.WGMMA, "wgmma", {"tensorized": wgmma.ON_TENSOR_CORES})
 
 
