@@ -3,16 +3,19 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from golden_runs import require_right
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tvm import DataType
 
 from tirstep.lowering_checks import run_recipe
 from tirstep.transforms.gpu_limits import MAX_SHARED_BYTES
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.recipes.costs import read_tiles
 from tirstep.transforms.recipes.gpus import H200
-from tirstep.transforms.recipes.matmul_best import rank_wgmma, rank_wgmma_gathered
+from tirstep.transforms.recipes.matmul_best import choose_for, rank_wgmma, rank_wgmma_gathered
+from tirstep.transforms.recipes.tile_choice import Sizes
 from tirstep.transforms.recipes.time_model import Product
 
 HALF = {"dtype": "bfloat16", "out": "bfloat16"}
@@ -109,3 +112,20 @@ def test_what_stays_is_right():
     run = run_recipe(LAST, dict(zip("mnk", shape, strict=True)), options=HALF, config=config)
     assert run.steps[-1].name == "blocks_stay"
     require_right(run)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "expected"),
+    [
+        # Tiles divide, and slices of k do not.
+        ((64, 64, 1408), "bfloat16", {"split_k": 12, "tile_k": 128, "tail": "pad"}),
+        # B is transposed by a kernel before: a tile that divides comes before faster ones.
+        ((1088, 1088, 1024), "int8", {"tile": (64, 64), "tail": "refuse"}),
+        # Of so few rows in tiles, which threads copy.
+        ((256, 1088, 1024), "int8", {"copies": "threads", "transpose": "tile"}),
+    ],
+)
+def test_what_is_chosen_where_something_does_not_divide_or_is_transposed(shape, dtype, expected):
+    sizes = Sizes(*shape, DataType(dtype), (), 2 if dtype == "bfloat16" else 4, across_k=True)
+    config = vars(choose_for(sizes, "matmul_wgmma", H200.name).config)
+    assert {name: config[name] for name in expected} == expected
