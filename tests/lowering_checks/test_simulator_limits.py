@@ -1,5 +1,7 @@
 """What the simulator once let through: masked vectors, barriers of warps, shuffles, launches."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import tvm
@@ -8,8 +10,6 @@ from known import read_programs
 from lowered import find_kinds, run_kernel
 from tvm.s_tir import Schedule
 from tvm.script import from_source
-from tvm.script import ir as I
-from tvm.script import tirx as T
 
 from tirstep.lowering_checks import DeviceError
 from tirstep.lowering_checks.devices.simulator import UnsupportedError, lower, simulate_lowered
@@ -66,9 +66,9 @@ def test_clusters_that_do_not_divide_the_blocks_are_refused(
     name = "MulticastToOneBlockForWhichTwoWait"
     (program,) = (program for program in read_programs() if program.name == name)
     assert CLUSTER in program.text
-    module = from_source(program.text.replace(CLUSTER, launch), {"I": I, "T": T})
+    changed = replace(program, text=program.text.replace(CLUSTER, launch))
     with pytest.raises(error, match=message):
-        simulate_lowered(module, program.make_arguments())
+        simulate_lowered(changed.module, program.make_arguments())
 
 
 def test_a_cluster_that_not_every_gpu_launches_is_a_finding() -> None:
@@ -76,7 +76,8 @@ def test_a_cluster_that_not_every_gpu_launches_is_a_finding() -> None:
     (program,) = (program for program in read_programs() if program.name == name)
     text = program.text.replace(CLUSTER, CLUSTER.replace("2", "16"))
     text = text.replace('T.launch_thread("blockIdx.x", 2)', 'T.launch_thread("blockIdx.x", 16)')
-    found = simulate_lowered(from_source(text, {"I": I, "T": T}), program.make_arguments()).findings
+    changed = replace(program, text=text)
+    found = simulate_lowered(changed.module, program.make_arguments()).findings
     (launch,) = (each.message for each in found if each.kind == "launch")
     assert launch == "extent 16 of 'clusterCtaIdx.x' exceeds a GPU's limit of 8"
 
