@@ -194,6 +194,9 @@ def test_a_full_device_has_whole_rows():
     # The more rows, the fewer parts, and the fewer multiprocessors, the fewer.
     parts = [choose("matvec", m, 153099).parts for m in (1, 4, 40, 120, 4000)]
     assert parts == sorted(parts, reverse=True)
+    rows, gpus = Rows(600, 1 << 15, 4, 4), (read_gpu(f"gigabytes={it}") for it in (2400, 4800))
+    half, whole = (rank_cuts(rows, gpu, 1024)[0].memory for gpu in gpus)
+    assert half == 2 * whole
     small = choose("matvec", 3, 153099, device="multiprocessors=8 gigabytes=300").parts
     assert 1 < small < choose("matvec", 3, 153099).parts
 

@@ -9,10 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tirstep.lowering_checks import run_recipe
+from tirstep.modules import get_kernel
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.recipes.costs import read_costs
-from tirstep.transforms.recipes.gpus import GPUS, read_gpu
+from tirstep.transforms.recipes.forecast import keep_tiles, make_forecast
+from tirstep.transforms.recipes.gpus import GPUS, H200, read_gpu
 from tirstep.transforms.recipes.matmul_best import list_tiles, rank_gemm
 from tirstep.transforms.recipes.time_model import Product, TileRate, estimate
 
@@ -67,6 +69,22 @@ def test_what_workers_share_can_be_scheduled(shape: tuple[int, int, int], device
     for config in shared[:: max(1, len(shared) // 3)]:
         run = run_recipe(SPLIT, dict(zip("mnk", shape, strict=True)), config=config)
         assert "tirstep_streams" in run.steps[-1].module.script()
+
+
+def test_any_config_has_the_rates_of_the_tile_that_is_most_like_it():
+    problem = get_kernel("matmul").problem(320, 320, 12928)
+    forecast = make_forecast(SPLIT, problem, H200)
+    assert forecast is not None
+    best = keep_tiles(rank_gemm(forecast.product, H200))
+    for config, choice in best[:: len(best) // 5]:
+        assert forecast.predict(vars(config)) == pytest.approx(choice.us)
+
+
+def test_what_does_not_divide_is_padded():
+    for it in rank_gemm(Product(128, 128, 704, 4), H200):
+        multiples = *it.config.tile, it.config.tile_k * it.config.split_k
+        divides = all(size % by == 0 for size, by in zip((128, 128, 704), multiples, strict=True))
+        assert it.config.tail == ("refuse" if divides else "pad")
 
 
 def test_few_configs_are_tried_for_a_shape():

@@ -66,6 +66,11 @@ def test_int8_has_no_roles_whose_products_ptxas_serializes():
         assert config.persistent or not config.roles or config.tile[0] == 64
 
 
+def test_elements_of_half_the_bytes_take_half_as_long():
+    narrow, wide = (rank_wgmma(Product(*[8192] * 3, size, 1, 2), H200)[0] for size in (1, 2))
+    assert narrow.choice.us == pytest.approx(wide.choice.us / 2, rel=0.1)
+
+
 def test_rows_across_lines_take_twice_as_many():
     """Of 6000 bytes, of which a tile's 128 lie in two lines of the L2 cache each."""
     astride, whole = (
