@@ -134,3 +134,20 @@ def test_what_is_chosen_where_something_does_not_divide_or_is_transposed(shape, 
     sizes = Sizes(*shape, DataType(dtype), (), 2 if dtype == "bfloat16" else 4, across_k=True)
     config = vars(choose_for(sizes, "matmul_wgmma", H200.name).config)
     assert {name: config[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("n", "out", "config"),
+    [
+        # Shared memory has no room for sums beside the stages: they are stored from registers.
+        (512, "float32", {"tile": (128, 256), "stages": 4, "store": "shared"}),
+        # Rows of 1000 bytes, which the TMA does not address.
+        (500, "bfloat16", {"tile": (64, 64), "stages": 3, "store": "tma", "tail": "pad"}),
+    ],
+)
+def test_where_a_result_is_stored_from(n: int, out: str, config: dict):
+    options = {"dtype": "bfloat16", "out": out}
+    config = {**config, "persistent": 2}
+    run = run_recipe(LAST, {"m": 256, "n": n, "k": 512}, options=options, config=config)
+    names = [step.name for step in run.steps]
+    assert ("stored_by_tma" in names, names[-1]) == (False, "blocks_stay")
