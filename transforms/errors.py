@@ -140,6 +140,9 @@ _ADVICE = {
     "previous index for the same buffer access used index type": (
         "give all loops and sizes of the function one integer type"
     ),
+    "must match its associated Var's dtype": (
+        "give all loops and sizes of the function one integer type"
+    ),
     "pattern match failed": (
         "the indices are no single iterators: give the block iterators for what it indexes by, or "
         "tile without moving this block"

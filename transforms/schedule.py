@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -62,6 +63,7 @@ class _Work:
     before : a copy in which handles stay valid; None where TVM cannot make one: after tensorize
     inlines : whether a transform declares that it inlines
     changes : what transforms directly within have made; None where nobody asks
+    finished : the changes that made the last whole of what is within, and what they come to
     """
 
     sch: Schedule
@@ -70,6 +72,7 @@ class _Work:
     before: Schedule | None
     inlines: bool
     changes: list[Change] | None = None
+    finished: tuple[list[Change], Change] | None = None
 
     @classmethod
     def begin(cls, sch: Schedule, *, inlines: bool = False) -> _Work:
@@ -146,23 +149,27 @@ def one_change(sch: Schedule, *, name: str = "one_change") -> Iterator[Sequence[
     two of them may be no whole program. The refusal is raised at the end of the ``with``, and names
     the first transform whose work shows it, or `name`, for what was done between transforms;
     `TransformError.place` is the number of changes before that. The schedule is then as it was at
-    the beginning, where TVM can copy it. An error within may come of what an earlier transform
-    broke: then that is the refusal. Yields what has been made so far.
+    the beginning, where TVM can copy it. Within another one this is a part that is whole: an error
+    behind it may come of what is wrong with that, and then that is the refusal. Yields what has
+    been made so far.
     """
     around = _find_work(sch)
     if around is not None:
-        yield [] if around.changes is None else around.changes
+        changes = [] if around.changes is None else around.changes
+        yield changes
+        around.finished = ([*changes], around.end(name))
         return
     work = _Work.begin(sch)
-    work.changes = changes = list[Change]()
+    changes = work.changes = list[Change]()
     token = _under_way.set((work, *_under_way.get()))
     try:
         try:
             yield changes
         except Exception:
-            _require_all_sound(work, name)
+            if work.finished is not None:
+                _require_all_sound(*work.finished, name)
             raise
-        _require_all_sound(work, name)
+        _require_all_sound(changes, work.end(name), name)
     except BaseException as error:
         work.undo(error)
         raise
@@ -183,14 +190,13 @@ def unguarded() -> Iterator[None]:
         _is_guarded.reset(token)
 
 
-def _require_all_sound(work: _Work, name: str) -> None:
+def _require_all_sound(changes: Sequence[Change], whole: Change, name: str) -> None:
     """Ask of all changes at once; if there is a fault, of one after the other."""
-    changes, whole = work.changes or [], work.end(name)
     if _count_inlined([whole]) > _count_inlined(changes):  # by primitives between transforms
         whole = replace(whole, inlines=True)
     try:
         _require_sound(whole)
-    except TransformError:
+    except TransformError as found:
         module, steps = whole.before, list[Change]()
         for change in changes:
             steps += [Change(name, module, change.before, None, True), change]
@@ -199,9 +205,16 @@ def _require_all_sound(work: _Work, name: str) -> None:
             try:
                 _require_sound(step)
             except TransformError as error:
-                error.place = place // 2
-                raise
+                # Others may be of what stands between two transforms alone.
+                if _get_kind(error) == _get_kind(found):
+                    error.place = place // 2
+                    raise
         raise
+
+
+def _get_kind(error: TransformError) -> str:
+    """What is wrong, without the names and numbers, which later transforms may have changed."""
+    return re.sub(r"'[^']*'|\d+", "", error.problem)
 
 
 def _count_inlined(changes: Sequence[Change]) -> int:

@@ -57,7 +57,7 @@ PACKAGES = (
     "tirstep.lowering_checks.facts",
     "tirstep.lowering_checks.bisect",
 )
-SECTION = re.compile(r"^(rewrite|consumes|returns|requires): ")
+SECTION = re.compile(r"^(rewrite|consumes|returns|requires|guarded): ")
 
 
 def setup(app: Any) -> None:

@@ -74,11 +74,11 @@ def _find_values(place: Place, *, reduced: bool) -> list[Any]:
     ]
 
 
-def _find_mixing_loop(place: Place) -> For | None:
+def _find_mixing_loop(place: Place, *, serial: bool = False) -> For | None:
     outputs, terms = (_find_values(place, reduced=item) for item in (False, True))
     for loop in place.loops:
         fed = [any(is_used(loop.loop_var, each) for each in part) for part in (outputs, terms)]
-        if all(fed) and constant(loop.extent) != 1:
+        if all(fed) and constant(loop.extent) != 1 and not (serial and get_axis(loop)):
             return loop
     return None
 
@@ -111,7 +111,7 @@ def find_unordered_sums(module: IRModule) -> tuple[Fault, ...]:
     ]
     if not places:
         return ()
-    steps = (_find_turned_operands, _find_unordered_steps)
+    steps = (_find_turned_operands, _find_mixed_loops, _find_unordered_steps)
     found = (fault for place in places for find in steps for fault in find(place))
     return (*_find_unseen_sums(module), *found)
 
@@ -232,6 +232,21 @@ def _find_turned_operands(place: Place) -> Iterator[Fault]:
             f"block '{place.name}' reduces over threads of {axes} with its result as the second "
             "operand, which TVM does not lower",
             f"write the element of '{store.buffer.name}' as the first one",
+        )
+
+
+def _find_mixed_loops(place: Place) -> Iterator[Fault]:
+    """A serial loop of a sum over threads that goes over its outputs as well.
+
+    TVM begins the part of each thread in front of all loops over terms, so for one output alone.
+    """
+    mixing = _find_mixing_loop(place, serial=True)
+    if mixing is not None:
+        yield Fault(
+            f"block '{place.name}' reduces over threads, and loop '{mixing.loop_var.name}' goes "
+            "over both its outputs and its terms: TVM would begin each thread's part once for all "
+            "of these outputs",
+            "keep loops over outputs and over terms apart",
         )
 
 

@@ -74,14 +74,20 @@ def test_what_is_done_between_transforms_has_the_name_of_the_change():
     assert sch.mod.same_as(Chain)
 
 
-def test_what_an_earlier_transform_broke_is_the_refusal_of_an_error_behind_it():
-    sch, write, _ = start()
+def test_what_an_earlier_part_broke_is_the_refusal_of_an_error_behind_it():
+    sch, write, read = start()
+
+    def bind() -> None:
+        bind_loop(sch, write, axis="threadIdx.x")
+
+    def split() -> None:
+        split_loop(sch, read, inner=3)
+
     with pytest.raises(TransformError, match=LEAK):
-        change(
-            sch,
-            lambda: bind_loop(sch, write, axis="threadIdx.x"),
-            lambda: split_loop(sch, write, inner=3),
-        )
+        change(sch, lambda: change(sch, bind), split)
+    with pytest.raises(TransformError, match="inner=3 does not divide"):
+        change(sch, bind, split)
+    assert sch.mod.same_as(Chain)
 
 
 def test_a_refusal_within_that_is_caught_is_none():
