@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tvm.ir import IRModule, Range
+from tvm.s_tir import SBlock
 from tvm.sym import Analyzer
 from tvm.tirx import (
     EQ,
@@ -163,6 +164,37 @@ def find_missing_barriers(module: IRModule, *, is_last: bool = False) -> list[st
         return []
     found = (find_races(find_uses(function)) for _, function in around.after.functions_items())
     return list(dict.fromkeys(itertools.chain.from_iterable(found)))
+
+
+class OpenRoom(NamedTuple):
+    """A buffer in registers or shared memory of which TVM does not know the size."""
+
+    buffer: str
+    scope: str
+    extent: str
+
+
+@cached_by_module(2)
+def find_open_rooms(module: IRModule) -> dict[str, OpenRoom]:
+    """The buffers whose size is still open where TVM has made them as small as they will be.
+
+    For a GPU it allocates constant sizes alone, and says so only when it generates code.
+    """
+    if not any(True for _ in _list_open(module)):
+        return {}
+    around = lower_around(module, [_COMPACTING]).get(_COMPACTING)
+    return {} if around is None else {room.buffer: room for room in _list_open(around.after)}
+
+
+def _list_open(module: IRModule) -> Iterator[OpenRoom]:
+    for _, function in module.functions_items():
+        has_kernel = any(get_axis(loop) for loop in find_all(function.body, For))
+        for block in find_all(function.body, SBlock) if has_kernel else ():
+            for buffer in block.alloc_buffers:
+                scope = str(buffer.scope())
+                for extent in buffer.shape if scope.startswith(("local", "shared")) else ():
+                    if constant(extent) is None:
+                        yield OpenRoom(str(buffer.name), scope, str(extent))
 
 
 def _unrolls_stores(body: Any) -> bool:

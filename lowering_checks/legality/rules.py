@@ -21,9 +21,11 @@ from .descriptors import MisplacedTile, find_misplaced_tiles
 from .foreign_reads import find_foreign_reads, find_settled_foreign_reads
 from .lifetimes import LostRead, find_lost_reads
 from .lowered_memory import (
+    OpenRoom,
     find_changed_indices,
     find_leaked_variables,
     find_missing_barriers,
+    find_open_rooms,
     find_split_rooms,
     find_tight_rooms,
 )
@@ -241,6 +243,16 @@ def _blame_tight_room(name: str) -> Fault:
     )
 
 
+def _blame_open_room(room: OpenRoom) -> Fault:
+    what = "registers" if room.scope == "local" else "shared memory"
+    return Fault(
+        f"TVM would keep '{room.buffer}' of {room.extent} elements along one dimension in {what}, "
+        "and allocates constant sizes alone",
+        "do this at a loop of whose iterations each uses a part of constant size, or give the "
+        "kernel its sizes",
+    )
+
+
 def _blame_variable(name: str) -> Fault:
     return Fault(
         f"TVM would use loop '{name}' behind its end: of the one iteration that its guard lets in "
@@ -281,6 +293,7 @@ _BEHIND_READS = (
     Net(find_misplaced_tiles, _blame_tile),
     Net(find_overwritten, _blame_overwritten),
     Net(find_changed_indices, _blame_indices),
+    Net(find_open_rooms, _blame_open_room),
     Net(find_split_rooms, _blame_split_room),
     Net(find_tight_rooms, _blame_tight_room),
     Net(find_leaked_variables, _blame_variable),

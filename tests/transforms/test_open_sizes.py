@@ -3,11 +3,13 @@
 import pytest
 from kernels import at_block
 from pairs import refuses
+from tvm.s_tir import Schedule
 from tvm.tirx.buffer import BufferType
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.lowering_checks.legality.open_sizes import close_sizes
-from tirstep.modules import attention, vector_add
+from tirstep.modules import attention, row_sum, vector_add
 from tirstep.transforms import cache_write_at, reorder_loops, split_loop
 
 
@@ -37,3 +39,29 @@ def test_closed_are_all_sizes_that_are_open():
     ]
     assert shapes == [[1, 12, 8, 20], [1, 3, 28, 20], [1, 3, 28, 20], [1, 12, 8, 20]]
     assert close_sizes(module) is close_sizes(module)
+
+
+@pytest.mark.parametrize(
+    ("call", "place", "open_room"),
+    [
+        ("cache_read_at", 0, "'A_shared' of n elements along one dimension in shared memory"),
+        ("cache_read_at", 1, "'A_local' of n elements along one dimension in registers"),
+        ("cache_read_at", 2, ""),
+        ("accumulate_in_registers", 1, r"'B_local' of T.min\(m, .*4\)\) elements"),
+    ],
+)
+def test_a_room_of_open_size_is_refused(call: str, place: int, open_room: str) -> None:
+    """TVM says only when it generates code that it allocates constant sizes alone."""
+    problem = row_sum.problem(7, 37, symbolic=("m", "n"))
+    sch = Schedule(problem.module)
+    block = sch.get_sblock("B")
+    tile = tr.tile_block(sch, block, threads=(32,), per_thread=(4,), tail="guard")
+    loop = (tile.blocks[-1], tile.threads[-1], sch.get_loops(block)[-1])[place]
+    scope = "shared" if place == 0 else "local"
+    options = {"operand": 0, "scope": scope} if call == "cache_read_at" else {}
+    if open_room:
+        with refuses(sch, f"{call}: TVM would keep {open_room}"):
+            getattr(tr, call)(sch, block, loop, **options)
+    else:
+        getattr(tr, call)(sch, block, loop, **options)
+    assert check_numbers(problem, sch.mod, get_device("simulator"), where="here") == []
