@@ -126,7 +126,9 @@ def _list_writers(place: Place, is_last: bool) -> Iterator[_Writer]:
         return
     if place.block.match_buffers:
         return  # of an instruction, whose lanes share what it stores
-    body, idle = place.block.body, find_idle(place, is_last=is_last)
+    body = place.block.body
+    own = {get_axis(loop) for loop in find_all(body, For)}  # of a program written by hand
+    idle = tuple(it for it in find_idle(place, is_last=is_last) if get_axis(it) not in own)
     parts = list(body.seq) if isinstance(body, SeqStmt) else [body]
     is_plain = all(isinstance(part, BufferStore) for part in parts)
     if not is_plain:  # a condition of its own may keep other threads out, but no idle ones

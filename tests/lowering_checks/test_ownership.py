@@ -264,9 +264,28 @@ def test_open_sizes_and_several_functions() -> None:
         if name == "first":
             tr.bind_loop(sch, inner, axis="threadIdx.x")
         else:
-            tr.stage_operand_at(sch, block, inner, operand=0, threads=8)
+            with tr.unguarded():  # of a row of open length in shared memory
+                tr.stage_operand_at(sch, block, inner, operand=0, threads=8)
     (message,) = find(sch.mod)
     assert message.startswith(UPDATES.format("threads", "threadIdx.x", "B", "B"))
+
+
+@T.prim_func(s_tir=True)
+def scan_by_hand(A: T.Buffer((64,), "int32"), C: T.Buffer((64,), "int32")):
+    part = T.alloc_buffer((65,), "int32")
+    for bx in T.thread_binding(1, thread="blockIdx.x"):
+        with T.sblock("scan"):
+            for tx in T.thread_binding(64, thread="threadIdx.x"):
+                part[tx] = A[tx] * 2
+                if tx == 0:
+                    part[64] = A[0] * 4
+    for bx in T.thread_binding(1, thread="blockIdx.x"):
+        for tx in T.thread_binding(64, thread="threadIdx.x"):
+            C[tx] = part[tx] + part[64]
+
+
+def test_a_block_that_binds_its_threads_itself_is_right() -> None:
+    assert find(tvm.IRModule({"main": scan_by_hand})) == []
 
 
 def test_a_large_kernel_is_judged_by_some_of_its_blocks_and_threads() -> None:
