@@ -2,8 +2,11 @@
 
 import importlib.util
 import re
+import signal
 import sys
+from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tvm.ir import assert_structural_equal
@@ -116,6 +119,14 @@ def test_the_calls_of_a_recipe_make_its_last_step(name):
     assert_structural_equal(play.module, run.steps[-1].module)
 
 
+def test_a_recipe_that_is_refused_or_breaks_is_recorded_so_far_or_told():
+    problem, recipe = vector_add.problem(8), RECIPES["vector_add_bound"]
+    assert record(recipe, Schedule(problem.module), threads=3) == []
+    broken = SimpleNamespace(name="broken", run=lambda sch: iter([].pop, None))
+    with pytest.raises(WrongError, match=r"raised: broken \{\}: IndexError: pop from empty list"):
+        record(broken, Schedule(problem.module))
+
+
 @pytest.mark.share(3)
 def test_plays_reach_warps_of_roles_that_the_tma_feeds_and_are_judged():
     """None did in thousands, before recipes' own calls were followed."""
@@ -172,3 +183,13 @@ def test_structure_sees_what_does_not_run():
     none = from_source(text.replace("T.grid(2, 4)", "T.grid(-2, 4)"), check_well_formed=False)
     with pytest.raises(WrongError, match="runs -2 times"):
         require_structure(none)
+
+
+def test_a_process_that_dies_is_a_finding_of_its_trial(capsys):
+    """The session goes on to its end, and the command fails."""
+    session, future = fuzz_schedules.Session("6", HARMLESS), Future()
+    future.set_exception(fuzz_schedules.pebble.ProcessExpired("died", code=-signal.SIGSEGV))
+    fuzz_schedules.take(session, future, 3)
+    (said,) = session.wrong
+    assert said.startswith("died: trial 3 of seed 6 ended with signal SIGSEGV\n")
+    assert "again: fuzz_schedules.py 6 0 --trial 3" in capsys.readouterr().out
