@@ -18,18 +18,12 @@ RUN = [
     # Where, what, and what is printed.
     ("own_kernel", "check rank_one.py --golden-dir golden", "2 recipes, 5 modules: all good"),
     ("own_kernel", "ladder rank_one.py", "rank_one_vectors"),
-    ("own_kernel", "facts rank_one.py:rank_one_vectors", "× 16 B"),
     ("own_kernel", "report rank_one.py -o {out}/report.html", "2 recipes, 5 steps"),
     ("tutorial", "list mm_relu.py", "module   MyModule"),
     ("tutorial", "diff mm_relu.py", "+++ for_cpu/01_tiled"),
-    ("tutorial", "lower mm_relu.py:MyModule", "s_tir.LowerOpaqueBlock"),
     ("tutorial", "check mm_relu.py", "2 recipes, 6 modules: all good"),
-    ("tutorial", "check mm_relu.py:MyModule", "1 recipe, 1 module: all good"),
     ("tutorial", "why mm_relu.py:for_gpu", "for_gpu, seed 0: nothing is wrong"),
-    ("tutorial", "why mm_relu.py:MyModule", "MyModule, seed 0: nothing is wrong"),
     ("tutorial", "facts mm_relu.py:for_gpu", "4 × 128"),
-    ("tutorial", "facts mm_relu.py:MyModule", "launches no kernel"),
-    ("tutorial", "report mm_relu.py -o {out}/report.html", "2 recipes, 6 steps"),
     ("relax_model", "list perceptron.py", "           transpose1\n"),
     ("relax_model", "check perceptron.py", "7 recipes, 14 modules: all good"),
     (
@@ -41,7 +35,6 @@ RUN = [
     ("transformer_block", "diff block.py --function softmax", "+++ by_plans_softmax/01_by_plans"),
     ("transformer_block", "check block.py --function rms_norm", "2 modules: all good"),
     ("tuning", "check for_cpu.py", "1 recipe, 4 modules: all good"),
-    ("relax_model", "why perceptron.py --function matmul", "nothing is wrong"),
     ("cluster", "check gram.py", "1 recipe, 4 modules: all good"),
 ]
 
@@ -109,6 +102,7 @@ def test_a_kernel_is_checked_on_a_server(
     assert f"numbers ok on rpc://127.0.0.1:{port}/tirstep" in printed
 
 
+@pytest.mark.share(3)
 @pytest.mark.skipif(is_cuda_available(), reason="this machine has a GPU")
 def test_a_cluster_without_a_gpu_is_told_in_a_sentence(tmp_path: Path):
     pytest.importorskip("ray", reason="the extra cluster: Ray is not installed")

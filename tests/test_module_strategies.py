@@ -3,7 +3,6 @@
 import subprocess
 import sys
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,10 +60,3 @@ def test_without_hypothesis_the_reason_is_a_sentence():
     )
     needs = "tirstep.strategies.programs needs Hypothesis: pip install 'tirstep[strategies]'"
     assert done.stdout.strip() == needs
-
-
-def test_an_unknown_strategy_is_an_attribute_error():
-    import tirstep.strategies
-
-    with pytest.raises(AttributeError, match="no attribute 'modules'"):
-        _ = tirstep.strategies.modules

@@ -15,11 +15,8 @@ from hypothesis.errors import NoSuchExample
 from tirstep.modules import get_kernel
 from tirstep.strategies.kernel_strategies import (
     EXTENT,
-    SIMULATED,
-    SPECIAL,
     open_sizes,
     options,
-    shapes,
     sizes,
 )
 from tirstep.transforms.recipes import RECIPES, Recipe
@@ -64,28 +61,6 @@ def test_extents_are_one_primes_multiples_and_none_of_32():
     for tile in (4, 8, 16, 32):
         assert {extent % tile == 0 for extent in drawn} == {False, True}
         assert {extent < tile for extent in drawn} == {False, True}
-
-
-def test_extents_of_their_own_begin_at_one_and_are_odd_and_even():
-    for strategy in (*SPECIAL.values(), *SIMULATED.values()):
-        drawn = set(draw_many(strategy, 100))
-        assert 1 in drawn
-        assert len(drawn) > 1
-        assert any(extent % 2 for extent in drawn - {1}) or drawn == {1, 2}
-        assert max(drawn) <= 4 or any(extent % 8 for extent in drawn - {1})
-
-
-@pytest.mark.parametrize("device", ["cpu", "simulator"])
-def test_of_five_shapes_most_have_a_tail(device: str):
-    """As many as a quick run draws: over all recipes it meets whole and broken tiles."""
-    broken = total = 0
-    for recipe in RECIPES.values():
-        for shape in draw_many(shapes(recipe, device), 5):
-            assert [*shape] == [*get_kernel(recipe.kernel).size_names]
-            total += 1
-            broken += any(size % 32 for size in shape.values())
-    assert total > 4 * len(RECIPES)
-    assert broken / total > 0.5
 
 
 def test_every_option_of_a_kernel_is_drawn():

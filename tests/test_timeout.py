@@ -1,6 +1,5 @@
 """A test that hangs outside of Python fails at its limit, with a sentence, and the others run."""
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -57,28 +56,3 @@ def test_a_hanging_test_fails_and_the_others_run(tmp_path: Path) -> None:
     assert "1 failed, 5 passed" in out
     assert "Timeout (0:00:01)!" in err
     assert "in test_hangs" in err
-
-
-def test_every_test_that_ends_its_process_fails_once(tmp_path: Path) -> None:
-    source = "import os\nimport pytest\n\n\n" + "\n\n".join(
-        f'@pytest.mark.xdist_group("{name}")\ndef test_{name}_{number}():\n    {body}\n'
-        for name in "ab"
-        for number, body in enumerate(("pass", "os._exit(3)", "pass"))
-    )
-    code, out, _ = run_planted(tmp_path, "-n", "1", "--dist", "loadgroup", source=source)
-    assert code == 1, out
-    assert "2 failed, 4 passed" in out
-
-
-def test_a_group_stays_in_one_process(tmp_path: Path) -> None:
-    source = "import os\nimport time\nimport pytest\n\n\n" + "\n\n".join(
-        f'@pytest.mark.xdist_group("{name}")\n@pytest.mark.parametrize("number", range(6))\n'
-        f"def test_{name}(number):\n    time.sleep(0.01)\n    print(os.getpid(), 'ran {name}')\n"
-        for name in "abc"
-    )
-    code, out, _ = run_planted(tmp_path, "-n", "2", "--dist", "loadgroup", "-rP", source=source)
-    assert code == 0, out
-    ran = re.findall(r"^(\d+) ran (\w)$", out, re.MULTILINE)
-    assert len(ran) == 18
-    assert len({process for process, _ in ran}) == 2
-    assert len(set(ran)) == 3

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import socket
-import sys
-import types
 from pathlib import Path
 
 import pytest
 from cluster_tools import PLAN, SETTINGS, ClusterMachine
 from fake_pool import compile_here
 
-from tirstep.bench import BenchError, cluster
+from tirstep.bench import BenchError
 from tirstep.bench.cluster import connected, require_reachable
 from tirstep.bench.search import SearchPlan, search
 from tirstep.bench.trials import Kept
@@ -56,23 +53,6 @@ def test_an_address_where_nobody_listens():
         port = free.getsockname()[1]
     with pytest.raises(BenchError, match=rf"--cluster 127.0.0.1:{port}: nothing answers there"):
         require_reachable(f"127.0.0.1:{port}")
-
-
-@pytest.fixture
-def began(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
-    """What a Ray that is not there was asked for."""
-    found: list[dict[str, object]] = []
-    ray = types.ModuleType("ray")
-    ray.init = lambda **settings: found.append(settings)
-    ray.shutdown = lambda: None
-    ray._private = types.SimpleNamespace(worker=types.SimpleNamespace())
-    exceptions = types.ModuleType("ray.exceptions")
-    exceptions.RayError = RuntimeError
-    monkeypatch.setitem(sys.modules, "ray", ray)
-    monkeypatch.setitem(sys.modules, "ray.exceptions", exceptions)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: ray)
-    monkeypatch.setattr(os, "environ", dict(os.environ))
-    return found
 
 
 def test_what_is_kept_is_known_again(tmp_path: Path):
@@ -123,14 +103,3 @@ def make_folder(within: Path, number: int) -> Path:
     folder.mkdir(exist_ok=True)
     (folder / "plant").write_text("")
     return folder
-
-
-def test_a_cluster_that_is_started_keeps_to_the_cores_of_this_process(
-    monkeypatch: pytest.MonkeyPatch, began: list[dict[str, object]]
-):
-    monkeypatch.setattr(os, "cpu_count", lambda: 32)
-    for cores, settings in ((16, {}), (32, {}), (16, {"num_cpus": 4})):
-        monkeypatch.setattr(cluster, "count_cores", lambda cores=cores: cores)
-        with connected("local", **settings):
-            pass
-    assert [it.get("num_cpus") for it in began] == [16, None, 4]

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from tirstep.bench.results import (
     Outcome,
     Time,
     compare_runs,
-    from_document,
     list_differences,
     read_run,
     require_run_or_nothing,
@@ -26,7 +24,6 @@ from tirstep.bench.results import (
 )
 from tirstep.bench.tables import (
     compute_floor,
-    geometric_mean,
     get_bases,
     get_fastest_recipe,
     get_first_rung,
@@ -108,13 +105,6 @@ def test_another_document_is_refused(tmp_path: Path, change: dict[str, Any]):
         read_run(file)
 
 
-def test_a_document_with_the_former_key_is_read():
-    run = make_run(make_case(best=50, torch=60))
-    former = json.dumps(to_document(run)).replace('"candidate"', '"contender"')
-    assert from_document(json.loads(former), "former") == from_document(to_document(run), "new")
-    assert from_document(json.loads(former), "former").cases[0].outcomes[0].candidate == "best"
-
-
 @pytest.mark.parametrize("text", ["thesis", "{}", "[1]", '{"command": "profile"}'])
 def test_a_file_of_something_else_is_told_before_the_work(tmp_path: Path, text: str):
     file = tmp_path / "run.json"
@@ -169,12 +159,6 @@ def test_a_run_from_before_copies_were_measured(tmp_path: Path):
     (tmp_path / "run.json").write_text(json.dumps(document))
     run = read_run(tmp_path / "run.json")
     assert share_of_copy(run.cases[0], run.cases[0].outcomes[0], run.ceilings) is None
-
-
-def test_geometric_mean():
-    assert geometric_mean([2.0, None, 0.5]) == pytest.approx(1.0)
-    assert geometric_mean([None]) is None
-    assert math.isclose(geometric_mean([1.1] * 9) or 0, 1.1)
 
 
 def test_a_comparison_says_what_changed():

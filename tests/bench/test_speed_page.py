@@ -68,11 +68,6 @@ def find_rate(run: BenchRun, shape: str) -> float:
     return case.flops / time.median_us
 
 
-def test_some_paragraphs_are_of_profiles():
-    assert len(PROFILED) >= 2
-    assert all(NUMBER.search(paragraph) for paragraph in PROFILED)
-
-
 @pytest.mark.parametrize("paragraph", PROFILED, ids=lambda paragraph: paragraph[:24])
 def test_the_numbers_are_those_of_the_profiles(paragraph: str):
     assert find_strays(paragraph) == set()

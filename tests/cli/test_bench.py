@@ -14,9 +14,7 @@ from typing import Any
 import pytest
 from fake_machine import FakeMachine
 from fake_pool import compile_here
-from tvm.error import InternalError
 
-from tirstep.bench.cases import SUITES
 from tirstep.bench.results import read_run
 from tirstep.bench.workers import LocalWorkers
 from tirstep.files import locked
@@ -143,20 +141,6 @@ def test_a_wrong_recipe_is_exit_code_1(
     assert "PyTorch" in result.out
 
 
-def test_a_wrong_peer_is_no_failure_of_ours(command: Command, machine: FakeMachine):
-    machine.peers["torch"] = lambda a, b: a @ b + 1
-    result = command(*RUN)
-    assert result.code == 0
-    assert "PyTorch: wrong: C[0, 0] is" in result.out
-
-
-def test_a_shape_without_memory_is_named(command: Command, machine: FakeMachine):
-    machine.free = 0
-    result = command(*RUN)
-    assert result.code == 0
-    assert "matmul 64x48x32 float32  matmul\nskipped: needs 0.0 GiB on the device" in result.out
-
-
 @pytest.mark.skipif(is_cuda_available(), reason="this machine has a GPU")
 @pytest.mark.parametrize("argv", [("bench",), ("search", "matmul_shared_blocking")])
 def test_without_a_gpu(command: Command, argv: tuple[str, ...]):
@@ -242,28 +226,6 @@ def test_a_search_without_a_winner_is_exit_code_1(
     assert "wrong" in result.out
 
 
-@pytest.mark.usefixtures("no_farm")
-def test_a_search_with_a_winner_tells_why_others_do_not_run(
-    command: Command, machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
-):
-    right, made = machine.compile, []
-
-    def compile_some(module: Any, arguments: Any) -> Any:
-        made.append(module)
-        if len(made) == 1:
-            raise InternalError("Check failed: (bytes < room) is false: too much shared memory")
-        return right(module, arguments)
-
-    monkeypatch.setattr(machine, "compile", compile_some)
-    sets = [f"{name}=4" for name in ("local_x", "block_y", "block_x", "tile_k", "local_y")]
-    options = [word for text in sets for word in ("--set", text)]
-    result = command("search", "matmul_shared_blocking", "--shape", "16x16x8", *options)
-    assert result.code == 0
-    told = "      1 does not run: InternalError  Check failed: (bytes < room) is false: too much"
-    assert told in result.out
-    assert "best     1,000.0 us" in result.out
-
-
 def test_a_search_that_every_candidate_refuses_says_which_tail_would_help(
     command: Command, machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
 ):
@@ -340,9 +302,3 @@ def test_a_cluster_that_is_not_there_is_one_sentence(
     result = command(*SEARCH, "--cluster", "here")
     assert (result.code, result.out) == (2, "")
     assert "--cluster here is no address; give auto, local, or HOST:PORT" in result.err
-
-
-def test_help_names_every_suite(command: Command):
-    said = " ".join(command("bench", "--help").out.split()).replace("- ", "-")  # wrapped
-    named = said.partition("Suites (")[2].partition(")")[0].split(", ")
-    assert set(named) == set(SUITES)

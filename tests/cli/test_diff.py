@@ -91,30 +91,6 @@ def test_a_size_goes_to_the_recipe_that_has_it(command: Command):
     assert 'T.thread_binding(2, thread="blockIdx.y")' in diff["diff"]
 
 
-def test_long_lines_stay_whole_and_plain(command: Command):
-    out = command("diff", "matmul_bias_relu_shared_blocking").out
-    assert len(max(out.splitlines(), key=len)) > 130
-    assert "\x1b" not in out
-    signature = print_module(run_golden(find_recipe("matmul_naive")).steps[0].module)
-    line = next(line for line in signature.splitlines() if "def main(" in line)
-    assert len(line) > 100
-    assert f"\n {line}\n" in command("diff", "matmul_naive").out
-
-
-def test_diff_as_json(command: Command):
-    document = command("diff", "vector_add_bound", "--json").document
-    assert set(document) == {
-        *("command", "versions", "recipe", "shape", "options", "config", "against", "diffs"),
-    }
-    assert document["against"] is None
-    assert [diff["after"] for diff in document["diffs"]] == [
-        "vector_add_bound/01_split",
-        "vector_add_bound/02_bound",
-    ]
-    for diff in document["diffs"]:
-        assert set(diff) == {"before", "after", "added", "removed", "diff"}
-
-
 def test_a_recipe_of_one_step_has_no_diff(command: Command, tmp_path, monkeypatch):
     write_programs(tmp_path)
     monkeypatch.chdir(tmp_path)

@@ -36,28 +36,6 @@ def test_a_column_for_each_step_that_is_bound(command: Command):
     assert "mma" not in result.out  # rows of zeros are left out
 
 
-def test_as_json(command: Command):
-    document = command("facts", "vector_add_bound", "--shape", "4096", "--json").document
-    assert set(document) == {
-        *("command", "versions", "recipe", "shape", "options", "config", "target", "steps"),
-    }
-    first, *_, last = document["steps"]
-    assert set(last) == {
-        "number",
-        "name",
-        "source",
-        "refused",
-        "facts",
-        "counted",
-        "compiled",
-    }
-    assert (first["facts"], last["compiled"], last["counted"]) == ([], [], None)
-    assert "no loop is bound to a GPU" in first["refused"]
-    values = {fact["key"]: fact["value"] for fact in last["facts"]}
-    assert (values["blocks"], values["threads"], values["flops"]) == (32, 128, 4096)
-    assert set(last["facts"][0]) == {"group", "key", "name", "value", "unit"}
-
-
 def test_counts_of_the_simulator_at_the_tutorials_shape(command: Command):
     result = command("facts", "window_sum_shared", "--counts")
     run = run_default_example(find_recipe("window_sum_shared"))

@@ -52,15 +52,6 @@ def test_table_at_the_shape_of_the_goldens(command: Command):
         assert cells == [str(len(steps) - 1), "ok", "ok on cpu", lines]
 
 
-def test_rows_for_steps(command: Command):
-    assert rows(command("ladder", "vector_add", "--steps", *CPU).out) == [
-        ["vector_add_bound", "2", "ok", "ok on cpu", "+7 −6"],
-        ["00_input", "ok", "ok on cpu"],
-        ["01_split", "ok", "ok on cpu", "+2 −2"],
-        ["02_bound", "ok", "ok on cpu", "+7 −6"],
-    ]
-
-
 def test_a_recipe_that_refuses_the_shape_is_skipped(command: Command, short_ladder: None):
     result = command("ladder", "matmul", "--shape", "64x2048x8", *CPU)
     assert result.code == 0
@@ -149,16 +140,6 @@ def test_ladder_as_json(command: Command, clock_device: ClockDevice):
     assert [step["time_us"] for step in recipe["steps"]] == [None, None, pytest.approx(2000.0)]
     for step in recipe["steps"]:
         assert set(step) == STEP_KEYS
-
-
-def test_sizes_go_to_the_recipes_that_have_them(command: Command, short_ladder: None):
-    arguments = ("--set", "per_thread=1", "--set", "rows=16", "--json", *CPU)
-    recipes = command("ladder", "matmul", *arguments).document["recipes"]
-    assert [row["config"] for row in recipes] == [
-        {},
-        {},
-        {"rows": 16, "columns": 8, "per_thread": 1, "tail": "refuse"},
-    ]
 
 
 @pytest.mark.gpu

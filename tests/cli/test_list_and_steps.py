@@ -26,33 +26,6 @@ def test_list_has_every_kernel_and_recipe(command: Command):
     assert not [line for line in result.out.splitlines() if line != line.rstrip()]
 
 
-def test_list_of_a_recipe_has_all_its_text(command: Command):
-    result = command("list", "conv1d_threads")
-    assert 'm + n - 1 outputs rarely divide: pass tail="guard".' in result.out
-    assert "steps     input → bound" in result.out
-    assert "tutorial  m=16384 n=32 over=filter tail=guard" in result.out
-    assert "conv1d_naive" not in result.out
-
-
-def test_list_tells_ladders_apart_and_what_a_rung_adds(command: Command):
-    result = command("list", "matmul")
-    ladders = [line.split()[1] for line in result.out.splitlines() if line.startswith("  ladder")]
-    tensor_cores = ["matmul_mma", "matmul_wgmma"]
-    assert ladders == [
-        "gemm-tutorial",
-        "step-by-step",
-        "blocking",
-        *tensor_cores,
-        "matmul_skinny",
-        "matmul",
-    ]
-    assert "matmul_strips       strided=true  Adjacent threads read" in result.out
-    blocking = command("list", "blocking").out
-    assert "matmul_local_blocking" in blocking
-    assert "matmul_naive" not in blocking
-    assert "adds      warp=4,8 to matmul_padded\n" in command("list", "matmul_warps").out
-
-
 def test_list_as_json(command: Command):
     (kernel, *_) = command("list", "vector_add", "--json").document["kernels"]
     assert {recipe["steps"] for recipe in kernel["recipes"]} == {None}  # none was run
@@ -101,15 +74,6 @@ def test_traces(command: Command):
     assert 'sch.bind(loop=l3, thread_axis="threadIdx.x")' in result.out
     assert "T.prim_func" not in result.out
     ast.parse(result.out)
-
-
-def test_an_option_that_is_no_integer(command: Command):
-    shape, option = ("--shape", "1x1x2x3x4"), ("--option", "scale=0.25")
-    tail = ("--set", "tail=guard")
-    result = command("steps", "attention_naive", "--step", "0", *shape, *option, *tail)
-    assert "* T.float32(0.25)" in result.out
-    refused = command("steps", "attention_naive", *shape, "--option", "scale=-0.25", *tail)
-    assert "scale=-0.25 is no factor" in refused.err
 
 
 def test_steps_as_wished(command: Command):

@@ -258,13 +258,10 @@ MISTAKES = [
     ("import nowhere_at_all", "check wrong.py", "wrong.py:1: .*No module named 'nowhere_at_all'"),
     ("x = 1\ndef f(:", "check wrong.py", "wrong.py:2: invalid syntax"),
     ("x = 1\n1 / 0", "check wrong.py", "wrong.py:2: it does not import: ZeroDivisionError"),
-    ("raise SystemExit(3)", "check wrong.py", "wrong.py:1: it does not import: SystemExit"),
     ("", "check wrong.py:Mine", "wrong.py has no 'Mine'; it has no programs"),
     ("from mine import *", "check mine.py:tild", "mine.py has no 'tild'; did you mean tiled?"),
     ("x = 3", "check wrong.py:x", "'x' in wrong.py is no program"),
     ("", "check nowhere.py", "there is no file nowhere.py"),
-    ("", "check nowhere:x", "there is no module nowhere to import"),
-    ("", "check wrong.py::x", "has an empty name"),
     ("", "check wrong.py:a:b:c", "wrong.py:a:b:c has 3 names"),
     ("", "check mine.py:Mine:Mine", "'Mine' is a module, and no function of a schedule"),
     ("", "check relu_bound --function main", "--function is for modules of your own"),
@@ -280,7 +277,6 @@ MISTAKES = [
     (RECIPE.replace('twice"', 'twic"'), "check wrong.py", "wrong.py:6: .*'twic'.* tirstep's"),
     (RECIPE.replace('"C"', '"Q"'), "check wrong.py", "wrong.py:5.*schedules 'Q'"),
     (RECIPE.replace("yield", "pass #"), "check wrong.py", "wrong.py:5: .*never yields"),
-    (RECIPE.replace("yield", "return; yield"), "check wrong.py", "wrong.py:5 yields no step"),
     (RECIPE.replace('"a"', "sch.mod"), "check wrong.py", "yields a value of type IRModule, which"),
     (
         f'{RECIPE}    sch.unroll(sch.get_loops("C")[0])\n',
@@ -302,12 +298,7 @@ MISTAKES = [
         "check wrong.py",
         "kernel is missing; pass kernel=...$",
     ),
-    (RECIPE.replace(", golden=S", ""), "check wrong.py", "wrong.py:5: .*golden is missing; pass"),
     (RECIPE.replace('Example({"n": 96})', "96"), "check wrong.py", "is not of the type Example"),
-    (RECIPE.replace('{"n": 96}', "96"), "check wrong.py", "wrong.py:3: .*shape=96 is no dict"),
-    (RECIPE.replace('"twice"', "3"), "check wrong.py", "wrong.py:5: .*kernel=3 is no kernel; give"),
-    (RECIPE.replace("n=S)", "n=S, arch='H')"), "check wrong.py", "arch='H' is no architecture"),
-    (RECIPE.replace("(sch)", "()"), "check wrong.py", "'mine' takes no schedule; name what it"),
     (RECIPE.replace("(sch)", "(sch, **k)"), "check wrong.py", r"'mine' takes \*\*k; name what it"),
     (BARE, "check wrong.py", "wrong.py:2: .*it stands above 'mine' without its kernel; write @r"),
     (
@@ -324,8 +315,6 @@ MISTAKES = [
     (TWO, "check wrong.py", "'f' may be of One or Two; name one: wrong.py:One:f"),
     (PRINTED.replace("A[vi]", "Z[vi]"), "check wrong.py", "wrong.py:.*Undefined variable: Z"),
     ("from mine import *", "check mine.py:main", "mine.py has no 'main'; did you mean Mine.main?"),
-    (RECIPE.replace("(sch)", "(*, sch=1)"), "check wrong.py", "'mine' takes no schedule; name"),
-    ("", "check qqqq", "there is no recipe 'qqqq'; tirstep list says which there are"),
     ("\0", "check wrong.py", "wrong.py: source code string cannot contain null bytes"),
     (NO_FUNCTION, "check wrong.py", "'net' has no PrimFunc.*LegalizeOps"),
 ]
@@ -495,16 +484,6 @@ def test_what_a_recipe_or_its_children_print_is_not_in_a_document(command: Comma
 def test_a_file_of_another_ending_is_read_and_not_imported(command: Command, folder: Path):
     (folder / "mine.txt").write_text(f"from tvm.script import ir as I, tirx as T\n{MODULE}")
     assert command("list", "mine.txt").out.startswith("module   Mine  mine.txt:3\n")
-
-
-def test_a_folder_or_file_spelt_like_a_recipe_is_told(command: Command, folder: Path):
-    (folder / "tuned").mkdir()
-    (folder / "printed").write_text(MODULE)
-    for name, kind in (("tuned", "folder"), ("printed", "file")):
-        result = command("check", name)
-        assert result.code == 2
-        assert result.err.endswith(f"; for the {kind} here, write ./{name}\n")
-    assert command("check", "./printed").code == 0
 
 
 def test_a_file_may_register_a_device(

@@ -10,12 +10,7 @@ import sys
 import termios
 
 import pytest
-from golden_runs import run_golden
 
-from tirstep.transforms.recipes import find_recipe
-
-REGISTERS = run_golden(find_recipe("matmul_registers"))
-COLOUR = re.compile(r"\x1b\[(?:[0-9]+;)*(?:3[0-7]|9[0-7])m")
 WARM = pytest.mark.usefixtures("warm_commands")
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -54,13 +49,6 @@ def test_diff_is_coloured_and_long_lines_are_not_wrapped():
 
 
 @WARM
-def test_no_color_is_respected():
-    text = run_in_terminal("diff", "vector_add_bound", "0", "1", NO_COLOR="1")
-    assert not COLOUR.search(text)
-    assert "\n-        for i in range(1024):\n" in text
-
-
-@WARM
 def test_a_ladder_shows_progress_in_a_terminal_and_all_of_its_table_in_a_narrow_one():
     row = re.compile(r"^vector_add_bound +2 +(ok)? +ok on cpu +\+7 −6", re.MULTILINE)
     call = ("ladder", "vector_add", "--device", "cpu")
@@ -76,23 +64,6 @@ def test_a_ladder_shows_progress_in_a_terminal_and_all_of_its_table_in_a_narrow_
     assert (piped.returncode, piped.stderr) == (0, "")
     assert "\x1b" not in piped.stdout
     assert row.search(piped.stdout)
-
-
-@WARM
-def test_facts_that_are_too_wide_go_into_several_tables():
-    text = ESCAPE.sub("", run_in_terminal("facts", "matmul_registers", columns=60))
-    tables = re.findall(r"^ {20,}(\d\d_.*\S)", text, re.MULTILINE)
-    steps = [step for table in tables for step in table.split()]
-    assert steps == [f"{step.index:02d}_{step.name}" for step in REGISTERS.steps[1:]]
-    assert len(tables) > 1
-    assert text.count("  floating-point operations ") == len(tables)
-
-
-@WARM
-def test_steps_are_highlighted_python_in_a_terminal():
-    text = run_in_terminal("steps", "vector_add_bound", "--step", "bound")
-    assert COLOUR.search(text)
-    assert "        for i_0 in T.thread_binding(8, " in ESCAPE.sub("", text)
 
 
 def test_a_terminal_without_utf8_gets_what_it_can_show():

@@ -1,11 +1,8 @@
 """Rows of any length and number: what the rules choose is accepted and right."""
 
-import json
 import math
 import re
-from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -20,12 +17,10 @@ from tirstep.modules import get_kernel, softmax
 from tirstep.transforms import TransformError
 from tirstep.transforms.plans import schedule_function
 from tirstep.transforms.recipes import RECIPES
-from tirstep.transforms.recipes.costs import read_table
 from tirstep.transforms.recipes.gpus import read_gpu
 from tirstep.transforms.recipes.row_parts import Rows, rank_cuts
 from tirstep.transforms.recipes.rows import LONG, RowConfig, choose_rows, schedule_rows
 
-RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 KERNELS = ("row_sum", "softmax", "rms_norm", "layer_norm", "matvec")
 
 
@@ -199,25 +194,6 @@ def test_a_full_device_has_whole_rows():
     assert half == 2 * whole
     small = choose("matvec", 3, 153099, device="multiprocessors=8 gigabytes=300").parts
     assert 1 < small < choose("matvec", 3, 153099).parts
-
-
-def test_the_model_of_rows_is_as_it_was_fitted():
-    """By relative least squares of all ``_rows`` rungs in the stored run, none of the test set."""
-    cases = json.loads((RESULTS / "bench-nvidia-h200.json").read_text(encoding="utf-8"))["cases"]
-    pairs = [
-        (case["bytes"], outcome["time"]["median_us"])
-        for case in cases
-        if case["kernel"] in ("row_sum", "matvec")
-        for outcome in case["outcomes"]
-        if outcome["candidate"].split()[0] == f"{case['kernel']}_rows"
-    ]
-    moved, times = np.array(pairs).T
-    terms = np.stack([1 / times, moved / times], axis=1)
-    (start, slope), *_ = np.linalg.lstsq(terms, np.ones(len(times)), rcond=None)
-    assert len(pairs) == 16
-    costs = read_table("rows")["costs"]
-    assert start == pytest.approx(costs["launch_us"] + costs["step_us"], rel=0.01)
-    assert 1 / slope == pytest.approx(costs["dram_bytes_per_us"], rel=0.01)
 
 
 def test_a_refusal_of_padding_leaves_the_rows_of_a_function_whole():

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import BROWSERS, NoBrowserError, open_browser
+from browser import NoBrowserError, open_browser
 
 from tirstep.cli.report.build import build_report
 from tirstep.cli.report.jobs import RecipeJob, do_job
@@ -17,7 +17,6 @@ from tirstep.cli.screen import Screen
 from tirstep.lowering_checks import get_device
 
 SCREEN = {"width": 1280, "height": 900}
-MEDIA = ("color_scheme", "contrast", "forced_colors", "reduced_motion")
 NAMES = ("window_sum_bound", "window_sum_shared")
 
 
@@ -32,17 +31,14 @@ def report() -> Report:
     return build_report(parts, device=get_device("simulator"), target="cuda")
 
 
-@pytest.fixture(scope="session", params=BROWSERS)
-def browser(request: pytest.FixtureRequest) -> Iterator[Any]:
+@pytest.fixture(scope="session", params=["chromium"])
+def browser() -> Iterator[Any]:
+    """Named by each of its tests: tests/test_ci.py counts them."""
     try:
-        with open_browser(request.param) as browser:
+        with open_browser() as browser:
             yield browser
     except NoBrowserError as missing:
         pytest.skip(str(missing))
-
-
-def is_firefox(browser: Any) -> bool:
-    return bool(browser.browser_type.name == "firefox")
 
 
 @dataclass
@@ -67,14 +63,6 @@ class Visit:
         self.page.route("**/*", self._let_through)
         self.page.on("console", self._note_message)
         self.page.on("pageerror", self._note_error)
-
-    def leave(self) -> None:
-        """Have the page be as a new one."""
-        self.page.evaluate("localStorage.clear(); sessionStorage.clear();")
-        self.page.remove_listener("console", self._note_message)
-        self.page.remove_listener("pageerror", self._note_error)
-        self.page.unroute_all()
-        self.page.goto("about:blank")
 
     def _let_through(self, route: Any) -> None:
         self.asked.append(route.request.url)
@@ -121,27 +109,14 @@ def file(report: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="session")
-def spare(browser: Any) -> list[Any]:
-    """Pages of Firefox that a test has left: a context of its own costs it half a second."""
-    return []
-
-
 @pytest.fixture
-def visit(browser: Any, spare: list[Any], file: Path) -> Iterator[Open]:
+def visit(browser: Any, file: Path) -> Iterator[Open]:
     """Open a file at a place; at the end nothing may have been fetched and no error be logged."""
     visits = []
 
     def open_page(place: str = "", path: Path = file, **options: Any) -> Visit:
         options = {"viewport": SCREEN, "reduced_motion": "reduce", **options}
-        if is_firefox(browser):  # its protocol sets no media features
-            options |= dict.fromkeys(MEDIA, "null")
-        if spare and options.keys() == {"viewport", *MEDIA}:
-            visited = Visit(spare.pop(), path.as_uri())
-            visited.page.set_viewport_size(options["viewport"])
-            visited.page.bring_to_front()  # keys go to no other one
-        else:
-            visited = Visit(browser.new_context(**options).new_page(), path.as_uri())
+        visited = Visit(browser.new_context(**options).new_page(), path.as_uri())
         visited.listen()
         visited.page.goto(f"{path.as_uri()}#{place}")
         visited.page.wait_for_selector("h1")
@@ -156,8 +131,4 @@ def visit(browser: Any, spare: list[Any], file: Path) -> Iterator[Open]:
             "data:,",
             "about:blank",
         }
-        if is_firefox(browser):
-            visited.leave()
-            spare.append(visited.page)
-        else:
-            visited.page.context.close()
+        visited.page.context.close()

@@ -1,7 +1,6 @@
 """``tirstep report --watch``: what it watches, what it serves, and how it ends."""
 
 import itertools
-import os
 import threading
 import time
 import urllib.error
@@ -71,7 +70,6 @@ def test_a_browser_shows_the_new_page_at_the_same_place(
     old = page.read_text(encoding="utf-8")
     page.write_text(old.replace("<title>", "<title>new "), encoding="utf-8")
     opened.evaluate("window.old = true")
-    # Not wait_for_function: some Firefox evaluates its expression in the page, which forbids eval.
     with opened.expect_event("load", timeout=20_000):
         server.tell()
     assert opened.evaluate("window.old === undefined")
@@ -114,22 +112,6 @@ def test_a_change_makes_the_page_again_and_control_c_ends(
     edits = {1: lambda: source.write_text("2"), 3: None}
     code, said = watch_while(monkeypatch, source, page, [(0, set()), (1, set())], edits)
     assert (code, said) == (1, [f"{source} changed", ""])
-
-
-def test_a_change_while_the_first_page_is_made_is_seen(
-    page: Path, source: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """Who saves a file again before the page is there waits for the later one."""
-    os.utime(source, (0, 0))
-
-    def make() -> Iterator[tuple[int, set[Path]]]:
-        while True:
-            source.write_text("2")
-            os.utime(source, ns=(time.time_ns() + 1, time.time_ns() + 1))
-            yield 0, set()
-
-    code, said = watch_while(monkeypatch, source, page, make(), {1: None})
-    assert (code, said) == (0, [f"{source} changed", ""])
 
 
 def test_what_a_new_import_brings_is_watched_from_then_on(

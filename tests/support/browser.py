@@ -1,9 +1,6 @@
-"""Browsers for tests and screenshots: the machine's own, or those that Playwright installed.
+"""Chromium for tests and screenshots: the machine's own, or the one that Playwright installed.
 
-Playwright drives the machine's Firefox through WebDriver BiDi, which older ones know in part only,
-and its own through a patch. As a program, this says whether a browser opens:
-
-    python tests/support/browser.py NAME
+As a program, this says whether it opens.
 """
 
 from __future__ import annotations
@@ -32,16 +29,11 @@ class NoBrowserError(Exception):
     """There is no browser here: what is missing, and how to get it."""
 
 
-FIREFOX_NAMES = ("firefox-esr", "firefox")
-BROWSERS = ("chromium", "firefox")
-ADVICE = {
-    "chromium": "apt-get install chromium-headless-shell, or python -m playwright install chromium",
-    "firefox": "apt-get install firefox-esr, or python -m playwright install firefox",
-}
+ADVICE = "apt-get install chromium-headless-shell, or python -m playwright install chromium"
 
 
 @contextmanager
-def open_browser(name: str = "chromium") -> Iterator[Any]:
+def open_browser() -> Iterator[Any]:
     """A browser of Playwright's. Raises `NoBrowserError` where there is none."""
     try:
         from playwright.sync_api import Error
@@ -50,16 +42,17 @@ def open_browser(name: str = "chromium") -> Iterator[Any]:
             "no Playwright: pip install -c constraints.txt -e '.[browser]'"
         ) from None
     told = ""
-    for options in _list_options(name):
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    for named in [{"executable_path": path}, {}] if path else [{}]:
         try:
-            browser = getattr(_start_playwright(), name).launch(**options)
+            browser = _start_playwright().chromium.launch(args=list(OPTIONS), **named)
         except Error as error:
             told = told or str(error).strip().splitlines()[0]
             continue
         yield browser
         browser.close()
         return
-    raise NoBrowserError(f"no {name.capitalize()} ({told}): {ADVICE[name]}")
+    raise NoBrowserError(f"no Chromium ({told}): {ADVICE}")
 
 
 @functools.cache
@@ -72,22 +65,11 @@ def _start_playwright() -> Any:
     return playwright
 
 
-def _list_options(name: str) -> list[dict[str, Any]]:
-    """How to open a browser: the machine's own first, if it has one."""
-    is_chromium = name == "chromium"
-    options: dict[str, Any] = {"args": list(OPTIONS)} if is_chromium else {}
-    path = next(filter(None, map(shutil.which, NAMES if is_chromium else FIREFOX_NAMES)), None)
-    if path is None:
-        return [options]
-    channel = {} if is_chromium else {"channel": "moz-firefox"}
-    return [{**options, **channel, "executable_path": path}, options]
-
-
-def main(name: str) -> int:
+def main() -> int:
     """Open a browser and close it; the exit code says whether that could be done."""
     try:
-        with open_browser(name) as browser:
-            print(f"{name} {browser.version}")
+        with open_browser() as browser:
+            print(f"chromium {browser.version}")
     except NoBrowserError as error:
         print(error)
         return 1
@@ -95,4 +77,4 @@ def main(name: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main())

@@ -81,14 +81,6 @@ def test_tvm_s_reason_has_the_names_of_blocks_and_loops():
         tr.reorder_loops(sch, [k, i])
 
 
-def test_a_schedule_that_renders_no_errors_says_how_to_see_the_reason():
-    sch, _, _, _, k = start(error_render_level="none")
-    with refuses(
-        sch, r"TVM refuses: it says why only with error_render_level=\"detail\"; make the sch"
-    ):
-        tr.bind_loop(sch, k, axis="blockIdx.x")
-
-
 def test_a_dead_handle_is_named_by_its_kind():
     sch, block, i, *_ = start()
     tr.fuse_loops(sch, [i])
@@ -100,20 +92,6 @@ def test_a_dead_handle_is_named_by_its_kind():
         tr.fetch_cooperatively(sch, copy, threads=4)
 
 
-def test_a_dead_handle_is_found_wherever_it_stands():
-    sch, block, i, j, k = start()
-    tr.split_loop(sch, j, inner=4)
-    for call in (
-        lambda: tr.split_loop(sch, loop=j, inner=2),
-        lambda: tr.reorder_loops(sch, [i, j]),
-        lambda: tr.fuse_loops(sch, loops=(i, j)),
-        lambda: tr.stage_operand_at(sch, block, loop=j, operand=0, threads=4),
-    ):
-        with refuses(sch, "the loop handle is dead"):
-            call()
-    assert sch.get(k)
-
-
 def test_a_handle_of_another_schedule_is_told_apart():
     sch, *_ = start()
     _, block, i, *_ = start()
@@ -123,13 +101,6 @@ def test_a_handle_of_another_schedule_is_told_apart():
         tr.split_loop(sch, i, inner=4)
     with refuses(sch, r"tile_block: the block handle belongs to another schedule"):
         tr.tile_block(sch, block, threads=(4,))
-
-
-def test_handles_stay_good_in_a_copy_of_the_schedule():
-    sch, _, i, *_ = start()
-    copy = sch.copy()
-    tr.split_loop(copy, i, inner=4)
-    assert sch.get(i).extent == 16
 
 
 def test_a_handle_of_the_wrong_kind_is_told_apart():
@@ -167,33 +138,6 @@ def test_a_composite_that_fails_half_way_leaves_the_schedule():
     assert len(sch.get_loops(sch.get_sblock("C"))) == 5
 
 
-def make_composites(count):
-    """A transform of one primitive, and composites around it, one within the other; and how often
-    the primitive was called."""
-    calls = []
-
-    @transform
-    def annotate(sch: Schedule) -> None:
-        calls.append(sch)
-        sch.annotate(sch.get_sblock("root"), f"note_{len(calls)}", 1)
-
-    inner = annotate
-    for _ in range(count):
-        inner = transform(lambda sch, part=inner: part(sch))
-    return inner, calls
-
-
-@pytest.mark.parametrize("depth", [1, 2, 4])
-def test_composites_within_composites_run_once(depth):
-    sch, *_ = start()
-    outermost, calls = make_composites(depth)
-    outermost(sch)
-    outermost(sch)
-    assert [call is sch for call in calls] == [True, True]
-    root = sch.get(sch.get_sblock("root"))
-    assert set(root.annotations) == {"note_1", "note_2"}
-
-
 def test_a_refusal_that_a_composite_catches_leaves_nothing_of_the_part():
     @transform
     def halve(sch: Schedule, loop: LoopRV) -> None:
@@ -211,21 +155,6 @@ def test_a_refusal_that_a_composite_catches_leaves_nothing_of_the_part():
     assert [int(sch.get(loop).extent) for loop in sch.get_loops(block)] == [4, 4, 12, 6]
     kinds = [str(inst.kind.name) for inst in sch.trace.insts]
     assert [kind for kind in kinds if not kind.startswith("Get")] == ["Split"]
-
-
-def test_a_composite_on_another_schedule_is_tried_on_its_own():
-    @transform
-    def halve(sch: Schedule, loop: LoopRV) -> None:
-        tr.split_loop(sch, tr.split_loop(sch, loop, inner=2).outer, inner=3)
-
-    other, _, its, *_ = start()
-
-    @transform
-    def reach_out(sch: Schedule) -> None:
-        with refuses(other, "split_loop: loop 'i_0' runs 8 times, which inner=3"):
-            halve(other, its)
-
-    reach_out(start()[0])
 
 
 def test_a_transform_of_somebody_else_has_the_same_manners():

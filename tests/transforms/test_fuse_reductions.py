@@ -12,17 +12,15 @@ from plain_attention import (
     make_attention,
 )
 from reduction_pairs import LEAST, Plain, draw, find_blocks, fuse_pair, make_pair, run_pair
-from tvm.s_tir import SBlock, Schedule
+from tvm.s_tir import Schedule
 from tvm.script import from_source
 from tvm.tirx import exp
 
 from tirstep import transforms as tr
 from tirstep.lowering_checks import check_numbers, get_device
-from tirstep.modules import layer_norm, softmax
+from tirstep.modules import softmax
 from tirstep.transforms.fusion import repair
-from tirstep.transforms.fusion.factors import find_derivatives
 from tirstep.transforms.queries import get_own_loops
-from tirstep.transforms.tir import find_all
 
 SQUARE = "(a - m[vi] / T.float64(24)) * (a - m[vi] / T.float64(24))"
 MODES = [(None, "in place"), (5, "in place"), (8, "in place"), (5, "apart")]
@@ -93,9 +91,6 @@ def test_fuse_reductions_element_by_element() -> None:
         ("squares", "s[vi] + b / T.sqrt(m[vi])", None, MODES[2:3]),
         ("squares", "s[vi] + (a / m[vi] - b / m[vi])", None, MODES[3:]),
         ("sum", "s[vi] + b / m[vi]", None, MODES[:1]),
-        ("sum", f"s[vi] + {SQUARE}", None, MODES),
-        ("sum", "s[vi] + (a * b - m[vi] * b * T.float64(0.25))", None, MODES[1:2]),
-        ("squares", "s[vi] + b * m[vi]", None, MODES[3:]),
         ("min", "s[vi] + T.exp(m[vi] - a)", None, MODES[1:2]),
     ],
 )
@@ -180,7 +175,7 @@ def test_a_planted_bug_dies_without_a_gpu(bug: str) -> None:
 @pytest.mark.parametrize("is_split", [False, True], ids=["fused", "split"])
 def test_a_factor_derived_wrongly_is_refused(wrong, is_split: bool, monkeypatch) -> None:
     """The drawn numbers find it, before anything is changed."""
-    derived = lambda pair: (wrong(pair.running.old, pair.running.new), "factor")  # noqa: E731
+    derived = lambda term, running, _: (wrong(running.old, running.new), "factor")  # noqa: E731
     monkeypatch.setattr(repair, "derive_change", derived)
     sch = Schedule(Plain)
     first, second = find_blocks(sch, "first", "second")
@@ -190,35 +185,6 @@ def test_a_factor_derived_wrongly_is_refused(wrong, is_split: bool, monkeypatch)
             tr.split_reductions(sch, first, [second], parts=4)
         else:
             tr.fuse_reductions(sch, first, second, loop)
-
-
-# ---- Layer norm: sums of derivatives beside
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize(("tile", "accumulate"), [(None, "in place"), (8, "in place")])
-def test_layer_norm_in_one_pass_loses_nothing(dtype: str, tile: int | None, accumulate) -> None:
-    """Rows far from 0 among them: what is added up is squares of differences all the way."""
-    problem = layer_norm.problem(5, 26, dtype=dtype)
-    sch = Schedule(problem.module)
-    mean, variance = find_blocks(sch, "mean", "variance")
-    loop = sch.get_loops(mean)[1]
-    if tile is not None:
-        loop = tr.split_loop(sch, loop, inner=tile, tail="guard").outer
-    tr.fuse_reductions(sch, mean, variance, loop, accumulate=accumulate)
-    names = [str(block.name_hint) for block in find_all(sch.mod["main"].body, SBlock)]
-    assert {"variance_derivative_1", "variance_derivative_2"} <= set(names)
-    assert check_numbers(problem, sch.mod, get_device("cpu"), where="cpu") == []
-
-
-def test_fuse_reductions_refuses_derivatives_that_are_wrong(monkeypatch) -> None:
-    first_alone = lambda term, running: find_derivatives(term, running)[:1]  # noqa: E731
-    monkeypatch.setattr(repair, "find_derivatives", first_alone)
-    sch = Schedule(layer_norm.problem(5, 26).module)
-    mean, variance = find_blocks(sch, "mean", "variance")
-    loop = sch.get_loops(mean)[1]
-    with refuses(sch, "'sums' of block 'mean': its term's part .* change by different factors"):
-        tr.fuse_reductions(sch, mean, variance, loop)
 
 
 # ---- Attention: two consumers, and blocks between
@@ -296,7 +262,8 @@ def test_fuse_reductions_refuses_what_does_not_fit():
 @pytest.mark.parametrize(
     ("producer", "use", "start", "sentence"),
     [
-        ("sum", f"s[vi] + {SQUARE} * {SQUARE}", None, "has parts that change by different factors"),
+        ("sum", f"s[vi] + {SQUARE}", None, "has parts that change by different factors"),
+        ("squares", "s[vi] + b * m[vi]", None, "with which on zeros it would give 12, and in two"),
         ("max", "s[vi] + b * m[vi]", None, "factor new / old, with which on .* it would give nan"),
         ("sum", "s[vi] + T.abs(a - m[vi])", None, "mixes both so that no factor comes out of it"),
         ("max", "s[vi] + T.Select(a == m[vi], T.float64(1), T.float64(0))", None, "is a condition"),

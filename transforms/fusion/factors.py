@@ -12,11 +12,6 @@ same factor, a summand of an exponent becomes a factor of the power. What is und
 or what is taken away, changes from the new value to the old one. Where two operands change
 differently, or an operation mixes x and m, the expression has neither, and `NoRepairError` names
 the part.
-
-Of a polynomial in m, the sum moves by Taylor's formula: ``sum f(x, new) = sum f(x, old) + sum
-f'(x, old) * d + sum f''(x, old) * d**2 / 2 ...`` with ``d = new - old``. Derivatives are summed
-beside it, and their sums move in the same way. For squared differences from a mean this is what
-T. Chan, G. Golub and R. LeVeque add up (Algorithms for computing the sample variance, 1983).
 """
 
 from __future__ import annotations
@@ -36,8 +31,6 @@ from .evaluation import get_operation
 
 _POWERS = {"exp": tirx.exp, "exp2": tirx.exp2, "exp10": tirx.exp10}
 """Operations that make a factor of a summand."""
-_MOST = 3
-"""The highest degree of a polynomial: each costs a sum beside."""
 
 
 class NoRepairError(Exception):
@@ -74,10 +67,9 @@ class Running:
         """Whether an expression depends on the running value."""
         return is_used(self.value, expression)
 
-    def put(self, expression: Any) -> tuple[Any, Any]:
+    def put(self, expression: Any) -> list[Any]:
         """An expression of the old value, and of the new one."""
-        old, new = (substitute(expression, {self.value: it}) for it in (self.old, self.new))
-        return old, new
+        return [substitute(expression, {self.value: it}) for it in (self.old, self.new)]
 
     @property
     def undone(self) -> Running:
@@ -92,7 +84,7 @@ class Factor:
     Attributes
     ----------
     powers : the change of the exponent, by the name of the operation
-    quotient : what else it is multiplied by, which may be below 0; None for nothing
+    quotient : what else it is multiplied by, which may be below 0; None for nothing: it is positive
     """
 
     powers: dict[str, Any] = field(default_factory=dict)
@@ -111,11 +103,6 @@ class Factor:
         """The square root."""
         powers = {name: it * const(0.5, it.ty.dtype) for name, it in self.powers.items()}
         return Factor(powers, None if self.quotient is None else tirx.sqrt(self.quotient))
-
-    @property
-    def is_positive(self) -> bool:
-        """Whether it is known to be above 0."""
-        return self.quotient is None
 
     def as_expression(self, dtype: Any) -> Any:
         """The product, in the type of the term; 1.0 of a `dtype` for a factor that is constant."""
@@ -149,14 +136,10 @@ def find_factor(term: Any, running: Running) -> Factor | None:
     if not is_varying:
         old, new = running.put(term)
         return Factor(quotient=new / old)
-    found = [find_factor(part, running) for part in _list_alike(term, running, "factor")]
-    factors = [factor for factor in found if factor is not None]
-    if not factors:
-        return None
-    _require_same(term, [it.as_expression(running.value.ty.dtype) for it in factors], "factors")
-    if isinstance(term, (Max, Min)) and not all(factor.is_positive for factor in factors):
+    factors = _find_alike(term, running, "factor", find_factor)
+    if isinstance(term, (Max, Min)) and any(factor.quotient is not None for factor in factors):
         raise NoRepairError(term, "compares parts whose factor may be negative")
-    return factors[0]
+    return factors[0] if factors else None
 
 
 def find_summand(term: Any, running: Running) -> Any | None:
@@ -196,77 +179,33 @@ def find_summand(term: Any, running: Running) -> Any | None:
     if isinstance(term, Cast) and _is_between_floats(term):
         change = find_summand(term.value, running)
         return None if change is None else change.astype(term.ty.dtype)
-    found = [find_summand(part, running) for part in _list_alike(term, running, "summand")]
-    changes = [change for change in found if change is not None]
-    _require_same(term, changes, "summands")
+    changes = _find_alike(term, running, "summand", find_summand)
     return changes[0] if changes else None
 
 
-def _list_alike(term: Any, running: Running, what: str) -> tuple[Any, Any]:
-    """Both parts of a term that changes as they do, if they change alike."""
-    is_compared = isinstance(term, (Max, Min)) or (
-        what == "factor" and isinstance(term, (Add, Sub))
-    )
-    if is_compared:
-        return term.a, term.b
-    if isinstance(term, Select):
-        condition, *arms = term.condition, term.true_value, term.false_value
-    elif is_choice(term):
-        condition, *arms = term.args
+def _find_alike(term: Any, running: Running, what: str, find: Callable[..., Any]) -> list[Any]:
+    """The changes of both parts of a term that changes as they do, where these are the same.
+
+    A part that has any change, such as an arm of 0, is left out.
+    """
+    if isinstance(term, (Max, Min)) or (what == "factor" and isinstance(term, (Add, Sub))):
+        parts = [term.a, term.b]
+    elif isinstance(term, Select) or is_choice(term):
+        condition, *parts = (
+            term.args if is_choice(term) else (term.condition, term.true_value, term.false_value)
+        )
+        if running.is_in(condition):
+            raise NoRepairError(condition, "is a condition, which may be another later")
     else:
         raise NoRepairError(term, f"mixes both so that no {what} comes out of it")
-    if running.is_in(condition):
-        raise NoRepairError(condition, "is a condition, which may be another later")
-    return arms[0], arms[1]
-
-
-def _require_same(term: Any, changes: Sequence[Any], what: str) -> None:
-    for change in changes[1:]:
-        if not (
-            tvm_ffi.structural_equal(change, changes[0])
-            or Analyzer().can_prove_equal(change, changes[0])
-        ):
-            raise NoRepairError(term, f"has parts that change by different {what}")
-
-
-def find_derivatives(term: Any, running: Running) -> list[Any]:
-    """The derivatives by the value that are not 0, the first one first; raises `NoRepairError`."""
-    found: list[Any] = []
-    while (term := _derive(term, running)) is not None:
-        found.append(term)
-        if len(found) > _MOST:
-            raise NoRepairError(term, f"is of a degree above {_MOST}")
+    found = [change for part in parts if (change := find(part, running)) is not None]
+    dtype = running.value.ty.dtype
+    made = [it.as_expression(dtype) if isinstance(it, Factor) else it for it in found]
+    if len(made) == 2 and not (
+        tvm_ffi.structural_equal(*made) or Analyzer().can_prove_equal(*made)
+    ):
+        raise NoRepairError(term, f"has parts that change by different {what}s")
     return found
-
-
-def _derive(term: Any, running: Running) -> Any | None:
-    """The derivative of an expression; None where it is 0."""
-    if not running.is_in(term):
-        return None
-    if isinstance(term, Var):
-        return const(1, term.ty.dtype)
-    if isinstance(term, Cast) and "float" in str(term.value.ty.dtype):
-        derivative = _derive(term.value, running)
-        return None if derivative is None else derivative.astype(term.ty.dtype)
-    if isinstance(term, Div) and not running.is_in(term.b):
-        above = _derive(term.a, running)
-        return None if above is None else above / term.b
-    if not isinstance(term, (Add, Sub, Mul)):
-        raise NoRepairError(term, "is no polynomial")
-    first, second = _derive(term.a, running), _derive(term.b, running)
-    if isinstance(term, Mul):
-        first, second = _derive_product(first, term.b), _derive_product(second, term.a)
-    if second is None:
-        return first
-    if isinstance(term, Sub):
-        return const(-1, second.ty.dtype) * second if first is None else first - second
-    return second if first is None else first + second
-
-
-def _derive_product(derivative: Any | None, other: Any) -> Any | None:
-    if derivative is None or _is_number(derivative, 1):
-        return None if derivative is None else other
-    return derivative * other
 
 
 def _multiply(factors: Sequence[Any]) -> Any:

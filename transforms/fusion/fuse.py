@@ -7,17 +7,15 @@ Neptune compiler (2026); the online softmax (M. Milakov and N. Gimelshein, 2018)
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import tvm_ffi
-from tvm import tirx
 from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.tirx import BufferLoad, BufferStore, For, IterVar, SeqStmt, const, if_then_else
+from tvm.tirx import BufferLoad, BufferStore, For, IterVar, SeqStmt, if_then_else
 from tvm.tirx import all as all_of
 from tvm_ffi import structural_map
 
@@ -25,10 +23,10 @@ from ..errors import TransformError
 from ..queries import get_loop_name
 from ..rewriting import edit_scope, get_function, replace_scope, with_body
 from ..schedule import inlines, transform
-from ..tir import bind_ranges, constant, is_among, substitute
+from ..tir import bind_ranges, is_among, substitute
 from .blocks import Builder, Point, is_any_of, join_statements, list_statements, read_chain
 from .reductions import Reduction, uses_any
-from .repair import EARLIER, SHARE, Repair, plan_repair
+from .repair import Repair, plan_repair
 from .sides import (
     Consumer,
     Producer,
@@ -67,8 +65,7 @@ def fuse_reductions(
 
     The consumer takes the value that the producer has found so far. Where that moves, what has been
     taken up is repaired first, by a factor (or, of a maximum, a summand) that is derived from the
-    consumer's term and tried on drawn numbers before it is used; `docs/fusion.md` says how. Of
-    polynomials, such as squared differences, the sums of derivatives are kept beside it. At a
+    consumer's term and tried on drawn numbers before it is used; `docs/fusion.md` says how. At a
     loop over tiles, the producer reduces a tile to a block of its own, and the consumer is repaired
     once a tile. Its repair is its initialization: `decompose_reduction_at` makes a block of it.
 
@@ -194,8 +191,6 @@ class _Fusion(Builder):
         for item in reduction.iterators(reduced=False):
             point.add(item, values)
         point.follow(outs, kind)
-        if self.repair.reference == "extrapolated":
-            self._add_shares(point)
         if part is not None:
             steps = [point.steps[loop.loop_var] for loop in outs]
             return point, BufferLoad(part, [*map(point.of, reduction.indices), *steps])
@@ -209,19 +204,6 @@ class _Fusion(Builder):
         guards = [substitute(it, point.steps) for it in self.find_guards(reduced, values)]
         term = point.of(reduction.term)
         return point, if_then_else(all_of(*guards), term, reduction.identity) if guards else term
-
-    def _add_shares(self, point: Point) -> None:
-        """Let a point know how much of all terms have come, now and before."""
-        reduction, done = self.consumer.reduction, 0
-        items = [it for it in reduction.iterators(reduced=True) if it.var in self.matched]
-        inner = self.find_inner(reduction, self.values)
-        count = math.prod(constant(item.dom.extent) or 0 for item in items)
-        each = math.prod(constant(loop.extent) or 0 for loop in inner)
-        for loop in self.producer.outs:
-            done = done * loop.extent + (point.steps[loop.loop_var] - loop.min)
-        for share, steps in ((SHARE, done + 1), (EARLIER, done)):
-            seen = tirx.max(tirx.min(steps * each, count), 1)
-            point.old[share] = const(float(count), "float32") / seen.astype("float32")
 
     def add_producer(self) -> None:
         """Have the producer keep its value of before, and find the part of an iteration first."""
@@ -304,68 +286,35 @@ class _Fusion(Builder):
     def add_consumer(self, term: Any, *, is_apart: bool) -> None:
         """Have the consumer repair its result, and take up the terms of an iteration.
 
-        Sums of derivatives stand beside it: each repairs those of lower ones.
+        Where each iteration has several terms, they are summed apart if nobody reads the result
+        behind the loop: only a block that reduces over the loop itself has TVM keep its buffer from
+        one iteration to the next. Otherwise they are taken up one by one, after the repair.
         """
-        reduction, result = self.consumer.reduction, self.consumer.reduction.buffer
-        now = BufferLoad(self.producer.buffer, list(self.consumer.indices))
-        value = {self.repair.running.value: self.repair.refer(now)}
-        sums: list[Any] = []
-        for order, derivative in reversed(list(enumerate(self.repair.derivatives, start=1))):
-            buffer = self.add_buffer(result, f"{result.name}_derivative_{order}")
-            previous = self.add_buffer(result, f"{buffer.name}_previous")
-            own = reduction._replace(buffer=buffer, term=substitute(derivative, value))
-            name = self.name(f"{reduction.name}_derivative_{order}")
-            self._add_accumulator(own, name, sums, previous, is_apart=True)
-            sums.insert(0, previous)
-        own = reduction._replace(term=term)
-        block = self._add_accumulator(own, reduction.name, sums, None, is_apart=is_apart)
-        self.reuse[reduction.block] = block
-        self.moved.append(reduction.block)
-
-    def _add_accumulator(
-        self,
-        reduction: Reduction,
-        name: str,
-        sums: Sequence[Any],
-        previous: Any | None,
-        *,
-        is_apart: bool,
-    ) -> SBlock:
-        """Add the block of a sum that is repaired, with the `sums` of further derivatives before.
-
-        It keeps its own result of before in `previous`, if anything. Where each iteration has
-        several terms, they are summed apart if nobody reads the result behind the loop, as of a
-        derivative: only a block that reduces over the loop itself has TVM keep its buffer from one
-        iteration to the next. Otherwise they are taken up one by one, after the repair.
-        """
-        values, identity, loops = self.values, reduction.identity, self.producer.outs
+        reduction, values = self.consumer.reduction._replace(term=term), self.values
         reduced = [item.var for item in reduction.iterators(reduced=True)]
         is_one = not self.find_inner(reduction, values) and all(it in values for it in reduced)
         kind = IterVar.CommReduce if is_one or is_apart else IterVar.DataPar
-        apart = f"{name}_tile" if is_apart and not is_one else None
+        apart = f"{reduction.name}_tile" if is_apart and not is_one else None
         point, term = self.enter(reduction, values, kind, apart)
-        indices, row = (
-            list(map(point.of, it)) for it in (reduction.indices, self.consumer.indices)
-        )
-        result, *before = (BufferLoad(it, indices) for it in (reduction.buffer, *sums))
+        indices = [point.of(index) for index in reduction.indices]
+        row = [point.of(index) for index in self.consumer.indices]
+        result = BufferLoad(reduction.buffer, indices)
         old, new = (BufferLoad(it, row) for it in (self.previous, self.producer.buffer))
-        repaired = point.of(self.repair.apply([result, *before], old, new))
-        is_first = all_of(*(point.steps[loop.loop_var] == loop.min for loop in loops))
-
-        updated, begun = reduction.combine(result, term), identity
+        repaired = point.of(self.repair.apply(result, old, new))
+        outs = self.producer.outs
+        is_first = all_of(*(point.steps[loop.loop_var] == loop.min for loop in outs))
+        updated, begun = reduction.combine(result, term), reduction.identity
         if not (is_one or is_apart):
-            begun = if_then_else(is_first, identity, repaired)
+            begun = if_then_else(is_first, begun, repaired)
         else:
             if not self.repair.begins and not tvm_ffi.structural_equal(repaired, result):
                 repaired = if_then_else(is_first, result, repaired)
             updated = reduction.combine(repaired, term)
-        body = BufferStore(reduction.buffer, updated, indices)
-        init = BufferStore(reduction.buffer, begun, indices)
-        if previous is not None:
-            body = SeqStmt([BufferStore(previous, result, indices), body])
-        block = point.make_block(name, body, init, like=reduction.block)
+        body, init = (BufferStore(reduction.buffer, it, indices) for it in (updated, begun))
+        block = point.make_block(reduction.name, body, init, like=reduction.block)
         self.place(block, point)
-        return block
+        self.reuse[reduction.block] = block
+        self.moved.append(reduction.block)
 
 
 def _rebuild(node: Any, loop: For, statements: list[Any], moved: list[SBlock]) -> Any:

@@ -211,7 +211,7 @@ class _Split(Builder):
         if repair is not None:
             row = [point.of(index) for index in at]
             new = BufferLoad(self.producer.buffer, row)
-            came_to = repair.apply([came_to], BufferLoad(self.value, [*row, part]), new)
+            came_to = repair.apply(came_to, BufferLoad(self.value, [*row, part]), new)
         own = BufferLoad(buffer, indices)
         block, nest = self._reduce(reduction, reduction.name, point, own, came_to)
         self.reuse[reduction.block] = block
