@@ -273,13 +273,13 @@ def test_open_sizes_and_several_functions() -> None:
 @T.prim_func(s_tir=True)
 def scan_by_hand(A: T.Buffer((64,), "int32"), C: T.Buffer((64,), "int32")):
     part = T.alloc_buffer((65,), "int32")
-    for bx in T.thread_binding(1, thread="blockIdx.x"):
+    for _bx in T.thread_binding(1, thread="blockIdx.x"):
         with T.sblock("scan"):
             for tx in T.thread_binding(64, thread="threadIdx.x"):
                 part[tx] = A[tx] * 2
                 if tx == 0:
                     part[64] = A[0] * 4
-    for bx in T.thread_binding(1, thread="blockIdx.x"):
+    for _bx in T.thread_binding(1, thread="blockIdx.x"):
         for tx in T.thread_binding(64, thread="threadIdx.x"):
             C[tx] = part[tx] + part[64]
 
