@@ -87,6 +87,8 @@ def test_what_is_planted_is_found_and_shown(kind, monkeypatch):
     again = fuzz_schedules.Session(SEED, HARMLESS, only=ONLY)
     again.play(trial)
     assert again.wrong == session.wrong
+    if kind == "raised":
+        assert fuzz_schedules.main([SEED, "0", "--trial", str(trial), "--only", ONLY]) == 1
 
 
 SPLIT = Call("split_loop", (Loop(At("C"), 0),), {"inner": 4})

@@ -1,6 +1,7 @@
 """``make docs``: fills the generated parts, and holds the documents to them."""
 
 import re
+from pathlib import Path
 
 import pytest
 from readme import SPEED
@@ -8,6 +9,39 @@ from readme import SPEED
 from tirstep.bench.cases import LADDER_SUITES, NOT_MEASURED, SUITES
 
 from .conftest import ROOT, Command
+
+README = """\
+```python
+print('--- before')
+print('+++ after')
+```
+<!-- begin output-diff -->
+old
+<!-- end output-diff -->
+<!-- begin commands -->
+```console
+$ echo one | tr o O
+old
+```
+<!-- end commands -->
+"""
+
+
+def test_what_is_stale_is_told_and_filled(fill_documents: Command, tmp_path: Path):
+    readme = tmp_path / "README.md"
+    readme.write_text(README)
+    options = ("--readme", readme, "--results", tmp_path)
+    assert fill_documents(*options, "--check").code == 1
+    assert readme.read_text() == README
+    assert fill_documents(*options).code == 0
+    filled = README.replace("old\n<", "```diff\n--- before\n+++ after\n```\n<").replace(
+        "old", "One"
+    )
+    assert readme.read_text() == filled
+    assert fill_documents(*options, "--check").code == 0
+    readme.write_text(README.replace("print(", "raise SystemExit("))
+    failed = fill_documents(*options)
+    assert (failed.code, "a Python program fails: --- before" in failed.err) == (2, True)
 
 
 @pytest.mark.usefixtures("warm_commands")

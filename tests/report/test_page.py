@@ -89,7 +89,7 @@ def test_keys_walk_the_steps_of_all_recipes_and_back(visit: Open, report: Report
     assert opened.texts(".ladder tbody th a")[0] == "window_sum_bound"
 
 
-@pytest.mark.parametrize("step", [1, 3])
+@pytest.mark.parametrize("step", [1, 2, 3])
 def test_the_diff_has_the_lines_of_both_steps(visit: Open, step: int):
     opened = visit(f"window_sum_shared/{step}/tir")
     assert side(opened, "fresh") == lines(step)
@@ -130,6 +130,17 @@ def test_every_view_is_in_the_address_and_comes_back_from_it(visit: Open):
     assert again.place == f"{LAST}/tir?line=9&view=whole"
     assert visit(again.place).texts("#code tr.target .ln") == ["9"]
     assert visit(f"{LAST}/tir?view=split,nonsense").page.locator("table.split").count() == 1
+
+
+def test_the_python_of_a_step_stands_over_its_diff_with_its_path(visit: Open, report: Report):
+    opened = visit(f"{LAST}/tir")
+    python = report.recipes[1].steps[3].python
+    assert opened.texts(".python summary code") == [f"{python.path}:{python.start}"]
+    shown = opened.texts(".python td.code")
+    assert shown == list(python.text.lines)[python.start - python.first :][: len(shown)]
+    assert shown[-1].strip() == 'yield "fetched_cooperatively"'
+    opened.page.locator(".python tr.fold button").first.click()
+    assert len(opened.texts(".python td.code")) > len(shown)
 
 
 def test_lines_that_belong_together_are_marked_in_both_panes(visit: Open, report: Report):
