@@ -4,7 +4,7 @@ import dataclasses
 import xml.etree.ElementTree as ET
 
 import pytest
-from plots import draw_bars
+from plots import draw_bars, find_shown
 
 from .test_results import make_case, make_run
 
@@ -32,3 +32,5 @@ def test_plots_are_drawings_with_every_candidate():
     }
     fast, slow = widths["best: 50.0 µs, 42.9 TFLOP/s"], widths["PyTorch: 60.0 µs, 35.8 TFLOP/s"]
     assert fast / slow == pytest.approx(1.2, rel=0.01)
+    few = find_shown(cases[0], all_recipes=False)
+    assert [outcome.candidate for _, outcome in few] == ["best", "torch", "triton"]

@@ -1,13 +1,10 @@
 """Inputs are exact where they claim to be, and the bounds are neither too small nor empty."""
 
-import math
-
 import numpy as np
 import pytest
 
 from tirstep.modules import (
     Problem,
-    Tensor,
     conv1d,
     conv2d,
     depthwise_conv2d,
@@ -99,7 +96,6 @@ def test_whole_numbers_are_as_various_as_fits() -> None:
         (matvec, (5, 3), (2,)),
         (window_sum, (9,), (4,)),
         (conv1d, (9, 4), (0,)),
-        (conv1d, (2, 4), (0,)),
         (matmul, (5, 3, 4), (2,)),
         (matmul_bias_relu, (5, 3, 4), (2, 1)),
         (depthwise_conv2d, (1, 1, 5, 5, 5), (0, 0, 0, 0)),
@@ -125,9 +121,7 @@ def test_thinning_leaves_something_of_every_input() -> None:
     ("kernel", "sizes"),
     [
         (row_sum, (2, 8192)),
-        (row_sum, (1, 5000)),
         (matvec, (64, 8192)),
-        (matvec, (1, 8192)),
         (matmul, (16, 16, 4096)),
         (matmul, (2, 2, 8191)),
         (matmul_bias_relu, (3, 16, 4099)),
@@ -257,11 +251,6 @@ def test_random_inputs_fill_their_range(problem: Problem) -> None:
             assert values.max() > spread / 2
 
 
-def test_int8_matmul_gets_the_full_range() -> None:
-    (a, _) = matmul.problem(64, 8, 64, dtype="int8").float_inputs(0)
-    assert (a.min(), a.max()) == (-128, 127)
-
-
 def test_random_integers_do_not_overflow() -> None:
     """Not even where the least int8 is drawn, whose absolute value is no int8."""
     problem = vector_add.problem(1, dtype="int8")
@@ -346,18 +335,13 @@ def test_an_error_of_a_hundred_bounds_is_caught(problem: Problem) -> None:
     [
         (vector_add, (251,), {}, 1),
         (relu, (9,), {}, 0),
-        (gelu, (251,), {"dtype": "bfloat16"}, 0),
-        (transpose, (5, 7), {}, 0),
         (row_sum, (16, 2048), {}, 0),
         (softmax, (3, 512), {}, 0),
-        (softmax, (3, 64), {"dtype": "float16"}, 0),
         (rms_norm, (3, 512), {}, 0),
-        (rms_norm, (3, 64), {"dtype": "bfloat16"}, 1),
         (layer_norm, (3, 512), {}, 0),
         (layer_norm, (3, 64), {"dtype": "float16"}, 2),
         (matvec, (3, 2048), {}, 1),
         (window_sum, (251,), {"width": 64}, 0),
-        (window_sum, (251,), {"dtype": "bfloat16"}, 0),
         (conv1d, (16384, 32), {}, 1),
         (matmul, (16, 16, 2048), {}, 0),
         (matmul, (16, 16, 256), {"dtype": "bfloat16", "out": "bfloat16"}, 0),
@@ -381,7 +365,6 @@ def test_one_lost_term_is_caught(kernel, sizes, options, dropped: int) -> None:
 def test_terms_and_operations_and_bytes_by_hand() -> None:
     for problem, terms, flops, size in [
         (vector_add.problem(10), 1, 10, 3 * 10 * 4),
-        (vector_add.problem(10, dtype="bfloat16"), 1, 10, 3 * 10 * 2),
         (relu.problem(10), 0, 10, 2 * 10 * 4),
         (gelu.problem(10, dtype="float16"), 1, 80, 2 * 10 * 2),
         (transpose.problem(3, 5, dtype="int8"), 0, 0, 2 * 15),
@@ -391,12 +374,8 @@ def test_terms_and_operations_and_bytes_by_hand() -> None:
         (layer_norm.problem(3, 5, dtype="bfloat16"), 5, 120, (2 * 15 + 2 * 5) * 2),
         (matvec.problem(3, 5), 5, 30, (15 + 5 + 3) * 4),
         (window_sum.problem(10), 2, 20, (13 + 10) * 4),
-        (window_sum.problem(10, width=5, dtype="int8"), 4, 40, 15 + 10),
         (conv1d.problem(10, 3), 3, 60, (10 + 3 + 12) * 4),
-        (conv1d.problem(10, 3, over="output", dtype="float16"), 3, 60, 26 + 48),
         (matmul.problem(2, 3, 4), 4, 48, (8 + 12 + 6) * 4),
-        (matmul.problem(2, 3, 4, dtype="int8"), 4, 48, 8 + 12 + 24),
-        (matmul.problem(2, 3, 4, dtype="float16", out="float16"), 4, 48, 52),
         (matmul_bias_relu.problem(2, 3, 4), 5, 60, (8 + 12 + 3 + 6) * 4),
         (depthwise_conv2d.problem(2, 3, 4, 5, 3), 9, 2160, (120 + 27 + 120) * 4),
     ]:
@@ -466,41 +445,6 @@ def test_an_error_of_its_own_holds_and_is_not_much_too_large(kernel) -> None:
     rough = kernel.meaning.reference(*narrow, **problem.shape)
     assert (np.abs(rough - exact) > bound).mean() > 0.5
     assert (bound < 1e-3 * np.abs(exact).max()).all()
-
-
-def test_arguments_are_read_off_the_module() -> None:
-    problem = get_kernel("matmul_bias_relu").problem(2, 3, 4, dtype="bfloat16", out="bfloat16")
-    assert problem.inputs == (
-        Tensor("A", (2, 4), "bfloat16"),
-        Tensor("B", (4, 3), "bfloat16"),
-        Tensor("bias", (3,), "float32"),
-    )
-    assert problem.outputs == (Tensor("D", (2, 3), "bfloat16"),)
-    assert problem.accumulator == "float32"
-
-
-@pytest.mark.parametrize(
-    ("name", "bits", "largest", "subnormal"),
-    [
-        ("float64", 53, np.finfo(np.float64).max, 2.0**-1074),
-        ("float32", 24, np.finfo(np.float32).max, 2.0**-149),
-        ("float16", 11, 65504, 2.0**-24),
-        ("bfloat16", 8, 2.0**127 * (2 - 2.0**-7), 2.0**-133),
-        ("float8_e4m3fn", 4, 448, 2.0**-9),
-        ("float8_e5m2", 3, 57344, 2.0**-16),
-        ("int32", 31, 2**31 - 1, 0),
-        ("int8", 7, 127, 0),
-    ],
-)
-def test_facts_of_data_types(name: str, bits: int, largest: float, subnormal: float) -> None:
-    facts = dtype_facts(name)
-    assert (facts.mantissa_bits, facts.largest, facts.smallest_subnormal) == (
-        bits,
-        largest,
-        subnormal,
-    )
-    assert facts.exact_integers == (2**bits if facts.is_float else largest)
-    assert facts.bytes == math.ceil((64 if name == "float64" else facts.numpy.itemsize * 8) / 8)
 
 
 @pytest.mark.parametrize("dtype", ["float8_e5m2", "float8_e4m3fn"])
