@@ -9,11 +9,12 @@ from typing import Any
 
 import tvm
 
+from tirstep.bench.search import SearchPlan
 from tirstep.modules import AnyProblem
 from tirstep.transforms.recipes import Recipe
 from tirstep.tuning.candidates import CandidateBuilder, CandidateRunner
-from tirstep.tuning.space import read_choices, read_fixed
 from tirstep.tuning.tuner import TunePlan
+from tirstep.tuning.tuner import make_plan as make_tune_plan
 
 LLVM = "llvm"
 
@@ -50,14 +51,15 @@ def make_plan(
     recipe: Recipe,
     problem: AnyProblem,
     *,
-    trials: int,
+    trials: int = 4,
     fixed: Mapping[str, object] | None = None,
     among: Mapping[str, tuple[object, ...]] | None = None,
     target: str = LLVM,
     seed: int = 0,
+    device: str = "",
 ) -> TunePlan:
     """A plan for a target of TVM's by its name."""
-    choices = read_choices(recipe, among or {}, fixed or {})
-    goal = tvm.target.Target(target)
-    fixed = read_fixed(recipe, choices, fixed or {})
-    return TunePlan(recipe, problem, goal, fixed, choices, trials, seed)
+    search = SearchPlan(recipe, problem, dict(fixed or {}), among or {})
+    return make_tune_plan(
+        search, tvm.target.Target(target), trials=trials, seed=seed, device=device
+    )

@@ -14,19 +14,17 @@ from tirstep.bench import BenchError
 from tirstep.programs.program_error import ProgramError
 from tirstep.tuning import database
 from tirstep.tuning.database import RECORD_FILE, WORKLOAD_FILE, add_record, require_database
-from tirstep.tuning.space import RecipeSpace
-from tirstep.tuning.tuner import NORMALIZE
+from tirstep.tuning.tuner import NORMALIZE, schedule
 
 LLVM = tvm.target.Target("llvm")
-SPACE = RecipeSpace(tuned_programs.folded, {"fold": 1}, {"inner": (4, 2, 8)})
 
 
 def make_workload(n: int) -> tvm.IRModule:
     return NORMALIZE(tuned_programs.twice_plus_one.problem(n=n).module["main"])
 
 
-def make_trace(workload: tvm.IRModule, place: int = 0) -> Trace:
-    sch, reason = SPACE.schedule(workload, {"inner": place})
+def make_trace(workload: tvm.IRModule, inner: int = 4) -> Trace:
+    sch, reason = schedule(tuned_programs.folded, workload, {"inner": inner, "fold": 1})
     assert reason == ""
     return sch.trace
 
@@ -46,8 +44,8 @@ def test_tvm_alone_applies_the_fastest_record(tmp_path: Path) -> None:
     workload = make_workload(64)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(database, "_verify", lambda *_: None)
-        assert add_record(tmp_path, workload, make_trace(workload, 1), [3e-6, 5e-6], LLVM)
-    assert add_record(tmp_path, workload, make_trace(workload, 2), [1e-6, 2e-6], LLVM)
+        assert add_record(tmp_path, workload, make_trace(workload, 2), [3e-6, 5e-6], LLVM)
+    assert add_record(tmp_path, workload, make_trace(workload, 8), [1e-6, 2e-6], LLVM)
     found = JSONDatabase(work_dir=str(tmp_path), allow_missing=False)
     assert len(found) == 2
     module = found.query_ir_module(workload, LLVM, "main")

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tvm
+from inline_workers import make_plan
 from tvm.s_tir import Schedule
 from tvm_ffi import structural_equal
 
@@ -16,40 +16,36 @@ from tirstep.transforms.recipes import find_recipe
 from tirstep.transforms.recipes.forecast import make_forecast
 from tirstep.transforms.recipes.gpus import GPUS
 from tirstep.transforms.recipes.matmul_best import choose
-from tirstep.tuning.space import RecipeSpace, read_choices
-from tirstep.tuning.tuner import EXPECTED, OWN, TunePlan, list_promising, tune
+from tirstep.tuning.tuner import EXPECTED, tune
 
 H100 = "NVIDIA H100 80GB HBM3"
 PROBLEM = get_kernel("matmul").problem(1024, 256, 2048)
 RECIPE = find_recipe("matmul_split_k")
-CHOICES = read_choices(RECIPE, {}, {})
 SCHEDULE = Schedule(PROBLEM.module)
 
 
 @pytest.mark.parametrize("device", [H100, "a GPU of tomorrow"])
 def test_the_config_of_matmul_best_comes_first(device: str) -> None:
-    found = list_promising(RECIPE, PROBLEM, {}, CHOICES, device=device)
+    found = make_plan(RECIPE, PROBLEM, device=device).promising
     known = device if "NVIDIA" in device else "NVIDIA H200"
-    space = RecipeSpace(RECIPE, {}, CHOICES)
-    configs = [{**RECIPE.config, **space.get_config(it)} for it in found]
+    configs = [{**RECIPE.config, **it} for it in found]
     assert configs[0] == vars(choose(SCHEDULE, "matmul_best", known).config)
     forecast = make_forecast(RECIPE, PROBLEM, GPUS[known])
     assert forecast is not None
     assert forecast.list_best(2)[1] in configs
     assert len(found) == len({tuple(each.values()) for each in found})
-    assert EXPECTED <= len(found) <= EXPECTED + OWN + 1
-    expected = [forecast.predict(config) for config in configs[-EXPECTED:]]
+    assert len(found) == EXPECTED
+    expected = [forecast.predict(config) for config in configs[-40:]]
     assert expected == sorted(expected)
 
 
 def test_what_the_space_has_not_is_left_out() -> None:
-    prefetched, rows = find_recipe("matmul_prefetched"), find_recipe("softmax_rows")
-    choices = read_choices(prefetched, {}, {})  # without slices of k, which all known ones have
-    found = list_promising(prefetched, PROBLEM, {}, choices, device=H100)
-    assert len(found) == EXPECTED
-    assert all(set(each) == set(choices) for each in found)
+    prefetched = find_recipe("matmul_prefetched")
+    plan = make_plan(prefetched, PROBLEM, device=H100)  # known ones have slices of k
+    assert len(plan.promising) == EXPECTED
+    assert all(plan.find_config(each) == each for each in plan.promising)
     softmax = get_kernel("softmax").problem(64, 64)
-    assert list_promising(rows, softmax, {}, read_choices(rows, {}, {}), device=H100) == []
+    assert make_plan(find_recipe("softmax_rows"), softmax, device=H100).promising == []
 
 
 def test_four_trials_are_no_slower_than_the_chosen_config(tmp_path: Path) -> None:
@@ -70,9 +66,7 @@ def test_four_trials_are_no_slower_than_the_chosen_config(tmp_path: Path) -> Non
         def run(self, path: str, kind: str) -> tuple[tuple[float, ...], str]:
             return (5e-5 if fast[int(path)] else 1e-3,), ""
 
-    promising = list_promising(RECIPE, PROBLEM, {}, CHOICES, device=H100)
-    target = tvm.target.Target("nvidia/nvidia-h100")
-    plan = TunePlan(RECIPE, PROBLEM, target, {}, CHOICES, trials=4, promising=promising)
+    plan = make_plan(RECIPE, PROBLEM, target="nvidia/nvidia-h100", device=H100)
     found = tune(plan, Builder(), Runner(), Trials.open(tmp_path, plan.describe()), print)
     assert found.config is not None
     assert {**RECIPE.config, **found.config} == vars(choose(SCHEDULE, "matmul_best", H100).config)

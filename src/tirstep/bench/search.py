@@ -6,7 +6,7 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -136,9 +136,9 @@ class SearchResult:
     peer_error: str = ""
     seconds: dict[str, float] = field(default_factory=dict, compare=False)
 
-    def skip(self, reason: str, name: Callable[[str], str] | None = None) -> None:
-        """Count a candidate that is out, by the kind of its reason, which `name` says."""
-        kind = (name or classify)(reason)
+    def skip(self, reason: str) -> None:
+        """Count a candidate that is out, by the kind of its reason."""
+        kind = classify(reason)
         self.skipped[kind] += 1
         self.samples.setdefault(kind, reason.partition(": ")[2] or reason)
 
@@ -257,4 +257,6 @@ def classify(reason: str) -> str:
     head, colon, rest = reason.partition(": ")
     if head == "refused":
         return f"refused by {rest.partition(':')[0]}"
+    if head == "wrong":
+        return head
     return f"{head}: {rest.partition(':')[0]}" if colon else reason

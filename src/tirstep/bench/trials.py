@@ -132,7 +132,7 @@ class Kept:
         }
         self._trials = Trials.open(folder, about)
         known = [it for it in self._trials.known if not it.reason.startswith(PASSING)]
-        self._known = {_order(trial.config): trial for trial in known}
+        self._known = {spell_config(trial.config): trial for trial in known}
 
     @property
     def count(self) -> int:
@@ -141,7 +141,7 @@ class Kept:
 
     def find(self, config: Sizes) -> Screened | None:
         """What became of a config; None if that is not known, or is to be tried again."""
-        trial = self._known.get(_order(config))
+        trial = self._known.get(spell_config(config))
         if trial is None:
             return None
         us = 1e6 * trial.seconds[0] if trial.seconds else None
@@ -153,6 +153,6 @@ class Kept:
         self._trials.add(TunedTrial(screened.config, "", seconds, screened.reason))
 
 
-def _order(config: Mapping[str, object]) -> str:
-    """As JSON has it, where pairs are lists."""
+def spell_config(config: Mapping[str, object]) -> str:
+    """A config as JSON has it, where pairs are lists; equal for equal ones."""
     return json.dumps(dict(config), sort_keys=True)

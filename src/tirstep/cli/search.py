@@ -32,7 +32,6 @@ from .request import (
 if TYPE_CHECKING:
     from tirstep.bench.results import Time
     from tirstep.bench.search import SearchPlan, SearchResult
-    from tirstep.modules import AnyProblem
     from tirstep.transforms.recipes import Recipe
 
     from .screen import Screen
@@ -251,8 +250,8 @@ def _show(screen: Screen, plan: SearchPlan, found: SearchResult) -> None:
     screen.line()
     total = count_configs(plan.recipe, plan.fixed, plan.among)
     of_all = f" of {total}" if total >= found.tried else ""
-    show_tried(screen, plan.recipe, plan.problem, f"{count(found.tried, 'candidate')}{of_all}")
-    show_reasons(screen, found.skipped, found.samples)
+    show_tried(screen, plan, f"{count(found.tried, 'candidate')}{of_all}")
+    show_reasons(screen, found)
     seconds = [f"{taken:.1f} s for the {what}" for what, taken in found.seconds.items()]
     screen.line((f"{'took':<9}{', '.join(seconds)}", "dim"))
     if found.best is None or found.config is None:
@@ -272,17 +271,18 @@ def _show(screen: Screen, plan: SearchPlan, found: SearchResult) -> None:
     show_config(screen, found.config)
 
 
-def show_tried(screen: Screen, recipe: Recipe, problem: AnyProblem, tried: str) -> None:
+def show_tried(screen: Screen, plan: SearchPlan, tried: str) -> None:
     """What was searched, and how many candidates there were."""
-    shape = format_shape(problem.shape)
-    screen.line((f"{recipe.name}{shape and f' at {shape}'}, {get_dtype(problem)}", "bold"))
+    shape = format_shape(plan.problem.shape)
+    name = f"{plan.recipe.name}{shape and f' at {shape}'}, {get_dtype(plan.problem)}"
+    screen.line((name, "bold"))
     screen.line((f"tried {tried}", "dim"))
 
 
-def show_reasons(screen: Screen, out: Any, samples: Mapping[str, str]) -> None:
+def show_reasons(screen: Screen, found: SearchResult) -> None:
     """How many candidates are out, by the kind of reason, with the first sentence of each kind."""
-    for reason, number in out.most_common():
-        text = " ".join(samples.get(reason, reason).split())
+    for reason, number in found.skipped.most_common():
+        text = " ".join(found.samples.get(reason, reason).split())
         text = text.removeprefix(f"{reason.rpartition(': ')[2]}: ")
         sample = "" if text == reason else f"  {text[:160]}{'…' * (len(text) > 160)}"
         screen.line((f"  {number:>5} {reason}{sample}", "dim"))

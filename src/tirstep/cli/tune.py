@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,6 +19,7 @@ from .request import (
     FunctionName,
     KernelOptions,
     RecipeName,
+    Seed,
     TargetName,
     at_least,
     make_request,
@@ -37,13 +38,11 @@ from .search import (
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
-    from tirstep.bench.search import SearchPlan
     from tirstep.tuning.tuner import TunePlan, TuneResult
 
     from .screen import Screen
 
 CPU = "llvm"
-LEAST_BATCH = 4
 
 
 def command(
@@ -69,15 +68,7 @@ def command(
         ),
     ] = 64,
     target: TargetName = "cuda",
-    seed: Annotated[
-        int,
-        typer.Option(
-            "--seed",
-            metavar="N",
-            parser=at_least("--seed", 0, int),
-            help="Of the order of configs and of the inputs.",
-        ),
-    ] = 0,
+    seed: Seed = 0,
     jobs: Annotated[
         int | None,
         typer.Option(
@@ -97,48 +88,35 @@ def command(
     the same command after an interruption goes on where it was, and with more --trials it goes on
     from the end. On a GPU of this machine tirstep search measures closer, against PyTorch.
     """
+    import tvm
+    from tvm.support import cc
+
+    from tirstep.lowering_checks.compile.compiling import get_target
+    from tirstep.tuning.tuner import make_plan
+
     single, among = separate_lists(config or [])
     request = make_request(None, dtype, option, single, function=function)
     searches = make_plans(recipe, shape or [], request, among, None, timeout)
-    found = _find_target(target)
-    wanted = Wanted(output, found, trials, seed, jobs or count_cores(), timeout)
-    from tvm.support import cc
-
-    if cc.get_cc() is None:
-        raise UseError("there is no C++ compiler here, which links candidates; install g++")
-    return max(_tune_one(search, wanted) for search in searches)
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """How candidates are tried, and where the best goes; `target` is TVM's."""
-
-    folder: Path
-    target: Any
-    trials: int
-    seed: int
-    jobs: int
-    timeout: float
-
-
-def _find_target(name: str) -> Any:
-    """TVM's target, of a device that is here."""
-    import tvm
-
-    from tirstep.lowering_checks.compile.compiling import get_target
-
-    target = get_target(name)
-    kind = str(target.kind.name)
+    goal, device = get_target(target), ""
+    kind = str(goal.kind.name)
     if kind != CPU and not tvm.device(kind).exist:
         raise UseError(
-            f"there is no device for --target {name} here, and candidates are timed; tune on a "
+            f"there is no device for --target {target} here, and candidates are timed; tune on a "
             f"machine that has one, or with --target {CPU}, where threads run one after the other"
         )
-    # As the GPU here is, and not as the one that `cuda` is taken for elsewhere.
-    return tvm.target.Target.from_device(tvm.cuda(0)) if name == "cuda" else target
+    if target == "cuda":  # the GPU here, and not the one that `cuda` is taken for elsewhere
+        goal = tvm.target.Target.from_device(tvm.cuda(0))
+    if kind == "cuda":
+        device = str(tvm.cuda(0).device_name)
+    if cc.get_cc() is None:
+        raise UseError("there is no C++ compiler here, which links candidates; install g++")
+    processes = jobs or count_cores()
+    sizes = {"trials": trials, "seed": seed, "batch": max(4, 2 * processes)}
+    plans = [make_plan(search, goal, device=device, **sizes) for search in searches]
+    return max(_tune(plan, output, processes) for plan in plans)
 
 
-def _tune_one(search: SearchPlan, wanted: Wanted) -> int:
+def _tune(plan: TunePlan, folder: Path, jobs: int) -> int:
     """Tune at one shape, with processes that end with it; 1 where no candidate was right."""
     from tirstep.bench.trials import Trials
     from tirstep.files import locked
@@ -147,86 +125,62 @@ def _tune_one(search: SearchPlan, wanted: Wanted) -> int:
 
     from .screen import Screen
 
-    plan = _make_plan(search, wanted)
-    require_database(wanted.folder, plan.workload, plan.target)
+    require_database(folder, plan.workload, plan.target)
     screen = Screen()
-    file = Trials.locate(wanted.folder, plan.describe())
+    file = Trials.locate(folder, plan.describe())
     try:
         with locked(file, seconds=0), screen.working(), contextlib.ExitStack() as ended:
-            trials = Trials.open(wanted.folder, plan.describe())
+            trials = Trials.open(folder, plan.describe())
             scratch = ended.enter_context(tempfile.TemporaryDirectory(prefix="tirstep-"))
-            limit, spelling = wanted.timeout, plan.recipe.spelling
-            compiling = timing = candidates.start_processes(wanted.jobs, limit, spelling)
-            if wanted.jobs > 1:  # one process alone does both: it does not compile while it times
+            limit, spelling = plan.compile_limit, plan.recipe.spelling
+            compiling = timing = candidates.start_processes(jobs, limit, spelling)
+            if jobs > 1:  # one process alone does both: it does not compile while it times
                 timing = candidates.start_processes(1, limit, spelling)
             for processes in (compiling, timing):
                 ended.callback(processes.close)
             builder = candidates.CandidateBuilder(Path(scratch), compiling)
-            runner = candidates.CandidateRunner(plan.problem, timing, wanted.seed)
+            runner = candidates.CandidateRunner(plan.problem, timing, plan.seed)
             found = tuner.tune(plan, builder, runner, trials, screen.doing)
     except TimeoutError:
         raise UseError(
-            f"another process tunes this into {wanted.folder} now; wait until it has ended, or "
+            f"another process tunes this into {folder} now; wait until it has ended, or "
             "give another folder"
         ) from None
-    _show(screen, search, plan, found)
+    _show(screen, plan, found)
     if found.winner is None:
         return 1
     with screen.working():
         screen.doing("replaying it with TVM alone")
         trace = found.winner.sch.trace
-        is_new = add_record(wanted.folder, plan.workload, trace, found.times, plan.target)
+        is_new = add_record(folder, plan.workload, trace, found.times, plan.target)
     word = "wrote" if is_new else "it is already in"
-    screen.line((f"{word} {wanted.folder}", "green"), "  replayed with TVM alone")
+    screen.line((f"{word} {folder}", "green"), "  replayed with TVM alone")
     return 0
 
 
-def _make_plan(search: SearchPlan, wanted: Wanted) -> TunePlan:
-    """What is tuned; on this machine's GPU, what is known to be fast comes first."""
-    import tvm
-
-    from tirstep.tuning.space import read_choices, read_fixed
-    from tirstep.tuning.tuner import TunePlan, list_promising
-
-    recipe, problem, seed = search.recipe, search.problem, wanted.seed
-    choices = read_choices(recipe, search.among, search.fixed)
-    fixed, promising = read_fixed(recipe, choices, search.fixed), []
-    if str(wanted.target.kind.name) == "cuda":
-        name = str(tvm.cuda(0).device_name)
-        promising = list_promising(recipe, problem, fixed, choices, device=name, seed=seed)
-    batch = max(LEAST_BATCH, 2 * wanted.jobs)
-    return TunePlan(
-        recipe, problem, wanted.target, fixed, choices, wanted.trials, seed, batch, promising
-    )
-
-
-def _show(screen: Screen, search: SearchPlan, plan: TunePlan, found: TuneResult) -> None:
-    kept = f", {found.kept} of them by an earlier run" if found.kept else ""
-    tried = f"{count(found.tried, 'candidate')} of {found.total}{kept}"
-    show_tried(screen, plan.recipe, plan.problem, tried)
-    if found.stale:
-        stale = f"{count(found.stale, 'trial')} of an earlier run made another program"
-        screen.line((f"{stale}, and did not count", "yellow"))
-    show_reasons(screen, found.skipped, found.samples)
-    if found.repeated:
-        screen.line((f"  {found.repeated:>5} the same program as another config", "dim"))
-    if found.winner is None:
-        most = max(found.tried, found.skipped.total())
-        show_none(screen, search, replace(found, tried=most))
-        return
-    show_time(screen, "best", found.best)
-    show_time(screen, "as it is", found.default)
-    show_config(screen, found.winner.config)
-    if str(plan.target.kind.name) == CPU and _has_threads(found.winner.sch.mod):
-        screen.line(
-            ("a GPU's threads ran one after the other: the times say nothing of a GPU", "yellow")
-        )
-
-
-def _has_threads(module: Any) -> bool:
-    """Whether what was timed on the CPU is a schedule for a GPU."""
+def _show(screen: Screen, plan: TunePlan, found: TuneResult) -> None:
     from tvm.tirx import For
 
     from tirstep.transforms.tir import find_all, get_axis
 
-    return any("Idx" in (get_axis(loop) or "") for loop in find_all(module["main"].body, For))
+    kept = f", {found.kept} of them by an earlier run" if found.kept else ""
+    tried = f"{count(found.tried, 'candidate')} of {found.total}{kept}"
+    show_tried(screen, plan, tried)
+    if found.stale:
+        stale = f"{count(found.stale, 'trial')} of an earlier run made another program"
+        screen.line((f"{stale}, and did not count", "yellow"))
+    show_reasons(screen, found)
+    if found.repeated:
+        screen.line((f"  {found.repeated:>5} the same program as another config", "dim"))
+    if found.winner is None:
+        most = max(found.tried, found.skipped.total())
+        show_none(screen, plan, replace(found, tried=most))
+        return
+    show_time(screen, "best", found.best)
+    show_time(screen, "as it is", found.default)
+    show_config(screen, found.winner.config)
+    loops = find_all(found.winner.sch.mod["main"].body, For)
+    if str(plan.target.kind.name) == CPU and any("Idx" in (get_axis(it) or "") for it in loops):
+        screen.line(
+            ("a GPU's threads ran one after the other: the times say nothing of a GPU", "yellow")
+        )

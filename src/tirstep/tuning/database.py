@@ -67,24 +67,17 @@ def require_database(folder: Path, workload: tvm.IRModule, target: Any) -> None:
         )
     if _has_lines(workloads):
         load_database(workloads)
-        _require_target(folder, workload, target)
-    folder.mkdir(parents=True, exist_ok=True)
-    for file in (workloads, records):
-        require_writable(file)
-
-
-def _require_target(folder: Path, workload: tvm.IRModule, target: Any) -> None:
-    """Refuse records of the same workload for another target."""
-    with tempfile.TemporaryDirectory(prefix="tirstep-") as scratch:
-        for record in _copy(folder, Path(scratch)).get_all_tuning_records():
-            other = record.target
-            if other is None or str(other) == str(target):
-                continue
-            if structural_equal(record.workload.mod, workload):
+        with tempfile.TemporaryDirectory(prefix="tirstep-") as scratch:
+            known = _copy(folder, Path(scratch)).get_all_tuning_records()
+        for other in [it.target for it in known if structural_equal(it.workload.mod, workload)]:
+            if other is not None and str(other) != str(target):
                 raise BenchError(
                     f"{folder} has records of this workload for the target {other.kind.name} "
                     f"({other}), and TVM takes the fastest of all targets; give another folder"
                 )
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in (workloads, records):
+        require_writable(file)
 
 
 def add_record(

@@ -12,8 +12,8 @@ import json
 import math
 import random
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import tvm
@@ -22,10 +22,17 @@ from tvm.s_tir import Schedule
 
 from tirstep.bench import BenchError
 from tirstep.bench.results import summarize
-from tirstep.bench.search import SearchResult
+from tirstep.bench.search import (
+    OWN,
+    SearchPlan,
+    SearchResult,
+    count_configs,
+    list_candidates,
+    list_configs,
+)
 from tirstep.bench.session import Tell
-from tirstep.bench.trials import Trials, TunedTrial
-from tirstep.modules import AnyProblem
+from tirstep.bench.trials import Trials, TunedTrial, spell_config
+from tirstep.programs.program_error import describe_error
 from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import Recipe
 from tirstep.transforms.recipes.forecast import make_forecast
@@ -35,7 +42,8 @@ from tirstep.transforms.recipes.matmul_best import choose
 from tirstep.transforms.rewriting import NO_REPLAY
 
 from .candidates import CPU, CandidateBuilder, CandidateRunner
-from .space import Choices, Config, Decisions, RecipeSpace, name_kind, unrank
+
+Config = dict[str, object]
 
 FINALISTS, FINAL_ROUNDS = 4, 3
 MOST_REFUSED = 2000
@@ -46,38 +54,31 @@ PARENTS = 5
 """The fastest, whose neighbours are tried."""
 LISTED = 20_000
 """Configs at random at most."""
-OWN = 5
-"""Configs that a model of time would choose by itself."""
-DRAWN, EXPECTED = 2048, 60
-"""Configs of the space that the model looks at, and how many of these are tried first."""
+EXPECTED = 64
+"""Configs that a model of time has tried first."""
 
 NORMALIZE = tvm_ffi.get_global_func("tvm.s_tir.meta_schedule.normalize_mod")
 """MetaSchedule's own: what it does to a function before it looks it up."""
 
 
-@dataclass(frozen=True)
-class TunePlan:
-    """What is tuned.
+@dataclass(frozen=True, kw_only=True)
+class TunePlan(SearchPlan):
+    """What is tuned: `fixed` and `among` have all knobs between them; see `make_plan`.
 
     Attributes
     ----------
-    fixed, choices : the knobs with one value, and the values of the others; see `read_choices`
     target : TVM's, for which candidates are compiled
     trials : how many configs are built and timed in all, those of earlier runs included
     seed : of the order in which configs come
     batch : candidates that are compiled before they are timed
-    promising : decisions that are tried first, behind the recipe's own
+    promising : configs that are tried first, after the recipe's own
     """
 
-    recipe: Recipe
-    problem: AnyProblem
     target: Any
-    fixed: Config
-    choices: Choices
     trials: int
     seed: int = 0
     batch: int = 8
-    promising: Sequence[Decisions] = ()
+    promising: Sequence[Config] = ()
 
     @property
     def workload(self) -> tvm.IRModule:
@@ -94,12 +95,95 @@ class TunePlan:
         }
         return dict(json.loads(json.dumps(about, default=str)))
 
+    def find_config(self, config: Mapping[str, object]) -> Config | None:
+        """The config of this space that equals one, also one of JSON's; None where none does."""
+        own = {**self.recipe.config, **self.fixed}
+        space = {**{name: (value,) for name, value in own.items()}, **self.among}
+        found: Config = {}
+        for name, value in {**own, **config}.items():
+            equal = [it for it in space.get(name, ()) if json.dumps(it) == json.dumps(value)]
+            if not equal:
+                return None
+            found[name] = equal[0]
+        return {name: found[name] for name in (*self.among, *self.fixed)}
+
+
+def make_plan(
+    search: SearchPlan, target: Any, *, trials: int, seed: int = 0, batch: int = 8, device: str = ""
+) -> TunePlan:
+    """What is tuned of what `tirstep search` would search, a recipe's own value of each choice
+    coming first; knobs that are no choice are as in the recipe's example.
+
+    On a GPU, by its `device` name, what is known to be fast comes first. Raises `TransformError`
+    for a recipe without a choice left.
+    """
+    recipe, example = search.recipe, search.recipe.default_example.config
+    own = {**recipe.config, **example}
+    declared = {it: tuple(dict.fromkeys((own[it], *rest))) for it, rest in recipe.choices.items()}
+    among = {it: v for it, v in {**declared, **search.among}.items() if it not in search.fixed}
+    if not among:
+        raise TransformError(
+            "tune",
+            f"{recipe.name} has no choice left, so there is nothing to tune",
+            "give a knob several values, or the recipe choices={...}",
+        )
+    fixed = {**{name: it for name, it in example.items() if name not in among}, **search.fixed}
+    plan = TunePlan(
+        recipe, search.problem, fixed, among, target=target, trials=trials, seed=seed, batch=batch
+    )
+    return replace(plan, promising=list_promising(plan, device)) if device else plan
+
+
+def list_promising(plan: TunePlan, device: str) -> list[Config]:
+    """What to try first on a GPU: none for recipes without a model of time.
+
+    First what the recipe with "best" in its name chooses there and what its model has next, as far
+    as the space has them; then those of the space that the model takes for the fastest. A GPU that
+    is in no table is taken for an H200.
+    """
+    forecast = make_forecast(plan.recipe, plan.problem, GPUS.get(device, H200))
+    if forecast is None:
+        return []
+    known = [
+        *forecast.list_best(OWN),
+        *list_candidates(replace(plan, forecast=forecast), plan.seed),
+    ]
+    rung = forecast.recipe
+    if rung.kernel_name == "matmul" and rung.family.config is GemmConfig:
+        # Searches know more of what "matmul_best" runs than the model does.
+        with contextlib.suppress(TransformError):  # of a product that no tile is for
+            best = choose(Schedule(plan.problem.module), "matmul_best", forecast.gpu.name).config
+            if isinstance(best, GemmConfig):  # few rows take no tiles
+                known.insert(0, vars(best))
+    found = [it for it in map(plan.find_config, known) if it is not None]
+    return [*{spell_config(it): it for it in found}.values()][:EXPECTED]
+
+
+def schedule(
+    recipe: Recipe, workload: tvm.IRModule, config: Mapping[str, object]
+) -> tuple[Schedule, str]:
+    """A schedule on which TVM alone has replayed what the recipe does, or why there is none.
+
+    A reason begins with its kind, ``refused:`` or ``failed:``.
+    """
+    sch = Schedule(workload)
+    try:
+        trace = recipe.steps(workload, **config)[-1].trace
+    except TransformError as error:
+        return sch, f"refused: {error}"
+    except Exception as error:  # of a user's own recipe
+        return sch, f"failed: {describe_error(error)}"
+    try:
+        trace.apply_to_schedule(sch, remove_postproc=False)
+    except Exception as error:  # TVM's are of many kinds
+        return sch, f"failed: its trace does not replay: {describe_error(error)}"
+    return sch, ""
+
 
 @dataclass(frozen=True)
 class ScheduledConfig:
     """A config, and the program that the recipe makes of the workload with it."""
 
-    decisions: Decisions
     config: Config
     sch: Schedule
     program: str
@@ -128,94 +212,55 @@ class TuneResult(SearchResult):
 
 
 class Proposals:
-    """Each config once: the recipe's own, those that are promising, some at random, and neighbours
-    of the fastest.
+    """Each config once: those of `first` in their order, then some of the `others` in theirs, and
+    neighbours of the fastest, which have another one of a knob's `choices`.
 
-    `sizes` are how many values each choice has, and `seed` makes it repeatable.
+    `seed` makes it repeatable.
     """
 
     def __init__(
-        self, sizes: dict[str, int], seed: int, promising: Sequence[Decisions] = ()
+        self,
+        first: Sequence[Config],
+        others: Sequence[Config],
+        choices: Mapping[str, Sequence[object]],
+        seed: int,
     ) -> None:
-        own = dict.fromkeys(sizes, 0)
-        self._sizes, self._rng = sizes, random.Random(seed)
-        self._first = [own, *({name: each[name] for name in sizes} for each in promising)]
-        self._seen: set[tuple[int, ...]] = set()
-        self._ranked: list[tuple[float, Decisions]] = []
-        self.total = math.prod(sizes.values())
-        self._listed = self._rng.sample(range(self.total), min(self.total, LISTED))
+        self._left, self._others = [*first], [*others]
+        self._choices, self._rng = choices, random.Random(seed)
+        self._seen: set[str] = set()
+        self._ranked: list[tuple[float, Config]] = []
 
-    def learn(self, decisions: Decisions, seconds: float) -> None:
+    def learn(self, config: Config, seconds: float) -> None:
         """Take in what a config came to; infinite where it is out."""
-        self._seen.add(tuple(decisions.values()))
+        self._seen.add(spell_config(config))
         if math.isfinite(seconds):
-            self._ranked.append((seconds, dict(decisions)))
+            self._ranked.append((seconds, config))
             self._ranked.sort(key=lambda pair: pair[0])
 
-    def propose(self) -> Decisions | None:
+    def propose(self) -> Config | None:
         """The next config; None where all were proposed."""
-        found = None
-        while self._first and found is None:
-            found = self._check(self._first.pop(0))
+        self._left = [config for config in self._left if self._is_new(config)]
+        found = [(1, config) for config in self._left[:1]]
         is_late = len(self._seen) > RANDOM_FIRST and self._ranked
-        if found is None and is_late and self._rng.random() >= RANDOM_SHARE:
-            found = self._find_neighbour()
-        while self._listed and found is None:
-            found = self._check(unrank(self._sizes, self._listed.pop()))
-        if found is not None:
-            self._seen.add(tuple(found.values()))
-        return found
+        if not found and is_late and self._rng.random() >= RANDOM_SHARE:
+            parents = self._ranked[:PARENTS]
+            found = [
+                (weight, config)
+                for weight, (_, parent) in zip(range(len(parents), 0, -1), parents, strict=True)
+                for name, values in self._choices.items()
+                for value in values
+                if self._is_new(config := {**parent, name: value})
+            ]
+        while self._others and not found:
+            found = [(1, config) for config in [self._others.pop()] if self._is_new(config)]
+        if not found:
+            return None
+        config = self._rng.choices(found, [weight for weight, _ in found])[0][1]
+        self._seen.add(spell_config(config))
+        return config
 
-    def _check(self, decisions: Decisions) -> Decisions | None:
-        """None for what was seen."""
-        return None if tuple(decisions.values()) in self._seen else decisions
-
-    def _find_neighbour(self) -> Decisions | None:
-        """One of the fastest with another value for one of its choices, that is not seen yet."""
-        parents = self._ranked[:PARENTS]
-        new = [
-            (weight, found)
-            for weight, (_, parent) in zip(range(len(parents), 0, -1), parents, strict=True)
-            for name, size in self._sizes.items()
-            for value in range(size)
-            if (found := self._check({**parent, name: value})) is not None
-        ]
-        return self._rng.choices(new, [weight for weight, _ in new])[0][1] if new else None
-
-
-def list_promising(
-    recipe: Recipe,
-    problem: AnyProblem,
-    fixed: Config,
-    choices: Choices,
-    *,
-    device: str,
-    seed: int = 0,
-) -> list[Decisions]:
-    """What to try first on a GPU, by its name: none for recipes without a model of time.
-
-    First what the recipe with "best" in its name chooses there and what its model has next, as far
-    as the space has them; then those of the space, or of some drawn from it, that the model takes
-    for the fastest. A GPU that is in no table is taken for an H200.
-    """
-    forecast = make_forecast(recipe, problem, GPUS.get(device, H200))
-    if forecast is None:
-        return []
-    known = forecast.list_best(OWN)
-    rung = forecast.recipe
-    if rung.kernel_name == "matmul" and rung.family.config is GemmConfig:
-        # Searches know more of what "matmul_best" runs than the model does.
-        with contextlib.suppress(TransformError):  # of a product that no tile is for
-            best = choose(Schedule(problem.module), "matmul_best", forecast.gpu.name).config
-            if isinstance(best, GemmConfig):  # few rows take no tiles
-                known.insert(0, vars(best))
-    space = RecipeSpace(recipe, fixed, choices)
-    found = [space.find_decisions({**recipe.config, **it}) for it in known]
-    total = math.prod(map(len, choices.values()))
-    places = range(total) if total <= DRAWN else random.Random(seed).sample(range(total), DRAWN)
-    drawn = [unrank({name: len(it) for name, it in choices.items()}, at) for at in places]
-    found += sorted(drawn, key=lambda it: forecast.predict(space.get_config(it)))[:EXPECTED]
-    return [it for at, it in enumerate(found) if it is not None and it not in found[:at]]
+    def _is_new(self, config: Config) -> bool:
+        return spell_config(config) not in self._seen
 
 
 def tune(
@@ -240,18 +285,19 @@ class _Tuner:
     ) -> None:
         self.plan, self.builder, self.runner = plan, builder, runner
         self.trials, self.tell = trials, tell
-        self.space = RecipeSpace(plan.recipe, plan.fixed, plan.choices)
-        sizes = {name: len(values) for name, values in plan.choices.items()}
-        self.proposals = Proposals(sizes, plan.seed, plan.promising)
-        self.found = TuneResult(total=self.proposals.total)
+        recipe, fixed, among = plan.recipe, plan.fixed, plan.among
+        self.own, *others = list_configs(recipe, fixed, among, limit=LISTED, seed=plan.seed)
+        random.Random(plan.seed).shuffle(others)
+        self.proposals = Proposals([self.own, *plan.promising], others, among, plan.seed)
+        self.found = TuneResult(total=count_configs(recipe, fixed, among))
         self.right: list[tuple[float, ScheduledConfig]] = []
         self.programs: set[str] = set()
-        self.default: ScheduledConfig | None = None
 
     def run(self) -> TuneResult:
+        found, plan = self.found, self.plan
         self._take_known()
-        while self.found.tried < self.plan.trials:
-            batch = self._collect(min(self.plan.batch, self.plan.trials - self.found.tried))
+        while found.tried < plan.trials:
+            batch = self._collect(min(plan.batch, plan.trials - found.tried))
             if not batch:
                 break
             for candidate, (path, reason) in zip(batch, self._build(batch), strict=True):
@@ -262,10 +308,8 @@ class _Tuner:
                 self.trials.add(kept)
                 self._learn(candidate, kept)
                 self._report()
-        self.found.skipped.update(self.space.refused)
-        self.found.samples.update(self.space.samples)
         self._decide()
-        return self.found
+        return found
 
     def _take_known(self) -> None:
         """What earlier runs have tried, as long as it is the same program still.
@@ -277,42 +321,40 @@ class _Tuner:
             self.tell(f"reading {len(self.trials.known)} trials of an earlier run")
         is_own = bool(self.plan.recipe.spelling)
         for trial in self.trials.known:
-            decisions = self.space.find_decisions(trial.config)
+            config = self.plan.find_config(trial.config)
             is_open = trial.reason and (is_own or trial.reason.startswith("took longer than"))
-            if decisions is None or is_open:
+            if config is None or is_open:
                 continue
-            candidate = self._make(decisions)
+            candidate = self._make(config)
             if candidate is None or candidate.program != trial.program:
                 self.found.stale += 1
             elif candidate.program not in self.programs:
                 self.found.kept += 1
                 self._learn(candidate, trial)
 
-    def _make(self, decisions: Decisions) -> ScheduledConfig | None:
-        """The candidate of some decisions; None where the recipe refuses, which is counted."""
-        sch, reason = self.space.schedule(self.plan.workload, decisions)
+    def _make(self, config: Config) -> ScheduledConfig | None:
+        """The candidate of a config; None where the recipe refuses, which is counted."""
+        sch, reason = schedule(self.plan.recipe, self.plan.workload, config)
         if NO_REPLAY in reason:
             _refuse(self.plan.recipe, "it replaces blocks by its own, which no trace replays")
         if reason:
-            if reason.startswith("failed: its trace"):
-                self.found.skip(reason, name_kind)
-            self.proposals.learn(decisions, math.inf)
+            self.found.skip(reason)
+            self.proposals.learn(config, math.inf)
             return None
         tensorized = [item for item in sch.trace.insts if str(item.kind.name) == "Tensorize"]
         if any(str(item.attrs[0]).startswith("tirstep_") for item in tensorized):
             _refuse(self.plan.recipe, "it is made of tirstep's own instructions for tensor cores")
-        config = self.space.get_config(decisions)
-        return ScheduledConfig(decisions, config, sch, f"{tvm_ffi.structural_hash(sch.mod):x}")
+        return ScheduledConfig(config, sch, f"{tvm_ffi.structural_hash(sch.mod):x}")
 
     def _collect(self, number: int) -> list[ScheduledConfig]:
         """The next candidates, each a program of its own."""
         batch: list[ScheduledConfig] = []
         refused = 0
         while len(batch) < number and refused < MOST_REFUSED:
-            decisions = self.proposals.propose()
-            if decisions is None:
+            config = self.proposals.propose()
+            if config is None:
                 break
-            candidate = self._make(decisions)
+            candidate = self._make(config)
             if candidate is None:
                 refused += 1
                 self._report()
@@ -333,30 +375,25 @@ class _Tuner:
     def _learn(self, candidate: ScheduledConfig, trial: TunedTrial) -> None:
         self.found.tried += 1
         self.programs.add(candidate.program)
-        if not any(candidate.decisions.values()):
-            self.default = candidate
         seconds = statistics.median(trial.seconds) if trial.seconds else math.inf
-        self.proposals.learn(candidate.decisions, seconds)
+        self.proposals.learn(candidate.config, seconds)
         if trial.reason:
-            self.found.skip(trial.reason, name_kind)
+            self.found.skip(trial.reason)
         else:
             self.right.append((seconds, candidate))
             self.right.sort(key=lambda pair: pair[0])
 
     def _report(self) -> None:
-        found, refused = self.found, self.space.refused.total()
         best = f", the fastest {1e6 * self.right[0][0]:,.1f} us" if self.right else ""
-        out = f", {found.skipped.total()} out" if found.skipped else ""
-        self.tell(f"tried {found.tried} of {self.plan.trials}{out}, {refused} refused{best}")
+        out = f", {self.found.skipped.total()} out" if self.found.skipped else ""
+        self.tell(f"tried {self.found.tried} of {self.plan.trials}{out}{best}")
 
     def _decide(self) -> None:
         """The fastest take turns once more, with the recipe's own config; medians decide, of those
         that are right in every round, as races are not.
         """
-        finalists = [candidate for _, candidate in self.right[:FINALISTS]]
-        own = self.default
-        if own is not None and any(it is own for _, it in self.right[FINALISTS:]):
-            finalists.append(own)
+        ranked = [candidate for _, candidate in self.right]
+        finalists = ranked[:FINALISTS] + [it for it in ranked[FINALISTS:] if it.config == self.own]
         if not finalists:
             return
         self.tell(f"timing {len(finalists)} finalists")
@@ -369,10 +406,10 @@ class _Tuner:
                 times[place] += seconds
         for candidate, seconds, reason in zip(finalists, times, reasons, strict=True):
             if reason:
-                self.found.skip(reason, name_kind)
+                self.found.skip(reason)
                 continue
             found, time = self.found, summarize(seconds)
-            if candidate is own:
+            if candidate.config == self.own:
                 found.default = time
             if not found.times or statistics.median(seconds) < statistics.median(found.times):
                 found.winner, found.times = candidate, seconds
