@@ -113,18 +113,14 @@ def test_imports_go_one_way():
 @pytest.mark.parametrize(
     ("module", "source", "sentence"),
     [
-        ("tirstep.modules.matmul", "import tirstep.transforms", "imports tirstep.transforms"),
         ("tirstep.modules.matmul", "from tirstep import transforms", "imports tirstep.transforms"),
         ("tirstep.modules.matmul", "from .. import bench", "imports tirstep.bench"),
         ("tirstep.modules.matmul", "from ..cli.app import main", "imports tirstep.cli.app.main"),
         ("tirstep.transforms.loops", "import os, numpy as np", "imports numpy"),
-        ("tirstep.transforms.loops", "from numpy.linalg import det", "imports numpy.linalg.det"),
         ("tirstep.transforms.loops", "def f():\n  import ml_dtypes", "imports ml_dtypes"),
         ("tirstep.transforms.recipes.a", "from ...modules import b", "imports tirstep.modules.b"),
         ("tirstep.transforms.a", "import_module('tirstep.cli')", "imports tirstep.cli"),
-        ("tirstep.transforms.a", "x.import_module('numpy')", "imports numpy"),
         ("tirstep.lowering_checks.a", "from tirstep.cli import x", "imports tirstep.cli.x"),
-        ("tirstep.lowering_checks.a", "import tirstep.bench", "imports tirstep.bench"),
         ("tirstep.versions", "from . import cli", "imports tirstep.cli"),
         ("tirstep.bench.a", "from tirstep.cli import x", "imports tirstep.cli.x"),
         ("tirstep.cli.a", "from transforms import split_loop", "imports transforms.split_loop"),

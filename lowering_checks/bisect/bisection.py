@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import tvm
 from tvm.tirx import AllocBuffer
@@ -17,18 +16,8 @@ from tirstep.transforms.tir import find_all
 
 from ..compile.compiling import MAIN
 from ..compile.passes import Failure, Lowering, explain_failure, lower_through_passes
-from ..device import (
-    Arrays,
-    Device,
-    DeviceError,
-    DeviceFinding,
-    Program,
-    convert_tvm_errors,
-    get_reason,
-    is_scalar,
-)
-from ..devices.cpu import CpuDevice
-from ..devices.guard_zones import run_in_guard_zones
+from ..device import Device, DeviceError, Program, get_reason
+from ..devices.cpu import CpuDevice, load_program
 from ..devices.simulator.interpreter import Interpreter
 from ..facts.compiled import find_source_error
 from ..facts.cuda_compilers import CompilerMissing, get_compiler
@@ -66,10 +55,6 @@ class JudgedState:
 
     state: str
     device: str
-
-    def describe(self, *, is_right: bool) -> str:
-        """``after pass 1 tirx.BindTarget (right: interpreter)``."""
-        return f"{self.state} ({'right' if is_right else 'wrong'}: {self.device})"
 
 
 @dataclass(frozen=True)
@@ -137,21 +122,87 @@ class ModuleBisection:
     lowered: JudgedState | None = None
     lowering: Lowering | None = None
     _wrong_on_cpu: Finding | None = None
-    _verdicts: dict[int, list[Finding] | None] = field(default_factory=dict)
-    _reasons: dict[int, str] = field(default_factory=dict)
+    _verdicts: dict[int, list[Finding] | str] = field(default_factory=dict)
 
     def find_first_bad(self, target: str, pipeline: str | None) -> FirstBadState | None:
         """The first bad state, None where nothing is wrong; what is seen is in the attributes."""
-        wrong = self._judge_scheduled()
-        if wrong:
-            return _bad_schedule(wrong[0], Interpreter.name)
+        found = self._judge_scheduled() or []
+        if found:
+            return _bad_schedule(found[0], Interpreter.name)
         self.lowering = lowering = lower_through_passes(self.module, target, pipeline=pipeline)
-        stages = find_stages(lowering)
-        if lowering.failed is not None:
-            return self._bisect_failure(stages, lowering.failed)
-        if target.startswith(HOST):
-            return self._bisect_program(lowering, stages)
-        return self._bisect_kernels(lowering, stages, target)
+        stages, failed, is_cpu = find_stages(lowering), lowering.failed, target.startswith(HOST)
+        if failed is not None and failed.is_limit:  # a limit of our own decides nothing
+            self.not_run.append(f"{AS_LOWERED}: {failed.reason}")
+            return None
+        if failed is None and is_cpu:
+            program = _Executable(load_program(lowering.executable, self.module[MAIN].params))
+            wrong = JudgedState(AS_PROGRAM, program.name)
+            came_out = self._judge(wrong, lambda: self._run(self.module, program))
+            if not came_out:
+                self.lowered = None if came_out is None else wrong
+                return None
+            found = came_out
+            with suppress(DeviceError):
+                if not self._run(self.module, program):
+                    found = [replace(found[0], message=f"{found[0].message} (in one of two runs)")]
+            if self.threaded is not None:
+                # Serial threads may mean something else, which no pass has caused.
+                state = f"{AS_SCHEDULED}, with threads one after the other"
+                serial = self._judge(
+                    JudgedState(state, Interpreter.name), lambda: self._interpret(self.module)
+                )
+                if serial:
+                    return _bad_schedule(serial[0], Interpreter.name)
+
+        # The stages up to the last one that can be judged. What is refused may be wrong already.
+        # For a GPU, what the host's part becomes is no part of the program that is judged.
+        is_gpu = failed is None and not is_cpu
+        asked = [each for each in stages if not (is_gpu and each.obstacle == HOST_ALONE)]
+        count = len(asked)
+        while count and isinstance(self._judge_stage(asked[count - 1]), str):
+            count -= 1
+        right, behind = self.scheduled, asked[count:]
+        if count:
+            last = asked[count - 1]
+            right = JudgedState(f"after {last.label}", Interpreter.name)
+            end = JudgedState(f"after {last.name}", Interpreter.name)
+            self.judged += [end] if is_gpu else []
+            if self._judge_stage(last):
+                return self._bisect_stages(asked[:count])
+            self.lowered = end if is_gpu else None
+        unjudged = tuple(self._say_unjudged(each) for each in behind)
+        if failed is not None:
+            finding = Finding("lowering", "", explain_failure(self.module, failed))
+            wrong = JudgedState(AS_LOWERED, "")
+            self.refused = FirstBadState(
+                None, finding, right, wrong, False, unjudged, failed=failed
+            )
+            return None
+        if is_gpu:
+            for each in behind[:1]:
+                self.not_run.append(f"all from {each.label[5:]}: {self._verdicts[each.number]}")
+            if lowering.language != "cuda" or lowering.executable is None:
+                return None
+            architecture = str(tvm.target.Target(target).attrs["arch"])
+            try:
+                error = find_source_error(lowering.source, architecture)
+            except CompilerMissing as missing:
+                self.not_run.append(f"{AS_SOURCE}: {missing}")
+                return None
+            wrong = JudgedState(AS_SOURCE, get_compiler().name)
+            if error is None:
+                self.judged.append(wrong)
+                return None
+            message = f"{wrong.device} does not compile it for {architecture}: {error}"
+            found = [Finding("lowering", "", message)]
+
+        # Wrong is what comes out, on another device than the one that finds all stages right.
+        if self._wrong_on_cpu is not None and not count:
+            return _bad_schedule(self._wrong_on_cpu, CpuDevice.name)
+        module = stages[-1].module if stages else self.module
+        stage = Stage(len(lowering.passes) + 1, CODE_GENERATION, module, False, None)
+        source = lowering.source if lowering.language == "cuda" else ""
+        return FirstBadState(stage, found[0], right, wrong, False, unjudged, source, module)
 
     def _judge_scheduled(self) -> list[Finding] | None:
         """The findings of the module as it stands; None where it cannot be interpreted.
@@ -163,53 +214,44 @@ class ModuleBisection:
         state = JudgedState(AS_SCHEDULED, Interpreter.name)
         if self.threaded is not None:
             with suppress(DeviceError):
-                if not self._interpret(self.threaded, Interpreter()):
+                if not self._interpret(self.threaded):
                     self.judged.append(state)
                     self.scheduled = state
                     return []
-        found = self._judge(state, lambda: self._interpret(self.module, Interpreter()))
+        found = wrong = self._judge(state, lambda: self._interpret(self.module))
         if found is None:
             state = JudgedState(AS_SCHEDULED, CpuDevice.name)  # of what LLVM makes of it
             wrong = self._judge(state, lambda: self._run(self.module, CpuDevice()))
             self._wrong_on_cpu = wrong[0] if wrong else None
-            self.scheduled = state if wrong == [] else None
-        else:
-            self.scheduled = None if found else state
+        self.scheduled = state if wrong == [] else None
         return found
 
-    def _interpret(self, module: tvm.IRModule, device: Interpreter) -> list[Finding]:
+    def _interpret(self, module: tvm.IRModule, **modes: bool) -> list[Finding]:
         """The findings; raises `DeviceError` where the module cannot be run.
 
         Iterations that ran at once and are found wrong run one after the other, too: whether they
         may run at once is what the module declares, which may be wrong. Where it is proven for each
         thread, threads may race with one another that wait in between.
         """
-        found = self._run_in_time(module, device)
+        device = Interpreter(**modes)
+        found = self._run(module, device)
         races = [finding for finding in found if finding.message.startswith("race")]
         if not (found and device.has_spread) and not (races and device.has_wide_loops):
             return found
-        serial = Interpreter(
-            in_order=device.in_order,
-            is_compact=device.is_compact,
-            at_once=False,
-            widens=not races,
-        )
         try:
-            return self._run_in_time(module, serial)
+            return self._run(module, Interpreter(**modes, at_once=False, widens=not races))
         except DeviceError:
             if len(races) == len(found):
                 raise
             return found
 
-    def _run_in_time(self, module: tvm.IRModule, device: Interpreter) -> list[Finding]:
-        """`_run` within its share of the time that is left."""
-        deadline = self.deadline if self.is_wrong else self.first_deadline
-        if not math.isinf(deadline):
-            now = time.monotonic()
-            device.deadline = now + max(deadline - now, 0.0) * SHARE
-        return self._run(module, device)
-
     def _run(self, module: tvm.IRModule, device: Device) -> list[Finding]:
+        """The findings; the interpreter has its share of the time that is left."""
+        if isinstance(device, Interpreter):
+            now, deadline = time.monotonic(), self.first_deadline
+            if self.is_wrong:
+                deadline = self.deadline
+            device.deadline = now + max(deadline - now, 0.0) * SHARE
         try:
             return self.check(module, device)
         except DeviceError:
@@ -231,105 +273,24 @@ class ModuleBisection:
         self.judged.append(state)
         return found
 
-    def _bisect_failure(self, stages: Sequence[Stage], failed: Failure) -> FirstBadState | None:
-        """What a pass refuses may be wrong already; a limit of our own decides nothing."""
-        if failed.is_limit:
-            self.not_run.append(f"{AS_LOWERED}: {failed.reason}")
-            return None
-        judged = self._find_judged(stages)
-        if judged and self._judge_stage(judged[-1]):
-            return self._bisect_stages(judged)
-        right = self._describe_right(judged[-1] if judged else None)
-        behind = self._list_unjudged(stages[len(judged) :], None)
-        finding = Finding("lowering", "", explain_failure(self.module, failed))
-        wrong = JudgedState(AS_LOWERED, "")
-        self.refused = FirstBadState(
-            None, finding, right, wrong, False, tuple(behind), failed=failed
-        )
-        return None
-
-    def _bisect_program(self, lowering: Lowering, stages: Sequence[Stage]) -> FirstBadState | None:
-        """For a CPU: the program, and where that is wrong the stages."""
-        program = _Executable(lowering.executable, self.module[MAIN].params)
-        end = JudgedState(AS_PROGRAM, program.name)
-        wrong = self._judge(end, lambda: self._run(self.module, program))
-        if not wrong:
-            self.lowered = end if wrong is not None else None
-            return None
-        with suppress(DeviceError):
-            if not self._run(self.module, program):
-                wrong = [replace(wrong[0], message=f"{wrong[0].message} (in one of two runs)")]
-        if self.threaded is not None:
-            # Serial threads may mean something else, which no pass has caused.
-            state = JudgedState(
-                f"{AS_SCHEDULED}, with threads one after the other", Interpreter.name
-            )
-            serial = self._judge(state, lambda: self._interpret(self.module, Interpreter()))
-            if serial:
-                return _bad_schedule(serial[0], Interpreter.name)
-        judged = self._find_judged(stages)
-        if judged and self._judge_stage(judged[-1]):
-            return self._bisect_stages(judged)
-        return self._bad_end(lowering, stages, judged, wrong[0], end)
-
-    def _bisect_kernels(
-        self, lowering: Lowering, stages: Sequence[Stage], target: str
-    ) -> FirstBadState | None:
-        """For a GPU: the last stage that can be run, and whether the source after it compiles."""
-        # What the host's part becomes is no part of the program that is judged.
-        own = [stage for stage in stages if stage.obstacle != HOST_ALONE]
-        judged = self._find_judged(own)
-        if judged:
-            end = JudgedState(f"after {judged[-1].name}", Interpreter.name)
-            self.judged.append(end)
-            if self._judge_stage(judged[-1]):
-                return self._bisect_stages(judged)
-            self.lowered = end
-        for stage in own[len(judged) :][:1]:
-            reason = self._reasons[stage.number]
-            self.not_run.append(f"all from {stage.number} {stage.name}: {reason}")
-        if lowering.language != "cuda" or lowering.executable is None:
-            return None
-        architecture = str(tvm.target.Target(target).attrs["arch"])
-        try:
-            error = find_source_error(lowering.source, architecture)
-        except CompilerMissing as missing:
-            self.not_run.append(f"{AS_SOURCE}: {missing}")
-            return None
-        end = JudgedState(AS_SOURCE, get_compiler().name)
-        if error is None:
-            self.judged.append(end)
-            return None
-        message = f"{end.device} does not compile it for {architecture}: {error}"
-        return self._bad_end(lowering, stages, judged, Finding("lowering", "", message), end)
-
-    def _find_judged(self, stages: Sequence[Stage]) -> Sequence[Stage]:
-        """The stages up to the last one that can be judged."""
-        count = len(stages)
-        while count and self._judge_stage(stages[count - 1]) is None:
-            count -= 1
-        return stages[:count]
-
-    def _judge_stage(self, stage: Stage) -> list[Finding] | None:
-        """The findings; None where the stage cannot be judged, for a reason that is kept."""
+    def _judge_stage(self, stage: Stage) -> list[Finding] | str:
+        """The findings, or the reason why the stage cannot be judged."""
         if stage.number not in self._verdicts:
-            self._verdicts[stage.number] = self._check_stage(stage)
+            verdict: list[Finding] | str = stage.obstacle
+            if stage.program is not None:
+                modes = {"in_order": stage.is_in_order, "is_compact": stage.is_compact}
+                try:
+                    verdict = self._interpret(stage.program, **modes)
+                    given = stage.given if verdict and stage.is_inner else None
+                    if given is not None and self._interpret(given, **modes):
+                        verdict = GIVEN_WRONG
+                except DeviceError as error:
+                    verdict = str(error)
+            self._verdicts[stage.number] = verdict
         return self._verdicts[stage.number]
 
-    def _check_stage(self, stage: Stage) -> list[Finding] | None:
-        if stage.program is None:
-            self._reasons[stage.number] = stage.obstacle
-            return None
-        try:
-            found = self._interpret(stage.program, _make_interpreter(stage))
-            given = stage.given if found and stage.is_inner else None
-            if given is not None and self._interpret(given, _make_interpreter(stage)):
-                self._reasons[stage.number] = GIVEN_WRONG
-                return None
-        except DeviceError as error:
-            self._reasons[stage.number] = str(error)
-            return None
-        return found
+    def _say_unjudged(self, stage: Stage) -> str:
+        return f"after {stage.number} {stage.name}: {self._verdicts[stage.number]}"
 
     def _bisect_stages(self, stages: Sequence[Stage]) -> FirstBadState:
         """The first wrong stage, where the last one is wrong."""
@@ -339,131 +300,77 @@ class ModuleBisection:
 
         def is_right(place: int) -> bool | None:
             found = self._judge_stage(stages[place])
-            return None if found is None else not found
+            return None if isinstance(found, str) else not found
 
         low, high = bisect(len(stages), is_right)
-        stage, found = stages[high], self._verdicts[stages[high].number] or []
+        stage, found = stages[high], self._judge_stage(stages[high])
+        assert not isinstance(found, str)  # a place that is found wrong was judged
         if _is_asked_for(stage, found):
             wrong = JudgedState(AS_LOWERED, Interpreter.name)
             return FirstBadState(None, found[0], None, wrong, True)
-        between = self._list_unjudged(stages[low + 1 : high], stage)
-        right = self._describe_right(stages[low] if low >= 0 else None)
-        wrong = JudgedState(f"after {stage.label}", Interpreter.name)
-        if not self._was_given_right(stage):
-            wrong = JudgedState(f"before {stage.label}", Interpreter.name)
-            between.append(
-                f"{wrong.state}: it is given another module than the pass before it made"
-            )
-        is_exact = not between and right is not None and right.device == Interpreter.name
-        before = stages[low].module if low >= 0 else self.module
-        return FirstBadState(stage, found[0], right, wrong, is_exact, tuple(between), "", before)
-
-    def _describe_right(self, stage: Stage | None) -> JudgedState | None:
-        if stage is None:
-            return self.scheduled
-        return JudgedState(f"after {stage.label}", Interpreter.name)
-
-    def _list_unjudged(self, stages: Sequence[Stage], wrong: Stage | None) -> list[str]:
-        """What stands before a wrong stage and was not judged; the schedule, if it was not."""
         # What a pass runs itself, after it has spoiled the module, is no gap in front of it.
-        return [
-            f"after {stage.number} {stage.name}: {self._reasons[stage.number]}"
-            for stage in stages
-            if wrong is None
-            or self._reasons[stage.number] != GIVEN_WRONG
-            or stage.number < wrong.number
+        between = [
+            self._say_unjudged(each)
+            for each in stages[low + 1 : high]
+            if self._verdicts[each.number] != GIVEN_WRONG or each.number < stage.number
         ]
-
-    def _was_given_right(self, stage: Stage) -> bool:
-        """Whether what a pass was given is right, where that is not what the one before made."""
-        if stage.given is None:
-            return True
-        in_order = stage.is_in_order or stage.name == ORDERS_THREADS
-        device = Interpreter(in_order=in_order, is_compact=stage.is_compact)
-        try:
-            return not self._interpret(stage.given, device)
-        except DeviceError:
-            return False
-
-    def _bad_end(
-        self,
-        lowering: Lowering,
-        stages: Sequence[Stage],
-        judged: Sequence[Stage],
-        finding: Finding,
-        wrong: JudgedState,
-    ) -> FirstBadState:
-        """Wrong is what comes out, on another device than the one that finds all stages right."""
-        if self._wrong_on_cpu is not None and not judged:
-            return _bad_schedule(self._wrong_on_cpu, CpuDevice.name)
-        module = stages[-1].module if stages else self.module
-        stage = Stage(len(lowering.passes) + 1, CODE_GENERATION, module, module, False, None)
-        last = judged[-1].number if judged else 0
-        behind = [each for each in stages if each.number in self._reasons and each.number > last]
-        return FirstBadState(
-            stage,
-            finding,
-            self._describe_right(judged[-1] if judged else None),
-            wrong,
-            False,
-            tuple(self._list_unjudged(behind, None)),
-            lowering.source if lowering.language == "cuda" else "",
-            module,
-        )
+        wrong = JudgedState(f"after {stage.label}", Interpreter.name)
+        if stage.given is not None:
+            in_order = stage.is_in_order or stage.name == ORDERS_THREADS
+            is_given_right = False
+            with suppress(DeviceError):
+                is_given_right = not self._interpret(
+                    stage.given, in_order=in_order, is_compact=stage.is_compact
+                )
+            if not is_given_right:
+                wrong = JudgedState(f"before {stage.label}", Interpreter.name)
+                between.append(
+                    f"{wrong.state}: it is given another module than the pass before it made"
+                )
+        right, before = self.scheduled, self.module
+        if low >= 0:
+            right = JudgedState(f"after {stages[low].label}", Interpreter.name)
+            before = stages[low].module
+        is_exact = not between and right is not None and right.device == Interpreter.name
+        return FirstBadState(stage, found[0], right, wrong, is_exact, tuple(between), "", before)
 
 
 def _bad_schedule(finding: Finding, device: str) -> FirstBadState:
     return FirstBadState(None, finding, None, JudgedState(AS_SCHEDULED, device), True)
 
 
-def _make_interpreter(stage: Stage) -> Interpreter:
-    return Interpreter(in_order=stage.is_in_order, is_compact=stage.is_compact)
-
-
 def _is_asked_for(stage: Stage, found: Sequence[Finding]) -> bool:
     """Whether the schedule itself requests what is wrong, and the pass only carries it out."""
     kinds = {finding.message.partition(":")[0] for finding in found}
-    if kinds == {"race"} and stage.name == ORDERS_THREADS:
-        return all(_is_in_global_memory(finding.message, stage) for finding in found)
-    return bool(kinds) and all(stage.name in CARRIES_OUT.get(kind, ()) for kind in kinds)
-
-
-def _is_in_global_memory(message: str, stage: Stage) -> bool:
-    """Whether threads race for global memory, for which TVM inserts no barriers."""
-    named = re.search(r"(?:load of|store to) (\w+)\[", message)
+    if kinds != {"race"} or stage.name != ORDERS_THREADS:
+        return bool(kinds) and all(stage.name in CARRIES_OUT.get(kind, ()) for kind in kinds)
+    # TVM inserts no barriers for global memory.
+    named = [re.search(r"(?:load of|store to) (\w+)\[", finding.message) for finding in found]
     declared = {
         str(node.buffer.name): str(node.buffer.scope())
         for function in stage.module.functions.values()
         for node in find_all(function.body, AllocBuffer)
     }
-    return named is not None and declared.get(named.group(1), "global") == "global"
+    return all(it is not None and declared.get(it[1], "global") == "global" for it in named)
 
 
 class _Executable(CpuDevice):
-    """A program that is compiled already, run between guard zones, which show stray stores."""
+    """A program that is compiled already, whatever the module."""
 
-    def __init__(self, executable: Any, parameters: Sequence[Any]) -> None:
-        self._executable = executable
-        self._names = [str(parameter.name) for parameter in parameters]
-        self._scalars = [is_scalar(parameter) for parameter in parameters]
+    def __init__(self, program: Program) -> None:
+        self._program = program
 
     def compile(self, module: tvm.IRModule) -> Program:
-        def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
-            call = self._executable[MAIN]
-            with convert_tvm_errors("the program does not run"):
-                return run_in_guard_zones(
-                    call, self._names, arguments, tvm.cpu(), scalars=self._scalars
-                )
-
-        return Program(run)
+        return self._program
 
 
-IsRight = Callable[[int], "bool | None"]
 SECONDS = 3.0
 """How long the states behind a transition are confirmed to be wrong, too."""
 
 
-def bisect(count: int, is_right: IsRight, *, seconds: float = SECONDS) -> tuple[int, int]:
+def bisect(
+    count: int, is_right: Callable[[int], bool | None], *, seconds: float = SECONDS
+) -> tuple[int, int]:
     """Two places with a right state, a wrong one, and none between that can be judged.
 
     The places are 0 to ``count - 1``, and the last of them is wrong. `is_right` is None for a state
@@ -471,8 +378,8 @@ def bisect(count: int, is_right: IsRight, *, seconds: float = SECONDS) -> tuple[
     where no right state was found.
 
     A wrong state that a right one follows is not what made the last one wrong: the judging device
-    may as well have erred. So the states behind the transition are judged, too, near ones first,
-    and bisected again behind the last right one. All of them, unless that takes too long.
+    may as well have erred. So the states behind the transition are judged, too, and bisected again
+    behind the last right one. All of them, unless that takes too long.
     """
     known: dict[int, bool | None] = {count - 1: False}
 
@@ -483,45 +390,23 @@ def bisect(count: int, is_right: IsRight, *, seconds: float = SECONDS) -> tuple[
 
     low = -1
     while True:
-        low, high = _narrow(low, count - 1, judge)
-        later = _find_right(high, count, judge, time.monotonic() + seconds)
+        high, unknown = count - 1, set[int]()
+        while places := [place for place in range(low + 1, high) if place not in unknown]:
+            middle = places[len(places) // 2]
+            verdict = judge(middle)
+            if verdict is None:
+                unknown.add(middle)
+            elif verdict:
+                low = middle
+            else:
+                high = middle
+        deadline = time.monotonic() + seconds
+        later = None
+        for place in range(high + 1, count - 1):
+            if time.monotonic() > deadline:
+                break
+            if judge(place):
+                later = place
         if later is None:
             return low, high
         low = later
-
-
-def _narrow(low: int, high: int, judge: IsRight) -> tuple[int, int]:
-    """A right place, or -1, and a wrong one, between which no place can be judged."""
-    unknown: set[int] = set()
-    while places := [place for place in range(low + 1, high) if place not in unknown]:
-        middle = places[len(places) // 2]
-        verdict = judge(middle)
-        if verdict is None:
-            unknown.add(middle)
-        elif verdict:
-            low = middle
-        else:
-            high = middle
-    return low, high
-
-
-def _find_right(high: int, count: int, judge: IsRight, deadline: float) -> int | None:
-    """The last place behind `high` that is found right; None where all are wrong or unknown."""
-    found = None
-    for place in _gallop(high, count - 1):
-        if time.monotonic() > deadline:
-            break
-        if (found is None or place > found) and judge(place):
-            found = place
-    return found
-
-
-def _gallop(low: int, high: int) -> Iterator[int]:
-    """The places between two: those at distances of 1, 2, 4, ... first, then the others."""
-    first = []
-    step = 1
-    while low + step < high:
-        first.append(low + step)
-        step *= 2
-    yield from first
-    yield from (place for place in range(low + 1, high) if place not in first)

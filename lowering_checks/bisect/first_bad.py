@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, cast
 
@@ -28,7 +28,6 @@ from .bisection import (
     AS_LOWERED,
     HOST,
     TIMEOUT,
-    FirstBadState,
     JudgedState,
     ModuleBisection,
 )
@@ -150,7 +149,7 @@ def bisect_run(
 
     kernel = run.steps[0].module
     deadline = time.monotonic() + timeout
-    return _RunBisection(run.steps, check, kernel, target, pipeline, run, seed, deadline).bisect()
+    return _search(run.steps, check, kernel, target, pipeline, deadline, run, seed)
 
 
 def find_bad_pass(
@@ -194,8 +193,7 @@ def find_bad_pass(
 
     step = Step(0, MAIN, module, None, "")
     deadline = time.monotonic() + timeout
-    search = _RunBisection([step], check, kernel, target, pipeline, deadline=deadline)
-    found = search.bisect().first_bad
+    found = _search([step], check, kernel, target, pipeline, deadline).first_bad
     if found is None:
         return None
     return replace(found, arguments=tuple(arguments), outputs=tuple(places))
@@ -205,187 +203,131 @@ def _take_function(
     module: tvm.IRModule, arguments: Sequence[Array], expected: Sequence[Array]
 ) -> tvm.IRModule:
     """The module with its function called ``main``; raises `CheckError` where it does not fit."""
-    if len(expected) > len(arguments):
-        raise CheckError("find_bad_pass: more outputs are expected than there are arguments")
     try:
         module = name_main(module)
     except DeviceError as error:
         raise CheckError(f"find_bad_pass: {error}") from error
-    if len(module.functions) != 1:
-        raise CheckError(
-            f"find_bad_pass: the module has {len(module.functions)} functions; give one of one "
-            "function"
+    functions, parameters = len(module.functions), len(module[MAIN].params)
+    wrong = ""
+    if len(expected) > len(arguments):
+        wrong = "more outputs are expected than there are arguments"
+    elif functions != 1:
+        wrong = f"the module has {functions} functions; give one of one function"
+    elif parameters != len(arguments):
+        wrong = (
+            f"the function has {parameters} parameters and {len(arguments)} arguments are given; "
+            "give one for each"
         )
-    if len(module[MAIN].params) != len(arguments):
-        raise CheckError(
-            f"find_bad_pass: the function has {len(module[MAIN].params)} parameters and "
-            f"{len(arguments)} arguments are given; give one for each"
-        )
+    if wrong:
+        raise CheckError(f"find_bad_pass: {wrong}")
     return module
 
 
-class _RunBisection:
-    """The search in the steps of a run, or in one module, one after the other.
+def _search(
+    steps: Sequence[Step],
+    check: StepCheck,
+    kernel: tvm.IRModule | None,
+    target: str,
+    pipeline: str | None,
+    deadline: float,
+    run: Run | None = None,
+    seed: int = 0,
+) -> RunBisection:
+    """Search the steps of a run, or one module where no `run` is given, one after the other.
 
-    Attributes
-    ----------
-    check : runs the module of a step, as it stands or lowered, on a device
-    run : None where a module was given
-    scheduled, lowered : the last step whose module was found right as it stands, and as TVM lowers
-        it for the target, each with the state
-    given_up : what could not be interpreted of the first bad step, where a CPU found it wrong
+    `check` runs the module of a step, as it stands or lowered, on a device.
     """
+    judged: list[JudgedState] = []
+    not_run: list[str] = []
+    refused: FirstBad | None = None
+    # The last step whose module was found right as it stands, and as TVM lowers it for the target.
+    scheduled: tuple[Step, JudgedState] | None = None
+    lowered: tuple[Step, JudgedState] | None = None
 
-    def __init__(
-        self,
-        steps: Sequence[Step],
-        check: StepCheck,
-        kernel: tvm.IRModule | None,
-        target: str,
-        pipeline: str | None,
-        run: Run | None = None,
-        seed: int = 0,
-        deadline: float = math.inf,
-    ) -> None:
-        self.steps, self.check, self.kernel = steps, check, kernel
-        self.target, self.pipeline, self.run, self.seed = target, pipeline, run, seed
-        self.deadline = deadline
-        self.judged: list[JudgedState] = []
-        self.not_run: list[str] = []
-        self.given_up: list[str] = []
-        self.scheduled: tuple[Step, JudgedState] | None = None
-        self.lowered: tuple[Step, JudgedState] | None = None
-        self.refused: FirstBad | None = None
+    def name(step: Step, state: JudgedState, verdict: str = "right") -> str:
+        owner = "the module" if run is None else f"step {step_label(step)}"
+        return f"{owner} {state.state}" + (f" ({verdict}: {state.device})" if verdict else "")
 
-    def bisect(self) -> RunBisection:
-        for step in self.steps:
-            first_bad = self._bisect_step(step)
-            if first_bad is not None:
-                not_run = [] if self.refused is None else [str(self.refused)]
-                not_run = [*not_run, *self.given_up]
-                return RunBisection(first_bad, tuple(self.judged), tuple(not_run))
-        return RunBisection(self.refused, tuple(self.judged), tuple(self.not_run))
-
-    def _bisect_step(self, step: Step) -> FirstBad | None:
-        module, target, threaded = step.module, self.target, None
-        if self.run is not None and find_unbound_sblocks(module):
-            module, target = make_threads_serial(module), HOST
+    for place, step in enumerate(steps):
+        module, used, threaded = step.module, target, None
+        if run is not None and find_unbound_sblocks(module):
+            module, used = make_threads_serial(module), HOST
             is_same = tvm_ffi.structural_equal(module, step.module)  # it has no threads
             threaded = None if is_same else step.module
-        check = functools.partial(self.check, step)
-        first_deadline = min(self.deadline, self._share_time(step))
-        found = ModuleBisection(check, module, threaded, self.deadline, first_deadline)
-        bad = found.find_first_bad(target, self.pipeline)
-        self.judged += found.judged
-        if bad is not None:
-            if bad.wrong.device == CpuDevice.name:  # which only says what comes out
-                self.given_up = [f"{step_label(step)}, {text}" for text in found.not_run]
-            return self._describe(step, module, found, bad, target)
-        self.not_run += [f"{step_label(step)}, {text}" for text in found.not_run]
-        if found.refused is not None and self.refused is None:
-            self.refused = self._describe(step, module, found, found.refused, target)
-        if found.scheduled is not None:
-            self.scheduled = (step, found.scheduled)
-        if found.lowered is not None and target == self.target:
-            self.lowered = (step, found.lowered)
-        return None
-
-    def _share_time(self, step: Step) -> float:
-        """When a step must be found right: those behind it get their parts of the time, too."""
-        if math.isinf(self.deadline):
-            return self.deadline
+        # A step must be found right in its part of the time: those behind it get theirs, too.
         now = time.monotonic()
-        place = next(place for place, each in enumerate(self.steps) if each is step)
-        return now + max(self.deadline - now, 0.0) / (len(self.steps) - place)
-
-    def _describe(
-        self,
-        step: Step,
-        module: tvm.IRModule,
-        found: ModuleBisection,
-        state: FirstBadState,
-        target: str,
-    ) -> FirstBad:
-        stage, failed = state.stage, state.failed
-        number, name, after = step.index, step.name, step.module
-        if failed is not None:
-            kind, number, name = "refused", failed.number, failed.name
-            right = "" if state.right is None else self._name_right(step, state.right)
-            before = self.steps[max(0, step.index - 1)].module
-            names = ("the step before", f"{step.index} {step.name}")
-            not_run = [*(found.not_run if self.run is None and not right else ()), *state.not_run]
-        else:
-            last = self.lowered if state.wrong.state == AS_LOWERED else self.scheduled
-            right, before, is_exact = self._find_last_right(step, module, state, last)
-            not_run = list(state.not_run)
-            if not is_exact and (stage is None or state.right is None):
-                first = 0 if last is None else last[0].index
-                labels = [step_label(each) for each in self.steps[first : step.index]]
-                before_it = [text for text in self.not_run if text.partition(",")[0] in labels]
-                not_run = [*before_it, *found.not_run, *not_run]
-            if stage is not None:
-                number, name, after = stage.number, stage.name, stage.module
-            kind = ("step" if stage is None else "pass") if is_exact else "between"
-            names = (right or "before", f"{number} {name}")
-        wrong = AS_LOWERED if failed is not None else state.wrong.describe(is_right=False)
-        finding = state.finding
-        if failed is not None:
-            finding = replace(finding, where=MAIN if self.run is None else self.run.label(step))
-        return FirstBad(
-            kind=cast(Kind, kind),
-            right=right,
-            wrong=f"{self._name(step)} {wrong}",
-            number=number,
-            name=name,
-            finding=finding.at(step.location),
-            diff=diff_modules(before, after, names=names),
-            module=module,
-            kernel=self.kernel,
-            target=target,
-            run=self.run,
-            step=None if self.run is None else step,
-            seed=self.seed,
-            not_run=tuple(dict.fromkeys(not_run)),
-            is_custom=self.pipeline not in (None, get_pipeline(module)),
-            source=state.source,
-            is_pass=stage is not None or failed is not None,
+        first_deadline = min(deadline, now + max(deadline - now, 0.0) / (len(steps) - place))
+        found = ModuleBisection(
+            functools.partial(check, step), module, threaded, deadline, first_deadline
         )
-
-    def _find_last_right(
-        self,
-        step: Step,
-        module: tvm.IRModule,
-        state: FirstBadState,
-        last: tuple[Step, JudgedState] | None,
-    ) -> tuple[str, tvm.IRModule, bool]:
-        """The last right state in words, its module, and whether nothing lies before the bad one.
-
-        `last` is the last step that was found right.
-        """
-        if state.stage is not None and state.right is not None:
-            return self._name_right(step, state.right), state.before or module, state.is_exact
-        if step.index and last is not None:
-            is_exact = state.is_exact and self._is_next(last, step, state.wrong)
-            return self._name_right(*last), last[0].module, is_exact
-        before = self.steps[max(0, step.index - 1)].module
-        return "", before, state.is_exact and not step.index
-
-    def _is_next(self, last: tuple[Step, JudgedState], step: Step, wrong: JudgedState) -> bool:
-        """Whether the last right step is the one before, and right on the same device, too."""
-        before, right = last
-        if before.index != step.index - 1:
-            return False
-        if right.device == wrong.device:
-            return True
-        if wrong.device != CpuDevice.name:
-            return False
-        try:
-            return not self.check(before, before.module, CpuDevice())
-        except DeviceError:
-            return False
-
-    def _name(self, step: Step) -> str:
-        return "the module" if self.run is None else f"step {step_label(step)}"
-
-    def _name_right(self, step: Step, right: JudgedState) -> str:
-        return f"{self._name(step)} {right.describe(is_right=True)}"
+        bad = found.find_first_bad(used, pipeline)
+        judged += found.judged
+        told = [f"{step_label(step)}, {text}" for text in found.not_run]
+        state = bad or (found.refused if refused is None else None)
+        if state is not None:
+            stage, failed, before = state.stage, state.failed, steps[max(0, place - 1)].module
+            right, finding, gaps = "", state.finding, list(state.not_run)
+            number, title, after = step.index, step.name, step.module
+            if failed is not None:
+                right = "" if state.right is None else name(step, state.right)
+                gaps = [*(found.not_run if run is None and not right else ()), *gaps]
+                names = ("the step before", f"{number} {title}")
+                number, title, kind = failed.number, failed.name, "refused"
+                finding = replace(finding, where=MAIN if run is None else run.label(step))
+            else:
+                last, is_exact = scheduled, state.is_exact
+                if state.wrong.state == AS_LOWERED:
+                    last = lowered
+                if stage is not None and state.right is not None:
+                    right, before = name(step, state.right), state.before or module
+                elif step.index and last is not None:
+                    right, before = name(*last), last[0].module
+                    # Only where the step before it is right on the same device, too.
+                    is_exact = is_exact and last[0].index == step.index - 1
+                    if is_exact and last[1].device != state.wrong.device:
+                        is_exact = False
+                        if state.wrong.device == CpuDevice.name:
+                            with suppress(DeviceError):
+                                is_exact = not check(last[0], last[0].module, CpuDevice())
+                else:
+                    is_exact = is_exact and not step.index
+                if not is_exact and (stage is None or state.right is None):
+                    first = 0 if last is None else last[0].index
+                    labels = [step_label(each) for each in steps[first:place]]
+                    before_it = [text for text in not_run if text.partition(",")[0] in labels]
+                    gaps = [*before_it, *found.not_run, *gaps]
+                if stage is not None:
+                    number, title, after = stage.number, stage.name, stage.module
+                kind = ("step" if stage is None else "pass") if is_exact else "between"
+                names = (right or "before", f"{number} {title}")
+            first_bad = FirstBad(
+                kind=cast(Kind, kind),
+                right=right,
+                wrong=name(step, state.wrong, "wrong" if failed is None else ""),
+                number=number,
+                name=title,
+                finding=finding.at(step.location),
+                diff=diff_modules(before, after, names=names),
+                module=module,
+                kernel=kernel,
+                target=used,
+                run=run,
+                step=None if run is None else step,
+                seed=seed,
+                not_run=tuple(dict.fromkeys(gaps)),
+                is_custom=pipeline not in (None, get_pipeline(module)),
+                source=state.source,
+                is_pass=stage is not None or failed is not None,
+            )
+            if bad is not None:
+                # A CPU only says what comes out: what was not run is told, too.
+                given_up = told if bad.wrong.device == CpuDevice.name else []
+                given_up = [*([] if refused is None else [str(refused)]), *given_up]
+                return RunBisection(first_bad, tuple(judged), tuple(given_up))
+            refused = first_bad
+        not_run += told
+        if found.scheduled is not None:
+            scheduled = (step, found.scheduled)
+        if found.lowered is not None and used == target:
+            lowered = (step, found.lowered)
+    return RunBisection(refused, tuple(judged), tuple(not_run))

@@ -11,7 +11,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -96,13 +96,6 @@ class Case:
         after = CpuDevice().compile(module)(self.make_arguments())
         return [after[place].astype(np.float64) for place in self.outputs]
 
-    def is_wrong(self, got: Sequence[Array], right: Sequence[Array]) -> bool:
-        """Whether any element is farther off than it may be."""
-        return any(
-            bool(find_wrong(ours, theirs, (theirs - bound, theirs + bound)).any())
-            for ours, theirs, bound in zip(got, right, self.bounds, strict=True)
-        )
-
 
 def write_reproducer(bad: FirstBad, path: Path) -> None:
     """Write the script of a first bad step or pass.
@@ -169,7 +162,11 @@ def make_reproducer(bad: FirstBad) -> str:
         raise CheckError(
             "the kernel is not known, so there is no right result; give find_bad_pass the kernel"
         )
-    reason = _explain_custom(bad)
+    reason = ""  # why the script cannot run the pass
+    if bad.is_pass and bad.is_custom:
+        reason = f"{bad.name} ran in a pipeline that is not the module's own"
+    elif bad.is_pass and not bad.name.startswith((*PREFIXES, CODE_GENERATION, BEFORE_PASSES)):
+        reason = f"{bad.name} is no pass of TVM's own"
     # TVM alone runs its own pipeline, whichever a module asks for.
     is_by_tvm = not bad.is_pass or get_pipeline(bad.module) == "default"
     is_tried = bad.kind != "refused" and not reason and is_by_tvm
@@ -184,12 +181,35 @@ def make_reproducer(bad: FirstBad) -> str:
         return case.run(kernel)
 
     serial = bad.module if is_kernel else make_threads_serial(bad.module)
-    case, is_shown = next(_plan_cases(bad)), is_kernel
+    plans = list(dict.fromkeys(_plan_cases(bad)))
+    case, is_shown = _set_bounds(bad, plans[0]), is_kernel
     if is_tried and not bad.finding.message.startswith("out of bounds"):
-        case, shows = _find_case(bad, serial, refer)
-        is_shown = is_shown or shows
+        tried = [replace(plan, seed=seed) for seed in range(SEEDS) for plan in plans]
+        far = [(-FAR, FAR) if each == (-REACH, REACH) else each for each in plans[0].drawn]
+        for each in (*tried, replace(plans[0], drawn=tuple(far))):
+            bounded = _set_bounds(bad, each)
+            try:
+                pairs = zip(bounded.run(serial), refer(bounded), bounded.bounds, strict=True)
+            except (DeviceError, KernelError):
+                break
+            if any(find_wrong(got, it, (it - bound, it + bound)).any() for got, it, bound in pairs):
+                case, is_shown = bounded, True
+                break
     series = ".".join(tvm.__version__.split(".")[:2])
-    parts = [HEAD.format(about=_describe(bad), series=series, half=import_half_types(kernel))]
+    about = [f"{bad}"]
+    if bad.run is not None and bad.step is not None:
+        about += [
+            f"\n{bad.run.problem}",
+            f"recipe {bad.run.recipe.name}, config {dict(bad.run.config)}, "
+            f"step {step_label(bad.step)}, seed {bad.seed}, target {bad.target}",
+        ]
+    about += [f"not run: {text}" for text in bad.not_run]
+    said = "\n".join(about).replace("\\", "/").replace('"""', "'''")
+    dtypes = [str(it.dtype) for it in kernel[MAIN].params if not is_scalar(it)]
+    half = "import ml_dtypes  # noqa: F401: gives NumPy the types\n"
+    if not any(dtype.startswith(("bfloat", "float8")) for dtype in dtypes):
+        half = ""
+    parts = [HEAD.format(about=said, series=series, half=half)]
     if not is_kernel:
         parts += ["# What is to be computed.\n", quote("KERNEL", print_module(kernel))]
     parts += [
@@ -213,35 +233,10 @@ def make_reproducer(bad: FirstBad) -> str:
     return "".join([*parts, COMPARE if is_shown else SEARCH])
 
 
-def _explain_custom(bad: FirstBad) -> str:
-    """Why the script cannot run the pass; empty where it can, or where no pass is to be shown."""
-    if not bad.is_pass:
-        return ""
-    if bad.is_custom:
-        return f"{bad.name} ran in a pipeline that is not the module's own"
-    is_pass = bad.name not in (CODE_GENERATION, BEFORE_PASSES)
-    if is_pass and not bad.name.startswith(PREFIXES):
-        return f"{bad.name} is no pass of TVM's own"
-    return ""
-
-
 def _spell(values: Iterable[float]) -> str:
     """Numbers as Python reads them back; infinities and NaN have no literal."""
     spelled = [repr(value) if math.isfinite(value) else f'float("{value}")' for value in values]
     return f"[{', '.join(spelled)}]"
-
-
-def _describe(bad: FirstBad) -> str:
-    lines = [f"{bad}"]
-    if bad.run is not None and bad.step is not None:
-        lines += [
-            "",
-            f"{bad.run.problem}",
-            f"recipe {bad.run.recipe.name}, config {dict(bad.run.config)}, "
-            f"step {step_label(bad.step)}, seed {bad.seed}, target {bad.target}",
-        ]
-    lines += [f"not run: {text}" for text in bad.not_run]
-    return "\n".join(lines).replace("\\", "/").replace('"""', "'''")
 
 
 def quote(name: str, text: str) -> str:
@@ -255,78 +250,40 @@ def quote(name: str, text: str) -> str:
     return f"{name} = (\n{lines})\n" if lines else f'{name} = ""\n'
 
 
-def import_half_types(kernel: tvm.IRModule) -> str:
-    """The import that a script for a module with bfloat16 or float8 needs; else ""."""
-    buffers = [each for each in kernel[MAIN].params if not is_scalar(each)]
-    dtypes = {str(buffer.dtype) for buffer in buffers}
-    own = any(dtype.startswith(("bfloat", "float8")) for dtype in dtypes)
-    return "import ml_dtypes  # noqa: F401: gives NumPy the types\n" if own else ""
-
-
 def _plan_cases(bad: FirstBad) -> Iterator[Case]:
     """Small whole numbers, the plainest first: for floats up to `REACH`, for integers of the range
     that was searched with, since they may be indices; for a scalar what it was.
     """
-    if bad.run is None:
-        yield _plan(bad, bad.arguments)
-        return
-    problem = bad.run.problem
-    blanks = [np.zeros(each.shape) for each in problem.outputs]
-    for inputs in (*problem.integer_rounds(bad.seed), *problem.planted_inputs(bad.seed)):
-        yield _plan(bad, problem.make_arguments(inputs, blanks))
-
-
-def _plan(bad: FirstBad, arguments: Sequence[Array]) -> Case:
-    tensors, drawn = list[Tensor](), list[tuple[int, int] | None]()
-    names = [] if bad.run is None else [each.name for each in bad.run.problem.outputs]
-    outputs, written = set(bad.outputs), set[int]()
-    for place, (parameter, given) in enumerate(
-        zip(bad.module[MAIN].params, arguments, strict=True)
-    ):
-        array, name = np.asarray(given), str(parameter.name)
-        dtype = str(parameter.ty) if is_scalar(parameter) else str(parameter.dtype)
-        tensors.append(Tensor(name, array.shape, dtype, is_scalar=is_scalar(parameter)))
-        drawn.append(_find_range(tensors[-1], array))
-        if name in names:
-            outputs.add(place)
-        values = array.astype(np.float64).ravel()
-        is_of_one = bool(np.isnan(values).all() or (values == values[:1]).all())
-        is_read = is_of_one if bad.run is None else place not in bad.run.problem.in_out
-        if place in outputs and is_read:
-            written.add(place)
-    known = [None if place in written else each for place, each in enumerate(drawn)]
-    return _set_bounds(bad, Case(tuple(tensors), tuple(known), tuple(sorted(outputs))))
-
-
-def _find_range(tensor: Tensor, array: Array) -> tuple[int, int]:
-    values = array.astype(np.float64)
-    if tensor.is_scalar and np.isfinite(values):
-        value = round(values.item()) or int(dtype_facts(tensor.dtype).is_float)
-        return value, value
-    if dtype_facts(tensor.dtype).is_float or not array.size:
-        return -REACH, REACH
-    return int(array.min()), int(array.max())
-
-
-def _find_case(
-    bad: FirstBad, module: tvm.IRModule, refer: Callable[[Case], Sequence[Array]]
-) -> tuple[Case, bool]:
-    """The first case that shows on a CPU that a module is wrong, and whether there is one; the
-    plainest without one.
-    """
-    plans = list(dict.fromkeys(_plan_cases(bad)))
-    cases = [replace(plan, seed=seed) for seed in range(SEEDS) for plan in plans]
-    far = tuple((-FAR, FAR) if each == (-REACH, REACH) else each for each in plans[0].drawn)
-    if far != plans[0].drawn:
-        cases.append(replace(plans[0], drawn=far))
-    for case in cases:
-        bounded = _set_bounds(bad, case)
-        try:
-            if bounded.is_wrong(bounded.run(module), refer(bounded)):
-                return bounded, True
-        except (DeviceError, KernelError):
-            break
-    return plans[0], False
+    rounds, names, in_out = [bad.arguments], list[str](), frozenset[int]()
+    if bad.run is not None:
+        problem = bad.run.problem
+        names, in_out = [each.name for each in problem.outputs], frozenset(problem.in_out)
+        blanks = [np.zeros(each.shape) for each in problem.outputs]
+        inputs = (*problem.integer_rounds(bad.seed), *problem.planted_inputs(bad.seed))
+        rounds = [tuple(problem.make_arguments(each, blanks)) for each in inputs]
+    for arguments in rounds:
+        tensors, drawn = list[Tensor](), list[tuple[int, int] | None]()
+        outputs = set(bad.outputs)
+        for place, (parameter, given) in enumerate(
+            zip(bad.module[MAIN].params, arguments, strict=True)
+        ):
+            array, scalar = np.asarray(given), is_scalar(parameter)
+            dtype, values = str(parameter.ty if scalar else parameter.dtype), array.astype(float)
+            tensors.append(Tensor(str(parameter.name), array.shape, dtype, is_scalar=scalar))
+            is_float = dtype_facts(dtype).is_float
+            if str(parameter.name) in names:
+                outputs.add(place)
+            flat = values.ravel()
+            is_of_one = bool(np.isnan(flat).all() or (flat == flat[:1]).all())
+            if place in outputs and (is_of_one if bad.run is None else place not in in_out):
+                drawn.append(None)
+            elif scalar and np.isfinite(values):
+                drawn.append((round(values.item()) or int(is_float),) * 2)
+            elif is_float or not array.size:
+                drawn.append((-REACH, REACH))
+            else:
+                drawn.append((int(array.min()), int(array.max())))
+        yield Case(tuple(tensors), tuple(drawn), tuple(sorted(outputs)))
 
 
 def _set_bounds(bad: FirstBad, case: Case) -> Case:

@@ -30,11 +30,10 @@ class Stage:
     Attributes
     ----------
     number : the pass's place among all passes of the compilation, from 1
-    before : the module that the pass was given
     is_in_order : TVM has not inserted barriers yet
     program : what can be run of `module`, with a function ``main``: once TVM has split it, the
         kernels as they stand, launched by the host's part as it was at the split; otherwise None
-    given : the same of `before`, for a pass that another one runs, and for one that was given
+    given : the same of what the pass was given, for one that another one runs, or that was given
         something else than the pass before it made; None for all others
     is_compact : buffers are as small as they will be
     obstacle : why there is no program
@@ -43,7 +42,6 @@ class Stage:
 
     number: int
     name: str
-    before: tvm.IRModule
     module: tvm.IRModule
     is_in_order: bool
     program: tvm.IRModule | None
@@ -87,20 +85,9 @@ def find_stages(lowering: Lowering) -> tuple[Stage, ...]:
         obstacle = HOST_ALONE if program is None else ""
         if half <= each.number < ordered:
             program, obstacle = None, HALF_ORDERED
-        found.append(
-            Stage(
-                each.number,
-                each.name,
-                each.before,
-                each.module,
-                each.number < ordered,
-                program,
-                given,
-                each.number >= compacted,
-                obstacle,
-                is_inner,
-            )
-        )
+        is_in_order, is_compact = each.number < ordered, each.number >= compacted
+        stage = (each.number, each.name, each.module, is_in_order, program, given, is_compact)
+        found.append(Stage(*stage, obstacle, is_inner))
     return tuple(found)
 
 
@@ -125,10 +112,9 @@ def _find_order(passes: Sequence[Pass]) -> tuple[int, int]:
 
 
 def _find_program(module: tvm.IRModule, host: Any) -> tvm.IRModule | None:
-    kernels = find_kernels(module)
     if _is_host_alone(module, host):
         return None
-    return join(host, kernels) if kernels else module
+    return join(host, kernels) if (kernels := find_kernels(module)) else module
 
 
 def _is_host_alone(module: tvm.IRModule, host: Any) -> bool:

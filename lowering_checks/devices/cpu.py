@@ -8,6 +8,7 @@ things of a GPU: its threads run one after the other.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import tvm
 from tvm.ir import Call
@@ -108,17 +109,21 @@ class CpuDevice(Device):
         serial = self.make_serial(module)
         with convert_tvm_errors("LLVM does not compile the module"):
             executable = compile_module(serial, _choose_target(serial))
-        parameters = module[MAIN].params
-        names = [str(parameter.name) for parameter in parameters]
-        scalars = [is_scalar(parameter) for parameter in parameters]
+        return load_program(executable, module[MAIN].params)
 
-        def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
-            with convert_tvm_errors("the program does not run"):
-                return run_in_guard_zones(
-                    executable[MAIN], names, arguments, tvm.cpu(), scalars=scalars
-                )
 
-        return Program(run, parameters)
+def load_program(executable: Any, parameters: Sequence[Any]) -> Program:
+    """A program that LLVM has compiled, run between guard zones, which show stray stores."""
+    names = [str(parameter.name) for parameter in parameters]
+    scalars = [is_scalar(parameter) for parameter in parameters]
+
+    def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
+        with convert_tvm_errors("the program does not run"):
+            return run_in_guard_zones(
+                executable[MAIN], names, arguments, tvm.cpu(), scalars=scalars
+            )
+
+    return Program(run, parameters)
 
 
 def _choose_target(module: tvm.IRModule) -> tvm.target.Target:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from cluster_tools import PLAN, SETTINGS, ClusterMachine
-from fake_pool import compile_here
+from fake_pool import compile_here, search_here
 
 from tirstep.bench import BenchError
 from tirstep.bench.cluster import connected, require_reachable
-from tirstep.bench.search import SearchPlan, search
-from tirstep.bench.trials import Kept
-from tirstep.bench.workers import Screened
+from tirstep.bench.search import SearchPlan
+from tirstep.bench.trials import Trials, describe_search, spell_config
+from tirstep.bench.workers import Trial
 
 DEVICE = {"name": "Test GPU"}
 CONFIGS = [{"local_y": 2, "pair": (8, 16)}, {"local_y": 4, "pair": (8, 8)}, {"local_y": 8}]
@@ -56,22 +56,24 @@ def test_an_address_where_nobody_listens():
 
 
 def test_what_is_kept_is_known_again(tmp_path: Path):
-    kept = Kept(tmp_path, PLAN, DEVICE, {"tirstep": "1"})
+    def find_settled(plan: SearchPlan, device: str, version: str) -> dict[str, Trial]:
+        about = describe_search(plan, {"name": device}, {"tirstep": version})
+        return Trials.open(tmp_path, about).find_settled()
+
+    kept = Trials.open(tmp_path, describe_search(PLAN, DEVICE, {"tirstep": "1"}))
+    reasons = ["", "wrong", "crashed: the process died"]
     done = [
-        Screened(CONFIGS[0], 12.5),
-        Screened(CONFIGS[1], None, "wrong"),
-        Screened(CONFIGS[2], None, "crashed: the process died"),
+        Trial(it, (12.5,) if not why else (), why) for it, why in zip(CONFIGS, reasons, strict=True)
     ]
     for one in done:
         kept.add(one)
-    again = Kept(tmp_path, PLAN, DEVICE, {"tirstep": "1"})
     # What crashed may have been the machine's fault.
-    assert [again.find(config) for config in CONFIGS] == [*done[:2], None]
-    assert again.count == 2
-    for device, versions in (({"name": "Another"}, {"tirstep": "1"}), (DEVICE, {"tirstep": "2"})):
-        assert Kept(tmp_path, PLAN, device, versions).count == 0
+    found = find_settled(PLAN, "Test GPU", "1")
+    assert [*found] == [spell_config(config) for config in CONFIGS[:2]]
+    assert [(it.seconds, it.reason) for it in found.values()] == [((12.5,), ""), ((), "wrong")]
     other = SearchPlan(PLAN.recipe, PLAN.problem.kernel.problem(m=64, n=32, k=16))
-    assert Kept(tmp_path, other, DEVICE, {"tirstep": "1"}).count == 0
+    for about in ((PLAN, "Another", "1"), (PLAN, "Test GPU", "2"), (other, "Test GPU", "1")):
+        assert find_settled(*about) == {}
 
 
 def test_a_search_that_was_cut_goes_on_where_it_was(
@@ -83,8 +85,8 @@ def test_a_search_that_was_cut_goes_on_where_it_was(
 
     def run() -> object:
         machine = ClusterMachine(make_folder(tmp_path, len(pools)))
-        kept = Kept(tmp_path, plan, machine.device, machine.versions)
-        return search(plan, machine, SETTINGS, tell=lambda line: None, kept=kept)
+        about = describe_search(plan, machine.device, machine.versions)
+        return search_here(plan, machine, SETTINGS, kept=Trials.open(tmp_path, about))
 
     whole = run()
     (file,) = (tmp_path / "tirstep_trials").iterdir()

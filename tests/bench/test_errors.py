@@ -4,7 +4,6 @@ import pytest
 import tvm
 
 from tirstep.bench import LONGEST_NOTE, BenchError, PeerMissing, find_last_line, shorten
-from tirstep.lowering_checks import DeviceError
 from tirstep.modules import vector_add
 
 
@@ -36,16 +35,3 @@ def test_of_tvm_s_error_the_reason_is_told_and_not_the_line_behind_it():
         program(*tensors)
     told = "ValueError: Invalid A.shape[0] on argument #0: expected 8"
     assert shorten(caught.value) == told
-
-
-def test_an_error_without_a_word_has_its_place():
-    with pytest.raises(AssertionError) as caught:
-        raise AssertionError
-    line = caught.traceback[-1].lineno + 1
-    assert shorten(caught.value) == (
-        f"AssertionError: raise AssertionError (bench/test_errors.py, line {line})"
-    )
-
-
-def test_a_sentence_of_ours_has_no_kind():
-    assert shorten(DeviceError("not bound to the GPU: Y")) == "not bound to the GPU: Y"

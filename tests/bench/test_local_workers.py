@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from fake_machine import FakeMachine
-from fake_pool import FakePool, compile_here
+from fake_pool import FakePool, compile_here, search_here
 
 from tirstep.bench.compile_pool import CompileJob
-from tirstep.bench.search import SearchPlan, search
+from tirstep.bench.search import SearchPlan
 from tirstep.bench.session import Settings
 from tirstep.bench.workers import BATCH
 from tirstep.modules import matmul
@@ -61,7 +61,7 @@ def test_one_process_measures_while_others_compile(monkeypatch: pytest.MonkeyPat
     left: list[int] = []
     monkeypatch.setattr("tirstep.bench.workers.CompilePool", make)
     monkeypatch.setattr("tirstep.bench.workers.prepare_recipe", prepare_nothing)
-    found = search(PLAN, QuickMachine(), Settings(rounds=1), tell=lambda line: None)
+    found = search_here(PLAN, QuickMachine(), Settings(rounds=1))
     assert (found.tried, len(pools), pools[0].is_stopped) == (80, 1, True)
     assert left[0] >= BATCH // 2
 
@@ -76,5 +76,5 @@ def test_the_pool_ends_with_the_search_whatever_happens(monkeypatch: pytest.Monk
 
     pools = compile_here(monkeypatch, fail)
     with pytest.raises(KeyboardInterrupt):
-        search(PLAN, FakeMachine(), Settings(), tell=lambda line: None)
+        search_here(PLAN, FakeMachine(), Settings())
     assert [pool.is_stopped for pool in pools] == [True]

@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fake_pool import search_here
 
 from tirstep.bench.cases import CaseChoice, PlannedCase, plan_cases
 from tirstep.bench.machine import Reference
 from tirstep.bench.peers import PEERS
 from tirstep.bench.results import from_document, to_document
-from tirstep.bench.search import SearchPlan, search
+from tirstep.bench.search import SearchPlan
 from tirstep.bench.session import Settings, run_bench, run_case
 from tirstep.lowering_checks import run_recipe
 from tirstep.modules import (
@@ -151,7 +152,7 @@ def test_a_copy_that_does_not_fit_is_not_measured(machine: Any):
 def test_a_search_in_other_processes(machine: Any):
     fixed = {"local_x": 4, "block_y": 8, "block_x": 8, "tile_k": 8, "vector": 4}
     plan = SearchPlan(RECIPES["matmul_shared_blocking"], matmul.problem(256, 256, 256), dict(fixed))
-    found = search(plan, machine, Settings(rounds=3), tell=lambda line: None)
+    found = search_here(plan, machine, Settings(rounds=3))
     assert (found.tried, dict(found.skipped)) == (4, {})
     assert found.best is not None
     assert found.peer is not None

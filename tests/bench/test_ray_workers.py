@@ -8,10 +8,10 @@ from pathlib import Path
 import cluster_tools
 import pytest
 from cluster_tools import PLAN, SETTINGS, ClusterMachine, MakeMachine, OneCluster, compile_nothing
-from fake_pool import compile_here
+from fake_pool import compile_here, search_here
 
 from tirstep.bench import BenchError
-from tirstep.bench.search import SearchResult, search, search_with
+from tirstep.bench.search import SearchResult, search
 
 pytestmark = pytest.mark.xdist_group("cluster")
 
@@ -37,7 +37,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneCluster]:
 
 def run(cluster: OneCluster, plant: str) -> SearchResult:
     (cluster.folder / "plant").write_text(plant)
-    return search_with(cluster.workers, PLAN, 0, lambda line: None)
+    return search(cluster.workers, PLAN, 0, lambda line: None)
 
 
 def get_rows(found: SearchResult) -> object:
@@ -53,7 +53,7 @@ def test_a_cluster_finds_what_one_process_finds(
     found = run(cluster, "")
     (tmp_path / "plant").write_text("")
     compile_here(monkeypatch, compile_nothing)
-    alone = search(PLAN, ClusterMachine(tmp_path), SETTINGS, tell=lambda line: None)
+    alone = search_here(PLAN, ClusterMachine(tmp_path), SETTINGS)
     assert get_rows(found) == 2
     assert found == alone
 

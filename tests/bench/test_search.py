@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fake_machine import FakeMachine
-from fake_pool import compile_here
+from fake_pool import compile_here, search_here
 
 from tirstep.bench import BenchError
 from tirstep.bench.best_table import read_best, record_best, require_table
@@ -23,7 +23,6 @@ from tirstep.bench.search import (
     count_configs,
     list_candidates,
     list_configs,
-    search,
 )
 from tirstep.bench.session import Settings, Tell
 from tirstep.modules import get_kernel, matmul
@@ -72,7 +71,7 @@ PLAN = SearchPlan(BLOCKING, matmul.problem(32, 32, 16), FIXED)
 def run_search(
     machine: FakeMachine, plan: SearchPlan = PLAN, tell: Tell = lambda line: None
 ) -> SearchResult:
-    return search(plan, machine, Settings(rounds=3), tell=tell)
+    return search_here(plan, machine, Settings(rounds=3), tell)
 
 
 @pytest.mark.usefixtures("no_farm")

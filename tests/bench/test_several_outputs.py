@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 from fake_machine import FakeMachine
+from fake_pool import search_here
 from foreign_modules import MODULES
 from own_files import ARGMAX
 
 from tirstep.bench import BenchError
 from tirstep.bench.cases import CaseChoice, PlannedCase, plan_cases
 from tirstep.bench.peers import Peer
-from tirstep.bench.search import SearchPlan, search
+from tirstep.bench.search import SearchPlan
 from tirstep.bench.session import Settings, require_timeable, run_case
 from tirstep.lowering_checks.reference import ModuleKernel
 from tirstep.modules import KernelError
@@ -129,7 +130,7 @@ def test_a_search_holds_each_output(
 ) -> None:
     machine.peers = {"torch": find_largest}
     plan = SearchPlan(planned.recipes[0], planned.problem)
-    found = search(plan, machine, Settings(2), tell=lambda line: None)
+    found = search_here(plan, machine, Settings(2))
     assert (found.config, found.tried, found.peer is not None) == ({"threads": 2}, 2, True)
     assert not found.skipped
     write_first = machine.compile
@@ -138,7 +139,7 @@ def test_a_search_holds_each_output(
         return write_first(module, [*arguments[:2], np.zeros_like(arguments[2])])
 
     monkeypatch.setattr(machine, "compile", forget)
-    found = search(plan, machine, Settings(2), tell=lambda line: None)
+    found = search_here(plan, machine, Settings(2))
     assert (found.best, dict(found.skipped)) == (None, {"wrong": 2})
 
 

@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 
 from tirstep.bench import BenchError
-from tirstep.bench.trials import Trials, TunedTrial
+from tirstep.bench.trials import Trials
+from tirstep.bench.workers import Trial
 
 ABOUT = {"recipe": "mine", "shape": {"n": 64}, "options": {}, "target": "llvm"}
-RIGHT = TunedTrial({"inner": 2, "pair": [4, 8]}, "ab", (1e-6, 2e-6))
-WRONG = TunedTrial({"inner": 4, "pair": None}, "cd", (), "wrong: C[0] is 1, not 2")
+RIGHT = Trial({"inner": 2, "pair": [4, 8]}, (1e-6, 2e-6), program="ab")
+WRONG = Trial({"inner": 4, "pair": None}, (), "wrong: C[0] is 1, not 2", "cd")
 
 
 def write(folder: Path) -> Trials:

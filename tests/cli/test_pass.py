@@ -1,5 +1,6 @@
 """``tirstep pass``: what a pass does to recipes, files and the corpus."""
 
+import functools
 import json
 import re
 import sys
@@ -7,6 +8,8 @@ from pathlib import Path
 
 import pytest
 import warm_python
+
+from tirstep.experiments import counterexample
 
 from .conftest import Command
 
@@ -137,21 +140,25 @@ def test_a_wrong_pipeline_is_made_small_and_shown_by_a_script(
     assert done.returncode == 1
 
 
-def test_the_corpus_is_searched_and_goes_on_from_its_state(command: Command, folder: Path):
+def test_the_corpus_is_searched_and_goes_on_from_its_state(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    quick = functools.partial(counterexample.find_counterexample, seconds=6)
+    monkeypatch.setattr(counterexample, "find_counterexample", quick)
     words = ["pass", f"{WRONG}:hoist_store", "--seed", 2]
-    words += ["--corpus", 8, "--state", "state.jsonl", "--json"]
+    words += ["--corpus", 2, "--state", "state.jsonl", "--json"]
     result = command(*words)
     document = result.document
     assert result.code == 1
-    assert len(document["trials"]) == 8
+    assert len(document["trials"]) == 2
     assert document["counterexample"]["shown"]
     before = (folder / "state.jsonl").read_text()
     assert command(*words).document["trials"] == document["trials"]
     assert (folder / "state.jsonl").read_text() == before
-    more = command(*words[:4], "--corpus", 2, "--from", 8, "--state", "state.jsonl", "--json")
-    assert [each["trial"] for each in more.document["trials"]] == [8, 9]
+    more = command(*words[:4], "--corpus", 1, "--from", 2, "--state", "state.jsonl", "--json")
+    assert [each["trial"] for each in more.document["trials"]] == [2]
     lines = [json.loads(line) for line in (folder / "state.jsonl").read_text().splitlines()]
-    assert len(lines) == 1 + 10
+    assert len(lines) == 1 + 3
     other = command("pass", f"{WRONG}:drop_resets", "--corpus", 2, "--state", "state.jsonl")
     assert other.code == 2
     assert "is of another search" in other.err

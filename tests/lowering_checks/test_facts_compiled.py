@@ -18,7 +18,6 @@ from tirstep.lowering_checks.facts import (
     compile_everywhere,
     compile_facts,
     cuda_compilers,
-    get_compiler,
     get_facts,
 )
 from tirstep.lowering_checks.facts.architectures import (
@@ -36,31 +35,9 @@ from tirstep.lowering_checks.facts.nvrtc_program import HEAD, TENSOR_MAP, prepar
 from tirstep.transforms.recipes import find_recipe
 
 needs_nvrtc = pytest.mark.skipif(not find_compiler("nvrtc"), reason="the extra cuda: no NVRTC here")
-needs_nvcc = pytest.mark.skipif(
-    not find_compiler("nvcc"), reason="there is no nvcc on this machine"
-)
 needs_nvdisasm = pytest.mark.skipif(
     cuda_compilers.find_tool("nvdisasm") is None, reason="the extra cuda: no nvdisasm here"
 )
-
-# 96 sums that live across a barrier, in 64 registers of each of 1024 threads.
-SPILLING = """
-extern "C" __global__ void __launch_bounds__(1024) spilling(float* __restrict__ a) {
-  __shared__ float s[1024];
-  float c[96];
-#pragma unroll
-  for (int i = 0; i < 96; ++i) c[i] = a[i * 1024 + threadIdx.x];
-  for (int k = 0; k < 100; ++k) {
-    s[threadIdx.x] = c[k % 7];
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < 96; ++i) c[i] = c[i] * s[(threadIdx.x + i * k) % 1024] + c[(i + 1) % 96];
-    __syncthreads();
-  }
-#pragma unroll
-  for (int i = 0; i < 96; ++i) a[i * 1024 + threadIdx.x] = c[i];
-}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -100,28 +77,6 @@ def test_tensor_maps_are_given_where_a_kernel_takes_one():
     assert TENSOR_MAP not in prepare("struct MyCUtensorMap_st {};\n")
 
 
-@needs_nvcc
-def test_registers_and_spills_are_those_of_nvcc_to_the_number(blocking: Facts, tmp_path: Path):
-    nvcc, architecture = get_compiler("nvcc"), "sm_90a"
-    for source in (blocking.source, SPILLING):
-        (it,) = compile_facts(source, architecture, compiler=nvcc).kernels
-        file = tmp_path / "kernel.cu"
-        file.write_text(source)
-        command = [cuda_compilers.find_tool("nvcc"), f"-arch={architecture}", "--use_fast_math"]
-        command += ["--cubin", "-Xptxas", "-v,--register-usage-level=10", "-o", "kernel.cubin"]
-        done = subprocess.run(
-            [*map(str, command), str(file)], capture_output=True, text=True, cwd=tmp_path
-        )
-        assert done.returncode == 0, done.stderr
-        (registers,) = re.findall(r"Used (\d+) registers", done.stderr)
-        (stack, stores, loads) = re.findall(r"(\d+) bytes (?:stack|spill)", done.stderr)
-        assert it.registers == int(registers)
-        assert (it.stack_bytes, it.spill_stores, it.spill_loads) == (
-            *(int(stack), int(stores), int(loads)),
-        )
-        assert (it.spill_stores > 0) == (source == SPILLING)
-
-
 @pytest.mark.usefixtures("no_compiler")
 def test_without_a_compiler_a_sentence_says_what_to_install(blocking: Facts):
     with pytest.raises(CheckError, match=r"pip install 'tirstep\[cuda\]', or CUDA's nvcc"):
@@ -147,17 +102,6 @@ def test_what_an_architecture_cannot_run_is_told(
     refusal = find_refusal(get_architecture(architecture), [replace(kernel, **change)])
     assert refusal.startswith(f"{architecture} cannot run main_kernel: ")
     assert reason in refusal
-
-
-def test_an_unknown_architecture_is_refused(blocking: Facts):
-    sentence = "there is no architecture 'sm_92'; did you mean sm_89 or sm_90a"
-    with pytest.raises(CheckError, match=sentence):
-        compile_facts(blocking.source, "sm_92")
-
-
-def test_only_the_letter_brings_wgmma(kernel: KernelFacts):
-    refusal = find_refusal(get_architecture("sm_90"), [replace(kernel, wgmma=1)])
-    assert refusal == "sm_90 cannot run main_kernel: wgmma runs on sm_90a alone"
 
 
 def refuse(sources: str, architectures: str = "sm_") -> CudaCompiler:

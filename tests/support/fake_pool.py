@@ -9,6 +9,10 @@ from typing import Any
 import pytest
 
 from tirstep.bench.compile_pool import CompileJob
+from tirstep.bench.search import SearchPlan, SearchResult, search
+from tirstep.bench.session import Settings, Tell
+from tirstep.bench.trials import Trials
+from tirstep.bench.workers import LocalWorkers
 
 
 class FakePool:
@@ -44,3 +48,18 @@ def compile_here(
 
     monkeypatch.setattr("tirstep.bench.workers.CompilePool", make)
     return pools
+
+
+def search_here(
+    plan: SearchPlan,
+    machine: Any,
+    settings: Settings,
+    tell: Tell = lambda line: None,
+    kept: Trials | None = None,
+) -> SearchResult:
+    """A search on this process's machine."""
+    workers = LocalWorkers(plan, machine, settings, tell)
+    try:
+        return search(workers, plan, settings.seed, tell, kept)
+    finally:
+        workers.stop()

@@ -27,7 +27,7 @@ from tvm.tirx import all as all_of
 from tvm_ffi import structural_map
 
 from ..tir import constant, find_all, get_operands, is_among, is_used, replace_fields, substitute
-from .reductions import is_reduced, uses_any
+from .reductions import Reduction, is_reduced, uses_any
 
 
 class Chain(NamedTuple):
@@ -89,15 +89,13 @@ class Point:
     iterators : of the new block
     values : of these, in loop variables
     loops : those that were made for an iterator each
-    old : what stands in the place of old variables
-    steps : the iterators that follow loops, by their variables
+    old : what stands in the place of old iterators, and of the variables of loops that are followed
     """
 
     iterators: list[IterVar] = field(default_factory=list)
     values: list[Any] = field(default_factory=list)
     loops: list[For] = field(default_factory=list)
     old: dict[Any, Any] = field(default_factory=dict)
-    steps: dict[Any, Any] = field(default_factory=dict)
 
     def enter(self, name: str, domain: Range, dtype: Any, kind: int, value: Any = None) -> Var:
         """A new iterator of a value, or with a loop of its own over all its values."""
@@ -112,16 +110,15 @@ class Point:
 
     def add(self, item: IterVar, values: dict[Any, Any]) -> None:
         """An old iterator anew: with the value that it has, or with a loop of its own."""
-        domain = Range.from_min_extent(item.dom.min, item.dom.extent)
         name, dtype, value = str(item.var.name), item.var.ty.dtype, values.get(item.var)
-        self.old[item.var] = self.enter(name, domain, dtype, item.iter_type, value)
+        self.old[item.var] = self.enter(name, item.dom, dtype, item.iter_type, value)
 
     def follow(self, loops: Sequence[For], kind: int) -> None:
         """An iterator for each of some loops."""
         for loop in loops:
             domain, variable = Range.from_min_extent(loop.min, loop.extent), loop.loop_var
             name, dtype = f"v{variable.name}", variable.ty.dtype
-            self.steps[variable] = self.enter(name, domain, dtype, kind, variable)
+            self.old[variable] = self.enter(name, domain, dtype, kind, variable)
 
     def of(self, expression: Any) -> Any:
         """What was in old iterators, in the new ones."""
@@ -155,6 +152,19 @@ class Point:
             domain = (loop.min, loop.extent, loop.kind)
             statement = For(variable, *domain, statement, binding, annotations, loop.step)
         return statement
+
+    def make_reduction(
+        self,
+        name: str,
+        reduction: Reduction,
+        own: BufferLoad,
+        term: Any,
+        like: SBlock | None = None,
+    ) -> SBlock:
+        """A block that reduces terms to an element, as another one does."""
+        values = (reduction.combine(own, term), reduction.identity)
+        body, init = (BufferStore(own.source, value, own.indices) for value in values)
+        return self.make_block(name, body, init, like=like)
 
     def make_block(
         self, name: str, body: Any, init: Any | None = None, like: SBlock | None = None
@@ -197,7 +207,6 @@ def simplify_indices(part: Any, analyzer: Analyzer) -> Any:
     return structural_map(part, (TensorLoad, simplify))
 
 
-@dataclass
 class Builder:
     """What a rewriting of a scope makes.
 
@@ -208,19 +217,17 @@ class Builder:
     reuse : what old blocks go on as
     """
 
-    scope: SBlock
-    buffers: list[Any] = field(default_factory=list)
-    reuse: dict[SBlock, SBlock] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.names = {str(block.name_hint) for block in find_all(self.scope, SBlock)}
+    def __init__(self, scope: SBlock) -> None:
+        self.scope = scope
+        self.buffers: list[Any] = []
+        self.reuse: dict[SBlock, SBlock] = {}
+        self._names = {str(block.name_hint) for block in find_all(scope, SBlock)}
 
     def name(self, base: str) -> str:
         """A block's name that is not taken yet, which it is then."""
-        count, name = 1, base
-        while name in self.names:
-            name, count = f"{base}_{count}", count + 1
-        self.names.add(name)
+        names = (base, *(f"{base}_{count}" for count in range(1, len(self._names) + 1)))
+        name = next(name for name in names if name not in self._names)
+        self._names.add(name)
         return name
 
     def add_buffer(self, like: Any, name: str, shape: Sequence[Any] | None = None) -> Any:

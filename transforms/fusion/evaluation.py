@@ -17,6 +17,8 @@ import numpy as np
 from tvm.ir import Call, TensorLoad
 from tvm.tirx import Cast, Div, Not, Select, Var, max_value, min_value
 
+from tirstep.tvm_compat import get_op_name
+
 from ..tir import is_choice
 
 _TYPES = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
@@ -111,8 +113,7 @@ def _read(node: Any) -> Compute:
 
 def get_operation(node: Any) -> str:
     """The bare name of what a call computes, such as ``"exp"``; empty for another node."""
-    name = getattr(getattr(node, "op", None), "name", "") if isinstance(node, Call) else ""
-    return str(name).rpartition(".")[2]
+    return get_op_name(node).rpartition(".")[2] if isinstance(node, Call) else ""
 
 
 def _truncate(value: float) -> float:

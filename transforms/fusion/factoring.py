@@ -17,6 +17,7 @@ from ..rewriting import replace_blocks
 from ..schedule import inlines, transform
 from ..tir import constant, is_among, substitute
 from .blocks import Point
+from .factors import in_wider
 from .reductions import Reduction, read_reduction, uses_any
 
 
@@ -62,7 +63,7 @@ def factor_out_of_sum(sch: Schedule, block: SBlockRV) -> SBlockRV:
     update = BufferStore(reduction.buffer, own + rest, reduction.indices)
     pairs = zip(reduction.indices, scaled.iter_vars, strict=True)
     rows = {ours: theirs.var for ours, theirs in pairs if isinstance(ours, Var)}
-    product = _in_wider(operator.mul, scaled.body.value, substitute(parts.factor, rows))
+    product = in_wider(operator.mul, scaled.body.value, substitute(parts.factor, rows))
     value = product.astype(reduction.dtype)
     store = BufferStore(scaled.body.buffer, value, scaled.body.indices)
     name = str(scaled.name_hint)
@@ -142,10 +143,4 @@ def _join(combine: Callable[[Any, Any], Any], first: Any, second: Any) -> Any:
         return first
     if first is None:
         return second if combine is operator.mul else combine(const(1, second.ty.dtype), second)
-    return _in_wider(combine, first, second)
-
-
-def _in_wider(combine: Callable[[Any, Any], Any], first: Any, second: Any) -> Any:
-    """Of two floats in the wider type of both."""
-    wider = max(first.ty.dtype, second.ty.dtype, key=lambda dtype: dtype.bits)
-    return combine(first.astype(wider), second.astype(wider))
+    return in_wider(combine, first, second)

@@ -16,10 +16,12 @@ the part.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import tvm_ffi
 from tvm import tirx
@@ -31,6 +33,9 @@ from .evaluation import get_operation
 
 _POWERS = {"exp": tirx.exp, "exp2": tirx.exp2, "exp10": tirx.exp10}
 """Operations that make a factor of a summand."""
+Factor: TypeAlias = dict[str, Any]
+"""What a term is multiplied by: the changes of exponents, by the names of the operations, and under
+"" what else, which may be below 0."""
 
 
 class NoRepairError(Exception):
@@ -77,38 +82,12 @@ class Running:
         return Running(self.value, self.varying, self.new, self.old)
 
 
-@dataclass(frozen=True)
-class Factor:
-    """What a term is multiplied by.
-
-    Attributes
-    ----------
-    powers : the change of the exponent, by the name of the operation
-    quotient : what else it is multiplied by, which may be below 0; None for nothing: it is positive
-    """
-
-    powers: dict[str, Any] = field(default_factory=dict)
-    quotient: Any | None = None
-
-    def times(self, other: Factor) -> Factor:
-        """The product of two."""
-        powers = dict(self.powers)
-        for name, change in other.powers.items():
-            powers[name] = powers[name] + change if name in powers else change
-        quotients = [it for it in (self.quotient, other.quotient) if it is not None]
-        return Factor(powers, _multiply(quotients) if quotients else None)
-
-    @property
-    def root(self) -> Factor:
-        """The square root."""
-        powers = {name: it * const(0.5, it.ty.dtype) for name, it in self.powers.items()}
-        return Factor(powers, None if self.quotient is None else tirx.sqrt(self.quotient))
-
-    def as_expression(self, dtype: Any) -> Any:
-        """The product, in the type of the term; 1.0 of a `dtype` for a factor that is constant."""
-        factors = [_POWERS[name](change) for name, change in self.powers.items()]
-        factors += [] if self.quotient is None else [self.quotient]
-        return _multiply(factors) if factors else const(1.0, dtype)
+def multiply_out(factor: Factor, dtype: Any) -> Any:
+    """A factor as an expression; 1.0 of a `dtype` for one that is constant."""
+    factors = [_POWERS[name](change) for name, change in factor.items() if name]
+    factors += [factor[""]] if "" in factor else []
+    multiply = functools.partial(in_wider, operator.mul)
+    return functools.reduce(multiply, factors) if factors else const(1.0, dtype)
 
 
 def find_factor(term: Any, running: Running) -> Factor | None:
@@ -119,25 +98,36 @@ def find_factor(term: Any, running: Running) -> Factor | None:
     if _is_number(term, 0):
         return None
     if not running.is_in(term):
-        return Factor()
+        return {}
     name, is_varying = get_operation(term), running.varying(term)
     if isinstance(term, (Mul, Div)):
         second = running.undone if isinstance(term, Div) else running
         factor, other = find_factor(term.a, running), find_factor(term.b, second)
-        return None if factor is None or other is None else factor.times(other)
+        if factor is None or other is None:
+            return None
+        product = {**factor, **other}
+        for key in factor.keys() & other.keys():
+            combine = operator.add if key else functools.partial(in_wider, operator.mul)
+            product[key] = combine(factor[key], other[key])
+        return product
     if name in _POWERS:
         change = find_summand(term.args[0], running)
-        return None if change is None else Factor({name: change})
+        return None if change is None else {name: change}
     if name in ("sqrt", "rsqrt") and is_varying:
         factor = find_factor(term.args[0], running if name == "sqrt" else running.undone)
-        return None if factor is None else factor.root
+        if factor is None:
+            return None
+        return {
+            key: it * const(0.5, it.ty.dtype) if key else tirx.sqrt(it)
+            for key, it in factor.items()
+        }
     if isinstance(term, Cast) and _is_between_floats(term):
         return find_factor(term.value, running)
     if not is_varying:
         old, new = running.put(term)
-        return Factor(quotient=new / old)
+        return {"": new / old}
     factors = _find_alike(term, running, "factor", find_factor)
-    if isinstance(term, (Max, Min)) and any(factor.quotient is not None for factor in factors):
+    if isinstance(term, (Max, Min)) and any("" in factor for factor in factors):
         raise NoRepairError(term, "compares parts whose factor may be negative")
     return factors[0] if factors else None
 
@@ -200,7 +190,7 @@ def _find_alike(term: Any, running: Running, what: str, find: Callable[..., Any]
         raise NoRepairError(term, f"mixes both so that no {what} comes out of it")
     found = [change for part in parts if (change := find(part, running)) is not None]
     dtype = running.value.ty.dtype
-    made = [it.as_expression(dtype) if isinstance(it, Factor) else it for it in found]
+    made = [multiply_out(it, dtype) if isinstance(it, dict) else it for it in found]
     if len(made) == 2 and not (
         tvm_ffi.structural_equal(*made) or Analyzer().can_prove_equal(*made)
     ):
@@ -208,14 +198,11 @@ def _find_alike(term: Any, running: Running, what: str, find: Callable[..., Any]
     return found
 
 
-def _multiply(factors: Sequence[Any]) -> Any:
-    """The product of floats, in the wider type: what the program computes in float32 is not
+def in_wider(combine: Callable[[Any, Any], Any], first: Any, second: Any) -> Any:
+    """Two floats combined in the wider type of both: what the program computes in float32 is not
     rounded to the type of the running value."""
-    product = factors[0]
-    for factor in factors[1:]:
-        wider = max(product.ty.dtype, factor.ty.dtype, key=lambda dtype: dtype.bits)
-        product = product.astype(wider) * factor.astype(wider)
-    return product
+    wider = max(first.ty.dtype, second.ty.dtype, key=lambda dtype: dtype.bits)
+    return combine(first.astype(wider), second.astype(wider))
 
 
 def _is_between_floats(cast: Cast) -> bool:

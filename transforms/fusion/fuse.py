@@ -8,7 +8,6 @@ Neptune compiler (2026); the online softmax (M. Milakov and N. Gimelshein, 2018)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import tvm_ffi
@@ -103,7 +102,7 @@ def fuse_reductions(
             'split it first, or leave accumulate="in place"',
         )
     repair, matched = plan_repair(running, user, "leave them two passes")
-    fusion = _Fusion(running.scope, producer=running, consumer=user, repair=repair, matched=matched)
+    fusion = _Fusion(running, user, repair, matched)
     statements = list_statements(running.loop.body)
     if running.previous is None:
         fusion.add_producer()
@@ -119,32 +118,27 @@ def fuse_reductions(
     return FusedReductions(*([sch.get_sblock(it, function) for it in names] for names in made))
 
 
-@dataclass(kw_only=True)
 class _Fusion(Builder):
     """A fusion under way, and what it makes.
 
     Attributes
     ----------
     producer, consumer, repair : what is fused, and how
-    matched : the consumer's iterators in those of the producer's block
+    values : the consumer's iterators in loop variables
     nests : new statements, in order
     moved : the blocks that go, or go on elsewhere
     parts, placed : the names of blocks for the terms of one iteration, and of definitions
     """
 
-    producer: Producer
-    consumer: Consumer
-    repair: Repair
-    matched: dict[Any, Any]
-    nests: list[Any] = field(default_factory=list)
-    moved: list[SBlock] = field(default_factory=list)
-    parts: list[str] = field(default_factory=list)
-    placed: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.previous, chain = self.producer.previous, self.producer.chain
-        self.values = {item: substitute(it, chain.values) for item, it in self.matched.items()}
+    def __init__(
+        self, producer: Producer, consumer: Consumer, repair: Repair, matched: dict[Any, Any]
+    ) -> None:
+        super().__init__(producer.scope)
+        self.producer, self.consumer, self.repair = producer, consumer, repair
+        self.values = {it: substitute(of, producer.chain.values) for it, of in matched.items()}
+        self.previous = producer.previous
+        self.nests, self.moved = list[Any](), list[SBlock]()
+        self.parts, self.placed = list[str](), list[str]()
 
     def place(self, block: SBlock, point: Point, guards: Sequence[Any] = ()) -> None:
         """Add a block under copies of the loops that it needs, where `guards` hold."""
@@ -161,10 +155,9 @@ class _Fusion(Builder):
 
     def find_guards(self, items: Sequence[IterVar], values: dict[Any, Any]) -> list[Any]:
         """The conditions under which iterators are within their domains, if they may be beyond."""
-        loops = self.producer.stepped
-        analyzer = bind_ranges(loops)
-        pairs = [(item.dom, values[item.var]) for item in items if item.var in values]
-        bounds = [value < domain.min + domain.extent for domain, value in pairs]
+        analyzer = bind_ranges(self.producer.stepped)
+        own = [item for item in items if item.var in values]
+        bounds = [values[item.var] < item.dom.min + item.dom.extent for item in own]
         return [bound for bound in bounds if not analyzer.can_prove(bound)]
 
     def enter(
@@ -179,31 +172,30 @@ class _Fusion(Builder):
         beyond TVM's analysis.
         """
         point, outs, part = Point(), self.producer.outs, None
+        at = [*reduction.indices, *(loop.loop_var for loop in outs)]
         if apart is not None:
             inner, value = self.enter(reduction, values, IterVar.DataPar)
             shape = [*reduction.buffer.shape, *(loop.extent for loop in outs)]
             part = self.add_buffer(reduction.buffer, f"{reduction.buffer.name}_tile", shape)
-            at = [*map(inner.of, reduction.indices), *(inner.steps[it.loop_var] for it in outs)]
-            body = BufferStore(part, reduction.combine(BufferLoad(part, at), value), at)
             self.parts.append(self.name(apart))
-            init = BufferStore(part, reduction.identity, at)
-            self.place(inner.make_block(self.parts[-1], body, init), inner)
+            own = BufferLoad(part, [inner.of(index) for index in at])
+            self.place(inner.make_reduction(self.parts[-1], reduction, own, value), inner)
         for item in reduction.iterators(reduced=False):
             point.add(item, values)
         point.follow(outs, kind)
         if part is not None:
-            steps = [point.steps[loop.loop_var] for loop in outs]
-            return point, BufferLoad(part, [*map(point.of, reduction.indices), *steps])
+            return point, BufferLoad(part, [point.of(index) for index in at])
         reduced = reduction.iterators(reduced=True)
         point.follow(self.find_inner(reduction, values), IterVar.CommReduce)
         for item in reduced:
             if item.var in values:
-                point.old[item.var] = substitute(values[item.var], point.steps)
+                point.old[item.var] = point.of(values[item.var])
             else:
                 point.add(item, values)
-        guards = [substitute(it, point.steps) for it in self.find_guards(reduced, values)]
-        term = point.of(reduction.term)
-        return point, if_then_else(all_of(*guards), term, reduction.identity) if guards else term
+        guards, term = self.find_guards(reduced, values), reduction.term
+        if guards:
+            term = if_then_else(all_of(*guards), term, reduction.identity)
+        return point, point.of(term)
 
     def add_producer(self) -> None:
         """Have the producer keep its value of before, and find the part of an iteration first."""
@@ -212,10 +204,8 @@ class _Fusion(Builder):
         values = self.producer.chain.values
         point, value = self.enter(reduction, values, IterVar.CommReduce, apart)
         indices = [point.of(index) for index in reduction.indices]
-        self.previous, now = (
-            self.add_buffer(buffer, f"{buffer.name}_previous"),
-            BufferLoad(buffer, indices),
-        )
+        self.previous = self.add_buffer(buffer, f"{buffer.name}_previous")
+        now = BufferLoad(buffer, indices)
         kept = BufferStore(self.previous, now, indices)
         body = SeqStmt([kept, BufferStore(buffer, reduction.combine(now, value), indices)])
         init = BufferStore(buffer, reduction.identity, indices)
@@ -232,19 +222,29 @@ class _Fusion(Builder):
         kept = find_kept(self.scope, [self.consumer])
         stepped = [loop.loop_var for loop in self.producer.stepped]
         made: dict[Any, Any] = {}
-        for definition, values in trace_definitions(self.consumer, self.values):
-            point, block = Point(), definition.block
+        for block, values in trace_definitions(self.consumer, self.values):
+            point, store = Point(), block.body
             for item in block.iter_vars:
                 point.add(item, values)
-            indices = [point.of(index) for index in definition.iterators]
-            value = point.of(self.refer(definition.value, made))
-            name, buffer, is_kept = str(block.name_hint), definition.buffer, is_among(block, kept)
+            indices = [point.of(index) for index in store.indices]
+            value = point.of(self.refer(store.value, made))
+            name, buffer, is_kept = str(block.name_hint), store.buffer, is_among(block, kept)
             if not is_kept:
                 self.moved.append(block)
-            alike = self._find_alike(point, indices, value, block, under)
-            if alike is not None:
-                made[buffer] = alike.body.buffer
-                self.placed.append(str(alike.name_hint))
+            for chain in filter(None, map(read_chain, under)):  # the same expression
+                other = chain.block.body
+                if (
+                    isinstance(other, BufferStore)
+                    and len(other.indices) == len(indices)
+                    and other.value.ty.dtype == value.ty.dtype
+                ):
+                    own = BufferStore(other.buffer, value, indices)
+                    alike = point.make_block("", own, like=block)
+                    if tvm_ffi.structural_equal(alike, chain.block):
+                        made[buffer] = other.buffer
+                        self.placed.append(str(chain.block.name_hint))
+                        break
+            if buffer in made:
                 continue
             made[buffer] = buffer
             if is_kept:
@@ -258,20 +258,6 @@ class _Fusion(Builder):
             if not is_kept:
                 self.reuse[block] = new
         return self.refer(self.consumer.reduction.term, made)
-
-    def _find_alike(
-        self, point: Point, indices: list[Any], value: Any, like: SBlock, under: Sequence[Any]
-    ) -> SBlock | None:
-        """A block under the loop that computes the same expression; None without one."""
-        for chain in filter(None, map(read_chain, under)):
-            store = chain.block.body
-            if not isinstance(store, BufferStore) or len(store.indices) != len(indices):
-                continue
-            if store.value.ty.dtype == value.ty.dtype:
-                alike = point.make_block("", BufferStore(store.buffer, value, indices), like=like)
-                if tvm_ffi.structural_equal(alike, chain.block):
-                    return chain.block
-        return None
 
     def refer(self, expression: Any, made: dict[Any, Any]) -> Any:
         """An expression with what stands for the running value, and of buffers under the loop."""
@@ -296,13 +282,12 @@ class _Fusion(Builder):
         kind = IterVar.CommReduce if is_one or is_apart else IterVar.DataPar
         apart = f"{reduction.name}_tile" if is_apart and not is_one else None
         point, term = self.enter(reduction, values, kind, apart)
-        indices = [point.of(index) for index in reduction.indices]
-        row = [point.of(index) for index in self.consumer.indices]
-        result = BufferLoad(reduction.buffer, indices)
-        old, new = (BufferLoad(it, row) for it in (self.previous, self.producer.buffer))
+        result = BufferLoad(reduction.buffer, reduction.indices)
+        buffers = (self.previous, self.producer.buffer)
+        old, new = (BufferLoad(it, self.consumer.indices) for it in buffers)
         repaired = point.of(self.repair.apply(result, old, new))
-        outs = self.producer.outs
-        is_first = all_of(*(point.steps[loop.loop_var] == loop.min for loop in outs))
+        result = point.of(result)
+        is_first = all_of(*(point.old[it.loop_var] == it.min for it in self.producer.outs))
         updated, begun = reduction.combine(result, term), reduction.identity
         if not (is_one or is_apart):
             begun = if_then_else(is_first, begun, repaired)
@@ -310,7 +295,7 @@ class _Fusion(Builder):
             if not self.repair.begins and not tvm_ffi.structural_equal(repaired, result):
                 repaired = if_then_else(is_first, result, repaired)
             updated = reduction.combine(repaired, term)
-        body, init = (BufferStore(reduction.buffer, it, indices) for it in (updated, begun))
+        body, init = (BufferStore(result.source, it, result.indices) for it in (updated, begun))
         block = point.make_block(reduction.name, body, init, like=reduction.block)
         self.place(block, point)
         self.reuse[reduction.block] = block

@@ -9,7 +9,7 @@ import tvm_ffi
 from tvm import tirx
 from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock
-from tvm.tirx import Add, BufferLoad, BufferStore, IterVar, Max, Min, Mul, Var
+from tvm.tirx import Add, BufferLoad, BufferStore, IterVar, Max, Min, Mul
 from tvm_ffi import structural_map
 
 from ..errors import TransformError
@@ -98,25 +98,8 @@ def loads_of(expression: Any, buffer: Any) -> list[Any]:
     return [load for load in find_all(expression, TensorLoad) if load.source.same_as(buffer)]
 
 
-class Definition(NamedTuple):
-    """A block that computes each element of a buffer by one expression.
-
-    Attributes
-    ----------
-    block : the block
-    buffer : what it computes
-    iterators : of the block, one for each dimension of the buffer
-    value : of the element, in these iterators
-    """
-
-    block: SBlock
-    buffer: Any
-    iterators: tuple[Var, ...]
-    value: Any
-
-
-def read_definition(block: SBlock) -> Definition:
-    """The definition that a block is; raises `TransformError` for another block."""
+def require_definition(block: SBlock) -> None:
+    """Refuse a block that does not compute each element of a buffer by one expression."""
     store, name = block.body, str(block.name_hint)
     if any(is_reduced(item) for item in block.iter_vars) or block.init is not None:
         raise TransformError(
@@ -129,17 +112,15 @@ def read_definition(block: SBlock) -> Definition:
             f"block '{name}' between the two does not compute one element at each of its points",
             "inline it first",
         )
-    return Definition(block, store.buffer, tuple(store.indices), store.value)
 
 
-def inline(expression: Any, definition: Definition) -> Any:
+def inline(expression: Any, store: BufferStore) -> Any:
     """An expression with each load of a buffer replaced by what defines it."""
 
     def replace(load: TensorLoad) -> Any:
-        if not load.source.same_as(definition.buffer):
+        if not load.source.same_as(store.buffer):
             return load
-        values = dict(zip(definition.iterators, load.indices, strict=True))
-        return substitute(definition.value, values)
+        return substitute(store.value, dict(zip(store.indices, load.indices, strict=True)))
 
     return structural_map(expression, (TensorLoad, replace))
 

@@ -25,7 +25,7 @@ from ..errors import TransformError
 from ..tir import find_all, is_among, substitute
 from .blocks import simplify_indices
 from .evaluation import UnknownOperationError, compile_expression
-from .factors import NoRepairError, Running, find_factor, find_summand
+from .factors import NoRepairError, Running, find_factor, find_summand, multiply_out
 from .reductions import Reduction, uses_any
 from .sides import Consumer, Producer, match_iterators
 
@@ -151,9 +151,9 @@ def derive_change(term: Any, running: Running, consumer: Reduction) -> tuple[Any
     factor = find_factor(term, running)
     if factor is None:
         raise NoRepairError(term, "is 0 throughout")
-    if kind != "sum" and factor.quotient is not None:
+    if kind != "sum" and "" in factor:
         raise NoRepairError(term, "may change its sign, and the largest term be another then")
-    return factor.as_expression(running.value.ty.dtype), "factor"
+    return multiply_out(factor, running.value.ty.dtype), "factor"
 
 
 @dataclass
@@ -296,24 +296,18 @@ def _draw_loads(producer: Reduction, running: Running) -> Iterator[tuple[str, _L
     def read(node: Any) -> tuple[str, bool, str]:
         return str(node), running.varying(node), str(node.ty.dtype)
 
-    def make_load(draw: _Draw, generator: random.Random) -> _Load:
-        known: dict[tuple[str, int], float] = {}
+    def load(draw: _Draw, generator: random.Random, known: Any, step: int, node: Any) -> float:
+        name, varies, dtype = read(node)
+        key = (name, step if varies else -1)
+        if key not in known and "int" in dtype and is_float:
+            known[key] = generator.randint(0, _STEPS)  # a length or a place, as a mask has
+        elif key not in known:
+            value = draw(generator, step, varies and name in read_first)
+            known[key] = abs(value) if "uint" in dtype else value
+        return known[key]
 
-        def load(step: int, node: Any) -> float:
-            name, varies, dtype = read(node)
-            key = (name, step if varies else -1)
-            if key not in known and "int" in dtype and is_float:
-                known[key] = generator.randint(0, _STEPS)  # a length or a place, as a mask has
-            elif key not in known:
-                value = draw(generator, step, varies and name in read_first)
-                known[key] = abs(value) if "uint" in dtype else value
-            return known[key]
-
-        return load
-
-    for seed in range(_SEEDS):
-        for name, draw in draws.items():
-            yield name, make_load(draw, random.Random(seed))
+    for seed, (name, draw) in itertools.product(range(_SEEDS), draws.items()):
+        yield name, functools.partial(load, draw, random.Random(seed), {})
 
 
 def _mask(steps: tuple[int, ...], infinity: float, generator: Any, step: int, first: bool) -> float:

@@ -33,13 +33,12 @@ from ..tir import (
 )
 from .blocks import Chain, is_any_of, list_statements, read_chain
 from .reductions import (
-    Definition,
     Reduction,
     inline,
     is_reduced,
     loads_of,
-    read_definition,
     read_reduction,
+    require_definition,
     uses_any,
 )
 
@@ -84,9 +83,8 @@ class Producer:
 
     def get_domain(self, variable: Any) -> Any:
         """The values of an iterator."""
-        return next(
-            item.dom for item in self.reduction.block.iter_vars if item.var.same_as(variable)
-        )
+        items = self.reduction.block.iter_vars
+        return next(item.dom for item in items if item.var.same_as(variable))
 
 
 class Consumer(NamedTuple):
@@ -95,90 +93,80 @@ class Consumer(NamedTuple):
     Attributes
     ----------
     reduction : the block
-    definitions : the blocks through which it does, those that it reads itself last
+    definitions : the blocks through which it does, those that it reads itself last; each computes
+        the elements of a buffer by one expression
     term : what it takes up, these blocks put in
     indices : of the running value in that, in the block's iterators
     """
 
     reduction: Reduction
-    definitions: list[Definition]
+    definitions: list[SBlock]
     term: Any
     indices: tuple[Any, ...]
 
 
 def read_producer(sch: Schedule, block: SBlockRV, loop: LoopRV) -> Producer:
     """The producer at a loop; raises `TransformError` where it cannot run there."""
-    node, name = sch.get(loop), get_sblock_name(sch, block)
-    statements = list_statements(node.body)
-    own, scope, before = sch.get(block), get_scope(sch, loop).stmt, list[SBlock]()
+    node, own, name = sch.get(loop), sch.get(block), get_sblock_name(sch, block)
+    statements, scope = list_statements(node.body), get_scope(sch, loop).stmt
     places = [at for at, it in enumerate(statements) if is_among(own, find_all(it, SBlock))]
-    chain = read_chain(statements[places[0]]) if places else None
-    if chain is None:
+    chain = tile = read_chain(statements[places[0]]) if places else None
+    if chain is None or tile is None:
         raise TransformError(
             f"block '{name}' does not stand alone under loop '{get_loop_name(sch, loop)}'",
             "choose one of its reduction loops, and place other blocks there after the fusion",
         )
-    for statement in list_statements(scope.body):
-        if is_among(own, find_all(statement, SBlock)):
-            break
-        before += find_all(statement, SBlock)
+    ahead = [find_all(statement, SBlock) for statement in list_statements(scope.body)]
+    before = list(
+        itertools.chain(*itertools.takewhile(lambda blocks: not is_among(own, blocks), ahead))
+    )
+    own, previous, stores = chain.block, None, list_statements(chain.block.body)
+    if len(stores) == 2 and all(isinstance(store, BufferStore) for store in stores):
+        kept, update = stores
+        if isinstance(kept.value, TensorLoad) and kept.value.source.same_as(update.buffer):
+            previous, own = kept.buffer, replace_fields(own, body=update)  # fused before
+    reduction = whole = read_reduction(own)
+    if previous is not None and isinstance(whole.term, TensorLoad):
+        for each in filter(None, map(read_chain, statements)):  # what reduces a tile
+            if _touches(each.block.writes, whole.term.source):
+                tile, found = each, read_reduction(each.block)
+                indices = found.indices[: len(whole.indices)]
+                reduction = found._replace(indices=indices, identity=whole.identity)
+    values, reduced = tile.values, reduction.iterators(reduced=True)
+    ours = [values[item.var] for item in reduced]
+    feeding = [chain.values[item.var] for item in whole.iterators(reduced=True)]
     outer = [*get_outer_loops(sch, loop), node]
-    producer = _read_at(chain, scope, before, places[0], outer)
-    if not is_among(node, producer.outs):
+    outs = [each for each in outer if is_any_of(each.loop_var, feeding)]
+    inner = [each for each in tile.loops if is_any_of(each.loop_var, ours)]
+    if not is_among(node, outs):
         raise TransformError(
             f"loop '{get_loop_name(sch, loop)}' is no reduction loop of block '{name}'",
             "choose a loop that its reduction goes over",
         )
-    values, analyzer = producer.chain.values, Analyzer()
-    rows = [values[row] for row in producer.rows]
+    producer = Producer(
+        reduction, whole.buffer, previous, tile, scope, node, before, places[0], outs, inner
+    )
     for each in producer.stepped:
         if get_kind(each) != "serial":
             raise TransformError(
                 f"the reduction loop '{each.loop_var.name}' of block '{name}' is {get_kind(each)}",
                 "bind or unroll it after the fusion, if at all",
             )
-        if is_any_of(each.loop_var, rows):
+        if is_any_of(each.loop_var, [values[row] for row in producer.rows]):
             raise TransformError(
                 f"loop '{each.loop_var.name}' goes over both rows and terms of block '{name}'",
                 "fuse only loops of one of the two",
             )
-    reduced, stepped = producer.reduction.iterators(reduced=True), producer.stepped
+    analyzer, stepped = Analyzer(), [each.loop_var for each in producer.stepped]
     ends = [values[item.var] < item.dom.min + item.dom.extent for item in reduced]
     with analyzer.constraint_scope(all_of(*ends)):
-        for condition in producer.chain.get_conditions():
-            is_of_terms = uses_any(condition, [each.loop_var for each in stepped])
-            if is_of_terms and not analyzer.can_prove(condition):
+        for condition in tile.get_conditions():
+            if uses_any(condition, stepped) and not analyzer.can_prove(condition):
                 raise TransformError(
                     f"block '{name}' reduces only where {condition}",
                     "split its loop once or by divisors, or write the condition into the term",
                 )
     return producer
-
-
-def _read_at(
-    chain: Chain, scope: SBlock, before: list[SBlock], place: int, outer: Sequence[For]
-) -> Producer:
-    """The producer that is a chain among the statements of a loop, fused before or not."""
-    block, previous, tile = chain.block, None, chain
-    stores = list_statements(block.body)
-    if len(stores) == 2 and all(isinstance(store, BufferStore) for store in stores):
-        kept, update = stores
-        if isinstance(kept.value, TensorLoad) and kept.value.source.same_as(update.buffer):
-            previous, block = kept.buffer, replace_fields(block, body=update)  # fused before
-    reduction = read_reduction(block)
-    buffer = reduction.buffer
-    if previous is not None and isinstance(reduction.term, TensorLoad):
-        part, whole = reduction.term.source, reduction
-        for each in filter(None, map(read_chain, list_statements(outer[-1].body))):
-            if any(it.source.same_as(part) for it in each.block.writes):
-                tile, found = each, read_reduction(each.block)
-                indices = found.indices[: len(whole.indices)]
-                reduction = found._replace(indices=indices, identity=whole.identity)
-    reduced = [tile.values[item.var] for item in reduction.iterators(reduced=True)]
-    feeding = [chain.values[item.var] for item in block.iter_vars if is_reduced(item)]
-    outs = [each for each in outer if is_any_of(each.loop_var, feeding)]
-    inner = [each for each in tile.loops if is_any_of(each.loop_var, reduced)]
-    return Producer(reduction, buffer, previous, tile, scope, outer[-1], before, place, outs, inner)
 
 
 def read_consumer(sch: Schedule, block: SBlockRV, producer: Producer) -> Consumer:
@@ -197,7 +185,27 @@ def read_consumer(sch: Schedule, block: SBlockRV, producer: Producer) -> Consume
             "fuse before they are worked on: those of the producer decide",
         )
     blocks = find_all(get_scope(sch, block).stmt.body, SBlock)
-    definitions, term = _find_definitions(reduction, producer, blocks)
+    # The blocks between the running value and the reduction are put into its term, last ones first.
+    following = [producer.buffer]
+    for each in blocks:
+        written = [region.source for region in each.writes]
+        if any(
+            is_among(it.source, following) and not is_among(it.source, written) for it in each.reads
+        ):
+            following += written
+    definitions, term = list[SBlock](), reduction.term
+    ahead = list(itertools.takewhile(lambda it: not it.same_as(reduction.block), blocks))
+    for each, buffer in [(it, region.source) for it in reversed(ahead) for region in it.writes]:
+        if buffer.same_as(producer.buffer) or not is_among(buffer, following):
+            continue
+        if loads_of(term, buffer):
+            if sum(_touches(other.writes, buffer) for other in blocks) > 1:
+                raise TransformError(
+                    f"'{buffer.name}' between the two is written by several blocks", "make them one"
+                )
+            require_definition(each)
+            definitions.insert(0, each)
+            term = inline(term, each.body)
     loads = loads_of(term, producer.buffer)
     if not loads:
         raise TransformError(
@@ -206,15 +214,13 @@ def read_consumer(sch: Schedule, block: SBlockRV, producer: Producer) -> Consume
         )
     under = find_all(producer.loop, SBlock)
     for load in find_all(term, TensorLoad):
-        for writer in blocks:
-            if (
-                load.source.same_as(producer.buffer)
-                or not _touches(writer.writes, load.source)
-                or is_among(writer, producer.before)
-            ):
-                continue
+        for writer in [] if load.source.same_as(producer.buffer) else blocks:
             is_under = is_among(writer, under)
-            if is_under and not any(is_reduced(it) for it in writer.iter_vars):
+            if (
+                not _touches(writer.writes, load.source)
+                or is_among(writer, producer.before)
+                or (is_under and not any(is_reduced(it) for it in writer.iter_vars))
+            ):
                 continue
             raise TransformError(
                 f"block '{name}' also reads '{load.source.name}', which under loop "
@@ -228,61 +234,31 @@ def read_consumer(sch: Schedule, block: SBlockRV, producer: Producer) -> Consume
     return Consumer(reduction, definitions, term, indices)
 
 
-def _find_definitions(
-    reduction: Reduction, producer: Producer, blocks: Sequence[SBlock]
-) -> tuple[list[Definition], Any]:
-    """The blocks between the running value and a reduction, in the program's order, and its term
-    with these put in."""
-    following = [producer.buffer]
-    for block in blocks:
-        own = [region.source for region in block.writes]
-        read = [region.source for region in block.reads if not is_among(region.source, own)]
-        if any(is_among(buffer, following) for buffer in read):
-            following += own
-    definitions: list[Definition] = []
-    term = reduction.term
-    ahead = list(itertools.takewhile(lambda it: not it.same_as(reduction.block), blocks))
-    for block in reversed(ahead):
-        for region in block.writes:
-            buffer = region.source
-            if buffer.same_as(producer.buffer) or not is_among(buffer, following):
-                continue
-            if loads_of(term, buffer):
-                if sum(_touches(other.writes, buffer) for other in blocks) > 1:
-                    raise TransformError(
-                        f"'{buffer.name}' between the two is written by several blocks",
-                        "make them one",
-                    )
-                definitions.insert(0, read_definition(block))
-                term = inline(term, definitions[0])
-    return definitions, term
-
-
 def trace_definitions(
     consumer: Consumer, values: dict[Any, Any]
-) -> list[tuple[Definition, dict[Any, Any]]]:
+) -> list[tuple[SBlock, dict[Any, Any]]]:
     """The definitions with the values of their iterators where they are read.
 
     `values` are those of the consumer's iterators. Refuses what is read at several elements, or at
     another one than that of the term: it may not be there yet.
     """
     uses = [(consumer.reduction.term, values)]
-    found: list[tuple[Definition, dict[Any, Any]]] = []
-    for definition in reversed(consumer.definitions):
-        ways = []
+    found: list[tuple[SBlock, dict[Any, Any]]] = []
+    for block in reversed(consumer.definitions):
+        ways, store = [], block.body
         for expression, known in uses:
-            for load in loads_of(expression, definition.buffer):
-                pairs = zip(definition.iterators, load.indices, strict=True)
+            for load in loads_of(expression, store.buffer):
+                pairs = zip(store.indices, load.indices, strict=True)
                 ways.append({item: known[index] for item, index in pairs if index in known})
                 others = [index for index in load.indices if index not in known]
                 if any(uses_any(index, list(known)) for index in others) or ways[0] != ways[-1]:
                     raise TransformError(
-                        f"block '{consumer.reduction.name}' reads '{definition.buffer.name}' at "
+                        f"block '{consumer.reduction.name}' reads '{store.buffer.name}' at "
                         f"{', '.join(map(str, load.indices))}, which may be of another term",
                         "inline it first, or write it so that it reads its own element",
                     )
-        uses.append((definition.value, ways[0]))
-        found.insert(0, (definition, ways[0]))
+        uses.append((store.value, ways[0]))
+        found.insert(0, (block, ways[0]))
     return found
 
 
@@ -309,9 +285,12 @@ def goes_over_each_once(realize: Any, loops: Sequence[For]) -> bool:
     domains = [constant(item.dom.extent) or 0 for item in items]
     if 0 in (*extents, *domains):
         return True
-    ranges = {loop.loop_var: Range.from_min_extent(loop.min, loop.extent) for loop in used}
-    is_once = detect_iter_map(values, ranges, check_level=IterMapLevel.Bijective)
-    return bool(is_once) and math.prod(extents) == math.prod(domains)
+    return _is_bijective(values, used) and math.prod(extents) == math.prod(domains)
+
+
+def _is_bijective(values: list[Any], loops: Sequence[For], where: Any = True) -> bool:
+    ranges = {loop.loop_var: Range.from_min_extent(loop.min, loop.extent) for loop in loops}
+    return bool(detect_iter_map(values, ranges, where, check_level=IterMapLevel.Bijective))
 
 
 def require_movable(consumer: Consumer, producer: Producer) -> None:
@@ -338,18 +317,15 @@ def require_movable(consumer: Consumer, producer: Producer) -> None:
 def find_kept(scope: SBlock, consumers: Sequence[Consumer]) -> list[SBlock]:
     """The definitions that others than the consumers read, too."""
     blocks = find_all(scope.body, SBlock)
-    definitions = {it.block: it for consumer in consumers for it in consumer.definitions}
-    leaving, kept = [consumer.reduction.block for consumer in consumers], []
+    definitions = [block for consumer in consumers for block in consumer.definitions]
+    leaving, kept = [consumer.reduction.block for consumer in consumers], list[SBlock]()
     for block in reversed(blocks):  # readers first
-        if block not in definitions:
-            continue
-        buffer = definitions[block].buffer
-        readers = [each for each in blocks if _touches(each.reads, buffer)]
-        is_own = is_among(buffer, scope.alloc_buffers)
-        if is_own and all(is_among(reader, leaving) for reader in readers):
-            leaving.append(block)
-        else:
-            kept.append(block)
+        if is_among(block, definitions):
+            buffer = block.body.buffer
+            readers = [each for each in blocks if _touches(each.reads, buffer)]
+            is_own = is_among(buffer, scope.alloc_buffers)
+            goes = is_own and all(is_among(reader, leaving) for reader in readers)
+            (leaving if goes else kept).append(block)
     return kept
 
 
@@ -391,41 +367,30 @@ def match_iterators(producer: Producer, consumer: Consumer) -> dict[Any, Any]:
                 "put that loop inside of the fused one",
             )
     used = [loop for loop in producer.stepped if is_any_of(loop.loop_var, values)]
-    ranges = {it.loop_var: Range.from_min_extent(it.min, it.extent) for it in used}
     pairs = list(zip(items, values, strict=True))
     ends = all_of(*(value < item.dom.min + item.dom.extent for item, value in pairs))
-    is_once = detect_iter_map(values, ranges, ends, check_level=IterMapLevel.Bijective)
-    if not is_once or not all(
-        _covers(producer, used, item.dom, matched[item.var], value) for item, value in pairs
-    ):
+    analyzer, is_certain = Analyzer(), _is_bijective(values, used, ends)
+    for item, value in pairs:
+        loops, theirs = [loop for loop in used if is_used(loop.loop_var, value)], matched[item.var]
+        count = math.prod(constant(loop.extent) or 0 for loop in loops)
+        bound = bind_ranges(loops).const_int_bound(value)
+        covers = (
+            bound.max_value - bound.min_value + 1 == count
+            and bound.min_value == constant(item.dom.min)
+            and analyzer.can_prove(item.dom.extent <= count)
+        )
+        if isinstance(theirs, Var) and any(constant(loop.extent) is None for loop in loops):
+            # Of open extents an iterator's domain is taken for what its loops go over.
+            own, equal = producer.get_domain(theirs), analyzer.can_prove_equal
+            covers = covers or (equal(own.min, item.dom.min) and equal(own.extent, item.dom.extent))
+        is_certain = is_certain and bool(covers)
+    if not is_certain:
         raise TransformError(
             f"it is not certain that the loops of block '{producer.reduction.name}' go over each "
             f"term of block '{name}' once",
             "fuse reductions of the same elements, split once or by divisors",
         )
     return matched
-
-
-def _covers(producer: Producer, used: list[For], domain: Range, matched: Any, value: Any) -> bool:
-    """Whether what an iterator is in the producer's takes all values of a domain.
-
-    Of open extents an iterator's domain is taken for what its loops go over.
-    """
-    loops, analyzer = [loop for loop in used if is_used(loop.loop_var, value)], Analyzer()
-    if isinstance(matched, Var) and any(constant(loop.extent) is None for loop in loops):
-        own = producer.get_domain(matched)
-        if all(
-            analyzer.can_prove_equal(first, second)
-            for first, second in ((own.min, domain.min), (own.extent, domain.extent))
-        ):
-            return True
-    count = math.prod(constant(loop.extent) or 0 for loop in loops)
-    bound = bind_ranges(loops).const_int_bound(value)
-    return (
-        bound.max_value - bound.min_value + 1 == count
-        and bound.min_value == constant(domain.min)
-        and bool(analyzer.can_prove(domain.extent <= count))
-    )
 
 
 def _find_counterpart(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from tvm.ir import Range, TensorLoad
 from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import SBlockRV
-from tvm.tirx import BufferLoad, BufferStore, IntImm, IterVar, Var
+from tvm.tirx import BufferLoad, BufferStore, IterVar, Var, const
 from tvm_ffi import structural_map
 
 from ..errors import TransformError
@@ -122,35 +122,19 @@ def split_reductions(
                 "would be of one",
                 "write it so that it reduces over the producer's elements alone",
             )
-    scope, advice = running.scope, "leave them whole"
-    repairs = [plan_repair(running, user, advice, by_ranges=True)[0] for user in users]
-    split = _Split(scope, running, parts, extent // parts, find_kept(scope, users))
+    repairs = [plan_repair(running, user, "leave them whole", by_ranges=True)[0] for user in users]
+    split = _Split(running, parts, extent // parts, find_kept(running.scope, users))
     split.add_ranges(running.reduction, len(running.reduction.indices))
-    pairs, order = zip(users, repairs, strict=True), find_all(scope, SBlock)
+    pairs, order = zip(users, repairs, strict=True), find_all(running.scope, SBlock)
     for user, repair in sorted(pairs, key=lambda it: order.index(it[0].reduction.block)):
         split.add_definitions(user, repair)
         rows = [at for at, it in enumerate(user.reduction.indices) if is_among(it, user.indices)]
         split.add_ranges(user.reduction, rows[-1] + 1 if rows else 0, repair, user.indices)
-    new = edit_scope(scope, split.rebuild(), split.buffers)
+    new = edit_scope(running.scope, split.rebuild(), split.buffers)
     replace_scope(sch, producer, new, split.reuse, who="split_reductions")
     function = get_function(sch, producer)
     made = ([split.parts[it] for it in (running.reduction.block, *blocks)], split.elements)
     return SplitReductions(*([sch.get_sblock(it, function) for it in names] for names in made))
-
-
-class _Element(NamedTuple):
-    """A definition of ranges.
-
-    Attributes
-    ----------
-    buffer : of the ranges
-    place : the dimension over elements; None where there is none, and one over ranges came last
-    reference : what stands for a running value in it (`Repair.reference`)
-    """
-
-    buffer: Any
-    place: int | None
-    reference: str
 
 
 class _Split(Builder):
@@ -162,19 +146,18 @@ class _Split(Builder):
     kept : the definitions that others read, too, and stay
     value : the producer's values of the ranges
     nests : what comes in the place of a block
-    made : definitions of the ranges, by the buffer of before
+    made : definitions of the ranges, by the buffer of before: the new buffer, its dimension over
+        elements, and what stands for a running value in it (`Repair.reference`)
     parts : the name of the block that reduces each range of a block
     elements : names of blocks
     """
 
-    def __init__(
-        self, scope: SBlock, producer: Producer, count: int, size: int, kept: list[SBlock]
-    ) -> None:
-        super().__init__(scope)
+    def __init__(self, producer: Producer, count: int, size: int, kept: list[SBlock]) -> None:
+        super().__init__(producer.scope)
         self.producer, self.count, self.size, self.kept = producer, count, size, kept
         self.value: Any = None
         self.nests: dict[SBlock, list[Any]] = {}
-        self.made: dict[Any, _Element] = {}
+        self.made: dict[Any, tuple[Any, int, str]] = {}
         self.parts: dict[SBlock, str] = {}
         self.elements: list[str] = []
 
@@ -190,17 +173,18 @@ class _Split(Builder):
         rows, buffer = reduction.iterators(reduced=False), reduction.buffer
         outer = [it for it in rows if is_among(it.var, reduction.indices[:place])]
         items = [*outer, item, *(it for it in rows if not is_among(it, outer))]
-        point, part, step = self._enter(items, item, IterVar.CommReduce)
-        shape, name = list(buffer.shape), self.name(f"{reduction.name}_part")
-        shape.insert(place, self._number(item, self.count))
+        name, shape = self.name(f"{reduction.name}_part"), list(buffer.shape)
+        shape.insert(place, const(self.count, item.var.ty.dtype))
         partial = self.add_buffer(buffer, f"{buffer.name}_part", shape)
         self.value = partial if repair is None else self.value
         self.parts[reduction.block] = name
+        point, part, step = self._enter(items, item, IterVar.CommReduce)
         indices = [point.of(index) for index in reduction.indices]
         term = point.of(self._refer(reduction.term, repair, part, step))
         own = BufferLoad(partial, [*indices[:place], part, *indices[place:]])
+        block = point.make_reduction(name, reduction, own, term, like=reduction.block)
         nests = self.nests.setdefault(reduction.block, [])
-        nests.append(self._reduce(reduction, name, point, own, term)[1])
+        nests.append(point.build_nest(block))
 
         point = Point()
         for row in rows:
@@ -212,29 +196,24 @@ class _Split(Builder):
             row = [point.of(index) for index in at]
             new = BufferLoad(self.producer.buffer, row)
             came_to = repair.apply(came_to, BufferLoad(self.value, [*row, part]), new)
-        own = BufferLoad(buffer, indices)
-        block, nest = self._reduce(reduction, reduction.name, point, own, came_to)
+        own, like = BufferLoad(buffer, indices), reduction.block
+        block = point.make_reduction(reduction.name, reduction, own, came_to, like)
         self.reuse[reduction.block] = block
-        nests.append(nest)
-
-    def _reduce(
-        self, reduction: Reduction, name: str, point: Point, own: BufferLoad, term: Any
-    ) -> tuple[SBlock, Any]:
-        """A block that reduces terms to an element, and its nest."""
-        values = (reduction.combine(own, term), reduction.identity)
-        update, init = (BufferStore(own.source, value, own.indices) for value in values)
-        block = point.make_block(name, update, init, like=reduction.block)
-        return block, point.build_nest(block)
+        nests.append(point.build_nest(block))
 
     def add_definitions(self, consumer: Consumer, repair: Repair) -> None:
         """Compute what a consumer reads of the producer's value for the ranges."""
         (item,) = consumer.reduction.iterators(reduced=True)
-        for definition, values in trace_definitions(consumer, {item.var: item.var}):
-            block = definition.block
-            place = next((at for at, it in enumerate(definition.iterators) if it in values), None)
-            found, name = self.made.get(definition.buffer), str(block.name_hint)
-            if found is not None:
-                if (found.place, found.reference) != (place, repair.reference):
+        for block, values in trace_definitions(consumer, {item.var: item.var}):
+            old, name = block.body, str(block.name_hint)
+            place = next((at for at, it in enumerate(old.indices) if it in values), None)
+            if place is None:
+                raise TransformError(
+                    f"block '{name}' between them computes no value for each element",
+                    "inline it first",
+                )
+            if old.buffer in self.made:
+                if self.made[old.buffer][1:] != (place, repair.reference):
                     raise TransformError(
                         f"block '{name}' between them would have to be another one for block "
                         f"'{consumer.reduction.name}' than for the consumers before it",
@@ -242,16 +221,13 @@ class _Split(Builder):
                     )
                 continue
             order = {item.var: item for item in block.iter_vars}
-            items = [order[iterator] for iterator in definition.iterators]
-            over = None if place is None else items[place]
-            point, part, step = self._enter(items, over, IterVar.DataPar)
-            shape = list(definition.buffer.shape)
-            inserted = [self._number(items[0], number) for number in (self.count, self.size)]
-            at = len(shape) if place is None else place
-            shape[at : at + 1] = inserted[:1] if place is None else inserted
-            buffer = self.add_buffer(definition.buffer, f"{definition.buffer.name}_part", shape)
-            value = point.of(self._refer(definition.value, repair, part, step))
-            self.made[definition.buffer] = _Element(buffer, place, repair.reference)
+            items = [order[iterator] for iterator in old.indices]
+            point, part, step = self._enter(items, items[place], IterVar.DataPar)
+            shape, dtype = list(old.buffer.shape), items[0].var.ty.dtype
+            shape[place : place + 1] = [const(self.count, dtype), const(self.size, dtype)]
+            buffer = self.add_buffer(old.buffer, f"{old.buffer.name}_part", shape)
+            value = point.of(self._refer(old.value, repair, part, step))
+            self.made[old.buffer] = (buffer, place, repair.reference)
             is_kept = is_among(block, self.kept)
             name = self.name(f"{name}_part") if is_kept else name
             store = BufferStore(buffer, value, [item.var for item in point.iterators])
@@ -269,52 +245,41 @@ class _Split(Builder):
         def replace(load: TensorLoad) -> Any:
             if repair is not None and load.source.same_as(self.producer.buffer):
                 return repair.refer(BufferLoad(self.value, [*load.indices, part]))
-            found = self.made.get(load.source)
-            if found is None:
+            if load.source not in self.made:
                 return load
+            buffer, place, _ = self.made[load.source]
             indices = list(load.indices)
-            at = len(indices) if found.place is None else found.place
-            indices[at : at + 1] = [part] if found.place is None else [part, step]
-            return BufferLoad(found.buffer, indices)
+            indices[place : place + 1] = [part, step]
+            return BufferLoad(buffer, indices)
 
         return structural_map(expression, (TensorLoad, replace))
 
-    def _enter(
-        self, items: Sequence[IterVar], over: IterVar | None, kind: int
-    ) -> tuple[Point, Var, Any]:
-        """A point in a range, the iterator of the range, and that within it.
-
-        `over` is the iterator over elements; None for none, and the ranges come last.
-        """
-        point, part, step = Point(), None, None
+    def _enter(self, items: Sequence[IterVar], over: IterVar, kind: int) -> tuple[Point, Var, Var]:
+        """A point in a range of what is `over` elements, and iterators of the range and in it."""
+        point, dtype = Point(), over.var.ty.dtype
         for item in items:
-            if over is None or not item.same_as(over):
+            if not item.same_as(over):
                 point.add(item, {})
                 continue
             part = self._enter_part(point, item, IterVar.DataPar)
-            domain = Range.from_min_extent(self._number(item, 0), self._number(item, self.size))
-            step = point.enter(str(item.var.name), domain, item.var.ty.dtype, kind)
+            domain = Range.from_min_extent(const(0, dtype), const(self.size, dtype))
+            step = point.enter(str(item.var.name), domain, dtype, kind)
             point.old[item.var] = item.dom.min + part * self.size + step
-        if part is None:
-            part = self._enter_part(point, items[0], IterVar.DataPar)
         return point, part, step
 
     def _enter_part(self, point: Point, like: IterVar, kind: int) -> Var:
-        domain = Range.from_min_extent(self._number(like, 0), self._number(like, self.count))
-        return point.enter("vpart", domain, like.var.ty.dtype, kind)
-
-    def _number(self, like: IterVar, value: int) -> IntImm:
-        return IntImm(str(like.var.ty.dtype), value)
+        dtype = like.var.ty.dtype
+        domain = Range.from_min_extent(const(0, dtype), const(self.count, dtype))
+        return point.enter("vpart", domain, dtype, kind)
 
     def rebuild(self) -> Any:
         """The scope's body with what comes in the place of blocks.
 
         Refuses blocks whose loops have been worked on, which they would lose.
         """
-        statements = list_statements(self.scope.body)
-        chains = [(statement, read_chain(statement)) for statement in statements]
         left, made = dict(self.nests), []
-        for statement, chain in chains:
+        for statement in list_statements(self.scope.body):
+            chain = read_chain(statement)
             if chain is None or chain.block not in left:
                 made.append(statement)
             elif (

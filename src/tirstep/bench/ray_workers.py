@@ -23,7 +23,7 @@ from .compile_pool import find_recipe_of
 from .peers import PEERS
 from .search import SearchPlan
 from .session import Settings, Tell
-from .workers import Contest, LocalWorkers, Screened, Sizes
+from .workers import Contest, LocalWorkers, Sizes, Trial
 
 if TYPE_CHECKING:
     from .torch_machine import TorchMachine as Machine
@@ -68,15 +68,15 @@ class GpuWorker(LocalWorkers):
 
     def describe(self) -> dict[str, Any]:
         """Its device, its versions, and what of these has to be as on other workers."""
-        device, versions = dict(self.machine.device), dict(self.machine.versions)
+        device, versions = dict(self.device), dict(self.versions)
         same = ", ".join(f"{name} {versions.get(name, 'none')}" for name in SAME)
         same = f"{device['name']} ({device['architecture']}), {same}"
         return {"device": device, "versions": versions, "same": same}
 
-    def work(self, configs: Sequence[Sizes], keep: Sequence[Sizes]) -> list[Screened]:
+    def work(self, configs: Sequence[Sizes], keep: Sequence[Sizes]) -> list[Trial]:
         """What became of some candidates."""
         self.submit(configs)
-        done: list[Screened] = []
+        done: list[Trial] = []
         while len(done) < len(configs):
             done += self.collect()
         self.keep([*keep, *configs])
@@ -139,7 +139,7 @@ class RayWorkers:
         """Put them behind those that are there."""
         self._todo.extend(configs)
 
-    def collect(self) -> Sequence[Screened]:
+    def collect(self) -> Sequence[Trial]:
         """What became of candidates, as it comes; raises `BenchError` when no worker is left."""
         while True:
             for worker in self._workers:
@@ -194,14 +194,14 @@ class RayWorkers:
             seconds = turns * self._compile_limit + len(worker.has) * MEASURE_SECONDS
             worker.expect(worker.actor.work.remote(worker.has, self._keep), seconds)
 
-    def _step(self) -> list[Screened]:
+    def _step(self) -> list[Trial]:
         """Wait for what happens next; what became of candidates, which may be nothing."""
         if not self._workers:
             raise BenchError(NONE_LEFT)
         busy = [it for it in self._workers if it.ref is not None]
         left = max(0.0, min(it.deadline for it in busy) - time.monotonic())
         ready, _ = ray.wait([it.ref for it in busy], timeout=left, fetch_local=False)
-        out: list[Screened] = []
+        out: list[Trial] = []
         for worker in busy:
             if worker.ref in ready:
                 try:
@@ -227,12 +227,12 @@ class RayWorkers:
             why = f"it is {answer['same']}, and the first worker is {self._first['same']}"
             self._dismiss(worker, f"{why}: models and versions are not mixed")
 
-    def _fail(self, worker: _Worker, failure: str) -> list[Screened]:
+    def _fail(self, worker: _Worker, failure: str) -> list[Trial]:
         """Another process takes a worker's place; its candidates get one retry, and are out after
         that.
         """
         again = [config for config in worker.has if config not in self._retried]
-        out = [Screened(it, None, failure) for it in worker.has if it in self._retried]
+        out = [Trial(it, (), failure) for it in worker.has if it in self._retried]
         self._retries += again
         self._retried += again
         worker.has = []

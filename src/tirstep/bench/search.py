@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import math
 import random
+import statistics
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tirstep.modules import Problem
-from tirstep.processes import count_cores
 from tirstep.transforms.recipes import Recipe
 from tirstep.transforms.recipes.forecast import Forecast
 
 from . import BenchError
 from .peers import PEERS, Peer
 from .results import Time
-from .session import Settings, Tell
-from .workers import LocalWorkers, Screened, Sizes
+from .session import Tell
+from .trials import Trials, spell_config
+from .workers import LocalWorkers, Sizes, Trial
 
 if TYPE_CHECKING:
     from .ray_workers import RayWorkers
-    from .torch_machine import TorchMachine as Machine
-    from .trials import Kept
 
 AT_RANDOM = 4
 """One candidate of so many is drawn where a limit leaves others out: the model may be wrong."""
@@ -172,56 +171,36 @@ def list_candidates(plan: SearchPlan, seed: int) -> list[Sizes]:
 
 
 def search(
-    plan: SearchPlan,
-    machine: Machine,
-    settings: Settings,
-    *,
-    tell: Tell,
-    kept: Kept | None = None,
-) -> SearchResult:
-    """The same as `search_with` on this process's machine.
-
-    Raises `BenchError` where the device has too little memory, or a candidate leaves it unusable.
-    """
-    total = count_configs(plan.recipe, plan.fixed, plan.among)
-    processes = min(count_cores() - 1, total if plan.limit is None else plan.limit)
-    workers = LocalWorkers(plan, machine, settings, tell, processes)
-    try:
-        return search_with(workers, plan, settings.seed, tell, kept)
-    finally:
-        workers.stop()
-
-
-def search_with(
     workers: LocalWorkers | RayWorkers,
     plan: SearchPlan,
     seed: int,
     tell: Tell,
-    kept: Kept | None = None,
+    kept: Trials | None = None,
 ) -> SearchResult:
     """Compile, check and time candidates; the best of them take turns once more with the peer.
 
     A candidate is checked on whole numbers, for which every order of summation gives the same
     bits, and nothing is tolerated; for a kernel that is no sum of products, within its own bound.
-    What `kept` knows is not run again, and it gets every other candidate as it comes.
+    What `kept` knows is not run again, and it gets every other candidate as it comes. Raises
+    `BenchError` where a candidate leaves the device unusable.
     """
     began, found, candidates = time.monotonic(), SearchResult(), list_candidates(plan, seed)
-    part, new = list[Screened](), list[Sizes]()
+    known = {} if kept is None else kept.find_settled()
+    part, new = list[Trial](), list[Sizes]()
     for config in candidates:
-        before = None if kept is None else kept.find(config)
-        if before is None:
-            new.append(config)
+        if before := known.get(spell_config(config)):
+            part.append(replace(before, config=config))
         else:
-            part.append(before)
+            new.append(config)
     if new:
         workers.submit(new)
     best: list[tuple[Sizes, float]] = []  # the finalists so far, the fastest first, and the default
     left = len(new)
     while part or left:
         for one in part:
-            if one.us is None:
+            if not one.seconds:
                 found.skip(one.reason)
-        timed = [(one.config, one.us) for one in part if one.us is not None]
+        timed = [(dict(it.config), statistics.median(it.seconds)) for it in part if it.seconds]
         ranked = sorted([*best, *timed], key=lambda pair: pair[1])
         rest = [it for it in ranked[FINALISTS:] if it[0] == candidates[0]]
         best = ranked[:FINALISTS] + rest

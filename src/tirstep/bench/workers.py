@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
+
+from tirstep.processes import count_cores
 
 from . import BenchError
 from .compile_pool import CompileJob, CompilePool, name_library
@@ -30,18 +32,20 @@ HOPELESS = 3.0
 
 
 @dataclass(frozen=True)
-class Screened:
-    """What became of a candidate.
+class Trial:
+    """What became of a candidate of a search or a tuning.
 
     Attributes
     ----------
-    us : a rough time in microseconds; None where it is out
+    seconds : of each run; empty where it is out
     reason : why it is out
+    program : the hash of the scheduled module, where a tuning knows it
     """
 
-    config: Sizes
-    us: float | None
+    config: Mapping[str, object]
+    seconds: tuple[float, ...] = ()
     reason: str = ""
+    program: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,8 @@ class Contest:
 
 @dataclass
 class LocalWorkers:
-    """This process measures on its machine, and so many processes beside it compile ahead of it.
+    """This process measures on its machine, and so many processes beside it compile ahead of it:
+    one for each other core where no number is given.
 
     Raises `BenchError` where the device has too little memory, or a candidate leaves it unusable.
     """
@@ -67,7 +72,7 @@ class LocalWorkers:
     machine: Machine
     settings: Settings
     tell: Tell
-    processes: int = 1
+    processes: int = 0
     batch: int = BATCH
     _checked: list[tuple[Sizes, Replay]] = field(default_factory=list)
     _compiling: dict[Future[str], CompileJob] = field(default_factory=dict)
@@ -80,8 +85,10 @@ class LocalWorkers:
             raise BenchError(f"{problem} {shortage}; search at a smaller shape")
         self._inputs = problem.integer_inputs(self.settings.seed)
         self._runner = Runner(machine, Reference(problem, self._inputs, problem.is_exact))
-        limit, count = self.plan.compile_limit, max(1, self.processes)
+        limit, cores = self.plan.compile_limit, count_cores() - 1
+        count = self.processes or max(1, min(cores, self.plan.limit or cores))
         self._pool = CompilePool(machine.target, limit=limit, processes=count)
+        self.device, self.versions = machine.device, machine.versions
 
     def submit(self, configs: Sequence[Sizes]) -> None:
         """Have each compiled, checked and timed once, after those that were submitted before, by
@@ -95,7 +102,7 @@ class LocalWorkers:
             self._compiling[future] = job
             future.add_done_callback(self._done.put)
 
-    def collect(self) -> Sequence[Screened]:
+    def collect(self) -> Sequence[Trial]:
         """What became of some that were submitted: check and time a batch of what compiled, while
         others still compile.
         """
@@ -107,9 +114,9 @@ class LocalWorkers:
                 batch, self._compiled = self._compiled[: self.batch], self._compiled[self.batch :]
                 return self.measure(batch)
 
-    def _gather(self, *, wait: bool) -> list[Screened]:
+    def _gather(self, *, wait: bool) -> list[Trial]:
         """Take what compiled; returns what did not. Waits for one if that is asked for."""
-        out: list[Screened] = []
+        out: list[Trial] = []
         while self._compiling:
             try:
                 future = self._done.get(block=wait)
@@ -117,7 +124,7 @@ class LocalWorkers:
                 break
             job, wait = self._compiling.pop(future), False
             if reason := self._pool.read(future):
-                out.append(Screened(dict(job.config), None, reason))
+                out.append(Trial(job.config, (), reason))
             else:
                 self._compiled.append(job)
         self.tell(f"{len(self._compiling)} candidates are left to compile")
@@ -127,18 +134,18 @@ class LocalWorkers:
         """End the processes that compile."""
         self._pool.close()
 
-    def measure(self, jobs: Sequence[CompileJob]) -> list[Screened]:
+    def measure(self, jobs: Sequence[CompileJob]) -> list[Trial]:
         """Check what compiled, and time together what is right: roughly, and what is far slower
         than the fastest once.
         """
-        out, right = list[Screened](), list[tuple[Sizes, Replay]]()
+        out, right = list[Trial](), list[tuple[Sizes, Replay]]()
         for job in jobs:
             config, tried = dict(job.config), self._try(dict(job.config), Path(job.library))
             if tried.replay is not None:
                 right.append((config, tried.replay))
             else:
                 reason = "wrong" if tried.status == "wrong" else f"does not run: {tried.note}"
-                out.append(Screened(config, None, reason))
+                out.append(Trial(config, (), reason))
         if not right:
             return out
         self._checked += right
@@ -146,7 +153,7 @@ class LocalWorkers:
         first = [seconds[0] for seconds in self.machine.time(replays, [1] * len(replays))]
         repeats = [SCREENING_ROUNDS if seconds < HOPELESS * min(first) else 1 for seconds in first]
         timed = zip(right, self.machine.time(replays, repeats), strict=True)
-        return [*out, *(Screened(config, summarize(it).median_us) for (config, _), it in timed)]
+        return [*out, *(Trial(config, tuple(it)) for (config, _), it in timed)]
 
     def keep(self, configs: Sequence[Sizes]) -> None:
         """Only these may come to `decide`: of others nothing stays on the device."""

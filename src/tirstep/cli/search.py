@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -177,18 +177,11 @@ def _join_pairs(
     return replace(request, config={**request.config, **pairs}), several
 
 
-class GpuFacts(NamedTuple):
-    """Of the GPU, or of all GPUs of a cluster."""
-
-    device: Mapping[str, Any]
-    versions: Mapping[str, str]
-
-
 def _search(
     plans: Sequence[SearchPlan],
     seed: int,
     into: Path | None,
-    trials: Path | None,
+    folder: Path | None,
     *,
     on_cluster: bool = False,
 ) -> int:
@@ -196,9 +189,11 @@ def _search(
 
     The model of time is of this GPU; one that nobody described is as an H200.
     """
-    from tirstep.bench.search import search, search_with
+    from tirstep.bench.best_table import record_best
+    from tirstep.bench.search import search
     from tirstep.bench.session import Settings
-    from tirstep.bench.trials import Kept
+    from tirstep.bench.trials import Trials, describe_search
+    from tirstep.bench.workers import LocalWorkers
     from tirstep.transforms.recipes.forecast import make_forecast
     from tirstep.transforms.recipes.gpus import GPUS, H200
 
@@ -210,38 +205,34 @@ def _search(
         screen.line(("device  ", "dim"), str(machine.device["name"]))
     for plan in plans:
         with screen.working(), contextlib.ExitStack() as ended:
-            there: Any = machine
             if machine is None:
-                there = _start_workers(screen, plan, settings)
-                ended.callback(there.stop)
-            facts = GpuFacts(there.device, there.versions)
-            gpu = GPUS.get(str(facts.device["name"]), H200)
-            plan = replace(plan, forecast=make_forecast(plan.recipe, plan.problem, gpu))
-            kept = None if trials is None else Kept(trials, plan, facts.device, facts.versions)
-            if kept is not None and kept.count:
-                screen.line((f"{count(kept.count, 'candidate')} known from {trials}", "dim"))
-            if machine is not None:
-                found = search(plan, machine, settings, tell=screen.doing, kept=kept)
+                from tirstep.bench.ray_workers import RayWorkers
+
+                began, warn = time.monotonic(), lambda it: screen.line((it, "yellow"), wrap=True)
+                workers: Any = RayWorkers(plan, settings, screen.doing, warn)
+                after = f"  there after {time.monotonic() - began:.1f} s"
+                of_cluster = f"{workers.describe()} of a cluster"
+                screen.line(("device  ", "dim"), of_cluster, (after, "dim"))
             else:
-                found = search_with(there, plan, seed, screen.doing, kept)
+                workers = LocalWorkers(plan, machine, settings, screen.doing)
+            ended.callback(workers.stop)
+            device, versions = workers.device, workers.versions
+            gpu = GPUS.get(str(device["name"]), H200)
+            plan = replace(plan, forecast=make_forecast(plan.recipe, plan.problem, gpu))
+            kept = None
+            if folder is not None:
+                kept = Trials.open(folder, describe_search(plan, device, versions))
+                if known := len(kept.find_settled()):
+                    screen.line((f"{count(known, 'candidate')} known from {folder}", "dim"))
+            found = search(workers, plan, seed, screen.doing, kept)
         _show(screen, plan, found)
         if found.best is None:
             code = 1
+        elif into is not None and record_best(into, plan, found, device, versions):
+            screen.line((f"wrote {into}", "green"))
         elif into is not None:
-            keep_best(screen, into, plan, found, facts)
+            screen.line((f"{into} has a faster config for this, which stays", "yellow"))
     return code
-
-
-def _start_workers(screen: Screen, plan: SearchPlan, settings: Any) -> Any:
-    from tirstep.bench.ray_workers import RayWorkers
-
-    began = time.monotonic()
-    workers = RayWorkers(
-        plan, settings, screen.doing, lambda line: screen.line((line, "yellow"), wrap=True)
-    )
-    after = f"  there after {time.monotonic() - began:.1f} s"
-    screen.line(("device  ", "dim"), f"{workers.describe()} of a cluster", (after, "dim"))
-    return workers
 
 
 def _show(screen: Screen, plan: SearchPlan, found: SearchResult) -> None:
@@ -314,15 +305,3 @@ def show_none(screen: Screen, plan: SearchPlan, found: SearchResult) -> None:
             advice = f"none of these sizes divides {shape}: pass {join_alternatives(tails)}"
             sentence = f"{advice}; {sentence}"
         screen.line(sentence, wrap=True)
-
-
-def keep_best(
-    screen: Screen, file: Path, plan: SearchPlan, found: SearchResult, facts: GpuFacts
-) -> None:
-    """Put the winner into a table of best configs."""
-    from tirstep.bench.best_table import record_best
-
-    if record_best(file, plan, found, facts.device, facts.versions):
-        screen.line((f"wrote {file}", "green"))
-    else:
-        screen.line((f"{file} has a faster config for this, which stays", "yellow"))

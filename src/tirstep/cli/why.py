@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,11 +26,8 @@ from .request import (
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
-    from tirstep.lowering_checks import Finding
-    from tirstep.lowering_checks.bisect import FirstBad, RunBisection
+    from tirstep.lowering_checks.bisect import FirstBad
     from tirstep.transforms.recipes import Recipe
-
-    from .screen import Screen
 
 
 @with_options("seed", *RECIPE_OPTIONS, "reference")
@@ -93,6 +89,7 @@ def explain(recipe: Recipe, request: Request, script: Path | None, timeout: floa
         run_reproducer,
         write_reproducer,
     )
+    from tirstep.lowering_checks.steps import step_label
 
     from .screen import Screen
 
@@ -111,77 +108,52 @@ def explain(recipe: Recipe, request: Request, script: Path | None, timeout: floa
         found = bisect_run(run, seed=request.seed, timeout=timeout)
     place = f"{run.recipe.name}  {format_shape(run.problem.shape)}, seed {request.seed}"
     place = place.replace("  ,", ",")  # a module has no sizes
-    if found.first_bad is None:
-        last = run.steps[-1]
+    bad = found.first_bad
+
+    def say(word: str, text: str, style: str = "dim") -> None:
+        screen.line((f"{word:8}", style), text, wrap=True)
+
+    def say_judged() -> None:
+        """Which device ran what, and in how many steps."""
+        told: dict[str, list[str]] = {}
+        for each, steps in Counter(found.judged).items():
+            told.setdefault(each.device, []).append(f"{count(steps, 'step')} {each.state}")
+        for device, whats in told.items():
+            say("judged", f"by {device}: {', '.join(whats)}")
+
+    if bad is None:
+        last, steps = run.steps[-1], len(run.steps)
         unsound = [each.at(last.location) for each in check_ownership(last.module, where=last.name)]
-        _show_that_all_is_well(screen, place, len(run.steps), found, unsound)
-        return 1 if unsound else 0
-    _show_first_bad(screen, place, found, found.first_bad)
-    with screen.working():
-        screen.doing("running the script")
-        write_reproducer(found.first_bad, path)
-        shown = run_reproducer(path)
-    screen.line()
-    screen.line(("script  ", "dim"), str(path))
-    verb = "shows it" if shown.is_shown else "does not show it on this machine"
-    screen.line(("run     ", "dim"), f"the script {verb}: {shown.text}", wrap=True)
-    return 1
-
-
-def _show_that_all_is_well(
-    screen: Screen, place: str, steps: int, found: RunBisection, unsound: Sequence[Finding]
-) -> None:
-    """No answer is wrong; `unsound` is what is wrong with the threads of the last step."""
-    if unsound:
-        told = "no answer is wrong, but the last step is unsound on a GPU"
-        screen.line((f"{place}: ", "bold"), (told, "bold red"))
+        told, style = "nothing is wrong", "green"
+        if unsound:  # the threads of the last step
+            told, style = "no answer is wrong, but the last step is unsound on a GPU", "bold red"
+        elif found.not_run:  # which may be where it is wrong
+            told, style = "nothing is wrong in what was judged", "yellow"
+        screen.line((f"{place}: ", "bold"), (told, style))
         for finding in unsound:
-            screen.line(("wrong   ", "dim"), str(finding), wrap=True)
-    elif found.not_run:  # which may be where it is wrong
-        screen.line((f"{place}: ", "bold"), ("nothing is wrong in what was judged", "yellow"))
-    else:
-        screen.line((f"{place}: ", "bold"), ("nothing is wrong", "green"))
-    told = "1 step, as it stands and as TVM lowers it"
-    if steps > 1:
+            say("wrong", str(finding))
         told = f"{steps} steps, as they stand and as TVM lowers them"
-    screen.line((told, "dim"))
-    _show_judged(screen, found)
-    # A pass has another number in each step.
-    not_run = Counter(
-        re.sub(r"^all from \d+", "all passes from", text.partition(", ")[2])
-        for text in found.not_run
-    )
-    for text, steps_of in not_run.items():
-        told = f"in {count(steps_of, 'step')}, {text}"
-        screen.line(("not run ", "yellow"), told, wrap=True)
-
-
-def _show_judged(screen: Screen, found: RunBisection) -> None:
-    """Which device ran what, and in how many steps."""
-    told: dict[str, list[str]] = {}
-    for (device, what), steps in Counter(
-        (each.device, each.state) for each in found.judged
-    ).items():
-        told.setdefault(device, []).append(f"{count(steps, 'step')} {what}")
-    for device, whats in told.items():
-        screen.line(("judged  ", "dim"), f"by {device}: {', '.join(whats)}", wrap=True)
-
-
-def _show_first_bad(screen: Screen, place: str, found: RunBisection, bad: FirstBad) -> None:
-    from tirstep.lowering_checks.steps import step_label
+        screen.line((told if steps > 1 else "1 step, as it stands and as TVM lowers it", "dim"))
+        say_judged()
+        # A pass has another number in each step.
+        numbered = (text.partition(", ")[2] for text in found.not_run)
+        not_run = Counter(re.sub(r"^all from \d+", "all passes from", text) for text in numbered)
+        for text, steps_of in not_run.items():
+            say("not run", f"in {count(steps_of, 'step')}, {text}", "yellow")
+        return 1 if unsound else 0
 
     what = bad.label if bad.kind != "pass" else f"pass {bad.number} {bad.name}"
     screen.line((f"{place}: ", "bold"), (what, "bold red"), wrap=True)
-    if bad.step is not None and bad.is_pass:
-        screen.line(("step    ", "dim"), _explain(bad, step_label(bad.step)), wrap=True)
     if bad.step is not None:
+        if bad.is_pass:
+            say("step", _explain(bad, step_label(bad.step)))
         screen.line(("source  ", "dim"), bad.step.location)
-    screen.line(("wrong   ", "dim"), bad.finding.message, wrap=True)
-    _show_judged(screen, found)
+    say("wrong", bad.finding.message)
+    say_judged()
     for text in bad.not_run:
-        screen.line(("not run ", "yellow"), f"{text}; it may be the first bad as well", wrap=True)
+        say("not run", f"{text}; it may be the first bad as well", "yellow")
     for text in found.not_run:
-        screen.line(("not run ", "yellow"), text, wrap=True)
+        say("not run", text, "yellow")
     screen.line()
     if bad.source:
         for line in bad.source.splitlines():
@@ -192,6 +164,15 @@ def _show_first_bad(screen: Screen, place: str, found: RunBisection, bad: FirstB
         screen.line("the kernel as it was written: no step comes before it")
     else:
         screen.line(f"nothing differs between {bad.diff.before} and {bad.diff.after}")
+    with screen.working():
+        screen.doing("running the script")
+        write_reproducer(bad, path)
+        shown = run_reproducer(path)
+    screen.line()
+    screen.line(("script  ", "dim"), str(path))
+    verb = "shows it" if shown.is_shown else "does not show it on this machine"
+    say("run", f"the script {verb}: {shown.text}")
+    return 1
 
 
 def _explain(bad: FirstBad, label: str) -> str:

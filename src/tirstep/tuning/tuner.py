@@ -31,7 +31,8 @@ from tirstep.bench.search import (
     list_configs,
 )
 from tirstep.bench.session import Tell
-from tirstep.bench.trials import Trials, TunedTrial, spell_config
+from tirstep.bench.trials import Trials, spell_config
+from tirstep.bench.workers import Trial
 from tirstep.programs.program_error import describe_error
 from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import Recipe
@@ -304,7 +305,7 @@ class _Tuner:
                 seconds, reason = ((), reason) if reason else self._time(path)
                 # As JSON has it, lists for pairs: what is known now is what will be read again.
                 config, reason = json.loads(json.dumps(candidate.config)), " ".join(reason.split())
-                kept = TunedTrial(config, candidate.program, seconds, reason)
+                kept = Trial(config, seconds, reason, candidate.program)
                 self.trials.add(kept)
                 self._learn(candidate, kept)
                 self._report()
@@ -372,7 +373,7 @@ class _Tuner:
         kind = str(self.plan.target.kind.name)
         return self.runner.run(path, "cpu" if kind == CPU else kind)
 
-    def _learn(self, candidate: ScheduledConfig, trial: TunedTrial) -> None:
+    def _learn(self, candidate: ScheduledConfig, trial: Trial) -> None:
         self.found.tried += 1
         self.programs.add(candidate.program)
         seconds = statistics.median(trial.seconds) if trial.seconds else math.inf
