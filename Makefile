@@ -91,12 +91,11 @@ bench: $(STAMP) ## time recipes and peers on a GPU, and fill the documents' tabl
 	$(PY) docs/build/readme.py
 
 # The pages that are committed, of which `ARGS=--check` says what is stale; then the site.
-docs: $(STAMP) ## generated pages and plots, and a site with an API reference in build/site
+docs: $(STAMP) ## generated pages, and a site with an API reference in build/site
 	$(PY) docs/build/pages.py
 	$(PY) docs/build/readme.py $(ARGS)
 	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt \
 	  --no-build-isolation -e '.[docs]'
-	$(PY) docs/build/plots.py
 	$(PY) -m sphinx --quiet --fail-on-warning -c docs/build -d build/doctrees docs build/site
 	@echo "open build/site/index.html"
 

@@ -10,7 +10,6 @@ import inspect
 import re
 import textwrap
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -30,8 +29,6 @@ suppress_warnings = ["myst.xref_missing", "ref.python"]
 
 html_theme = "furo"
 html_title = f"tirstep {release}"
-_PLOTS = Path(__file__).resolve().parents[2] / "build/plots"
-html_extra_path = [str(_PLOTS)] if _PLOTS.is_dir() else []
 # A summary would have to be fetched, which a browser refuses a page that was opened from disk.
 html_show_search_summary = False
 html_copy_source = False

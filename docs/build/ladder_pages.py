@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from pages import spell_shape
 from plots import draw_bars, find_runs
-from profile_ladders import ProfileRun, RecipeProfile, read_profile
+from profile_ladders import Document, find_profile, read_profile
 
 from tirstep.bench.peers import PEERS
 from tirstep.bench.results import BenchRun, Case, Outcome, read_run
@@ -47,7 +47,7 @@ class MeasuredLadder:
     ladder: Ladder
     run: BenchRun
     case: Case
-    profile: ProfileRun | None
+    profile: Document | None
 
     def get_outcome(self, recipe: Recipe) -> Outcome | None:
         """What a recipe did: with its fastest tail, where it took part with several."""
@@ -69,13 +69,14 @@ def find_ladders(folder: Path) -> list[MeasuredLadder]:
     several such cases the one counts that has the most of them; then the one at the ladder's own
     shape; then the one that was profiled; then the newest run's first. Of a case's profiles, which
     are of its run's device, it is the one of most recipes, then the newest. Raises `BenchError` for
-    a file that is no run or no profile.
+    a file that is no run.
     """
     runs = [read_run(file) for file in find_runs(folder)]
-    profiles: dict[object, ProfileRun] = {}
+    profiles: dict[object, Document] = {}
     known = [read_profile(file) for file in sorted(folder.glob("profile-*.json"))]
-    for it in sorted(known, key=lambda it: (len(it.recipes), it.date)):
-        profiles[it.kernel, repr(dict(it.shape)), it.dtype, it.device["name"]] = it
+    for it in sorted(known, key=lambda it: (len(it["recipes"]), it["date"])):
+        place = it["kernel"], repr(it["shape"]), it["options"]["dtype"], it["device"]["name"]
+        profiles[place] = it
     found = []
     for ladder in LADDERS.values():
         names, measured = {recipe.name for recipe in ladder}, []
@@ -166,20 +167,21 @@ AT_WORK = ("selected", "not_selected")
 """States in which a warp issues, or could: no stall."""
 
 
-def make_counter_table(profile: RecipeProfile) -> Table:
+def make_counter_table(profile: Document) -> Table:
     """A row for each kernel of a recipe: what its warps wait for are the two commonest states of a
     warp between instructions, in ncu's words.
     """
     header = ["kernel", "grid × block", "warps wait for", "µs", *COLUMNS]
     rows = []
-    for it in profile.kernels:
-        stalls = {state: spent for state, spent in it.stalls.items() if state not in AT_WORK}
+    for it in profile["kernels"]:
+        stalls = {state: spent for state, spent in it["stalls"].items() if state not in AT_WORK}
         first = sorted(stalls, key=lambda state: (-stalls[state], state))[:2]
         waits = ", ".join(f"{state} {100 * stalls[state]:.0f} %" for state in first) or NOTHING
-        row = [f"`{it.name}`", f"{_extents(it.grid)} × {_extents(it.block)}", waits]
-        row.append(f"{it.duration_us:,.1f}")
+        row = [f"`{it['name']}`", f"{_extents(it['grid'])} × {_extents(it['block'])}", waits]
+        row.append(f"{it['duration_us']:,.1f}")
         for counter, form in COLUMNS.values():
-            row.append(form.format(it.counters[counter]) if counter in it.counters else NOTHING)
+            value = it["counters"].get(counter)
+            row.append(NOTHING if value is None else form.format(value))
         rows.append(row)
     return Table(header, rows, len(header) - 3)
 
@@ -228,10 +230,10 @@ def write_page(measured: MeasuredLadder, goldens: Mapping[str, GoldenPrograms]) 
     if ladder.name == PICTURED:
         parts.append(f"![Bars: share of the ceiling by candidate]({PICTURED}.svg)")
     if measured.profile is not None:
-        version = measured.profile.versions.get("ncu", "")
+        version, date = measured.profile["versions"].get("ncu", ""), measured.profile["date"][:10]
         parts.append(
             f"Counters are from NVIDIA's profiler ncu {version} on the same GPU, "
-            f"{measured.profile.date[:10]}: one launch of each kernel, caches cleared, clocks as "
+            f"{date}: one launch of each kernel, caches cleared, clocks as "
             "they are; so its times are not those of the table. SM, memory (caches and shared "
             "memory among it) and DRAM are shares of their peaks; what warps wait for is in ncu's "
             "words, and the share of their time."
@@ -292,14 +294,13 @@ def _write_rung(
     if measured.profile is None:
         return
     # With several tails, the fastest.
-    found = measured.profile.find(outcome.candidate if outcome else recipe.name)
+    found = find_profile(measured.profile, outcome.candidate if outcome else recipe.name)
     if found is None:
         yield f"Profiler: {NOTHING}, not profiled in this run."
-    elif not found.kernels:
-        yield f"Profiler: {NOTHING}, {found.note}"
+    elif not found["kernels"]:
+        yield f"Profiler: {NOTHING}, {found['note']}"
     else:
         yield make_counter_table(found).to_markdown()
-        yield f"But {found.note}." if found.note else ""
 
 
 GOLDENS = Path("tests", "golden")
@@ -321,7 +322,7 @@ def make_pages(root: Path, results: Path) -> dict[Path, str]:
         texts[root / PAGES / f"{it.ladder.name}.md"] = write_page(it, goldens)
         if it.ladder.name == PICTURED:
             alone = dataclasses.replace(it.run, cases=(it.case,))
-            bars = draw_bars(alone, it.case.suite, it.case.dtype, all_recipes=True)
+            bars = draw_bars(alone, it.case.suite, it.case.dtype)
             texts[root / PAGES / f"{PICTURED}.svg"] = bars
     return texts
 

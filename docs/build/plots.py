@@ -1,5 +1,4 @@
-"""Plots of runs as SVG: ``python docs/build/plots.py`` writes those of all stored runs and a page
-of them into build/plots, and ``make docs`` takes them into the site.
+"""Plots of runs as SVG, of which README shows one.
 
 Bars say how much of the machine's ceiling each candidate reaches.
 """
@@ -7,13 +6,11 @@ Bars say how much of the machine's ceiling each candidate reaches.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 
-from tirstep.bench.cases import LADDER_SUITES
 from tirstep.bench.peers import PEERS, show_name
-from tirstep.bench.results import BenchRun, Case, Outcome, read_run
+from tirstep.bench.results import BenchRun
 from tirstep.bench.tables import (
     format_rate,
     format_share,
@@ -21,7 +18,6 @@ from tirstep.bench.tables import (
     get_fastest_recipe,
     share,
 )
-from tirstep.files import write_file
 
 FONT = "system-ui, 'Segoe UI', Helvetica, Arial, sans-serif"
 INK, QUIET, RULE, PAPER = "#1f2328", "#59636e", "#d1d9e0", "#ffffff"
@@ -36,39 +32,20 @@ BAR, GAP, HEAD = 13, 2, 28
 LEFT, TOP, WIDTH, RIGHT, BOTTOM = 240, 60, 560, 200, 40
 
 
-def find_shown(case: Case, *, all_recipes: bool) -> list[tuple[str, Outcome]]:
-    """Who ran on the GPU, with their parts: peers, and all recipes or the fastest alone.
-
-    Where no recipe has a time, all of them are shown, with what is wrong.
-    """
-    best = get_fastest_recipe(case)
-    shown = []
-    for outcome in case.outcomes:
-        part = show_name(outcome.candidate)
-        if outcome.kind == "recipe":
-            part = FASTEST if outcome is best else OTHERS
-        if outcome.kind != "cpu" and (all_recipes or best is None or part != OTHERS):
-            shown.append((part, outcome))
-    return shown
-
-
-def make_legend(parts: Iterable[str]) -> dict[str, str]:
-    """The colours of the parts that there are."""
-    there = set(parts)
-    return {part: colour for part, colour in COLOURS.items() if part in there}
-
-
-def draw_bars(run: BenchRun, suite: str, dtype: str, *, all_recipes: bool) -> str:
+def draw_bars(run: BenchRun, suite: str, dtype: str) -> str:
     """An SVG of a suite's cases of one dtype, a group of bars for each, on white paper, so that it
     reads the same on a dark page; sizes in pixels.
-
-    A group has the peers, and all recipes or the fastest alone.
     """
-    groups = [
-        (case, find_shown(case, all_recipes=all_recipes))
-        for case in run.cases
-        if case.suite == suite and case.dtype == dtype and not case.skipped
-    ]
+    groups = []
+    for case in run.cases:
+        if case.suite == suite and case.dtype == dtype and not case.skipped:
+            best, shown = get_fastest_recipe(case), []
+            for it in case.outcomes:
+                ours = FASTEST if it is best else OTHERS
+                if it.kind != "cpu":
+                    shown.append((ours if it.kind == "recipe" else show_name(it.candidate), it))
+            groups.append((case, shown))
+    parts = {part for _, shown in groups for part, _ in shown}
     bars = sum(HEAD + len(shown) * (BAR + GAP) for _, shown in groups)
     width, height = LEFT + WIDTH + RIGHT, TOP + bars + BOTTOM
     title = f"{suite}, {dtype}, {run.device['name']}: share of the ceiling that binds each shape"
@@ -82,7 +59,7 @@ def draw_bars(run: BenchRun, suite: str, dtype: str, *, all_recipes: bool) -> st
         draw_text(16, 24, title),
     ]
     x = 16
-    for name, colour in make_legend(part for _, shown in groups for part, _ in shown).items():
+    for name, colour in [it for it in COLOURS.items() if it[0] in parts]:
         lines += [draw_rectangle(x, 36, 12, 12, colour), draw_text(x + 18, 46, name)]
         x += 40 + 7 * len(name)
     end = height - BOTTOM
@@ -134,39 +111,9 @@ def spell(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-DOCS = Path(__file__).resolve().parents[1]
-
-
 def find_runs(folder: Path) -> list[Path]:
     """The files of runs in a folder, without those of ``--quick``, whose times are rough, and
     without those of drawn shapes, which docs/shapes.md sums up.
     """
     files = sorted(folder.glob("bench-*.json"))
     return [file for file in files if not file.stem.endswith(("-quick", "-shapes"))]
-
-
-def make_plots(results: Path) -> dict[str, str]:
-    """The plots of every suite and type of the runs in a folder, by name."""
-    plots = {}
-    for file in find_runs(results):
-        run = read_run(file)
-        pairs = dict.fromkeys((it.suite, it.dtype) for it in run.cases if not it.skipped)
-        for suite, dtype in pairs:
-            text = draw_bars(run, suite, dtype, all_recipes=suite in LADDER_SUITES)
-            plots[f"{file.stem}-{suite}-{dtype}.svg"] = text
-    return plots
-
-
-def main() -> None:
-    """Write the plots and their page, which Sphinx copies into the site."""
-    plots, folder = make_plots(DOCS.parent / "benchmarks/results"), DOCS.parent / "build/plots"
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in plots.items():
-        write_file(folder / name, text)
-    images = "\n".join(f'<p><img src="{name}" alt="{name}"></p>' for name in plots)
-    page = f"<!doctype html>\n<meta charset=utf-8>\n<title>Plots of all runs</title>\n{images}\n"
-    write_file(folder / "plots.html", page)
-
-
-if __name__ == "__main__":
-    main()

@@ -19,8 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -88,110 +87,41 @@ NANOSECONDS = ("ns", "nsecond")
 """The unit of durations, as ncu spells it by its version."""
 SLOWEST = 600.0
 """Seconds for ncu and a recipe under it."""
-VERSION = 1
-"""Of the document's form; a file of another version is refused."""
+
+Document = dict[str, Any]
+"""Of a ladder under the profiler: where, with what, when, how, and by recipe its kernels in the
+order of their launches, or a note that says why there are none. A recipe is named as a benchmark's
+candidate: with its tail, where it has one.
+"""
 
 
-@dataclass(frozen=True)
-class KernelProfile:
-    """One launch of one kernel.
-
-    Attributes
-    ----------
-    grid, block : as ncu writes them, ``(16, 8, 1)``
-    duration_us : under the profiler, whose clocks and caches are not those of a benchmark
-    counters : by the names of `COUNTERS`, and ``"bank_conflicts"`` of shared memory; a metric that
-        the GPU does not have is left out
-    stalls : of the time between two instructions of a warp, the share that it spends in each state,
-        0 to 1; ``"selected"``, when it issues, is one of them
-    """
-
-    name: str
-    grid: str
-    block: str
-    duration_us: float
-    counters: Mapping[str, float]
-    stalls: Mapping[str, float]
+def read_profile(file: Path) -> Document:
+    """The document of a file."""
+    return dict(json.loads(file.read_text(encoding="utf-8")))
 
 
-@dataclass(frozen=True)
-class RecipeProfile:
-    """The kernels of one recipe in the order of their launches; `note` says why there are none.
-
-    `recipe` is its name as a benchmark's candidate: with its tail, where it has one.
-    """
-
-    recipe: str
-    kernels: tuple[KernelProfile, ...] = ()
-    note: str = ""
+def find_profile(document: Document, recipe: str) -> Document | None:
+    """What was counted of a recipe, by its candidate's name; None if it was not profiled."""
+    return next((it for it in document["recipes"] if it["recipe"] == recipe), None)
 
 
-@dataclass(frozen=True)
-class ProfileRun:
-    """A ladder's recipes under the profiler: where, with what, when, how, and the counters."""
+def read_table(text: str) -> list[Document]:
+    """The launches in what ``ncu --csv --page raw`` printed, in their order: a kernel's name, its
+    ``grid`` and ``block`` as ncu writes them, ``(16, 8, 1)``, the microseconds under the profiler,
+    the counters of `COUNTERS` that the GPU has with ``bank_conflicts`` of shared memory, and of the
+    time between two instructions of a warp the share that it spends in each state, ``selected``,
+    when it issues, among them.
 
-    kernel: str
-    shape: Mapping[str, int]
-    options: Mapping[str, object]
-    device: Mapping[str, object]
-    versions: Mapping[str, str]
-    date: str
-    method: Mapping[str, object]
-    recipes: tuple[RecipeProfile, ...]
-
-    @property
-    def dtype(self) -> str:
-        """The type of the inputs."""
-        return str(self.options["dtype"])
-
-    def find(self, recipe: str) -> RecipeProfile | None:
-        """The profile of a recipe, by its candidate's name; None if it was not profiled."""
-        return next((profile for profile in self.recipes if profile.recipe == recipe), None)
-
-
-def read_profile(file: Path) -> ProfileRun:
-    """Read a file; raises `BenchError` for any other document, OSError without one."""
-    try:
-        document = json.loads(file.read_text(encoding="utf-8"))
-        if document.pop("command") != "profile" or document.pop("version") != VERSION:
-            raise ValueError
-        recipes = tuple(
-            RecipeProfile(
-                it["recipe"], tuple(KernelProfile(**x) for x in it["kernels"]), it["note"]
-            )
-            for it in document.pop("recipes")
-        )
-        return ProfileRun(**document, recipes=recipes)
-    except (ValueError, LookupError, TypeError, AttributeError):
-        raise BenchError(
-            f"{file} is no profile of tirstep in form {VERSION}; write it again on a GPU with: "
-            "docs/build/profile_ladders.py"
-        ) from None
-
-
-def write_profile(run: ProfileRun, file: Path) -> None:
-    """Write the run; whoever reads the file meanwhile sees the old one or the new one."""
-    write_json({"command": "profile", "version": VERSION, **asdict(run)}, file)
-
-
-def read_table(text: str) -> list[KernelProfile]:
-    """The launches in what ``ncu --csv --page raw`` printed, in their order.
-
-    Lines before the table and lines of ncu itself (``==PROF==``) are skipped. Raises `BenchError`
-    where there is no table, and where a launch has no duration.
+    Raises `BenchError` where there is no table, and where a launch has no duration.
     """
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("==")]
     start = next((n for n, line in enumerate(lines) if line.startswith('"ID"')), None)
     if start is None:
         raise BenchError("ncu printed no table of metrics; see what it says without tirstep")
     header, *rows = csv.reader(lines[start:])
-    if not rows or rows[0][0]:
-        raise BenchError("ncu's table has no line of units; ncu of CUDA 11 or later prints one")
     unit = dict(zip(header, rows[0], strict=False)).get(DURATION, "")
     found = []
     for row in rows[1:]:
-        if len(row) != len(header):
-            continue
         cells = dict(zip(header, row, strict=True))
         numbers = {
             metric: value for metric in cells if (value := _number(cells[metric])) is not None
@@ -220,8 +150,9 @@ def read_table(text: str) -> list[KernelProfile]:
         }
         total = math.fsum(cycles.values())
         stalls = {state: spent / total for state, spent in cycles.items() if spent > 0}
-        size = cells.get("Grid Size", ""), cells.get("Block Size", "")
-        found.append(KernelProfile(name, *size, numbers[DURATION] / 1e3, counters, stalls))
+        kernel: Document = {"name": name, "grid": cells["Grid Size"], "block": cells["Block Size"]}
+        kernel |= {"duration_us": numbers[DURATION] / 1e3, "counters": counters, "stalls": stalls}
+        found.append(kernel)
     return found
 
 
@@ -234,65 +165,56 @@ def _number(cell: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def find_ncu() -> str:
-    """The profiler; raises `BenchError` where it is not in PATH."""
-    found = shutil.which("ncu")
-    if found is None:
-        raise BenchError(
-            "NVIDIA's profiler ncu (Nsight Compute) is not in PATH; it comes with the CUDA toolkit"
-        )
-    return found
-
-
-def profile_case(planned: PlannedCase, machine: Any, tell: Callable[[str], None]) -> ProfileRun:
+def profile_case(planned: PlannedCase, machine: Any) -> Document:
     """Profile one launch of the last step of each recipe of a case.
 
     A recipe whose sizes do not divide the shape is profiled with each of its tails that can, under
     the names that these have in a benchmark: a page shows the one whose time it shows. What does
-    not compile or run has a note. Raises `BenchError` where there is no ncu, or where it may not
-    count.
+    not compile or run has a note. Raises `BenchError` where ncu may not count.
     """
-    ncu, problem, profiles = find_ncu(), planned.problem, []
+    problem, profiles = planned.problem, []
+    about: Document = {"shape": dict(problem.shape), "options": dict(problem.options)}
     for recipe in planned.recipes:
         for config in list_configs_of(recipe, problem):
             name = name_candidate(recipe, config)
-            tell(f"profiling {name}")
-            request = {"recipe": recipe.name, "config": config, "shape": dict(problem.shape)}
-            profiles.append(
-                profile_launch(ncu, name, {**request, "options": dict(problem.options)})
-            )
-    version = subprocess.run([ncu, "--version"], capture_output=True, text=True, timeout=60).stdout
+            print(f"profiling {name}", file=sys.stderr)
+            profile = profile_launch({"recipe": recipe.name, "config": config, **about})
+            profiles.append({"recipe": name, "kernels": [], "note": "", **profile})
+    version = subprocess.run(["ncu", "--version"], capture_output=True, text=True).stdout
     words = [line.split()[1] for line in version.splitlines() if line.startswith("Version ")]
-    return ProfileRun(
-        kernel=problem.kernel.name,
-        shape=dict(problem.shape),
-        options=dict(problem.options),
-        device=machine.device,
-        versions={**machine.versions, "ncu": words[0] if words else ""},
-        date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        method={
+    return {
+        "command": "profile",
+        "version": 1,
+        "kernel": problem.kernel.name,
+        **about,
+        "device": machine.device,
+        "versions": {**machine.versions, "ncu": words[0] if words else ""},
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "method": {
             "launches": "one of each recipe, replayed by ncu for each group of counters",
             "clocks": "as they are (--clock-control none)",
             "caches": "cleared by ncu before each replay",
             "sections": [*SECTIONS],
         },
-        recipes=tuple(profiles),
-    )
+        "recipes": profiles,
+    }
 
 
-def profile_launch(ncu: str, name: str, request: Mapping[str, Any]) -> RecipeProfile:
-    """Run ncu over the process that launches a recipe, which prints why it does not run."""
+def profile_launch(request: Document) -> Document:
+    """Run ncu over the process that launches a recipe, which prints why it does not run: the
+    kernels, or a note.
+    """
     options = ["--csv", "--page", "raw", "--print-units", "base", "--clock-control", "none"]
     options += ["--target-processes", "application-only", "--kernel-name", "regex:^main_kernel"]
     options += [word for section in SECTIONS for word in ("--section", section)]
     launched = [sys.executable, __file__, LAUNCH, json.dumps(request)]
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log.csv")
-        command = [ncu, *options, "--log-file", str(log), *launched]
+        command = ["ncu", *options, "--log-file", str(log), *launched]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=SLOWEST)
         except subprocess.TimeoutExpired:
-            return RecipeProfile(name, note=f"ncu takes longer than {SLOWEST:g} s")
+            return {"note": f"ncu takes longer than {SLOWEST:g} s"}
         text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
     if "ERR_NVGPUCTRPERM" in text + done.stdout:
         raise BenchError(
@@ -302,11 +224,11 @@ def profile_launch(ncu: str, name: str, request: Mapping[str, Any]) -> RecipePro
     if done.returncode:
         said = [line for line in done.stdout.splitlines() if line.startswith("note: ")]
         ended = f"note: the process under ncu ended with {done.returncode}"
-        return RecipeProfile(name, note=[ended, *said][-1].removeprefix("note: "))
-    return RecipeProfile(name, tuple(read_table(text)))
+        return {"note": [ended, *said][-1].removeprefix("note: ")}
+    return {"kernels": read_table(text)}
 
 
-def launch(request: Mapping[str, Any]) -> None:
+def launch(request: Document) -> None:
     """What the process under ncu does: it launches a recipe once, on the first CUDA device."""
     recipe, device = find_recipe(request["recipe"]), tvm.cuda(0)
     problem = get_kernel(recipe.kernel).problem(**request["shape"], **request["options"])
@@ -338,27 +260,21 @@ def main(arguments: list[str]) -> int:
     if unknown := [name for name in options.ladder if name not in LADDERS]:
         parser.error(f"there is no ladder of {', '.join(unknown)}; there are {', '.join(LADDERS)}")
     try:
+        if shutil.which("ncu") is None:
+            raise BenchError("NVIDIA's profiler ncu is not in PATH; it comes with the CUDA toolkit")
         pages = {found.ladder.name: found.case for found in find_ladders(RESULTS)}
-        if not (options.ladder or pages):
-            raise UseError(
-                f"no run in {RESULTS} has measured a ladder, so none has a page; name a ladder, or "
-                "measure them before with tirstep bench --save"
-            )
-        find_ncu()
         machine = make_machine("profile_ladders")
         for name in options.ladder or pages:
             ladder, page = LADDERS[name], pages.get(name)
             shape = tuple((page.shape if page else ladder.shape).values())
             dtype, names = page.dtype if page else "float32", [recipe.name for recipe in ladder]
             chosen = CaseChoice([ladder.kernel], [shape], dtype, names, quick=True)
-            planned, *_ = plan_cases(chosen)
-            run = profile_case(planned, machine, lambda line: print(line, file=sys.stderr))
-            file = options.save / f"profile-{name}-{slug(str(run.device['name']))}.json"
-            write_profile(run, file)
-            for profiled in run.recipes:
-                times = ", ".join(f"{kernel.duration_us:,.1f} us" for kernel in profiled.kernels)
-                note = f"; {profiled.note}" if profiled.note else ""
-                print(f"{profiled.recipe}: {times or 'no kernel'}{note}")
+            run = profile_case(plan_cases(chosen)[0], machine)
+            file = options.save / f"profile-{name}-{slug(str(run['device']['name']))}.json"
+            write_json(run, file)
+            for it in run["recipes"]:
+                times = ", ".join(f"{kernel['duration_us']:,.1f} us" for kernel in it["kernels"])
+                print(f"{it['recipe']}: {times or it['note']}")
             print(f"wrote {file}", flush=True)
     except (BenchError, UseError, KernelError) as error:
         print(f"profile_ladders: {error}", file=sys.stderr)

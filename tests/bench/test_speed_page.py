@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
-from profile_ladders import KernelProfile, read_profile
+from profile_ladders import Document, find_profile, read_profile
 
 from tirstep.bench.results import BenchRun, read_run
 
@@ -34,24 +34,24 @@ def find_strays(paragraph: str) -> set[str]:
     known = set()
     for link in PROFILE.findall(paragraph):
         profile = read_profile(PAGE.parent / link)
-        known |= {"×".join(map(str, profile.shape.values()))}
-        known |= {f"{profile.device['multiprocessors']} multiprocessors"}
-        known |= {
-            number for kernel in profile.find("matmul_best").kernels for number in spell(kernel)
-        }
+        known |= {"×".join(map(str, profile["shape"].values()))}
+        known |= {f"{profile['device']['multiprocessors']} multiprocessors"}
+        for kernel in find_profile(profile, "matmul_best")["kernels"]:
+            known |= spell(kernel)
     prose = PROFILE.sub("]", paragraph)
     return {*NUMBER.findall(prose), *SHAPE.findall(prose)} - known
 
 
-def spell(kernel: KernelProfile) -> set[str]:
+def spell(kernel: Document) -> set[str]:
     """What a profile has of a kernel: rates, time, blocks, and why its warps wait, in percent of
     the time in which they do not issue.
     """
-    waiting = [share / (1 - kernel.stalls["selected"]) for share in kernel.stalls.values()]
-    blocks = math.prod(int(size) for size in re.findall(r"\d+", kernel.grid))
-    rates = [kernel.counters[name] for name in ("issue_pct", "fma_pct", "dram_pct")]
+    stalls, counters = kernel["stalls"], kernel["counters"]
+    waiting = [share / (1 - stalls["selected"]) for share in stalls.values()]
+    blocks = math.prod(int(size) for size in re.findall(r"\d+", kernel["grid"]))
+    rates = [counters[name] for name in ("issue_pct", "fma_pct", "dram_pct")]
     return {
-        f"{kernel.duration_us:.0f} µs",
+        f"{kernel['duration_us']:.0f} µs",
         f"{blocks} blocks",
         *(f"{percent:.0f} %" for percent in (*rates, *(100 * share for share in waiting))),
     }
