@@ -1,6 +1,5 @@
-"""References are worked out ahead, in order, and not for what the device cannot hold."""
+"""References, which are not worked out for what the device cannot hold."""
 
-import threading
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ from fake_machine import FakeMachine
 
 from tirstep.bench.cases import PlannedCase
 from tirstep.bench.machine import Reference
-from tirstep.bench.session import AHEAD, Settings, run_bench
+from tirstep.bench.session import Settings, run_bench
 from tirstep.modules import Problem, matmul, row_sum
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.recipes import RECIPES
@@ -57,25 +56,3 @@ def test_what_is_too_large_is_not_worked_out(machine: FakeMachine, monkeypatch: 
     assert sorted(drawn) == [32, 64]
     assert [bool(case.skipped) for case in run.cases] == [False, True, False]
     assert [outcome.status for case in run.cases for outcome in case.outcomes] == ["ok", "ok"]
-
-
-@pytest.mark.usefixtures("no_farm")
-def test_later_references_are_begun_while_one_is_in_use_and_nobody_waits_for_them(
-    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
-):
-    """Else Ctrl-C waits for NumPy, which may be minutes from its end."""
-    begun: dict[int, bool] = {}
-    draw = Problem.float_inputs
-
-    def watch(problem: Problem, *rest: Any) -> Any:
-        begun[problem.shape["m"]] = threading.current_thread().daemon
-        return draw(problem, *rest)
-
-    monkeypatch.setattr(Problem, "float_inputs", watch)
-    naive = (RECIPES["row_sum_naive"],)
-    cases = [PlannedCase("rows", row_sum.problem(32 * m, 64), naive, ()) for m in range(1, 9)]
-    runs = run_bench(cases, machine, Settings(rounds=1), lambda line: None)
-    next(runs)
-    assert set(begun) <= {32 * m for m in range(1, AHEAD + 2)}
-    assert [*runs][-1].cases[-1].shape["m"] == 256
-    assert set(begun.values()) == {True}

@@ -77,9 +77,6 @@ class FakeMachine:
         self.recorded.append(replay)
         return replay
 
-    def has_reference(self, problem: Problem) -> bool:
-        return problem.kernel.name == "vector_add"
-
     def expect(self, reference: Reference) -> tuple[Expectation, ...]:
         outputs = zip(reference.problem.outputs, reference.right, reference.bound, strict=True)
         return tuple(Expectation(it.name, it.dtype, *arrays, np) for it, *arrays in outputs)

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import datetime
 import math
-import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -49,8 +46,6 @@ COMPILE_LIMIT = 120.0
 """Seconds that one candidate may take to compile."""
 FEW_JOBS = 4
 """So few are compiled when they are needed: processes take seconds to start."""
-AHEAD = 3
-"""So many references of cases to come are worked out, each in a thread."""
 TYPES = ("dtype", "acc", "out")
 
 Tell = Callable[[str], None]
@@ -323,25 +318,22 @@ def run_case(
     machine: Machine,
     settings: Settings,
     tell: Tell,
-    find_reference: Callable[[], Reference] | None = None,
     built: CompiledAhead | None = None,
 ) -> Case:
     """Measure a case: nobody is timed whose result is not right, before and after.
 
-    `find_reference` has its inputs, which are drawn here without it, and `built` what was compiled
-    ahead.
-
-    A candidate that fails or is wrong gets no time, and a reason; the others go on. A shape for
-    which the device has too little memory is skipped. Raises `BenchError` where a candidate leaves
-    the device unusable.
+    `built` is what was compiled ahead. A candidate that fails or is wrong gets no time, and a
+    reason; the others go on. A shape for which the device has too little memory is skipped. Raises
+    `BenchError` where a candidate leaves the device unusable.
     """
     problem = planned.problem
     kernel, options = problem.kernel.name, get_case_options(problem)
     case = Case(planned.suite, kernel, dict(problem.shape), options, problem.flops, problem.bytes)
     if shortage := describe_shortage(problem, machine):
         return replace(case, skipped=shortage)
-    drawn = find_reference() if find_reference else draw_reference(planned, settings)
-    runner, candidates = Runner(machine, drawn), [*list_candidates(planned, built or {})]
+    tell(f"{kernel}: working out what is right")
+    runner = Runner(machine, Reference(problem, problem.float_inputs(settings.seed)))
+    candidates = [*list_candidates(planned, built or {})]
     outcomes, replays = list[Outcome](), dict[int, Replay]()
     for place, it in enumerate(candidates):
         tell(f"{kernel} {it.name}")
@@ -370,11 +362,6 @@ def get_case_options(problem: Problem) -> dict[str, object]:
     return {"dtype": problem.accumulator, **problem.options}
 
 
-def draw_reference(planned: PlannedCase, settings: Settings) -> Reference:
-    """The inputs of a case."""
-    return Reference(planned.problem, planned.problem.float_inputs(settings.seed))
-
-
 def run_bench(
     cases: Sequence[PlannedCase], machine: Machine, settings: Settings, tell: Tell
 ) -> Iterator[BenchRun]:
@@ -392,30 +379,7 @@ def run_bench(
         {**machine.method, **asdict(settings)},
         machine.measure_ceilings([*dtypes], [*moved]),
     )
-    built, free = compile_ahead(cases, machine, tell), machine.free_bytes()
-
-    def begin(planned: PlannedCase) -> Callable[[], Reference] | None:
-        """Work a reference out in a thread that nobody waits for at the end: Ctrl-C ends a run at
-        once, and NumPy may be minutes from it. None for what is too large for the device.
-        """
-        if compute_needed_bytes(planned.problem) > free:
-            return None
-        future: Future[Reference] = Future()
-
-        def work_out() -> None:
-            try:
-                reference = draw_reference(planned, settings)
-                if not machine.has_reference(planned.problem):
-                    _ = reference.right, reference.bound
-                future.set_result(reference)
-            except BaseException as error:  # whoever asks for the result gets it
-                future.set_exception(error)
-
-        threading.Thread(target=work_out, daemon=True).start()
-        return future.result
-
-    coming = deque(begin(planned) for planned in cases[:AHEAD])
-    for place, planned in enumerate(cases):
-        coming.extend(begin(later) for later in cases[place + AHEAD : place + AHEAD + 1])
-        run = run.add(run_case(planned, machine, settings, tell, coming.popleft(), built))
+    built = compile_ahead(cases, machine, tell)
+    for planned in cases:
+        run = run.add(run_case(planned, machine, settings, tell, built))
         yield run
