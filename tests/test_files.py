@@ -299,7 +299,6 @@ WRITERS = {
     "src/tirstep/bench/compile_pool.py": "libraries in a process's own folder",
     "src/tirstep/printing.py": "the null device, in the place of standard error",
     "src/tirstep/tuning/candidates.py": "the null device, in the place of standard output",
-    "src/tirstep/bench/trials.py": "a line at the end, and one that is not whole is none",
     "lowering_checks/facts/compiled.py": "a cubin in a temporary folder",
     "lowering_checks/facts/nvrtc_program.py": "a cubin in a temporary folder",
     "lowering_checks/expectations.py": "FileCheck's input in a temporary folder",

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import secrets
 import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 PARTIAL = ".partial"
 """How the names of unfinished files end; a process that was killed may leave one."""
@@ -60,7 +62,8 @@ def write_file(
 
 
 def append_line(file: Path, line: str) -> None:
-    """Add a line to a file that ends with one; where that fails half-way, it is as it was.
+    """Add a line to a file that ends with one: it is on the disk when this returns; where it fails
+    half-way, the file is as it was.
 
     Raises `OSError` with the file's name.
     """
@@ -68,10 +71,58 @@ def append_line(file: Path, line: str) -> None:
         size = os.fstat(stream.fileno()).st_size
         try:
             _write_all(stream.fileno(), f"{line}\n".encode())
+            with contextlib.suppress(OSError):  # some file systems cannot
+                os.fsync(stream.fileno())
         except BaseException:
             with contextlib.suppress(OSError):
                 os.ftruncate(stream.fileno(), size)
             raise
+
+
+class KeptRows:
+    """Rows of JSON in a file, each on the disk as it comes, after a line that says what they are
+    of: a run that ends in the middle goes on where it was. Without a file, in memory.
+
+    A line that is not whole, as a killed process or a full disk leaves one, is no row. The file is
+    written anew where it has such a line, or was removed. Raises `ValueError` for a file that holds
+    something else.
+
+    Attributes
+    ----------
+    head : the first line that is written
+    is_other : the file has rows of something else
+    """
+
+    def __init__(self, file: Path | None, head: Mapping[str, Any]) -> None:
+        self.file, self.head, self.rows = file, json.loads(json.dumps(head)), list[dict[str, Any]]()
+        self._is_whole = self.is_other = False
+        if file is None or not file.exists():
+            return
+        if not file.is_file():  # some devices have no end
+            raise ValueError("it is a folder or a device")
+        first, end, rest = file.read_bytes().partition(b"\n")
+        if not end and json.dumps(self.head).startswith(first.decode()):
+            return
+        known = json.loads(first)
+        if not isinstance(known, dict):
+            raise ValueError("its first line says nothing")
+        *lines, last = rest.split(b"\n")
+        for line in lines:
+            with contextlib.suppress(ValueError):
+                self.rows += [row for row in [json.loads(line)] if isinstance(row, dict)]
+        self.is_other = known != self.head
+        self._is_whole = bool(end) and not last and len(self.rows) == len(lines)
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Keep one row more; raises `OSError`."""
+        self.rows.append(row)
+        if self.file is None:
+            return
+        if self._is_whole and self.file.exists():
+            append_line(self.file, json.dumps(row))
+            return
+        write_file(self.file, "".join(f"{json.dumps(it)}\n" for it in (self.head, *self.rows)))
+        self._is_whole = True
 
 
 def may_replace(file: Path, first_line: str) -> bool:

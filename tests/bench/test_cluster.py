@@ -58,9 +58,9 @@ def test_an_address_where_nobody_listens():
 def test_what_is_kept_is_known_again(tmp_path: Path):
     def find_settled(plan: SearchPlan, device: str, version: str) -> dict[str, Trial]:
         about = describe_search(plan, {"name": device}, {"tirstep": version})
-        return Trials.open(tmp_path, about).find_settled()
+        return Trials(tmp_path, about).find_settled()
 
-    kept = Trials.open(tmp_path, describe_search(PLAN, DEVICE, {"tirstep": "1"}))
+    kept = Trials(tmp_path, describe_search(PLAN, DEVICE, {"tirstep": "1"}))
     reasons = ["", "wrong", "crashed: the process died"]
     done = [
         Trial(it, (12.5,) if not why else (), why) for it, why in zip(CONFIGS, reasons, strict=True)
@@ -86,7 +86,7 @@ def test_a_search_that_was_cut_goes_on_where_it_was(
     def run() -> object:
         machine = ClusterMachine(make_folder(tmp_path, len(pools)))
         about = describe_search(plan, machine.device, machine.versions)
-        return search_here(plan, machine, SETTINGS, kept=Trials.open(tmp_path, about))
+        return search_here(plan, machine, SETTINGS, kept=Trials(tmp_path, about))
 
     whole = run()
     (file,) = (tmp_path / "tirstep_trials").iterdir()

@@ -14,7 +14,7 @@ WRONG = Trial({"inner": 4, "pair": None}, (), "wrong: C[0] is 1, not 2", "cd")
 
 
 def write(folder: Path) -> Trials:
-    trials = Trials.open(folder, ABOUT)
+    trials = Trials(folder, ABOUT)
     trials.add(RIGHT)
     trials.add(WRONG)
     return trials
@@ -22,13 +22,13 @@ def write(folder: Path) -> Trials:
 
 def test_trials_are_read_again(tmp_path: Path) -> None:
     write(tmp_path)
-    assert Trials.open(tmp_path, ABOUT).known == [RIGHT, WRONG]
+    assert Trials(tmp_path, ABOUT).known == [RIGHT, WRONG]
 
 
 def test_another_problem_has_a_file_of_its_own(tmp_path: Path) -> None:
     write(tmp_path)
-    assert Trials.open(tmp_path, {**ABOUT, "shape": {"n": 65}}).known == []
-    assert Trials.open(tmp_path, ABOUT).known == [RIGHT, WRONG]
+    assert Trials(tmp_path, {**ABOUT, "shape": {"n": 65}}).known == []
+    assert Trials(tmp_path, ABOUT).known == [RIGHT, WRONG]
 
 
 @pytest.mark.parametrize("cut", range(1, 60, 7))
@@ -37,22 +37,22 @@ def test_a_line_that_a_killed_process_left_is_dropped_and_no_other(
 ) -> None:
     file = write(tmp_path).file
     file.write_bytes(file.read_bytes()[:-cut])
-    again = Trials.open(tmp_path, ABOUT)
+    again = Trials(tmp_path, ABOUT)
     assert again.known == [RIGHT]
     again.add(WRONG)
-    assert Trials.open(tmp_path, ABOUT).known == [RIGHT, WRONG]
+    assert Trials(tmp_path, ABOUT).known == [RIGHT, WRONG]
 
 
 def test_a_damaged_line_in_the_middle_is_no_trial(tmp_path: Path) -> None:
     file = write(tmp_path).file
     head, first, second = file.read_text().splitlines()
     file.write_text(f"{head}\n{first[:20]}\n{second}\n")
-    assert Trials.open(tmp_path, ABOUT).known == [WRONG]
+    assert Trials(tmp_path, ABOUT).known == [WRONG]
 
 
 def test_a_file_of_something_else_stays_as_it_is(tmp_path: Path) -> None:
     file = write(tmp_path).file
     file.write_text('{"format": 99}\n')
     with pytest.raises(BenchError, match="is no file of trials of this run; move it away"):
-        Trials.open(tmp_path, ABOUT)
+        Trials(tmp_path, ABOUT)
     assert file.read_text() == '{"format": 99}\n'

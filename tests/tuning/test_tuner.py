@@ -66,7 +66,7 @@ def run_inline(plan: TunePlan, folder: Path, runner: Any = None, builder: Any = 
         plan,
         builder or make_inline_builder(scratch),
         runner or make_inline_runner(plan.problem),
-        Trials.open(folder, plan.describe()),
+        Trials(folder, plan.describe()),
         lambda _: None,
     )
 
@@ -112,11 +112,11 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
     )
     with pytest.raises(KeyboardInterrupt):
         run_told(plan, tmp_path, FASTER[: 8 + 3])  # in the finals
-    kept = Trials.open(tmp_path, plan.describe()).known
+    kept = Trials(tmp_path, plan.describe()).known
     assert len(kept) == 9
     found = run_told(plan, tmp_path)
     assert (found.tried, found.kept, found.stale) == (9, 9, 0)
-    assert Trials.open(tmp_path, plan.describe()).known == kept
+    assert Trials(tmp_path, plan.describe()).known == kept
     longer = make_plan(plan.recipe, plan.problem, trials=12, seed=5)
     found = run_told(longer, tmp_path)
     assert (found.tried, found.kept) == (12, 9)
@@ -126,7 +126,7 @@ def test_trials_of_another_program_do_not_count(tmp_path: Path) -> None:
     """The recipe was changed since."""
     plan = make_plan(tuned_programs.folded, PROBLEM, trials=3, fixed={"fold": 1})
     run_told(plan, tmp_path)
-    file = Trials.open(tmp_path, plan.describe()).file
+    file = Trials(tmp_path, plan.describe()).file
     file.write_text(file.read_text().replace('"program": "', '"program": "0'))
     found = run_told(plan, tmp_path)
     assert (found.tried, found.kept, found.stale) == (3, 0, 3)

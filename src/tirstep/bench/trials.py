@@ -1,20 +1,18 @@
 """The trials of a run, kept as they come: a run that ends in the middle goes on where it was.
 
-One file for each recipe, problem and target: its first line says of what, each other one is a
-trial. A line that is not whole, as a killed process leaves one, counts as no trial.
+One file for each recipe, problem and target.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tirstep.files import write_file
+from tirstep.files import KeptRows
 
 from . import BenchError
 from .workers import Trial
@@ -29,23 +27,29 @@ PASSING = ("crashed", "took longer", "does not run")
 """Beginnings of reasons that may have been the machine's: a search tries such a candidate again."""
 
 
-@dataclass
 class Trials:
-    """The file of a run's trials."""
+    """The trials of a run, in a file within the folder of a database; `about` says of what, in
+    JSON's terms.
 
-    file: Path
-    about: Mapping[str, object]
-    known: list[Trial] = field(default_factory=list)
+    Raises `BenchError` for a file that holds something else, which stays as it is.
+    """
 
-    @classmethod
-    def open(cls, database: Path, about: Mapping[str, object]) -> Trials:
-        """The trials that there are; `about` says of what, in JSON's terms.
-
-        Raises `BenchError` for a file that holds something else, which stays as it is.
-        """
-        trials = cls(cls.locate(database, about), about)
-        trials._read()
-        return trials
+    def __init__(self, database: Path, about: Mapping[str, object]) -> None:
+        self.file = self.locate(database, about)
+        try:
+            self._rows = KeptRows(self.file, {"format": FORMAT, **about})
+            if self._rows.is_other:
+                raise ValueError
+        except ValueError:
+            raise BenchError(
+                f"{self.file} is no file of trials of this run; move it away, or give another "
+                "database"
+            ) from None
+        self.known = [
+            Trial(row["config"], tuple(row["seconds"]), row["reason"], row["program"])
+            for row in self._rows.rows
+            if row.keys() == {it.name for it in fields(Trial)}
+        ]
 
     @staticmethod
     def locate(database: Path, about: Mapping[str, object]) -> Path:
@@ -59,45 +63,12 @@ class Trials:
     def add(self, trial: Trial) -> None:
         """Keep a trial; it is on the disk when this returns."""
         self.known.append(trial)
-        with open(self.file, "ab") as stream:
-            stream.write(_spell(trial).encode())
-            stream.flush()
-            os.fsync(stream.fileno())
+        self._rows.add({**asdict(trial), "config": dict(trial.config)})
 
     def find_settled(self) -> dict[str, Trial]:
         """What need not run again, by `spell_config`."""
         settled = (it for it in self.known if not it.reason.startswith(PASSING))
         return {spell_config(trial.config): trial for trial in settled}
-
-    def _read(self) -> None:
-        lines = self.file.read_bytes().split(b"\n") if self.file.is_file() else []
-        rows = [_parse(line) for line in lines[:-1] if line]
-        about = {"format": FORMAT, **self.about}
-        if rows and rows[0] != about:
-            raise BenchError(
-                f"{self.file} is no file of trials of this run; move it away, or give another "
-                "database"
-            )
-        self.known = [
-            Trial(row["config"], tuple(row["seconds"]), row["reason"], row["program"])
-            for row in rows[1:]
-            if isinstance(row, dict) and row.keys() == {it.name for it in fields(Trial)}
-        ]
-        if not rows or len(self.known) < len(rows) - 1 or lines[-1]:
-            # What is not whole goes, so that the next line begins at its place.
-            first = json.dumps(about, sort_keys=True)
-            write_file(self.file, "".join([f"{first}\n", *map(_spell, self.known)]))
-
-
-def _spell(trial: Trial) -> str:
-    return json.dumps({**asdict(trial), "config": dict(trial.config)}) + "\n"
-
-
-def _parse(line: bytes) -> Any:
-    try:
-        return json.loads(line)
-    except ValueError:
-        return None
 
 
 def describe_search(

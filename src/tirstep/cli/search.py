@@ -221,7 +221,7 @@ def _search(
             plan = replace(plan, forecast=make_forecast(plan.recipe, plan.problem, gpu))
             kept = None
             if folder is not None:
-                kept = Trials.open(folder, describe_search(plan, device, versions))
+                kept = Trials(folder, describe_search(plan, device, versions))
                 if known := len(kept.find_settled()):
                     screen.line((f"{count(known, 'candidate')} known from {folder}", "dim"))
             found = search(workers, plan, seed, screen.doing, kept)

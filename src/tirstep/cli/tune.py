@@ -130,7 +130,7 @@ def _tune(plan: TunePlan, folder: Path, jobs: int) -> int:
     file = Trials.locate(folder, plan.describe())
     try:
         with locked(file, seconds=0), screen.working(), contextlib.ExitStack() as ended:
-            trials = Trials.open(folder, plan.describe())
+            trials = Trials(folder, plan.describe())
             scratch = ended.enter_context(tempfile.TemporaryDirectory(prefix="tirstep-"))
             limit, spelling = plan.compile_limit, plan.recipe.spelling
             compiling = timing = candidates.start_processes(jobs, limit, spelling)
