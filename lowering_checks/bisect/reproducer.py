@@ -69,18 +69,6 @@ class Case:
     seed: int = 0
     bounds: tuple[float, ...] = ()
 
-    def write(self) -> str:
-        """The statements that say so in the script."""
-        names = [self.tensors[place].name for place in self.outputs]
-        return (
-            f"\nSEED = {self.seed}\n"
-            "# Of each argument: from which to which whole number it is; None for a mere output.\n"
-            f"DRAWN = {list(self.drawn)}\n"
-            f"SHAPES = {[list(each.shape) for each in self.tensors]}\n"
-            f"OUTPUTS, NAMES = {list(self.outputs)}, {names}\n"
-            f"BOUNDS = {_spell(self.bounds)}  # of the errors of each output, in absolute numbers\n"
-        )
-
     def make_arguments(self) -> list[Array]:
         """Those that the script makes; a scalar is an array of shape ()."""
         random = np.random.default_rng(self.seed)
@@ -224,7 +212,16 @@ def make_reproducer(bad: FirstBad) -> str:
         return "".join([*parts, CUSTOM_PASS.format(reason=reason)])
     if bad.kind == "refused" and is_by_tvm:
         return "".join([*parts, REFUSED])
-    parts += [case.write(), ARGUMENTS]
+    names = [case.tensors[place].name for place in case.outputs]
+    parts += [
+        f"\nSEED = {case.seed}\n",
+        "# Of each argument: from which to which whole number it is; None for a mere output.\n",
+        f"DRAWN = {list(case.drawn)}\n",
+        f"SHAPES = {[list(each.shape) for each in case.tensors]}\n",
+        f"OUTPUTS, NAMES = {list(case.outputs)}, {names}\n",
+        f"BOUNDS = {_spell(case.bounds)}  # of the errors of each output, in absolute numbers\n",
+        ARGUMENTS,
+    ]
     if is_kernel and problem is not None:
         values = ", ".join(_spell(array.ravel()[:VALUES].tolist()) for array in refer(case))
         parts.append(KNOWN.format(source=problem.reference_name, values=values))

@@ -79,8 +79,6 @@ def test_fuse_reductions_element_by_element() -> None:
             None,
             MODES[1:2],
         ),
-        ("max of -inf", "T.max(s[vi], a - m[vi])", "T.float64('-inf')", MODES[2:3]),
-        ("max of -inf", "T.min(s[vi], T.exp(a - m[vi]))", "T.float64('inf')", MODES[3:]),
         ("max", "s[vi] + T.sqrt(T.exp(a - m[vi]) * T.exp(a - m[vi]))", None, MODES[:1]),
         (
             "squares",
@@ -102,14 +100,6 @@ def test_rolling_updates_give_what_two_passes_give(producer, use, start, modes) 
     for tile, accumulate in modes:
         fused = fuse_pair(module, tile, accumulate)
         np.testing.assert_allclose(run_pair(fused.mod, inputs), wanted, rtol=1e-12)
-
-
-def test_integers_shift_without_rounding() -> None:
-    module = make_pair("max", "T.max(s[vi], b - m[vi])", LEAST, dtype="int32")
-    inputs = draw("int32", is_masked=False)
-    for tile, accumulate in MODES:
-        got = run_pair(fuse_pair(module, tile, accumulate).mod, inputs)
-        np.testing.assert_array_equal(got, run_pair(module, inputs))
 
 
 # ---- Softmax of the catalogue: the online form is a result
@@ -175,7 +165,7 @@ def test_a_planted_bug_dies_without_a_gpu(bug: str) -> None:
 @pytest.mark.parametrize("is_split", [False, True], ids=["fused", "split"])
 def test_a_factor_derived_wrongly_is_refused(wrong, is_split: bool, monkeypatch) -> None:
     """The drawn numbers find it, before anything is changed."""
-    derived = lambda term, running, _: (wrong(running.old, running.new), "factor")  # noqa: E731
+    derived = lambda term, running, _: wrong(running.old, running.new)  # noqa: E731
     monkeypatch.setattr(repair, "derive_change", derived)
     sch = Schedule(Plain)
     first, second = find_blocks(sch, "first", "second")
@@ -274,14 +264,14 @@ def test_fuse_reductions_refuses_what_does_not_fit():
         ("max", "s[vi] + (T.exp(a - m[vi]) + T.float64(1))", None, "change by different factors"),
         ("max", "s[vi] + (T.exp(a - m[vi]) + T.exp(a - m[vi] / T.float64(2)))", None, "by diff"),
         ("max", "s[vi] + T.max(a - m[vi], T.float64(-3))", None, "change by different factors"),
-        ("max", "T.max(s[vi], T.max(a - m[vi], b))", LEAST, "change by different factors|summands"),
+        ("max", "s[vi] + T.exp(T.max(a - m[vi], b))", None, "change by different summands"),
+        ("max", "T.max(s[vi], a - m[vi])", LEAST, "change a maximum, and sums alone are repaired"),
+        ("max", "T.min(s[vi], a - m[vi])", LEAST, "change a minimum, and sums alone are repaired"),
         ("max", "s[vi] * T.exp(a - m[vi])", "T.float64(1)", "a product by as many factors as it"),
         ("max", "s[vi] + T.exp(a - m[vi])", "T.float64(1)", "is what it begins with, and would be"),
-        ("squares", "T.max(s[vi], a * m[vi])", LEAST, "may change its sign, and the largest"),
         ("sum", "s[vi] + b / T.sqrt(m[vi])", None, "with which on .* it would give nan"),
         ("max", "s[vi] + b / m[vi]", None, "factor old / new, with which on .* it would give nan"),
         ("max", "s[vi] + T.exp(b - m[vi])", None, "with which with -inf first it would give"),
-        ("max", "T.max(s[vi], b - m[vi])", LEAST, "summand old - new, with which with -inf"),
         ("max", "s[vi] + T.exp(a - m[vi]) * T.floor(b)", None, "'floor', which is not evaluated"),
         ("max", "s[vi] + a * b", None, "block 'second' does not use what block 'first' computes"),
     ],

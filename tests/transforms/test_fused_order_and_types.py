@@ -132,10 +132,8 @@ for i in range(5):
 @pytest.mark.parametrize(
     ("use", "start", "dtype", "sentence"),
     [
-        ("T.max(s[vi], T.Div(a - m[vi], 3))", LEAST, "int32", r"Div\(.* rounds what changes"),
         ("s[vi] + (a - m[vi])", "0", "int32", "by a factor, which int32 sums do not hold"),
-        ("T.max(s[vi], a * m[vi])", LEAST, "int32", "what changes by what varies"),
-        ("T.max(s[vi], a - m[vi])", LEAST, "uint8", "has on .* values that uint8 does not hold"),
+        ("T.max(s[vi], a - m[vi])", LEAST, "int32", "a maximum, and sums alone are repaired"),
     ],
 )
 @pytest.mark.parametrize("transform", [fuse, split])

@@ -72,7 +72,6 @@ def split_pair(module, parts: int, *, fused: bool):
         ("max of -inf", "s[vi] + T.exp(a - m[vi]) * b", None),
         ("max", "s[vi] + T.if_then_else(vk < vi + 3, T.exp(a - m[vi]), T.float64(0))", None),
         ("max", "s[vi] + T.exp(T.if_then_else(vk < 9, a, T.float64('-inf')) - m[vi])", None),
-        ("max of -inf", "T.min(s[vi], T.exp(a - m[vi]))", "T.float64('inf')"),
         ("min", "s[vi] + T.exp(m[vi] - a)", None),
         ("squares", "s[vi] + b * T.rsqrt(m[vi] / T.float64(24) + T.float64(1e-5))", None),
     ],

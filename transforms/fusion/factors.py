@@ -142,7 +142,7 @@ def find_summand(term: Any, running: Running) -> Any | None:
         return None
     if not running.is_in(term):
         return const(0, running.value.ty.dtype)
-    is_varying, is_float = running.varying(term), "float" in str(term.ty.dtype)
+    is_varying = running.varying(term)
     if isinstance(term, (Add, Sub)):
         ends = running if isinstance(term, Add) else running.undone
         first, second = find_summand(term.a, running), find_summand(term.b, ends)
@@ -152,8 +152,6 @@ def find_summand(term: Any, running: Running) -> Any | None:
             return first
         return second if _is_number(first, 0) else first + second
     if isinstance(term, (Mul, Div)):
-        if isinstance(term, Div) and not is_float and is_varying:
-            raise NoRepairError(term, "rounds what changes")
         sides = [(term.a, term.b), (term.b, term.a)]
         for side, other in sides[:1] if isinstance(term, Div) else sides:
             if running.is_in(other) or running.varying(other):

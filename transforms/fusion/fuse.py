@@ -63,10 +63,10 @@ def fuse_reductions(
     """Compute a reduction in the loop of another one whose result it uses, by rolling updates.
 
     The consumer takes the value that the producer has found so far. Where that moves, what has been
-    taken up is repaired first, by a factor (or, of a maximum, a summand) that is derived from the
-    consumer's term and tried on drawn numbers before it is used; `docs/fusion.md` says how. At a
-    loop over tiles, the producer reduces a tile to a block of its own, and the consumer is repaired
-    once a tile. Its repair is its initialization: `decompose_reduction_at` makes a block of it.
+    taken up is repaired first, by a factor that is derived from the consumer's term and tried on
+    drawn numbers before it is used; `docs/fusion.md` says how. At a loop over tiles, the producer
+    reduces a tile to a block of its own, and the consumer is repaired once a tile. Its repair is
+    its initialization: `decompose_reduction_at` makes a block of it.
 
     Other consumers of the same producer are fused at the same loop by further calls, before other
     steps. Blocks between the two come along: those that nobody else reads move under the loop, of
@@ -88,9 +88,9 @@ def fuse_reductions(
     requires: a `producer` that reduces by a sum, product, maximum or minimum; `loop`, one of its
         reduction loops, serial, under which it stands alone, split and reordered before as the
         fused kernel is to be, its rows bound or not; a `consumer` in loops as they were written,
-        that reduces over the same elements, by a sum, maximum or minimum, for the same rows; a
-        repair for its term; all else that it reads computed before `producer`; no block between
-        the two that uses the consumer's result, or changes the producer's
+        that sums floats over the same elements, for the same rows; a factor for its term; all else
+        that it reads computed before `producer`; no block between the two that uses the consumer's
+        result, or changes the producer's
     """
     running = read_producer(sch, producer, loop)
     user = read_consumer(sch, consumer, running)

@@ -25,7 +25,7 @@ from ..errors import TransformError
 from ..tir import find_all, is_among, substitute
 from .blocks import simplify_indices
 from .evaluation import UnknownOperationError, compile_expression
-from .factors import NoRepairError, Running, find_factor, find_summand, multiply_out
+from .factors import NoRepairError, Running, find_factor, multiply_out
 from .reductions import Reduction, uses_any
 from .sides import Consumer, Producer, match_iterators
 
@@ -53,8 +53,7 @@ class Repair:
 
     Attributes
     ----------
-    change : the factor or summand, an expression of `old` and `new`
-    kind : ``"factor"`` or ``"summand"``
+    change : the factor, an expression of `old` and `new`
     running : the running value, and the variables `old` and `new`
     reference : what stands for a running value: ``"itself"``, ``"finite"`` for the least finite
         number in the place of -inf, ``"finite below"`` for the largest in the place of inf, ``"not
@@ -63,7 +62,6 @@ class Repair:
     """
 
     change: Any
-    kind: str
     running: Running
     reference: str = "itself"
     begins: bool = False
@@ -71,8 +69,7 @@ class Repair:
     def apply(self, result: Any, old: Any, new: Any) -> Any:
         """The repaired result, of the running values of before and of now."""
         values = {self.running.old: self.refer(old), self.running.new: self.refer(new)}
-        change = substitute(self.change, values).astype(result.ty.dtype)
-        return result * change if self.kind == "factor" else result + change
+        return result * substitute(self.change, values).astype(result.ty.dtype)
 
     def refer(self, value: Any) -> Any:
         """What terms take for the running value."""
@@ -108,18 +105,9 @@ def plan_repair(
     )
     iterators = (*others, *(item.var for item in reduction.block.iter_vars))
     trial = _Trial(producer.reduction._replace(term=found), reduction, term, running, terms)
-    least = reduction.kind == "maximum"
-    bound = (tirx.min_value if least else tirx.max_value)(reduction.dtype).value
-    neutral = {"sum": [0], "product": [1]}.get(
-        reduction.kind, [bound, -math.inf if least else math.inf]
-    )
     try:
-        if getattr(reduction.identity, "value", None) not in neutral:
-            raise NoRepairError(
-                reduction.identity, "is what it begins with, and would be repaired, too"
-            )
-        change, kind = derive_change(term, running, reduction)
-        return trial.choose(Repair(change, kind, running), iterators, by_ranges), matched
+        repair = Repair(derive_change(term, running, reduction), running)
+        return trial.choose(repair, iterators, by_ranges), matched
     except UnknownOperationError as error:
         part = term
         reason = f"has the operation '{error}', which is not evaluated on drawn numbers"
@@ -132,28 +120,20 @@ def plan_repair(
     )
 
 
-def derive_change(term: Any, running: Running, consumer: Reduction) -> tuple[Any, str]:
-    """The change as the algebra has it, and whether it is a factor or a summand."""
-    kind, holds_factors = consumer.kind, "float" in consumer.dtype
-    if kind == "product":
+def derive_change(term: Any, running: Running, consumer: Reduction) -> Any:
+    """The factor by which a sum of floats changes with the running value, as the algebra has it."""
+    if consumer.kind == "product":
         raise NoRepairError(term, "would change a product by as many factors as it has terms")
-    if kind == "sum" and not holds_factors:
+    if consumer.kind != "sum":
+        raise NoRepairError(term, f"would change a {consumer.kind}, and sums alone are repaired")
+    if "float" not in consumer.dtype:
         raise NoRepairError(term, f"changes by a factor, which {consumer.dtype} sums do not hold")
-    if kind != "sum":
-        try:
-            change = find_summand(term, running)
-            if change is None:
-                raise NoRepairError(term, "does not change")
-            return change, "summand"
-        except NoRepairError:
-            if not holds_factors:
-                raise
+    if getattr(consumer.identity, "value", None) != 0:
+        raise NoRepairError(consumer.identity, "is what it begins with, and would be repaired, too")
     factor = find_factor(term, running)
     if factor is None:
         raise NoRepairError(term, "is 0 throughout")
-    if kind != "sum" and "" in factor:
-        raise NoRepairError(term, "may change its sign, and the largest term be another then")
-    return multiply_out(factor, running.value.ty.dtype), "factor"
+    return multiply_out(factor, running.value.ty.dtype)
 
 
 @dataclass
@@ -187,19 +167,17 @@ class _Trial:
             {address: float(step if varies else _ROW) for address, varies in places}
             for step in range(_STEPS)
         ]
-        identity, dtype = getattr(self.producer.identity, "value", None), self.consumer.dtype
+        identity = getattr(self.producer.identity, "value", None)
         references = ["itself", "not 0"] if identity == 0 else ["itself"]
         if isinstance(identity, float) and math.isinf(identity):
             references = ["finite" if identity < 0 else "finite below"]
-        close, whole = _CLOSE.get(dtype, _COARSE), self.by_ranges(None)
+        close, whole = _CLOSE.get(self.consumer.dtype, _COARSE), self.by_ranges(None)
         for reference, begins in itertools.product(references, (True, False)):
             tried, compared = replace(repair, reference=reference, begins=begins), 0
             reduce = self.by_ranges(tried) if by_ranges else self.by_updates(tried)
             for name, load in _draw_loads(self.producer, self.running):
                 self.load = load
                 wanted, got = whole(), reduce()
-                if math.isnan(wanted) and "float" not in dtype:
-                    raise NoRepairError(self.term, f"has {name} values that {dtype} does not hold")
                 compared += math.isfinite(wanted)
                 if math.isfinite(wanted) and not math.isclose(
                     got, wanted, rel_tol=close, abs_tol=close
@@ -210,9 +188,7 @@ class _Trial:
                 if compared >= _ENOUGH:
                     return tried
                 wrong = "too few drawn numbers it has a finite result"
-        raise NoRepairError(
-            self.term, f"changes by the {repair.kind} {repair.change}, with which {wrong}"
-        )
+        raise NoRepairError(self.term, f"changes by the factor {repair.change}, with which {wrong}")
 
     def compile(self, expression: Any) -> Callable[[int, dict[Var, float]], float]:
         """An expression as a function of the step and of variables, on the numbers drawn last."""

@@ -57,7 +57,7 @@ def split_reductions(
 
     Each range has a value of the producer of its own, and the consumers take up its elements with
     that. Where the ranges are combined, what the consumers took up is repaired from the range's
-    value to that of all, by the factor (or, of a maximum, the summand) of `fuse_reductions`: it is
+    value to that of all, by the factor of `fuse_reductions`: it is
     derived from the consumer's term, and tried on drawn numbers before it is used. A range of which
     nothing counts, such as one behind a sequence's end, adds nothing.
 
@@ -75,10 +75,10 @@ def split_reductions(
     consumes: the loops of all of them, and those of blocks between them
     returns: the blocks that reduce a range each, and those of what is computed element by element
     requires: a `producer` that reduces over one iterator, by a sum, product, maximum or minimum,
-        and `consumers` that use its result, reduce over the same elements by a sum, maximum or
-        minimum and read nothing of each other's; all of them in loops as they were written, and
-        not fused yet; at least 2 `parts`, which divide the elements; a factor or summand for each
-        consumer's term; without `consumers` it is `rfactor_reduction`
+        and `consumers` that use its result, sum floats over the same elements and read nothing of
+        each other's; all of them in loops as they were written, and not fused yet; at least 2
+        `parts`, which divide the elements; a factor for each consumer's term; without `consumers`
+        it is `rfactor_reduction`
     """
     loops, name = get_reduction_loops(sch, producer), get_sblock_name(sch, producer)
     if len(loops) != 1:
