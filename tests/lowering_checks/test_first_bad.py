@@ -20,7 +20,15 @@ from tvm.s_tir import Schedule
 from tvm.script import from_source
 
 from tirstep import lowering_checks
-from tirstep.lowering_checks import CheckError, Device, Finding, Run, check_numbers, run_recipe
+from tirstep.lowering_checks import (
+    CheckError,
+    Device,
+    DeviceError,
+    Finding,
+    Run,
+    check_numbers,
+    run_recipe,
+)
 from tirstep.lowering_checks.bisect import (
     FirstBad,
     bisect_run,
@@ -197,6 +205,22 @@ def test_threads_are_asked_at_once_and_accused_in_a_row(
     assert (bad is not None) == (in_a_row and (at_once or in_the_end))
     assert bad is None or bad.stage is None
     assert seen == asked
+
+
+def test_a_step_behind_one_that_could_not_be_judged_is_not_accused_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def judge(_problem, _module, _device, *, where: str, seed: int) -> list[Finding]:
+        if "01" in where:
+            raise DeviceError("too large")
+        return [Finding("numbers", where, "wrong")] if "02" in where else []
+
+    monkeypatch.setattr("tirstep.lowering_checks.bisect.first_bad.check_numbers", judge)
+    found = bisect_run(run_golden(find_recipe("vector_add_bound"))).first_bad
+    assert found is not None
+    assert (found.kind, found.number) == ("between", 2)
+    assert found.right == "step 00_input as scheduled (right: interpreter)"
+    assert any(text.startswith("01_") and text.endswith("too large") for text in found.not_run)
 
 
 def test_a_wrong_kernel_is_step_0(monkeypatch: pytest.MonkeyPatch) -> None:
