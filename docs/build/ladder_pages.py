@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 from pages import spell_shape
 from plots import draw_bars, find_runs
@@ -33,7 +34,6 @@ from tirstep.bench.tables import (
 )
 from tirstep.cli.formatting import first_sentence, spell_config
 from tirstep.cli.wrong_use import UseError
-from tirstep.lowering_checks import Diff
 from tirstep.lowering_checks.diff import diff_texts
 from tirstep.lowering_checks.golden import INPUTS, GoldenStore, get_input_name
 from tirstep.lowering_checks.steps import make_golden_problem
@@ -81,22 +81,19 @@ def find_ladders(folder: Path) -> list[MeasuredLadder]:
     for ladder in LADDERS.values():
         names, measured = {recipe.name for recipe in ladder}, []
         for run in sorted(runs, key=lambda run: run.date, reverse=True):
-            for case in run.cases:
-                if case.kernel != ladder.kernel:
-                    continue
-                place = case.kernel, repr(dict(case.shape)), case.dtype, run.device["name"]
-                outcomes = tuple(
+            for case in [it for it in run.cases if it.kernel == ladder.kernel]:
+                outcomes = [
                     outcome
                     for outcome in case.outcomes
                     if outcome.kind != "recipe" or outcome.candidate.split(" ")[0] in names
-                )
-                case = dataclasses.replace(case, outcomes=outcomes)
-                one = MeasuredLadder(ladder, run, case, profiles.get(place))
+                ]
+                place = case.kernel, repr(dict(case.shape)), case.dtype, run.device["name"]
+                own = dataclasses.replace(case, outcomes=tuple(outcomes))
+                one = MeasuredLadder(ladder, run, own, profiles.get(place))
                 timed = [(at := one.get_outcome(recipe)) and at.time for recipe in ladder]
                 if timed[0] and timed[-1]:
-                    own = dict(case.shape) == dict(ladder.shape)
-                    rank = sum(map(bool, timed)), own, one.profile is not None
-                    measured.append((rank, one))
+                    is_own = dict(case.shape) == dict(ladder.shape)
+                    measured.append(((sum(map(bool, timed)), is_own, bool(one.profile)), one))
         if measured:
             found.append(max(measured, key=lambda pair: pair[0])[1])
     return found
@@ -106,17 +103,14 @@ LONGEST_SHOWN = 24
 """Lines of a diff that stand open on the page; longer ones are folded."""
 
 
-@dataclass(frozen=True)
-class GoldenPrograms:
-    """The goldens of a recipe: the names of its steps in order, and texts of kernel and last step.
-
-    `label` is that of the last step, ``03_decomposed``.
+class GoldenPrograms(NamedTuple):
+    """The goldens of a recipe: the names of its steps in order, and by name, ``matmul/00_input``,
+    the texts of kernel and last step.
     """
 
     steps: tuple[str, ...]
-    label: str
-    kernel: str
-    last: str
+    kernel: tuple[str, str]
+    last: tuple[str, str]
 
 
 def read_programs(goldens: Path, recipe: Recipe) -> GoldenPrograms:
@@ -126,22 +120,19 @@ def read_programs(goldens: Path, recipe: Recipe) -> GoldenPrograms:
     if not labels or not kernel.is_file():
         folder = goldens / recipe.name
         raise UseError(f"{folder} has no goldens of {recipe.name}; write them: make golden")
-    steps = tuple(label.split("_", 1)[1] for label in labels)
-    files = kernel, goldens / recipe.name / f"{labels[-1]}.py"
-    return GoldenPrograms(steps, labels[-1], *(it.read_text(encoding="utf-8") for it in files))
+    last = f"{recipe.name}/{labels[-1]}"
+    return GoldenPrograms(
+        tuple(label.split("_", 1)[1] for label in labels),
+        (f"{recipe.name}/00_input", kernel.read_text(encoding="utf-8")),
+        (last, (goldens / f"{last}.py").read_text(encoding="utf-8")),
+    )
 
 
-def make_diff(before: tuple[str, GoldenPrograms] | None, recipe: str, own: GoldenPrograms) -> Diff:
-    """What a rung adds to the last step of the rung before; the first one, to the kernel."""
-    named = f"{recipe}/{own.label}"
-    if before is None:
-        return diff_texts(own.kernel, own.last, names=(f"{recipe}/00_input", named))
-    name, other = before
-    return diff_texts(other.last, own.last, names=(f"{name}/{other.label}", named))
-
-
-def write_diff(diff: Diff) -> str:
-    """A diff in Markdown, folded if it is long."""
+def write_diff(before: tuple[str, str], after: tuple[str, str]) -> str:
+    """What differs between two programs, in Markdown: folded if it is long, "" if nothing does."""
+    diff = diff_texts(before[1], after[1], names=(before[0], after[0]))
+    if not diff.lines:
+        return ""
     block = f"```diff\n{diff}\n```"
     if len(diff.lines) <= LONGEST_SHOWN:
         return block
@@ -243,20 +234,20 @@ def write_page(measured: MeasuredLadder, goldens: Mapping[str, GoldenPrograms]) 
         "a rung's config differs there, too, by its one knob; `tirstep diff` prints them at any "
         "size and config."
     )
-    before: tuple[str, GoldenPrograms] | None = None
+    before: GoldenPrograms | None = None
     for number, recipe in enumerate(ladder, 1):
         programs = goldens[recipe.name]
         if recipe.base is not None:
-            before = recipe.base, goldens[recipe.base]
+            before = goldens[recipe.base]
         parts += [f"## {number}. `{recipe.name}`", *_write_rung(measured, recipe, before, programs)]
-        before = recipe.name, programs
+        before = programs
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def _write_rung(
     measured: MeasuredLadder,
     recipe: Recipe,
-    before: tuple[str, GoldenPrograms] | None,
+    before: GoldenPrograms | None,
     programs: GoldenPrograms,
 ) -> Iterator[str]:
     """What a rung adds, its gain, its steps, its diff, and its counters."""
@@ -283,14 +274,13 @@ def _write_rung(
         config = f" Config: `{spell_config(outcome.config)}`." if outcome.config else ""
         yield f"**{format_time(outcome)} µs**, {rate}{speed}.{config}"
     file = Path(inspect.getfile(recipe.body)).name
-    earlier = () if before is None else before[1].steps
+    earlier = () if before is None else before.steps
     new = ", ".join(f"`{step}`" for step in programs.steps if step not in earlier)
     gone = ", ".join(f"`{step}`" for step in earlier if step not in programs.steps)
     steps = (f"New steps: {new}" if new else "No new step") + (f"; gone: {gone}" if gone else "")
     where = f"[{file}](../../transforms/recipes/{file})"
     yield f"{steps}. Source: {where}, [goldens](../../tests/golden/{recipe.name})."
-    diff = make_diff(before, recipe.name, programs)
-    yield write_diff(diff) if diff.lines else ""
+    yield write_diff(programs.kernel if before is None else before.last, programs.last)
     if measured.profile is None:
         return
     # With several tails, the fastest.

@@ -54,7 +54,6 @@ OWN_PROGRAMS, TUTORIAL = Path("docs", "own-programs.md"), Path("examples", "tuto
 """A page with commands, and where they are run."""
 
 _PROGRAM = re.compile(r"^```python\n((?:(?!```).*\n)+)```\n+<!-- begin (output-[\w-]+) -->$", re.M)
-_OUTPUT = re.compile(r"^<!-- begin (output-[\w-]+) -->$", re.M)
 _COMMANDS = re.compile(r"^<!-- begin commands -->\n(.*?)^<!-- end commands -->$", re.M | re.S)
 _COMMAND = re.compile(r"^\$ (.+)$", re.M)
 _SLOWEST = 120  # seconds
@@ -64,13 +63,6 @@ _SHELL = ("bash", "-o", "pipefail", "-c")
 
 def find_output_writers(text: str, folder: Path) -> dict[str, Writer]:
     """What fills the markers of outputs that a Markdown text has; commands run in the folder."""
-    programs = {name: program for program, name in _PROGRAM.findall(text)}
-    for name in _OUTPUT.findall(text):
-        if name not in programs:
-            raise UseError(
-                f"the marker of '{name}' has no Python program right above it, whose output it is; "
-                "put it below a ```python block"
-            )
 
     def write_output(program: str) -> str:
         """What a program prints, as a diff if it begins like one; long lines are folded."""
@@ -91,7 +83,7 @@ def find_output_writers(text: str, folder: Path) -> dict[str, Writer]:
         return "```console\n" + "".join(f"$ {it}\n{printed}\n" for it, printed in told) + "```"
 
     writers: dict[str, Writer] = {
-        name: partial(write_output, program) for name, program in programs.items()
+        name: partial(write_output, program) for program, name in _PROGRAM.findall(text)
     }
     if "<!-- begin commands -->\n" in text:
         writers["commands"] = write_commands
@@ -120,13 +112,8 @@ def _run(call: Sequence[str], folder: Path, *, what: str) -> str:
 
 
 def write_suite(run: BenchRun, suite: str) -> str:
-    """What a suite's markers hold: where it was measured, a row a case, and what is missing.
-
-    Raises `BenchError` if the run has no case of the suite.
-    """
+    """What a suite's markers hold: where it was measured, a row a case, and what is missing."""
     cases = [case for case in run.cases if case.suite == suite]
-    if not cases:
-        raise BenchError(f"the run has no case of the suite '{suite}'; run: tirstep bench {suite}")
     lines = []
     for case in cases:
         skipped = [f"skipped: {case.skipped}"] if case.skipped else []
@@ -136,29 +123,20 @@ def write_suite(run: BenchRun, suite: str) -> str:
 
 
 def write_overview(measured: Mapping[str, BenchRun]) -> str:
-    """What the overview's markers hold: where each suite was measured, and a row for each kernel.
-
-    `measured` are runs by suite.
-    """
-    suites: dict[str, list[str]] = {}
-    for suite, run in measured.items():
-        suites.setdefault(f"{run.place}, {run.date[:10]}", []).append(suite)
-    where = "; ".join(f"{place}: {', '.join(names)}" for place, names in suites.items())
-    return f"{where}.\n\n{make_overview(measured.items()).to_markdown()}"
-
-
-def make_overview(measured: Iterable[tuple[str, BenchRun]]) -> Table:
-    """A row for each kernel of some suites, each suite with the run that measured it. A kernel that
-    an earlier suite has, too, bears the name of the suite.
+    """What the overview's markers hold: where each suite was measured, and a row for each kernel of
+    a suite, with the suite's name where an earlier one has the kernel, too.
 
     Of each case the fastest recipe counts: the largest share of a ceiling, and the geometric mean
-    of the ratios to each peer, over the cases in which both have a time.
+    of the ratios to each peer, over the cases in which both have a time. `measured` are runs by
+    suite.
     """
+    places: dict[str, list[str]] = {}
     others = [peer for peer in SUITE_PEERS if peer.name != "torch"]
     header = ["kernel", "cases", "of ceiling, at best", "× PyTorch", "lowest × PyTorch"]
     header += [f"× {peer.title}" for peer in others]
     rows: list[Row] = []
-    for suite, run in measured:
+    for suite, run in measured.items():
+        places.setdefault(f"{run.place}, {run.date[:10]}", []).append(suite)
         kernels: dict[str, list[Case]] = {}
         for case in get_measured_cases(run, suite):
             kernels.setdefault(case.kernel, []).append(case)
@@ -176,27 +154,27 @@ def make_overview(measured: Iterable[tuple[str, BenchRun]]) -> Table:
             mean, *means = (format_ratio(geometric_mean(it)) for it in ratios.values())
             cells = [str(len(cases)), format_share(reached), mean, format_ratio(lowest), *means]
             rows.append([label, *cells])
-    return Table(header, rows, len(header) - 1)
+    where = "; ".join(f"{place}: {', '.join(names)}" for place, names in places.items())
+    return f"{where}.\n\n{Table(header, rows, len(header) - 1).to_markdown()}"
 
 
-def find_bench_writers(document: Path, folder: Path) -> dict[str, Writer]:
+def find_bench_writers(text: str, folder: Path) -> dict[str, Writer]:
     """What fills the markers of runs that a document has, from the newest run of each suite.
 
-    ``bench-<suite>`` is a suite's table, ``bench-overview`` a row for each kernel. A document need
-    not have them. A writer raises `BenchError` where no file of the folder has its suite.
+    ``bench-<suite>`` is a suite's table, ``bench-overview`` a row for each kernel. A writer raises
+    `BenchError` where no file of the folder has its suite.
     """
+    files = find_runs(folder)
+    suites = [suite for suite in SUITES if suite not in (*LADDER_SUITES, *NOT_MEASURED)]
 
     def write_newest(suite: str) -> str:
-        return write_suite(find_newest(find_runs(folder), suite)[1], suite)
+        return write_suite(find_newest(files, suite)[1], suite)
 
     def write_newest_overview() -> str:
-        files = find_runs(folder)
-        suites = [suite for suite in SUITES if suite not in (*LADDER_SUITES, *NOT_MEASURED)]
         return write_overview({suite: find_newest(files, suite)[1] for suite in suites})
 
     writers: dict[str, Writer] = {f"bench-{it}": partial(write_newest, it) for it in SUITES}
     writers["bench-overview"] = write_newest_overview
-    text = document.read_text(encoding="utf-8")
     return {name: writer for name, writer in writers.items() if f"<!-- begin {name} -->" in text}
 
 
@@ -231,18 +209,17 @@ def fill_readme(readme: Path, results: Path, *, only_check: bool) -> int:
     Returns 1 if something would, and where a page is of no ladder that was measured.
     """
     root = readme.parent
-    outputs = find_output_writers(readme.read_text(encoding="utf-8"), root)
-    writers = {readme: outputs | find_bench_writers(readme, results)}
-    if (speed := root / SPEED).is_file():
-        writers[speed] = find_bench_writers(speed, results)
-    if (shapes := root / SHAPES).is_file():
-        writers[shapes] = find_shapes_writers(results)
-    if (page := root / OWN_PROGRAMS).is_file():
-        writers[page] = find_output_writers(page.read_text(encoding="utf-8"), root / TUTORIAL)
-    texts = {
-        file: fill_markers(file.read_text(encoding="utf-8"), found, str(file))
-        for file, found in writers.items()
+    writers: dict[Path, Callable[[str], dict[str, Writer]]] = {
+        readme: lambda text: find_output_writers(text, root) | find_bench_writers(text, results),
+        root / SPEED: lambda text: find_bench_writers(text, results),
+        root / SHAPES: lambda text: find_shapes_writers(results),
+        root / OWN_PROGRAMS: lambda text: find_output_writers(text, root / TUTORIAL),
     }
+    texts = {}
+    for file, find_writers in writers.items():
+        if file == readme or file.is_file():
+            text = file.read_text(encoding="utf-8")
+            texts[file] = fill_markers(text, find_writers(text), str(file))
     texts |= make_pages(root, results)
     screen, strays = Screen(), find_strays(root, texts)
     stale = [it for it in texts if not it.is_file() or it.read_text("utf-8") != texts[it]]

@@ -84,8 +84,8 @@ class KeptRows:
     of: a run that ends in the middle goes on where it was. Without a file, in memory.
 
     A line that is not whole, as a killed process or a full disk leaves one, is no row. The file is
-    written anew where it has such a line, or was removed. Raises `ValueError` for a file that holds
-    something else.
+    written anew where it ends with such a line, or was removed. Raises `ValueError` for a file that
+    holds something else.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class KeptRows:
             with contextlib.suppress(ValueError):
                 self.rows += [row for row in [json.loads(line)] if isinstance(row, dict)]
         self.is_other = known != self.head
-        self._is_whole = bool(end) and not last and len(self.rows) == len(lines)
+        self._is_whole = bool(end) and not last
 
     def add(self, row: dict[str, Any]) -> None:
         """Keep one row more; raises `OSError`."""
