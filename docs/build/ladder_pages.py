@@ -6,16 +6,16 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pages import spell_shape
 from plots import draw_bars, find_runs
-from profile_ladders import Document, find_profile, read_profile
 
 from tirstep.bench.peers import PEERS
 from tirstep.bench.results import BenchRun, Case, Outcome, read_run
@@ -38,6 +38,21 @@ from tirstep.lowering_checks.diff import diff_texts
 from tirstep.lowering_checks.golden import INPUTS, GoldenStore, get_input_name
 from tirstep.lowering_checks.steps import make_golden_problem
 from tirstep.transforms.recipes import LADDERS, Ladder, Recipe
+
+Document = dict[str, Any]
+"""A stored profile of a ladder by NVIDIA's ncu: where, with what and when, and by recipe its
+kernels with their counters, or a note that says why there are none.
+"""
+
+
+def read_profile(file: Path) -> Document:
+    """The document of a file."""
+    return dict(json.loads(file.read_text(encoding="utf-8")))
+
+
+def find_profile(document: Document, recipe: str) -> Document | None:
+    """What was counted of a recipe, by its candidate's name; None if it was not profiled."""
+    return next((it for it in document["recipes"] if it["recipe"] == recipe), None)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
-from profile_ladders import Document, find_profile, read_profile
+from ladder_pages import Document, find_profile, read_profile
 
 from tirstep.bench.results import BenchRun, read_run
 
