@@ -237,8 +237,8 @@ def list_candidates(planned: PlannedCase, built: CompiledAhead) -> Iterator[Cand
         for library, config in variants or [
             (None, config) for config in list_configs_of(recipe, planned.problem)
         ]:
-            prepare = prepare_recipe(recipe, config, library)
-            yield Candidate(name_candidate(recipe, config), "recipe", prepare, config)
+            name = f"{recipe.name} tail={config['tail']}" if "tail" in config else recipe.name
+            yield Candidate(name, "recipe", prepare_recipe(recipe, config, library), config)
     for peer in planned.peers:
         yield Candidate(peer.name, "peer", prepare_peer(peer), {})
 
@@ -263,11 +263,6 @@ def list_configs_of(recipe: Recipe, problem: Problem) -> list[dict[str, object]]
     return [config for config in tails if is_taken(config)] or [own]
 
 
-def name_candidate(recipe: Recipe, config: Mapping[str, object]) -> str:
-    """What a recipe is called with its config: ``matmul_tiled tail=guard``."""
-    return f"{recipe.name} tail={config['tail']}" if "tail" in config else recipe.name
-
-
 def compile_ahead(cases: Sequence[PlannedCase], machine: Machine, tell: Tell) -> CompiledAhead:
     """Compile the recipes of cases.
 
@@ -275,42 +270,33 @@ def compile_ahead(cases: Sequence[PlannedCase], machine: Machine, tell: Tell) ->
     tails that can. What is not in the answer is compiled when its turn comes.
     """
     wanted = {(it.problem, recipe.name): recipe for it in cases for recipe in it.recipes}
-    if len(wanted) <= FEW_JOBS:
-        return {}
     built: dict[tuple[Problem, str], dict[Path, Mapping[str, object]]] = {}
+    for is_own in (True, False) if len(wanted) > FEW_JOBS else ():
+        jobs: list[tuple[tuple[Problem, str], CompileJob]] = []
+        for key, recipe in wanted.items():
+            own, problem = recipe.default_example.config, key[0]
+            configs = [own]
+            if not is_own:
+                tails = [it for it in recipe.tails if it not in ("refuse", own.get("tail"))]
+                configs = [] if key in built else [{**own, "tail": tail} for tail in tails]
+            name, options = recipe.spelling or recipe.name, get_options(recipe, problem)
+            for config in configs:
+                library = str(name_library())
+                jobs.append((key, CompileJob(name, dict(problem.shape), options, config, library)))
 
-    def compile_(jobs: Sequence[tuple[tuple[Problem, str], CompileJob]]) -> None:
-        """Add to `built` what is not refused."""
-        reasons = compile_all(
-            [job for _, job in jobs],
-            machine.target,
-            limit=COMPILE_LIMIT,
-            report=lambda done: tell(f"compiled {done} of {len(jobs)} candidates"),
-        )
+        def report(done: int, count: int = len(jobs)) -> None:
+            tell(f"compiled {done} of {count} candidates")
+
+        only = [job for _, job in jobs]
+        try:
+            reasons = compile_all(only, machine.target, limit=COMPILE_LIMIT, report=report)
+        except BenchError as error:  # each can still be compiled in its turn
+            tell(str(error))
+            break
         for (key, job), reason in zip(jobs, reasons, strict=True):
             if not reason.startswith("refused:"):
                 built.setdefault(key, {})[Path(job.library)] = job.config
-
-    try:
-        compile_([(key, _make_job(key[0], it, {})) for key, it in wanted.items()])
-        compile_(
-            [
-                (key, _make_job(key[0], it, {"tail": tail}))
-                for key, it in wanted.items()
-                if key not in built
-                for tail in it.tails
-                if tail not in ("refuse", it.default_example.config.get("tail"))
-            ]
-        )
-    except BenchError as error:  # each can still be compiled in its turn
-        tell(str(error))
     return built
-
-
-def _make_job(problem: Problem, recipe: Recipe, more: Mapping[str, object]) -> CompileJob:
-    config = {**recipe.default_example.config, **more}
-    name, options = recipe.spelling or recipe.name, get_options(recipe, problem)
-    return CompileJob(name, dict(problem.shape), options, config, str(name_library()))
 
 
 def run_case(
