@@ -21,6 +21,7 @@ from tirstep.transforms.recipes import RECIPES
 CORRECTING = ("CorrectAsyncWaits", "NameBarriersOfRoles", "PointInOwnTypes", "UseOwnLanes")
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", DECLARED)
 def test_a_pass_of_ours_keeps_its_promises(name: str):
     subjects = list_subjects(name)

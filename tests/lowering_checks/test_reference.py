@@ -67,6 +67,7 @@ def make_problem(name: str) -> ModuleProblem:
     return ModuleKernel(MODULES[name], name).problem()
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", list(kernels()))
 def test_the_catalogue_means_what_numpy_says(name: str) -> None:
     """Values as NumPy has them, and bounds as tight as those that were made by hand."""

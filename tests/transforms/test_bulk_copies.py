@@ -106,6 +106,7 @@ def test_lay_in_panels_pair() -> None:
 # ---- Numbers, on the simulator
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("shape", "options", "config"),
     [

@@ -60,6 +60,7 @@ def test_store_through_tiles_pair() -> None:
 # ---- Numbers, on the simulator
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("shape", "options", "config"),
     [
