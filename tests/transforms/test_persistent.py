@@ -248,11 +248,6 @@ def annotate(key: str) -> Callable[[Schedule], None]:
 @pytest.mark.parametrize(
     ("prepare_more", "options", "message"),
     [
-        (
-            None,
-            {"blocks": 0},
-            "blocks=0 is no number of thread blocks; give those that run at once",
-        ),
         (None, {"blocks": 2, "stages": 2}, "stages=2 are fewer than the 3 that loop 'k_0' has"),
         (None, {"blocks": 2, "stages": 64}, "stages=64 have 129 mbarriers, and there is room for"),
         (None, {"blocks": 2, "stages": 14}, "14 stages of loop 'k_0' and the tile that is stored"),
