@@ -320,6 +320,12 @@ def test_prefetch_refuses_copies_that_are_not_all_of_the_loop_in_their_order(pre
         prefetch(sch, steps.inner, copies)
 
 
+def test_prefetch_through_registers_refuses_a_block_for_the_loop():
+    sch, copy, _ = start()
+    with refuses(sch, r"prefetch_through_registers: loop is a block handle, not a loop handle"):
+        tr.prefetch_through_registers(sch, copy, [copy])
+
+
 @pytest.mark.parametrize("stages", [0, 1, 13, -2])
 def test_prefetch_asynchronously_refuses_stages_that_do_not_fit(stages):
     sch, copy, k = start()
