@@ -16,7 +16,7 @@ from tirstep.transforms.recipes import find_recipe
 from tirstep.transforms.recipes.forecast import make_forecast
 from tirstep.transforms.recipes.gpus import GPUS
 from tirstep.transforms.recipes.matmul_best import choose
-from tirstep.tuning.tuner import EXPECTED, tune
+from tirstep.tuning.tuner import EXPECTED, Tuner
 
 H100 = "NVIDIA H100 80GB HBM3"
 PROBLEM = get_kernel("matmul").problem(1024, 256, 2048)
@@ -67,7 +67,7 @@ def test_four_trials_are_no_slower_than_the_chosen_config(tmp_path: Path) -> Non
             return (5e-5 if fast[int(path)] else 1e-3,), ""
 
     plan = make_plan(RECIPE, PROBLEM, target="nvidia/nvidia-h100", device=H100)
-    found = tune(plan, Builder(), Runner(), Trials(tmp_path, plan.describe()), print)
+    found = Tuner(plan, Builder(), Runner(), Trials(tmp_path, plan.describe()), print).run()
     assert found.config is not None
     assert {**RECIPE.config, **found.config} == vars(choose(SCHEDULE, "matmul_best", H100).config)
     assert (found.times, found.default) == ((5e-5,) * 3, summarize([1e-3] * 3))

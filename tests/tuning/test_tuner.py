@@ -21,7 +21,7 @@ from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import find_recipe
 from tirstep.tuning.candidates import CandidateBuilder, CandidateRunner, start_processes
-from tirstep.tuning.tuner import TunePlan, TuneResult, tune
+from tirstep.tuning.tuner import TunePlan, Tuner, TuneResult
 
 PROBLEM = tuned_programs.twice_plus_one.problem(n=64)
 
@@ -62,13 +62,13 @@ def run_told(plan: TunePlan, folder: Path, answers: Iterable[float | str] = FAST
 def run_inline(plan: TunePlan, folder: Path, runner: Any = None, builder: Any = None) -> TuneResult:
     scratch = folder / "scratch"
     scratch.mkdir(exist_ok=True)
-    return tune(
+    return Tuner(
         plan,
         builder or make_inline_builder(scratch),
         runner or make_inline_runner(plan.problem),
         Trials(folder, plan.describe()),
         lambda _: None,
-    )
+    ).run()
 
 
 def test_a_wrong_candidate_is_timed_by_nobody_and_counted(tmp_path: Path) -> None:

@@ -120,8 +120,9 @@ def _tune(plan: TunePlan, folder: Path, jobs: int) -> int:
     """Tune at one shape, with processes that end with it; 1 where no candidate was right."""
     from tirstep.bench.trials import Trials
     from tirstep.files import locked
-    from tirstep.tuning import candidates, tuner
+    from tirstep.tuning import candidates
     from tirstep.tuning.database import add_record, require_database
+    from tirstep.tuning.tuner import Tuner
 
     from .screen import Screen
 
@@ -140,7 +141,7 @@ def _tune(plan: TunePlan, folder: Path, jobs: int) -> int:
                 ended.callback(processes.close)
             builder = candidates.CandidateBuilder(Path(scratch), compiling)
             runner = candidates.CandidateRunner(plan.problem, timing, plan.seed)
-            found = tuner.tune(plan, builder, runner, trials, screen.doing)
+            found = Tuner(plan, builder, runner, trials, screen.doing).run()
     except TimeoutError:
         raise UseError(
             f"another process tunes this into {folder} now; wait until it has ended, or "

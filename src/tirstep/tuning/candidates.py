@@ -9,7 +9,6 @@ each process, which takes half a minute.
 
 from __future__ import annotations
 
-import functools
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -134,7 +133,8 @@ def compute(
     path: str, kind: str, names: Sequence[str], arguments: Arrays
 ) -> tuple[Arrays, Sequence[DeviceFinding]]:
     """Run a library once: its arguments afterwards, and stores beside them."""
-    return _speak(lambda: run_in_guard_zones(_load(path), names, arguments, tvm.device(kind)))
+    main = tvm.runtime.load_module(path)["main"]
+    return _speak(lambda: run_in_guard_zones(main, names, arguments, tvm.device(kind)))
 
 
 def measure(path: str, kind: str, arguments: Arrays) -> list[float]:
@@ -148,11 +148,6 @@ def measure(path: str, kind: str, arguments: Arrays) -> list[float]:
         "main", device, number=1, repeat=REPEATS, min_repeat_ms=LEAST_MS, **flush
     )
     return _speak(lambda: [float(seconds) for seconds in timer(*given).results])
-
-
-@functools.lru_cache(maxsize=4)
-def _load(path: str) -> Any:
-    return tvm.runtime.load_module(path)["main"]
 
 
 def _speak(run: Callable[[], Any]) -> Any:

@@ -264,28 +264,21 @@ class Proposals:
         return spell_config(config) not in self._seen
 
 
-def tune(
-    plan: TunePlan, builder: CandidateBuilder, runner: CandidateRunner, trials: Trials, tell: Tell
-) -> TuneResult:
-    """Try configs of a recipe, the promising ones first; each that is right is timed.
+@dataclass
+class Tuner:
+    """Tries configs of a recipe, the promising ones first; each that is right is timed.
 
-    That what has a time is right is the runner's to know. Raises `BenchError` where a trace replays
-    with tirstep alone.
+    That what has a time is right is the runner's to know.
     """
-    return _Tuner(plan, builder, runner, trials, tell).run()
 
+    plan: TunePlan
+    builder: CandidateBuilder
+    runner: CandidateRunner
+    trials: Trials
+    tell: Tell
 
-class _Tuner:
-    def __init__(
-        self,
-        plan: TunePlan,
-        builder: CandidateBuilder,
-        runner: CandidateRunner,
-        trials: Trials,
-        tell: Tell,
-    ) -> None:
-        self.plan, self.builder, self.runner = plan, builder, runner
-        self.trials, self.tell = trials, tell
+    def __post_init__(self) -> None:
+        plan = self.plan
         recipe, fixed, among = plan.recipe, plan.fixed, plan.among
         self.own, *others = list_configs(recipe, fixed, among, limit=LISTED, seed=plan.seed)
         random.Random(plan.seed).shuffle(others)
@@ -295,6 +288,7 @@ class _Tuner:
         self.programs: set[str] = set()
 
     def run(self) -> TuneResult:
+        """What came of it; raises `BenchError` where a trace replays with tirstep alone."""
         found, plan = self.found, self.plan
         self._take_known()
         while found.tried < plan.trials:
