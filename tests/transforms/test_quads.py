@@ -166,6 +166,7 @@ def place_in_one_kernel(sch: Schedule, *names: str) -> None:
     ("sizes", "dimensions", "sentence"),
     [
         ({}, {"rows": 1, "columns": 0}, "'X' of 2 dimensions has no rows and columns in 1, 0"),
+        ({}, {"rows": -2, "columns": -1}, "has no rows and columns in -2, -1"),
         ({}, {"rows": 2}, "'X' of 2 dimensions has no rows and columns in 2; give the dimension"),
         ({"m": 24}, {"rows": 0, "columns": 1}, "dimension 0 of 'X' has 24 elements, which 16 does"),
         ({"n": 40}, {"rows": 0, "columns": 1}, "dimension 1 of 'X' has 40 elements, which 16 does"),
