@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 import time
@@ -381,14 +382,7 @@ def bisect(
     may as well have erred. So the states behind the transition are judged, too, and bisected again
     behind the last right one. All of them, unless that takes too long.
     """
-    known: dict[int, bool | None] = {count - 1: False}
-
-    def judge(place: int) -> bool | None:
-        if place not in known:
-            known[place] = is_right(place)
-        return known[place]
-
-    low = -1
+    judge, low = functools.cache(is_right), -1
     while True:
         high, unknown = count - 1, set[int]()
         while places := [place for place in range(low + 1, high) if place not in unknown]:

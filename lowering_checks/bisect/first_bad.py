@@ -147,8 +147,7 @@ def bisect_run(
     def check(step: Step, module: tvm.IRModule, device: Device) -> list[Finding]:
         return check_numbers(run.problem, module, device, where=run.label(step), seed=seed)
 
-    kernel = run.steps[0].module
-    deadline = time.monotonic() + timeout
+    kernel, deadline = run.steps[0].module, time.monotonic() + timeout
     return _search(run.steps, check, kernel, target, pipeline, deadline, run, seed)
 
 
@@ -180,9 +179,9 @@ def find_bad_pass(
     places = outputs or range(len(arguments) - len(expected), len(arguments))
     names = [str(module[MAIN].params[place].name) for place in places]
 
-    def compare(found: Sequence[Array]) -> list[Finding]:
-        return compare_outputs(found, expected, bounds, names=names, where=MAIN)
-
+    compare = functools.partial(
+        compare_outputs, expected=expected, bounds=bounds, names=names, where=MAIN
+    )
     compare(expected)  # bounds that do not fit are an error of the caller's, not of a pass
 
     def check(step: Step, candidate: tvm.IRModule, device: Device) -> list[Finding]:
@@ -191,8 +190,7 @@ def find_bad_pass(
         faults = [Finding(device.name, MAIN, str(fault)) for fault in program.findings]
         return [*faults, *compare([after[place] for place in places])]
 
-    step = Step(0, MAIN, module, None, "")
-    deadline = time.monotonic() + timeout
+    step, deadline = Step(0, MAIN, module, None, ""), time.monotonic() + timeout
     found = _search([step], check, kernel, target, pipeline, deadline).first_bad
     if found is None:
         return None

@@ -95,7 +95,7 @@ def write_reproducer(bad: FirstBad, path: Path) -> None:
     and where the kernel is not known.
     """
     require_ours(path)
-    write_file(path, make_reproducer(bad))
+    write_file(path, _make_script(bad))
 
 
 def require_ours(path: Path) -> None:
@@ -136,15 +136,14 @@ def run_reproducer(path: Path, *, seconds: float = SECONDS) -> Reproduction:
     if done.returncode == 1 and wrong and (not failed or failed[-1] == "AssertionError"):
         return Reproduction(True, wrong[-1])
     if done.returncode < 0:
-        name = signal.Signals(-done.returncode).name
-        return Reproduction(True, f"it ends with the signal {name}")
+        ended = f"it ends with the signal {signal.Signals(-done.returncode).name}"
+        return Reproduction(True, ended)
     if done.returncode == 1 and failed:
         return Reproduction(False, failed[-1])
     return Reproduction(False, printed[-1] if printed else f"it ends with {done.returncode}")
 
 
-def make_reproducer(bad: FirstBad) -> str:
-    """The text of the script."""
+def _make_script(bad: FirstBad) -> str:
     kernel, problem = bad.kernel, None if bad.run is None else bad.run.problem
     if kernel is None:
         raise CheckError(

@@ -70,16 +70,15 @@ def find_stages(lowering: Lowering) -> tuple[Stage, ...]:
             latest = each.module
         # A pass that another one runs ends before it, and began after it.
         is_inner = any(later.number < each.number for later in passes[place + 1 :])
-        is_judged = not _is_host_alone(each.before, host)
-        is_other = is_judged and not tvm_ffi.structural_equal(each.before, before)
+        is_same = _is_host_alone(each.before, host) or tvm_ffi.structural_equal(each.before, before)
         # Behind these a module means something else, be it the same: barriers that are missing
         # are missing from here on.
-        changes_meaning = each.number in (half, ordered, compacted) or (is_other and not is_inner)
+        changes_meaning = each.number in (half, ordered, compacted) or not (is_same or is_inner)
         if not (each.changed or changes_meaning):
             continue
         host = find_host(each.module) or host
         given = None
-        if is_inner or is_other:
+        if is_inner or not is_same:
             given = _find_program(each.before, find_host(each.before) or host)
         program = _find_program(each.module, host)
         obstacle = HOST_ALONE if program is None else ""

@@ -94,7 +94,8 @@ def _read(node: Any) -> Compute:
     if isinstance(node, Call):
         function, operands = _FUNCTIONS.get(name), list(node.args)
     elif isinstance(node, Cast):
-        function, operands = _truncate if is_whole else float, [node.value]
+        truncate = lambda value: math.trunc(value) if math.isfinite(value) else value  # noqa: E731
+        function, operands = truncate if is_whole else float, [node.value]
     elif isinstance(node, Not):
         function, operands = operator.not_, [node.a]
     elif name in _OPERATORS:
@@ -114,10 +115,6 @@ def _read(node: Any) -> Compute:
 def get_operation(node: Any) -> str:
     """The bare name of what a call computes, such as ``"exp"``; empty for another node."""
     return get_op_name(node).rpartition(".")[2] if isinstance(node, Call) else ""
-
-
-def _truncate(value: float) -> float:
-    return math.trunc(value) if math.isfinite(value) else value
 
 
 def _choose(choose: Callable[[float, float], float], a: float, b: float) -> float:

@@ -314,7 +314,7 @@ def _rebuild(node: Any, loop: For, statements: list[Any], moved: list[SBlock]) -
             return None if body is None else node
         return with_body(node, body)
     if isinstance(node, SeqStmt):
-        parts = [_rebuild(each, loop, statements, moved) for each in node.seq]
+        parts = (_rebuild(each, loop, statements, moved) for each in node.seq)
         left = [part for part in parts if part is not None]
         return join_statements(left) if left else None
     return node

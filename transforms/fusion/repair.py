@@ -37,11 +37,8 @@ _SEEDS = 3
 _ENOUGH = 6
 """Drawn reductions that must have a finite result for a repair to count as tried."""
 _CLOSE = {"float64": 1e-9, "float32": 1e-5}
-"""Relative differences of results that are the same: constants are rounded to a program's types."""
-_COARSE = 1e-2
-"""Of narrower types."""
-_ROW = 2
-"""What stands for the iterators of rows."""
+"""Relative differences of results that are the same: constants are rounded to a program's types.
+Of narrower types it is 1e-2."""
 _Load: TypeAlias = Callable[[int, Any], float]
 """Drawn numbers, by step and load."""
 _Draw: TypeAlias = Callable[[random.Random, int, bool], float]
@@ -164,14 +161,14 @@ class _Trial:
         """
         places = [(item.__chandle__(), self.running.varying(item)) for item in iterators]
         self.places = [
-            {address: float(step if varies else _ROW) for address, varies in places}
+            {address: float(step if varies else 2) for address, varies in places}
             for step in range(_STEPS)
         ]
         identity = getattr(self.producer.identity, "value", None)
         references = ["itself", "not 0"] if identity == 0 else ["itself"]
         if isinstance(identity, float) and math.isinf(identity):
             references = ["finite" if identity < 0 else "finite below"]
-        close, whole = _CLOSE.get(self.consumer.dtype, _COARSE), self.by_ranges(None)
+        close, whole = _CLOSE.get(self.consumer.dtype, 1e-2), self.by_ranges(None)
         for reference, begins in itertools.product(references, (True, False)):
             tried, compared = replace(repair, reference=reference, begins=begins), 0
             reduce = self.by_ranges(tried) if by_ranges else self.by_updates(tried)

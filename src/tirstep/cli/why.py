@@ -26,7 +26,6 @@ from .request import (
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
-    from tirstep.lowering_checks.bisect import FirstBad
     from tirstep.transforms.recipes import Recipe
 
 
@@ -145,8 +144,18 @@ def explain(recipe: Recipe, request: Request, script: Path | None, timeout: floa
     what = bad.label if bad.kind != "pass" else f"pass {bad.number} {bad.name}"
     screen.line((f"{place}: ", "bold"), (what, "bold red"), wrap=True)
     if bad.step is not None:
+        what = "is right as it stands, and wrong after this pass of TVM"
+        if bad.kind == "refused":
+            what = "is not wrong as it stands, as far as it could be run: TVM does not lower it"
+        elif bad.source:
+            what = "is right after the last pass that could be run, and its source is wrong"
+        label = step_label(bad.step)
+        told = f"{label} {what}"
+        if bad.kind == "between" and not bad.source:
+            how = "could not be judged, or not in the same way"
+            told = f"what stands between the two {how}, in {label}"
         if bad.is_pass:
-            say("step", _explain(bad, step_label(bad.step)))
+            say("step", told)
         screen.line(("source  ", "dim"), bad.step.location)
     say("wrong", bad.finding.message)
     say_judged()
@@ -173,18 +182,3 @@ def explain(recipe: Recipe, request: Request, script: Path | None, timeout: floa
     verb = "shows it" if shown.is_shown else "does not show it on this machine"
     say("run", f"the script {verb}: {shown.text}")
     return 1
-
-
-def _explain(bad: FirstBad, label: str) -> str:
-    """What is right and what is wrong, where it is not the step that is bad."""
-    if bad.kind == "refused":
-        return (
-            f"{label} is not wrong as it stands, as far as it could be run: TVM does not lower it"
-        )
-    if bad.source:
-        return f"{label} is right after the last pass that could be run, and its source is wrong"
-    if bad.kind == "between":
-        return (
-            f"what stands between the two could not be judged, or not in the same way, in {label}"
-        )
-    return f"{label} is right as it stands, and wrong after this pass of TVM"
