@@ -3,8 +3,13 @@
 import itertools
 import math
 from collections.abc import Sequence
+from typing import Any
 
-from tirstep.tuning.tuner import RANDOM_FIRST, Config, Proposals
+from inline_workers import make_plan
+
+from tirstep.modules import get_kernel
+from tirstep.transforms.recipes import find_recipe
+from tirstep.tuning.tuner import RANDOM_FIRST, Config, Proposals, Tuner
 
 
 def make_proposals(promising: Sequence[Config] = (), seed: int = 0, **sizes: int) -> Proposals:
@@ -40,12 +45,23 @@ def test_what_was_tried_before_does_not_come_again() -> None:
 
 def test_neighbours_of_the_fastest_come_early() -> None:
     """Times grow with the distance from one config; random order would take half of all."""
-    goal, tried = (7, 3, 9), 0
+    goal, seen = (7, 3, 9), list[tuple[int, ...]]()
     proposals = make_proposals(a=10, b=10, c=10)
     for decisions in iter(proposals.propose, None):
-        tried += 1
         places = tuple(decisions.values())
+        seen.append(places)
         if places == goal:
             break
         proposals.learn(decisions, 1.0 + sum(map(abs, map(int.__sub__, places, goal))))
-    assert RANDOM_FIRST < tried < 250
+    assert RANDOM_FIRST < len({*seen}) == len(seen) < 250
+
+
+def test_a_seed_repeats_the_order_and_another_one_does_not() -> None:
+    nothing: Any = None
+    problem, recipe = get_kernel("matmul").problem(64, 48, 32), find_recipe("matmul_tiled")
+    plans = [make_plan(recipe, problem, seed=seed) for seed in (1, 1, 2)]
+    tuners = [Tuner(plan, nothing, nothing, nothing, print) for plan in plans]
+    orders = [list_all(tuner.proposals) for tuner in tuners]
+    assert orders[0] == orders[1] != orders[2]
+    assert sorted(orders[0]) == sorted(orders[2])
+    assert len(orders[0]) == tuners[0].found.total
