@@ -1,4 +1,4 @@
-"""The value of a TIR expression in float64, with the range of its own type.
+"""The value of a TIR expression, in Python's floats (float64), with the range of its own type.
 
 Nothing raises on the way: a quotient by 0 is infinite, so is what float32 does not hold in an
 expression of float32, and what has no value is NaN, such as an integer that its type does not hold.
@@ -8,19 +8,18 @@ finer.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-import numpy as np
 from tvm.ir import Call, TensorLoad
 from tvm.tirx import Cast, Div, Not, Select, Var, max_value, min_value
 
-from tirstep.tvm_compat import get_op_name
-
 from ..tir import is_choice
 
+NAN, INFINITY = math.nan, math.inf
 _TYPES = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 _TYPES += ["float32", "float16", "bfloat16"]
 _BOUNDS = {name: (min_value(name).value, max_value(name).value) for name in _TYPES}
@@ -35,19 +34,14 @@ class UnknownOperationError(Exception):
     """An expression has an operation or a variable that is not known; its name is the message."""
 
 
+@functools.lru_cache(maxsize=512)  # each is evaluated on many drawn numbers
 def compile_expression(expression: Any) -> Compute:
     """An expression as a function of its variables, by their addresses, and of loads.
 
     What its type does not hold is infinite, or NaN if it is an integer. A variable that has no
     value, and an operation that is not known, raise `UnknownOperationError` where they are met.
     """
-    compute = _compile(expression)
-
-    def evaluate(values: Mapping[int, float], load: Load) -> Any:
-        with np.errstate(all="ignore"):
-            return compute(values, load)
-
-    return evaluate
+    return _compile(expression)
 
 
 def _compile(node: Any) -> Compute:
@@ -55,7 +49,7 @@ def _compile(node: Any) -> Compute:
     if dtype not in _BOUNDS:
         return compute
     least, most = _BOUNDS[dtype]
-    below, above = (math.nan, math.nan) if "int" in dtype else (-math.inf, math.inf)
+    below, above = (NAN, NAN) if "int" in dtype else (-INFINITY, INFINITY)
 
     def limit(values: Mapping[int, float], load: Load) -> Any:
         value = compute(values, load)
@@ -67,23 +61,10 @@ def _compile(node: Any) -> Compute:
 
 
 def _read(node: Any) -> Compute:
-    name, is_whole = get_operation(node) or type(node).__name__, "int" in str(node.ty.dtype)
-    function: Callable[..., Any] | None = None
-    operands: list[Any] = []
+    if isinstance(node, Var):
+        return functools.partial(_get_value, node.__chandle__(), str(node.name))
     if isinstance(node, TensorLoad):
         return lambda values, load: load(node)
-    if isinstance(node, Var):
-        address, name = node.__chandle__(), f"'{node.name}'"
-
-        def get(values: Mapping[int, float], load: Load) -> Any:
-            if address not in values:  # a parameter, an open size, or what a statement binds
-                raise UnknownOperationError(name)
-            return values[address]
-
-        return get
-    if isinstance(getattr(node, "value", None), (int, float)):
-        value = node.value
-        return lambda values, load: value
     if isinstance(node, Select) or is_choice(node):
         parts = (
             node.args if is_choice(node) else (node.condition, node.true_value, node.false_value)
@@ -91,45 +72,86 @@ def _read(node: Any) -> Compute:
         asked, first, second = map(_compile, parts)
         # The arm that is not chosen is not computed.
         return lambda values, load: (first if asked(values, load) else second)(values, load)
+    if isinstance(getattr(node, "value", None), (int, float)):
+        value = node.value
+        return lambda values, load: value
+    name, is_whole = get_operation(node) or type(node).__name__, "int" in str(node.ty.dtype)
     if isinstance(node, Call):
         function, operands = _FUNCTIONS.get(name), list(node.args)
     elif isinstance(node, Cast):
-        truncate = lambda value: math.trunc(value) if math.isfinite(value) else value  # noqa: E731
-        function, operands = truncate if is_whole else float, [node.value]
+        function, operands = _truncate if is_whole else float, [node.value]
     elif isinstance(node, Not):
         function, operands = operator.not_, [node.a]
-    elif name in _OPERATORS:
-        function, operands = _OPERATORS[name], [node.a, node.b]
-        if isinstance(node, Div) and is_whole:
-            function = lambda a, b: np.trunc(np.divide(a, b))  # noqa: E731
+    elif isinstance(node, Div) and is_whole:
+        function, operands = _divide_integers, [node.a, node.b]
+    else:
+        function = _OPERATORS.get(name)
+        operands = [node.a, node.b] if function else []
+
     arguments = [_compile(operand) for operand in operands]
 
     def call(values: Mapping[int, float], load: Load) -> Any:
         if function is None:
             raise UnknownOperationError(name)
-        return function(*[argument(values, load) for argument in arguments])
+        try:
+            return function(*[argument(values, load) for argument in arguments])
+        except OverflowError:
+            return INFINITY
+        except (ValueError, ZeroDivisionError):
+            return NAN
 
     return call
 
 
+def _get_value(address: int, name: str, values: Mapping[int, float], _load: Load) -> Any:
+    if address not in values:  # a parameter, an open size, or what a statement binds
+        raise UnknownOperationError(f"'{name}'")
+    return values[address]
+
+
 def get_operation(node: Any) -> str:
     """The bare name of what a call computes, such as ``"exp"``; empty for another node."""
-    return get_op_name(node).rpartition(".")[2] if isinstance(node, Call) else ""
+    name = getattr(getattr(node, "op", None), "name", "") if isinstance(node, Call) else ""
+    return str(name).rpartition(".")[2]
+
+
+def _truncate(value: float) -> float:
+    return math.trunc(value) if math.isfinite(value) else value
+
+
+def _divide(a: float, b: float) -> float:
+    if b == 0:
+        return NAN if a == 0 or math.isnan(a) else math.copysign(INFINITY, a)
+    return a / b
+
+
+def _divide_integers(a: float, b: float) -> float:
+    """The quotient, rounded towards 0."""
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
 
 
 def _choose(choose: Callable[[float, float], float], a: float, b: float) -> float:
-    return math.nan if math.isnan(a) or math.isnan(b) else choose(a, b)  # integers stay exact
+    return NAN if math.isnan(a) or math.isnan(b) else choose(a, b)
+
+
+def _power(base: float, exponent: float) -> float:
+    return INFINITY if base == 0 and exponent < 0 else math.pow(base, exponent)
+
+
+def _log(value: float) -> float:
+    return -INFINITY if value == 0 else math.log(value)
 
 
 _OPERATORS: dict[str, Callable[..., Any]] = {
     "Add": operator.add,
     "Sub": operator.sub,
     "Mul": operator.mul,
-    "Div": np.divide,
-    "FloorDiv": lambda a, b: np.floor(np.divide(a, b)),
-    "FloorMod": lambda a, b: np.mod(np.float64(a), b),
-    "Max": lambda a, b: _choose(max, a, b),
-    "Min": lambda a, b: _choose(min, a, b),
+    "Div": _divide,
+    "FloorDiv": operator.floordiv,
+    "FloorMod": operator.mod,
+    "Max": functools.partial(_choose, max),
+    "Min": functools.partial(_choose, min),
     "EQ": operator.eq,
     "NE": operator.ne,
     "LT": operator.lt,
@@ -139,19 +161,19 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "And": lambda a, b: bool(a) and bool(b),
     "Or": lambda a, b: bool(a) or bool(b),
 }
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "exp": np.exp,
-    "exp2": np.exp2,
-    "exp10": lambda value: np.power(10.0, value),
-    "log": np.log,
-    "log2": np.log2,
-    "sqrt": np.sqrt,
-    "rsqrt": lambda value: 1.0 / np.sqrt(value),
-    "pow": np.float_power,
+_FUNCTIONS: dict[str, Callable[..., float]] = {
+    "exp": math.exp,
+    "exp2": lambda value: math.pow(2.0, value),
+    "exp10": lambda value: math.pow(10.0, value),
+    "log": _log,
+    "log2": lambda value: _log(value) / math.log(2.0),
+    "sqrt": math.sqrt,
+    "rsqrt": lambda value: INFINITY if value == 0 else 1.0 / math.sqrt(value),
+    "pow": _power,
     "fabs": abs,
-    "tanh": np.tanh,
-    "sigmoid": lambda value: 0.5 + 0.5 * np.tanh(0.5 * value),
+    "tanh": math.tanh,
+    "sigmoid": lambda value: 0.5 + 0.5 * math.tanh(0.5 * value),
     "erf": math.erf,
-    "sin": np.sin,
-    "cos": np.cos,
+    "sin": math.sin,
+    "cos": math.cos,
 }
