@@ -12,6 +12,8 @@ import pytest
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
+pytest_plugins = ["pytester"]
+
 HEAD = """
 import tvm
 from tvm.script import ir as I
