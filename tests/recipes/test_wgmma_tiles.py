@@ -15,8 +15,7 @@ from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.recipes.costs import read_tiles
 from tirstep.transforms.recipes.gpus import H200
 from tirstep.transforms.recipes.matmul_best import choose_for, rank_wgmma, rank_wgmma_gathered
-from tirstep.transforms.recipes.tile_choice import Sizes
-from tirstep.transforms.recipes.time_model import Product
+from tirstep.transforms.recipes.time_model import Product, Sizes
 
 HALF = {"dtype": "bfloat16", "out": "bfloat16"}
 INT8 = {"dtype": "int8", "out": "int32", "transpose_b": True}

@@ -29,7 +29,7 @@ from tirstep.transforms import TransformError, make_persistent
 from tirstep.transforms.passes import NameBarriersOfRoles
 from tirstep.transforms.passes.tma_pipeline import Pipeline
 from tirstep.transforms.recipes import RECIPES
-from tirstep.transforms.recipes.wgmma import WgmmaConfig, schedule_product
+from tirstep.transforms.recipes.wgmma import WgmmaConfig, schedule
 from tirstep.transforms.tir import find_all
 from tirstep.transforms.tma_tiles import TMA_IN_FLIGHT, TMA_PERSISTENT, TMA_ROLES
 
@@ -138,7 +138,7 @@ def test_a_bias_is_added_by_named_barriers() -> None:
     problem = matmul_bias_gelu.problem(72, 40, 128, **HALF)
     sch = Schedule(problem.module)
     config = WgmmaConfig(**{**STAYS.config, **SMALL, "tail": "pad", "persistent": 1})
-    assert list(schedule_product(sch, sch.get_sblock("C"), config))[-1] == "blocks_stay"
+    assert list(schedule(sch, config))[-1] == "blocks_stay"
     assert check_numbers(problem, sch.mod, SIMULATOR, where="bias") == []
 
 

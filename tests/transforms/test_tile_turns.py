@@ -19,7 +19,7 @@ from tirstep.modules import batched_matmul
 from tirstep.transforms.passes import tma
 from tirstep.transforms.passes.tile_turns import TileTurns
 from tirstep.transforms.recipes import RECIPES
-from tirstep.transforms.recipes.wgmma import WgmmaConfig, schedule_product
+from tirstep.transforms.recipes.wgmma import WgmmaConfig, schedule
 from tirstep.transforms.tma_tiles import (
     TMA_BLOCKS,
     TMA_OVERLAP,
@@ -66,7 +66,7 @@ def test_batches_take_turns_too() -> None:
     problem = batched_matmul.problem(3, 64, 32, 128, **HALF)
     sch = Schedule(problem.module)
     config = WgmmaConfig(**{**SMALL, "turns": 1, "persistent": 2})
-    assert list(schedule_product(sch, sch.get_sblock("C"), config))[-1] == "blocks_stay"
+    assert list(schedule(sch, config))[-1] == "blocks_stay"
     tr.alternate_tiles(sch, find_loop(sch))
     assert check_numbers(problem, sch.mod, SIMULATOR, where="batches") == []
 

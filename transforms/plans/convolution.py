@@ -22,7 +22,7 @@ from ..errors import TransformError
 from ..inlining import inline_chain, inline_epilogue
 from ..queries import get_sblock_name, is_reduction
 from ..recipes.contraction import Groups, group_iterators
-from ..recipes.tile_choice import Sizes
+from ..recipes.time_model import Sizes
 from ..rewriting import replace_blocks
 from ..schedule import inlines, transform
 from ..tir import constant, is_among, replace_fields

@@ -18,7 +18,8 @@ from ..queries import get_sblock_name, is_reduction
 from ..recipes import gemm, mma, wgmma
 from ..recipes.gpus import read_gpu
 from ..recipes.matmul_best import choose_for, rank_gemm
-from ..recipes.tile_choice import Sizes
+from ..recipes.tiled_product import Engine
+from ..recipes.time_model import Sizes
 from ..schedule import inlines, transform
 from ..tir import constant, find_all, is_used
 from ..wide_sums import HALVES, widen_sums
@@ -38,6 +39,11 @@ OPEN_MATMUL = gemm.GemmConfig(
     threads=(8, 16), thread_tile=(8, 4), tile_k=16, warp=(4, 8), stages=2, tail="pad"
 )
 """Tiles of 64 rows and columns: of sizes that are not known when it is compiled."""
+ENGINES: dict[type, type[Engine]] = {
+    gemm.GemmConfig: gemm.GemmEngine,
+    mma.MmaConfig: mma.MmaEngine,
+    wgmma.WgmmaConfig: wgmma.WgmmaEngine,
+}
 _TRIED = 3
 MatmulConfig = gemm.GemmConfig | mma.MmaConfig | wgmma.WgmmaConfig
 
@@ -75,13 +81,7 @@ def schedule_matmul(sch: Schedule, block: SBlockRV, *, config: MatmulConfig) -> 
     epilogue = inline_epilogue(sch, block)
     if epilogue is not None and _count_dimensions(sch, epilogue) > _count_dimensions(sch, block):
         sch.cache_write(block, 0, "global")  # what repeats the results is a kernel of its own
-    if isinstance(config, gemm.GemmConfig):
-        steps = gemm.schedule_product(sch, block, config)
-    elif isinstance(config, mma.MmaConfig):
-        steps = mma.schedule_product(sch, block, config)
-    else:
-        steps = wgmma.schedule_product(sch, block, config)
-    for _ in steps:
+    for _ in ENGINES[type(config)](sch, config).schedule(block):
         pass
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
@@ -23,12 +24,12 @@ from ..reduction import decompose_reduction_at
 from ..tir import constant
 from . import mma, wgmma
 from .contraction import Groups, group_iterators
-from .gemm import WholeTail
-from .ladder import Ladder
+from .ladder import Family, Ladder
 from .matmul_best import find_gpu, rank_wgmma_gathered
 from .products import get_whole_types
 from .recipe import Example, recipe
-from .tile_choice import VECTOR_BYTES, read_sizes
+from .tiled_product import VECTOR_BYTES, Engine, WholeTail
+from .time_model import read_sizes
 
 PIXELS, CHANNELS, TAPS = (0, 1, 2), (3,), (4, 5, 6)
 """The iterators of block "Y" that make rows, columns and k."""
@@ -53,20 +54,6 @@ def make_product(sch: Schedule) -> SBlockRV:
     return block
 
 
-def schedule_by_mma(sch: Schedule, config: mma.MmaConfig) -> Iterator[str]:
-    """The steps of a config of `mma` on conv2d."""
-    block, tail = _begin(sch, config.tail)
-    yield "product_of_matrices"
-    yield from mma.schedule_product(sch, block, replace(config, tail=tail))
-
-
-def schedule_by_wgmma(sch: Schedule, config: wgmma.WgmmaConfig) -> Iterator[str]:
-    """The steps of a config of `wgmma` on conv2d."""
-    block, tail = _begin(sch, config.tail)
-    yield "product_of_matrices"
-    yield from wgmma.schedule_product(sch, block, replace(config, tail=tail))
-
-
 def _begin(sch: Schedule, tail: WholeTail) -> tuple[SBlockRV, WholeTail]:
     """The block of the product, and what happens where a tile does not divide.
 
@@ -80,24 +67,27 @@ def _begin(sch: Schedule, tail: WholeTail) -> tuple[SBlockRV, WholeTail]:
     return block, "pad" if is_whole and tail != "copy" else "copy"
 
 
-BY_MMA = replace(
-    mma.MMA,
-    kernel="conv2d",
-    schedule=schedule_by_mma,
-    blocks=FORMS,
-    default_example=IMAGES,
-    small=Example(SMALL, options=IMAGES.options, config=mma.MMA.small.config),
-    dtypes=get_whole_types(mma.MMA),
-)
-BY_WGMMA = replace(
-    wgmma.WGMMA,
-    kernel="conv2d",
-    schedule=schedule_by_wgmma,
-    blocks=FORMS,
-    default_example=IMAGES,
-    small=Example(SMALL, options=IMAGES.options, config=wgmma.WGMMA.small.config),
-    dtypes=get_whole_types(wgmma.WGMMA),
-)
+def _make_family(of: Family, engine: type[Engine]) -> Family:
+    """The family of conv2d on the schedule of one of matmul."""
+
+    def schedule(sch: Schedule, config: Any) -> Iterator[str]:
+        block, tail = _begin(sch, config.tail)
+        yield "product_of_matrices"
+        yield from engine(sch, replace(config, tail=tail)).schedule(block)
+
+    return replace(
+        of,
+        kernel="conv2d",
+        schedule=schedule,
+        blocks=FORMS,
+        default_example=IMAGES,
+        small=Example(SMALL, options=IMAGES.options, config=of.small.config),
+        dtypes=get_whole_types(of),
+    )
+
+
+BY_MMA = _make_family(mma.MMA, mma.MmaEngine)
+BY_WGMMA = _make_family(wgmma.WGMMA, wgmma.WgmmaEngine)
 _GATHERED = "cp_async_bytes == 16"
 
 
@@ -165,7 +155,7 @@ def conv2d_wgmma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator
     (best, *_) = rank_wgmma_gathered(sizes.product, find_gpu(device))
     # The copies gather pixels of windows, which the TMA does not.
     config = replace(best.config, tail=tail, copies="threads", roles=False, store="shared")
-    yield from wgmma.schedule_product(sch, block, config)
+    yield from wgmma.WgmmaEngine(sch, config).schedule(block)
 
 
 CONV2D = (

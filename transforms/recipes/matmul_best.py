@@ -27,16 +27,19 @@ from .ladder import Expects, Family, Ladder, read_pairs
 from .mma import MmaConfig
 from .recipe import Example, Recipe, recipe
 from .skinny import SkinnyConfig
-from .tile_choice import VECTOR_BYTES, Sizes, choose_tail, read_sizes
+from .tiled_product import VECTOR_BYTES
 from .time_model import (
     Costs,
     Product,
     Ranked,
+    Sizes,
     TileRate,
+    choose_tail,
     estimate,
     find_stream,
     list_parts,
     rank_tiles,
+    read_sizes,
 )
 from .tuned import find_tuned
 from .wgmma import WgmmaConfig, count_slot_bytes

@@ -10,15 +10,19 @@ CUTLASS: Fast Linear Algebra in CUDA C++, 2017; V. Thakkar and others, CUTLASS 3
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from tvm.s_tir import Schedule
-from tvm.s_tir.schedule import SBlockRV
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+
+from tirstep.allowances import OPERANDS
 
 from ..bulk_copies import prefetch_by_tma, specialize_warps
 from ..caching import accumulate_in_registers, cache_read_at
+from ..errors import TransformError
+from ..gpu_limits import MAX_SHARED_BYTES, WARP
 from ..intrinsics import get_depth
 from ..loops import suggest_unrolling
 from ..pass_options import set_pipeline
@@ -27,18 +31,18 @@ from ..queries import find_epilogue, get_extent
 from ..reduction import decompose_reduction_at
 from ..tensorize import (
     FragmentTile,
+    SharedStore,
     TileLayout,
     stage_fragments_at,
     store_through_shared,
     tensorize_fragments,
     tile_in_fragments,
 )
-from ..tir import constant
 from ..tma_tiles import PITCH
-from .gemm import WholeTail, add_parts, cut_matmul, fit_swizzle
+from ..warpgroups import WarpgroupTile
 from .ladder import Family, Pair, knob
 from .recipe import Example
-from .tile_choice import VECTOR_BYTES, choose_vector, require_operands, require_shared_room
+from .tiled_product import VECTOR_BYTES, Engine, WholeTail
 
 Copies = Literal["threads", "tma"]
 """Who copies tiles into shared memory: all threads, or the Tensor Memory Accelerator."""
@@ -100,150 +104,177 @@ class MmaConfig:
 
 def schedule(sch: Schedule, config: MmaConfig) -> Iterator[str]:
     """The steps of a config, on block "C" of matmul."""
-    yield from schedule_product(sch, sch.get_sblock("C"), config)
+    return MmaEngine(sch, config).schedule(sch.get_sblock("C"))
 
 
-def schedule_product(sch: Schedule, total: SBlockRV, config: MmaConfig) -> Iterator[str]:
-    """The steps of a config, on a block that sums products over one loop, of two operands.
+class TensorCoreEngine(Engine):
+    """What both instructions of tensor cores share: their types, and the vectors of copies."""
 
-    Loops in front of the last two spatial ones are those of a batch. What consumes the sums, a
-    bias and a function of them, say, becomes part of the store.
-    """
-    dtype = sch.get(total).reads[-1].source.dtype
-    require_operands(sch, total, TYPES)
-    require_shared_room(config.tile, config.tile_k, config.stages, dtype.itemsize)
-    depth, lengths = get_depth(dtype.bits), get_row_lengths(sch, total)
-    store = choose_store(sch, total, config.store, config.tail)
-    config = replace(config, tile_k=max(config.tile_k, depth), store=store)
-    if config.copies == "tma" and config.tail == "pad" and has_odd_pitch(lengths, dtype.itemsize):
-        config = replace(config, tail="copy")
-    block = yield from cut_matmul(
-        sch, total, (*config.tile, config.tile_k), split_k=config.split_k, tail=config.tail
-    )
-    tile = tile_in_fragments(
-        sch,
-        block,
-        tile=config.tile,
-        warp=config.warp,
-        tile_k=config.tile_k,
-        depth=depth,
-        swizzle=fit_swizzle(sch, block, config.tile[0], most=config.swizzle),
-    )
-    yield "tiled"
-    yield from _compute(sch, tile, config, lengths)
-    if config.split_k > 1:
-        add_parts(sch, total, config.tail)
-        yield "parts_added"
+    tiled: FragmentTile | WarpgroupTile
+    rows_of_threads: tuple[int, int]
+    """Of a block of threads: warps or warpgroups, and the threads of each."""
 
+    def require_multiplied(self, total: SBlockRV) -> None:
+        """Refuse operands that tensor cores do not multiply, and stages without room for them.
 
-def choose_store(sch: Schedule, total: SBlockRV, store: Store, tail: WholeTail) -> Store:
-    """From where a result is written: from shared memory where it is cropped, or computed with."""
-    epilogue = find_epilogue(sch, total)
-    has_more = epilogue is not None and len(sch.get(epilogue).reads) > 1
-    return "shared" if has_more or tail != "refuse" else store
+        Of the types tf32 is a float32 in memory of a block whose annotation allows to round it, as
+        matmul with ``dtype="tf32"`` has it.
+        """
+        node, config = self.sch.get(total), self.config
+        operand = node.reads[-1].source.dtype
+        is_tf32 = str(operand) == "float32" and node.annotations.get(OPERANDS) == "tf32"
+        if ("tf32" if is_tf32 else str(operand)) not in TYPES:
+            raise TransformError(
+                "schedule",
+                f"tensor cores do not multiply {operand} as it is",
+                f"use {', '.join(TYPES)}",
+            )
+        tiles = sum(config.tile) * config.tile_k * operand.itemsize * config.stages
+        if tiles > MAX_SHARED_BYTES["shared.dyn"]:
+            raise TransformError(
+                "schedule",
+                f"{config.stages} stages of tiles of {config.tile} by tile_k={config.tile_k} take "
+                f"{tiles >> 10} KiB of shared memory, and a block has "
+                f"{MAX_SHARED_BYTES['shared.dyn'] >> 10} KiB at most",
+                "use fewer stages, or a smaller tile",
+            )
 
+    def choose_store(self, total: SBlockRV, store: Store) -> Store:
+        """From where a result is written: shared memory where it is cropped, or computed with."""
+        epilogue = find_epilogue(self.sch, total)
+        has_more = epilogue is not None and len(self.sch.get(epilogue).reads) > 1
+        return "shared" if has_more or self.config.tail != "refuse" else store
 
-def has_odd_pitch(lengths: tuple[int, int, int], size: int) -> bool:
-    """Whether the TMA cannot address A or B as it lies."""
-    return any(length * size % PITCH for length in lengths[:2])
+    def has_odd_pitch(self, size: int) -> bool:
+        """Whether the TMA cannot address A or B as it lies, of elements of so many bytes."""
+        return any(length * size % PITCH for length in self.lengths[:2])
 
+    def split_steps(self) -> LoopRV:
+        """The loop that is there since the block was tiled."""
+        return self.tiled.outer
 
-def get_row_lengths(sch: Schedule, block: SBlockRV) -> tuple[int, int, int]:
-    """The elements in a row of A, of B and of the result."""
-    node = sch.get(block)
-    a, b = (region.source for region in node.reads[-2:])
-    lengths = [constant(buffer.shape[-1]) or 1 for buffer in (a, b, node.writes[0].source)]
-    return lengths[0], lengths[1], lengths[2]
+    def count_stages(self) -> int:
+        """Tiles in flight, of which there are no more than steps."""
+        return min(self.config.stages, get_extent(self.sch, self.tiled.outer) or 1)
 
+    def find_vector(self, operand: int, *, is_even: bool) -> int:
+        """The elements of a vector that copies an operand's tile, of 16 bytes where it can.
 
-def _compute(
-    sch: Schedule, tile: FragmentTile, config: MmaConfig, lengths: tuple[int, int, int]
-) -> Iterator[str]:
-    """Bring the operands through shared memory into fragments, multiply them, and store."""
-    store = _store(sch, tile, config, lengths[2])
-    yield "accumulated_in_registers"
-    copies = []
-    for operand, name in enumerate("AB"):
-        copies.append(_stage(sch, tile, config, operand, lengths[operand]))
-        yield f"{name}_in_shared_memory"
-    loads = [
-        cache_read_at(sch, tile.block, tile.inner, operand=operand, scope="local")
-        for operand in range(2)
-    ]
-    suggest_unrolling(sch, tile.inner)
-    yield "fragments_in_registers"
-    zeros = decompose_reduction_at(sch, tile.block, tile.outer)
-    yield "decomposed"
-    # Of float32 operands the kernel allows it, or they were refused.
-    tensorize_fragments(sch, tile.block, loads, zeros, store, tf32=True)
-    yield "tensorized"
-    steps = get_extent(sch, tile.inner) or 1
-    ahead = config.prefetch_fragments and steps > 1
-    if ahead:
-        prefetch_fragments(sch, tile.inner)
-        yield "fragments_ahead"
-    stages = min(config.stages, get_extent(sch, tile.outer) or 1)
-    if _uses_tma(sch, tile, config):
-        prefetch_by_tma(sch, tile.outer, copies, stages=stages)
-        yield "next_tiles_by_tma"
-        if config.roles:
-            specialize_warps(sch, tile.outer)
-            yield "warps_specialized"
-    elif stages > 1:
-        first = config.fragments_first and ahead and stages > 2
-        prefetch_asynchronously(sch, tile.outer, copies, stages=stages, fragments_first=first)
-        set_pipeline(sch)
-        yield "next_tiles_asynchronously"
+        `is_even` has threads share a tile evenly. TVM's vectors have four elements of float8 at
+        most, and of int8 where there is a guard; asynchronous copies of float8 have no type. Under
+        a padding whole vectors lie in or outside.
+        """
+        config, dtype = self.config, self.sch.get(self.tiled.block).reads[operand].source.dtype
+        is_async = config.stages > 1 and get_extent(self.sch, self.tiled.outer) != 1
+        size = dtype.itemsize
+        is_guarded = config.tail != "refuse" if "int" in str(dtype) else not is_async
+        vector = 4 if size == 1 and is_guarded else VECTOR_BYTES // size
+        if config.tail == "pad":
+            vector = math.gcd(vector, self.lengths[operand])
+        if is_even:
+            share = config.tile[operand] * config.tile_k // math.prod(self.rows_of_threads)
+            vector = math.gcd(vector, share) or vector
+        return vector
+
+    def store_through_shared(self, loop: LoopRV, size: int) -> SharedStore:
+        """Have sums go through shared memory, in vectors of elements of so many bytes."""
+        set_pipeline(self.sch)  # whose passes keep vectors under the guard of a crop
+        warps, lanes = self.rows_of_threads
+        vector = math.gcd(VECTOR_BYTES // size, self.lengths[2])
+        columns, tiled = self.config.tile[1], self.tiled
+        return store_through_shared(
+            self.sch,
+            tiled.block,
+            tiled.grid,
+            loop,
+            columns=columns,
+            warps=warps,
+            lanes=lanes,
+            vector=vector,
+        )
 
 
-def _uses_tma(sch: Schedule, tile: FragmentTile, config: MmaConfig) -> bool:
-    stages = min(config.stages, get_extent(sch, tile.outer) or 1)
-    return config.copies == "tma" and stages > 1
+class MmaEngine(TensorCoreEngine):
+    """Warps that multiply fragments in registers by mma.sync."""
 
+    config: MmaConfig
+    tiled: FragmentTile
 
-def _store(sch: Schedule, tile: FragmentTile, config: MmaConfig, length: int) -> SBlockRV:
-    """Keep the sums in registers; the block that stores them, for its fragments."""
-    if config.store == "registers":
-        return accumulate_in_registers(sch, tile.block, tile.warps)
-    set_pipeline(sch)  # whose passes keep vectors under the guard of a crop
-    stores = [block for block in (tile.block, find_epilogue(sch, tile.block)) if block is not None]
-    widest = max(sch.get(block).writes[0].source.dtype.itemsize for block in stores)
-    vector = math.gcd(VECTOR_BYTES // widest, length)
-    return store_through_shared(
-        sch,
-        tile.block,
-        tile.grid,
-        tile.warps,
-        columns=config.tile[1],
-        warps=config.warps,
-        vector=vector,
-    ).store
+    def prepare(self, total: SBlockRV) -> Iterator[str]:
+        config, dtype = self.config, self.sch.get(total).reads[-1].source.dtype
+        self.require_multiplied(total)
+        tile_k, store = max(config.tile_k, get_depth(dtype.bits)), config.store
+        self.config = replace(config, tile_k=tile_k, store=self.choose_store(total, store))
+        if (config.copies, config.tail) == ("tma", "pad") and self.has_odd_pitch(dtype.itemsize):
+            self.config = replace(self.config, tail="copy")
+        self.depth, self.rows_of_threads = get_depth(dtype.bits), (config.warps, WARP)
+        yield from ()
 
+    def tile(self, block: SBlockRV, swizzle: int) -> None:
+        config = self.config
+        self.tiled = tile_in_fragments(
+            self.sch,
+            block,
+            tile=config.tile,
+            warp=config.warp,
+            tile_k=config.tile_k,
+            depth=self.depth,
+            swizzle=swizzle,
+        )
 
-def _stage(
-    sch: Schedule, tile: FragmentTile, config: MmaConfig, operand: int, length: int
-) -> SBlockRV:
-    """The copy of an operand's tile into shared memory, in vectors of 16 bytes where it can."""
-    dtype = sch.get(tile.block).reads[operand].source.dtype
-    is_async = config.stages > 1 and get_extent(sch, tile.outer) != 1
-    layout = config.layout if dtype.itemsize == 2 or config.layout == "rows" else "padded"
-    uses_tma = _uses_tma(sch, tile, config)
-    vector = choose_vector(dtype, length, config.tail, is_async=is_async)
-    if uses_tma:  # which copies by itself: threads are to divide the tile, in vectors of any width
-        layout = "rows" if layout == "padded" else layout
-        threads = 32 * config.warps
-        vector = math.gcd(vector, config.tile[operand] * config.tile_k // threads) or vector
-    return stage_fragments_at(
-        sch,
-        tile.block,
-        tile.outer,
-        operand=operand,
-        warps=config.warps,
-        vector=vector,
-        layout=layout,
-        panels=uses_tma,
-        tail="guard",
-    )
+    def keep_sums(self) -> None:
+        sch, block, warps = self.sch, self.tiled.block, self.tiled.warps
+        if self.config.store == "registers":
+            self.store = accumulate_in_registers(sch, block, warps)
+        else:
+            stores = [it for it in (block, find_epilogue(sch, block)) if it is not None]
+            widest = max(sch.get(it).writes[0].source.dtype.itemsize for it in stores)
+            self.store = self.store_through_shared(warps, widest).store
+
+    def stage(self, steps: LoopRV, operand: int) -> SBlockRV:
+        config, dtype = self.config, self.sch.get(self.tiled.block).reads[operand].source.dtype
+        layout = config.layout if dtype.itemsize == 2 or config.layout == "rows" else "padded"
+        uses_tma = config.copies == "tma" and self.count_stages() > 1
+        if uses_tma and layout == "padded":  # which copies rows as they are
+            layout = "rows"
+        return stage_fragments_at(
+            self.sch,
+            self.tiled.block,
+            steps,
+            operand=operand,
+            warps=config.warps,
+            vector=self.find_vector(operand, is_even=uses_tma),
+            layout=layout,
+            panels=uses_tma,
+            tail="guard",
+        )
+
+    def multiply(self, steps: LoopRV, copies: Sequence[SBlockRV]) -> Iterator[str]:
+        sch, config, (block, _, _, _, inner) = self.sch, self.config, self.tiled
+        loads = [cache_read_at(sch, block, inner, operand=at, scope="local") for at in range(2)]
+        suggest_unrolling(sch, inner)
+        yield "fragments_in_registers"
+        zeros = decompose_reduction_at(sch, block, steps)
+        yield "decomposed"
+        # Of float32 operands the kernel allows it, or they were refused.
+        tensorize_fragments(sch, block, loads, zeros, self.store, tf32=True)
+        yield "tensorized"
+        ahead = config.prefetch_fragments and (get_extent(sch, inner) or 1) > 1
+        if ahead:
+            prefetch_fragments(sch, inner)
+            yield "fragments_ahead"
+        stages = self.count_stages()
+        if config.copies == "tma" and stages > 1:
+            prefetch_by_tma(sch, steps, copies, stages=stages)
+            yield "next_tiles_by_tma"
+            if config.roles:
+                specialize_warps(sch, steps)
+                yield "warps_specialized"
+        elif stages > 1:
+            first = config.fragments_first and ahead and stages > 2
+            prefetch_asynchronously(sch, steps, copies, stages=stages, fragments_first=first)
+            set_pipeline(sch)
+            yield "next_tiles_asynchronously"
 
 
 MMA = Family(

@@ -29,11 +29,12 @@ from ..rows import find_vector
 from ..tir import is_used
 from ..vectorize import WIDEST, vectorize_copy, vectorize_loop
 from ..warp_tiling import largest_divisor
-from .gemm import STATIC_SHARED_BYTES, SUM_VECTOR, add_parts, get_row_lengths
+from .gemm import STATIC_SHARED_BYTES
 from .gpus import Gpu
 from .ladder import Family, Ladder, knob
 from .recipe import Example
-from .tile_choice import VECTOR_BYTES, Sizes
+from .tiled_product import SUM_VECTOR, VECTOR_BYTES, add_parts, get_row_lengths
+from .time_model import Sizes
 
 RESIDENT = 1024
 """Threads of each multiprocessor that read at the same time."""

@@ -14,9 +14,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import SBlockRV
+
+from ..errors import TransformError
 from ..gpu_limits import WARP
+from ..queries import find_epilogue
 from ..shares import count_parts, share_steps
+from ..tir import constant, is_used
 from .gpus import H200, Gpu
+from .tiled_product import VECTOR_BYTES, WholeTail
 
 _REGISTERS, _THREADS, _BLOCKS, _OTHER_REGISTERS = 1 << 16, 2048, 32, 64
 """Of a multiprocessor; and those of a thread beside its sums."""
@@ -61,6 +68,72 @@ class Product(NamedTuple):
     def result_bytes(self) -> int:
         """Of an element of the results."""
         return self.stored or self.size
+
+
+class Sizes(NamedTuple):
+    """A matmul of (m, k) by (k, n), the data type of its operands, and the sizes of its batch.
+
+    Attributes
+    ----------
+    stored : bytes of an element of the result; 0 as of the operands
+    across_k : whether neighbours in memory of B are of one step of k
+    """
+
+    m: int
+    n: int
+    k: int
+    dtype: Any
+    outer: tuple[int, ...] = ()
+    stored: int = 0
+    across_k: bool = False
+
+    @property
+    def product(self) -> Product:
+        """What the model of time knows of it."""
+        return Product(
+            self.m, self.n, self.k, self.dtype.itemsize, math.prod(self.outer), self.stored
+        )
+
+    @property
+    def has_whole_rows(self) -> bool:
+        """Whether rows along n and along k are whole vectors of 16 bytes."""
+        return all(it * self.dtype.itemsize % VECTOR_BYTES == 0 for it in (self.n, self.k))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the kernel."""
+        return (*self.outer, self.m, self.n, self.k)
+
+    @property
+    def type_name(self) -> str:
+        """Of the operands, as tensor cores multiply them."""
+        return "tf32" if str(self.dtype) == "float32" else str(self.dtype)
+
+
+def read_sizes(sch: Schedule, total: SBlockRV, recipe: str, instead: str) -> Sizes:
+    """The sizes of a product's block, the outer ones those of a batch; refuses those that are left
+    open, and names a recipe instead.
+    """
+    block = sch.get(total)
+    sizes = [constant(iterator.dom.extent) for iterator in block.iter_vars]
+    if len(sizes) < 3:
+        what = f"block '{block.name_hint}' has {len(sizes)} sizes, and a product three or more"
+        raise TransformError(recipe, what, "give it a product")
+    if None in sizes:
+        raise TransformError(recipe, f"the shape {sizes} is not constant", f"use {instead}")
+    *outer, m, n, k = (size or 1 for size in sizes)
+    operand = block.reads[-1]
+    across = not is_used(block.iter_vars[-1].var, operand.region[-1].min)
+    result = sch.get(find_epilogue(sch, total) or total).writes[0].source.dtype.itemsize
+    return Sizes(m, n, k, operand.source.dtype, tuple(outer), result, across)
+
+
+def choose_tail(sizes: Sizes, tile: tuple[int, int], depth: int) -> WholeTail:
+    """What happens where a tile of so many steps of k does not divide."""
+    if sizes.m % tile[0] == sizes.n % tile[1] == sizes.k % depth == 0:
+        return "refuse"
+    # Without copies whole vectors lie inside or outside.
+    return "pad" if sizes.has_whole_rows else "copy"
 
 
 class TileRate(NamedTuple):

@@ -10,12 +10,14 @@ in flight, tiles by the TMA and roles of warpgroups are the structure of NVIDIA'
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from tvm.s_tir import Schedule
-from tvm.s_tir.schedule import SBlockRV
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+
+from tirstep.allowances import SUMS
 
 from ..bulk_copies import prefetch_by_tma, specialize_warps
 from ..bulk_stores import store_by_tma, store_through_tiles
@@ -29,9 +31,8 @@ from ..pass_options import set_pipeline
 from ..passes.store_slots import SLOTS
 from ..persistent import make_persistent
 from ..pipelining import prefetch_asynchronously
-from ..queries import find_epilogue, get_extent
+from ..queries import find_epilogue
 from ..reduction import decompose_reduction_at
-from ..tensorize import store_through_shared
 from ..tir import constant, is_used
 from ..tma_tiles import ATOM, PITCH
 from ..warpgroups import (
@@ -40,17 +41,10 @@ from ..warpgroups import (
     tensorize_warpgroups,
     tile_in_warpgroups,
 )
-from .gemm import WholeTail, add_parts, cut_matmul, fit_swizzle
 from .ladder import Family, Pair, knob
-from .mma import TYPES, Copies, Store, choose_store, get_row_lengths, has_odd_pitch
+from .mma import TYPES, Copies, Store, TensorCoreEngine
 from .recipe import Example
-from .tile_choice import (
-    VECTOR_BYTES,
-    choose_vector,
-    require_narrow_sums,
-    require_operands,
-    require_shared_room,
-)
+from .tiled_product import VECTOR_BYTES, WholeTail, get_row_lengths
 from .transpose import TransposeConfig, transpose_by_tiles
 
 WgmmaStore = Literal["registers", "shared", "tma"]
@@ -149,71 +143,156 @@ class WgmmaConfig:
 
 def schedule(sch: Schedule, config: WgmmaConfig) -> Iterator[str]:
     """The steps of a config, on block "C" of matmul."""
-    yield from schedule_product(sch, sch.get_sblock("C"), config)
+    return WgmmaEngine(sch, config).schedule(sch.get_sblock("C"))
 
 
-def schedule_product(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> Iterator[str]:
-    """The steps of a config, on a block that sums products over one loop, of two operands.
+class WgmmaEngine(TensorCoreEngine):
+    """Warpgroups that multiply tiles in shared memory by wgmma.
 
-    Loops in front of the last two spatial ones are those of a batch. What consumes the sums, a
-    bias and a function of them, say, becomes part of the store.
+    Slices are added up before tiles are swizzled, of which TVM cannot tell what they hold.
     """
-    dtype = sch.get(total).reads[-1].source.dtype
-    require_operands(sch, total, TYPES)
-    require_narrow_sums(sch, total)
-    if str(sch.get(total).writes[0].source.dtype) == "float16":
-        raise TransformError("schedule", "wgmma sums in float16 are not here", "sum in float32")
-    down, across = config.warpgroups
-    config = replace(config, warpgroups=(min(down, max(1, config.tile[0] // ROWS)), across))
-    _require_warpgroups(config)
-    require_shared_room(config.tile, config.tile_k, config.stages, dtype.itemsize)
-    is_batch = len(sch.get(total).iter_vars) > 3
-    is_apart = config.transpose == "kernel" and not is_batch
-    if is_apart and is_across_k(sch, total):
-        transpose_operand(sch, total, operand=1)
-        yield "B_transposed"
-    lengths = get_row_lengths(sch, total)
-    depth, config = get_depth(dtype.bits), _fit_copies(sch, total, config, lengths)
-    config = replace(config, tile_k=max(config.tile_k, depth))
-    config = replace(config, store=_choose_store(sch, total, config))
-    block = yield from cut_matmul(
-        sch, total, (*config.tile, config.tile_k), split_k=config.split_k, tail=config.tail
-    )
-    tile = tile_in_warpgroups(
-        sch,
-        block,
-        tile=config.tile,
-        warpgroup=config.warpgroup,
-        tile_k=config.tile_k,
-        swizzle=fit_swizzle(sch, block, config.tile[0], most=config.swizzle),
-    )
-    yield "tiled"
-    if config.split_k > 1:  # before tiles are swizzled, of which TVM cannot tell what they hold
-        add_parts(sch, total, config.tail)
-        yield "parts_added"
-    yield from _compute(sch, tile, config, lengths)
 
+    config: WgmmaConfig
+    tiled: WarpgroupTile
+    adds_first = True
 
-def _choose_store(sch: Schedule, total: SBlockRV, config: WgmmaConfig) -> WgmmaStore:
-    """From where a result is written: by threads, where the TMA cannot address its rows.
+    def prepare(self, total: SBlockRV) -> Iterator[str]:
+        sch, config, node = self.sch, self.config, self.sch.get(total)
+        dtype = node.reads[-1].source.dtype
+        self.require_multiplied(total)
+        if str(dtype).startswith("float8") and node.annotations.get(SUMS) != "fp22":
+            raise TransformError(
+                "schedule",
+                f"wgmma keeps 14 bits in sums of {dtype}, and the kernel asks for float32",
+                'use acc="fp22", which allows that, or mma.sync',
+            )
+        if str(node.writes[0].source.dtype) == "float16":
+            raise TransformError("schedule", "wgmma sums in float16 are not here", "sum in float32")
+        down, across = config.warpgroups
+        config = replace(config, warpgroups=(min(down, max(1, config.tile[0] // ROWS)), across))
+        for size, parts in zip(config.tile, config.warpgroups, strict=True):
+            if size % parts:
+                raise TransformError(
+                    "schedule",
+                    f"warpgroups={config.warpgroups} do not divide tile={config.tile}",
+                    "choose divisors, along rows and columns each",
+                )
+        sums = config.tile[0] * config.tile[1] // (config.groups * THREADS)
+        if sums > MAX_SUMS:
+            raise TransformError(
+                "schedule",
+                f"tile={config.tile} on {config.groups} warpgroups keeps {sums} sums in the "
+                f"registers of each thread, which hold {MAX_SUMS} beside addresses",
+                "use a smaller tile, or more warpgroups",
+            )
+        is_batch = len(node.iter_vars) > 3
+        if config.transpose == "kernel" and not is_batch and is_across_k(sch, total):
+            transpose_operand(sch, total, operand=1)
+            yield "B_transposed"
+        self.lengths = get_row_lengths(sch, total)
+        self.rows_of_threads = config.groups, THREADS
+        if is_across_k(sch, total):
+            config = replace(config, copies="threads", roles=False)
+        # CUDA does not compile TVM's vectors of float8 under a guard: zeros come before, then.
+        needs_copies = str(dtype).startswith("float8")
+        if config.copies == "tma":
+            needs_copies = self.has_odd_pitch(dtype.itemsize)
+        if config.tail == "pad" and needs_copies:
+            config = replace(config, tail="copy")
+        self.config = replace(config, tile_k=max(config.tile_k, get_depth(dtype.bits)))
+        self.config = replace(self.config, store=self._choose_store(total))
 
-    Where blocks stay, shared memory must hold it beside the stages, or it is written from registers
-    if nothing else is to be done with it.
-    """
-    node, (rows, columns) = sch.get(total), config.tile
-    epilogue = find_epilogue(sch, total) if config.split_k == 1 else None
-    result = sch.get(epilogue or total).writes[0].source
-    pitch = (constant(result.shape[-1]) or 1) * result.dtype.itemsize
-    by_tma = config.store == "tma" and pitch % PITCH == 0 and constant(result.shape[-2]) != 1
-    wanted: Store = "shared" if config.store == "tma" else config.store
-    if config.persistent and config.roles and config.copies == "tma":
-        depth = config.tile_k * config.stages * node.reads[-1].source.dtype.itemsize
-        stored = rows * columns * node.writes[0].source.dtype.itemsize + rows * 2 * VECTOR_BYTES
+    def _choose_store(self, total: SBlockRV) -> WgmmaStore:
+        """From where a result is written: by threads, where the TMA cannot address its rows.
+
+        Where blocks stay, shared memory must hold it beside the stages, or it is written from
+        registers if nothing else is to be done with it.
+        """
+        sch, config = self.sch, self.config
+        node, (rows, columns) = sch.get(total), config.tile
+        epilogue = find_epilogue(sch, total) if config.split_k == 1 else None
+        result = sch.get(epilogue or total).writes[0].source
+        pitch = (constant(result.shape[-1]) or 1) * result.dtype.itemsize
+        by_tma = config.store == "tma" and pitch % PITCH == 0 and constant(result.shape[-2]) != 1
+        wanted: Store = "shared" if config.store == "tma" else config.store
+        if config.persistent and config.roles and config.copies == "tma":
+            depth = config.tile_k * config.stages * node.reads[-1].source.dtype.itemsize
+            stored = rows * columns * node.writes[0].source.dtype.itemsize + rows * 2 * VECTOR_BYTES
+            if by_tma:
+                stored = rows * count_slot_bytes(columns * result.dtype.itemsize)
+            if (rows + columns) * depth + stored + ATOM > MAX_SHARED_BYTES["shared.dyn"]:
+                by_tma, wanted = False, "registers"
+        return "tma" if by_tma else self.choose_store(total, wanted)
+
+    def tile(self, block: SBlockRV, swizzle: int) -> None:
+        config = self.config
+        self.tiled = tile_in_warpgroups(
+            self.sch,
+            block,
+            tile=config.tile,
+            warpgroup=config.warpgroup,
+            tile_k=config.tile_k,
+            swizzle=swizzle,
+        )
+
+    def keep_sums(self) -> None:
+        sch, (block, grid, warpgroups, _) = self.sch, self.tiled
+        self.write: SBlockRV | None = None
+        if self.config.store == "registers":
+            self.store = accumulate_in_registers(sch, block, warpgroups)
+        elif self.config.store == "tma":
+            set_pipeline(sch)  # whose passes keep vectors under the guard of a crop
+            size = sch.get(find_epilogue(sch, block) or block).writes[0].source.dtype.itemsize
+            vector, groups = math.gcd(VECTOR_BYTES // size, self.lengths[2]), self.config.groups
+            self.store, self.write = store_through_tiles(
+                sch, block, grid, warpgroups, vector=vector, warps=groups, lanes=THREADS
+            )
+        else:
+            size = sch.get(block).writes[0].source.dtype.itemsize
+            self.store = self.store_through_shared(warpgroups, size).store
+
+    def stage(self, steps: LoopRV, operand: int) -> SBlockRV:
+        config = self.config
+        return stage_swizzled_at(
+            self.sch,
+            self.tiled.block,
+            steps,
+            operand=operand,
+            warpgroups=config.groups,
+            vector=self.find_vector(operand, is_even=config.copies == "tma"),
+            swizzle=config.row_bytes,
+            tail="guard",
+        )
+
+    def multiply(self, steps: LoopRV, copies: Sequence[SBlockRV]) -> Iterator[str]:
+        sch, config, block, stages = self.sch, self.config, self.tiled.block, self.count_stages()
+        zeros = decompose_reduction_at(sch, block, steps)
+        yield "decomposed"
+        flying = config.in_flight if stages > 2 else 0
+        by_tma = config.copies == "tma" and stages > 1
         if by_tma:
-            stored = rows * count_slot_bytes(columns * result.dtype.itemsize)
-        if (rows + columns) * depth + stored + ATOM > MAX_SHARED_BYTES["shared.dyn"]:
-            by_tma, wanted = False, "registers"
-    return "tma" if by_tma else choose_store(sch, total, wanted, config.tail)
+            prefetch_by_tma(sch, steps, copies, stages=stages, in_flight=flying)
+            yield "next_tiles_by_tma"
+        elif stages > 1:
+            prefetch_asynchronously(sch, steps, copies, stages=stages, products_first=flying > 0)
+            yield "next_tiles_asynchronously"
+        # Where operands or sums lose bits the kernel allows it, or they were refused.
+        tensorize_warpgroups(sch, block, zeros, self.store, in_flight=flying, tf32=True, fp22=True)
+        set_pipeline(sch)
+        yield "tensorized"
+        if self.write is not None:
+            store_by_tma(sch, self.write)
+            yield "stored_by_tma"
+        if by_tma and config.roles:
+            specialize_warps(sch, steps, registers=_REGISTERS.get(config.groups))
+            yield "warps_specialized"
+            if config.persistent:
+                make_persistent(sch, steps, blocks=config.persistent, stages=config.stages)
+                yield "blocks_stay"
+            if config.persistent and config.turns > 1:
+                registers = _REGISTERS.get(config.turns)
+                alternate_tiles(sch, steps, warpgroups=config.turns, registers=registers)
+                yield "tiles_in_turn"
 
 
 def count_slot_bytes(row: int) -> int:
@@ -238,132 +317,6 @@ def transpose_operand(sch: Schedule, block: SBlockRV, *, operand: int) -> None:
     config = TransposeConfig(tile=64, padding=1, vector=2, tail="guard")
     for _ in transpose_by_tiles(sch, copy, config):
         pass
-
-
-def _fit_copies(
-    sch: Schedule, total: SBlockRV, config: WgmmaConfig, lengths: tuple[int, int, int]
-) -> WgmmaConfig:
-    """The config whose tiles the TMA can copy, or threads where they are transposed.
-
-    Of float8 under a guard TVM's vectors are none that CUDA compiles: zeros come before, then.
-    """
-    dtype = sch.get(total).reads[-1].source.dtype
-    is_padded = config.tail == "pad"
-    if is_across_k(sch, total):
-        config = replace(config, copies="threads", roles=False)
-    if config.copies == "threads":
-        is_padded = is_padded and str(dtype).startswith("float8")
-    else:
-        is_padded = is_padded and has_odd_pitch(lengths, dtype.itemsize)
-    return replace(config, tail="copy") if is_padded else config
-
-
-def _require_warpgroups(config: WgmmaConfig) -> None:
-    """Refuse warpgroups that do not divide the tile, or whose sums do not fit in registers."""
-    for size, parts in zip(config.tile, config.warpgroups, strict=True):
-        if size % parts:
-            raise TransformError(
-                "schedule",
-                f"warpgroups={config.warpgroups} do not divide tile={config.tile}",
-                "choose divisors, along rows and columns each",
-            )
-    sums = config.tile[0] * config.tile[1] // (config.groups * THREADS)
-    if sums > MAX_SUMS:
-        raise TransformError(
-            "schedule",
-            f"tile={config.tile} on {config.groups} warpgroups keeps {sums} sums in the registers "
-            f"of each thread, which hold {MAX_SUMS} beside addresses",
-            "use a smaller tile, or more warpgroups",
-        )
-
-
-def _compute(
-    sch: Schedule, tile: WarpgroupTile, config: WgmmaConfig, lengths: tuple[int, int, int]
-) -> Iterator[str]:
-    """Bring the operands into shared memory, multiply them there, and store."""
-    store, write = _store(sch, tile, config, lengths[2])
-    yield "accumulated_in_registers"
-    copies = []
-    for operand, name in enumerate("AB"):
-        copies.append(_stage(sch, tile, config, operand, lengths[operand]))
-        yield f"{name}_in_shared_memory"
-    zeros = decompose_reduction_at(sch, tile.block, tile.outer)
-    yield "decomposed"
-    stages = min(config.stages, get_extent(sch, tile.outer) or 1)
-    in_flight = config.in_flight if stages > 2 else 0
-    if stages > 1 and config.copies == "tma":
-        prefetch_by_tma(sch, tile.outer, copies, stages=stages, in_flight=in_flight)
-        yield "next_tiles_by_tma"
-    elif stages > 1:
-        prefetch_asynchronously(
-            sch, tile.outer, copies, stages=stages, products_first=in_flight > 0
-        )
-        yield "next_tiles_asynchronously"
-    # Where operands or sums lose bits the kernel allows it, or they were refused.
-    tensorize_warpgroups(sch, tile.block, zeros, store, in_flight=in_flight, tf32=True, fp22=True)
-    set_pipeline(sch)
-    yield "tensorized"
-    if config.store == "tma" and write is not None:
-        store_by_tma(sch, write)
-        yield "stored_by_tma"
-    if stages > 1 and config.roles and config.copies == "tma":
-        yield from _give_roles(sch, tile, config)
-
-
-def _give_roles(sch: Schedule, tile: WarpgroupTile, config: WgmmaConfig) -> Iterator[str]:
-    """Let warps copy for others, of blocks that stay, of their tiles in turn."""
-    specialize_warps(sch, tile.outer, registers=_REGISTERS.get(config.groups))
-    yield "warps_specialized"
-    if config.persistent:
-        make_persistent(sch, tile.outer, blocks=config.persistent, stages=config.stages)
-        yield "blocks_stay"
-    if config.persistent and config.turns > 1:
-        registers = _REGISTERS.get(config.turns)
-        alternate_tiles(sch, tile.outer, warpgroups=config.turns, registers=registers)
-        yield "tiles_in_turn"
-
-
-def _store(
-    sch: Schedule, tile: WarpgroupTile, config: WgmmaConfig, length: int
-) -> tuple[SBlockRV, SBlockRV | None]:
-    """Keep the sums in registers; the block that stores them, and the one that writes from shared
-    memory, where there is one."""
-    if config.store == "registers":
-        return accumulate_in_registers(sch, tile.block, tile.warpgroups), None
-    set_pipeline(sch)  # whose passes keep vectors under the guard of a crop
-    sizes = {"warps": config.groups, "lanes": THREADS}
-    if config.store == "tma":
-        last = find_epilogue(sch, tile.block) or tile.block
-        vector = math.gcd(VECTOR_BYTES // sch.get(last).writes[0].source.dtype.itemsize, length)
-        return store_through_tiles(
-            sch, tile.block, tile.grid, tile.warpgroups, vector=vector, **sizes
-        )
-    sums = sch.get(tile.block).writes[0].source.dtype.itemsize
-    vector, columns = math.gcd(VECTOR_BYTES // sums, length), config.tile[1]
-    return store_through_shared(
-        sch, tile.block, tile.grid, tile.warpgroups, columns=columns, vector=vector, **sizes
-    )
-
-
-def _stage(
-    sch: Schedule, tile: WarpgroupTile, config: WgmmaConfig, operand: int, length: int
-) -> SBlockRV:
-    """The copy of an operand's tile into shared memory, in vectors of 16 bytes where it can."""
-    dtype = sch.get(tile.block).reads[operand].source.dtype
-    is_async = config.stages > 1 and get_extent(sch, tile.outer) != 1
-    vector = choose_vector(dtype, length, config.tail, is_async=is_async)
-    if config.copies == "tma":  # threads share tiles evenly, where these are not one copy
-        vector = math.gcd(vector, config.tile[operand] * config.tile_k // (config.groups * THREADS))
-    return stage_swizzled_at(
-        sch,
-        tile.block,
-        tile.outer,
-        operand=operand,
-        warpgroups=config.groups,
-        vector=vector,
-        swizzle=config.row_bytes,
-        tail="guard",
-    )
 
 
 WGMMA = Family(
