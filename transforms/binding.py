@@ -83,7 +83,13 @@ def require_bindable(
 ) -> None:
     """Refuse what `bind_loop` refuses, but for what only shows once the loop is bound."""
     require_serial(sch, loop)
-    _require_no_pipeline(sch, loop)
+    # Iterations of a pipeline overlap, and TVM lowers none over threads.
+    if STAGE in sch.get(loop).annotations:
+        raise TransformError(
+            f"loop '{get_loop_name(sch, loop)}' prefetches for its next iteration, which has to "
+            "come after it in the same thread",
+            "bind another loop, or bind before prefetching",
+        )
     if not axis.startswith("blockIdx"):
         require_constant(sch, loop)
     require_axis_free(sch, loop, axis)
@@ -92,16 +98,6 @@ def require_bindable(
     require_axis_limit(sch, loop, axis)
     if axis.startswith("threadIdx"):
         require_sound_reduction(sch, loop)
-
-
-def _require_no_pipeline(sch: Schedule, loop: LoopRV) -> None:
-    """Refuse a loop whose iterations overlap: TVM lowers no pipeline over threads."""
-    if STAGE in sch.get(loop).annotations:
-        raise TransformError(
-            f"loop '{get_loop_name(sch, loop)}' prefetches for its next iteration, which has to "
-            "come after it in the same thread",
-            "bind another loop, or bind before prefetching",
-        )
 
 
 @transform

@@ -100,8 +100,23 @@ def prefetch_by_tma(
             f"use {least} to {extent}" if extent > least else f"use {least}",
         )
     shapes = [_measure_copy(sch, copy) for copy in copies]
-    _require_room(sch, copies, shapes, stages)
-    _require_whole_warps(sch, loop)
+    used, most = 0, MAX_SHARED_BYTES[SCOPE] - ATOM  # which the mbarriers take
+    for copy, shape in zip(copies, shapes, strict=True):
+        size = sch.get(copy).writes[0].source.dtype.itemsize
+        used += stages * shape.panels * math.prod(shape.box) * size
+    if used > most:
+        raise TransformError(
+            f"{stages} stages of these tiles take {used >> 10} KiB of shared memory, and a block "
+            f"has {most >> 10} KiB at most",
+            "use fewer stages, or smaller tiles",
+        )
+    # One lane of a warp is elected, which takes a whole warp.
+    threads = math.prod(get_thread_extents(sch, loop))
+    if threads % WARP:
+        raise TransformError(
+            f"the kernel around loop '{get_loop_name(sch, loop)}' has {threads} threads",
+            f"use a multiple of {WARP}, of which the first warp issues copies",
+        )
     for copy, shape in zip(copies, shapes, strict=True):
         sch.annotate(copy, TMA_COPY, shape.to_list())
     sch.annotate(loop, TMA_STAGES, stages)
@@ -242,28 +257,3 @@ def _measure_copy(sch: Schedule, copy: SBlockRV) -> CopyShape:
             "place a plain copy, or one that stage_fragments_at makes",
         )
     return shape
-
-
-def _require_room(
-    sch: Schedule, copies: Sequence[SBlockRV], shapes: list[CopyShape], stages: int
-) -> None:
-    used, most = 0, MAX_SHARED_BYTES[SCOPE] - ATOM  # which the mbarriers take
-    for copy, shape in zip(copies, shapes, strict=True):
-        size = sch.get(copy).writes[0].source.dtype.itemsize
-        used += stages * shape.panels * math.prod(shape.box) * size
-    if used > most:
-        raise TransformError(
-            f"{stages} stages of these tiles take {used >> 10} KiB of shared memory, and a block "
-            f"has {most >> 10} KiB at most",
-            "use fewer stages, or smaller tiles",
-        )
-
-
-def _require_whole_warps(sch: Schedule, loop: LoopRV) -> None:
-    """One lane of a warp is elected, which takes a whole warp."""
-    threads = math.prod(get_thread_extents(sch, loop))
-    if threads % WARP:
-        raise TransformError(
-            f"the kernel around loop '{get_loop_name(sch, loop)}' has {threads} threads",
-            f"use a multiple of {WARP}, of which the first warp issues copies",
-        )

@@ -80,7 +80,13 @@ def store_through_tiles(
         compute_whole_tiles(sch, block, store)
         (write,) = sch.get_consumers(store)
         sch.set_scope(block, 0, "local")
-    _require_vector(sch, write, vector)
+    size = sch.get(write).writes[0].source.dtype.itemsize
+    if vector < 1 or CHUNK_BYTES % (vector * size):
+        raise TransformError(
+            f"vector={vector} elements of {size} bytes are no part of a chunk of {CHUNK_BYTES} "
+            "bytes, whose places a tile exchanges",
+            f"use {CHUNK_BYTES // size} or a divisor of it",
+        )
     sch.reverse_compute_at(store, warp_loop, preserve_unit_loops=True)
     sch.reverse_compute_at(write, grid, preserve_unit_loops=True)
     sch.annotate(store, TILE_STORE, 1)
@@ -93,16 +99,6 @@ def store_through_tiles(
         require_computed(sch, producer, consumer)
     set_pipeline(sch)
     return SharedStore(store, write)
-
-
-def _require_vector(sch: Schedule, write: SBlockRV, vector: int) -> None:
-    size = sch.get(write).writes[0].source.dtype.itemsize
-    if vector < 1 or CHUNK_BYTES % (vector * size):
-        raise TransformError(
-            f"vector={vector} elements of {size} bytes are no part of a chunk of {CHUNK_BYTES} "
-            "bytes, whose places a tile exchanges",
-            f"use {CHUNK_BYTES // size} or a divisor of it",
-        )
 
 
 @transform
@@ -125,14 +121,7 @@ def store_by_tma(sch: Schedule, write: SBlockRV, *, arch: str | None = None) -> 
         compute capability 9.0, where `arch` is given
     """
     require_tma(arch, "leave the copy to threads")
-    shape = _measure(sch, write)
-    _require_room(sch.get(write), shape)
-    sch.annotate(write, TMA_STORE, shape.to_list())
-    set_pipeline(sch)
-
-
-def _measure(sch: Schedule, write: SBlockRV) -> CopyShape:
-    """The copies that write a tile, all threads and iterations together."""
+    # The copies that write a tile, all threads and iterations together.
     block, name = sch.get(write), get_sblock_name(sch, write)
     store = block.body
     if not isinstance(store, BufferStore) or not isinstance(store.value, TensorLoad):
@@ -147,7 +136,24 @@ def _measure(sch: Schedule, write: SBlockRV) -> CopyShape:
         iterator.var: analyzer.simplify(value - substitute(value, first))
         for iterator, value in zip(block.iter_vars, realize.iter_values, strict=True)
     }
-    conditions = _find_conditions(realize, own, name)
+    # Conditions of a block's own loops alone go beyond its tile, say; others may be no more than
+    # that an iterator does not go beyond its domain.
+
+    variables = [loop.loop_var for loop in own]
+    conditions = []
+    for part in get_operands(realize.predicate, And):
+        if all(is_among(each, variables) for each in undefined_vars(part)):
+            conditions.append(part)
+        elif not isinstance(part, LT) or not any(
+            constant(part.b) == constant(iterator.dom.extent)
+            and constant(analyzer.simplify(part.a - value)) == 0
+            for iterator, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+        ):
+            raise TransformError(
+                f"block '{name}' writes only where '{part}', and the TMA all that lies inside of "
+                "the tensor",
+                "guard it by the tensor's end alone, or leave the copy to threads",
+            )
     points = _visit(places, conditions, own)
     extents = {
         variable: 1 + max((point[at] for point in points), default=0)
@@ -159,31 +165,9 @@ def _measure(sch: Schedule, write: SBlockRV) -> CopyShape:
             f"block '{name}' copies {len(points)} elements of a tile of {whole}",
             "let it copy the whole tile",
         )
-    return shape
-
-
-def _find_conditions(realize: Any, own: list[Any], name: str) -> list[Any]:
-    """The conditions of a block's own loops alone, which go beyond its tile, say.
-
-    Others may be no more than that an iterator does not go beyond its domain.
-    """
-    analyzer = bind_ranges(own)
-    variables = [loop.loop_var for loop in own]
-    alone = []
-    for part in get_operands(realize.predicate, And):
-        if all(is_among(each, variables) for each in undefined_vars(part)):
-            alone.append(part)
-        elif not isinstance(part, LT) or not any(
-            constant(part.b) == constant(iterator.dom.extent)
-            and constant(analyzer.simplify(part.a - value)) == 0
-            for iterator, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
-        ):
-            raise TransformError(
-                f"block '{name}' writes only where '{part}', and the TMA all that lies inside of "
-                "the tensor",
-                "guard it by the tensor's end alone, or leave the copy to threads",
-            )
-    return alone
+    _require_room(sch.get(write), shape)
+    sch.annotate(write, TMA_STORE, shape.to_list())
+    set_pipeline(sch)
 
 
 def _visit(places: dict[Any, Any], conditions: list[Any], own: list[Any]) -> set[tuple[int, ...]]:

@@ -91,7 +91,20 @@ def place_copy_at(
     require_scalar_place(sch, loop)
     copy = sch.cache_read(block, operand, scope, *list_consumers(sch, block, loop, operand))
     sch.compute_at(copy, loop, preserve_unit_loops=True, index=-2 if comes_first else -1)
-    _require_known_place(sch, block, copy)
+    # Where a guarded block reads the place of a copy, TVM reads it without the guard.
+    guard = get_realize(sch, block).predicate
+    for value in get_realize(sch, copy).iter_values:
+        for load in find_all(value, TensorLoad):
+            used = [variable for index in load.indices for variable in find_all(index, Var)]
+            if any(is_used(variable, guard) for variable in used):
+                name = load.source.name
+                raise TransformError(
+                    f"block '{get_sblock_name(sch, block)}' reads from '{name}' which element of "
+                    f"'{sch.get(copy).reads[0].source.name}' it takes, and TVM would do so without "
+                    f"its guard, behind the end of '{name}'",
+                    "cache the operand before the loops are split with a guard, or leave it in "
+                    "global memory",
+                )
     return copy
 
 
@@ -147,10 +160,35 @@ def cache_write_at(
     require_scalar_place(sch, loop)
     _require_known_elements(sch, block)
     copy = sch.cache_write(block, 0, scope)
-    _require_begun(sch, block)
+    # What a block adds to is not there: its own memory begins with no values.
+    node = sch.get(block)
+    made = node.writes[0].source
+    if node.init is None and any(it.source.same_as(made) for it in find_all(node.body, TensorLoad)):
+        name = str(sch.get(sch.get_consumers(block)[0]).writes[0].source.name)
+        raise TransformError(
+            f"block '{get_sblock_name(sch, block)}' changes '{name}' in place, and what is there "
+            "before would not be in the faster memory",
+            "leave the result where it is, or let the block write to another buffer",
+        )
     _require_inside(sch, copy)
     sch.reverse_compute_at(copy, loop, preserve_unit_loops=True)
-    _require_few_iterations(sch, block, copy, loop)
+    inside = find_all(sch.get(loop).body, For)
+    runs, own = (
+        math.prod(
+            constant(it.extent) or 1 for it in get_outer_loops(sch, each) if is_among(it, inside)
+        )
+        for each in (copy, block)
+    )
+    target = sch.get(copy).writes[0].source
+    elements = math.prod(constant(length) or 1 for length in target.shape)
+    if runs > max(own, elements):
+        raise TransformError(
+            f"the copy of '{target.name}', which has {elements} elements, would run {runs} times "
+            f"in each iteration of loop '{get_loop_name(sch, loop)}', and block "
+            f"'{get_sblock_name(sch, block)}' {own} times: TVM estimates the tile of loops that "
+            "were split with guards and reordered",
+            "cache the result before its loops are split, or at a loop further in",
+        )
     require_computed(sch, block, copy)
     return copy
 
@@ -197,36 +235,6 @@ def _require_no_async_copy(sch: Schedule, block: SBlockRV) -> None:
                 )
 
 
-def _require_known_place(sch: Schedule, block: SBlockRV, copy: SBlockRV) -> None:
-    """Refuse a copy whose place a guarded block reads: TVM reads it without the guard."""
-    guard = get_realize(sch, block).predicate
-    for value in get_realize(sch, copy).iter_values:
-        for load in find_all(value, TensorLoad):
-            used = [variable for index in load.indices for variable in find_all(index, Var)]
-            if any(is_used(variable, guard) for variable in used):
-                name = load.source.name
-                raise TransformError(
-                    f"block '{get_sblock_name(sch, block)}' reads from '{name}' which element of "
-                    f"'{sch.get(copy).reads[0].source.name}' it takes, and TVM would do so without "
-                    f"its guard, behind the end of '{name}'",
-                    "cache the operand before the loops are split with a guard, or leave it in "
-                    "global memory",
-                )
-
-
-def _require_begun(sch: Schedule, block: SBlockRV) -> None:
-    """Refuse a block that adds to what is there before: its own memory begins with no values."""
-    node = sch.get(block)
-    made = node.writes[0].source
-    if node.init is None and any(it.source.same_as(made) for it in find_all(node.body, TensorLoad)):
-        name = str(sch.get(sch.get_consumers(block)[0]).writes[0].source.name)
-        raise TransformError(
-            f"block '{get_sblock_name(sch, block)}' changes '{name}' in place, and what is there "
-            "before would not be in the faster memory",
-            "leave the result where it is, or let the block write to another buffer",
-        )
-
-
 def _require_known_elements(sch: Schedule, block: SBlockRV) -> None:
     """Refuse a block that writes one element of a region: the copy would write all of that."""
     node = sch.get(block)
@@ -263,27 +271,6 @@ def _require_scope(scope: str) -> None:
         hint = _WHY_NOT.get(scope, "")
         raise TransformError(
             f"scope '{scope}' is not supported{hint}", f"use one of {', '.join(SCOPES)}"
-        )
-
-
-def _require_few_iterations(sch: Schedule, block: SBlockRV, copy: SBlockRV, loop: LoopRV) -> None:
-    """Refuse a copy that runs more often under a loop than there is anything to be copied."""
-    inside = find_all(sch.get(loop).body, For)
-    runs, own = (
-        math.prod(
-            constant(it.extent) or 1 for it in get_outer_loops(sch, each) if is_among(it, inside)
-        )
-        for each in (copy, block)
-    )
-    target = sch.get(copy).writes[0].source
-    elements = math.prod(constant(length) or 1 for length in target.shape)
-    if runs > max(own, elements):
-        raise TransformError(
-            f"the copy of '{target.name}', which has {elements} elements, would run {runs} times "
-            f"in each iteration of loop '{get_loop_name(sch, loop)}', and block "
-            f"'{get_sblock_name(sch, block)}' {own} times: TVM estimates the tile of loops that "
-            "were split with guards and reordered",
-            "cache the result before its loops are split, or at a loop further in",
         )
 
 

@@ -60,7 +60,18 @@ def fetch_cooperatively(
     shape = (threads,) if isinstance(threads, int) else tuple(threads)
     own = get_own_loops(sch, block)
     if own and get_outer_loops(sch, own[0]):
-        _require_known_axes(sch, own[0], shape)
+        # Of more axes than the kernel has, all else would run once for each of their threads.
+        loop = own[0]
+        axes = {get_axis(node) or "" for node in find_all(get_enclosing_kernel(sch, loop), For)}
+        known = sorted(axis for axis in axes if axis.startswith("threadIdx"))
+        for letter, extent in zip("xyz", shape[::-1], strict=False):
+            if known and extent > 1 and f"threadIdx.{letter}" not in known:
+                raise TransformError(
+                    f"threads={shape} needs threadIdx.{letter} above loop "
+                    f"'{get_loop_name(sch, loop)}', and the kernel's threads are on "
+                    f"{' and '.join(known)} only",
+                    "give the extents that the compute loops bind",
+                )
     fetch_by_threads(sch, block, shape, vector=vector, tail=tail)
 
 
@@ -78,7 +89,30 @@ def fetch_by_threads(
     With `whole_rows` vectors divide a row, and its place in one is a sum: of rows of 48 elements,
     say, TVM does not see from ``(f * 8 + v) % 48 // 16`` that it is the same for all v.
     """
-    own = _require_fetch(sch, block, shape, vector, tail)
+    name = get_sblock_name(sch, block)
+    target = require_copy(sch, block).source
+    if target.scope() not in ("shared", "shared.dyn"):
+        raise TransformError(
+            f"block '{name}' writes '{target.name}' in scope '{target.scope()}', which threads do "
+            "not share",
+            'cache the operand with scope="shared" or "shared.dyn"',
+        )
+    if not (1 <= len(shape) <= 3 and min(shape) >= 1 and math.prod(shape) <= MAX_THREADS):
+        raise TransformError(
+            f"threads={shape} is no shape of a GPU block",
+            f"give one to three extents of at least 1, together at most {MAX_THREADS}",
+        )
+    if vector not in (1, 2, 4, 8, 16):
+        raise TransformError(f"vector={vector} is no vector", "use 1, 2, 4, 8 or 16")
+    own = get_own_loops(sch, block)
+    if not own or not get_outer_loops(sch, own[0]):
+        raise TransformError(
+            f"block '{name}' does not stand under a loop of its consumer, with loops of its own",
+            "place it with cache_read_at before fetching",
+        )
+    for loop in own:
+        require_serial(sch, loop)
+    _require_whole_shares(sch, block, own, math.prod(shape), vector, tail)
     require_countable(sch, own)
     if whole_rows and vector > 1:
         *front, last = own
@@ -155,50 +189,6 @@ def can_inline_producers(sch: Schedule, block: SBlockRV) -> bool:
     return True
 
 
-def _require_fetch(
-    sch: Schedule, block: SBlockRV, shape: tuple[int, ...], vector: int, tail: str
-) -> list[LoopRV]:
-    name = get_sblock_name(sch, block)
-    target = require_copy(sch, block).source
-    if target.scope() not in ("shared", "shared.dyn"):
-        raise TransformError(
-            f"block '{name}' writes '{target.name}' in scope '{target.scope()}', which threads do "
-            "not share",
-            'cache the operand with scope="shared" or "shared.dyn"',
-        )
-    if not (1 <= len(shape) <= 3 and min(shape) >= 1 and math.prod(shape) <= MAX_THREADS):
-        raise TransformError(
-            f"threads={shape} is no shape of a GPU block",
-            f"give one to three extents of at least 1, together at most {MAX_THREADS}",
-        )
-    if vector not in (1, 2, 4, 8, 16):
-        raise TransformError(f"vector={vector} is no vector", "use 1, 2, 4, 8 or 16")
-    own = get_own_loops(sch, block)
-    if not own or not get_outer_loops(sch, own[0]):
-        raise TransformError(
-            f"block '{name}' does not stand under a loop of its consumer, with loops of its own",
-            "place it with cache_read_at before fetching",
-        )
-    for loop in own:
-        require_serial(sch, loop)
-    _require_whole_shares(sch, block, own, math.prod(shape), vector, tail)
-    return own
-
-
-def _require_known_axes(sch: Schedule, loop: LoopRV, shape: tuple[int, ...]) -> None:
-    """Refuse more axes than the kernel has: all else would run once for each of their threads."""
-    axes = {get_axis(node) or "" for node in find_all(get_enclosing_kernel(sch, loop), For)}
-    known = sorted(axis for axis in axes if axis.startswith("threadIdx"))
-    for letter, extent in zip("xyz", shape[::-1], strict=False):
-        if known and extent > 1 and f"threadIdx.{letter}" not in known:
-            raise TransformError(
-                f"threads={shape} needs threadIdx.{letter} above loop "
-                f"'{get_loop_name(sch, loop)}', and the kernel's threads are on "
-                f"{' and '.join(known)} only",
-                "give the extents that the compute loops bind",
-            )
-
-
 def _require_whole_shares(
     sch: Schedule, block: SBlockRV, own: list[LoopRV], threads: int, vector: int, tail: str
 ) -> None:
@@ -213,21 +203,16 @@ def _require_whole_shares(
             f"threads * vector = {threads * vector} does not divide",
             'use fewer threads, a shorter vector or a larger tile, or pass tail="guard"',
         )
-    run = _find_run(sch, block, extents)
-    if run % vector:
-        raise TransformError(
-            f"the tile of block '{name}' lies in runs of {run} elements, which vector={vector} "
-            "does not divide, so that TVM would load the elements one by one",
-            'use a shorter vector or longer rows, or pass tail="guard"',
-        )
-
-
-def _find_run(sch: Schedule, block: SBlockRV, extents: list[int | None]) -> int:
-    """How many elements of a tile lie side by side: a row, or several if rows are whole."""
+    # How many elements of a tile lie side by side: a row, or several if rows are whole.
     target = sch.get(block).writes[0].source
     run = 1
     for extent, whole in zip(extents[::-1], target.shape[::-1], strict=False):
         run *= extent or 1
         if extent != constant(whole) or find_row_stride(get_root(sch, block), target) is not None:
             break
-    return run
+    if run % vector:
+        raise TransformError(
+            f"the tile of block '{name}' lies in runs of {run} elements, which vector={vector} "
+            "does not divide, so that TVM would load the elements one by one",
+            'use a shorter vector or longer rows, or pass tail="guard"',
+        )

@@ -65,7 +65,19 @@ def inline_epilogue(sch: Schedule, block: SBlockRV) -> SBlockRV | None:
     returns: the block that finishes the results; None if nothing changes for want of one
     requires: a block that no other one writes the results of
     """
-    _require_only_writer(sch, block)
+    # Where a block adds to what another one has begun, the epilogue would come between.
+    node = sch.get(block)
+    outputs = [region.source for region in node.writes]
+    for other in find_all(get_root(sch, block), SBlock):
+        if other.same_as(node) or other.name_hint == "root":
+            continue
+        shared = [part.source for part in other.writes if is_among(part.source, outputs)]
+        if shared:
+            raise TransformError(
+                f"blocks '{get_sblock_name(sch, block)}' and '{other.name_hint}' both write "
+                f"'{shared[0].name}'",
+                "inline the epilogue before the reduction is decomposed",
+            )
     trial = sch.copy()
     if _inline_followers(trial, block) is None:
         return None
@@ -141,19 +153,3 @@ def _list_followers(sch: Schedule, block: SBlockRV) -> list[SBlockRV]:
         found.append(follower)
         left += sch.get_consumers(follower)
     return found
-
-
-def _require_only_writer(sch: Schedule, block: SBlockRV) -> None:
-    """Refuse a block that adds to what another one has begun: the epilogue would come between."""
-    node = sch.get(block)
-    outputs = [region.source for region in node.writes]
-    for other in find_all(get_root(sch, block), SBlock):
-        if other.same_as(node) or other.name_hint == "root":
-            continue
-        shared = [part.source for part in other.writes if is_among(part.source, outputs)]
-        if shared:
-            raise TransformError(
-                f"blocks '{get_sblock_name(sch, block)}' and '{other.name_hint}' both write "
-                f"'{shared[0].name}'",
-                "inline the epilogue before the reduction is decomposed",
-            )

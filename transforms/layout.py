@@ -268,7 +268,17 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
         )
     advice = "pad a block before its loops are split or fused or shared with other blocks"
     require_own_loops(sch, block, advice)
-    _require_no_neighbours(sch, block, advice)
+    # TVM would have other blocks in a loop around use the padded tensors, too.
+
+    for loop in sch.get_loops(block):
+        others = [str(node.name_hint) for node in get_sblocks_under(sch, loop)]
+        others.remove(name)
+        if others:
+            raise TransformError(
+                f"block '{name}' shares loop '{sch.get(loop).loop_var.name}' with block "
+                f"'{others[0]}', which would use the padded tensors, too",
+                advice,
+            )
     for region in get_regions(sch.get(block)):
         if region.source.scope() != "global":
             raise TransformError(
@@ -276,14 +286,44 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
                 "and TVM pads the whole tensor in a kernel of its own",
                 "pad a block before its operands are cached",
             )
-    _require_room(sch, block, multiples)
+    for iterator, multiple in zip(sch.get(block).iter_vars, multiples, strict=True):
+        extent = constant(iterator.dom.extent) or 1
+        limit = find_largest_index(iterator.var)
+        if extent + multiple - 1 > limit:
+            raise TransformError(
+                f"iterator '{iterator.var.name}' has the extent {extent}, and rounded up to a "
+                f"multiple of {multiple} that is beyond {iterator.var.ty}, which ends at {limit}",
+                "choose a smaller multiple, or give the kernel int64 loops",
+            )
     padded = [
         (iterator, multiple)
         for iterator, multiple in zip(iterators, multiples, strict=True)
         if (constant(iterator.dom.extent) or 1) % multiple
     ]
-    _require_zero_terms(sch, block, padded)
-    _require_padded_outputs(sch, block, padded)
+    # Zeros count in (A - mean) ** 2, say, or a maximum.
+    body = sch.get(block).body
+    reduced = [it.var for it, _ in padded if it.iter_type == IterVar.CommReduce]
+    alone = [isinstance(body, BufferStore) and _is_zero_sum(body, [item]) for item in reduced]
+    if not all(alone):
+        names = ", ".join(f"'{var.name}'" for var in reduced)
+        raise TransformError(
+            f"block '{get_sblock_name(sch, block)}' reduces over {names}, and the zeros that would "
+            "be padded there count: it is no sum of products of the padded operands",
+            'pad its other iterators only (a multiple of 1), and split the rest with tail="guard"',
+        )
+    # An output would be the same along an iterator that goes over none of its dimensions.
+    node = sch.get(block)
+    indices = [part.min for region in node.writes for part in region.region]
+    for iterator, multiple in padded:
+        is_spatial = iterator.iter_type != IterVar.CommReduce
+        if is_spatial and not is_among(iterator.var, indices):
+            added = -(constant(iterator.dom.extent) or 1) % multiple
+            raise TransformError(
+                f"iterator '{iterator.var.name}' is no index of what block "
+                f"'{get_sblock_name(sch, block)}' writes, and its {added} new "
+                "iterations would store over the old ones",
+                "pad its other iterators only (a multiple of 1)",
+            )
     _require_whole_tensors(sch, block, padded)
     old = find_all(get_root(sch, block), SBlock)
     sch.pad_einsum(block, list(multiples))
@@ -296,20 +336,6 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
 
 def _find_new(sch: Schedule, blocks: Sequence[SBlockRV], old: list[SBlock]) -> tuple[SBlockRV, ...]:
     return tuple(block for block in blocks if not any(sch.get(block).same_as(node) for node in old))
-
-
-def _require_no_neighbours(sch: Schedule, block: SBlockRV, advice: str) -> None:
-    """Refuse other blocks in a loop around: TVM would have them use the padded tensors, too."""
-    name = get_sblock_name(sch, block)
-    for loop in sch.get_loops(block):
-        others = [str(node.name_hint) for node in get_sblocks_under(sch, loop)]
-        others.remove(name)
-        if others:
-            raise TransformError(
-                f"block '{name}' shares loop '{sch.get(loop).loop_var.name}' with block "
-                f"'{others[0]}', which would use the padded tensors, too",
-                advice,
-            )
 
 
 def require_own_loops(sch: Schedule, block: SBlockRV, advice: str) -> None:
@@ -347,49 +373,6 @@ def _is_plain(realize: Any, loops: list[For]) -> bool:
             return False
         left = [loop for loop in left if loop is not feeding]
     return True
-
-
-def _require_room(sch: Schedule, block: SBlockRV, multiples: Sequence[int]) -> None:
-    """Refuse extents that, rounded up, do not fit their integer type."""
-    for iterator, multiple in zip(sch.get(block).iter_vars, multiples, strict=True):
-        extent = constant(iterator.dom.extent) or 1
-        limit = find_largest_index(iterator.var)
-        if extent + multiple - 1 > limit:
-            raise TransformError(
-                f"iterator '{iterator.var.name}' has the extent {extent}, and rounded up to a "
-                f"multiple of {multiple} that is beyond {iterator.var.ty}, which ends at {limit}",
-                "choose a smaller multiple, or give the kernel int64 loops",
-            )
-
-
-def _require_zero_terms(sch: Schedule, block: SBlockRV, padded: Sequence[_Padded]) -> None:
-    """Refuse a padded reduction in which zeros count: (A - mean) ** 2, say, or a maximum."""
-    body = sch.get(block).body
-    reduced = [it.var for it, _ in padded if it.iter_type == IterVar.CommReduce]
-    alone = [isinstance(body, BufferStore) and _is_zero_sum(body, [item]) for item in reduced]
-    if not all(alone):
-        names = ", ".join(f"'{var.name}'" for var in reduced)
-        raise TransformError(
-            f"block '{get_sblock_name(sch, block)}' reduces over {names}, and the zeros that would "
-            "be padded there count: it is no sum of products of the padded operands",
-            'pad its other iterators only (a multiple of 1), and split the rest with tail="guard"',
-        )
-
-
-def _require_padded_outputs(sch: Schedule, block: SBlockRV, padded: Sequence[_Padded]) -> None:
-    """Refuse a padded iterator that goes over no dimension of the output: it would be the same."""
-    node = sch.get(block)
-    indices = [part.min for region in node.writes for part in region.region]
-    for iterator, multiple in padded:
-        is_spatial = iterator.iter_type != IterVar.CommReduce
-        if is_spatial and not is_among(iterator.var, indices):
-            added = -(constant(iterator.dom.extent) or 1) % multiple
-            raise TransformError(
-                f"iterator '{iterator.var.name}' is no index of what block "
-                f"'{get_sblock_name(sch, block)}' writes, and its {added} new "
-                "iterations would store over the old ones",
-                "pad its other iterators only (a multiple of 1)",
-            )
 
 
 def _require_whole_tensors(sch: Schedule, block: SBlockRV, padded: Sequence[_Padded]) -> None:

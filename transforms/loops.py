@@ -114,15 +114,6 @@ def merge_loops(sch: Schedule, loops: Sequence[LoopRV]) -> LoopRV:
         raise TransformError(f"{len(loops)} loops are given", "pass two loops or more")
     for loop in loops:
         require_serial(sch, loop)
-    _require_alike(sch, loops)
-    _require_neighbours(sch, loops)
-    for first, second in itertools.combinations(loops, 2):
-        _require_independent(sch, first, second)
-    return sch.merge(*loops)
-
-
-def _require_alike(sch: Schedule, loops: Sequence[LoopRV]) -> None:
-    """Refuse loops to merge that do not run alike."""
     nodes = [sch.get(loop) for loop in loops]
     for node in nodes:
         if constant(node.min) != 0 or node.annotations:
@@ -137,14 +128,10 @@ def _require_alike(sch: Schedule, loops: Sequence[LoopRV]) -> None:
                 f"'{node.loop_var.name}' {node.extent} times",
                 "split both so that the loops to merge run equally often",
             )
-
-
-def _require_neighbours(sch: Schedule, loops: Sequence[LoopRV]) -> None:
-    """Refuse loops to merge that are no statements of one body in this order."""
     parent = sch.get_sref(loops[0]).parent
     body = parent.stmt.body if parent is not None else None
     parts = list(body.seq) if isinstance(body, SeqStmt) else []
-    nodes = [sch.get(loop) for loop in loops]
+
     places = [[n for n, part in enumerate(parts) if part.same_as(node)] for node in nodes]
     for (first, second), (place, following) in zip(
         itertools.pairwise(nodes), itertools.pairwise(places), strict=True
@@ -155,21 +142,20 @@ def _require_neighbours(sch: Schedule, loops: Sequence[LoopRV]) -> None:
                 "directly, in the same body",
                 "merge the loops around both first, and before other blocks are placed between",
             )
-
-
-def _require_independent(sch: Schedule, first: LoopRV, second: LoopRV) -> None:
-    """Refuse to merge loops of which one uses what the other one makes."""
-    sides = [find_all(sch.get(loop), SBlock) for loop in (first, second)]
-    for writers, users in (sides, sides[::-1]):
-        written = [(it, region.source) for it in writers for region in it.writes]
-        for (writer, buffer), user in itertools.product(written, users):
-            if any(region.source.same_as(buffer) for region in get_regions(user)):
-                raise TransformError(
-                    f"block '{user.name_hint}' uses '{buffer.name}', which block "
-                    f"'{writer.name_hint}' writes, and merged it would find what is there halfway",
-                    "place one under a loop of the other with compute_block_at, or fuse dependent "
-                    "reductions with fuse_reductions",
-                )
+    for first, second in itertools.combinations(loops, 2):
+        sides = [find_all(sch.get(loop), SBlock) for loop in (first, second)]
+        for writers, users in (sides, sides[::-1]):
+            written = [(it, region.source) for it in writers for region in it.writes]
+            for (writer, buffer), user in itertools.product(written, users):
+                if any(region.source.same_as(buffer) for region in get_regions(user)):
+                    raise TransformError(
+                        f"block '{user.name_hint}' uses '{buffer.name}', which block "
+                        f"'{writer.name_hint}' writes, and merged it would find what is there "
+                        "halfway",
+                        "place one under a loop of the other with compute_block_at, or fuse "
+                        "dependent reductions with fuse_reductions",
+                    )
+    return sch.merge(*loops)
 
 
 @transform
@@ -197,18 +183,15 @@ def reorder_loops(sch: Schedule, loops: Sequence[LoopRV]) -> None:
                     f"loop '{get_loop_name(sch, innermost)}'",
                     "reorder loops of one block only",
                 )
-        _require_same_sums(sch, loops, innermost)
+        trial = sch.copy()
+        blocks = [
+            block for block in trial.get_child_blocks(innermost) if is_reduction(trial, block)
+        ]
+        if blocks:
+            trial.reorder(*loops)
+            for block in blocks:
+                require_single_terms(trial, block)
     sch.reorder(*loops)
-
-
-def _require_same_sums(sch: Schedule, loops: Sequence[LoopRV], innermost: LoopRV) -> None:
-    """Refuse an order in which a loop that repeated a sum would repeat the sum's terms."""
-    trial = sch.copy()
-    blocks = [block for block in trial.get_child_blocks(innermost) if is_reduction(trial, block)]
-    if blocks:
-        trial.reorder(*loops)
-        for block in blocks:
-            require_single_terms(trial, block)
 
 
 @transform

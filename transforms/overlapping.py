@@ -132,7 +132,15 @@ def alternate_tiles(
             "let tiles alternate where every tile has the same steps, one after the other",
         )
     _require_own_memory(sch, loop)
-    _require_warpgroup(sch, loop, warpgroups)
+    axes = {get_axis(each) or "" for each in find_all(get_enclosing_kernel(sch, loop), For)}
+    extents, is_flat = get_thread_extents(sch, loop), "threadIdx.z" not in axes
+    if extents != [WARPGROUP, 1] or not is_flat or not 2 <= warpgroups <= _MAX_TURNS:
+        names = "x, y" if is_flat else "x, y, z, where there are such"
+        raise TransformError(
+            f"warpgroups={warpgroups} do not take turns where threads are {extents} along {names}",
+            f"tile for one warpgroup of {WARPGROUP} threads on threadIdx.x and threadIdx.y of "
+            f"extent 1, and use 2 to {_MAX_TURNS}",
+        )
     added, blocks = int(notes[TMA_ROLES][0]), int(notes.get(TMA_BLOCKS, 1))
     counts, threads = list(registers or (0, 0)), warpgroups * WARPGROUP
     if blocks * (threads + added) > THREADS:
@@ -146,19 +154,6 @@ def alternate_tiles(
     sch.unannotate(loop, TMA_ROLES)
     sch.annotate(loop, TMA_ROLES, [added, *counts])
     sch.annotate(loop, TMA_TURNS, warpgroups)
-
-
-def _require_warpgroup(sch: Schedule, loop: LoopRV, warpgroups: int) -> None:
-    """Refuse threads but those of one warpgroup, along whose second axis others find room."""
-    axes = {get_axis(each) or "" for each in find_all(get_enclosing_kernel(sch, loop), For)}
-    extents, is_flat = get_thread_extents(sch, loop), "threadIdx.z" not in axes
-    if extents != [WARPGROUP, 1] or not is_flat or not 2 <= warpgroups <= _MAX_TURNS:
-        names = "x, y" if is_flat else "x, y, z, where there are such"
-        raise TransformError(
-            f"warpgroups={warpgroups} do not take turns where threads are {extents} along {names}",
-            f"tile for one warpgroup of {WARPGROUP} threads on threadIdx.x and threadIdx.y of "
-            f"extent 1, and use 2 to {_MAX_TURNS}",
-        )
 
 
 def _require_own_memory(sch: Schedule, loop: LoopRV) -> None:

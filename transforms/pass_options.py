@@ -39,15 +39,6 @@ def set_pass_option(sch: Schedule, *, name: str, value: bool | Int64) -> None:
     if name not in known:
         hint = suggest(name, known, "tvm.transform.PassContext lists them")
         raise TransformError(f"TVM has no pass option '{name}'", hint)
-    _require_taken(name, value)
-    root, key = require_root(sch), PREFIX + name
-    if key in sch.get(root).annotations:
-        sch.unannotate(root, key)
-    sch.annotate(root, key, value)
-
-
-def _require_taken(name: str, value: bool | int) -> None:
-    """Refuse a value that TVM would refuse when the module is compiled."""
     kind = str(tvm.transform.PassContext.list_configs()[name]["type"])
     try:
         tvm.transform.PassContext(config={name: value})
@@ -56,6 +47,10 @@ def _require_taken(name: str, value: bool | int) -> None:
             f"'{name}' takes a {kind}, and is given {value!r}",
             "give such options to tvm.transform.PassContext where you compile",
         ) from error
+    root, key = require_root(sch), PREFIX + name
+    if key in sch.get(root).annotations:
+        sch.unannotate(root, key)
+    sch.annotate(root, key, value)
 
 
 def require_root(sch: Schedule) -> SBlockRV:

@@ -68,7 +68,21 @@ def make_persistent(
             "tell prefetch_by_tma of so few",
         )
     _require_known_grid(name, get_enclosing_loops(sch, loop))
-    _require_room(sch, loop, wanted)
+    around = lower_around(sch.mod, [_PASS]).get(_PASS)
+    used = measure_room(around.before, sch.get(loop).loop_var.name, wanted) if around else 0
+    used -= measure_saved(around.before, used) if around else 0
+    most = MAX_SHARED_BYTES[SCOPE]
+    if 2 * wanted + 1 > ROOM:
+        raise TransformError(
+            f"stages={wanted} have {2 * wanted + 1} mbarriers, and there is room for {ROOM}",
+            f"use {(ROOM - 1) // 2} stages at most",
+        )
+    if used > most:
+        raise TransformError(
+            f"{wanted} stages of loop '{get_loop_name(sch, loop)}' and the tile that is stored "
+            f"take {-(-used >> 10)} KiB of shared memory, and a block has {most >> 10}",
+            "use fewer stages or smaller tiles, or store from registers",
+        )
     if wanted != has:
         sch.unannotate(loop, TMA_STAGES)
         sch.annotate(loop, TMA_STAGES, wanted)
@@ -105,22 +119,3 @@ def _require_known_grid(name: str, around: list[For]) -> None:
                 "open number",
                 "give the sizes of the problem",
             )
-
-
-def _require_room(sch: Schedule, loop: LoopRV, stages: int) -> None:
-    """Refuse stages beside which there is no room for what is stored through shared memory."""
-    around = lower_around(sch.mod, [_PASS]).get(_PASS)
-    used = measure_room(around.before, sch.get(loop).loop_var.name, stages) if around else 0
-    used -= measure_saved(around.before, used) if around else 0
-    most = MAX_SHARED_BYTES[SCOPE]
-    if 2 * stages + 1 > ROOM:
-        raise TransformError(
-            f"stages={stages} have {2 * stages + 1} mbarriers, and there is room for {ROOM}",
-            f"use {(ROOM - 1) // 2} stages at most",
-        )
-    if used > most:
-        raise TransformError(
-            f"{stages} stages of loop '{get_loop_name(sch, loop)}' and the tile that is stored "
-            f"take {-(-used >> 10)} KiB of shared memory, and a block has {most >> 10}",
-            "use fewer stages or smaller tiles, or store from registers",
-        )

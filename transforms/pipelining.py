@@ -113,16 +113,49 @@ def prefetch_asynchronously(
     """
     parts = require_pipeline(sch, loop)
     require_copies(sch, loop, copies, parts, takes_more=not (fragments_first or products_first))
-    _require_stages(sch, loop, stages)
-    _require_counted(sch, loop)
-    last, count = stages - 1, len(copies)
+    extent = require_constant(sch, loop)
+    if not 2 <= stages <= extent:
+        raise TransformError(
+            f"stages={stages} does not fit loop '{get_loop_name(sch, loop)}' of {extent} "
+            "iterations",
+            f"use 2 to {extent}" if extent > 2 else "use 2",
+        )
+    for node in [*get_enclosing_loops(sch, loop), sch.get(loop)]:
+        if UNROLL in node.annotations:
+            raise TransformError(
+                f"loop '{node.loop_var.name}' is marked by suggest_unrolling, under which TVM "
+                "cannot say how many copies to wait for",
+                "suggest to unroll loops inside of the pipeline only",
+            )
+    last, count, name = stages - 1, len(copies), get_loop_name(sch, loop)
     rest = sum(count_statements(part) for part in parts[count:])
     if fragments_first:
-        _require_fragments(sch, loop, rest, stages)
+        if rest != 3:
+            raise TransformError(
+                f"what loop '{name}' computes is no pipeline of fragments, whose first ones could "
+                "come earlier",
+                "call prefetch_fragments on the loop inside of it, or leave fragments_first out",
+            )
+        if stages < 3:
+            raise TransformError(
+                f"stages={stages} of loop '{name}' leave no tile in flight while the next one is "
+                "read",
+                "use 3 stages or more with fragments_first",
+            )
         sch.annotate(loop, STAGE, [0] * count + [last - 1, last, last])
         sch.annotate(loop, ORDER, [*range(count), count + 1, count, count + 2])
     elif products_first:
-        _require_products(sch, loop, rest, stages)
+        if rest != 1:
+            raise TransformError(
+                f"what loop '{name}' computes is a pipeline itself, parts of which come later",
+                "leave products_first out, or do not pipeline the loop inside of it",
+            )
+        if stages < 3:
+            raise TransformError(
+                f"stages={stages} of loop '{name}' leave no copy in flight while a tile is "
+                "computed with",
+                "use 3 stages or more with products_first",
+            )
         sch.annotate(loop, STAGE, [0] * count + [last])
         sch.annotate(loop, ORDER, [*range(1, count + 1), 0])
         set_pipeline(sch)
@@ -138,56 +171,6 @@ def prefetch_asynchronously(
     if any(sch.get(copy).writes[0].source.dtype.itemsize == 4 for copy in copies):
         # Otherwise TVM retypes the buffers to vectors and then finds lanes that do not match.
         set_pass_option(sch, name="tirx.disable_storage_rewrite", value=True)
-
-
-def _require_counted(sch: Schedule, loop: LoopRV) -> None:
-    for node in [*get_enclosing_loops(sch, loop), sch.get(loop)]:
-        if UNROLL in node.annotations:
-            raise TransformError(
-                f"loop '{node.loop_var.name}' is marked by suggest_unrolling, under which TVM "
-                "cannot say how many copies to wait for",
-                "suggest to unroll loops inside of the pipeline only",
-            )
-
-
-def _require_stages(sch: Schedule, loop: LoopRV, stages: int) -> None:
-    extent = require_constant(sch, loop)
-    if not 2 <= stages <= extent:
-        raise TransformError(
-            f"stages={stages} does not fit loop '{get_loop_name(sch, loop)}' of {extent} "
-            "iterations",
-            f"use 2 to {extent}" if extent > 2 else "use 2",
-        )
-
-
-def _require_fragments(sch: Schedule, loop: LoopRV, statements: int, stages: int) -> None:
-    name = get_loop_name(sch, loop)
-    if statements != 3:
-        raise TransformError(
-            f"what loop '{name}' computes is no pipeline of fragments, whose first ones could come "
-            "earlier",
-            "call prefetch_fragments on the loop inside of it, or leave fragments_first out",
-        )
-    if stages < 3:
-        raise TransformError(
-            f"stages={stages} of loop '{name}' leave no tile in flight while the next one is read",
-            "use 3 stages or more with fragments_first",
-        )
-
-
-def _require_products(sch: Schedule, loop: LoopRV, statements: int, stages: int) -> None:
-    name = get_loop_name(sch, loop)
-    if statements != 1:
-        raise TransformError(
-            f"what loop '{name}' computes is a pipeline itself, parts of which come later",
-            "leave products_first out, or do not pipeline the loop inside of it",
-        )
-    if stages < 3:
-        raise TransformError(
-            f"stages={stages} of loop '{name}' leave no copy in flight while a tile is computed "
-            "with",
-            "use 3 stages or more with products_first",
-        )
 
 
 def are_products_first(loop: For) -> bool:
@@ -308,22 +291,18 @@ def require_own_tiles(sch: Schedule, loop: LoopRV, copies: list[SBlock]) -> None
                         f"'{name}', which block '{copy.name_hint}' would use ahead of it",
                         "leave such a loop as it is",
                     )
-        _require_whole_tile(sch, loop, copy, inside)
+        # TVM knows of each block whether its producers in the same iteration write all it reads.
 
-
-def _require_whole_tile(sch: Schedule, loop: LoopRV, copy: SBlock, inside: list[SBlock]) -> None:
-    """TVM knows of each block whether its producers in the same iteration write all it reads."""
-    target = copy.writes[0].source
-    for reader in inside:
-        if any(region.source.same_as(target) for region in reader.reads):
-            flags = sch.state._get_cached_flags(sch.state.get_sref(reader))
-            if not flags.region_cover:
-                raise TransformError(
-                    f"block '{reader.name_hint}' may read cells of '{target.name}' that block "
-                    f"'{copy.name_hint}' does not write in the same iteration of loop "
-                    f"'{get_loop_name(sch, loop)}'",
-                    "copy all that an iteration reads",
-                )
+        for reader in inside:
+            if any(region.source.same_as(target) for region in reader.reads):
+                flags = sch.state._get_cached_flags(sch.state.get_sref(reader))
+                if not flags.region_cover:
+                    raise TransformError(
+                        f"block '{reader.name_hint}' may read cells of '{target.name}' that block "
+                        f"'{copy.name_hint}' does not write in the same iteration of loop "
+                        f"'{get_loop_name(sch, loop)}'",
+                        "copy all that an iteration reads",
+                    )
 
 
 def _require_one_store(block: SBlock) -> None:

@@ -84,9 +84,23 @@ def reverse_compute_block_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> No
         require_outside_reductions(sch, loop, producer)
     require_in_iteration(sch, block, loop)
     consumers = list(sch.get_consumers(block))
-    feeding = _find_feeding_loops(sch, block)
+    # The loops that decide, by more than one iteration, what a block computes.
+    realize = get_realize(sch, block)
+    feeding = [
+        loop
+        for loop in sch.get_loops(block)
+        if get_extent(sch, loop) != 1 and list(get_fed_iterators(realize, sch.get(loop)))
+    ]
     sch.reverse_compute_at(block, loop, preserve_unit_loops=True)
-    _require_before(sch, block, consumers)
+    order = find_all(get_root(sch, block), SBlock)
+    place = next(index for index, node in enumerate(order) if node.same_as(sch.get(block)))
+    for consumer in consumers:
+        if any(sch.get(consumer).same_as(earlier) for earlier in order[:place]):
+            raise TransformError(
+                f"block '{get_sblock_name(sch, block)}' would be computed after block "
+                f"'{get_sblock_name(sch, consumer)}', which uses it",
+                "place it in front of its consumers, with compute_block_at",
+            )
     _require_fed(sch, block, feeding)
     _require_whole(sch, block)
     for producer in sch.get_producers(block):
@@ -129,29 +143,6 @@ def fuse_epilogue_at(sch: Schedule, block: SBlockRV, epilogue: SBlockRV, loop: L
     _require_whole(sch, epilogue)
     require_computed(sch, block, epilogue)
     return epilogue
-
-
-def _require_before(sch: Schedule, block: SBlockRV, consumers: list[SBlockRV]) -> None:
-    """Refuse a schedule in which a block is computed after one that uses it."""
-    order = find_all(get_root(sch, block), SBlock)
-    place = next(index for index, node in enumerate(order) if node.same_as(sch.get(block)))
-    for consumer in consumers:
-        if any(sch.get(consumer).same_as(earlier) for earlier in order[:place]):
-            raise TransformError(
-                f"block '{get_sblock_name(sch, block)}' would be computed after block "
-                f"'{get_sblock_name(sch, consumer)}', which uses it",
-                "place it in front of its consumers, with compute_block_at",
-            )
-
-
-def _find_feeding_loops(sch: Schedule, block: SBlockRV) -> list[LoopRV]:
-    """The loops that decide, by more than one iteration, what a block computes."""
-    realize = get_realize(sch, block)
-    return [
-        loop
-        for loop in sch.get_loops(block)
-        if get_extent(sch, loop) != 1 and list(get_fed_iterators(realize, sch.get(loop)))
-    ]
 
 
 def _require_fed(sch: Schedule, block: SBlockRV, loops: list[LoopRV]) -> None:
@@ -225,14 +216,7 @@ def require_scalar_place(sch: Schedule, loop: LoopRV) -> None:
                 f"'{node.loop_var.name}', where TVM would compute wrong values without an error",
                 "place the block at a loop outside of it, or vectorize afterwards",
             )
-    _require_outside_pipelined_copies(sch, loop)
-
-
-def _require_outside_pipelined_copies(sch: Schedule, loop: LoopRV) -> None:
-    """Refuse a place where a block would be one more statement of a pipeline, or part of a copy.
-
-    A pipeline says for each statement of its body when it runs, and its last one computes.
-    """
+    # A pipeline says for each statement of its body when it runs, and its last one computes.
     nodes = [*get_outer_loops(sch, loop), sch.get(loop)]
     for outer, inner in itertools.zip_longest(nodes, nodes[1:]):
         if STAGE not in outer.annotations:

@@ -9,7 +9,7 @@ and all else are loops over the elements that a thread has itself. The fragment 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tvm.ir import TensorLoad
@@ -183,7 +183,23 @@ def lay_in_quads(sch: Schedule, block: SBlockRV, *, rows: int, columns: int | No
         rows, of which 16 divides both and 8 that of rows alone; readers that count upwards
     """
     for place, region in enumerate(list(sch.get(block).writes)):
-        _require_dimensions(region.source, (rows,) if columns is None else (rows, columns))
+        dimensions = (rows,) if columns is None else (rows, columns)
+        shape = list(region.source.shape)
+        is_last = len(dimensions) == 1 or dimensions == (len(shape) - 2, len(shape) - 1)
+        if not is_last or any(not 0 <= each < len(shape) for each in dimensions):
+            raise TransformError(
+                f"'{region.source.name}' of {len(shape)} dimensions has no rows and columns in "
+                f"{', '.join(map(str, dimensions))}",
+                "give the dimension of rows, or the last two",
+            )
+        part = ROWS if len(dimensions) == 1 else SIDE
+        for dimension in dimensions:
+            if constant(floormod(shape[dimension], part)) != 0:
+                raise TransformError(
+                    f"dimension {dimension} of '{region.source.name}' has {shape[dimension]} "
+                    f"elements, which {part} does not divide",
+                    "pad the block first with pad_block",
+                )
         sch.set_scope(block, place, "local")
 
         def place_row(*at: Any) -> tuple[Any, ...]:
@@ -204,25 +220,6 @@ def lay_in_quads(sch: Schedule, block: SBlockRV, *, rows: int, columns: int | No
     if OWN_LANES not in sch.get(root).annotations:
         sch.annotate(root, OWN_LANES, 1)
         set_pipeline(sch)
-
-
-def _require_dimensions(buffer: Any, dimensions: tuple[int, ...]) -> None:
-    shape = list(buffer.shape)
-    is_last = len(dimensions) == 1 or dimensions == (len(shape) - 2, len(shape) - 1)
-    if not is_last or any(not 0 <= each < len(shape) for each in dimensions):
-        raise TransformError(
-            f"'{buffer.name}' of {len(shape)} dimensions has no rows and columns in "
-            f"{', '.join(map(str, dimensions))}",
-            "give the dimension of rows, or the last two",
-        )
-    part = ROWS if len(dimensions) == 1 else SIDE
-    for dimension in dimensions:
-        if constant(floormod(shape[dimension], part)) != 0:
-            raise TransformError(
-                f"dimension {dimension} of '{buffer.name}' has {shape[dimension]} elements, which "
-                f"{part} does not divide",
-                "pad the block first with pad_block",
-            )
 
 
 @transform
@@ -282,8 +279,37 @@ def tensorize_in_quads(
         registers what belongs to others
     """
     _require_product(sch, block)
-    by_role = _find_loads(sch, block, loads)
-    _require_laid_out(sch, block, by_role)
+    # The copies of a product's operands by what they are.
+    name, operands = get_sblock_name(sch, block), sch.get(block).reads[-2:]
+    by_role: dict[Role, SBlockRV] = {}
+    for load in loads:
+        source, target = get_copied(sch, load)
+        roles = [
+            role
+            for role, region in zip(ROLES, operands, strict=True)
+            if region.source.same_as(target)
+        ]
+        if not roles or (source.scope(), target.scope()) != (SCOPE, "local"):
+            raise TransformError(
+                f"block '{get_sblock_name(sch, load)}' copies no operand of block '{name}' from "
+                f"{SCOPE} memory into registers",
+                "pass the copies that cache_read_at placed for its operands",
+            )
+        by_role[roles[0]] = load
+    if "B" not in by_role:
+        raise TransformError(
+            f"none of {len(loads)} loads copies '{operands[1].source.name}', the B of block "
+            f"'{name}'",
+            f'cache it in scope "{SCOPE}" and then in "local", and pass that copy',
+        )
+    sums, a, _ = (region.source for region in sch.get(block).reads)
+    for buffer in (sums, *([] if "A" in by_role else [a])):
+        if not has_lane_rows(buffer) or constant(buffer.shape[-1]) != SIDE * SIDE // WARP:
+            raise TransformError(
+                f"'{buffer.name}' of block '{get_sblock_name(sch, block)}' is no fragment in "
+                "registers",
+                "lay it out with lay_in_quads, or pass the copy that loads it",
+            )
     if zeros is not None:
         require_zeros(sch, zeros, sch.get(block).writes[0].source)
     dtype, transposed = sch.get(block).reads[-1].source.dtype, has_transposed_b(sch, block)
@@ -316,42 +342,3 @@ def _require_product(sch: Schedule, block: SBlockRV) -> None:
     dtype = sch.get(block).reads[-1].source.dtype
     if dtype.bits != SIDE:
         raise TransformError(f"operands of {dtype} are not of 16 bits", "use float16 or bfloat16")
-
-
-def _find_loads(sch: Schedule, block: SBlockRV, loads: Sequence[SBlockRV]) -> dict[Role, SBlockRV]:
-    """The copies of a product's operands by what they are."""
-    name, operands = get_sblock_name(sch, block), sch.get(block).reads[-2:]
-    found: dict[Role, SBlockRV] = {}
-    for load in loads:
-        source, target = get_copied(sch, load)
-        roles = [
-            role
-            for role, region in zip(ROLES, operands, strict=True)
-            if region.source.same_as(target)
-        ]
-        if not roles or (source.scope(), target.scope()) != (SCOPE, "local"):
-            raise TransformError(
-                f"block '{get_sblock_name(sch, load)}' copies no operand of block '{name}' from "
-                f"{SCOPE} memory into registers",
-                "pass the copies that cache_read_at placed for its operands",
-            )
-        found[roles[0]] = load
-    if "B" not in found:
-        raise TransformError(
-            f"none of {len(loads)} loads copies '{operands[1].source.name}', the B of block "
-            f"'{name}'",
-            f'cache it in scope "{SCOPE}" and then in "local", and pass that copy',
-        )
-    return found
-
-
-def _require_laid_out(sch: Schedule, block: SBlockRV, loads: Mapping[Role, SBlockRV]) -> None:
-    """Refuse sums, or an A that nothing loads, that are no fragments."""
-    sums, a, _ = (region.source for region in sch.get(block).reads)
-    for buffer in (sums, *([] if "A" in loads else [a])):
-        if not has_lane_rows(buffer) or constant(buffer.shape[-1]) != SIDE * SIDE // WARP:
-            raise TransformError(
-                f"'{buffer.name}' of block '{get_sblock_name(sch, block)}' is no fragment in "
-                "registers",
-                "lay it out with lay_in_quads, or pass the copy that loads it",
-            )

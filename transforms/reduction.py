@@ -176,8 +176,22 @@ def rfactor_reduction(sch: Schedule, block: SBlockRV, *, parts: int) -> PartialS
             + ("" if sch.get(block).init is not None else " and no initialization"),
             "cut a block with one reduction loop, before it is decomposed",
         )
-    _require_plain_loops(sch, block)
-    _require_neutral_element(sch, block)
+    for loop in sch.get_loops(block):
+        require_serial(sch, loop)
+    predicate = get_realize(sch, block).predicate
+    if constant(predicate) != 1:
+        raise TransformError(
+            f"block '{get_sblock_name(sch, block)}' has the predicate {predicate}, which TVM "
+            "leaves out where the parts are added up",
+            "cut the reduction before its loops are split, or pad the block first with pad_block",
+        )
+    for region in sch.get(block).writes:
+        if str(region.source.dtype) == "bool":
+            raise TransformError(
+                f"block '{get_sblock_name(sch, block)}' reduces booleans into "
+                f"'{region.source.name}', whose neutral element TVM does not know",
+                "reduce integers, with T.min for 'and' and T.max for 'or'",
+            )
     if parts < 2:
         raise TransformError(f"parts={parts} is no number of parts", "use 2 or more")
     require_factors(sch, loops[0], {"parts": parts}, "guard")
@@ -202,29 +216,6 @@ def rfactor_reduction(sch: Schedule, block: SBlockRV, *, parts: int) -> PartialS
     rest = [loop for loop in loops if not sch.get(loop).same_as(sch.get(over_parts))]
     sch.reorder(over_parts, *rest)
     return PartialSums(partial, over_parts)
-
-
-def _require_neutral_element(sch: Schedule, block: SBlockRV) -> None:
-    for region in sch.get(block).writes:
-        if str(region.source.dtype) == "bool":
-            raise TransformError(
-                f"block '{get_sblock_name(sch, block)}' reduces booleans into "
-                f"'{region.source.name}', whose neutral element TVM does not know",
-                "reduce integers, with T.min for 'and' and T.max for 'or'",
-            )
-
-
-def _require_plain_loops(sch: Schedule, block: SBlockRV) -> None:
-    """Refuse loops that are bound, and predicates of loops that were split with a guard."""
-    for loop in sch.get_loops(block):
-        require_serial(sch, loop)
-    predicate = get_realize(sch, block).predicate
-    if constant(predicate) != 1:
-        raise TransformError(
-            f"block '{get_sblock_name(sch, block)}' has the predicate {predicate}, which TVM "
-            "leaves out where the parts are added up",
-            "cut the reduction before its loops are split, or pad the block first with pad_block",
-        )
 
 
 def combine_softmax(ours: Sequence[Any], theirs: Sequence[Any]) -> list[Any]:

@@ -63,13 +63,28 @@ def replace_scope(
     TVM's makes what is here.
     """
     scope = get_scope(sch, handle)
-    probed = _add_probe(new)
+    # The block with one more nest at its end, which computes nothing that is used.
+    buffer, loop, point = decl_buffer((1,), "int32", _PROBE), Var("u", "int32"), Var("v", "int32")
+    one = Range.from_min_extent(0, 1)
+    store = BufferStore(buffer, const(0, "int32"), [point])
+    iterator = IterVar(one, point, IterVar.DataPar)
+    written = BufferRegion(buffer, [Range.from_min_extent(point, 1)])
+    realize = SBlockRealize([loop], True, SBlock([iterator], [], [written], _PROBE, store))
+    nest = For(loop, IntImm("int32", 0), IntImm("int32", 1), ForKind.SERIAL, realize)
+    statements = list(new.body.seq) if isinstance(new.body, SeqStmt) else [new.body]
+    probed = replace_fields(
+        new, body=SeqStmt([*statements, nest]), alloc_buffers=[*new.alloc_buffers, buffer]
+    )
     sch.state.replace(scope, probed, {scope.stmt: probed, **reuse})
     function = get_function(sch, handle)
     _analyze(sch, function)
     scope = get_scope(sch, handle)
     sch.state.replace(scope, new, {scope.stmt: new})
-    _note_in_trace(sch, function, who)
+    # Append what fails when it is replayed, by a name that says why.
+    found, name = SBlockRV(), f"what {who} made, {NO_REPLAY}"
+    kinds = [InstructionKind.get(kind) for kind in ("GetSBlock", "ComputeInline")]
+    sch.trace.append(Instruction(kinds[0], [], [name, function], [found]))
+    sch.trace.append(Instruction(kinds[1], [found], [], []))
 
 
 def edit_scope(scope: SBlock, body: Any, new_buffers: list[Any]) -> SBlock:
@@ -153,21 +168,6 @@ def with_annotations(loop: For, annotations: dict[str, Any]) -> For:
     )
 
 
-def _add_probe(scope: SBlock) -> SBlock:
-    """The block with one more nest at its end, which computes nothing that is used."""
-    buffer, loop, point = decl_buffer((1,), "int32", _PROBE), Var("u", "int32"), Var("v", "int32")
-    one = Range.from_min_extent(0, 1)
-    store = BufferStore(buffer, const(0, "int32"), [point])
-    iterator = IterVar(one, point, IterVar.DataPar)
-    written = BufferRegion(buffer, [Range.from_min_extent(point, 1)])
-    realize = SBlockRealize([loop], True, SBlock([iterator], [], [written], _PROBE, store))
-    nest = For(loop, IntImm("int32", 0), IntImm("int32", 1), ForKind.SERIAL, realize)
-    statements = list(scope.body.seq) if isinstance(scope.body, SeqStmt) else [scope.body]
-    return replace_fields(
-        scope, body=SeqStmt([*statements, nest]), alloc_buffers=[*scope.alloc_buffers, buffer]
-    )
-
-
 def _analyze(sch: Schedule, function: str) -> None:
     """Have TVM analyze a scope with a probe: it takes new blocks for undecided otherwise.
 
@@ -181,11 +181,3 @@ def _analyze(sch: Schedule, function: str) -> None:
         sch.remove_rv(handle)
     while len(sch.trace.insts) > steps:
         sch.trace.pop()
-
-
-def _note_in_trace(sch: Schedule, function: str, who: str) -> None:
-    """Append what fails when it is replayed, by a name that says why."""
-    found, name = SBlockRV(), f"what {who} made, {NO_REPLAY}"
-    kinds = [InstructionKind.get(kind) for kind in ("GetSBlock", "ComputeInline")]
-    sch.trace.append(Instruction(kinds[0], [], [name, function], [found]))
-    sch.trace.append(Instruction(kinds[1], [found], [], []))

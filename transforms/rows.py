@@ -103,7 +103,15 @@ def keep_in_registers(sch: Schedule, block: SBlockRV) -> None:
                 f"block '{name}' writes '{buffer.name}', a tensor of the kernel's",
                 "compute it in registers and copy it out with cache_write_at",
             )
-    _require_one_nest(sch, block)
+    outermost = get_enclosing_loops(sch, block)[:1]
+    for reader in sch.get_consumers(block):
+        around = get_enclosing_loops(sch, reader)[:1]
+        if not (outermost and around and outermost[0].same_as(around[0])):
+            raise TransformError(
+                f"blocks '{get_sblock_name(sch, block)}' and '{get_sblock_name(sch, reader)}' have "
+                "no loop in common, and would be two kernels",
+                "bring them together with compute_block_at first",
+            )
     for place in range(len(sch.get(block).writes)):
         sch.set_scope(block, place, "local")
         share = _find_share(sch, block, sch.get(block).writes[place])
@@ -173,19 +181,6 @@ def find_widest(dtype: Any, *, most: int) -> int:
 
 def _find_lanes(dtype: Any, most: int) -> list[int]:
     return [lanes for lanes in LANES if lanes <= min(most, MAX_VECTOR_BYTES // dtype.itemsize)]
-
-
-def _require_one_nest(sch: Schedule, block: SBlockRV) -> None:
-    """Refuse readers in another loop nest, which is another kernel with registers of its own."""
-    outermost = get_enclosing_loops(sch, block)[:1]
-    for reader in sch.get_consumers(block):
-        around = get_enclosing_loops(sch, reader)[:1]
-        if not (outermost and around and outermost[0].same_as(around[0])):
-            raise TransformError(
-                f"blocks '{get_sblock_name(sch, block)}' and '{get_sblock_name(sch, reader)}' have "
-                "no loop in common, and would be two kernels",
-                "bring them together with compute_block_at first",
-            )
 
 
 def _find_share(sch: Schedule, block: SBlockRV, region: Any) -> _Share | None:

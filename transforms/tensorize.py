@@ -97,7 +97,38 @@ def tile_in_fragments(
         divides tile; a tile_k of fragments of `depth`; at most 32 warps
     """
     rows, columns, reduction = require_matmul_loops(sch, block)
-    _require_warps(tile, warp, tile_k, depth)
+    for name, pair in (("tile", tile), ("warp", warp)):
+        if len(pair) != 2 or min(pair) < 1:
+            raise TransformError(
+                f"{name}={tuple(pair)} is no pair of sizes",
+                "pass two integers >= 1, for rows and columns",
+            )
+    if warp[0] % SIDE or warp[1] % SIDE:
+        raise TransformError(
+            f"warp={tuple(warp)} is no multiple of a fragment's {SIDE}x{SIDE}",
+            f"use multiples of {SIDE}, for rows and columns",
+        )
+    if tile[0] % warp[0] or tile[1] % warp[1]:
+        raise TransformError(
+            f"warp={tuple(warp)} does not divide tile={tuple(tile)}",
+            "choose divisors, rows and columns each",
+        )
+    if depth < 1:
+        raise TransformError(
+            f"depth={depth} is no number of steps of k", "pass that of the type's fragments, as 16"
+        )
+    if tile_k < 1 or tile_k % depth:
+        raise TransformError(
+            f"tile_k={tile_k} is no multiple of a fragment's {depth} steps of k",
+            f"use a multiple of {depth}",
+        )
+    threads = tile[0] // warp[0] * (tile[1] // warp[1]) * WARP
+    if threads > MAX_THREADS:
+        raise TransformError(
+            f"tile={tuple(tile)} in warps of {tuple(warp)} takes {threads} threads of a block, "
+            f"and a GPU has {MAX_THREADS}",
+            "use a smaller tile, or a larger warp",
+        )
     warps = (tile[0] // warp[0], tile[1] // warp[1])
     pieces = {"warps": warps[0], "warp": warp[0]}
     require_factors(sch, rows, {"swizzle": swizzle, **pieces}, "refuse")
@@ -132,41 +163,6 @@ def require_matmul_loops(sch: Schedule, block: SBlockRV) -> tuple[LoopRV, LoopRV
     for loop in (*spatial, *reductions):
         require_serial(sch, loop)
     return spatial[0], spatial[1], reductions[0]
-
-
-def _require_warps(tile: Sequence[int], warp: Sequence[int], tile_k: int, depth: int) -> None:
-    for name, pair in (("tile", tile), ("warp", warp)):
-        if len(pair) != 2 or min(pair) < 1:
-            raise TransformError(
-                f"{name}={tuple(pair)} is no pair of sizes",
-                "pass two integers >= 1, for rows and columns",
-            )
-    if warp[0] % SIDE or warp[1] % SIDE:
-        raise TransformError(
-            f"warp={tuple(warp)} is no multiple of a fragment's {SIDE}x{SIDE}",
-            f"use multiples of {SIDE}, for rows and columns",
-        )
-    if tile[0] % warp[0] or tile[1] % warp[1]:
-        raise TransformError(
-            f"warp={tuple(warp)} does not divide tile={tuple(tile)}",
-            "choose divisors, rows and columns each",
-        )
-    if depth < 1:
-        raise TransformError(
-            f"depth={depth} is no number of steps of k", "pass that of the type's fragments, as 16"
-        )
-    if tile_k < 1 or tile_k % depth:
-        raise TransformError(
-            f"tile_k={tile_k} is no multiple of a fragment's {depth} steps of k",
-            f"use a multiple of {depth}",
-        )
-    threads = tile[0] // warp[0] * (tile[1] // warp[1]) * WARP
-    if threads > MAX_THREADS:
-        raise TransformError(
-            f"tile={tuple(tile)} in warps of {tuple(warp)} takes {threads} threads of a block, "
-            f"and a GPU has {MAX_THREADS}",
-            "use a smaller tile, or a larger warp",
-        )
 
 
 @transform
@@ -211,7 +207,26 @@ def stage_fragments_at(
         size = sch.get(copy).writes[0].source.dtype.itemsize
         pad_shared_rows(sch, copy, elements=_CHUNK_BYTES // size)
     elif layout == "swizzled":
-        _require_swizzled_rows(sch, copy, vector)
+        name, target = get_sblock_name(sch, copy), sch.get(copy).writes[0].source
+        length = find_row_length(sch, copy) or 0
+        size = target.dtype.itemsize
+        if size != 2:
+            raise TransformError(
+                f"'{target.name}' has elements of {size} bytes, and TVM swizzles those of 2",
+                'use layout="padded"',
+            )
+        if length == 0 or length % (64 // size):
+            raise TransformError(
+                f"the tile of block '{name}' has rows of {length * size} bytes, and TVM swizzles "
+                "multiples of 64",
+                'use a longer tile, or layout="padded"',
+            )
+        if _CHUNK_BYTES % (vector * size):
+            raise TransformError(
+                f"vector={vector} of '{target.name}' takes more than a chunk of {_CHUNK_BYTES} "
+                "bytes, and TVM exchanges chunks",
+                f"use {_CHUNK_BYTES // size} or a divisor of it",
+            )
         sch.annotate(copy, _WANTED, 1)
         if panels and (find_row_length(sch, copy) or 0) > (width := _find_panel_width(sch, copy)):
             sch.annotate(copy, _PANELS, width)
@@ -231,30 +246,6 @@ def _find_panel_width(sch: Schedule, copy: SBlockRV) -> int:
             f"use a multiple of {width}, or fewer",
         )
     return width
-
-
-def _require_swizzled_rows(sch: Schedule, copy: SBlockRV, vector: int) -> None:
-    """Refuse a copy into shared memory whose rows TVM does not swizzle, in such vectors."""
-    name, target = get_sblock_name(sch, copy), sch.get(copy).writes[0].source
-    length = find_row_length(sch, copy) or 0
-    size = target.dtype.itemsize
-    if size != 2:
-        raise TransformError(
-            f"'{target.name}' has elements of {size} bytes, and TVM swizzles those of 2",
-            'use layout="padded"',
-        )
-    if length == 0 or length % (64 // size):
-        raise TransformError(
-            f"the tile of block '{name}' has rows of {length * size} bytes, and TVM swizzles "
-            "multiples of 64",
-            'use a longer tile, or layout="padded"',
-        )
-    if _CHUNK_BYTES % (vector * size):
-        raise TransformError(
-            f"vector={vector} of '{target.name}' takes more than a chunk of {_CHUNK_BYTES} bytes, "
-            "and TVM exchanges chunks",
-            f"use {_CHUNK_BYTES // size} or a divisor of it",
-        )
 
 
 @transform
@@ -285,13 +276,45 @@ def tensorize_fragments(
         it, where `arch` is given; of float32 operands, which keep 10 bits of 23, `tf32`
     """
     require_product(sch, block, "tile_in_fragments")
-    _require_roles(sch, block, loads, zeros, store)
+    if len(loads) != 2:
+        raise TransformError(f"{len(loads)} loads are given", "pass those of A and of B")
+    product = sch.get(block)
+    sums, operands = product.writes[0].source, [region.source for region in product.reads[-2:]]
+    for role, load, operand in zip("AB", loads, operands, strict=True):
+        if not get_copied(sch, load)[1].same_as(operand):
+            raise TransformError(
+                f"block '{get_sblock_name(sch, load)}' does not write '{operand.name}', the "
+                f"product's {role}",
+                "pass the blocks that cache_read_at returned for its operands 0 and 1, in order",
+            )
+    require_zeros(sch, zeros, sums)
+    if not get_copied(sch, store)[0].same_as(sums):
+        raise TransformError(
+            f"block '{get_sblock_name(sch, store)}' does not store '{sums.name}'",
+            "pass the block that accumulate_in_registers or store_through_shared returned",
+        )
     if not tf32 and str(sch.get(block).reads[-1].source.dtype) == "float32":
         raise TransformError(
             "float32 operands would be rounded to the 10 bits of TF32",
             "pass tf32=True where that is meant",
         )
-    intrinsics = _find_intrinsics(sch, block, loads, store, arch)
+    for load in loads:
+        source, target = get_copied(sch, load)
+        if (source.scope(), target.scope()) != ("shared.dyn", "local"):
+            raise TransformError(
+                f"block '{get_sblock_name(sch, load)}' copies '{source.name}' in scope "
+                f"'{source.scope()}' to scope '{target.scope()}'",
+                'load fragments from scope "shared.dyn" into "local"',
+            )
+    sums, result = require_register_store(sch, store)
+    intrinsics = get_mma_intrinsics(
+        str(sch.get(loads[0]).writes[0].source.dtype),
+        str(sums.dtype),
+        out=str(result.dtype),
+        transpose_b=has_transposed_b(sch, block),
+        store_scope=str(result.scope()),
+        arch=arch,
+    )
     names = (intrinsics.load_a, intrinsics.load_b, intrinsics.store)
     is_transposed = has_transposed_b(sch, block)
     bits = sch.get(loads[0]).writes[0].source.dtype.bits
@@ -348,7 +371,11 @@ def store_through_shared(
         vector of 16 bytes at most
     """
     require_tile_loops(sch, block, grid, warp_loop, warps)
-    _require_sizes(columns, vector)
+    if columns < 1 or vector not in (1, *LANES):
+        raise TransformError(
+            f"columns={columns} and vector={vector} are no sizes of a tile and a vector",
+            f"give the columns of a block's tile, and 1, {', '.join(map(str, LANES))} elements",
+        )
     epilogue = find_epilogue(sch, block)
     if epilogue is None:
         write = sch.cache_write(block, 0, SCOPE)
@@ -358,7 +385,13 @@ def store_through_shared(
     sch.reverse_compute_at(write, grid, preserve_unit_loops=True)
     store = sch.cache_write(block, 0, "local")
     sch.reverse_compute_at(store, warp_loop, preserve_unit_loops=True)
-    _require_columns(sch, write, columns)
+    length = find_row_length(sch, write) or columns
+    if columns < length:
+        raise TransformError(
+            f"columns={columns} are fewer than the {length} of a row of the tile that block "
+            f"'{get_sblock_name(sch, write)}' writes",
+            "give the columns of the tile",
+        )
     size = sch.get(store).writes[0].source.dtype.itemsize
     # Rows a little apart: the pairs that eight lanes store to a column of them are in other banks.
     sch.storage_align(store, 0, axis=-2, factor=columns, offset=2 * _CHUNK_BYTES // size)
@@ -370,25 +403,6 @@ def store_through_shared(
     for producer, consumer in ((block, store), (store, write)):
         require_computed(sch, producer, consumer)
     return SharedStore(store, write)
-
-
-def _require_sizes(columns: int, vector: int) -> None:
-    if columns < 1 or vector not in (1, *LANES):
-        raise TransformError(
-            f"columns={columns} and vector={vector} are no sizes of a tile and a vector",
-            f"give the columns of a block's tile, and 1, {', '.join(map(str, LANES))} elements",
-        )
-
-
-def _require_columns(sch: Schedule, write: SBlockRV, columns: int) -> None:
-    """Refuse a tile with longer rows; what is written of a cropped one has shorter rows."""
-    length = find_row_length(sch, write) or columns
-    if columns < length:
-        raise TransformError(
-            f"columns={columns} are fewer than the {length} of a row of the tile that block "
-            f"'{get_sblock_name(sch, write)}' writes",
-            "give the columns of the tile",
-        )
 
 
 def require_tile_loops(
@@ -429,29 +443,6 @@ def require_product(sch: Schedule, block: SBlockRV, tiling: str) -> None:
         )
 
 
-def _require_roles(
-    sch: Schedule, block: SBlockRV, loads: Sequence[SBlockRV], zeros: SBlockRV, store: SBlockRV
-) -> None:
-    """Refuse blocks that do not load the product's operands, begin its sums and store them."""
-    if len(loads) != 2:
-        raise TransformError(f"{len(loads)} loads are given", "pass those of A and of B")
-    product = sch.get(block)
-    sums, operands = product.writes[0].source, [region.source for region in product.reads[-2:]]
-    for role, load, operand in zip("AB", loads, operands, strict=True):
-        if not get_copied(sch, load)[1].same_as(operand):
-            raise TransformError(
-                f"block '{get_sblock_name(sch, load)}' does not write '{operand.name}', the "
-                f"product's {role}",
-                "pass the blocks that cache_read_at returned for its operands 0 and 1, in order",
-            )
-    require_zeros(sch, zeros, sums)
-    if not get_copied(sch, store)[0].same_as(sums):
-        raise TransformError(
-            f"block '{get_sblock_name(sch, store)}' does not store '{sums.name}'",
-            "pass the block that accumulate_in_registers or store_through_shared returned",
-        )
-
-
 def require_zeros(sch: Schedule, zeros: SBlockRV, sums: Any) -> None:
     """Refuse a block that does not begin sums, and nothing else."""
     writes = sch.get(zeros).writes
@@ -472,37 +463,6 @@ def get_copied(sch: Schedule, block: SBlockRV) -> tuple[Any, Any]:
             "pass the block that cache_read_at or accumulate_in_registers returned",
         )
     return reads[0].source, writes[0].source
-
-
-def _find_intrinsics(
-    sch: Schedule, block: SBlockRV, loads: Sequence[SBlockRV], store: SBlockRV, arch: str | None
-) -> MmaIntrinsics:
-    for load in loads:
-        source, target = get_copied(sch, load)
-        if (source.scope(), target.scope()) != ("shared.dyn", "local"):
-            raise TransformError(
-                f"block '{get_sblock_name(sch, load)}' copies '{source.name}' in scope "
-                f"'{source.scope()}' to scope '{target.scope()}'",
-                'load fragments from scope "shared.dyn" into "local"',
-            )
-    sums, result = require_register_store(sch, store)
-    return get_mma_intrinsics(
-        str(sch.get(loads[0]).writes[0].source.dtype),
-        str(sums.dtype),
-        out=str(result.dtype),
-        transpose_b=has_transposed_b(sch, block),
-        store_scope=str(result.scope()),
-        arch=arch,
-    )
-
-
-def _lay_in_wanted_panels(sch: Schedule, load: SBlockRV) -> None:
-    """Cut the rows of what a load reads where that was wanted."""
-    for copy in sch.get_producers(load):
-        width = sch.get(copy).annotations.get(_PANELS)
-        if width is not None:
-            sch.unannotate(copy, _PANELS)
-            lay_in_panels(sch, copy, width=int(width))
 
 
 def require_register_store(sch: Schedule, store: SBlockRV) -> tuple[Any, Any]:
@@ -576,7 +536,11 @@ def lay_in_fragments(
         return (*front, row // shape[0], column // shape[1], lane, element)
 
     sch.transform_layout(handle, ("read" if role == "C" else "write", 0), place)
-    _lay_in_wanted_panels(sch, handle)
+    for copy in sch.get_producers(handle):
+        width = sch.get(copy).annotations.get(_PANELS)
+        if width is not None:
+            sch.unannotate(copy, _PANELS)
+            lay_in_panels(sch, copy, width=int(width))
 
 
 def tile_copy(sch: Schedule, handle: SBlockRV, shape: tuple[int, int]) -> LoopRV:

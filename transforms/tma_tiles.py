@@ -132,7 +132,18 @@ def measure_copy(
     """
     store = block.body
     load, conditions = _find_load(store.value, name)
-    _require_bounds_alone(conditions, load, name)
+    # Zeros must stand exactly outside of the tensor, where the TMA puts them.
+    for condition in conditions:
+        is_end = isinstance(condition, LT) and any(
+            condition.a.same_as(index) and constant(condition.b) == constant(size)
+            for index, size in zip(load.indices, load.source.shape, strict=True)
+        )
+        if not is_end:
+            raise TransformError(
+                f"block '{name}' stores zeros where not '{condition}', and the TMA does that "
+                "outside of the tensor",
+                "pad at the end of a dimension only, or fetch by threads",
+            )
     box = [1 if constant(index) is not None else extents.get(index, 0) for index in load.indices]
     if 0 in box:
         raise TransformError(
@@ -149,7 +160,26 @@ def measure_copy(
     swizzle = box[-1] * size if is_swizzled or slab > PITCH else 0
     shape = CopyShape(swizzle, panels, tuple(box))
     _require_addressable(load.source, name)
-    _require_box(shape, size, name)
+    row = shape.box[-1] * size
+    _require_extents(shape, name)
+    if row % PITCH:
+        raise TransformError(
+            f"the tile of block '{name}' has rows of {row} bytes, and the TMA copies multiples of "
+            f"{PITCH}",
+            "use a longer tile",
+        )
+    if shape.swizzle and shape.swizzle not in SWIZZLES:
+        raise TransformError(
+            f"the tile of block '{name}' has rows of {row} bytes, and the TMA swizzles rows of "
+            f"{' or '.join(map(str, SWIZZLES))}",
+            'cut them into panels with panels=True, or use layout="rows"',
+        )
+    if math.prod(shape.box) * size % ATOM:
+        raise TransformError(
+            f"block '{name}' copies {math.prod(shape.box) * size} bytes at once, and places in "
+            f"shared memory are multiples of {ATOM}",
+            "use a larger tile",
+        )
     return shape
 
 
@@ -244,21 +274,6 @@ def _find_load(value: Any, name: str) -> tuple[Any, list[Any]]:
     return value, conditions
 
 
-def _require_bounds_alone(conditions: list[Any], load: Any, name: str) -> None:
-    """Zeros must stand exactly outside of the tensor, where the TMA puts them."""
-    for condition in conditions:
-        is_end = isinstance(condition, LT) and any(
-            condition.a.same_as(index) and constant(condition.b) == constant(size)
-            for index, size in zip(load.indices, load.source.shape, strict=True)
-        )
-        if not is_end:
-            raise TransformError(
-                f"block '{name}' stores zeros where not '{condition}', and the TMA does that "
-                "outside of the tensor",
-                "pad at the end of a dimension only, or fetch by threads",
-            )
-
-
 def find_tile(store: Any, shape: CopyShape, inner: list[Any]) -> TmaTile:
     """The tile of a lowered copy, whose first element is that where variables `inner` are 0."""
     value = store.value.args[1] if is_choice(store.value) else store.value
@@ -304,27 +319,4 @@ def _require_extents(shape: CopyShape, name: str) -> None:
             f"the tile of block '{name}' is {shape.box}, and the TMA copies {MAX_BOX} elements "
             "along a dimension at most",
             "use a smaller tile",
-        )
-
-
-def _require_box(shape: CopyShape, size: int, name: str) -> None:
-    row = shape.box[-1] * size
-    _require_extents(shape, name)
-    if row % PITCH:
-        raise TransformError(
-            f"the tile of block '{name}' has rows of {row} bytes, and the TMA copies multiples of "
-            f"{PITCH}",
-            "use a longer tile",
-        )
-    if shape.swizzle and shape.swizzle not in SWIZZLES:
-        raise TransformError(
-            f"the tile of block '{name}' has rows of {row} bytes, and the TMA swizzles rows of "
-            f"{' or '.join(map(str, SWIZZLES))}",
-            'cut them into panels with panels=True, or use layout="rows"',
-        )
-    if math.prod(shape.box) * size % ATOM:
-        raise TransformError(
-            f"block '{name}' copies {math.prod(shape.box) * size} bytes at once, and places in "
-            f"shared memory are multiples of {ATOM}",
-            "use a larger tile",
         )

@@ -54,7 +54,16 @@ def vectorize_loop(
             f"loop '{name}' is not the innermost loop of one block (inside: {names})",
             "vectorize the innermost loop of each block by itself",
         )
-    _require_vector_size(sch, loop, lanes, max_vector_bytes)
+    for block in get_sblocks_under(sch, loop):
+        for region in get_regions(block):
+            size = lanes * region.source.dtype.itemsize
+            if size > max_vector_bytes:
+                raise TransformError(
+                    f"loop '{get_loop_name(sch, loop)}' makes vectors of {lanes} elements of "
+                    f"'{region.source.name}' ({region.source.dtype}), {size} bytes, more than "
+                    f"max_vector_bytes={max_vector_bytes}",
+                    "split the loop by a smaller size first",
+                )
     require_aligned_rows(get_root(sch, loop), blocks, lanes)
     if fault := find_float8_fault(sch, loop):
         raise TransformError(
@@ -63,19 +72,6 @@ def vectorize_loop(
             "leave the loop as it is, or keep the layout",
         )
     sch.vectorize(loop)
-
-
-def _require_vector_size(sch: Schedule, loop: LoopRV, lanes: int, limit: int) -> None:
-    for block in get_sblocks_under(sch, loop):
-        for region in get_regions(block):
-            size = lanes * region.source.dtype.itemsize
-            if size > limit:
-                raise TransformError(
-                    f"loop '{get_loop_name(sch, loop)}' makes vectors of {lanes} elements of "
-                    f"'{region.source.name}' ({region.source.dtype}), {size} bytes, more than "
-                    f"max_vector_bytes={limit}",
-                    "split the loop by a smaller size first",
-                )
 
 
 def find_float8_fault(sch: Schedule, loop: LoopRV) -> str:
@@ -159,28 +155,6 @@ def align_vectors(sch: Schedule, block: SBlockRV, *, vector: int, offset: int) -
             f"vector={vector} and offset={offset} are no vectors",
             f"give a vector of {', '.join(map(str, LANES))} elements and an offset within it",
         )
-    buffer = _require_whole(sch, block)
-    rank, row = len(buffer.shape), constant(buffer.shape[-1]) or 0
-
-    def place(*at: Any) -> tuple[Any, ...]:
-        last = at[-1] + offset if offset else at[-1]
-        return (*at[:-1], last // vector, last % vector)
-
-    if offset or row % vector:
-        # TVM makes a number of Python's a float32 where the buffer has a type of eight bits.
-        is_float = "float" in str(buffer.dtype)
-        zero = FloatImm(buffer.dtype, 0.0) if is_float else IntImm(buffer.dtype, 0)
-        sch.transform_layout(block, ("write", 0), place, pad_value=lambda *_: zero)
-        set_pipeline(sch)
-    else:
-        sch.transform_layout(block, ("write", 0), place)
-        index = str(sch.get(block).iter_vars[-1].var.ty)
-        index_map = IndexMap.from_func(place, ndim=rank, index_dtype=index)
-        sch.transform_block_layout(block, index_map)
-
-
-def _require_whole(sch: Schedule, block: SBlockRV) -> Any:
-    """The buffer that a block writes; refuse one that is not written as its iterators run."""
     name, region = get_sblock_name(sch, block), require_copy(sch, block)
     advice = (
         "align a block before its loops are split or fused and before it is moved, or other blocks "
@@ -218,4 +192,20 @@ def _require_whole(sch: Schedule, block: SBlockRV) -> Any:
             f"the rows of '{buffer.name}' have the symbolic length {buffer.shape[-1]}",
             "give the kernel its sizes",
         )
-    return buffer
+    rank, row = len(buffer.shape), constant(buffer.shape[-1]) or 0
+
+    def place(*at: Any) -> tuple[Any, ...]:
+        last = at[-1] + offset if offset else at[-1]
+        return (*at[:-1], last // vector, last % vector)
+
+    if offset or row % vector:
+        # TVM makes a number of Python's a float32 where the buffer has a type of eight bits.
+        is_float = "float" in str(buffer.dtype)
+        zero = FloatImm(buffer.dtype, 0.0) if is_float else IntImm(buffer.dtype, 0)
+        sch.transform_layout(block, ("write", 0), place, pad_value=lambda *_: zero)
+        set_pipeline(sch)
+    else:
+        sch.transform_layout(block, ("write", 0), place)
+        index = str(sch.get(block).iter_vars[-1].var.ty)
+        index_map = IndexMap.from_func(place, ndim=rank, index_dtype=index)
+        sch.transform_block_layout(block, index_map)

@@ -62,7 +62,11 @@ def order_product(sch: Schedule, block: SBlockRV) -> ProductLoops:
         )
     for loop in (*spatial, *reductions):
         require_serial(sch, loop)
-    _state_reads(sch, block)
+    # Leave out what only the initialization read, before it became a block of its own.
+    node = sch.get(block)
+    stated = edit_block(node, node.body)
+    if node.init is None and len(stated.reads) != len(node.reads):
+        replace_blocks(sch, block, {node: stated}, [], who="order_product")
     sch.reorder(*spatial, *reductions)
     return ProductLoops(*spatial, *reductions)
 
@@ -86,7 +90,16 @@ def tensorize_warp_rows(sch: Schedule, block: SBlockRV, *, arch: str | None = No
         and writers of fragments that `spread_over_quads` has spread, in one transform of your own;
         ``sm_90a``, where `arch` is given
     """
-    loops = _find_loops(sch, block)
+    loops = get_own_loops(sch, block)[-3:]
+    kinds = [is_reduction_loop(sch, block, loop) for loop in loops]
+    if kinds != [False, False, True]:
+        raise TransformError(
+            f"the last loops of block '{get_sblock_name(sch, block)}' are not rows, columns and "
+            "steps of k",
+            "call order_product first",
+        )
+    for loop in loops:
+        require_serial(sch, loop)
     product = _read_product(sch, block, [constant(sch.get(loop).extent) or 0 for loop in loops])
     name = get_rows_intrinsic(product, arch=arch)
     outer = sch.blockize(loops[0])
@@ -96,28 +109,6 @@ def tensorize_warp_rows(sch: Schedule, block: SBlockRV, *, arch: str | None = No
         made = replace_fields(node, init=None)
         replace_blocks(sch, outer, {node: made}, [], who="tensorize_warp_rows")
     return name
-
-
-def _state_reads(sch: Schedule, block: SBlockRV) -> None:
-    """Leave out what only the initialization read, before it became a block of its own."""
-    node = sch.get(block)
-    stated = edit_block(node, node.body)
-    if node.init is None and len(stated.reads) != len(node.reads):
-        replace_blocks(sch, block, {node: stated}, [], who="order_product")
-
-
-def _find_loops(sch: Schedule, block: SBlockRV) -> list[LoopRV]:
-    own = get_own_loops(sch, block)[-3:]
-    kinds = [is_reduction_loop(sch, block, loop) for loop in own]
-    if kinds != [False, False, True]:
-        raise TransformError(
-            f"the last loops of block '{get_sblock_name(sch, block)}' are not rows, columns and "
-            "steps of k",
-            "call order_product first",
-        )
-    for loop in own:
-        require_serial(sch, loop)
-    return own
 
 
 def _read_product(sch: Schedule, block: SBlockRV, extents: list[int]) -> RowsProduct:
@@ -137,7 +128,13 @@ def _read_product(sch: Schedule, block: SBlockRV, extents: list[int]) -> RowsPro
     if in_registers:
         _require_fragments(name, a, str(b.dtype))
     for tile in (b,) if in_registers else (a, b):
-        _require_tile(name, tile)
+        chunk = CHUNK_BYTES * 8 // tile.dtype.bits
+        if str(tile.scope()) != SCOPE or len(tile.shape) < 4 or constant(tile.shape[-1]) != chunk:
+            raise TransformError(
+                f"block '{name}' reads '{tile.name}' of scope '{tile.scope()}', which is no tile "
+                "that descriptors of wgmma describe",
+                "stage it with stage_swizzled_at",
+            )
     reduced = [item.var for item in node.iter_vars if item.iter_type == item.CommReduce]
     last = node.reads[-1].region[-1].min
     return RowsProduct(
@@ -158,16 +155,6 @@ def _require_fragments(name: str, buffer: Any, dtype: str) -> None:
         raise TransformError(
             f"'{buffer.name}' of block '{name}' is no fragment of {dtype} in registers",
             "lay it out with lay_in_quads",
-        )
-
-
-def _require_tile(name: str, tile: Any) -> None:
-    chunk = CHUNK_BYTES * 8 // tile.dtype.bits
-    if str(tile.scope()) != SCOPE or len(tile.shape) < 4 or constant(tile.shape[-1]) != chunk:
-        raise TransformError(
-            f"block '{name}' reads '{tile.name}' of scope '{tile.scope()}', which is no tile that "
-            "descriptors of wgmma describe",
-            "stage it with stage_swizzled_at",
         )
 
 

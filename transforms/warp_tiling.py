@@ -72,8 +72,36 @@ def tile_in_warps(
         warp of 32 threads that divides threads, with rows that interleave divides; a number of
         rows of tiles that swizzle divides; the tile divides the extents, or ``tail="guard"``
     """
-    rows, columns = _require_two_loops(sch, block)
-    _require_sizes(threads, per_thread, strips, warp)
+    loops = get_spatial_loops(sch, block)[-2:]
+    if len(loops) != 2:
+        raise TransformError(
+            f"block '{get_sblock_name(sch, block)}' has one spatial loop or none",
+            "use tile_block for a block of one dimension",
+        )
+    for loop in loops:
+        require_serial(sch, loop)
+    rows, columns = loops[0], loops[1]
+    given = {"threads": threads, "per_thread": per_thread, "strips": strips}
+    for name, pair in {**given, **({} if warp is None else {"warp": warp})}.items():
+        if len(pair) != 2 or min(pair) < 1:
+            raise TransformError(
+                f"{name}={pair!r} is no pair of sizes",
+                "pass two integers >= 1, for rows and columns",
+            )
+    for name, whole, part, pieces in (
+        ("strips", "per_thread", strips, per_thread),
+        ("warp", "threads", (1, 1) if warp is None else warp, threads),
+    ):
+        if pieces[0] % part[0] or pieces[1] % part[1]:
+            raise TransformError(
+                f"{name}={tuple(part)} does not divide {whole}={tuple(pieces)}",
+                "choose divisors, rows and columns each",
+            )
+    if warp is not None and warp[0] * warp[1] != WARP:
+        raise TransformError(
+            f"warp={tuple(warp)} has {warp[0] * warp[1]} threads",
+            f"a warp has {WARP}, as (4, 8)",
+        )
     _require_interleave(interleave, warp)
     factors = {"swizzle": swizzle, "threads": threads[0], "per_thread": per_thread[0]}
     require_factors(sch, rows, factors, tail)
@@ -124,47 +152,6 @@ def _fuse_onto(sch: Schedule, axis: str, loops: Sequence[LoopRV]) -> LoopRV:
 
 def _order(row: LoopRV, column: LoopRV, inner: Inner) -> tuple[LoopRV, LoopRV]:
     return (row, column) if inner == "columns" else (column, row)
-
-
-def _require_two_loops(sch: Schedule, block: SBlockRV) -> tuple[LoopRV, LoopRV]:
-    loops = get_spatial_loops(sch, block)[-2:]
-    if len(loops) != 2:
-        raise TransformError(
-            f"block '{get_sblock_name(sch, block)}' has one spatial loop or none",
-            "use tile_block for a block of one dimension",
-        )
-    for loop in loops:
-        require_serial(sch, loop)
-    return loops[0], loops[1]
-
-
-def _require_sizes(
-    threads: Sequence[int],
-    per_thread: Sequence[int],
-    strips: Sequence[int],
-    warp: Sequence[int] | None,
-) -> None:
-    given = {"threads": threads, "per_thread": per_thread, "strips": strips}
-    for name, pair in {**given, **({} if warp is None else {"warp": warp})}.items():
-        if len(pair) != 2 or min(pair) < 1:
-            raise TransformError(
-                f"{name}={pair!r} is no pair of sizes",
-                "pass two integers >= 1, for rows and columns",
-            )
-    for name, whole, part, pieces in (
-        ("strips", "per_thread", strips, per_thread),
-        ("warp", "threads", (1, 1) if warp is None else warp, threads),
-    ):
-        if pieces[0] % part[0] or pieces[1] % part[1]:
-            raise TransformError(
-                f"{name}={tuple(part)} does not divide {whole}={tuple(pieces)}",
-                "choose divisors, rows and columns each",
-            )
-    if warp is not None and warp[0] * warp[1] != WARP:
-        raise TransformError(
-            f"warp={tuple(warp)} has {warp[0] * warp[1]} threads",
-            f"a warp has {WARP}, as (4, 8)",
-        )
 
 
 def _require_interleave(interleave: int, warp: Sequence[int] | None) -> None:

@@ -92,26 +92,6 @@ def tile_in_warpgroups(
         of 8 columns that divides tile; at most 8 warpgroups
     """
     rows, columns, reduction = require_matmul_loops(sch, block)
-    _require_warpgroups(tile, warpgroup)
-    groups = (tile[0] // warpgroup[0], tile[1] // warpgroup[1])
-    pieces = {"warpgroups": groups[0], "warpgroup": warpgroup[0]}
-    require_factors(sch, rows, {"swizzle": swizzle, **pieces}, "refuse")
-    pieces = {"warpgroups": groups[1], "warpgroup": warpgroup[1]}
-    require_factors(sch, columns, pieces, "refuse")
-    require_factors(sch, reduction, {"tile_k": tile_k}, "refuse")
-    set_, row_tile, row_group, row = sch.split(rows, [None, swizzle, groups[0], warpgroup[0]])
-    column_tile, column_group, column = sch.split(columns, [None, groups[1], warpgroup[1]])
-    outer, step = sch.split(reduction, [None, tile_k])
-    of_grid, of_groups = (set_, column_tile, row_tile), (row_group, column_group)
-    sch.reorder(*of_grid, *of_groups, outer, row, column, step)
-    grid = sch.fuse(*of_grid)
-    bind_loop(sch, grid, axis="blockIdx.x")
-    together = sch.fuse(*of_groups)
-    bind_loop(sch, together, axis="threadIdx.y")
-    return WarpgroupTile(block, grid, together, outer)
-
-
-def _require_warpgroups(tile: Sequence[int], warpgroup: Sequence[int]) -> None:
     for name, pair in (("tile", tile), ("warpgroup", warpgroup)):
         if len(pair) != 2 or min(pair) < 1:
             raise TransformError(
@@ -135,6 +115,22 @@ def _require_warpgroups(tile: Sequence[int], warpgroup: Sequence[int]) -> None:
             f"block, and a GPU has {MAX_THREADS}",
             "use a smaller tile, or a larger warpgroup",
         )
+    groups = (tile[0] // warpgroup[0], tile[1] // warpgroup[1])
+    pieces = {"warpgroups": groups[0], "warpgroup": warpgroup[0]}
+    require_factors(sch, rows, {"swizzle": swizzle, **pieces}, "refuse")
+    pieces = {"warpgroups": groups[1], "warpgroup": warpgroup[1]}
+    require_factors(sch, columns, pieces, "refuse")
+    require_factors(sch, reduction, {"tile_k": tile_k}, "refuse")
+    set_, row_tile, row_group, row = sch.split(rows, [None, swizzle, groups[0], warpgroup[0]])
+    column_tile, column_group, column = sch.split(columns, [None, groups[1], warpgroup[1]])
+    outer, step = sch.split(reduction, [None, tile_k])
+    of_grid, of_groups = (set_, column_tile, row_tile), (row_group, column_group)
+    sch.reorder(*of_grid, *of_groups, outer, row, column, step)
+    grid = sch.fuse(*of_grid)
+    bind_loop(sch, grid, axis="blockIdx.x")
+    together = sch.fuse(*of_groups)
+    bind_loop(sch, together, axis="threadIdx.y")
+    return WarpgroupTile(block, grid, together, outer)
 
 
 @transform
@@ -178,10 +174,25 @@ def stage_swizzled_at(
     target = sch.get(copy).writes[0].source
     bits = target.dtype.bits
     row_bytes = row * bits // 8
-    _require_swizzle(sch, copy, row_bytes, swizzle)
+    if swizzle not in SWIZZLES:
+        raise TransformError(
+            f"swizzle={swizzle} is none of wgmma's", "use 128, 64, 32, or 16 for no swizzle"
+        )
+    if row_bytes % CHUNK_BYTES:
+        raise TransformError(
+            f"a warpgroup reads rows of {row_bytes} bytes of what block "
+            f"'{get_sblock_name(sch, copy)}' copies, which are no whole chunks of {CHUNK_BYTES}",
+            f"use a tile with rows of a multiple of {CHUNK_BYTES} bytes",
+        )
     width = min(swizzle, choose_swizzle(row_bytes))
     vector = 1 if is_transposed else vector
-    _require_vector(str(target.name), vector, bits)
+    name = str(target.name)
+    if vector * bits > CHUNK_BYTES * 8:
+        raise TransformError(
+            f"vector={vector} of '{name}' takes more than a chunk of {CHUNK_BYTES} bytes, and a "
+            "swizzle exchanges chunks",
+            f"use {CHUNK_BYTES * 8 // bits} or a divisor of it",
+        )
     quads = (warpgroups * THREADS // WARP, WARP // QUAD, QUAD)
     shape = quads if in_quads else (warpgroups, THREADS)
     length = get_extent(sch, get_own_loops(sch, copy)[-1]) or 0
@@ -225,28 +236,6 @@ def _is_along_k(sch: Schedule, block: SBlockRV, operand: int) -> bool:
     return any(is_used(variable, last) for variable in reduced)
 
 
-def _require_swizzle(sch: Schedule, copy: SBlockRV, row_bytes: int, swizzle: int) -> None:
-    if swizzle not in SWIZZLES:
-        raise TransformError(
-            f"swizzle={swizzle} is none of wgmma's", "use 128, 64, 32, or 16 for no swizzle"
-        )
-    if row_bytes % CHUNK_BYTES:
-        raise TransformError(
-            f"a warpgroup reads rows of {row_bytes} bytes of what block "
-            f"'{get_sblock_name(sch, copy)}' copies, which are no whole chunks of {CHUNK_BYTES}",
-            f"use a tile with rows of a multiple of {CHUNK_BYTES} bytes",
-        )
-
-
-def _require_vector(name: str, vector: int, bits: int) -> None:
-    if vector * bits > CHUNK_BYTES * 8:
-        raise TransformError(
-            f"vector={vector} of '{name}' takes more than a chunk of {CHUNK_BYTES} bytes, and a "
-            "swizzle exchanges chunks",
-            f"use {CHUNK_BYTES * 8 // bits} or a divisor of it",
-        )
-
-
 @transform
 @inlines
 def tensorize_warpgroups(
@@ -282,8 +271,29 @@ def tensorize_warpgroups(
     """
     is_tile, result = TILE_STORE in sch.get(store).annotations, _get_result(sch, store)
     tile = _read_tile(sch, block, store, in_flight)
-    _require_allowed(tile, tf32=tf32, fp22=fp22)
-    _require_whole_store(sch, store, tile)
+    if not tf32 and tile.dtype == "float32":
+        raise TransformError(
+            "float32 operands would be rounded to the 10 bits of TF32",
+            "pass tf32=True where that is meant",
+        )
+    if not fp22 and tile.dtype.startswith("float8"):
+        raise TransformError(
+            f"sums of {tile.dtype} would keep 13 bits of a float32's 23, as wgmma adds them up",
+            "pass fp22=True where that is meant, or use mma.sync",
+        )
+    name = get_sblock_name(sch, store)
+    if constant(get_realize(sch, store).predicate) != 1:
+        raise TransformError(
+            f"block '{name}' does not store all of its tile, and a warpgroup does",
+            "pad the problem first, or store through shared memory",
+        )
+    extents = [get_extent(sch, loop) for loop in sch.get_loops(store)[-2:]]
+    if extents != [tile.rows, tile.columns]:
+        raise TransformError(
+            f"block '{name}' stores {extents}, and a warpgroup computes "
+            f"{[tile.rows, tile.columns]}",
+            "place it at the loop of the warpgroups",
+        )
     _require_order(sch, block, in_flight)
     intrinsics = get_wgmma_intrinsics(
         tile, out=str(result.dtype), store_scope=str(result.scope()), arch=arch
@@ -303,7 +313,9 @@ def tensorize_warpgroups(
     if tile.register != tile.acc:
         sch.unsafe_set_dtype(fill, 0, tile.register)
     if is_tile:
-        _store_in_tile(sch, piece, tile)
+        node, (_, sums) = sch.get(piece), _find_sums(sch, piece)
+        made = StagedStore(node, tile, sums).make()
+        replace_blocks(sch, piece, {node: made}, [], who="tensorize_warpgroups")
     else:
         sch.tensorize(piece, intrinsics.store)
     sch.tensorize(products, intrinsics.multiply)
@@ -315,13 +327,6 @@ def _get_result(sch: Schedule, store: SBlockRV) -> Any:
     if TILE_STORE in sch.get(store).annotations:
         return sch.get(store).writes[0].source
     return require_register_store(sch, store)[1]
-
-
-def _store_in_tile(sch: Schedule, piece: SBlockRV, tile: WgmmaTile) -> None:
-    """Let threads store what they have of a tile."""
-    node, (_, sums) = sch.get(piece), _find_sums(sch, piece)
-    made = StagedStore(node, tile, sums).make()
-    replace_blocks(sch, piece, {node: made}, [], who="tensorize_warpgroups")
 
 
 def _lay_result(sch: Schedule, store: SBlockRV, tile: WgmmaTile) -> None:
@@ -337,20 +342,6 @@ def _lay_result(sch: Schedule, store: SBlockRV, tile: WgmmaTile) -> None:
 
     sch.transform_layout(store, ("write", 0), place, assume_injective_transform=True)
     sch.unannotate(store, TILE_STORE)
-
-
-def _require_allowed(tile: WgmmaTile, *, tf32: bool, fp22: bool) -> None:
-    """Refuse operands and sums that lose bits where that is not meant."""
-    if not tf32 and tile.dtype == "float32":
-        raise TransformError(
-            "float32 operands would be rounded to the 10 bits of TF32",
-            "pass tf32=True where that is meant",
-        )
-    if not fp22 and tile.dtype.startswith("float8"):
-        raise TransformError(
-            f"sums of {tile.dtype} would keep 13 bits of a float32's 23, as wgmma adds them up",
-            "pass fp22=True where that is meant, or use mma.sync",
-        )
 
 
 def _tile_store(sch: Schedule, store: SBlockRV, tile: WgmmaTile) -> LoopRV:
@@ -443,20 +434,3 @@ def _read_tile(sch: Schedule, block: SBlockRV, store: SBlockRV, in_flight: int) 
 
 def _get_swizzle(tile: Any) -> int:
     return (constant(tile.shape[-2]) or 1) * CHUNK_BYTES
-
-
-def _require_whole_store(sch: Schedule, store: SBlockRV, tile: WgmmaTile) -> None:
-    """Refuse a store that is not of the warpgroup's whole tile."""
-    name = get_sblock_name(sch, store)
-    if constant(get_realize(sch, store).predicate) != 1:
-        raise TransformError(
-            f"block '{name}' does not store all of its tile, and a warpgroup does",
-            "pad the problem first, or store through shared memory",
-        )
-    extents = [get_extent(sch, loop) for loop in sch.get_loops(store)[-2:]]
-    if extents != [tile.rows, tile.columns]:
-        raise TransformError(
-            f"block '{name}' stores {extents}, and a warpgroup computes "
-            f"{[tile.rows, tile.columns]}",
-            "place it at the loop of the warpgroups",
-        )

@@ -64,12 +64,6 @@ def compute_whole_tiles(sch: Schedule, block: SBlockRV, consumer: SBlockRV) -> N
         return
     if min(whole) < 1 or min(lengths) < 1:
         raise TransformError(f"block '{name}' has sizes that are open", "give constant sizes")
-    _require_plain_loops(sch, consumer)
-    _extend(sch, consumer, sums, (whole, lengths))
-
-
-def _require_plain_loops(sch: Schedule, consumer: SBlockRV) -> None:
-    """Refuse a consumer whose loops are not its iterators, in their order."""
     loops = [sch.get(loop).loop_var for loop in sch.get_loops(consumer)]
     values = get_realize(sch, consumer).iter_values
     if len(loops) != len(values) or any(
@@ -80,6 +74,7 @@ def _require_plain_loops(sch: Schedule, consumer: SBlockRV) -> None:
             "order than its iterators",
             "leave the loops of what consumes the sums as they were",
         )
+    _extend(sch, consumer, sums, (whole, lengths))
 
 
 def _find_loads(body: Any, buffer: Any) -> list[Any]:
@@ -106,25 +101,7 @@ def _extend(
         for iterator, length, size in zip(node.iter_vars, lengths, whole, strict=True)
         if size > length
     }
-    made = {
-        node: _compute_whole(node, tile, sums, whole, ends),
-        copy: replace_fields(
-            copy,
-            reads=[BufferRegion(tile, region.region) for region in copy.reads],
-            body=structural_map(
-                copy.body, (TensorLoad, lambda load: BufferLoad(tile, load.indices))
-            ),
-        ),
-    }
-    scope = get_scope(sch, consumer).stmt
-    body = _rebuild(scope.body, node, made, whole)
-    replace_scope(sch, consumer, edit_scope(scope, body, [tile]), made, who="store_through_tiles")
-
-
-def _compute_whole(
-    node: SBlock, tile: Any, sums: Any, whole: list[int], ends: dict[Any, Any]
-) -> SBlock:
-    """A block that computes a whole tile; what it reads beside the sums is 0 outside of `ends`."""
+    # A block that computes a whole tile; what it reads beside the sums is 0 outside of `ends`.
 
     def guard(load: Any) -> Any:
         if load.source.same_as(sums):
@@ -143,12 +120,26 @@ def _compute_whole(
         for iterator, size in zip(node.iter_vars, whole, strict=True)
     ]
     value = structural_map(node.body.value, (TensorLoad, guard))
-    return replace_fields(
-        node,
-        iter_vars=iterators,
-        writes=[BufferRegion(tile, region.region) for region in node.writes],
-        body=BufferStore(tile, value, node.body.indices),
-    )
+    made = {
+        node: (
+            replace_fields(
+                node,
+                iter_vars=iterators,
+                writes=[BufferRegion(tile, region.region) for region in node.writes],
+                body=BufferStore(tile, value, node.body.indices),
+            )
+        ),
+        copy: replace_fields(
+            copy,
+            reads=[BufferRegion(tile, region.region) for region in copy.reads],
+            body=structural_map(
+                copy.body, (TensorLoad, lambda load: BufferLoad(tile, load.indices))
+            ),
+        ),
+    }
+    scope = get_scope(sch, consumer).stmt
+    body = _rebuild(scope.body, node, made, whole)
+    replace_scope(sch, consumer, edit_scope(scope, body, [tile]), made, who="store_through_tiles")
 
 
 def _rebuild(statement: Any, node: SBlock, made: dict[SBlock, SBlock], whole: list[int]) -> Any:
@@ -162,7 +153,11 @@ def _rebuild(statement: Any, node: SBlock, made: dict[SBlock, SBlock], whole: li
         if not isinstance(part, For):
             return part
         body = rebuild(part.body, extents[1:])
-        if not _is_alone(part, node):
+        # Whether nothing but a block, and loops of its own, is in a loop.
+        inner: Any = part
+        while isinstance(inner, For):
+            inner = inner.body
+        if not (isinstance(inner, SBlockRealize) and is_among(inner.block, [node])):
             return part if body.same_as(part.body) else with_body(part, body)
         extent = IntImm("int32", extents[0])
         return For(
@@ -170,11 +165,3 @@ def _rebuild(statement: Any, node: SBlock, made: dict[SBlock, SBlock], whole: li
         )
 
     return rebuild(statement, whole)
-
-
-def _is_alone(loop: For, node: SBlock) -> bool:
-    """Whether nothing but a block, and loops of its own, is in a loop."""
-    inner: Any = loop
-    while isinstance(inner, For):
-        inner = inner.body
-    return isinstance(inner, SBlockRealize) and is_among(inner.block, [node])

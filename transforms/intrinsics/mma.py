@@ -97,7 +97,18 @@ def get_mma_intrinsics(
     mma.sync does not multiply, and for an architecture, as ``"sm_75"``, that does not have the
     instruction; without `arch` that is not asked.
     """
-    _require_types(dtype, acc)
+    if dtype not in PTX_TYPES:
+        raise TransformError(
+            "get_mma_intrinsics",
+            f"mma.sync does not multiply {dtype}",
+            f"use one of {', '.join(PTX_TYPES)}",
+        )
+    if acc not in ACCUMULATORS[dtype]:
+        raise TransformError(
+            "get_mma_intrinsics",
+            f"mma.sync does not sum products of {dtype} in {acc}",
+            f"sum them in {' or '.join(ACCUMULATORS[dtype])}",
+        )
     _require_architecture(dtype, arch)
     out = out or acc
     bits = tvm.DataType(dtype).bits
@@ -120,21 +131,6 @@ def get_mma_intrinsics(
         register(store, lambda: _store(acc, out, store_scope)),
         get_depth(bits),
     )
-
-
-def _require_types(dtype: str, acc: str) -> None:
-    if dtype not in PTX_TYPES:
-        raise TransformError(
-            "get_mma_intrinsics",
-            f"mma.sync does not multiply {dtype}",
-            f"use one of {', '.join(PTX_TYPES)}",
-        )
-    if acc not in ACCUMULATORS[dtype]:
-        raise TransformError(
-            "get_mma_intrinsics",
-            f"mma.sync does not sum products of {dtype} in {acc}",
-            f"sum them in {' or '.join(ACCUMULATORS[dtype])}",
-        )
 
 
 def _require_architecture(dtype: str, arch: str | None) -> None:
@@ -167,27 +163,23 @@ def register_intrinsic(name: str, make: Callable[[], tuple[Any, Any]]) -> str:
 def _register_in_quads(name: str, make: Callable[[], tuple[Any, Any]]) -> str:
     def make_in_quads() -> tuple[Any, Any]:
         description, function = make()
-        return description, _spread_in_quads(function)
+        # An implementation whose 32 lanes are 8 of threadIdx.y by 4 of threadIdx.x.
+
+        def bind(loop: For, variable: Var, extent: int, axis: str, body: Any) -> For:
+            threads = IterVar(None, Var("", "int32"), IterVar.ThreadIndex, axis)  # as sch.bind does
+            return For(variable, 0, extent, loop.kind, body, threads, loop.annotations)
+
+        def spread(loop: For) -> For:
+            if loop.thread_binding is None:
+                return loop
+            row, column = Var("row", "int32"), Var("column", "int32")
+            body = substitute(loop.body, {loop.loop_var: row * QUAD + column})
+            inner = bind(loop, column, QUAD, "threadIdx.x", body)
+            return bind(loop, row, WARP // QUAD, "threadIdx.y", inner)
+
+        return description, function.with_body(structural_map(function.body, (For, spread)))
 
     return register_intrinsic(f"{name}_in_quads", make_in_quads)
-
-
-def _spread_in_quads(function: Any) -> Any:
-    """An implementation whose 32 lanes are 8 of threadIdx.y by 4 of threadIdx.x."""
-
-    def bind(loop: For, variable: Var, extent: int, axis: str, body: Any) -> For:
-        threads = IterVar(None, Var("", "int32"), IterVar.ThreadIndex, axis)  # as sch.bind does
-        return For(variable, 0, extent, loop.kind, body, threads, loop.annotations)
-
-    def spread(loop: For) -> For:
-        if loop.thread_binding is None:
-            return loop
-        row, column = Var("row", "int32"), Var("column", "int32")
-        body = substitute(loop.body, {loop.loop_var: row * QUAD + column})
-        inner = bind(loop, column, QUAD, "threadIdx.x", body)
-        return bind(loop, row, WARP // QUAD, "threadIdx.y", inner)
-
-    return function.with_body(structural_map(function.body, (For, spread)))
 
 
 def _place(role: Role, bits: int) -> Callable[[Any, Any], FragmentPlace]:

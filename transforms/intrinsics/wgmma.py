@@ -183,27 +183,6 @@ def get_wgmma_intrinsics(
     Raises `TransformError` for types and tiles that wgmma does not multiply, and for another
     architecture than ``"sm_90a"``; without `arch` that is not asked.
     """
-    _require_types(tile)
-    if arch is not None:
-        require_architecture("get_wgmma_intrinsics", arch)
-        if arch != ARCHITECTURE:
-            raise TransformError(
-                "get_wgmma_intrinsics",
-                f"{arch} has no wgmma",
-                f"compile for {ARCHITECTURE}, or use mma.sync",
-            )
-    _require_tile(tile)
-    out = out or tile.acc
-    each = f"{tile.rows}x{tile.columns}_by_{tile.each}_{tile.acc}"
-    store = f"tirstep_wgmma_store_{tile.each}_{tile.acc}_as_{out}_{store_scope.replace('.', '_')}"
-    return WgmmaIntrinsics(
-        register_intrinsic(f"tirstep_wgmma_fill_{each}", lambda: _fill(tile)),
-        register_intrinsic(f"tirstep_wgmma_{tile.name}", lambda: _multiply(tile)),
-        register_intrinsic(store, lambda: _store(tile, out, store_scope)),
-    )
-
-
-def _require_types(tile: WgmmaTile) -> None:
     if tile.dtype not in PTX_TYPES:
         raise TransformError(
             "get_wgmma_intrinsics",
@@ -223,9 +202,14 @@ def _require_types(tile: WgmmaTile) -> None:
             f"wgmma reads {tile.dtype} along k only, and B lies as (k, columns)",
             "lay B as (columns, k) in shared memory",
         )
-
-
-def _require_tile(tile: WgmmaTile) -> None:
+    if arch is not None:
+        require_architecture("get_wgmma_intrinsics", arch)
+        if arch != ARCHITECTURE:
+            raise TransformError(
+                "get_wgmma_intrinsics",
+                f"{arch} has no wgmma",
+                f"compile for {ARCHITECTURE}, or use mma.sync",
+            )
     if tile.rows < ROWS or tile.rows % ROWS:
         raise TransformError(
             "get_wgmma_intrinsics",
@@ -261,6 +245,19 @@ def _require_tile(tile: WgmmaTile) -> None:
             f"in_flight={tile.in_flight} is no number of groups that a wait can leave in flight",
             f"use 0 to {MAX_IN_FLIGHT}",
         )
+    out = out or tile.acc
+    each = f"{tile.rows}x{tile.columns}_by_{tile.each}_{tile.acc}"
+    store = f"tirstep_wgmma_store_{tile.each}_{tile.acc}_as_{out}_{store_scope.replace('.', '_')}"
+    return WgmmaIntrinsics(
+        register_intrinsic(f"tirstep_wgmma_fill_{each}", lambda: _fill(tile)),
+        register_intrinsic(
+            f"tirstep_wgmma_{tile.name}", lambda: (_describe_multiply(tile), _issue_multiply(tile))
+        ),
+        register_intrinsic(
+            store,  # pairs of neighbours, as vectors; all groups have ended before
+            lambda: (_describe_store(tile, out, store_scope), _issue_store(tile, out, store_scope)),
+        ),
+    )
 
 
 def _all(*shape: int) -> tuple[slice, ...]:
@@ -298,10 +295,6 @@ def _fill(tile: WgmmaTile) -> tuple[Any, Any]:
                     C[i, j, 0, element] = zero
 
     return describe, fill
-
-
-def _multiply(tile: WgmmaTile) -> tuple[Any, Any]:
-    return _describe_multiply(tile), _issue_multiply(tile)
 
 
 def _describe_multiply(tile: WgmmaTile) -> Any:
@@ -414,11 +407,6 @@ def emit_instruction(tile: WgmmaTile, sums: list[Any], descriptors: Any, places:
         for place in places
     )
     return chain(*sums, a, b, T.bool(True), *scales, *transposed)
-
-
-def _store(tile: WgmmaTile, out: str, scope: str) -> tuple[Any, Any]:
-    """Pairs of neighbours, as vectors; all groups have ended before."""
-    return _describe_store(tile, out, scope), _issue_store(tile, out, scope)
 
 
 def _convert(tile: WgmmaTile, out: str, value: Any) -> Any:

@@ -118,19 +118,6 @@ def get_rows_intrinsic(product: RowsProduct, *, arch: str | None = None) -> str:
     Raises `TransformError` for types and tiles that wgmma does not multiply so, and for another
     architecture than ``"sm_90a"``; without `arch` that is not asked.
     """
-    _require_product(product)
-    if arch is not None:
-        require_architecture("get_rows_intrinsic", arch)
-        if arch != ARCHITECTURE:
-            raise TransformError(
-                "get_rows_intrinsic",
-                f"{arch} has no wgmma",
-                f"compile for {ARCHITECTURE}, or use mma.sync",
-            )
-    return register_intrinsic(product.name, lambda: (_describe(product), _issue(product)))
-
-
-def _require_product(product: RowsProduct) -> None:
     who, tile = "get_rows_intrinsic", product.tile
     if product.dtype not in TYPES:
         raise TransformError(
@@ -164,6 +151,15 @@ def _require_product(product: RowsProduct) -> None:
             f"a swizzle of {product.swizzle_b} bytes divides",
             f"use a multiple of {SIDE}, or a narrower swizzle of B",
         )
+    if arch is not None:
+        require_architecture("get_rows_intrinsic", arch)
+        if arch != ARCHITECTURE:
+            raise TransformError(
+                "get_rows_intrinsic",
+                f"{arch} has no wgmma",
+                f"compile for {ARCHITECTURE}, or use mma.sync",
+            )
+    return register_intrinsic(product.name, lambda: (_describe(product), _issue(product)))
 
 
 def _all(shape: tuple[int, ...]) -> tuple[slice, ...]:

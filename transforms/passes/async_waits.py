@@ -87,14 +87,9 @@ def _holds(condition: Any, analyzer: Analyzer) -> bool:
 def _find_waits(body: Any, analyzer: Analyzer) -> list[_Wait]:
     """The waits of a function in their order, those of a loop once."""
     found: list[_Wait] = []
-    for node in _in_order(body):
+    for node in find_all(body, AttrStmt):  # each before those within it
         if node.attr_key == WAIT:
             found.append(_Wait(node, _find_least(node.value, analyzer), 0))
         elif node.attr_key == COMMIT and found:
             found[-1] = found[-1]._replace(commits=found[-1].commits + 1)
     return found
-
-
-def _in_order(body: Any) -> list[Any]:
-    """The notes of a function, each before those within it."""
-    return [node for node in find_all(body, AttrStmt) if node.attr_key in (WAIT, COMMIT)]

@@ -209,7 +209,11 @@ def find_shared_accesses(
         ]
         for buffer, node, is_write in [*loads, *stores]:
             if str(buffer.scope()) != "local":
-                holding = [condition for condition, case in branches if _contains(case, node)]
+                holding = [
+                    condition
+                    for condition, case in branches
+                    if any(node.same_as(other) for other in find_all(case, type(node)))
+                ]
                 slot = find_slot(node.indices, loop, variables.under(holding), ahead=ahead)
                 is_lasting = not any(buffer.same_as(other) for other in local)
                 found.append(SharedAccess(buffer, is_write, slot, is_lasting))
@@ -234,10 +238,6 @@ def has_aliases(function: Any) -> bool:
     """Whether a piece of shared memory has two names."""
     buffers = [node.buffer for node in find_all(function.body, DeclBuffer)]
     return any(str(buffer.scope()) in SHARED for buffer in buffers)
-
-
-def _contains(statement: Any, node: Any) -> bool:
-    return any(node.same_as(other) for other in find_all(statement, type(node)))
 
 
 def _is_opaque(call: Any) -> bool:

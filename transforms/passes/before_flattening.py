@@ -65,7 +65,15 @@ def DropThreadDimensions(  # noqa: N802 - a pass is named like TVM's
     smaller: dict[Any, tuple[Any, list[int]]] = {}
     for buffer in allocated:
         uses = [indices for used, indices in accesses if used.same_as(buffer)]
-        dimensions = _find_thread_dimensions(buffer, uses, analyzer, threads)
+        dimensions = []
+        for at, size in enumerate(buffer.shape):
+            if constant(size) == 1 or not uses:
+                continue
+            indices = [analyzer.simplify(indices[at]) for indices in uses]
+            used = undefined_vars(indices[0])
+            of_thread = used and all(any(var.same_as(thread) for thread in threads) for var in used)
+            if of_thread and all(tvm_ffi.structural_equal(index, indices[0]) for index in indices):
+                dimensions.append(at)
         if dimensions:
             shape = [1 if at in dimensions else size for at, size in enumerate(buffer.shape)]
             made = decl_buffer(shape, buffer.dtype, str(buffer.name), scope="local")
@@ -79,21 +87,6 @@ def _bind_loops(function: Any) -> tuple[Analyzer, list[Any]]:
     for variable, extent in Variables.of(function).ranges.items():
         analyzer.bind(variable, extent)
     return analyzer, [axis.node.var for axis in find_axes(function.body)]
-
-
-def _find_thread_dimensions(
-    buffer: Any, uses: list[Any], analyzer: Analyzer, threads: list[Any]
-) -> list[int]:
-    found = []
-    for at, size in enumerate(buffer.shape):
-        if constant(size) == 1 or not uses:
-            continue
-        indices = [analyzer.simplify(indices[at]) for indices in uses]
-        used = undefined_vars(indices[0])
-        of_thread = used and all(any(var.same_as(thread) for thread in threads) for var in used)
-        if of_thread and all(tvm_ffi.structural_equal(index, indices[0]) for index in indices):
-            found.append(at)
-    return found
 
 
 def _replace(body: Any, smaller: dict[Any, tuple[Any, list[int]]]) -> Any:
@@ -187,7 +180,14 @@ def _split(loop: Any) -> Any:
     about = [part for part in parts if is_used(loop.loop_var, part)]
     if not about or not all(_is_end(part, loop.loop_var) for part in about):
         return loop
-    if not _is_aligned(loop, guarded.then_case):
+    analyzer = Analyzer()
+    if not (
+        all(
+            begin_aligned(buffer, indices, loop, analyzer)
+            for buffer, indices in get_elements(guarded.then_case)
+            if any(is_used(loop.loop_var, index) for index in indices)
+        )
+    ):
         return loop
     last = substitute(guarded.condition, {loop.loop_var: loop.min + loop.extent - 1})
     variable = Var(loop.loop_var.name, loop.loop_var.ty)
@@ -206,16 +206,6 @@ def _is_end(part: Any, variable: Var) -> bool:
     linear = detect_linear_equation(part.a, [variable])
     step = constant(linear[0]) if len(linear) == 2 else None
     return step is not None and step > 0
-
-
-def _is_aligned(loop: Any, body: Any) -> bool:
-    """Whether all vectors of a loop begin aligned."""
-    analyzer = Analyzer()
-    return all(
-        begin_aligned(buffer, indices, loop, analyzer)
-        for buffer, indices in get_elements(body)
-        if any(is_used(loop.loop_var, index) for index in indices)
-    )
 
 
 def _make_loop(loop: Any, variable: Var, kind: ForKind, body: Any) -> For:

@@ -36,7 +36,9 @@ def run_overlapped(pipeline: Pipeline, done: Callable[[Any], list[Any]]) -> list
     own = [each for each in find_registers(last) if not is_among(each, counters)]
     require_independent(find_registers(first), own, pipeline.loop.loop_var.name)
     step = pipeline.loop.loop_var
-    kept = _find_first_use(between, own)
+    # The place of the first statement that uses registers of the last one.
+    uses = [any(is_among(each, own) for each in find_registers(part)) for part in between]
+    kept = uses.index(True) if True in uses else len(uses)
     ahead = step + 1
 
     def at(value: Any, statements: list[Any]) -> list[Any]:
@@ -120,9 +122,3 @@ def _wait_for_groups(in_flight: int) -> Evaluate:
 def find_registers(statement: Any) -> list[Any]:
     """The buffers in registers whose elements a statement loads or stores."""
     return [buffer for buffer, _ in get_elements(statement) if str(buffer.scope()) == "local"]
-
-
-def _find_first_use(between: list[Any], own: list[Any]) -> int:
-    """The place of the first statement that uses registers of the last one."""
-    uses = [any(is_among(each, own) for each in find_registers(part)) for part in between]
-    return uses.index(True) if True in uses else len(uses)

@@ -51,15 +51,10 @@ def _make_pipeline() -> tuple[Any, Any, Any]:
     """
     own = s_tir.pipeline.default_s_tir_pipeline
     pipeline = FunctionType(own.__code__, {**own.__globals__, **name_passes(PIPELINE)})()
-    return _with_own_options(pipeline[0]), pipeline[1], pipeline[2]
-
-
-def _with_own_options(lowering: Any) -> Any:
-    """A pass that lowers each function of a module with the pass options that it asks for.
-
-    So whoever compiles many at once, as ``relax.build(module, target, tir_pipeline="tirstep")``,
-    needs no options of theirs. Where the context has all of them already, nothing is divided.
-    """
+    # A pass that lowers each function of a module with the pass options that it asks for.
+    # So whoever compiles many at once, as ``relax.build(module, target, tir_pipeline="tirstep")``,
+    # needs no options of theirs. Where the context has all of them already, nothing is divided.
+    lowering = pipeline[0]
 
     @tvm.transform.module_pass(opt_level=0, name="tirstep.LowerWithOwnOptions")
     def lower(module: tvm.IRModule, context: Any) -> tvm.IRModule:
@@ -86,7 +81,7 @@ def _with_own_options(lowering: Any) -> Any:
                 lowered.update(dict(lowering(part).functions_items()))
         return tvm.IRModule(lowered, attrs=module.attrs)
 
-    return lower
+    return lower, pipeline[1], pipeline[2]
 
 
 def name_passes(pipeline: str) -> dict[str, Any]:

@@ -102,27 +102,25 @@ def cut_in_slabs(
     for place in itertools.product(*(range(constant(loop.extent) or 1) for loop in loops)):
         values = {loop.loop_var: IntImm("int32", at) for loop, at in zip(loops, place, strict=True)}
         piece = substitute(statement, values)
-        slab = _find_slab(piece, tile, ranges, condition)
+        # The one slab that a piece of a store is stored to.
+        analyzer = Analyzer()
+        for variable, extent in ranges:
+            analyzer.bind(variable, Range(0, extent))
+        size = _count_elements(tile)
+        stores = [
+            it.indices[SLAB] for it in find_all(piece, BufferStore) if it.buffer.same_as(tile)
+        ]
+        pointers = [FloorDiv(it.args[2], size) for it in find_all(piece, Call) if _points(it, tile)]
+        with analyzer.constraint_scope(condition):
+            found = {constant(analyzer.simplify(each)) for each in (*stores, *pointers)}
+        if len(found) != 1 or None in found:
+            raise TransformError(
+                f"'{tile.name}' is not stored slab by slab, and there is no room for all of it",
+                "use fewer stages, or smaller tiles",
+            )
+        slab = int(found.pop() or 0)
         slabs[slab].append(_move(piece, tile, made, slab))
     return [SeqStmt(pieces) if len(pieces) > 1 else pieces[0] for pieces in slabs]
-
-
-def _find_slab(piece: Any, tile: Any, ranges: list[tuple[Any, int]], condition: Any) -> int:
-    """The one slab that a piece of a store is stored to."""
-    analyzer = Analyzer()
-    for variable, extent in ranges:
-        analyzer.bind(variable, Range(0, extent))
-    size = _count_elements(tile)
-    stores = [it.indices[SLAB] for it in find_all(piece, BufferStore) if it.buffer.same_as(tile)]
-    pointers = [FloorDiv(it.args[2], size) for it in find_all(piece, Call) if _points(it, tile)]
-    with analyzer.constraint_scope(condition):
-        found = {constant(analyzer.simplify(each)) for each in (*stores, *pointers)}
-    if len(found) != 1 or None in found:
-        raise TransformError(
-            f"'{tile.name}' is not stored slab by slab, and there is no room for all of it",
-            "use fewer stages, or smaller tiles",
-        )
-    return int(found.pop() or 0)
 
 
 def _count_elements(tile: Any) -> int:

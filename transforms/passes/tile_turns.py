@@ -63,7 +63,16 @@ class TileTurns:
         loop = self.pipeline.loop
         if self.turn is None:
             return
-        parts = [*_list_before(kernel, loop), *self.pipeline.rest]
+        # The statements of a kernel that stand before a loop.
+
+        def is_elsewhere(part: Any) -> bool:
+            return not any(loop.same_as(each) for each in find_all(part, For))
+
+        around = [each for each in find_all(kernel, SeqStmt) if not is_elsewhere(each)]
+        parts = [
+            *[part for each in around for part in itertools.takewhile(is_elsewhere, each.seq)],
+            *self.pipeline.rest,
+        ]
         stored = [store.buffer for part in parts for store in find_all(part, BufferStore)]
         shared = [buffer.name for buffer in stored if str(buffer.scope()) in SHARED]
         if shared or self.pipeline.fence_others():
@@ -114,13 +123,3 @@ class TileTurns:
     @property
     def _next(self) -> Any:
         return FloorMod(self.turn + 1, self._count)
-
-
-def _list_before(kernel: Any, loop: For) -> list[Any]:
-    """The statements of a kernel that stand before a loop."""
-
-    def is_elsewhere(part: Any) -> bool:
-        return not any(loop.same_as(each) for each in find_all(part, For))
-
-    around = [each for each in find_all(kernel, SeqStmt) if not is_elsewhere(each)]
-    return [part for each in around for part in itertools.takewhile(is_elsewhere, each.seq)]

@@ -152,7 +152,20 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
         )
     extent *= pipeline.rounds.turns
     computes = LT(variable, IntImm("int32", extent))
-    within = _find_innermost(body, pipeline.loop)
+    # The innermost loop around another one, which must be bound to threads.
+    around = [
+        outer
+        for outer in find_all(body, For)
+        if not outer.same_as(pipeline.loop)
+        and any(pipeline.loop.same_as(each) for each in find_all(outer, For))
+    ]
+    if not around or get_axis(around[-1]) is None:
+        name = around[-1].loop_var.name if around else "the kernel"
+        raise TransformError(
+            f"loop '{pipeline.loop.loop_var.name}' stands in loop '{name}', which is not bound",
+            "give roles to warps where the loop over tiles is the kernel's outermost one",
+        )
+    within = around[-1]
 
     def rewrite(loop: For) -> Any:
         if loop.loop_var.same_as(within.loop_var):
@@ -168,18 +181,6 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
     return structural_map(body, (For, rewrite))
 
 
-def _count_arrivals(pipeline: Pipeline) -> list[int]:
-    """The arrivals that complete each mbarrier of a kernel with roles.
-
-    Those of full stages come first, then those of empty ones, at which warps arrive, and that of
-    registers that move.
-    """
-    stages, warps = pipeline.stages, _count_warps(pipeline)
-    moving = [warps] if int(pipeline.loop.annotations[TMA_ROLES][1]) else []
-    each = warps // pipeline.rounds.turns  # of those that compute a tile
-    return [*[1] * stages, *[each] * stages, *moving]
-
-
 def _count_warps(pipeline: Pipeline) -> int:
     """The warps that compute."""
     threads = math.prod(count for _, count in pipeline.threads)
@@ -192,22 +193,6 @@ def _leave_registers(kernel: Any, pipeline: Pipeline) -> Any:
         return kernel
     blocks = IntImm("int32", pipeline.blocks)
     return AttrStmt(IntImm("int32", 0), MIN_BLOCKS, blocks, kernel)
-
-
-def _find_innermost(body: Any, loop: For) -> For:
-    """The innermost loop around another one, which must be bound to threads."""
-    around = [
-        outer
-        for outer in find_all(body, For)
-        if not outer.same_as(loop) and any(loop.same_as(each) for each in find_all(outer, For))
-    ]
-    if not around or get_axis(around[-1]) is None:
-        name = around[-1].loop_var.name if around else "the kernel"
-        raise TransformError(
-            f"loop '{loop.loop_var.name}' stands in loop '{name}', which is not bound",
-            "give roles to warps where the loop over tiles is the kernel's outermost one",
-        )
-    return around[-1]
 
 
 def _with_extent(loop: For, extent: int, body: Any) -> For:
@@ -271,12 +256,36 @@ def _run_with_roles(
     producer = [_produce(pipeline)]
     if pipeline.rounds.is_persistent:
         consumer = [*pipeline.fence_others(), *consumer]
-        consumer += [*_release_last(pipeline, release), *pipeline.rounds.end_tile()]
+        late = pipeline.in_flight
+        consumer += [
+            *[each for at in range(late) for each in release(pipeline.loop.extent - late + at)],
+            *pipeline.rounds.end_tile(),
+        ]
         consumer = [go_through_tiles(kernel, pipeline, consumer)]
     if registers[0]:
-        producer, consumer = _share_registers(pipeline, (producer, consumer), registers)
+        # Who copies takes registers again when those who compute have given back theirs: taken
+        # earlier, by warps that have nothing to copy, they would be missing to those who compute,
+        # for ever.
+        less, more = T.ptx.setmaxnreg.dec.sync.aligned.u32, T.ptx.setmaxnreg.inc.sync.aligned.u32
+        producers = int(pipeline.loop.annotations[TMA_ROLES][0])
+        first = count_registers((_count_warps(pipeline) * WARP + producers) * pipeline.blocks)
+        given_back = pipeline.point_to(2 * pipeline.stages)
+        arrive = T.ptx["mbarrier.arrive.shared.b64"](given_back)
+        wait = T.cuda.mbarrier_wait(given_back, 0)
+        producer = [Evaluate(less(registers[0])), *producer, Evaluate(wait), Evaluate(more(first))]
+        consumer = [
+            Evaluate(more(registers[1])),
+            *consumer,
+            Evaluate(less(first)),
+            *_arrive_by_warps(arrive),
+        ]
     split = split_roles(pipeline, computes, join(consumer), join(producer))
-    split, counts = [*pipeline.rounds.begin(), *split], _count_arrivals(pipeline)
+    # Arrivals that complete each mbarrier: those of full stages come first, then those of empty
+    # ones, at which warps arrive, and that of registers that move.
+    stages, warps = pipeline.stages, _count_warps(pipeline)
+    moving = [warps] if int(pipeline.loop.annotations[TMA_ROLES][1]) else []
+    each = warps // pipeline.rounds.turns  # of those that compute a tile
+    split, counts = [*pipeline.rounds.begin(), *split], [*[1] * stages, *[each] * stages, *moving]
     return [*pipeline.initialize(counts), *split, *pipeline.invalidate(len(counts))]
 
 
@@ -294,37 +303,6 @@ def _consume(
         done = [IfThenElse(GE(step, IntImm("int32", late)), join(done), None)]
     loop = pipeline.loop_over([pipeline.wait_for_tile(), *computed, *done])
     return [loop, *pipeline.wait_for_groups()]
-
-
-def _release_last(pipeline: Pipeline, release: Callable[[Any], list[Any]]) -> list[Any]:
-    """The stages of groups that have ended behind the loop."""
-    late = pipeline.in_flight
-    return [each for at in range(late) for each in release(pipeline.loop.extent - late + at)]
-
-
-def _share_registers(
-    pipeline: Pipeline, roles: tuple[list[Any], list[Any]], registers: list[int]
-) -> tuple[list[Any], list[Any]]:
-    """Both roles, with registers of their own; as before behind.
-
-    Who copies takes registers again when those who compute have given back theirs: taken earlier,
-    by warps that have nothing to copy, they would be missing to those who compute, for ever.
-    """
-    less, more = T.ptx.setmaxnreg.dec.sync.aligned.u32, T.ptx.setmaxnreg.inc.sync.aligned.u32
-    producer, consumer = roles
-    producers = int(pipeline.loop.annotations[TMA_ROLES][0])
-    first = count_registers((_count_warps(pipeline) * WARP + producers) * pipeline.blocks)
-    given_back = pipeline.point_to(2 * pipeline.stages)
-    arrive = T.ptx["mbarrier.arrive.shared.b64"](given_back)
-    wait = T.cuda.mbarrier_wait(given_back, 0)
-    producer = [Evaluate(less(registers[0])), *producer, Evaluate(wait), Evaluate(more(first))]
-    consumer = [
-        Evaluate(more(registers[1])),
-        *consumer,
-        Evaluate(less(first)),
-        *_arrive_by_warps(arrive),
-    ]
-    return producer, consumer
 
 
 def _arrive_by_warps(arrive: Any) -> list[Any]:
@@ -345,19 +323,15 @@ def _produce(pipeline: Pipeline) -> Any:
     """One lane copies tile after tile, each to a stage that is empty: at first all of them are."""
     loop = pipeline.loop
     step = Var(f"{loop.loop_var.name}_copied", loop.loop_var.ty)
-    wait = _wait_for_empty(pipeline, step)
+    # Wait until the stage of a step is empty, which it is in the first round.
+    free = FloorMod(FloorDiv(pipeline.count(step), pipeline.stages) + 1, 2)
+    wait = Evaluate(T.cuda.mbarrier_wait(_point_to_empty(pipeline, step), free))
     body = SeqStmt([wait, pipeline.copy(step)])
     copies = For(step, loop.min, loop.extent, ForKind.SERIAL, body, None, {})
     tile = join([copies, *pipeline.rounds.end_tile()])
     tiles = pipeline.rounds.loop_over(tile, f"{loop.loop_var.name}_tile_copied")
     first = _count_warps(pipeline) * WARP
     return if_elected(pipeline.threads, [tiles], first=first)
-
-
-def _wait_for_empty(pipeline: Pipeline, step: Any) -> Evaluate:
-    """Wait until the stage of a step is empty, which it is in the first round."""
-    free = FloorMod(FloorDiv(pipeline.count(step), pipeline.stages) + 1, 2)
-    return Evaluate(T.cuda.mbarrier_wait(_point_to_empty(pipeline, step), free))
 
 
 def _point_to_empty(pipeline: Pipeline, step: Any) -> Any:

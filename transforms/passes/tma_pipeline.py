@@ -64,6 +64,7 @@ READ = 1
 """The mask of a pointer that reads."""
 ENCODES = "encode_matrix_descriptor"
 """What a call of TVM's ends in that describes a tile to wgmma."""
+_LOAD = "cp.async.bulk.tensor.{}d.shared::cluster.global.mbarrier::complete_tx::bytes"
 ROOM = 128
 """Places of 8 bytes for mbarriers: 1024 bytes, so that tiles beside them begin at multiples of
 that."""
@@ -123,7 +124,16 @@ class Pipeline:
         self.overlaps = TMA_OVERLAP in self.loop.annotations
         self.alternates = TMA_PINGPONG in self.loop.annotations
         self.blocks = int(self.loop.annotations.get(TMA_BLOCKS, 1))
-        self.staged = [_give_stages(tile.target, self.stages) for tile in self.tiles]
+        # A buffer of several stages, in dynamic memory: CUDA aligns static arrays to 64 bytes only.
+        self.staged = [
+            decl_buffer(
+                (self.stages, *tile.target.shape),
+                tile.target.dtype,
+                str(tile.target.name),
+                scope=SCOPE,
+            )
+            for tile in self.tiles
+        ]
         self.barriers = decl_buffer((ROOM,), "uint64", "tma_barriers", scope=SCOPE)
         self.maps = [
             Var(f"tensor_map_{self.first_map + at}", T.handle("tensormap").ty)
@@ -294,7 +304,10 @@ class Pipeline:
                 start = [substitute_step(index, self.loop.loop_var, step) for index in start]
                 place = stage * (size * tile.panels) + panel * size
                 target = buffer.access_ptr(READ, offset=place, extent=size)
-                calls.append(Evaluate(_load_tile(target, variable, start, arrived)))
+                load = T.ptx[_LOAD.format(len(start))]
+                calls.append(
+                    Evaluate(load(target, T.address_of(variable), *reversed(start), arrived))
+                )
         return SeqStmt(calls)
 
     def point_to(self, stage: Any) -> Any:
@@ -352,11 +365,6 @@ def _read(part: Any, threads: list[tuple[Any, int]]) -> TmaTile:
     return tile
 
 
-def _give_stages(buffer: Any, stages: int) -> Any:
-    """A buffer of several stages, in dynamic memory: CUDA aligns static arrays to 64 bytes only."""
-    return decl_buffer((stages, *buffer.shape), buffer.dtype, str(buffer.name), scope=SCOPE)
-
-
 def make_proxy_fence() -> Evaluate:
     """What threads did in shared memory is there for wgmma and bulk copies, and done before."""
     return Evaluate(T.ptx["fence.proxy.async.shared::cta"]())
@@ -365,11 +373,6 @@ def make_proxy_fence() -> Evaluate:
 def make_barrier() -> Evaluate:
     """A barrier of the thread block."""
     return Evaluate(T.tvm_storage_sync("shared"))
-
-
-def _load_tile(target: Any, tensor_map: Any, start: list[Any], arrived: Any) -> Any:
-    name = f"cp.async.bulk.tensor.{len(start)}d.shared::cluster.global.mbarrier::complete_tx::bytes"
-    return T.ptx[name](target, T.address_of(tensor_map), *reversed(start), arrived)
 
 
 def make_tensor_map(variable: Any, tile: TmaTile) -> list[Any]:

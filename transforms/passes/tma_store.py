@@ -63,27 +63,34 @@ def LowerTmaStores(  # noqa: N802 - a pass is named like TVM's
     """
     body, parameters = function.body, list(function.params)
     maps: list[Any] = []
-    for block in _find_stores(body):
-        path = _find_path(body, block)
+    for block in [block for block in find_all(body, SBlock) if TMA_STORE in block.annotations]:
+        # The statements around a block, outermost first, and the realization of the block last.
+        path = [body]
+        while not (isinstance(path[-1], SBlockRealize) and path[-1].block.same_as(block)):
+            path.append(
+                next(it for it in _get_parts(path[-1]) if is_among(block, find_all(it, SBlock)))
+            )
         store = TileStore.of(block, path, len(maps) // 2, parameters)
         if store.threads:
             maps += make_tensor_map(store.map, store.tile)
-            body = _put_in(path, store)
+            # The body with a store in the place of its copy, whose kernel ends when all is written.
+            at, made = store.place, store.lower()
+            if store.waits_late:
+                at = find_loops(path)[0]
+                made = _rebuild(path[at:], store.place - at, made)
+                again = _wait_before(made.body, store) or SeqStmt(store.store_again(made.body))
+                made = with_body(made, again)
+            innermost = max(
+                at for at, it in enumerate(path) if isinstance(it, For) and get_axis(it)
+            )
+            kernel = _rebuild(path[innermost:], at - innermost, made)
+            if store.slots:
+                kernel = allocate_slots(kernel, store.tile.target, store.staged)
+            if not store.is_last:
+                end = if_elected(store.threads, [make_wait()])
+                kernel = with_body(kernel, SeqStmt([kernel.body, end]))
+            body = _rebuild(path, innermost, kernel)
     return function.with_body(put_at_root(body, maps)) if maps else function
-
-
-def _find_stores(body: Any) -> list[SBlock]:
-    return [block for block in find_all(body, SBlock) if TMA_STORE in block.annotations]
-
-
-def _find_path(statement: Any, block: SBlock) -> list[Any]:
-    """The statements around a block, outermost first, and the realization of the block last."""
-    path = [statement]
-    while not (isinstance(path[-1], SBlockRealize) and path[-1].block.same_as(block)):
-        path.append(
-            next(it for it in _get_parts(path[-1]) if is_among(block, find_all(it, SBlock)))
-        )
-    return path
 
 
 def _get_parts(statement: Any) -> list[Any]:
@@ -237,24 +244,6 @@ def _is_last(path: list[Any], place: int) -> bool:
         for outer, inner in zip(around[kernel:], around[kernel + 1 :], strict=False)
         if isinstance(outer, SeqStmt)
     )
-
-
-def _put_in(path: list[Any], store: TileStore) -> Any:
-    """The body with a store in the place of its copy, whose kernel ends when all is written."""
-    at, made = store.place, store.lower()
-    if store.waits_late:
-        at = find_loops(path)[0]
-        made = _rebuild(path[at:], store.place - at, made)
-        again = _wait_before(made.body, store) or SeqStmt(store.store_again(made.body))
-        made = with_body(made, again)
-    innermost = max(at for at, it in enumerate(path) if isinstance(it, For) and get_axis(it))
-    kernel = _rebuild(path[innermost:], at - innermost, made)
-    if store.slots:
-        kernel = allocate_slots(kernel, store.tile.target, store.staged)
-    if not store.is_last:
-        end = if_elected(store.threads, [make_wait()])
-        kernel = with_body(kernel, SeqStmt([kernel.body, end]))
-    return _rebuild(path, innermost, kernel)
 
 
 def find_loops(path: list[Any]) -> list[int]:

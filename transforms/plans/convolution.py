@@ -57,7 +57,16 @@ def schedule_convolution(sch: Schedule, block: SBlockRV, *, config: MatmulConfig
         raise TransformError(reason, "pass a block that match_convolution finds")
     groups, swapped = _read_groups(sch, block)
     if swapped:
-        _swap_operands(sch, block)
+        # Let a block read its second operand first: products are the same either way.
+        node = sch.get(block)
+
+        def swap(product: Mul) -> Any:
+            return Mul(product.b, product.a)
+
+        made = replace_fields(
+            node, body=structural_map(node.body, (Mul, swap)), reads=[node.reads[1], node.reads[0]]
+        )
+        replace_blocks(sch, block, {node: made}, [], who="schedule_convolution")
     for producer in sch.get_producers(block):
         inline_chain(sch, producer, kept=[])
     inline_epilogue(sch, block)
@@ -121,11 +130,12 @@ def _find_difference(sch: Schedule, block: SBlockRV) -> str:
             f"iterator '{both[0].name}' of block '{name}' is in the indices of both operands, or "
             "of none"
         )
-    return _find_bad_size(name, _count(node))
-
-
-def _find_bad_size(name: str, counts: list[int]) -> str:
-    """Why a product of such sizes is none for this plan; "" if it is."""
+    # Rows and columns, in whatever order, and steps.
+    first, _ = _find_owners(node)
+    counts = [1, 1, 1]
+    for it in node.iter_vars:
+        group = 2 if it.iter_type != IterVar.DataPar else int(not is_among(it.var, first))
+        counts[group] *= constant(it.dom.extent) or 1
     sizes, (rows, columns, steps) = " by ".join(map(str, counts)), counts
     if 1 in counts:
         return f"block '{name}' is a product of {sizes}, and all are more than 1"
@@ -172,26 +182,3 @@ def _read_groups(sch: Schedule, block: SBlockRV) -> tuple[Groups, bool]:
     region = node.reads[0 if swapped else 1].region[-1].min
     lies_across = any(is_among(node.iter_vars[at].var, undefined_vars(region)) for at in columns)
     return Groups(rows, columns, steps, lies_across), swapped
-
-
-def _count(node: Any) -> list[int]:
-    """Rows and columns, in whatever order, and steps."""
-    first, _ = _find_owners(node)
-    counts = [1, 1, 1]
-    for it in node.iter_vars:
-        group = 2 if it.iter_type != IterVar.DataPar else int(not is_among(it.var, first))
-        counts[group] *= constant(it.dom.extent) or 1
-    return counts
-
-
-def _swap_operands(sch: Schedule, block: SBlockRV) -> None:
-    """Let a block read its second operand first: products are the same either way."""
-    node = sch.get(block)
-
-    def swap(product: Mul) -> Any:
-        return Mul(product.b, product.a)
-
-    made = replace_fields(
-        node, body=structural_map(node.body, (Mul, swap)), reads=[node.reads[1], node.reads[0]]
-    )
-    replace_blocks(sch, block, {node: made}, [], who="schedule_convolution")

@@ -72,36 +72,25 @@ def schedule_matmul(sch: Schedule, block: SBlockRV, *, config: MatmulConfig) -> 
         if is_reduction(sch, producer) or is_bound(sch, producer):
             continue
         inline_chain(sch, producer, kept=[])
-        if _is_asynchronous(config) and _dequantizes(sch.get(producer)):
+        is_async = not isinstance(config, gemm.GemmConfig) and config.stages > 1
+        if is_async and _dequantizes(sch.get(producer)):
             schedule_flat(sch, producer, config=LEFT_OVER)
     if config.tail == "pad":
-        _give_own_elements(sch, block)
-    if isinstance(config, wgmma.WgmmaConfig) and _sums_in_half(sch, block):
+        # A copy stands for an operand that several of a batch share, heads of queries one of keys:
+        # TVM pads none whose index is more than an iterator. It becomes part of the fetch.
+        for number, region in enumerate(sch.get(block).reads):
+            indices = [part.min for part in region.region]
+            if not all(isinstance(index, Var) or constant(index) is not None for index in indices):
+                sch.reindex(block, ("read", number))
+    if isinstance(config, wgmma.WgmmaConfig) and (
+        str(sch.get(block).writes[0].source.dtype) in HALVES
+    ):
         widen_sums(sch, block)  # what wgmma has; it rounds, and does what follows, behind
     epilogue = inline_epilogue(sch, block)
     if epilogue is not None and _count_dimensions(sch, epilogue) > _count_dimensions(sch, block):
         sch.cache_write(block, 0, "global")  # what repeats the results is a kernel of its own
     for _ in ENGINES[type(config)](sch, config).schedule(block):
         pass
-
-
-def _give_own_elements(sch: Schedule, block: SBlockRV) -> None:
-    """Let a copy stand for an operand that several of a batch share: heads of queries one of keys.
-
-    TVM pads no operand whose index is more than an iterator. The copy becomes part of the fetch.
-    """
-    for number, region in enumerate(sch.get(block).reads):
-        indices = [part.min for part in region.region]
-        if not all(isinstance(index, Var) or constant(index) is not None for index in indices):
-            sch.reindex(block, ("read", number))
-
-
-def _sums_in_half(sch: Schedule, block: SBlockRV) -> bool:
-    return str(sch.get(block).writes[0].source.dtype) in HALVES
-
-
-def _is_asynchronous(config: MatmulConfig) -> bool:
-    return not isinstance(config, gemm.GemmConfig) and config.stages > 1
 
 
 def _dequantizes(node: SBlock) -> bool:
@@ -224,14 +213,10 @@ def choose_for_sizes(
     if tensor_cores and str(sizes.dtype) in HALVES:
         found.insert(0, choose_for(sizes, "matmul_mma", device).config)
         if gpu.architecture == ARCHITECTURE and sizes.m >= ROWS and is_narrow:
-            found[:0] = _choose_for_warpgroups(sizes, device)
+            # Then one that stores results which do not lie as sums do, and one whose tiles threads
+            # copy, which may compute.
+            chosen = choose_for(sizes, "matmul_wgmma", device).config
+            stored = replace(chosen, persistent=0, store="shared")
+            copied = replace(stored, copies="threads", roles=False, stages=min(chosen.stages, 4))
+            found[:0] = [*dict.fromkeys((chosen, stored, copied))]
     return found
-
-
-def _choose_for_warpgroups(sizes: Sizes, device: str) -> list[MatmulConfig]:
-    """The config that is chosen for wgmma; then one that stores results which do not lie as sums
-    do; and one whose tiles threads copy, which may compute."""
-    chosen = choose_for(sizes, "matmul_wgmma", device).config
-    stored = replace(chosen, persistent=0, store="shared")
-    copied = replace(stored, copies="threads", roles=False, stages=min(chosen.stages, 4))
-    return [*dict.fromkeys((chosen, stored, copied))]

@@ -73,7 +73,24 @@ def schedule_rows(sch: Schedule, blocks: Sequence[SBlockRV], *, config: RowConfi
         )
     results = _list_results(sch, blocks)
     for block in blocks:
-        _bring_rows_in_front(sch, block, results)
+        # Make two loops of a block's: one over the rows, and one over a row inside.
+        row = find_row_iterators(sch, block, results)
+        iterators, loops = list(sch.get(block).iter_vars), list(sch.get_loops(block))
+        inner = [
+            loop
+            for loop, it in zip(loops, iterators, strict=False)
+            if is_among(it.var, [each.var for each in row])
+        ]
+        outer = [loop for loop in loops if not any(loop is other for other in inner)]
+        if not outer:
+            outer = [sch.add_unit_loop(loops[0] if loops else block)]
+        elif inner:
+            sch.reorder(*outer, *inner)
+        for several in (outer, inner):
+            if len(several) > 1:
+                fuse_loops(sch, several)
+        if not inner:
+            sch.add_unit_loop(block)
     for _ in schedule_row_blocks(sch, list(blocks), config):
         pass
 
@@ -259,27 +276,6 @@ def _is_known(node: SBlock) -> bool:
         if not (isinstance(value.a, TensorLoad) and value.a.source.same_as(store.buffer)):
             return False
     return True
-
-
-def _bring_rows_in_front(sch: Schedule, block: SBlockRV, results: Sequence[object]) -> None:
-    """Make two loops of a block's: one over the rows, and one over a row inside."""
-    row = find_row_iterators(sch, block, results)
-    iterators, loops = list(sch.get(block).iter_vars), list(sch.get_loops(block))
-    inner = [
-        loop
-        for loop, it in zip(loops, iterators, strict=False)
-        if is_among(it.var, [each.var for each in row])
-    ]
-    outer = [loop for loop in loops if not any(loop is other for other in inner)]
-    if not outer:
-        outer = [sch.add_unit_loop(loops[0] if loops else block)]
-    elif inner:
-        sch.reorder(*outer, *inner)
-    for several in (outer, inner):
-        if len(several) > 1:
-            fuse_loops(sch, several)
-    if not inner:
-        sch.add_unit_loop(block)
 
 
 def choose_row_configs(

@@ -86,7 +86,12 @@ def _is_repeated(place: Place, loop: For, buffer: Any) -> bool:
 
 
 def _list_reasons(module: IRModule, body: Any, kind: str, target: Target) -> Iterator[str]:
-    most, threads = _get_threads(target), count_threads(body)
+    # The most threads of a block; the larger of both names that TVM has for it.
+    given = [target.attrs.get(name, None) for name in ("max_num_threads", "max_threads_per_block")]
+    most, threads = (
+        max((int(number) for number in given if number is not None), default=None),
+        count_threads(body),
+    )
     if most is not None and threads > most:
         yield f"it runs {threads} threads in a block, and the target '{kind}' takes {most}"
     if kind == CUDA:
@@ -113,12 +118,6 @@ def count_threads(body: Any) -> int:
             axis = str(get_axis(loop))
             most[axis] = max(most.get(axis, 1), constant(loop.extent) or 1)
     return max((math.prod(most.values()) for most in kernels.values()), default=1)
-
-
-def _get_threads(target: Target) -> int | None:
-    """The most threads of a block; the larger of both names that TVM has for it."""
-    given = [target.attrs.get(name, None) for name in ("max_num_threads", "max_threads_per_block")]
-    return max((int(number) for number in given if number is not None), default=None)
 
 
 def _list_calls(body: Any) -> Iterator[str]:

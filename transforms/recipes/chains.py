@@ -6,12 +6,12 @@ both as the store.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm.s_tir import Schedule
-from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.s_tir.schedule import SBlockRV
 
 from ..caching import cache_read_at
 from ..fetching import fetch_cooperatively
@@ -166,25 +166,23 @@ def fuse_sums(
     yield "sums_in_registers"
     steps = merge_sums(sch, sums, config)
     yield "under_one_loop"
-    copies = yield from _feed(sch, result, steps, config, operands)
-    suggest_unrolling(sch, steps.inner)
-    for block in sums:
-        decompose_reduction_at(sch, block, steps.outer)
-    yield "decomposed"
-    if config.stages == 2 and get_extent(sch, steps.outer) != 1:
-        prefetch_through_registers(sch, steps.outer, copies)
-        set_pipeline(sch)
-        yield "next_tiles_through_registers"
-
-
-def _feed(
-    sch: Schedule, result: SBlockRV, steps: Split, config: FusedConfig, operands: Operands
-) -> Generator[str, None, list[SBlockRV]]:
-    """Bring the operands through shared memory into registers; the copies into the former."""
+    # Bring the operands through shared memory into registers; the copies into the former.
     copies: list[SBlockRV] = []
     if config.shared:
         for block, operand in operands:
-            copy = _stage(sch, block, steps.outer, operand, config, is_first=not copies)
+            # A tile in shared memory; that of X, the first, is transposed for vectors of rows.
+            is_first = not copies
+            copy = cache_read_at(sch, block, steps.outer, operand=operand, scope="shared")
+            lanes = VECTOR_BYTES // sch.get(copy).writes[0].source.dtype.itemsize
+            is_whole = config.vectors and (find_row_length(sch, copy) or 1) % lanes == 0
+            if is_first and config.vectors:
+                transpose_tile(sch, copy)
+                if (find_row_length(sch, copy) or 1) % lanes == 0:
+                    pad_longer_rows(sch, copy, elements=lanes)
+            threads = config.threads[0] * config.threads[1]
+            fetch_cooperatively(
+                sch, copy, threads=threads, vector=lanes if is_whole else 1, tail="guard"
+            )
             copies.append(copy)
         yield "tiles_in_shared_memory"
     if config.vectors:
@@ -193,7 +191,14 @@ def _feed(
             fragment = cache_read_at(sch, block, steps.inner, operand=operand, scope="local")
             vectorize_copy(sch, fragment)
         yield "vectors_in_registers"
-    return copies
+    suggest_unrolling(sch, steps.inner)
+    for block in sums:
+        decompose_reduction_at(sch, block, steps.outer)
+    yield "decomposed"
+    if config.stages == 2 and get_extent(sch, steps.outer) != 1:
+        prefetch_through_registers(sch, steps.outer, copies)
+        set_pipeline(sch)
+        yield "next_tiles_through_registers"
 
 
 def fit_tile(sch: Schedule, result: SBlockRV, config: FusedConfig) -> FusedConfig:
@@ -232,28 +237,6 @@ def merge_sums(sch: Schedule, sums: Sequence[SBlockRV], config: FusedConfig) -> 
         depths.append(depth)
     outer = merge_loops(sch, [depth.outer for depth in depths])
     return Split(outer, merge_loops(sch, [depth.inner for depth in depths]))
-
-
-def _stage(
-    sch: Schedule,
-    block: SBlockRV,
-    loop: LoopRV,
-    operand: int,
-    config: FusedConfig,
-    *,
-    is_first: bool,
-) -> SBlockRV:
-    """A tile in shared memory; that of X, the first, is transposed for vectors of rows."""
-    copy = cache_read_at(sch, block, loop, operand=operand, scope="shared")
-    lanes = VECTOR_BYTES // sch.get(copy).writes[0].source.dtype.itemsize
-    is_whole = config.vectors and (find_row_length(sch, copy) or 1) % lanes == 0
-    if is_first and config.vectors:
-        transpose_tile(sch, copy)
-        if (find_row_length(sch, copy) or 1) % lanes == 0:
-            pad_longer_rows(sch, copy, elements=lanes)
-    threads = config.threads[0] * config.threads[1]
-    fetch_cooperatively(sch, copy, threads=threads, vector=lanes if is_whole else 1, tail="guard")
-    return copy
 
 
 def _make_family(

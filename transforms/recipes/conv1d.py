@@ -246,7 +246,18 @@ class WindowConfig:
 def schedule_window(sch: Schedule, config: WindowConfig) -> Iterator[str]:
     """Whole tiles of outputs, each over its window."""
     padded, sums, output = (sch.get_sblock(name) for name in BLOCKS[0].split())
-    threads = _fit_threads(sch, sums, config)
+    # As many threads as leave the grid its blocks, and the tile of a block that of the kernel.
+    if any(size < 1 or MAX_TILE % size for size in (config.threads, config.each)):
+        raise TransformError(
+            "schedule_window",
+            f"threads={config.threads} and each={config.each} do not divide the {MAX_TILE} outputs "
+            "of a tile",
+            f"use powers of two up to {MAX_TILE}",
+        )
+    outputs = get_extent(sch, sch.get_loops(sums)[0]) or 0
+    threads = min(config.threads, MAX_TILE // config.each)
+    while threads > WARP and outputs < config.blocks * threads * config.each:
+        threads //= 2
     per_thread = (config.each,) if config.each > 1 else None
     tile = tile_block(sch, sums, threads=(threads,), per_thread=per_thread)
     (block,), (thread,) = tile.blocks, tile.threads
@@ -287,22 +298,6 @@ def _fold(sch: Schedule, block: SBlockRV, each: int) -> int:
     vector = find_vector(each, sch.get(block).writes[0].source.dtype, most=VECTOR)
     fold_tile(sch, block, row=each, padding=vector if each > vector else 0)
     return vector
-
-
-def _fit_threads(sch: Schedule, sums: SBlockRV, config: WindowConfig) -> int:
-    """As many threads as leave the grid its blocks, and the tile of a block that of the kernel."""
-    if any(size < 1 or MAX_TILE % size for size in (config.threads, config.each)):
-        raise TransformError(
-            "schedule_window",
-            f"threads={config.threads} and each={config.each} do not divide the {MAX_TILE} outputs "
-            "of a tile",
-            f"use powers of two up to {MAX_TILE}",
-        )
-    outputs = get_extent(sch, sch.get_loops(sums)[0]) or 0
-    threads = min(config.threads, MAX_TILE // config.each)
-    while threads > WARP and outputs < config.blocks * threads * config.each:
-        threads //= 2
-    return threads
 
 
 WINDOW = Family(

@@ -265,9 +265,34 @@ class _Loops(NamedTuple):
 def schedule_tiles(sch: Schedule, config: DepthwiseConfig) -> Iterator[str]:
     """Tiles of the padded image in shared memory."""
     padded, block = (sch.get_sblock(name) for name in BLOCKS[0].split())
-    config = _fit(sch, block, config)
+    # Fewer planes and rows of pixels, as long as the grid has too few blocks.
+    (_, planes), thread_tile = fit_planes(
+        sch,
+        block,
+        (1, config.planes),
+        threads=config.threads,
+        per_thread=config.thread_tile,
+        blocks=config.blocks,
+    )
+    config = replace(config, planes=planes, thread_tile=thread_tile)
     steps = sch.get_loops(block)[-2]
-    loops = _tile(sch, block, config)
+    image, channel, height, width, *reductions = sch.get_loops(block)
+    channels, plane = split_loop(sch, channel, inner=config.planes)
+    tiles, inside, pixels = split_pixels(
+        sch,
+        (height, width),
+        threads=config.threads,
+        per_thread=config.thread_tile,
+        tail=config.tail,
+    )
+    reorder_loops(sch, [image, channels, *tiles, plane, *inside, *reductions, *pixels])
+    bind_loop(sch, fuse_loops(sch, [image, channels]), axis="blockIdx.x")
+    bind_loop(sch, tiles[0], axis="blockIdx.y")
+    bind_loop(sch, tiles[1], axis="blockIdx.z")
+    bind_loop(sch, plane, axis="threadIdx.y")
+    together = fuse_loops(sch, inside)
+    bind_loop(sch, together, axis="threadIdx.x")
+    loops = _Loops(tiles[1], together)
     yield "tiled"
     result = accumulate_in_registers(sch, block, loops.threads)
     if config.in_registers:
@@ -289,39 +314,6 @@ def schedule_tiles(sch: Schedule, config: DepthwiseConfig) -> Iterator[str]:
     yield "padded_in_shared_memory"
     decompose_reduction_at(sch, block, steps)
     yield "decomposed"
-
-
-def _fit(sch: Schedule, block: SBlockRV, config: DepthwiseConfig) -> DepthwiseConfig:
-    """Fewer planes and rows of pixels, as long as the grid has too few blocks."""
-    (_, planes), thread_tile = fit_planes(
-        sch,
-        block,
-        (1, config.planes),
-        threads=config.threads,
-        per_thread=config.thread_tile,
-        blocks=config.blocks,
-    )
-    return replace(config, planes=planes, thread_tile=thread_tile)
-
-
-def _tile(sch: Schedule, block: SBlockRV, config: DepthwiseConfig) -> _Loops:
-    image, channel, height, width, *reductions = sch.get_loops(block)
-    channels, plane = split_loop(sch, channel, inner=config.planes)
-    tiles, inside, pixels = split_pixels(
-        sch,
-        (height, width),
-        threads=config.threads,
-        per_thread=config.thread_tile,
-        tail=config.tail,
-    )
-    reorder_loops(sch, [image, channels, *tiles, plane, *inside, *reductions, *pixels])
-    bind_loop(sch, fuse_loops(sch, [image, channels]), axis="blockIdx.x")
-    bind_loop(sch, tiles[0], axis="blockIdx.y")
-    bind_loop(sch, tiles[1], axis="blockIdx.z")
-    bind_loop(sch, plane, axis="threadIdx.y")
-    together = fuse_loops(sch, inside)
-    bind_loop(sch, together, axis="threadIdx.x")
-    return _Loops(tiles[1], together)
 
 
 def _write_by_rows(sch: Schedule, padded: SBlockRV, loops: _Loops, config: DepthwiseConfig) -> None:
@@ -361,10 +353,36 @@ class _StripLoops(NamedTuple):
 def schedule_strips(sch: Schedule, config: StripConfig) -> Iterator[str]:
     """Strips of pixels, whose window comes straight into registers, in vectors."""
     padded, block = (sch.get_sblock(name) for name in BLOCKS[0].split())
-    config = _fit_strips(sch, block, config)
+    # Fewer planes and rows of pixels, as long as the grid has too few blocks.
+    (images, planes), thread_tile = fit_planes(
+        sch,
+        block,
+        (config.images, config.planes),
+        threads=config.threads,
+        per_thread=config.thread_tile,
+        blocks=config.blocks,
+    )
+    config = replace(config, images=images, planes=planes, thread_tile=thread_tile)
     vector = _align(sch, padded, block, config.thread_tile[1])
     yield "aligned"
-    loops = _tile_strips(sch, block, config)
+    image, channel, height, width, *reductions = sch.get_loops(block)
+    images, one_image = split_loop(sch, image, inner=config.images)
+    channels, one_channel = split_loop(sch, channel, inner=config.planes)
+    tiles, threads, pixels = split_pixels(
+        sch,
+        (height, width),
+        threads=config.threads,
+        per_thread=config.thread_tile,
+        tail=config.tail,
+    )
+    inside = [one_channel, one_image, *threads]
+    grid = [images, channels, *tiles]
+    reorder_loops(sch, [*grid, *inside, pixels[0], *reductions, pixels[1]])
+    for loop, axis in zip([fuse_loops(sch, grid[:2]), *tiles], "xyz", strict=True):
+        bind_loop(sch, loop, axis=f"blockIdx.{axis}")
+    together = fuse_loops(sch, inside)
+    bind_loop(sch, together, axis="threadIdx.x")
+    loops = _StripLoops(together, pixels[0], reductions[0])
     yield "tiled"
     result = accumulate_in_registers(sch, block, loops.rows)
     yield "accumulated_in_registers"
@@ -384,19 +402,6 @@ def schedule_strips(sch: Schedule, config: StripConfig) -> Iterator[str]:
     yield "decomposed"
 
 
-def _fit_strips(sch: Schedule, block: SBlockRV, config: StripConfig) -> StripConfig:
-    """Fewer planes and rows of pixels, as long as the grid has too few blocks."""
-    (images, planes), thread_tile = fit_planes(
-        sch,
-        block,
-        (config.images, config.planes),
-        threads=config.threads,
-        per_thread=config.thread_tile,
-        blocks=config.blocks,
-    )
-    return replace(config, images=images, planes=planes, thread_tile=thread_tile)
-
-
 def _align(sch: Schedule, padded: SBlockRV, block: SBlockRV, width_of_strip: int) -> int:
     """Rows of the padded image in vectors, which are vectors of the image; returns their length.
 
@@ -408,27 +413,6 @@ def _align(sch: Schedule, padded: SBlockRV, block: SBlockRV, width_of_strip: int
     if vector > 1:
         align_vectors(sch, padded, vector=vector, offset=-(taps // 2) % vector)
     return vector
-
-
-def _tile_strips(sch: Schedule, block: SBlockRV, config: StripConfig) -> _StripLoops:
-    image, channel, height, width, *reductions = sch.get_loops(block)
-    images, one_image = split_loop(sch, image, inner=config.images)
-    channels, one_channel = split_loop(sch, channel, inner=config.planes)
-    tiles, threads, pixels = split_pixels(
-        sch,
-        (height, width),
-        threads=config.threads,
-        per_thread=config.thread_tile,
-        tail=config.tail,
-    )
-    inside = [one_channel, one_image, *threads]
-    grid = [images, channels, *tiles]
-    reorder_loops(sch, [*grid, *inside, pixels[0], *reductions, pixels[1]])
-    for loop, axis in zip([fuse_loops(sch, grid[:2]), *tiles], "xyz", strict=True):
-        bind_loop(sch, loop, axis=f"blockIdx.{axis}")
-    together = fuse_loops(sch, inside)
-    bind_loop(sch, together, axis="threadIdx.x")
-    return _StripLoops(together, pixels[0], reductions[0])
 
 
 SMALL_FAST = {"b": 2, "c": 4, "h": 16, "w": 32, "k": 3}

@@ -173,7 +173,7 @@ class Rung(Recipe):
     def describe(self, changes: Mapping[str, object]) -> Rung:
         """With a docstring out of what is declared."""
         knobs = dataclasses.fields(self.family.config)
-        added = _describe_delta(self)
+        added = ", ".join(f"{name}={value!r}" for name, value in self.delta.items())
         parts = [f"{self.why}.", f"Adds {added} to {self.base}." if self.base else ""]
         parts.append("\n".join(f"{knob.name}: {knob.metadata['about']}" for knob in knobs))
         changed: Any = {"doc": "\n\n".join(filter(None, parts)), **changes}
@@ -235,11 +235,6 @@ def _with_options(example: Example, option: Mapping[str, object]) -> Example:
 def read_pairs(config: Mapping[str, object]) -> dict[str, object]:
     """A config out of JSON, which has lists for pairs."""
     return {name: tuple(it) if isinstance(it, list) else it for name, it in config.items()}
-
-
-def _describe_delta(recipe: Recipe) -> str:
-    """What a rung adds to its base, ``tile_k=16``; "" of other recipes."""
-    return ", ".join(f"{name}={value!r}" for name, value in recipe.delta.items())
 
 
 @dataclass(frozen=True)

@@ -381,15 +381,47 @@ def recipe(
     `TransformError` for arguments that do not fit, as `blocks` that are no tuple: ``("B")`` is the
     text ``"B"``.
     """
-    _require_forms(blocks)
+    if isinstance(blocks, str) or not all(isinstance(form, str) for form in blocks):
+        raise TransformError(
+            "recipe",
+            f"blocks={blocks!r} is no tuple of texts",
+            f"write blocks=({blocks!r},), with a comma"
+            if isinstance(blocks, str)
+            else 'write blocks=("C D",), a text of block names for each form of the kernel',
+        )
     examples = {"default_example": default_example, "golden": golden}
-    _require_kernel(kernel, symbolic, examples)
+    if not isinstance(kernel, str) and not (hasattr(kernel, "name") and hasattr(kernel, "problem")):
+        advice = 'give its name, as "matmul", or a function under @kernel'
+        raise TransformError("recipe", f"kernel={show(kernel)} is no kernel", advice)
+    known = getattr(kernel, "size_names", None)
+    for name in symbolic:
+        if known is not None and name not in known:
+            problem = f"symbolic has '{name}', which is no size of '{kernel.name}'"
+            raise TransformError("recipe", problem, f"it has {', '.join(known)}")
+
+    for name, example in examples.items():
+        if known is not None and set(example.shape) != set(known):
+            given = ", ".join(example.shape) or "none"
+            problem = f"the sizes of {name} are {given}, and those of '{kernel.name}' are "
+            sizes = ", ".join(f'"{size}": 64' for size in known)
+            advice = f"write Example({{{sizes}}}), say"
+            raise TransformError("recipe", problem + (", ".join(known) or "none"), advice)
     if arch and not re.fullmatch(r"sm_\d+[af]?", arch):
         raise TransformError("recipe", f"arch={arch!r} is no architecture", 'write "sm_80", say')
 
     def make(body: Body) -> Recipe:
         parameters = _read_parameters(body)
-        _require_generator(body, parameters)
+        name = body.__name__
+        if not inspect.isgeneratorfunction(body):
+            advice = "yield a name after each change that is to be looked at, as 'tiled'"
+            raise TransformError("recipe", f"'{name}' never yields", advice)
+        for parameter in parameters:
+            if parameter.default is parameter.empty:
+                raise TransformError(
+                    "recipe",
+                    f"the size '{parameter.name}' of '{name}' has no default",
+                    f"give it one, {parameter.name}=8, say",
+                )
         _require_known(choices or {}, examples, body.__name__, [it.name for it in parameters])
         return Recipe(
             name=body.__name__,
@@ -421,33 +453,6 @@ def _read_parameters(body: Body) -> list[inspect.Parameter]:
     return parameters[1:]
 
 
-def _require_kernel(kernel: Any, symbolic: Sequence[str], examples: Mapping[str, Example]) -> None:
-    """Refuse what is neither the name of a kernel nor one, open sizes that it does not have, and
-    examples of others.
-    """
-    if not isinstance(kernel, str) and not (hasattr(kernel, "name") and hasattr(kernel, "problem")):
-        advice = 'give its name, as "matmul", or a function under @kernel'
-        raise TransformError("recipe", f"kernel={show(kernel)} is no kernel", advice)
-    known = getattr(kernel, "size_names", None)
-    for name in symbolic:
-        if known is not None and name not in known:
-            problem = f"symbolic has '{name}', which is no size of '{kernel.name}'"
-            raise TransformError("recipe", problem, f"it has {', '.join(known)}")
-    _require_shapes(kernel, examples)
-
-
-def _require_shapes(kernel: Any, examples: Mapping[str, Example]) -> None:
-    """Refuse examples of other sizes than the kernel's, where the kernel itself is given."""
-    known = getattr(kernel, "size_names", None)
-    for name, example in examples.items():
-        if known is not None and set(example.shape) != set(known):
-            given = ", ".join(example.shape) or "none"
-            problem = f"the sizes of {name} are {given}, and those of '{kernel.name}' are "
-            sizes = ", ".join(f'"{size}": 64' for size in known)
-            advice = f"write Example({{{sizes}}}), say"
-            raise TransformError("recipe", problem + (", ".join(known) or "none"), advice)
-
-
 def _require_known(
     choices: Mapping[str, object],
     examples: Mapping[str, Example],
@@ -456,11 +461,6 @@ def _require_known(
 ) -> None:
     """Refuse choices and examples of sizes that a recipe does not have."""
     _require_choices(choices, body, known)
-    _require_knobs(examples, body, known)
-
-
-def _require_knobs(examples: Mapping[str, Example], body: str, known: Sequence[str]) -> None:
-    """Refuse examples whose config has what a recipe does not take."""
     for name, example in examples.items():
         for knob in example.config:
             if knob not in known:
@@ -480,21 +480,6 @@ def _require_choices(choices: Mapping[str, object], body: str, known: Sequence[s
             raise TransformError("recipe", problem, f"write {name!r}: (32, 64), say")
 
 
-def _require_generator(body: Body, parameters: Sequence[inspect.Parameter]) -> None:
-    """Refuse a function that could not be run step by step, or not without a value of its user."""
-    name = body.__name__
-    if not inspect.isgeneratorfunction(body):
-        advice = "yield a name after each change that is to be looked at, as 'tiled'"
-        raise TransformError("recipe", f"'{name}' never yields", advice)
-    for parameter in parameters:
-        if parameter.default is parameter.empty:
-            raise TransformError(
-                "recipe",
-                f"the size '{parameter.name}' of '{name}' has no default",
-                f"give it one, {parameter.name}=8, say",
-            )
-
-
 def _read_hints(annotated: Any) -> Mapping[str, object]:
     """The types of parameters or fields; without those whose names are there for type checkers
     alone, under ``if TYPE_CHECKING:``.
@@ -507,17 +492,6 @@ def _read_hints(annotated: Any) -> Mapping[str, object]:
         with contextlib.suppress(NameError, AttributeError):
             hints |= get_type_hints(SimpleNamespace(__annotations__={name: hint}), known)
     return hints
-
-
-def _require_forms(blocks: Sequence[object]) -> None:
-    if isinstance(blocks, str) or not all(isinstance(form, str) for form in blocks):
-        raise TransformError(
-            "recipe",
-            f"blocks={blocks!r} is no tuple of texts",
-            f"write blocks=({blocks!r},), with a comma"
-            if isinstance(blocks, str)
-            else 'write blocks=("C D",), a text of block names for each form of the kernel',
-        )
 
 
 def get_sblocks(sch: Schedule) -> list[SBlockRV]:

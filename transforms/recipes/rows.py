@@ -122,7 +122,14 @@ def schedule_row_blocks(sch: Schedule, blocks: list[SBlockRV], config: RowConfig
     *producers, output = blocks
     is_one = _has_one(sch, output)
     fit = _fit(sch, blocks, config)
-    row = _bind_rows(sch, output, fit.rows, config.tail)
+    # The loop of which one iteration is one row.
+    (row, *_) = sch.get_loops(output)
+    if fit.rows > 1:
+        outer, row = split_loop(sch, row, inner=fit.rows, tail=config.tail)
+        bind_loop(sch, outer, axis="blockIdx.x")
+        bind_loop(sch, row, axis="threadIdx.y")
+    else:
+        bind_loop(sch, row, axis="blockIdx.x")
     _compute_row_at(sch, producers, row)
     yield "rows_on_blocks"
     if config.each and not config.in_registers:
@@ -227,7 +234,11 @@ def _cut(
     fit: _Fit | None = None
     padded: tuple[SBlockRV, ...] = ()
     if config.tail == "guard" and length is not None:
-        of_rows = _fit(sch, [output], _narrow(sch, output, config))
+        # The config with vectors that CUDA has a type for under the guard of a padded row.
+        sizes = [region.source.dtype.itemsize for region in sch.get(output).reads]
+        of_rows = _fit(
+            sch, [output], replace(config, vector=min(config.vector, find_guarded(min(sizes))))
+        )
         at_once = _count_at_once(of_rows, config)
         if not has_whole_parts(length, config.parts, of_rows.vector, at_once):
             fit = of_rows
@@ -236,12 +247,6 @@ def _cut(
     row = fuse_loops(sch, sch.get_loops(partial.block)[:2])
     bind_loop(sch, row, axis="blockIdx.x")
     return partial.block, fit or _fit(sch, [partial.block], config), padded
-
-
-def _narrow(sch: Schedule, output: SBlockRV, config: RowConfig) -> RowConfig:
-    """The config with vectors that CUDA has a type for under the guard of a padded row."""
-    sizes = [region.source.dtype.itemsize for region in sch.get(output).reads]
-    return replace(config, vector=min(config.vector, find_guarded(min(sizes))))
 
 
 def _count_at_once(fit: _Fit, config: RowConfig) -> int:
@@ -331,18 +336,6 @@ def _choose_threads(extent: int | None, item_bytes: int, vector: int, tail: Tail
             f'pass tail="guard", or choose threads that divide {vectors}',
         )
     return dividing[-1]
-
-
-def _bind_rows(sch: Schedule, output: SBlockRV, rows: int, tail: Tail) -> LoopRV:
-    """The loop of which one iteration is one row."""
-    (row, *_) = sch.get_loops(output)
-    if rows > 1:
-        outer, row = split_loop(sch, row, inner=rows, tail=tail)
-        bind_loop(sch, outer, axis="blockIdx.x")
-        bind_loop(sch, row, axis="threadIdx.y")
-    else:
-        bind_loop(sch, row, axis="blockIdx.x")
-    return row
 
 
 def _compute_row_at(sch: Schedule, producers: Sequence[SBlockRV], row: LoopRV) -> None:

@@ -76,9 +76,15 @@ class SkinnyConfig:
 def schedule(sch: Schedule, config: SkinnyConfig) -> Iterator[str]:
     """The steps of a config, on block "C" of matmul."""
     total = sch.get_sblock("C")
-    _require_counts(config)
+    for name in ("rows", "vector", "depth"):
+        if getattr(config, name) < 1:
+            raise TransformError(
+                "matmul_skinny", f"{name}={getattr(config, name)} is no count", "use 1 or more"
+            )
     vector = _find_vector(sch, total, config)
-    widths = _find_lanes_of_a(sch, total, config), vector
+    # The elements of a vector of A, of which a thread takes `steps` side by side in each row.
+    a = sch.get(total).reads[-2].source
+    widths = _find_lanes(a, math.gcd(get_row_lengths(sch, total)[0], config.steps), WIDEST), vector
     block = yield from _cut(sch, total, config, vector)
     if config.depth > 1:
         block = _share_columns(sch, block, config, vector)
@@ -144,15 +150,6 @@ def is_transposed(sch: Schedule, total: SBlockRV) -> bool:
     return is_used(node.iter_vars[-1].var, node.reads[-1].region[-1].min)
 
 
-def _require_counts(config: SkinnyConfig) -> None:
-    """Refuse counts of nothing, which no loop would refuse."""
-    for name in ("rows", "vector", "depth"):
-        if getattr(config, name) < 1:
-            raise TransformError(
-                "matmul_skinny", f"{name}={getattr(config, name)} is no count", "use 1 or more"
-            )
-
-
 def _cut(
     sch: Schedule, total: SBlockRV, config: SkinnyConfig, vector: int
 ) -> Generator[str, None, SBlockRV]:
@@ -212,12 +209,6 @@ def _find_vector(sch: Schedule, total: SBlockRV, config: SkinnyConfig) -> int:
         return 1
     length = get_row_lengths(sch, total)[1]
     return _find_lanes(sch.get(total).reads[-1].source, length, config.vector)
-
-
-def _find_lanes_of_a(sch: Schedule, total: SBlockRV, config: SkinnyConfig) -> int:
-    """The elements of a vector of A, of which a thread takes `steps` side by side in each row."""
-    a = sch.get(total).reads[-2].source
-    return _find_lanes(a, math.gcd(get_row_lengths(sch, total)[0], config.steps), WIDEST)
 
 
 def _find_lanes(buffer: Any, length: int, most: int) -> int:

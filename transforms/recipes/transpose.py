@@ -73,36 +73,30 @@ def transpose_by_tiles(sch: Schedule, block: SBlockRV, config: TransposeConfig) 
     if side == 1:
         yield from _move_elements(sch, block, config)
     else:
-        yield from _move_squares(sch, block, config, side)
-
-
-def _move_squares(
-    sch: Schedule, block: SBlockRV, config: TransposeConfig, side: int
-) -> Iterator[str]:
-    tile, tail = config.tile, config.tail
-    squares = [split_loop(sch, loop, inner=side) for loop in sch.get_loops(block)]
-    tiles = [split_loop(sch, square.outer, inner=tile // side, tail=tail) for square in squares]
-    inside = [tiles[0].inner, tiles[1].inner]
-    elements = [square.inner for square in squares]
-    reorder_loops(sch, [tiles[0].outer, tiles[1].outer, *inside, *elements])
-    bind_loop(sch, tiles[0].outer, axis="blockIdx.y")
-    bind_loop(sch, tiles[1].outer, axis="blockIdx.x")
-    yield "tiled"
-    threads = min(config.threads, (tile // side) ** 2)
-    shared = cache_read_at(sch, block, tiles[1].outer, operand=0)
-    pad_longer_rows(sch, shared, elements=side * config.padding)
-    steps, among = split_loop(sch, fuse_loops(sch, inside), inner=threads, tail=tail)
-    bind_loop(sch, among, axis="threadIdx.x")
-    fetch_cooperatively(sch, shared, threads=threads, vector=side, tail=tail)
-    yield "tile_in_shared_memory"
-    for copy in (
-        cache_write_at(sch, block, among),
-        cache_read_at(sch, block, among, operand=0, scope="local"),
-    ):
-        vectorize_copy(sch, copy, vector=side)
-    for loop in (steps, *elements):
-        unroll_loop(sch, loop)
-    yield "squares_in_registers"
+        tile, tail = config.tile, config.tail
+        squares = [split_loop(sch, loop, inner=side) for loop in sch.get_loops(block)]
+        tiles = [split_loop(sch, square.outer, inner=tile // side, tail=tail) for square in squares]
+        inside = [tiles[0].inner, tiles[1].inner]
+        elements = [square.inner for square in squares]
+        reorder_loops(sch, [tiles[0].outer, tiles[1].outer, *inside, *elements])
+        bind_loop(sch, tiles[0].outer, axis="blockIdx.y")
+        bind_loop(sch, tiles[1].outer, axis="blockIdx.x")
+        yield "tiled"
+        threads = min(config.threads, (tile // side) ** 2)
+        shared = cache_read_at(sch, block, tiles[1].outer, operand=0)
+        pad_longer_rows(sch, shared, elements=side * config.padding)
+        steps, among = split_loop(sch, fuse_loops(sch, inside), inner=threads, tail=tail)
+        bind_loop(sch, among, axis="threadIdx.x")
+        fetch_cooperatively(sch, shared, threads=threads, vector=side, tail=tail)
+        yield "tile_in_shared_memory"
+        for copy in (
+            cache_write_at(sch, block, among),
+            cache_read_at(sch, block, among, operand=0, scope="local"),
+        ):
+            vectorize_copy(sch, copy, vector=side)
+        for loop in (steps, *elements):
+            unroll_loop(sch, loop)
+        yield "squares_in_registers"
 
 
 def _move_elements(sch: Schedule, block: SBlockRV, config: TransposeConfig) -> Iterator[str]:
