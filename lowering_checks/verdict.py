@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 
 from tirstep.modules import KernelError
 from tirstep.modules.dtypes import dtype_facts
-from tirstep.transforms.errors import TransformError
 from tirstep.transforms.gpu_limits import MAX_THREADS
 from tirstep.transforms.recipes import Step
+from tirstep.transforms.schedule import TransformError
 
 from .device import DeviceError, blank
 from .devices import CpuDevice, Device, Timing

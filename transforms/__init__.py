@@ -19,7 +19,6 @@ from .caching import (
     cache_read_at,
     cache_write_at,
 )
-from .errors import TransformError
 from .exponentials import fuse_exponents, use_powers_of_two
 from .fetching import fetch_cooperatively, stage_operand_at
 from .fusion.factoring import factor_out_of_sum
@@ -79,6 +78,7 @@ from .rows import (
     keep_in_registers,
     spread_over_threads,
 )
+from .schedule import TransformError
 from .schedule import one_change as one_change
 from .schedule import unguarded as unguarded
 from .streaming import stream_steps

@@ -9,9 +9,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from .annotations import STAGE
-from .arguments import Int64
 from .coverage import require_single_terms
-from .errors import TransformError
 from .gpu_limits import MAX_THREADS
 from .loops import (
     Tail,
@@ -27,7 +25,7 @@ from .queries import (
     get_sblock_name,
     get_spatial_loops,
 )
-from .schedule import transform
+from .schedule import Int64, TransformError, transform
 from .threads import (
     require_axis_free,
     require_axis_limit,

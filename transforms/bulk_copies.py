@@ -14,8 +14,6 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import BufferStore, For
 
 from .annotations import ALIGNMENT, SWIZZLE
-from .arguments import Int64
-from .errors import TransformError
 from .gpu_limits import (
     MAX_SHARED_BYTES,
     MAX_THREADS,
@@ -36,7 +34,7 @@ from .queries import (
     get_realize,
     get_sblock_name,
 )
-from .schedule import transform
+from .schedule import Int64, TransformError, transform
 from .tir import bind_ranges, constant, find_all, get_axis, substitute
 from .tma_tiles import (
     ATOM,

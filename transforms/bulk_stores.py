@@ -21,7 +21,6 @@ from .binding import bind_loop
 from .bulk_copies import require_tma
 from .coverage import require_computed
 from .enumeration import compute_values
-from .errors import TransformError
 from .gpu_limits import MAX_SHARED_BYTES, WARP
 from .intrinsics.mma import SCOPE
 from .intrinsics.staged_stores import TILE_STORE
@@ -33,7 +32,7 @@ from .queries import (
     get_realize,
     get_sblock_name,
 )
-from .schedule import transform
+from .schedule import TransformError, transform
 from .tensorize import SharedStore, require_tile_loops
 from .tir import bind_ranges, constant, get_operands, is_among, substitute
 from .tma_tiles import ATOM, TMA_STORE, CopyShape, measure_store

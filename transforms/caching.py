@@ -13,7 +13,6 @@ from tvm.tirx import BufferStore, For, IfThenElse, SeqStmt, Var
 
 from .annotations import ASYNC, STAGE
 from .coverage import require_computed
-from .errors import TransformError
 from .placement import (
     fuse_epilogue_at,
     require_around,
@@ -31,7 +30,7 @@ from .queries import (
     get_sblocks_under,
     is_reduction,
 )
-from .schedule import transform
+from .schedule import TransformError, transform
 from .tir import constant, find_all, is_among, is_used
 
 _HELD = "tirstep.held"

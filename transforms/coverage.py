@@ -20,8 +20,8 @@ from tvm.tirx import Add, And, BufferStore, FloorDiv, For, IterVar, Max, Min, Mu
 from tvm.tirx.analysis import undefined_vars
 
 from .enumeration import escapes, meets_again, misses
-from .errors import TransformError
 from .queries import get_outer_loops, get_realize, get_root, get_sblock_name
+from .schedule import TransformError
 from .tir import (
     bind_ranges,
     constant,

@@ -14,10 +14,9 @@ from tvm_ffi import structural_map
 from tirstep.allowances import EXPONENTS
 from tirstep.tvm_compat import get_op_name
 
-from .errors import TransformError
 from .queries import get_sblock_name
 from .rewriting import edit_block, replace_blocks
-from .schedule import transform
+from .schedule import TransformError, transform
 from .tir import find_all
 
 _LARGEST = float(max_value("float32").value)

@@ -11,7 +11,6 @@ from tvm.tirx import For
 
 from .binding import bind_loop
 from .caching import place_copy_at
-from .errors import TransformError
 from .gpu_limits import MAX_THREADS
 from .inlining import inline_producers
 from .layout import require_copy
@@ -25,7 +24,7 @@ from .queries import (
     get_root,
     get_sblock_name,
 )
-from .schedule import inlines, transform
+from .schedule import TransformError, inlines, transform
 from .tir import constant, find_all, find_row_stride, get_axis, get_places, is_among
 from .vectorize import find_float8_fault, vectorize_loop
 from .vectors import find_longest_vector

@@ -8,9 +8,8 @@ from tvm.error import InternalError
 from tvm.s_tir import SBlock, Schedule, ScheduleError
 from tvm.s_tir.schedule import SBlockRV
 
-from .errors import TransformError
 from .queries import get_root, get_sblock_name, is_reduction
-from .schedule import inlines, transform
+from .schedule import TransformError, inlines, transform
 from .tir import find_all, is_among
 
 

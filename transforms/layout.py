@@ -25,7 +25,6 @@ from tvm.tirx import (
 )
 from tvm_ffi import structural_equal
 
-from .errors import TransformError
 from .inlining import try_inlining
 from .queries import (
     find_row_length,
@@ -35,7 +34,7 @@ from .queries import (
     get_sblock_name,
     get_sblocks_under,
 )
-from .schedule import transform
+from .schedule import TransformError, transform
 from .tir import (
     constant,
     find_all,

@@ -14,9 +14,7 @@ from tvm.sym import Analyzer
 from tvm.tirx import For, ForKind, IfThenElse, IterVar, SeqStmt, floormod
 
 from .annotations import ASYNC
-from .arguments import Int64
 from .coverage import require_single_terms
-from .errors import TransformError
 from .queries import (
     get_enclosing_loops,
     get_extent,
@@ -24,7 +22,7 @@ from .queries import (
     get_outer_loops,
     is_reduction,
 )
-from .schedule import transform
+from .schedule import Int64, TransformError, transform
 from .tir import (
     constant,
     find_all,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
 
-from .errors import TransformError
 from .loops import require_constant, require_serial
 from .mask_bounds import (
     ENDS_AT_MASK,
@@ -16,7 +15,7 @@ from .mask_bounds import (
 )
 from .pass_options import set_pipeline
 from .queries import get_enclosing_loops, get_loop_name
-from .schedule import transform
+from .schedule import TransformError, transform
 from .tir import constant
 
 

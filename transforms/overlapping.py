@@ -14,15 +14,13 @@ from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV
 from tvm.tirx import For
 
-from .arguments import Int64
 from .bulk_copies import get_thread_extents, require_registers
-from .errors import TransformError
 from .gpu_limits import THREADS
 from .passes.overlap import count_waits, require_independent
 from .passes.pingpong import WARPGROUP
 from .passes.uses import SHARED
 from .queries import get_enclosing_kernel, get_loop_name
-from .schedule import transform
+from .schedule import Int64, TransformError, transform
 from .tir import constant, find_all, get_axis, is_among
 from .tma_tiles import (
     TMA_BLOCKS,

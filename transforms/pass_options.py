@@ -14,11 +14,9 @@ from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import For
 
 from .annotations import computes_first
-from .arguments import Int64, suggest
-from .errors import TransformError
 from .own_lanes import OWN_LANES
 from .passes.pipeline import KEY, PIPELINE, PIPELINES, PREFIX
-from .schedule import transform
+from .schedule import Int64, TransformError, suggest, transform
 from .tir import find_all
 from .tma_tiles import TMA_IN_FLIGHT
 

@@ -10,8 +10,6 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
 from tvm.tirx import For
 
-from .arguments import Int64
-from .errors import TransformError
 from .gpu_limits import MAX_SHARED_BYTES
 from .intrinsics.mma import SCOPE
 from .passes.persistent import measure_room
@@ -19,7 +17,7 @@ from .passes.pipeline import lower_around
 from .passes.store_slots import measure_saved
 from .passes.tma_pipeline import ROOM
 from .queries import get_enclosing_kernel, get_enclosing_loops, get_loop_name
-from .schedule import transform
+from .schedule import Int64, TransformError, transform
 from .tir import constant, find_all, get_axis
 from .tma_tiles import TMA_PERSISTENT, TMA_ROLES, TMA_STAGES
 

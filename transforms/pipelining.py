@@ -10,12 +10,11 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import BufferStore, For, ForKind, SeqStmt
 
 from .annotations import ASYNC, LOCAL_STAGE, ORDER, STAGE, count_statements
-from .errors import TransformError
 from .layout import require_copy
 from .loops import UNROLL, require_constant, require_serial
 from .pass_options import set_pass_option, set_pipeline
 from .queries import get_enclosing_loops, get_loop_name, get_root, get_sblock_name
-from .schedule import transform
+from .schedule import TransformError, transform
 from .tir import find_all, get_regions
 
 DOUBLE_BUFFER = "double_buffer_scope"

@@ -14,7 +14,6 @@ from tvm.tirx import For, ForKind, SeqStmt
 from .annotations import STAGE
 from .coverage import require_computed, require_single_terms
 from .enumeration import count_points
-from .errors import TransformError
 from .queries import (
     get_enclosing_loops,
     get_extent,
@@ -27,7 +26,7 @@ from .queries import (
     is_around,
     is_reduction,
 )
-from .schedule import transform
+from .schedule import TransformError, transform
 from .tir import (
     Place,
     constant,

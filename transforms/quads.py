@@ -19,7 +19,6 @@ from tvm.tirx import BufferLoad, BufferStore, Cast, const, decl_buffer, floormod
 from tvm_ffi import structural_map
 
 from .binding import require_bindable
-from .errors import TransformError
 from .gpu_limits import WARP
 from .intrinsics.fragments import QUAD, SIDE, Role, place_in_fragment
 from .intrinsics.mma import SCOPE, MmaIntrinsics, get_mma_intrinsics
@@ -28,7 +27,7 @@ from .own_lanes import OWN_LANES, has_lane_rows
 from .pass_options import require_root, set_pipeline
 from .queries import get_loop_name, get_own_loops, get_sblock_name, is_reduction_loop
 from .rewriting import edit_block, replace_blocks
-from .schedule import inlines, transform
+from .schedule import TransformError, inlines, transform
 from .tensorize import (
     get_copied,
     get_tile_shape,

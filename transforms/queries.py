@@ -8,7 +8,7 @@ from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import For, IterVar
 
-from .errors import query
+from .schedule import query
 from .tir import constant, find_all, get_axis, get_fed_iterators
 
 __all__ = [

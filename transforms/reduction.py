@@ -14,7 +14,6 @@ from tvm.sym import Analyzer
 from tvm.tirx import For, floormod
 
 from .coverage import require_single_terms
-from .errors import TransformError
 from .loops import Split, Tail, require_factors, require_serial
 from .queries import (
     get_loop_name,
@@ -26,7 +25,7 @@ from .queries import (
     is_reduction,
 )
 from .rewriting import edit_block, replace_blocks
-from .schedule import transform
+from .schedule import TransformError, transform
 from .tir import constant, get_axis, get_fed_iterators, is_used
 
 FLOAT = "float32"

@@ -27,8 +27,8 @@ from tvm.tirx import (
     decl_buffer,
 )
 
-from .errors import TransformError
 from .queries import get_root
+from .schedule import TransformError
 from .tir import find_all, get_regions, is_among, replace_fields
 
 NO_REPLAY = "which no trace can replay"

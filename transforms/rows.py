@@ -14,7 +14,6 @@ from tvm.tirx.analysis import undefined_vars
 
 from .binding import bind_loop
 from .caching import list_consumers
-from .errors import TransformError
 from .loops import Tail, require_factors, require_serial
 from .pass_options import set_pass_option, set_pipeline
 from .placement import require_around, require_scalar_place
@@ -25,7 +24,7 @@ from .queries import (
     get_root,
     get_sblock_name,
 )
-from .schedule import transform
+from .schedule import TransformError, transform
 from .tir import find_all, get_axis, get_iterator_values, substitute
 from .vectorize import LANES, MAX_VECTOR_BYTES, vectorize_loop
 

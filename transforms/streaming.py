@@ -9,10 +9,9 @@ from __future__ import annotations
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
 
-from .errors import Fault, TransformError
 from .pass_options import set_pipeline
 from .queries import get_loop_name, get_root
-from .schedule import transform
+from .schedule import Fault, TransformError, transform
 from .streams import STREAMS, plan_stream
 
 

@@ -32,9 +32,9 @@ from tvm.tirx import max as larger
 from tvm.tirx import min as smaller
 from tvm_ffi import structural_map
 
-from .errors import Fault
 from .part_sums import find_other_use, is_sum
 from .rewriting import with_body
+from .schedule import Fault
 from .shares import Shares, share_steps
 from .tir import (
     constant,

@@ -19,7 +19,6 @@ from .annotations import SWIZZLE
 from .binding import bind_loop
 from .caching import place_copy_at
 from .coverage import require_computed
-from .errors import TransformError
 from .fetching import can_inline_producers, fetch_by_threads
 from .gpu_limits import MAX_THREADS, WARP
 from .inlining import inline_producers
@@ -38,7 +37,7 @@ from .queries import (
     get_sblock_name,
     get_spatial_loops,
 )
-from .schedule import inlines, transform
+from .schedule import TransformError, inlines, transform
 from .tir import constant, find_all, get_axis, is_used
 from .vectorize import LANES, vectorize_loop
 

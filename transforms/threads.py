@@ -14,9 +14,9 @@ from tvm_ffi import structural_equal
 
 from tirstep.tvm_compat import get_op_name
 
-from .errors import TransformError
 from .gpu_limits import MAX_EXTENTS, WARP
 from .queries import get_enclosing_kernel, get_enclosing_loops, get_loop_name, get_root
+from .schedule import TransformError
 from .tir import (
     Place,
     constant,

@@ -14,9 +14,9 @@ from tvm.s_tir import SBlock
 from tvm.sym import Analyzer
 from tvm.tirx import LT, And, FloorDiv, FloorMod, const
 
-from .errors import TransformError
 from .intrinsics.warpgroups import SWIZZLES as ROWS_OF_TILES
 from .intrinsics.warpgroups import place_in_tile
+from .schedule import TransformError
 from .tir import constant, get_operands, is_choice, substitute
 
 TMA_PREFIX = "tirstep_tma_"

@@ -8,14 +8,12 @@ from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import FloatImm, For, IndexMap, IntImm
 
-from .arguments import Int64
-from .errors import TransformError
 from .layout import require_copy, require_own_loops
 from .loops import require_constant, require_serial
 from .pass_options import set_pipeline
 from .placement import require_aligned_rows
 from .queries import get_loop_name, get_own_loops, get_root, get_sblock_name, get_sblocks_under
-from .schedule import transform
+from .schedule import Int64, TransformError, transform
 from .tir import constant, find_all, get_places, get_regions
 from .vectors import find_longest_vector, find_taken_apart
 

@@ -14,7 +14,6 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import For
 
-from .errors import TransformError
 from .gpu_limits import WARP
 from .intrinsics.fragments import SIDE
 from .intrinsics.mma import SCOPE
@@ -29,7 +28,7 @@ from .queries import (
     is_reduction_loop,
 )
 from .rewriting import edit_block, replace_blocks
-from .schedule import inlines, transform
+from .schedule import TransformError, inlines, transform
 from .tir import constant, find_all, get_axis, is_used, replace_fields
 
 

@@ -10,11 +10,10 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from .binding import bind_loop
 from .coverage import require_single_terms
-from .errors import TransformError
 from .gpu_limits import WARP
 from .loops import Tail, require_countable, require_factors, require_serial
 from .queries import get_reduction_loops, get_sblock_name, get_spatial_loops
-from .schedule import transform
+from .schedule import TransformError, transform
 
 Inner = Literal["columns", "rows"]
 """Which loop of a tile is the innermost."""

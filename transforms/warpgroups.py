@@ -17,7 +17,6 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from .binding import bind_loop
 from .caching import place_copy_at
-from .errors import TransformError
 from .fetching import can_inline_producers, fetch_by_threads
 from .gpu_limits import MAX_THREADS, WARP
 from .inlining import inline_producers
@@ -45,7 +44,7 @@ from .queries import (
     get_sblock_name,
 )
 from .rewriting import replace_blocks
-from .schedule import inlines, transform
+from .schedule import TransformError, inlines, transform
 from .tensorize import require_matmul_loops, require_register_store
 from .tir import constant, is_used
 from .tma_tiles import TMA_IN_FLIGHT

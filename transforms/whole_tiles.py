@@ -28,9 +28,9 @@ from tvm.tirx import (
 from tvm.tirx import if_then_else as choose
 from tvm_ffi import structural_map
 
-from .errors import TransformError
 from .queries import get_realize, get_sblock_name
 from .rewriting import edit_scope, get_scope, replace_scope, with_body
+from .schedule import TransformError
 from .tir import constant, is_among, is_used, replace_fields
 
 

@@ -8,11 +8,10 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import BufferLoad, BufferStore, Cast, Mul, const
 
-from .errors import TransformError
 from .fusion.factoring import read_lone_sum
 from .queries import get_realize
 from .rewriting import replace_blocks
-from .schedule import transform
+from .schedule import TransformError, transform
 from .tir import constant, replace_fields
 
 WIDE = "float32"

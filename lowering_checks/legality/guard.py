@@ -19,9 +19,8 @@ from tvm.tirx import BufferStore, For, ForKind, PrimFunc, Var
 from tvm_ffi import structural_walk
 
 from tirstep.transforms.annotations import ALIGNMENT, SWIZZLE
-from tirstep.transforms.errors import Fault
 from tirstep.transforms.own_lanes import OWN_LANES, uses_own_lane
-from tirstep.transforms.schedule import Change
+from tirstep.transforms.schedule import Change, Fault
 from tirstep.transforms.tir import (
     LARGEST_INDEX,
     Place,

@@ -12,7 +12,6 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx import BufferLoad, BufferStore, Cast, For, ForKind, IterVar, Select, Var
 from tvm_ffi import structural_map
 
-from tirstep.transforms.errors import Fault
 from tirstep.transforms.fusion.evaluation import UnknownOperationError, compile_expression
 from tirstep.transforms.mask_bounds import (
     ENDS_AT_MASK,
@@ -21,6 +20,7 @@ from tirstep.transforms.mask_bounds import (
     is_choice_or_select,
     read_masks,
 )
+from tirstep.transforms.schedule import Fault
 from tirstep.transforms.tir import find_all, is_among, is_used
 from tirstep.tvm_compat import get_op_name
 

@@ -24,7 +24,7 @@ from tvm.tirx import all as all_of
 from tvm_ffi import structural_equal
 
 from tirstep.transforms.enumeration import compute_values, is_of
-from tirstep.transforms.errors import Fault
+from tirstep.transforms.schedule import Fault
 from tirstep.transforms.tir import (
     Place,
     cached_by_module,

@@ -18,7 +18,7 @@ from tvm.tirx import BufferStore, For, ForKind, Not, PrimFunc, SeqStmt, const
 from tvm.tirx import all as all_of
 
 from tirstep.transforms.annotations import ASYNC, LOCAL_STAGE, STAGE, count_statements
-from tirstep.transforms.errors import Fault
+from tirstep.transforms.schedule import Fault
 from tirstep.transforms.tir import (
     Place,
     cached_by_module,

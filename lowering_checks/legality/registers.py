@@ -16,8 +16,8 @@ from tvm.sym import Analyzer, estimate_region_lower_bound, estimate_region_upper
 from tvm.tirx import For, PrimFunc
 from tvm_ffi import structural_equal
 
-from tirstep.transforms.errors import Fault
 from tirstep.transforms.own_lanes import drop_lane, stay_in_lanes
+from tirstep.transforms.schedule import Fault
 from tirstep.transforms.tir import (
     Place,
     bind_ranges,

@@ -12,7 +12,7 @@ from typing import Any
 from tvm.ir import IRModule, TensorLoad
 from tvm.tirx import BufferStore, For, IterVar, PrimFunc
 
-from tirstep.transforms.errors import Fault
+from tirstep.transforms.schedule import Fault
 from tirstep.transforms.tir import (
     Place,
     cached_by_module,

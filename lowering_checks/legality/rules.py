@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from tvm.ir import IRModule
 from tvm.tirx import For, ForKind, PrimFunc
 
-from tirstep.transforms.errors import Fault
+from tirstep.transforms.schedule import Fault
 from tirstep.transforms.tir import cached_by_module, find_all, get_places
 from tirstep.transforms.vectors import find_unwritten
 

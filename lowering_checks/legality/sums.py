@@ -18,9 +18,9 @@ from tvm.tirx import all as all_of
 from tvm_ffi import structural_equal
 
 from tirstep.transforms.enumeration import begins_late
-from tirstep.transforms.errors import Fault
 from tirstep.transforms.gpu_limits import WARP
 from tirstep.transforms.passes.pipeline import lower_around
+from tirstep.transforms.schedule import Fault
 from tirstep.transforms.tir import (
     Access,
     Place,

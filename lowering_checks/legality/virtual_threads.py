@@ -8,7 +8,7 @@ from tvm.ir import IRModule
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx import For, IterVar, PrimFunc
 
-from tirstep.transforms.errors import Fault
+from tirstep.transforms.schedule import Fault
 from tirstep.transforms.tir import (
     cached_by_module,
     constant,

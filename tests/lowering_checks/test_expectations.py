@@ -15,7 +15,6 @@ from tirstep.lowering_checks.expectations import (
     judge_expectations,
 )
 from tirstep.lowering_checks.facts import compiled, cuda_compilers
-from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import RECIPES, find_recipe
 from tirstep.transforms.recipes.expected_facts import (
     Expect,
@@ -23,6 +22,7 @@ from tirstep.transforms.recipes.expected_facts import (
     parse_expectation,
     read_expectations,
 )
+from tirstep.transforms.schedule import TransformError
 
 
 def expecting(run: Run, *expected: str | SourcePattern) -> Run:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import RECIPES, Rung
+from tirstep.transforms.schedule import TransformError
 
 GOLDENS = Path(__file__).resolve().parents[1] / "golden"
 RUNGS = [recipe for recipe in RECIPES.values() if isinstance(recipe, Rung) and recipe.base]

@@ -11,7 +11,7 @@ from tvm.relax import op
 from tvm.s_tir import Schedule
 
 from tirstep import transforms as tr
-from tirstep.transforms.errors import LOOK, advise
+from tirstep.transforms.schedule import LOOK, advise
 
 MODELS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (op.nn.softmax, ((6, 40),)),

@@ -16,7 +16,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tirstep import transforms as tr
 from tirstep.modules import matmul, softmax
 from tirstep.transforms import TransformError
-from tirstep.transforms.arguments import Int64, UnfitError, read_arguments
+from tirstep.transforms.schedule import Int64, UnfitError, read_arguments
 
 FUNCTIONS = {
     name: getattr(tr, name) for name in tr.__all__ if inspect.isfunction(getattr(tr, name))

@@ -10,11 +10,10 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import BufferLoad, BufferStore, Cast, Div, Mul, Var, const
 
-from ..errors import TransformError
 from ..loops import require_serial
 from ..queries import get_sblocks_under
 from ..rewriting import replace_blocks
-from ..schedule import inlines, transform
+from ..schedule import TransformError, inlines, transform
 from ..tir import constant, is_among, substitute
 from .blocks import Point
 from .factors import in_wider

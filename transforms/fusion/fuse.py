@@ -18,10 +18,9 @@ from tvm.tirx import BufferLoad, BufferStore, For, IterVar, SeqStmt, if_then_els
 from tvm.tirx import all as all_of
 from tvm_ffi import structural_map
 
-from ..errors import TransformError
 from ..queries import get_loop_name
 from ..rewriting import edit_scope, get_function, replace_scope, with_body
-from ..schedule import inlines, transform
+from ..schedule import TransformError, inlines, transform
 from ..tir import bind_ranges, is_among, substitute
 from .blocks import Builder, Point, is_any_of, join_statements, list_statements, read_chain
 from .reductions import Reduction, uses_any

@@ -12,7 +12,7 @@ from tvm.s_tir import SBlock
 from tvm.tirx import Add, BufferLoad, BufferStore, IterVar, Max, Min, Mul
 from tvm_ffi import structural_map
 
-from ..errors import TransformError
+from ..schedule import TransformError
 from ..tir import find_all, is_used, substitute
 
 _COMBINERS: dict[str, tuple[Any, Callable[[Any, Any], Any]]] = {

@@ -21,7 +21,7 @@ from tvm.sym import Analyzer
 from tvm.tirx import Var, const
 from tvm_ffi import structural_map
 
-from ..errors import TransformError
+from ..schedule import TransformError
 from ..tir import find_all, is_among, substitute
 from .blocks import simplify_indices
 from .evaluation import UnknownOperationError, compile_expression

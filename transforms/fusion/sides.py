@@ -17,9 +17,9 @@ from tvm.sym.iter_affine_map import IterMapLevel
 from tvm.tirx import BufferStore, For, IterVar, Var, const
 from tvm.tirx import all as all_of
 
-from ..errors import TransformError
 from ..queries import get_loop_name, get_outer_loops, get_realize, get_sblock_name
 from ..rewriting import get_scope
+from ..schedule import TransformError
 from ..tir import (
     bind_ranges,
     constant,

@@ -15,11 +15,10 @@ from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import BufferLoad, BufferStore, IterVar, Var, const
 from tvm_ffi import structural_map
 
-from ..errors import TransformError
 from ..loops import require_constant
 from ..queries import get_reduction_loops, get_sblock_name
 from ..rewriting import edit_scope, get_function, replace_scope
-from ..schedule import inlines, transform
+from ..schedule import TransformError, inlines, transform
 from ..tir import constant, find_all, get_kind, is_among
 from .blocks import Builder, Point, join_statements, list_statements, read_chain
 from .reductions import Reduction

@@ -19,8 +19,8 @@ from tvm.script.tirx import ptx_legacy
 from tvm.tirx import For, IterVar, Var
 from tvm_ffi import structural_map
 
-from ..errors import TransformError
 from ..gpu_limits import WARP
+from ..schedule import TransformError
 from ..tir import substitute
 from .fragments import (
     QUAD,

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import tvm
 from tvm.script import tirx as T
 
-from ..errors import TransformError
+from ..schedule import TransformError
 from .fragments import get_depth
 from .mma import SCOPE, register_intrinsic, require_architecture
 from .warpgroups import (

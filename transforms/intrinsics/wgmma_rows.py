@@ -21,8 +21,8 @@ import tvm
 from tvm.script import tirx as T
 from tvm.tirx import BufferLoad, Ramp
 
-from ..errors import TransformError
 from ..gpu_limits import WARP
+from ..schedule import TransformError
 from .fragments import QUAD, SIDE, place_in_fragment
 from .mma import SCOPE, register_intrinsic, require_architecture
 from .warpgroups import CHUNK_BYTES, ROWS, get_tile_shape

@@ -18,7 +18,7 @@ from tvm_ffi import structural_map
 
 from tirstep.tvm_compat import get_op_name
 
-from ..errors import TransformError
+from ..schedule import TransformError
 from ..tir import find_all, get_elements, is_among, substitute
 from .pingpong import PingPong
 from .tma_pipeline import Pipeline, join

@@ -28,7 +28,7 @@ from tvm.tirx import (
 from tvm.tirx.transform import prim_func_pass
 from tvm_ffi import structural_map
 
-from ..errors import TransformError
+from ..schedule import TransformError
 from ..tir import constant, find_all, get_axis, is_among, replace_fields
 from ..tma_tiles import TMA_ROLES
 from .tile_turns import TURN, TileTurns

@@ -17,7 +17,7 @@ from tvm.ir.instrument import pass_instrument
 from tvm.s_tir import SBlock
 from tvm.tirx import compilation_pipeline
 
-from ..errors import query
+from ..schedule import query
 from ..tir import cached_by_module, find_all
 from .async_dma import LowerAsyncDMA
 from .async_waits import CorrectAsyncWaits

@@ -22,7 +22,7 @@ from tvm.tirx import (
     decl_buffer,
 )
 
-from ..errors import TransformError
+from ..schedule import TransformError
 from ..tir import constant, find_all, get_axis, is_among, substitute
 from ..tma_tiles import TMA_PERSISTENT, TMA_ROLES, TMA_TURNS
 

@@ -30,8 +30,8 @@ from tvm_ffi import structural_equal, structural_map
 
 from tirstep.tvm_compat import get_op_name
 
-from ..errors import TransformError
 from ..gpu_limits import MAX_SHARED_BYTES
+from ..schedule import TransformError
 from ..tir import constant, find_all, get_axis, is_among, replace_fields, substitute
 from ..tma_tiles import TMA_STORE
 from .persistent import COMPUTES, count_bytes

@@ -8,8 +8,8 @@ from tvm.tirx import For
 from tvm.tirx.transform import prim_func_pass
 from tvm_ffi import structural_map
 
-from ..errors import Fault
 from ..rewriting import with_annotations
+from ..schedule import Fault
 from ..streams import STREAMS, plan_stream
 from ..tir import constant, find_all
 

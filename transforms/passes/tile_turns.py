@@ -29,7 +29,7 @@ from tvm.tirx import (
     Var,
 )
 
-from ..errors import TransformError
+from ..schedule import TransformError
 from ..tir import find_all, substitute
 from .pingpong import arrive_at, wait_at
 from .tma_pipeline import Pipeline, join

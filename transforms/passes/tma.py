@@ -33,8 +33,8 @@ from tvm_ffi import structural_map
 
 from tirstep.tvm_compat import get_op_name
 
-from ..errors import TransformError
 from ..gpu_limits import WARP, count_registers
+from ..schedule import TransformError
 from ..tir import constant, find_all, get_axis, get_elements, replace_fields
 from ..tma_tiles import TMA_ROLES, TMA_STAGES
 from .overlap import run_in_turns, run_overlapped

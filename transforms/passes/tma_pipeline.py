@@ -39,8 +39,8 @@ from tvm_ffi import structural_map
 
 from tirstep.tvm_compat import get_op_name
 
-from ..errors import TransformError
 from ..gpu_limits import WARP
+from ..schedule import TransformError
 from ..tir import constant, find_all, is_among, number_threads
 from ..tma_tiles import (
     SWIZZLES,

@@ -30,8 +30,8 @@ from tvm_ffi import structural_equal
 
 from tirstep.tvm_compat import get_op_name
 
-from ..errors import TransformError
 from ..rewriting import with_body
+from ..schedule import TransformError
 from ..tir import constant, find_all, get_axis, is_among, replace_fields, substitute
 from ..tma_tiles import TMA_STORE, CopyShape, TmaTile
 from .store_slots import allocate_slots, cut_in_slabs, find_condition, find_slots, make_slots

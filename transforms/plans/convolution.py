@@ -18,13 +18,12 @@ from tvm.tirx import BufferStore, IterVar, Mul
 from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_map
 
-from ..errors import TransformError
 from ..inlining import inline_chain, inline_epilogue
 from ..queries import get_sblock_name, is_reduction
 from ..recipes.contraction import Groups, group_iterators
 from ..recipes.time_model import Sizes
 from ..rewriting import replace_blocks
-from ..schedule import inlines, transform
+from ..schedule import TransformError, inlines, transform
 from ..tir import constant, is_among, replace_fields
 from .flat import LEFT_OVER, schedule_flat
 from .matmul import MatmulConfig, choose_for_sizes, find_factors, schedule_matmul

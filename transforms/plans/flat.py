@@ -9,12 +9,11 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import For, ForKind
 
-from ..errors import TransformError
 from ..loops import fuse_loops
 from ..passes.pipeline import lower_around
 from ..queries import get_root, get_sblock_name, is_reduction
 from ..recipes.elementwise import FlatConfig, schedule_elements
-from ..schedule import inlines, transform
+from ..schedule import TransformError, inlines, transform
 from ..tir import find_all, is_choice, is_used
 from .roles import Mismatch, Roles, find_obstacle, inline_others, list_sblocks, make_roles
 from .targets import find_gather

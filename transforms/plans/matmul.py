@@ -10,7 +10,6 @@ from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import Add, BufferStore, Cast, FloorDiv, IterVar, Mul, Var
 
-from ..errors import TransformError
 from ..inlining import inline_chain, inline_epilogue
 from ..intrinsics.warpgroups import ROWS
 from ..intrinsics.wgmma import ARCHITECTURE
@@ -20,7 +19,7 @@ from ..recipes.gpus import read_gpu
 from ..recipes.matmul_best import choose_for, rank_gemm
 from ..recipes.tiled_product import Engine
 from ..recipes.time_model import Sizes
-from ..schedule import inlines, transform
+from ..schedule import TransformError, inlines, transform
 from ..tir import constant, find_all, is_used
 from ..wide_sums import HALVES, widen_sums
 from .flat import LEFT_OVER, schedule_flat

@@ -10,9 +10,8 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.target import Target
 
-from ..errors import TransformError
 from ..queries import get_sblock_name, is_reduction
-from ..schedule import inlines, transform
+from ..schedule import TransformError, inlines, transform
 from .convolution import (
     CONVOLUTION,
     choose_convolution,

@@ -14,10 +14,10 @@ from tvm.tirx import FloorDiv, IterVar
 from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_equal
 
-from ..errors import TransformError
 from ..inlining import try_inlining
 from ..layout import require_own_loops
 from ..queries import get_enclosing_loops, get_sblock_name, is_reduction
+from ..schedule import TransformError
 from ..tir import constant, find_all, get_axis, get_elements, is_among
 
 DEVICE = "NVIDIA H200"

@@ -15,7 +15,6 @@ from tvm.target import Target
 from tvm.tirx import PrimFunc
 from tvm_ffi import structural_map
 
-from ..errors import TransformError, describe_error
 from ..queries import get_sblock_name
 from ..recipes.elementwise import FlatConfig
 from ..recipes.gemm import GemmConfig
@@ -24,6 +23,7 @@ from ..recipes.mma import MmaConfig
 from ..recipes.recipe import Recipe
 from ..recipes.rows import RowConfig
 from ..recipes.wgmma import WgmmaConfig
+from ..schedule import TransformError, describe_error
 from ..tir import find_all, replace_fields
 from .convolution import CONVOLUTION
 from .narrowing import narrow_indices

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from ..errors import TransformError
+from ..schedule import TransformError
 from .attention import ATTENTION, ATTENTION_CAUSAL
 from .attention_mma import ATTENTION_MMA, ATTENTION_MMA_CAUSAL
 from .attention_wgmma import ATTENTION_WGMMA, ATTENTION_WGMMA_BEST, ATTENTION_WGMMA_CAUSAL

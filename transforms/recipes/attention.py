@@ -16,7 +16,6 @@ from tvm.tirx import ForKind
 
 from ..binding import bind_loop
 from ..caching import cache_read_at
-from ..errors import TransformError
 from ..fetching import fetch_cooperatively, stage_operand_at
 from ..fusion.fuse import fuse_reductions
 from ..layout import pad_longer_rows
@@ -27,6 +26,7 @@ from ..placement import compute_block_at, reverse_compute_block_at
 from ..queries import get_extent, get_own_loops, get_spatial_loops, is_reduction_loop
 from ..reduction import decompose_reduction_at
 from ..rows import keep_in_registers, spread_over_threads
+from ..schedule import TransformError
 from ..tir import LARGEST_INDEX, constant
 from .gemm import STATIC_SHARED_BYTES
 from .ladder import Family, Ladder, Pair, knob, pairs

@@ -17,7 +17,6 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from ..binding import bind_loop
 from ..caching import cache_read_at
-from ..errors import TransformError
 from ..exponentials import fuse_exponents, use_powers_of_two
 from ..fusion.fuse import fuse_reductions
 from ..intrinsics.fragments import SIDE
@@ -35,6 +34,7 @@ from ..quads import (
 )
 from ..queries import get_extent, get_own_loops, is_reduction_loop
 from ..reduction import decompose_reduction_at
+from ..schedule import TransformError
 from ..tensorize import TileLayout, stage_fragments_at
 from ..tir import constant
 from ..vectorize import vectorize_loop

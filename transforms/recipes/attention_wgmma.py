@@ -15,7 +15,6 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from ..bulk_copies import prefetch_by_tma, specialize_warps
-from ..errors import TransformError
 from ..exponentials import allows_fused_exponents
 from ..intrinsics.fragments import SIDE
 from ..intrinsics.warpgroups import ROWS
@@ -28,6 +27,7 @@ from ..persistent import make_persistent
 from ..pipelining import prefetch_asynchronously
 from ..quads import lay_in_quads, round_operand, spread_over_quads
 from ..queries import get_extent, get_own_loops
+from ..schedule import TransformError
 from ..tir import constant
 from ..vectorize import vectorize_loop
 from ..warp_rows import order_product, tensorize_warp_rows

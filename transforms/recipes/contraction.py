@@ -14,9 +14,9 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import IndexMap, const
 
-from ..errors import TransformError
 from ..inlining import inline_producers
 from ..queries import find_epilogue
+from ..schedule import TransformError
 from ..tir import constant
 
 

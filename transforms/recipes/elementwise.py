@@ -14,11 +14,11 @@ from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import Cast
 
 from ..binding import bind_loop, tile_block
-from ..errors import TransformError
 from ..loops import Tail, reorder_loops, split_loop, unroll_loop
 from ..pass_options import set_pipeline
 from ..queries import get_extent
 from ..rows import find_vector, find_widest, spread_over_threads
+from ..schedule import TransformError
 from ..tir import constant, find_all
 from ..vectorize import WIDEST, vectorize_loop
 from .ladder import Family, Ladder, Rung, knob

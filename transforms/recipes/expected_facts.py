@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from ..errors import TransformError
+from ..schedule import TransformError
 
 RELATIONS = ("==", "!=", "<=", ">=", "<", ">")
 UNITS = {"": 1, "B": 1, "KiB": 1024}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from ..errors import TransformError
+from ..schedule import TransformError
 
 
 @dataclass(frozen=True)

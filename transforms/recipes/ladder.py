@@ -20,7 +20,7 @@ from typing import Any, TypeVar, get_args, get_type_hints, overload
 
 from tvm.s_tir import Schedule
 
-from ..errors import TransformError
+from ..schedule import TransformError
 from .expected_facts import Expectation, read_expectations
 from .recipe import Example, Recipe
 

@@ -21,7 +21,6 @@ from tirstep.allowances import OPERANDS
 
 from ..bulk_copies import prefetch_by_tma, specialize_warps
 from ..caching import accumulate_in_registers, cache_read_at
-from ..errors import TransformError
 from ..gpu_limits import MAX_SHARED_BYTES, WARP
 from ..intrinsics import get_depth
 from ..loops import suggest_unrolling
@@ -29,6 +28,7 @@ from ..pass_options import set_pipeline
 from ..pipelining import prefetch_asynchronously, prefetch_fragments
 from ..queries import find_epilogue, get_extent
 from ..reduction import decompose_reduction_at
+from ..schedule import TransformError
 from ..tensorize import (
     FragmentTile,
     SharedStore,

@@ -30,9 +30,16 @@ from tvm.s_tir import SBlock, Schedule, ScheduleError
 from tvm.s_tir.schedule import SBlockRV, Trace
 from tvm.tirx import PrimFunc
 
-from ..arguments import UnfitError, read_arguments, show, suggest
-from ..errors import TransformError, advise, describe_error
-from ..schedule import one_change
+from ..schedule import (
+    TransformError,
+    UnfitError,
+    advise,
+    describe_error,
+    one_change,
+    read_arguments,
+    show,
+    suggest,
+)
 from ..tir import find_all
 from .expected_facts import Expectation, Expectations, read_expectations
 

@@ -22,7 +22,6 @@ from tvm.tirx import FloorDiv, ForKind
 
 from ..binding import bind_loop
 from ..caching import cache_write_at
-from ..errors import TransformError
 from ..gpu_limits import MAX_THREADS, WARP
 from ..layout import pad_block
 from ..loops import Tail, fuse_loops, split_loop, unroll_loop
@@ -30,6 +29,7 @@ from ..placement import compute_block_at
 from ..queries import get_extent, get_own_loops, is_reduction
 from ..reduction import rfactor_reduction
 from ..rows import cache_row_at, find_vector, keep_in_registers, spread_over_threads
+from ..schedule import TransformError
 from ..tir import constant, find_all
 from ..vectorize import MAX_VECTOR_BYTES, WIDEST, vectorize_loop
 from .gpus import Gpu, read_gpu

@@ -16,7 +16,6 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from ..binding import bind_loop
 from ..caching import accumulate_in_registers, cache_read_at
-from ..errors import TransformError
 from ..gpu_limits import WARP
 from ..inlining import inline_producers
 from ..layout import pad_block
@@ -26,6 +25,7 @@ from ..placement import compute_block_at
 from ..queries import get_extent, get_own_loops
 from ..reduction import decompose_reduction_at, rfactor_reduction, split_reduction
 from ..rows import find_vector
+from ..schedule import TransformError
 from ..tir import is_used
 from ..vectorize import WIDEST, vectorize_copy, vectorize_loop
 from ..warp_tiling import largest_divisor

@@ -17,9 +17,9 @@ from typing import Any, Literal, NamedTuple
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
-from ..errors import TransformError
 from ..gpu_limits import WARP
 from ..queries import find_epilogue
+from ..schedule import TransformError
 from ..shares import count_parts, share_steps
 from ..tir import constant, is_used
 from .gpus import H200, Gpu

@@ -22,7 +22,6 @@ from tirstep.allowances import SUMS
 from ..bulk_copies import prefetch_by_tma, specialize_warps
 from ..bulk_stores import store_by_tma, store_through_tiles
 from ..caching import accumulate_in_registers
-from ..errors import TransformError
 from ..gpu_limits import MAX_SHARED_BYTES
 from ..intrinsics import get_depth
 from ..intrinsics.warpgroups import ROWS, THREADS
@@ -33,6 +32,7 @@ from ..persistent import make_persistent
 from ..pipelining import prefetch_asynchronously
 from ..queries import find_epilogue
 from ..reduction import decompose_reduction_at
+from ..schedule import TransformError
 from ..tir import constant, is_used
 from ..tma_tiles import ATOM, PITCH
 from ..warpgroups import (

@@ -31,8 +31,8 @@ from tirstep.lowering_checks.compile.compiling import compile_module, register_c
 from tirstep.modules import KernelError
 from tirstep.processes import count_cores
 from tirstep.programs.naming import is_program
-from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import Recipe, find_recipe
+from tirstep.transforms.schedule import TransformError
 from tirstep.transforms.tir import replace_fields
 from tirstep.tvm_compat import with_parameters
 

@@ -20,8 +20,8 @@ from tirstep.lowering_checks.devices import find_unbound_sblocks
 from tirstep.modules import AnyProblem, Problem
 from tirstep.modules.numeric import Array
 from tirstep.modules.validation import KernelError
-from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import RECIPES, Recipe
+from tirstep.transforms.schedule import TransformError
 
 from . import BenchError, PeerMissing, shorten
 from .cases import MEANINGS, PlannedCase

@@ -25,8 +25,8 @@ from tirstep.lowering_checks.devices import Timing
 from tirstep.lowering_checks.steps import step_label
 from tirstep.lowering_checks.verdict import OtherRun, golden_word, numbers_word
 from tirstep.modules import KernelError
-from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import Recipe
+from tirstep.transforms.schedule import TransformError
 
 from .formatting import first_sentence, format_shape, get_dtype
 from .json_output import Document, read_keys, run_keys

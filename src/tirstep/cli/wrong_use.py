@@ -16,7 +16,7 @@ from tirstep.programs.program_error import ProgramError, explain_error, show_pat
 from .formatting import join_alternatives
 
 if TYPE_CHECKING:
-    from tirstep.transforms.errors import TransformError
+    from tirstep.transforms.schedule import TransformError
 
 # The base of all errors of parsing; by way of a public name, since newer typers ship their own
 # click and older ones use the package.
@@ -69,7 +69,7 @@ def find_sentence(error: BaseException) -> str | None:
     from tirstep.bench import BenchError
     from tirstep.lowering_checks import CheckError, DeviceError
     from tirstep.modules import KernelError
-    from tirstep.transforms.errors import TransformError
+    from tirstep.transforms.schedule import TransformError
 
     if isinstance(error, TransformError):
         return spell_error(error)

@@ -34,13 +34,13 @@ from tirstep.bench.session import Tell
 from tirstep.bench.trials import Trials, spell_config
 from tirstep.bench.workers import Trial
 from tirstep.programs.program_error import describe_error
-from tirstep.transforms.errors import TransformError
 from tirstep.transforms.recipes import Recipe
 from tirstep.transforms.recipes.forecast import make_forecast
 from tirstep.transforms.recipes.gemm import GemmConfig
 from tirstep.transforms.recipes.gpus import GPUS, H200
 from tirstep.transforms.recipes.matmul_best import choose
 from tirstep.transforms.rewriting import NO_REPLAY
+from tirstep.transforms.schedule import TransformError
 
 from .candidates import CPU, CandidateBuilder, CandidateRunner
 

@@ -10,7 +10,7 @@ from tvm_ffi import structural_hash
 
 from tirstep.lowering_checks.ownership import check_ownership
 from tirstep.transforms import TransformError, keep_in_registers
-from tirstep.transforms.errors import LOOK
+from tirstep.transforms.schedule import LOOK
 
 from . import Foreign
 from .calls import Call, list_calls

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ...errors import TransformError
+from ...schedule import TransformError
 
 FOLDER = Path(__file__).parent
 NEAR, WHOLE = 0.1, 4
