@@ -77,4 +77,4 @@ def test_the_python_of_a_step_is_what_ran_since_the_step_before():
         assert (
             list(part.text.lines) == lines[part.first - 1 : part.first - 1 + len(part.text.lines)]
         )
-    assert {part.function for part in parts[1:]} == {"schedule_product", "_feed"}
+    assert {part.function for part in parts[1:]} == {"schedule", "multiply"}

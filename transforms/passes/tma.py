@@ -181,6 +181,18 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
     return structural_map(body, (For, rewrite))
 
 
+def _count_arrivals(pipeline: Pipeline) -> list[int]:
+    """The arrivals that complete each mbarrier of a kernel with roles.
+
+    Those of full stages come first, then those of empty ones, at which warps arrive, and that of
+    registers that move.
+    """
+    stages, warps = pipeline.stages, _count_warps(pipeline)
+    moving = [warps] if int(pipeline.loop.annotations[TMA_ROLES][1]) else []
+    each = warps // pipeline.rounds.turns  # of those that compute a tile
+    return [*[1] * stages, *[each] * stages, *moving]
+
+
 def _count_warps(pipeline: Pipeline) -> int:
     """The warps that compute."""
     threads = math.prod(count for _, count in pipeline.threads)
@@ -280,12 +292,7 @@ def _run_with_roles(
             *_arrive_by_warps(arrive),
         ]
     split = split_roles(pipeline, computes, join(consumer), join(producer))
-    # Arrivals that complete each mbarrier: those of full stages come first, then those of empty
-    # ones, at which warps arrive, and that of registers that move.
-    stages, warps = pipeline.stages, _count_warps(pipeline)
-    moving = [warps] if int(pipeline.loop.annotations[TMA_ROLES][1]) else []
-    each = warps // pipeline.rounds.turns  # of those that compute a tile
-    split, counts = [*pipeline.rounds.begin(), *split], [*[1] * stages, *[each] * stages, *moving]
+    split, counts = [*pipeline.rounds.begin(), *split], _count_arrivals(pipeline)
     return [*pipeline.initialize(counts), *split, *pipeline.invalidate(len(counts))]
 
 
