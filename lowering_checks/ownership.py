@@ -14,13 +14,11 @@ from tvm.tirx import For, IterVar
 
 from tirstep.transforms.tir import Place, constant, get_axis, get_places, is_used
 
-from .legality.foreign_reads import find_foreign_reads
-from .legality.lifetimes import find_lost_reads
 from .legality.lowered_memory import find_missing_barriers
 from .legality.merged_memory import find_overwritten
 from .legality.open_sizes import close_sizes
-from .legality.owners import find_unowned
-from .legality.registers import find_leaks
+from .legality.reads import find_foreign_reads, find_leaks, find_lost_reads
+from .legality.stores import find_unowned
 from .steps import Finding
 
 

@@ -29,7 +29,7 @@ from ..device import (
     convert_tvm_errors,
     is_scalar,
 )
-from ..legality.lifetimes import find_lost_reads
+from ..legality.reads import find_lost_reads
 from .guard_zones import run_in_guard_zones
 
 LONG = 2**20

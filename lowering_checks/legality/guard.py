@@ -36,7 +36,7 @@ from tirstep.transforms.tir import (
 from tirstep.tvm_compat import get_op_name
 
 from .guarded_allocations import find_guarded_allocation
-from .registers import blame_leak, find_leaks
+from .reads import blame_leak, find_leaks
 from .rules import Net, find_first, find_wrong_lowering
 
 _RENAMED = "_update"

@@ -43,11 +43,9 @@ from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.passes.uses import Use, Variables, find_uses
 from tirstep.transforms.tir import (
     LARGEST_INDEX,
-    Access,
     Place,
     cached_by_module,
     constant,
-    find_accesses,
     find_all,
     get_axis,
     get_elements,
@@ -59,7 +57,8 @@ from tirstep.transforms.tir import (
 )
 from tirstep.transforms.vectors import find_place
 
-from .bounds import is_left
+from .accesses import Access, list_accesses
+from .bounds import find_left_dimension
 from .descending import is_descending
 from .quotients import (
     Quotients,
@@ -413,19 +412,12 @@ def find_tight_rooms(module: IRModule) -> list[str]:
     around = _watch(module, _COMPACTING, doubts) if doubts.tight else None
     if around is None:
         return []
-    places = [
-        place
-        for _, function in around.after.functions_items()
-        for place in get_places(function.body)
-        if place.is_innermost
-    ]
-    accesses = [access for place in places for each in find_accesses(place) for access in each]
     found = [
-        access.buffer.name
-        for access in accesses
+        str(access.buffer.name)
+        for access in itertools.chain.from_iterable(list_accesses(around.after))
         if str(access.buffer.name) in doubts.tight and _reaches_out(access)
     ]
-    return list(dict.fromkeys(map(str, found)))
+    return list(dict.fromkeys(found))
 
 
 @cached_by_module(4)
@@ -480,15 +472,8 @@ def _may_leak(read: Quotients) -> bool:
 
 def _reaches_out(access: Access) -> bool:
     """Whether a block uses an element of registers or shared memory that does not exist."""
-    if access.pattern.is_conditional:
-        return False
-    inside = []
-    for part, extent in zip(access.ranges, access.buffer.shape, strict=True):
-        if divides(part.min):
-            inside += [part.min >= 0, part.min <= extent - part.extent]
-    if not inside:
-        return False
-    return is_left(access, functools.reduce(And, inside))
+    divided = tuple(at for at, part in enumerate(access.element.ranges) if divides(part.min))
+    return find_left_dimension(access, divided) is not None
 
 
 def _find_moved(body: Any, read: Quotients) -> list[Any]:

@@ -18,8 +18,6 @@ from tirstep.transforms.vectors import find_unwritten
 from .bounds import Outside, find_outside
 from .descending import find_negative_divisors
 from .descriptors import MisplacedTile, find_misplaced_tiles
-from .foreign_reads import find_foreign_reads, find_settled_foreign_reads
-from .lifetimes import LostRead, find_lost_reads
 from .lowered_memory import (
     OpenRoom,
     find_changed_indices,
@@ -32,10 +30,11 @@ from .lowered_memory import (
 from .masks import find_broken_ends
 from .merged_memory import Overwritten, find_merged, find_overlaps, find_overwritten
 from .open_sizes import close_sizes
-from .owners import find_unowned
 from .pipelines import find_broken_pipelines
+from .reads import LostRead, find_foreign_reads, find_lost_reads, find_settled_foreign_reads
 from .repairs import find_broken_repairs
 from .sound import recall
+from .stores import find_unowned
 from .sums import LostGuard, find_late_beginnings, find_lost_guards, find_unordered_sums
 from .virtual_threads import find_partial_virtual_threads
 

@@ -26,7 +26,7 @@ from ..compile.compiling import MAIN
 from ..device import DeviceError, convert_tvm_errors, is_scalar
 from ..devices.simulator.flatten import flatten
 from ..devices.simulator.run_state import UnsupportedError
-from .accesses import find_exchange
+from .exchanges import find_exchange
 from .refusals import GIVE_REFERENCE, RefusedError, get_call_name, refuse_call
 from .tracked import ANY_UNIT, DOUBLE
 from .tracking_pass import BEYOND, STATUS, TrackedFunction, track_function

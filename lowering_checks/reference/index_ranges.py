@@ -13,7 +13,7 @@ from tvm_ffi import structural_map
 from tirstep.transforms.tir import bind_ranges, constant, find_all
 
 from ..device import is_scalar
-from .accesses import find_accesses
+from .exchanges import find_accesses
 
 LARGEST = 1 << 20
 FEW = 8

@@ -13,9 +13,9 @@ import pytest
 import tvm
 from kernels import parse_kernel
 
-from tirstep.lowering_checks.legality.lifetimes import find_lost_reads
 from tirstep.lowering_checks.legality.lowered_memory import find_missing_barriers
 from tirstep.lowering_checks.legality.pipelines import find_broken_pipelines
+from tirstep.lowering_checks.legality.reads import find_lost_reads
 
 HUGE = 2**31 - 8
 SECONDS = 20

@@ -8,11 +8,11 @@ from kernels import parse_blocks
 from tvm.ir import IRModule
 
 from tirstep.lowering_checks import check_ownership, get_device
-from tirstep.lowering_checks.legality.foreign_reads import (
+from tirstep.lowering_checks.legality.reads import (
     find_foreign_reads,
     find_settled_foreign_reads,
 )
-from tirstep.lowering_checks.legality.owners import find_unowned
+from tirstep.lowering_checks.legality.stores import find_unowned
 
 SIMULATOR = get_device("simulator")
 X = "T.thread_binding(8, thread='threadIdx.x')"

@@ -13,7 +13,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from tirstep import transforms as tr
-from tirstep.lowering_checks.legality.lifetimes import find_lost_reads
+from tirstep.lowering_checks.legality.reads import find_lost_reads
 from tirstep.modules import Problem, matmul, matmul_bias_relu
 
 

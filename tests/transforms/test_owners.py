@@ -10,7 +10,7 @@ from tvm.script import from_source
 
 from tirstep import transforms as tr
 from tirstep.lowering_checks import check_numbers, check_ownership, get_device
-from tirstep.lowering_checks.legality.owners import find_unowned
+from tirstep.lowering_checks.legality.stores import find_unowned
 from tirstep.modules import Problem, softmax
 
 SIMULATOR = get_device("simulator")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from kernels import at_block
 from pairs import find_wrong, refuses
 from tvm.s_tir import Schedule
+from tvm.tirx import IntImm
 
 from tirstep import transforms as tr
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
@@ -118,16 +119,16 @@ def test_analysis_beyond_32_bits_is_a_refusal(monkeypatch):
     options = {"operand": 0, "threads": 4, "vector": 2, "tail": "guard"}
     with refuses(sch, "stage_operand_at: iterator 'v0' of block 'A_shared' would be up to 21474"):
         tr.stage_operand_at(sch, block, loop, **options)
-    # Had it gone on from there, TVM could not have said what that makes.
+    # Had it gone on from there, a copy would have got a negative extent.
     with monkeypatch.context() as without:
         without.setattr(guard, "_find_wrapped", lambda place, prefix: ())
         tr.stage_operand_at(sch, block, loop, **options)
         copy = sch.get_sblock("A_shared")
         loop = sch.get_loops(copy)[0]
-        with refuses(
-            sch,
-            "cache_row_at: TVM cannot analyze what this would make: .* exceeds (range|maximum) of",
-        ):
+        with refuses(sch, r"cache_row_at: .* outside of the -268435456 that there are"):
+            tr.cache_row_at(sch, copy, loop, operand=0)
+        without.setattr(guard, "_count", lambda module: IntImm("int32", 2**31))
+        with refuses(sch, "cache_row_at: TVM cannot analyze what this would make: .* exceeds range of"):
             tr.cache_row_at(sch, copy, loop, operand=0)
 
 

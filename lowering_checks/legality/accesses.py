@@ -1,0 +1,512 @@
+"""What the blocks of a module touch: in which thread, in which iteration, where it must have been.
+
+The rules about memory are queries over these tables. A block and a statement of one are the same
+here, and so is a reduction's initialization: all are accesses of elements, under loops and guards.
+A table is exact: it has a row for each iteration of the loops that decide it, and of no others
+(the projection onto the variables that occur). What has too many rows, or hangs on data, has no
+table, and the rules leave it open.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from tvm.ir import Call, IRModule, Range, TensorLoad
+from tvm.s_tir import SBlock
+from tvm.tirx import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    BitwiseAnd,
+    BitwiseOr,
+    BitwiseXor,
+    BufferStore,
+    Cast,
+    Evaluate,
+    FloorDiv,
+    FloorMod,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    IterVar,
+    LShift,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    PrimFunc,
+    RShift,
+    Select,
+    SeqStmt,
+    Sub,
+    Var,
+)
+
+from tirstep.transforms.enumeration import choose_values
+from tirstep.transforms.tir import (
+    Place,
+    bind_ranges,
+    cached_by_module,
+    cached_by_node,
+    constant,
+    find_all,
+    find_conditions,
+    get_axis,
+    get_patterns,
+    get_places,
+    is_used,
+    substitute,
+)
+
+ROWS = 1 << 17
+"""Rows of one table at most: some milliseconds."""
+LEVELS = ("blockIdx", "threadIdx")
+Table = NDArray[np.int64]
+_OPERATORS: dict[Any, Callable[..., Any]] = {
+    Add: np.add,
+    Sub: np.subtract,
+    Mul: np.multiply,
+    FloorDiv: np.floor_divide,
+    FloorMod: np.mod,
+    Min: np.minimum,
+    Max: np.maximum,
+    And: np.logical_and,
+    Or: np.logical_or,
+    LT: np.less,
+    LE: np.less_equal,
+    GT: np.greater,
+    GE: np.greater_equal,
+    EQ: np.equal,
+    NE: np.not_equal,
+    BitwiseAnd: np.bitwise_and,
+    BitwiseOr: np.bitwise_or,
+    BitwiseXor: np.bitwise_xor,
+    LShift: np.left_shift,
+    RShift: np.right_shift,
+}
+
+
+class Element(NamedTuple):
+    """What a block reads or writes in one place of its body, in its own iterators.
+
+    Attributes
+    ----------
+    ranges : of the elements, one for each dimension
+    conditions : those that the loops alone decide, and that all hold
+    is_told : whether no data decide where it is: otherwise the ranges are all that it may be
+    is_conditional : whether data decide if it is done
+    lanes : the axes that the block binds in its body, so that one cannot tell whose it is
+    """
+
+    buffer: Any
+    ranges: tuple[Range, ...]
+    conditions: tuple[Any, ...]
+    is_written: bool
+    is_told: bool
+    is_conditional: bool
+    lanes: tuple[str, ...] = ()
+
+
+class Count(NamedTuple):
+    """What runs over a range, or over the threads of an axis, as a loop does."""
+
+    loop_var: Var
+    extent: Any
+    min: int = 0
+
+
+@dataclass(frozen=True)
+class Access:
+    """An element, or a range of them, that a block reads or writes, in loop variables.
+
+    Attributes
+    ----------
+    key : what makes it the same in another module: what it is of its block, and the addresses of
+        the block and of what stands around that, all of which the place keeps alive
+    order : of the block in the program
+    """
+
+    key: tuple[Any, ...]
+    place: Place = field(compare=False)
+    element: Element = field(compare=False)
+    order: int = field(compare=False)
+
+    @property
+    def buffer(self) -> Any:
+        return self.element.buffer
+
+    @property
+    def scope(self) -> str:
+        return str(self.element.buffer.scope())
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the loops around its block decide all of it: no data, and no loops inside."""
+        block, element = self.place.block, self.element
+        is_opaque = (
+            block.match_buffers or find_all(block.body, Evaluate) or find_all(block.body, For)
+        )
+        return element.is_told and not element.is_conditional and not is_opaque
+
+    @functools.cached_property
+    def bound(self) -> dict[str, For]:
+        """The innermost loops on blocks and threads of a GPU, by their axes."""
+        loops = [loop for loop in self.place.loops if constant(loop.extent) != 1]
+        return {axis: loop for loop in loops if (axis := get_axis(loop) or "").startswith(LEVELS)}
+
+    @functools.cached_property
+    def known(self) -> dict[str, For]:
+        """The same, and those of other blocks on axes that it will not have: all run it."""
+        idle = (loop for loop in find_idle(self.place) if constant(loop.extent) != 1)
+        others = {str(get_axis(loop)): loop for loop in idle}
+        return {a: it for a, it in others.items() if a.startswith(LEVELS)} | self.bound
+
+    @functools.cached_property
+    def summed(self) -> tuple[str, ...]:
+        """The axes over whose threads TVM adds up what is written: the first of these writes it."""
+        return find_summed(self.place) if self.element.is_written else ()
+
+    @functools.cached_property
+    def counts(self) -> list[Count]:
+        """One for each dimension in which there is more than an element."""
+        return [
+            Count(Var(f"d{at}", part.min.ty), part.extent)
+            for at, part in enumerate(self.element.ranges)
+            if constant(part.extent) != 1
+        ]
+
+    @functools.cached_property
+    def cells(self) -> tuple[Any, ...]:
+        """The index along each dimension."""
+        counts = iter(self.counts)
+        return tuple(
+            self._tell(part.min if constant(part.extent) == 1 else part.min + next(counts).loop_var)
+            for part in self.element.ranges
+        )
+
+    @functools.cached_property
+    def guards(self) -> list[Any]:
+        """What all holds where it is done. Of sums over threads one stores to global memory."""
+        own = map(self._tell, self.element.conditions)
+        summed = self.summed if self.scope == "global" else ()
+        first = [self.bound[axis].loop_var for axis in summed if axis in self.bound]
+        return [
+            *map(self._unify, self.place.guards),
+            *own,
+            *(variable < IntImm(str(variable.ty), 1) for variable in first),
+        ]
+
+    def _tell(self, expression: Any) -> Any:
+        """What an expression of the block is in loop variables, one for each axis."""
+        return self._unify(substitute(expression, self.place.values))
+
+    def _unify(self, expression: Any) -> Any:
+        """Loops that are nested on one axis are one thread's number."""
+        others = {
+            loop.loop_var: own.loop_var
+            for loop in self.place.loops
+            if (own := self.bound.get(get_axis(loop) or "")) is not None
+            and not loop.same_as(own)
+            and str(loop.loop_var.ty) == str(own.loop_var.ty)
+        }
+        return substitute(expression, others)
+
+    @functools.cached_property
+    def deciding(self) -> list[Any]:
+        """The loops, outermost first, that decide whether it is done, and of which elements."""
+        return self._find_deciding(())
+
+    def _find_deciding(self, columns: Iterable[Any]) -> list[Any]:
+        needed, found = [*self.cells, *self.guards, *columns], list[Any]()
+        for loop in reversed((*self.place.loops, *self.counts)):
+            if any(is_used(loop.loop_var, each) for each in needed):
+                found.insert(0, loop)
+                needed += [each for each in (loop.min, loop.extent) if constant(each) is None]
+        return found
+
+    def tabulate(
+        self,
+        columns: Sequence[Any] = (),
+        chosen: Mapping[Any, ArrayLike] | None = None,
+        *,
+        tried: int = 0,
+        beside: Sequence[Count] = (),
+    ) -> Table | None:
+        """A row for each iteration in which it is done: the columns, then the indices.
+
+        Of some variables only the `chosen` values; if more than `tried` iterations are left, the
+        first and the last ones of each loop, and without `tried` all of them. `beside` are axes
+        whose threads all do it. None for what other variables decide, or has too many rows.
+        """
+        chosen = chosen or {}
+        used = [each for each in columns if not isinstance(each, int)]
+        loops = self._find_deciding(used)
+        loops += [it for it in beside if any(it.loop_var.same_as(each) for each in used)]
+        analyzer = None if all(constant(it.extent) for it in loops) else bind_ranges(loops)
+        free, ends = [], []
+        for loop in loops:
+            extent = constant(loop.extent)
+            if constant(loop.min) is None:
+                return None
+            if extent is None and analyzer is not None:
+                extent = int(analyzer.const_int_bound(loop.extent).max_value)
+                ends.append((loop.loop_var, loop.extent))
+            if loop.loop_var not in chosen:
+                free.append(Count(loop.loop_var, extent))
+        tries: Iterable[Sequence[int]] = [range(it.extent) for it in free]
+        if math.prod(it.extent for it in free) > (tried or ROWS):
+            if not tried:
+                return None
+            tries = choose_values(free, tried)
+        told = dict(zip((it.loop_var for it in free), tries, strict=True))
+        values: dict[int, Any] = {}
+        shape = []
+        for at, loop in enumerate(loops):
+            own = chosen.get(loop.loop_var)
+            first = constant(loop.min) or 0
+            row = np.asarray([v + first for v in told[loop.loop_var]] if own is None else own)
+            if own is not None and (extent := constant(loop.extent)) is not None:
+                row = row[(row >= first) & (row < first + extent)]
+            shape.append(len(row))
+            turned = row.astype(np.int64).reshape(
+                [-1 if to == at else 1 for to in range(len(loops))]
+            )
+            values[loop.loop_var.__chandle__()] = turned
+        if math.prod(shape) > 8 * ROWS:
+            return None
+        try:
+            with np.errstate(divide="ignore"):
+                lets = np.broadcast_to(np.True_, shape)
+                for guard in (*self.guards, *(variable < end for variable, end in ends)):
+                    lets = lets & evaluate(guard, values)
+                table = [
+                    np.broadcast_to(
+                        each if isinstance(each, int) else evaluate(each, values), shape
+                    )
+                    for each in (*columns, *self.cells)
+                ]
+        except TypeError:
+            return None
+        rows = np.empty((np.count_nonzero(lets), len(table)), np.int64)
+        for at, each in enumerate(table):
+            rows[:, at] = np.broadcast_to(each, shape)[lets]
+        return rows
+
+
+def evaluate(node: Any, values: Mapping[int, Any]) -> Any:
+    """An expression of whole numbers over arrays of its variables, which are known by address.
+
+    Raises TypeError for another variable, or an operator that is none of whole numbers.
+    """
+    if isinstance(node, Var):
+        found = values.get(node.__chandle__())
+        if found is None:
+            raise TypeError(f"'{node.name}' is no loop")
+        return found
+    if (number := constant(node)) is not None:
+        return number
+    if isinstance(node, Cast):
+        return evaluate(node.value, values)
+    if isinstance(node, Not):
+        return np.logical_not(evaluate(node.a, values))
+    if isinstance(node, Select):
+        parts = (node.condition, node.true_value, node.false_value)
+        return np.where(*(evaluate(each, values) for each in parts))
+    operator = _OPERATORS.get(type(node))
+    if operator is None:
+        raise TypeError(f"{type(node).__name__} is no operator of whole numbers")
+    return operator(evaluate(node.a, values), evaluate(node.b, values))
+
+
+def number_rows(one: Table, other: Table) -> tuple[NDArray[Any], NDArray[Any]]:
+    """A number for each row of two tables, the same for equal rows."""
+    both = np.concatenate([one, other])
+    if not both.size:
+        nothing = np.zeros(len(both), np.int64)
+        return nothing[: len(one)], nothing[len(one) :]
+    first = both.min(axis=0)
+    widths = [int(width) + 1 for width in both.max(axis=0) - first]
+    if math.prod(widths) < 1 << 62:
+        numbers = np.zeros(len(both), np.int64)
+        for at, width in enumerate(widths):
+            numbers = numbers * width + (both[:, at] - first[at])
+    else:
+        numbers = np.unique(both, axis=0, return_inverse=True)[1].reshape(-1)
+    return numbers[: len(one)], numbers[len(one) :]
+
+
+def find_shared_axis(axes: Sequence[str], one: Table, other: Table) -> str:
+    """An axis on which different threads have one cell, in two tables; empty if there is none.
+
+    The first columns are the places on the axes, and the others the cell.
+    """
+    width = len(axes)
+    first, last = number_rows(one[:, width:], other[:, width:])
+    shared = np.isin(first, last), np.isin(last, first)
+    numbers = np.concatenate([first[shared[0]], last[shared[1]]])
+    order = np.argsort(numbers, kind="stable")
+    rows, numbers = np.concatenate([one[shared[0]], other[shared[1]]])[order], numbers[order]
+    if not len(numbers):
+        return ""
+    begins = np.flatnonzero(np.r_[True, numbers[1:] != numbers[:-1]])
+    for at, axis in enumerate(axes):
+        column = rows[:, at]
+        if (np.minimum.reduceat(column, begins) != np.maximum.reduceat(column, begins)).any():
+            return axis
+    return ""
+
+
+@cached_by_module(4)
+def list_accesses(module: IRModule) -> list[list[Access]]:
+    """What the blocks of each function touch, in program order, by function."""
+    found = []
+    for _, function in module.functions_items():
+        places = get_places(function.body) if isinstance(function, PrimFunc) else []
+        found.append(
+            [
+                Access((number, *addresses), place, element, order)
+                for order, place in enumerate(places)
+                if place.is_innermost
+                for addresses in [tuple(_list_addresses(place))]
+                for number, element in enumerate(list_elements(place.block))
+            ]
+        )
+    return found
+
+
+def _list_addresses(place: Place) -> Iterator[Any]:
+    """What makes a place the same in another module; loops with other bodies are the same."""
+    yield place.block.__chandle__()
+    yield len(place.values)
+    for variable, value in place.values.items():
+        yield variable.__chandle__()
+        yield value.__chandle__()
+    for guard in place.guards:
+        yield guard.__chandle__()
+    for loop in place.loops:
+        yield from _read_loop(loop)
+
+
+@cached_by_node(4096)
+def _read_loop(loop: For) -> tuple[Any, ...]:
+    begin, extent = constant(loop.min), constant(loop.extent)
+    return (
+        loop.loop_var.__chandle__(),
+        loop.min.__chandle__() if begin is None else (begin,),
+        loop.extent.__chandle__() if extent is None else (extent,),
+        get_axis(loop),
+    )
+
+
+@cached_by_node(512)  # a transform leaves most blocks as they are
+def list_elements(block: SBlock) -> tuple[Element, ...]:
+    """What a block without others in it reads and writes.
+
+    Of a body whose elements cannot be told, such as an intrinsic's, what the block declares.
+    """
+    if block.match_buffers or find_all(block.body, Evaluate) or find_all(block.body, For):
+        lanes = tuple(axis for loop in find_all(block.body, For) if (axis := get_axis(loop)))
+        return tuple(
+            Element(it.buffer, it.ranges, it.conditions, written, True, it.is_conditional, lanes)
+            for written, patterns in zip((True, False), get_patterns(block), strict=True)
+            for it in patterns
+        )
+    reduced = [it for it in block.iter_vars if it.iter_type == IterVar.CommReduce]
+    first = tuple(EQ(it.var, it.dom.min) for it in reduced)
+    loads = [it for it in _visit(block.init, (), False) if not it.is_written]
+    begun = [it._replace(conditions=(*first, *it.conditions)) for it in loads]
+    return (*_visit(block.body, (), False), *begun)
+
+
+def _visit(statement: Any, conditions: tuple[Any, ...], is_data: bool) -> Iterator[Element]:
+    """What stores and branches read and write, under conditions, and whether under data's, too."""
+    if isinstance(statement, SeqStmt):
+        for part in statement.seq:
+            yield from _visit(part, conditions, is_data)
+    elif isinstance(statement, IfThenElse):
+        condition, is_known = statement.condition, _is_known(statement.condition)
+        yield from _list_loads(condition, conditions, is_data)
+        own, other = ((condition,), (Not(condition),)) if is_known else ((), ())
+        yield from _visit(statement.then_case, (*conditions, *own), is_data or not is_known)
+        yield from _visit(statement.else_case, (*conditions, *other), is_data or not is_known)
+    elif isinstance(statement, BufferStore):
+        yield from _list_loads((statement.value, statement.indices), conditions, is_data)
+        ranges, is_told = _make_ranges(statement.buffer, statement.indices)
+        yield Element(statement.buffer, ranges, conditions, True, is_told, is_data)
+
+
+def _list_loads(expression: Any, conditions: tuple[Any, ...], is_data: bool) -> Iterator[Element]:
+    for load in find_all(expression, TensorLoad):
+        more = find_conditions(expression, load.indices)
+        known = [each for each in more if _is_known(each)]
+        ranges, is_told = _make_ranges(load.source, load.indices)
+        is_chosen = is_data or len(known) < len(more)
+        yield Element(load.source, ranges, (*conditions, *known), False, is_told, is_chosen)
+
+
+def _is_known(condition: Any) -> bool:
+    """Whether the loops alone decide a condition."""
+    return not find_all(condition, TensorLoad) and not find_all(condition, Call)
+
+
+def _make_ranges(buffer: Any, indices: Any) -> tuple[tuple[Range, ...], bool]:
+    """An element's place, and whether it is told; a dimension whose index is data may be any."""
+    told = [not find_all(index, TensorLoad) for index in indices]
+    ranges = tuple(
+        Range.from_min_extent(index, 1)
+        if is_told
+        else Range.from_min_extent(extent - extent, extent)
+        for index, extent, is_told in zip(indices, buffer.shape, told, strict=True)
+    )
+    return ranges, all(told)
+
+
+def find_launch(place: Place) -> list[Any]:
+    """The loops around a kernel: each of their iterations launches it anew, one after the other."""
+    outer = itertools.takewhile(lambda loop: get_axis(loop) is None, place.loops)
+    return [loop.loop_var for loop in outer]
+
+
+def find_idle(place: Place, *, is_last: bool = False) -> tuple[For, ...]:
+    """The loops of a kernel on axes that a block of it does not have; none while a loop is serial.
+
+    That one may yet be bound, or what it computes kept in registers before all of it has threads,
+    unless this `is_last`.
+    """
+    around = itertools.dropwhile(lambda loop: get_axis(loop) is None, place.loops)
+    if place.kernel is None:
+        return ()
+    if not is_last and any(loop.kind == ForKind.SERIAL for loop in around):
+        return ()
+    own = {get_axis(loop) for loop in place.loops}
+    others = {get_axis(loop): loop for loop in find_all(place.kernel, For)}
+    return tuple(loop for axis, loop in others.items() if axis is not None and axis not in own)
+
+
+def find_summed(place: Place) -> tuple[str, ...]:
+    """The axes over whose threads TVM adds up what a block computes: it stores complete sums."""
+    reduced = [
+        place.values[iterator.var]
+        for iterator in place.block.iter_vars
+        if iterator.iter_type == IterVar.CommReduce
+    ]
+    loops = place.find_bound("threadIdx") if place.block.init is not None else []
+    return tuple(
+        get_axis(loop) or ""
+        for loop in loops
+        if any(is_used(loop.loop_var, value) for value in reduced)
+    )

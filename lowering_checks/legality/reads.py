@@ -1,0 +1,518 @@
+"""Reads of what another thread wrote, or of what nobody has written by then.
+
+Registers ("local") belong to one thread, shared memory to one thread block, whose threads wait for
+each other. All threads share global memory, and nothing orders what those of one kernel do to it:
+what a thread reads there it must have written itself, or an earlier kernel must. TVM allocates a
+buffer where all that uses it comes together, inside of the loops around that: each of their
+iterations has a buffer of its own, with nothing in it of the one before.
+
+All rules ask the same of two tables: which rows of a reader does a writer have, too, in the same
+thread, or thread block, and in the same life of the buffer; and had it them before.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from tvm.ir import IRModule
+from tvm.s_tir import transform as passes
+from tvm.tirx import For, PrimFunc, Var
+from tvm_ffi import structural_equal
+
+from tirstep.transforms.own_lanes import stay_in_lanes
+from tirstep.transforms.schedule import Fault
+from tirstep.transforms.tir import (
+    Place,
+    cached_by_module,
+    constant,
+    get_axis,
+    get_places,
+    is_among,
+    is_used,
+)
+
+from .accesses import (
+    LEVELS,
+    Access,
+    Count,
+    find_launch,
+    find_shared_axis,
+    list_accesses,
+    number_rows,
+)
+from .open_sizes import close_sizes
+
+_POINTS = 1 << 13
+"""Elements that are read, above which of outer loops and axes only the last iteration is tried."""
+_TRIED = 256
+"""Iterations of a reader of global memory that are tried."""
+_STORED = 2048
+"""Those of its writers that are tried."""
+_ASKED = 8
+"""Rows that a thread reads and does not write for which another writer is looked for."""
+
+
+class RegisterLeak(NamedTuple):
+    """A buffer whose reader needs what other threads, or thread blocks, wrote.
+
+    Attributes
+    ----------
+    guard : of the writer, where that keeps threads out whose reader is let in; empty otherwise
+    """
+
+    buffer: str
+    scope: str
+    axis: str
+    writer: str
+    reader: str
+    guard: str = ""
+
+
+class LostRead(NamedTuple):
+    """An element that a block reads, and that no block has written by then.
+
+    Attributes
+    ----------
+    element : such as ``X[0, 1]``
+    loop : the innermost whose iterations do not find what others have written; empty if there is
+        none
+    axis : on which the iterations run side by side, with nothing that orders what they do to global
+        memory; empty where each has a buffer of its own
+    """
+
+    element: str
+    buffer: str
+    reader: str
+    writer: str
+    loop: str
+    axis: str
+
+
+class ForeignRead(NamedTuple):
+    """A block that reads of global memory what others write in its kernel.
+
+    Attributes
+    ----------
+    axis : on which these others run
+    is_settled : whether the reader has threads of its own on that axis, and reads no sum over
+        threads, which it could have in registers
+    """
+
+    reader: str
+    buffer: str
+    axis: str
+    is_settled: bool
+
+
+class _Frame:
+    """What a reader and its writers have in common: places on axes, and loops around all of them.
+
+    Attributes
+    ----------
+    axes : the axes along which each has memory, or iterations, of its own, with the reader's place
+    around : the variables of loops around all
+    rows : one for each element that the reader reads in some thread and iteration: places on axes,
+        loops around, the reader's other serial loops, and indices; None where there is no table
+    """
+
+    def __init__(
+        self,
+        reader: Access,
+        writers: Sequence[Access],
+        axes: dict[str, For],
+        around: list[Any],
+        *,
+        is_exact: bool,
+    ) -> None:
+        self.reader, uses = reader, (reader, *writers)
+        # Threads along an axis without a loop of the reader's all do the same.
+        beside = [
+            Count(Var(axis, loop.loop_var.ty), loop.extent)
+            for axis, loop in axes.items()
+            if axis not in reader.bound
+        ]
+        others = {str(count.loop_var.name): count for count in beside}
+        loops = {axis: reader.bound.get(axis) or others[axis] for axis in axes}
+        if is_exact:  # what decides about nothing is the same for all
+            decided = [loop.loop_var for use in uses for loop in use.deciding]
+            around = [variable for variable in around if is_among(variable, decided)]
+            bound = [(axis, loop.loop_var) for use in uses for axis, loop in use.bound.items()]
+            used = {axis for axis, variable in bound if is_among(variable, decided)}
+            loops = {axis: loop for axis, loop in loops.items() if axis in used}
+        self.axes = {axis: loop.loop_var for axis, loop in loops.items()}
+        self.around = around
+        self.serial = [
+            loop
+            for loop in reader.place.loops
+            if get_axis(loop) is None and not is_among(loop.loop_var, around)
+        ]
+        fixed = [
+            *loops.values(),
+            *(it for it in reader.place.loops if is_among(it.loop_var, around)),
+        ]
+        chosen = self._choose(fixed) if is_exact else {}
+        columns = [*self.axes.values(), *around, *_tell_time(reader, self.serial)]
+        tried = 0 if is_exact else _TRIED
+        self.rows = reader.tabulate(columns, chosen, tried=tried, beside=beside)
+        shape = [constant(extent) for extent in reader.buffer.shape]
+        for at, extent in zip(range(-len(shape), 0), shape, strict=True):
+            if self.rows is not None:  # what lies outside is no element
+                column = self.rows[:, at]
+                is_in = (column >= 0) & (extent is None or column < extent)
+                self.rows = self.rows if is_in.all() else self.rows[is_in]
+
+    def _choose(self, fixed: list[Any]) -> dict[Any, list[int]]:
+        """The places and iterations that are tried: all, the first and the last, or the last."""
+        chosen: dict[Any, list[int]] = {}
+        outer = [loop.loop_var for loop in fixed]
+        inside = [it for it in self.reader.deciding if not is_among(it.loop_var, outer)]
+        points = math.prod(constant(loop.extent) or 1 for loop in inside)
+        for loop in reversed(fixed):
+            extent = constant(loop.extent) or 1
+            tried = [*range(extent)] if extent * points <= _POINTS else [0, extent - 1]
+            chosen[loop.loop_var] = tried if len(tried) * points <= _POINTS else [extent - 1]
+            points *= len(chosen[loop.loop_var])
+        return chosen
+
+    def _place(self, writer: Access) -> list[Any]:
+        """The writer's variables of the axes and loops around, 0 where all have the same."""
+        bound = (writer.bound.get(axis) for axis in self.axes)
+        return [*(0 if loop is None else loop.loop_var for loop in bound), *self.around]
+
+    def _list_cells(self, writer: Access) -> list[int]:
+        """The columns of indices, from behind; but of own rows of fragments, whose lanes agree."""
+        buffer, width = self.reader.buffer, len(self.reader.buffer.shape)
+        lane = -2 if stay_in_lanes(buffer, writer.place, self.reader.place) else 0
+        return [at for at in range(-width, 0) if at != lane]
+
+    def ask(
+        self, writer: Access, *, is_early: bool = True
+    ) -> tuple[NDArray[Any], NDArray[Any]] | None:
+        """For each row whether the writer has its element in the same place, and before it.
+
+        `is_early` says whether it does in an iteration that both are in.
+        """
+        assert self.rows is not None
+        rows, place, cells = self.rows, self._place(writer), self._list_cells(writer)
+        known = [at for at, variable in enumerate(place) if not isinstance(variable, int)]
+        common = [at for at, it in enumerate(self.serial) if is_among(it, writer.place.loops)]
+        clock = _tell_time(writer, [self.serial[at] for at in common])
+        chosen = {place[at]: np.unique(rows[:, at]) for at in known}
+        table = writer.tabulate([*place, *clock], chosen)
+        if table is None:
+            return None
+        if not len(table):
+            return np.zeros(len(rows), bool), np.zeros(len(rows), bool)
+        first = len(place)
+        needed, had = number_rows(rows[:, [*known, *cells]], table[:, [*known, *cells]])
+        times = [first + at for at in common]
+        now, since = number_rows(rows[:, times], table[:, first : first + len(clock)])
+        order = np.lexsort((since, had))  # of each element the earliest time is the first
+        had, since = had[order], since[order]
+        at = np.minimum(np.searchsorted(had, needed), len(had) - 1)
+        has = had[at] == needed
+        return has, has & ((since[at] < now) | ((since[at] == now) & is_early))
+
+    def find_owner(self, writer: Access, row: NDArray[Any]) -> str:
+        """The axis on which another one writes what a row reads; empty if none is found."""
+        place = self._place(writer)
+        cells, loops = self._list_cells(writer), self.reader.place.loops
+        # Thread blocks in one iteration of a loop around both have one life of a buffer.
+        lives = () if self.reader.scope == "global" else loops
+        axes = [
+            axis
+            for axis in self.axes
+            if axis in writer.bound
+            and (axis.startswith("threadIdx") or not is_among(writer.bound[axis], lives))
+        ]
+        own = [axis for axis in axes if is_among(writer.bound[axis], loops)]
+        ordered = sorted(axes, key=lambda axis: (not axis.startswith("blockIdx"), axis in own))
+        threads = [axis for axis in ordered if axis.startswith("threadIdx")]
+        for free in (*([axis] for axis in ordered), threads, ordered):
+            chosen = {
+                variable: [int(row[at])]
+                for at, variable in enumerate(place)
+                if not isinstance(variable, int)
+                and not any(variable.same_as(writer.bound[axis].loop_var) for axis in free)
+            }
+            columns = [writer.bound[axis].loop_var for axis in free]
+            table = writer.tabulate(columns, chosen) if free else None
+            if table is None:
+                continue
+            mine = [row[list(self.axes).index(axis)] for axis in free]
+            same = (table[:, cells] == row[cells]).all(axis=1)
+            if (table[same, : len(free)] != mine).any():
+                return free[0]
+        return ""
+
+
+def _tell_time(use: Access, loops: list[For]) -> list[Any]:
+    """Loops, as columns: what decides about nothing is asked in its first iteration."""
+    decided = [loop.loop_var for loop in use.deciding]
+    return [it.loop_var if is_among(it.loop_var, decided) else 0 for it in loops]
+
+
+class _Found(NamedTuple):
+    """What is wrong with what a block reads."""
+
+    leak: RegisterLeak | None = None
+    lost: LostRead | None = None
+
+
+def find_leaks(module: IRModule) -> dict[tuple[str, str, str], RegisterLeak]:
+    """The buffers that leak from thread to thread, or thread block to thread block."""
+    leaks: dict[tuple[str, str, str], RegisterLeak] = {}
+    for leak in (each.leak for each in _find_unwritten(close_sizes(module))):
+        if leak is not None:
+            leaks.setdefault((leak.buffer, leak.writer, leak.reader), leak)
+    return leaks
+
+
+def find_lost_reads(module: IRModule) -> dict[tuple[str, str], LostRead]:
+    """What blocks read of buffers that was not written in the same life, by reader and buffer.
+
+    What is found is so; what is not found may be there, of many elements, or with indices from
+    data.
+    """
+    found = (each.lost for each in _find_unwritten(module))
+    return {(lost.reader, lost.buffer): lost for lost in found if lost is not None}
+
+
+@cached_by_module(4)  # what one transform leaves behind, the next one finds
+def _find_unwritten(module: IRModule) -> tuple[_Found, ...]:
+    found: list[_Found] = []
+    functions = (it for _, it in module.functions_items())
+    for function, accesses in zip(functions, list_accesses(module), strict=True):
+        places = get_places(function.body) if accesses else []
+        owned = {buffer for place in places for buffer in place.block.alloc_buffers}
+        uses: dict[Any, tuple[list[Access], list[Access]]] = {}
+        for access in accesses:
+            if access.buffer in owned or access.scope.startswith(("local", "shared")):
+                uses.setdefault(access.buffer, ([], []))[access.element.is_written].append(access)
+        for readers, writers in uses.values():
+            for reader in readers:
+                others = [it for it in writers if not it.place.block.same_as(reader.place.block)]
+                begins = len(others) < len(writers) and reader.place.block.init is not None
+                if others and not begins:
+                    early = tuple(it.order < reader.order for it in others)
+                    life = _find_life(module, reader.buffer)
+                    found += _look_at(reader, tuple(others), early, life)
+    return tuple(found)
+
+
+@functools.lru_cache(maxsize=1024)  # most of what one transform leaves is as it was before
+def _look_at(
+    reader: Access, writers: tuple[Access, ...], early: tuple[bool, ...], life: tuple[Any, ...]
+) -> tuple[_Found, ...]:
+    """What of a reader another thread writes, and what nobody has written before it is read.
+
+    `early` says which writers stand before the reader in the program.
+    """
+    place, is_global = reader.place, reader.scope == "global"
+    if is_global:
+        axes = {
+            axis: loop
+            for axis, loop in reader.bound.items()
+            if all(is_among(loop, writer.place.loops) for writer in writers)
+        }
+    else:
+        levels = ("blockIdx",) if reader.scope.startswith("shared") else LEVELS
+        bound = (pair for use in (*writers, reader) for pair in use.bound.items())
+        axes = {axis: loop for axis, loop in bound if axis.startswith(levels)}
+    fixed = [var for var in life if not any(var.same_as(it.loop_var) for it in axes.values())]
+    frame = _Frame(reader, writers, axes, fixed, is_exact=True)
+    if frame.rows is None:
+        return ()
+    written, is_open = np.zeros(len(frame.rows), bool), False
+    for writer, is_early in zip(writers, early, strict=True):
+        asked = frame.ask(writer, is_early=is_early)
+        if asked is None:
+            is_open = True
+            continue
+        has, before = asked
+        written |= before
+        for row in () if is_global else frame.rows[~has][:_ASKED]:
+            if axis := frame.find_owner(writer, row):
+                return (_Found(leak=_describe_leak(reader, writer, axis)),)
+    if is_open or written.all() or reader.element.is_conditional:
+        return ()
+    element = frame.rows[~written][0][-len(reader.buffer.shape) :]
+    around = [
+        loop
+        for loop in place.loops
+        if is_among(loop.loop_var, life) or (is_global and is_among(loop, axes.values()))
+    ]
+    lost = LostRead(
+        f"{reader.buffer.name}[{', '.join(map(str, element))}]",
+        str(reader.buffer.name),
+        place.name,
+        writers[0].place.name,
+        str(around[-1].loop_var.name) if around else "",
+        str(get_axis(around[-1]) or "") if around and is_global else "",
+    )
+    return (_Found(lost=lost),)
+
+
+def _describe_leak(reader: Access, writer: Access, axis: str) -> RegisterLeak:
+    """A leak along an axis, and the guard that keeps threads on it out, if that is why."""
+    loop = writer.bound[axis]
+    guards = (it for it in writer.place.find_real_guards() if is_used(loop.loop_var, it))
+    is_spread = any(is_used(loop.loop_var, cell) for cell in writer.cells)
+    guard = "" if is_spread else str(next(guards, ""))
+    names = (writer.place.name, reader.place.name)
+    return RegisterLeak(str(reader.buffer.name), reader.scope, axis, *names, guard)
+
+
+def blame_leak(leak: RegisterLeak) -> Fault:
+    """Why a thread would have to read the registers of another."""
+    what = "register" if leak.scope == "local" else "shared"
+    if leak.guard:
+        return Fault(
+            f"the guard {leak.guard} lets a part of '{leak.axis}' alone write the {what} buffer "
+            f"'{leak.buffer}' in block '{leak.writer}', and block '{leak.reader}' would read it in "
+            "all of them",
+            f"place '{leak.reader}' outside of that loop, or let all of it write and read",
+        )
+    if leak.scope == "local":
+        owners, why = "threads", "a thread cannot read the registers of another"
+        advice = (
+            'use scope "shared", or let the same threads write and read (bind the reader first)'
+        )
+    else:
+        owners, why = "GPU blocks", "a GPU block cannot read the shared memory of another"
+        advice = (
+            "let the same GPU blocks write and read (bind the reader first), or spread the writer "
+            "over threads"
+        )
+    return Fault(
+        f"the {owners} of '{leak.axis}' write the {what} buffer '{leak.buffer}' in block "
+        f"'{leak.writer}', and block '{leak.reader}' would read what other {owners} wrote: {why}",
+        advice,
+    )
+
+
+def _find_life(module: IRModule, buffer: Any) -> tuple[Any, ...]:
+    """The variables of the loops in each of whose iterations TVM allocates a new buffer."""
+    common = ("threadIdx",) if str(buffer.scope()).startswith("shared") else ()
+    for place in _allocate(module):
+        if is_among(buffer, place.block.alloc_buffers):
+            around = (it for it in place.loops if not (get_axis(it) or "").startswith(common))
+            return tuple(loop.loop_var for loop in around)
+    return ()
+
+
+@cached_by_module(2)
+def _allocate(module: IRModule) -> list[Place]:
+    """The blocks of a module where TVM has put its allocations."""
+    placed = passes.PlanAndUpdateBufferAllocationLocation()(passes.LowerInitBlock()(module))
+    return [
+        place
+        for _, function in placed.functions_items()
+        if isinstance(function, PrimFunc)
+        for place in get_places(function.body)
+        if place.block.alloc_buffers
+    ]
+
+
+@cached_by_module(2)
+def find_foreign_reads(module: IRModule) -> dict[ForeignRead, Fault]:
+    """Blocks that read of global memory what other threads write in the same kernel.
+
+    Some of what is read is tried; what is found is so.
+    """
+    found: dict[ForeignRead, Fault] = {}
+    kernels: dict[tuple[For, Any], list[Access]] = {}
+    for access in itertools.chain.from_iterable(list_accesses(close_sizes(module))):
+        if access.scope == "global" and access.place.kernel is not None:
+            kernels.setdefault((access.place.kernel, access.buffer), []).append(access)
+    for uses in kernels.values():
+        writers = [use for use in uses if use.element.is_written]
+        for reader in (use for use in uses if writers and not use.element.is_written):
+            name, block = str(reader.buffer.name), reader.place.name
+            if axis := _find_foreign_axis(reader, writers):
+                is_bound = axis in reader.bound or axis in reader.element.lanes
+                is_settled = is_bound and not any(writer.summed for writer in writers)
+                found[ForeignRead(block, name, axis, is_settled)] = _blame(block, name, axis)
+            behind = (use for use in uses[uses.index(reader) :] if use.element.is_written)
+            if axis := next(filter(None, (_find_early_axis(reader, it) for it in behind)), ""):
+                found[ForeignRead(block, name, axis, True)] = _blame(block, name, axis)
+    return found
+
+
+def find_settled_foreign_reads(module: IRModule) -> dict[ForeignRead, Fault]:
+    """Those that no binding yet to come, and no registers, would mend."""
+    return {read: fault for read, fault in find_foreign_reads(module).items() if read.is_settled}
+
+
+def _blame(block: str, name: str, axis: str) -> Fault:
+    return Fault(
+        f"block '{block}' would read elements of '{name}' that others on '{axis}' write in the "
+        "same kernel, and nothing orders what these do to global memory",
+        "place it inside of the loops whose threads write them, let them go through shared memory "
+        '(cache_write_at with scope="shared"), or leave it a kernel of its own',
+    )
+
+
+def _find_foreign_axis(reader: Access, writers: list[Access]) -> str:
+    """An axis on which another thread writes an element that one reads; empty for none.
+
+    A block may write what it reads, as sums do, or read sums of TVM's in registers.
+    """
+    for writer in writers:
+        if writer.place is reader.place and (
+            writer.summed
+            or (
+                writer.element.is_told
+                and not writer.element.conditions
+                and not writer.element.lanes
+                and structural_equal(writer.element.ranges, reader.element.ranges)
+            )
+        ):
+            return ""
+    lanes = {*reader.element.lanes, *itertools.chain(*(it.element.lanes for it in writers))}
+    axes = {
+        axis: loop for writer in writers for axis, loop in writer.bound.items() if axis not in lanes
+    }
+    if not axes:
+        return ""
+    frame = _Frame(reader, writers, axes, find_launch(reader.place), is_exact=False)
+    if frame.rows is None:
+        return ""
+    own = np.zeros(len(frame.rows), bool)
+    for writer in writers:
+        asked = frame.ask(writer)
+        if asked is None:
+            return ""
+        if writer.element.is_told:
+            own |= asked[0]
+    for row in frame.rows[~own][:_ASKED]:
+        for writer in writers:
+            if axis := frame.find_owner(writer, row):
+                return axis
+    return ""
+
+
+def _find_early_axis(reader: Access, writer: Access) -> str:
+    """An axis on which another thread writes an element behind its reading; empty for none.
+
+    That one writes it, too, is no help: others may have done so before it reads.
+    """
+    if writer.place is reader.place or writer.element.lanes or reader.element.lanes:
+        return ""
+    axes = [axis for axis in reader.known if axis in writer.known]
+    if not axes:
+        return ""
+    tables = []
+    for use in (reader, writer):
+        loops = [use.known[axis] for axis in axes]
+        beside = [loop for loop in loops if not is_among(loop, use.place.loops)]
+        columns = [*(loop.loop_var for loop in loops), *find_launch(use.place)]
+        tables.append(use.tabulate(columns, tried=_STORED, beside=beside))
+    one, other = tables
+    return "" if one is None or other is None else find_shared_axis(axes, one, other)

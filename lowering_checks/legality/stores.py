@@ -1,0 +1,177 @@
+"""Elements of memory that several threads store, where that is not one value all the time.
+
+A block that stands in loops of its consumers is computed by each thread, or thread block, that uses
+it. In global memory these store one element together, and nothing orders what they do. As long as
+all of them store the value that it keeps that is right: a thread reads what it stored itself, and
+the others change nothing. A block that reduces stores an initial value first and sums in between,
+of which another thread reads some that is not complete, or adds to it; and where two blocks store
+an element, one thread's last value is followed by another's first. Shared memory is one thread
+block's own, and barriers stand between two blocks, but not within one. A block that stands outside
+of the loops over threads that others have is run by all of them, unless it has a loop yet to be
+bound.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tvm.ir import IRModule, TensorLoad
+from tvm.tirx import BufferStore, FloatImm, For, IntImm
+from tvm_ffi import structural_equal
+
+from tirstep.transforms.schedule import Fault
+from tirstep.transforms.tir import (
+    Place,
+    cached_by_module,
+    constant,
+    find_all,
+    get_axis,
+    is_among,
+    is_used,
+)
+
+from .accesses import (
+    LEVELS,
+    Access,
+    Table,
+    find_idle,
+    find_launch,
+    find_shared_axis,
+    list_accesses,
+)
+from .open_sizes import close_sizes
+
+
+@dataclass(frozen=True, eq=False)
+class _Writer:
+    """A block that stores elements of a buffer that threads share, and the loops of these threads.
+
+    Where data decide over what it stores, these are the loops of other blocks alone, on axes that
+    it does not have itself: all threads along them run it.
+    """
+
+    place: Place
+    buffer: Any
+    stores: tuple[Access, ...]
+    axes: dict[str, For]
+
+    @property
+    def is_global(self) -> bool:
+        return str(self.buffer.scope()) == "global"
+
+    def tabulate(self, axes: list[str]) -> Table:
+        """A row for each element that is stored, of some iterations: axes, launch, indices."""
+        loops = [self.axes[axis] for axis in axes]
+        beside = [loop for loop in loops if not is_among(loop, self.place.loops)]
+        ends = {it.loop_var: [0, (constant(it.extent) or 1) - 1] for it in beside}
+        columns = [*(loop.loop_var for loop in loops), *find_launch(self.place)]
+        tables = (
+            store.tabulate(columns, ends, tried=_TRIED, beside=beside) for store in self.stores
+        )
+        width = len(columns) + len(self.buffer.shape)
+        return np.concatenate(
+            [np.empty((0, width), np.int64), *(it for it in tables if it is not None)]
+        )
+
+    def changes(self) -> bool:
+        """Whether the block stores several values to one element: a reduction does."""
+        block = self.place.block
+        loads = find_all(block.body, TensorLoad)
+        return block.init is not None or any(load.source.same_as(self.buffer) for load in loads)
+
+    def varies(self) -> bool:
+        """Whether what the block stores is computed from the iterators of a block around it."""
+        own = [iterator.var for iterator in self.place.block.iter_vars]
+        outer = [variable for variable in self.place.values if not is_among(variable, own)]
+        return any(
+            is_used(variable, store.value)
+            for store in (find_all(self.place.block.body, BufferStore) if outer else ())
+            if store.buffer.same_as(self.buffer)
+            for variable in outer
+        )
+
+
+_TRIED = 2048
+"""Iterations of a block that are tried."""
+
+
+@cached_by_module(2)  # what one transform leaves behind, the next one finds
+def find_unowned(module: IRModule, *, is_last: bool = False) -> dict[tuple[str, str, str], Fault]:
+    """The blocks whose elements other threads store in between, by block, buffer and axis.
+
+    Unless it `is_last`, a block with a serial loop may yet get threads of its own.
+    """
+    found: dict[tuple[str, str, str], Fault] = {}
+    kernels: dict[tuple[For, Any], list[_Writer]] = {}
+    for writer in _list_writers(close_sizes(module), is_last):
+        kernels.setdefault((writer.place.kernel, writer.buffer), []).append(writer)
+    for writers in kernels.values():
+        name = str(writers[0].buffer.name)
+        for writer in writers:
+            axes = list(writer.axes) if writer.changes() or writer.varies() else []
+            rows = writer.tabulate(axes) if axes else np.empty((0, 0), np.int64)
+            if axis := find_shared_axis(axes, rows, rows):
+                block = writer.place.name
+                who = "threads" if axis.startswith("thread") else "GPU blocks"
+                what = (
+                    "initial values and incomplete sums among them, while others read the complete"
+                )
+                what = f"{what} ones" if writer.changes() else "each a value of its own"
+                found[block, name, axis] = Fault(
+                    f"{who} on '{axis}' would store the same elements of '{name}' in block "
+                    f"'{block}', {what}",
+                    'keep its results in registers (cache_write_at with scope="local"), place it '
+                    "where one thread computes each of them, or leave it a kernel of its own",
+                )
+        for one, other in itertools.combinations(writers, 2):
+            axes = [axis for axis in one.axes if axis in other.axes]
+            if not one.is_global or not axes or _store_one_constant(one, other):
+                continue
+            if axis := find_shared_axis(axes, one.tabulate(axes), other.tabulate(axes)):
+                names = one.place.name, other.place.name
+                found[" and ".join(names), name, axis] = Fault(
+                    f"blocks '{names[0]}' and '{names[1]}' would store the same elements of "
+                    f"'{name}' in one kernel by other threads or GPU blocks on '{axis}', and "
+                    "nothing orders these",
+                    "bind the loops of both alike, or leave them kernels of their own",
+                )
+    return found
+
+
+def _list_writers(module: IRModule, is_last: bool) -> Iterator[_Writer]:
+    """The blocks of kernels that store to memory that threads share, but sums over threads."""
+    stores: dict[tuple[int, Any], list[Access]] = {}
+    for access in itertools.chain.from_iterable(list_accesses(module)):
+        place = access.place
+        is_shared = access.scope.startswith(("global", "shared"))
+        # Of an instruction the lanes share what it stores.
+        if not (access.element.is_written and is_shared and place.kernel) or access.summed:
+            continue
+        if not place.block.match_buffers:
+            stores.setdefault((id(place), access.buffer), []).append(access)
+    for (_, buffer), own in stores.items():
+        place = own[0].place
+        lanes = {axis for access in own for axis in access.element.lanes}
+        around = [it for it in find_idle(place, is_last=is_last) if get_axis(it) not in lanes]
+        if all(access.is_plain for access in own):
+            around += place.loops
+        levels = LEVELS if str(buffer.scope()) == "global" else ("threadIdx",)
+        loops = [loop for loop in around if constant(loop.extent) != 1]
+        axes = {axis: it for it in loops if (axis := get_axis(it) or "").startswith(levels)}
+        yield _Writer(place, buffer, tuple(own), axes)
+
+
+def _store_one_constant(*writers: _Writer) -> bool:
+    """Whether all that blocks store to their buffer is one number: it matters not who is last."""
+    values = [
+        store.value
+        for writer in writers
+        for store in find_all((writer.place.block.body, writer.place.block.init), BufferStore)
+        if store.buffer.same_as(writer.buffer)
+    ]
+    is_number = isinstance(values[0], IntImm | FloatImm)
+    return is_number and all(structural_equal(value, values[0]) for value in values)
