@@ -11,185 +11,103 @@ from tirstep.versions import require_supported_tvm
 
 require_supported_tvm()
 
-from .binding import Tile, bind_batch, bind_loop, tile_block
-from .bulk_copies import prefetch_by_tma, specialize_warps
-from .bulk_stores import store_by_tma, store_through_tiles
-from .caching import (
-    accumulate_in_registers,
-    cache_read_at,
-    cache_write_at,
-)
-from .exponentials import fuse_exponents, use_powers_of_two
-from .fetching import fetch_cooperatively, stage_operand_at
-from .fusion.factoring import factor_out_of_sum
-from .fusion.fuse import FusedReductions, fuse_reductions
-from .fusion.split import SplitReductions, split_reductions
-from .inlining import inline_epilogue, inline_producers
-from .layout import (
-    Padding,
-    fold_tile,
-    lay_in_panels,
-    pad_block,
-    pad_shared_rows,
-    transpose_tile,
-)
-from .loops import (
-    Split,
-    fuse_loops,
-    merge_loops,
-    reorder_loops,
-    split_loop,
-    suggest_unrolling,
-    unroll_loop,
-)
-from .masks import end_loop_at_mask, launch_longest_first, split_loop_at_mask
-from .overlapping import alternate_tiles, alternate_warpgroups, overlap_products
-from .pass_options import set_pass_option, set_pipeline
-from .passes.pipeline import get_pass_options, get_pipeline
-from .persistent import make_persistent
-from .pipelining import (
-    prefetch_asynchronously,
-    prefetch_fragments,
-    prefetch_through_registers,
-)
-from .placement import (
-    compute_block_at,
-    fuse_epilogue_at,
-    reverse_compute_block_at,
-)
-from .quads import (
-    FragmentProduct,
-    lay_in_quads,
-    round_operand,
-    spread_over_quads,
-    tensorize_in_quads,
-    tile_product,
-)
-from .queries import find_epilogue, get_reduction_loops, get_spatial_loops
-from .reduction import (
-    PartialSums,
-    decompose_reduction_at,
-    rfactor_reduction,
-    split_reduction,
-)
-from .rows import (
-    Spread,
-    cache_row_at,
-    keep_in_registers,
-    spread_over_threads,
-)
-from .schedule import TransformError
+from . import pipeline as pipeline  # which it registers
+from .binding import Tile as Tile
+from .binding import bind_batch as bind_batch
+from .binding import bind_loop as bind_loop
+from .binding import tile_block as tile_block
+from .bulk_copies import prefetch_by_tma as prefetch_by_tma
+from .bulk_copies import specialize_warps as specialize_warps
+from .bulk_stores import store_by_tma as store_by_tma
+from .bulk_stores import store_through_tiles as store_through_tiles
+from .caching import accumulate_in_registers as accumulate_in_registers
+from .caching import cache_read_at as cache_read_at
+from .caching import cache_write_at as cache_write_at
+from .exponentials import fuse_exponents as fuse_exponents
+from .exponentials import use_powers_of_two as use_powers_of_two
+from .fetching import fetch_cooperatively as fetch_cooperatively
+from .fetching import stage_operand_at as stage_operand_at
+from .fusion.factoring import factor_out_of_sum as factor_out_of_sum
+from .fusion.fuse import FusedReductions as FusedReductions
+from .fusion.fuse import fuse_reductions as fuse_reductions
+from .fusion.split import SplitReductions as SplitReductions
+from .fusion.split import split_reductions as split_reductions
+from .inlining import inline_epilogue as inline_epilogue
+from .inlining import inline_producers as inline_producers
+from .layout import Padding as Padding
+from .layout import fold_tile as fold_tile
+from .layout import lay_in_panels as lay_in_panels
+from .layout import pad_block as pad_block
+from .layout import pad_shared_rows as pad_shared_rows
+from .layout import transpose_tile as transpose_tile
+from .loops import Split as Split
+from .loops import fuse_loops as fuse_loops
+from .loops import merge_loops as merge_loops
+from .loops import reorder_loops as reorder_loops
+from .loops import split_loop as split_loop
+from .loops import suggest_unrolling as suggest_unrolling
+from .loops import unroll_loop as unroll_loop
+from .masks import end_loop_at_mask as end_loop_at_mask
+from .masks import launch_longest_first as launch_longest_first
+from .masks import split_loop_at_mask as split_loop_at_mask
+from .overlapping import alternate_tiles as alternate_tiles
+from .overlapping import alternate_warpgroups as alternate_warpgroups
+from .overlapping import overlap_products as overlap_products
+from .pass_options import get_pass_options as get_pass_options
+from .pass_options import get_pipeline as get_pipeline
+from .pass_options import set_pass_option as set_pass_option
+from .pass_options import set_pipeline as set_pipeline
+from .persistent import make_persistent as make_persistent
+from .pipelining import prefetch_asynchronously as prefetch_asynchronously
+from .pipelining import prefetch_fragments as prefetch_fragments
+from .pipelining import prefetch_through_registers as prefetch_through_registers
+from .placement import compute_block_at as compute_block_at
+from .placement import fuse_epilogue_at as fuse_epilogue_at
+from .placement import reverse_compute_block_at as reverse_compute_block_at
+from .quads import FragmentProduct as FragmentProduct
+from .quads import lay_in_quads as lay_in_quads
+from .quads import round_operand as round_operand
+from .quads import spread_over_quads as spread_over_quads
+from .quads import tensorize_in_quads as tensorize_in_quads
+from .quads import tile_product as tile_product
+from .queries import find_epilogue as find_epilogue
+from .queries import get_reduction_loops as get_reduction_loops
+from .queries import get_spatial_loops as get_spatial_loops
+from .reduction import PartialSums as PartialSums
+from .reduction import decompose_reduction_at as decompose_reduction_at
+from .reduction import rfactor_reduction as rfactor_reduction
+from .reduction import split_reduction as split_reduction
+from .rows import Spread as Spread
+from .rows import cache_row_at as cache_row_at
+from .rows import keep_in_registers as keep_in_registers
+from .rows import spread_over_threads as spread_over_threads
+from .schedule import TransformError as TransformError
 from .schedule import one_change as one_change
 from .schedule import unguarded as unguarded
-from .streaming import stream_steps
-from .tensorize import (
-    FragmentTile,
-    SharedStore,
-    stage_fragments_at,
-    store_through_shared,
-    tensorize_fragments,
-    tile_in_fragments,
-)
-from .vectorize import align_vectors, vectorize_copy, vectorize_loop
-from .warp_rows import ProductLoops, order_product, tensorize_warp_rows
-from .warp_tiling import WarpTile, tile_in_warps
-from .warpgroups import (
-    WarpgroupTile,
-    stage_swizzled_at,
-    tensorize_warpgroups,
-    tile_in_warpgroups,
-)
-from .wide_sums import widen_sums
+from .streaming import stream_steps as stream_steps
+from .tensorize import FragmentTile as FragmentTile
+from .tensorize import SharedStore as SharedStore
+from .tensorize import stage_fragments_at as stage_fragments_at
+from .tensorize import store_through_shared as store_through_shared
+from .tensorize import tensorize_fragments as tensorize_fragments
+from .tensorize import tile_in_fragments as tile_in_fragments
+from .vectorize import align_vectors as align_vectors
+from .vectorize import vectorize_copy as vectorize_copy
+from .vectorize import vectorize_loop as vectorize_loop
+from .warp_rows import ProductLoops as ProductLoops
+from .warp_rows import order_product as order_product
+from .warp_rows import tensorize_warp_rows as tensorize_warp_rows
+from .warp_tiling import WarpTile as WarpTile
+from .warp_tiling import tile_in_warps as tile_in_warps
+from .warpgroups import WarpgroupTile as WarpgroupTile
+from .warpgroups import stage_swizzled_at as stage_swizzled_at
+from .warpgroups import tensorize_warpgroups as tensorize_warpgroups
+from .warpgroups import tile_in_warpgroups as tile_in_warpgroups
+from .wide_sums import widen_sums as widen_sums
 
-__all__ = [
-    "FragmentProduct",
-    "FragmentTile",
-    "FusedReductions",
-    "Padding",
-    "PartialSums",
-    "ProductLoops",
-    "SharedStore",
-    "Split",
-    "SplitReductions",
-    "Spread",
-    "Tile",
-    "TransformError",
-    "WarpTile",
-    "WarpgroupTile",
-    "accumulate_in_registers",
-    "align_vectors",
-    "alternate_tiles",
-    "alternate_warpgroups",
-    "bind_batch",
-    "bind_loop",
-    "cache_read_at",
-    "cache_row_at",
-    "cache_write_at",
-    "compute_block_at",
-    "decompose_reduction_at",
-    "end_loop_at_mask",
-    "factor_out_of_sum",
-    "fetch_cooperatively",
-    "find_epilogue",
-    "fold_tile",
-    "fuse_epilogue_at",
-    "fuse_exponents",
-    "fuse_loops",
-    "fuse_reductions",
-    "get_pass_options",
-    "get_pipeline",
-    "get_reduction_loops",
-    "get_spatial_loops",
-    "inline_epilogue",
-    "inline_producers",
-    "keep_in_registers",
-    "launch_longest_first",
-    "lay_in_panels",
-    "lay_in_quads",
-    "make_persistent",
-    "merge_loops",
-    "order_product",
-    "overlap_products",
-    "pad_block",
-    "pad_shared_rows",
-    "prefetch_asynchronously",
-    "prefetch_by_tma",
-    "prefetch_fragments",
-    "prefetch_through_registers",
-    "reorder_loops",
-    "reverse_compute_block_at",
-    "rfactor_reduction",
-    "round_operand",
-    "set_pass_option",
-    "set_pipeline",
-    "specialize_warps",
-    "split_loop",
-    "split_loop_at_mask",
-    "split_reduction",
-    "split_reductions",
-    "spread_over_quads",
-    "spread_over_threads",
-    "stage_fragments_at",
-    "stage_operand_at",
-    "stage_swizzled_at",
-    "store_by_tma",
-    "store_through_shared",
-    "store_through_tiles",
-    "stream_steps",
-    "suggest_unrolling",
-    "tensorize_fragments",
-    "tensorize_in_quads",
-    "tensorize_warp_rows",
-    "tensorize_warpgroups",
-    "tile_block",
-    "tile_in_fragments",
-    "tile_in_warpgroups",
-    "tile_in_warps",
-    "tile_product",
-    "transpose_tile",
-    "unroll_loop",
-    "use_powers_of_two",
-    "vectorize_copy",
-    "vectorize_loop",
-    "widen_sums",
-]
+__all__ = sorted(
+    name
+    for name, it in globals().items()
+    if getattr(it, "__module__", "").startswith("tirstep.transforms.")
+    if it not in (one_change, unguarded)  # which are no transforms
+)

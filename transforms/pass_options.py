@@ -3,22 +3,38 @@
 Some schedules mean what they say only under an option of the pass context: copies are asynchronous
 with ``tirx.use_async_copy``. The option is noted as an annotation of the root block, so that it
 is printed, held in goldens, replayed by the trace, and goes along with the module. TVM itself does
-not read it: whoever compiles the module passes `get_pass_options` to ``PassContext``.
+not read it: whoever compiles the module passes `get_pass_options` to ``PassContext``, and lowers it
+by the pipeline that `get_pipeline` says. `lower_around` does both, and watches passes.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
 import tvm
-from tvm.s_tir import Schedule
+from tvm import s_tir, tirx
+from tvm.ir.instrument import pass_instrument
+from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import For
 
 from .annotations import computes_first
 from .own_lanes import OWN_LANES
-from .passes.pipeline import KEY, PIPELINE, PIPELINES, PREFIX
-from .schedule import Int64, TransformError, suggest, transform
-from .tir import find_all
+from .schedule import Int64, TransformError, query, suggest, transform
+from .tir import cached_by_module, find_all
 from .tma_tiles import TMA_IN_FLIGHT
+
+PIPELINE = "tirstep"
+PIPELINES = (PIPELINE, "default")
+KEY = "tir_pipeline"
+PREFIX = "pass_config."
+_NEEDS_TARGET = "tirx.VerifyMemory"
+_UNROLLING = "tirx.UnrollLoop"
+"""May take minutes, and is left out unless asked for: copies of a body seldom say anything new."""
+_MARK = "__tvm_ffi_error__"
+"""What errors bear that came out of TVM, of whatever type."""
 
 
 @transform
@@ -102,3 +118,100 @@ def _find_need(sch: Schedule, root: SBlockRV) -> str:
         if computes_first(loop):
             return f"{name}, of asynchronous copies behind products, waits for too few of them in"
     return ""
+
+
+@query
+def get_pipeline(module: tvm.IRModule) -> str:
+    """The pipeline that a module's transforms asked for; "default" where they did not."""
+    for function in _list_functions(module):
+        for block in find_all(function.body, SBlock):
+            if KEY in block.annotations:
+                return str(block.annotations[KEY])
+    return "default"
+
+
+@query
+def get_pass_options(module: tvm.IRModule) -> dict[str, bool | int]:
+    """The options of TVM's pass context that a module's transforms asked for, by name."""
+    options = {}
+    for function in _list_functions(module):
+        for block in find_all(function.body, SBlock):
+            for key, value in block.annotations.items():
+                if str(key).startswith(PREFIX):
+                    options[str(key).removeprefix(PREFIX)] = value
+    return options
+
+
+def _list_functions(module: tvm.IRModule) -> list[tirx.PrimFunc]:
+    """The functions of TIR; a module of Relax has others beside."""
+    return [each for _, each in module.functions_items() if isinstance(each, tirx.PrimFunc)]
+
+
+class Around(NamedTuple):
+    """A module before and after one of the passes that lower it, or several runs of one."""
+
+    before: tvm.IRModule
+    after: tvm.IRModule
+
+
+def lower_around(
+    module: tvm.IRModule, names: Sequence[str], *, unrolls: bool = False
+) -> dict[str, Around]:
+    """Lower a module once, in the pipeline that it requests, and watch passes as they go by.
+
+    `names` are theirs, and one that stands there twice is watched for two runs: `before` is then
+    the module before the first, `after` the one after the last. No pass runs after the last of
+    them. Loops stay as they are where TVM would unroll them, unless `unrolls`. Passes that are not
+    reached, where TVM refuses the module on the way, are left out.
+
+    What was seen of a module is kept for who asks about the same passes next, or some of them.
+    """
+    seen, wanted = _remember(module, unrolls=unrolls), Counter(names)
+    around = next((found for runs, found in seen if wanted.items() <= runs.items()), None)
+    if around is None:
+        around = _lower_around(module, names, unrolls)
+        seen.append((wanted, around))
+    return {name: around[name] for name in names if name in around}
+
+
+@cached_by_module(4)
+def _remember(_module: tvm.IRModule, *, unrolls: bool) -> list[tuple[Counter[str], Any]]:
+    return []
+
+
+def _lower_around(module: tvm.IRModule, names: Sequence[str], unrolls: bool) -> dict[str, Around]:
+    left_out = {_NEEDS_TARGET} if unrolls else {_NEEDS_TARGET, _UNROLLING}
+    watch = _Watch(names, left_out)
+    if get_pipeline(module) == PIPELINE:
+        pipeline = tirx.get_tir_pipeline(PIPELINE)[0]
+    else:
+        pipeline = s_tir.pipeline.default_s_tir_pipeline()[0]
+    try:
+        with tvm.transform.PassContext(config=get_pass_options(module), instruments=[watch]):
+            pipeline(module)
+    except Exception as error:
+        if not isinstance(error, RuntimeError) and not hasattr(error, _MARK):
+            raise  # a mistake of ours, which must show as one
+    seen = {name: watch.seen[name] for name in names if not watch.left[name]}
+    return {name: Around(*around) for name, around in seen.items()}
+
+
+@pass_instrument
+class _Watch:
+    """Notes what passes are given and make, and skips all after the last one of them."""
+
+    def __init__(self, names: Sequence[str], left_out: set[str]) -> None:
+        self.left, self.left_out = Counter(names), left_out
+        self.seen: dict[str, Around] = {}
+
+    def should_run(self, _module: tvm.IRModule, info: Any) -> bool:
+        return self.left.total() > 0 and info.name not in self.left_out
+
+    def run_before_pass(self, module: tvm.IRModule, info: Any) -> None:
+        if info.name in self.left and info.name not in self.seen:
+            self.seen[info.name] = Around(module, module)
+
+    def run_after_pass(self, module: tvm.IRModule, info: Any) -> None:
+        if self.left[info.name] > 0:
+            self.seen[info.name] = Around(self.seen[info.name].before, module)
+            self.left[info.name] -= 1

@@ -12,8 +12,8 @@ from tvm.tirx import For
 
 from .gpu_limits import MAX_SHARED_BYTES
 from .intrinsics.mma import SCOPE
+from .pass_options import lower_around
 from .passes.persistent import measure_room
-from .passes.pipeline import lower_around
 from .passes.store_slots import measure_saved
 from .passes.tma_pipeline import ROOM
 from .queries import get_enclosing_kernel, get_enclosing_loops, get_loop_name

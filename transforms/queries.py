@@ -11,27 +11,6 @@ from tvm.tirx import For, IterVar
 from .schedule import query
 from .tir import constant, find_all, get_axis, get_fed_iterators
 
-__all__ = [
-    "find_epilogue",
-    "find_row_length",
-    "get_enclosing_kernel",
-    "get_enclosing_loops",
-    "get_extent",
-    "get_loop_name",
-    "get_outer_loops",
-    "get_own_loops",
-    "get_readers_under",
-    "get_realize",
-    "get_reduction_loops",
-    "get_root",
-    "get_sblock_name",
-    "get_sblocks_under",
-    "get_spatial_loops",
-    "is_around",
-    "is_reduction",
-    "is_reduction_loop",
-]
-
 
 def get_loop_name(sch: Schedule, loop: LoopRV) -> str:
     """The loop variable's name, as the kernel or a split gave it."""

@@ -15,7 +15,7 @@ from tvm.s_tir.transform import MergeSharedMemoryAllocations
 from tvm.tirx import AllocBuffer, AttrStmt
 
 from tirstep.transforms.intrinsics.warpgroups import CHUNK_BYTES, CODES
-from tirstep.transforms.passes.pipeline import lower_around
+from tirstep.transforms.pass_options import lower_around
 from tirstep.transforms.tir import cached_by_module, constant, find_all, find_axes, is_among
 from tirstep.tvm_compat import get_op_name
 

@@ -44,7 +44,7 @@ from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_equal
 
 from tirstep.transforms.enumeration import meets_again
-from tirstep.transforms.passes.pipeline import lower_around
+from tirstep.transforms.pass_options import lower_around
 from tirstep.transforms.passes.uses import Use, Uses, find_uses
 from tirstep.transforms.tir import (
     Place,

@@ -19,7 +19,7 @@ from tvm_ffi import structural_equal
 
 from tirstep.transforms.enumeration import begins_late
 from tirstep.transforms.gpu_limits import WARP
-from tirstep.transforms.passes.pipeline import lower_around
+from tirstep.transforms.pass_options import lower_around
 from tirstep.transforms.schedule import Fault
 from tirstep.transforms.tir import (
     Access,

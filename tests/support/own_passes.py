@@ -21,9 +21,9 @@ from tirstep.experiments.subject import make_subject
 from tirstep.files import write_file
 from tirstep.lowering_checks.steps import Run, run_recipe
 from tirstep.modules import row_sum
-from tirstep.transforms import passes
+from tirstep.transforms import pipeline
 from tirstep.transforms.masks import split_loop_at_mask
-from tirstep.transforms.passes.pipeline import KEY
+from tirstep.transforms.pass_options import KEY
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tir import replace_fields
 
@@ -62,7 +62,7 @@ DECLARED = {
     ),
     "StreamSteps": Declaration("before", "s_tir.LowerInitBlock", ("is done at once",)),
 }
-"""By name, in `tirstep.transforms.passes`."""
+"""By name, in `tirstep.transforms.pipeline`."""
 CHANGED = {
     "DropDoubledBarriers": ("matmul_wgmma_async",),
     "DropRedundantBarriers": ("matmul_prefetched",),
@@ -83,7 +83,7 @@ work there, which has a subject of its own.
 
 def get_pass(name: str) -> object:
     """The pass of a name."""
-    return getattr(passes, name)
+    return getattr(pipeline, name)
 
 
 def list_subjects(name: str) -> list[Subject]:

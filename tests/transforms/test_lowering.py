@@ -19,8 +19,8 @@ from tirstep.lowering_checks.compile.compiling import compile_module
 from tirstep.lowering_checks.devices.simulator import simulate_lowered
 from tirstep.modules import get_kernel
 from tirstep.transforms import get_pipeline, set_pipeline
+from tirstep.transforms.pass_options import PIPELINE
 from tirstep.transforms.passes.barriers import DropRedundantBarriers
-from tirstep.transforms.passes.pipeline import PIPELINE
 from tirstep.transforms.recipes.gemm import GemmConfig, schedule
 from tirstep.transforms.tir import find_all
 

@@ -26,7 +26,7 @@ from tirstep.lowering_checks.facts import get_facts
 from tirstep.lowering_checks.steps import Run
 from tirstep.modules import matmul_bias_gelu
 from tirstep.transforms import TransformError, make_persistent
-from tirstep.transforms.passes import NameBarriersOfRoles
+from tirstep.transforms.passes.persistent import NameBarriersOfRoles
 from tirstep.transforms.passes.tma_pipeline import Pipeline
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.recipes.wgmma import WgmmaConfig, schedule

@@ -10,7 +10,7 @@ from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import For, ForKind
 
 from ..loops import fuse_loops
-from ..passes.pipeline import lower_around
+from ..pass_options import lower_around
 from ..queries import get_root, get_sblock_name, is_reduction
 from ..recipes.elementwise import FlatConfig, schedule_elements
 from ..schedule import TransformError, inlines, transform

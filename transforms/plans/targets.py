@@ -17,7 +17,7 @@ from tvm.tirx import BufferStore, For, ForKind, PrimFunc
 from tirstep.tvm_compat import get_op_name
 
 from ..intrinsics.wgmma import ARCHITECTURE
-from ..passes.pipeline import get_pass_options
+from ..pass_options import get_pass_options
 from ..tir import (
     Place,
     bind_ranges,

@@ -24,7 +24,8 @@ from tvm.tirx import compilation_pipeline
 
 from tirstep.lowering_checks import CheckError
 from tirstep.programs.program_error import explain_error
-from tirstep.transforms.passes.pipeline import PIPELINE, get_pipeline, name_passes
+from tirstep.transforms.pass_options import PIPELINE, get_pipeline
+from tirstep.transforms.pipeline import name_passes
 
 DEFAULT = "default"
 PLACES = ("after", "before", "replace", "drop")
