@@ -47,9 +47,9 @@ from .loops import reorder_loops as reorder_loops
 from .loops import split_loop as split_loop
 from .loops import suggest_unrolling as suggest_unrolling
 from .loops import unroll_loop as unroll_loop
-from .masks import end_loop_at_mask as end_loop_at_mask
-from .masks import launch_longest_first as launch_longest_first
-from .masks import split_loop_at_mask as split_loop_at_mask
+from .masked_loops import end_loop_at_mask as end_loop_at_mask
+from .masked_loops import launch_longest_first as launch_longest_first
+from .masked_loops import split_loop_at_mask as split_loop_at_mask
 from .overlapping import alternate_tiles as alternate_tiles
 from .overlapping import alternate_warpgroups as alternate_warpgroups
 from .overlapping import overlap_products as overlap_products
@@ -84,7 +84,7 @@ from .rows import spread_over_threads as spread_over_threads
 from .schedule import TransformError as TransformError
 from .schedule import one_change as one_change
 from .schedule import unguarded as unguarded
-from .streaming import stream_steps as stream_steps
+from .stream_k import stream_steps as stream_steps
 from .tensorize import FragmentTile as FragmentTile
 from .tensorize import SharedStore as SharedStore
 from .tensorize import stage_fragments_at as stage_fragments_at

@@ -14,6 +14,7 @@ import tvm
 from tvm import s_tir, tirx
 from tvm.tirx import compilation_pipeline
 
+from .masked_loops import EndLoopsAtMasks, SplitLoopsAtMasks
 from .pass_options import PIPELINE, get_pass_options
 from .passes.async_dma import LowerAsyncDMA
 from .passes.async_waits import CorrectAsyncWaits
@@ -24,13 +25,12 @@ from .passes.before_flattening import (
     SplitGuardedVectors,
 )
 from .passes.butterflies import ExchangeByButterflies
-from .passes.mask_loops import EndLoopsAtMasks, SplitLoopsAtMasks
 from .passes.own_lanes import UseOwnLanes
 from .passes.persistent import NameBarriersOfRoles
 from .passes.pointer_types import PointInOwnTypes
-from .passes.streams import StreamSteps
 from .passes.tma import LowerTmaPipelines
 from .passes.tma_store import LowerTmaStores
+from .stream_k import StreamSteps
 
 
 def _make_pipeline() -> tuple[Any, Any, Any]:

@@ -13,7 +13,7 @@ from tvm.tirx import BufferLoad, BufferStore, Cast, For, ForKind, IterVar, Selec
 from tvm_ffi import structural_map
 
 from tirstep.transforms.fusion.evaluation import UnknownOperationError, compile_expression
-from tirstep.transforms.mask_bounds import (
+from tirstep.transforms.masked_loops import (
     ENDS_AT_MASK,
     Masks,
     get_condition,

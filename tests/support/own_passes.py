@@ -22,7 +22,7 @@ from tirstep.files import write_file
 from tirstep.lowering_checks.steps import Run, run_recipe
 from tirstep.modules import row_sum
 from tirstep.transforms import pipeline
-from tirstep.transforms.masks import split_loop_at_mask
+from tirstep.transforms.masked_loops import split_loop_at_mask
 from tirstep.transforms.pass_options import KEY
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tir import replace_fields

@@ -16,9 +16,8 @@ from tvm.script import from_source
 from tirstep.lowering_checks import check_numbers, get_device, run_recipe
 from tirstep.modules import Problem, get_kernel
 from tirstep.transforms import set_pipeline, stream_steps
-from tirstep.transforms.passes.streams import StreamSteps
 from tirstep.transforms.recipes import RECIPES
-from tirstep.transforms.shares import Shares, share_steps
+from tirstep.transforms.stream_k import Shares, StreamSteps, share_steps
 
 
 def test_fewer_workers_than_parts_share_nothing() -> None:

@@ -20,7 +20,7 @@ from ..fetching import fetch_cooperatively, stage_operand_at
 from ..fusion.fuse import fuse_reductions
 from ..layout import pad_longer_rows
 from ..loops import Tail, reorder_loops, split_loop, suggest_unrolling
-from ..masks import end_loop_at_mask
+from ..masked_loops import end_loop_at_mask
 from ..pass_options import set_pass_option, set_pipeline
 from ..placement import compute_block_at, reverse_compute_block_at
 from ..queries import get_extent, get_own_loops, get_spatial_loops, is_reduction_loop

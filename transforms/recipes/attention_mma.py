@@ -21,7 +21,7 @@ from ..exponentials import fuse_exponents, use_powers_of_two
 from ..fusion.fuse import fuse_reductions
 from ..intrinsics.fragments import SIDE
 from ..loops import reorder_loops, split_loop, suggest_unrolling
-from ..masks import end_loop_at_mask, split_loop_at_mask
+from ..masked_loops import end_loop_at_mask, split_loop_at_mask
 from ..pipelining import prefetch_asynchronously
 from ..placement import compute_block_at, reverse_compute_block_at
 from ..quads import (

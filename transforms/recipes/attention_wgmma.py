@@ -20,8 +20,7 @@ from ..intrinsics.fragments import SIDE
 from ..intrinsics.warpgroups import ROWS
 from ..intrinsics.wgmma_rows import WARPS
 from ..loops import suggest_unrolling
-from ..mask_bounds import find_choices
-from ..masks import end_loop_at_mask, launch_longest_first, split_loop_at_mask
+from ..masked_loops import end_loop_at_mask, find_choices, launch_longest_first, split_loop_at_mask
 from ..overlapping import alternate_warpgroups, overlap_products
 from ..persistent import make_persistent
 from ..pipelining import prefetch_asynchronously

@@ -23,7 +23,7 @@ from ..pass_options import set_pipeline
 from ..pipelining import prefetch_asynchronously, prefetch_fragments, prefetch_through_registers
 from ..queries import find_row_length, get_extent
 from ..reduction import decompose_reduction_at, split_reduction
-from ..streaming import stream_steps
+from ..stream_k import stream_steps
 from ..tir import constant
 from ..vectorize import vectorize_copy
 from ..warp_tiling import Inner, tile_in_warps

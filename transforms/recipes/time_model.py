@@ -20,7 +20,7 @@ from tvm.s_tir.schedule import SBlockRV
 from ..gpu_limits import WARP
 from ..queries import find_epilogue
 from ..schedule import TransformError
-from ..shares import count_parts, share_steps
+from ..stream_k import count_parts, share_steps
 from ..tir import constant, is_used
 from .gpus import H200, Gpu
 from .tiled_product import VECTOR_BYTES, WholeTail

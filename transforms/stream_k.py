@@ -1,20 +1,25 @@
-"""Kernels of sums in parts whose GPU blocks may share the steps of all tiles, and what they become.
+"""Equal shares of a sum's steps for all GPU blocks, whatever the number of tiles: stream-K.
 
-Such a kernel has parts of a sum on one axis of GPU blocks and tiles on another, and goes through
-the steps of one part of one tile in a serial loop. To the sum of all parts it does not matter in
-which of them a step is added up, so that steps may move from part to part.
+The decomposition is that of M. Osama and others (Stream-K: Work-centric Parallel Decomposition for
+Dense Matrix-Matrix Multiplication on the GPU, 2023). A kernel has parts of a sum on one axis of GPU
+blocks and tiles on another, and goes through the steps of one part of one tile in a serial loop. To
+the sum of all parts it does not matter in which of them a step is added up, so that steps may move
+from part to part: `stream_steps` marks the loop, and the pass `StreamSteps` moves them.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from tvm.ir import Range, TensorLoad
-from tvm.s_tir import MatchBufferRegion, SBlock, SBlockRealize
+from tvm.s_tir import MatchBufferRegion, SBlock, SBlockRealize, Schedule
+from tvm.s_tir.schedule import LoopRV
 from tvm.sym import Analyzer, detect_linear_equation
 from tvm.tirx import (
+    Add,
     AllocBuffer,
     BufferLoad,
     BufferRegion,
@@ -30,23 +35,166 @@ from tvm.tirx import (
 )
 from tvm.tirx import max as larger
 from tvm.tirx import min as smaller
-from tvm_ffi import structural_map
+from tvm.tirx.transform import prim_func_pass
+from tvm_ffi import structural_equal, structural_map
 
-from .part_sums import find_other_use, is_sum
-from .rewriting import with_body
-from .schedule import Fault
-from .shares import Shares, share_steps
+from .enumeration import count_values, is_of
+from .pass_options import set_pipeline
+from .queries import get_loop_name, get_root
+from .rewriting import with_annotations, with_body
+from .schedule import Fault, TransformError, transform
 from .tir import (
+    Place,
     constant,
     find_all,
     get_axis,
     get_loops_around,
+    get_places,
+    get_regions,
     is_among,
     is_used,
     replace_fields,
     substitute,
 )
 from .tma_tiles import TMA_PREFIX
+
+_COUNTED = 1 << 21
+"""Steps of all tiles among which the smallest share is looked for."""
+
+
+class Shares(NamedTuple):
+    """Equal shares of the steps of tiles, one after the other, of which a worker has one each.
+
+    Attributes
+    ----------
+    tiles, steps, parts : of the result, of a tile, and of a tile's sum
+    each : the steps of a share
+    workers : GPU blocks; the last one may have nothing but a part without steps
+    """
+
+    tiles: int
+    steps: int
+    parts: int
+    each: int
+    workers: int
+
+
+def count_parts(tiles: int, steps: int, each: int) -> int:
+    """How many shares, of so many steps each, meet in one tile at most."""
+    return max(
+        (tile * steps + steps - 1) // each - tile * steps // each + 1
+        for tile in range(min(tiles, each // math.gcd(steps, each)))
+    )
+
+
+def share_steps(tiles: int, steps: int, parts: int, workers: int) -> Shares | None:
+    """The smallest equal shares for so many workers at most, of which no more than `parts` meet in
+    a tile; None where there are fewer workers than parts.
+    """
+    if workers < parts:
+        return None
+    # As many as there are, with all parts of the last tile, and as many as a tile has parts.
+    others = (tiles - 1) * steps // (workers - parts + 1) + 1
+    least = max(-(-tiles * steps // workers), others, -(-steps // parts))
+    each = _find_share(tiles, steps, parts, least)
+    return Shares(tiles, steps, parts, each, (tiles - 1) * steps // each + parts)
+
+
+def _find_share(tiles: int, steps: int, parts: int, least: int) -> int:
+    """The smallest share, of so many steps at least, of which no more than `parts` meet; of tiles
+    whose many steps begin anywhere in a share, one that is known to do.
+    """
+    if parts == 1:  # which ends where a tile does
+        return -(-least // steps) * steps
+    enough = max(least, -(-(steps - 1) // (parts - 1)))
+    if tiles * steps > _COUNTED:
+        return enough
+    tried = (it for it in range(least, enough) if count_parts(tiles, steps, it) <= parts)
+    return next(tried, enough)
+
+
+def find_other_use(body: Any, kernel: For, buffer: Any, at: int) -> str | None:
+    """The name of what does anything with the parts in a buffer but to add up all of them.
+
+    `at` is the dimension of parts, `kernel` what writes them, in a function's body.
+    """
+    inside = find_all(kernel, SBlock)
+    places = [place for place in get_places(body) if not is_among(place.block, inside)]
+    using = [place for place in places if place.is_innermost and _uses(place.block, buffer)]
+    for place in using:
+        if not _adds_up(place, buffer, at) or _is_read_meanwhile(place, at, places):
+            return f"block '{place.name}'"
+    own = [*(place.block.body.value.b for place in using), *find_all(kernel, TensorLoad)]
+    loads = [it for it in find_all(body, TensorLoad) if it.source.same_as(buffer)]
+    return None if all(is_among(it, own) for it in loads) else "a condition, or a bound,"
+
+
+def is_sum(store: BufferStore) -> bool:
+    """Whether a store adds something else to what was there."""
+    value = store.value
+    before = BufferLoad(store.buffer, store.indices)
+    if not isinstance(value, Add) or not structural_equal(value.a, before):
+        return False
+    return not any(it.source.same_as(store.buffer) for it in find_all(value.b, TensorLoad))
+
+
+def _uses(block: SBlock, buffer: Any) -> bool:
+    """Whether a block reads or writes a buffer, by what it declares or by what it does."""
+    used = [region.source for region in get_regions(block)]
+    used += [matched.source.source for matched in block.match_buffers]
+    used += [store.buffer for store in find_all(block, BufferStore)]
+    used += [load.source for load in find_all(block, TensorLoad)]
+    return is_among(buffer, used)
+
+
+def _adds_up(place: Place, buffer: Any, at: int) -> bool:
+    """Whether a block adds up all parts, each as often, and uses them for nothing else."""
+    store = place.block.body
+    if not isinstance(store, BufferStore) or not is_sum(store):
+        return False
+    load, loads = store.value.b, find_all(place.block, TensorLoad)
+    if [it for it in loads if it.source.same_as(buffer)] != [load]:
+        return False
+    index = load.indices[at]
+    others = [it for n, it in enumerate(load.indices) if n != at]
+    reduced = [it.var for it in place.block.iter_vars if it.iter_type == IterVar.CommReduce]
+    return (
+        not place.block.match_buffers
+        and is_among(index, reduced)
+        and not any(is_used(index, it) for it in others)
+        and _takes_all(place, index, constant(buffer.shape[at]))
+    )
+
+
+def _takes_all(place: Place, index: Any, count: int | None) -> bool:
+    """Whether an iterator has each of so many values as often, whatever the others have."""
+    loops = _find_deciding(place, index)
+    variables = [loop.loop_var for loop in loops]
+    items = [item.var for item in place.block.iter_vars if not item.var.same_as(index)]
+    if any(is_used(it, place.values[item]) for item in items for it in variables):
+        return False
+    guards = [it for it in place.guards if any(is_used(each, it) for each in variables)]
+    if not all(is_of(variables, it) for it in guards):
+        return False
+    times = count_values(place.values[index], guards, loops)
+    return set(times) == set(range(count or 0)) and len(set(times.values())) == 1
+
+
+def _is_read_meanwhile(place: Place, at: int, places: list[Place]) -> bool:
+    """Whether another block uses a sum to which not all parts have been added."""
+    store = place.block.body
+    loops = _find_deciding(place, store.value.b.indices[at])
+    others = [it for it in places if it.is_innermost and it is not place]
+    return any(
+        _uses(other.block, store.buffer) and any(is_among(it, loops) for it in other.loops)
+        for other in others
+    )
+
+
+def _find_deciding(place: Place, index: Any) -> list[For]:
+    """The loops that decide over an iterator."""
+    return [it for it in place.loops if is_used(it.loop_var, place.values[index])]
+
 
 STREAMS = "tirstep_streams"
 """The annotation of a loop over steps: how many GPU blocks share those of all tiles, at most."""
@@ -446,3 +594,84 @@ def _write(stream: Stream) -> For:
     axis = IterVar(span, Var(bound.var.name, bound.var.ty), bound.iter_type, bound.thread_tag)
     kept = stream.tiles.annotations
     return For(worker, const(0), const(workers), ForKind.THREAD_BINDING, nest, axis, kept)
+
+
+@transform
+def stream_steps(sch: Schedule, loop: LoopRV, *, workers: int) -> None:
+    """Give GPU blocks equal shares of the steps of all tiles, one after the other.
+
+    Tiles times parts seldom are a multiple of what a GPU runs at a time. Here each of `workers`
+    GPU blocks has the same number of steps: the rest of a tile that another one began, whole tiles,
+    and the beginning of one more. What it adds up of a tile is one part of the tile's sum; the
+    block that adds up the parts stays as it is, and finds zeros where fewer workers meet in a tile
+    than there are parts.
+
+    The loop is marked, and its kernel becomes one of workers when the pipeline "tirstep" lowers it.
+    Until then, and where a later step makes that impossible, parts are slices of one length, with
+    the same sums. The order in which a sum adds up is another one. Of asynchronous copies none is
+    in flight behind a step, since TVM counts them in loops of constant length alone: copies through
+    registers (`prefetch_through_registers`) are faster here.
+
+    rewrite: ``for p in blockIdx.y of 2: for t in blockIdx.x of 3: for s in 4: C[p, t] += A[t, p * 4
+        + s]`` for 4 workers -> ``for w in blockIdx.x of 4: for t in tiles of w: for s in its steps
+        there: C[w - t * 8 // 6, t] += A[t, max(w * 6 - t * 8, 0) + s]``, when the module is lowered
+    consumes: nothing
+    requires: a serial loop of two steps or more, under parts on blockIdx.y and tiles on blockIdx.x,
+        one directly under the other, as `rfactor_reduction` and `bind_loop` make them; a sum that
+        is initialized in front of it, of terms that use nothing of other steps, and that is copied
+        at most before another block adds up all parts, which nobody else reads; no bulk copies; at
+        least as many `workers` as parts, of which fewer are there where more than there are parts
+        would meet in a tile
+    """
+    if workers < 1:
+        raise TransformError(f"workers={workers} must be >= 1", "use an integer >= 1")
+    node = sch.get(loop)
+    if STREAMS in node.annotations:
+        raise TransformError(
+            f"loop '{get_loop_name(sch, loop)}' is shared already", "call this once"
+        )
+    planned = plan_stream(get_root(sch, loop), node, workers)
+    if isinstance(planned, Fault):
+        raise TransformError(planned.problem, planned.advice)
+    sch.annotate(loop, STREAMS, workers)
+    set_pipeline(sch)
+
+
+@prim_func_pass(opt_level=0, name="tirstep.StreamSteps")
+def StreamSteps(  # noqa: N802 - a pass is named like TVM's
+    function: Any, _module: Any, _context: Any
+) -> Any:
+    """Give each GPU block an equal share of the steps of all tiles, as `stream_steps` has asked.
+
+    The steps of a tile that are one worker's are one part of its sum. Where fewer workers meet in
+    a tile than its sum has parts, the last part is zeros.
+
+    A loop that cannot be part of a stream any more stays as it is, which computes the same.
+
+    rewrite: ``for p in blockIdx.y of 2: for t in blockIdx.x of 3: for s in 4: C[p, t] += A[t, p * 4
+        + s]`` for 4 workers -> ``for w in blockIdx.x of 4: for t in tiles of w: for s in its steps
+        there: C[w - t * 8 // 6, t] += A[t, max(w * 6 - t * 8, 0) + s]``
+    """
+    kept: list[Any] = []
+    for loop in find_all(function.body, For):
+        if STREAMS not in loop.annotations:
+            continue
+        planned = plan_stream(function.body, loop, constant(loop.annotations[STREAMS]) or 1)
+        if not isinstance(planned, Fault):
+            stream, kernel = planned
+            outer = stream.nest[0].loop_var
+
+            def replace(node: For, outer: Any = outer, kernel: Any = kernel) -> For:
+                return kernel if node.loop_var.same_as(outer) else node
+
+            function = function.with_body(structural_map(function.body, (For, replace)))
+        else:
+            kept.append(loop.loop_var)
+
+    def forget(loop: For) -> For:
+        if STREAMS not in loop.annotations:
+            return loop
+        rest = {key: it for key, it in loop.annotations.items() if str(key) != STREAMS}
+        return with_annotations(loop, rest)
+
+    return function.with_body(structural_map(function.body, (For, forget))) if kept else function

@@ -1,0 +1,399 @@
+"""Masks that become bounds of loops: what they hide is not computed at all.
+
+Masks are conditions of ``if_then_else``. The transforms mark a loop, and the passes end it where
+masks hide all that is left, or split it where they begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvm.ir import Call, TensorLoad
+from tvm.s_tir import SBlock, SBlockRealize, Schedule
+from tvm.s_tir.schedule import LoopRV
+from tvm.sym import Analyzer, detect_linear_equation
+from tvm.tirx import (
+    GE,
+    GT,
+    LE,
+    LT,
+    And,
+    Bind,
+    BufferStore,
+    For,
+    ForKind,
+    Let,
+    Select,
+    SeqStmt,
+    Var,
+    const,
+)
+from tvm.tirx import max as larger
+from tvm.tirx import min as smaller
+from tvm.tirx.transform import prim_func_pass
+from tvm_ffi import structural_map
+
+from .loops import require_constant, require_serial
+from .pass_options import set_pipeline
+from .queries import get_enclosing_loops, get_loop_name
+from .rewriting import with_annotations
+from .schedule import TransformError, transform
+from .tir import (
+    bind_ranges,
+    constant,
+    find_all,
+    get_axis,
+    get_iterator_values,
+    get_loops_around,
+    get_operands,
+    is_among,
+    is_choice,
+    is_used,
+    substitute,
+)
+
+ENDS_AT_MASK = "tirstep_ends_at_mask"
+"""The annotation of a loop that the pass EndLoopsAtMasks ends early."""
+SPLITS_AT_MASKS = "tirstep_splits_at_masks"
+"""The annotation of a loop that the pass SplitLoopsAtMasks splits."""
+
+LONGEST_FIRST = "tirstep_longest_first"
+"""The annotation of such a loop: GPU blocks in which it goes on longest are launched first."""
+
+
+def find_growing_axis(loop: For, around: list[For], count: Any) -> For | None:
+    """The one loop of GPU blocks around along which a loop gets longer; None for none."""
+    axes = [
+        each
+        for each in around
+        if (get_axis(each) or "").startswith("blockIdx") and is_used(each.loop_var, count)
+    ]
+    if len(axes) != 1 or (extent := constant(axes[0].extent)) is None:
+        return None
+    analyzer, variable = Analyzer(), axes[0].loop_var
+    first, last = (
+        constant(analyzer.simplify(substitute(count, {variable: const(at)})))
+        for at in (0, extent - 1)
+    )
+    if first is None or last is None or constant(axes[0].min) != 0:
+        return None
+    return axes[0] if last > first else None
+
+
+def read_masks(loop: For, around: list[For]) -> Masks:
+    """The masks under a loop, of which some of `around` are the threads of a block."""
+    threads = [each for each in around if (get_axis(each) or "").startswith("threadIdx")]
+    inner = [each for each in find_all(loop.body, For) if not is_among(each, threads)]
+    return Masks(loop, [*threads, *inner], around)
+
+
+@dataclass
+class Masks:
+    """The conditions under a loop, and those that hide all behind some iteration.
+
+    Attributes
+    ----------
+    inside : the loops of which a bound must hold for all iterations
+    around : those around the loop
+    """
+
+    loop: For
+    inside: list[For]
+    around: list[For]
+    hiding: list[Any] = field(default_factory=list)
+
+    def count_iterations(self) -> Any | None:
+        """Those in which some mask lets something through, one at least; None without a bound."""
+        blocks = find_all(self.loop.body, SBlockRealize)
+        bounds = [bound for block in blocks for bound in self.find_bounds(block)]
+        if not bounds:
+            return None
+        bound = const(1)
+        for other in bounds:
+            bound = larger(bound, other)
+        return Analyzer().simplify(smaller(self.loop.extent, bound))
+
+    def find_bounds(self, block: SBlockRealize) -> Iterator[Any]:
+        """For each mask of a block, how many iterations it lets something through."""
+        values = get_iterator_values(self.loop.body)
+        for choice in find_choices(block.block):
+            condition = get_condition(choice)
+            parts = get_operands(condition, And)
+            found = [self._find_bound(substitute(part, values)) for part in parts]
+            bounds = [bound for bound in found if bound is not None]
+            if bounds:
+                self.hiding.append(condition)
+                yield bounds[0]
+
+    def _find_bound(self, condition: Any) -> Any | None:
+        """The iterations in which a comparison may hold; None where that is no first so many."""
+        if not isinstance(condition, LE | LT | GE | GT):
+            return None
+        low, high = condition.a, condition.b
+        if isinstance(condition, GE | GT):
+            low, high = high, low
+        least = 1 if isinstance(condition, LE | GE) else 0  # of low - high, where it is hidden
+        variables = [self.loop.loop_var, *(each.loop_var for each in self.inside)]
+        parts = detect_linear_equation(low - high, variables)
+        if not parts:
+            return None
+        *factors, rest = parts
+        numbers = [constant(factor) for factor in factors]
+        step = numbers[0]
+        if None in numbers or step is None or step < 1:
+            return None
+        for factor, each in zip(numbers[1:], self.inside, strict=True):
+            last = constant(each.extent)
+            if last is None:
+                return None
+            rest = rest + each.min * factor + min(0, (factor or 0) * (last - 1))
+        bound = (least - rest + step - 1) // step
+        return bound if is_known_before(bound, self.loop, self.around) else None
+
+
+def is_known_before(bound: Any, loop: For, around: list[For]) -> bool:
+    """Whether a bound is known in front of its loop: what it loads is there, and nothing under the
+    loop stores it; its loops are those around, and nothing under the loop defines its variables.
+    """
+    own = [each.loop_var for each in (loop, *find_all(loop.body, For))]
+    own += [each.var for kind in (Bind, Let) for each in find_all(loop.body, kind)]
+    own += [item.var for block in find_all(loop.body, SBlock) for item in block.iter_vars]
+    if any(is_used(each, bound) for each in own):
+        return False
+    stored = [store.buffer for store in find_all(loop.body, BufferStore)]
+    stored += [region.source for block in find_all(loop.body, SBlock) for region in block.writes]
+    analyzer = bind_ranges(around)
+    return not any(
+        is_among(load.source, stored)
+        or not all(
+            analyzer.can_prove(And(index >= 0, index < size))
+            for index, size in zip(load.indices, load.source.shape, strict=True)
+        )
+        for load in find_all(bound, TensorLoad)
+    )
+
+
+def find_choices(block: Any) -> list[Any]:
+    nodes = [*find_all(block.body, Call), *find_all(block.body, Select)]
+    if block.init is not None:
+        nodes += [*find_all(block.init, Call), *find_all(block.init, Select)]
+    return [node for node in nodes if is_choice_or_select(node)]
+
+
+def is_choice_or_select(node: Any) -> bool:
+    return isinstance(node, Select) or is_choice(node)
+
+
+def get_condition(choice: Any) -> Any:
+    return choice.condition if isinstance(choice, Select) else choice.args[0]
+
+
+@transform
+def end_loop_at_mask(sch: Schedule, loop: LoopRV) -> None:
+    """End a loop behind the last iteration of which a mask lets something through.
+
+    Masks are conditions of ``if_then_else``. That an iteration with nothing but hidden elements
+    changes nothing is tried on drawn numbers: the maximum and the sums of attention take up what
+    counts for nothing, and are repaired by 1. Values that are no numbers, or infinite, are hidden
+    with the rest, where a product with 0 would have kept them.
+
+    The loop is marked, and ends early once the pipeline "tirstep" has lowered reductions over
+    threads, which TVM does in loops of constant extents alone. Whatever comes under the loop later
+    is tried as well.
+
+    rewrite: ``for j_0 in n: (for j_1 in 4: m = max(m, x[j] if j_0 * 4 + j_1 <= i_0 * 8 + i_1 else
+        least))`` -> the same with ``for j_0 in min(n, max(1, (i_0 * 8 + 7) // 4 + 1))``
+    consumes: nothing
+    requires: a serial loop of a constant extent that begins at 0
+    guarded: a condition under the loop that holds up to some iteration, which depends on GPU blocks
+        and outer serial loops alone: all threads of a block go on together; an iteration that
+        changes nothing beyond it
+    """
+    require_serial(sch, loop)
+    require_constant(sch, loop)
+    node = sch.get(loop)
+    if constant(node.min) != 0:
+        raise TransformError(
+            f"loop '{get_loop_name(sch, loop)}' begins at {node.min}", "choose one that begins at 0"
+        )
+    sch.annotate(loop, ENDS_AT_MASK, 1)
+    set_pipeline(sch)
+
+
+@transform
+def launch_longest_first(sch: Schedule, loop: LoopRV) -> None:
+    """Launch those GPU blocks first in which a loop goes on longest before it ends at its mask.
+
+    A GPU takes up blocks in the order of their numbers, and the last ones leave multiprocessors
+    idle: these are short then. Nothing is computed otherwise, or elsewhere.
+
+    rewrite: ``for i in blockIdx.x: for j in min(n, i * 2 + 1): C[i] += A[i, j]`` ->
+        ``for i in blockIdx.x: for j in min(n, (m - 1 - i) * 2 + 1): C[m - 1 - i] += ...``, when the
+        module is lowered
+    consumes: nothing
+    requires: a loop that `end_loop_at_mask` has marked, whose iterations become more along one axis
+        of GPU blocks, and depend on no other
+    """
+    name, node = get_loop_name(sch, loop), sch.get(loop)
+    if ENDS_AT_MASK not in node.annotations or LONGEST_FIRST in node.annotations:
+        raise TransformError(
+            f"loop '{name}' does not end at a mask, or its longest blocks come first already",
+            "call end_loop_at_mask first, and this once",
+        )
+    around = get_enclosing_loops(sch, loop)
+    count = read_masks(node, around).count_iterations()
+    if count is None or find_growing_axis(node, around, count) is None:
+        raise TransformError(
+            f"loop '{name}' does not become longer along one axis of GPU blocks alone",
+            "bind the loop that its mask depends on to blockIdx",
+        )
+    sch.annotate(loop, LONGEST_FIRST, 1)
+
+
+@transform
+def split_loop_at_mask(sch: Schedule, loop: LoopRV) -> None:
+    """Let the first iterations of a loop, of which masks hide nothing, do without them.
+
+    Masks are conditions of ``if_then_else``. The loop is marked, and split once
+    pipelines are lowered, so that the copies of a pipeline go on from one part to the other.
+
+    rewrite: ``for j_0 in n: (for j_1 in 4: m = max(m, x[j] if j_0 * 4 + j_1 <= i_0 * 8 + i_1 else
+        least))`` -> ``for j_0 in (i_0 * 8 - 3) // 4 + 1: (for j_1 in 4: m = max(m, x[j]))`` and the
+        rest as it was, when the module is lowered
+    consumes: nothing
+    requires: a serial loop of a constant extent that begins at 0, and a condition under it that
+        holds up to some iteration
+    """
+    require_serial(sch, loop)
+    require_constant(sch, loop)
+    node = sch.get(loop)
+    if read_masks(node, get_enclosing_loops(sch, loop)).count_iterations() is None:
+        raise TransformError(
+            f"no condition under loop '{get_loop_name(sch, loop)}' holds up to some iteration",
+            "leave the loop as it is, or choose the serial loop over what a mask hides",
+        )
+    sch.annotate(loop, SPLITS_AT_MASKS, 1)
+    set_pipeline(sch)
+
+
+@prim_func_pass(opt_level=0, name="tirstep.EndLoopsAtMasks")
+def EndLoopsAtMasks(  # noqa: N802 - a pass is named like TVM's
+    function: Any, _module: Any, _context: Any
+) -> Any:
+    """End the loops that `end_loop_at_mask` has marked.
+
+    The bound depends on GPU blocks and outer loops alone, so that all threads of a block leave the
+    loop together: barriers may stand in it. It comes when reductions over threads are lowered.
+
+    With `launch_longest_first` the blocks along its axis change places, last for first.
+
+    rewrite: ``for j in n: ... if_then_else(j * 4 + t <= i * 8, x, 0)`` of threads t < 4 ->
+        the same with ``for j in min(n, max(1, i * 2 + 1))``
+    """
+    loops = find_all(function.body, For)
+    counts: dict[Any, Any] = {}
+    turned: list[Any] = []  # variables of GPU blocks
+    for loop in loops:
+        if ENDS_AT_MASK in loop.annotations:
+            around = get_loops_around(loop, loops)
+            count = counts[loop.loop_var] = read_masks(loop, around).count_iterations()
+            axis = None if count is None else find_growing_axis(loop, around, count)
+            if axis is not None and LONGEST_FIRST in loop.annotations:
+                turned.append(axis.loop_var)
+
+    def shorten(loop: For) -> For:
+        variable, count = loop.loop_var, counts.get(loop.loop_var)
+        body, extent = loop.body, loop.extent if count is None else count
+        if is_among(variable, turned):
+            body = substitute(body, {variable: extent - 1 - variable})
+        elif ENDS_AT_MASK not in loop.annotations:
+            return loop
+        ours = (ENDS_AT_MASK, LONGEST_FIRST)
+        rest = {key: it for key, it in loop.annotations.items() if str(key) not in ours}
+        axis = loop.thread_binding
+        return For(variable, loop.min, extent, loop.kind, body, axis, rest, loop.step)
+
+    return function.with_body(structural_map(function.body, (For, shorten)))
+
+
+@prim_func_pass(opt_level=0, name="tirstep.SplitLoopsAtMasks")
+def SplitLoopsAtMasks(  # noqa: N802 - a pass is named like TVM's
+    function: Any, _module: Any, _context: Any
+) -> Any:
+    """Make two loops of one: the first iterations, of which masks hide nothing, and all others.
+
+    It runs where pipelines are loops already, on those that `split_loop_at_mask` has marked.
+
+    rewrite: ``for j in n: ... if_then_else(j * 4 + t <= i * 8, x, 0)`` of threads t < 4 ->
+        ``for j in max(0, (i * 8 - 3) // 4 + 1): ... x`` and ``for j: ...`` for the rest
+    """
+    loops = find_all(function.body, For)
+    threads = [each for each in loops if (get_axis(each) or "").startswith("threadIdx")]
+
+    def split(loop: For) -> Any:
+        if SPLITS_AT_MASKS not in loop.annotations:
+            return loop
+        kept = {key: it for key, it in loop.annotations.items() if key != SPLITS_AT_MASKS}
+        around = get_loops_around(loop, loops)
+        masks = [
+            (choice, whole)
+            for choice, whole in _find_masks(loop, [*threads, *find_all(loop.body, For)])
+            if is_known_before(whole, loop, around)
+        ]
+        if not masks or loop.kind != ForKind.SERIAL or constant(loop.min) != 0:
+            return with_annotations(loop, kept)
+        count: Any = loop.extent
+        for _, whole in masks:
+            count = smaller(count, whole)
+        count = Analyzer().simplify(larger(count, const(0)))
+        whole = {choice: choice.args[1] for choice, _ in masks}
+        first = structural_map(loop.body, (Call, lambda node: whole.get(node, node)))
+        variable = Var(loop.loop_var.name, loop.loop_var.ty)
+        rest = substitute(loop.body, {loop.loop_var: variable + count})
+        return SeqStmt(
+            [
+                For(loop.loop_var, loop.min, count, loop.kind, first, None, kept),
+                For(variable, loop.min, loop.extent - count, loop.kind, rest, None, kept),
+            ]
+        )
+
+    return function.with_body(structural_map(function.body, (For, split)))
+
+
+def _find_masks(loop: For, inside: list[For]) -> Iterator[tuple[Call, Any]]:
+    """The choices under a loop, and how many of its first iterations choose the first value."""
+    for choice in find_all(loop.body, Call):
+        if is_choice(choice) and is_used(loop.loop_var, choice.args[0]):
+            parts = list(get_operands(choice.args[0], And))
+            bounds = [_count_whole(part, loop, inside) for part in parts]
+            if all(bound is not None for bound in bounds):
+                whole = bounds[0]
+                for bound in bounds[1:]:
+                    whole = smaller(whole, bound)
+                yield choice, whole
+
+
+def _count_whole(condition: Any, loop: For, inside: list[For]) -> Any | None:
+    """In how many first iterations a comparison holds for all others' values; None if unknown."""
+    if not isinstance(condition, LE | LT | GE | GT):
+        return None
+    low, high = condition.a, condition.b
+    if isinstance(condition, GE | GT):
+        low, high = high, low
+    most = 0 if isinstance(condition, LE | GE) else -1  # of low - high, where it holds
+    parts = detect_linear_equation(low - high, [loop.loop_var, *(it.loop_var for it in inside)])
+    if not parts:
+        return None
+    *factors, rest = parts
+    numbers = [constant(factor) for factor in factors]
+    step = numbers[0]
+    if None in numbers or step is None or step < 1:
+        return None
+    for factor, each in zip(numbers[1:], inside, strict=True):
+        last = constant(each.extent)
+        if factor and last is None:
+            return None
+        rest = rest + each.min * factor + max(0, (factor or 0) * ((last or 1) - 1))
+    return (most - rest) // step + 1
