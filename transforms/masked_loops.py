@@ -6,7 +6,8 @@ masks hide all that is left, or split it where they begin.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -129,28 +130,41 @@ class Masks:
 
     def _find_bound(self, condition: Any) -> Any | None:
         """The iterations in which a comparison may hold; None where that is no first so many."""
-        if not isinstance(condition, LE | LT | GE | GT):
+        parts = _read_comparison(condition, self.loop, self.inside, min)
+        if parts is None or any(constant(each.extent) is None for each in self.inside):
             return None
-        low, high = condition.a, condition.b
-        if isinstance(condition, GE | GT):
-            low, high = high, low
-        least = 1 if isinstance(condition, LE | GE) else 0  # of low - high, where it is hidden
-        variables = [self.loop.loop_var, *(each.loop_var for each in self.inside)]
-        parts = detect_linear_equation(low - high, variables)
-        if not parts:
-            return None
-        *factors, rest = parts
-        numbers = [constant(factor) for factor in factors]
-        step = numbers[0]
-        if None in numbers or step is None or step < 1:
-            return None
-        for factor, each in zip(numbers[1:], self.inside, strict=True):
-            last = constant(each.extent)
-            if last is None:
-                return None
-            rest = rest + each.min * factor + min(0, (factor or 0) * (last - 1))
-        bound = (least - rest + step - 1) // step
+        step, rest, is_strict = parts
+        bound = (1 - is_strict - rest + step - 1) // step
         return bound if is_known_before(bound, self.loop, self.around) else None
+
+
+def _read_comparison(
+    condition: Any, loop: For, inside: list[For], extreme: Callable[[int, int], int]
+) -> tuple[int, Any, bool] | None:
+    """A comparison as ``step * iteration + rest <= 0`` of a loop, or as ``< 0``; None for others.
+
+    Of the loops inside the rest has the `extreme` values, the least or the largest.
+    """
+    if not isinstance(condition, LE | LT | GE | GT):
+        return None
+    low, high = condition.a, condition.b
+    if isinstance(condition, GE | GT):
+        low, high = high, low
+    variables = [loop.loop_var, *(each.loop_var for each in inside)]
+    parts = detect_linear_equation(low - high, variables)
+    if not parts:
+        return None
+    *factors, rest = parts
+    numbers = [constant(factor) for factor in factors]
+    step = numbers[0]
+    if None in numbers or step is None or step < 1:
+        return None
+    for factor, each in zip(numbers[1:], inside, strict=True):
+        last = constant(each.extent)
+        if factor and last is None:
+            return None
+        rest = rest + each.min * factor + extreme(0, (factor or 0) * ((last or 1) - 1))
+    return step, rest, isinstance(condition, LT | GT)
 
 
 def is_known_before(bound: Any, loop: For, around: list[For]) -> bool:
@@ -367,33 +381,7 @@ def _find_masks(loop: For, inside: list[For]) -> Iterator[tuple[Call, Any]]:
     for choice in find_all(loop.body, Call):
         if is_choice(choice) and is_used(loop.loop_var, choice.args[0]):
             parts = list(get_operands(choice.args[0], And))
-            bounds = [_count_whole(part, loop, inside) for part in parts]
-            if all(bound is not None for bound in bounds):
-                whole = bounds[0]
-                for bound in bounds[1:]:
-                    whole = smaller(whole, bound)
-                yield choice, whole
-
-
-def _count_whole(condition: Any, loop: For, inside: list[For]) -> Any | None:
-    """In how many first iterations a comparison holds for all others' values; None if unknown."""
-    if not isinstance(condition, LE | LT | GE | GT):
-        return None
-    low, high = condition.a, condition.b
-    if isinstance(condition, GE | GT):
-        low, high = high, low
-    most = 0 if isinstance(condition, LE | GE) else -1  # of low - high, where it holds
-    parts = detect_linear_equation(low - high, [loop.loop_var, *(it.loop_var for it in inside)])
-    if not parts:
-        return None
-    *factors, rest = parts
-    numbers = [constant(factor) for factor in factors]
-    step = numbers[0]
-    if None in numbers or step is None or step < 1:
-        return None
-    for factor, each in zip(numbers[1:], inside, strict=True):
-        last = constant(each.extent)
-        if factor and last is None:
-            return None
-        rest = rest + each.min * factor + max(0, (factor or 0) * ((last or 1) - 1))
-    return (most - rest) // step + 1
+            read = [_read_comparison(part, loop, inside, max) for part in parts]
+            bounds = [(-it[2] - it[1]) // it[0] + 1 for it in read if it is not None]
+            if len(bounds) == len(read):
+                yield choice, functools.reduce(smaller, bounds)

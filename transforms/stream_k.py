@@ -42,7 +42,7 @@ from .enumeration import count_values, is_of
 from .pass_options import set_pipeline
 from .queries import get_loop_name, get_root
 from .rewriting import with_annotations, with_body
-from .schedule import Fault, TransformError, transform
+from .schedule import TransformError, transform
 from .tir import (
     Place,
     constant,
@@ -201,14 +201,6 @@ STREAMS = "tirstep_streams"
 PARTS_AXIS, TILES_AXIS = "blockIdx.y", "blockIdx.x"
 
 
-class _Refused(Exception):  # noqa: N818 - what it carries is the fault
-    """Raised inside of this file alone."""
-
-    def __init__(self, problem: str, advice: str) -> None:
-        super().__init__(problem)
-        self.fault = Fault(problem, advice)
-
-
 @dataclass
 class Stream:
     """A kernel whose GPU blocks are to share steps.
@@ -239,18 +231,21 @@ class Stream:
         return (self.parts, self.tiles) if is_outer else (self.tiles, self.parts)
 
 
-def plan_stream(body: Any, loop: For, workers: int) -> tuple[Stream, Any] | Fault:
-    """What a loop over steps is part of, and what its kernel becomes; or why that cannot be.
+def plan_stream(body: Any, loop: For, workers: int) -> tuple[Stream, For]:
+    """What a loop over steps is part of, and what its kernel becomes.
 
-    `body` is the function's.
+    `body` is the function's. Raises `TransformError` where that cannot be.
     """
-    try:
-        stream = _read(body, loop, workers)
-        _require_terms(body, stream)
-        kernel = _write(stream)
-        _require_sums(body, stream)
-    except _Refused as refused:
-        return refused.fault
+    stream = _read(body, loop, workers)
+    _require_terms(body, stream)
+    kernel = _write(stream)
+    for buffer, at in stream.apart:
+        user = find_other_use(body, stream.nest[0], buffer, at)
+        if user is not None:
+            raise TransformError(
+                f"{user} does not add up all parts of '{buffer.name}', or does more with them",
+                "leave the parts as they are",
+            )
     return stream, kernel
 
 
@@ -263,7 +258,7 @@ def _read(body: Any, loop: For, workers: int) -> Stream:
         or tiles is None
         or not (parts.body.same_as(tiles) or tiles.body.same_as(parts))
     ):
-        raise _Refused(
+        raise TransformError(
             f"loop '{name}' is not under parts on {PARTS_AXIS} and tiles on {TILES_AXIS}, one "
             "directly under the other",
             "cut the sum with rfactor_reduction, and bind its parts and its tiles",
@@ -271,19 +266,19 @@ def _read(body: Any, loop: For, workers: int) -> Stream:
     extents = [constant(it.extent) for it in (tiles, loop, parts)]
     starts = [constant(it.min) for it in (tiles, loop, parts)]
     if None in extents or any(starts) or loop.kind != ForKind.SERIAL or extents[1] == 1:
-        raise _Refused(
+        raise TransformError(
             f"loop '{name}' is no serial loop of two steps or more, with tiles and parts around it "
             "that are constant in number",
             "split the sum of a part into steps, and leave them serial",
         )
     if any(str(key).startswith(TMA_PREFIX) for it in find_all(loop, For) for key in it.annotations):
-        raise _Refused(
+        raise TransformError(
             f"loop '{name}' waits for bulk copies, whose barriers count the steps of one tile",
             "let threads copy tiles: prefetch_asynchronously",
         )
     count, steps, number = (extent or 1 for extent in extents)
     if (shares := share_steps(count, steps * number, number, workers)) is None:
-        raise _Refused(
+        raise TransformError(
             f"{workers} GPU blocks are fewer than the {number} parts of a sum",
             f"use {number} or more, or fewer parts",
         )
@@ -336,8 +331,8 @@ class _Rewriting:
     def _is_loose(self, expression: Any) -> bool:
         return any(is_used(it, expression) for it in self.loose)
 
-    def _refuse(self, expression: Any) -> _Refused:
-        return _Refused(
+    def _refuse(self, expression: Any) -> TransformError:
+        return TransformError(
             f"{expression} depends on the part, or on the step within it, in a way of its own",
             "leave the parts as they are",
         )
@@ -377,13 +372,13 @@ class _Rewriting:
         if is_among(buffer, self.stream.private):
             return self._put_zeros(index)  # a worker has one part there at a time
         if str(buffer.scope()) != "global":
-            raise _Refused(
+            raise TransformError(
                 f"'{buffer.name}' in {buffer.scope()} memory is allocated by no block, and may be "
                 "one for all parts",
                 "allocate it with T.sblock_alloc_buffer",
             )
         if not is_among(buffer, self.stream.own):
-            raise _Refused(
+            raise TransformError(
                 f"parts of '{buffer.name}' are seen outside of the function, which is given it",
                 "leave the parts as they are",
             )
@@ -455,7 +450,7 @@ class _Rewriting:
         body = block.body
         adds_up = not isinstance(body, BufferStore) or is_sum(body)
         if block.init is not None or not adds_up:
-            raise _Refused(
+            raise TransformError(
                 f"block '{block.name_hint}' "
                 + ("does not add up" if block.init is None else "begins with the first step"),
                 "take the initialization of a sum out in front of its steps: "
@@ -549,22 +544,11 @@ def _list_read(block: SBlock) -> list[Any]:
     return [it.source for it in block.reads]
 
 
-def _refuse_use(block: SBlock, buffer: Any) -> _Refused:
-    return _Refused(
+def _refuse_use(block: SBlock, buffer: Any) -> TransformError:
+    return TransformError(
         f"block '{block.name_hint}' computes with '{buffer.name}', which other steps change",
         "leave the parts as they are",
     )
-
-
-def _require_sums(body: Any, stream: Stream) -> None:
-    """Refuse blocks elsewhere that do anything with the parts but to add up all of them."""
-    for buffer, at in stream.apart:
-        user = find_other_use(body, stream.nest[0], buffer, at)
-        if user is not None:
-            raise _Refused(
-                f"{user} does not add up all parts of '{buffer.name}', or does more with them",
-                "leave the parts as they are",
-            )
 
 
 def _write(stream: Stream) -> For:
@@ -630,9 +614,7 @@ def stream_steps(sch: Schedule, loop: LoopRV, *, workers: int) -> None:
         raise TransformError(
             f"loop '{get_loop_name(sch, loop)}' is shared already", "call this once"
         )
-    planned = plan_stream(get_root(sch, loop), node, workers)
-    if isinstance(planned, Fault):
-        raise TransformError(planned.problem, planned.advice)
+    plan_stream(get_root(sch, loop), node, workers)
     sch.annotate(loop, STREAMS, workers)
     set_pipeline(sch)
 
@@ -656,17 +638,18 @@ def StreamSteps(  # noqa: N802 - a pass is named like TVM's
     for loop in find_all(function.body, For):
         if STREAMS not in loop.annotations:
             continue
-        planned = plan_stream(function.body, loop, constant(loop.annotations[STREAMS]) or 1)
-        if not isinstance(planned, Fault):
-            stream, kernel = planned
-            outer = stream.nest[0].loop_var
-
-            def replace(node: For, outer: Any = outer, kernel: Any = kernel) -> For:
-                return kernel if node.loop_var.same_as(outer) else node
-
-            function = function.with_body(structural_map(function.body, (For, replace)))
-        else:
+        try:
+            workers = constant(loop.annotations[STREAMS]) or 1
+            stream, kernel = plan_stream(function.body, loop, workers)
+        except TransformError:
             kept.append(loop.loop_var)
+            continue
+        outer = stream.nest[0].loop_var
+
+        def replace(node: For, outer: Any = outer, kernel: Any = kernel) -> For:
+            return kernel if node.loop_var.same_as(outer) else node
+
+        function = function.with_body(structural_map(function.body, (For, replace)))
 
     def forget(loop: For) -> For:
         if STREAMS not in loop.annotations:
