@@ -41,6 +41,9 @@ TMA_PERSISTENT = "tirstep_tma_persistent"
 """Our annotation of such a loop: as many thread blocks go through all tiles of the grid."""
 TMA_TURNS = "tirstep_tma_turns"
 """Our annotation of such a loop, whose blocks stay: as many warpgroups take tiles in turn."""
+COMPUTES = "tirstep_warps_compute"
+COPIES = "tirstep_warps_copy"
+"""Keys of our marks: AttrStmts around what warps of a role do, as long as TVM puts barriers in."""
 PITCH = 16
 """Bytes that every pitch of a tensor is a multiple of, and the address that it begins at."""
 MAX_BOX = 256
@@ -320,3 +323,13 @@ def _require_extents(shape: CopyShape, name: str) -> None:
             "along a dimension at most",
             "use a smaller tile",
         )
+
+
+def count_bytes(buffer: Any) -> int:
+    """The bytes of a buffer in shared memory; 0 of another one."""
+    if str(buffer.scope()) not in ("shared", "shared.dyn"):
+        return 0
+    shape = [constant(extent) or 1 for extent in buffer.shape]
+    pitch = constant(buffer.strides[0]) if buffer.strides else None
+    elements = shape[0] * pitch if pitch else math.prod(shape)
+    return elements * int(buffer.dtype.itemsize)

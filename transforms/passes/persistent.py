@@ -30,14 +30,11 @@ from tvm_ffi import structural_map
 
 from ..schedule import TransformError
 from ..tir import constant, find_all, get_axis, is_among, replace_fields
-from ..tma_tiles import TMA_ROLES
+from ..tma_tiles import COMPUTES, COPIES, TMA_ROLES, count_bytes
 from .tile_turns import TURN, TileTurns
 from .tma_pipeline import ROOM, Pipeline, join
-from .uses import SHARED, is_barrier
+from .uses import is_barrier
 
-COMPUTES = "tirstep_warps_compute"
-COPIES = "tirstep_warps_copy"
-"""Keys of our marks: AttrStmts around what warps of a role do, as long as TVM puts barriers in."""
 BARRIER = 8
 """The number of the named barrier of the warps that compute, or the first such, beyond those of
 `PingPong` and `TileTurns`."""
@@ -110,16 +107,6 @@ def measure_room(module: Any, name: str, stages: int) -> int:
             used = sum(count_bytes(it) for it in _list_buffers(kernel) if not is_among(it, own))
             most = max(most, used + stages * sum(map(count_bytes, own)) + ROOM * 8)
     return most
-
-
-def count_bytes(buffer: Any) -> int:
-    """The bytes of a buffer in shared memory; 0 of another one."""
-    if str(buffer.scope()) not in SHARED:
-        return 0
-    shape = [constant(extent) or 1 for extent in buffer.shape]
-    pitch = constant(buffer.strides[0]) if buffer.strides else None
-    elements = shape[0] * pitch if pitch else math.prod(shape)
-    return elements * int(buffer.dtype.itemsize)
 
 
 def split_roles(pipeline: Pipeline, computes: Any, consumer: Any, producer: Any) -> list[Any]:

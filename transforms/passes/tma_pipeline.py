@@ -40,6 +40,7 @@ from tvm_ffi import structural_map
 from tirstep.tvm_compat import get_op_name
 
 from ..gpu_limits import WARP
+from ..intrinsics.mma import SCOPE
 from ..schedule import TransformError
 from ..tir import constant, find_all, is_among, number_threads
 from ..tma_tiles import (
@@ -59,7 +60,6 @@ from .barriers import is_proxy_fence
 from .rounds import GridRounds
 from .uses import is_barrier
 
-SCOPE = "shared.dyn"
 READ = 1
 """The mask of a pointer that reads."""
 ENCODES = "encode_matrix_descriptor"
