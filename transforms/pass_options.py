@@ -21,10 +21,10 @@ from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import For
 
 from .annotations import computes_first
+from .hopper.tma_tiles import TMA_IN_FLIGHT
 from .own_lanes import OWN_LANES
 from .schedule import Int64, TransformError, query, suggest, transform
 from .tir import cached_by_module, find_all
-from .tma_tiles import TMA_IN_FLIGHT
 
 PIPELINE = "tirstep"
 PIPELINES = (PIPELINE, "default")

@@ -14,6 +14,9 @@ import tvm
 from tvm import s_tir, tirx
 from tvm.tirx import compilation_pipeline
 
+from .hopper.persistent import NameBarriersOfRoles
+from .hopper.tma_stores import LowerTmaStores
+from .hopper.warp_roles import LowerTmaPipelines
 from .masked_loops import EndLoopsAtMasks, SplitLoopsAtMasks
 from .pass_options import PIPELINE, get_pass_options
 from .passes.async_dma import LowerAsyncDMA
@@ -25,12 +28,9 @@ from .passes.before_flattening import (
     SplitGuardedVectors,
 )
 from .passes.butterflies import ExchangeByButterflies
-from .passes.own_lanes import UseOwnLanes
-from .passes.persistent import NameBarriersOfRoles
 from .passes.pointer_types import PointInOwnTypes
-from .passes.tma import LowerTmaPipelines
-from .passes.tma_store import LowerTmaStores
 from .stream_k import StreamSteps
+from .tensor_cores.quads import UseOwnLanes
 
 
 def _make_pipeline() -> tuple[Any, Any, Any]:

@@ -39,6 +39,7 @@ from tvm.tirx.transform import prim_func_pass
 from tvm_ffi import structural_equal, structural_map
 
 from .enumeration import count_values, is_of
+from .hopper.tma_tiles import TMA_PREFIX
 from .pass_options import set_pipeline
 from .queries import get_loop_name, get_root
 from .rewriting import with_annotations, with_body
@@ -56,7 +57,6 @@ from .tir import (
     replace_fields,
     substitute,
 )
-from .tma_tiles import TMA_PREFIX
 
 _COUNTED = 1 << 21
 """Steps of all tiles among which the smallest share is looked for."""

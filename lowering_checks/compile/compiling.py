@@ -23,8 +23,8 @@ import tvm
 from tvm.tirx import BufferStore, Evaluate, For, ForKind, PrimFunc
 
 from tirstep.transforms import get_pass_options, get_pipeline
+from tirstep.transforms.hopper.tma_tiles import TMA_STAGES
 from tirstep.transforms.tir import LARGEST_INDEX, constant, find_all, get_axis, get_children
-from tirstep.transforms.tma_tiles import TMA_STAGES
 
 from ..device import DeviceError
 from ..steps import CheckError, suggest

@@ -14,7 +14,7 @@ from tvm.ir import Call, IRModule
 from tvm.s_tir.transform import MergeSharedMemoryAllocations
 from tvm.tirx import AllocBuffer, AttrStmt
 
-from tirstep.transforms.intrinsics.warpgroups import CHUNK_BYTES, CODES
+from tirstep.transforms.hopper.wgmma_intrinsics import CHUNK_BYTES, CODES
 from tirstep.transforms.pass_options import lower_around
 from tirstep.transforms.tir import cached_by_module, constant, find_all, find_axes, is_among
 from tirstep.tvm_compat import get_op_name

@@ -11,8 +11,8 @@ from tirstep.experiments.trials import TrialRecord
 from tirstep.lowering_checks.steps import run_golden
 from tirstep.strategies.drawn_programs import parse_program
 from tirstep.transforms import set_pipeline
+from tirstep.transforms.hopper.tma_tiles import TMA_STAGES
 from tirstep.transforms.recipes import RECIPES
-from tirstep.transforms.tma_tiles import TMA_STAGES
 
 SHARING = """
 # from tvm.script import tirx as T

@@ -20,11 +20,17 @@ from tirstep.lowering_checks.devices.simulator import lower
 from tirstep.lowering_checks.facts import get_facts
 from tirstep.lowering_checks.steps import Run
 from tirstep.modules import matmul
-from tirstep.transforms.passes.tma import require_no_barrier
-from tirstep.transforms.passes.tma_pipeline import Pipeline, drop_fences, make_barrier
+from tirstep.transforms.hopper.tma_loads import Pipeline, drop_fences, make_barrier
+from tirstep.transforms.hopper.tma_tiles import (
+    TMA_COPY,
+    TMA_IN_FLIGHT,
+    TMA_ROLES,
+    CopyShape,
+    measure_copy,
+)
+from tirstep.transforms.hopper.warp_roles import require_no_barrier
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.tir import find_all
-from tirstep.transforms.tma_tiles import TMA_COPY, TMA_IN_FLIGHT, TMA_ROLES, CopyShape, measure_copy
 
 SIMULATOR = get_device("simulator")
 TMA, ROLES = RECIPES["matmul_mma_tma"], RECIPES["matmul_mma_tma_roles"]

@@ -9,10 +9,7 @@ from tirstep import transforms as tr
 from tirstep.lowering_checks.devices.simulator import simulate
 from tirstep.modules import matmul
 from tirstep.modules.dtypes import dtype_facts
-from tirstep.transforms.intrinsics import (
-    get_depth,
-    get_mma_intrinsics,
-)
+from tirstep.transforms.tensor_cores.fragments import get_depth, get_mma_intrinsics
 
 TYPES = [
     ("float16", "float32"),

@@ -26,12 +26,12 @@ from tirstep.lowering_checks.facts import get_facts
 from tirstep.lowering_checks.steps import Run
 from tirstep.modules import matmul_bias_gelu
 from tirstep.transforms import TransformError, make_persistent
-from tirstep.transforms.passes.persistent import NameBarriersOfRoles
-from tirstep.transforms.passes.tma_pipeline import Pipeline
+from tirstep.transforms.hopper.persistent import NameBarriersOfRoles
+from tirstep.transforms.hopper.tma_loads import Pipeline
+from tirstep.transforms.hopper.tma_tiles import TMA_IN_FLIGHT, TMA_PERSISTENT, TMA_ROLES
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.recipes.wgmma import WgmmaConfig, schedule
 from tirstep.transforms.tir import find_all
-from tirstep.transforms.tma_tiles import TMA_IN_FLIGHT, TMA_PERSISTENT, TMA_ROLES
 
 SIMULATOR = get_device("simulator")
 ROLES, STAYS = RECIPES["matmul_wgmma_roles"], RECIPES["matmul_wgmma_persistent"]

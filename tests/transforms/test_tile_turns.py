@@ -16,11 +16,8 @@ from tirstep.lowering_checks.devices.simulator import lower, simulate_lowered
 from tirstep.lowering_checks.facts import get_facts
 from tirstep.lowering_checks.steps import Run
 from tirstep.modules import batched_matmul
-from tirstep.transforms.passes import tma
-from tirstep.transforms.passes.tile_turns import TileTurns
-from tirstep.transforms.recipes import RECIPES
-from tirstep.transforms.recipes.wgmma import WgmmaConfig, schedule
-from tirstep.transforms.tma_tiles import (
+from tirstep.transforms.hopper import warp_roles as tma
+from tirstep.transforms.hopper.tma_tiles import (
     TMA_BLOCKS,
     TMA_OVERLAP,
     TMA_PERSISTENT,
@@ -29,6 +26,9 @@ from tirstep.transforms.tma_tiles import (
     TMA_STAGES,
     TMA_TURNS,
 )
+from tirstep.transforms.hopper.warp_turns import TileTurns
+from tirstep.transforms.recipes import RECIPES
+from tirstep.transforms.recipes.wgmma import WgmmaConfig, schedule
 
 SIMULATOR = get_device("simulator")
 TURNS = RECIPES["matmul_wgmma_pingpong"]

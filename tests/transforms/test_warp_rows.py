@@ -15,10 +15,10 @@ from tvm.script import from_source
 
 from tirstep import transforms as tr
 from tirstep.lowering_checks import run_recipe
-from tirstep.transforms.intrinsics.wgmma_rows import RowsProduct, get_rows_intrinsic
+from tirstep.transforms.hopper.tma_tiles import TMA_IN_FLIGHT, TMA_PINGPONG, TMA_ROLES
+from tirstep.transforms.hopper.wgmma_rows import RowsProduct, get_rows_intrinsic
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.schedule import transform
-from tirstep.transforms.tma_tiles import TMA_IN_FLIGHT, TMA_PINGPONG, TMA_ROLES
 
 
 def read(step: str, recipe: str = "attention_wgmma") -> tvm.IRModule:

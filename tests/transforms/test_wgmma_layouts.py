@@ -6,17 +6,18 @@ import pytest
 
 from tirstep.lowering_checks.devices.simulator import warpgroups
 from tirstep.transforms import TransformError
-from tirstep.transforms.intrinsics.warpgroups import (
+from tirstep.transforms.hopper.wgmma_intrinsics import (
     NARROW_COLUMNS,
     SWIZZLES,
+    WgmmaTile,
     choose_columns,
     choose_swizzle,
     get_step,
     get_strides,
     get_tile_shape,
+    get_wgmma_intrinsics,
     place_in_tile,
 )
-from tirstep.transforms.intrinsics.wgmma import WgmmaTile, get_wgmma_intrinsics
 
 HALF = WgmmaTile(
     dtype="float16",

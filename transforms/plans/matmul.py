@@ -10,9 +10,8 @@ from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import Add, BufferStore, Cast, FloorDiv, IterVar, Mul, Var
 
+from ..hopper.wgmma_intrinsics import ARCHITECTURE, ROWS
 from ..inlining import inline_chain, inline_epilogue
-from ..intrinsics.warpgroups import ROWS
-from ..intrinsics.wgmma import ARCHITECTURE
 from ..queries import get_sblock_name, is_reduction
 from ..recipes import gemm, mma, wgmma
 from ..recipes.gpus import read_gpu

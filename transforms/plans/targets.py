@@ -16,7 +16,7 @@ from tvm.tirx import BufferStore, For, ForKind, PrimFunc
 
 from tirstep.tvm_compat import get_op_name
 
-from ..intrinsics.wgmma import ARCHITECTURE
+from ..hopper.wgmma_intrinsics import ARCHITECTURE
 from ..pass_options import get_pass_options
 from ..tir import (
     Place,

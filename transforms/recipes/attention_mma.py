@@ -19,12 +19,16 @@ from ..binding import bind_loop
 from ..caching import cache_read_at
 from ..exponentials import fuse_exponents, use_powers_of_two
 from ..fusion.fuse import fuse_reductions
-from ..intrinsics.fragments import SIDE
 from ..loops import reorder_loops, split_loop, suggest_unrolling
 from ..masked_loops import end_loop_at_mask, split_loop_at_mask
 from ..pipelining import prefetch_asynchronously
 from ..placement import compute_block_at, reverse_compute_block_at
-from ..quads import (
+from ..queries import get_extent, get_own_loops, is_reduction_loop
+from ..reduction import decompose_reduction_at
+from ..schedule import TransformError
+from ..tensor_cores.fragments import SIDE
+from ..tensor_cores.mma_tiles import TileLayout, stage_fragments_at
+from ..tensor_cores.quads import (
     FragmentProduct,
     lay_in_quads,
     round_operand,
@@ -32,10 +36,6 @@ from ..quads import (
     tensorize_in_quads,
     tile_product,
 )
-from ..queries import get_extent, get_own_loops, is_reduction_loop
-from ..reduction import decompose_reduction_at
-from ..schedule import TransformError
-from ..tensorize import TileLayout, stage_fragments_at
 from ..tir import constant
 from ..vectorize import vectorize_loop
 from .attention import BLOCKS, FEWER

@@ -14,23 +14,22 @@ from dataclasses import dataclass, replace
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from ..bulk_copies import prefetch_by_tma, specialize_warps
 from ..exponentials import allows_fused_exponents
-from ..intrinsics.fragments import SIDE
-from ..intrinsics.warpgroups import ROWS
-from ..intrinsics.wgmma_rows import WARPS
+from ..hopper.persistent import make_persistent
+from ..hopper.tma_loads import prefetch_by_tma, specialize_warps
+from ..hopper.warp_turns import alternate_warpgroups, overlap_products
+from ..hopper.warpgroup_tiles import stage_swizzled_at
+from ..hopper.wgmma_intrinsics import ROWS
+from ..hopper.wgmma_rows import WARPS, order_product, tensorize_warp_rows
 from ..loops import suggest_unrolling
 from ..masked_loops import end_loop_at_mask, find_choices, launch_longest_first, split_loop_at_mask
-from ..overlapping import alternate_warpgroups, overlap_products
-from ..persistent import make_persistent
 from ..pipelining import prefetch_asynchronously
-from ..quads import lay_in_quads, round_operand, spread_over_quads
 from ..queries import get_extent, get_own_loops
 from ..schedule import TransformError
+from ..tensor_cores.fragments import SIDE
+from ..tensor_cores.quads import lay_in_quads, round_operand, spread_over_quads
 from ..tir import constant
 from ..vectorize import vectorize_loop
-from ..warp_rows import order_product, tensorize_warp_rows
-from ..warpgroups import stage_swizzled_at
 from .attention import BLOCKS
 from .attention_mma import (
     EXAMPLE,

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 from tvm.s_tir import Schedule
 
 from ..gpu_limits import MAX_SHARED_BYTES, WARP
-from ..intrinsics.warpgroups import THREADS
+from ..hopper.tma_tiles import ATOM, PITCH
+from ..hopper.wgmma_intrinsics import THREADS
 from ..schedule import TransformError
-from ..tma_tiles import ATOM, PITCH
 from . import gemm, mma, skinny, wgmma
 from .costs import read_costs, read_table, read_tiles
 from .gemm import STRIP, GemmConfig

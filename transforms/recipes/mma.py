@@ -1,7 +1,7 @@
 """Matmul on tensor cores by mma.sync: one schedule, and the ladder that sets one knob after the
 other.
 
-The instruction and its fragments are those of the PTX ISA (see `transforms.intrinsics`). Tiles of
+The instruction and its fragments are those of the PTX ISA (see `tensor_cores.fragments`). Tiles of
 blocks and warps, swizzled shared memory, a pipeline of asynchronous copies and fragments that are
 loaded ahead are the structure of NVIDIA's CUTLASS on its architecture of 2020 (A. Kerr and others,
 CUTLASS: Fast Linear Algebra in CUDA C++, 2017; V. Thakkar and others, CUTLASS 3, 2023).
@@ -19,17 +19,19 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from tirstep.allowances import OPERANDS
 
-from ..bulk_copies import prefetch_by_tma, specialize_warps
 from ..caching import accumulate_in_registers, cache_read_at
 from ..gpu_limits import MAX_SHARED_BYTES, WARP
-from ..intrinsics import get_depth
+from ..hopper.tma_loads import prefetch_by_tma, specialize_warps
+from ..hopper.tma_tiles import PITCH
+from ..hopper.warpgroup_tiles import WarpgroupTile
 from ..loops import suggest_unrolling
 from ..pass_options import set_pipeline
 from ..pipelining import prefetch_asynchronously, prefetch_fragments
 from ..queries import find_epilogue, get_extent
 from ..reduction import decompose_reduction_at
 from ..schedule import TransformError
-from ..tensorize import (
+from ..tensor_cores.fragments import get_depth
+from ..tensor_cores.mma_tiles import (
     FragmentTile,
     SharedStore,
     TileLayout,
@@ -38,8 +40,6 @@ from ..tensorize import (
     tensorize_fragments,
     tile_in_fragments,
 )
-from ..tma_tiles import PITCH
-from ..warpgroups import WarpgroupTile
 from .ladder import Family, Pair, knob
 from .recipe import Example
 from .tiled_product import VECTOR_BYTES, Engine, WholeTail

@@ -2,8 +2,8 @@
 sets one knob after the other.
 
 The instruction, its descriptors and its fragments are those of the PTX ISA (see
-`transforms.intrinsics`). Swizzled tiles, a pipeline of asynchronous copies and a group of products
-in flight, tiles by the TMA and roles of warpgroups are the structure of NVIDIA's CUTLASS 3
+`hopper.wgmma_intrinsics`). Swizzled tiles, a pipeline of asynchronous copies and a group of
+products in flight, tiles by the TMA and roles of warpgroups are the structure of NVIDIA's CUTLASS 3
 (V. Thakkar and others, 2023).
 """
 
@@ -19,28 +19,28 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from tirstep.allowances import SUMS
 
-from ..bulk_copies import prefetch_by_tma, specialize_warps
-from ..bulk_stores import store_by_tma, store_through_tiles
 from ..caching import accumulate_in_registers
 from ..gpu_limits import MAX_SHARED_BYTES
-from ..intrinsics import get_depth
-from ..intrinsics.warpgroups import ROWS, THREADS
-from ..overlapping import alternate_tiles
-from ..pass_options import set_pipeline
-from ..passes.store_slots import SLOTS
-from ..persistent import make_persistent
-from ..pipelining import prefetch_asynchronously
-from ..queries import find_epilogue
-from ..reduction import decompose_reduction_at
-from ..schedule import TransformError
-from ..tir import constant, is_used
-from ..tma_tiles import ATOM, PITCH
-from ..warpgroups import (
+from ..hopper.persistent import make_persistent
+from ..hopper.slab_slots import SLOTS
+from ..hopper.tma_loads import prefetch_by_tma, specialize_warps
+from ..hopper.tma_stores import store_by_tma, store_through_tiles
+from ..hopper.tma_tiles import ATOM, PITCH
+from ..hopper.warp_turns import alternate_tiles
+from ..hopper.warpgroup_tiles import (
     WarpgroupTile,
     stage_swizzled_at,
     tensorize_warpgroups,
     tile_in_warpgroups,
 )
+from ..hopper.wgmma_intrinsics import ROWS, THREADS
+from ..pass_options import set_pipeline
+from ..pipelining import prefetch_asynchronously
+from ..queries import find_epilogue
+from ..reduction import decompose_reduction_at
+from ..schedule import TransformError
+from ..tensor_cores.fragments import get_depth
+from ..tir import constant, is_used
 from .ladder import Family, Pair, knob
 from .mma import TYPES, Copies, Store, TensorCoreEngine
 from .recipe import Example

@@ -18,7 +18,6 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import s_tir
 from tvm.ir.transform import Pass, Sequential
 from tvm.tirx import compilation_pipeline
 
@@ -256,7 +255,7 @@ def edit_pipeline(base: str, change: Callable[[list[Any]], list[Any]]) -> Pipeli
         raise ExperimentError(
             f"the pipeline '{base}' cannot be edited; choose {DEFAULT} or {PIPELINE}"
         )
-    own = s_tir.pipeline.default_s_tir_pipeline
+    own = tvm.s_tir.pipeline.default_s_tir_pipeline
 
     def sequence(passes: Sequence[Any]) -> Any:
         return Sequential(change(_flatten(passes)))

@@ -5,6 +5,10 @@ row of a fragment of sums then belongs to the four threads of a quad, which diff
 alone: a reduction along rows is one over threadIdx.x, what holds for a row is computed by all four,
 and all else are loops over the elements that a thread has itself. The fragment of sums, rounded to
 16 bits, is the fragment of the next product's left operand.
+
+Intrinsics describe a fragment as a matrix with a row for each lane of a warp, and use the first row
+of a lane's own registers. What computes with single elements of fragments, between two products,
+names the row of its lane, which the pass `UseOwnLanes` makes the first.
 """
 
 from __future__ import annotations
@@ -15,20 +19,21 @@ from typing import Any, NamedTuple
 from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.tirx import BufferLoad, BufferStore, Cast, const, decl_buffer, floormod
+from tvm.tirx import BufferLoad, BufferStore, Cast, For, const, decl_buffer, floormod
+from tvm.tirx.transform import prim_func_pass
 from tvm_ffi import structural_map
 
-from .binding import require_bindable
-from .gpu_limits import WARP
-from .intrinsics.fragments import QUAD, SIDE, Role, place_in_fragment
-from .intrinsics.mma import SCOPE, MmaIntrinsics, get_mma_intrinsics
-from .loops import require_serial
-from .own_lanes import OWN_LANES, has_lane_rows
-from .pass_options import require_root, set_pipeline
-from .queries import get_loop_name, get_own_loops, get_sblock_name, is_reduction_loop
-from .rewriting import edit_block, replace_blocks
-from .schedule import TransformError, inlines, transform
-from .tensorize import (
+from ..binding import require_bindable
+from ..gpu_limits import WARP
+from ..loops import require_serial
+from ..own_lanes import OWN_LANES, has_lane_rows, number_lane
+from ..pass_options import require_root, set_pipeline
+from ..queries import get_loop_name, get_own_loops, get_sblock_name, is_reduction_loop
+from ..rewriting import edit_block, replace_blocks
+from ..schedule import TransformError, inlines, transform
+from ..tir import bind_ranges, constant, find_all, get_elements
+from .fragments import QUAD, SCOPE, SIDE, MmaIntrinsics, Role, get_mma_intrinsics, place_in_fragment
+from .mma_tiles import (
     get_copied,
     get_tile_shape,
     has_transposed_b,
@@ -39,7 +44,6 @@ from .tensorize import (
     swizzle_wanted,
     tile_copy,
 )
-from .tir import constant, find_all
 
 ROLES: tuple[Role, ...] = ("A", "B")
 ROWS = WARP // QUAD
@@ -341,3 +345,44 @@ def _require_product(sch: Schedule, block: SBlockRV) -> None:
     dtype = sch.get(block).reads[-1].source.dtype
     if dtype.bits != SIDE:
         raise TransformError(f"operands of {dtype} are not of 16 bits", "use float16 or bfloat16")
+
+
+@prim_func_pass(opt_level=0, name="tirstep.UseOwnLanes")
+def UseOwnLanes(  # noqa: N802 - a pass is named like TVM's
+    function: Any, _module: Any, _context: Any
+) -> Any:
+    """Let each lane find its own row of a fragment in its registers, where intrinsics find it.
+
+    It runs where each thread axis is one loop, of functions that `lay_in_quads` has marked. Buffers
+    of which some access has neither its lane's row nor the first one stay as they are.
+
+    rewrite: ``P[i, j, threadIdx.y * 4 + threadIdx.x, e]`` -> ``P[i, j, 0, e]`` of P in registers
+    """
+    if not any(OWN_LANES in block.annotations for block in find_all(function.body, SBlock)):
+        return function
+    loops = find_all(function.body, For)
+    analyzer, lane = bind_ranges(loops), number_lane(loops)
+    uses: dict[Any, list[Any]] = {}
+    for buffer, indices in get_elements(function.body):
+        if has_lane_rows(buffer):
+            uses.setdefault(buffer, []).append(indices[-2])
+
+    def is_own(row: Any) -> bool:
+        return constant(row) == 0 or constant(analyzer.simplify(row - lane)) == 0
+
+    own = {buffer for buffer, rows in uses.items() if all(map(is_own, rows))}
+
+    def at(indices: Any) -> list[Any]:
+        return [*indices[:-2], 0, indices[-1]]
+
+    def load(node: Any) -> Any:
+        return BufferLoad(node.source, at(node.indices)) if node.source in own else node
+
+    def store(node: Any) -> Any:
+        if node.buffer not in own:
+            return node
+        return BufferStore(node.buffer, node.value, at(node.indices))
+
+    return function.with_body(
+        structural_map(function.body, [(TensorLoad, load), (BufferStore, store)])
+    )

@@ -15,19 +15,17 @@ from typing import Any, Literal, NamedTuple
 from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from .annotations import SWIZZLE
-from .binding import bind_loop
-from .caching import place_copy_at
-from .coverage import require_computed
-from .fetching import can_inline_producers, fetch_by_threads
-from .gpu_limits import MAX_THREADS, WARP
-from .inlining import inline_producers
-from .intrinsics.fragments import QUAD, SIDE, get_depth, place_in_fragment
-from .intrinsics.mma import SCOPE, MmaIntrinsics, get_mma_intrinsics
-from .layout import lay_in_panels, pad_shared_rows
-from .loops import Tail, require_factors, require_serial
-from .placement import require_around, require_outside_reductions
-from .queries import (
+from ..annotations import SWIZZLE
+from ..binding import bind_loop
+from ..caching import place_copy_at
+from ..coverage import require_computed
+from ..fetching import can_inline_producers, fetch_by_threads
+from ..gpu_limits import MAX_THREADS, WARP
+from ..inlining import inline_producers
+from ..layout import lay_in_panels, pad_shared_rows
+from ..loops import Tail, require_factors, require_serial
+from ..placement import require_around, require_outside_reductions
+from ..queries import (
     find_epilogue,
     find_row_length,
     get_extent,
@@ -37,9 +35,18 @@ from .queries import (
     get_sblock_name,
     get_spatial_loops,
 )
-from .schedule import TransformError, inlines, transform
-from .tir import constant, find_all, get_axis, is_used
-from .vectorize import LANES, vectorize_loop
+from ..schedule import TransformError, inlines, transform
+from ..tir import constant, find_all, get_axis, is_used
+from ..vectorize import LANES, vectorize_loop
+from .fragments import (
+    QUAD,
+    SCOPE,
+    SIDE,
+    MmaIntrinsics,
+    get_depth,
+    get_mma_intrinsics,
+    place_in_fragment,
+)
 
 TileLayout = Literal["rows", "padded", "swizzled"]
 """How the rows of a tile lie in shared memory."""

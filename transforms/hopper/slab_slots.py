@@ -31,10 +31,10 @@ from tvm_ffi import structural_equal, structural_map
 from tirstep.tvm_compat import get_op_name
 
 from ..gpu_limits import MAX_SHARED_BYTES
-from ..intrinsics.mma import SCOPE
 from ..schedule import TransformError
+from ..tensor_cores.fragments import SCOPE
 from ..tir import constant, find_all, get_axis, is_among, replace_fields, substitute
-from ..tma_tiles import COMPUTES, TMA_STORE, count_bytes
+from .tma_tiles import COMPUTES, TMA_STORE, count_bytes
 
 SLOTS = 2
 """Of slabs, where a tile has no room: one is stored to while the TMA reads the other."""

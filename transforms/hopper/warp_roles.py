@@ -34,13 +34,13 @@ from tvm_ffi import structural_map
 from tirstep.tvm_compat import get_op_name
 
 from ..gpu_limits import WARP, count_registers
+from ..passes.uses import is_barrier
 from ..schedule import TransformError
 from ..tir import constant, find_all, get_axis, get_elements, replace_fields
-from ..tma_tiles import TMA_ROLES, TMA_STAGES
-from .overlap import run_in_turns, run_overlapped
 from .persistent import find_lasting, go_through_tiles, split_roles
-from .tma_pipeline import Pipeline, if_elected, if_one_lane, join
-from .uses import is_barrier
+from .tma_loads import Pipeline, if_elected, if_one_lane, join
+from .tma_tiles import TMA_ROLES, TMA_STAGES
+from .warp_turns import run_in_turns, run_overlapped
 
 MIN_BLOCKS = "tirx.launch_bounds_min_blocks_per_sm"
 """TVM's attribute within a kernel: the second of the launch bounds."""

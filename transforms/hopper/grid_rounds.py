@@ -24,7 +24,7 @@ from tvm.tirx import (
 
 from ..schedule import TransformError
 from ..tir import constant, find_all, get_axis, is_among, substitute
-from ..tma_tiles import TMA_PERSISTENT, TMA_ROLES, TMA_TURNS
+from .tma_tiles import TMA_PERSISTENT, TMA_ROLES, TMA_TURNS
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from tvm.s_tir import SBlock
 from tvm.sym import Analyzer
 from tvm.tirx import LT, And, FloorDiv, FloorMod, const
 
-from .intrinsics.warpgroups import SWIZZLES as ROWS_OF_TILES
-from .intrinsics.warpgroups import place_in_tile
-from .schedule import TransformError
-from .tir import constant, get_operands, is_choice, substitute
+from ..schedule import TransformError
+from ..tir import constant, get_operands, is_choice, substitute
+from .wgmma_intrinsics import SWIZZLES as ROWS_OF_TILES
+from .wgmma_intrinsics import place_in_tile
 
 TMA_PREFIX = "tirstep_tma_"
 TMA_COPY = "tirstep_tma_copy"

@@ -1,0 +1,1 @@
+"""Tensor cores by mma.sync: fragments, tiles of them, and chains of products in quads."""
