@@ -69,5 +69,4 @@ def test_the_public_queries_say_what_they_answer():
         and not name.startswith("_")
         and value.__module__ == tr.queries.__name__
     ]
-    assert public
-    assert all(inspect.getdoc(getattr(tr.queries, name)) for name in public)
+    assert public and all(inspect.getdoc(getattr(tr.queries, name)) for name in public)
