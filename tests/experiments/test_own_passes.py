@@ -35,7 +35,7 @@ def test_a_pass_of_ours_does_what_its_golden_says(name: str):
 
 
 def test_every_pass_of_ours_is_held():
-    """Those without which a module is wrong: test_async_waits.py holds one, the next tests three."""
+    """Without the others a module is wrong: test_async_waits.py holds one, the next tests three."""
     ours = {name for name, it in vars(pipeline).items() if type(it).__name__ == "PrimFuncPass"}
     assert ours == {*DECLARED, *CORRECTING, "LowerAsyncDMA"}  # which is TVM's, made faster
 
