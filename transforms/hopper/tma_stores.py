@@ -49,8 +49,6 @@ from tvm_ffi import structural_equal, structural_map
 
 from tirstep.tvm_compat import get_op_name
 
-from ..binding import bind_loop
-from ..coverage import require_computed
 from ..enumeration import compute_values
 from ..gpu_limits import MAX_SHARED_BYTES, WARP
 from ..pass_options import set_pipeline
@@ -58,7 +56,7 @@ from ..queries import find_epilogue, get_own_loops, get_realize, get_sblock_name
 from ..rewriting import edit_scope, get_scope, replace_scope, with_body
 from ..schedule import TransformError, transform
 from ..tensor_cores.fragments import SCOPE
-from ..tensor_cores.mma_tiles import SharedStore, require_tile_loops
+from ..tensor_cores.mma_tiles import SharedStore, require_tile_loops, write_in_rows
 from ..tir import (
     bind_ranges,
     constant,
@@ -70,7 +68,6 @@ from ..tir import (
     replace_fields,
     substitute,
 )
-from ..vectorize import vectorize_loop
 from .slab_slots import allocate_slots, cut_in_slabs, find_condition, find_slots, make_slots
 from .tma_loads import (
     READ,
@@ -270,15 +267,9 @@ def store_through_tiles(
     sch.reverse_compute_at(store, warp_loop, preserve_unit_loops=True)
     sch.reverse_compute_at(write, grid, preserve_unit_loops=True)
     sch.annotate(store, TILE_STORE, 1)
-    pieces = sch.split(sch.fuse(*sch.get_loops(write)[-2:]), [None, warps, lanes, vector])
-    bind_loop(sch, pieces[1], axis="threadIdx.y")
-    bind_loop(sch, pieces[2], axis="threadIdx.x")
-    if vector > 1:
-        vectorize_loop(sch, pieces[3])
-    for producer, consumer in ((block, store), (store, write)):
-        require_computed(sch, producer, consumer)
+    made = write_in_rows(sch, block, SharedStore(store, write), [None, warps, lanes, vector])
     set_pipeline(sch)
-    return SharedStore(store, write)
+    return made
 
 
 @transform

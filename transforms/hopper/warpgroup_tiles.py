@@ -42,7 +42,7 @@ from tvm_ffi import structural_map
 from ..binding import bind_loop
 from ..caching import place_copy_at
 from ..fetching import can_inline_producers, fetch_by_threads
-from ..gpu_limits import MAX_THREADS, WARP
+from ..gpu_limits import WARP
 from ..inlining import inline_producers
 from ..loops import Tail, require_factors
 from ..pipelining import are_products_first
@@ -50,7 +50,12 @@ from ..queries import get_extent, get_outer_loops, get_own_loops, get_realize, g
 from ..rewriting import replace_blocks
 from ..schedule import TransformError, inlines, transform
 from ..tensor_cores.fragments import QUAD, SCOPE, SIDE
-from ..tensor_cores.mma_tiles import require_matmul_loops, require_register_store
+from ..tensor_cores.mma_tiles import (
+    require_matmul_loops,
+    require_parts,
+    require_register_store,
+    tile_copy,
+)
 from ..tir import bind_ranges, constant, is_used, replace_fields, substitute
 from .tma_tiles import TMA_IN_FLIGHT
 from .wgmma_intrinsics import (
@@ -295,29 +300,8 @@ def tile_in_warpgroups(
         of 8 columns that divides tile; at most 8 warpgroups
     """
     rows, columns, reduction = require_matmul_loops(sch, block)
-    for name, pair in (("tile", tile), ("warpgroup", warpgroup)):
-        if len(pair) != 2 or min(pair) < 1:
-            raise TransformError(
-                f"{name}={tuple(pair)} is no pair of sizes",
-                "pass two integers >= 1, for rows and columns",
-            )
-    if warpgroup[0] % ROWS or warpgroup[1] % 8:
-        raise TransformError(
-            f"warpgroup={tuple(warpgroup)} is no multiple of {ROWS} rows and 8 columns",
-            f"use multiples of ({ROWS}, 8)",
-        )
-    if tile[0] % warpgroup[0] or tile[1] % warpgroup[1]:
-        raise TransformError(
-            f"warpgroup={tuple(warpgroup)} does not divide tile={tuple(tile)}",
-            "choose divisors, rows and columns each",
-        )
-    threads = tile[0] // warpgroup[0] * (tile[1] // warpgroup[1]) * THREADS
-    if threads > MAX_THREADS:
-        raise TransformError(
-            f"tile={tuple(tile)} in warpgroups of {tuple(warpgroup)} takes {threads} threads of a "
-            f"block, and a GPU has {MAX_THREADS}",
-            "use a smaller tile, or a larger warpgroup",
-        )
+    wanted = f"{ROWS} rows and 8 columns", f"use multiples of ({ROWS}, 8)"
+    require_parts("warpgroup", tile, warpgroup, (ROWS, 8), wanted, THREADS)
     groups = (tile[0] // warpgroup[0], tile[1] // warpgroup[1])
     pieces = {"warpgroups": groups[0], "warpgroup": warpgroup[0]}
     require_factors(sch, rows, {"swizzle": swizzle, **pieces}, "refuse")
@@ -389,11 +373,10 @@ def stage_swizzled_at(
         )
     width = min(swizzle, choose_swizzle(row_bytes))
     vector = 1 if is_transposed else vector
-    name = str(target.name)
     if vector * bits > CHUNK_BYTES * 8:
         raise TransformError(
-            f"vector={vector} of '{name}' takes more than a chunk of {CHUNK_BYTES} bytes, and a "
-            "swizzle exchanges chunks",
+            f"vector={vector} of '{target.name}' takes more than a chunk of {CHUNK_BYTES} bytes, "
+            "and a swizzle exchanges chunks",
             f"use {CHUNK_BYTES * 8 // bits} or a divisor of it",
         )
     quads = (warpgroups * THREADS // WARP, WARP // QUAD, QUAD)
@@ -402,14 +385,7 @@ def stage_swizzled_at(
     whole_rows = length & (length - 1) > 0 and length % vector == 0
     fetch_by_threads(sch, copy, shape, vector=vector, tail=tail, whole_rows=whole_rows)
 
-    is_one = constant(target.shape[-2 if is_transposed else -1]) == width * 8 // bits
-
-    def place(*at: Any) -> tuple[Any, ...]:
-        *front, row, column = at
-        pair = (column, row) if is_transposed else (row, column)
-        return (*front, *place_in_tile(*pair, bits=bits, swizzle=width, is_one_slab=is_one))
-
-    sch.transform_layout(copy, ("write", 0), place, assume_injective_transform=True)
+    _lay_in_slabs(sch, copy, width, is_transposed=is_transposed)
     return copy
 
 
@@ -426,12 +402,12 @@ def _find_row(sch: Schedule, block: SBlockRV, operand: int) -> tuple[int, bool]:
             f"block '{get_sblock_name(sch, block)}' multiplies no tile of rows and columns",
             "tile a matmul with tile_in_warpgroups first",
         )
-    is_along_k = _is_along_k(sch, block, operand)
-    is_transposed = not is_along_k and reads[operand].source.dtype.bits != 16
-    return extents[-1 if is_along_k or is_transposed else -2] or 1, is_transposed
+    along = is_along_k(sch, block, operand)
+    is_transposed = not along and reads[operand].source.dtype.bits != 16
+    return extents[-1 if along or is_transposed else -2] or 1, is_transposed
 
 
-def _is_along_k(sch: Schedule, block: SBlockRV, operand: int) -> bool:
+def is_along_k(sch: Schedule, block: SBlockRV, operand: int) -> bool:
     """Whether the last index of an operand is the reduction's."""
     node = sch.get(block)
     reduced = [item.var for item in node.iter_vars if item.iter_type == item.CommReduce]
@@ -472,7 +448,9 @@ def tensorize_warpgroups(
         with `products_first`, or as many as `prefetch_by_tma` was told: no tile is overwritten then
         before its group has ended
     """
-    is_tile, result = TILE_STORE in sch.get(store).annotations, _get_result(sch, store)
+    is_tile, result = TILE_STORE in sch.get(store).annotations, sch.get(store).writes[0].source
+    if not is_tile:  # which may do more than to convert
+        require_register_store(sch, store)
     tile = _read_tile(sch, block, store, in_flight)
     if not tf32 and tile.dtype == "float32":
         raise TransformError(
@@ -501,11 +479,20 @@ def tensorize_warpgroups(
     intrinsics = get_wgmma_intrinsics(
         tile, out=str(result.dtype), store_scope=str(result.scope()), arch=arch
     )
+    place_of_sums, sums = _find_sums(sch, store)
+    *_, height, width = (constant(size) for size in sums.shape)
 
-    _lay_sums(sch, store, tile)
-    if is_tile:
-        _lay_result(sch, store, tile)
-    row = sch.get_loops(store)[-2] if is_tile else _tile_store(sch, store, tile)
+    def place(*at: Any) -> tuple[Any, ...]:
+        *front, row, column = at
+        down, inner = split_by(row, ROWS, is_one=height == ROWS)
+        right, across = split_by(column, tile.each, is_one=width == tile.each)
+        return (*front, down, right, *place_in_accumulator(inner, across))
+
+    sch.transform_layout(store, ("read", place_of_sums), place)
+    if is_tile:  # the widest rows that an instruction's columns divide
+        _lay_in_slabs(sch, store, choose_swizzle(tile.each * result.dtype.bits // 8))
+        sch.unannotate(store, TILE_STORE)
+    row = sch.get_loops(store)[-2] if is_tile else tile_copy(sch, store, (ROWS, tile.each))
     alignment = sch.get(store).annotations.get("buffer_dim_align", [])
     # First what writes the sums, of which TVM asks whether it covers what the store reads.
     loops = (sch.get_loops(block)[-3], sch.get_loops(zeros)[-2], row)
@@ -525,51 +512,20 @@ def tensorize_warpgroups(
     return intrinsics
 
 
-def _get_result(sch: Schedule, store: SBlockRV) -> Any:
-    """What a store writes; refuse one that does more than to convert, but into a tile."""
-    if TILE_STORE in sch.get(store).annotations:
-        return sch.get(store).writes[0].source
-    return require_register_store(sch, store)[1]
-
-
-def _lay_result(sch: Schedule, store: SBlockRV, tile: WgmmaTile) -> None:
-    """Give the tile of a result rows of the widest swizzle that an instruction's columns divide."""
-    result = sch.get(store).writes[0].source
-    bits = result.dtype.bits
-    swizzle = choose_swizzle(tile.each * bits // 8)
-    is_one = constant(result.shape[-1]) == swizzle * 8 // bits
+def _lay_in_slabs(
+    sch: Schedule, block: SBlockRV, swizzle: int, *, is_transposed: bool = False
+) -> None:
+    """Lay what a block writes in rows of a swizzle's bytes, as `place_in_tile` has them."""
+    tile = sch.get(block).writes[0].source
+    bits = tile.dtype.bits
+    is_one = constant(tile.shape[-2 if is_transposed else -1]) == swizzle * 8 // bits
 
     def place(*at: Any) -> tuple[Any, ...]:
         *front, row, column = at
-        return (*front, *place_in_tile(row, column, bits=bits, swizzle=swizzle, is_one_slab=is_one))
+        pair = (column, row) if is_transposed else (row, column)
+        return (*front, *place_in_tile(*pair, bits=bits, swizzle=swizzle, is_one_slab=is_one))
 
-    sch.transform_layout(store, ("write", 0), place, assume_injective_transform=True)
-    sch.unannotate(store, TILE_STORE)
-
-
-def _tile_store(sch: Schedule, store: SBlockRV, tile: WgmmaTile) -> LoopRV:
-    """Split a store into those of instructions, which are unrolled; the loop of one of them."""
-    rows, columns = sch.get_loops(store)[-2:]
-    i, row = sch.split(rows, [None, ROWS])
-    j, column = sch.split(columns, [None, tile.each])
-    sch.reorder(i, j, row, column)
-    sch.unroll(i)
-    sch.unroll(j)
-    return row
-
-
-def _lay_sums(sch: Schedule, store: SBlockRV, tile: WgmmaTile) -> None:
-    """Give the registers of the sums the layout of the instructions."""
-    at, sums = _find_sums(sch, store)
-    *_, height, width = (constant(size) for size in sums.shape)
-
-    def place(*at: Any) -> tuple[Any, ...]:
-        *front, row, column = at
-        down, inner = split_by(row, ROWS, is_one=height == ROWS)
-        right, across = split_by(column, tile.each, is_one=width == tile.each)
-        return (*front, down, right, *place_in_accumulator(inner, across))
-
-    sch.transform_layout(store, ("read", at), place)
+    sch.transform_layout(block, ("write", 0), place, assume_injective_transform=True)
 
 
 def _find_sums(sch: Schedule, store: SBlockRV) -> tuple[int, Any]:
@@ -614,14 +570,9 @@ def _read_tile(sch: Schedule, block: SBlockRV, store: SBlockRV, in_flight: int) 
             f"block '{name}' does not add products of two tiles to its sums",
             "pass the block that tile_in_warpgroups returned, decomposed",
         )
-    for tile in tiles:
-        chunk = CHUNK_BYTES * 8 // tile.dtype.bits
-        if str(tile.scope()) != SCOPE or len(tile.shape) < 4 or constant(tile.shape[-1]) != chunk:
-            raise TransformError(
-                f"block '{name}' reads '{tile.name}' of scope '{tile.scope()}', which is no tile "
-                "that descriptors of wgmma describe",
-                "stage both operands with stage_swizzled_at",
-            )
+    swizzles = [
+        read_swizzle(name, it, "stage both operands with stage_swizzled_at") for it in tiles
+    ]
     extents = [get_extent(sch, loop) or 0 for loop in sch.get_loops(block)[-3:]]
     return WgmmaTile(
         dtype=str(tiles[0].dtype),
@@ -629,11 +580,19 @@ def _read_tile(sch: Schedule, block: SBlockRV, store: SBlockRV, in_flight: int) 
         rows=extents[0],
         columns=extents[1],
         depth=extents[2],
-        transpose_b=_is_along_k(sch, block, 2),
-        swizzles=(_get_swizzle(tiles[0]), _get_swizzle(tiles[1])),
+        transpose_b=is_along_k(sch, block, 2),
+        swizzles=(swizzles[0], swizzles[1]),
         in_flight=in_flight,
     )
 
 
-def _get_swizzle(tile: Any) -> int:
+def read_swizzle(name: str, tile: Any, advice: str) -> int:
+    """The bytes of a row of a tile that block `name` reads; refuse one that is none of wgmma's."""
+    chunk = CHUNK_BYTES * 8 // tile.dtype.bits
+    if str(tile.scope()) != SCOPE or len(tile.shape) < 4 or constant(tile.shape[-1]) != chunk:
+        raise TransformError(
+            f"block '{name}' reads '{tile.name}' of scope '{tile.scope()}', which is no tile that "
+            "descriptors of wgmma describe",
+            advice,
+        )
     return (constant(tile.shape[-2]) or 1) * CHUNK_BYTES

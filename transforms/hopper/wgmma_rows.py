@@ -28,7 +28,7 @@ from ..gpu_limits import WARP
 from ..loops import require_serial
 from ..own_lanes import has_lane_rows
 from ..queries import get_enclosing_kernel, get_own_loops, get_sblock_name, is_reduction_loop
-from ..rewriting import edit_block, replace_blocks
+from ..rewriting import replace_blocks
 from ..schedule import TransformError, inlines, transform
 from ..tensor_cores.fragments import (
     QUAD,
@@ -38,7 +38,9 @@ from ..tensor_cores.fragments import (
     register_intrinsic,
     require_architecture,
 )
-from ..tir import constant, find_all, get_axis, is_used, replace_fields
+from ..tensor_cores.quads import find_product_loops, state_reads
+from ..tir import constant, find_all, get_axis, replace_fields
+from .warpgroup_tiles import is_along_k, read_swizzle
 from .wgmma_intrinsics import (
     ARCHITECTURE,
     CHUNK_BYTES,
@@ -336,24 +338,10 @@ def order_product(sch: Schedule, block: SBlockRV) -> ProductLoops:
     requires: two spatial loops and one reduction loop of the block's own, serial; of more spatial
         loops the last two are rows and columns
     """
-    name, own = get_sblock_name(sch, block), get_own_loops(sch, block)
-    reductions = [loop for loop in own if is_reduction_loop(sch, block, loop)]
-    spatial = [loop for loop in own if not is_reduction_loop(sch, block, loop)][-2:]
-    if len(reductions) != 1 or len(spatial) != 2:
-        raise TransformError(
-            f"block '{name}' has {len(spatial)} spatial and {len(reductions)} reduction loops of "
-            "its own",
-            "pass a product of rows, columns and one reduction",
-        )
-    for loop in (*spatial, *reductions):
-        require_serial(sch, loop)
-    # Leave out what only the initialization read, before it became a block of its own.
-    node = sch.get(block)
-    stated = edit_block(node, node.body)
-    if node.init is None and len(stated.reads) != len(node.reads):
-        replace_blocks(sch, block, {node: stated}, [], who="order_product")
-    sch.reorder(*spatial, *reductions)
-    return ProductLoops(*spatial, *reductions)
+    loops = find_product_loops(sch, block, "pass a product of rows, columns and one reduction")
+    state_reads(sch, block, who="order_product")
+    sch.reorder(*loops)
+    return ProductLoops(*loops)
 
 
 @transform
@@ -412,23 +400,16 @@ def _read_product(sch: Schedule, block: SBlockRV, extents: list[int]) -> RowsPro
     in_registers = str(a.scope()) == "local"
     if in_registers:
         _require_fragments(name, a, str(b.dtype))
-    for tile in (b,) if in_registers else (a, b):
-        chunk = CHUNK_BYTES * 8 // tile.dtype.bits
-        if str(tile.scope()) != SCOPE or len(tile.shape) < 4 or constant(tile.shape[-1]) != chunk:
-            raise TransformError(
-                f"block '{name}' reads '{tile.name}' of scope '{tile.scope()}', which is no tile "
-                "that descriptors of wgmma describe",
-                "stage it with stage_swizzled_at",
-            )
-    reduced = [item.var for item in node.iter_vars if item.iter_type == item.CommReduce]
-    last = node.reads[-1].region[-1].min
+    advice = "stage it with stage_swizzled_at"
+    swizzle_a = None if in_registers else read_swizzle(name, a, advice)
+    swizzle_b = read_swizzle(name, b, advice)
     return RowsProduct(
         dtype=str(b.dtype),
         columns=columns,
         depth=depth,
-        transpose_b=any(is_used(variable, last) for variable in reduced),
-        swizzle_a=None if in_registers else _get_swizzle(a),
-        swizzle_b=_get_swizzle(b),
+        transpose_b=is_along_k(sch, block, -1),
+        swizzle_a=swizzle_a,
+        swizzle_b=swizzle_b,
         begins=node.init is not None,
         warps=_count_warps(sch, block),
     )
@@ -441,10 +422,6 @@ def _require_fragments(name: str, buffer: Any, dtype: str) -> None:
             f"'{buffer.name}' of block '{name}' is no fragment of {dtype} in registers",
             "lay it out with lay_in_quads",
         )
-
-
-def _get_swizzle(tile: Any) -> int:
-    return (constant(tile.shape[-2]) or 1) * CHUNK_BYTES
 
 
 def _count_warps(sch: Schedule, block: SBlockRV) -> int:

@@ -103,22 +103,8 @@ def tile_in_fragments(
         divides tile; a tile_k of fragments of `depth`; at most 32 warps
     """
     rows, columns, reduction = require_matmul_loops(sch, block)
-    for name, pair in (("tile", tile), ("warp", warp)):
-        if len(pair) != 2 or min(pair) < 1:
-            raise TransformError(
-                f"{name}={tuple(pair)} is no pair of sizes",
-                "pass two integers >= 1, for rows and columns",
-            )
-    if warp[0] % SIDE or warp[1] % SIDE:
-        raise TransformError(
-            f"warp={tuple(warp)} is no multiple of a fragment's {SIDE}x{SIDE}",
-            f"use multiples of {SIDE}, for rows and columns",
-        )
-    if tile[0] % warp[0] or tile[1] % warp[1]:
-        raise TransformError(
-            f"warp={tuple(warp)} does not divide tile={tuple(tile)}",
-            "choose divisors, rows and columns each",
-        )
+    wanted = f"a fragment's {SIDE}x{SIDE}", f"use multiples of {SIDE}, for rows and columns"
+    require_parts("warp", tile, warp, (SIDE, SIDE), wanted, WARP)
     if depth < 1:
         raise TransformError(
             f"depth={depth} is no number of steps of k", "pass that of the type's fragments, as 16"
@@ -127,13 +113,6 @@ def tile_in_fragments(
         raise TransformError(
             f"tile_k={tile_k} is no multiple of a fragment's {depth} steps of k",
             f"use a multiple of {depth}",
-        )
-    threads = tile[0] // warp[0] * (tile[1] // warp[1]) * WARP
-    if threads > MAX_THREADS:
-        raise TransformError(
-            f"tile={tuple(tile)} in warps of {tuple(warp)} takes {threads} threads of a block, "
-            f"and a GPU has {MAX_THREADS}",
-            "use a smaller tile, or a larger warp",
         )
     warps = (tile[0] // warp[0], tile[1] // warp[1])
     pieces = {"warps": warps[0], "warp": warp[0]}
@@ -155,6 +134,39 @@ def tile_in_fragments(
     together = sch.fuse(*of_warps)
     bind_loop(sch, together, axis="threadIdx.y")
     return FragmentTile(fragment, grid, together, outer, inner)
+
+
+def require_parts(
+    name: str,
+    tile: Sequence[int],
+    part: Sequence[int],
+    unit: tuple[int, int],
+    wanted: tuple[str, str],
+    threads: int,
+) -> None:
+    """Refuse parts of a tile, of so many threads each, that are no multiples of a unit, do not
+    divide the tile, or are too many. What is `wanted` of them is told with its advice.
+    """
+    for what, pair in (("tile", tile), (name, part)):
+        if len(pair) != 2 or min(pair) < 1:
+            raise TransformError(
+                f"{what}={tuple(pair)} is no pair of sizes",
+                "pass two integers >= 1, for rows and columns",
+            )
+    if part[0] % unit[0] or part[1] % unit[1]:
+        raise TransformError(f"{name}={tuple(part)} is no multiple of {wanted[0]}", wanted[1])
+    if tile[0] % part[0] or tile[1] % part[1]:
+        raise TransformError(
+            f"{name}={tuple(part)} does not divide tile={tuple(tile)}",
+            "choose divisors, rows and columns each",
+        )
+    total = tile[0] // part[0] * (tile[1] // part[1]) * threads
+    if total > MAX_THREADS:
+        raise TransformError(
+            f"tile={tuple(tile)} in {name}s of {tuple(part)} takes {total} threads of a block, and "
+            f"a GPU has {MAX_THREADS}",
+            f"use a smaller tile, or a larger {name}",
+        )
 
 
 def require_matmul_loops(sch: Schedule, block: SBlockRV) -> tuple[LoopRV, LoopRV, LoopRV]:
@@ -325,20 +337,32 @@ def tensorize_fragments(
     is_transposed = has_transposed_b(sch, block)
     bits = sch.get(loads[0]).writes[0].source.dtype.bits
     for role, handle, name in zip("ABC", (*loads, store), names, strict=True):
-        shape = get_tile_shape(role, intrinsics.depth, is_transposed)
-        require_whole_fragments(sch, handle, shape)
-        lay_in_fragments(sch, handle, role, bits, is_transposed)
-        alignment = sch.get(handle).annotations.get("buffer_dim_align", [])
-        fragment = sch.blockize(tile_copy(sch, handle, shape))
-        swizzle_wanted(sch, fragment)
-        for dimension in alignment:
-            sch.storage_align(fragment, *map(int, dimension))
-        sch.tensorize(fragment, name)
+        tensorize_copy(sch, handle, role, bits, is_transposed, name)
     for handle, name in ((block, intrinsics.multiply), (zeros, intrinsics.fill)):
-        for loop in sch.get_loops(handle)[-2:]:
-            sch.unroll(loop)
-        sch.tensorize(handle, name)
+        tensorize_unrolled(sch, handle, name)
     return intrinsics
+
+
+def tensorize_copy(
+    sch: Schedule, handle: SBlockRV, role: Any, bits: int, is_transposed: bool, name: str
+) -> None:
+    """Have an intrinsic of a name copy fragments, whose registers get their layout."""
+    shape = get_tile_shape(role, get_depth(bits), is_transposed)
+    require_whole_fragments(sch, handle, shape)
+    lay_in_fragments(sch, handle, role, bits, is_transposed)
+    alignment = sch.get(handle).annotations.get("buffer_dim_align", [])
+    fragment = sch.blockize(tile_copy(sch, handle, shape))
+    swizzle_wanted(sch, fragment)
+    for dimension in alignment:
+        sch.storage_align(fragment, *map(int, dimension))
+    sch.tensorize(fragment, name)
+
+
+def tensorize_unrolled(sch: Schedule, handle: SBlockRV, name: str) -> None:
+    """Have an intrinsic compute a block, whose last two loops are unrolled."""
+    for loop in sch.get_loops(handle)[-2:]:
+        sch.unroll(loop)
+    sch.tensorize(handle, name)
 
 
 class SharedStore(NamedTuple):
@@ -401,14 +425,21 @@ def store_through_shared(
     size = sch.get(store).writes[0].source.dtype.itemsize
     # Rows a little apart: the pairs that eight lanes store to a column of them are in other banks.
     sch.storage_align(store, 0, axis=-2, factor=columns, offset=2 * _CHUNK_BYTES // size)
-    pieces = sch.split(sch.fuse(*sch.get_loops(write)[-2:]), [None, warps, lanes, vector])
-    bind_loop(sch, pieces[1], axis="threadIdx.y")
-    bind_loop(sch, pieces[2], axis="threadIdx.x")
-    if vector > 1:
-        vectorize_loop(sch, pieces[3])
-    for producer, consumer in ((block, store), (store, write)):
+    return write_in_rows(sch, block, SharedStore(store, write), [None, warps, lanes, vector])
+
+
+def write_in_rows(
+    sch: Schedule, block: SBlockRV, made: SharedStore, pieces: list[int | None]
+) -> SharedStore:
+    """Have threads write a tile from shared memory, in pieces of warps, lanes and vectors."""
+    loops = sch.split(sch.fuse(*sch.get_loops(made.write)[-2:]), pieces)
+    bind_loop(sch, loops[1], axis="threadIdx.y")
+    bind_loop(sch, loops[2], axis="threadIdx.x")
+    if pieces[3] != 1:
+        vectorize_loop(sch, loops[3])
+    for producer, consumer in ((block, made.store), made):
         require_computed(sch, producer, consumer)
-    return SharedStore(store, write)
+    return made
 
 
 def require_tile_loops(

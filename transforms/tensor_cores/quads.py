@@ -35,14 +35,11 @@ from ..tir import bind_ranges, constant, find_all, get_elements
 from .fragments import QUAD, SCOPE, SIDE, MmaIntrinsics, Role, get_mma_intrinsics, place_in_fragment
 from .mma_tiles import (
     get_copied,
-    get_tile_shape,
     has_transposed_b,
-    lay_in_fragments,
     require_product,
-    require_whole_fragments,
     require_zeros,
-    swizzle_wanted,
-    tile_copy,
+    tensorize_copy,
+    tensorize_unrolled,
 )
 
 ROLES: tuple[Role, ...] = ("A", "B")
@@ -137,29 +134,37 @@ def tile_product(sch: Schedule, block: SBlockRV) -> FragmentProduct:
     returns: the block of a fragment, and the two outer loops
     requires: two spatial loops and one reduction loop of the block's own, serial, which 16 divides
     """
-    name = get_sblock_name(sch, block)
+    loops = find_product_loops(sch, block, "tile a product of rows, columns and one reduction")
+    for loop in loops:
+        _require_whole_fragments(sch, loop)
+    state_reads(sch, block, who="tile_product")
+    (i, row), (j, column), (k, step) = (sch.split(loop, [None, SIDE]) for loop in loops)
+    sch.reorder(k, j, i, row, column, step)
+    return FragmentProduct(sch.blockize(row), k, j)
+
+
+def find_product_loops(sch: Schedule, block: SBlockRV, advice: str) -> list[LoopRV]:
+    """A product's own loops over rows, columns and steps of k, which are serial."""
     own = get_own_loops(sch, block)
     reductions = [loop for loop in own if is_reduction_loop(sch, block, loop)]
     spatial = [loop for loop in own if not is_reduction_loop(sch, block, loop)][-2:]
     if len(reductions) != 1 or len(spatial) != 2:
         raise TransformError(
-            f"block '{name}' has {len(spatial)} spatial and {len(reductions)} reduction loops of "
-            "its own",
-            "tile a product of rows, columns and one reduction",
+            f"block '{get_sblock_name(sch, block)}' has {len(spatial)} spatial and "
+            f"{len(reductions)} reduction loops of its own",
+            advice,
         )
     for loop in (*spatial, *reductions):
         require_serial(sch, loop)
-        _require_whole_fragments(sch, loop)
+    return [*spatial, *reductions]
+
+
+def state_reads(sch: Schedule, block: SBlockRV, *, who: str) -> None:
+    """Leave out what only the initialization read, before it became a block of its own."""
     node = sch.get(block)
     stated = edit_block(node, node.body)
     if node.init is None and len(stated.reads) != len(node.reads):
-        # What only the initialization read, before it became a block of its own.
-        replace_blocks(sch, block, {node: stated}, [], who="tile_product")
-    (i, row), (j, column), (k, step) = (
-        sch.split(loop, [None, SIDE]) for loop in (*spatial, *reductions)
-    )
-    sch.reorder(k, j, i, row, column, step)
-    return FragmentProduct(sch.blockize(row), k, j)
+        replace_blocks(sch, block, {node: stated}, [], who=who)
 
 
 def _require_whole_fragments(sch: Schedule, loop: LoopRV) -> None:
@@ -281,8 +286,10 @@ def tensorize_in_quads(
         (``tirstep.transforms.schedule.transform``): one at a time, threads would find in their
         registers what belongs to others
     """
-    _require_product(sch, block)
-    # The copies of a product's operands by what they are.
+    require_product(sch, block, "tile_product")
+    dtype = sch.get(block).reads[-1].source.dtype
+    if dtype.bits != SIDE:
+        raise TransformError(f"operands of {dtype} are not of 16 bits", "use float16 or bfloat16")
     name, operands = get_sblock_name(sch, block), sch.get(block).reads[-2:]
     by_role: dict[Role, SBlockRV] = {}
     for load in loads:
@@ -315,7 +322,7 @@ def tensorize_in_quads(
             )
     if zeros is not None:
         require_zeros(sch, zeros, sch.get(block).writes[0].source)
-    dtype, transposed = sch.get(block).reads[-1].source.dtype, has_transposed_b(sch, block)
+    transposed = has_transposed_b(sch, block)
     intrinsics = get_mma_intrinsics(
         str(dtype),
         str(sch.get(block).writes[0].source.dtype),
@@ -325,26 +332,11 @@ def tensorize_in_quads(
     )
     names = {"A": intrinsics.load_a, "B": intrinsics.load_b}
     for role, handle in by_role.items():
-        shape = get_tile_shape(role, SIDE, transposed)
-        require_whole_fragments(sch, handle, shape)
-        lay_in_fragments(sch, handle, role, SIDE, transposed)
-        fragment = sch.blockize(tile_copy(sch, handle, shape))
-        swizzle_wanted(sch, fragment)
-        sch.tensorize(fragment, names[role])
+        tensorize_copy(sch, handle, role, SIDE, transposed, names[role])
     for part, name in ((block, intrinsics.multiply), (zeros, intrinsics.fill)):
         if part is not None:
-            for loop in sch.get_loops(part)[-2:]:
-                sch.unroll(loop)
-            sch.tensorize(part, name)
+            tensorize_unrolled(sch, part, name)
     return intrinsics
-
-
-def _require_product(sch: Schedule, block: SBlockRV) -> None:
-    """Refuse a block that is no product of fragments of 16 bits, or begins its own sums."""
-    require_product(sch, block, "tile_product")
-    dtype = sch.get(block).reads[-1].source.dtype
-    if dtype.bits != SIDE:
-        raise TransformError(f"operands of {dtype} are not of 16 bits", "use float16 or bfloat16")
 
 
 @prim_func_pass(opt_level=0, name="tirstep.UseOwnLanes")
