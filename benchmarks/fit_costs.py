@@ -34,10 +34,9 @@ from tirstep.files import write_file
 from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.recipes.costs import FILE, read_costs
-from tirstep.transforms.recipes.forecast import keep_tiles
 from tirstep.transforms.recipes.gpus import Gpu, read_gpu
-from tirstep.transforms.recipes.ladder import read_pairs
-from tirstep.transforms.recipes.matmul_best import MeasuredTile, list_tiles, rank_gemm
+from tirstep.transforms.recipes.matmul_best import MeasuredTile, keep_tiles, list_tiles, rank_gemm
+from tirstep.transforms.recipes.rungs import read_pairs
 from tirstep.transforms.recipes.time_model import Costs, Product, Ranked, TileRate, estimate
 
 RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"

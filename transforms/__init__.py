@@ -19,11 +19,11 @@ from .binding import tile_block as tile_block
 from .caching import accumulate_in_registers as accumulate_in_registers
 from .caching import cache_read_at as cache_read_at
 from .caching import cache_write_at as cache_write_at
+from .caching import fetch_cooperatively as fetch_cooperatively
+from .caching import stage_operand_at as stage_operand_at
 from .exponentials import fuse_exponents as fuse_exponents
 from .exponentials import use_powers_of_two as use_powers_of_two
-from .fetching import fetch_cooperatively as fetch_cooperatively
-from .fetching import stage_operand_at as stage_operand_at
-from .fusion.factoring import factor_out_of_sum as factor_out_of_sum
+from .fusion.factors import factor_out_of_sum as factor_out_of_sum
 from .fusion.fuse import FusedReductions as FusedReductions
 from .fusion.fuse import fuse_reductions as fuse_reductions
 from .fusion.split import SplitReductions as SplitReductions
@@ -78,10 +78,7 @@ from .reduction import PartialSums as PartialSums
 from .reduction import decompose_reduction_at as decompose_reduction_at
 from .reduction import rfactor_reduction as rfactor_reduction
 from .reduction import split_reduction as split_reduction
-from .rows import Spread as Spread
-from .rows import cache_row_at as cache_row_at
-from .rows import keep_in_registers as keep_in_registers
-from .rows import spread_over_threads as spread_over_threads
+from .reduction import widen_sums as widen_sums
 from .schedule import TransformError as TransformError
 from .schedule import one_change as one_change
 from .schedule import unguarded as unguarded
@@ -98,12 +95,15 @@ from .tensor_cores.quads import round_operand as round_operand
 from .tensor_cores.quads import spread_over_quads as spread_over_quads
 from .tensor_cores.quads import tensorize_in_quads as tensorize_in_quads
 from .tensor_cores.quads import tile_product as tile_product
+from .thread_rows import Spread as Spread
+from .thread_rows import cache_row_at as cache_row_at
+from .thread_rows import keep_in_registers as keep_in_registers
+from .thread_rows import spread_over_threads as spread_over_threads
 from .vectorize import align_vectors as align_vectors
 from .vectorize import vectorize_copy as vectorize_copy
 from .vectorize import vectorize_loop as vectorize_loop
 from .warp_tiling import WarpTile as WarpTile
 from .warp_tiling import tile_in_warps as tile_in_warps
-from .wide_sums import widen_sums as widen_sums
 
 __all__ = sorted(
     name

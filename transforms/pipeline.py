@@ -19,18 +19,17 @@ from .hopper.tma_stores import LowerTmaStores
 from .hopper.warp_roles import LowerTmaPipelines
 from .masked_loops import EndLoopsAtMasks, SplitLoopsAtMasks
 from .pass_options import PIPELINE, get_pass_options
-from .passes.async_dma import LowerAsyncDMA
-from .passes.async_waits import CorrectAsyncWaits
+from .passes.async_copies import CorrectAsyncWaits, LowerAsyncDMA
 from .passes.barriers import DropDoubledBarriers, DropRedundantBarriers
 from .passes.before_flattening import (
     DropImpliedConditions,
     DropThreadDimensions,
     SplitGuardedVectors,
 )
-from .passes.butterflies import ExchangeByButterflies
 from .passes.pointer_types import PointInOwnTypes
 from .stream_k import StreamSteps
 from .tensor_cores.quads import UseOwnLanes
+from .thread_rows import ExchangeByButterflies
 
 
 def _make_pipeline() -> tuple[Any, Any, Any]:

@@ -39,8 +39,8 @@ from tvm_ffi import structural_equal, structural_map
 from tirstep.transforms.annotations import STAGE
 from tirstep.transforms.enumeration import choose_values, compile_expressions, escapes, varies_along
 from tirstep.transforms.pass_options import Around, lower_around
+from tirstep.transforms.passes.barriers import Use, Variables, find_uses
 from tirstep.transforms.passes.serial import make_threads_serial
-from tirstep.transforms.passes.uses import Use, Variables, find_uses
 from tirstep.transforms.tir import (
     LARGEST_INDEX,
     Place,

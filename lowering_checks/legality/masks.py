@@ -12,7 +12,7 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx import BufferLoad, BufferStore, Cast, For, ForKind, IterVar, Select, Var
 from tvm_ffi import structural_map
 
-from tirstep.transforms.fusion.evaluation import UnknownOperationError, compile_expression
+from tirstep.transforms.fusion.factors import UnknownOperationError, compile_expression
 from tirstep.transforms.masked_loops import (
     ENDS_AT_MASK,
     Masks,

@@ -45,7 +45,7 @@ from tvm_ffi import structural_equal
 
 from tirstep.transforms.enumeration import meets_again
 from tirstep.transforms.pass_options import lower_around
-from tirstep.transforms.passes.uses import Use, Uses, find_uses
+from tirstep.transforms.passes.barriers import Use, Uses, find_uses
 from tirstep.transforms.tir import (
     Place,
     cached_by_module,

@@ -27,7 +27,7 @@ from tvm_ffi import structural_equal
 
 from tirstep.transforms.enumeration import choose_values, compile_expressions
 from tirstep.transforms.gpu_limits import MAX_THREADS
-from tirstep.transforms.passes.uses import Use, Uses
+from tirstep.transforms.passes.barriers import Use, Uses
 from tirstep.transforms.tir import constant, find_all, is_among, is_choice, is_used
 
 _ROOM = 1 << 14

@@ -9,7 +9,7 @@ from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import get_kernel, relu
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES
-from tirstep.transforms.recipes.elementwise import MANY, choose_config
+from tirstep.transforms.recipes.element_ladders import MANY, choose_config
 
 KERNELS = ("vector_add", "relu", "gelu")
 

@@ -30,7 +30,7 @@ from tirstep.strategies.kernel_strategies import (
 )
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES, Recipe
-from tirstep.transforms.recipes.ladder import Rung
+from tirstep.transforms.recipes.rungs import Rung
 
 ALL = pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.name)
 # The rungs of a ladder share a schedule: each is drawn less often than what it begins with.

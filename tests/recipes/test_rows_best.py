@@ -18,8 +18,14 @@ from tirstep.transforms import TransformError
 from tirstep.transforms.plans import schedule_function
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.recipes.gpus import read_gpu
-from tirstep.transforms.recipes.row_parts import Rows, rank_cuts
-from tirstep.transforms.recipes.rows import LONG, RowConfig, choose_rows, schedule_rows
+from tirstep.transforms.recipes.row_ladders import (
+    LONG,
+    RowConfig,
+    Rows,
+    choose_rows,
+    rank_cuts,
+    schedule_rows,
+)
 
 KERNELS = ("row_sum", "softmax", "rms_norm", "layer_norm", "matvec")
 

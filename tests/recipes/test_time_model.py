@@ -13,9 +13,8 @@ from tirstep.modules import get_kernel
 from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES
 from tirstep.transforms.recipes.costs import read_costs
-from tirstep.transforms.recipes.forecast import keep_tiles, make_forecast
 from tirstep.transforms.recipes.gpus import GPUS, H200, read_gpu
-from tirstep.transforms.recipes.matmul_best import list_tiles, rank_gemm
+from tirstep.transforms.recipes.matmul_best import keep_tiles, list_tiles, make_forecast, rank_gemm
 from tirstep.transforms.recipes.time_model import Product, TileRate, estimate
 
 SPLIT = RECIPES["matmul_split_k"]

@@ -19,7 +19,7 @@ from tirstep.lowering_checks.steps import Run
 from tirstep.modules import get_kernel
 from tirstep.transforms import TransformError, split_loop, store_by_tma, store_through_tiles
 from tirstep.transforms.hopper.tma_tiles import TMA_STORE, CopyShape
-from tirstep.transforms.passes.uses import is_barrier
+from tirstep.transforms.passes.barriers import is_barrier
 from tirstep.transforms.recipes import RECIPES, wgmma
 
 SIMULATOR = get_device("simulator")

@@ -7,8 +7,8 @@ from pairs import check_pair, refuses, run_on_cpu
 from tvm.s_tir import Schedule
 
 from tirstep import transforms as tr
-from tirstep.transforms.fusion.factoring import split_factor
-from tirstep.transforms.fusion.reductions import read_reduction, uses_any
+from tirstep.transforms.fusion.blocks import read_reduction, uses_any
+from tirstep.transforms.fusion.factors import split_factor
 
 SUM = """
 X (6, 20), S (6,), W (20,), C (6,)

@@ -12,6 +12,13 @@ same factor, a summand of an exponent becomes a factor of the power. What is und
 or what is taken away, changes from the new value to the old one. Where two operands change
 differently, or an operation mixes x and m, the expression has neither, and `NoRepairError` names
 the part.
+
+`factor_out_of_sum` takes factors that are the same for all terms out of a sum by the distributive
+law. The value of an expression is computed in Python's floats (float64), with the range of its own
+type (`compile_expression`). Nothing raises on the way: a quotient by 0 is infinite, so is what
+float32 does not hold in an expression of float32, and what has no value is NaN, such as an integer
+that its type does not hold. A check on drawn numbers sees the infinities and NaNs that a GPU would
+see; only roundings are finer.
 """
 
 from __future__ import annotations
@@ -19,17 +26,200 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import tvm_ffi
 from tvm import tirx
+from tvm.ir import Call, TensorLoad
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import SBlockRV
 from tvm.sym import Analyzer
-from tvm.tirx import Add, Cast, Div, Max, Min, Mul, Select, Sub, Var, const
+from tvm.tirx import (
+    Add,
+    BufferLoad,
+    BufferStore,
+    Cast,
+    Div,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Select,
+    Sub,
+    Var,
+    const,
+    max_value,
+    min_value,
+)
 
-from ..tir import is_choice, is_used, substitute
-from .evaluation import get_operation
+from ..loops import require_serial
+from ..queries import get_sblocks_under
+from ..rewriting import replace_blocks
+from ..schedule import TransformError, inlines, transform
+from ..tir import constant, is_among, is_choice, is_used, substitute
+from .blocks import Point, Reduction, read_reduction, uses_any
+
+NAN, INFINITY = math.nan, math.inf
+_TYPES = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+_TYPES += ["float32", "float16", "bfloat16"]
+_BOUNDS = {name: (min_value(name).value, max_value(name).value) for name in _TYPES}
+"""The least and the largest number of a type."""
+
+Load: TypeAlias = Callable[[TensorLoad], float]
+Compute: TypeAlias = Callable[[Mapping[int, float], Load], Any]
+"""A function of the values of variables, by their addresses, and of loads."""
+
+
+class UnknownOperationError(Exception):
+    """An expression has an operation or a variable that is not known; its name is the message."""
+
+
+@functools.lru_cache(maxsize=512)  # each is evaluated on many drawn numbers
+def compile_expression(expression: Any) -> Compute:
+    """An expression as a function of its variables, by their addresses, and of loads.
+
+    What its type does not hold is infinite, or NaN if it is an integer. A variable that has no
+    value, and an operation that is not known, raise `UnknownOperationError` where they are met.
+    """
+    return _compile(expression)
+
+
+def _compile(node: Any) -> Compute:
+    compute, dtype = _read(node), str(node.ty.dtype)
+    if dtype not in _BOUNDS:
+        return compute
+    least, most = _BOUNDS[dtype]
+    below, above = (NAN, NAN) if "int" in dtype else (-INFINITY, INFINITY)
+
+    def limit(values: Mapping[int, float], load: Load) -> Any:
+        value = compute(values, load)
+        if value < least:
+            return below
+        return above if value > most else value  # NaN stays
+
+    return limit
+
+
+def _read(node: Any) -> Compute:
+    if isinstance(node, Var):
+        return functools.partial(_get_value, node.__chandle__(), str(node.name))
+    if isinstance(node, TensorLoad):
+        return lambda values, load: load(node)
+    if isinstance(node, Select) or is_choice(node):
+        parts = (
+            node.args if is_choice(node) else (node.condition, node.true_value, node.false_value)
+        )
+        asked, first, second = map(_compile, parts)
+        # The arm that is not chosen is not computed.
+        return lambda values, load: (first if asked(values, load) else second)(values, load)
+    if isinstance(getattr(node, "value", None), (int, float)):
+        value = node.value
+        return lambda values, load: value
+    name, is_whole = get_operation(node) or type(node).__name__, "int" in str(node.ty.dtype)
+    if isinstance(node, Call):
+        function, operands = _FUNCTIONS.get(name), list(node.args)
+    elif isinstance(node, Cast):
+        function, operands = _truncate if is_whole else float, [node.value]
+    elif isinstance(node, Not):
+        function, operands = operator.not_, [node.a]
+    elif isinstance(node, Div) and is_whole:
+        function, operands = _divide_integers, [node.a, node.b]
+    else:
+        function = _OPERATORS.get(name)
+        operands = [node.a, node.b] if function else []
+
+    arguments = [_compile(operand) for operand in operands]
+
+    def call(values: Mapping[int, float], load: Load) -> Any:
+        if function is None:
+            raise UnknownOperationError(name)
+        try:
+            return function(*[argument(values, load) for argument in arguments])
+        except OverflowError:
+            return INFINITY
+        except (ValueError, ZeroDivisionError):
+            return NAN
+
+    return call
+
+
+def _get_value(address: int, name: str, values: Mapping[int, float], _load: Load) -> Any:
+    if address not in values:  # a parameter, an open size, or what a statement binds
+        raise UnknownOperationError(f"'{name}'")
+    return values[address]
+
+
+def get_operation(node: Any) -> str:
+    """The bare name of what a call computes, such as ``"exp"``; empty for another node."""
+    name = getattr(getattr(node, "op", None), "name", "") if isinstance(node, Call) else ""
+    return str(name).rpartition(".")[2]
+
+
+def _truncate(value: float) -> float:
+    return math.trunc(value) if math.isfinite(value) else value
+
+
+def _divide(a: float, b: float) -> float:
+    if b == 0:
+        return NAN if a == 0 or math.isnan(a) else math.copysign(INFINITY, a)
+    return a / b
+
+
+def _divide_integers(a: float, b: float) -> float:
+    """The quotient, rounded towards 0."""
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+def _choose(choose: Callable[[float, float], float], a: float, b: float) -> float:
+    return NAN if math.isnan(a) or math.isnan(b) else choose(a, b)
+
+
+def _power(base: float, exponent: float) -> float:
+    return INFINITY if base == 0 and exponent < 0 else math.pow(base, exponent)
+
+
+def _log(value: float) -> float:
+    return -INFINITY if value == 0 else math.log(value)
+
+
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    "Add": operator.add,
+    "Sub": operator.sub,
+    "Mul": operator.mul,
+    "Div": _divide,
+    "FloorDiv": operator.floordiv,
+    "FloorMod": operator.mod,
+    "Max": functools.partial(_choose, max),
+    "Min": functools.partial(_choose, min),
+    "EQ": operator.eq,
+    "NE": operator.ne,
+    "LT": operator.lt,
+    "LE": operator.le,
+    "GT": operator.gt,
+    "GE": operator.ge,
+    "And": lambda a, b: bool(a) and bool(b),
+    "Or": lambda a, b: bool(a) or bool(b),
+}
+_FUNCTIONS: dict[str, Callable[..., float]] = {
+    "exp": math.exp,
+    "exp2": lambda value: math.pow(2.0, value),
+    "exp10": lambda value: math.pow(10.0, value),
+    "log": _log,
+    "log2": lambda value: _log(value) / math.log(2.0),
+    "sqrt": math.sqrt,
+    "rsqrt": lambda value: INFINITY if value == 0 else 1.0 / math.sqrt(value),
+    "pow": _power,
+    "fabs": abs,
+    "tanh": math.tanh,
+    "sigmoid": lambda value: 0.5 + 0.5 * math.tanh(0.5 * value),
+    "erf": math.erf,
+    "sin": math.sin,
+    "cos": math.cos,
+}
+
 
 _POWERS = {"exp": tirx.exp, "exp2": tirx.exp2, "exp10": tirx.exp10}
 """Operations that make a factor of a summand."""
@@ -215,3 +405,128 @@ def _is_number(term: Any, number: float) -> bool:
 def _is_low(term: Any) -> bool:
     """Whether a term is -inf, to which nothing adds up."""
     return _is_low(term.value) if isinstance(term, Cast) else _is_number(term, -math.inf)
+
+
+@transform
+@inlines
+def factor_out_of_sum(sch: Schedule, block: SBlockRV) -> SBlockRV:
+    """Multiply a sum by what all its terms are multiplied by, in place of each term.
+
+    A sum that waited for another reduction because of such a factor, as a product behind a
+    normalization does, waits no longer: both may stand under one loop, and nothing is repaired.
+
+    This is the distributive law, which floats keep up to rounding. Where the factor stood inside of
+    a rounding to a narrower type, that is left out: the factor may be what keeps the value in the
+    type's range. What is left of a term may be beyond the range of the sum's type where term and
+    factor are not, and a sum that is infinite or a NaN may be another of these.
+
+    The trace does not replay what this makes, and says so: no primitive of TVM does.
+
+    rewrite: ``for i, k: C[i] += float32(float16(x[i, k] * s[i])) * w[k]`` ->
+        ``for i, k: C_global[i] += x[i, k] * w[k]`` and ``for i: C[i] = C_global[i] * s[i]``
+    consumes: nothing
+    returns: the new block, which multiplies the sums by the factor
+    requires: a block that sums floats from 0 on, each of its spatial iterators one index of the
+        sums; serial loops around it, which hold no other block: one could use a sum before it is
+        multiplied, or change the factor; sums of all elements that a guard lets it reach; a factor
+        or a divisor of the term that depends on none of the iterators it reduces over, in products,
+        quotients and casts between floats
+    """
+    reduction = read_lone_sum(sch, block)
+    reduced = [item.var for item in reduction.iterators(reduced=True)]
+    parts = split_factor(reduction.term, lambda it: uses_any(it, reduced))
+    if parts.factor is None:
+        names = ", ".join(f"'{variable.name}'" for variable in reduced)
+        raise TransformError(
+            f"each factor of the term {reduction.term} of block '{reduction.name}' depends on "
+            f"{names}, over which it is summed",
+            "inline what the block reads first, or leave the sum as it is",
+        )
+    copy = sch.cache_write(block, 0, str(reduction.buffer.scope()))
+    reduction, old, scaled = read_reduction(sch.get(block)), sch.get(block), sch.get(copy)
+    rest = const(1, reduction.dtype) if parts.rest is None else parts.rest.astype(reduction.dtype)
+    own = BufferLoad(reduction.buffer, reduction.indices)
+    update = BufferStore(reduction.buffer, own + rest, reduction.indices)
+    pairs = zip(reduction.indices, scaled.iter_vars, strict=True)
+    rows = {ours: theirs.var for ours, theirs in pairs if isinstance(ours, Var)}
+    product = in_wider(operator.mul, scaled.body.value, substitute(parts.factor, rows))
+    value = product.astype(reduction.dtype)
+    store = BufferStore(scaled.body.buffer, value, scaled.body.indices)
+    name = str(scaled.name_hint)
+    made = {
+        old: Point(list(old.iter_vars)).make_block(reduction.name, update, old.init, old),
+        scaled: Point(list(scaled.iter_vars)).make_block(name, store, like=scaled),
+    }
+    replace_blocks(sch, block, made, [], who="factor_out_of_sum")
+    return copy
+
+
+def read_lone_sum(sch: Schedule, block: SBlockRV) -> Reduction:
+    """A block's sum of floats from 0 on, which something is to be done to where it is complete.
+
+    Refuses a block that shares loops with others, or whose loops are bound.
+    """
+    reduction, loops = read_reduction(sch.get(block)), sch.get_loops(block)
+    name, identity = reduction.name, reduction.identity
+    is_zero = getattr(identity, "value", None) == 0
+    if reduction.kind != "sum" or "float" not in reduction.dtype or not is_zero:
+        raise TransformError(
+            f"block '{name}' is a {reduction.kind} of {reduction.dtype} that begins with "
+            f"{identity}, and no sum of floats that begins with 0",
+            "add what it begins with to the result of such a sum, or leave it as it is",
+        )
+    rows = [item.var for item in reduction.iterators(reduced=False)]
+    indices = [index for index in reduction.indices if constant(index) is None]
+    if len(indices) != len(rows) or not all(is_among(index, rows) for index in indices):
+        raise TransformError(
+            f"block '{name}' does not sum to one element for each of its rows",
+            "let each spatial iterator be one index of what it sums to",
+        )
+    for loop in loops:
+        require_serial(sch, loop)
+    for other in get_sblocks_under(sch, loops[0]) if loops else []:
+        if not other.same_as(sch.get(block)):
+            raise TransformError(
+                f"blocks '{name}' and '{other.name_hint}' stand in one loop, behind which its sums "
+                "would be complete",
+                "change the sum before blocks are placed there",
+            )
+    return reduction
+
+
+class Parts(NamedTuple):
+    """A term as ``factor * rest``; None for a 1.
+
+    Attributes
+    ----------
+    factor : what does not vary from term to term
+    rest : what does
+    """
+
+    factor: Any
+    rest: Any
+
+
+def split_factor(term: Any, varies: Callable[[Any], bool]) -> Parts:
+    """A term taken apart; `varies` says whether an expression changes from term to term."""
+    if not varies(term):
+        return Parts(term, None)
+    if isinstance(term, (Mul, Div)):
+        combine = operator.truediv if isinstance(term, Div) else operator.mul
+        first, second = (split_factor(part, varies) for part in (term.a, term.b))
+        return Parts(*(_join(combine, *pair) for pair in zip(first, second, strict=True)))
+    if isinstance(term, Cast) and all("float" in str(it.ty.dtype) for it in (term, term.value)):
+        inner = split_factor(term.value, varies)
+        if inner.factor is None:
+            return Parts(None, term)
+        is_wider = term.ty.dtype.bits > inner.rest.ty.dtype.bits
+        return Parts(inner.factor, inner.rest.astype(term.ty.dtype) if is_wider else inner.rest)
+    return Parts(None, term)
+
+
+def _join(combine: Callable[[Any, Any], Any], first: Any, second: Any) -> Any:
+    if second is None:
+        return first
+    if first is None:
+        return second if combine is operator.mul else combine(const(1, second.ty.dtype), second)
+    return in_wider(combine, first, second)

@@ -22,8 +22,16 @@ from ..queries import get_loop_name
 from ..rewriting import edit_scope, get_function, replace_scope, with_body
 from ..schedule import TransformError, inlines, transform
 from ..tir import bind_ranges, is_among, substitute
-from .blocks import Builder, Point, is_any_of, join_statements, list_statements, read_chain
-from .reductions import Reduction, uses_any
+from .blocks import (
+    Builder,
+    Point,
+    Reduction,
+    is_any_of,
+    join_statements,
+    list_statements,
+    read_chain,
+    uses_any,
+)
 from .repair import Repair, plan_repair
 from .sides import (
     Consumer,

@@ -23,10 +23,15 @@ from tvm_ffi import structural_map
 
 from ..schedule import TransformError
 from ..tir import find_all, is_among, substitute
-from .blocks import simplify_indices
-from .evaluation import UnknownOperationError, compile_expression
-from .factors import NoRepairError, Running, find_factor, multiply_out
-from .reductions import Reduction, uses_any
+from .blocks import Reduction, simplify_indices, uses_any
+from .factors import (
+    NoRepairError,
+    Running,
+    UnknownOperationError,
+    compile_expression,
+    find_factor,
+    multiply_out,
+)
 from .sides import Consumer, Producer, match_iterators
 
 _STEPS = 6

@@ -31,12 +31,15 @@ from ..tir import (
     replace_fields,
     substitute,
 )
-from .blocks import Chain, is_any_of, list_statements, read_chain
-from .reductions import (
+from .blocks import (
+    Chain,
     Reduction,
     inline,
+    is_any_of,
     is_reduced,
+    list_statements,
     loads_of,
+    read_chain,
     read_reduction,
     require_definition,
     uses_any,

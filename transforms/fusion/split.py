@@ -20,8 +20,7 @@ from ..queries import get_reduction_loops, get_sblock_name
 from ..rewriting import edit_scope, get_function, replace_scope
 from ..schedule import TransformError, inlines, transform
 from ..tir import constant, find_all, get_kind, is_among
-from .blocks import Builder, Point, join_statements, list_statements, read_chain
-from .reductions import Reduction
+from .blocks import Builder, Point, Reduction, join_statements, list_statements, read_chain
 from .repair import Repair, plan_repair
 from .sides import (
     Consumer,

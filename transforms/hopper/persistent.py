@@ -24,7 +24,7 @@ from tvm_ffi import structural_map
 
 from ..gpu_limits import MAX_SHARED_BYTES
 from ..pass_options import lower_around
-from ..passes.uses import is_barrier
+from ..passes.barriers import is_barrier
 from ..queries import get_enclosing_kernel, get_enclosing_loops, get_loop_name
 from ..schedule import Int64, TransformError, transform
 from ..tensor_cores.fragments import SCOPE

@@ -47,8 +47,7 @@ from ..annotations import ALIGNMENT, SWIZZLE
 from ..gpu_limits import MAX_SHARED_BYTES, MAX_THREADS, REGISTERS, THREADS, WARP, count_registers
 from ..loops import require_constant
 from ..pass_options import set_pipeline
-from ..passes.barriers import is_proxy_fence
-from ..passes.uses import is_barrier
+from ..passes.barriers import is_barrier, is_proxy_fence
 from ..pipelining import require_copies, require_pipeline
 from ..queries import (
     get_enclosing_kernel,

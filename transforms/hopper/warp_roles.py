@@ -34,7 +34,7 @@ from tvm_ffi import structural_map
 from tirstep.tvm_compat import get_op_name
 
 from ..gpu_limits import WARP, count_registers
-from ..passes.uses import is_barrier
+from ..passes.barriers import is_barrier
 from ..schedule import TransformError
 from ..tir import constant, find_all, get_axis, get_elements, replace_fields
 from .persistent import find_lasting, go_through_tiles, split_roles

@@ -54,7 +54,7 @@ from tvm_ffi import structural_map
 from tirstep.tvm_compat import get_op_name
 
 from ..gpu_limits import THREADS, WARP
-from ..passes.uses import SHARED
+from ..passes.barriers import SHARED
 from ..queries import get_enclosing_kernel, get_loop_name
 from ..schedule import Int64, TransformError, transform
 from ..tir import constant, find_all, get_axis, get_elements, is_among, number_threads, substitute

@@ -40,8 +40,7 @@ from tvm.tirx import (
 from tvm_ffi import structural_map
 
 from ..binding import bind_loop
-from ..caching import place_copy_at
-from ..fetching import can_inline_producers, fetch_by_threads
+from ..caching import can_inline_producers, fetch_by_threads, place_copy_at
 from ..gpu_limits import WARP
 from ..inlining import inline_producers
 from ..loops import Tail, require_factors

@@ -41,7 +41,7 @@ from ..tir import (
     substitute,
 )
 from ..vectors import begin_aligned
-from .uses import Variables
+from .barriers import Variables
 
 
 @prim_func_pass(opt_level=0, name="tirstep.DropThreadDimensions")

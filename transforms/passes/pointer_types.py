@@ -17,7 +17,7 @@ from tvm_ffi import structural_equal, structural_map
 from tirstep.tvm_compat import get_op_name
 
 from ..tir import constant, find_all
-from .uses import SHARED
+from .barriers import SHARED
 
 _POINTER = "tirx.tvm_access_ptr"
 

@@ -11,17 +11,17 @@ A plan takes blocks by the roles that they play, whatever they are called::
 What stands around these blocks is inlined, or left as a kernel of its own.
 """
 
-from ..recipes.elementwise import FlatConfig
+from ..recipes.element_ladders import FlatConfig
 from ..recipes.gemm import GemmConfig
 from ..recipes.mma import MmaConfig
-from ..recipes.rows import RowConfig
+from ..recipes.row_ladders import RowConfig
 from ..recipes.wgmma import WgmmaConfig
-from .convolution import match_convolution, schedule_convolution
+from .convolution_plan import match_convolution, schedule_convolution
 from .flat import match_flat, schedule_flat
-from .matmul import MatmulConfig, match_matmul, schedule_matmul
 from .plan import schedule_function
+from .product_plan import MatmulConfig, match_matmul, schedule_matmul
 from .roles import Mismatch, Roles
-from .rows import match_rows, schedule_rows
+from .row_plan import match_rows, schedule_rows
 
 __all__ = [
     "FlatConfig",

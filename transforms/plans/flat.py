@@ -12,7 +12,7 @@ from tvm.tirx import For, ForKind
 from ..loops import fuse_loops
 from ..pass_options import lower_around
 from ..queries import get_root, get_sblock_name, is_reduction
-from ..recipes.elementwise import FlatConfig, schedule_elements
+from ..recipes.element_ladders import FlatConfig, schedule_elements
 from ..schedule import TransformError, inlines, transform
 from ..tir import find_all, is_choice, is_used
 from .roles import Mismatch, Roles, find_obstacle, inline_others, list_sblocks, make_roles

@@ -12,16 +12,16 @@ from tvm.target import Target
 
 from ..queries import get_sblock_name, is_reduction
 from ..schedule import TransformError, inlines, transform
-from .convolution import (
+from .convolution_plan import (
     CONVOLUTION,
     choose_convolution,
     match_convolution,
     schedule_convolution,
 )
 from .flat import LEFT_OVER, choose_flat, match_flat, schedule_flat
-from .matmul import choose_matmul, is_by_vector, match_matmul, schedule_matmul
+from .product_plan import choose_matmul, is_by_vector, match_matmul, schedule_matmul
 from .roles import DEVICE, Mismatch, Roles, inline_others, is_bound, list_sblocks
-from .rows import choose_row_configs, match_rows, schedule_rows
+from .row_plan import choose_row_configs, match_rows, schedule_rows
 from .targets import find_gather, find_unsupported
 
 Match = Callable[[Schedule], Roles | Mismatch]

@@ -10,7 +10,6 @@ from ..schedule import TransformError
 from .attention import ATTENTION, ATTENTION_CAUSAL
 from .attention_mma import ATTENTION_MMA, ATTENTION_MMA_CAUSAL
 from .attention_wgmma import ATTENTION_WGMMA, ATTENTION_WGMMA_BEST, ATTENTION_WGMMA_CAUSAL
-from .chains import MLP_SWIGLU, RMS_NORM_MATMUL
 from .conv1d import (
     CONV1D,
     conv1d_memory_hierarchy,
@@ -32,8 +31,8 @@ from .depthwise_conv2d import (
     depthwise_conv2d_outer_fusion,
     depthwise_conv2d_threads_2d,
 )
-from .elementwise import ELEMENTWISE_BEST, GELU, RELU, VECTOR_ADD
-from .ladder import Ladder, Rung
+from .element_ladders import ELEMENTWISE_BEST, GELU, RELU, VECTOR_ADD
+from .fused_chains import MLP_SWIGLU, RMS_NORM_MATMUL
 from .matmul_best import MATMUL, MATMUL_MMA, MATMUL_WGMMA
 from .matmul_tutorials import (
     matmul_bias_relu_shared_blocking,
@@ -50,7 +49,8 @@ from .matmul_tutorials import (
 )
 from .products import BATCHED_MATMUL, MATMUL_BIAS_GELU, MATMUL_BIAS_RELU
 from .recipe import Example, Recipe, Step, recipe
-from .rows import ROWS, ROWS_BEST
+from .row_ladders import ROWS, ROWS_BEST
+from .rungs import Ladder, Rung
 from .skinny import LADDER as MATMUL_SKINNY
 from .transpose import LADDER as TRANSPOSE
 

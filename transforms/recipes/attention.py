@@ -15,8 +15,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import ForKind
 
 from ..binding import bind_loop
-from ..caching import cache_read_at
-from ..fetching import fetch_cooperatively, stage_operand_at
+from ..caching import cache_read_at, fetch_cooperatively, stage_operand_at
 from ..fusion.fuse import fuse_reductions
 from ..layout import pad_longer_rows
 from ..loops import Tail, reorder_loops, split_loop, suggest_unrolling
@@ -25,13 +24,13 @@ from ..pass_options import set_pass_option, set_pipeline
 from ..placement import compute_block_at, reverse_compute_block_at
 from ..queries import get_extent, get_own_loops, get_spatial_loops, is_reduction_loop
 from ..reduction import decompose_reduction_at
-from ..rows import keep_in_registers, spread_over_threads
 from ..schedule import TransformError
+from ..thread_rows import keep_in_registers, spread_over_threads
 from ..tir import LARGEST_INDEX, constant
+from .fused_chains import TilesConfig, bind_elements, share_rows, tile_product
 from .gemm import STATIC_SHARED_BYTES
-from .ladder import Family, Ladder, Pair, knob, pairs
 from .recipe import Example, get_sblocks
-from .unfused import TilesConfig, bind_elements, share_rows, tile_product
+from .rungs import Family, Ladder, Pair, knob, pairs
 
 BLOCKS = "scores max exp sum weighted Y"
 SMALL_CONFIG = {"threads": (2, 2), "thread_tile": (2, 2), "tile_k": 4}

@@ -39,8 +39,8 @@ from ..tensor_cores.quads import (
 from ..tir import constant
 from ..vectorize import vectorize_loop
 from .attention import BLOCKS, FEWER
-from .ladder import Family, Ladder, knob
 from .recipe import Example, get_sblocks
+from .rungs import Family, Ladder, knob
 
 Queries = Literal["registers", "shared"]
 """Loaded once, or for each tile of keys."""

@@ -44,9 +44,9 @@ from .attention_mma import (
     require_half,
     take_out_repair,
 )
-from .ladder import Family, Ladder, knob
 from .mma import Copies
 from .recipe import Example, get_sblocks, recipe
+from .rungs import Family, Ladder, knob
 
 _REGISTERS = {
     (2, 1, False): (24, 240),

@@ -16,19 +16,24 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
 from ..binding import bind_loop, tile_block
-from ..caching import accumulate_in_registers, cache_read_at, cache_write_at
-from ..fetching import fetch_cooperatively, stage_operand_at
+from ..caching import (
+    accumulate_in_registers,
+    cache_read_at,
+    cache_write_at,
+    fetch_cooperatively,
+    stage_operand_at,
+)
 from ..gpu_limits import WARP
 from ..layout import fold_tile, pad_shared_rows
 from ..loops import Tail, split_loop, suggest_unrolling, unroll_loop
 from ..placement import compute_block_at, reverse_compute_block_at
 from ..queries import get_extent
 from ..reduction import decompose_reduction_at, split_reduction
-from ..rows import find_vector, spread_over_threads
 from ..schedule import TransformError
+from ..thread_rows import find_vector, spread_over_threads
 from ..vectorize import vectorize_copy
-from .ladder import Family, Ladder, knob
 from .recipe import Example, recipe
+from .rungs import Family, Ladder, knob
 
 WINDOW_SUM = Example({"n": 1024})
 OVER_FILTER = Example({"m": 16384, "n": 32}, {"over": "filter"})

@@ -20,12 +20,12 @@ from ..fusion.split import split_reductions
 from ..loops import reorder_loops, split_loop, suggest_unrolling
 from ..placement import compute_block_at, reverse_compute_block_at
 from ..queries import get_own_loops, get_spatial_loops
-from ..rows import cache_row_at, find_vector, keep_in_registers, spread_over_threads
+from ..thread_rows import cache_row_at, find_vector, keep_in_registers, spread_over_threads
 from ..tir import constant, is_among
 from ..vectorize import vectorize_loop
-from .ladder import Family, Ladder, knob
+from .fused_chains import ElementsConfig, bind_elements, share_rows
 from .recipe import Example, get_sblocks
-from .unfused import ElementsConfig, bind_elements, share_rows
+from .rungs import Family, Ladder, knob
 
 BLOCKS = "scores max exp sum weighted Y"
 LONGEST, BLOCKS_OF_A_GPU = 2048, 1024

@@ -20,19 +20,18 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from ..binding import bind_loop
-from ..caching import accumulate_in_registers, cache_read_at
-from ..fetching import fetch_cooperatively
+from ..caching import accumulate_in_registers, cache_read_at, fetch_cooperatively
 from ..inlining import inline_producers
 from ..layout import pad_shared_rows
 from ..loops import Tail, fuse_loops, reorder_loops, split_loop, suggest_unrolling
 from ..placement import compute_block_at
 from ..queries import find_row_length, get_extent, get_own_loops
 from ..reduction import decompose_reduction_at
-from ..rows import find_vector, spread_over_threads
+from ..thread_rows import find_vector, spread_over_threads
 from ..vectorize import align_vectors, vectorize_copy, vectorize_loop
 from ..warp_tiling import largest_divisor
-from .ladder import Family, Ladder, Pair, knob, pairs
 from .recipe import Example, recipe
+from .rungs import Family, Ladder, Pair, knob, pairs
 
 EXAMPLE = Example({"b": 3, "c": 4, "h": 16, "w": 32, "k": 7})
 SMALL = Example({"b": 5, "c": 2, "h": 6, "w": 8, "k": 3})

@@ -14,8 +14,12 @@ from dataclasses import dataclass, replace
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from ..caching import accumulate_in_registers, cache_read_at
-from ..fetching import can_inline_producers, fetch_cooperatively
+from ..caching import (
+    accumulate_in_registers,
+    cache_read_at,
+    can_inline_producers,
+    fetch_cooperatively,
+)
 from ..inlining import inline_producers
 from ..layout import pad_longer_rows, transpose_tile
 from ..loops import suggest_unrolling
@@ -27,8 +31,8 @@ from ..stream_k import stream_steps
 from ..tir import constant
 from ..vectorize import vectorize_copy
 from ..warp_tiling import Inner, tile_in_warps
-from .ladder import Family, Pair, knob, pairs
 from .recipe import Example
+from .rungs import Family, Pair, knob, pairs
 from .tiled_product import Engine, WholeTail
 
 STATIC_SHARED_BYTES = 48 << 10

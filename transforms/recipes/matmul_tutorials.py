@@ -14,8 +14,7 @@ from dataclasses import replace
 from tvm.s_tir import Schedule
 
 from ..binding import bind_loop, tile_block
-from ..caching import accumulate_in_registers
-from ..fetching import stage_operand_at
+from ..caching import accumulate_in_registers, stage_operand_at
 from ..layout import pad_block
 from ..loops import PaddedTail, Tail, reorder_loops, split_loop, unroll_loop
 from ..reduction import decompose_reduction_at, split_reduction

@@ -40,8 +40,8 @@ from ..tensor_cores.mma_tiles import (
     tensorize_fragments,
     tile_in_fragments,
 )
-from .ladder import Family, Pair, knob
 from .recipe import Example
+from .rungs import Family, Pair, knob
 from .tiled_product import VECTOR_BYTES, Engine, WholeTail
 
 Copies = Literal["threads", "tma"]
@@ -114,13 +114,13 @@ class TensorCoreEngine(Engine):
     rows_of_threads: tuple[int, int]
     """Of a block of threads: warps or warpgroups, and the threads of each."""
 
-    def require_multiplied(self, total: SBlockRV) -> None:
-        """Refuse operands that tensor cores do not multiply, and stages without room for them.
+    def require_operands(self, total: SBlockRV) -> None:
+        """Refuse operands that tensor cores do not multiply.
 
         Of the types tf32 is a float32 in memory of a block whose annotation allows to round it, as
         matmul with ``dtype="tf32"`` has it.
         """
-        node, config = self.sch.get(total), self.config
+        node = self.sch.get(total)
         operand = node.reads[-1].source.dtype
         is_tf32 = str(operand) == "float32" and node.annotations.get(OPERANDS) == "tf32"
         if ("tf32" if is_tf32 else str(operand)) not in TYPES:
@@ -129,7 +129,11 @@ class TensorCoreEngine(Engine):
                 f"tensor cores do not multiply {operand} as it is",
                 f"use {', '.join(TYPES)}",
             )
-        tiles = sum(config.tile) * config.tile_k * operand.itemsize * config.stages
+
+    def require_room(self, size: int) -> None:
+        """Refuse stages of elements of so many bytes that no GPU has the shared memory for."""
+        config = self.config
+        tiles = sum(config.tile) * config.tile_k * size * config.stages
         if tiles > MAX_SHARED_BYTES["shared.dyn"]:
             raise TransformError(
                 "schedule",
@@ -202,7 +206,8 @@ class MmaEngine(TensorCoreEngine):
 
     def prepare(self, total: SBlockRV) -> Iterator[str]:
         config, dtype = self.config, self.sch.get(total).reads[-1].source.dtype
-        self.require_multiplied(total)
+        self.require_operands(total)
+        self.require_room(dtype.itemsize)
         tile_k, store = max(config.tile_k, get_depth(dtype.bits)), config.store
         self.config = replace(config, tile_k=tile_k, store=self.choose_store(total, store))
         if (config.copies, config.tail) == ("tma", "pad") and self.has_odd_pitch(dtype.itemsize):

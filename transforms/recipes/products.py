@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from . import gemm, mma, wgmma
-from .ladder import Expects, Family, Ladder, Rung
 from .matmul_best import make_best
 from .recipe import Example, Recipe
+from .rungs import Expects, Family, Ladder, Rung
 
 HALF: Mapping[str, object] = {"dtype": "bfloat16", "out": "bfloat16"}
 HALVES = ("float16", "bfloat16")

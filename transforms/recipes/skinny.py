@@ -24,15 +24,15 @@ from ..pass_options import set_pipeline
 from ..placement import compute_block_at
 from ..queries import get_extent, get_own_loops
 from ..reduction import decompose_reduction_at, rfactor_reduction, split_reduction
-from ..rows import find_vector
 from ..schedule import TransformError
+from ..thread_rows import find_vector
 from ..tir import is_used
 from ..vectorize import WIDEST, vectorize_copy, vectorize_loop
 from ..warp_tiling import largest_divisor
 from .gemm import STATIC_SHARED_BYTES
 from .gpus import Gpu
-from .ladder import Family, Ladder, knob
 from .recipe import Example
+from .rungs import Family, Ladder, knob
 from .tiled_product import SUM_VECTOR, VECTOR_BYTES, add_parts, get_row_lengths
 from .time_model import Sizes
 

@@ -16,8 +16,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm_ffi import structural_equal
 
 from ..binding import bind_loop
-from ..caching import accumulate_in_registers
-from ..fetching import can_inline_producers
+from ..caching import accumulate_in_registers, can_inline_producers
 from ..inlining import inline_producers
 from ..layout import pad_block
 from ..loops import fuse_loops, split_loop, suggest_unrolling, unroll_loop

@@ -13,15 +13,14 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
 from ..binding import bind_loop, tile_block
-from ..caching import cache_read_at, cache_write_at
-from ..fetching import fetch_cooperatively
+from ..caching import cache_read_at, cache_write_at, fetch_cooperatively
 from ..layout import pad_longer_rows
 from ..loops import Tail, fuse_loops, reorder_loops, split_loop, unroll_loop
 from ..queries import get_extent
-from ..rows import find_vector, spread_over_threads
+from ..thread_rows import find_vector, spread_over_threads
 from ..vectorize import vectorize_copy
-from .ladder import Family, Ladder, knob
 from .recipe import Example, get_sblocks, recipe
+from .rungs import Family, Ladder, knob
 
 EXAMPLE = Example({"m": 4096, "n": 4096})
 

@@ -41,9 +41,9 @@ from ..reduction import decompose_reduction_at
 from ..schedule import TransformError
 from ..tensor_cores.fragments import get_depth
 from ..tir import constant, is_used
-from .ladder import Family, Pair, knob
 from .mma import TYPES, Copies, Store, TensorCoreEngine
 from .recipe import Example
+from .rungs import Family, Pair, knob
 from .tiled_product import VECTOR_BYTES, WholeTail, get_row_lengths
 from .transpose import TransposeConfig, transpose_by_tiles
 
@@ -159,7 +159,7 @@ class WgmmaEngine(TensorCoreEngine):
     def prepare(self, total: SBlockRV) -> Iterator[str]:
         sch, config, node = self.sch, self.config, self.sch.get(total)
         dtype = node.reads[-1].source.dtype
-        self.require_multiplied(total)
+        self.require_operands(total)
         if str(dtype).startswith("float8") and node.annotations.get(SUMS) != "fp22":
             raise TransformError(
                 "schedule",
@@ -185,6 +185,7 @@ class WgmmaEngine(TensorCoreEngine):
                 f"registers of each thread, which hold {MAX_SUMS} beside addresses",
                 "use a smaller tile, or more warpgroups",
             )
+        self.require_room(dtype.itemsize)
         is_batch = len(node.iter_vars) > 3
         if config.transpose == "kernel" and not is_batch and is_across_k(sch, total):
             transpose_operand(sch, total, operand=1)

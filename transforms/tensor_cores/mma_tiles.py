@@ -17,9 +17,8 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from ..annotations import SWIZZLE
 from ..binding import bind_loop
-from ..caching import place_copy_at
+from ..caching import can_inline_producers, fetch_by_threads, place_copy_at
 from ..coverage import require_computed
-from ..fetching import can_inline_producers, fetch_by_threads
 from ..gpu_limits import MAX_THREADS, WARP
 from ..inlining import inline_producers
 from ..layout import lay_in_panels, pad_shared_rows

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tirstep.modules import Problem
 from tirstep.transforms.recipes import Recipe
-from tirstep.transforms.recipes.forecast import Forecast
+from tirstep.transforms.recipes.matmul_best import Forecast
 
 from . import BenchError
 from .peers import PEERS, Peer

@@ -112,7 +112,7 @@ def _rank_rows(recipe: Recipe, problem: Problem, gpu: Gpu) -> tuple[Choices, str
     """The configs of a kernel over rows, and why the first is first where no model says so."""
     from tvm.s_tir import Schedule
 
-    from tirstep.transforms.recipes.rows import rank_rows
+    from tirstep.transforms.recipes.row_ladders import rank_rows
 
     ranked = rank_rows(Schedule(problem.module), recipe.name, gpu)
     times = [it.cut.us for it in ranked if it.cut]
@@ -132,7 +132,7 @@ def _rank_products(recipe: Recipe, problem: Problem, gpu: Gpu) -> tuple[Choices,
     from tvm.s_tir import Schedule
 
     from tirstep.transforms.recipes import matmul_best
-    from tirstep.transforms.recipes.forecast import keep_tiles, read_product
+    from tirstep.transforms.recipes.matmul_best import keep_tiles, read_product
 
     sch = Schedule(problem.module)
     choice = matmul_best.choose(sch, recipe.name, gpu.name)

@@ -17,7 +17,7 @@ from tvm_ffi import structural_map
 
 from tirstep.lowering_checks.compile.passes import Pass as RunPass
 from tirstep.programs.found import DECLARED
-from tirstep.transforms.passes.uses import is_barrier
+from tirstep.transforms.passes.barriers import is_barrier
 from tirstep.transforms.tir import find_all
 
 from .corpus import KINDS, Corpus, UndrawnError

@@ -35,10 +35,9 @@ from tirstep.bench.trials import Trials, spell_config
 from tirstep.bench.workers import Trial
 from tirstep.programs.program_error import describe_error
 from tirstep.transforms.recipes import Recipe
-from tirstep.transforms.recipes.forecast import make_forecast
 from tirstep.transforms.recipes.gemm import GemmConfig
 from tirstep.transforms.recipes.gpus import GPUS, H200
-from tirstep.transforms.recipes.matmul_best import choose
+from tirstep.transforms.recipes.matmul_best import choose, make_forecast
 from tirstep.transforms.rewriting import NO_REPLAY
 from tirstep.transforms.schedule import TransformError
 

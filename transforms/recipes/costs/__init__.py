@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..ladder import read_pairs
+from ..rungs import read_pairs
 from ..time_model import Costs, TileRate
 
 FILE = Path(__file__).parent / "nvidia-h200.json"

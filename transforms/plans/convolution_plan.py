@@ -20,13 +20,13 @@ from tvm_ffi import structural_map
 
 from ..inlining import inline_chain, inline_epilogue
 from ..queries import get_sblock_name, is_reduction
-from ..recipes.contraction import Groups, group_iterators
+from ..recipes.conv2d import Groups, group_iterators
 from ..recipes.time_model import Sizes
 from ..rewriting import replace_blocks
 from ..schedule import TransformError, inlines, transform
 from ..tir import constant, is_among, replace_fields
 from .flat import LEFT_OVER, schedule_flat
-from .matmul import MatmulConfig, choose_for_sizes, find_factors, schedule_matmul
+from .product_plan import MatmulConfig, choose_for_sizes, find_factors, schedule_matmul
 from .roles import DEVICE, Mismatch, Roles, find_obstacle, list_sblocks, make_roles
 
 CONVOLUTION = "convolution"

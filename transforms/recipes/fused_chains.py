@@ -2,6 +2,9 @@
 
 In one kernel both have two sums under one loop over k, which share the tile of X, and a function of
 both as the store.
+
+Of a kernel for each block, with which fusing begins, the tiles of products are those of matmul's
+tutorials, and rows are reduced as those of softmax.
 """
 
 from __future__ import annotations
@@ -13,23 +16,92 @@ from typing import Any
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
-from ..caching import cache_read_at
-from ..fetching import fetch_cooperatively
-from ..fusion.factoring import factor_out_of_sum
+from ..binding import bind_loop, tile_block
+from ..caching import cache_read_at, cache_write_at, fetch_cooperatively, stage_operand_at
+from ..fusion.factors import factor_out_of_sum
+from ..gpu_limits import WARP
 from ..inlining import inline_epilogue
 from ..layout import pad_longer_rows, transpose_tile
-from ..loops import Split, Tail, merge_loops, reorder_loops, suggest_unrolling
+from ..loops import (
+    Split,
+    Tail,
+    fuse_loops,
+    merge_loops,
+    reorder_loops,
+    split_loop,
+    suggest_unrolling,
+)
 from ..pass_options import set_pipeline
 from ..pipelining import prefetch_through_registers
 from ..placement import compute_block_at
 from ..queries import find_row_length, get_extent, get_own_loops, get_spatial_loops
 from ..reduction import decompose_reduction_at, split_reduction
+from ..thread_rows import spread_over_threads
 from ..vectorize import vectorize_copy
 from ..warp_tiling import largest_divisor, tile_in_warps
 from .gemm import STRIP
-from .ladder import Family, Ladder, Pair, Rung, knob, pairs
 from .recipe import Example, get_sblocks
-from .unfused import TilesConfig, bind_elements, share_rows, tile_product
+from .rungs import Family, Ladder, Pair, Rung, knob, pairs
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElementsConfig:
+    """Knobs of a kernel of one element for each thread."""
+
+    threads: Pair = knob(
+        (8, 16), "rows and columns of threads in a block", choices=pairs((4, 8, 16), (8, 16, 32))
+    )
+    tail: Tail = knob("refuse", "what happens where a tile does not divide")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TilesConfig(ElementsConfig):
+    """Knobs of a chain with products."""
+
+    tiled: bool = knob(False, "whether operands of products go through tiles in shared memory")
+    thread_tile: Pair = knob(
+        (4, 4),
+        "rows and columns of a tiled product that a thread computes",
+        choices=pairs((2, 4), (2, 4)),
+    )
+    tile_k: int = knob(16, "the depth of the tiles of operands", choices=(4, 8, 16))
+
+
+def bind_elements(sch: Schedule, block: SBlockRV, config: ElementsConfig) -> None:
+    """One element of a block's output for each thread."""
+    element = fuse_loops(sch, get_spatial_loops(sch, block))
+    count = config.threads[0] * config.threads[1]
+    outer, inner = split_loop(sch, element, inner=count, tail=config.tail)
+    bind_loop(sch, outer, axis="blockIdx.x")
+    bind_loop(sch, inner, axis="threadIdx.x")
+
+
+def tile_product(sch: Schedule, block: SBlockRV, config: TilesConfig) -> None:
+    """A product of matrices in tiles, one product of a batch on each plane of the grid."""
+    *batch, _, _ = get_spatial_loops(sch, block)
+    if batch:
+        bind_loop(sch, fuse_loops(sch, batch), axis="blockIdx.z")
+    tile = tile_block(
+        sch, block, threads=config.threads, per_thread=config.thread_tile, tail=config.tail
+    )
+    cache_write_at(sch, block, tile.threads[1], scope="local")
+    steps = split_reduction(sch, block, inner=config.tile_k, tail=config.tail)
+    for operand in range(2):
+        stage_operand_at(sch, block, steps.outer, operand=operand, threads=config.threads)
+    decompose_reduction_at(sch, block, steps.outer)
+
+
+def share_rows(sch: Schedule, block: SBlockRV, config: ElementsConfig) -> None:
+    """A reduction of rows, each by the threads of a warp, and several for each block."""
+    row = fuse_loops(sch, get_spatial_loops(sch, block))
+    rows, length = get_extent(sch, row), get_extent(sch, sch.get_loops(block)[-1])
+    outer, inner = split_loop(sch, row, inner=config.threads[0], tail=config.tail)
+    bind_loop(sch, outer, axis="blockIdx.x")
+    bind_loop(sch, inner, axis="threadIdx.y")
+    if (rows or 0) % config.threads[0] and (length or 1) % WARP == 0:
+        cache_write_at(sch, block, inner)  # TVM loses the guard of rows where it is the only one
+    spread_over_threads(sch, block, threads=WARP, tail="guard")
+
 
 SHAPE = {"m": 4096, "n": 4096, "k": 4096}
 SMALL = {"m": 8, "n": 12, "k": 16}

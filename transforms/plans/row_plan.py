@@ -17,7 +17,7 @@ from tirstep.tvm_compat import get_op_name
 
 from ..loops import fuse_loops
 from ..queries import get_root, get_sblock_name, is_reduction
-from ..recipes.rows import RowConfig, choose_config, schedule_row_blocks
+from ..recipes.row_ladders import RowConfig, choose_config, schedule_row_blocks
 from ..schedule import TransformError, inlines, transform
 from ..tir import constant, find_all, get_elements, is_among
 from .flat import LEFT_OVER, schedule_flat

@@ -17,12 +17,12 @@ from ..binding import bind_loop, tile_block
 from ..loops import Tail, reorder_loops, split_loop, unroll_loop
 from ..pass_options import set_pipeline
 from ..queries import get_extent
-from ..rows import find_vector, find_widest, spread_over_threads
 from ..schedule import TransformError
+from ..thread_rows import find_vector, find_widest, spread_over_threads
 from ..tir import constant, find_all
 from ..vectorize import WIDEST, vectorize_loop
-from .ladder import Family, Ladder, Rung, knob
 from .recipe import Example, Recipe, get_sblocks, recipe
+from .rungs import Family, Ladder, Rung, knob
 
 
 @dataclass(frozen=True, kw_only=True)

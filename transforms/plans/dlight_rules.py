@@ -16,20 +16,19 @@ from tvm.tirx import PrimFunc
 from tvm_ffi import structural_map
 
 from ..queries import get_sblock_name
-from ..recipes.elementwise import FlatConfig
+from ..recipes.element_ladders import FlatConfig
 from ..recipes.gemm import GemmConfig
-from ..recipes.ladder import Rung, read_pairs
 from ..recipes.mma import MmaConfig
 from ..recipes.recipe import Recipe
-from ..recipes.rows import RowConfig
+from ..recipes.row_ladders import RowConfig
+from ..recipes.rungs import Rung, read_pairs
 from ..recipes.wgmma import WgmmaConfig
 from ..schedule import TransformError, describe_error
 from ..tir import find_all, replace_fields
-from .convolution import CONVOLUTION
-from .narrowing import narrow_indices
+from .convolution_plan import CONVOLUTION
 from .plan import FLAT_PLAN, MATMUL, ROWS, Plan
 from .roles import DEVICE, Mismatch, Roles, list_sblocks, make_roles
-from .targets import find_unsupported
+from .targets import find_unsupported, narrow_indices
 
 
 class TirstepRule(ScheduleRule):

@@ -18,9 +18,9 @@ from ..recipes.gpus import read_gpu
 from ..recipes.matmul_best import choose_for, rank_gemm
 from ..recipes.tiled_product import Engine
 from ..recipes.time_model import Sizes
+from ..reduction import HALVES, widen_sums
 from ..schedule import TransformError, inlines, transform
 from ..tir import constant, find_all, is_used
-from ..wide_sums import HALVES, widen_sums
 from .flat import LEFT_OVER, schedule_flat
 from .roles import (
     DEVICE,
