@@ -1,15 +1,17 @@
-"""Enumeration: index expressions tried out, where no rule decides about them."""
+"""Enumeration: index expressions tried out, where no rule decides about them.
+
+All values of an expression are computed at once, as arrays over the variables that it is made of.
+"""
 
 from __future__ import annotations
 
-import ast
-import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from tvm.tirx import (
     EQ,
     GE,
@@ -40,34 +42,106 @@ from tvm.tirx.analysis import undefined_vars
 
 from .tir import constant, get_operands, is_among, is_used
 
+Table = NDArray[np.int64]
+"""Values of expressions: a row for each iteration, a column for each expression."""
 _MOST = 2048
-"""Iterations that are tried: some milliseconds."""
+"""Iterations that are tried: a millisecond."""
 _COUNTED = 1 << 15
-"""Iterations that are counted: some hundredths of a second."""
-_SYMBOLS: dict[Any, ast.operator | ast.cmpop] = {
-    Add: ast.Add(),
-    Sub: ast.Sub(),
-    Mul: ast.Mult(),
-    FloorDiv: ast.FloorDiv(),
-    FloorMod: ast.Mod(),
-    And: ast.BitAnd(),
-    Or: ast.BitOr(),
-    LT: ast.Lt(),
-    LE: ast.LtE(),
-    GT: ast.Gt(),
-    GE: ast.GtE(),
-    EQ: ast.Eq(),
-    NE: ast.NotEq(),
-    BitwiseAnd: ast.BitAnd(),
-    BitwiseOr: ast.BitOr(),
-    BitwiseXor: ast.BitXor(),
-    LShift: ast.LShift(),
-    RShift: ast.RShift(),
+"""Iterations that are counted: some milliseconds."""
+_OPERATORS: dict[Any, Callable[..., Any]] = {
+    Add: np.add,
+    Sub: np.subtract,
+    Mul: np.multiply,
+    FloorDiv: np.floor_divide,
+    FloorMod: np.mod,
+    Min: np.minimum,
+    Max: np.maximum,
+    And: np.logical_and,
+    Or: np.logical_or,
+    LT: np.less,
+    LE: np.less_equal,
+    GT: np.greater,
+    GE: np.greater_equal,
+    EQ: np.equal,
+    NE: np.not_equal,
+    BitwiseAnd: np.bitwise_and,
+    BitwiseOr: np.bitwise_or,
+    BitwiseXor: np.bitwise_xor,
+    LShift: np.left_shift,
+    RShift: np.right_shift,
 }
-_FUNCTIONS: dict[Any, str] = {Min: "min", Max: "max"}
-_AT: dict[str, Any] = {"lineno": 1, "col_offset": 0}
-"""The place of all nodes that are compiled: giving each its own took half of the time."""
-_READ = ast.Load()
+
+
+def tabulate(
+    columns: Sequence[Any],
+    conditions: Iterable[Any],
+    variables: Mapping[Any, ArrayLike],
+    *,
+    others: int | None = None,
+) -> Table | None:
+    """The columns' values at all choices of the variables' values at which the conditions hold.
+
+    In the order of nested loops over the variables, the first one outermost. `others` is the value
+    of variables that are not given. What would be divided by zero has no value, and no row. None
+    where there is another variable, or an operator that is none of integers.
+    """
+    values, shape = {}, []
+    for at, (variable, given) in enumerate(variables.items()):
+        row = np.asarray(given, np.int64)
+        values[variable.__chandle__()] = row.reshape((-1, *(1,) * (len(variables) - at - 1)))
+        shape.append(len(row))
+    divisors: list[Any] = []
+    try:
+        with np.errstate(divide="ignore"):
+            lets = np.broadcast_to(np.True_, shape)
+            for condition in conditions:
+                lets = lets & (_evaluate(condition, values, others, divisors) != 0)
+            table = [_evaluate(column, values, others, divisors) for column in columns]
+    except TypeError:
+        return None
+    for divisor in divisors:
+        lets = lets & (divisor != 0)
+    rows = np.empty((np.count_nonzero(lets), len(table)), np.int64)
+    for at, column in enumerate(table):
+        rows[:, at] = np.broadcast_to(column, shape)[lets]
+    return rows
+
+
+def _evaluate(node: Any, values: Mapping[int, Any], others: int | None, divisors: list[Any]) -> Any:
+    """An expression over arrays of its variables, which are known by address."""
+    if isinstance(node, Var):
+        found = values.get(node.__chandle__(), others)
+        if found is None:
+            raise TypeError(f"'{node.name}' has no value")
+        return found
+    if (number := constant(node)) is not None:
+        return number
+    if isinstance(node, Cast):
+        return _evaluate(node.value, values, others, divisors)
+    if isinstance(node, Not):
+        return np.logical_not(_evaluate(node.a, values, others, divisors))
+    operator = _OPERATORS.get(type(node))
+    if operator is None:
+        raise TypeError(f"{type(node).__name__} is no operator of integers")
+    left, right = (_evaluate(each, values, others, divisors) for each in (node.a, node.b))
+    if isinstance(node, FloorDiv | FloorMod) and constant(node.b) is None:
+        divisors.append(right)
+    return operator(left, right)
+
+
+def number_rows(*tables: Table) -> list[NDArray[Any]]:
+    """A number for each row of some tables, the same for equal rows; in their order."""
+    rows = np.concatenate(tables)
+    numbers = np.zeros(len(rows), np.int64)
+    if rows.size:
+        first = rows.min(axis=0)
+        widths = [int(width) + 1 for width in rows.max(axis=0) - first]
+        if math.prod(widths) < 1 << 62:
+            for at, width in enumerate(widths):
+                numbers = numbers * width + (rows[:, at] - first[at])
+        else:
+            numbers = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+    return np.split(numbers, np.cumsum([len(table) for table in tables])[:-1])
 
 
 def meets_again(values: list[Any], predicate: Any, loops: list[For]) -> bool:
@@ -76,13 +150,8 @@ def meets_again(values: list[Any], predicate: Any, loops: list[For]) -> bool:
     Other variables are zero. The first and the last iterations of each loop are tried, as many as
     fit; what is found is so, and what is not found may be elsewhere.
     """
-    seen = set()
-    for *point, is_let in compute_values([*values, predicate], loops):
-        if is_let and tuple(point) in seen:
-            return True
-        if is_let:
-            seen.add(tuple(point))
-    return False
+    (numbers,) = number_rows(try_iterations(values, [predicate], loops))
+    return len(np.unique(numbers)) < len(numbers)
 
 
 def begins_late(values: list[Any], terms: list[Any], predicate: Any, loops: list[For]) -> bool:
@@ -90,12 +159,13 @@ def begins_late(values: list[Any], terms: list[Any], predicate: Any, loops: list
 
     The first and the last iterations of each loop are tried, in their order; what is found is so.
     """
-    begun = set()
-    for *point, is_let in compute_values([*values, *terms, predicate], loops):
-        place = tuple(point[: len(values)])
-        if is_let and any(point[len(values) :]):
-            begun.add(place)
-        elif is_let and place in begun:
+    rows = try_iterations([*values, *terms], [predicate], loops)
+    (places,) = number_rows(rows[:, : len(values)])
+    seen: set[int] = set()
+    for place, left in zip(places.tolist(), rows[:, len(values) :].tolist(), strict=True):
+        if any(left):
+            seen.add(place)
+        elif place in seen:
             return True
     return False
 
@@ -113,24 +183,20 @@ def misses(
     if most * math.prod(map(len, tried)) > 4 * _MOST:
         return False
     around = [loop.loop_var for loop in shared]
-    sets = []
-    for expressions, loops in zip((written, need), own, strict=True):
+    tables = []
+    for (*indices, predicate), loops in zip((written, need), own, strict=True):
         chosen = [*tried, *(range(constant(loop.extent) or 0) for loop in loops)]
-        found = compute_values([*around, *expressions], [*shared, *loops], chosen)
-        sets.append({tuple(point) for *point, is_let in found if is_let})
-    inside = {point for point in sets[1] if _is_inside(point[len(around) :], shape)}
-    return bool(sets[0]) and not inside <= sets[0]
-
-
-def _is_inside(element: tuple[int, ...], shape: list[int]) -> bool:
-    return all(0 <= index < extent for index, extent in zip(element, shape, strict=True))
+        tables.append(try_iterations([*around, *indices], [predicate], [*shared, *loops], chosen))
+    has, needed = tables
+    element = needed[:, len(around) :]
+    needed = needed[((element >= 0) & (element < np.array(shape))).all(axis=1)]
+    has_numbers, numbers = number_rows(has, needed)
+    return bool(len(has)) and not np.isin(numbers, has_numbers).all()
 
 
 def escapes(predicate: Any, condition: Any, loops: list[For]) -> bool:
     """Whether a predicate lets an iteration of loops through that a condition does not."""
-    return any(
-        is_let and not holds for is_let, holds in compute_values([predicate, condition], loops)
-    )
+    return not try_iterations([condition], [predicate], loops).all()
 
 
 def varies_along(expression: Any, along: list[For], around: list[For]) -> bool:
@@ -142,12 +208,10 @@ def varies_along(expression: Any, along: list[For], around: list[For]) -> bool:
     along, around = (
         [loop for loop in loops if is_among(loop.loop_var, used)] for loops in (along, around)
     )
-    seen: dict[tuple[int, ...], int] = {}
-    outer = tuple(loop.loop_var for loop in around)
-    return bool(along) and any(
-        seen.setdefault(at, value) != value
-        for at, value in compute_values([outer, expression], [*around, *along])
-    )
+    outer = [loop.loop_var for loop in around]
+    rows = try_iterations([*outer, expression], [], [*around, *along])
+    places, points = number_rows(rows[:, :-1])[0], number_rows(rows)[0]
+    return bool(along) and len(np.unique(places)) < len(np.unique(points))
 
 
 def count_points(values: list[Any], predicate: Any, loops: list[For]) -> int | None:
@@ -171,16 +235,11 @@ def count_points(values: list[Any], predicate: Any, loops: list[For]) -> int | N
         chosen = [is_among(each, values) for each in group]
         points = [each for each, is_value in zip(group, chosen, strict=True) if is_value]
         conditions = [each for each, is_value in zip(group, chosen, strict=True) if not is_value]
-        count = _count_together(points, conditions, mine)
-        if count is None:
+        rows = _try_all(points, conditions, mine)
+        if rows is None:
             return None
-        total *= count
+        total *= len(np.unique(number_rows(rows)[0]))
     return total
-
-
-def _count_together(values: list[Any], conditions: list[Any], loops: list[For]) -> int | None:
-    points = _compute_points(values, conditions, loops)
-    return None if points is None else len({*points} - {None})
 
 
 def count_values(value: Any, conditions: list[Any], loops: list[For]) -> Counter[int]:
@@ -188,31 +247,19 @@ def count_values(value: Any, conditions: list[Any], loops: list[For]) -> Counter
 
     Nothing where there are too many iterations, or an expression is not one of the loops alone.
     """
-    if any(constant(loop.min) != 0 for loop in loops):
-        return Counter()
-    points = _compute_points([value], conditions, loops) or ()
-    return Counter(point[0] for point in points if point is not None)
+    is_simple = all(constant(loop.min) == 0 for loop in loops)
+    rows = _try_all([value], conditions, loops) if is_simple else None
+    return Counter() if rows is None else Counter(rows[:, 0].tolist())
 
 
-def _compute_points(
-    values: list[Any], conditions: list[Any], loops: list[For]
-) -> Iterator[tuple[int, ...] | None] | None:
-    """What values are in each iteration of loops, None where a condition does not hold.
-
-    None for all of it where there are too many, or an expression is not one of the loops alone.
-    """
+def _try_all(columns: list[Any], conditions: list[Any], loops: list[For]) -> Table | None:
+    """A row for each iteration of loops; None where there are too many, or other variables."""
     extents = [constant(loop.extent) for loop in loops]
     known = [extent for extent in extents if extent is not None]
     if len(known) < len(extents) or math.prod(known) > _COUNTED:
         return None
     variables = [loop.loop_var for loop in loops]
-    if any(not is_of(variables, each) for each in (*values, *conditions)):
-        return None
-    try:
-        compute = compile_expressions(values, conditions, variables)
-    except TypeError:
-        return None
-    return itertools.starmap(compute, itertools.product(*map(range, known)))
+    return tabulate(columns, conditions, dict(zip(variables, map(range, known), strict=True)))
 
 
 def is_of(variables: list[Any], expression: Any) -> bool:
@@ -220,23 +267,20 @@ def is_of(variables: list[Any], expression: Any) -> bool:
     return all(is_among(var, variables) for var in undefined_vars(expression))
 
 
-def compute_values(
-    expressions: list[Any], loops: list[For], chosen: Sequence[Iterable[int]] | None = None
-) -> Iterator[tuple[Any, ...]]:
-    """The values of expressions in the iterations that are tried; none if TVM's are not known.
+def try_iterations(
+    columns: list[Any],
+    conditions: list[Any],
+    loops: Sequence[Any],
+    chosen: Sequence[Iterable[int]] | None = None,
+) -> Table:
+    """The values of expressions in iterations of loops, counted from 0; none if TVM's are unknown.
 
-    Among these is an open size of 0: what is divided by it has no value, and is left out.
+    The `chosen` ones, or the first and the last ones of each loop. Other variables are zero.
     """
-    try:
-        compute = compile_expressions(expressions, (), [loop.loop_var for loop in loops])
-    except TypeError:
-        return
-    values = itertools.starmap(compute, itertools.product(*(chosen or choose_values(loops))))
-    is_left = True
-    while is_left:
-        with suppress(ZeroDivisionError):  # behind which the iterations go on
-            yield from values
-            is_left = False
+    tried = choose_values(loops) if chosen is None else [[*each] for each in chosen]
+    variables = dict(zip((loop.loop_var for loop in loops), tried, strict=True))
+    found = tabulate(columns, conditions, variables, others=0)
+    return np.empty((0, len(columns)), np.int64) if found is None else found
 
 
 def choose_values(loops: Sequence[Any], room: int = _MOST) -> list[list[int]]:
@@ -256,49 +300,3 @@ def choose_iterations(extent: int, room: int = _MOST) -> list[int]:
     share = min(extent, room)
     first = share - share // 2
     return [*range(first), *range(extent - share + first, extent)]
-
-
-def compile_expressions(
-    nodes: Sequence[Any], conditions: Sequence[Any], variables: Sequence[Any]
-) -> Callable[..., Any]:
-    """The values of expressions as one function of the variables' values, for many iterations.
-
-    Expressions may be in tuples, and their values are, too. It returns a tuple, or None where a
-    condition does not hold. Other variables are zero. Raises TypeError for an operator that is none
-    of whole numbers.
-    """
-    names = {variable: f"v{place}" for place, variable in enumerate(variables)}
-    values = _translate(tuple(nodes), names)
-    tests = [ast.Constant(True, **_AT), *(_translate(node, names) for node in conditions)]
-    is_let = ast.BoolOp(ast.And(), [*tests, tests[0]], **_AT)
-    body = ast.IfExp(is_let, values, ast.Constant(None, **_AT), **_AT)
-    places = [ast.arg(f"v{place}", **_AT) for place in range(len(variables))]
-    parameters = ast.arguments([], places, None, [], [], None, [])
-    program = ast.Expression(ast.Lambda(parameters, body, **_AT))
-    return eval(compile(program, "<expressions>", "eval"), {"min": min, "max": max})
-
-
-def _translate(node: Any, names: dict[Any, str]) -> ast.expr:
-    """An expression in Python's syntax, or a tuple of expressions."""
-    if isinstance(node, tuple):
-        return ast.Tuple([_translate(each, names) for each in node], _READ, **_AT)
-    if isinstance(node, Var):
-        name = names.get(node)
-        return ast.Constant(0, **_AT) if name is None else ast.Name(name, _READ, **_AT)
-    value = constant(node)
-    if value is not None:
-        return ast.Constant(value, **_AT)
-    if isinstance(node, Cast):
-        return _translate(node.value, names)
-    if isinstance(node, Not):
-        return ast.UnaryOp(ast.Not(), _translate(node.a, names), **_AT)
-    kind = type(node)
-    if kind not in _SYMBOLS and kind not in _FUNCTIONS:
-        raise TypeError(f"{kind.__name__} is no operator of whole numbers")
-    left, right = _translate(node.a, names), _translate(node.b, names)
-    symbol = _SYMBOLS.get(kind)
-    if isinstance(symbol, ast.operator):
-        return ast.BinOp(left, symbol, right, **_AT)
-    if isinstance(symbol, ast.cmpop):
-        return ast.Compare(left, [symbol], [right], **_AT)
-    return ast.Call(ast.Name(_FUNCTIONS[kind], _READ, **_AT), [left, right], [], **_AT)

@@ -12,51 +12,29 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from tvm.ir import Call, IRModule, Range, TensorLoad
 from tvm.s_tir import SBlock
 from tvm.tirx import (
     EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    Add,
-    And,
-    BitwiseAnd,
-    BitwiseOr,
-    BitwiseXor,
     BufferStore,
-    Cast,
     Evaluate,
-    FloorDiv,
-    FloorMod,
     For,
     ForKind,
     IfThenElse,
     IntImm,
     IterVar,
-    LShift,
-    Max,
-    Min,
-    Mul,
     Not,
-    Or,
     PrimFunc,
-    RShift,
-    Select,
     SeqStmt,
-    Sub,
     Var,
 )
 
-from tirstep.transforms.enumeration import choose_values
+from tirstep.transforms.enumeration import Table, choose_values, number_rows, tabulate
 from tirstep.transforms.tir import (
     Place,
     bind_ranges,
@@ -75,29 +53,6 @@ from tirstep.transforms.tir import (
 ROWS = 1 << 17
 """Rows of one table at most: some milliseconds."""
 LEVELS = ("blockIdx", "threadIdx")
-Table = NDArray[np.int64]
-_OPERATORS: dict[Any, Callable[..., Any]] = {
-    Add: np.add,
-    Sub: np.subtract,
-    Mul: np.multiply,
-    FloorDiv: np.floor_divide,
-    FloorMod: np.mod,
-    Min: np.minimum,
-    Max: np.maximum,
-    And: np.logical_and,
-    Or: np.logical_or,
-    LT: np.less,
-    LE: np.less_equal,
-    GT: np.greater,
-    GE: np.greater_equal,
-    EQ: np.equal,
-    NE: np.not_equal,
-    BitwiseAnd: np.bitwise_and,
-    BitwiseOr: np.bitwise_or,
-    BitwiseXor: np.bitwise_xor,
-    LShift: np.left_shift,
-    RShift: np.right_shift,
-}
 
 
 class Element(NamedTuple):
@@ -241,7 +196,7 @@ class Access:
     def tabulate(
         self,
         columns: Sequence[Any] = (),
-        chosen: Mapping[Any, ArrayLike] | None = None,
+        chosen: Mapping[Any, Sequence[int]] | None = None,
         *,
         tried: int = 0,
         beside: Sequence[Count] = (),
@@ -256,97 +211,33 @@ class Access:
         used = [each for each in columns if not isinstance(each, int)]
         loops = self._find_deciding(used)
         loops += [it for it in beside if any(it.loop_var.same_as(each) for each in used)]
-        analyzer = None if all(constant(it.extent) for it in loops) else bind_ranges(loops)
-        free, ends = [], []
+        analyzer = bind_ranges(loops)
+        values: dict[Any, Any] = {}
+        free: list[Count] = []
+        ends = []
         for loop in loops:
-            extent = constant(loop.extent)
-            if constant(loop.min) is None:
+            first, extent = constant(loop.min), constant(loop.extent)
+            if first is None:
                 return None
-            if extent is None and analyzer is not None:
+            if extent is None:
                 extent = int(analyzer.const_int_bound(loop.extent).max_value)
-                ends.append((loop.loop_var, loop.extent))
-            if loop.loop_var not in chosen:
-                free.append(Count(loop.loop_var, extent))
-        tries: Iterable[Sequence[int]] = [range(it.extent) for it in free]
-        if math.prod(it.extent for it in free) > (tried or ROWS):
-            if not tried:
-                return None
-            tries = choose_values(free, tried)
-        told = dict(zip((it.loop_var for it in free), tries, strict=True))
-        values: dict[int, Any] = {}
-        shape = []
-        for at, loop in enumerate(loops):
-            own = chosen.get(loop.loop_var)
-            first = constant(loop.min) or 0
-            row = np.asarray([v + first for v in told[loop.loop_var]] if own is None else own)
-            if own is not None and (extent := constant(loop.extent)) is not None:
-                row = row[(row >= first) & (row < first + extent)]
-            shape.append(len(row))
-            turned = row.astype(np.int64).reshape(
-                [-1 if to == at else 1 for to in range(len(loops))]
-            )
-            values[loop.loop_var.__chandle__()] = turned
-        if math.prod(shape) > 8 * ROWS:
+                ends.append(loop.loop_var < loop.extent)
+            row = chosen.get(loop.loop_var)
+            if row is None:
+                free.append(Count(loop.loop_var, extent, first))
+            else:
+                row = [value for value in row if first <= value < first + extent]
+            values[loop.loop_var] = row
+        points = math.prod(count.extent for count in free)
+        if points > ROWS and not tried:
             return None
-        try:
-            with np.errstate(divide="ignore"):
-                lets = np.broadcast_to(np.True_, shape)
-                for guard in (*self.guards, *(variable < end for variable, end in ends)):
-                    lets = lets & evaluate(guard, values)
-                table = [
-                    np.broadcast_to(
-                        each if isinstance(each, int) else evaluate(each, values), shape
-                    )
-                    for each in (*columns, *self.cells)
-                ]
-        except TypeError:
+        few = choose_values(free, tried) if tried and points > tried else None
+        for at, count in enumerate(free):
+            row = range(count.extent) if few is None else few[at]
+            values[count.loop_var] = [count.min + value for value in row]
+        if math.prod(map(len, values.values())) > 8 * ROWS:
             return None
-        rows = np.empty((np.count_nonzero(lets), len(table)), np.int64)
-        for at, each in enumerate(table):
-            rows[:, at] = np.broadcast_to(each, shape)[lets]
-        return rows
-
-
-def evaluate(node: Any, values: Mapping[int, Any]) -> Any:
-    """An expression of whole numbers over arrays of its variables, which are known by address.
-
-    Raises TypeError for another variable, or an operator that is none of whole numbers.
-    """
-    if isinstance(node, Var):
-        found = values.get(node.__chandle__())
-        if found is None:
-            raise TypeError(f"'{node.name}' is no loop")
-        return found
-    if (number := constant(node)) is not None:
-        return number
-    if isinstance(node, Cast):
-        return evaluate(node.value, values)
-    if isinstance(node, Not):
-        return np.logical_not(evaluate(node.a, values))
-    if isinstance(node, Select):
-        parts = (node.condition, node.true_value, node.false_value)
-        return np.where(*(evaluate(each, values) for each in parts))
-    operator = _OPERATORS.get(type(node))
-    if operator is None:
-        raise TypeError(f"{type(node).__name__} is no operator of whole numbers")
-    return operator(evaluate(node.a, values), evaluate(node.b, values))
-
-
-def number_rows(one: Table, other: Table) -> tuple[NDArray[Any], NDArray[Any]]:
-    """A number for each row of two tables, the same for equal rows."""
-    both = np.concatenate([one, other])
-    if not both.size:
-        nothing = np.zeros(len(both), np.int64)
-        return nothing[: len(one)], nothing[len(one) :]
-    first = both.min(axis=0)
-    widths = [int(width) + 1 for width in both.max(axis=0) - first]
-    if math.prod(widths) < 1 << 62:
-        numbers = np.zeros(len(both), np.int64)
-        for at, width in enumerate(widths):
-            numbers = numbers * width + (both[:, at] - first[at])
-    else:
-        numbers = np.unique(both, axis=0, return_inverse=True)[1].reshape(-1)
-    return numbers[: len(one)], numbers[len(one) :]
+        return tabulate([*columns, *self.cells], [*self.guards, *ends], values)
 
 
 def find_shared_axis(axes: Sequence[str], one: Table, other: Table) -> str:

@@ -19,6 +19,7 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
 from tvm.ir import IRModule, Range
 from tvm.s_tir import SBlock
 from tvm.sym import Analyzer
@@ -37,7 +38,13 @@ from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_equal, structural_map
 
 from tirstep.transforms.annotations import STAGE
-from tirstep.transforms.enumeration import choose_values, compile_expressions, escapes, varies_along
+from tirstep.transforms.enumeration import (
+    choose_values,
+    escapes,
+    number_rows,
+    tabulate,
+    varies_along,
+)
 from tirstep.transforms.pass_options import Around, lower_around
 from tirstep.transforms.passes.barriers import Use, Variables, find_uses
 from tirstep.transforms.passes.serial import make_threads_serial
@@ -276,22 +283,16 @@ def _writes_together(place: tuple[Any, ...], axes: tuple[_Axis, ...], indices: A
     _, items, conditions = place
     named = dict(items)
     same = {variable: axis.loop_var for axis in axes for variable in axis.variables}
-    try:
-        values = [substitute(substitute(index, named), same) for index in indices]
-        guards = [substitute(guard, same) for guard in conditions]
-        touch = compile_expressions(values, guards, [axis.loop_var for axis in axes])
-    except TypeError:
+    values = [substitute(substitute(index, named), same) for index in indices]
+    guards = [substitute(guard, same) for guard in conditions]
+    threads = [axis.loop_var for axis in axes]
+    tried = dict(zip(threads, choose_values(axes, _THREADS), strict=True))
+    rows = tabulate([*threads, *values], guards, tried, others=0)
+    if rows is None or not len(rows):  # at an open size of 0, say
         return True
-    written, let = set(), []
-    for point in itertools.product(*choose_values(axes, _THREADS)):
-        try:
-            element = touch(*point)
-        except ZeroDivisionError:  # of an open size of 0, say
-            return True
-        if element is not None:
-            let.append(point)
-            written.add(element)
-    return len(written) < len(let) or any(len(set(along)) == 1 for along in zip(*let, strict=True))
+    (elements,) = number_rows(rows[:, len(axes) :])
+    let = rows[:, : len(axes)]
+    return len(np.unique(elements)) < len(rows) or any(len(np.unique(it)) == 1 for it in let.T)
 
 
 @cached_by_module(4)

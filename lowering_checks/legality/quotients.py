@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from tvm.tirx import Add, BufferStore, FloorDiv, FloorMod, For, Sub
 
-from tirstep.transforms.enumeration import choose_iterations, compile_expressions
+from tirstep.transforms.enumeration import choose_iterations, tabulate
 from tirstep.transforms.tir import (
     Place,
     constant,
@@ -115,11 +115,8 @@ def is_pinned(conditions: list[Any], thread: Any, count: int) -> bool:
     asked = [condition for condition in conditions if is_used(thread, condition)]
     if not asked:
         return False
-    try:
-        holds = compile_expressions((), asked, [thread])
-        return sum(holds(value) is not None for value in choose_iterations(count)) <= 1
-    except (TypeError, ZeroDivisionError):  # of an open size of 0, say
-        return True
+    rows = tabulate((), asked, {thread: choose_iterations(count)}, others=0)
+    return rows is None or len(rows) <= 1
 
 
 def find_quotients(indices: Iterable[Any]) -> list[Any]:

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -25,7 +24,7 @@ from tvm.tirx import Cast, FloatImm, For, ForKind, IntImm
 from tvm.tirx.analysis import undefined_vars
 from tvm_ffi import structural_equal
 
-from tirstep.transforms.enumeration import choose_values, compile_expressions
+from tirstep.transforms.enumeration import choose_values, tabulate
 from tirstep.transforms.gpu_limits import MAX_THREADS
 from tirstep.transforms.passes.barriers import Use, Uses
 from tirstep.transforms.tir import constant, find_all, is_among, is_choice, is_used
@@ -75,12 +74,12 @@ class _Touched:
 
     Attributes
     ----------
-    own : the iterations of loops that it does not share, and what it touches as a function of all
+    own : the iterations of loops that it does not share
     cells : its elements in iterations of the shared loops
     elements : all that are in `cells`, once those of all iterations are
     """
 
-    own: tuple[list[list[int]], Callable[..., Any]] | None = None
+    own: dict[Any, list[int]] | None = None
     cells: dict[tuple[int, ...], _Cells] = field(default_factory=dict)
     elements: set[tuple[int, ...]] | None = None
 
@@ -332,30 +331,30 @@ class _Pair:
 
     def _collect(self, use: Use, at: Sequence[int]) -> _Cells:
         known = self._known[id(use)]
-        known.own = known.own or self._compile(use)
-        own, touch = known.own
+        if known.own is None:  # of loops that decide nothing one iteration is tried
+            loops = [loop for loop in use.loops if not is_among(loop, self.common)]
+            asked = self._find_asked(use)
+            known.own = {
+                loop.loop_var: values
+                if any(is_used(loop.loop_var, each) for each in asked)
+                else values[:1]
+                for loop, values in zip(loops, choose_values(loops, 8), strict=True)
+            }
+        common = {loop.loop_var: [value] for loop, value in zip(self.common, at, strict=True)}
+        counts = dict(zip(self._axes, map(range, self._counts), strict=True))
+        number: Any = 0
+        for axis, count in counts.items():
+            number = number * len(count) + axis
+        columns = [number, *use.indices, *self._sources.get(id(use), ())]
+        rows = tabulate(columns, use.guards, {**common, **known.own, **counts}, others=0)
+        if rows is None:
+            raise TypeError("an expression that is not known, a loaded one, say")
+        width = 1 + len(use.indices)
         found: _Cells = {}
-        for iteration in itertools.product(*own):
-            for number, thread in enumerate(itertools.product(*map(range, self._counts))):
-                touched = None
-                with suppress(ZeroDivisionError):  # an open size of 0 decides nothing
-                    touched = touch(*at, *iteration, *thread)
-                if touched is not None:
-                    element, source = touched
-                    found.setdefault(element, {}).setdefault(source, set()).add(number)
+        for thread, *row in rows.tolist():
+            element, source = tuple(row[: width - 1]), tuple(row[width - 1 :])
+            found.setdefault(element, {}).setdefault(source, set()).add(thread)
         return found
-
-    def _compile(self, use: Use) -> tuple[list[list[int]], Callable[..., Any]]:
-        """The iterations of a use's own loops, and what it touches as a function of all loops."""
-        own = [loop for loop in use.loops if not is_among(loop, self.common)]
-        asked = self._find_asked(use)
-        chosen = [
-            values if any(is_used(loop.loop_var, each) for each in asked) else values[:1]
-            for loop, values in zip(own, choose_values(own, 8), strict=True)
-        ]
-        variables = [loop.loop_var for loop in (*self.common, *own)]
-        values = (use.indices, self._sources.get(id(use), ()))
-        return chosen, compile_expressions(values, use.guards, [*variables, *self._axes])
 
 
 def _find_used(variables: Iterable[Any], expressions: Sequence[Any]) -> list[int]:

@@ -25,6 +25,7 @@ from tvm.s_tir import transform as passes
 from tvm.tirx import For, PrimFunc, Var
 from tvm_ffi import structural_equal
 
+from tirstep.transforms.enumeration import Table, number_rows
 from tirstep.transforms.own_lanes import stay_in_lanes
 from tirstep.transforms.schedule import Fault
 from tirstep.transforms.tir import (
@@ -44,7 +45,6 @@ from .accesses import (
     find_launch,
     find_shared_axis,
     list_accesses,
-    number_rows,
 )
 from .open_sizes import close_sizes
 
@@ -54,7 +54,7 @@ _TRIED = 256
 """Iterations of a reader of global memory that are tried."""
 _STORED = 2048
 """Those of its writers that are tried."""
-_ASKED = 8
+_ASKED = 12
 """Rows that a thread reads and does not write for which another writer is looked for."""
 
 
@@ -203,7 +203,7 @@ class _Frame:
         known = [at for at, variable in enumerate(place) if not isinstance(variable, int)]
         common = [at for at, it in enumerate(self.serial) if is_among(it, writer.place.loops)]
         clock = _tell_time(writer, [self.serial[at] for at in common])
-        chosen = {place[at]: np.unique(rows[:, at]) for at in known}
+        chosen = {place[at]: np.unique(rows[:, at]).tolist() for at in known}
         table = writer.tabulate([*place, *clock], chosen)
         if table is None:
             return None
@@ -219,36 +219,35 @@ class _Frame:
         has = had[at] == needed
         return has, has & ((since[at] < now) | ((since[at] == now) & is_early))
 
-    def find_owner(self, writer: Access, row: NDArray[Any]) -> str:
-        """The axis on which another one writes what a row reads; empty if none is found."""
-        place = self._place(writer)
+    def find_owner(self, writer: Access, rows: Table) -> str:
+        """The axis on which another one writes what some row reads; empty if none is found."""
+        place, names = self._place(writer), list(self.axes)
         cells, loops = self._list_cells(writer), self.reader.place.loops
         # Thread blocks in one iteration of a loop around both have one life of a buffer.
         lives = () if self.reader.scope == "global" else loops
         axes = [
             axis
-            for axis in self.axes
+            for axis in names
             if axis in writer.bound
             and (axis.startswith("threadIdx") or not is_among(writer.bound[axis], lives))
         ]
         own = [axis for axis in axes if is_among(writer.bound[axis], loops)]
-        ordered = sorted(axes, key=lambda axis: (not axis.startswith("blockIdx"), axis in own))
-        threads = [axis for axis in ordered if axis.startswith("threadIdx")]
-        for free in (*([axis] for axis in ordered), threads, ordered):
-            chosen = {
-                variable: [int(row[at])]
-                for at, variable in enumerate(place)
-                if not isinstance(variable, int)
-                and not any(variable.same_as(writer.bound[axis].loop_var) for axis in free)
-            }
+        axes.sort(key=lambda axis: (not axis.startswith("blockIdx"), axis in own))
+        threads = [axis for axis in axes if axis.startswith("threadIdx")]
+        asked = rows[np.linspace(0, len(rows) - 1, min(len(rows), _ASKED), dtype=int)]
+        for free in (*([axis] for axis in axes), threads, axes):
             columns = [writer.bound[axis].loop_var for axis in free]
-            table = writer.tabulate(columns, chosen) if free else None
-            if table is None:
-                continue
-            mine = [row[list(self.axes).index(axis)] for axis in free]
-            same = (table[:, cells] == row[cells]).all(axis=1)
-            if (table[same, : len(free)] != mine).any():
-                return free[0]
+            for row in asked if free else ():
+                chosen = {
+                    variable: [int(row[at])]
+                    for at, variable in enumerate(place)
+                    if not isinstance(variable, int) and not is_among(variable, columns)
+                }
+                table = writer.tabulate(columns, chosen)
+                if table is not None:
+                    same = (table[:, cells] == row[cells]).all(axis=1)
+                    if (table[same, : len(free)] != [row[names.index(it)] for it in free]).any():
+                        return free[0]
         return ""
 
 
@@ -337,9 +336,8 @@ def _look_at(
             continue
         has, before = asked
         written |= before
-        for row in () if is_global else frame.rows[~has][:_ASKED]:
-            if axis := frame.find_owner(writer, row):
-                return (_Found(leak=_describe_leak(reader, writer, axis)),)
+        if not is_global and (axis := frame.find_owner(writer, frame.rows[~has])):
+            return (_Found(leak=_describe_leak(reader, writer, axis)),)
     if is_open or written.all() or reader.element.is_conditional:
         return ()
     element = frame.rows[~written][0][-len(reader.buffer.shape) :]
@@ -491,11 +489,7 @@ def _find_foreign_axis(reader: Access, writers: list[Access]) -> str:
             return ""
         if writer.element.is_told:
             own |= asked[0]
-    for row in frame.rows[~own][:_ASKED]:
-        for writer in writers:
-            if axis := frame.find_owner(writer, row):
-                return axis
-    return ""
+    return next(filter(None, (frame.find_owner(it, frame.rows[~own]) for it in writers)), "")
 
 
 def _find_early_axis(reader: Access, writer: Access) -> str:

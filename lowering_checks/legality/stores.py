@@ -23,6 +23,7 @@ from tvm.ir import IRModule, TensorLoad
 from tvm.tirx import BufferStore, FloatImm, For, IntImm
 from tvm_ffi import structural_equal
 
+from tirstep.transforms.enumeration import Table
 from tirstep.transforms.schedule import Fault
 from tirstep.transforms.tir import (
     Place,
@@ -37,7 +38,6 @@ from tirstep.transforms.tir import (
 from .accesses import (
     LEVELS,
     Access,
-    Table,
     find_idle,
     find_launch,
     find_shared_axis,

@@ -49,7 +49,7 @@ from tvm_ffi import structural_equal, structural_map
 
 from tirstep.tvm_compat import get_op_name
 
-from ..enumeration import compute_values
+from ..enumeration import try_iterations
 from ..gpu_limits import MAX_SHARED_BYTES, WARP
 from ..pass_options import set_pipeline
 from ..queries import find_epilogue, get_own_loops, get_realize, get_sblock_name
@@ -344,9 +344,7 @@ def store_by_tma(sch: Schedule, write: SBlockRV, *, arch: str | None = None) -> 
 def _visit(places: dict[Any, Any], conditions: list[Any], own: list[Any]) -> set[tuple[int, ...]]:
     """Where a block's own loops go in its tile, as far as conditions let them."""
     chosen = [range(constant(loop.extent) or 0) for loop in own]
-    points = compute_values([*conditions, *places.values()], own, chosen)
-    count = len(conditions)
-    return {tuple(point[count:]) for point in points if all(point[:count])}
+    return {*map(tuple, try_iterations([*places.values()], conditions, own, chosen).tolist())}
 
 
 def _require_room(write: Any, shape: CopyShape) -> None:
