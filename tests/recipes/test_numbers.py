@@ -1,6 +1,5 @@
 """Every recipe computes what its kernel means, at drawn shapes, sizes, types and seeds."""
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -197,10 +196,9 @@ def test_what_a_failure_says() -> None:
 @pytest.mark.gpu
 @ALL
 def test_numbers_at_the_seed_on_cuda(recipe: Recipe) -> None:
-    run = run_default_example(recipe)
-    if math.prod(run.problem.shape.values()) > 2**34:  # earlier steps take minutes
-        run = replace(run, steps=run.steps[-1:])
-    verdicts = list(judge_run(run, get_device("cuda")))
+    run = run_default_example(recipe)  # without tensor cores large products take minutes
+    steps = run.steps[-1:] if run.problem.shape.get("k") == 4096 else run.steps
+    verdicts = list(judge_run(replace(run, steps=steps), get_device("cuda")))
     assert not [finding for verdict in verdicts for finding in verdict.findings]
     assert verdicts[-1].checked_on.startswith("cuda")
     assert verdicts[-1].timing.median > 0
