@@ -35,6 +35,7 @@ from ..tensor_cores.fragments import (
     SCOPE,
     Element,
     get_depth,
+    make_store,
     register_intrinsic,
     require_architecture,
 )
@@ -396,10 +397,7 @@ def get_wgmma_intrinsics(
         register_intrinsic(
             f"tirstep_wgmma_{tile.name}", lambda: (_describe_multiply(tile), _issue_multiply(tile))
         ),
-        register_intrinsic(
-            store,  # pairs of neighbours, as vectors; all groups have ended before
-            lambda: (_describe_store(tile, out, store_scope), _issue_store(tile, out, store_scope)),
-        ),
+        register_intrinsic(store, lambda: _store(tile, out, store_scope)),
     )
 
 
@@ -552,57 +550,13 @@ def emit_instruction(tile: WgmmaTile, sums: list[Any], descriptors: Any, places:
     return chain(*sums, a, b, T.bool(True), *scales, *transposed)
 
 
-def _convert(tile: WgmmaTile, out: str, value: Any) -> Any:
-    total = tile.read_sum(value)
-    return total if tile.acc == out else T.Cast(out, total)
+def _store(tile: WgmmaTile, out: str, scope: str) -> tuple[Any, Any]:
+    """All groups have ended before."""
 
+    def convert(value: Any) -> Any:
+        total = tile.read_sum(value)
+        return total if tile.acc == out else T.Cast(out, total)
 
-def _describe_store(tile: WgmmaTile, out: str, scope: str) -> Any:
-    columns, share, acc = tile.each, tile.share, tile.register
-
-    def place(row: Any, column: Any) -> tuple[Any, Any]:
-        return tuple(place_in_accumulator(row, column))
-
-    @T.prim_func(s_tir=True)
-    def describe(sums: T.handle, target: T.handle) -> None:
-        C = T.match_buffer(sums, (THREADS, share), acc, offset_factor=1, scope="local")
-        D = T.match_buffer(target, (ROWS, columns), out, offset_factor=1, scope=scope)
-        with T.sblock("root"):
-            T.reads(C[0:THREADS, 0:share])
-            T.writes(D[0:ROWS, 0:columns])
-            for i, j in T.grid(ROWS, columns):
-                with T.sblock("store"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    thread, element = T.meta_var(place(vi, vj))
-                    T.reads(C[thread, element])
-                    T.writes(D[vi, vj])
-                    D[vi, vj] = _convert(tile, out, C[thread, element])
-
-    return describe
-
-
-def _issue_store(tile: WgmmaTile, out: str, scope: str) -> Any:
-    columns, share, acc = tile.each, tile.share, tile.register
-
-    def find(thread: Any, element: Any) -> tuple[Any, Any]:
-        return tuple(get_accumulated(thread, element))
-
-    @T.prim_func(s_tir=True)
-    def store(sums: T.handle, target: T.handle) -> None:
-        s0 = T.int32()
-        s1 = T.int32()
-        C = T.match_buffer(sums, (THREADS, share), acc, offset_factor=1, scope="local")
-        D = T.match_buffer(
-            target, (ROWS, columns), out, offset_factor=1, scope=scope, strides=[s0, s1]
-        )
-        with T.sblock("root"):
-            T.reads(C[0:THREADS, 0:share])
-            T.writes(D[0:ROWS, 0:columns])
-            for tx in T.thread_binding(THREADS, "threadIdx.x"):
-                T.ptx.wgmma.wait_group.sync.aligned(0)
-                for pair in T.unroll(share // 2):
-                    for of_pair in T.vectorized(2):
-                        element = T.meta_var(pair * 2 + of_pair)
-                        D[find(tx, element)] = _convert(tile, out, C[0, element])
-
-    return store
+    sums, shape = (tile.register, THREADS, tile.share, 1), (ROWS, tile.each)
+    places = place_in_accumulator, get_accumulated
+    return make_store(out, scope, sums, shape, *places, convert, waits=True)

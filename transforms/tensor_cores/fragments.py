@@ -450,55 +450,69 @@ def _multiply(dtype: str, acc: str) -> tuple[Any, Any]:
     return _describe_multiply(dtype, acc), multiply
 
 
-def _describe_store(acc: str, out: str, scope: str) -> Any:
-    share, place = get_share("C", 32), _place("C", 32)
-
-    def convert(value: Any) -> Any:
-        return value if acc == out else T.Cast(out, value)
-
-    @T.prim_func(s_tir=True)
-    def describe(sums: T.handle, target: T.handle) -> None:
-        C = T.match_buffer(sums, (WARP, share), acc, offset_factor=share, scope="local")
-        D = T.match_buffer(target, (SIDE, SIDE), out, offset_factor=1, scope=scope)
-        with T.sblock("root"):
-            T.reads(C[0:WARP, 0:share])
-            T.writes(D[0:SIDE, 0:SIDE])
-            for i, j in T.grid(SIDE, SIDE):
-                with T.sblock("store"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    lane, element = T.meta_var(place(vi, vj))
-                    T.reads(C[lane, element])
-                    T.writes(D[vi, vj])
-                    D[vi, vj] = convert(C[lane, element])
-
-    return describe
-
-
 def _store(acc: str, out: str, scope: str) -> tuple[Any, Any]:
-    """Pairs of neighbours, as vectors."""
     share = get_share("C", 32)
 
     def convert(value: Any) -> Any:
         return value if acc == out else T.Cast(out, value)
 
-    def find(lane: Any, element: Any) -> Any:
-        return tuple(get_element("C", lane, element, bits=32))
+    find = functools.partial(get_element, "C", bits=32)
+    sums = (acc, WARP, share, share)
+    return make_store(out, scope, sums, (SIDE, SIDE), _place("C", 32), find, convert)
+
+
+def make_store(
+    out: str,
+    scope: str,
+    sums: tuple[str, int, int, int],
+    shape: tuple[int, int],
+    place: Callable[[Any, Any], Any],
+    find: Callable[[Any, Any], Any],
+    convert: Callable[[Any], Any],
+    *,
+    waits: bool = False,
+) -> tuple[Any, Any]:
+    """The store of a tile from the registers of threads: pairs of neighbours, as vectors.
+
+    `sums` are their type, how many threads have how many of them, and the alignment of their
+    buffer; `place` and `find` say where one lies in these and in the tile. It waits for groups of
+    wgmma first where it `waits`.
+    """
+    acc, threads, share, align = sums
+    rows, columns = shape
+
+    @T.prim_func(s_tir=True)
+    def describe(sums: T.handle, target: T.handle) -> None:
+        C = T.match_buffer(sums, (threads, share), acc, offset_factor=align, scope="local")
+        D = T.match_buffer(target, (rows, columns), out, offset_factor=1, scope=scope)
+        with T.sblock("root"):
+            T.reads(C[0:threads, 0:share])
+            T.writes(D[0:rows, 0:columns])
+            for i, j in T.grid(rows, columns):
+                with T.sblock("store"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    thread, element = T.meta_var(place(vi, vj))
+                    T.reads(C[thread, element])
+                    T.writes(D[vi, vj])
+                    D[vi, vj] = convert(C[thread, element])
 
     @T.prim_func(s_tir=True)
     def store(sums: T.handle, target: T.handle) -> None:
         s0 = T.int32()
         s1 = T.int32()
-        C = T.match_buffer(sums, (WARP, share), acc, offset_factor=share, scope="local")
+        C = T.match_buffer(sums, (threads, share), acc, offset_factor=align, scope="local")
         D = T.match_buffer(
-            target, (SIDE, SIDE), out, offset_factor=1, scope=scope, strides=[s0, s1]
+            target, (rows, columns), out, offset_factor=1, scope=scope, strides=[s0, s1]
         )
         with T.sblock("root"):
-            T.reads(C[0:WARP, 0:share])
-            T.writes(D[0:SIDE, 0:SIDE])
-            for tx in T.thread_binding(WARP, "threadIdx.x"):
+            T.reads(C[0:threads, 0:share])
+            T.writes(D[0:rows, 0:columns])
+            for tx in T.thread_binding(threads, "threadIdx.x"):
+                if waits:
+                    T.ptx.wgmma.wait_group.sync.aligned(0)
                 for pair in T.unroll(share // 2):
                     for of_pair in T.vectorized(2):
                         element = T.meta_var(pair * 2 + of_pair)
-                        D[find(tx, element)] = convert(C[0, element])
+                        D[tuple(find(tx, element))] = convert(C[0, element])
 
-    return _describe_store(acc, out, scope), store
+    return describe, store
