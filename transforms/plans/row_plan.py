@@ -17,7 +17,8 @@ from tirstep.tvm_compat import get_op_name
 
 from ..loops import fuse_loops
 from ..queries import get_root, get_sblock_name, is_reduction
-from ..recipes.row_ladders import RowConfig, choose_config, schedule_row_blocks
+from ..recipes.gpus import read_gpu
+from ..recipes.row_ladders import RowConfig, rank_configs, schedule_row_blocks
 from ..schedule import TransformError, inlines, transform
 from ..tir import constant, find_all, get_elements, is_among
 from .flat import LEFT_OVER, schedule_flat
@@ -293,9 +294,9 @@ def choose_row_configs(
     is_inner = len(row) == 1 and axes in ([], [dimensions - 1])
     if length is None or not is_inner:
         return [PLAIN_ROWS]
-    dtype = node.reads[0].source.dtype
+    dtype, gpu = node.reads[0].source.dtype, read_gpu(device)
     chosen, whole = (
-        choose_config(height or _MANY, length, dtype, is_single=is_single, device=device)
+        rank_configs(height or _MANY, length, dtype, is_single=is_single, gpu=gpu)[0].config
         for is_single in (len(blocks) == 1, False)
     )
     if height is None:

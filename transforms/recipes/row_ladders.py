@@ -246,7 +246,23 @@ def schedule_row_blocks(sch: Schedule, blocks: list[SBlockRV], config: RowConfig
     if config.each and not config.in_registers:
         yield from _read_in_rounds(sch, blocks, fit, config)
         return
-    steps = _spread_rows(sch, blocks, row, fit, config)
+    threads, vector, _ = fit
+    store = cache_write_at(sch, output, row) if config.in_registers and not is_one else None
+    steps = []
+    for block in [*([store] if store else []), *reversed(blocks)]:  # readers first
+        if block is store and is_reduction(sch, output):
+            sch.add_unit_loop(block)  # one thread stores
+            spread_over_threads(sch, block, threads=threads, tail="guard")
+            continue
+        if block is output and is_one:
+            spread_over_threads(sch, block, threads=threads, tail="guard")
+            continue
+        spread = spread_over_threads(sch, block, threads=threads, vector=vector, tail=config.tail)
+        steps.append(spread.steps)
+        if block is store and vector > 1:
+            vectorize_loop(sch, spread.elements)
+    for block in [*producers, *([output] if store else [])]:
+        keep_in_registers(sch, block)
     yield "spread_over_threads"
     if config.in_registers:
         for block in blocks:
@@ -273,32 +289,6 @@ def _inline_copies(sch: Schedule, blocks: list[SBlockRV]) -> bool:
         sch.compute_inline(block)
         blocks.remove(block)
     return bool(copies)
-
-
-def _spread_rows(
-    sch: Schedule, blocks: Sequence[SBlockRV], row: LoopRV, fit: _Fit, config: RowConfig
-) -> list[LoopRV]:
-    """Spread every block over the threads of a row; the loops over what each thread has of it."""
-    *producers, output = blocks
-    threads, vector, _ = fit
-    is_one = _has_one(sch, output)
-    store = cache_write_at(sch, output, row) if config.in_registers and not is_one else None
-    steps = []
-    for block in [*([store] if store else []), *reversed(blocks)]:  # readers first
-        if block is store and is_reduction(sch, output):
-            sch.add_unit_loop(block)  # one thread stores
-            spread_over_threads(sch, block, threads=threads, tail="guard")
-            continue
-        if block is output and is_one:
-            spread_over_threads(sch, block, threads=threads, tail="guard")
-            continue
-        spread = spread_over_threads(sch, block, threads=threads, vector=vector, tail=config.tail)
-        steps.append(spread.steps)
-        if block is store and vector > 1:
-            vectorize_loop(sch, spread.elements)
-    for block in [*producers, *([output] if store else [])]:
-        keep_in_registers(sch, block)
-    return steps
 
 
 def _sum_parts(sch: Schedule, blocks: Sequence[SBlockRV], config: RowConfig) -> Iterator[str]:
@@ -615,47 +605,43 @@ def rank_rows(sch: Schedule, recipe_name: str, gpu: Gpu) -> list[RowChoice]:
             "give the kernel its sizes",
         )
     dtype = total.reads[0].source.dtype
-    return _rank(height, length, dtype, is_single=len(blocks) == 1, gpu=gpu)
+    return rank_configs(height, length, dtype, is_single=len(blocks) == 1, gpu=gpu)
 
 
-def choose_config(
-    height: int, length: int, dtype: Any, *, is_single: bool, device: str
-) -> RowConfig:
-    """The config for so many rows of a length; `is_single` where one block is all there is."""
-    return _rank(height, length, dtype, is_single=is_single, gpu=read_gpu(device))[0].config
-
-
-def _rank(height: int, length: int, dtype: Any, *, is_single: bool, gpu: Gpu) -> list[RowChoice]:
-    whole = _choose_whole(height, length, dtype, gpu.multiprocessors)
-    if not is_single or length < LONG:
-        return [RowChoice(whole, None)]
-    vector = find_vector(length, dtype, most=find_guarded(dtype.itemsize))
-    rows = Rows(height, length, dtype.itemsize, vector)
-    return [
-        RowChoice(replace(whole, threads=cut.threads, each=cut.each, parts=cut.parts), cut)
-        for cut in rank_cuts(rows, gpu, whole.threads or MAX_THREADS)
-    ]
-
-
-def _choose_whole(height: int, length: int, dtype: Any, multiprocessors: int) -> RowConfig:
-    """The config for rows that are not cut, by rules."""
+def rank_configs(
+    height: int, length: int, dtype: Any, *, is_single: bool, gpu: Gpu
+) -> list[RowChoice]:
+    """The config for so many rows of a length, by rules; of long rows the next ones, too, by the
+    model, where one sum is all there is (`is_single`).
+    """
     vector = find_vector(length, dtype, most=WIDEST)
     # Elements that are read one by one take an instruction each, however short they are.
     size = max(dtype.itemsize, 2) if vector > 1 else 4
     wanted = 1 << max(round(math.log2(max(length * size, 1) / REGISTER_BYTES)), 0)
-    if height <= FEW_WAVES * multiprocessors:
+    if height <= FEW_WAVES * gpu.multiprocessors:
         wanted = max(wanted, WARP)
     threads = min(max(wanted, THREADS[0]), MAX_THREADS)
     is_uneven = vector > 1 and length // vector % threads > 0
     if is_uneven and dtype.itemsize == _HALF_BYTES and BLOCK_THREADS <= threads < MAX_THREADS:
         threads *= 2
-    if length >= LONG:
-        return RowConfig(threads=threads, vector=WIDEST, each=WHOLE_EACH, tail="guard")
-    most = max(height // (2 * multiprocessors), WARP // threads, 1)
-    rows = max(min(1 << (most.bit_length() - 1), FULL_THREADS // threads), 1)
-    if threads > WARP and height % rows:
-        rows = 1  # barriers may stand in no guard
-    return RowConfig(threads=threads, in_registers=True, vector=WIDEST, rows=rows, tail="guard")
+    if length < LONG:
+        most = max(height // (2 * gpu.multiprocessors), WARP // threads, 1)
+        rows = max(min(1 << (most.bit_length() - 1), FULL_THREADS // threads), 1)
+        if threads > WARP and height % rows:
+            rows = 1  # barriers may stand in no guard
+        config = RowConfig(
+            threads=threads, in_registers=True, vector=WIDEST, rows=rows, tail="guard"
+        )
+        return [RowChoice(config, None)]
+    whole = RowConfig(threads=threads, vector=WIDEST, each=WHOLE_EACH, tail="guard")
+    if not is_single:
+        return [RowChoice(whole, None)]
+    vector = find_vector(length, dtype, most=find_guarded(dtype.itemsize))
+    cuts = rank_cuts(Rows(height, length, dtype.itemsize, vector), gpu, threads)
+    return [
+        RowChoice(replace(whole, threads=cut.threads, each=cut.each, parts=cut.parts), cut)
+        for cut in cuts
+    ]
 
 
 ROWS_BEST = tuple(
