@@ -33,7 +33,7 @@ from ..schedule import TransformError
 from ..thread_rows import find_vector, spread_over_threads
 from ..vectorize import vectorize_copy
 from .recipe import Example, recipe
-from .rungs import Family, Ladder, knob
+from .rungs import Family, Ladder, knob, order
 
 WINDOW_SUM = Example({"n": 1024})
 OVER_FILTER = Example({"m": 16384, "n": 32}, {"over": "filter"})
@@ -219,6 +219,19 @@ def conv1d_unrolled(
     yield "unrolled"
 
 
+WINDOW_SUM_TUTORIAL = order(
+    '"GPU and hardware acceleration, part 1"', window_sum_bound, window_sum_shared
+)
+TUTORIAL = order(
+    "the convolution tutorials, from the naive kernel to the unrolled one",
+    conv1d_naive,
+    conv1d_refactored,
+    conv1d_threads,
+    conv1d_threads_2d,
+    conv1d_memory_hierarchy,
+    conv1d_unrolled,
+    name="conv1d-tutorial",
+)
 BLOCKS = ("padded sums B",)
 MAX_TILE = 1024
 """Outputs, of which the kernel computes a whole number of tiles."""
@@ -369,3 +382,4 @@ CONV1D = Ladder(
     recipes=(window, runs, deeper, spread, registers, folded, longer, narrow, coalesced),
     shape={"m": 1 << 24, "n": 32},
 )
+LADDERS = (TUTORIAL, CONV1D)

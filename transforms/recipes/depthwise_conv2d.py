@@ -31,7 +31,7 @@ from ..thread_rows import find_vector, spread_over_threads
 from ..vectorize import align_vectors, vectorize_copy, vectorize_loop
 from ..warp_tiling import largest_divisor
 from .recipe import Example, recipe
-from .rungs import Family, Ladder, Pair, knob, pairs
+from .rungs import Family, Ladder, Pair, knob, order, pairs
 
 EXAMPLE = Example({"b": 3, "c": 4, "h": 16, "w": 32, "k": 7})
 SMALL = Example({"b": 5, "c": 2, "h": 6, "w": 8, "k": 3})
@@ -142,6 +142,15 @@ def depthwise_conv2d_outer_fusion(
     yield "bound"
 
 
+TUTORIAL = order(
+    "the convolution tutorial, from images on blocks to fused loops",
+    depthwise_conv2d_naive,
+    depthwise_conv2d_blocks_2d,
+    depthwise_conv2d_fused_blocks,
+    depthwise_conv2d_threads_2d,
+    depthwise_conv2d_outer_fusion,
+    name="depthwise-tutorial",
+)
 VECTOR = 4
 """Elements of a vector at most."""
 UNROLL = 8192
@@ -478,3 +487,4 @@ DEPTHWISE = Ladder(
     recipes=(shared, narrow, tiled, registers, several, spread, by_rows, strips),
     shape={**EXAMPLE.shape, "b": 4096},
 )
+LADDERS = (TUTORIAL, DEPTHWISE)

@@ -222,3 +222,4 @@ ELEMENTWISE_BEST = tuple(
     for kernel, block in (("vector_add", "C"), ("relu", "B"), ("gelu", "B"))
 )
 """For each elementwise kernel the recipe that chooses for any number of elements."""
+LADDERS = (VECTOR_ADD, RELU, GELU, *ELEMENTWISE_BEST)

@@ -439,3 +439,4 @@ RMS_NORM_MATMUL = Ladder(
     (norm_naive, norm_tiled, norm_rows, *_climb(norm_fused, tile_bytes=12352)),
     SHAPE,
 )
+LADDERS = (MLP_SWIGLU, RMS_NORM_MATMUL)

@@ -440,26 +440,29 @@ def fits(sch: Schedule, config: GemmConfig) -> bool:
 
 
 _LARGE = {"m": 4096, "n": 4096, "k": 4096}
-MATMUL = Ladder(
-    "matmul",
-    "matmul",
-    "tiles in registers, fed by a pipeline, one knob a rung",
-    (*gemm.RUNGS, matmul_best),
-    _LARGE,
-)
-MATMUL_MMA = Ladder(
-    "matmul_mma",
-    "matmul",
-    "tensor cores by mma.sync, one knob a rung",
-    (*mma.RUNGS, matmul_mma_best),
-    _LARGE,
-)
-MATMUL_WGMMA = Ladder(
-    "matmul_wgmma",
-    "matmul",
-    "Hopper's tensor cores by wgmma, one knob a rung",
-    (*wgmma.RUNGS, matmul_wgmma_best),
-    _LARGE,
+LADDERS = (
+    Ladder(
+        "matmul_mma",
+        "matmul",
+        "tensor cores by mma.sync, one knob a rung",
+        (*mma.RUNGS, matmul_mma_best),
+        _LARGE,
+    ),
+    Ladder(
+        "matmul_wgmma",
+        "matmul",
+        "Hopper's tensor cores by wgmma, one knob a rung",
+        (*wgmma.RUNGS, matmul_wgmma_best),
+        _LARGE,
+    ),
+    skinny.LADDER,
+    Ladder(  # the last of its kernel: its last recipe is for all types
+        "matmul",
+        "matmul",
+        "tiles in registers, fed by a pipeline, one knob a rung",
+        (*gemm.RUNGS, matmul_best),
+        _LARGE,
+    ),
 )
 
 

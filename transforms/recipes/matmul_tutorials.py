@@ -20,6 +20,7 @@ from ..loops import PaddedTail, Tail, reorder_loops, split_loop, unroll_loop
 from ..reduction import decompose_reduction_at, split_reduction
 from .expected_facts import SourcePattern, read_expectations
 from .recipe import Example, recipe
+from .rungs import order
 
 GEMM = Example({"m": 1024, "n": 512, "k": 2048})
 SQUARE = Example({"m": 512, "n": 512, "k": 512})
@@ -379,5 +380,29 @@ tile_k, the depth of the tiles of A and B; vector, the elements of one load.""",
     blocks=("C D",),
     expects=read_expectations(
         {"decomposed": ("vector_loads == 2", "barriers_per_step == 2", "spills == 0 on sm_90a")}
+    ),
+)
+LADDERS = (
+    order(
+        "the GEMM tutorial, v0 to v4",
+        matmul_naive,
+        matmul_threads_1d,
+        matmul_threads_2d,
+        matmul_shared,
+        matmul_registers,
+        name="gemm-tutorial",
+    ),
+    order(
+        "the step-by-step blog, 1 to 3",
+        matmul_rows_on_blocks,
+        matmul_tiled,
+        matmul_tiled_shared,
+        name="step-by-step",
+    ),
+    order(
+        'the blocking of "GPU and hardware acceleration"',
+        matmul_local_blocking,
+        matmul_shared_blocking,
+        name="blocking",
     ),
 )

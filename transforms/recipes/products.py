@@ -13,8 +13,9 @@ from dataclasses import replace
 
 from . import gemm, mma, wgmma
 from .matmul_best import make_best
+from .matmul_tutorials import matmul_bias_relu_shared_blocking
 from .recipe import Example, Recipe
-from .rungs import Expects, Family, Ladder, Rung
+from .rungs import Expects, Family, Ladder, Rung, order
 
 HALF: Mapping[str, object] = {"dtype": "bfloat16", "out": "bfloat16"}
 HALVES = ("float16", "bfloat16")
@@ -117,3 +118,9 @@ MATMUL_BIAS_GELU = (
 )
 PRODUCTS = (*BATCHED_MATMUL, *MATMUL_BIAS_RELU, *MATMUL_BIAS_GELU)
 """Whose schedules are those of matmul's ladders."""
+LADDERS = (
+    *MATMUL_BIAS_RELU,
+    order('the blocking of "GPU and hardware acceleration"', matmul_bias_relu_shared_blocking),
+    *MATMUL_BIAS_GELU,
+    *BATCHED_MATMUL,
+)

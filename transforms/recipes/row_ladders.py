@@ -655,3 +655,4 @@ ROWS_BEST = tuple(
     for kernel, names, *_ in KERNELS
 )
 """For each kernel over rows the recipe that chooses for any shape."""
+LADDERS = (*ROWS, *ROWS_BEST)

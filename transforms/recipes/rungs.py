@@ -262,3 +262,9 @@ class Ladder(Sequence[Recipe]):
 
     def __len__(self) -> int:
         return len(self.recipes)
+
+
+def order(title: str, *recipes: Recipe, name: str = "") -> Ladder:
+    """A ladder at the shape of its last recipe's example; named after its kernel by default."""
+    kernel, shape = recipes[-1].kernel_name, recipes[-1].default_example.shape
+    return Ladder(name or kernel, kernel, title, recipes, shape)
