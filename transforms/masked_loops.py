@@ -39,7 +39,7 @@ from tvm_ffi import structural_map
 from .loops import require_constant, require_serial
 from .pass_options import set_pipeline
 from .queries import get_enclosing_loops, get_loop_name
-from .rewriting import with_annotations
+from .rewriting import edit_loop
 from .schedule import TransformError, transform
 from .tir import (
     bind_ranges,
@@ -326,8 +326,7 @@ def EndLoopsAtMasks(  # noqa: N802 - a pass is named like TVM's
             return loop
         ours = (ENDS_AT_MASK, LONGEST_FIRST)
         rest = {key: it for key, it in loop.annotations.items() if str(key) not in ours}
-        axis = loop.thread_binding
-        return For(variable, loop.min, extent, loop.kind, body, axis, rest, loop.step)
+        return edit_loop(loop, extent=extent, body=body, annotations=rest)
 
     return function.with_body(structural_map(function.body, (For, shorten)))
 
@@ -357,7 +356,7 @@ def SplitLoopsAtMasks(  # noqa: N802 - a pass is named like TVM's
             if is_known_before(whole, loop, around)
         ]
         if not masks or loop.kind != ForKind.SERIAL or constant(loop.min) != 0:
-            return with_annotations(loop, kept)
+            return edit_loop(loop, annotations=kept)
         count: Any = loop.extent
         for _, whole in masks:
             count = smaller(count, whole)

@@ -34,6 +34,17 @@ from .tir import find_all, get_regions, is_among, replace_fields
 NO_REPLAY = "which no trace can replay"
 """What a trace says of itself where blocks were replaced by others."""
 _PROBE = "tirstep_probe"
+_LOOP_FIELDS = (
+    "loop_var",
+    "min",
+    "extent",
+    "kind",
+    "body",
+    "thread_binding",
+    "annotations",
+    "step",
+)
+"""Of a loop, in the order in which TVM takes them."""
 
 
 def get_scope(sch: Schedule, handle: LoopRV | SBlockRV) -> Any:
@@ -127,7 +138,7 @@ def replace_blocks(
     def rebuild(node: Any) -> Any:
         if isinstance(node, For):
             body = rebuild(node.body)
-            return node if body.same_as(node.body) else with_body(node, body)
+            return node if body.same_as(node.body) else edit_loop(node, body=body)
         if isinstance(node, SeqStmt):
             parts = [rebuild(part) for part in node.seq]
             same = all(a.same_as(b) for a, b in zip(parts, node.seq, strict=True))
@@ -140,32 +151,9 @@ def replace_blocks(
     replace_scope(sch, block, edit_scope(scope, rebuild(scope.body), buffers), made, who=who)
 
 
-def with_body(loop: For, body: Any) -> For:
-    """A loop with another body."""
-    return For(
-        loop.loop_var,
-        loop.min,
-        loop.extent,
-        loop.kind,
-        body,
-        loop.thread_binding,
-        loop.annotations,
-        loop.step,
-    )
-
-
-def with_annotations(loop: For, annotations: dict[str, Any]) -> For:
-    """A loop with other annotations."""
-    return For(
-        loop.loop_var,
-        loop.min,
-        loop.extent,
-        loop.kind,
-        loop.body,
-        loop.thread_binding,
-        annotations,
-        loop.step,
-    )
+def edit_loop(loop: For, **fields: Any) -> For:
+    """A loop with other values of the fields that are named."""
+    return For(*({name: getattr(loop, name) for name in _LOOP_FIELDS} | fields).values())
 
 
 def _analyze(sch: Schedule, function: str) -> None:

@@ -42,7 +42,7 @@ from .enumeration import count_values, is_of
 from .hopper.tma_tiles import TMA_PREFIX
 from .pass_options import set_pipeline
 from .queries import get_loop_name, get_root
-from .rewriting import with_annotations, with_body
+from .rewriting import edit_loop
 from .schedule import TransformError, transform
 from .tir import (
     Place,
@@ -319,7 +319,7 @@ class _Rewriting:
         if isinstance(node, For):
             if any(self._is_loose(it) for it in (node.min, node.extent)):
                 raise self._refuse(node.extent)
-            return with_body(node, self.rewrite(node.body))
+            return edit_loop(node, body=self.rewrite(node.body))
         if isinstance(node, SeqStmt):
             return SeqStmt([self.rewrite(part) for part in node.seq])
         if isinstance(node, SBlockRealize):
@@ -655,6 +655,6 @@ def StreamSteps(  # noqa: N802 - a pass is named like TVM's
         if STREAMS not in loop.annotations:
             return loop
         rest = {key: it for key, it in loop.annotations.items() if str(key) != STREAMS}
-        return with_annotations(loop, rest)
+        return edit_loop(loop, annotations=rest)
 
     return function.with_body(structural_map(function.body, (For, forget))) if kept else function

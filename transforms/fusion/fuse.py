@@ -19,7 +19,7 @@ from tvm.tirx import all as all_of
 from tvm_ffi import structural_map
 
 from ..queries import get_loop_name
-from ..rewriting import edit_scope, get_function, replace_scope, with_body
+from ..rewriting import edit_loop, edit_scope, get_function, replace_scope
 from ..schedule import TransformError, inlines, transform
 from ..tir import bind_ranges, is_among, substitute
 from .blocks import (
@@ -312,14 +312,14 @@ class _Fusion(Builder):
 def _rebuild(node: Any, loop: For, statements: list[Any], moved: list[SBlock]) -> Any:
     """A scope's body with other statements in a loop, and without some blocks; None for nothing."""
     if node.same_as(loop):
-        return with_body(node, join_statements(statements))
+        return edit_loop(node, body=join_statements(statements))
     if isinstance(node, SBlockRealize):
         return None if is_among(node.block, moved) else node
     if isinstance(node, For):
         body = _rebuild(node.body, loop, statements, moved)
         if body is None or body.same_as(node.body):
             return None if body is None else node
-        return with_body(node, body)
+        return edit_loop(node, body=body)
     if isinstance(node, SeqStmt):
         parts = (_rebuild(each, loop, statements, moved) for each in node.seq)
         left = [part for part in parts if part is not None]

@@ -53,7 +53,7 @@ from ..enumeration import try_iterations
 from ..gpu_limits import MAX_SHARED_BYTES, WARP
 from ..pass_options import set_pipeline
 from ..queries import find_epilogue, get_own_loops, get_realize, get_sblock_name
-from ..rewriting import edit_scope, get_scope, replace_scope, with_body
+from ..rewriting import edit_loop, edit_scope, get_scope, replace_scope
 from ..schedule import TransformError, transform
 from ..tensor_cores.fragments import SCOPE
 from ..tensor_cores.mma_tiles import SharedStore, require_tile_loops, write_in_rows
@@ -209,11 +209,8 @@ def _put_blocks(statement: Any, node: SBlock, made: dict[SBlock, SBlock], whole:
         while isinstance(inner, For):
             inner = inner.body
         if not (isinstance(inner, SBlockRealize) and is_among(inner.block, [node])):
-            return part if body.same_as(part.body) else with_body(part, body)
-        extent = IntImm("int32", extents[0])
-        return For(
-            part.loop_var, part.min, extent, part.kind, body, part.thread_binding, part.annotations
-        )
+            return part if body.same_as(part.body) else edit_loop(part, body=body)
+        return edit_loop(part, extent=IntImm("int32", extents[0]), body=body)
 
     return rebuild(statement, whole)
 
@@ -392,7 +389,7 @@ def LowerTmaStores(  # noqa: N802 - a pass is named like TVM's
                 at = find_loops(path)[0]
                 made = _rebuild(path[at:], store.place - at, made)
                 again = _wait_before(made.body, store) or SeqStmt(store.store_again(made.body))
-                made = with_body(made, again)
+                made = edit_loop(made, body=again)
             innermost = max(
                 at for at, it in enumerate(path) if isinstance(it, For) and get_axis(it)
             )
@@ -401,7 +398,7 @@ def LowerTmaStores(  # noqa: N802 - a pass is named like TVM's
                 kernel = allocate_slots(kernel, store.tile.target, store.staged)
             if not store.is_last:
                 end = if_elected(store.threads, [make_wait()])
-                kernel = with_body(kernel, SeqStmt([kernel.body, end]))
+                kernel = edit_loop(kernel, body=SeqStmt([kernel.body, end]))
             body = _rebuild(path, innermost, kernel)
     return function.with_body(put_at_root(body, maps)) if maps else function
 
@@ -623,5 +620,5 @@ def _exchange(statement: Any, old: Any, new: Any) -> Any:
         then, other = (new if it is not None and it.same_as(old) else it for it in cases)
         return IfThenElse(statement.condition, then, other)
     if isinstance(statement, For):
-        return with_body(statement, new)
+        return edit_loop(statement, body=new)
     return AttrStmt(statement.node, statement.attr_key, statement.value, new)

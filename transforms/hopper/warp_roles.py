@@ -35,6 +35,7 @@ from tirstep.tvm_compat import get_op_name
 
 from ..gpu_limits import WARP, count_registers
 from ..passes.barriers import is_barrier
+from ..rewriting import edit_loop
 from ..schedule import TransformError
 from ..tir import constant, find_all, get_axis, get_elements, replace_fields
 from .persistent import find_lasting, go_through_tiles, split_roles
@@ -172,11 +173,11 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
             kernel = _guard(loop.body, pipeline, computes, registers)
             kernel = _leave_registers(kernel, pipeline)
             others = find_lasting(loop.body, pipeline)
-            loop = _with_extent(loop, constant(loop.extent) or 1, pipeline.allocate(kernel, others))
+            loop = edit_loop(loop, body=pipeline.allocate(kernel, others))
         if loop.loop_var.same_as(variable):
-            return _with_extent(loop, extent + producers // inner, loop.body)
+            return edit_loop(loop, extent=IntImm("int32", extent + producers // inner))
         blocks = pipeline.rounds.find_extent(loop)
-        return loop if blocks is None else _with_extent(loop, blocks, loop.body)
+        return loop if blocks is None else edit_loop(loop, extent=IntImm("int32", blocks))
 
     return structural_map(body, (For, rewrite))
 
@@ -205,18 +206,6 @@ def _leave_registers(kernel: Any, pipeline: Pipeline) -> Any:
         return kernel
     blocks = IntImm("int32", pipeline.blocks)
     return AttrStmt(IntImm("int32", 0), MIN_BLOCKS, blocks, kernel)
-
-
-def _with_extent(loop: For, extent: int, body: Any) -> For:
-    return For(
-        loop.loop_var,
-        loop.min,
-        IntImm("int32", extent),
-        loop.kind,
-        body,
-        loop.thread_binding,
-        loop.annotations,
-    )
 
 
 def _guard(statement: Any, pipeline: Pipeline, computes: Any, registers: list[int]) -> Any:

@@ -45,6 +45,7 @@ from tvm_ffi import structural_map
 
 from tirstep.tvm_compat import find_buffer_arguments, get_op_name
 
+from ..rewriting import edit_loop
 from ..tir import (
     THREAD_EXTENT,
     constant,
@@ -425,17 +426,7 @@ def _drop_in_loop(loop: For, variables: Variables) -> For:
         del parts[place]
     if len(parts) == len(old):
         return loop
-    return For(
-        loop.loop_var,
-        loop.min,
-        loop.extent,
-        loop.kind,
-        SeqStmt(parts) if len(parts) > 1 else parts[0],
-        loop.thread_binding,
-        loop.annotations,
-        loop.step,
-        loop.span,
-    )
+    return edit_loop(loop, body=SeqStmt(parts) if len(parts) > 1 else parts[0])
 
 
 def _find_redundant(parts: list[Any], loop: For, variables: Variables) -> int | None:

@@ -30,6 +30,7 @@ from tvm.tirx.analysis import undefined_vars
 from tvm.tirx.transform import prim_func_pass
 from tvm_ffi import structural_map
 
+from ..rewriting import edit_loop
 from ..tir import (
     constant,
     find_all,
@@ -194,8 +195,8 @@ def _split(loop: Any) -> Any:
     alone = substitute(guarded, {loop.loop_var: variable})
     return IfThenElse(
         last,
-        _make_loop(loop, loop.loop_var, loop.kind, guarded.then_case),
-        _make_loop(loop, variable, ForKind.SERIAL, alone),
+        edit_loop(loop, body=guarded.then_case),
+        edit_loop(loop, loop_var=variable, kind=ForKind.SERIAL, body=alone),
     )
 
 
@@ -206,7 +207,3 @@ def _is_end(part: Any, variable: Var) -> bool:
     linear = detect_linear_equation(part.a, [variable])
     step = constant(linear[0]) if len(linear) == 2 else None
     return step is not None and step > 0
-
-
-def _make_loop(loop: Any, variable: Var, kind: ForKind, body: Any) -> For:
-    return For(variable, loop.min, loop.extent, kind, body, None, loop.annotations)

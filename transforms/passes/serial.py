@@ -6,6 +6,8 @@ import tvm
 from tvm.tirx import For, ForKind, PrimFunc
 from tvm_ffi import structural_map
 
+from ..rewriting import edit_loop
+
 STRIPPED = ("pragma_", "software_pipeline_")
 """Annotations for a GPU's code generator. LLVM took up to 28 s for unroll pragmas at odd shapes."""
 
@@ -27,7 +29,7 @@ def make_threads_serial(module: tvm.IRModule) -> tvm.IRModule:
         if loop.kind != ForKind.THREAD_BINDING and len(kept) == len(loop.annotations):
             return loop
         kind = ForKind.SERIAL if loop.kind == ForKind.THREAD_BINDING else loop.kind
-        return For(loop.loop_var, loop.min, loop.extent, kind, loop.body, None, kept, loop.step)
+        return edit_loop(loop, kind=kind, thread_binding=None, annotations=kept)
 
     functions = {
         variable: structural_map(function, (For, serial))
