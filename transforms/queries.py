@@ -9,7 +9,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import For, IterVar
 
 from .schedule import query
-from .tir import constant, find_all, get_axis, get_fed_iterators
+from .tir import constant, find_all, get_axis, get_fed_iterators, is_among, list_allocated
 
 
 def get_loop_name(sch: Schedule, loop: LoopRV) -> str:
@@ -135,11 +135,9 @@ def find_epilogue(sch: Schedule, block: SBlockRV) -> SBlockRV | None:
     consumers = [
         consumer for consumer in sch.get_consumers(block) if not is_reduction(sch, consumer)
     ]
-    owned = [
-        buffer for node in find_all(get_root(sch, block), SBlock) for buffer in node.alloc_buffers
-    ]
+    owned = list_allocated(get_root(sch, block))
     outputs = [region.source for region in sch.get(block).writes]
-    inner = all(any(output.same_as(buffer) for buffer in owned) for output in outputs)
+    inner = all(is_among(output, owned) for output in outputs)
     alone = len(consumers) == len(sch.get_consumers(block)) == 1
     return consumers[0] if alone and inner else None
 

@@ -54,6 +54,7 @@ from .tir import (
     get_regions,
     is_among,
     is_used,
+    list_allocated,
     replace_fields,
     substitute,
 )
@@ -284,7 +285,7 @@ def _read(body: Any, loop: For, workers: int) -> Stream:
         )
     written = [it.buffer for it in find_all(tiles, BufferStore)]
     written += [it.source for block in find_all(tiles, SBlock) for it in block.writes]
-    allocated = [it for block in find_all(body, SBlock) for it in block.alloc_buffers]
+    allocated = list_allocated(body)
     private = [it for it in allocated if str(it.scope()) != "global"]
     allocated += [it.buffer for it in find_all(body, AllocBuffer)]
     return Stream(parts, tiles, loop, shares, written, private, allocated)

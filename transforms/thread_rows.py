@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import tvm_ffi
 from tvm.ir import Call, TensorLoad
-from tvm.s_tir import SBlock, Schedule
+from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.script import tirx as T
 from tvm.tirx import Add, AttrStmt, Bind, BufferStore, Max, Min, Mul, SeqStmt, Var
@@ -42,6 +42,8 @@ from .tir import (
     find_axes,
     get_axis,
     get_iterator_values,
+    is_among,
+    list_allocated,
     number_threads,
     substitute,
 )
@@ -113,10 +115,10 @@ def keep_in_registers(sch: Schedule, block: SBlockRV) -> None:
         the same outermost loop, whose threads read what they have written themselves
     """
     name = get_sblock_name(sch, block)
-    nodes = find_all(get_root(sch, block), SBlock)
+    allocated = list_allocated(get_root(sch, block))
     for region in sch.get(block).writes:
         buffer = region.source
-        if not any(buffer.same_as(own) for node in nodes for own in node.alloc_buffers):
+        if not is_among(buffer, allocated):
             raise TransformError(
                 f"block '{name}' writes '{buffer.name}', a tensor of the kernel's",
                 "compute it in registers and copy it out with cache_write_at",

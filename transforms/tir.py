@@ -251,6 +251,11 @@ def replace_fields(block: SBlock, **fields: Any) -> SBlock:
     return SBlock(*({name: getattr(block, name) for name in _FIELDS} | fields).values())
 
 
+def list_allocated(statement: Any) -> list[Any]:
+    """The buffers that the blocks in a statement allocate."""
+    return [buffer for block in find_all(statement, SBlock) for buffer in block.alloc_buffers]
+
+
 def get_regions(block: SBlock) -> list[Any]:
     """What a block reads, then what it writes."""
     return [*block.reads, *block.writes]

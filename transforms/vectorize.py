@@ -14,7 +14,7 @@ from .pass_options import set_pipeline
 from .placement import require_aligned_rows
 from .queries import get_loop_name, get_own_loops, get_root, get_sblock_name, get_sblocks_under
 from .schedule import Int64, TransformError, transform
-from .tir import constant, find_all, get_places, get_regions
+from .tir import constant, find_all, get_places, get_regions, is_among, list_allocated
 from .vectors import find_longest_vector, find_taken_apart
 
 LANES = (2, 4, 8, 16)
@@ -172,7 +172,7 @@ def align_vectors(sch: Schedule, block: SBlockRV, *, vector: int, offset: int) -
     require_own_loops(sch, block, advice)
     buffer = region.source
     nodes = find_all(get_root(sch, block), SBlock)
-    if not any(buffer.same_as(own) for node in nodes for own in node.alloc_buffers):
+    if not is_among(buffer, list_allocated(get_root(sch, block))):
         raise TransformError(
             f"block '{name}' writes '{buffer.name}', a tensor of the kernel's",
             "align an intermediate buffer, or a copy made by cache_read_at",

@@ -23,7 +23,7 @@ from tvm.tirx import (
 )
 
 from ..schedule import TransformError
-from ..tir import constant, find_all, get_axis, is_among, substitute
+from ..tir import constant, find_all, get_axis, get_loops_around, is_among, substitute
 from .tma_tiles import TMA_PERSISTENT, TMA_ROLES, TMA_TURNS
 
 
@@ -55,9 +55,8 @@ class GridRounds:
             return cls([], 1, IntImm("int32", 0), 0)
         around = {
             axis: outer
-            for outer in find_all(body, For)
+            for outer in get_loops_around(loop, find_all(body, For))
             if (axis := get_axis(outer) or "").startswith("blockIdx")
-            and any(loop.same_as(each) for each in find_all(outer, For))
         }
         axes = [(around[axis].loop_var, constant(around[axis].extent)) for axis in sorted(around)]
         known = [(variable, extent) for variable, extent in axes if extent is not None]

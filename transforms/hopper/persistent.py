@@ -28,7 +28,7 @@ from ..passes.barriers import is_barrier
 from ..queries import get_enclosing_kernel, get_enclosing_loops, get_loop_name
 from ..schedule import Int64, TransformError, transform
 from ..tensor_cores.fragments import SCOPE
-from ..tir import constant, find_all, get_axis, is_among, replace_fields
+from ..tir import constant, find_all, get_axis, is_among, list_allocated, replace_fields
 from .slab_slots import measure_saved
 from .tma_loads import ROOM, Pipeline, join
 from .tma_tiles import COMPUTES, COPIES, TMA_PERSISTENT, TMA_ROLES, TMA_STAGES, count_bytes
@@ -170,7 +170,7 @@ def go_through_tiles(kernel: Any, pipeline: Pipeline, consumer: list[Any]) -> An
 
 def is_lasting(buffer: Any, pipeline: Pipeline) -> bool:
     """Whether a kernel's buffer is there in all rounds: all but those of the pipeline's body."""
-    return not is_among(buffer, _list_buffers(pipeline.loop))
+    return not is_among(buffer, list_allocated(pipeline.loop))
 
 
 def find_lasting(kernel: Any, pipeline: Pipeline) -> list[Any]:
@@ -180,12 +180,8 @@ def find_lasting(kernel: Any, pipeline: Pipeline) -> list[Any]:
     """
     if not pipeline.rounds.is_persistent:
         return []
-    lasting = [each for each in _list_buffers(kernel) if is_lasting(each, pipeline)]
+    lasting = [each for each in list_allocated(kernel) if is_lasting(each, pipeline)]
     return [*lasting, *pipeline.rounds.buffers]
-
-
-def _list_buffers(statement: Any) -> list[Any]:
-    return [each for block in find_all(statement, SBlock) for each in block.alloc_buffers]
 
 
 def measure_room(module: Any, name: str, stages: int) -> int:
@@ -200,8 +196,8 @@ def measure_room(module: Any, name: str, stages: int) -> int:
             loops = [loop for loop in loops if loop.loop_var.name == name]
             if get_axis(kernel) != "blockIdx.x" or not loops:
                 continue
-            own = _list_buffers(loops[0])
-            used = sum(count_bytes(it) for it in _list_buffers(kernel) if not is_among(it, own))
+            own = list_allocated(loops[0])
+            used = sum(count_bytes(it) for it in list_allocated(kernel) if not is_among(it, own))
             most = max(most, used + stages * sum(map(count_bytes, own)) + ROOM * 8)
     return most
 

@@ -33,7 +33,7 @@ from tirstep.tvm_compat import get_op_name
 from ..gpu_limits import MAX_SHARED_BYTES
 from ..schedule import TransformError
 from ..tensor_cores.fragments import SCOPE
-from ..tir import constant, find_all, get_axis, is_among, replace_fields, substitute
+from ..tir import constant, find_all, get_axis, is_among, list_allocated, replace_fields, substitute
 from .tma_tiles import COMPUTES, TMA_STORE, count_bytes
 
 SLOTS = 2
@@ -62,8 +62,7 @@ def count_saved(tile: Any, used: int) -> int:
 def find_slots(path: list[Any], tile: Any) -> int:
     """The slots of a tile in the kernel around its store."""
     kernel = next(each for each in path if isinstance(each, For) and get_axis(each))
-    buffers = [each for block in find_all(kernel, SBlock) for each in block.alloc_buffers]
-    return count_slots(tile, sum(map(count_bytes, buffers)))
+    return count_slots(tile, sum(map(count_bytes, list_allocated(kernel))))
 
 
 def measure_saved(module: Any, used: int) -> int:

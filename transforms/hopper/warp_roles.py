@@ -37,7 +37,7 @@ from ..gpu_limits import WARP, count_registers
 from ..passes.barriers import is_barrier
 from ..rewriting import edit_loop
 from ..schedule import TransformError
-from ..tir import constant, find_all, get_axis, get_elements, replace_fields
+from ..tir import constant, find_all, get_axis, get_elements, get_loops_around, replace_fields
 from .persistent import find_lasting, go_through_tiles, split_roles
 from .tma_loads import Pipeline, if_elected, if_one_lane, join
 from .tma_tiles import TMA_ROLES, TMA_STAGES
@@ -127,12 +127,9 @@ def put_at_root(body: Any, statements: list[Any]) -> Any:
 
 def find_threads(body: Any, loop: For) -> list[tuple[Any, int]]:
     """The thread axes around a loop, threadIdx.x first, and their extents."""
-    around = [
-        outer
-        for outer in find_all(body, For)
-        if get_axis(outer) is not None and any(loop.same_as(each) for each in find_all(outer, For))
-    ]
-    axes = {get_axis(outer): outer for outer in around}
+    axes = {
+        get_axis(outer): outer for outer in (*get_loops_around(loop, find_all(body, For)), loop)
+    }
     found = [axes[f"threadIdx.{axis}"] for axis in "xyz" if f"threadIdx.{axis}" in axes]
     return [(outer.loop_var, constant(outer.extent) or 1) for outer in found]
 
@@ -153,13 +150,7 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
         )
     extent *= pipeline.rounds.turns
     computes = LT(variable, IntImm("int32", extent))
-    # The innermost loop around another one, which must be bound to threads.
-    around = [
-        outer
-        for outer in find_all(body, For)
-        if not outer.same_as(pipeline.loop)
-        and any(pipeline.loop.same_as(each) for each in find_all(outer, For))
-    ]
+    around = get_loops_around(pipeline.loop, find_all(body, For))
     if not around or get_axis(around[-1]) is None:
         name = around[-1].loop_var.name if around else "the kernel"
         raise TransformError(

@@ -447,9 +447,8 @@ def tensorize_warpgroups(
         with `products_first`, or as many as `prefetch_by_tma` was told: no tile is overwritten then
         before its group has ended
     """
-    is_tile, result = TILE_STORE in sch.get(store).annotations, sch.get(store).writes[0].source
-    if not is_tile:  # which may do more than to convert
-        require_register_store(sch, store)
+    is_tile = TILE_STORE in sch.get(store).annotations  # which may do more than to convert
+    result = sch.get(store).writes[0].source if is_tile else require_register_store(sch, store)[1]
     tile = _read_tile(sch, block, store, in_flight)
     if not tf32 and tile.dtype == "float32":
         raise TransformError(
