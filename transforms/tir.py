@@ -182,11 +182,6 @@ def cached_by_node(size: int) -> Callable[[_Function], _Function]:
     return wrap
 
 
-def walk(statement: Any, kind: type, visit: Callable[[Any], None]) -> None:
-    """Call `visit` on every node of one kind in a statement, in program order."""
-    walk_nodes(statement, kind, visit)
-
-
 def find_all(statement: Any, kind: type) -> list[Any]:
     """Every node of one kind in a statement, in program order."""
     return list(_find_all(statement, kind))
@@ -491,7 +486,8 @@ def get_patterns(block: SBlock) -> tuple[list[Pattern], list[Pattern]]:
         ranges = tuple(Range.from_min_extent(index, 1) for index in indices)
         found.append(Pattern(buffer, ranges, known, branch or len(known) < len(conditions)))
     opaque = block.match_buffers or find_all(body, Evaluate) or find_all(body, For)
-    if not opaque and not _depend_on_data(elements):
+    by_data = any(find_all(indices, TensorLoad) for _, indices in elements)
+    if not opaque and not by_data:
         return found[:stores], [*found[stores:], *_find_first_loads(block)]
     is_chosen = bool(_find_choices(body))
     regions = [
@@ -516,12 +512,6 @@ def _find_first_loads(block: SBlock) -> Iterator[Pattern]:
             known = tuple(filter(_is_known, conditions))
             ranges = tuple(Range.from_min_extent(index, 1) for index in load.indices)
             yield Pattern(load.source, ranges, known, len(known) < len(conditions))
-
-
-def _depend_on_data(elements: list[tuple[Any, Any]]) -> bool:
-    found: list[Any] = []
-    walk(tuple(indices for _, indices in elements), TensorLoad, found.append)
-    return bool(found)
 
 
 def _find_choices(body: Any) -> list[tuple[Any, ...]]:
