@@ -91,13 +91,7 @@ def place_copy_at(
     With `comes_first` the copy stands in front of all else in the loop, as far as it can.
     """
     _require_scope(scope)
-    reads = [str(region.source.name) for region in sch.get(block).reads]
-    if not 0 <= operand < len(reads):
-        raise TransformError(
-            f"block '{get_sblock_name(sch, block)}' has no operand {operand}, it reads "
-            f"{', '.join(f'{index}: {name}' for index, name in enumerate(reads))}",
-            "count the operands from 0",
-        )
+    require_operand(sch, block, operand)
     require_around(sch, loop, block)
     _require_no_async_copy(sch, block)
     require_scalar_place(sch, loop)
@@ -118,6 +112,17 @@ def place_copy_at(
                     "global memory",
                 )
     return copy
+
+
+def require_operand(sch: Schedule, block: SBlockRV, operand: int) -> None:
+    """Refuse a number that counts none of the buffers that a block reads."""
+    reads = [str(region.source.name) for region in sch.get(block).reads]
+    if not 0 <= operand < len(reads):
+        raise TransformError(
+            f"block '{get_sblock_name(sch, block)}' has no operand {operand}, it reads "
+            f"{', '.join(f'{index}: {name}' for index, name in enumerate(reads))}",
+            "count the operands from 0",
+        )
 
 
 def list_consumers(

@@ -28,7 +28,7 @@ from tvm_ffi import structural_map
 from tirstep.tvm_compat import get_op_name
 
 from .binding import bind_loop
-from .caching import list_consumers
+from .caching import list_consumers, require_operand
 from .gpu_limits import WARP
 from .loops import Tail, require_factors, require_serial
 from .pass_options import set_pass_option, set_pipeline
@@ -158,21 +158,15 @@ def cache_row_at(
         not vectorized; a block that is spread over threads along the operand's last dimension, and
         all other readers under the loop in the same way
     """
-    name = get_sblock_name(sch, block)
-    reads = list(sch.get(block).reads)
-    if not 0 <= operand < len(reads):
-        listed = ", ".join(f"{at}: {region.source.name}" for at, region in enumerate(reads))
-        raise TransformError(
-            f"block '{name}' has no operand {operand}, it reads {listed}",
-            "count the operands from 0",
-        )
+    require_operand(sch, block, operand)
     require_around(sch, loop, block)
     require_scalar_place(sch, loop)
-    share = _find_share(sch, block, reads[operand])
+    region = sch.get(block).reads[operand]
+    share = _find_share(sch, block, region)
     if share is None:
         raise TransformError(
-            f"block '{name}' is not spread over threads along the last dimension of "
-            f"'{reads[operand].source.name}'",
+            f"block '{get_sblock_name(sch, block)}' is not spread over threads along the last "
+            f"dimension of '{region.source.name}'",
             "spread it with spread_over_threads first",
         )
     copy = sch.cache_read(block, operand, "local", *list_consumers(sch, block, loop, operand))

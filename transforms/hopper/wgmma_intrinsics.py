@@ -346,14 +346,7 @@ def get_wgmma_intrinsics(
             f"wgmma reads {tile.dtype} along k only, and B lies as (k, columns)",
             "lay B as (columns, k) in shared memory",
         )
-    if arch is not None:
-        require_architecture("get_wgmma_intrinsics", arch)
-        if arch != ARCHITECTURE:
-            raise TransformError(
-                "get_wgmma_intrinsics",
-                f"{arch} has no wgmma",
-                f"compile for {ARCHITECTURE}, or use mma.sync",
-            )
+    require_wgmma("get_wgmma_intrinsics", arch)
     if tile.rows < ROWS or tile.rows % ROWS:
         raise TransformError(
             "get_wgmma_intrinsics",
@@ -401,7 +394,17 @@ def get_wgmma_intrinsics(
     )
 
 
-def _all(*shape: int) -> tuple[slice, ...]:
+def require_wgmma(who: str, arch: str | None) -> None:
+    """Refuse an architecture without wgmma, where one is given."""
+    if arch is None:
+        return
+    require_architecture(who, arch)
+    if arch != ARCHITECTURE:
+        advice = f"compile for {ARCHITECTURE}, or use mma.sync"
+        raise TransformError(who, f"{arch} has no wgmma", advice)
+
+
+def all_of(shape: tuple[int, ...]) -> tuple[slice, ...]:
     """All elements of a buffer of a shape."""
     return tuple(slice(0, size) for size in shape)
 
@@ -409,7 +412,7 @@ def _all(*shape: int) -> tuple[slice, ...]:
 def _fill(tile: WgmmaTile) -> tuple[Any, Any]:
     rows, columns = tile.rows, tile.columns
     shape, acc, place = tile.sums_shape, tile.acc, tile.place_sum
-    (down, across, _, share), zero, sums_of_all = shape, tvm.tirx.const(0, acc), _all(*shape)
+    (down, across, _, share), zero, sums_of_all = shape, tvm.tirx.const(0, acc), all_of(shape)
 
     @T.prim_func(s_tir=True)
     def describe(sums: T.handle) -> None:
@@ -441,7 +444,7 @@ def _fill(tile: WgmmaTile) -> tuple[Any, Any]:
 def _describe_multiply(tile: WgmmaTile) -> Any:
     shapes = tile.get_shape(0), tile.get_shape(1), tile.sums_shape
     dtype, acc, sizes = tile.dtype, tile.register, (tile.rows, tile.columns, tile.depth)
-    all_a, all_b, all_c = (_all(*shape) for shape in shapes)
+    all_a, all_b, all_c = (all_of(shape) for shape in shapes)
 
     def place(row: Any, column: Any, k: Any) -> tuple[Any, Any, Any]:
         a, b = tile.place_operand(0, row, k), tile.place_operand(1, k, column)
@@ -473,7 +476,7 @@ def _describe_multiply(tile: WgmmaTile) -> Any:
 def _issue_multiply(tile: WgmmaTile) -> Any:
     shapes = tile.get_shape(0), tile.get_shape(1), tile.sums_shape
     dtype, acc, steps = tile.dtype, tile.register, tile.depth // tile.step
-    all_a, all_b, all_c = (_all(*shape) for shape in shapes)
+    all_a, all_b, all_c = (all_of(shape) for shape in shapes)
     # Of a tile's dimensions but the slabs, which lie as far apart as the block's whole tile wants.
     rows_a, rows_b = ([chunks * size, size, 1] for _, _, chunks, size in shapes[:2])
     down, across, _, share = tile.sums_shape

@@ -36,22 +36,22 @@ from ..tensor_cores.fragments import (
     SIDE,
     place_in_fragment,
     register_intrinsic,
-    require_architecture,
 )
 from ..tensor_cores.quads import find_product_loops, state_reads
-from ..tir import constant, find_all, get_axis, replace_fields
+from ..tir import constant, get_axis, replace_fields
 from .warpgroup_tiles import is_along_k, read_swizzle
 from .wgmma_intrinsics import (
-    ARCHITECTURE,
     CHUNK_BYTES,
     IN_SHARED,
     PTX_TYPES,
     ROWS,
     SUMS,
     WgmmaTile,
+    all_of,
     emit_descriptor,
     find_operand,
     get_tile_shape,
+    require_wgmma,
 )
 
 WARPS = ROWS // SIDE
@@ -169,19 +169,8 @@ def get_rows_intrinsic(product: RowsProduct, *, arch: str | None = None) -> str:
             f"a swizzle of {product.swizzle_b} bytes divides",
             f"use a multiple of {SIDE}, or a narrower swizzle of B",
         )
-    if arch is not None:
-        require_architecture("get_rows_intrinsic", arch)
-        if arch != ARCHITECTURE:
-            raise TransformError(
-                "get_rows_intrinsic",
-                f"{arch} has no wgmma",
-                f"compile for {ARCHITECTURE}, or use mma.sync",
-            )
+    require_wgmma(who, arch)
     return register_intrinsic(product.name, lambda: (_describe(product), _issue(product)))
-
-
-def _all(shape: tuple[int, ...]) -> tuple[slice, ...]:
-    return tuple(slice(0, size) for size in shape)
 
 
 def _widen(value: Any) -> Any:
@@ -206,7 +195,7 @@ def _match_a(product: RowsProduct, slab: Any = None) -> dict[str, Any]:
 
 def _describe(product: RowsProduct) -> Any:
     (shape_a, shape_b, shape_c), dtype, place = product.shapes, product.dtype, product.place
-    sizes, all_c = (SIDE, product.columns, product.depth), _all(shape_c)
+    sizes, all_c = (SIDE, product.columns, product.depth), all_of(shape_c)
 
     @T.prim_func(s_tir=True)
     def describe(left: T.handle, right: T.handle, sums: T.handle) -> None:
@@ -233,7 +222,7 @@ def _describe(product: RowsProduct) -> Any:
 
 
 def _reads(product: RowsProduct, a: Any, b: Any, c: Any) -> list[Any]:
-    (all_a, all_b, all_c), before = map(_all, product.shapes), not product.begins
+    (all_a, all_b, all_c), before = map(all_of, product.shapes), not product.begins
     return [*([c[all_c]] if before else []), a[all_a], b[all_b]]
 
 
@@ -255,13 +244,13 @@ def _issue(product: RowsProduct) -> Any:
         C = T.match_buffer(sums, shape_c, ACC, offset_factor=SHARE, scope="local")
         with T.sblock("root"):
             T.reads(_reads(product, A, B, C))
-            T.writes(C[_all(shape_c)])
+            T.writes(C[all_of(shape_c)])
             for warp in T.thread_binding(product.warps, "threadIdx.z"):
                 for _row in T.thread_binding(WARP // QUAD, "threadIdx.y"):
                     for _column in T.thread_binding(QUAD, "threadIdx.x"):
                         with T.sblock("group"):
                             T.reads(_reads(product, A, B, C))
-                            T.writes(C[_all(shape_c)])
+                            T.writes(C[all_of(shape_c)])
                             d = T.sblock_alloc_buffer((1 + in_shared,), "uint64", scope="local")
                             of_b = T.meta_var(d[int(in_shared)])
                             T.ptx.fence.proxy.async_.shared__cta()
