@@ -38,7 +38,7 @@ from ..tensor_cores.fragments import (
     register_intrinsic,
 )
 from ..tensor_cores.quads import find_product_loops, state_reads
-from ..tir import constant, get_axis, replace_fields
+from ..tir import constant, find_all, get_axis, replace_fields
 from .warpgroup_tiles import is_along_k, read_swizzle
 from .wgmma_intrinsics import (
     CHUNK_BYTES,
