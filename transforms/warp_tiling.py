@@ -112,7 +112,19 @@ def tile_in_warps(
     column_tile, column_strip, column, j = sch.split(
         columns, [None, strips[1], threads[1], per_thread[1] // strips[1]]
     )
-    inside = _number_threads(sch, row, column, warp, interleave)
+    # The loops over the threads of a block, outermost first.
+    row = row
+    column = column
+    if warp is None:
+        inside = [row, column]
+    else:
+        row_warp, row = sch.split(row, [None, warp[0]])
+        column_warp, column = sch.split(column, [None, warp[1]])
+        if interleave == 1:
+            inside = [row_warp, column_warp, row, column]
+        else:
+            row, neighbour = sch.split(row, [None, interleave])
+            inside = [row_warp, column_warp, row, column, neighbour]
     tiles = [rows_left, column_tile, row_tile]
     strips_in_order = _order(row_strip, column_strip, inner_strips)
     sch.reorder(*tiles, *strips_in_order, *inside, *reductions, *_order(i, j, inner))
@@ -126,20 +138,6 @@ def tile_in_warps(
 def largest_divisor(extent: int, *, most: int) -> int:
     """The largest divisor that is at most `most`; of the rows of tiles, it is a `swizzle`."""
     return next(size for size in range(min(extent, most), 0, -1) if extent % size == 0)
-
-
-def _number_threads(
-    sch: Schedule, row: LoopRV, column: LoopRV, warp: Sequence[int] | None, interleave: int
-) -> list[LoopRV]:
-    """The loops over the threads of a block, outermost first."""
-    if warp is None:
-        return [row, column]
-    row_warp, row = sch.split(row, [None, warp[0]])
-    column_warp, column = sch.split(column, [None, warp[1]])
-    if interleave == 1:
-        return [row_warp, column_warp, row, column]
-    row, neighbour = sch.split(row, [None, interleave])
-    return [row_warp, column_warp, row, column, neighbour]
 
 
 def _fuse_onto(sch: Schedule, axis: str, loops: Sequence[LoopRV]) -> LoopRV:

@@ -322,7 +322,9 @@ def store_by_tma(sch: Schedule, write: SBlockRV, *, arch: str | None = None) -> 
                 "the tensor",
                 "guard it by the tensor's end alone, or leave the copy to threads",
             )
-    points = _visit(places, conditions, own)
+    # Where a block's own loops go in its tile, as far as conditions let them.
+    chosen = [range(constant(loop.extent) or 0) for loop in own]
+    points = {*map(tuple, try_iterations([*places.values()], conditions, own, chosen).tolist())}
     extents = {
         variable: 1 + max((point[at] for point in points), default=0)
         for at, variable in enumerate(places)
@@ -336,12 +338,6 @@ def store_by_tma(sch: Schedule, write: SBlockRV, *, arch: str | None = None) -> 
     _require_room(sch.get(write), shape)
     sch.annotate(write, TMA_STORE, shape.to_list())
     set_pipeline(sch)
-
-
-def _visit(places: dict[Any, Any], conditions: list[Any], own: list[Any]) -> set[tuple[int, ...]]:
-    """Where a block's own loops go in its tile, as far as conditions let them."""
-    chosen = [range(constant(loop.extent) or 0) for loop in own]
-    return {*map(tuple, try_iterations([*places.values()], conditions, own, chosen).tolist())}
 
 
 def _require_room(write: Any, shape: CopyShape) -> None:

@@ -207,7 +207,14 @@ def _guard(statement: Any, pipeline: Pipeline, computes: Any, registers: list[in
         return SeqStmt(_run_with_roles(pipeline, computes, registers))
     loops = find_all(statement, For)
     if not any(loop.loop_var.same_as(pipeline.loop.loop_var) for loop in loops):
-        return statement if _is_of_registers(statement) else IfThenElse(computes, statement, None)
+        # Whether a statement does nothing but to compute in a thread's own registers.
+        # All warps may do that; under a condition, CUDA would keep arrays in local memory.
+        used = [str(buffer.scope()) for buffer, _ in get_elements(statement)]
+        return (
+            statement
+            if (not find_all(statement, Call) and all(scope == "local" for scope in used))
+            else IfThenElse(computes, statement, None)
+        )
     if isinstance(statement, SBlockRealize):
         inner = _guard(statement.block.body, pipeline, computes, registers)
         block = replace_fields(statement.block, body=inner)
@@ -218,15 +225,6 @@ def _guard(statement: Any, pipeline: Pipeline, computes: Any, registers: list[in
         f"loop '{pipeline.loop.loop_var.name}' stands in a statement of another kind",
         "give roles to warps where the loop over tiles is the kernel's outermost one",
     )
-
-
-def _is_of_registers(statement: Any) -> bool:
-    """Whether a statement does nothing but to compute in a thread's own registers.
-
-    All warps may do that; under a condition, CUDA would keep arrays in local memory.
-    """
-    used = [str(buffer.scope()) for buffer, _ in get_elements(statement)]
-    return not find_all(statement, Call) and all(scope == "local" for scope in used)
 
 
 def _run_with_roles(

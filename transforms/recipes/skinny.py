@@ -81,7 +81,12 @@ def schedule(sch: Schedule, config: SkinnyConfig) -> Iterator[str]:
             raise TransformError(
                 "matmul_skinny", f"{name}={getattr(config, name)} is no count", "use 1 or more"
             )
-    vector = _find_vector(sch, total, config)
+    # The columns of a vector: of whole ones is a row of B, which is not transposed.
+    if is_transposed(sch, total):
+        vector = 1
+    else:
+        length = get_row_lengths(sch, total)[1]
+        vector = _find_lanes(sch.get(total).reads[-1].source, length, config.vector)
     # The elements of a vector of A, of which a thread takes `steps` side by side in each row.
     a = sch.get(total).reads[-2].source
     widths = _find_lanes(a, math.gcd(get_row_lengths(sch, total)[0], config.steps), WIDEST), vector
@@ -201,14 +206,6 @@ def _share_columns(sch: Schedule, block: SBlockRV, config: SkinnyConfig, vector:
     bind_loop(sch, columns, axis="threadIdx.x")
     bind_loop(sch, get_own_loops(sch, slices.block)[0], axis="threadIdx.y")
     return slices.block
-
-
-def _find_vector(sch: Schedule, total: SBlockRV, config: SkinnyConfig) -> int:
-    """The columns of a vector: of whole ones is a row of B, which is not transposed."""
-    if is_transposed(sch, total):
-        return 1
-    length = get_row_lengths(sch, total)[1]
-    return _find_lanes(sch.get(total).reads[-1].source, length, config.vector)
 
 
 def _find_lanes(buffer: Any, length: int, most: int) -> int:

@@ -153,7 +153,27 @@ def copy_operands(sch: Schedule, block: SBlockRV) -> None:
         if structural_equal(tuple(before), tuple(after)):
             sch.compute_inline(copy)
         elif not _pads_whole_rows(node):
-            _copy_on_blocks(sch, copy)
+            # Spread a copy over blocks of threads with some elements each, a block of threads
+            # apart.
+            *rows, columns = sch.get_loops(copy)
+            width = get_extent(sch, columns) or 1
+            if width < COPY_LONG:
+                factors = [None, COPY_EACH, COPY_THREADS[0]]
+                blocks, each_loop, lanes = sch.split(fuse_loops(sch, [*rows, columns]), factors)
+            else:  # threads of a block and elements of each with few of them beyond the row
+                pairs = [
+                    (threads, each) for threads in COPY_THREADS for each in range(COPY_EACH, 0, -1)
+                ]
+                threads, each = min(
+                    pairs, key=lambda it: -(-width // (it[0] * it[1])) * it[0] * (it[1] + 1)
+                )
+                pieces, lanes = split_loop(sch, columns, inner=threads, tail="guard")
+                outer, each_loop = split_loop(sch, pieces, inner=each, tail="guard")
+                blocks = fuse_loops(sch, [*rows, outer])
+            sch.reorder(blocks, lanes, each_loop)
+            bind_loop(sch, blocks, axis="blockIdx.x")
+            bind_loop(sch, lanes, axis="threadIdx.x")
+            unroll_loop(sch, each_loop)
 
 
 def _pads_whole_rows(node: SBlock) -> bool:
@@ -168,27 +188,6 @@ def _pads_whole_rows(node: SBlock) -> bool:
     )
     row = (constant(source.shape[-1]) or 1) * source.dtype.itemsize
     return is_plain and source.dtype.itemsize > 1 and row % MAX_VECTOR_BYTES == 0
-
-
-def _copy_on_blocks(sch: Schedule, copy: SBlockRV) -> None:
-    """Spread a copy over blocks of threads with some elements each, a block of threads apart."""
-    *rows, columns = sch.get_loops(copy)
-    width = get_extent(sch, columns) or 1
-    if width < COPY_LONG:
-        factors = [None, COPY_EACH, COPY_THREADS[0]]
-        blocks, each_loop, lanes = sch.split(fuse_loops(sch, [*rows, columns]), factors)
-    else:  # threads of a block and elements of each with few of them beyond the row
-        pairs = [(threads, each) for threads in COPY_THREADS for each in range(COPY_EACH, 0, -1)]
-        threads, each = min(
-            pairs, key=lambda it: -(-width // (it[0] * it[1])) * it[0] * (it[1] + 1)
-        )
-        pieces, lanes = split_loop(sch, columns, inner=threads, tail="guard")
-        outer, each_loop = split_loop(sch, pieces, inner=each, tail="guard")
-        blocks = fuse_loops(sch, [*rows, outer])
-    sch.reorder(blocks, lanes, each_loop)
-    bind_loop(sch, blocks, axis="blockIdx.x")
-    bind_loop(sch, lanes, axis="threadIdx.x")
-    unroll_loop(sch, each_loop)
 
 
 def add_parts(sch: Schedule, total: SBlockRV, tail: WholeTail) -> None:

@@ -186,7 +186,14 @@ def get_mma_intrinsics(
             f"mma.sync does not sum products of {dtype} in {acc}",
             f"sum them in {' or '.join(ACCUMULATORS[dtype])}",
         )
-    _require_architecture(dtype, arch)
+    if arch is not None:
+        needed = ARCHITECTURES.get(dtype, FIRST_ARCHITECTURE)
+        if require_architecture("get_mma_intrinsics", arch) < needed:
+            raise TransformError(
+                "get_mma_intrinsics",
+                f"{arch} has no mma.sync m16n8k{get_depth(tvm.DataType(dtype).bits)} of {dtype}",
+                f"compile for sm_{needed} or later, or use a recipe without tensor cores",
+            )
     out = out or acc
     bits = tvm.DataType(dtype).bits
     b_name = "b_transposed" if transpose_b else "b"
@@ -208,18 +215,6 @@ def get_mma_intrinsics(
         register(store, lambda: _store(acc, out, store_scope)),
         get_depth(bits),
     )
-
-
-def _require_architecture(dtype: str, arch: str | None) -> None:
-    if arch is None:
-        return
-    needed = ARCHITECTURES.get(dtype, FIRST_ARCHITECTURE)
-    if require_architecture("get_mma_intrinsics", arch) < needed:
-        raise TransformError(
-            "get_mma_intrinsics",
-            f"{arch} has no mma.sync m16n8k{get_depth(tvm.DataType(dtype).bits)} of {dtype}",
-            f"compile for sm_{needed} or later, or use a recipe without tensor cores",
-        )
 
 
 def require_architecture(who: str, arch: str) -> int:
