@@ -27,7 +27,7 @@ from ..schedule import TransformError, inlines, transform
 from ..tir import constant, is_among, replace_fields
 from .flat import LEFT_OVER, schedule_flat
 from .product_plan import MatmulConfig, choose_for_sizes, find_factors, schedule_matmul
-from .roles import DEVICE, Mismatch, Roles, find_obstacle, list_sblocks, make_roles
+from .roles import Mismatch, Roles, find_obstacle, list_sblocks, make_roles
 
 CONVOLUTION = "convolution"
 _MOST_ELEMENTS = 2**29
@@ -92,11 +92,11 @@ def match_convolution(sch: Schedule) -> Roles | Mismatch:
 
 
 def choose_convolution(
-    sch: Schedule, block: SBlockRV, *, device: str = DEVICE, tensor_cores: bool = False
+    sch: Schedule, roles: Roles, device: str, tensor_cores: bool
 ) -> list[MatmulConfig]:
     """Configs for a convolution's product, as `choose_matmul` has them."""
-    groups, _ = _read_groups(sch, block)
-    node = sch.get(block)
+    (block,) = roles.blocks
+    groups, node = _read_groups(sch, block)[0], sch.get(block)
     rows, columns, steps = (
         math.prod(constant(node.iter_vars[at].dom.extent) or 1 for at in group)
         for group in groups[:3]

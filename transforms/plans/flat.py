@@ -66,7 +66,7 @@ def match_flat(sch: Schedule) -> Roles | Mismatch:
     return make_roles(trial, FLAT, inline_others(trial, blocks, kept=[]))
 
 
-def choose_flat(sch: Schedule, roles: Roles) -> list[FlatConfig]:
+def choose_flat(sch: Schedule, roles: Roles, *_: object) -> list[FlatConfig]:
     """Configs for elements: in vectors where there are some, and one by one.
 
     One by one first where TVM would take vectors apart: a condition that it tells for each element

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -41,7 +42,7 @@ class Plan:
 
     name: str
     match: Match
-    run: Callable[[Schedule, Roles, Any], None]
+    run: Callable[..., None]
     choose: Callable[[Schedule, Roles, str, bool], Sequence[Any]]
 
     def schedule(
@@ -54,7 +55,7 @@ class Plan:
         refusal = TransformError(self.name, "there is no config to try", "give one")
         for config in configs:
             try:
-                run = _bind(self.run, roles, config)
+                run = functools.partial(self.run, roles=roles, config=config)
                 schedule_by_plan(sch, list(roles.blocks), run=run, target=target)
             except TransformError as error:
                 refusal = error
@@ -88,12 +89,6 @@ def schedule_function(
     )
 
 
-def _bind(
-    run: Callable[[Schedule, Roles, Any], None], roles: Roles, config: Any
-) -> Callable[[Schedule], None]:
-    return lambda sch: run(sch, roles, config)
-
-
 @transform
 @inlines
 def schedule_by_plan(
@@ -123,14 +118,6 @@ def schedule_by_plan(
         raise TransformError(reason, f"choose a config that {target.kind.name} takes")
 
 
-def _run_matmul(sch: Schedule, roles: Roles, config: Any) -> None:
-    schedule_matmul(sch, roles.blocks[0], config=config)
-
-
-def _run_rows(sch: Schedule, roles: Roles, config: Any) -> None:
-    schedule_rows(sch, list(roles.blocks), config=config)
-
-
 def _run_flat(sch: Schedule, roles: Roles, config: Any) -> None:
     inline_others(sch, list_sblocks(sch), kept=roles.blocks)
     for block in roles.blocks:
@@ -140,26 +127,22 @@ def _run_flat(sch: Schedule, roles: Roles, config: Any) -> None:
 MATMUL = Plan(
     "matmul",
     match_matmul,
-    _run_matmul,
-    lambda sch, roles, device, tensor_cores: choose_matmul(
-        sch, roles.blocks[0], device=device, tensor_cores=tensor_cores
-    ),
+    lambda sch, roles, config: schedule_matmul(sch, roles.blocks[0], config=config),
+    choose_matmul,
 )
 ROWS = Plan(
     "rows",
     match_rows,
-    _run_rows,
-    lambda sch, roles, device, _: choose_row_configs(sch, roles.blocks, device=device),
+    lambda sch, roles, config: schedule_rows(sch, list(roles.blocks), config=config),
+    choose_row_configs,
 )
 CONVOLUTION_PLAN = Plan(
     CONVOLUTION,
     match_convolution,
     lambda sch, roles, config: schedule_convolution(sch, roles.blocks[0], config=config),
-    lambda sch, roles, device, tensor_cores: choose_convolution(
-        sch, roles.blocks[0], device=device, tensor_cores=tensor_cores
-    ),
+    choose_convolution,
 )
-FLAT_PLAN = Plan("flat", match_flat, _run_flat, lambda sch, roles, *_: choose_flat(sch, roles))
+FLAT_PLAN = Plan("flat", match_flat, _run_flat, choose_flat)
 
 
 def _match_several_rows(sch: Schedule) -> Roles | Mismatch:

@@ -23,7 +23,6 @@ from ..schedule import TransformError, inlines, transform
 from ..tir import constant, find_all, is_used
 from .flat import LEFT_OVER, schedule_flat
 from .roles import (
-    DEVICE,
     Mismatch,
     Roles,
     find_obstacle,
@@ -179,7 +178,7 @@ def _without_casts(term: Any) -> Any:
 
 
 def choose_matmul(
-    sch: Schedule, block: SBlockRV, *, device: str = DEVICE, tensor_cores: bool = False
+    sch: Schedule, roles: Roles, device: str, tensor_cores: bool
 ) -> list[MatmulConfig]:
     """Configs for a product: the fastest by a model of time; one of any size where some are open.
 
@@ -187,7 +186,7 @@ def choose_matmul(
     has it, where there are as many rows as it multiplies and indices have 32 bits, and by mma.sync
     elsewhere.
     """
-    node = sch.get(block)
+    node = sch.get(roles.blocks[0])
     extents = [constant(iterator.dom.extent) for iterator in node.iter_vars]
     if None in extents:
         return [OPEN_MATMUL]

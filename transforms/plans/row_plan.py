@@ -23,7 +23,6 @@ from ..schedule import TransformError, inlines, transform
 from ..tir import constant, find_all, get_elements, is_among
 from .flat import LEFT_OVER, schedule_flat
 from .roles import (
-    DEVICE,
     Mismatch,
     Roles,
     find_obstacle,
@@ -279,10 +278,10 @@ def _is_known(node: SBlock) -> bool:
 
 
 def choose_row_configs(
-    sch: Schedule, blocks: Sequence[SBlockRV], *, device: str = DEVICE
+    sch: Schedule, roles: Roles, device: str, _tensor_cores: bool
 ) -> list[RowConfig]:
     """Configs for rows: by the rules of the recipes for rows, and one of rows of any length."""
-    sch = sch.copy()
+    sch, blocks = sch.copy(), roles.blocks
     _inline_around(sch, blocks)
     block = next(each for each in blocks if is_reduction(sch, each))
     node = sch.get(block)
