@@ -312,19 +312,21 @@ def merge_sums(sch: Schedule, sums: Sequence[SBlockRV], config: FusedConfig) -> 
 
 
 def _make_family(
-    kernel: str,
-    blocks: str,
-    config: type[TilesConfig],
-    schedule: Callable[[Schedule, Any], Iterator[str]],
+    kernel: str, blocks: str, config: type, schedule: Callable[[Schedule, Any], Iterator[str]]
 ) -> Family:
+    small = Example(SMALL, config=SMALL_CONFIG)
+    tiles: tuple[str, ...] = ("threads",)
+    if config is FusedConfig:
+        knobs = {"threads": (4, 8), "thread_tile": (8, 4), "tile_k": 4}
+        small, tiles = Example({"m": 64, "n": 96, "k": 24}, config=knobs), ("threads", *TILES)
     return Family(
         kernel=kernel,
         config=config,
         schedule=schedule,
         blocks=(blocks,),
         default_example=Example(SHAPE),
-        small=Example(SMALL, config=SMALL_CONFIG),
-        tiles=("threads",),
+        small=small,
+        tiles=tiles,
     )
 
 
@@ -343,23 +345,6 @@ def _begin(
         searched=TILES,
         why=f"Tiles of operands in shared memory{why}, and of the products in registers",
         expects={"bound": (f"kernels == {tiled}", f"barriers_per_step == {2 * products}")},
-    )
-
-
-def _make_fused_family(
-    kernel: str, blocks: str, schedule: Callable[[Schedule, Any], Iterator[str]]
-) -> Family:
-    return Family(
-        kernel=kernel,
-        config=FusedConfig,
-        schedule=schedule,
-        blocks=(blocks,),
-        default_example=Example(SHAPE),
-        small=Example(
-            {"m": 64, "n": 96, "k": 24},
-            config={"threads": (4, 8), "thread_tile": (8, 4), "tile_k": 4},
-        ),
-        tiles=("threads", "thread_tile", "tile_k"),
     )
 
 
@@ -394,7 +379,7 @@ def _climb(fused: Rung, *, tile_bytes: int) -> tuple[Rung, ...]:
 
 
 SWIGLU = _make_family("mlp_swiglu", "G U D", TilesConfig, schedule_swiglu)
-FUSED_SWIGLU = _make_fused_family("mlp_swiglu", "G U D", schedule_fused_swiglu)
+FUSED_SWIGLU = _make_family("mlp_swiglu", "G U D", FusedConfig, schedule_fused_swiglu)
 swiglu_fused = FUSED_SWIGLU.root(
     "fused",
     swizzle=8,
@@ -420,8 +405,8 @@ norm_naive, norm_tiled = _begin(
 norm_rows = norm_tiled.plus(
     "rows", rows=True, why="A warp shares each row, so that its threads read side by side"
 )
-FUSED_NORM_PRODUCT = _make_fused_family(
-    "rms_norm_matmul", "sum R C C_cast", schedule_fused_norm_product
+FUSED_NORM_PRODUCT = _make_family(
+    "rms_norm_matmul", "sum R C C_cast", FusedConfig, schedule_fused_norm_product
 )
 norm_fused = FUSED_NORM_PRODUCT.root(
     "fused",
