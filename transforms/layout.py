@@ -262,7 +262,6 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
     advice = "pad a block before its loops are split or fused or shared with other blocks"
     require_own_loops(sch, block, advice)
     # TVM would have other blocks in a loop around use the padded tensors, too.
-
     for loop in sch.get_loops(block):
         others = [str(node.name_hint) for node in get_sblocks_under(sch, loop)]
         others.remove(name)

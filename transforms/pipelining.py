@@ -291,7 +291,6 @@ def require_own_tiles(sch: Schedule, loop: LoopRV, copies: list[SBlock]) -> None
                         "leave such a loop as it is",
                     )
         # TVM knows of each block whether its producers in the same iteration write all it reads.
-
         for reader in inside:
             if any(region.source.same_as(target) for region in reader.reads):
                 flags = sch.state._get_cached_flags(sch.state.get_sref(reader))

@@ -152,8 +152,8 @@ def _extend(
         for iterator, length, size in zip(node.iter_vars, lengths, whole, strict=True)
         if size > length
     }
-    # A block that computes a whole tile; what it reads beside the sums is 0 outside of `ends`.
 
+    # A block that computes a whole tile; what it reads beside the sums is 0 outside of `ends`.
     def guard(load: Any) -> Any:
         if load.source.same_as(sums):
             return load
@@ -306,7 +306,6 @@ def store_by_tma(sch: Schedule, write: SBlockRV, *, arch: str | None = None) -> 
     }
     # Conditions of a block's own loops alone go beyond its tile, say; others may be no more than
     # that an iterator does not go beyond its domain.
-
     variables = [loop.loop_var for loop in own]
     conditions = []
     for part in get_operands(realize.predicate, And):

@@ -451,8 +451,8 @@ class TileTurns:
         loop = self.pipeline.loop
         if self.turn is None:
             return
-        # The statements of a kernel that stand before a loop.
 
+        # The statements of a kernel that stand before a loop.
         def is_elsewhere(part: Any) -> bool:
             return not any(loop.same_as(each) for each in find_all(part, For))
 

@@ -235,8 +235,8 @@ def register_intrinsic(name: str, make: Callable[[], tuple[Any, Any]]) -> str:
 def _register_in_quads(name: str, make: Callable[[], tuple[Any, Any]]) -> str:
     def make_in_quads() -> tuple[Any, Any]:
         description, function = make()
-        # An implementation whose 32 lanes are 8 of threadIdx.y by 4 of threadIdx.x.
 
+        # An implementation whose 32 lanes are 8 of threadIdx.y by 4 of threadIdx.x.
         def bind(loop: For, variable: Var, extent: int, axis: str, body: Any) -> For:
             threads = IterVar(None, Var("", "int32"), IterVar.ThreadIndex, axis)  # as sch.bind does
             return For(variable, 0, extent, loop.kind, body, threads, loop.annotations)

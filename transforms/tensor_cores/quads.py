@@ -258,7 +258,6 @@ def spread_over_quads(sch: Schedule, block: SBlockRV, *, columns: bool = True) -
     for axis, loop in among.items():
         require_bindable(sch, loop, axis)
         sch.bind(loop, axis)
-    # Of both axes together: a lane is a place on both.
 
 
 @transform
