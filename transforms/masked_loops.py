@@ -293,9 +293,7 @@ def split_loop_at_mask(sch: Schedule, loop: LoopRV) -> None:
 
 
 @prim_func_pass(opt_level=0, name="tirstep.EndLoopsAtMasks")
-def EndLoopsAtMasks(  # noqa: N802 - a pass is named like TVM's
-    function: Any, _module: Any, _context: Any
-) -> Any:
+def EndLoopsAtMasks(function: Any, *_: Any) -> Any:  # noqa: N802 - named like TVM's
     """End the loops that `end_loop_at_mask` has marked.
 
     The bound depends on GPU blocks and outer loops alone, so that all threads of a block leave the
@@ -332,9 +330,7 @@ def EndLoopsAtMasks(  # noqa: N802 - a pass is named like TVM's
 
 
 @prim_func_pass(opt_level=0, name="tirstep.SplitLoopsAtMasks")
-def SplitLoopsAtMasks(  # noqa: N802 - a pass is named like TVM's
-    function: Any, _module: Any, _context: Any
-) -> Any:
+def SplitLoopsAtMasks(function: Any, *_: Any) -> Any:  # noqa: N802 - named like TVM's
     """Make two loops of one: the first iterations, of which masks hide nothing, and all others.
 
     It runs where pipelines are loops already, on those that `split_loop_at_mask` has marked.

@@ -621,9 +621,7 @@ def stream_steps(sch: Schedule, loop: LoopRV, *, workers: int) -> None:
 
 
 @prim_func_pass(opt_level=0, name="tirstep.StreamSteps")
-def StreamSteps(  # noqa: N802 - a pass is named like TVM's
-    function: Any, _module: Any, _context: Any
-) -> Any:
+def StreamSteps(function: Any, *_: Any) -> Any:  # noqa: N802 - named like TVM's
     """Give each GPU block an equal share of the steps of all tiles, as `stream_steps` has asked.
 
     The steps of a tile that are one worker's are one part of its sum. Where fewer workers meet in

@@ -237,9 +237,7 @@ DOWN = "tirx.tvm_warp_shuffle_down"
 
 
 @prim_func_pass(opt_level=0, name="tirstep.ExchangeByButterflies")
-def ExchangeByButterflies(  # noqa: N802 - a pass is named like TVM's
-    function: Any, _module: Any, _context: Any
-) -> Any:
+def ExchangeByButterflies(function: Any, *_: Any) -> Any:  # noqa: N802 - named like TVM's
     """Let lanes exchange by pairs what they reduce, so that all of them have the result.
 
     Of the shuffles, each of which waits for the one before, there is one fewer, and the bits are

@@ -214,9 +214,7 @@ def split_roles(pipeline: Pipeline, computes: Any, consumer: Any, producer: Any)
 
 
 @prim_func_pass(opt_level=0, name="tirstep.NameBarriersOfRoles")
-def NameBarriersOfRoles(  # noqa: N802 - a pass is named like TVM's
-    function: Any, _module: Any, _context: Any
-) -> Any:
+def NameBarriersOfRoles(function: Any, *_: Any) -> Any:  # noqa: N802 - named like TVM's
     """Put roles of a persistent kernel under their condition, and name the barriers there.
 
     A barrier among warps that compute is one of their threads alone: others never come to it. It

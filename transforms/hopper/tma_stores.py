@@ -356,9 +356,7 @@ _WRITE = 2
 
 
 @prim_func_pass(opt_level=0, name="tirstep.LowerTmaStores")
-def LowerTmaStores(  # noqa: N802 - a pass is named like TVM's
-    function: Any, _module: Any, _context: Any
-) -> Any:
+def LowerTmaStores(function: Any, *_: Any) -> Any:  # noqa: N802 - named like TVM's
     """Make a bulk store of each tile that `store_by_tma` annotated, in a kernel.
 
     Where there are no threads, as on a CPU, the copy stays what it is.

@@ -48,9 +48,7 @@ MIN_BLOCKS = "tirx.launch_bounds_min_blocks_per_sm"
 
 
 @prim_func_pass(opt_level=0, name="tirstep.LowerTmaPipelines")
-def LowerTmaPipelines(  # noqa: N802 - a pass is named like TVM's
-    function: Any, _module: Any, _context: Any
-) -> Any:
+def LowerTmaPipelines(function: Any, *_: Any) -> Any:  # noqa: N802 - named like TVM's
     """Make a pipeline of bulk copies of each loop that `prefetch_by_tma` annotated, in a kernel.
 
     Where there are no threads, as on a CPU, copies stay what they are.

@@ -69,9 +69,7 @@ class _Wait(NamedTuple):
 
 
 @prim_func_pass(opt_level=0, name="tirstep.CorrectAsyncWaits")
-def CorrectAsyncWaits(  # noqa: N802 - a pass is named like TVM's
-    function: Any, _module: Any, _context: Any
-) -> Any:
+def CorrectAsyncWaits(function: Any, *_: Any) -> Any:  # noqa: N802 - named like TVM's
     """Lower the number of copies in flight at a wait to that of the next wait, one group later.
 
     The next wait is for the next tile, and one more group is committed by then: as many may be in

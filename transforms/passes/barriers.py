@@ -334,9 +334,7 @@ HARMLESS = (CallEffectKind.ExprAnnotation.value, CallEffectKind.Pure.value)
 
 
 @prim_func_pass(opt_level=0, name="tirstep.DropRedundantBarriers")
-def DropRedundantBarriers(  # noqa: N802 - a pass is named like TVM's
-    function: Any, _module: Any, _context: Any
-) -> Any:
+def DropRedundantBarriers(function: Any, *_: Any) -> Any:  # noqa: N802 - named like TVM's
     """Drop each barrier inside of a loop that separates accesses of different slots only.
 
     A barrier is dropped if another one stands before it in the same loop, one follows the loop
@@ -368,9 +366,7 @@ def DropRedundantBarriers(  # noqa: N802 - a pass is named like TVM's
 
 
 @prim_func_pass(opt_level=0, name="tirstep.DropDoubledBarriers")
-def DropDoubledBarriers(  # noqa: N802 - a pass is named like TVM's
-    function: Any, _module: Any, _context: Any
-) -> Any:
+def DropDoubledBarriers(function: Any, *_: Any) -> Any:  # noqa: N802 - named like TVM's
     """Drop each barrier that another one follows with nothing but fences in between.
 
     TVM puts one behind each wait for asynchronous copies, and what wgmma needs is one of its own

@@ -46,9 +46,7 @@ from .barriers import Variables
 
 
 @prim_func_pass(opt_level=0, name="tirstep.DropThreadDimensions")
-def DropThreadDimensions(  # noqa: N802 - a pass is named like TVM's
-    function: Any, _module: Any, _context: Any
-) -> Any:
+def DropThreadDimensions(function: Any, *_: Any) -> Any:  # noqa: N802 - named like TVM's
     """Drop each dimension of a "local" buffer whose index is the same thread index everywhere.
 
     It runs where blocks are gone and buffers still have dimensions, before FlattenBuffer.
@@ -116,9 +114,7 @@ def _replace(body: Any, smaller: dict[Any, tuple[Any, list[int]]]) -> Any:
 
 
 @prim_func_pass(opt_level=0, name="tirstep.DropImpliedConditions")
-def DropImpliedConditions(  # noqa: N802 - a pass is named like TVM's
-    function: Any, _module: Any, _context: Any
-) -> Any:
+def DropImpliedConditions(function: Any, *_: Any) -> Any:  # noqa: N802 - named like TVM's
     """Drop a condition where the one inside of it yields the same value.
 
     It runs before loops are vectorized. The one inside loads nothing: the other may have kept it
@@ -155,9 +151,7 @@ def _exclude(one: Any, other: Any, analyzer: Analyzer) -> bool:
 
 
 @prim_func_pass(opt_level=0, name="tirstep.SplitGuardedVectors")
-def SplitGuardedVectors(  # noqa: N802 - a pass is named like TVM's
-    function: Any, _module: Any, _context: Any
-) -> Any:
+def SplitGuardedVectors(function: Any, *_: Any) -> Any:  # noqa: N802 - named like TVM's
     """Split a vectorized loop around a guard in a whole vector, and in elements one by one.
 
     It runs before loops are vectorized. The guard is one of an end, ``index < end``, with an index

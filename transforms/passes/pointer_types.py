@@ -23,9 +23,7 @@ _POINTER = "tirx.tvm_access_ptr"
 
 
 @prim_func_pass(opt_level=0, name="tirstep.PointInOwnTypes")
-def PointInOwnTypes(  # noqa: N802 - a pass is named like TVM's
-    function: Any, _module: Any, _context: Any
-) -> Any:
+def PointInOwnTypes(function: Any, *_: Any) -> Any:  # noqa: N802 - named like TVM's
     """Point into memory of another type by an element of a buffer of the pointer's own type.
 
     It runs behind the passes that put barriers in, which ask what a pointer is for.

@@ -339,9 +339,7 @@ def tensorize_in_quads(
 
 
 @prim_func_pass(opt_level=0, name="tirstep.UseOwnLanes")
-def UseOwnLanes(  # noqa: N802 - a pass is named like TVM's
-    function: Any, _module: Any, _context: Any
-) -> Any:
+def UseOwnLanes(function: Any, *_: Any) -> Any:  # noqa: N802 - named like TVM's
     """Let each lane find its own row of a fragment in its registers, where intrinsics find it.
 
     It runs where each thread axis is one loop, of functions that `lay_in_quads` has marked. Buffers
