@@ -113,8 +113,6 @@ def tile_in_warps(
         columns, [None, strips[1], threads[1], per_thread[1] // strips[1]]
     )
     # The loops over the threads of a block, outermost first.
-    row = row
-    column = column
     if warp is None:
         inside = [row, column]
     else:

@@ -14,7 +14,6 @@ import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
@@ -204,95 +203,54 @@ class StripConfig:
     tail: Tail = knob("refuse", "what happens where a strip does not divide a plane")
 
 
-class Pixels(NamedTuple):
-    """The loops over a plane, rows first: its tiles, their threads, and the pixels of each."""
-
-    tiles: list[LoopRV]
-    threads: list[LoopRV]
-    each: list[LoopRV]
-
-
 def split_pixels(
-    sch: Schedule,
-    plane: Sequence[LoopRV],
-    *,
-    threads: tuple[int, int],
-    per_thread: tuple[int, int],
-    tail: Tail,
-) -> Pixels:
-    """Split the rows and the columns of a plane."""
-    pixels = Pixels([], [], [])
-    for loop, many, each in zip(plane, threads, per_thread, strict=True):
-        vectors, pixel = split_loop(sch, loop, inner=each, tail=tail)
-        tile, thread = split_loop(sch, vectors, inner=many, tail=tail)
-        pixels.tiles.append(tile)
-        pixels.threads.append(thread)
-        pixels.each.append(pixel)
-    return pixels
+    sch: Schedule, plane: Sequence[LoopRV], config: DepthwiseConfig | StripConfig
+) -> tuple[list[LoopRV], list[LoopRV], list[LoopRV]]:
+    """Tiles of a plane, their threads, and the pixels of each, rows first."""
+    tiles, threads, pixels = [], [], []
+    for loop, many, each in zip(plane, config.threads, config.thread_tile, strict=True):
+        vectors, pixel = split_loop(sch, loop, inner=each, tail=config.tail)
+        tile, thread = split_loop(sch, vectors, inner=many, tail=config.tail)
+        tiles.append(tile)
+        threads.append(thread)
+        pixels.append(pixel)
+    return tiles, threads, pixels
 
 
 def fit_planes(
-    sch: Schedule,
-    block: SBlockRV,
-    planes: tuple[int, int],
-    *,
-    threads: tuple[int, int],
-    per_thread: tuple[int, int],
-    blocks: int,
-) -> tuple[tuple[int, int], tuple[int, int]]:
+    sch: Schedule, block: SBlockRV, config: DepthwiseConfig | StripConfig, *, images: int = 1
+) -> tuple[int, int, tuple[int, int]]:
     """Images of a GPU block and channels of each, and the rows and columns of pixels of a thread.
 
     They divide the problem, and as long as the grid has too few blocks, channels are fewer, then
     images, then rows.
     """
-    images, channels, height, width = (
-        get_extent(sch, loop) or 1 for loop in sch.get_loops(block)[:4]
-    )
-    (rows, columns), (each_row, each_column) = threads, per_thread
-    most = [largest_divisor(images, most=planes[0]), largest_divisor(channels, most=planes[1])]
+    wholes = [get_extent(sch, loop) or 1 for loop in sch.get_loops(block)[:4]]
+    (rows, columns), (each_row, each_column) = config.threads, config.thread_tile
+    most = [largest_divisor(wholes[0], most=images), largest_divisor(wholes[1], most=config.planes)]
 
     def count() -> int:
-        tiles = -(-height // (rows * each_row)) * -(-width // (columns * each_column))
-        return images // most[0] * (channels // most[1]) * tiles
+        tiles = -(-wholes[2] // (rows * each_row)) * -(-wholes[3] // (columns * each_column))
+        return wholes[0] // most[0] * (wholes[1] // most[1]) * tiles
 
-    for at, whole in ((1, channels), (0, images)):
-        while most[at] > 1 and count() < blocks:
-            most[at] = largest_divisor(whole, most=most[at] - 1)
-    while each_row > 1 and count() < blocks:
+    for at in (1, 0):
+        while most[at] > 1 and count() < config.blocks:
+            most[at] = largest_divisor(wholes[at], most=most[at] - 1)
+    while each_row > 1 and count() < config.blocks:
         each_row //= 2
-    return (most[0], most[1]), (each_row, each_column)
-
-
-class _Loops(NamedTuple):
-    """The loops of block "Y": the innermost on a GPU block, and its threads."""
-
-    block: LoopRV
-    threads: LoopRV
+    return most[0], most[1], (each_row, each_column)
 
 
 def schedule_tiles(sch: Schedule, config: DepthwiseConfig) -> Iterator[str]:
     """Tiles of the padded image in shared memory."""
     padded, block = (sch.get_sblock(name) for name in BLOCKS[0].split())
     # Fewer planes and rows of pixels, as long as the grid has too few blocks.
-    (_, planes), thread_tile = fit_planes(
-        sch,
-        block,
-        (1, config.planes),
-        threads=config.threads,
-        per_thread=config.thread_tile,
-        blocks=config.blocks,
-    )
+    _, planes, thread_tile = fit_planes(sch, block, config)
     config = replace(config, planes=planes, thread_tile=thread_tile)
     steps = sch.get_loops(block)[-2]
     image, channel, height, width, *reductions = sch.get_loops(block)
     channels, plane = split_loop(sch, channel, inner=config.planes)
-    tiles, inside, pixels = split_pixels(
-        sch,
-        (height, width),
-        threads=config.threads,
-        per_thread=config.thread_tile,
-        tail=config.tail,
-    )
+    tiles, inside, pixels = split_pixels(sch, (height, width), config)
     reorder_loops(sch, [image, channels, *tiles, plane, *inside, *reductions, *pixels])
     bind_loop(sch, fuse_loops(sch, [image, channels]), axis="blockIdx.x")
     bind_loop(sch, tiles[0], axis="blockIdx.y")
@@ -300,22 +258,21 @@ def schedule_tiles(sch: Schedule, config: DepthwiseConfig) -> Iterator[str]:
     bind_loop(sch, plane, axis="threadIdx.y")
     together = fuse_loops(sch, inside)
     bind_loop(sch, together, axis="threadIdx.x")
-    loops = _Loops(tiles[1], together)
     yield "tiled"
-    result = accumulate_in_registers(sch, block, loops.threads)
+    result = accumulate_in_registers(sch, block, together)
     if config.in_registers:
         vectorize_copy(sch, result, vector=VECTOR)
     yield "accumulated_in_registers"
     if config.in_registers:
         for operand in range(2):
-            fragment = cache_read_at(sch, block, loops.threads, operand=operand, scope="local")
+            fragment = cache_read_at(sch, block, together, operand=operand, scope="local")
             suggest_unrolling(sch, get_own_loops(sch, fragment)[0])
         suggest_unrolling(sch, steps)
         yield "fragments_in_registers"
     sch.set_scope(padded, 0, "shared")
-    compute_block_at(sch, padded, loops.block)
+    compute_block_at(sch, padded, tiles[1])
     if config.by_rows and get_extent(sch, steps) != 1:  # a filter of one tap needs no zeros
-        _write_by_rows(sch, padded, loops, config)
+        _write_by_rows(sch, padded, tiles[1], config)
     else:
         threads = math.prod(config.threads)
         fetch_cooperatively(sch, padded, threads=(config.planes, threads), tail="guard")
@@ -324,7 +281,7 @@ def schedule_tiles(sch: Schedule, config: DepthwiseConfig) -> Iterator[str]:
     yield "decomposed"
 
 
-def _write_by_rows(sch: Schedule, padded: SBlockRV, loops: _Loops, config: DepthwiseConfig) -> None:
+def _write_by_rows(sch: Schedule, padded: SBlockRV, loop: LoopRV, config: DepthwiseConfig) -> None:
     """Zeros in vectors everywhere, then the image: neither has a bounds check for each pixel.
 
     The image comes through shared memory, too, in vectors as it lies. That is also what orders
@@ -335,7 +292,7 @@ def _write_by_rows(sch: Schedule, padded: SBlockRV, loops: _Loops, config: Depth
     gap = -length % VECTOR
     if 0 < gap < length:
         pad_shared_rows(sch, zeros, elements=gap)
-    image = cache_read_at(sch, padded, loops.block, operand=0)
+    image = cache_read_at(sch, padded, loop, operand=0)
     size = sch.get(image).writes[0].source.dtype.itemsize
     row = find_row_length(sch, image) or 1
     vector = find_vector(row, sch.get(image).writes[0].source.dtype, most=16 // size)
@@ -350,39 +307,18 @@ def _write_by_rows(sch: Schedule, padded: SBlockRV, loops: _Loops, config: Depth
         suggest_unrolling(sch, rows)
 
 
-class _StripLoops(NamedTuple):
-    """The loops of block "Y": its threads, the rows of a strip, and those of the filter."""
-
-    threads: LoopRV
-    rows: LoopRV
-    steps: LoopRV
-
-
 def schedule_strips(sch: Schedule, config: StripConfig) -> Iterator[str]:
     """Strips of pixels, whose window comes straight into registers, in vectors."""
     padded, block = (sch.get_sblock(name) for name in BLOCKS[0].split())
     # Fewer planes and rows of pixels, as long as the grid has too few blocks.
-    (images, planes), thread_tile = fit_planes(
-        sch,
-        block,
-        (config.images, config.planes),
-        threads=config.threads,
-        per_thread=config.thread_tile,
-        blocks=config.blocks,
-    )
-    config = replace(config, images=images, planes=planes, thread_tile=thread_tile)
+    at_once, planes, thread_tile = fit_planes(sch, block, config, images=config.images)
+    config = replace(config, images=at_once, planes=planes, thread_tile=thread_tile)
     vector = _align(sch, padded, block, config.thread_tile[1])
     yield "aligned"
     image, channel, height, width, *reductions = sch.get_loops(block)
     images, one_image = split_loop(sch, image, inner=config.images)
     channels, one_channel = split_loop(sch, channel, inner=config.planes)
-    tiles, threads, pixels = split_pixels(
-        sch,
-        (height, width),
-        threads=config.threads,
-        per_thread=config.thread_tile,
-        tail=config.tail,
-    )
+    tiles, threads, pixels = split_pixels(sch, (height, width), config)
     inside = [one_channel, one_image, *threads]
     grid = [images, channels, *tiles]
     reorder_loops(sch, [*grid, *inside, pixels[0], *reductions, pixels[1]])
@@ -390,23 +326,22 @@ def schedule_strips(sch: Schedule, config: StripConfig) -> Iterator[str]:
         bind_loop(sch, loop, axis=f"blockIdx.{axis}")
     together = fuse_loops(sch, inside)
     bind_loop(sch, together, axis="threadIdx.x")
-    loops = _StripLoops(together, pixels[0], reductions[0])
     yield "tiled"
-    result = accumulate_in_registers(sch, block, loops.rows)
+    result = accumulate_in_registers(sch, block, pixels[0])
     yield "accumulated_in_registers"
     sch.set_scope(padded, 0, "local")
-    compute_block_at(sch, padded, loops.threads)
+    compute_block_at(sch, padded, together)
     first, *_, last = get_own_loops(sch, padded)
     suggest_unrolling(sch, first, limit=UNROLL)
     if vector > 1:
         vectorize_loop(sch, last)
-    taps = cache_read_at(sch, block, loops.threads, operand=1, scope="local")
+    taps = cache_read_at(sch, block, together, operand=1, scope="local")
     suggest_unrolling(sch, get_own_loops(sch, taps)[0])
-    suggest_unrolling(sch, loops.rows, limit=UNROLL)
+    suggest_unrolling(sch, pixels[0], limit=UNROLL)
     yield "window_in_registers"
     vectorize_copy(sch, result, vector=vector)
     yield "stored_in_vectors"
-    decompose_reduction_at(sch, block, loops.steps)
+    decompose_reduction_at(sch, block, reductions[0])
     yield "decomposed"
 
 
