@@ -93,7 +93,18 @@ def place_copy_at(
     _require_scope(scope)
     require_operand(sch, block, operand)
     require_around(sch, loop, block)
-    _require_no_async_copy(sch, block)
+    # Refuse a copy in a pipeline's asynchronous stage: cp.async reads global memory alone.
+    target = sch.get(block)
+    for around in get_outer_loops(sch, block):
+        parts = list(around.body.seq) if isinstance(around.body, SeqStmt) else []
+        stages = around.annotations.get(STAGE, []) if ASYNC in around.annotations else []
+        for part, stage in zip(parts, stages, strict=False):
+            if stage == 0 and any(target.same_as(item) for item in find_all(part, SBlock)):
+                raise TransformError(
+                    f"block '{get_sblock_name(sch, block)}' is copied asynchronously for the next "
+                    f"iterations of loop '{around.loop_var.name}', straight from global memory",
+                    "cache its operand before prefetching",
+                )
     require_scalar_place(sch, loop)
     copy = sch.cache_read(block, operand, scope, *list_consumers(sch, block, loop, operand))
     sch.compute_at(copy, loop, preserve_unit_loops=True, index=-2 if comes_first else -1)
@@ -187,7 +198,18 @@ def cache_write_at(
             "before would not be in the faster memory",
             "leave the result where it is, or let the block write to another buffer",
         )
-    _require_inside(sch, copy)
+    written = sch.get(copy).writes[0].source
+    for dimension, (iterator, length) in enumerate(
+        zip(sch.get(copy).iter_vars, written.shape, strict=False)
+    ):
+        copied, whole = constant(iterator.dom.extent), constant(length)
+        if copied is not None and whole is not None and copied > whole:
+            raise TransformError(
+                f"the guarded tile of '{written.name}' has {copied} elements along dimension "
+                f"{dimension}, and TVM would copy all of them out to the {whole} that there are",
+                "cache the result before its loops are split with a guard, or choose sizes that "
+                "divide",
+            )
     sch.reverse_compute_at(copy, loop, preserve_unit_loops=True)
     inside = find_all(sch.get(loop).body, For)
     runs, own = (
@@ -237,21 +259,6 @@ def accumulate_in_registers(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBl
     return fuse_epilogue_at(sch, block, epilogue, loop)
 
 
-def _require_no_async_copy(sch: Schedule, block: SBlockRV) -> None:
-    """Refuse a copy in a pipeline's asynchronous stage: cp.async reads global memory alone."""
-    target = sch.get(block)
-    for loop in get_outer_loops(sch, block):
-        parts = list(loop.body.seq) if isinstance(loop.body, SeqStmt) else []
-        stages = loop.annotations.get(STAGE, []) if ASYNC in loop.annotations else []
-        for part, stage in zip(parts, stages, strict=False):
-            if stage == 0 and any(target.same_as(item) for item in find_all(part, SBlock)):
-                raise TransformError(
-                    f"block '{get_sblock_name(sch, block)}' is copied asynchronously for the next "
-                    f"iterations of loop '{loop.loop_var.name}', straight from global memory",
-                    "cache its operand before prefetching",
-                )
-
-
 def _require_known_elements(sch: Schedule, block: SBlockRV) -> None:
     """Refuse a block that writes one element of a region: the copy would write all of that."""
     node = sch.get(block)
@@ -289,22 +296,6 @@ def _require_scope(scope: str) -> None:
         raise TransformError(
             f"scope '{scope}' is not supported{hint}", f"use one of {', '.join(SCOPES)}"
         )
-
-
-def _require_inside(sch: Schedule, copy: SBlockRV) -> None:
-    """Refuse a copy of more elements than the tensor has that it writes."""
-    target = sch.get(copy).writes[0].source
-    for dimension, (iterator, length) in enumerate(
-        zip(sch.get(copy).iter_vars, target.shape, strict=False)
-    ):
-        copied, whole = constant(iterator.dom.extent), constant(length)
-        if copied is not None and whole is not None and copied > whole:
-            raise TransformError(
-                f"the guarded tile of '{target.name}' has {copied} elements along dimension "
-                f"{dimension}, and TVM would copy all of them out to the {whole} that there are",
-                "cache the result before its loops are split with a guard, or choose sizes that "
-                "divide",
-            )
 
 
 @transform

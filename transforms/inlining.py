@@ -120,11 +120,17 @@ def try_inlining(sch: Schedule, block: SBlockRV, others: Sequence[SBlockRV] = ()
 
 def _inline_followers(sch: Schedule, block: SBlockRV) -> SBlockRV | None:
     """Inline the consumers of a block into each other; the last one, if it is the only one."""
-    left = _list_followers(sch, block)
-    while left:
-        follower = left.pop(0)
+    # All that its result goes through before something reduces it, nearest first.
+    found, reached = list[SBlockRV](), list(sch.get_consumers(block))
+    for follower in reached:
+        nodes = [sch.get(each) for each in found]
+        if not is_reduction(sch, follower) and not is_among(sch.get(follower), nodes):
+            found.append(follower)
+            reached += sch.get_consumers(follower)
+    while found:
+        follower = found.pop(0)
         if sch.get_consumers(follower):
-            try_inlining(sch, follower, [block, *left])
+            try_inlining(sch, follower, [block, *found])
     consumers = _list_once(sch, sch.get_consumers(block))
     if len(consumers) != 1 or is_reduction(sch, consumers[0]):
         return None
@@ -137,18 +143,4 @@ def _list_once(sch: Schedule, blocks: Iterable[SBlockRV]) -> list[SBlockRV]:
     for block in blocks:
         if not is_among(sch.get(block), [sch.get(each) for each in found]):
             found.append(block)
-    return found
-
-
-def _list_followers(sch: Schedule, block: SBlockRV) -> list[SBlockRV]:
-    """All that a block's result goes through before something reduces it, nearest first."""
-    found: list[SBlockRV] = []
-    left = list(sch.get_consumers(block))
-    while left:
-        follower = left.pop(0)
-        nodes = [sch.get(each) for each in found]
-        if is_reduction(sch, follower) or is_among(sch.get(follower), nodes):
-            continue
-        found.append(follower)
-        left += sch.get_consumers(follower)
     return found

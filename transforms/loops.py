@@ -280,25 +280,31 @@ def require_constant(sch: Schedule, loop: LoopRV) -> int:
 
 def require_factors(sch: Schedule, loop: LoopRV, factors: dict[str, int], tail: str) -> None:
     """Refuse factors below 1, and factors that do not divide unless guarded."""
-    product = 1
-    for name, factor in factors.items():
+    for key, factor in factors.items():
         if factor < 1:
-            raise TransformError(f"{name}={factor} must be >= 1", "use an integer >= 1")
-        product *= factor
+            raise TransformError(f"{key}={factor} must be >= 1", "use an integer >= 1")
+    product = math.prod(factors.values())
     given = " * ".join(f"{key}={value}" for key, value in factors.items())
-    _require_room(sch, loop, product, given)
+    node, extent, name = sch.get(loop), get_extent(sch, loop), get_loop_name(sch, loop)
+    # TVM computes (extent + product - 1) // product in the loop's type, where the sum wraps around.
+    limit = find_largest_index(node.loop_var)
+    if (1 if extent is None else extent) + product - 1 > limit:
+        raise TransformError(
+            f"loop '{name}' runs {node.extent} times, and rounded up to a multiple of {given} that "
+            f"is beyond {node.loop_var.ty}, which ends at {limit}",
+            "choose a smaller size, or give the kernel int64 loops",
+        )
     if tail == "guard":
-        _require_kept_guard(sch, loop, product, given)
-        _require_guarded_loads(sch, loop, product)
+        if extent is None or extent % product:
+            _require_kept_guard(sch, loop, given)
+            _require_guarded_loads(node)
         return
-    extent, name = get_extent(sch, loop), get_loop_name(sch, loop)
     if extent is None:
-        rest = floormod(sch.get(loop).extent, product)
-        if Analyzer().can_prove_equal(rest, 0):
+        if Analyzer().can_prove_equal(floormod(node.extent, product), 0):
             return  # padded by pad_block to a multiple, say
         raise TransformError(
-            f"loop '{name}' has the symbolic extent {sch.get(loop).extent}, "
-            f"of which {given} may be no divisor",
+            f"loop '{name}' has the symbolic extent {node.extent}, of which {given} may be no "
+            "divisor",
             'pass tail="guard", or pad the block first with pad_block',
         )
     if extent % product:
@@ -308,29 +314,11 @@ def require_factors(sch: Schedule, loop: LoopRV, factors: dict[str, int], tail: 
         )
 
 
-def _require_room(sch: Schedule, loop: LoopRV, tile: int, given: str) -> None:
-    """Refuse a split whose rounded-up extent does not fit the loop's integer type.
-
-    TVM computes (extent + tile - 1) // tile in that type, where the sum wraps around.
-    """
-    node, extent = sch.get(loop), get_extent(sch, loop)
-    limit = find_largest_index(node.loop_var)
-    if (1 if extent is None else extent) + tile - 1 > limit:
-        raise TransformError(
-            f"loop '{get_loop_name(sch, loop)}' runs {node.extent} times, and rounded up to a "
-            f"multiple of {given} that is beyond {node.loop_var.ty}, which ends at {limit}",
-            "choose a smaller size, or give the kernel int64 loops",
-        )
-
-
-def _require_guarded_loads(sch: Schedule, loop: LoopRV, tile: int) -> None:
+def _require_guarded_loads(node: For) -> None:
     """Refuse a guard where a condition or an extent outside of the blocks loads by the loop.
 
     The guard is the blocks': the condition would be asked beyond the loop's end, out of bounds.
     """
-    node, extent = sch.get(loop), get_extent(sch, loop)
-    if extent is not None and extent % tile == 0:
-        return
     within = [it for block in find_all(node, SBlock) for it in _find_asking(block)]
     for each in _find_asking(node.body):
         asked = each.condition if isinstance(each, IfThenElse) else each.extent
@@ -349,14 +337,12 @@ def _find_asking(statement: Any) -> list[Any]:
     return [*find_all(statement, For), *find_all(statement, IfThenElse)]
 
 
-def _require_kept_guard(sch: Schedule, loop: LoopRV, tile: int, given: str) -> None:
+def _require_kept_guard(sch: Schedule, loop: LoopRV, given: str) -> None:
     """Refuse a guard on the outputs of a reduction over threads, where it would be the only one.
 
     TVM leaves it out where the sums are stored, and stores those of outputs that do not exist.
     """
-    node, extent = sch.get(loop), get_extent(sch, loop)
-    if extent is not None and extent % tile == 0:
-        return
+    node = sch.get(loop)
     inside = find_all(node, For)
     bound = [item for item in [*get_enclosing_loops(sch, loop), *inside] if get_axis(item)]
     for realize in find_all(node, SBlockRealize) if bound else ():

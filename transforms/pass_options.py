@@ -169,7 +169,20 @@ def lower_around(
     seen, wanted = _remember(module, unrolls=unrolls), Counter(names)
     around = next((found for runs, found in seen if wanted.items() <= runs.items()), None)
     if around is None:
-        around = _lower_around(module, names, unrolls)
+        left_out = {_NEEDS_TARGET} if unrolls else {_NEEDS_TARGET, _UNROLLING}
+        watch = _Watch(names, left_out)
+        if get_pipeline(module) == PIPELINE:
+            pipeline = tirx.get_tir_pipeline(PIPELINE)[0]
+        else:
+            pipeline = s_tir.pipeline.default_s_tir_pipeline()[0]
+        try:
+            with tvm.transform.PassContext(config=get_pass_options(module), instruments=[watch]):
+                pipeline(module)
+        except Exception as error:
+            if not isinstance(error, RuntimeError) and not hasattr(error, _MARK):
+                raise  # a mistake of ours, which must show as one
+        watched = {name: watch.seen[name] for name in names if not watch.left[name]}
+        around = {name: Around(*around) for name, around in watched.items()}
         seen.append((wanted, around))
     return {name: around[name] for name in names if name in around}
 
@@ -177,23 +190,6 @@ def lower_around(
 @cached_by_module(4)
 def _remember(_module: tvm.IRModule, *, unrolls: bool) -> list[tuple[Counter[str], Any]]:
     return []
-
-
-def _lower_around(module: tvm.IRModule, names: Sequence[str], unrolls: bool) -> dict[str, Around]:
-    left_out = {_NEEDS_TARGET} if unrolls else {_NEEDS_TARGET, _UNROLLING}
-    watch = _Watch(names, left_out)
-    if get_pipeline(module) == PIPELINE:
-        pipeline = tirx.get_tir_pipeline(PIPELINE)[0]
-    else:
-        pipeline = s_tir.pipeline.default_s_tir_pipeline()[0]
-    try:
-        with tvm.transform.PassContext(config=get_pass_options(module), instruments=[watch]):
-            pipeline(module)
-    except Exception as error:
-        if not isinstance(error, RuntimeError) and not hasattr(error, _MARK):
-            raise  # a mistake of ours, which must show as one
-    seen = {name: watch.seen[name] for name in names if not watch.left[name]}
-    return {name: Around(*around) for name, around in seen.items()}
 
 
 @pass_instrument

@@ -100,7 +100,19 @@ def reverse_compute_block_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> No
                 f"'{get_sblock_name(sch, consumer)}', which uses it",
                 "place it in front of its consumers, with compute_block_at",
             )
-    _require_fed(sch, block, feeding)
+    realize, around = get_realize(sch, block), get_outer_loops(sch, block)
+    for each in feeding:
+        try:
+            node = sch.get(each)
+        except ValueError:
+            continue  # it was the block's alone, and is gone
+        encloses = any(node.same_as(item) for item in around)
+        if encloses and not list(get_fed_iterators(realize, node)):
+            raise TransformError(
+                f"block '{get_sblock_name(sch, block)}' would compute the same in all "
+                f"{node.extent} iterations of its loop '{node.loop_var.name}'",
+                "place it at a loop of a producer that does not stand in the block's own loops",
+            )
     _require_whole(sch, block)
     for producer in sch.get_producers(block):
         require_computed(sch, producer, block)
@@ -142,23 +154,6 @@ def fuse_epilogue_at(sch: Schedule, block: SBlockRV, epilogue: SBlockRV, loop: L
     _require_whole(sch, epilogue)
     require_computed(sch, block, epilogue)
     return epilogue
-
-
-def _require_fed(sch: Schedule, block: SBlockRV, loops: list[LoopRV]) -> None:
-    """Refuse a block around which loops stay that decided what it computes, and do no longer."""
-    realize, around = get_realize(sch, block), get_outer_loops(sch, block)
-    for loop in loops:
-        try:
-            node = sch.get(loop)
-        except ValueError:
-            continue  # it was the block's alone, and is gone
-        encloses = any(node.same_as(item) for item in around)
-        if encloses and not list(get_fed_iterators(realize, node)):
-            raise TransformError(
-                f"block '{get_sblock_name(sch, block)}' would compute the same in all "
-                f"{node.extent} iterations of its loop '{node.loop_var.name}'",
-                "place it at a loop of a producer that does not stand in the block's own loops",
-            )
 
 
 def _require_whole(sch: Schedule, block: SBlockRV) -> None:

@@ -103,7 +103,20 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
                 "without its initialization its threads would race for the sum",
                 "leave the initialization in the block, or bind another loop",
             )
-    _require_own_threads(sch, block, [sch.get(it) for it in sch.get_loops(block)][len(outer) :])
+    # Refuse threads inside of the place that no iterator knows: all would initialize one cell.
+    # In registers each thread has a cell of its own.
+    loops = [sch.get(it) for it in sch.get_loops(block)][len(outer) :]
+    if not all(str(it.source.scope()).startswith("local") for it in sch.get(block).writes):
+        for each in loops:
+            axis = get_axis(each)
+            is_own = bool(list(get_fed_iterators(get_realize(sch, block), each)))
+            if axis is not None and constant(each.extent) != 1 and not is_own:
+                raise TransformError(
+                    f"loop '{each.loop_var.name}' on '{axis}' has one thread sum in block "
+                    f"'{get_sblock_name(sch, block)}', and all its threads would initialize the "
+                    "sum in front of it",
+                    "choose a loop inside of it",
+                )
     init = sch.decompose_reduction(block, loop)
     _require_guard(sch, init, block, outer, name)
     require_single_terms(sch, block, name)
@@ -113,25 +126,6 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
         made = dict(zip(old, new, strict=True))
         replace_blocks(sch, init, made, [], who="decompose_reduction_at")
     return init
-
-
-def _require_own_threads(sch: Schedule, block: SBlockRV, loops: Sequence[For]) -> None:
-    """Refuse threads inside of the place that no iterator knows: all would initialize one cell.
-
-    In registers each thread has a cell of its own.
-    """
-    if all(str(it.source.scope()).startswith("local") for it in sch.get(block).writes):
-        return
-    for loop in loops:
-        axis = get_axis(loop)
-        is_own = bool(list(get_fed_iterators(get_realize(sch, block), loop)))
-        if axis is not None and constant(loop.extent) != 1 and not is_own:
-            raise TransformError(
-                f"loop '{loop.loop_var.name}' on '{axis}' has one thread sum in block "
-                f"'{get_sblock_name(sch, block)}', and all its threads would initialize the sum in "
-                "front of it",
-                "choose a loop inside of it",
-            )
 
 
 def _require_guard(

@@ -101,7 +101,14 @@ def tile_in_warps(
             f"warp={tuple(warp)} has {warp[0] * warp[1]} threads",
             f"a warp has {WARP}, as (4, 8)",
         )
-    _require_interleave(interleave, warp)
+    of_warp = 1 if warp is None else warp[0]
+    if interleave < 1:
+        raise TransformError(f"interleave={interleave} must be >= 1", "use an integer >= 1")
+    if of_warp % interleave:
+        raise TransformError(
+            f"interleave={interleave} does not divide a warp's rows, {of_warp}",
+            "choose a divisor, or a warp with more rows",
+        )
     factors = {"swizzle": swizzle, "threads": threads[0], "per_thread": per_thread[0]}
     require_factors(sch, rows, factors, tail)
     require_factors(sch, columns, {"threads": threads[1], "per_thread": per_thread[1]}, tail)
@@ -147,14 +154,3 @@ def _fuse_onto(sch: Schedule, axis: str, loops: Sequence[LoopRV]) -> LoopRV:
 
 def _order(row: LoopRV, column: LoopRV, inner: Inner) -> tuple[LoopRV, LoopRV]:
     return (row, column) if inner == "columns" else (column, row)
-
-
-def _require_interleave(interleave: int, warp: Sequence[int] | None) -> None:
-    rows = 1 if warp is None else warp[0]
-    if interleave < 1:
-        raise TransformError(f"interleave={interleave} must be >= 1", "use an integer >= 1")
-    if rows % interleave:
-        raise TransformError(
-            f"interleave={interleave} does not divide a warp's rows, {rows}",
-            "choose a divisor, or a warp with more rows",
-        )

@@ -78,7 +78,19 @@ def make_persistent(
             f"stages={wanted} are fewer than the {has} that loop '{name}' has",
             "tell prefetch_by_tma of so few",
         )
-    _require_known_grid(name, get_enclosing_loops(sch, loop))
+    enclosing = get_enclosing_loops(sch, loop)
+    grid = [each for each in enclosing if (get_axis(each) or "").startswith("blockIdx")]
+    if not grid:
+        raise TransformError(
+            f"the tiles of loop '{name}' are on no thread blocks", "bind them to blockIdx.x"
+        )
+    for each in grid:
+        if constant(each.extent) is None:
+            raise TransformError(
+                f"loop '{each.loop_var.name}' around loop '{name}' has {each.extent} tiles, an "
+                "open number",
+                "give the sizes of the problem",
+            )
     around = lower_around(sch.mod, [_PASS]).get(_PASS)
     used = measure_room(around.before, sch.get(loop).loop_var.name, wanted) if around else 0
     used -= measure_saved(around.before, used) if around else 0
@@ -115,21 +127,6 @@ def _require_alone(sch: Schedule, loop: LoopRV) -> None:
             f"the kernel of loop '{name}' has another pipeline of bulk copies",
             "leave one tile to each block there",
         )
-
-
-def _require_known_grid(name: str, around: list[For]) -> None:
-    grid = [loop for loop in around if (get_axis(loop) or "").startswith("blockIdx")]
-    if not grid:
-        raise TransformError(
-            f"the tiles of loop '{name}' are on no thread blocks", "bind them to blockIdx.x"
-        )
-    for loop in grid:
-        if constant(loop.extent) is None:
-            raise TransformError(
-                f"loop '{loop.loop_var.name}' around loop '{name}' has {loop.extent} tiles, an "
-                "open number",
-                "give the sizes of the problem",
-            )
 
 
 BARRIER = 8

@@ -134,7 +134,15 @@ def measure_copy(
     Raises `TransformError` for a copy that the TMA cannot do; `name` is that of the block.
     """
     store = block.body
-    load, conditions = _find_load(store.value, name)
+    load, conditions = store.value, list[Any]()
+    if is_choice(load) and getattr(load.args[2], "value", None) == 0:
+        conditions, load = list(get_operands(load.args[0], And)), load.args[1]
+    if not isinstance(load, TensorLoad) or str(load.source.scope()) != "global":
+        raise TransformError(
+            f"block '{name}' does more than to copy from global memory, with zeros at most outside "
+            "of the tensor",
+            "convert or compute after the copy",
+        )
     # Zeros must stand exactly outside of the tensor, where the TMA puts them.
     for condition in conditions:
         is_end = isinstance(condition, LT) and any(
@@ -261,20 +269,6 @@ def _find_panels(stored: list[Any], rows: list[Any], name: str) -> int:
             "copy it as it lies, and read it transposed",
         )
     return width
-
-
-def _find_load(value: Any, name: str) -> tuple[Any, list[Any]]:
-    """The one element that a copy loads, and what must hold for that; else it stores zero."""
-    conditions = []
-    if is_choice(value) and getattr(value.args[2], "value", None) == 0:
-        conditions, value = list(get_operands(value.args[0], And)), value.args[1]
-    if not isinstance(value, TensorLoad) or str(value.source.scope()) != "global":
-        raise TransformError(
-            f"block '{name}' does more than to copy from global memory, with zeros at most outside "
-            "of the tensor",
-            "convert or compute after the copy",
-        )
-    return value, conditions
 
 
 def find_tile(store: Any, shape: CopyShape, inner: list[Any]) -> TmaTile:

@@ -160,7 +160,9 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
     def rewrite(loop: For) -> Any:
         if loop.loop_var.same_as(within.loop_var):
             kernel = _guard(loop.body, pipeline, computes, registers)
-            kernel = _leave_registers(kernel, pipeline)
+            if pipeline.blocks > 1:  # a multiprocessor has several at once: __launch_bounds__
+                several = IntImm("int32", pipeline.blocks)
+                kernel = AttrStmt(IntImm("int32", 0), MIN_BLOCKS, several, kernel)
             others = find_lasting(loop.body, pipeline)
             loop = edit_loop(loop, body=pipeline.allocate(kernel, others))
         if loop.loop_var.same_as(variable):
@@ -187,14 +189,6 @@ def _count_warps(pipeline: Pipeline) -> int:
     """The warps that compute."""
     threads = math.prod(count for _, count in pipeline.threads)
     return threads * pipeline.rounds.turns // WARP
-
-
-def _leave_registers(kernel: Any, pipeline: Pipeline) -> Any:
-    """A kernel of whose blocks a multiprocessor has several at once: ``__launch_bounds__``."""
-    if pipeline.blocks == 1:
-        return kernel
-    blocks = IntImm("int32", pipeline.blocks)
-    return AttrStmt(IntImm("int32", 0), MIN_BLOCKS, blocks, kernel)
 
 
 def _guard(statement: Any, pipeline: Pipeline, computes: Any, registers: list[int]) -> Any:
@@ -241,7 +235,18 @@ def _run_with_roles(
         return [*loads, *_arrive_by_warps(T.ptx["mbarrier.arrive.shared.b64"](empty))]
 
     consumer = _consume(pipeline, computed, release)
-    producer = [_produce(pipeline)]
+    # One lane copies tile after tile, each to a stage that is empty: at first all of them are.
+    loop = pipeline.loop
+    step = Var(f"{loop.loop_var.name}_copied", loop.loop_var.ty)
+    # Wait until the stage of a step is empty, which it is in the first round.
+    free = FloorMod(FloorDiv(pipeline.count(step), pipeline.stages) + 1, 2)
+    until_empty = Evaluate(T.cuda.mbarrier_wait(_point_to_empty(pipeline, step), free))
+    body = SeqStmt([until_empty, pipeline.copy(step)])
+    copies = For(step, loop.min, loop.extent, ForKind.SERIAL, body, None, {})
+    tile = join([copies, *pipeline.rounds.end_tile()])
+    tiles = pipeline.rounds.loop_over(tile, f"{loop.loop_var.name}_tile_copied")
+    copier = _count_warps(pipeline) * WARP
+    producer = [if_elected(pipeline.threads, [tiles], first=copier)]
     if pipeline.rounds.is_persistent:
         consumer = [*pipeline.fence_others(), *consumer]
         late = pipeline.in_flight
@@ -300,21 +305,6 @@ def require_no_barrier(statements: list[Any], pipeline: Pipeline) -> None:
             f"loop '{pipeline.loop.loop_var.name}' has a barrier of all threads",
             "give roles to warps where nothing but bulk copies stores to shared memory",
         )
-
-
-def _produce(pipeline: Pipeline) -> Any:
-    """One lane copies tile after tile, each to a stage that is empty: at first all of them are."""
-    loop = pipeline.loop
-    step = Var(f"{loop.loop_var.name}_copied", loop.loop_var.ty)
-    # Wait until the stage of a step is empty, which it is in the first round.
-    free = FloorMod(FloorDiv(pipeline.count(step), pipeline.stages) + 1, 2)
-    wait = Evaluate(T.cuda.mbarrier_wait(_point_to_empty(pipeline, step), free))
-    body = SeqStmt([wait, pipeline.copy(step)])
-    copies = For(step, loop.min, loop.extent, ForKind.SERIAL, body, None, {})
-    tile = join([copies, *pipeline.rounds.end_tile()])
-    tiles = pipeline.rounds.loop_over(tile, f"{loop.loop_var.name}_tile_copied")
-    first = _count_warps(pipeline) * WARP
-    return if_elected(pipeline.threads, [tiles], first=first)
 
 
 def _point_to_empty(pipeline: Pipeline, step: Any) -> Any:

@@ -166,7 +166,29 @@ def alternate_tiles(
             f"in loop '{name}' products overlap, warpgroups take turns, or a mask ends it",
             "let tiles alternate where every tile has the same steps, one after the other",
         )
-    _require_own_memory(sch, loop)
+    name, node, kernel = get_loop_name(sch, loop), sch.get(loop), get_enclosing_kernel(sch, loop)
+    if sum(TMA_STAGES in each.annotations for each in find_all(kernel, For)) > 1:
+        raise TransformError(
+            f"the kernel of loop '{name}' has another pipeline of bulk copies",
+            "let tiles alternate where there is one",
+        )
+    inner = find_all(node.body, SBlock)
+    copied = [
+        region.source for block in inner if TMA_COPY in block.annotations for region in block.writes
+    ]
+    stores = find_all(kernel, SBlock)
+    end = max(at for at, block in enumerate(stores) if is_among(block, inner)) + 1
+    for block in stores[:end]:
+        if any(node.same_as(each) for each in find_all(block, For)):
+            continue  # around the loop
+        for region in block.writes:
+            if region.source.scope() in SHARED and not is_among(region.source, copied):
+                raise TransformError(
+                    f"block '{block.name_hint}' stores to '{region.source.name}', which "
+                    "warpgroups share, while others multiply",
+                    "let tiles alternate where nothing but bulk copies stores to shared memory "
+                    "before products end",
+                )
     axes = {get_axis(each) or "" for each in find_all(get_enclosing_kernel(sch, loop), For)}
     extents, is_flat = get_thread_extents(sch, loop), "threadIdx.z" not in axes
     if extents != [WARPGROUP, 1] or not is_flat or not 2 <= warpgroups <= _MAX_TURNS:
@@ -189,33 +211,6 @@ def alternate_tiles(
     sch.unannotate(loop, TMA_ROLES)
     sch.annotate(loop, TMA_ROLES, [added, *counts])
     sch.annotate(loop, TMA_TURNS, warpgroups)
-
-
-def _require_own_memory(sch: Schedule, loop: LoopRV) -> None:
-    """Refuse a kernel in which a warpgroup, not in its turn to store, shares memory with others."""
-    name, node, kernel = get_loop_name(sch, loop), sch.get(loop), get_enclosing_kernel(sch, loop)
-    if sum(TMA_STAGES in each.annotations for each in find_all(kernel, For)) > 1:
-        raise TransformError(
-            f"the kernel of loop '{name}' has another pipeline of bulk copies",
-            "let tiles alternate where there is one",
-        )
-    inner = find_all(node.body, SBlock)
-    copied = [
-        region.source for block in inner if TMA_COPY in block.annotations for region in block.writes
-    ]
-    blocks = find_all(kernel, SBlock)
-    end = max(at for at, block in enumerate(blocks) if is_among(block, inner)) + 1
-    for block in blocks[:end]:
-        if any(node.same_as(each) for each in find_all(block, For)):
-            continue  # around the loop
-        for region in block.writes:
-            if region.source.scope() in SHARED and not is_among(region.source, copied):
-                raise TransformError(
-                    f"block '{block.name_hint}' stores to '{region.source.name}', which "
-                    "warpgroups share, while others multiply",
-                    "let tiles alternate where nothing but bulk copies stores to shared memory "
-                    "before products end",
-                )
 
 
 def _require_products(sch: Schedule, loop: LoopRV, annotation: str, already: str) -> None:

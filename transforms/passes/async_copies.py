@@ -85,7 +85,14 @@ def CorrectAsyncWaits(function: Any, *_: Any) -> Any:  # noqa: N802 - named like
     right: list[tuple[Any, int]] = []
     following: int | None = None
     analyzer = bind_ranges(find_all(function.body, For))
-    for wait in reversed(_find_waits(function.body, analyzer)):
+    # The waits of a function in their order, those of a loop once.
+    found: list[_Wait] = []
+    for each in find_all(function.body, AttrStmt):  # each before those within it
+        if each.attr_key == WAIT:
+            found.append(_Wait(each, _find_least(each.value, analyzer), 0))
+        elif each.attr_key == COMMIT and found:
+            found[-1] = found[-1]._replace(commits=found[-1].commits + 1)
+    for wait in reversed(found):
         count = wait.in_flight
         if constant(wait.node.value) is None:
             right.append((wait.node, count))
@@ -121,14 +128,3 @@ def _holds(condition: Any, analyzer: Analyzer) -> bool:
     if type(condition).__name__ == "BitwiseAnd":
         return _holds(condition.a, analyzer) and _holds(condition.b, analyzer)
     return bool(analyzer.can_prove(condition))
-
-
-def _find_waits(body: Any, analyzer: Analyzer) -> list[_Wait]:
-    """The waits of a function in their order, those of a loop once."""
-    found: list[_Wait] = []
-    for node in find_all(body, AttrStmt):  # each before those within it
-        if node.attr_key == WAIT:
-            found.append(_Wait(node, _find_least(node.value, analyzer), 0))
-        elif node.attr_key == COMMIT and found:
-            found[-1] = found[-1]._replace(commits=found[-1].commits + 1)
-    return found

@@ -417,7 +417,14 @@ def recipe(
         raise TransformError("recipe", f"arch={arch!r} is no architecture", 'write "sm_80", say')
 
     def make(body: Body) -> Recipe:
-        parameters = _read_parameters(body)
+        # The sizes of a recipe: what its function takes behind the schedule.
+        taken = list(inspect.signature(body).parameters.values())
+        rest = [it for it in taken if it.kind in (it.VAR_POSITIONAL, it.VAR_KEYWORD)]
+        if rest or not taken or taken[0].kind is inspect.Parameter.KEYWORD_ONLY:
+            what = f"takes {rest[0]}" if rest else "takes no schedule"
+            how = "name what it takes, as (sch, *, threads=64)"
+            raise TransformError("recipe", f"'{body.__name__}' {what}", how)
+        parameters = taken[1:]
         name = body.__name__
         if not inspect.isgeneratorfunction(body):
             advice = "yield a name after each change that is to be looked at, as 'tiled'"
@@ -447,17 +454,6 @@ def recipe(
         )
 
     return make
-
-
-def _read_parameters(body: Body) -> list[inspect.Parameter]:
-    """The sizes of a recipe: what its function takes behind the schedule."""
-    parameters = list(inspect.signature(body).parameters.values())
-    rest = [it for it in parameters if it.kind in (it.VAR_POSITIONAL, it.VAR_KEYWORD)]
-    if rest or not parameters or parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:
-        what = f"takes {rest[0]}" if rest else "takes no schedule"
-        advice = "name what it takes, as (sch, *, threads=64)"
-        raise TransformError("recipe", f"'{body.__name__}' {what}", advice)
-    return parameters[1:]
 
 
 def _require_known(

@@ -92,7 +92,22 @@ def schedule(sch: Schedule, config: SkinnyConfig) -> Iterator[str]:
     widths = _find_lanes(a, math.gcd(get_row_lengths(sch, total)[0], config.steps), WIDEST), vector
     block = yield from _cut(sch, total, config, vector)
     if config.depth > 1:
-        block = _share_columns(sch, block, config, vector)
+        # Give each row of a block's threads a slice of k, and add their sums in shared memory.
+        slices = rfactor_reduction(sch, block, parts=config.depth)
+        blocks, own_rows, inside = _bind_grid(sch, block, config, vector)
+        cells = config.depth * (get_extent(sch, own_rows) or 1) * config.threads * vector
+        is_large = cells * sch.get(block).writes[0].source.dtype.itemsize > STATIC_SHARED_BYTES
+        sch.set_scope(slices.block, 0, "shared.dyn" if is_large else "shared")
+        compute_block_at(sch, slices.block, blocks)
+        cells = fuse_loops(sch, [own_rows, inside])
+        # Before the guard, which may stand around no crop.
+        accumulate_in_registers(sch, block, cells)
+        rest, own_columns = split_loop(sch, cells, inner=config.threads)
+        _, deep = split_loop(sch, rest, inner=config.depth, tail="guard")
+        bind_loop(sch, deep, axis="threadIdx.y")
+        bind_loop(sch, own_columns, axis="threadIdx.x")
+        bind_loop(sch, get_own_loops(sch, slices.block)[0], axis="threadIdx.y")
+        block = slices.block
     else:
         _bind_grid(sch, block, config, vector)
     *_, rows, columns, _ = sch.get_loops(block)
@@ -188,24 +203,6 @@ def _bind_grid(
     for loop in slices:
         bind_loop(sch, loop, axis="blockIdx.y")
     return blocks, rows, columns
-
-
-def _share_columns(sch: Schedule, block: SBlockRV, config: SkinnyConfig, vector: int) -> SBlockRV:
-    """Give each row of a block's threads a slice of k, and add their sums in shared memory."""
-    slices = rfactor_reduction(sch, block, parts=config.depth)
-    blocks, rows, inside = _bind_grid(sch, block, config, vector)
-    cells = config.depth * (get_extent(sch, rows) or 1) * config.threads * vector
-    is_large = cells * sch.get(block).writes[0].source.dtype.itemsize > STATIC_SHARED_BYTES
-    sch.set_scope(slices.block, 0, "shared.dyn" if is_large else "shared")
-    compute_block_at(sch, slices.block, blocks)
-    cells = fuse_loops(sch, [rows, inside])
-    accumulate_in_registers(sch, block, cells)  # before the guard, which may stand around no crop
-    rest, columns = split_loop(sch, cells, inner=config.threads)
-    _, deep = split_loop(sch, rest, inner=config.depth, tail="guard")
-    bind_loop(sch, deep, axis="threadIdx.y")
-    bind_loop(sch, columns, axis="threadIdx.x")
-    bind_loop(sch, get_own_loops(sch, slices.block)[0], axis="threadIdx.y")
-    return slices.block
 
 
 def _find_lanes(buffer: Any, length: int, most: int) -> int:
