@@ -19,12 +19,7 @@ from .loops import (
     require_factors,
     require_serial,
 )
-from .queries import (
-    get_loop_name,
-    get_reduction_loops,
-    get_sblock_name,
-    get_spatial_loops,
-)
+from .queries import get_loop_name, get_reduction_loops, get_sblock_name, get_spatial_loops
 from .schedule import Int64, TransformError, transform
 from .threads import (
     require_axis_free,

@@ -15,13 +15,7 @@ from tvm.tirx import For, ForKind, IfThenElse, IterVar, SeqStmt, floormod
 
 from .annotations import ASYNC
 from .coverage import require_single_terms
-from .queries import (
-    get_enclosing_loops,
-    get_extent,
-    get_loop_name,
-    get_outer_loops,
-    is_reduction,
-)
+from .queries import get_enclosing_loops, get_extent, get_loop_name, get_outer_loops, is_reduction
 from .schedule import Int64, TransformError, transform
 from .tir import (
     constant,

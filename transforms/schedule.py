@@ -209,9 +209,7 @@ def read_arguments(
 
 
 @functools.cache
-def _find_parameters(
-    function: Callable[..., object],
-) -> tuple[inspect.Signature, dict[str, Any]]:
+def _find_parameters(function: Callable[..., object]) -> tuple[inspect.Signature, dict[str, Any]]:
     """A function's signature, and the type of each parameter; `Any` where there is none to find."""
     signature = inspect.signature(function)
     globals_ = getattr(inspect.unwrap(function), "__globals__", {})

@@ -284,8 +284,7 @@ def substitute(expression: Any, values: dict[Any, Any]) -> Any:
     if not all(isinstance(value, Object) for _, value in new):
         return _substitute(expression, new)
     cell = _get_substituted(
-        expression.__chandle__(),
-        *(each.__chandle__() for pair in new for each in pair),
+        expression.__chandle__(), *(each.__chandle__() for pair in new for each in pair)
     )
     if not cell:
         cell.append((_substitute(expression, new), expression, new))

@@ -98,8 +98,7 @@ def tile_in_warps(
             )
     if warp is not None and warp[0] * warp[1] != WARP:
         raise TransformError(
-            f"warp={tuple(warp)} has {warp[0] * warp[1]} threads",
-            f"a warp has {WARP}, as (4, 8)",
+            f"warp={tuple(warp)} has {warp[0] * warp[1]} threads", f"a warp has {WARP}, as (4, 8)"
         )
     of_warp = 1 if warp is None else warp[0]
     if interleave < 1:

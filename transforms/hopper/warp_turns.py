@@ -129,11 +129,7 @@ def alternate_warpgroups(sch: Schedule, loop: LoopRV) -> None:
 
 @transform
 def alternate_tiles(
-    sch: Schedule,
-    loop: LoopRV,
-    *,
-    warpgroups: Int64 = 2,
-    registers: Sequence[int] | None = None,
+    sch: Schedule, loop: LoopRV, *, warpgroups: Int64 = 2, registers: Sequence[int] | None = None
 ) -> None:
     """Let warpgroups compute a tile each, in turn: one multiplies while another one stores.
 

@@ -30,13 +30,7 @@ from ..own_lanes import has_lane_rows
 from ..queries import get_enclosing_kernel, get_own_loops, get_sblock_name, is_reduction_loop
 from ..rewriting import replace_blocks
 from ..schedule import TransformError, inlines, transform
-from ..tensor_cores.fragments import (
-    QUAD,
-    SCOPE,
-    SIDE,
-    place_in_fragment,
-    register_intrinsic,
-)
+from ..tensor_cores.fragments import QUAD, SCOPE, SIDE, place_in_fragment, register_intrinsic
 from ..tensor_cores.quads import find_product_loops, state_reads
 from ..tir import constant, find_all, get_axis, replace_fields
 from .warpgroup_tiles import is_along_k, read_swizzle
@@ -143,9 +137,7 @@ def get_rows_intrinsic(product: RowsProduct, *, arch: str | None = None) -> str:
         )
     if product.warps < 1 or product.warps % WARPS:
         raise TransformError(
-            who,
-            f"{product.warps} warps are no whole warpgroups",
-            f"use a multiple of {WARPS}",
+            who, f"{product.warps} warps are no whole warpgroups", f"use a multiple of {WARPS}"
         )
     for size, what in ((product.columns, "columns"), (product.depth, "steps of k")):
         if size < SIDE or size % SIDE:

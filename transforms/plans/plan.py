@@ -92,11 +92,7 @@ def schedule_function(
 @transform
 @inlines
 def schedule_by_plan(
-    sch: Schedule,
-    blocks: list[SBlockRV],
-    *,
-    run: Callable[..., Any],
-    target: Target | None = None,
+    sch: Schedule, blocks: list[SBlockRV], *, run: Callable[..., Any], target: Target | None = None
 ) -> None:
     """Run a plan on some blocks, and make flat kernels of what it has left alone.
 

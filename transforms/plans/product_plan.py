@@ -22,14 +22,7 @@ from ..reduction import HALVES, widen_sums
 from ..schedule import TransformError, inlines, transform
 from ..tir import constant, find_all, is_used
 from .flat import LEFT_OVER, schedule_flat
-from .roles import (
-    Mismatch,
-    Roles,
-    find_obstacle,
-    is_bound,
-    list_sblocks,
-    make_roles,
-)
+from .roles import Mismatch, Roles, find_obstacle, is_bound, list_sblocks, make_roles
 
 MATMUL = "matmul"
 OPEN_MATMUL = gemm.GemmConfig(

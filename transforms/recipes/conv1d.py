@@ -365,9 +365,7 @@ longer = folded.plus(
     golden={"each": 8},
 )
 narrow = longer.plus(
-    "narrow",
-    threads=32,
-    why="Blocks of a warp; sets up the stores through shared memory",
+    "narrow", threads=32, why="Blocks of a warp; sets up the stores through shared memory"
 )
 coalesced = narrow.plus(
     "coalesced",

@@ -186,14 +186,10 @@ class StripConfig:
     images: int = knob(2, "images of a block, at most", choices=(1, 2, 4, 8))
     planes: int = knob(1, "channels of each of them, at most", choices=(1, 2, 4))
     threads: Pair = knob(
-        (1, 16),
-        "rows and columns of threads for each plane",
-        choices=pairs((1, 2, 4), (4, 8, 16)),
+        (1, 16), "rows and columns of threads for each plane", choices=pairs((1, 2, 4), (4, 8, 16))
     )
     thread_tile: Pair = knob(
-        (16, 2),
-        "rows and columns of a thread's strip",
-        choices=pairs((1, 2, 4, 8, 16), (1, 2, 4)),
+        (16, 2), "rows and columns of a thread's strip", choices=pairs((1, 2, 4, 8, 16), (1, 2, 4))
     )
     blocks: int = knob(
         128,

@@ -92,9 +92,7 @@ def parse_expectation(text: str) -> Expect:
     return Expect(found["fact"], found["relation"], value, found["architecture"])
 
 
-def read_expectations(
-    expects: Mapping[str, Sequence[str | Expectation]] | None,
-) -> Expectations:
+def read_expectations(expects: Mapping[str, Sequence[str | Expectation]] | None) -> Expectations:
     """Expectations by step, sentences among them parsed."""
     return MappingProxyType(
         {

@@ -363,9 +363,7 @@ def _climb(fused: Rung, *, tile_bytes: int) -> tuple[Rung, ...]:
         expects={"decomposed": ("kernels == 1", "barriers_per_step == 2", "scalar_loads == 0")},
     )
     warps = vectors.plus(
-        "warps",
-        warp=(4, 8),
-        why="A warp's tile is almost square, so it reads less shared memory",
+        "warps", warp=(4, 8), why="A warp's tile is almost square, so it reads less shared memory"
     )
     prefetched = warps.plus(
         "prefetched",
@@ -390,10 +388,7 @@ MLP_SWIGLU = Ladder(
     "mlp_swiglu",
     "mlp_swiglu",
     "from a kernel for each block to one",
-    (
-        *_begin(SWIGLU, 3, tiled=3, products=2, why=""),
-        *_climb(swiglu_fused, tile_bytes=12288),
-    ),
+    (*_begin(SWIGLU, 3, tiled=3, products=2, why=""), *_climb(swiglu_fused, tile_bytes=12288)),
     SHAPE,
 )
 NORM_PRODUCT = _make_family(

@@ -123,10 +123,7 @@ def make_best(family: Family, kind: str, expects: Expects, golden: Example | Non
 
 
 matmul_best = make_best(
-    gemm.GEMM,
-    "",
-    {"parts_added": ("vector_stores >= 1",)},
-    Example({"m": 32, "n": 48, "k": 1024}),
+    gemm.GEMM, "", {"parts_added": ("vector_stores >= 1",)}, Example({"m": 32, "n": 48, "k": 1024})
 )
 matmul_mma_best = make_best(
     mma.MMA, "mma", {"next_tiles_asynchronously": ("cp_async_bytes == 16", *mma.ON_TENSOR_CORES)}

@@ -240,8 +240,7 @@ def matmul_tiled_shared(
 
 NOTES = Example({"m": 1024, "n": 1024, "k": 1024})
 SMALL_BLOCKS = Example(
-    {"m": 64, "n": 48, "k": 32},
-    config={"local_y": 4, "local_x": 2, "block_y": 4, "block_x": 8},
+    {"m": 64, "n": 48, "k": 32}, config={"local_y": 4, "local_x": 2, "block_y": 4, "block_x": 8}
 )
 CHOICES = {
     "local_y": (1, 2, 4, 8),

@@ -339,9 +339,7 @@ block_swizzle = first.plus(
     golden={"swizzle": 2},
 )
 rows = block_swizzle.plus(
-    "mma_rows",
-    store="shared",
-    why="Whole rows of the result are written, from shared memory",
+    "mma_rows", store="shared", why="Whole rows of the result are written, from shared memory"
 )
 split = rows.plus(
     "mma_split_k",

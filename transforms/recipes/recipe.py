@@ -457,10 +457,7 @@ def recipe(
 
 
 def _require_known(
-    choices: Mapping[str, object],
-    examples: Mapping[str, Example],
-    body: str,
-    known: Sequence[str],
+    choices: Mapping[str, object], examples: Mapping[str, Example], body: str, known: Sequence[str]
 ) -> None:
     """Refuse choices and examples of sizes that a recipe does not have."""
     _require_choices(choices, body, known)

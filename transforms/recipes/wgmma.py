@@ -327,20 +327,14 @@ WGMMA = Family(
     blocks=("C", "C C_cast"),
     default_example=Example({"m": 1024, "n": 512, "k": 2048}, options={"dtype": "float16"}),
     small=Example(
-        {"m": 128, "n": 256, "k": 192},
-        options={"dtype": "float16"},
-        config={"tile": (64, 32)},
+        {"m": 128, "n": 256, "k": 192}, options={"dtype": "float16"}, config={"tile": (64, 32)}
     ),
     tiles=("tile", "warpgroups", "tile_k"),
     dtypes=TYPES,
     arch="sm_90a",
 )
 
-ON_TENSOR_CORES = (
-    "wgmma > 0",
-    "HGMMA > 0 on sm_90a",
-    "spills == 0 on sm_90a",
-)
+ON_TENSOR_CORES = ("wgmma > 0", "HGMMA > 0 on sm_90a", "spills == 0 on sm_90a")
 
 plain = WGMMA.root(
     "wgmma",
@@ -378,9 +372,7 @@ block_swizzle = wide.plus(
     golden={"swizzle": 2},
 )
 rows = block_swizzle.plus(
-    "wgmma_rows",
-    store="shared",
-    why="Whole rows of the result are written, from shared memory",
+    "wgmma_rows", store="shared", why="Whole rows of the result are written, from shared memory"
 )
 split = rows.plus(
     "wgmma_split_k",
