@@ -25,12 +25,12 @@ from tvm_ffi import structural_map
 from ..gpu_limits import MAX_SHARED_BYTES
 from ..pass_options import lower_around
 from ..passes.barriers import is_barrier
-from ..queries import get_enclosing_kernel, get_enclosing_loops, get_loop_name
+from ..queries import get_enclosing_loops, get_loop_name
 from ..schedule import Int64, TransformError, transform
 from ..tensor_cores.fragments import SCOPE
 from ..tir import constant, find_all, get_axis, is_among, list_allocated, replace_fields
 from .slab_slots import measure_saved
-from .tma_loads import ROOM, Pipeline, join
+from .tma_loads import ROOM, Pipeline, join, require_one_pipeline
 from .tma_tiles import COMPUTES, COPIES, TMA_PERSISTENT, TMA_ROLES, TMA_STAGES, count_bytes
 from .warp_turns import TURN, TileTurns
 
@@ -65,7 +65,13 @@ def make_persistent(
         them beside the tile that is stored; one block or more
     """
     name, node = get_loop_name(sch, loop), sch.get(loop)
-    _require_alone(sch, loop)
+    if TMA_ROLES not in node.annotations or TMA_PERSISTENT in node.annotations:
+        raise TransformError(
+            f"loop '{name}' is no pipeline in which warps have roles, or its blocks stay already",
+            "call specialize_warps first, and this once: without roles nothing is copied while "
+            "a tile is stored",
+        )
+    require_one_pipeline(sch, loop, "leave one tile to each block there")
     if blocks < 1:
         raise TransformError(
             f"blocks={blocks} is no number of thread blocks",
@@ -110,23 +116,6 @@ def make_persistent(
         sch.unannotate(loop, TMA_STAGES)
         sch.annotate(loop, TMA_STAGES, wanted)
     sch.annotate(loop, TMA_PERSISTENT, blocks)
-
-
-def _require_alone(sch: Schedule, loop: LoopRV) -> None:
-    """Refuse a loop but one with roles, of which a tile does nothing that the next one cannot."""
-    name, notes = get_loop_name(sch, loop), sch.get(loop).annotations
-    if TMA_ROLES not in notes or TMA_PERSISTENT in notes:
-        raise TransformError(
-            f"loop '{name}' is no pipeline in which warps have roles, or its blocks stay already",
-            "call specialize_warps first, and this once: without roles nothing is copied while "
-            "a tile is stored",
-        )
-    kernel = find_all(get_enclosing_kernel(sch, loop), For)
-    if sum(TMA_STAGES in each.annotations for each in kernel) > 1:
-        raise TransformError(
-            f"the kernel of loop '{name}' has another pipeline of bulk copies",
-            "leave one tile to each block there",
-        )
 
 
 BARRIER = 8

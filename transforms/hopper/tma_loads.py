@@ -214,6 +214,18 @@ def specialize_warps(
         sch.annotate(loop, TMA_BLOCKS, blocks)
 
 
+def require_one_pipeline(sch: Schedule, loop: LoopRV, advice: str) -> None:
+    """Refuse a loop in whose kernel there is another pipeline of bulk copies."""
+    if (
+        sum(TMA_STAGES in it.annotations for it in find_all(get_enclosing_kernel(sch, loop), For))
+        > 1
+    ):
+        raise TransformError(
+            f"the kernel of loop '{get_loop_name(sch, loop)}' has another pipeline of bulk copies",
+            advice,
+        )
+
+
 def require_registers(counts: list[int], threads: int, blocks: int) -> None:
     """Refuse registers that do not move from a warpgroup that copies to threads that compute."""
     if len(counts) != 2 or any(count % 8 or not 24 <= count <= 256 for count in counts):

@@ -58,7 +58,7 @@ from ..passes.barriers import SHARED
 from ..queries import get_enclosing_kernel, get_loop_name
 from ..schedule import Int64, TransformError, transform
 from ..tir import constant, find_all, get_axis, get_elements, is_among, number_threads, substitute
-from .tma_loads import Pipeline, get_thread_extents, join, require_registers
+from .tma_loads import Pipeline, get_thread_extents, join, require_one_pipeline, require_registers
 from .tma_tiles import (
     TMA_BLOCKS,
     TMA_COPY,
@@ -67,7 +67,6 @@ from .tma_tiles import (
     TMA_PERSISTENT,
     TMA_PINGPONG,
     TMA_ROLES,
-    TMA_STAGES,
     TMA_TURNS,
 )
 
@@ -162,12 +161,8 @@ def alternate_tiles(
             f"in loop '{name}' products overlap, warpgroups take turns, or a mask ends it",
             "let tiles alternate where every tile has the same steps, one after the other",
         )
-    name, node, kernel = get_loop_name(sch, loop), sch.get(loop), get_enclosing_kernel(sch, loop)
-    if sum(TMA_STAGES in each.annotations for each in find_all(kernel, For)) > 1:
-        raise TransformError(
-            f"the kernel of loop '{name}' has another pipeline of bulk copies",
-            "let tiles alternate where there is one",
-        )
+    kernel = get_enclosing_kernel(sch, loop)
+    require_one_pipeline(sch, loop, "let tiles alternate where there is one")
     inner = find_all(node.body, SBlock)
     copied = [
         region.source for block in inner if TMA_COPY in block.annotations for region in block.writes
@@ -185,7 +180,7 @@ def alternate_tiles(
                     "let tiles alternate where nothing but bulk copies stores to shared memory "
                     "before products end",
                 )
-    axes = {get_axis(each) or "" for each in find_all(get_enclosing_kernel(sch, loop), For)}
+    axes = {get_axis(each) or "" for each in find_all(kernel, For)}
     extents, is_flat = get_thread_extents(sch, loop), "threadIdx.z" not in axes
     if extents != [WARPGROUP, 1] or not is_flat or not 2 <= warpgroups <= _MAX_TURNS:
         names = "x, y" if is_flat else "x, y, z, where there are such"
