@@ -31,16 +31,12 @@ class MisplacedTile(NamedTuple):
 
     Attributes
     ----------
-    width : of the swizzle, in bytes
+    width, repeat : bytes of the swizzle, and of eight rows, after which it repeats
     """
 
     buffer: str
     width: int
-
-    @property
-    def repeat(self) -> int:
-        """The bytes of eight rows, after which the swizzle repeats."""
-        return 8 * self.width
+    repeat: int
 
 
 @cached_by_module(4)
@@ -63,7 +59,7 @@ def find_misplaced_tiles(module: IRModule) -> list[MisplacedTile]:
             calls = (_find_encodings(each) for each in (kernel, new_kernel))
             for old, new in zip(*calls, strict=True):
                 width = _WIDTHS.get(constant(old.args[-1]) or 0, CHUNK_BYTES)
-                tile = MisplacedTile(_name(old.args[1]), width)
+                tile = MisplacedTile(_name(old.args[1]), width, 8 * width)
                 begin = _find_begin(old.args[1], new.args[1])
                 if width > CHUNK_BYTES and (begin is None or (static + begin) % tile.repeat):
                     found.append(tile)

@@ -7,43 +7,23 @@ loop runs at least once, TVM loses no guard, and lowers pipelines and sums to wh
 
 from __future__ import annotations
 
-import functools
-import math
-from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterable
 
-from tvm.ir import Call, IRModule
-from tvm.s_tir import SBlock
-from tvm.tirx import BufferStore, For, ForKind, PrimFunc, Var
-from tvm_ffi import structural_walk
+from tvm.ir import IRModule
 
-from tirstep.transforms.annotations import ALIGNMENT, SWIZZLE
-from tirstep.transforms.own_lanes import OWN_LANES, uses_own_lane
 from tirstep.transforms.schedule import Change, Fault
 from tirstep.transforms.tir import (
     LARGEST_INDEX,
-    Place,
-    bind_ranges,
-    cached_by_module,
-    cached_by_node,
-    constant,
-    find_all,
-    get_axis,
-    get_places,
-    is_among,
 )
-from tirstep.tvm_compat import get_op_name
 
+from .blocks import Census, count
 from .guarded_allocations import find_guarded_allocation
 from .reads import blame_leak, find_leaks
-from .rules import Net, find_first, find_wrong_lowering
+from .rules import OF_LOWERING, OF_PLACES, OF_SIZES, Rule
+from .sound import recall
 
 _RENAMED = "_update"
 """How TVM renames a block whose initialization becomes a block of its own."""
-_BITS = 32
-_MATRIX_BYTES = 16
-"""Of a row that ldmatrix reads."""
 _REPORT = "report it, with the steps that led here"
 _SMALLER = "choose smaller sizes, or give the kernel int64 loops"
 _LOOPS_ALONE = {
@@ -68,56 +48,22 @@ _SHARING = {"Bind", "CacheRead", "CacheWrite", "ComputeAt", "ReverseComputeAt", 
 """Primitives that decide whose memory a block reads. Behind others TVM may tell less of that."""
 
 
-class _Census(NamedTuple):
-    """What there is in a module; names are ``function.name`` where there are several functions."""
-
-    blocks: Counter[str]
-    outputs: set[str]
-    unwritten: dict[str, str]
-    extents: dict[str, int]
-    short: dict[str, tuple[int, int]]
-    beyond: dict[str, tuple[str, int]]
-    large: dict[str, int]
-    moved: dict[str, tuple[str, str]]
-    unrolled: dict[str, str]
-    mixed: dict[str, tuple[str, str]]
-    swizzled: dict[str, tuple[str, str]]
-    skewed: dict[str, tuple[int, str, int]]
-
-
-class _Facts(NamedTuple):
-    """Facts about one block."""
-
-    name: str
-    written: set[Any]
-    read: set[Any]
-    large: list[tuple[str, int]]
-    points: int
-    moved: list[tuple[str, str, str]]
-    registers: list[Any]
-    has_lanes: bool
-    tiles: list[Any]
-    is_swizzled: bool
-    aligned: list[tuple[Any, str, int]]
-    pitches: list[tuple[Any, int]]
-
-
 def find_fault(change: Change) -> Fault | None:
     """What a change lost or broke in a module, or None."""
     before, after, primitives = change.before, change.after, change.primitives
     if primitives is None or not _SHARING.isdisjoint(primitives):
         for leak in find_leaks(after).values():
             return blame_leak(leak)
-    old, new = _count(before), _count(after)
-    lost = [] if change.inlines else _find_lost(old.blocks, new.blocks)
-    if lost:
-        return Fault(f"block '{lost[0]}' would be gone", f"{_REPORT}, or do this step earlier")
+    old, new = count(before), count(after)
+    for name, blocks in () if change.inlines else old.blocks.items():
+        if new.blocks[name] + new.blocks[name + _RENAMED] - old.blocks[name + _RENAMED] < blocks:
+            return Fault(f"block '{name}' would be gone", f"{_REPORT}, or do this step earlier")
     for name in old.outputs - new.outputs:
         return Fault(f"the tensor '{name}' would not be written any more", _REPORT)
     fault = (
-        find_first(_OF_SIZES, before, after)
-        or _find_larger(before, after)
-        or find_first(_OF_PLACES, before, after)
+        find_first(OF_SIZES, before, after)
+        or _find_larger(old, new)
+        or find_first(OF_PLACES, before, after)
     )
     if fault is not None:
         return fault
@@ -125,6 +71,31 @@ def find_fault(change: Change) -> Fault | None:
         return _find_guarded_tile(before, *guarded)
     moves_blocks = primitives is None or not _LOOPS_ALONE.issuperset(primitives)
     return find_wrong_lowering(before, after, asks_reads=moves_blocks)
+
+
+def find_first(rules: Iterable[Rule], before: IRModule, after: IRModule) -> Fault | None:
+    """The first fault that rules find in a module, and not in the one before."""
+    faults = (rule.find_new(before, after)[1] for rule in rules)
+    return next((fault for fault in faults if fault is not None), None)
+
+
+def find_wrong_lowering(before: IRModule, after: IRModule, *, asks_reads: bool) -> Fault | None:
+    """What TVM would make another program of in a module, and would not have in the one before.
+
+    Whether reads are lost is asked on demand: loops alone lose none.
+    """
+    known = recall(after)
+    if known.is_sound and (known.has_all_reads or not asks_reads):
+        return None
+    is_sound = True
+    for rule in (rule for rule in OF_LOWERING if asks_reads or not rule.is_moved):
+        is_empty, fault = rule.find_new(before, after)
+        if fault is not None:
+            return fault
+        is_sound = is_sound and is_empty
+    known.is_sound = is_sound
+    known.has_all_reads = is_sound and asks_reads
+    return None
 
 
 def _find_guarded_tile(before: IRModule, buffer: str, block: str) -> Fault | None:
@@ -137,329 +108,14 @@ def _find_guarded_tile(before: IRModule, buffer: str, block: str) -> Fault | Non
     )
 
 
-def _of_census(field: str, blame: Callable[[str, Any], Fault]) -> Net:
-    """The net of what a census has by name, of which the fault tells both."""
-
-    def find(module: IRModule) -> dict[str, tuple[str, Any]]:
-        return {name: (name, what) for name, what in getattr(_count(module), field).items()}
-
-    return Net(find, lambda named: blame(*named))
-
-
-def _blame_unwritten(name: str, reader: str) -> Fault:
-    return Fault(f"block '{reader}' would read '{name}', which no block writes", _REPORT)
-
-
-def _blame_extent(name: str, extent: int) -> Fault:
-    return Fault(f"loop '{name}' would run {extent} times", _SMALLER)
-
-
-def _blame_runs(name: str, found: tuple[int, int]) -> Fault:
-    runs, points = found
-    return Fault(f"block '{name}' of {points} points would run {runs} times", _SMALLER)
-
-
-def _blame_wrapped(name: str, found: tuple[str, int]) -> Fault:
-    iterator, value = found
-    return Fault(
-        f"iterator '{iterator}' of block '{name}' would be up to {value} where its guard is asked, "
-        f"and indices of 32 bits end before {LARGEST_INDEX}",
-        _SMALLER,
-    )
-
-
-def _find_larger(before: IRModule, after: IRModule) -> Fault | None:
+def _find_larger(old: Census, new: Census) -> Fault | None:
     """A tensor that is too large: a copy of one is no larger than what the kernel had before."""
-    old, new = _count(before).large, _count(after).large
-    largest = max(old.values(), default=0)
-    for name, elements in new.items():
-        if name not in old and elements > largest:
+    largest = max(old.large.values(), default=0)
+    for name, elements in new.large.items():
+        if name not in old.large and elements > largest:
             return Fault(
                 f"'{name}' would have {elements} elements, and indices of 32 bits end at "
                 f"{LARGEST_INDEX}",
                 _SMALLER,
             )
     return None
-
-
-def _blame_moved(key: str, scopes: tuple[str, str]) -> Fault:
-    (block, _, name), (scope, needed) = key.partition("/"), scopes
-    return Fault(
-        f"the instruction that block '{block}' has become takes memory in scope '{needed}', and "
-        f"'{name}' would be in scope '{scope}'",
-        "cache or keep the buffer before tensorize_fragments, or in the scope that it has",
-    )
-
-
-def _blame_mixed(name: str, two: tuple[str, str]) -> Fault:
-    instruction, other = two
-    return Fault(
-        f"the instruction that block '{instruction}' has become lays '{name}' out over the "
-        f"registers of a warp's lanes, and block '{other}' would take them for its own",
-        "let it go through shared memory, or do this before tensorize_fragments",
-    )
-
-
-def _blame_skewed(name: str, found: tuple[int, str, int]) -> Fault:
-    step, user, size = found
-    return Fault(
-        f"the rows of '{name}' would begin at multiples of {step} bytes, and {user} that begin at "
-        f"multiples of {size}",
-        f"pad by a multiple of {size} bytes",
-    )
-
-
-def _blame_swizzled(name: str, two: tuple[str, str]) -> Fault:
-    swizzled, other = two
-    return Fault(
-        f"TVM swizzles the rows of what block '{swizzled}' uses in shared memory, '{name}' among "
-        f"it, and block '{other}' would not",
-        "cache it in registers, or before tensorize_fragments",
-    )
-
-
-def _blame_unrolled(name: str, bound: str) -> Fault:
-    return Fault(
-        f"loop '{name}' would be unrolled around the kernel of loop '{bound}', and TVM makes no "
-        "copies of a kernel",
-        "bind a loop further out first, or leave this one serial",
-    )
-
-
-_OF_SIZES = (
-    _of_census("unwritten", _blame_unwritten),
-    _of_census("extents", _blame_extent),
-    _of_census("short", _blame_runs),
-    _of_census("beyond", _blame_wrapped),
-)
-_OF_PLACES = (
-    _of_census("moved", _blame_moved),
-    _of_census("mixed", _blame_mixed),
-    _of_census("skewed", _blame_skewed),
-    _of_census("swizzled", _blame_swizzled),
-    _of_census("unrolled", _blame_unrolled),
-)
-
-
-def _find_lost(old: Counter[str], new: Counter[str]) -> list[str]:
-    return [
-        name
-        for name, count in old.items()
-        if new[name] + new[name + _RENAMED] - old[name + _RENAMED] < count
-    ]
-
-
-@cached_by_module(2)  # what one transform leaves behind, the next one finds
-def _count(module: IRModule) -> _Census:
-    functions = [(v, f) for v, f in module.functions_items() if isinstance(f, PrimFunc)]
-    census = _Census(Counter(), set(), *({} for _ in range(10)))
-    for variable, function in functions:
-        prefix = f"{variable.name_hint}." if len(functions) > 1 else ""
-        _count_function(function, prefix, census)
-    return census
-
-
-def _count_function(function: PrimFunc, prefix: str, census: _Census) -> None:
-    places = get_places(function.body)
-    blocks = [place.block for place in places]
-    loops = find_all(function.body, For)
-    written: set[Any] = set()
-    read: dict[Any, str] = {}
-    large = False
-    # The root block is another after each change; the others mostly stay what they were.
-    others = [_read_block(block) for block in blocks[1:]]
-    for facts in [*(_read_facts(block) for block in blocks[:1]), *others]:
-        census.blocks[prefix + facts.name] += 1
-        written |= facts.written
-        read.update(dict.fromkeys(facts.read, prefix + facts.name))
-        census.large.update((prefix + name, size) for name, size in facts.large)
-        for name, scope, needed in facts.moved:
-            census.moved[f"{prefix}{facts.name}/{name}"] = (scope, needed)
-        large = large or facts.points > LARGEST_INDEX
-    parameters = set(function.params)
-    census.outputs.update(prefix + str(item.name) for item in parameters & written)
-    for buffer in read.keys() - written - parameters:
-        census.unwritten[prefix + str(buffer.name)] = read[buffer]
-    lanes = [(other.name, other.registers, other.has_lanes) for other in others]
-    if OWN_LANES in blocks[0].annotations and any(other.has_lanes for other in others):
-        lanes = [
-            (name, registers, has_lanes or uses_own_lane(place))
-            for (name, registers, has_lanes), place in zip(lanes, places[1:], strict=True)
-        ]
-    tiles = [(other.name, other.tiles, other.is_swizzled) for other in others]
-    for mixed, uses in ((census.mixed, lanes), (census.swizzled, tiles)):
-        mixed.update((prefix + str(buffer.name), two) for buffer, two in _find_mixed(uses))
-    census.skewed.update((prefix + str(it.name), two) for it, two in _find_skewed(others))
-    census.unrolled.update(_find_unrolled_kernels(loops, prefix))
-    if large:
-        _count_points(blocks, loops, prefix, census)
-    _count_iterations(loops, places, prefix, census)
-
-
-def _count_iterations(loops: list[Any], places: list[Place], prefix: str, census: _Census) -> None:
-    for loop in loops:
-        extent = constant(loop.extent)
-        if extent is not None and extent < 1:
-            census.extents[prefix + str(loop.loop_var.name)] = extent
-    for place in places[1:]:
-        if place.guards:
-            census.beyond.update(_find_wrapped(place, prefix))
-
-
-def _find_skewed(
-    blocks: list[_Facts],
-) -> Iterator[tuple[Any, tuple[int, str, int]]]:
-    """The tiles of instructions whose rows begin at multiples of too few bytes."""
-    used = {item[0]: item for facts in blocks for item in facts.aligned}
-    for facts in blocks if used else []:
-        for buffer, step in facts.pitches:
-            _, user, size = used.get(buffer, (buffer, "", 1))
-            if step % size:
-                yield buffer, (step, user, size)
-
-
-def _find_aligned(block: SBlock) -> list[tuple[Any, str, int]]:
-    """The tiles in shared memory that the instruction of a block takes in wholes of some bytes."""
-    tiles = {match.buffer: match.source.source for match in block.match_buffers}
-    shared = {key: it for key, it in tiles.items() if str(it.scope()).startswith("shared")}
-    calls = [get_op_name(call) for call in (find_all(block.body, Call) if shared else ())]
-    name = f"in block '{block.name_hint}'" if shared else ""
-    if any("ldmatrix" in call for call in calls):
-        user = f"ldmatrix {name} reads rows"
-        return [(buffer, user, _MATRIX_BYTES) for buffer in shared.values()]
-    return [
-        (shared[store.buffer], f"the instruction {name} stores vectors", lanes * size)
-        for loop in (find_all(block.body, For) if shared else ())
-        if loop.kind == ForKind.VECTORIZED and (lanes := constant(loop.extent))
-        for store in find_all(loop.body, BufferStore)
-        if store.buffer in shared and (size := store.buffer.dtype.itemsize)
-    ]
-
-
-def _find_pitches(block: SBlock) -> list[tuple[Any, int]]:
-    """The buffers that a block writes whose rows it sets apart, and what divides their places.
-
-    In bytes: rows are apart by a multiple of the factor, and the offset.
-    """
-    found = []
-    for index, axis, factor, offset in block.annotations.get(ALIGNMENT, ()):
-        buffer = block.writes[int(index)].source
-        size = buffer.dtype.itemsize
-        if int(axis) % len(buffer.shape) == len(buffer.shape) - 2:
-            found.append((buffer, math.gcd(int(factor), int(offset)) * size))
-    return found
-
-
-@cached_by_node(512)
-def _read_block(block: SBlock) -> _Facts:
-    return _read_facts(block)
-
-
-def _read_facts(block: SBlock) -> _Facts:
-    registers = _find_used(block, "local")
-    written = {region.source for region in block.writes}
-    written.update(match.buffer for match in block.match_buffers)
-    sizes = [(str(buffer.name), _count_elements(buffer)) for buffer in block.alloc_buffers]
-    return _Facts(
-        str(block.name_hint),
-        written,
-        {region.source for region in block.reads},
-        [(name, size) for name, size in sizes if size > LARGEST_INDEX],
-        math.prod(constant(iterator.dom.extent) or 1 for iterator in block.iter_vars),
-        _find_moved(block),
-        registers,
-        bool(registers) and any(get_axis(loop) is not None for loop in find_all(block.body, For)),
-        _find_used(block, "shared"),
-        SWIZZLE in block.annotations,
-        _find_aligned(block),
-        _find_pitches(block),
-    )
-
-
-def _find_used(block: SBlock, memory: str) -> list[Any]:
-    """The buffers in a memory that a block without others in it uses, or in registers that an
-    instruction does, whose statements may be a block.
-    """
-    used = [region.source for region in (*block.reads, *block.writes)]
-    used = [buffer for buffer in used if str(buffer.scope()).startswith(memory)]
-    is_whole = memory == "local" and len(block.match_buffers) > 0
-    return used if used and (is_whole or not find_all(block.body, SBlock)) else []
-
-
-def _find_mixed(
-    uses: list[tuple[str, list[Any], bool]],
-) -> Iterator[tuple[Any, tuple[str, str]]]:
-    """The buffers that blocks of a property use, and blocks without it, with one of each.
-
-    `uses` are the names of the blocks, their buffers, and whether they have the property.
-    """
-    special = {
-        buffer: name for name, buffers, is_special in uses if is_special for buffer in buffers
-    }
-    for name, buffers, is_special in uses if special else []:
-        for buffer in buffers:
-            if not is_special and buffer in special:
-                yield buffer, (special[buffer], name)
-
-
-def _find_unrolled_kernels(loops: list[For], prefix: str) -> Iterator[tuple[str, str]]:
-    """The loops that are unrolled around a kernel, each with its first bound loop; in pre-order."""
-    if not any(loop.kind == ForKind.UNROLLED for loop in loops):
-        return
-    within: list[For] = []
-    for loop in loops:
-        if is_among(loop, within):
-            continue
-        bound = [one for one in find_all(loop, For) if "Idx" in (get_axis(one) or "")]
-        if loop.kind == ForKind.UNROLLED and bound:
-            yield prefix + str(loop.loop_var.name), str(bound[0].loop_var.name)
-        if "Idx" in (get_axis(loop) or ""):
-            within += find_all(loop, For)
-
-
-def _find_moved(block: SBlock) -> list[tuple[str, str, str]]:
-    """The buffers that a block's instruction has in one memory, and the schedule in another."""
-    found = []
-    for match in block.match_buffers:
-        source, scope = match.source.source, str(match.buffer.scope())
-        if str(source.scope()) != scope:
-            found.append((str(source.name), str(source.scope()), scope))
-    return found
-
-
-@functools.lru_cache(maxsize=256)
-def _count_elements(buffer: Var) -> int:
-    """The elements of a buffer that is indexed with 32 bits; 0 where there are more bits."""
-    if any(extent.ty.dtype.bits != _BITS for extent in buffer.shape):
-        return 0
-    return math.prod(constant(extent) or 1 for extent in buffer.shape)
-
-
-def _count_points(blocks: list[Any], loops: list[Any], prefix: str, census: _Census) -> None:
-    """Note blocks of so many points that loops over them can wrap around, and have done so."""
-    for block in blocks:
-        points = _read_block(block).points
-        around = [constant(loop.extent) for loop in loops if _holds(loop, block)]
-        runs = math.prod(extent or 0 for extent in around)
-        if points > LARGEST_INDEX and None not in around and runs < points:
-            census.short[prefix + str(block.name_hint)] = (runs, points)
-
-
-def _find_wrapped(place: Place, prefix: str) -> Iterator[tuple[str, tuple[str, int]]]:
-    """The iterators of a guarded block that its loops bring beyond 32 bits, round up on round up.
-
-    Guards that stop them are asked with the number that has wrapped around.
-    """
-    if math.prod(constant(loop.extent) or 1 for loop in place.loops) < LARGEST_INDEX:
-        return
-    analyzer = bind_ranges(place.loops)
-    for iterator in place.block.iter_vars:
-        largest = int(analyzer.const_int_bound(place.values[iterator.var]).max_value)
-        if largest >= LARGEST_INDEX and iterator.var.ty.dtype.bits == _BITS:
-            yield prefix + place.name, (str(iterator.var.name), largest)
-
-
-def _holds(loop: For, block: SBlock) -> bool:
-    found: list[Any] = []
-    structural_walk(loop, [(SBlock, found.append)], order="pre")
-    return any(block.same_as(item) for item in found)

@@ -176,7 +176,7 @@ class OpenRoom(NamedTuple):
     """A buffer in registers or shared memory of which TVM does not know the size."""
 
     buffer: str
-    scope: str
+    memory: str
     extent: str
 
 
@@ -200,7 +200,8 @@ def _list_open(module: IRModule) -> Iterator[OpenRoom]:
                 scope = str(buffer.scope())
                 for extent in buffer.shape if scope.startswith(("local", "shared")) else ():
                     if constant(extent) is None:
-                        yield OpenRoom(str(buffer.name), scope, str(extent))
+                        memory = "registers" if scope == "local" else "shared memory"
+                        yield OpenRoom(str(buffer.name), memory, str(extent))
 
 
 def _unrolls_stores(body: Any) -> bool:
