@@ -182,8 +182,13 @@ class _Frame:
 
     def _place(self, writer: Access) -> list[Any]:
         """The writer's variables of the axes and loops around, 0 where all have the same."""
-        bound = (writer.bound.get(axis) for axis in self.axes)
-        return [*(0 if loop is None else loop.loop_var for loop in bound), *self.around]
+        own = self._find_own(writer)
+        return [*(own[it].loop_var if it in own else 0 for it in self.axes), *self.around]
+
+    def _find_own(self, writer: Access) -> dict[str, For]:
+        """The axes along which each writes its own: a sum over threads all have in registers."""
+        summed = () if writer.scope == "global" else writer.summed
+        return {axis: loop for axis, loop in writer.bound.items() if axis not in summed}
 
     def _list_cells(self, writer: Access) -> list[int]:
         """The columns of indices, from behind; but of own rows of fragments, whose lanes agree."""
@@ -228,7 +233,7 @@ class _Frame:
         axes = [
             axis
             for axis in names
-            if axis in writer.bound
+            if axis in self._find_own(writer)
             and (axis.startswith("threadIdx") or not is_among(writer.bound[axis], lives))
         ]
         own = [axis for axis in axes if is_among(writer.bound[axis], loops)]

@@ -63,6 +63,7 @@ REGISTERS = nest(
     "vi = T.axis.spatial(1, 0)\nvk = T.axis.reduce(8, k)\n"
     "with T.init():\n    L[vi] = 0\nL[vi] = L[vi] + A[0, vk]",
 )
+SOME = REGISTERS.replace(TERMS, ROW).replace("8, k)", "8, t); T.where(t < 6)")
 SHARED = nest('with T.sblock("shared")', "vi = T.axis.spatial(1, 0)\nS[vi] = A[0, 0]")
 ROUNDS = "for r in range(4)"
 EACH = block(SET, ROW, column="t")
@@ -90,6 +91,7 @@ RIGHT = {
     "one value behind a condition": block(f"if A[vi, vj] > 0:\n    {SET}") + ALONG_X,
     "its own": block(IN_PLACE, ROW, row="t") + ALONG_X,
     "a sum in registers": REGISTERS + block("B[vi, vj] = L[0]") + ALONG_X,
+    "a sum over some threads in registers": SOME + block("C[vi, vj] = L[0]", ROW, row="t"),
     "a sum over threads": total(ROW, term="t") + ALONG_X,
     "a sum over threads beside others": total(ROW, term="t") + ALONG_Y,
     "its GPU block's": block(IN_PLACE, f"for g in {G}", row="g") + ALONG_G,
