@@ -16,7 +16,7 @@ from tirstep.transforms.tir import (
     LARGEST_INDEX,
 )
 
-from .blocks import Census, count
+from .block_summary import Summary, summarize
 from .guarded_allocations import find_guarded_allocation
 from .reads import blame_leak, find_leaks
 from .rules import OF_LOWERING, OF_PLACES, OF_SIZES, Rule
@@ -54,7 +54,7 @@ def find_fault(change: Change) -> Fault | None:
     if primitives is None or not _SHARING.isdisjoint(primitives):
         for leak in find_leaks(after).values():
             return blame_leak(leak)
-    old, new = count(before), count(after)
+    old, new = summarize(before), summarize(after)
     for name, blocks in () if change.inlines else old.blocks.items():
         if new.blocks[name] + new.blocks[name + _RENAMED] - old.blocks[name + _RENAMED] < blocks:
             return Fault(f"block '{name}' would be gone", f"{_REPORT}, or do this step earlier")
@@ -108,7 +108,7 @@ def _find_guarded_tile(before: IRModule, buffer: str, block: str) -> Fault | Non
     )
 
 
-def _find_larger(old: Census, new: Census) -> Fault | None:
+def _find_larger(old: Summary, new: Summary) -> Fault | None:
     """A tensor that is too large: a copy of one is no larger than what the kernel had before."""
     largest = max(old.large.values(), default=0)
     for name, elements in new.large.items():

@@ -15,7 +15,7 @@ from tirstep.transforms.schedule import Fault
 from tirstep.transforms.tir import LARGEST_INDEX, cached_by_module, find_all, get_places
 from tirstep.transforms.vectors import find_unwritten
 
-from .blocks import count
+from .block_summary import summarize
 from .bounds import find_outside
 from .descending import find_negative_divisors
 from .descriptors import find_misplaced_tiles
@@ -78,7 +78,7 @@ def _of_blocks(field: str) -> Callable[[IRModule], dict[str, Any]]:
     """What a count of a module's blocks has by name, behind the name."""
 
     def find(module: IRModule) -> dict[str, Any]:
-        found = getattr(count(module), field).items()
+        found = getattr(summarize(module), field).items()
         return {name: (name, *(it if isinstance(it, tuple) else (it,))) for name, it in found}
 
     return find

@@ -182,7 +182,6 @@ def spread_one_result(sch: Schedule, copy: SBlockRV) -> LoopRV:
 
 @pytest.mark.parametrize("scope", ["local", "shared"])
 def test_a_result_that_one_thread_writes_and_all_read(scope: str) -> None:
-    """In registers none but that thread has it; in shared memory all do."""
     problem = matvec.problem(4, 16)
     sch, block, (i, _) = start(problem, "y")
     tr.bind_loop(sch, i, axis="threadIdx.y")

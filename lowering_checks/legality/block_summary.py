@@ -34,7 +34,7 @@ _MATRIX_BYTES = 16
 """Bytes of a row that ldmatrix reads."""
 
 
-class Census(NamedTuple):
+class Summary(NamedTuple):
     """What there is in a module; names are ``function.name`` where there are several functions."""
 
     blocks: Counter[str]
@@ -69,16 +69,16 @@ class _Facts(NamedTuple):
 
 
 @cached_by_module(2)  # what one transform leaves behind, the next one finds
-def count(module: IRModule) -> Census:
+def summarize(module: IRModule) -> Summary:
     functions = [(v, f) for v, f in module.functions_items() if isinstance(f, PrimFunc)]
-    census = Census(Counter(), set(), *({} for _ in range(10)))
+    summary = Summary(Counter(), set(), *({} for _ in range(10)))
     for variable, function in functions:
         prefix = f"{variable.name_hint}." if len(functions) > 1 else ""
-        _count_function(function, prefix, census)
-    return census
+        _count_function(function, prefix, summary)
+    return summary
 
 
-def _count_function(function: PrimFunc, prefix: str, census: Census) -> None:
+def _count_function(function: PrimFunc, prefix: str, summary: Summary) -> None:
     places = get_places(function.body)
     blocks = [place.block for place in places]
     loops = find_all(function.body, For)
@@ -88,18 +88,18 @@ def _count_function(function: PrimFunc, prefix: str, census: Census) -> None:
     # The root block is another after each change; the others mostly stay what they were.
     others = [_read_block(block) for block in blocks[1:]]
     for facts in [*(_read_facts(block) for block in blocks[:1]), *others]:
-        census.blocks[prefix + facts.name] += 1
+        summary.blocks[prefix + facts.name] += 1
         written |= facts.written
         read.update(dict.fromkeys(facts.read, prefix + facts.name))
-        census.large.update((prefix + name, size) for name, size in facts.large)
+        summary.large.update((prefix + name, size) for name, size in facts.large)
         for name, scope, needed in facts.moved:
             block = prefix + facts.name
-            census.moved[f"{block}/{name}"] = (block, name, scope, needed)
+            summary.moved[f"{block}/{name}"] = (block, name, scope, needed)
         large = large or facts.points > LARGEST_INDEX
     parameters = set(function.params)
-    census.outputs.update(prefix + str(item.name) for item in parameters & written)
+    summary.outputs.update(prefix + str(item.name) for item in parameters & written)
     for buffer in read.keys() - written - parameters:
-        census.unwritten[prefix + str(buffer.name)] = read[buffer]
+        summary.unwritten[prefix + str(buffer.name)] = read[buffer]
     lanes = [(other.name, other.registers, other.has_lanes) for other in others]
     if OWN_LANES in blocks[0].annotations and any(other.has_lanes for other in others):
         lanes = [
@@ -107,23 +107,23 @@ def _count_function(function: PrimFunc, prefix: str, census: Census) -> None:
             for (name, registers, has_lanes), place in zip(lanes, places[1:], strict=True)
         ]
     tiles = [(other.name, other.tiles, other.is_swizzled) for other in others]
-    for mixed, uses in ((census.mixed, lanes), (census.swizzled, tiles)):
+    for mixed, uses in ((summary.mixed, lanes), (summary.swizzled, tiles)):
         mixed.update((prefix + str(buffer.name), two) for buffer, two in _find_mixed(uses))
-    census.skewed.update((prefix + str(it.name), two) for it, two in _find_skewed(others))
-    census.unrolled.update(_find_unrolled_kernels(loops, prefix))
+    summary.skewed.update((prefix + str(it.name), two) for it, two in _find_skewed(others))
+    summary.unrolled.update(_find_unrolled_kernels(loops, prefix))
     if large:
-        _count_points(blocks, loops, prefix, census)
-    _count_iterations(loops, places, prefix, census)
+        _count_points(blocks, loops, prefix, summary)
+    _count_iterations(loops, places, prefix, summary)
 
 
-def _count_iterations(loops: list[Any], places: list[Place], prefix: str, census: Census) -> None:
+def _count_iterations(loops: list[Any], places: list[Place], prefix: str, summary: Summary) -> None:
     for loop in loops:
         extent = constant(loop.extent)
         if extent is not None and extent < 1:
-            census.extents[prefix + str(loop.loop_var.name)] = extent
+            summary.extents[prefix + str(loop.loop_var.name)] = extent
     for place in places[1:]:
         if place.guards:
-            census.beyond.update(_find_wrapped(place, prefix))
+            summary.beyond.update(_find_wrapped(place, prefix))
 
 
 def _find_skewed(
@@ -255,14 +255,14 @@ def _count_elements(buffer: Var) -> int:
     return math.prod(constant(extent) or 1 for extent in buffer.shape)
 
 
-def _count_points(blocks: list[Any], loops: list[Any], prefix: str, census: Census) -> None:
+def _count_points(blocks: list[Any], loops: list[Any], prefix: str, summary: Summary) -> None:
     """Note blocks of so many points that loops over them can wrap around, and have done so."""
     for block in blocks:
         points = _read_block(block).points
         around = [constant(loop.extent) for loop in loops if _holds(loop, block)]
         runs = math.prod(extent or 0 for extent in around)
         if points > LARGEST_INDEX and None not in around and runs < points:
-            census.short[prefix + str(block.name_hint)] = (runs, points)
+            summary.short[prefix + str(block.name_hint)] = (runs, points)
 
 
 def _find_wrapped(place: Place, prefix: str) -> Iterator[tuple[str, tuple[str, int]]]:
