@@ -33,7 +33,16 @@ from tvm.tirx import all as all_of
 from tvm_ffi import structural_map
 
 from ..schedule import TransformError
-from ..tir import constant, find_all, get_operands, is_among, is_used, replace_fields, substitute
+from ..tir import (
+    constant,
+    find_all,
+    get_operands,
+    is_among,
+    is_used,
+    open_loops,
+    replace_fields,
+    substitute,
+)
 
 _COMBINERS: dict[str, tuple[Any, Callable[[Any, Any], Any]]] = {
     "sum": (Add, lambda a, b: a + b),
@@ -181,13 +190,8 @@ class Chain(NamedTuple):
 
 def read_chain(statement: Any) -> Chain | None:
     """The chain that a statement is; None where it holds several blocks, or none."""
-    loops = []
-    while isinstance(statement, For):
-        loops.append(statement)
-        statement = statement.body
-    if isinstance(statement, SBlockRealize):
-        return Chain(tuple(loops), statement)
-    return None
+    loops, inner = open_loops(statement)
+    return Chain(tuple(loops), inner) if isinstance(inner, SBlockRealize) else None
 
 
 def list_statements(body: Any) -> list[Any]:

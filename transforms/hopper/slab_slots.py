@@ -33,7 +33,16 @@ from tirstep.tvm_compat import get_op_name
 from ..gpu_limits import MAX_SHARED_BYTES
 from ..schedule import TransformError
 from ..tensor_cores.fragments import SCOPE
-from ..tir import constant, find_all, get_axis, is_among, list_allocated, replace_fields, substitute
+from ..tir import (
+    constant,
+    find_all,
+    get_axis,
+    is_among,
+    list_allocated,
+    open_loops,
+    replace_fields,
+    substitute,
+)
 from .tma_tiles import COMPUTES, TMA_STORE, count_bytes
 
 SLOTS = 2
@@ -92,10 +101,7 @@ def cut_in_slabs(
     `ranges` are those of threads, of which those store that a condition says. Loops over the pieces
     of a store are unrolled.
     """
-    loops: list[For] = []
-    while isinstance(statement, For):
-        loops.append(statement)
-        statement = statement.body
+    loops, statement = open_loops(statement)
     slabs: list[list[Any]] = [[] for _ in range(constant(tile.shape[SLAB]) or 1)]
     for place in itertools.product(*(range(constant(loop.extent) or 1) for loop in loops)):
         values = {loop.loop_var: IntImm("int32", at) for loop, at in zip(loops, place, strict=True)}

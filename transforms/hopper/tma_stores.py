@@ -65,6 +65,7 @@ from ..tir import (
     get_operands,
     is_among,
     is_used,
+    open_loops,
     replace_fields,
     substitute,
 )
@@ -205,9 +206,7 @@ def _put_blocks(statement: Any, node: SBlock, made: dict[SBlock, SBlock], whole:
             return part
         body = rebuild(part.body, extents[1:])
         # Whether nothing but a block, and loops of its own, is in a loop.
-        inner: Any = part
-        while isinstance(inner, For):
-            inner = inner.body
+        _, inner = open_loops(part)
         if not (isinstance(inner, SBlockRealize) and is_among(inner.block, [node])):
             return part if body.same_as(part.body) else edit_loop(part, body=body)
         return edit_loop(part, extent=IntImm("int32", extents[0]), body=body)

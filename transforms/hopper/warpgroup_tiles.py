@@ -50,12 +50,13 @@ from ..rewriting import replace_blocks
 from ..schedule import TransformError, inlines, transform
 from ..tensor_cores.fragments import QUAD, SCOPE, SIDE
 from ..tensor_cores.mma_tiles import (
+    is_along_k,
     require_matmul_loops,
     require_parts,
     require_register_store,
     tile_copy,
 )
-from ..tir import bind_ranges, constant, is_used, replace_fields, substitute
+from ..tir import bind_ranges, constant, open_loops, replace_fields, substitute
 from .tma_tiles import TMA_IN_FLIGHT
 from .wgmma_intrinsics import (
     CHUNK_BYTES,
@@ -94,7 +95,7 @@ class StagedStore:
 
     def __init__(self, outer: SBlock, tile: WgmmaTile, sums: Any) -> None:
         self.outer, self.tile, self.sums = outer, tile, sums
-        loops, realize = _open(outer.body)
+        loops, realize = open_loops(outer.body)
         self.loops, self.inner = loops[-2:], realize.block
         self.iterators = {
             iterator.var: value
@@ -239,15 +240,6 @@ def _view(buffer: Any, shape: list[int], name: str, dense: int | None = None) ->
 def _all_of(buffer: Any) -> BufferRegion:
     ranges = [Range.from_min_extent(0, size) for size in buffer.shape]
     return BufferRegion(buffer, ranges)
-
-
-def _open(statement: Any) -> tuple[list[Any], Any]:
-    """The loops around the one block in a statement, and its realization."""
-    loops = []
-    while isinstance(statement, For):
-        loops.append(statement)
-        statement = statement.body
-    return loops, statement
 
 
 def _upto(extent: int) -> tuple[Any, Any]:
@@ -401,17 +393,9 @@ def _find_row(sch: Schedule, block: SBlockRV, operand: int) -> tuple[int, bool]:
             f"block '{get_sblock_name(sch, block)}' multiplies no tile of rows and columns",
             "tile a matmul with tile_in_warpgroups first",
         )
-    along = is_along_k(sch, block, operand)
+    along = is_along_k(sch.get(block), operand)
     is_transposed = not along and reads[operand].source.dtype.bits != 16
     return extents[-1 if along or is_transposed else -2] or 1, is_transposed
-
-
-def is_along_k(sch: Schedule, block: SBlockRV, operand: int) -> bool:
-    """Whether the last index of an operand is the reduction's."""
-    node = sch.get(block)
-    reduced = [item.var for item in node.iter_vars if item.iter_type == item.CommReduce]
-    last = node.reads[operand].region[-1].min
-    return any(is_used(variable, last) for variable in reduced)
 
 
 @transform
@@ -578,7 +562,7 @@ def _read_tile(sch: Schedule, block: SBlockRV, store: SBlockRV, in_flight: int) 
         rows=extents[0],
         columns=extents[1],
         depth=extents[2],
-        transpose_b=is_along_k(sch, block, 2),
+        transpose_b=is_along_k(node, 2),
         swizzles=(swizzles[0], swizzles[1]),
         in_flight=in_flight,
     )

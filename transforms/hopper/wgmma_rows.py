@@ -31,9 +31,10 @@ from ..queries import get_enclosing_kernel, get_own_loops, get_sblock_name, is_r
 from ..rewriting import replace_blocks
 from ..schedule import TransformError, inlines, transform
 from ..tensor_cores.fragments import QUAD, SCOPE, SIDE, place_in_fragment, register_intrinsic
+from ..tensor_cores.mma_tiles import is_along_k
 from ..tensor_cores.quads import find_product_loops, state_reads
 from ..tir import constant, find_all, get_axis, replace_fields
-from .warpgroup_tiles import is_along_k, read_swizzle
+from .warpgroup_tiles import read_swizzle
 from .wgmma_intrinsics import (
     CHUNK_BYTES,
     IN_SHARED,
@@ -388,7 +389,7 @@ def _read_product(sch: Schedule, block: SBlockRV, extents: list[int]) -> RowsPro
         dtype=str(b.dtype),
         columns=columns,
         depth=depth,
-        transpose_b=is_along_k(sch, block, -1),
+        transpose_b=is_along_k(node, -1),
         swizzle_a=swizzle_a,
         swizzle_b=swizzle_b,
         begins=node.init is not None,

@@ -304,39 +304,38 @@ def tensorize_fragments(
                 f"product's {role}",
                 "pass the blocks that cache_read_at returned for its operands 0 and 1, in order",
             )
+        source, target = get_copied(sch, load)
+        if (source.scope(), target.scope()) != (SCOPE, "local"):
+            raise TransformError(
+                f"block '{get_sblock_name(sch, load)}' copies '{source.name}' in scope "
+                f"'{source.scope()}' to scope '{target.scope()}'",
+                f'load fragments from scope "{SCOPE}" into "local"',
+            )
     require_zeros(sch, zeros, sums)
     if not get_copied(sch, store)[0].same_as(sums):
         raise TransformError(
             f"block '{get_sblock_name(sch, store)}' does not store '{sums.name}'",
             "pass the block that accumulate_in_registers or store_through_shared returned",
         )
-    if not tf32 and str(sch.get(block).reads[-1].source.dtype) == "float32":
+    dtype = operands[0].dtype
+    if not tf32 and str(dtype) == "float32":
         raise TransformError(
             "float32 operands would be rounded to the 10 bits of TF32",
             "pass tf32=True where that is meant",
         )
-    for load in loads:
-        source, target = get_copied(sch, load)
-        if (source.scope(), target.scope()) != ("shared.dyn", "local"):
-            raise TransformError(
-                f"block '{get_sblock_name(sch, load)}' copies '{source.name}' in scope "
-                f"'{source.scope()}' to scope '{target.scope()}'",
-                'load fragments from scope "shared.dyn" into "local"',
-            )
-    sums, result = require_register_store(sch, store)
+    _, result = require_register_store(sch, store)
+    is_transposed = is_along_k(find_all(product.body, SBlock)[0], -1)
     intrinsics = get_mma_intrinsics(
-        str(sch.get(loads[0]).writes[0].source.dtype),
+        str(dtype),
         str(sums.dtype),
         out=str(result.dtype),
-        transpose_b=has_transposed_b(sch, block),
+        transpose_b=is_transposed,
         store_scope=str(result.scope()),
         arch=arch,
     )
     names = (intrinsics.load_a, intrinsics.load_b, intrinsics.store)
-    is_transposed = has_transposed_b(sch, block)
-    bits = sch.get(loads[0]).writes[0].source.dtype.bits
     for role, handle, name in zip("ABC", (*loads, store), names, strict=True):
-        tensorize_copy(sch, handle, role, bits, is_transposed, name)
+        tensorize_copy(sch, handle, role, dtype.bits, is_transposed, name)
     for handle, name in ((block, intrinsics.multiply), (zeros, intrinsics.fill)):
         tensorize_unrolled(sch, handle, name)
     return intrinsics
@@ -522,11 +521,10 @@ def swizzle_wanted(sch: Schedule, fragment: SBlockRV) -> None:
                 sch.annotate(block, SWIZZLE, 1)
 
 
-def has_transposed_b(sch: Schedule, block: SBlockRV) -> bool:
-    """Whether B is (columns, k): its last index is the reduction's."""
-    inner = find_all(sch.get(block).body, SBlock)[0]
-    reduced = [item.var for item in inner.iter_vars if item.iter_type == item.CommReduce]
-    last = inner.reads[-1].region[-1].min
+def is_along_k(block: SBlock, operand: int) -> bool:
+    """Whether the last index of an operand is the reduction's; of a B (columns, k) it is."""
+    reduced = [item.var for item in block.iter_vars if item.iter_type == item.CommReduce]
+    last = block.reads[operand].region[-1].min
     return any(is_used(variable, last) for variable in reduced)
 
 

@@ -35,7 +35,7 @@ from ..tir import bind_ranges, constant, find_all, get_elements
 from .fragments import QUAD, SCOPE, SIDE, MmaIntrinsics, Role, get_mma_intrinsics, place_in_fragment
 from .mma_tiles import (
     get_copied,
-    has_transposed_b,
+    is_along_k,
     require_product,
     require_zeros,
     tensorize_copy,
@@ -321,7 +321,7 @@ def tensorize_in_quads(
             )
     if zeros is not None:
         require_zeros(sch, zeros, sch.get(block).writes[0].source)
-    transposed = has_transposed_b(sch, block)
+    transposed = is_along_k(find_all(sch.get(block).body, SBlock)[0], -1)
     intrinsics = get_mma_intrinsics(
         str(dtype),
         str(sch.get(block).writes[0].source.dtype),
