@@ -73,29 +73,25 @@ def LowerTmaPipelines(function: Any, *_: Any) -> Any:  # noqa: N802 - named like
     if not loops:
         return function
     if any(TMA_ROLES in loop.annotations for loop in loops):
-        body = shrink_registers(body)
+        # A statement whose arrays in registers have no dimension of which all threads use the first
+        # element alone, as those of the intrinsics of wgmma have.
+        # CUDA would otherwise keep arrays under the condition of a role in local memory, as long as
+        # they are.
+        places: dict[Any, list[Any]] = {}
+        for buffer, indices in get_elements(body):
+            if str(buffer.scope()) == "local":
+                places.setdefault(buffer, []).append(indices)
+        calls = find_all(body, Call)
+        made = {}
+        for buffer, all_indices in places.items():
+            firsts = [
+                {constant(it) for it in each} == {0} for each in zip(*all_indices, strict=True)
+            ]
+            shape = [1 if first else size for first, size in zip(firsts, buffer.shape, strict=True)]
+            if any(firsts) and not any(_points_into(call, buffer) for call in calls):
+                made[buffer] = decl_buffer(shape, buffer.dtype, buffer.name, scope="local")
+        body = structural_map(body, (Var, lambda node: made.get(node, node)))
     return function.with_body(put_at_root(body, maps))
-
-
-def shrink_registers(body: Any) -> Any:
-    """A statement whose arrays in registers have no dimension of which all threads use the first
-    element alone, as those of the intrinsics of wgmma have.
-
-    CUDA would otherwise keep arrays under the condition of a role in local memory, as long as they
-    are.
-    """
-    places: dict[Any, list[Any]] = {}
-    for buffer, indices in get_elements(body):
-        if str(buffer.scope()) == "local":
-            places.setdefault(buffer, []).append(indices)
-    calls = find_all(body, Call)
-    made = {}
-    for buffer, all_indices in places.items():
-        firsts = [{constant(it) for it in each} == {0} for each in zip(*all_indices, strict=True)]
-        shape = [1 if first else size for first, size in zip(firsts, buffer.shape, strict=True)]
-        if any(firsts) and not any(_points_into(call, buffer) for call in calls):
-            made[buffer] = decl_buffer(shape, buffer.dtype, buffer.name, scope="local")
-    return structural_map(body, (Var, lambda node: made.get(node, node)))
 
 
 def _points_into(call: Call, buffer: Any) -> bool:

@@ -227,7 +227,8 @@ def _require_products(sch: Schedule, loop: LoopRV, annotation: str, already: str
         for part in node.body.seq
         if not any(TMA_COPY in block.annotations for block in find_all(part, SBlock))
     ]
-    waits = [count_waits(part) for part in parts]
+    # How often a statement waits for groups of wgmma.
+    waits = [sum(_is_wait(each) for each in find_all(part, Evaluate)) for part in parts]
     if len(parts) < 2 or waits[0] != 1 or waits[-1] != 1 or sum(waits) != 2:
         raise TransformError(
             f"loop '{name}' does not begin with products by wgmma and end with others, with none "
@@ -323,11 +324,6 @@ def _drop_wait(statement: Any) -> Any:
         return sequence if len(kept) == len(sequence.seq) else join(kept)
 
     return structural_map(statement, (SeqStmt, rewrite))
-
-
-def count_waits(statement: Any) -> int:
-    """How often a statement waits for groups of wgmma."""
-    return sum(_is_wait(each) for each in find_all(statement, Evaluate))
 
 
 def _is_wait(statement: Any) -> bool:

@@ -346,7 +346,9 @@ def DropRedundantBarriers(function: Any, *_: Any) -> Any:  # noqa: N802 - named 
     rewrite: ``for k: barrier; read(slot k); barrier; write(slot k + 1)`` ->
         ``for k: barrier; read(slot k); write(slot k + 1)``
     """
-    if has_aliases(function):
+    # Whether a piece of shared memory has two names.
+    buffers = [node.buffer for node in find_all(function.body, DeclBuffer)]
+    if any(str(buffer.scope()) in SHARED for buffer in buffers):
         return function
     variables = Variables.of(function)
 
@@ -512,12 +514,6 @@ def is_transparent(statement: Any) -> bool:
     return not any(key.startswith("async_") for key in keys) and not any(
         _is_opaque(call) for call in find_all(statement, Call)
     )
-
-
-def has_aliases(function: Any) -> bool:
-    """Whether a piece of shared memory has two names."""
-    buffers = [node.buffer for node in find_all(function.body, DeclBuffer)]
-    return any(str(buffer.scope()) in SHARED for buffer in buffers)
 
 
 def _is_opaque(call: Any) -> bool:

@@ -163,20 +163,16 @@ def _run_renamed(
     if not forms or len({*names}) < len(names):
         known = " or ".join(f"'{form}'" for form in recipe.blocks)
         return Mismatch(recipe.name, f"the blocks are '{' '.join(names)}', and it has {known}")
-    renamed = Schedule(rename_sblocks(function, dict(zip(names, forms[0], strict=True))))
+    new_names = dict(zip(names, forms[0], strict=True))
+
+    def rename(node: Any) -> Any:  # for what looks names up; TVM renames none
+        name = str(node.name_hint)
+        return replace_fields(node, name_hint=new_names[name]) if name in new_names else node
+
+    renamed = Schedule(function.with_body(structural_map(function.body, (SBlock, rename))))
     try:
         return recipe(renamed, **{**_get_tail(recipe), **config})
     except TransformError as error:
         return Mismatch(recipe.name, str(error))
     except (ScheduleError, ValueError) as error:  # of its own lines, written for other blocks
         return Mismatch(recipe.name, f"its steps do not fit: {describe_error(error)}")
-
-
-def rename_sblocks(function: PrimFunc, names: Mapping[str, str]) -> PrimFunc:
-    """The function with other names of its blocks, for what looks them up; TVM renames none."""
-
-    def rename(node: Any) -> Any:
-        new = names.get(str(node.name_hint))
-        return node if new is None else replace_fields(node, name_hint=new)
-
-    return function.with_body(structural_map(function.body, (SBlock, rename)))

@@ -174,16 +174,6 @@ def _is_behind(sch: Schedule, left: Sequence[SBlockRV], blocks: Sequence[SBlockR
     return is_other and bool(producers) and all(it.same_as(result) for it in producers)
 
 
-def find_row_axes(sch: Schedule, blocks: Sequence[SBlockRV]) -> list[int]:
-    """The places of the row among the result's dimensions; none if it has one number for a row."""
-    found = find_row_iterators(sch, blocks[-1], _list_results(sch, blocks))
-    if is_reduction(sch, blocks[-1]):
-        return []
-    variables = [it.var for it in found]
-    iterators = sch.get(blocks[-1]).iter_vars
-    return [at for at, it in enumerate(iterators) if is_among(it.var, variables)]
-
-
 def _is_dear(sch: Schedule, block: SBlockRV) -> bool:
     """Whether a block computes what costs more than its store and load, for several readers."""
     calls = {get_op_name(it) for it in find_all(sch.get(block).body, Call)}
@@ -288,7 +278,11 @@ def choose_row_configs(
     row = find_row_iterators(sch, block, [])
     length = _multiply(row)
     height = _multiply([it for it in node.iter_vars if it.iter_type != IterVar.CommReduce])
-    axes = find_row_axes(sch, blocks)
+    # The places of the row among the result's dimensions; none if it has one number for a row.
+    found = find_row_iterators(sch, blocks[-1], _list_results(sch, blocks))
+    variables = [] if is_reduction(sch, blocks[-1]) else [it.var for it in found]
+    iterators = sch.get(blocks[-1]).iter_vars
+    axes = [at for at, it in enumerate(iterators) if is_among(it.var, variables)]
     dimensions = len(sch.get(blocks[-1]).iter_vars)
     is_inner = len(row) == 1 and axes in ([], [dimensions - 1])
     if length is None or not is_inner:

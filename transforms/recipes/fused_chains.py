@@ -236,7 +236,15 @@ def fuse_sums(
         sch.set_scope(block, 0, "local")
         compute_block_at(sch, block, tile.threads)
     yield "sums_in_registers"
-    steps = merge_sums(sch, sums, config)
+    # Bring sums over one range under the same two loops, of which the inner one is a tile deep.
+    depths = []
+    for block in sums:
+        own = get_own_loops(sch, block)
+        depth = split_reduction(sch, block, inner=config.tile_k, tail=config.tail)
+        reorder_loops(sch, [*depth, *own[:-1]])
+        depths.append(depth)
+    outer = merge_loops(sch, [depth.outer for depth in depths])
+    steps = Split(outer, merge_loops(sch, [depth.inner for depth in depths]))
     yield "under_one_loop"
     # Bring the operands through shared memory into registers; the copies into the former.
     copies: list[SBlockRV] = []
@@ -297,18 +305,6 @@ def _fit(extent: int, threads: int, per_thread: int, strips: int) -> tuple[int, 
     strip = per_thread // strips
     strips = min(strips, -(-extent // (threads * strip)))
     return min(threads, -(-extent // strip)), strips * strip
-
-
-def merge_sums(sch: Schedule, sums: Sequence[SBlockRV], config: FusedConfig) -> Split:
-    """Bring sums over one range under the same two loops, of which the inner one is a tile deep."""
-    depths = []
-    for block in sums:
-        own = get_own_loops(sch, block)
-        depth = split_reduction(sch, block, inner=config.tile_k, tail=config.tail)
-        reorder_loops(sch, [*depth, *own[:-1]])
-        depths.append(depth)
-    outer = merge_loops(sch, [depth.outer for depth in depths])
-    return Split(outer, merge_loops(sch, [depth.inner for depth in depths]))
 
 
 def _make_family(

@@ -99,7 +99,14 @@ def make_best(family: Family, kind: str, expects: Expects, golden: Example | Non
     """The recipe ``<kernel>_<kind>_best`` of a family, which chooses a config."""
 
     def best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
-        yield from schedule_best(sch, best.__name__, device)
+        config = choose(sch, best.__name__, device).config
+        schedules: dict[type, Callable[[Schedule, Any], Iterator[str]]] = {
+            SkinnyConfig: skinny.schedule,
+            GemmConfig: gemm.schedule,
+            MmaConfig: mma.schedule,
+            WgmmaConfig: wgmma.schedule,
+        }
+        yield from schedules[type(config)](sch, config)
 
     best.__name__ = "_".join(filter(None, (family.kernel, kind, "best")))
     best.__doc__ = (
@@ -129,18 +136,6 @@ matmul_mma_best = make_best(
     mma.MMA, "mma", {"next_tiles_asynchronously": ("cp_async_bytes == 16", *mma.ON_TENSOR_CORES)}
 )
 matmul_wgmma_best = make_best(wgmma.WGMMA, "wgmma", {"tensorized": wgmma.ON_TENSOR_CORES})
-
-
-def schedule_best(sch: Schedule, recipe_name: str, device: str) -> Iterator[str]:
-    """The steps of what a recipe chooses, on block "C" of a product."""
-    config = choose(sch, recipe_name, device).config
-    schedules: dict[type, Callable[[Schedule, Any], Iterator[str]]] = {
-        SkinnyConfig: skinny.schedule,
-        GemmConfig: gemm.schedule,
-        MmaConfig: mma.schedule,
-        WgmmaConfig: wgmma.schedule,
-    }
-    return schedules[type(config)](sch, config)
 
 
 def choose(sch: Schedule, recipe_name: str, device: str) -> Choice:

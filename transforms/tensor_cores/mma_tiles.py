@@ -347,10 +347,30 @@ def tensorize_copy(
     """Have an intrinsic of a name copy fragments, whose registers get their layout."""
     shape = get_tile_shape(role, get_depth(bits), is_transposed)
     require_whole_fragments(sch, handle, shape)
-    lay_in_fragments(sch, handle, role, bits, is_transposed)
+    # Give the registers of a copy the layout (rows // 16, columns // 16, lane, element).
+    # What it reads gets the panels that were wanted.
+    flips = role == "B" and is_transposed
+
+    def place(*at: Any) -> tuple[Any, ...]:
+        *front, row, column = at
+        within = row % shape[0], column % shape[1]
+        lane, element = place_in_fragment(role, *(within[::-1] if flips else within), bits=bits)
+        return (*front, row // shape[0], column // shape[1], lane, element)
+
+    sch.transform_layout(handle, ("read" if role == "C" else "write", 0), place)
+    for copy in sch.get_producers(handle):
+        width = sch.get(copy).annotations.get(_PANELS)
+        if width is not None:
+            sch.unannotate(copy, _PANELS)
+            lay_in_panels(sch, copy, width=int(width))
     alignment = sch.get(handle).annotations.get("buffer_dim_align", [])
     fragment = sch.blockize(tile_copy(sch, handle, shape))
-    swizzle_wanted(sch, fragment)
+    # Swizzle what a load reads where that was wanted, in the load and in the copy.
+    for copy in sch.get_producers(fragment):
+        if _WANTED in sch.get(copy).annotations:
+            sch.unannotate(copy, _WANTED)
+            for block in (copy, fragment):
+                sch.annotate(block, SWIZZLE, 1)
     for dimension in alignment:
         sch.storage_align(fragment, *map(int, dimension))
     sch.tensorize(fragment, name)
@@ -512,15 +532,6 @@ def require_register_store(sch: Schedule, store: SBlockRV) -> tuple[Any, Any]:
     return sums, result
 
 
-def swizzle_wanted(sch: Schedule, fragment: SBlockRV) -> None:
-    """Swizzle what a load reads where that was wanted, in the load and in the copy."""
-    for copy in sch.get_producers(fragment):
-        if _WANTED in sch.get(copy).annotations:
-            sch.unannotate(copy, _WANTED)
-            for block in (copy, fragment):
-                sch.annotate(block, SWIZZLE, 1)
-
-
 def is_along_k(block: SBlock, operand: int) -> bool:
     """Whether the last index of an operand is the reduction's; of a B (columns, k) it is."""
     reduced = [item.var for item in block.iter_vars if item.iter_type == item.CommReduce]
@@ -551,30 +562,6 @@ def require_whole_fragments(sch: Schedule, handle: SBlockRV, shape: tuple[int, i
             f"block '{name}' copies {extents}, which fragments of {shape} do not divide",
             "place it with its whole tile, of fragments",
         )
-
-
-def lay_in_fragments(
-    sch: Schedule, handle: SBlockRV, role: Any, bits: int, is_transposed: bool
-) -> None:
-    """Give the registers of a copy the layout (rows // 16, columns // 16, lane, element).
-
-    What it reads gets the panels that were wanted.
-    """
-    flips = role == "B" and is_transposed
-    shape = get_tile_shape(role, get_depth(bits), is_transposed)
-
-    def place(*at: Any) -> tuple[Any, ...]:
-        *front, row, column = at
-        within = row % shape[0], column % shape[1]
-        lane, element = place_in_fragment(role, *(within[::-1] if flips else within), bits=bits)
-        return (*front, row // shape[0], column // shape[1], lane, element)
-
-    sch.transform_layout(handle, ("read" if role == "C" else "write", 0), place)
-    for copy in sch.get_producers(handle):
-        width = sch.get(copy).annotations.get(_PANELS)
-        if width is not None:
-            sch.unannotate(copy, _PANELS)
-            lay_in_panels(sch, copy, width=int(width))
 
 
 def tile_copy(sch: Schedule, handle: SBlockRV, shape: tuple[int, int]) -> LoopRV:
