@@ -11,7 +11,7 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.sym import Analyzer
-from tvm.tirx import BufferLoad, BufferStore, Cast, For, Mul, const, floormod
+from tvm.tirx import BufferLoad, BufferStore, Cast, Mul, const, floormod
 
 from .coverage import require_single_terms
 from .fusion.factors import read_lone_sum
@@ -118,7 +118,21 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
                     "choose a loop inside of it",
                 )
     init = sch.decompose_reduction(block, loop)
-    _require_guard(sch, init, block, outer, name)
+    # Refuse loops around the place of which a guard lets some iterations sum, and the others
+    # initialize the same cell, before or after that. In registers each thread has a cell of its
+    # own.
+    first, realize = get_realize(sch, init), get_realize(sch, block)
+    in_registers = all(str(it.source.scope()).startswith("local") for it in realize.block.writes)
+    for around in outer:
+        used = (is_used(around.loop_var, each.predicate) for each in (first, realize))
+        is_lost = tuple(used) == (False, True) and constant(around.extent) != 1
+        is_own = in_registers and get_axis(around) is not None
+        if is_lost and not is_own and not list(get_fed_iterators(realize, around)):
+            raise TransformError(
+                f"a guard has some iterations of loop '{around.loop_var.name}' sum in block "
+                f"'{name}', and all of them would initialize the same sum",
+                "leave the initialization in the block, or split that loop without a guard",
+            )
     require_single_terms(sch, block, name)
     old = [sch.get(init), sch.get(block)]
     new = [edit_block(node, node.body) for node in old]
@@ -126,26 +140,6 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
         made = dict(zip(old, new, strict=True))
         replace_blocks(sch, init, made, [], who="decompose_reduction_at")
     return init
-
-
-def _require_guard(
-    sch: Schedule, init: SBlockRV, block: SBlockRV, outer: Sequence[For], name: str
-) -> None:
-    """Refuse loops around the place of which a guard lets some iterations sum, and the others
-    initialize the same cell, before or after that. In registers each thread has a cell of its own.
-    """
-    first, realize = get_realize(sch, init), get_realize(sch, block)
-    in_registers = all(str(it.source.scope()).startswith("local") for it in realize.block.writes)
-    for loop in outer:
-        used = (is_used(loop.loop_var, each.predicate) for each in (first, realize))
-        is_lost = tuple(used) == (False, True) and constant(loop.extent) != 1
-        is_own = in_registers and get_axis(loop) is not None
-        if is_lost and not is_own and not list(get_fed_iterators(realize, loop)):
-            raise TransformError(
-                f"a guard has some iterations of loop '{loop.loop_var.name}' sum in block "
-                f"'{name}', and all of them would initialize the same sum",
-                "leave the initialization in the block, or split that loop without a guard",
-            )
 
 
 @transform

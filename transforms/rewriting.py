@@ -88,7 +88,16 @@ def replace_scope(
     )
     sch.state.replace(scope, probed, {scope.stmt: probed, **reuse})
     function = get_function(sch, handle)
-    _analyze(sch, function)
+    # Have TVM analyze a scope with a probe: it takes new blocks for undecided otherwise.
+    # Python cannot ask for that, and blockize does it on the way.
+    steps = len(sch.trace.insts)
+    probe = sch.get_sblock(_PROBE, function)
+    (loop,) = sch.get_loops(probe)
+    outer = sch.blockize(loop)
+    for each in (outer, probe, loop):
+        sch.remove_rv(each)
+    while len(sch.trace.insts) > steps:
+        sch.trace.pop()
     scope = get_scope(sch, handle)
     sch.state.replace(scope, new, {scope.stmt: new})
     # Append what fails when it is replayed, by a name that says why.
@@ -154,18 +163,3 @@ def replace_blocks(
 def edit_loop(loop: For, **fields: Any) -> For:
     """A loop with other values of the fields that are named."""
     return For(*({name: getattr(loop, name) for name in _LOOP_FIELDS} | fields).values())
-
-
-def _analyze(sch: Schedule, function: str) -> None:
-    """Have TVM analyze a scope with a probe: it takes new blocks for undecided otherwise.
-
-    Python cannot ask for that, and blockize does it on the way.
-    """
-    steps = len(sch.trace.insts)
-    probe = sch.get_sblock(_PROBE, function)
-    (loop,) = sch.get_loops(probe)
-    outer = sch.blockize(loop)
-    for handle in (outer, probe, loop):
-        sch.remove_rv(handle)
-    while len(sch.trace.insts) > steps:
-        sch.trace.pop()

@@ -190,13 +190,8 @@ def _extend(
         ),
     }
     scope = get_scope(sch, consumer).stmt
-    body = _put_blocks(scope.body, node, made, whole)
-    replace_scope(sch, consumer, edit_scope(scope, body, [tile]), made, who="store_through_tiles")
 
-
-def _put_blocks(statement: Any, node: SBlock, made: dict[SBlock, SBlock], whole: list[int]) -> Any:
-    """A statement with other blocks, and the loops of one of them of other extents."""
-
+    # A statement with other blocks, and the loops of one of them of other extents.
     def rebuild(part: Any, extents: list[int]) -> Any:
         if isinstance(part, SeqStmt):
             return SeqStmt([rebuild(each, extents) for each in part.seq])
@@ -204,14 +199,15 @@ def _put_blocks(statement: Any, node: SBlock, made: dict[SBlock, SBlock], whole:
             return SBlockRealize(part.iter_values, part.predicate, made[part.block])
         if not isinstance(part, For):
             return part
-        body = rebuild(part.body, extents[1:])
+        inside = rebuild(part.body, extents[1:])
         # Whether nothing but a block, and loops of its own, is in a loop.
         _, inner = open_loops(part)
         if not (isinstance(inner, SBlockRealize) and is_among(inner.block, [node])):
-            return part if body.same_as(part.body) else edit_loop(part, body=body)
-        return edit_loop(part, extent=IntImm("int32", extents[0]), body=body)
+            return part if inside.same_as(part.body) else edit_loop(part, body=inside)
+        return edit_loop(part, extent=IntImm("int32", extents[0]), body=inside)
 
-    return rebuild(statement, whole)
+    body = rebuild(scope.body, whole)
+    replace_scope(sch, consumer, edit_scope(scope, body, [tile]), made, who="store_through_tiles")
 
 
 @transform

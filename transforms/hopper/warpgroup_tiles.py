@@ -457,7 +457,21 @@ def tensorize_warpgroups(
             f"{[tile.rows, tile.columns]}",
             "place it at the loop of the warpgroups",
         )
-    _require_order(sch, block, in_flight)
+    around = get_outer_loops(sch, sch.get_loops(block)[-3])
+    if not any(int(loop.annotations.get(TMA_IN_FLIGHT, 0)) >= in_flight > 0 for loop in around):
+        if in_flight and not any(are_products_first(loop) for loop in around):
+            raise TransformError(
+                f"in_flight={in_flight} of block '{get_sblock_name(sch, block)}' would leave "
+                "groups in flight that read tiles while the next ones are copied to their place",
+                "call prefetch_asynchronously(..., products_first=True) first, or "
+                "prefetch_by_tma(..., in_flight=...), or use in_flight=0",
+            )
+        if in_flight > 1:
+            raise TransformError(
+                f"in_flight={in_flight} of block '{get_sblock_name(sch, block)}' would leave a "
+                "group in flight that reads the tile to whose place the next copies go",
+                "use in_flight=1",
+            )
     intrinsics = get_wgmma_intrinsics(
         tile, out=str(result.dtype), store_scope=str(result.scope()), arch=arch
     )
@@ -520,26 +534,6 @@ def _find_sums(sch: Schedule, store: SBlockRV) -> tuple[int, Any]:
             "store one product's sums",
         )
     return found[0]
-
-
-def _require_order(sch: Schedule, block: SBlockRV, in_flight: int) -> None:
-    """Refuse groups in flight whose tiles would be overwritten."""
-    loops = get_outer_loops(sch, sch.get_loops(block)[-3])
-    if any(int(loop.annotations.get(TMA_IN_FLIGHT, 0)) >= in_flight > 0 for loop in loops):
-        return
-    if in_flight and not any(are_products_first(loop) for loop in loops):
-        raise TransformError(
-            f"in_flight={in_flight} of block '{get_sblock_name(sch, block)}' would leave groups "
-            "in flight that read tiles while the next ones are copied to their place",
-            "call prefetch_asynchronously(..., products_first=True) first, or "
-            "prefetch_by_tma(..., in_flight=...), or use in_flight=0",
-        )
-    if in_flight > 1:
-        raise TransformError(
-            f"in_flight={in_flight} of block '{get_sblock_name(sch, block)}' would leave a group "
-            "in flight that reads the tile to whose place the next copies go",
-            "use in_flight=1",
-        )
 
 
 def _read_tile(sch: Schedule, block: SBlockRV, store: SBlockRV, in_flight: int) -> WgmmaTile:

@@ -385,6 +385,16 @@ def _read_product(sch: Schedule, block: SBlockRV, extents: list[int]) -> RowsPro
     advice = "stage it with stage_swizzled_at"
     swizzle_a = None if in_registers else read_swizzle(name, a, advice)
     swizzle_b = read_swizzle(name, b, advice)
+    # The warps of a thread block, each on one place of threadIdx.z.
+    loops = find_all(get_enclosing_kernel(sch, block), For)
+    by_axis = {get_axis(loop): constant(loop.extent) or 0 for loop in loops}
+    lanes = math.prod(by_axis.get(f"threadIdx.{axis}", 1) for axis in "yx")
+    if lanes != WARP:
+        raise TransformError(
+            f"the kernel of block '{get_sblock_name(sch, block)}' has {lanes} threads on "
+            "threadIdx.y and threadIdx.x",
+            "spread what reads the sums with spread_over_quads, and stage with in_quads=True",
+        )
     return RowsProduct(
         dtype=str(b.dtype),
         columns=columns,
@@ -393,7 +403,7 @@ def _read_product(sch: Schedule, block: SBlockRV, extents: list[int]) -> RowsPro
         swizzle_a=swizzle_a,
         swizzle_b=swizzle_b,
         begins=node.init is not None,
-        warps=_count_warps(sch, block),
+        warps=by_axis.get("threadIdx.z", 1),
     )
 
 
@@ -404,17 +414,3 @@ def _require_fragments(name: str, buffer: Any, dtype: str) -> None:
             f"'{buffer.name}' of block '{name}' is no fragment of {dtype} in registers",
             "lay it out with lay_in_quads",
         )
-
-
-def _count_warps(sch: Schedule, block: SBlockRV) -> int:
-    """The warps of a thread block, each on one place of threadIdx.z."""
-    loops = find_all(get_enclosing_kernel(sch, block), For)
-    extents = {get_axis(loop): constant(loop.extent) or 0 for loop in loops}
-    lanes = math.prod(extents.get(f"threadIdx.{axis}", 1) for axis in "yx")
-    if lanes != WARP:
-        raise TransformError(
-            f"the kernel of block '{get_sblock_name(sch, block)}' has {lanes} threads on "
-            "threadIdx.y and threadIdx.x",
-            "spread what reads the sums with spread_over_quads, and stage with in_quads=True",
-        )
-    return extents.get("threadIdx.z", 1)

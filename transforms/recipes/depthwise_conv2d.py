@@ -309,7 +309,13 @@ def schedule_strips(sch: Schedule, config: StripConfig) -> Iterator[str]:
     # Fewer planes and rows of pixels, as long as the grid has too few blocks.
     at_once, planes, thread_tile = fit_planes(sch, block, config, images=config.images)
     config = replace(config, images=at_once, planes=planes, thread_tile=thread_tile)
-    vector = _align(sch, padded, block, config.thread_tile[1])
+    # Rows of the padded image in vectors, which are vectors of the image. Rows of the image and
+    # pixels of a thread are a whole number of them, so that all are aligned.
+    *_, row, taps, _ = (get_extent(sch, loop) or 1 for loop in sch.get_loops(block))
+    dtype = sch.get(padded).writes[0].source.dtype
+    vector = find_vector(math.gcd(row, config.thread_tile[1]), dtype, most=VECTOR)
+    if vector > 1:
+        align_vectors(sch, padded, vector=vector, offset=-(taps // 2) % vector)
     yield "aligned"
     image, channel, height, width, *reductions = sch.get_loops(block)
     images, one_image = split_loop(sch, image, inner=config.images)
@@ -331,27 +337,14 @@ def schedule_strips(sch: Schedule, config: StripConfig) -> Iterator[str]:
     suggest_unrolling(sch, first, limit=UNROLL)
     if vector > 1:
         vectorize_loop(sch, last)
-    taps = cache_read_at(sch, block, together, operand=1, scope="local")
-    suggest_unrolling(sch, get_own_loops(sch, taps)[0])
+    filters = cache_read_at(sch, block, together, operand=1, scope="local")
+    suggest_unrolling(sch, get_own_loops(sch, filters)[0])
     suggest_unrolling(sch, pixels[0], limit=UNROLL)
     yield "window_in_registers"
     vectorize_copy(sch, result, vector=vector)
     yield "stored_in_vectors"
     decompose_reduction_at(sch, block, reductions[0])
     yield "decomposed"
-
-
-def _align(sch: Schedule, padded: SBlockRV, block: SBlockRV, width_of_strip: int) -> int:
-    """Rows of the padded image in vectors, which are vectors of the image; returns their length.
-
-    Rows of the image and pixels of a thread are a whole number of them, so that all are aligned.
-    """
-    *_, width, taps, _ = (get_extent(sch, loop) or 1 for loop in sch.get_loops(block))
-    dtype = sch.get(padded).writes[0].source.dtype
-    vector = find_vector(math.gcd(width, width_of_strip), dtype, most=VECTOR)
-    if vector > 1:
-        align_vectors(sch, padded, vector=vector, offset=-(taps // 2) % vector)
-    return vector
 
 
 SMALL_FAST = {"b": 2, "c": 4, "h": 16, "w": 32, "k": 3}

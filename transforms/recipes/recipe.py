@@ -262,8 +262,11 @@ class Recipe:
                 self._require_steps(index - 1)
                 self._require_unchanged(sch, module, last)
                 return
-            path, line = _find_yield(generator)
-            location = f"{Path(path).name}:{line}"
+            inner = generator
+            while inspect.isgenerator(inner.gi_yieldfrom):
+                inner = inner.gi_yieldfrom
+            path = inner.gi_code.co_filename
+            location = f"{Path(path).name}:{inner.gi_frame.f_lineno}"
             self._require_new_name(name, names, location)
             names.add(name)
             module, last = sch.mod, name
@@ -502,13 +505,6 @@ def get_sblocks(sch: Schedule) -> list[SBlockRV]:
 def _name_sblocks(sch: Schedule) -> list[str]:
     nodes = find_all(sch.mod[sch.func_working_on].body, SBlock)
     return [str(node.name_hint) for node in nodes if node.name_hint != "root"]
-
-
-def _find_yield(generator: Any) -> tuple[str, int]:
-    """The file and line where a generator stands, in the innermost that it delegates to."""
-    while inspect.isgenerator(generator.gi_yieldfrom):
-        generator = generator.gi_yieldfrom
-    return generator.gi_code.co_filename, generator.gi_frame.f_lineno
 
 
 def _copy_trace(sch: Schedule) -> Trace:

@@ -302,7 +302,24 @@ def _sum_parts(sch: Schedule, blocks: Sequence[SBlockRV], config: RowConfig) -> 
             "each >= 2",
         )
     (output,) = blocks
-    part, fit, padded = _cut(sch, output, config)
+    # Parts are equal where they are whole vectors; else they are whole rounds, of which the last
+    # read zeros.
+    length = get_extent(sch, sch.get_loops(output)[-1])
+    fit: _Fit | None = None
+    padded: tuple[SBlockRV, ...] = ()
+    if config.tail == "guard" and length is not None:
+        # The config with vectors that CUDA has a type for under the guard of a padded row.
+        sizes = [region.source.dtype.itemsize for region in sch.get(output).reads]
+        of_rows = _fit(
+            sch, [output], replace(config, vector=min(config.vector, find_guarded(min(sizes))))
+        )
+        at_once = _count_at_once(of_rows, config)
+        if not has_whole_parts(length, config.parts, of_rows.vector, at_once):
+            fit = of_rows
+            padded = pad_block(sch, output, multiples=(1, config.parts * at_once)).operands
+    part = rfactor_reduction(sch, output, parts=config.parts).block
+    bind_loop(sch, fuse_loops(sch, sch.get_loops(part)[:2]), axis="blockIdx.x")
+    fit = fit or _fit(sch, [part], config)
     yield "cut_in_parts"
     extent, least = get_extent(sch, sch.get_loops(part)[-1]), _count_at_once(fit, config)
     if (extent or 0) < least:
@@ -321,33 +338,6 @@ def _sum_parts(sch: Schedule, blocks: Sequence[SBlockRV], config: RowConfig) -> 
         threads = 1 << (config.parts - 1).bit_length()
     spread_over_threads(sch, output, threads=min(threads, WARP), tail=config.tail)
     yield "parts_added"
-
-
-def _cut(
-    sch: Schedule, output: SBlockRV, config: RowConfig
-) -> tuple[SBlockRV, _Fit, tuple[SBlockRV, ...]]:
-    """Cut the rows of a sum, and put the parts on blocks.
-
-    Returns the block of a part, its fit, and the blocks of the padded operands. Parts are equal
-    where they are whole vectors; else they are whole rounds, of which the last read zeros.
-    """
-    length = get_extent(sch, sch.get_loops(output)[-1])
-    fit: _Fit | None = None
-    padded: tuple[SBlockRV, ...] = ()
-    if config.tail == "guard" and length is not None:
-        # The config with vectors that CUDA has a type for under the guard of a padded row.
-        sizes = [region.source.dtype.itemsize for region in sch.get(output).reads]
-        of_rows = _fit(
-            sch, [output], replace(config, vector=min(config.vector, find_guarded(min(sizes))))
-        )
-        at_once = _count_at_once(of_rows, config)
-        if not has_whole_parts(length, config.parts, of_rows.vector, at_once):
-            fit = of_rows
-            padded = pad_block(sch, output, multiples=(1, config.parts * at_once)).operands
-    partial = rfactor_reduction(sch, output, parts=config.parts)
-    row = fuse_loops(sch, sch.get_loops(partial.block)[:2])
-    bind_loop(sch, row, axis="blockIdx.x")
-    return partial.block, fit or _fit(sch, [partial.block], config), padded
 
 
 def _count_at_once(fit: _Fit, config: RowConfig) -> int:

@@ -70,13 +70,22 @@ def round_operand(sch: Schedule, block: SBlockRV, *, operand: int) -> SBlockRV:
         )
     if find_all(sch.get(block).body, SBlock):
         raise TransformError(f"block '{name}' holds other blocks", "pass the one inside of it")
-    dtype = _find_rounding(sch.get(block), reads[operand].source)
-    if dtype is None:
+    # The one type to which a block converts all that it loads of a buffer.
+    node, buffer = sch.get(block), reads[operand].source
+    loads = [load for load in find_all(node, TensorLoad) if load.source.same_as(buffer)]
+    casts = [
+        cast
+        for cast in find_all(node.body, Cast)
+        if isinstance(cast.value, TensorLoad) and cast.value.source.same_as(buffer)
+    ]
+    types = {str(cast.ty.dtype) for cast in casts}
+    if len(types) != 1 or len(casts) != len(loads):
         raise TransformError(
             f"block '{name}' does not convert all that it reads of "
             f"'{reads[operand].source.name}' to one type",
             "cache the operand with cache_read_at instead",
         )
+    (dtype,) = types
     copy = sch.cache_read(block, operand, str(reads[operand].source.scope()), [block])
     old = sch.get(copy).writes[0].source
     label = f"{reads[operand].source.name!s}_{dtype}"
@@ -95,18 +104,6 @@ def round_operand(sch: Schedule, block: SBlockRV, *, operand: int) -> SBlockRV:
     }
     replace_blocks(sch, block, made, [new], who="round_operand")
     return copy
-
-
-def _find_rounding(block: SBlock, buffer: Any) -> str | None:
-    """The one type to which a block converts all that it loads of a buffer."""
-    loads = [load for load in find_all(block, TensorLoad) if load.source.same_as(buffer)]
-    casts = [
-        cast
-        for cast in find_all(block.body, Cast)
-        if isinstance(cast.value, TensorLoad) and cast.value.source.same_as(buffer)
-    ]
-    types = {str(cast.ty.dtype) for cast in casts}
-    return types.pop() if len(types) == 1 and len(casts) == len(loads) else None
 
 
 class FragmentProduct(NamedTuple):
