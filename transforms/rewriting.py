@@ -160,6 +160,15 @@ def replace_blocks(
     replace_scope(sch, block, edit_scope(scope, rebuild(scope.body), buffers), made, who=who)
 
 
+def open_loops(statement: Any) -> tuple[list[For], Any]:
+    """The loops that a statement is, outermost first, and what stands in the innermost."""
+    loops: list[For] = []
+    while isinstance(statement, For):
+        loops.append(statement)
+        statement = statement.body
+    return loops, statement
+
+
 def edit_loop(loop: For, **fields: Any) -> For:
     """A loop with other values of the fields that are named."""
     return For(*({name: getattr(loop, name) for name in _LOOP_FIELDS} | fields).values())

@@ -234,15 +234,6 @@ def get_loops_around(loop: For, loops: Iterable[For]) -> list[For]:
     ]
 
 
-def open_loops(statement: Any) -> tuple[list[For], Any]:
-    """The loops that a statement is, outermost first, and what stands in the innermost."""
-    loops: list[For] = []
-    while isinstance(statement, For):
-        loops.append(statement)
-        statement = statement.body
-    return loops, statement
-
-
 def get_fed_iterators(realize: SBlockRealize, loop: For) -> Iterator[IterVar]:
     """The block iterators whose value uses the loop."""
     for iterator, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):

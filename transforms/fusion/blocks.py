@@ -32,6 +32,7 @@ from tvm.tirx import (
 from tvm.tirx import all as all_of
 from tvm_ffi import structural_map
 
+from ..rewriting import open_loops
 from ..schedule import TransformError
 from ..tir import (
     constant,
@@ -39,7 +40,6 @@ from ..tir import (
     get_operands,
     is_among,
     is_used,
-    open_loops,
     replace_fields,
     substitute,
 )

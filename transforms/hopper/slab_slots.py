@@ -31,6 +31,7 @@ from tvm_ffi import structural_equal, structural_map
 from tirstep.tvm_compat import get_op_name
 
 from ..gpu_limits import MAX_SHARED_BYTES
+from ..rewriting import open_loops
 from ..schedule import TransformError
 from ..tensor_cores.fragments import SCOPE
 from ..tir import (
@@ -39,7 +40,6 @@ from ..tir import (
     get_axis,
     is_among,
     list_allocated,
-    open_loops,
     replace_fields,
     substitute,
 )

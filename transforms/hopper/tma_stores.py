@@ -53,7 +53,7 @@ from ..enumeration import try_iterations
 from ..gpu_limits import MAX_SHARED_BYTES, WARP
 from ..pass_options import set_pipeline
 from ..queries import find_epilogue, get_own_loops, get_realize, get_sblock_name
-from ..rewriting import edit_loop, edit_scope, get_scope, replace_scope
+from ..rewriting import edit_loop, edit_scope, get_scope, open_loops, replace_scope
 from ..schedule import TransformError, transform
 from ..tensor_cores.fragments import SCOPE
 from ..tensor_cores.mma_tiles import SharedStore, require_tile_loops, write_in_rows
@@ -65,7 +65,6 @@ from ..tir import (
     get_operands,
     is_among,
     is_used,
-    open_loops,
     replace_fields,
     substitute,
 )

@@ -46,7 +46,7 @@ from ..inlining import inline_producers
 from ..loops import Tail, require_factors
 from ..pipelining import are_products_first
 from ..queries import get_extent, get_outer_loops, get_own_loops, get_realize, get_sblock_name
-from ..rewriting import replace_blocks
+from ..rewriting import open_loops, replace_blocks
 from ..schedule import TransformError, inlines, transform
 from ..tensor_cores.fragments import QUAD, SCOPE, SIDE
 from ..tensor_cores.mma_tiles import (
@@ -56,7 +56,7 @@ from ..tensor_cores.mma_tiles import (
     require_register_store,
     tile_copy,
 )
-from ..tir import bind_ranges, constant, open_loops, replace_fields, substitute
+from ..tir import bind_ranges, constant, replace_fields, substitute
 from .tma_tiles import TMA_IN_FLIGHT
 from .wgmma_intrinsics import (
     CHUNK_BYTES,
