@@ -9,6 +9,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,9 +18,11 @@ from tvm.script import ir as I
 from tvm.script import tirx as T
 
 from tirstep.allowances import EXPONENTS
-from tirstep.modules import corners, roundings
-from tirstep.modules.dtypes import FLOATS_IN_FLOAT32
+from tirstep.modules import corners
+from tirstep.modules.dtypes import FLOATS_IN_FLOAT32, dtype_facts
+from tirstep.modules.float_errors import DIVISION, EXPONENTIAL
 from tirstep.modules.kernel import kernel
+from tirstep.modules.rounded import GONE, RESCALING
 from tirstep.modules.tvmscript import DTypes, cast_between
 
 Mask: TypeAlias = Callable[[Any, Any, Any], Any]
@@ -114,7 +117,7 @@ def _attention_error(
     **_: Any,
 ) -> Any:
     visible = find_visible(q.shape[2], k.shape[2], causal=causal, window=window, xp=xp)
-    unit = roundings.Attention(_find_scale(scale, dim), dtype, u, tiny, fused_exponents, xp)
+    unit = Bound(_find_scale(scale, dim), dtype, u, tiny, fused_exponents, xp)
     return _by_rows(unit.bound, (q, k, v), visible, group, xp)
 
 
@@ -155,16 +158,16 @@ def _refuse_masks(queries: int, keys: int, causal: bool, window: Any, **given: A
     return _refuse_options(**given)
 
 
-QUERIES = (
-    corners.zeros,
-    corners.low_scores,
-    corners.spread_scores,
-    corners.one_key,
-    corners.last_key,
-    corners.first_key,
-    corners.front_vanishes,
-    corners.back_vanishes,
-    corners.no_key,
+QUERIES = corners.pick(
+    "zeros",
+    "low scores",
+    "spread scores",
+    "one key",
+    "last key",
+    "first key",
+    "front vanishes",
+    "back vanishes",
+    "no key",
 )
 """Corner cases of a query, whose keys `_mark_keys` made."""
 
@@ -178,7 +181,6 @@ QUERIES = (
     flops=lambda batch, heads, queries, keys, dim, *, causal, window, **_: (
         4 * batch * heads * dim * _count_pairs(queries, keys, causal, window)
     ),
-    terms=lambda keys, dim, **_: keys + dim,
     elements=lambda batch, heads, queries, keys, dim, *, group, **_: (
         batch * dim * max(heads * queries, heads // group * keys)
     ),  # and the scores, where a schedule keeps them in global memory, which it asks itself
@@ -373,7 +375,6 @@ def _by_batch(
     may_be_large=True,
     has_matrices=True,
     flops=lambda batch, heads, keys, dim, **_: 4 * batch * heads * keys * dim,
-    terms=lambda keys, dim, **_: keys + dim,
     elements=lambda batch, heads, keys, dim, *, group, **_: (
         batch * max(heads * max(keys, dim), heads // group * keys * dim)
     ),
@@ -442,3 +443,132 @@ def _decode(sizes: Sizes, dtypes: DTypes, mask: Mask, factor: Any) -> tvm.IRModu
             add_values(power, V, weighted, total, Y)
 
     return DecodeAttention
+
+
+SAFETY = 2.0
+"""For the terms of higher order."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Of softmax(scale q k^T) v of one head, in any order of keys and however often rescaled.
+
+    Attributes
+    ----------
+    dtype : of values, to which powers are rounded before they are multiplied
+    fuses : whether an exponent may be c x - c m of a score x and the maximum m, by one multiply-add
+    u, tiny : as for all functions here
+    xp : the module that the arrays belong to, NumPy or PyTorch
+    """
+
+    scale: float
+    dtype: str
+    u: float
+    tiny: float
+    fuses: bool = False
+    xp: Any = np
+
+    def bound(self, q: Any, k: Any, v: Any, visible: Any) -> Any:
+        """For q (queries, dim), k and v (keys, dim), visible (queries, keys): (queries, dim).
+
+        Maxima cancel. A row of equal scores sums ones; a key that leaves no other any power has the
+        power 1, and its value is the result: to the bit of whole numbers, and of others but for a
+        product with a power that is nearly 1, and the quotient by that. Where scores may be so far
+        off that the first order says nothing, the result still lies among the values. Where
+        exponents are fused, powers of equal scores are equal, but no ones.
+        """
+        xp = self.xp
+        with np.errstate(invalid="ignore", over="ignore"):
+            scores = xp.where(visible, self.scale * (q @ k.T), -math.inf)
+            maximum = _largest(scores, xp)
+            shifted = scores - maximum
+            off = xp.where(visible, self._bound_scores(q, k), 0.0)
+            if self.fuses:  # the maximum so far, when a power is computed, may be another one
+                off = xp.where(visible, off + self.u * (xp.abs(maximum) - 2 * shifted), 0.0)
+            counts = shifted > GONE - 2 * _largest(off, xp)
+            powers = xp.exp(shifted)
+            is_alone = counts.sum(axis=1, keepdims=True) == 1
+            first_order = self._bound_powers(powers, xp.abs(shifted), off, counts, v)
+            largest = _find_largest(counts, xp.abs(v), xp)
+            among, alone = 2.1 * largest, 0.0 if _are_whole(v, xp) else 2 * self.u * largest
+            if self.fuses:
+                alone = xp.minimum(alone + first_order, among)
+            is_far = (xp.where(counts, off, 0.0) > 0.25).any(axis=1, keepdims=True)
+            rounding = xp.where(is_far, among, xp.minimum(first_order, among))
+            most = 1 + xp.amax(xp.abs(v), axis=0)
+            return xp.where(is_alone, alone, rounding) + 2 * (len(k) + 2) * self.tiny * most
+
+    def _bound_scores(self, q: Any, k: Any) -> Any:
+        """How far off scores are, and so the logarithms of powers."""
+        xp = self.xp
+        magnitudes = xp.abs(q) @ xp.abs(k).T
+        is_exact = magnitudes == 0
+        if _are_whole(q, xp) and _are_whole(k, xp):
+            is_exact |= magnitudes <= 1 / self.u
+        rounded = q.shape[1] * (self.u * magnitudes + self.tiny)
+        return xp.where(is_exact, 0.0, self.scale * rounded)
+
+    def _bound_powers(self, powers: Any, distance: Any, off: Any, counts: Any, v: Any) -> Any:
+        """To first order in u, doubled."""
+        xp = self.xp
+        distance = xp.where(counts, distance, 0.0)
+        terms = counts.sum(axis=1, keepdims=True)
+        is_equal = ~(distance > 0).any(axis=1, keepdims=True)
+        of_power = (
+            off / self.u + 3 * distance + xp.where(distance == 0, 0.0, 4 + EXPONENTIAL * distance)
+        )
+        of_power = xp.where(counts, of_power, 0.0) + xp.where(is_equal, 0, RESCALING * terms)
+        total = powers.sum(axis=1, keepdims=True)
+        magnitudes = powers @ xp.abs(v) / total
+        narrow, least = self._find_narrow()
+        of_sum = (powers * of_power) @ xp.abs(v) / total + terms * magnitudes
+        of_total = (powers * of_power).sum(axis=1, keepdims=True) / total
+        of_result = xp.abs(powers @ v / total) * (of_total + DIVISION)
+        rounded = self.u * (of_sum + of_result)
+        counted = xp.where(counts, 1.0, xp.zeros_like(powers))
+        stored = narrow * magnitudes + least * (counted @ xp.abs(v)) / total
+        if self.fuses:  # powers of equal scores are equal, and ones where they are stored so
+            is_equal &= _largest(xp.where(counts, off, 0.0), xp) < narrow / 4
+        return SAFETY * (rounded + xp.where(is_equal, 0.0, stored))
+
+    def _find_narrow(self) -> tuple[float, float]:
+        """What powers lose in the type of the values: of themselves, and at least."""
+        facts = dtype_facts(self.dtype)
+        if facts.unit_roundoff <= self.u:
+            return 0.0, 0.0
+        return facts.unit_roundoff, facts.smallest_subnormal / 2
+
+
+RUN = 64
+"""Keys that are looked at together."""
+
+
+def _are_whole(array: Any, xp: Any) -> bool:
+    return bool((array == xp.round(array)).all())
+
+
+def _largest(rows: Any, xp: Any) -> Any:
+    return xp.amax(rows, axis=1, keepdims=True)
+
+
+def _find_largest(counts: Any, magnitudes: Any, xp: Any) -> Any:
+    """The largest of the values (keys, dim) that count for each query (queries, keys).
+
+    Keys that count for all queries are looked at once for all of them. Of most runs of the others
+    all or none count for a query: one key after the other are only those looked at that do not.
+    """
+    largest = xp.where(counts[:, :1], 0.0, xp.zeros_like(magnitudes[:1]))
+    of_all = counts.all(axis=0)
+    if bool(of_all.any()):
+        largest = xp.maximum(largest, xp.amax(magnitudes[of_all], axis=0))
+    of_some = counts.any(axis=0) & ~of_all
+    counts, magnitudes = counts[:, of_some], magnitudes[of_some]
+    for start in range(0, len(magnitudes), RUN):
+        here, values = counts[:, start : start + RUN], magnitudes[start : start + RUN]
+        is_whole = here.all(axis=1)
+        is_part = here.any(axis=1) & ~is_whole
+        largest[is_whole] = xp.maximum(largest[is_whole], xp.amax(values, axis=0))
+        if bool(is_part.any()):
+            counted = xp.where(here[is_part][:, :, None], values, 0.0)
+            largest[is_part] = xp.maximum(largest[is_part], xp.amax(counted, axis=1))
+    return largest

@@ -10,10 +10,11 @@ import tvm
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.modules import corners, roundings
+from tirstep.modules import corners
 from tirstep.modules.dtypes import FLOATS_IN_FLOAT32
 from tirstep.modules.kernel import kernel
-from tirstep.modules.roundings import EPSILON
+from tirstep.modules.rounded import stored
+from tirstep.modules.rows import EPSILON
 from tirstep.modules.tvmscript import DTypes, cast_between
 
 
@@ -24,10 +25,8 @@ def _swiglu_of(x: Any, gate: Any, up: Any, **_: Any) -> Any:
 
 @kernel(
     reference=_swiglu_of,
-    error=roundings.swiglu,
-    corners=(corners.nothing, corners.few_terms, corners.one_term),
+    corners=corners.pick("nothing", "few terms", "one term"),
     flops=lambda m, n, k, **_: 4 * m * n * k + 4 * m * n,
-    terms=lambda k, **_: k,
     elements=lambda m, n, k, **_: max(m * k, k * n, m * n),
     accumulators=FLOATS_IN_FLOAT32,
 )
@@ -90,23 +89,15 @@ def _swiglu(M: int, N: int, K: int, dtypes: DTypes) -> tvm.IRModule:
     return MlpSwiglu
 
 
-def _rms_norm_matmul_of(x: Any, gain: Any, w: Any, **_: Any) -> Any:
-    return x / np.sqrt((x * x).mean(axis=1, keepdims=True) + EPSILON) * gain @ w
+def _rms_norm_matmul_of(x: Any, gain: Any, w: Any, *, dtype: str = "float32", **_: Any) -> Any:
+    normed = x / np.sqrt((x * x).mean(axis=1, keepdims=True) + EPSILON) * gain
+    return stored(normed, dtype) @ w
 
 
 @kernel(
     reference=_rms_norm_matmul_of,
-    error=roundings.rms_norm_matmul,
-    corners=(
-        corners.zeros,
-        corners.small,
-        corners.large,
-        corners.sparse,
-        corners.high_offset,
-        corners.subnormal,
-    ),
+    corners=corners.pick("zeros", "small", "large", "sparse", "high offset", "subnormal"),
     flops=lambda m, n, k, **_: 2 * m * n * k + 4 * m * k,
-    terms=lambda k, **_: 2 * k,
     elements=lambda m, n, k, **_: max(m * k, k * n, m * n),
     accumulators=FLOATS_IN_FLOAT32,
 )

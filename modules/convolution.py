@@ -28,7 +28,6 @@ def _round(m: int, n: int) -> tuple[int, int, int]:
 @kernel(
     reference=lambda a, *, n, width, **_: sliding_window_view(a, width)[:n].sum(axis=1),
     flops=lambda n, width, **_: n * (width - 1),
-    terms=lambda width, **_: width - 1,
     elements=lambda n, width, **_: n + width,
     accumulators=SUMS_OF_FEW,
     choices={"width": range(1, 65)},
@@ -72,8 +71,6 @@ def window_sum(n: int, *, width: int = 3, dtype: str = "float32") -> tvm.IRModul
 @kernel(
     reference=lambda a, w, **_: np.convolve(a, w),
     flops=lambda m, n, **_: 2 * m * n,
-    # The other terms of a sum are zeros, which add without rounding.
-    terms=lambda m, n, **_: min(m, n),
     elements=lambda m, n, over="filter", **_: _round(m, n)[1] if over == "padded" else m + n - 1,
     accumulators=SUMS_OF_PRODUCTS,
     choices={"over": ("filter", "output", "padded")},
@@ -198,7 +195,6 @@ def _refuse_even(k: int, **_: Any) -> str | None:
 @kernel(
     reference=_depthwise,
     flops=lambda b, c, h, w, k, **_: 2 * b * c * h * w * k * k,
-    terms=lambda k, **_: k * k,
     # Of the padded image, and of the filters.
     elements=lambda b, c, h, w, k, **_: max(b * c * (h + k - 1) * (w + k - 1), c * k * k),
     accumulators=SUMS_OF_PRODUCTS,
@@ -310,14 +306,13 @@ def _find_corner(kh: int, kw: int, padding: int, dilation: int, **_: Any) -> tup
 @kernel(
     reference=_convolve,
     flops=_count_conv2d,
-    terms=lambda ci, kh, kw, **_: ci * kh * kw,
     elements=_find_largest,
     accumulators=SUMS_OF_PRODUCTS,
     choices={"stride": range(1, 17), "padding": range(65), "dilation": range(1, 17)},
     refuse=_refuse_no_window,
     zeros=_find_corner,
     # An infinity in each row of pixels would make most results no numbers.
-    corners=(corners.thinning, corners.infinite_pixel),
+    corners=corners.pick("thinning", "infinite pixel"),
 )
 def conv2d(
     n: int,

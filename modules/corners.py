@@ -11,7 +11,7 @@ plants them.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -64,27 +64,20 @@ class CornerSlot:
 
 @dataclass(frozen=True)
 class Corner:
-    """One kind of row, its name, and in one line what it is for.
+    """One kind of row.
 
     With `is_of_first`, of signals and images only the first row has it, and the kind before it in
     a kernel's list the others, in the same input.
     """
 
     name: str
-    purpose: str
     draw: Callable[[CornerSlot], Array]
     is_of_first: bool = False
 
 
-def corner(
-    purpose: str, *, is_of_first: bool = False
-) -> Callable[[Callable[[CornerSlot], Array]], Corner]:
-    """Make a `Corner` of a function of a `CornerSlot`; it is called as the function is."""
-
-    def make(draw: Callable[[CornerSlot], Array]) -> Corner:
-        return Corner(draw.__name__.replace("_", " "), purpose, draw, is_of_first)
-
-    return make
+def pick(*names: str) -> tuple[Corner, ...]:
+    """Corner cases of the table, by name."""
+    return tuple(Corner(name, DRAWS[name], name == "infinite pixel") for name in names)
 
 
 def draw_corners(problem: "Problem", seed: int) -> list[tuple[tuple[str, ...], list[Array]]]:
@@ -249,136 +242,44 @@ def _store(values: Array, facts: DType) -> Array:
     return np.where(np.isinf(values), values, finite).astype(facts.numpy)
 
 
-# Of rows, for softmax and the normalizations.
+# What takes more than a line of the table.
 
 
-@corner("zeros of either sign: a mean square of 0, and powers that are ones and sum exactly")
-def zeros(slot: CornerSlot) -> Array:
-    return slot.signs() * 0.0
-
-
-@corner("-inf but for few columns: a sum of few errors, of which a narrower type makes larger ones")
-def few(slot: CornerSlot) -> Array:
-    values = np.full(slot.size, -np.inf)
-    columns = _choose_columns(slot)
+def draw_few(slot: CornerSlot) -> Array:
+    """The maximum at the end, more whose powers are large, and all rounded down in a narrower type,
+    and many whose powers are small: each is a result in which an error of the sum may show.
+    """
+    values, columns = np.full(slot.size, -np.inf), _choose_columns(slot)
+    count = columns.size
     for _ in range(64):
-        values[columns] = _draw_few(slot, columns.size)
+        top = _as_stored(slot, np.array([0.02]))
+        large = _as_stored(slot, top + slot.rng.uniform(-1.0, 0.0, 1024))
+        large = np.resize(large[is_between(np.exp(large - top))], count // 4 + 1)
+        small = _as_stored(slot, top + slot.rng.uniform(-12.0, -4.0, count))
+        others = slot.rng.permutation(np.concatenate([large[1:], small])[: max(count - 2, 0)])
+        values[columns] = np.concatenate([large[:1], others, top])[-count:]
         if is_between(np.exp(values[columns] - values[columns].max()).sum()):
             break
     return values
 
 
-def _draw_few(slot: CornerSlot, count: int) -> Array:
-    """The maximum at the end, more whose powers are large, and all rounded down in a narrower type,
-    and many whose powers are small: each is a result in which an error of the sum may show.
-    """
-    top = _as_stored(slot, np.array([0.02]))
-    large = _as_stored(slot, top + slot.rng.uniform(-1.0, 0.0, 1024))
-    large = np.resize(large[is_between(np.exp(large - top))], count // 4 + 1)
-    small = _as_stored(slot, top + slot.rng.uniform(-12.0, -4.0, count))
-    others = slot.rng.permutation(np.concatenate([large[1:], small])[: max(count - 2, 0)])
-    return np.concatenate([large[:1], others, top])[-count:]
-
-
-def _as_stored(slot: CornerSlot, values: Array) -> Array:
-    return values.astype(slot.dtype.numpy).astype(np.float64)
-
-
-@corner("an offset far below 0: what begins at 0, or at -10000, wins the maximum; powers vanish")
-def low(slot: CornerSlot) -> Array:
-    return slot.row - (2.0**19 if slot.dtype.largest > 2.0**20 else 1000)
-
-
-@corner("up to overflow's edge in both signs: powers overflow unless the maximum comes off first")
-def high(slot: CornerSlot) -> Array:
-    values = slot.magnitudes(1.0, slot.dtype.largest)
-    values[slot.rng.integers(slot.size)] = slot.dtype.largest
-    return values
-
-
-@corner("the first half is -inf, a mask: sums whose maximum begins at -inf are no numbers there")
-def masked_in_front(slot: CornerSlot) -> Array:
-    return np.where(np.arange(slot.size) < slot.size // 2, -np.inf, slot.row)
-
-
-@corner("nothing but -inf, a row all masked: it has no softmax, and the result is NaN")
-def masked(slot: CornerSlot) -> Array:
-    return np.full(slot.size, -np.inf)
-
-
-@corner("zeros but for a large number in the last column: a maximum without it overflows")
-def last_is_largest(slot: CornerSlot) -> Array:
-    values = np.zeros(slot.size)
-    values[-1] = 1000.0
-    return values
-
-
-@corner("zeros but for a large number in the first column")
-def first_is_largest(slot: CornerSlot) -> Array:
-    values = np.zeros(slot.size)
-    values[0] = 1000.0
-    return values
-
-
-@corner("the same in the first half, all near the lowest number: a maximum of -1e30 is above it")
-def one_is_largest(slot: CornerSlot) -> Array:
-    values = np.full(slot.size, slot.dtype.smallest / 2)
-    columns = np.arange(slot.size % 2, max(slot.size // 2, 1), 2)  # by twos from the last, not it
-    values[slot.rng.choice(columns) if columns.size else 0] = slot.dtype.smallest / 4
-    return values
-
-
-@corner("subnormal numbers: they count as zeros or as themselves, and nothing divides by them")
-def subnormal(slot: CornerSlot) -> Array:
-    return slot.row * slot.dtype.smallest_normal
-
-
-@corner("numbers in few columns, zeros in the others: a lost term is much of the mean square")
-def sparse(slot: CornerSlot) -> Array:
-    values = np.zeros(slot.size)
+def draw_sparse(slot: CornerSlot) -> Array:
+    """Half of the squares all are rounded down in a narrower type."""
     columns = _choose_columns(slot)
     drawn = _as_stored(slot, np.abs(_draw_between(slot, 1024)))
-    # Half of the squares all are rounded down in a narrower type.
     rounded_down = np.resize(drawn[is_between(drawn * drawn)], columns.size // 2)
     chosen = np.concatenate([rounded_down, drawn])[: columns.size]
-    values[columns] = slot.rng.permutation(chosen)
-    return values
+    return _put(np.zeros(slot.size), columns, slot.rng.permutation(chosen))
 
 
-@corner("about 0.003: epsilon is as large as the mean square")
-def small(slot: CornerSlot) -> Array:
-    return 0.003 * slot.row
-
-
-@corner("up to where squares sum to overflow's edge: they fit float32, and no narrower type")
-def large(slot: CornerSlot) -> Array:
-    most = np.sqrt(dtype_facts("float32").largest / (64 * slot.size))
-    return slot.magnitudes(1e-3, min(most, slot.dtype.largest))
-
-
-@corner("all about 1000: an offset of many times the deviation")
-def high_offset(slot: CornerSlot) -> Array:
-    return slot.row + 1000
-
-
-@corner("whole numbers, 1e3 times their deviation: the mean of squares less the mean's cancels")
-def offset(slot: CornerSlot) -> Array:
+def draw_offset(slot: CornerSlot) -> Array:
     exact = slot.dtype.exact_integers // 2 + 3  # of which neighbours are whole numbers too
-    by_sum = 2**23 // slot.size
-    base = max(min(4099, exact, by_sum), 1)
+    base = max(min(4099, exact, 2**23 // slot.size), 1)
     return base + slot.rng.integers(0, 2, slot.size)
 
 
-@corner("one value of 2^66: its square overflows, and its variance is 0")
-def equal(slot: CornerSlot) -> Array:
-    return np.full(slot.size, min(2.0**66, 2.0 ** np.floor(np.log2(slot.dtype.largest))))
-
-
-@corner(
-    "whole numbers with their negatives: mean and variance are exact, so that a lost term shows"
-)
-def balanced(slot: CornerSlot) -> Array:
-    # As large as the squares sum exactly with; one of more bits than float16 has is much of them.
+def draw_balanced(slot: CornerSlot) -> Array:
+    """As large as the squares sum exactly with; one of more bits than float16 is much of them."""
     most = max(int(min(np.sqrt(2**22 / slot.size), slot.dtype.exact_integers)), 4)
     wide = min(2507, slot.dtype.exact_integers - 1)
     three = np.array([wide, -(wide // 2), wide // 2 - wide])[: slot.size // 3 * 3]
@@ -386,6 +287,56 @@ def balanced(slot: CornerSlot) -> Array:
     half = slot.rng.integers(most // 2, most, count, endpoint=True).astype(np.float64)
     zeros = np.zeros(slot.size - three.size - 2 * count)
     return slot.rng.permutation(np.concatenate([three, half, -half, zeros]))
+
+
+def draw_one_largest(slot: CornerSlot) -> Array:
+    columns = np.arange(slot.size % 2, max(slot.size // 2, 1), 2)  # by twos from the last, not it
+    chosen = slot.rng.choice(columns) if columns.size else 0
+    return _put(np.full(slot.size, slot.dtype.smallest / 2), chosen, slot.dtype.smallest / 4)
+
+
+def draw_curve(slot: CornerSlot) -> Array:
+    curve = (0.0, 1e-5, 0.03, 0.5, 1, 2, 2.5, *range(3, 10), 9.4, 9.6, 10, 11, 20, 300, 5e4, 1e13)
+    edges = (slot.dtype.smallest_subnormal, slot.dtype.smallest_normal, slot.dtype.largest)
+    values = np.array([*curve, *edges])
+    return np.resize(slot.rng.permutation(np.concatenate([values, -values])), slot.size)
+
+
+def draw_edges(slot: CornerSlot) -> Array:
+    facts = slot.dtype
+    small = (facts.smallest_subnormal, facts.smallest_normal, 1024 * facts.smallest_normal)
+    sizes = (0.0, *small, facts.largest, *([np.inf] if _has_infinity(facts) else []))
+    values = np.array([*sizes, *(-size for size in sizes)])
+    chosen = slot.rng.permutation(slot.size)[: slot.size // 2]
+    return _put(slot.row.copy(), chosen, np.resize(values, chosen.size))
+
+
+def draw_few_terms(slot: CornerSlot) -> Array:
+    values, first = np.zeros(slot.size), int(slot.rng.integers(slot.size))
+    if slot.dtype.mantissa_bits < slot.summed_in.mantissa_bits:
+        # Of few bits itself: with two more, in the same part however a row is distributed.
+        others = np.array([first + 1, first + slot.size // 64 * 32]) % slot.size
+        values[others] = np.abs(_draw_between(slot, 2)) / 64  # of one sign: they must not cancel
+    return _put(values, first, 128 * _draw_between(slot, 1)[0])
+
+
+def draw_thinning(slot: CornerSlot) -> Array:
+    places = 2 ** np.arange(slot.size.bit_length()) - 1
+    places = np.unique(np.append(places[places < slot.size], slot.size - 1))
+    spread = np.where(np.arange(places.size) % 2, 1 / 64, 128.0)
+    return _put(np.zeros(slot.size), places, _draw_between(slot, places.size) * spread)
+
+
+def plant_infinity(slot: CornerSlot, place: int | None = None, least: int = 2) -> Array:
+    """At a place, or anywhere, of `least` elements or more; not in a type without."""
+    if slot.size < least or not _has_infinity(slot.dtype):
+        return slot.row.copy()
+    return _put(slot.row.copy(), slot.rng.integers(slot.size) if place is None else place, np.inf)
+
+
+def draw_zeros(slot: CornerSlot) -> Array:
+    """The first is negative: a maximum in which zeros differ finds another one first."""
+    return _put(slot.signs(), 0, -1.0) * 0.0
 
 
 def _choose_columns(slot: CornerSlot) -> Array:
@@ -399,114 +350,26 @@ def _choose_columns(slot: CornerSlot) -> Array:
     return np.unique(np.concatenate([[0, slot.size - 1], chosen]))
 
 
-# Of vectors, for functions of single elements.
-
-_GELU = (0.0, 1e-5, 0.03, 0.5, 1, 2, 2.5, 3, 4, 5, 6, 7, 8, 9, 9.4, 9.6, 10, 11, 20, 300, 5e4, 1e13)
-
-
-@corner("zeros, either tail of the curve out to where it is 0, and magnitudes to overflow's edge")
-def along_the_curve(slot: CornerSlot) -> Array:
-    edges = (slot.dtype.smallest_subnormal, slot.dtype.smallest_normal, slot.dtype.largest)
-    values = np.array([*_GELU, *edges])
-    return np.resize(slot.rng.permutation(np.concatenate([values, -values])), slot.size)
-
-
-@corner("zeros of either sign, infinities, subnormal numbers, the largest: every second element")
-def edges(slot: CornerSlot) -> Array:
-    facts = slot.dtype
-    small = (facts.smallest_subnormal, facts.smallest_normal, 1024 * facts.smallest_normal)
-    sizes = (0.0, *small, facts.largest, *([np.inf] if _has_infinity(facts) else []))
-    values = np.array([*sizes, *(-size for size in sizes)])
-    chosen = slot.rng.permutation(slot.size)[: slot.size // 2]
-    mixed = slot.row.copy()
-    mixed[chosen] = np.resize(values, chosen.size)
-    return mixed
-
-
-# Of rows and vectors that are summed.
-
-
-@corner("an infinity: it stays with the outputs that sum it, where masks by a product make NaNs")
-def infinite(slot: CornerSlot) -> Array:
-    values = slot.row.copy()
-    if slot.size > 1 and _has_infinity(slot.dtype):
-        values[slot.rng.integers(slot.size)] = np.inf
-    return values
-
-
-@corner("few numbers among zeros: a sum of no error but theirs, and no number of a narrower type")
-def few_terms(slot: CornerSlot) -> Array:
-    values = np.zeros(slot.size)
-    first = int(slot.rng.integers(slot.size))
-    if slot.dtype.mantissa_bits < slot.summed_in.mantissa_bits:
-        # Of few bits itself: with two more, in the same part however a row is distributed.
-        others = np.array([first + 1, first + slot.size // 64 * 32]) % slot.size
-        values[others] = np.abs(_draw_between(slot, 2)) / 64  # of one sign: they must not cancel
-    values[first] = 128 * _draw_between(slot, 1)[0]
-    return values
-
-
-@corner(
-    "one number among zeros: sums all along the curve of what is made of them, out to its tails"
-)
-def one_term(slot: CornerSlot) -> Array:
-    values = np.zeros(slot.size)
-    values[slot.rng.integers(slot.size)] = slot.magnitudes(0.5, 32.0)[0]
-    return values
-
-
-@corner("nothing but zeros: what is added to a sum, a bias, stands alone")
-def nothing(slot: CornerSlot) -> Array:
-    return np.zeros(slot.size)
-
-
-@corner("magnitudes from the smallest to where sums reach overflow's edge")
-def of_all_magnitudes(slot: CornerSlot) -> Array:
-    return slot.magnitudes(max(slot.dtype.smallest_subnormal, 1e-300), slot.most)
-
-
-@corner("small numbers: nothing is cut off below some constant")
-def of_small_magnitudes(slot: CornerSlot) -> Array:
-    return slot.row * np.sqrt(slot.dtype.smallest_normal)
-
-
-@corner("an infinity where indices are clamped to: a mask by a product or a difference is a NaN")
-def infinite_first(slot: CornerSlot) -> Array:
-    values = slot.row.copy()
-    if slot.size > 1 and _has_infinity(slot.dtype):
-        values[0] = np.inf
-    return values
-
-
-@corner("an infinity in the first pixel: what has a finite number for it", is_of_first=True)
-def infinite_pixel(slot: CornerSlot) -> Array:
-    values = slot.row.copy()
-    if _has_infinity(slot.dtype):
-        values[0] = np.inf
-    return values
-
-
-@corner("zeros but for numbers ever further apart: whatever the window, some sums have one or two")
-def thinning(slot: CornerSlot) -> Array:
-    values = np.zeros(slot.size)
-    places = 2 ** np.arange(slot.size.bit_length()) - 1
-    places = np.unique(np.append(places[places < slot.size], slot.size - 1))
-    spread = np.where(np.arange(places.size) % 2, 1 / 64, 128.0)
-    values[places] = _draw_between(slot, places.size) * spread
-    return values
-
-
-@corner(
-    "large integers of one sign: their sum wraps around in a narrower type, or is rounded to it"
-)
-def large_integers(slot: CornerSlot) -> Array:
-    most = int(slot.dtype.largest)
-    return slot.rng.integers(most // 2, most, slot.size, endpoint=True).astype(np.float64)
-
-
 def _draw_between(slot: CornerSlot, count: int) -> Array:
     """Numbers of either sign and from 1 to 2 in magnitude, which no narrower type has."""
     return lie_between(slot.rng.uniform(1, 2, count) * slot.rng.choice((-1.0, 1.0), count))
+
+
+def _put(values: Array, places: Any, numbers: Any) -> Array:
+    """The values with others in some places."""
+    values[places] = numbers
+    return values
+
+
+def _move(values: Array, component: int, offset: float) -> Array:
+    """Move the scores of the keys that have a mark, where the query has that component."""
+    if component < values.size:
+        values[component] += offset
+    return values
+
+
+def _as_stored(slot: CornerSlot, values: Array) -> Array:
+    return values.astype(slot.dtype.numpy).astype(np.float64)
 
 
 def _has_infinity(facts: DType) -> bool:
@@ -514,62 +377,104 @@ def _has_infinity(facts: DType) -> bool:
     return bool(np.isinf(np.array(np.inf).astype(facts.numpy).astype(np.float64)))
 
 
-SUMMED = (few_terms, infinite, of_all_magnitudes, of_small_magnitudes)
-SUMMED_WITH_BIAS = (few_terms, infinite, nothing, of_all_magnitudes, of_small_magnitudes)
-SUMMED_ALONG = (infinite_first, thinning)
-"""Of signals and images, where one row is much of the input."""
-OF_INTEGERS = (large_integers,)
-"""Of integers that are summed, in the place of those."""
-
-
-# Of queries of attention. Components of the keys are marks: 1 of all keys, of those in front, of
-# the last, of the first (`_mark_keys` in attention.py); 0 of the others.
-
+# Components of the keys of attention are marks: 1 of all keys, of those in front, of the last, of
+# the first (`_mark_keys` in attention.py); 0 of the others.
 ALL, FRONT, LAST, FIRST = range(4)
 
-
-def _add(values: Array, component: int, offset: float) -> Array:
-    """Move the scores of the keys that have a mark, where the query has that component."""
-    if component < values.size:
-        values[component] += offset
-    return values
-
-
-@corner("all scores far below 0: a maximum that begins at 0 is above them, and powers vanish")
-def low_scores(slot: CornerSlot) -> Array:
-    return _add(slot.row.copy(), ALL, -4096.0)
-
-
-@corner("scores spread far to both sides: powers overflow unless the maximum comes off first")
-def spread_scores(slot: CornerSlot) -> Array:
-    return slot.row * 512
-
-
-@corner("scores so far apart that one key takes all: its value is the result, to the bit")
-def one_key(slot: CornerSlot) -> Array:
-    return slot.row * min(2.0**20, slot.dtype.largest / 2)
-
-
-@corner("the last key takes all: a maximum without it overflows")
-def last_key(slot: CornerSlot) -> Array:
-    return _add(np.zeros(slot.size), LAST, 4096.0)
-
-
-@corner("the first key takes all")
-def first_key(slot: CornerSlot) -> Array:
-    return _add(np.zeros(slot.size), FIRST, 4096.0)
-
-
-@corner("keys in front score less, so that the maximum grows: what was summed is rescaled")
-def front_vanishes(slot: CornerSlot) -> Array:
-    return _add(slot.row.copy(), FRONT, -8.0)
-
-
-@corner("keys in front score more: a maximum that begins again behind them lacks theirs")
-def back_vanishes(slot: CornerSlot) -> Array:
-    return _add(slot.row.copy(), FRONT, 8.0)
-
-
-@corner("scores of nothing but -inf, a row all masked: it has no softmax, and the result is NaN")
-def no_key(slot: CornerSlot) -> Array:
-    return _add(slot.row.copy(), ALL, -np.inf)
+DRAWS: Mapping[str, Callable[[CornerSlot], Array]] = {
+    # -- Of rows, for softmax and the normalizations
+    # Zeros of either sign: a mean square of 0, and powers that are ones and sum exactly.
+    "zeros": draw_zeros,
+    # -inf but for few columns: few errors in a sum, of which a narrower type makes larger ones.
+    "few": draw_few,
+    # An offset far below 0: what begins at 0, or at -10000, wins the maximum; powers vanish.
+    "low": lambda s: s.row - (2.0**19 if s.dtype.largest > 2.0**20 else 1000),
+    # Up to overflow's edge: powers overflow unless the maximum comes off first.
+    "high": lambda s: _put(
+        s.magnitudes(1.0, s.dtype.largest), s.rng.integers(s.size), s.dtype.largest
+    ),
+    # The first half is -inf: sums whose maximum begins at -inf are no numbers there.
+    "masked in front": lambda s: np.where(np.arange(s.size) < s.size // 2, -np.inf, s.row),
+    # Nothing but -inf, a row all masked: it has no softmax, and the result is NaN.
+    "masked": lambda s: np.full(s.size, -np.inf),
+    # Zeros but for a large number in the last column: a maximum without it overflows.
+    "last is largest": lambda s: _put(np.zeros(s.size), -1, 1000.0),
+    # Zeros but for a large number in the first column.
+    "first is largest": lambda s: _put(np.zeros(s.size), 0, 1000.0),
+    # One of the first half, all near the lowest number: a maximum of -1e30 is above it.
+    "one is largest": draw_one_largest,
+    # Subnormal numbers: they count as zeros or as themselves, and nothing divides by them.
+    "subnormal": lambda s: s.row * s.dtype.smallest_normal,
+    # Numbers in few columns, zeros in the others: a lost term is much of the mean square.
+    "sparse": draw_sparse,
+    # About 0.003: epsilon is as large as the mean square.
+    "small": lambda s: 0.003 * s.row,
+    # Up to where squares sum to overflow's edge: they fit float32, and no narrower type.
+    "large": lambda s: s.magnitudes(
+        1e-3, min(np.sqrt(dtype_facts("float32").largest / (64 * s.size)), s.dtype.largest)
+    ),
+    # All about 1000: an offset of many times the deviation.
+    "high offset": lambda s: s.row + 1000,
+    # Whole numbers, 1e3 times their deviation: the mean of squares less the mean's cancels.
+    "offset": draw_offset,
+    # One value of 2^66: its square overflows, and its variance is 0.
+    "equal": lambda s: np.full(s.size, min(2.0**66, 2.0 ** np.floor(np.log2(s.dtype.largest)))),
+    # Whole numbers and negatives: mean and variance are exact, so that a lost term shows.
+    "balanced": draw_balanced,
+    # -- Of vectors, for functions of single elements
+    # Zeros, either tail of the curve out to where it is 0, magnitudes to overflow's edge.
+    "along the curve": draw_curve,
+    # Zeros of either sign, infinities, subnormal numbers, the largest: every second element.
+    "edges": draw_edges,
+    # -- Of rows and vectors that are summed
+    # An infinity: it stays with the outputs that sum it, where masks by a product make NaNs.
+    "infinite": plant_infinity,
+    # Few numbers among zeros: a sum of no error but theirs, and no number of a narrower type.
+    "few terms": draw_few_terms,
+    # One number among zeros: sums all along the curve of what is made of them, out to its tails.
+    "one term": lambda s: _put(
+        np.zeros(s.size), numbers=s.magnitudes(0.5, 32.0)[0], places=s.rng.integers(s.size)
+    ),
+    # Nothing but zeros: what is added to a sum, a bias or what it begins with, stands alone.
+    "nothing": lambda s: np.zeros(s.size),
+    # Magnitudes from the smallest to where sums reach overflow's edge.
+    "of all magnitudes": lambda s: s.magnitudes(max(s.dtype.smallest_subnormal, 1e-300), s.most),
+    # Small numbers: nothing is cut off below some constant.
+    "of small magnitudes": lambda s: s.row * np.sqrt(s.dtype.smallest_normal),
+    # An infinity where indices are clamped to: a mask by a product or a difference is a NaN.
+    "infinite first": lambda s: plant_infinity(s, 0),
+    # An infinity in the first pixel: what has a finite number for it.
+    "infinite pixel": lambda s: plant_infinity(s, 0, least=1),
+    # Zeros but for numbers ever further apart: whatever the window, some sums have one or two.
+    "thinning": draw_thinning,
+    # Large integers of one sign: their sum wraps around in a narrower type, or is rounded to it.
+    "large integers": lambda s: s.rng.integers(
+        int(s.dtype.largest) // 2, int(s.dtype.largest), s.size, endpoint=True
+    ).astype(np.float64),
+    # -- Of queries of attention
+    # All scores far below 0: a maximum that begins at 0 is above them, and powers vanish.
+    "low scores": lambda s: _move(s.row.copy(), ALL, -4096.0),
+    # Scores spread far to both sides: powers overflow unless the maximum comes off first.
+    "spread scores": lambda s: s.row * 512,
+    # Scores so far apart that one key takes all: its value is the result, to the bit.
+    "one key": lambda s: s.row * min(2.0**20, s.dtype.largest / 2),
+    # The last key takes all: a maximum without it overflows.
+    "last key": lambda s: _move(np.zeros(s.size), LAST, 4096.0),
+    # The first key takes all.
+    "first key": lambda s: _move(np.zeros(s.size), FIRST, 4096.0),
+    # Keys in front score less, so that the maximum grows: what was summed is rescaled.
+    "front vanishes": lambda s: _move(s.row.copy(), FRONT, -8.0),
+    # Keys in front score more: a maximum that begins again behind them lacks theirs.
+    "back vanishes": lambda s: _move(s.row.copy(), FRONT, 8.0),
+    # Scores of nothing but -inf, a row all masked: it has no softmax, and the result is NaN.
+    "no key": lambda s: _move(s.row.copy(), ALL, -np.inf),
+}
+"""What each makes of a row, by name; and above it, what it is there for."""
+SUMMED = pick("few terms", "infinite", "of all magnitudes", "of small magnitudes")
+SUMMED_WITH_BIAS = pick(
+    "few terms", "infinite", "nothing", "of all magnitudes", "of small magnitudes"
+)
+SUMMED_ALONG = pick("infinite first", "thinning")
+"""Of signals and images, where one row is much of the input."""
+OF_INTEGERS = pick("large integers")
+"""Of integers that are summed, in the place of those."""

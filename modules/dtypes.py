@@ -105,17 +105,6 @@ def get_storage(name: str) -> str:
     return "float32" if name in _IN_FLOAT32 else name
 
 
-def find_operand_loss(dtype: str) -> float:
-    """How much a product of two operands of a type may be off, relatively, before any sum.
-
-    Only for tf32, of which tensor cores cut off bits, the vendor's libraries round them: 2^-10 of
-    each operand at most.
-    """
-    if dtype != "tf32":
-        return 0.0
-    return float((1 + 2 * dtype_facts(dtype).unit_roundoff) ** 2 - 1)
-
-
 @functools.cache
 def dtype_facts(name: str) -> DType:
     """The facts of a data type by TVM's name of it; raises `KernelError` for a name unknown here.

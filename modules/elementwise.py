@@ -7,7 +7,7 @@ import tvm
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.modules import corners, roundings
+from tirstep.modules import corners
 from tirstep.modules.dtypes import ANY_TYPE, FLOATS_IN_FLOAT32, IN_OWN_TYPE, SUMS_OF_FEW
 from tirstep.modules.kernel import kernel
 from tirstep.modules.tvmscript import cast_between, zero_of
@@ -16,11 +16,10 @@ from tirstep.modules.tvmscript import cast_between, zero_of
 @kernel(
     reference=lambda a, b, **_: a + b,
     flops=lambda n, **_: n,
-    terms=lambda **_: 1,
     elements=lambda n, **_: n,
     accumulators=SUMS_OF_FEW,
     zeros=lambda n, **_: (n // 2, n // 2),
-    corners=(corners.edges,),
+    corners=corners.pick("edges"),
 )
 def vector_add(n: int, *, dtype: str = "float32") -> tvm.IRModule:
     """C = A + B for vectors A, B, C of n elements: block "C", loop i.
@@ -50,10 +49,9 @@ def vector_add(n: int, *, dtype: str = "float32") -> tvm.IRModule:
     # Not np.maximum: of two zeros it returns either.
     reference=lambda a, **_: np.where(a > 0, a, 0.0),
     flops=lambda n, **_: n,
-    terms=lambda **_: 0,
     elements=lambda n, **_: n,
     accumulators=IN_OWN_TYPE,
-    corners=(corners.edges,),
+    corners=corners.pick("edges"),
     has_signed_zeros=True,
 )
 def relu(n: int, *, dtype: str = "float32") -> tvm.IRModule:
@@ -91,10 +89,8 @@ def apply_gelu(x: Any) -> Any:
 
 @kernel(
     reference=compute_gelu,
-    error=roundings.gelu,
-    corners=(corners.along_the_curve,),
+    corners=corners.pick("along the curve"),
     flops=lambda n, **_: 8 * n,
-    terms=lambda **_: 1,
     elements=lambda n, **_: n,
     accumulators=FLOATS_IN_FLOAT32,
     choices={"approximate": ("tanh",)},
@@ -125,7 +121,6 @@ def gelu(n: int, *, dtype: str = "float32", approximate: str = "tanh") -> tvm.IR
 @kernel(
     reference=lambda a, **_: a.T,
     flops=lambda **_: 0,
-    terms=lambda **_: 0,
     is_bitwise=True,
     elements=lambda m, n, **_: m * n,
     accumulators=ANY_TYPE,

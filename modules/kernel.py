@@ -7,7 +7,6 @@ say what it means; elementwise.py is a whole example, tvmscript.py says what the
     @kernel(
         reference=lambda a, b, **_: a * b,
         flops=lambda n, **_: n,
-        terms=lambda **_: 1,
         elements=lambda n, **_: n,
         accumulators={"float32": ("float32",)},
     )
@@ -31,7 +30,7 @@ from typing import Any
 import numpy as np
 import tvm
 from tvm import tirx
-from tvm.ir import TensorLoad
+from tvm.ir import Call, TensorLoad
 from tvm.tirx import BufferStore
 from tvm.tirx.buffer import BufferType
 from tvm_ffi import structural_walk
@@ -58,11 +57,11 @@ class Meaning:
     Used as a decorator, under the name `kernel`: it makes a factory a `Kernel`.
     """
 
-    # Of the inputs in float64, by place; of several outputs a tuple. If this and `error` have a
-    # parameter `xp`, the module that the arrays belong to, a bench asks them on the GPU.
+    # Of the inputs in float64, by place; of several outputs a tuple. It is asked for how far off
+    # each element may be as well, with arrays that carry that (rounded.py). If this and `error`
+    # have a parameter `xp`, the module that the arrays belong to, a bench asks them on the GPU.
     reference: Callable[..., Array | tuple[Array, ...]]
     flops: Callable[..., int]  # operations
-    terms: Callable[..., int]  # roundings on the way to one element of the output, at most
     elements: Callable[..., int]  # of the largest tensor, intermediate ones too
     # What each dtype may be summed in, the default first; nothing for a kernel without `dtype`.
     accumulators: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -72,15 +71,15 @@ class Meaning:
     # Indices into the inputs, by place: where these are 0, one output has nothing but zeros to sum.
     zeros: Callable[..., Sequence[Any]] = lambda **_: ()
     # Of the inputs in float64, by place, the unit roundoff u, and tiny, what underflow may cost:
-    # how far off each element of the output may be before it is stored. For kernels that are no
-    # sums of products (roundings.py).
+    # how far off each element of the output may be before it is stored. For kernels of which their
+    # reference does not tell.
     error: Callable[..., Array | tuple[Array, ...]] | None = None
     # Inputs worth having besides random ones, what is told most first (corners.py).
     corners: Sequence[Corner] = ()
     # Of all inputs, by place: what they are beside corner cases, which are of the first.
     beside: Callable[..., Sequence[Array]] = lambda *inputs, **_: inputs
     # Of integer inputs that are no numbers to sum, such as lengths: by place, the least and the
-    # largest value. For kernels with an `error`.
+    # largest value.
     ranges: Callable[..., Mapping[int, tuple[int, int]]] = lambda **_: {}
     # Whether its tensors may be larger than indices of 32 bits: loops and indices are int64 then.
     may_be_large: bool = False
@@ -280,15 +279,20 @@ class Problem(AnyProblem):
         own = self.kernel.meaning.accumulators[self.options["dtype"]][0]
         return str(self.options.get("acc", own))
 
-    @property
+    @functools.cached_property
     def is_exact(self) -> bool:
-        """Whether any legal schedule gives the same bits on `integer_inputs`."""
-        return self.kernel.meaning.error is None
+        """Whether any legal schedule gives the same bits on `integer_inputs`: where the program
+        divides no floats, and calls no functions of them.
+        """
+        return self.kernel.meaning.error is None and not calls_functions(self.module["main"].body)
 
-    @property
-    def terms(self) -> int:
-        """The most roundings on the way to one element of an output."""
-        return self.kernel.count("terms", **self.shape, **self.options)
+    @functools.cached_property
+    def terms(self) -> float:
+        """How much an output is at most where all inputs are ones: of sums of products, the terms
+        of one.
+        """
+        ones = [np.ones(tensor.shape) for tensor in self.inputs]
+        return max(float(np.max(values)) for values in self.reference(ones))
 
     @property
     def zeros(self) -> Sequence[Any]:
@@ -383,23 +387,16 @@ class Problem(AnyProblem):
     def compute(self, inputs: Sequence[Array]) -> list[tuple[Array, Array]]:
         """Each output in float64, and how far off its elements may be before they are stored.
 
-        With n `terms` and u the accumulator's unit roundoff, n u / (1 - n u) times the sum of the
-        absolute terms holds for any order of summation and any fusing of multiplications and
-        additions (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., SIAM 2002,
-        sections 3.1 and 4.2). The sum of absolute terms is the reference of absolute inputs, so a
-        kernel must be a sum of products, or what magnifies no error of one (relu); any other one
-        has an `error` of its own in the place of that product.
-
-        What underflows may become 0, since TVM compiles for a GPU with fast arithmetic. Operands of
-        type tf32 may lose all but 11 bits, each 2^-10 of itself, before they are multiplied: 2^-9
-        of the sum of absolute terms comes to the bound.
-
-        Where n u is 1 or more, nothing can be promised, and the bound is infinite: a float16 sum
-        of 2048 terms may stop growing. Such a problem is checked by `integer_inputs` alone.
-        Rounding is taken to be to nearest; an integer type has the bound 0.
+        The bound follows from the operations of the reference (rounded.py), for any order of its
+        sums and any fusing of multiplications and additions, in the type of the accumulator; or it
+        is the kernel's own `error`. Where a sum has so many terms that nothing can be promised, it
+        is infinite: a float16 sum of 2048 terms may stop growing. Such a problem is checked by
+        `integer_inputs` alone. Operands of type tf32 may lose all but 11 bits, each 2^-10 of
+        itself, before they are multiplied. Rounding is taken to be to nearest; an integer type has
+        the bound 0. Raises `KernelError` for a reference of which nothing is known.
         """
-        errors = numeric.bound_computing(self, inputs)
-        return list(zip(self.reference(inputs), errors, strict=True))
+        right = self.reference(inputs)
+        return list(zip(right, numeric.bound_computing(self, inputs), strict=True))
 
     def corner_inputs(self, seed: int) -> list[tuple[tuple[str, ...], list[Array]]]:
         """Inputs of the kernel's corner cases, each with what the rows of its first input are: as
@@ -435,6 +432,19 @@ def chooses_by_data(body: Any) -> bool:
 
     kinds = (tirx.Max, tirx.Min, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
     structural_walk(body, [(kind, look) for kind in kinds], order="pre")
+    return bool(found)
+
+
+def calls_functions(body: Any) -> bool:
+    """Whether a program divides floats, or calls functions of them."""
+    found: list[Any] = []
+
+    def look(node: Any) -> None:
+        is_choice = isinstance(node, Call) and "if_then_else" in str(node.op)
+        if not is_choice and str(node.ty).startswith(("float", "bfloat")):
+            found.append(node)
+
+    structural_walk(body, [(kind, look) for kind in (tirx.Div, Call)], order="pre")
     return bool(found)
 
 

@@ -9,7 +9,7 @@ from tvm.script import ir as I
 from tvm.script import tirx as T
 
 from tirstep.allowances import OPERANDS, SUMS
-from tirstep.modules import corners, roundings
+from tirstep.modules import corners
 from tirstep.modules.dtypes import (
     FLOATS_IN_FLOAT32,
     SUMS_OF_PRODUCTS,
@@ -27,7 +27,6 @@ Function: TypeAlias = Callable[[Any], Any]
 @kernel(
     reference=lambda a, b, *, transpose_b, **_: a @ (b.T if transpose_b else b),
     flops=lambda m, n, k, **_: 2 * m * n * k,
-    terms=lambda k, **_: k,
     elements=lambda m, n, k, **_: max(m * k, k * n, m * n),
     accumulators=SUMS_ON_TENSOR_CORES,
     choices={"transpose_b": (False, True)},
@@ -127,7 +126,6 @@ def _matmul_then_cast(M: int, N: int, K: int, dtypes: DTypes, form: Form) -> tvm
 @kernel(
     reference=lambda a, b, *, transpose_b, **_: a @ (b.swapaxes(1, 2) if transpose_b else b),
     flops=lambda batch, m, n, k, **_: 2 * batch * m * n * k,
-    terms=lambda k, **_: k,
     elements=lambda batch, m, n, k, **_: batch * max(m * k, k * n, m * n),
     accumulators=SUMS_OF_PRODUCTS,
     choices={"transpose_b": (False, True)},
@@ -221,7 +219,6 @@ def _in_batch(swap: bool) -> Callable[[Any, Any, Any], tuple[Any, Any, Any]]:
 @kernel(
     reference=lambda a, b, bias, **_: np.maximum(a @ b + bias, 0.0),
     flops=lambda m, n, k, **_: 2 * m * n * k + 2 * m * n,
-    terms=lambda k, **_: k + 1,
     elements=lambda m, n, k, **_: max(m * k, k * n, m * n),
     accumulators=SUMS_OF_PRODUCTS,
     # A row of A, nothing of B, and one bias.
@@ -251,13 +248,11 @@ def matmul_bias_relu(
 
 @kernel(
     reference=lambda a, b, bias, **_: compute_gelu(a @ b + bias),
-    error=roundings.biased_gelu,
     flops=lambda m, n, k, **_: 2 * m * n * k + 9 * m * n,
-    terms=lambda k, **_: k + 1,
     elements=lambda m, n, k, **_: max(m * k, k * n, m * n),
     accumulators=FLOATS_IN_FLOAT32,
     choices={"approximate": ("tanh",)},
-    corners=(corners.nothing, corners.few_terms, corners.one_term, corners.of_all_magnitudes),
+    corners=corners.pick("nothing", "few terms", "one term", "of all magnitudes"),
 )
 def matmul_bias_gelu(
     m: int,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tirstep.modules.dtypes import DType, dtype_facts, find_operand_loss, get_storage
+from tirstep.modules.dtypes import DType, dtype_facts, get_storage
+from tirstep.modules.rounded import Rounded, add_products, bound_sums, get_error
 from tirstep.modules.validation import KernelError
 
 if TYPE_CHECKING:
@@ -294,67 +295,54 @@ def round_end(values: Array, dtype: str, sign: int) -> Array:
 
 def bound_computing(problem: "Problem", inputs: Sequence[Array]) -> list[Array]:
     """How far off each output may be before it is stored, in absolute numbers."""
-    acc = dtype_facts(problem.accumulator)
-    if not acc.is_float:
+    meaning, acc = problem.kernel.meaning, dtype_facts(problem.accumulator)
+    if not acc.is_float or meaning.is_bitwise:
         return [np.zeros(output.shape) for output in problem.outputs]
-    own, doubles = problem.kernel.meaning.error, [np.asarray(x).astype(np.float64) for x in inputs]
-    if problem.kernel.meaning.is_bitwise:
-        return [np.zeros(output.shape) for output in problem.outputs]
-    if own is None:
-        sums, counts = _sums_of_magnitudes(problem, inputs), _count_roundings(problem, inputs)
-        return [
-            bound_sums(problem, total, roundings=count)
-            for total, count in zip(sums, counts, strict=True)
-        ]
     constants = {**problem.shape, **problem.options}
-    units = {"u": acc.unit_roundoff, "tiny": acc.underflow}
-    return problem.take_results(
-        "error", problem.kernel.ask("error", *doubles, **units, **constants)
-    )
+    doubles = [np.asarray(x).astype(np.float64) for x in inputs]
+    if meaning.error is not None:
+        units = {"u": acc.unit_roundoff, "tiny": acc.underflow}
+        found = problem.kernel.ask("error", *doubles, **units, **constants)
+        return problem.take_results("error", found)
+    lost = find_operand_loss(problem)
+    rounded = [
+        double if place in problem.ranges else Rounded(double, acc, lost and lost * np.abs(double))
+        for place, double in enumerate(doubles)
+    ]
+
+    def ask(*arrays: Any) -> Any:
+        return problem.kernel.ask("reference", *arrays, **constants)
+
+    with np.errstate(invalid="ignore", over="ignore"):
+        try:
+            found = ask(*rounded)
+        except (KernelError, TypeError):
+            if not problem.is_exact:
+                raise
+            found = add_products(ask, rounded)
+        results = found if isinstance(found, tuple) else (found,)
+        errors = [
+            get_error(each, tensor.shape)
+            for each, tensor in zip(results, problem.outputs, strict=True)
+        ]
+    return problem.take_results("error", tuple(errors))
 
 
-def bound_sums(
-    problem: "Problem", magnitudes: Any, xp: Any = np, *, roundings: Array | None = None
-) -> Any:
+def find_operand_loss(problem: "Problem") -> float:
+    """The share that operands may lose before they are multiplied.
+
+    Only of tf32, of which tensor cores cut off all but 11 bits, the vendor's libraries round them.
+    """
+    operands = str(problem.options.get("dtype"))
+    return 2 * dtype_facts(operands).unit_roundoff if operands == "tf32" else 0.0
+
+
+def bound_products(problem: "Problem", magnitudes: Any, terms: Any, xp: Any = np) -> Any:
     """How far off sums of products may be before they are stored, in absolute numbers.
 
-    `magnitudes` is the reference of the inputs' absolute values; `xp` is the module that it belongs
-    to: NumPy, or PyTorch. `roundings` are those on the way to each output, where they are fewer
-    than the problem's `terms`; in NumPy alone.
+    `magnitudes` is the reference of the inputs' absolute values, and `terms` of ones where inputs
+    are not 0; `xp` is the module that they belong to: NumPy, or PyTorch.
     """
-    acc = dtype_facts(problem.accumulator)
-    if not acc.is_float:
-        return xp.zeros_like(magnitudes)
-    # A sum without a single term is exact, whatever gamma (0 times infinity is no number); so is
-    # one with an infinity, of which the others change nothing.
-    rounded = (magnitudes > 0) & xp.isfinite(magnitudes)
-    counts = float(problem.terms) if roundings is None else roundings
-    lost = find_operand_loss(str(problem.options.get("dtype")))
-    relative = lost + (1 + lost) * _find_gamma(counts, acc)
-    errors = relative * xp.where(rounded, magnitudes, xp.ones_like(magnitudes))
-    bounds = xp.where(rounded, errors, xp.zeros_like(magnitudes))
-    return bounds + np.maximum(counts, 1.0) * acc.underflow
-
-
-def _find_gamma(roundings: float | Array, acc: DType) -> Any:
-    """The relative error of so many roundings; infinite where nothing can be promised."""
-    relative = np.asarray(roundings * acc.unit_roundoff)
-    with np.errstate(divide="ignore"):
-        gamma = np.where(relative < 1, relative / (1 - relative), np.inf)
-    return gamma if gamma.ndim else float(gamma)
-
-
-def _count_roundings(problem: "Problem", inputs: Sequence[Array]) -> list[Array | None]:
-    """The roundings on the way to each output where inputs are 0; None for `Problem.terms`.
-
-    What is 0 adds without rounding. The terms that are not are counted by a reference of ones in
-    the place of all numbers but 0, against one of ones alone.
-    """
-    present = [(array.astype(np.float64) != 0).astype(np.float64) for array in inputs]
-    if all(array.all() for array in present):
-        return [None for _ in problem.outputs]
-    full = problem.reference([np.ones_like(array) for array in present])
-    return [
-        np.divide(there * problem.terms, whole, out=np.zeros_like(whole), where=whole > 0)
-        for there, whole in zip(problem.reference(present), full, strict=True)
-    ]
+    lost = (1 + find_operand_loss(problem)) ** 2 - 1
+    rounding = bound_sums(magnitudes, terms, dtype_facts(problem.accumulator), xp)
+    return lost * magnitudes + (1 + lost) * rounding

@@ -7,17 +7,19 @@ import tvm
 from tvm.script import ir as I
 from tvm.script import tirx as T
 
-from tirstep.modules import corners, roundings
+from tirstep.modules import corners
 from tirstep.modules.dtypes import FLOATS_IN_FLOAT32, SUMS_OF_PRODUCTS
 from tirstep.modules.kernel import kernel
-from tirstep.modules.roundings import EPSILON
+from tirstep.modules.rounded import rescaled
 from tirstep.modules.tvmscript import cast_between, zero_of
+
+EPSILON = 1e-5
+"""What normalizations add to a mean square, so that a row of zeros has no division by zero."""
 
 
 @kernel(
     reference=lambda a, **_: a.sum(axis=1),
     flops=lambda m, n, **_: m * n,
-    terms=lambda n, **_: n,
     elements=lambda m, n, **_: m * n,
     accumulators=SUMS_OF_PRODUCTS,
     zeros=lambda m, **_: (np.s_[m // 2],),
@@ -54,19 +56,10 @@ def _layer_norm_of(a: Any, gain: Any, shift: Any, **_: Any) -> Any:
 
 @kernel(
     reference=_layer_norm_of,
-    error=roundings.layer_norm,
-    corners=(
-        corners.offset,
-        corners.equal,
-        corners.balanced,
-        corners.zeros,
-        corners.small,
-        corners.large,
-        corners.sparse,
-        corners.subnormal,
+    corners=corners.pick(
+        "offset", "equal", "balanced", "zeros", "small", "large", "sparse", "subnormal"
     ),
     flops=lambda m, n, **_: 8 * m * n,
-    terms=lambda n, **_: n,
     elements=lambda m, n, **_: m * n,
     accumulators=FLOATS_IN_FLOAT32,
 )
@@ -134,17 +127,8 @@ def _rms_norm_of(a: Any, gain: Any, **_: Any) -> Any:
 
 @kernel(
     reference=_rms_norm_of,
-    error=roundings.rms_norm,
-    corners=(
-        corners.zeros,
-        corners.small,
-        corners.large,
-        corners.sparse,
-        corners.high_offset,
-        corners.subnormal,
-    ),
+    corners=corners.pick("zeros", "small", "large", "sparse", "high offset", "subnormal"),
     flops=lambda m, n, **_: 4 * m * n,
-    terms=lambda n, **_: n,
     elements=lambda m, n, **_: m * n,
     accumulators=FLOATS_IN_FLOAT32,
 )
@@ -182,27 +166,27 @@ def rms_norm(m: int, n: int, *, dtype: str = "float32") -> tvm.IRModule:
     return RmsNorm
 
 
-def _softmax_of(a: Any, **_: Any) -> Any:
+def _softmax_of(a: Any, *, online: bool = False, **_: Any) -> Any:
     with np.errstate(invalid="ignore"):  # in a row of nothing but -inf
-        powers = np.exp(a - a.max(axis=1, keepdims=True))
-        return powers / powers.sum(axis=1, keepdims=True)
+        shifted = a - a.max(axis=1, keepdims=True)
+        powers = np.exp(shifted)
+        terms = rescaled(powers, shifted) if online else powers
+        return powers / terms.sum(axis=1, keepdims=True)
 
 
 @kernel(
     reference=_softmax_of,
-    error=roundings.softmax,
-    corners=(
-        corners.high,
-        corners.zeros,
-        corners.few,
-        corners.low,
-        corners.masked_in_front,
-        corners.last_is_largest,
-        corners.one_is_largest,
-        corners.masked,
+    corners=corners.pick(
+        "high",
+        "zeros",
+        "few",
+        "low",
+        "masked in front",
+        "last is largest",
+        "one is largest",
+        "masked",
     ),
     flops=lambda m, n, **_: 4 * m * n,
-    terms=lambda n, **_: n,
     elements=lambda m, n, **_: m * n,
     accumulators=FLOATS_IN_FLOAT32,
     choices={"online": (False, True)},
@@ -298,7 +282,6 @@ def _make_online(m: int, n: int, dtype: str) -> tvm.IRModule:
 @kernel(
     reference=lambda a, x, **_: a @ x,
     flops=lambda m, n, **_: 2 * m * n,
-    terms=lambda n, **_: n,
     elements=lambda m, n, **_: m * n,
     accumulators=SUMS_OF_PRODUCTS,
     zeros=lambda m, **_: (np.s_[m // 2],),
@@ -334,18 +317,16 @@ def _argmax_of(a: Any, **_: Any) -> Any:
 @kernel(
     reference=_argmax_of,
     outputs=2,
-    error=lambda a, **_: (np.zeros(len(a)), np.zeros(len(a))),
-    corners=(
-        corners.low,
-        corners.last_is_largest,
-        corners.first_is_largest,
-        corners.one_is_largest,
-        corners.zeros,
-        corners.masked,
-        corners.masked_in_front,
+    corners=corners.pick(
+        "low",
+        "last is largest",
+        "first is largest",
+        "one is largest",
+        "zeros",
+        "masked",
+        "masked in front",
     ),
     flops=lambda m, n, **_: m * n,
-    terms=lambda **_: 0,
     elements=lambda m, n, **_: m * n,
     # Not bfloat16: TVM forgets to lower it in what T.let binds.
     accumulators={"float32": ("float32",), "float16": ("float16",)},

@@ -23,7 +23,6 @@ TORCH = {"gram": lambda a: a.T @ a}
 @kernel(
     reference=lambda a, **_: a.T @ a,
     flops=lambda r, n, **_: 2 * r * n * n,
-    terms=lambda r, **_: r,  # roundings on the way to one element
     elements=lambda r, n, **_: max(r * n, n * n),  # of the largest tensor
     accumulators={"float32": ("float32",)},  # by data type
 )

@@ -16,7 +16,6 @@ from tirstep.transforms.recipes import Example, recipe
 @kernel(
     reference=lambda x, y, a, **_: a + x[:, None] * y[None, :],
     flops=lambda m, n, **_: 2 * m * n,
-    terms=lambda **_: 2,  # roundings on the way to one element
     elements=lambda m, n, **_: m * n,  # of the largest tensor
     accumulators={"float32": ("float32",), "float16": ("float16",)},  # by data type
 )

@@ -19,6 +19,7 @@ from tvm.tirx.build import tir_to_runtime
 from tirstep.modules import KernelError, Tensor
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.modules.numeric import Array
+from tirstep.modules.rounded import get_units
 from tirstep.transforms.passes.serial import make_threads_serial
 from tirstep.transforms.tir import constant, find_all
 
@@ -28,7 +29,7 @@ from ..devices.simulator.flatten import flatten
 from ..devices.simulator.run_state import UnsupportedError
 from .exchanges import find_exchange
 from .refusals import GIVE_REFERENCE, RefusedError, get_call_name, refuse_call
-from .tracked import ANY_UNIT, DOUBLE
+from .tracked import DOUBLE
 from .tracking_pass import BEYOND, STATUS, TrackedFunction, track_function
 
 KEPT = 4
@@ -179,7 +180,7 @@ def _make_part(name: str, array: Array, dtype: str) -> Array:
     if name == "magnitude":
         return np.abs(values)
     if name == "unit":
-        return _get_units(values)
+        return get_units(values)
     return np.zeros_like(values)
 
 
@@ -211,11 +212,3 @@ def _is_compact(buffer: Any) -> bool:
         step *= constant(extent) or 1
     strides = [constant(stride) for stride in buffer.strides]
     return constant(buffer.elem_offset) == 0 and strides in ([], expected)
-
-
-def _get_units(values: Array) -> Array:
-    """`get_unit` of an array, as an array."""
-    mantissas, exponents = np.frexp(values)
-    digits = (np.where(np.isfinite(values), mantissas, 0.0) * 2.0**53).astype(np.int64)
-    lowest = np.ldexp((digits & -digits).astype(np.float64), exponents - 53)
-    return np.where(digits == 0, ANY_UNIT, lowest)

@@ -33,29 +33,16 @@ from tvm.tirx import (
 )
 
 from tirstep.modules.dtypes import DType, dtype_facts
+from tirstep.modules.float_errors import DIVISION, LARGEST_DIVISOR
+from tirstep.modules.rounded import ANY_UNIT, get_units
 
 DOUBLE = "float64"
 INFINITE = math.inf
-ANY_UNIT = 2.0**600
-"""The power of two that 0 and the infinities are taken to be multiples of."""
-DIVISION = 4.0
-"""Of a quotient, in units of roundoff (roundings.py)."""
-LARGEST_DIVISOR = 2.0**126
-"""Beyond it CUDA's fast quotient of float32 may be 0."""
 
 
 def number(value: float) -> Any:
     """A constant of float64."""
     return tirx.FloatImm(DOUBLE, float(value))
-
-
-def get_unit(value: float) -> float:
-    """The largest power of two that a number is a multiple of; 0 is one of any."""
-    if value == 0 or not math.isfinite(value):
-        return ANY_UNIT
-    mantissa, exponent = math.frexp(value)
-    digits = int(mantissa * 2**53)
-    return math.ldexp(digits & -digits, exponent - 53)
 
 
 def get_roundoff(dtype: str) -> float:
@@ -249,7 +236,7 @@ class Tracker(Emitter):
     def constant(self, value: float, dtype: str) -> Tracked:
         """A constant of a float type, as that type has it."""
         with_type = float(dtype_facts(dtype).numpy.type(value))
-        return Tracked(number(with_type), dtype, abs(with_type), unit=get_unit(with_type))
+        return Tracked(number(with_type), dtype, abs(with_type), unit=float(get_units(with_type)))
 
     def close(self, value: Tracked) -> Tracked:
         """The sum as one term: what it is off by in any order."""
@@ -272,14 +259,16 @@ class Tracker(Emitter):
         return replace(value, magnitude=magnitude, additions=0.0, error=error, unit=unit)
 
     def is_kept(self, value: Tracked, dtype: str | None = None) -> Any:
-        """Whether any partial sum of the terms is a number of a type; or it is infinite anyway."""
+        """Whether any partial sum of the terms is a number of a type; or it is 0, or infinite."""
         facts = dtype_facts(dtype or value.dtype)
         unit = self.let(lift(value.unit))
         fits = lift(value.magnitude) <= unit * number(2.0**facts.mantissa_bits)
         is_normal = unit >= number(facts.smallest_normal)
         is_exact = tirx.EQ(lift(value.error), number(0))
-        is_infinite = tirx.EQ(self.let(lift(self.absolute(value.value))), number(INFINITE))
-        return tirx.And(is_exact, tirx.Or(tirx.And(fits, is_normal), is_infinite))
+        size = self.let(lift(self.absolute(value.value)))
+        is_zero = tirx.EQ(lift(value.magnitude), number(0))
+        is_plain = tirx.Or(is_zero, tirx.EQ(size, number(INFINITE)))
+        return tirx.And(is_exact, tirx.Or(tirx.And(fits, is_normal), is_plain))
 
     def round(self, value: Tracked, units: Any, extra: Any = 0.0) -> Tracked:
         """A term rounded: by so many units of roundoff of its value, and by an absolute `extra`;
@@ -299,10 +288,17 @@ class Tracker(Emitter):
         """A sum, or with sign -1 a difference."""
         if not first.is_float:
             return self._add_integers(first, second, sign)
-        one, zero = 1.0, 0.0
         parts = [lift(first.magnitude), lift(second.magnitude)]
-        counts = self.let(choose(tirx.And(*(part > number(0) for part in parts)), one, zero))
+        rounds = tirx.And(*(part > number(0) for part in parts))
         value = first.value + second.value if sign > 0 else first.value - second.value
+        is_one = all(holds_always(each.additions, 0.0) for each in (first, second))
+        if is_one and first.dtype in ("float32", "float16"):  # the one addition may be exact
+            value = self.let(value)
+            stored = tirx.Cast(DOUBLE, tirx.Cast(first.dtype, value))
+            off = lift(plus(first.error, second.error))
+            is_kept = tirx.And(tirx.EQ(stored, value), tirx.EQ(off, number(0)))
+            rounds = tirx.And(rounds, tirx.Not(is_kept))
+        counts = self.let(choose(rounds, 1.0, 0.0))
         return self.name(
             Tracked(
                 value,

@@ -30,6 +30,7 @@ from tvm.tirx import (
 from tvm.tirx.analysis import undefined_vars
 
 from tirstep.modules.dtypes import dtype_facts
+from tirstep.modules.float_errors import FLOAT_FUNCTIONS
 from tirstep.transforms.tir import THREAD_EXTENT, constant, find_all
 
 from ..compile.compiling import make_main
@@ -45,7 +46,7 @@ from .conditions import (
     is_shaky,
     needs_guard,
 )
-from .float_functions import FLOAT_FUNCTIONS, apply_function, apply_power
+from .float_functions import apply_function, apply_power
 from .refusals import RefusedError, get_call_name, refuse_call, require_countable
 from .tracked import (
     DOUBLE,

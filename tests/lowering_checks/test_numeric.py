@@ -76,9 +76,9 @@ def test_a_lost_init_is_found() -> None:
 
 def test_an_error_beyond_the_bound_is_found_on_floats_alone() -> None:
     """Through int32 whole numbers come out as they went in; floats do not."""
-    problem = vector_add.problem(64)
-    cut = 'T.Cast("float32", T.Cast("int32", A[vi]))'
-    (message,) = messages(problem, edit(problem, "A[vi] + B[vi]", f"{cut} + B[vi]"))
+    problem = matmul.problem(4, 4, 8)
+    cut = 'T.Cast("float32", T.Cast("int32", A[vi, vk]))'
+    (message,) = messages(problem, edit(problem, "A[vi, vk] *", f"{cut} *"))
     assert "with an error of at most" in message
     assert "(random floats, seed 1)" in message
 

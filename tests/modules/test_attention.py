@@ -8,8 +8,8 @@ import pytest
 from one_key import plant_places
 from wrong_attention import RIGHT_FUSED
 
-from tirstep.modules import KernelError, attention, decode_attention, roundings
-from tirstep.modules.attention import find_visible
+from tirstep.modules import KernelError, attention, decode_attention
+from tirstep.modules.attention import _find_largest, find_visible
 
 
 @pytest.mark.parametrize("keys", [1, 5, 9])
@@ -105,7 +105,7 @@ def test_the_largest_of_the_values_that_count(keys: int) -> None:
         rng.random((7, keys)) < 0.9,
     ):
         plain = np.where(counts[:, :, None], values, 0).max(axis=1)
-        np.testing.assert_array_equal(roundings._find_largest(counts, values, np), plain)
+        np.testing.assert_array_equal(_find_largest(counts, values, np), plain)
 
 
 def test_a_key_alone_may_be_multiplied_and_divided_by_what_is_nearly_one() -> None:

@@ -21,7 +21,6 @@ FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
 declare = kernel(
     reference=lambda a, b, **_: a * b + a,
     flops=lambda n, **_: 2 * n,
-    terms=lambda **_: 2,
     elements=lambda n, **_: n,
     accumulators=SUMS_OF_FEW,
 )

@@ -48,14 +48,13 @@ def make(**changes: Any) -> Kernel:
         "reference": lambda a, b, s, **_: (np.minimum(a, b) * s, np.maximum(a, b) * s),
         "outputs": 2,
         "flops": lambda n, **_: 4 * n,
-        "terms": lambda **_: 1,
         "elements": lambda n, **_: n,
     }
     return kernel(**{**rules, **changes})(minmax)
 
 
 def test_two_outputs_a_number_and_no_dtype() -> None:
-    problem = make(error=lambda a, b, s, u, **_: (u * abs(a * s), u * abs(b * s) + u)).problem(17)
+    problem = make().problem(17)
     assert [each.name for each in problem.outputs] == ["low", "high"]
     assert not check_numbers(problem, problem.module, CpuDevice(), where="")
     text = problem.module.script().replace("T.max(A", "T.min(A")
@@ -94,7 +93,7 @@ def test_the_index_of_the_largest_is_checked_as_well() -> None:
         ),
         ({"error": lambda a, b, s, **_: a}, r"^minmax\(n=17\): its error returns 1 array,"),
         ({"error": lambda a, b, s, **_: (a, None)}, r"^minmax.* its error of high is None; return"),
-        ({"terms": lambda **_: None}, "^minmax: its terms are None; return an integer >= 0$"),
+        ({"elements": lambda **_: None}, "^minmax: its elements are None; return an integer >= 0$"),
         (
             {"accumulators": {"float32": "float32"}},
             r"^kernel: accumulators=\{'float32': 'float32'\} is no tuple of data types; give \{",
@@ -160,7 +159,6 @@ def highest(m: int, n: int) -> tvm.IRModule:
 HIGHEST = kernel(
     reference=lambda a, **_: a.max(axis=1),
     flops=lambda m, n, **_: m * n,
-    terms=lambda **_: 1,
     elements=lambda m, n, **_: m * n,
 )(highest)
 

@@ -151,7 +151,6 @@ def test_inputs_for_a_kernel_that_cannot_but_overflow(draw: str) -> None:
     @kernel(
         reference=lambda a, **_: 1000 * (a[:-1] + a[1:]),
         flops=lambda n, **_: n,
-        terms=lambda **_: 1,
         elements=lambda n, **_: n,
         accumulators={"int8": ("int8",)},
     )

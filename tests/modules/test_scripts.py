@@ -126,7 +126,6 @@ def test_every_kernel_says_what_it_is() -> None:
 @kernel(
     reference=lambda a, b, *, scale, **_: scale * a * b,
     flops=lambda n, **_: 2 * n,
-    terms=lambda **_: 2,
     elements=lambda n, **_: n,
     accumulators={"float32": ("float32",)},
     choices={"scale": (2, 3)},

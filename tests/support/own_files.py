@@ -61,7 +61,6 @@ from tirstep.modules import kernel
 @kernel(
     reference=lambda a, **_: a + a,
     flops=lambda n, **_: n,
-    terms=lambda **_: 1,
     elements=lambda n, **_: n,
     accumulators={"float32": ("float32",), "float16": ("float16",)},
 )

@@ -17,7 +17,6 @@ from tirstep.transforms.recipes import Example, recipe
 @kernel(
     reference=lambda a, **_: 2 * a + 1,
     flops=lambda n, **_: 2 * n,
-    terms=lambda **_: 2,
     elements=lambda n, **_: n,
     accumulators={"float32": ("float32",), "float16": ("float16",)},
 )

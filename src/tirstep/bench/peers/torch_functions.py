@@ -16,7 +16,7 @@ import torch.nn.functional as F
 
 from tirstep.modules import Problem
 from tirstep.modules.attention import find_visible
-from tirstep.modules.roundings import EPSILON
+from tirstep.modules.rows import EPSILON
 
 from .. import PeerMissing
 from . import Prepare

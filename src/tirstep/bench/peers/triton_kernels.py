@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 from tirstep.modules import Problem
-from tirstep.modules.roundings import EPSILON
+from tirstep.modules.rows import EPSILON
 
 from .. import PeerMissing
 from . import Prepare

@@ -10,7 +10,6 @@ from tirstep.modules import kernel
 @kernel(
     reference=lambda a, b, **_: a * b + a,
     flops=lambda n, **_: 2 * n,
-    terms=lambda **_: 2,  # roundings on the way to one element
     elements=lambda n, **_: n,  # of the largest tensor
     accumulators={
         "float32": ("float32",),
