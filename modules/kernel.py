@@ -284,7 +284,12 @@ class Problem(AnyProblem):
         """Whether any legal schedule gives the same bits on `integer_inputs`: where the program
         divides no floats, and calls no functions of them.
         """
-        return self.kernel.meaning.error is None and not calls_functions(self.module["main"].body)
+        return self.kernel.meaning.error is None and not _finds_floats(self, tirx.Div, Call)
+
+    @functools.cached_property
+    def multiplies(self) -> bool:
+        """Whether the program multiplies floats."""
+        return _finds_floats(self, tirx.Mul)
 
     @functools.cached_property
     def terms(self) -> float:
@@ -435,8 +440,8 @@ def chooses_by_data(body: Any) -> bool:
     return bool(found)
 
 
-def calls_functions(body: Any) -> bool:
-    """Whether a program divides floats, or calls functions of them."""
+def _finds_floats(problem: Problem, *kinds: Any) -> bool:
+    """Whether a program has nodes of some kinds that are floats, choices apart."""
     found: list[Any] = []
 
     def look(node: Any) -> None:
@@ -444,7 +449,8 @@ def calls_functions(body: Any) -> bool:
         if not is_choice and str(node.ty).startswith(("float", "bfloat")):
             found.append(node)
 
-    structural_walk(body, [(kind, look) for kind in (tirx.Div, Call)], order="pre")
+    body = problem.module["main"].body
+    structural_walk(body, [(kind, look) for kind in kinds], order="pre")
     return bool(found)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tirstep.modules.dtypes import DType, dtype_facts, get_storage
-from tirstep.modules.rounded import Rounded, add_products, bound_sums, get_error
+from tirstep.modules.rounded import Rounded, bound_sums
 from tirstep.modules.validation import KernelError
 
 if TYPE_CHECKING:
@@ -304,45 +304,35 @@ def bound_computing(problem: "Problem", inputs: Sequence[Array]) -> list[Array]:
         units = {"u": acc.unit_roundoff, "tiny": acc.underflow}
         found = problem.kernel.ask("error", *doubles, **units, **constants)
         return problem.take_results("error", found)
-    lost = find_operand_loss(problem)
+    if problem.is_exact:
+        present = [(double != 0).astype(np.float64) for double in doubles]
+        pairs = zip(_sums_of_magnitudes(problem, doubles), problem.reference(present), strict=True)
+        return [bound_exact(problem, *pair) for pair in pairs]
     rounded = [
-        double if place in problem.ranges else Rounded(double, acc, lost and lost * np.abs(double))
+        double if place in problem.ranges else Rounded(double, acc)
         for place, double in enumerate(doubles)
     ]
-
-    def ask(*arrays: Any) -> Any:
-        return problem.kernel.ask("reference", *arrays, **constants)
-
     with np.errstate(invalid="ignore", over="ignore"):
-        try:
-            found = ask(*rounded)
-        except (KernelError, TypeError):
-            if not problem.is_exact:
-                raise
-            found = add_products(ask, rounded)
-        results = found if isinstance(found, tuple) else (found,)
-        errors = [
-            get_error(each, tensor.shape)
-            for each, tensor in zip(results, problem.outputs, strict=True)
-        ]
-    return problem.take_results("error", tuple(errors))
+        found = problem.kernel.ask("reference", *rounded, **constants)
+        results = [each.closed for each in (found if isinstance(found, tuple) else (found,))]
+        errors = [np.broadcast_to(each.error, each.shape) for each in results]
+    return [
+        np.where(np.isnan(error) & ~np.isnan(each.value), np.inf, error)
+        for each, error in zip(results, errors, strict=True)
+    ]
 
 
-def find_operand_loss(problem: "Problem") -> float:
-    """The share that operands may lose before they are multiplied.
-
-    Only of tf32, of which tensor cores cut off all but 11 bits, the vendor's libraries round them.
-    """
-    operands = str(problem.options.get("dtype"))
-    return 2 * dtype_facts(operands).unit_roundoff if operands == "tf32" else 0.0
-
-
-def bound_products(problem: "Problem", magnitudes: Any, terms: Any, xp: Any = np) -> Any:
-    """How far off sums of products may be before they are stored, in absolute numbers.
+def bound_exact(problem: "Problem", magnitudes: Any, terms: Any, xp: Any = np) -> Any:
+    """How far off sums, or sums of products, may be before they are stored, in absolute numbers.
 
     `magnitudes` is the reference of the inputs' absolute values, and `terms` of ones where inputs
-    are not 0; `xp` is the module that they belong to: NumPy, or PyTorch.
+    are not 0; `xp` is the module that they belong to: NumPy, or PyTorch. Operands of type tf32 lose
+    all but 11 bits, 2^-10 of each at most: tensor cores cut bits off, the vendor's libraries round.
     """
-    lost = (1 + find_operand_loss(problem)) ** 2 - 1
-    rounding = bound_sums(magnitudes, terms, dtype_facts(problem.accumulator), xp)
-    return lost * magnitudes + (1 + lost) * rounding
+    acc, operands = dtype_facts(problem.accumulator), str(problem.options.get("dtype"))
+    if not acc.is_float:
+        return xp.zeros_like(magnitudes)
+    roundings = terms if problem.multiplies else xp.maximum(terms - 1.0, 0.0 * terms)
+    lost = (1 + 2 * dtype_facts("tf32").unit_roundoff * (operands == "tf32")) ** 2 - 1
+    rounding = bound_sums(magnitudes, roundings, acc, xp)
+    return rounding if lost == 0 else lost * magnitudes + (1 + lost) * rounding

@@ -5,8 +5,8 @@ import pytest
 from fake_machine import FakeMachine
 
 from tirstep.bench.machine import Expectation, Reference
-from tirstep.modules import Problem, conv1d, depthwise_conv2d, matmul
-from tirstep.modules.numeric import bound_products, bound_storing
+from tirstep.modules import Problem, conv1d, depthwise_conv2d, matmul, vector_add
+from tirstep.modules.numeric import bound_exact, bound_storing
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,7 @@ from tirstep.modules.numeric import bound_products, bound_storing
         matmul.problem(16, 12, 40, dtype="int8"),
         conv1d.problem(40, 5),
         depthwise_conv2d.problem(1, 2, 5, 6, 3),
+        vector_add.problem(9, dtype="bfloat16"),
     ],
     ids=str,
 )
@@ -26,7 +27,7 @@ def test_bound_is_the_kernel_s(problem: Problem):
     right = problem.reference(inputs)[0]
     magnitudes = problem.reference([np.abs(array.astype(np.float64)) for array in inputs])[0]
     terms = problem.reference([array.astype(np.float64) != 0 for array in inputs])[0]
-    error = bound_products(problem, magnitudes, terms)
+    error = bound_exact(problem, magnitudes, terms)
     bound = bound_storing(right, error, problem.outputs[0].dtype)
     np.testing.assert_array_equal(bound, problem.error_bound(inputs)[0])
 

@@ -27,7 +27,7 @@ from tirstep.lowering_checks.device import convert_tvm_errors
 from tirstep.lowering_checks.devices import find_unbound_sblocks
 from tirstep.modules import Problem, kernels
 from tirstep.modules.dtypes import dtype_facts
-from tirstep.modules.numeric import Array, bound_products, bound_storing
+from tirstep.modules.numeric import Array, bound_exact, bound_storing
 from tirstep.processes import count_cores
 
 from .compile_pool import Workspace, lift_workspaces, prepare_compiler, read_workspaces
@@ -48,8 +48,6 @@ def to_torch(array: Array) -> Any:
 
 FLUSH_OVER_L2 = 2
 """Each of the two buffers that clear the caches is this often the L2 cache."""
-NO_PRODUCTS = ("vector_add", "relu", "row_sum", "window_sum", "transpose")
-"""Exact kernels that NumPy is asked of: counting their terms as those of products is too much."""
 WARM_UP_SECONDS = 0.2
 """How long candidates run before the clock counts: an idle GPU has slower clocks."""
 
@@ -187,11 +185,10 @@ class TorchMachine:
         """For our sums of products, and for meanings that take tensors: NumPy takes long."""
         if len(problem.outputs) > 1 or not isinstance(problem, Problem):
             return False
-        name = problem.kernel.name
-        is_product = problem.is_exact and name in FUNCTIONS and name not in NO_PRODUCTS
-        takes_tensors = problem.kernel.meaning.takes_tensors
-        # Of ours: somebody else's kernel may have its name.
-        return (is_product and kernels().get(name) is problem.kernel) or takes_tensors
+        if problem.kernel.meaning.takes_tensors:
+            return True
+        name = problem.kernel.name  # somebody else's kernel may have one of ours
+        return problem.is_exact and name in FUNCTIONS and kernels().get(name) is problem.kernel
 
     def expect(self, reference: Reference) -> tuple[Expectation, ...]:
         """In float64, on the GPU where that `has_reference`."""
@@ -220,7 +217,7 @@ class TorchMachine:
             return Expectation(name, dtype, expected, 0 * expected, torch)
         magnitudes = function([double.abs() for double in doubles], None, problem)().clone()
         terms = function([(double != 0).double() for double in doubles], None, problem)()
-        error = bound_products(problem, magnitudes, terms, torch)
+        error = bound_exact(problem, magnitudes, terms, torch)
         bound = bound_storing(expected, error, dtype, torch)
         return Expectation(name, dtype, expected, bound, torch)
 
