@@ -31,8 +31,6 @@ def _round(m: int, n: int) -> tuple[int, int, int]:
     elements=lambda n, width, **_: n + width,
     accumulators=SUMS_OF_FEW,
     choices={"width": range(1, 65)},
-    # A window; not the only one.
-    zeros=lambda n, width, **_: (np.s_[n // 2 : n // 2 + width if n > 1 else 0],),
     corners=corners.SUMMED_ALONG,
 )
 def window_sum(n: int, *, width: int = 3, dtype: str = "float32") -> tvm.IRModule:
@@ -74,8 +72,6 @@ def window_sum(n: int, *, width: int = 3, dtype: str = "float32") -> tvm.IRModul
     elements=lambda m, n, over="filter", **_: _round(m, n)[1] if over == "padded" else m + n - 1,
     accumulators=SUMS_OF_PRODUCTS,
     choices={"over": ("filter", "output", "padded")},
-    # The first output has one product alone.
-    zeros=lambda **_: (np.s_[:1],),
     corners=corners.SUMMED_ALONG,
 )
 def conv1d(
@@ -199,8 +195,6 @@ def _refuse_even(k: int, **_: Any) -> str | None:
     elements=lambda b, c, h, w, k, **_: max(b * c * (h + k - 1) * (w + k - 1), c * k * k),
     accumulators=SUMS_OF_PRODUCTS,
     refuse=_refuse_even,
-    # What the corner of one image sums.
-    zeros=lambda k, **_: (np.s_[0, 0, : k // 2 + 1, : k // 2 + 1],),
     corners=corners.SUMMED_ALONG,
 )
 def depthwise_conv2d(
@@ -297,12 +291,6 @@ def _find_largest(n: int, h: int, w: int, ci: int, co: int, kh: int, kw: int, **
     return max(n * (h + rim) * (w + rim) * ci, co * kh * kw * ci, n * rows * columns * co)
 
 
-def _find_corner(kh: int, kw: int, padding: int, dilation: int, **_: Any) -> tuple[Any]:
-    """What of the image the first window sums, beyond the rim."""
-    rows, columns = (max(dilation * (taps - 1) + 1 - padding, 0) for taps in (kh, kw))
-    return (np.s_[0, :rows, :columns],)
-
-
 @kernel(
     reference=_convolve,
     flops=_count_conv2d,
@@ -310,9 +298,8 @@ def _find_corner(kh: int, kw: int, padding: int, dilation: int, **_: Any) -> tup
     accumulators=SUMS_OF_PRODUCTS,
     choices={"stride": range(1, 17), "padding": range(65), "dilation": range(1, 17)},
     refuse=_refuse_no_window,
-    zeros=_find_corner,
     # An infinity in each row of pixels would make most results no numbers.
-    corners=corners.pick("thinning", "infinite pixel"),
+    corners=corners.pick("thinning", "infinite pixel", "nothing"),
 )
 def conv2d(
     n: int,

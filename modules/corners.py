@@ -470,11 +470,8 @@ DRAWS: Mapping[str, Callable[[CornerSlot], Array]] = {
     "no key": lambda s: _move(s.row.copy(), ALL, -np.inf),
 }
 """What each makes of a row, by name; and above it, what it is there for."""
-SUMMED = pick("few terms", "infinite", "of all magnitudes", "of small magnitudes")
-SUMMED_WITH_BIAS = pick(
-    "few terms", "infinite", "nothing", "of all magnitudes", "of small magnitudes"
-)
-SUMMED_ALONG = pick("infinite first", "thinning")
+SUMMED = pick("few terms", "infinite", "nothing", "of all magnitudes", "of small magnitudes")
+SUMMED_ALONG = pick("infinite first", "thinning", "nothing")
 """Of signals and images, where one row is much of the input."""
 OF_INTEGERS = pick("large integers")
 """Of integers that are summed, in the place of those."""

@@ -18,7 +18,6 @@ from tirstep.modules.tvmscript import cast_between, zero_of
     flops=lambda n, **_: n,
     elements=lambda n, **_: n,
     accumulators=SUMS_OF_FEW,
-    zeros=lambda n, **_: (n // 2, n // 2),
     corners=corners.pick("edges"),
 )
 def vector_add(n: int, *, dtype: str = "float32") -> tvm.IRModule:

@@ -68,8 +68,6 @@ class Meaning:
     outputs: int = 1  # how many of the last arguments are outputs
     choices: Mapping[str, Sequence[object]] = field(default_factory=dict)  # of other options
     refuse: Callable[..., str | None] = lambda **_: None  # why these sizes cannot be, and advice
-    # Indices into the inputs, by place: where these are 0, one output has nothing but zeros to sum.
-    zeros: Callable[..., Sequence[Any]] = lambda **_: ()
     # Of the inputs in float64, by place, the unit roundoff u, and tiny, what underflow may cost:
     # how far off each element of the output may be before it is stored. For kernels of which their
     # reference does not tell.
@@ -300,11 +298,6 @@ class Problem(AnyProblem):
         return max(float(np.max(values)) for values in self.reference(ones))
 
     @property
-    def zeros(self) -> Sequence[Any]:
-        """Where the inputs must be 0 for one output to have only zeros to sum, by input."""
-        return self.kernel.ask("zeros", **self.shape, **self.options)
-
-    @property
     def ranges(self) -> Mapping[int, tuple[int, int]]:
         """The least and the largest value of inputs that have a range, by place."""
         found: Mapping[int, tuple[int, int]] = self.kernel.ask(
@@ -324,34 +317,48 @@ class Problem(AnyProblem):
             math.prod(tensor.shape) * dtype_facts(tensor.dtype).bytes for tensor in self.arguments
         )
 
-    def integer_inputs(self, seed: int) -> list[Array]:
+    @functools.cached_property
+    def _maker(self) -> numeric.InputMaker:
+        # Of a float32 what tf32 has, where products are formed of what that keeps.
+        is_cut = self.options.get("dtype") == "tf32"
+        tensors = [
+            replace(each, dtype="tf32") if is_cut and each.dtype == "float32" else each
+            for each in self.inputs
+        ]
+        ranges = {self.inputs[place].name: ends for place, ends in self.ranges.items()}
+        return numeric.InputMaker(tensors, ranges, functools.partial(numeric.measure_sums, self))
+
+    def integer_rounds(self, seed: int) -> list[list[Array]]:
         """Whole numbers for which any legal order of summation gives the same bits.
 
         The sum of the absolute terms of every output is measured to be at most 2 to the power of
         the accumulator's mantissa bits (for integers, its largest value), so that every partial sum
         is exact, and within the output's range. They are as large as that allows, so that sums,
-        products or inputs that pass through a narrower type are not exact. One output has nothing
-        but zeros to sum, if the kernel says how (`zeros`). No input is all zeros. Where all terms
-        cannot be other than 0, see `integer_rounds`.
+        products or inputs that pass through a narrower type are not exact; so many ones are not
+        summed exactly in float16: there are several rounds then, each with some of them.
 
         Where the kernel is no sum of products (not `is_exact`), they are whole numbers from -4 to
-        4, and results are within `error_bound`.
+        4, and results are within `error_bound`. Raises `KernelError` where even few overflow.
         """
-        return next(numeric.draw_exact(self, seed))
-
-    def integer_rounds(self, seed: int) -> list[list[Array]]:
-        """`integer_inputs`, and more of the kind where one cannot have all terms other than 0.
-
-        So many ones are not summed exactly in float16: a row has as many as are, and the rounds
-        together have every column of the first input other than 0 in some row of each.
-        """
-        return list(numeric.draw_exact(self, seed))
+        rounds = list(self._maker.draw_exact(seed))
+        if self.is_exact:
+            self._refuse_overflow(rounds[0])
+        return rounds
 
     def float_inputs(self, seed: int) -> list[Array]:
         """Random floats in [-1, 1); for an integer type integers of its full range, or of as many
         bits as cannot overflow the accumulator or the output.
         """
-        return numeric.draw_random(self, seed)
+        drawn = self._maker.draw_random(seed)
+        if not dtype_facts(self.accumulator).is_float:
+            self._refuse_overflow(drawn)
+        return drawn
+
+    def _refuse_overflow(self, inputs: Sequence[Array]) -> None:
+        if not numeric.fits(self, inputs):
+            raise KernelError(
+                f"{self}: the smallest inputs overflow {self.accumulator}; choose a wider type"
+            )
 
     def reference(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs, computed and left in float64; raises `KernelError` for misshapen inputs."""

@@ -30,7 +30,6 @@ Function: TypeAlias = Callable[[Any], Any]
     elements=lambda m, n, k, **_: max(m * k, k * n, m * n),
     accumulators=SUMS_ON_TENSOR_CORES,
     choices={"transpose_b": (False, True)},
-    zeros=lambda m, **_: (np.s_[m // 2],),
     corners=corners.SUMMED,
 )
 def matmul(
@@ -129,7 +128,6 @@ def _matmul_then_cast(M: int, N: int, K: int, dtypes: DTypes, form: Form) -> tvm
     elements=lambda batch, m, n, k, **_: batch * max(m * k, k * n, m * n),
     accumulators=SUMS_OF_PRODUCTS,
     choices={"transpose_b": (False, True)},
-    zeros=lambda batch, m, **_: (np.s_[batch // 2, m // 2],),
     corners=corners.SUMMED,
     has_matrices=True,
 )
@@ -221,9 +219,7 @@ def _in_batch(swap: bool) -> Callable[[Any, Any, Any], tuple[Any, Any, Any]]:
     flops=lambda m, n, k, **_: 2 * m * n * k + 2 * m * n,
     elements=lambda m, n, k, **_: max(m * k, k * n, m * n),
     accumulators=SUMS_OF_PRODUCTS,
-    # A row of A, nothing of B, and one bias.
-    zeros=lambda m, n, **_: (np.s_[m // 2], np.s_[:0], np.s_[n // 2]),
-    corners=corners.SUMMED_WITH_BIAS,
+    corners=corners.SUMMED,
 )
 def matmul_bias_relu(
     m: int,

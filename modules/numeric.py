@@ -3,122 +3,135 @@
 Outputs are compared with these bounds in `lowering_checks/numeric.py`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from tirstep.modules.dtypes import DType, dtype_facts, get_storage
+from tirstep.modules.dtypes import DType, dtype_facts
 from tirstep.modules.rounded import Rounded, bound_sums
-from tirstep.modules.validation import KernelError
 
 if TYPE_CHECKING:
     from tirstep.modules.kernel import Problem
 
 Array: TypeAlias = npt.NDArray[Any]
+LARGEST_POWER = 31
+SMALL = 4
+TURNS = 64
+"""At most so many inputs of ones in turns, where a sum of all would round."""
 
 
-def draw_exact(problem: "Problem", seed: int) -> Iterator[list[Array]]:
-    """Whole numbers of which every partial sum, in any order, is exact. See Problem.
-
-    They have either sign and all orders of magnitude up to the largest that fits, so that what is
-    rounded to a narrower type on its way shows. None is 0, so that no term of a sum can be lost
-    unnoticed, but for those of one output (`zeros` of the kernel), where whatever is added to the
-    sum shows, however small. Where even ones are too much for a sum, each row of the first input
-    has as many as fit, in columns of its own, and there are as many inputs as it takes for every
-    column to have had its turn.
+@dataclass(frozen=True)
+class Measured:
+    """What inputs come to: whether any legal order of the sums gives the same bits, and the largest
+    ratio of a magnitude to what its type holds.
     """
-    if not problem.is_exact:
-        yield _draw_small(problem, seed)
-        return
-    best, low, high = None, 0, int(np.log2(min(_find_limits(problem))))
-    while low <= high:  # the largest power of two that fits
-        middle = (low + high) // 2
-        inputs = _draw_up_to(problem, 2**middle, seed)
-        room = _find_room(problem, inputs)
-        if np.isinf(room):  # the one output of a small problem would add up zeros alone
-            inputs = _draw_up_to(problem, 2**middle, seed, has_zeros=False)
-            room = _find_room(problem, inputs)
-        # It is infinite where no term is: all windows of a convolution see its padding.
-        if room >= 1:
-            best, low = inputs, middle + 1
-        else:
-            high = middle - 1
-    if best is not None:
-        yield best
-        return
-    yield from _draw_in_turns(problem, inputs, np.random.default_rng([seed, 1]))
+
+    is_exact: bool
+    overflow: float
 
 
-def _draw_up_to(
-    problem: "Problem", reach: int, seed: int, *, has_zeros: bool = True
-) -> list[Array]:
-    rng = np.random.default_rng(seed)
-    drawn = [
-        draw_whole_numbers(rng, tensor.shape, reach, _get_facts(problem, tensor.dtype))
-        for tensor in problem.inputs
-    ]
-    return _set_zeros(problem, drawn) if has_zeros else drawn
+@dataclass(frozen=True, eq=False)
+class InputMaker:
+    """Draws inputs of a program.
 
+    Attributes
+    ----------
+    tensors : the inputs
+    ranges : the least and the largest value of integers that are no numbers to sum, by name
+    measure : what the program comes to on inputs, with what `Measured` has
+    """
 
-def _draw_in_turns(
-    problem: "Problem", ones: list[Array], rng: np.random.Generator
-) -> Iterator[list[Array]]:
-    """Ones of either sign, so few in a row that they fit; the columns in turns over the rows."""
-    columns = ones[0].shape[-1]
-    live = np.flatnonzero(ones[0].reshape(-1, columns).any(axis=1))
-    order = rng.permutation(columns)
-    fitting = columns
-    while fitting > 1:
-        fitting //= 2
-        if fits(problem, _keep_columns(ones, live, order, fitting, 0)):
-            break
-    else:
-        raise _overflow(problem)
-    # Halved until it fits: as many more as fit all the same.
-    for step in (fitting // 2, fitting // 4, fitting // 8):
-        if step and fits(problem, _keep_columns(ones, live, order, fitting + step, 0)):
-            fitting += step
-    for first in range(0, columns, fitting * len(live)):
-        yield _keep_columns(ones, live, order, fitting, first)
+    tensors: Sequence[Any]
+    ranges: Mapping[str, tuple[int, int]]
+    measure: Callable[[list[Array]], Any]
 
+    def draw_exact(self, seed: int) -> Iterator[list[Array]]:
+        """Whole numbers as large as all sums of them are exact, or else from -4 to 4.
 
-def _keep_columns(
-    ones: list[Array], live: Array, order: Array, count: int, first: int
-) -> list[Array]:
-    """Of the first input `count` columns a row, each row beginning where the one before ends."""
-    columns = len(order)
-    kept = np.zeros_like(ones[0].reshape(-1, columns))
-    for turn, row in enumerate(live):
-        chosen = order[(first + turn * count + np.arange(count)) % columns]
-        kept[row, chosen] = ones[0].reshape(-1, columns)[row, chosen]
-    return [kept.reshape(ones[0].shape), *ones[1:]]
+        They have either sign and all orders of magnitude, so that what is rounded to a narrower
+        type on its way shows; none is 0, so that no term of a sum can be lost unnoticed. Where even
+        ones are too many for a sum, as in float16, there are several rounds, of which each has some
+        of the ones and all together have all.
+        """
+        best = self._find_largest(lambda reach: self.draw_whole(seed, reach))
+        if best is not None:
+            yield best
+            return
+        ones = self.draw_whole(seed, 1)
+        for halvings in range(1, TURNS.bit_length()):
+            rounds = list(self._draw_in_turns(ones, seed, 2**halvings))
+            if all(self.measure(inputs).is_exact for inputs in rounds):
+                yield from rounds
+                return
+        yield self.draw_small(seed)
 
+    def _find_largest(self, draw: Callable[[int], list[Array]]) -> list[Array] | None:
+        """The inputs of the largest power of two that are exact."""
+        best, low, high = None, 0, LARGEST_POWER
+        while low <= high:
+            middle = (low + high) // 2
+            inputs = draw(2**middle)
+            if self.measure(inputs).is_exact:
+                best, low = inputs, middle + 1
+            else:
+                high = middle - 1
+        return best
 
-def _draw_small(problem: "Problem", seed: int) -> list[Array]:
-    """Whole numbers from -4 to 4, for kernels that are no sums of products; never all zeros."""
-    rng = np.random.default_rng(seed)
-    inputs = []
-    for tensor in problem.inputs:
-        values = np.asarray(rng.integers(-4, 5, tensor.shape))
-        values.flat[rng.integers(values.size)] = 3
-        inputs.append(values.astype(dtype_facts(tensor.dtype).numpy))
-    return _draw_ranges(problem, inputs, rng)
+    def _draw_in_turns(self, ones: list[Array], seed: int, count: int) -> Iterator[list[Array]]:
+        """Every input with one in so many of its numbers, another in each of as many rounds."""
+        rng = np.random.default_rng([seed, count])
+        first = next((place for place, each in enumerate(self.tensors) if self.is_data(each)), 0)
+        turns = rng.permutation(ones[first].size).reshape(ones[first].shape) % count
+        for turn in range(count):
+            kept = np.where(turns == turn, ones[first], 0).astype(ones[first].dtype)
+            yield [*ones[:first], kept, *ones[first + 1 :]]
 
+    def draw_small(self, seed: int) -> list[Array]:
+        """Whole numbers from -4 to 4."""
+        return self.draw_whole(seed, SMALL)
 
-def _draw_ranges(problem: "Problem", inputs: list[Array], rng: np.random.Generator) -> list[Array]:
-    """The inputs with those in their place that have a range (`ranges` of the kernel)."""
-    for place, (least, most) in problem.ranges.items():
-        drawn = rng.integers(least, most, inputs[place].shape, endpoint=True)
-        inputs[place] = drawn.astype(inputs[place].dtype)
-    return inputs
+    def draw_whole(self, seed: int, reach: int) -> list[Array]:
+        """Whole numbers from 1 to `reach`, of either sign."""
+        rng = np.random.default_rng(seed)
+        return [self.draw_one(rng, tensor, reach) for tensor in self.tensors]
 
+    def draw_one(self, rng: np.random.Generator, tensor: Any, reach: int) -> Array:
+        """Whole numbers for a tensor."""
+        facts = dtype_facts(tensor.dtype)
+        if tensor.name in self.ranges or tensor.dtype == "bool":
+            low, high = self.ranges.get(tensor.name, (0, 1))
+            high = min(high, int(facts.largest))
+            drawn = np.asarray(rng.integers(low, high, tensor.shape, endpoint=True))
+            return np.asarray(drawn.astype(facts.numpy))
+        values = draw_whole_numbers(rng, tensor.shape, reach, facts)
+        return np.abs(values) if facts.smallest == 0 else values
 
-def _get_facts(problem: "Problem", dtype: str) -> DType:
-    """Of an input: of a float32 those of tf32, where products are formed of what that keeps."""
-    operands = str(problem.options.get("dtype", dtype))
-    return dtype_facts(operands if get_storage(operands) == dtype else dtype)
+    def is_data(self, tensor: Any) -> bool:
+        """Whether an input's numbers are summed, or compared."""
+        return tensor.name not in self.ranges and tensor.dtype != "bool" and bool(tensor.shape)
+
+    def draw_random(self, seed: int) -> list[Array]:
+        """Random floats in [-1, 1), with integers as large as overflow nothing."""
+        data = filter(self.is_data, self.tensors)
+        has_integers = not all(dtype_facts(each.dtype).is_float for each in data)
+        power = LARGEST_POWER if has_integers else 0
+        while power and self.measure(self._draw_floats(seed, power)).overflow > 1:
+            power -= 1
+        return self._draw_floats(seed, power)
+
+    def _draw_floats(self, seed: int, power: int) -> list[Array]:
+        rng = np.random.default_rng(seed)
+        return [self.draw_float(rng, tensor, 2**power) for tensor in self.tensors]
+
+    def draw_float(self, rng: np.random.Generator, tensor: Any, reach: int) -> Array:
+        """Random floats for a tensor of floats, and whole numbers up to `reach` for another."""
+        facts = dtype_facts(tensor.dtype)
+        if facts.is_float:
+            return np.asarray(draw_floats(rng, tensor.shape, facts))
+        return self.draw_one(rng, tensor, reach)
 
 
 def draw_whole_numbers(
@@ -129,38 +142,6 @@ def draw_whole_numbers(
     sizes = np.minimum(np.floor(np.exp(rng.random(shape) * np.log(most + 1))), most)
     values = sizes * rng.choice((-1.0, 1.0), shape)
     return np.asarray(values.astype(facts.numpy))
-
-
-def _set_zeros(problem: "Problem", drawn: list[Array]) -> list[Array]:
-    """The inputs with the kernel's zeros in them; without, where one would be left all zeros."""
-    inputs = [array.copy() for array in drawn]
-    for array, place in zip(inputs, problem.zeros, strict=False):
-        array[place] = 0
-    return inputs if all(array.any() for array in inputs) else drawn
-
-
-def draw_random(problem: "Problem", seed: int) -> list[Array]:
-    """Floats in [-1, 1); for integer types, integers of the widest range that cannot overflow."""
-    tensors = [(tensor.shape, dtype_facts(tensor.dtype)) for tensor in problem.inputs]
-    # One halving more, and nothing but zeros would be left of the narrowest.
-    for halvings in range(min(facts.mantissa_bits for _, facts in tensors)):
-        rng = np.random.default_rng(seed)
-        inputs = [
-            draw_floats(rng, shape, facts)
-            if facts.is_float
-            else _integers(rng, shape, facts, halvings)
-            for shape, facts in tensors
-        ]
-        inputs = _draw_ranges(problem, inputs, rng)
-        if dtype_facts(problem.accumulator).is_float or fits(problem, inputs):
-            return inputs
-    raise _overflow(problem)
-
-
-def _overflow(problem: "Problem") -> KernelError:
-    return KernelError(
-        f"{problem}: the smallest inputs overflow {problem.accumulator}; choose a wider type"
-    )
 
 
 def draw_floats(rng: np.random.Generator, shape: tuple[int, ...], facts: DType) -> Array:
@@ -229,40 +210,21 @@ def is_between(values: Array) -> Array:
     return between
 
 
-def _integers(
-    rng: np.random.Generator, shape: tuple[int, ...], facts: DType, halvings: int
-) -> Array:
-    full = rng.integers(int(facts.smallest), int(facts.largest), shape, endpoint=True)
-    # Towards zero: a shift to the right would leave -1 of every negative number.
-    return (np.sign(full) * (np.abs(full) >> halvings)).astype(facts.numpy)
-
-
 def fits(problem: "Problem", inputs: Sequence[Array]) -> bool:
     """Whether no partial sum can leave the accumulator's exact integers, nor the output's range."""
-    return _find_room(problem, inputs) >= 1
+    return measure_sums(problem, inputs).overflow <= 1
 
 
-def _find_room(problem: "Problem", inputs: Sequence[Array]) -> float:
-    """How many times the largest sum may be what it is.
-
-    The sum of the absolute values of all terms bounds every partial sum in every order.
+def measure_sums(problem: "Problem", inputs: Sequence[Array]) -> Measured:
+    """How near sums of whole numbers come to what is exact in the accumulator and in the outputs'
+    range: the sum of the absolute values of all terms bounds every partial sum in every order.
     """
-    sums = _sums_of_magnitudes(problem, inputs)
-    limits = _find_limits(problem)
-    with np.errstate(divide="ignore"):
-        return min(
-            limit / np.float64(total.max()) for total, limit in zip(sums, limits, strict=True)
-        )
-
-
-def _find_limits(problem: "Problem") -> list[float]:
     exact = dtype_facts(problem.accumulator).exact_integers
-    return [min(exact, dtype_facts(output.dtype).largest) for output in problem.outputs]
-
-
-def _sums_of_magnitudes(problem: "Problem", inputs: Sequence[Array]) -> list[Array]:
     # In float64 before the absolute value: that of the least int8 is no int8.
-    return problem.reference([np.abs(array.astype(np.float64)) for array in inputs])
+    sums = problem.reference([np.abs(array.astype(np.float64)) for array in inputs])
+    limits = [min(exact, dtype_facts(output.dtype).largest) for output in problem.outputs]
+    overflow = max(total.max() / limit for total, limit in zip(sums, limits, strict=True))
+    return Measured(problem.is_exact and overflow <= 1, float(overflow))
 
 
 def bound_storing(exact: Any, error: Any, dtype: str, xp: Any = np) -> Any:
@@ -306,9 +268,13 @@ def bound_computing(problem: "Problem", inputs: Sequence[Array]) -> list[Array]:
         return problem.take_results("error", found)
     if problem.is_exact:
         present = [(double != 0).astype(np.float64) for double in doubles]
-        pairs = zip(_sums_of_magnitudes(problem, doubles), problem.reference(present), strict=True)
+        pairs = zip(
+            problem.reference([np.abs(double) for double in doubles]),
+            problem.reference(present),
+            strict=True,
+        )
         return [bound_exact(problem, *pair) for pair in pairs]
-    rounded = [
+    rounded: list[Any] = [
         double if place in problem.ranges else Rounded(double, acc)
         for place, double in enumerate(doubles)
     ]

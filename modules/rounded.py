@@ -183,9 +183,9 @@ class Rounded(np.lib.mixins.NDArrayOperatorsMixin):
         error = np.where((passed == 0) | np.isinf(size), 0.0, error)
         lost = np.where(two.largest > LARGEST_DIVISOR, quotient, 0.0)
         rounded = Rounded(value, self.facts, error)._round(DIVISION, lost)
-        return replace(
-            rounded, error=np.where((one.value == 0) & (one.error == 0), 0, rounded.error)
-        )
+        # A quotient by 1 is its dividend: the reciprocal is a 1 that rounds nothing.
+        is_kept = (one.value == 0) & (one.error == 0) | (two.value == 1) & (two.error == 0)
+        return replace(rounded, error=np.where(is_kept, one.error, rounded.error))
 
     def _power(self, other: Rounded) -> Rounded:
         if other.value.ndim or other.value not in range(1, 17):

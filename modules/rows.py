@@ -22,7 +22,6 @@ EPSILON = 1e-5
     flops=lambda m, n, **_: m * n,
     elements=lambda m, n, **_: m * n,
     accumulators=SUMS_OF_PRODUCTS,
-    zeros=lambda m, **_: (np.s_[m // 2],),
     corners=corners.SUMMED,
 )
 def row_sum(m: int, n: int, *, dtype: str = "float32", acc: str | None = None) -> tvm.IRModule:
@@ -284,7 +283,6 @@ def _make_online(m: int, n: int, dtype: str) -> tvm.IRModule:
     flops=lambda m, n, **_: 2 * m * n,
     elements=lambda m, n, **_: m * n,
     accumulators=SUMS_OF_PRODUCTS,
-    zeros=lambda m, **_: (np.s_[m // 2],),
     corners=corners.SUMMED,
 )
 def matvec(m: int, n: int, *, dtype: str = "float32", acc: str | None = None) -> tvm.IRModule:

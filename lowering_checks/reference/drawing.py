@@ -6,164 +6,82 @@ are made as large as every sum stays exact with, in any order.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tirstep.modules import Tensor
 from tirstep.modules.dtypes import DType, dtype_facts
-from tirstep.modules.numeric import Array, arrange, draw_floats, draw_whole_numbers
+from tirstep.modules.numeric import SMALL, Array, InputMaker, arrange
 
 from .evaluation import Answer
 
-LARGEST_POWER = 24
-ROUNDS = 8
-"""At most so many inputs of ones in turns, where a sum of all would round."""
-SMALL = 4
 FEW = 0.9
 """The share of the outputs that must be known for inputs of either sign to be taken."""
 Inputs = list[Array]
-Measure = Callable[[Inputs], Answer]
 
 
 @dataclass(frozen=True, eq=False)
-class InputMaker:
-    """Draws inputs of a program.
+class ProgramInputs(InputMaker):
+    """Draws inputs of a program that may need positive ones, and compare them.
 
     Attributes
     ----------
-    tensors : the inputs
-    ranges : of integers that are used as indices, by name
+    measure : what the program comes to on inputs
+    is_choosing : it takes maxima or minima of what it loads, or compares that
     is_deciding : the program compares floats: no two of a tensor are equal then, if its type has
         as many
-    is_choosing : it takes maxima or minima of what it loads, or compares that
-    measure : what the program comes to on inputs
+    is_positive : no number is below 0
     """
 
-    tensors: Sequence[Tensor]
-    ranges: Mapping[str, tuple[int, int]]
-    is_deciding: bool
+    measure: Callable[[Inputs], Answer]
     is_choosing: bool
-    measure: Measure
+    is_deciding: bool
+    is_positive: bool = False
 
     def probe(self) -> Inputs:
         """Some inputs of either sign, unmeasured."""
         rng = np.random.default_rng(1)
-        return [self._draw_one(rng, tensor, SMALL, False) for tensor in self.tensors]
+        return [self.draw_float(rng, tensor, SMALL) for tensor in self.tensors]
 
     def draw_exact(self, seed: int) -> Iterator[Inputs]:
-        """Whole numbers as large as all sums of them are exact, or else from -4 to 4.
+        """Where the program compares floats, with equal ones if no others are exact."""
+        drawn = list(super().draw_exact(seed))
+        if self.is_deciding and not self.measure(drawn[0]).is_exact:
+            others = list(replace(self, is_deciding=False).draw_exact(seed))
+            drawn = others if self.measure(others[0]).is_exact else drawn
+        yield from drawn
 
-        Where even ones are too many for a sum, as in float16, there are several rounds, of which
-        each has some of the ones and all together have all.
-        """
-        others = [replace(self, is_deciding=False)] if self.is_deciding else []
-        for maker in (self, *others):
-            best = maker._find_largest(functools.partial(maker.draw_whole, seed))
-            if best is not None:
-                yield best
-                return
-        ones = self.draw_whole(seed, 1)
-        for halvings in range(1, ROUNDS.bit_length()):
-            rounds = list(self._draw_in_turns(ones, seed, 2**halvings))
-            if all(self.measure(inputs).is_exact for inputs in rounds):
-                yield from rounds
-                return
-        yield self._choose_sign(lambda positive: self.draw_whole(seed, SMALL, positive=positive))
+    def draw_small(self, seed: int) -> Inputs:
+        return self._choose_sign(lambda maker: InputMaker.draw_small(maker, seed))
 
-    def _find_largest(self, draw: Callable[[int], Inputs]) -> Inputs | None:
-        """The inputs of the largest power of two that are exact."""
-        best, low, high = None, 0, LARGEST_POWER
-        while low <= high:
-            middle = (low + high) // 2
-            inputs = draw(2**middle)
-            if self.measure(inputs).is_exact:
-                best, low = inputs, middle + 1
-            else:
-                high = middle - 1
-        return best
+    def draw_random(self, seed: int) -> Inputs:
+        return self._choose_sign(lambda maker: InputMaker.draw_random(maker, seed))
 
-    def _draw_in_turns(self, ones: Inputs, seed: int, count: int) -> Iterator[Inputs]:
-        """Every input with one in so many of its numbers, another in each of as many rounds."""
-        rng = np.random.default_rng([seed, count])
-        first = next((place for place, each in enumerate(self.tensors) if self._is_data(each)), 0)
-        turns = rng.permutation(ones[first].size).reshape(ones[first].shape) % count
-        for turn in range(count):
-            kept = np.where(turns == turn, ones[first], 0).astype(ones[first].dtype)
-            yield [*ones[:first], kept, *ones[first + 1 :]]
-
-    def _choose_sign(self, draw: Callable[[bool], Inputs]) -> Inputs:
+    def _choose_sign(self, draw: Callable[[ProgramInputs], Inputs]) -> Inputs:
         """Inputs of either sign, or positive ones where more is known of what these come to."""
-        mixed = draw(False)
+        mixed = draw(self)
         known = self.measure(mixed).known
         if known >= FEW:
             return mixed
-        positive = draw(True)
+        positive = draw(replace(self, is_positive=True))
         return positive if self.measure(positive).known > known else mixed
 
-    def draw_whole(self, seed: int, reach: int, *, positive: bool = False) -> Inputs:
-        """Whole numbers from 1 to `reach`, of either sign."""
-        rng = np.random.default_rng(seed)
-        return [self._draw_whole(rng, tensor, reach, positive) for tensor in self.tensors]
-
-    def _draw_whole(
-        self, rng: np.random.Generator, tensor: Tensor, reach: int, positive: bool
-    ) -> Array:
+    def draw_one(self, rng: np.random.Generator, tensor: Tensor, reach: int) -> Array:
         facts = dtype_facts(tensor.dtype)
-        if tensor.name in self.ranges or tensor.dtype == "bool":
-            return self._draw_indices(rng, tensor)
         if self.is_deciding and facts.is_float:
-            return _draw_distinct(rng, tensor.shape, facts, reach, positive)
-        values = draw_whole_numbers(rng, tensor.shape, reach, facts)
-        if positive or facts.smallest == 0:
-            values = np.abs(values)
-        return np.asarray(values.astype(facts.numpy))
+            return _draw_distinct(rng, tensor.shape, facts, reach, self.is_positive)
+        drawn = super().draw_one(rng, tensor, reach)
+        return np.abs(drawn) if self.is_positive and self.is_data(tensor) else drawn
 
-    def _draw_indices(self, rng: np.random.Generator, tensor: Tensor) -> Array:
-        low, high = self.ranges.get(tensor.name, (0, 1))
-        facts = dtype_facts(tensor.dtype)
-        high = min(high, int(facts.largest))
-        drawn = rng.integers(low, high, tensor.shape, endpoint=True)
-        return np.asarray(np.asarray(drawn).astype(facts.numpy))
-
-    def _is_data(self, tensor: Tensor) -> bool:
-        return tensor.name not in self.ranges and tensor.dtype != "bool" and bool(tensor.shape)
-
-    def draw_random(self, seed: int) -> Inputs:
-        """Random floats in [-1, 1), positive ones where the program needs that; with integers as
-        large as overflow nothing.
-        """
-        return self._choose_sign(lambda positive: self._draw_random(seed, positive))
-
-    def _draw_random(self, seed: int, positive: bool) -> Inputs:
-        def draw(reach: int) -> Inputs:
-            rng = np.random.default_rng(seed)
-            return [self._draw_one(rng, tensor, reach, positive) for tensor in self.tensors]
-
-        integers = [
-            each
-            for each in self.tensors
-            if not dtype_facts(each.dtype).is_float and self._is_data(each)
-        ]
-        if not integers:
-            return draw(1)
-        power = LARGEST_POWER
-        while power and self.measure(draw(2**power)).overflow > 1:
-            power -= 1
-        return draw(2**power)
-
-    def _draw_one(
-        self, rng: np.random.Generator, tensor: Tensor, reach: int, positive: bool
-    ) -> Array:
-        facts = dtype_facts(tensor.dtype)
+    def draw_float(self, rng: np.random.Generator, tensor: Tensor, reach: int) -> Array:
+        values, facts = super().draw_float(rng, tensor, reach), dtype_facts(tensor.dtype)
         if not facts.is_float:
-            return self._draw_whole(rng, tensor, reach, positive)
-        values = np.asarray(draw_floats(rng, tensor.shape, facts))
+            return values
         if self.is_deciding and facts.bytes < 4:
             values = _draw_distinct_floats(rng, tensor.shape, facts)
-        return np.abs(values) if positive else values
+        return np.abs(values) if self.is_positive else values
 
     def plant(self, inputs: Inputs, seed: int) -> list[Inputs]:
         """The same inputs with special values: with zeros, large and small numbers among them; and
@@ -186,14 +104,14 @@ class InputMaker:
             if is_changed and self.measure(changed).known >= known:
                 planted.append(changed)
         ends = [
-            array if not self._is_data(tensor) else _plant_ends(array, dtype_facts(tensor.dtype))
+            array if not self.is_data(tensor) else _plant_ends(array, dtype_facts(tensor.dtype))
             for tensor, array in zip(self.tensors, inputs, strict=True)
         ]
         if any(now is not before for now, before in zip(ends, inputs, strict=True)):
             measured = self.measure(ends)
             if measured.known >= known and measured.overflow <= 1:
                 planted.append(ends)
-        free = [place for place, each in enumerate(self.tensors) if self._is_data(each)]
+        free = [place for place, each in enumerate(self.tensors) if self.is_data(each)]
         arranged = arrange(inputs, free) if self.is_choosing else []
         return planted + [each for each in arranged if self.measure(each).known >= known]
 

@@ -20,7 +20,7 @@ from tirstep.modules.validation import check_symbolic
 
 from ..compile.compiling import make_main
 from ..device import blank
-from .drawing import InputMaker
+from .drawing import ProgramInputs
 from .evaluation import Answer, Evaluation
 from .functions import (
     close_sizes,
@@ -181,17 +181,17 @@ class ModuleProblem(AnyProblem):
                 found.append(tensor)
         return found
 
-    def _make(self, tensors: Sequence[Tensor]) -> InputMaker:
-        return InputMaker(
+    def _make(self, tensors: Sequence[Tensor]) -> ProgramInputs:
+        return ProgramInputs(
             tensors,
             self._ranges,
-            self._evaluation.is_deciding,
+            self.answer,
             chooses_by_data(self.function.body),
-            lambda inputs: self.answer(inputs),
+            self._evaluation.is_deciding,
         )
 
     @functools.cached_property
-    def _maker(self) -> InputMaker:
+    def _maker(self) -> ProgramInputs:
         return self._make(self.inputs)
 
     @functools.cached_property
@@ -252,7 +252,7 @@ class ModuleProblem(AnyProblem):
         return self._judged([self._maker.draw_random(seed)])[0]
 
     def planted_inputs(self, seed: int) -> list[list[Array]]:
-        """`float_inputs`, and the same with special values among them (`InputMaker.plant`)."""
+        """`float_inputs`, and the same with special values among them (`ProgramInputs.plant`)."""
         drawn = self.float_inputs(seed)
         return [drawn, *self._maker.plant(drawn, seed)]
 

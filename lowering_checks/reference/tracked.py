@@ -362,10 +362,12 @@ class Tracker(Emitter):
         rounded = self.round(result, DIVISION, lost)
         is_zero = tirx.EQ(self.size(first), number(0))
         settled = tirx.And(is_zero, nothing)
+        is_exact = tirx.EQ(lift(second.error), number(0))
+        is_one = tirx.And(is_exact, tirx.EQ(second.value, number(1)))  # the reciprocal is 1
         return replace(
             rounded,
             magnitude=self.let(choose(settled, 0.0, rounded.magnitude)),
-            error=self.let(choose(settled, 0.0, rounded.error)),
+            error=self.let(choose(settled, 0.0, choose(is_one, first.error, rounded.error))),
             unit=self.let(choose(settled, ANY_UNIT, 0.0)),
         )
 

@@ -27,8 +27,7 @@ def test_bound_is_the_kernel_s(problem: Problem):
     right = problem.reference(inputs)[0]
     magnitudes = problem.reference([np.abs(array.astype(np.float64)) for array in inputs])[0]
     terms = problem.reference([array.astype(np.float64) != 0 for array in inputs])[0]
-    error = bound_exact(problem, magnitudes, terms)
-    bound = bound_storing(right, error, problem.outputs[0].dtype)
+    bound = bound_storing(right, bound_exact(problem, magnitudes, terms), problem.outputs[0].dtype)
     np.testing.assert_array_equal(bound, problem.error_bound(inputs)[0])
 
 

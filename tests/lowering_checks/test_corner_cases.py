@@ -139,7 +139,7 @@ def test_few_rows_get_all_cases_in_several_inputs() -> None:
 
 def test_half_of_the_rows_have_no_case_and_every_case_has_a_row() -> None:
     """Few rows get their cases in several inputs, and an only row has none in the first."""
-    all_plain = {1: [1, 0, 0, 0, 0], 2: [1] * 4, 3: [2] * 4, 4: [2, 2], 7: [4, 6], 9: [5]}
+    all_plain = {1: [1, *[0] * 5], 2: [1] * 5, 3: [2] * 5, 4: [2, 2, 3], 7: [4, 5], 11: [6]}
     for rows, plain in all_plain.items():
         problem = get_kernel("matmul").problem(rows, 3, 5)
         drawn, planted = problem.float_inputs(3)[0], problem.planted_inputs(3)
@@ -151,10 +151,10 @@ def test_half_of_the_rows_have_no_case_and_every_case_has_a_row() -> None:
 def test_signals_and_images_have_one_case_at_a_time() -> None:
     for kernel, sizes in (("conv1d", (40, 5)), ("depthwise_conv2d", (2, 3, 5, 7, 3))):
         problem = get_kernel(kernel).problem(*sizes)
-        infinite, thin = (inputs[0] for inputs in problem.planted_inputs(0))
+        infinite, thin, nothing = (inputs[0] for inputs in problem.planted_inputs(0))
         images = infinite.reshape(-1, *infinite.shape[-2:]) if infinite.ndim > 2 else [infinite]
         assert all(np.argwhere(np.isinf(image.ravel())).tolist() == [[0]] for image in images)
-        assert 0 < np.count_nonzero(thin) < 0.25 * thin.size
+        assert 0 == np.count_nonzero(nothing) < np.count_nonzero(thin) < 0.25 * thin.size
 
 
 def test_no_case_makes_a_type_without_infinities_infinite() -> None:

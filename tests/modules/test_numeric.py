@@ -90,26 +90,23 @@ def test_whole_numbers_are_as_various_as_fits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kernel", "sizes", "place"),
+    ("kernel", "sizes"),
     [
-        (vector_add, (9,), (4,)),
-        (row_sum, (5, 3), (2,)),
-        (matvec, (5, 3), (2,)),
-        (window_sum, (9,), (4,)),
-        (conv1d, (9, 4), (0,)),
-        (matmul, (5, 3, 4), (2,)),
-        (matmul_bias_relu, (5, 3, 4), (2, 1)),
-        (depthwise_conv2d, (1, 1, 5, 5, 5), (0, 0, 0, 0)),
+        (row_sum, (5, 3)),
+        (matvec, (5, 3)),
+        (window_sum, (9,)),
+        (conv1d, (9, 4)),
+        (matmul, (5, 3, 4)),
+        (matmul_bias_relu, (5, 3, 4)),
+        (depthwise_conv2d, (1, 1, 5, 5, 5)),
+        (conv2d, (1, 4, 5, 2, 3, 3, 1)),
     ],
     ids=str,
 )
-def test_one_output_has_nothing_but_zeros_to_sum(kernel, sizes, place: tuple[int, ...]) -> None:
-    problem = kernel.problem(*sizes)
-    inputs = problem.integer_inputs(2)
-    (sums,) = problem.reference([np.abs(array) for array in inputs])
-    zero = np.zeros(sums.shape, bool)
-    zero[place] = True
-    np.testing.assert_array_equal(sums == 0, zero)
+def test_some_output_has_nothing_but_zeros_to_sum(kernel, sizes) -> None:
+    """Whatever is added to a sum shows there, however small."""
+    drawn = [inputs[0] for inputs in kernel.problem(*sizes).planted_inputs(2)]
+    assert any((row == 0).all() for each in drawn for row in (each if each.ndim == 2 else [each]))
 
 
 def test_thinning_leaves_something_of_every_input() -> None:
@@ -211,13 +208,13 @@ def test_bits_come_back_as_they_are() -> None:
 
 def test_sums_that_are_exact_are_known() -> None:
     rows = np.array([[1, 2, 3, 4], [2.0**-20, 1, 1, 1], [2.0**-30, 1, 1, 1], [0, 0, 0, 0]])
-
-    def are_exact(values: np.ndarray, dtype: str = "float32") -> list[bool]:
-        return (Rounded(values, dtype_facts(dtype)).sum(axis=1).closed.error == 0).tolist()
-
-    assert are_exact(rows) == [True, True, False, True]
-    assert are_exact(np.full((1, 4096), 4096.0)) == [True]
-    assert are_exact(np.full((1, 4096), 4095.0), "float16") == [False]
+    for values, dtype, exact in (
+        (rows, "float32", [True, True, False, True]),
+        (np.full((1, 4096), 4096.0), "float32", [True]),
+        (np.full((1, 4096), 4095.0), "float16", [False]),
+    ):
+        total = Rounded(values, dtype_facts(dtype)).sum(axis=1).closed
+        assert (total.error == 0).tolist() == exact
 
 
 def test_a_row_of_zeros_allows_softmax_no_lost_term_however_long() -> None:
@@ -434,9 +431,9 @@ def test_inputs_of_kernels_that_are_no_sums_of_products() -> None:
     assert not problem.is_exact
     assert row_sum.problem(8, 32).is_exact
     (drawn,) = problem.integer_inputs(0)
-    assert sorted(np.unique(drawn)) == list(range(-4, 5))
+    assert sorted(np.unique(drawn)) == [-4, -3, -2, -1, 1, 2, 3, 4]
     (one,) = softmax.problem(1, 1).integer_inputs(0)
-    assert one.tolist() == [[3]]
+    assert abs(one.item()) in range(1, 5)
 
 
 @pytest.mark.parametrize("kernel", [softmax, rms_norm, layer_norm, gelu], ids=str)

@@ -279,10 +279,12 @@ conv1d(a, w): SIGNAL
 a mask by a product with 0 | random floats | _masked_by_product(a, w)
 the signal's ends are read beyond them | integers | _clamped(a, w)
 the filter is not turned round | integers | np.convolve(a, w[::-1])
+the sum begins at 1e-30 | nothing | np.convolve(a, w) + f32(1e-30)
 the filter in bfloat16 | thinning | np.convolve(a, _in_bfloat16(w)) | (*SIGNAL, (4096, 4096))
 
 window_sum(a): ((97,), (13,))
 A in bfloat16 | thinning | sliding_window_view(_in_bfloat16(a), 3)[:a.size - 3].sum(1)
+the sum begins at 1e-30 | nothing | sliding_window_view(a, 3)[:a.size - 3].sum(1) + f32(1e-30)
 a running sum | random floats | _running(a)
 the last window lacks an element | integers |
     np.append(sliding_window_view(a[:-1], 3).sum(1)[:-1], a[-4:-2].sum())
@@ -290,6 +292,7 @@ the last window lacks an element | integers |
 depthwise_conv2d(x, f): IMAGE
 the rim repeats the image | integers | _depthwise(x, f, "edge")
 F in bfloat16 | thinning | _depthwise(x, _in_bfloat16(f), "constant") | (*IMAGE, (1, 1, 40, 40, 31))
+the sum begins at 1e-30 | nothing | _depthwise(x, f, "constant") + f32(1e-30)
 the rim is the other side | integers | _depthwise(x, f, "wrap")
 the filter is turned round | integers | _depthwise(x, f[..., ::-1, ::-1], "constant")
 
@@ -339,6 +342,7 @@ the square of an intermediate result overflows | of all magnitudes |
 
 conv2d(x, f): WINDOWS
 a filter is turned round | integers | _conv2d(x, f[:, ::-1, ::-1])
+the sum begins at 1e-30 | nothing | _conv2d(x, f) + f32(1e-30)
 F in bfloat16 | thinning | _conv2d(x, _in_bfloat16(f))
 the largest numbers for infinities | infinite pixel | _conv2d(np.nan_to_num(x), f)
 
