@@ -30,7 +30,6 @@ from .schedule import TransformError, transform
 from .tir import (
     Place,
     constant,
-    find_accesses,
     find_all,
     find_row_stride,
     get_fed_iterators,
@@ -39,6 +38,7 @@ from .tir import (
     get_regions,
     is_among,
     is_used,
+    substitute,
 )
 
 
@@ -246,7 +246,7 @@ def require_in_iteration(sch: Schedule, block: SBlockRV, loop: LoopRV) -> None:
     reader = next(place for place in places if place.block.same_as(node))
     stays = [*get_enclosing_loops(sch, loop), sch.get(loop)]
     left = [it for it in reader.loops if not is_among(it, stays)]
-    reads = [read.buffer for read in find_accesses(reader)[1]]
+    reads = [region.source for region in reader.block.reads]
     for writer in places if left else ():
         if writer.block.same_as(node):
             continue
@@ -263,7 +263,8 @@ def require_in_iteration(sch: Schedule, block: SBlockRV, loop: LoopRV) -> None:
 def _find_overwritten(writer: Place, loops: list[For]) -> Iterator[tuple[Any, For]]:
     """What a block writes anew, and otherwise, in each iteration of some loops around it."""
     outer = [it for it in loops if is_among(it, writer.loops) and writer.is_fed(it)]
-    for write in find_accesses(writer)[0] if outer else ():
+    for region in writer.block.writes:
+        begins = [substitute(part.min, writer.values) for part in region.region]
         for it in outer:
-            if not any(is_used(it.loop_var, part.min) for part in write.ranges):
-                yield write.buffer, it
+            if not any(is_used(it.loop_var, begin) for begin in begins):
+                yield region.source, it

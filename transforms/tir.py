@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, cast
 
 from tvm.ir import Call, IRModule, Range, SequentialSpan, TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.sym import Analyzer
 from tvm.tirx import (
-    EQ,
     And,
     AttrStmt,
     BufferStore,
-    Evaluate,
     For,
     ForKind,
     IfThenElse,
@@ -422,98 +419,7 @@ def is_among(node: Any, nodes: Any) -> bool:
     return any(map(node.same_as, nodes))
 
 
-class Pattern(NamedTuple):
-    """An access in a block's own iterators, whatever stands around the block.
-
-    Attributes
-    ----------
-    conditions : of choices in the block's body, that the loops alone decide, and that all hold
-    is_conditional : whether another condition decides over it: it may be no access
-    """
-
-    buffer: Any
-    ranges: tuple[Range, ...]
-    conditions: tuple[Any, ...]
-    is_conditional: bool
-
-
-@dataclass(frozen=True)
-class Access:
-    """What one block writes or reads of a buffer, in loop variables."""
-
-    place: Place
-    pattern: Pattern
-
-    @property
-    def buffer(self) -> Any:
-        """The buffer that it is an access of."""
-        return self.pattern.buffer
-
-    @functools.cached_property
-    def ranges(self) -> list[Range]:
-        """One for each dimension."""
-        return [substitute(part, self.place.values) for part in self.pattern.ranges]
-
-    @functools.cached_property
-    def guards(self) -> list[Any]:
-        """The conditions that all hold where it is done."""
-        inner = [substitute(condition, self.place.values) for condition in self.pattern.conditions]
-        return [*self.place.guards, *inner]
-
-
-def find_accesses(place: Place) -> tuple[list[Access], list[Access]]:
-    """What a block writes and what it reads, first values included; it holds no other blocks.
-
-    Of a body whose elements cannot be told, such as an intrinsic's, the regions that the block
-    declares are taken.
-    """
-    writes, reads = get_patterns(place.block)
-    return [Access(place, write) for write in writes], [Access(place, read) for read in reads]
-
-
-@cached_by_node(512)  # a transform leaves most blocks as they are
-def get_patterns(block: SBlock) -> tuple[list[Pattern], list[Pattern]]:
-    """What a block writes and what it reads, as `find_accesses`."""
-    body = block.body
-    elements = get_elements(body)
-    stores = len(find_all(body, BufferStore))
-    branch = bool(find_all(body, IfThenElse))
-    found = []
-    for at, (buffer, indices) in enumerate(elements):
-        conditions = find_conditions(body, indices) if at >= stores else []
-        known = tuple(condition for condition in conditions if _is_known(condition))
-        ranges = tuple(Range.from_min_extent(index, 1) for index in indices)
-        found.append(Pattern(buffer, ranges, known, branch or len(known) < len(conditions)))
-    opaque = block.match_buffers or find_all(body, Evaluate) or find_all(body, For)
-    by_data = any(find_all(indices, TensorLoad) for _, indices in elements)
-    if not opaque and not by_data:
-        return found[:stores], [*found[stores:], *_find_first_loads(block)]
-    is_chosen = bool(_find_choices(body))
-    regions = [
-        Pattern(region.source, tuple(region.region), (), branch or is_chosen)
-        for region in get_regions(block)
-    ]
-    reads = len(block.reads)
-    return regions[reads:], regions[:reads]
-
-
-def _find_first_loads(block: SBlock) -> Iterator[Pattern]:
-    """What a reduction's first values are made of, where the loops alone say which elements.
-
-    They are loaded in the first iteration of its own loops.
-    """
-    loads = find_all(block.init, TensorLoad) if block.init is not None else []
-    reduced = [it for it in block.iter_vars if it.iter_type == IterVar.CommReduce]
-    first = [EQ(it.var, it.dom.min) for it in reduced] if loads else []
-    for load in loads:
-        if not find_all(load.indices, TensorLoad):
-            conditions = [*first, *find_conditions(block.init, load.indices)]
-            known = tuple(filter(_is_known, conditions))
-            ranges = tuple(Range.from_min_extent(index, 1) for index in load.indices)
-            yield Pattern(load.source, ranges, known, len(known) < len(conditions))
-
-
-def _find_choices(body: Any) -> list[tuple[Any, ...]]:
+def find_choices(body: Any) -> list[tuple[Any, ...]]:
     """The condition and both arms of each ``T.if_then_else`` and Select."""
     calls = [(call.args[0], *call.args[1:3]) for call in find_all(body, Call) if is_choice(call)]
     return calls + [
@@ -525,12 +431,7 @@ def find_conditions(body: Any, indices: Any) -> list[Any]:
     """What must hold where the load with these indices is done, in arms of one choice or more."""
     return [
         Not(condition) if is_second else condition
-        for condition, *arms in _find_choices(body)
+        for condition, *arms in find_choices(body)
         for is_second, arm in enumerate(arms)
         if is_among(indices, [load.indices for load in find_all(arm, TensorLoad)])
     ]
-
-
-def _is_known(condition: Any) -> bool:
-    """Whether the loops alone decide a condition."""
-    return not find_all(condition, TensorLoad) and not find_all(condition, Call)

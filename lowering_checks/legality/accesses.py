@@ -42,9 +42,9 @@ from tirstep.transforms.tir import (
     cached_by_node,
     constant,
     find_all,
+    find_choices,
     find_conditions,
     get_axis,
-    get_patterns,
     get_places,
     is_used,
     substitute,
@@ -310,13 +310,14 @@ def list_elements(block: SBlock) -> tuple[Element, ...]:
     Of a body whose elements cannot be told, such as an intrinsic's, what the block declares.
     """
     if block.match_buffers or find_all(block.body, Evaluate) or find_all(block.body, For):
-        lanes = tuple(axis for loop in find_all(block.body, For) if (axis := get_axis(loop)))
+        lanes = tuple(filter(None, map(get_axis, find_all(block.body, For))))
+        is_chosen = bool(find_all(block.body, IfThenElse)) or any(find_choices(block.body))
         return tuple(
-            Element(it.buffer, it.ranges, it.conditions, written, True, it.is_conditional, lanes)
-            for written, patterns in zip((True, False), get_patterns(block), strict=True)
-            for it in patterns
+            Element(it.source, tuple(it.region), (), written, True, is_chosen, lanes)
+            for written, regions in ((True, block.writes), (False, block.reads))
+            for it in regions
         )
-    reduced = [it for it in block.iter_vars if it.iter_type == IterVar.CommReduce]
+    reduced = (it for it in block.iter_vars if it.iter_type == IterVar.CommReduce)
     first = tuple(EQ(it.var, it.dom.min) for it in reduced)
     loads = [it for it in _visit(block.init, (), False) if not it.is_written]
     begun = [it._replace(conditions=(*first, *it.conditions)) for it in loads]
@@ -343,7 +344,7 @@ def _visit(statement: Any, conditions: tuple[Any, ...], is_data: bool) -> Iterat
 def _list_loads(expression: Any, conditions: tuple[Any, ...], is_data: bool) -> Iterator[Element]:
     for load in find_all(expression, TensorLoad):
         more = find_conditions(expression, load.indices)
-        known = [each for each in more if _is_known(each)]
+        known = [*filter(_is_known, more)]
         ranges, is_told = _make_ranges(load.source, load.indices)
         is_chosen = is_data or len(known) < len(more)
         yield Element(load.source, ranges, (*conditions, *known), False, is_told, is_chosen)

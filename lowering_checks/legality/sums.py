@@ -22,17 +22,18 @@ from tirstep.transforms.gpu_limits import WARP
 from tirstep.transforms.pass_options import lower_around
 from tirstep.transforms.schedule import Fault
 from tirstep.transforms.tir import (
-    Access,
     Place,
     cached_by_module,
     constant,
-    find_accesses,
     find_all,
     get_axis,
     get_places,
     is_among,
     is_used,
+    substitute,
 )
+
+from .accesses import list_elements
 
 _AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 _SYMMETRIC = (Add, Mul, Max, Min)
@@ -122,7 +123,7 @@ def _has_threads(function: PrimFunc) -> bool:
 
 def _find_axes(place: Place) -> dict[str, int]:
     """The threads that a block sums over, along each axis; none where it has begun elsewhere."""
-    reduced = _find_reduced_values(place)
+    reduced = _find_values(place, reduced=True)
     if place.block.init is None or not reduced:
         return {}
     return {
@@ -130,14 +131,6 @@ def _find_axes(place: Place) -> dict[str, int]:
         for loop in place.find_bound("threadIdx")
         if any(is_used(loop.loop_var, item) for item in reduced)
     }
-
-
-def _find_reduced_values(place: Place) -> list[Any]:
-    return [
-        place.values[iterator.var]
-        for iterator in place.block.iter_vars
-        if iterator.iter_type == IterVar.CommReduce
-    ]
 
 
 def _find_unordered_steps(place: Place) -> Iterator[Fault]:
@@ -305,11 +298,7 @@ def _loses_guard(place: Place) -> bool:
 
 def _find_reduced_loops(place: Place) -> list[For]:
     """The loops over which a block reduces, outermost first."""
-    values = [
-        place.values[iterator.var]
-        for iterator in place.block.iter_vars
-        if iterator.iter_type == IterVar.CommReduce
-    ]
+    values = _find_values(place, reduced=True)
     return [loop for loop in place.loops if any(is_used(loop.loop_var, value) for value in values)]
 
 
@@ -318,34 +307,33 @@ def _is_private(places: list[Place], place: Place, buffer: Any) -> bool:
     if buffer.scope() != "local":
         return False
     uses = [
-        access
+        (other, [substitute(part.min, other.values) for part in element.ranges])
         for other in places
-        for accesses in find_accesses(other)
-        for access in accesses
-        if access.buffer.same_as(buffer)
+        for element in list_elements(other.block)
+        if element.buffer.same_as(buffer)
     ]
-    own = next(access for access in uses if access.place.block.same_as(place.block))
+    own = next(use for use in uses if use[0].block.same_as(place.block))
     # TVM allocates what sums are made in outside of the loops over which they are made.
     depth = next(
         at for at, item in enumerate(place.loops) if is_among(item, _find_reduced_loops(place))
     )
     outer = place.loops[:depth]
     return all(
-        is_among(loop, outer) and all(_is_apart(own, use, loop) for use in uses)
+        is_among(loop, outer) and all(_is_apart(*own, *use, loop) for use in uses)
         for loop in place.loops
         if is_used(loop.loop_var, place.guards[0]) and constant(loop.extent) != 1
     )
 
 
-def _is_apart(own: Access, use: Access, loop: For) -> bool:
-    """Whether a loop is around both accesses, and shifts them alike."""
-    if not is_among(loop, use.place.loops):
+def _is_apart(place: Place, own: list[Any], other: Place, use: list[Any], loop: For) -> bool:
+    """Whether a loop is around two blocks, and shifts alike where their accesses begin."""
+    if not is_among(loop, other.loops):
         return False
     analyzer = Analyzer()
-    for one in (*own.place.loops, *use.place.loops):
+    for one in (*place.loops, *other.loops):
         if constant(one.extent) == 1:
             analyzer.bind(one.loop_var, one.min)
     return not any(
-        is_used(loop.loop_var, analyzer.simplify(item.min - other.min))
-        for item, other in zip(own.ranges, use.ranges, strict=True)
+        is_used(loop.loop_var, analyzer.simplify(one - two))
+        for one, two in zip(own, use, strict=True)
     )
