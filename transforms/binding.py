@@ -107,6 +107,7 @@ def bind_batch(
     returns: the loop that is bound
     requires: more spatial loops than `kept`; those in front serial, directly inside of each other
         and around all others of the block; an axis of blocks that is free
+    guarded: as for `bind_loop`
     """
     name, spatial = get_sblock_name(sch, block), get_spatial_loops(sch, block)
     if not axis.startswith("blockIdx"):
@@ -156,6 +157,7 @@ def tile_block(
     returns: the loops of the tile; `locals` is empty without `per_thread`
     requires: serial spatial loops, as many as `threads` has entries; the tile of each loop
         (threads * per_thread) divides its extent, or ``tail="guard"``
+    guarded: as for `bind_loop`
     """
     sizes, letters, loops = _read_tile(sch, block, threads, per_thread, axes)
     for loop, (many, each) in zip(loops, sizes, strict=True):

@@ -181,6 +181,8 @@ def cache_write_at(
         around, and changes nothing in place; a tile that the copy goes over in no more iterations
         than the block does, or than the tensor has elements: of loops that were split with guards
         and reordered TVM estimates larger ones
+    guarded: each thread, or thread block, copies out what it wrote itself, with a barrier where
+        threads share elements
     """
     _require_scope(scope)
     require_around(sch, loop, block)
@@ -245,6 +247,7 @@ def accumulate_in_registers(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBl
     returns: the block that writes the results
     requires: a block that reduces; a loop around it, inside of its thread loops and outside of
         its reductions
+    guarded: each thread finishes sums of its own, and what an epilogue reads is written by then
     """
     if not is_reduction(sch, block):
         raise TransformError(
@@ -323,6 +326,8 @@ def fetch_cooperatively(
         them; a tile that threads * vector divides, in runs of neighbouring elements that vector
         divides, or ``tail="guard"``; where threads share what one of them writes or reads at its
         own index, a barrier of TVM's between: it puts none there for a small tile alone
+    guarded: a reduction over threads keeps its guard, and threads that share elements have a
+        barrier
     """
     shape = (threads,) if isinstance(threads, int) else tuple(threads)
     own = get_own_loops(sch, block)
@@ -434,6 +439,7 @@ def stage_operand_at(
     consumes: the operand's producers, if they are inlined
     returns: the copy block
     requires: what `cache_read_at` and `fetch_cooperatively` require
+    guarded: indices that TVM lowers as they stand, and a barrier where threads share elements
     """
     copy = place_copy_at(sch, block, loop, operand=operand, scope=scope)
     if can_inline_producers(sch, copy):

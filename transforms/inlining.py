@@ -26,6 +26,7 @@ def inline_producers(sch: Schedule, block: SBlockRV) -> None:
     requires: producers of which one at least does not reduce; those are no copies of a pipeline,
         and have no other consumer than `block`; a block that reads nothing but the kernel's
         arguments is left as it is
+    guarded: what is read is written by then, and a reduction over threads keeps its guard
     """
     producers = _list_once(sch, sch.get_producers(block))
     inlined = [producer for producer in producers if not is_reduction(sch, producer)]
@@ -63,6 +64,7 @@ def inline_epilogue(sch: Schedule, block: SBlockRV) -> SBlockRV | None:
     consumes: the blocks that are inlined
     returns: the block that finishes the results; None if nothing changes for want of one
     requires: a block that no other one writes the results of
+    guarded: what is read is written by then
     """
     # Where a block adds to what another one has begun, the epilogue would come between.
     node = sch.get(block)

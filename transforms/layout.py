@@ -69,6 +69,8 @@ def pad_shared_rows(sch: Schedule, block: SBlockRV, *, elements: int) -> None:
         `fetch_cooperatively`); at least 1 element and fewer than a row has; no vectors in the
         tile that the padding would misalign. TVM's storage_align pads to something else unless
         it is given the row's exact length, which is read off the loops here, and less than that.
+    guarded: rows that begin where ldmatrix and vectors take them, and indices that TVM lowers as
+        they stand
     """
     name = get_sblock_name(sch, block)
     target = require_copy(sch, block)
@@ -117,6 +119,7 @@ def transpose_tile(sch: Schedule, block: SBlockRV) -> None:
     consumes: nothing
     requires: a copy block into ``shared`` or ``shared.dyn`` memory of two dimensions or more,
         whose rows are not padded yet
+    guarded: indices that TVM lowers as they stand
     """
     _read_tile(sch, block, "transpose a shared tile", "transpose before padding")
     sch.transform_layout(block, ("write", 0), lambda *at: (*at[:-2], at[-1], at[-2]))
@@ -133,6 +136,7 @@ def lay_in_panels(sch: Schedule, block: SBlockRV, *, width: int) -> None:
     consumes: nothing
     requires: a copy block into ``shared`` or ``shared.dyn`` memory of two dimensions or more,
         whose rows are not padded; a width that divides the rows of the tensor
+    guarded: indices that TVM lowers as they stand
     """
     advice = "do without padding in panels"
     buffer = _read_tile(sch, block, "lay a shared tile", advice, " in panels")
@@ -165,6 +169,7 @@ def fold_tile(sch: Schedule, block: SBlockRV, *, row: int, padding: int = 0) -> 
         padding would misalign; no tile that threads fill and read at x % length % row of their own
         alone, which TVM would take for all of it; none that begins at any element of a row, where
         TVM would take i % row and (i + 1) % row for the same
+    guarded: indices that TVM lowers as they stand
     """
     name = get_sblock_name(sch, block)
     buffer = require_copy(sch, block).source

@@ -55,6 +55,7 @@ def split_loop(sch: Schedule, loop: LoopRV, *, inner: int, tail: Tail = "refuse"
         within the loop's integer type; no guard on the outputs of a reduction over threads (TVM
         loses it, if it is the only one), nor where a condition outside of the blocks loads by the
         loop (it would be asked beyond the loop's end)
+    guarded: indices within 32 bits, and quotients that TVM lowers as they stand
     """
     require_serial(sch, loop)
     require_factors(sch, loop, {"inner": inner}, tail)
@@ -70,6 +71,7 @@ def fuse_loops(sch: Schedule, loops: Sequence[LoopRV]) -> LoopRV:
     returns: the fused loop
     requires: at least one loop; serial loops that follow each other with nothing between; a
         product of their extents within their integer type (TVM lets it wrap around)
+    guarded: indices within 32 bits, and quotients that TVM lowers as they stand
     """
     if not loops:
         raise TransformError("no loop is given", "pass at least one loop")
@@ -101,6 +103,7 @@ def merge_loops(sch: Schedule, loops: Sequence[LoopRV]) -> LoopRV:
         follow each other in this order with nothing between; no block under one that writes what a
         block under another one reads or writes (TVM merges a sum with the loop that uses it, which
         then takes sums that are not complete)
+    guarded: what is read is written by then
     """
     if len(loops) < 2:
         raise TransformError(f"{len(loops)} loops are given", "pass two loops or more")
@@ -158,6 +161,7 @@ def reorder_loops(sch: Schedule, loops: Sequence[LoopRV]) -> None:
     consumes: nothing
     requires: different loops of one block, with no other statement between them; no loop that
         repeats a whole sum, as that of a consumer which was inlined, comes inside of the sum
+    guarded: no term is added before its sum is initialized
     """
     names = [get_loop_name(sch, loop) for loop in loops]
     nodes = [sch.get(loop) for loop in loops]
@@ -195,6 +199,7 @@ def unroll_loop(sch: Schedule, loop: LoopRV, *, limit: Int64 = 256) -> None:
     requires: a serial loop of constant extent; at most `limit` copies of the body together with
         the unrolled loops around and inside (TVM's code generator took 24 s for 2368 copies, and
         minutes for more)
+    guarded: no kernel inside
     """
     require_serial(sch, loop)
     extent = require_constant(sch, loop)

@@ -48,6 +48,8 @@ def set_pass_option(sch: Schedule, *, name: str, value: bool | Int64) -> None:
     consumes: nothing
     requires: an option that TVM knows, as ``"tirx.use_async_copy"``; a bool or an int of 64 bits,
         whichever the option takes
+    guarded: without TVM's storage rewrite no buffer reaches into dynamic shared memory that is in
+        use
     """
     known = sorted(str(option) for option in tvm.transform.PassContext.list_configs())
     if name not in known:

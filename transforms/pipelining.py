@@ -32,6 +32,7 @@ def prefetch_fragments(sch: Schedule, loop: LoopRV) -> None:
         pipelined; fragments that are used in the loop only, written by one copy each, and in each
         iteration all that it uses of them; sources that the loop does not write (TVM accepts
         others and computes with fragments of another iteration)
+    guarded: each lane reads fragments of its own, and no stage is written while it is read
     """
     parts = require_pipeline(sch, loop)
     require_own_tiles(sch, loop, require_registers(parts[:-1]))
@@ -53,6 +54,8 @@ def prefetch_through_registers(sch: Schedule, loop: LoopRV, copies: Sequence[SBl
     requires: a loop as for `prefetch_fragments`, whose body is the copies, in their order, and
         one statement that computes; copies of one store each into shared memory, and tiles as
         the fragments there
+    guarded: each thread stores the registers that it fetched, and no stage is written while it is
+        read
     """
     parts = require_pipeline(sch, loop)
     require_copies(sch, loop, copies, parts)
@@ -109,6 +112,7 @@ def prefetch_asynchronously(
         `fragments_first` a computation that `prefetch_fragments` made a pipeline, and 3 stages or
         more; for `products_first` one that is none, and 3 stages or more; no `suggest_unrolling`
         of the loop or around it
+    guarded: vectors of neighbours, copied by all threads, and waits that cover each group of copies
     """
     parts = require_pipeline(sch, loop)
     require_copies(sch, loop, copies, parts, takes_more=not (fragments_first or products_first))

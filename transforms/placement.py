@@ -55,6 +55,8 @@ def compute_block_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> None:
         compute results of their own: what several compute for themselves one would begin anew
         while another reads it. What they compute alike in one step may stand there; a place
         inside of all loops in which another block overwrites what it reads, as running values are
+    guarded: what it reads is written by then, by the same thread or thread block where memory is
+        theirs; threads store one element of global memory only with one value
     """
     require_scalar_place(sch, loop)
     require_in_iteration(sch, block, loop)
@@ -77,6 +79,8 @@ def reverse_compute_block_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> No
         there all that the block would use (behind `align_vectors` with an offset TVM takes
         elements of the next vectors, too); a place inside of all loops in which another block
         overwrites what it reads
+    guarded: what it reads is written in the same iteration, by the same thread or thread block
+        where memory is theirs; threads store one element of global memory only with one value
     """
     require_scalar_place(sch, loop)
     for producer in sch.get_producers(block):
@@ -131,6 +135,7 @@ def fuse_epilogue_at(sch: Schedule, block: SBlockRV, epilogue: SBlockRV, loop: L
         and does not reduce, each of its elements reading it; a loop of `block`, inside of its
         thread loops and outside of its reductions, not vectorized, in which `block` computes all
         that `epilogue` would use there
+    guarded: each thread reads registers of its own, which it wrote in the same iteration
     """
     consumers = list(sch.get_consumers(block))
     if len(consumers) != 1 or not sch.get(consumers[0]).same_as(sch.get(epilogue)):

@@ -48,6 +48,7 @@ def split_reduction(sch: Schedule, block: SBlockRV, *, inner: int, tail: Tail = 
     returns: the two loops, outer and inner
     requires: exactly one reduction loop, serial; `inner` a divisor of its extent, or
         ``tail="guard"``
+    guarded: quotients that TVM lowers as they stand
     """
     loops = get_reduction_loops(sch, block)
     if len(loops) != 1:
@@ -76,6 +77,7 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
         iterations sum; reduction loops that are not
         bound (TVM reduces over threads only where block and initialization are one, and makes a
         race of the rest without an error)
+    guarded: each thread initializes the sums that it adds to
     """
     name = get_sblock_name(sch, block)
     if not is_reduction(sch, block) or sch.get(block).init is None:

@@ -84,6 +84,7 @@ def spread_over_threads(
     requires: a loop of the block's own, serial; what `bind_loop` requires; `vector` divides the
         extent and `threads` the vectors, or ``tail="guard"``, which guards the steps: a loop of
         elements that is vectorized needs a `vector` that divides all the same
+    guarded: each thread reads registers of its own
     """
     own = get_own_loops(sch, block)
     if not own:
@@ -113,6 +114,7 @@ def keep_in_registers(sch: Schedule, block: SBlockRV) -> None:
     consumes: nothing
     requires: a block that writes intermediate buffers, not tensors of the kernel's; readers under
         the same outermost loop, whose threads read what they have written themselves
+    guarded: each thread reads registers of its own
     """
     name = get_sblock_name(sch, block)
     allocated = list_allocated(get_root(sch, block))
@@ -157,6 +159,7 @@ def cache_row_at(
     requires: `operand` counts the buffers that the block reads, from 0; a loop around the block,
         not vectorized; a block that is spread over threads along the operand's last dimension, and
         all other readers under the loop in the same way
+    guarded: of an operand in registers each thread copies its own
     """
     require_operand(sch, block, operand)
     require_around(sch, loop, block)

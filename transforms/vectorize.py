@@ -35,6 +35,7 @@ def vectorize_loop(
         compiles wrong code); 2, 4, 8 or 16 iterations; vectors of at most `max_vector_bytes`
         bytes; padded rows that keep the vectors aligned; float8 elements
         that are neighbours, or one repeated (CUDA's vectors of them cannot be taken apart)
+    guarded: vectors of a width and type that CUDA has
     """
     require_serial(sch, loop)
     lanes = require_constant(sch, loop)
@@ -105,6 +106,7 @@ def vectorize_copy(sch: Schedule, block: SBlockRV, *, vector: int = 4) -> int:
     returns: the elements of a vector; 1 where the block is left as it is
     requires: a block with a serial loop of its own, of constant extent; `vector` at least 1; what
         `vectorize_loop` requires
+    guarded: vectors of a width and type that CUDA has
     """
     if vector < 1:
         raise TransformError(f"vector={vector} must be >= 1", "use an integer >= 1")

@@ -344,6 +344,7 @@ def stage_swizzled_at(
     returns: the copy block
     requires: what `cache_read_at` and `fetch_cooperatively` require, but that the kernel need not
         have threadIdx.x yet; rows of whole chunks of 16 bytes; vectors of 16 bytes at most
+    guarded: tiles that begin where their swizzle repeats
     """
     row, is_transposed = _find_row(sch, block, operand)
     copy = place_copy_at(sch, block, loop, operand=operand, scope=SCOPE, comes_first=comes_first)
@@ -430,6 +431,7 @@ def tensorize_warpgroups(
         group in flight at most, and that in a loop which `prefetch_asynchronously` made a pipeline
         with `products_first`, or as many as `prefetch_by_tma` was told: no tile is overwritten then
         before its group has ended
+    guarded: fragments that no other block reads as registers of its own
     """
     is_tile = TILE_STORE in sch.get(store).annotations  # which may do more than to convert
     result = sch.get(store).writes[0].source if is_tile else require_register_store(sch, store)[1]

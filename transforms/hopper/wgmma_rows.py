@@ -344,6 +344,7 @@ def tensorize_warp_rows(sch: Schedule, block: SBlockRV, *, arch: str | None = No
         laid out; warps on threadIdx.z, as many as a multiple of four, with 8 by 4 lanes; readers
         and writers of fragments that `spread_over_quads` has spread, in one transform of your own;
         ``sm_90a``, where `arch` is given
+    guarded: fragments that no other block reads as registers of its own
     """
     loops = get_own_loops(sch, block)[-3:]
     kinds = [is_reduction_loop(sch, block, loop) for loop in loops]

@@ -216,6 +216,7 @@ def stage_fragments_at(
     requires: what `cache_read_at` and `fetch_cooperatively` require, but that the kernel need not
         have threadIdx.x yet; rows of more than 16 bytes to pad; to swizzle elements of 16 bits,
         rows of a multiple of 64 bytes, and vectors of 16 bytes at most
+    guarded: indices that TVM lowers as they stand, and a barrier where threads share elements
     """
     copy = place_copy_at(sch, block, loop, operand=operand, scope=SCOPE, comes_first=comes_first)
     if can_inline_producers(sch, copy):
@@ -291,6 +292,7 @@ def tensorize_fragments(
         store of its result to ``global`` or ``shared.dyn`` memory, which converts at most; whole
         fragments, without predicates; types that mma.sync multiplies, and an architecture that has
         it, where `arch` is given; of float32 operands, which keep 10 bits of 23, `tf32`
+    guarded: fragments that no other block reads as registers of its own
     """
     require_product(sch, block, "tile_in_fragments")
     if len(loads) != 2:
@@ -417,6 +419,7 @@ def store_through_shared(
         else in them yet, bound to blockIdx.x and threadIdx.y; the `columns` of a block's tile and
         its number of `warps`, or, with ``lanes=128``, of the warpgroups of `tile_in_warpgroups`; a
         vector of 16 bytes at most
+    guarded: each lane stores fragments of its own, with a barrier where threads share elements
     """
     require_tile_loops(sch, block, grid, warp_loop, warps)
     if columns < 1 or vector not in (1, *LANES):

@@ -61,6 +61,7 @@ def round_operand(sch: Schedule, block: SBlockRV, *, operand: int) -> SBlockRV:
     returns: the block that rounds; what it stores is in the operand's memory
     requires: `operand` counts the buffers that the block reads, from 0; the block converts all that
         it reads of it to one type, but not in its initialization, and holds no other blocks
+    guarded: each thread rounds registers of its own
     """
     name, reads = get_sblock_name(sch, block), list(sch.get(block).reads)
     if not 0 <= operand < len(reads):
@@ -186,6 +187,7 @@ def lay_in_quads(sch: Schedule, block: SBlockRV, *, rows: int, columns: int | No
     consumes: nothing
     requires: a block that writes intermediate buffers with these dimensions, the last two or one of
         rows, of which 16 divides both and 8 that of rows alone; readers that count upwards
+    guarded: each thread reads registers of its own, of fragments those of its lane
     """
     for place, region in enumerate(list(sch.get(block).writes)):
         dimensions = (rows,) if columns is None else (rows, columns)
@@ -281,6 +283,7 @@ def tensorize_in_quads(
         between two products is spread together with both, in a transform of your own
         (``tirstep.transforms.schedule.transform``): one at a time, threads would find in their
         registers what belongs to others
+    guarded: fragments that no other block reads as registers of its own
     """
     require_product(sch, block, "tile_product")
     dtype = sch.get(block).reads[-1].source.dtype
