@@ -347,19 +347,15 @@ def _require_kept_guard(sch: Schedule, loop: LoopRV, given: str) -> None:
     for realize in find_all(node, SBlockRealize) if bound else ():
         reduced = [fed for item in bound for fed in get_fed_iterators(realize, item)]
         over_threads = any(iterator.iter_type == IterVar.CommReduce for iterator in reduced)
-        if over_threads and constant(realize.predicate) == 1 and _feeds_output(realize, node):
+        fed = {iterator.iter_type for iterator in get_fed_iterators(realize, node)}
+        feeds_output = fed and IterVar.CommReduce not in fed
+        if over_threads and constant(realize.predicate) == 1 and feeds_output:
             raise TransformError(
                 f"block '{realize.block.name_hint}' reduces over threads, and TVM would leave out "
                 f"the guard of loop '{node.loop_var.name}', which runs {node.extent} times and "
                 f"which {given} does not divide",
                 "choose a divisor, or pad the block first with pad_block",
             )
-
-
-def _feeds_output(realize: SBlockRealize, loop: For) -> bool:
-    """Whether a loop feeds a spatial iterator of a block, and no reduction."""
-    types = {iterator.iter_type for iterator in get_fed_iterators(realize, loop)}
-    return bool(types) and IterVar.CommReduce not in types
 
 
 def require_countable(sch: Schedule, loops: Sequence[LoopRV]) -> None:

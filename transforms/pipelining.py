@@ -15,7 +15,7 @@ from .loops import UNROLL, require_constant, require_serial
 from .pass_options import set_pass_option, set_pipeline
 from .queries import get_enclosing_loops, get_loop_name, get_root, get_sblock_name
 from .schedule import TransformError, transform
-from .tir import find_all, get_regions
+from .tir import find_all, get_regions, is_among
 
 DOUBLE_BUFFER = "double_buffer_scope"
 
@@ -273,17 +273,22 @@ def require_own_tiles(sch: Schedule, loop: LoopRV, copies: list[SBlock]) -> None
     An iteration of a pipeline has a part of each buffer for itself, filled before the iterations
     in front of it are done.
     """
-    name = get_loop_name(sch, loop)
-    inside = find_all(sch.get(loop), SBlock)
+    node, name = sch.get(loop), get_loop_name(sch, loop)
+    inside = find_all(node, SBlock)
+    outside = [  # what neither stands in the loop nor encloses it
+        block
+        for block in find_all(get_root(sch, loop), SBlock)
+        if not is_among(block, inside) and not is_among(node, find_all(block.body, For))
+    ]
     for copy in copies:
         target = copy.writes[0].source
-        user = _find_user(_find_blocks_outside(sch, loop, inside), target)
-        if user is not None:
-            raise TransformError(
-                f"block '{user}' uses '{target.name}' outside of loop '{name}', whose iterations "
-                "would have tiles of their own",
-                "give that block a copy of its own",
-            )
+        for block in outside:
+            if any(region.source.same_as(target) for region in get_regions(block)):
+                raise TransformError(
+                    f"block '{block.name_hint}' uses '{target.name}' outside of loop '{name}', "
+                    "whose iterations would have tiles of their own",
+                    "give that block a copy of its own",
+                )
         for writer in inside:
             sources = [region.source for region in copy.reads]
             sources += [] if writer.same_as(copy) else [target]
@@ -315,21 +320,3 @@ def _require_one_store(block: SBlock) -> None:
             f"block '{block.name_hint}' is more than one store",
             "place copies in the loop with cache_read_at, and compute after them",
         )
-
-
-def _find_blocks_outside(sch: Schedule, loop: LoopRV, inside: list[SBlock]) -> list[SBlock]:
-    """The blocks of a function that neither stand in a loop nor enclose it."""
-    node = sch.get(loop)
-    return [
-        block
-        for block in find_all(get_root(sch, loop), SBlock)
-        if not any(block.same_as(other) for other in inside)
-        and not any(node.same_as(other) for other in find_all(block.body, For))
-    ]
-
-
-def _find_user(blocks: list[SBlock], buffer: Any) -> str | None:
-    for block in blocks:
-        if any(region.source.same_as(buffer) for region in get_regions(block)):
-            return str(block.name_hint)
-    return None

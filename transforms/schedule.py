@@ -584,7 +584,13 @@ class _Work:
 
     @classmethod
     def begin(cls, sch: Schedule, *, inlines: bool = False) -> _Work:
-        return cls(sch, sch.mod, len(sch.trace.insts), _copy(sch), inlines)
+        before = None
+        try:
+            before = sch.copy()
+        except InternalError as error:
+            if NO_COPY not in str(error):
+                raise
+        return cls(sch, sch.mod, len(sch.trace.insts), before, inlines)
 
     def end(self, name: str) -> Change:
         """What has been made since it began."""
@@ -765,12 +771,3 @@ def _find_guard() -> Any:
 def _find_work(sch: Schedule) -> _Work | None:
     """What is under way on a schedule; None where that is a copy of it, on which it is tried."""
     return next((work for work in _under_way.get() if work.sch is sch), None)
-
-
-def _copy(sch: Schedule) -> Schedule | None:
-    try:
-        return sch.copy()
-    except InternalError as error:
-        if NO_COPY not in str(error):
-            raise
-        return None

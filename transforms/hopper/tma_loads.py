@@ -398,10 +398,14 @@ class Pipeline:
         """The pipeline in which all threads wait and compute, and one of them copies."""
         ahead = self.stages - 1 - self.in_flight
         first = [part for step in range(ahead) if (part := self._copy_within(step)) is not None]
+        step, computed = self.loop.loop_var, self.compute()
+        copy = if_elected(self.threads, [self.copy(step + ahead)])
+        following = IfThenElse(LT(step + ahead, self.loop.extent), copy, None)
+        fence = self.fence_loads(computed)
         body = [
             *self.initialize([1] * self.stages),
             if_elected(self.threads, first),
-            self._run(ahead),
+            self.loop_over([self.wait_for_tile(), make_barrier(), following, *computed, *fence]),
             *self.wait_for_groups(),
             *self.invalidate(self.stages),
         ]
@@ -508,17 +512,6 @@ class Pipeline:
         realized = SBlockRealize([], True, block)
         loop = self.loop
         return For(loop.loop_var, loop.min, loop.extent, ForKind.SERIAL, realized, None, self.notes)
-
-    def _run(self, ahead: int) -> For:
-        step = self.loop.loop_var
-        following = IfThenElse(
-            LT(step + ahead, self.loop.extent),
-            if_elected(self.threads, [self.copy(step + ahead)]),
-            None,
-        )
-        computed = self.compute()
-        fence = self.fence_loads(computed)
-        return self.loop_over([self.wait_for_tile(), make_barrier(), following, *computed, *fence])
 
     def _copy_within(self, step: int) -> Any:
         """The copies of one of the first iterations; None where there are not so many.

@@ -97,7 +97,8 @@ def compute_whole_tiles(sch: Schedule, block: SBlockRV, consumer: SBlockRV) -> N
     node, sums = sch.get(consumer), sch.get(block).writes[0].source
     name = get_sblock_name(sch, consumer)
     body = node.body
-    places = [list(load.indices) for load in _find_loads(body, sums)]
+    loads = [load for load in find_all(body, TensorLoad) if load.source.same_as(sums)]
+    places = [list(load.indices) for load in loads]
     own = [iterator.var for iterator in node.iter_vars]
     if not isinstance(body, BufferStore) or any(
         len(place) != len(own)
@@ -126,18 +127,6 @@ def compute_whole_tiles(sch: Schedule, block: SBlockRV, consumer: SBlockRV) -> N
             "leave the loops of what consumes the sums as they were",
         )
     _extend(sch, consumer, sums, (whole, lengths))
-
-
-def _find_loads(body: Any, buffer: Any) -> list[Any]:
-    found: list[Any] = []
-
-    def visit(load: Any) -> Any:
-        if load.source.same_as(buffer):
-            found.append(load)
-        return load
-
-    structural_map(body, (TensorLoad, visit))
-    return found
 
 
 def _extend(
@@ -328,21 +317,16 @@ def store_by_tma(sch: Schedule, write: SBlockRV, *, arch: str | None = None) -> 
             f"block '{name}' copies {len(points)} elements of a tile of {whole}",
             "let it copy the whole tile",
         )
-    _require_room(sch.get(write), shape)
-    sch.annotate(write, TMA_STORE, shape.to_list())
-    set_pipeline(sch)
-
-
-def _require_room(write: Any, shape: CopyShape) -> None:
-    """Refuse a tile that a thread block has no shared memory for, beside the mbarriers."""
-    used = shape.panels * math.prod(shape.box) * write.writes[0].source.dtype.itemsize
-    most = MAX_SHARED_BYTES[SCOPE] - ATOM
+    used = shape.panels * math.prod(shape.box) * block.writes[0].source.dtype.itemsize
+    most = MAX_SHARED_BYTES[SCOPE] - ATOM  # beside the mbarriers
     if used > most:
         raise TransformError(
             f"a tile of {used >> 10} KiB does not fit in the {most >> 10} KiB of shared memory "
             "that a block has",
             "use a smaller tile",
         )
+    sch.annotate(write, TMA_STORE, shape.to_list())
+    set_pipeline(sch)
 
 
 _WRITE = 2

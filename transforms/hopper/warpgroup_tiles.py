@@ -130,7 +130,9 @@ class StagedStore:
         """Each pair of neighbours is one vector."""
         of_pair = Var("of_pair", "int32")
         first = self.at * _PAIR
-        *front, last = self._place(first)
+        values = self._find_values(*self._find_element(first))
+        places = [self._simplify(substitute(it, values)) for it in self.inner.body.indices]
+        *front, last = places  # where an element of a thread goes
         store = BufferStore(self.target, self._compute(first, of_pair), [*front, last + of_pair])
         vector = For(of_pair, *_upto(_PAIR), ForKind.VECTORIZED, store)
         return _unroll(self.at, self.tile.share // _PAIR, vector)
@@ -176,11 +178,6 @@ class StagedStore:
         at = row * (chunks * width) + swizzled * width
         slabs = constant(window.shape[-4]) or 1
         return at if slabs == 1 else slab * window.strides[-4] + at
-
-    def _place(self, element: Any) -> list[Any]:
-        """Where an element of a thread goes."""
-        values = self._find_values(*self._find_element(element))
-        return [self._simplify(substitute(it, values)) for it in self.inner.body.indices]
 
     def _compute(self, element: Any, of_pair: Any) -> Any:
         """What an element of a thread becomes, or its neighbour where `of_pair` is 1."""

@@ -267,7 +267,13 @@ class _Walk:
             for part in node.seq:
                 self.visit(part, loops, guards)
         else:
-            self._visit_leaf(node, loops, guards)
+            if is_barrier(node):
+                self.found.barriers.append(self._place)
+            else:
+                self._note_loads(node, node, loops, guards)
+                if isinstance(node, BufferStore):
+                    self._note(node, node, loops, guards)
+            self._place += 1
 
     def _visit_attribute(
         self, node: AttrStmt, loops: tuple[For, ...], guards: tuple[Any, ...]
@@ -284,16 +290,6 @@ class _Walk:
         self.visit(node.body, loops, guards)
         if is_launch:
             self._is_inside = False
-
-    def _visit_leaf(self, node: Any, loops: tuple[For, ...], guards: tuple[Any, ...]) -> None:
-        if is_barrier(node):
-            self.found.barriers.append(self._place)
-            self._place += 1
-            return
-        self._note_loads(node, node, loops, guards)
-        if isinstance(node, BufferStore):
-            self._note(node, node, loops, guards)
-        self._place += 1
 
     def _note_loads(
         self, node: Any, statement: Any, loops: tuple[For, ...], guards: tuple[Any, ...]
@@ -379,19 +375,18 @@ def DropDoubledBarriers(function: Any, *_: Any) -> Any:  # noqa: N802 - named li
 
     def rewrite(sequence: Any) -> Any:
         parts = list(sequence.seq)
-        kept = [part for place, part in enumerate(parts) if not _is_doubled(parts, place)]
+        kept: list[Any] = []
+        following: Any = None  # the next statement that is no fence
+        for part in reversed(parts):
+            if not (is_barrier(part) and is_barrier(following)):
+                kept.insert(0, part)
+            following = following if is_proxy_fence(part) else part
         if len(kept) == len(parts):
             return sequence
         return SeqStmt(kept) if len(kept) > 1 else kept[0]
 
     body = structural_map(function.body, (SeqStmt, rewrite))
     return function if body.same_as(function.body) else function.with_body(body)
-
-
-def _is_doubled(parts: list[Any], place: int) -> bool:
-    """Whether a statement is a barrier, and the next one that is no fence is one, too."""
-    following = next((part for part in parts[place + 1 :] if not is_proxy_fence(part)), None)
-    return is_barrier(parts[place]) and is_barrier(following)
 
 
 def is_proxy_fence(statement: Any) -> bool:

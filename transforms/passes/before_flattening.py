@@ -54,7 +54,10 @@ def DropThreadDimensions(function: Any, *_: Any) -> Any:  # noqa: N802 - named l
     rewrite: ``A = alloc((4, 256, 4)); A[j, threadIdx.x, v]`` ->
         ``A = alloc((4, 1, 4)); A[j, 0, v]``
     """
-    analyzer, threads = _bind_loops(function)
+    analyzer = Analyzer()
+    for variable, extent in Variables.of(function).ranges.items():
+        analyzer.bind(variable, extent)
+    threads = [axis.node.var for axis in find_axes(function.body)]
     allocated = [
         node.buffer
         for node in find_all(function.body, AllocBuffer)
@@ -78,14 +81,6 @@ def DropThreadDimensions(function: Any, *_: Any) -> Any:  # noqa: N802 - named l
             made = decl_buffer(shape, buffer.dtype, str(buffer.name), scope="local")
             smaller[buffer] = (made, dimensions)
     return function.with_body(_replace(function.body, smaller)) if smaller else function
-
-
-def _bind_loops(function: Any) -> tuple[Analyzer, list[Any]]:
-    """An analyzer that knows the ranges of all loops, and the variables of thread axes."""
-    analyzer = Analyzer()
-    for variable, extent in Variables.of(function).ranges.items():
-        analyzer.bind(variable, extent)
-    return analyzer, [axis.node.var for axis in find_axes(function.body)]
 
 
 def _replace(body: Any, smaller: dict[Any, tuple[Any, list[int]]]) -> Any:

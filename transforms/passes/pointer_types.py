@@ -40,7 +40,9 @@ def PointInOwnTypes(function: Any, *_: Any) -> Any:  # noqa: N802 - named like T
         def point(call: Any) -> Any:
             if get_op_name(call) != _POINTER:
                 return call
-            owner = next((it for it in shared if _is_of(call.args[1], it)), None)
+            at = call.args[1]  # a buffer, or its data
+            owners = (it for it in shared if at.same_as(it) or structural_equal(at, it.data))
+            owner = next(owners, None)
             dtype = str(call.args[0].ty.dtype)
             if owner is None or str(owner.dtype) == dtype:
                 return call
@@ -60,8 +62,3 @@ def PointInOwnTypes(function: Any, *_: Any) -> Any:  # noqa: N802 - named like T
 
     body = structural_map(function.body, (Evaluate, rewrite))
     return function if body.same_as(function.body) else function.with_body(body)
-
-
-def _is_of(pointed: Any, buffer: Any) -> bool:
-    """Whether an access pointer's argument is a buffer, or its data."""
-    return bool(pointed.same_as(buffer) or structural_equal(pointed, buffer.data))

@@ -172,8 +172,10 @@ def _list_reasons(module: IRModule, body: Any, kind: str, target: Target) -> Ite
         return
     if name := _find_instruction(module, body):
         yield f"it uses {name}, which GPUs other than NVIDIA's have not"
-    if kind == "metal" and (buffer := _find_dynamic(body)):
-        yield f"'{buffer}' is in scope 'shared.dyn', which TVM's Metal does not know"
+    allocated = [buffer for block in find_all(body, SBlock) for buffer in block.alloc_buffers]
+    dynamic = [str(buffer.name) for buffer in allocated if buffer.scope() == "shared.dyn"]
+    if kind == "metal" and dynamic:
+        yield f"'{dynamic[0]}' is in scope 'shared.dyn', which TVM's Metal does not know"
     if kind == "webgpu" and any(get_axis(loop) == "blockIdx.z" for loop in find_all(body, For)):
         yield "it runs on blockIdx.z, which TVM's WebGPU keeps for itself"
     if kind in _NARROW and (lanes := _find_lanes(body)) > _NARROW[kind]:
@@ -207,14 +209,6 @@ def _find_instruction(module: IRModule, body: Any) -> str:
     is_async = get_pass_options(module).get("tirx.use_async_copy", False)
     if is_async and "software_pipeline_async_stages" in notes:
         return "asynchronous copies (prefetch_asynchronously)"
-    return ""
-
-
-def _find_dynamic(body: Any) -> str:
-    for block in find_all(body, SBlock):
-        for buffer in block.alloc_buffers:
-            if buffer.scope() == "shared.dyn":
-                return str(buffer.name)
     return ""
 
 

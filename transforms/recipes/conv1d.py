@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tvm.s_tir import Schedule
-from tvm.s_tir.schedule import SBlockRV
 
 from ..binding import bind_loop, tile_block
 from ..caching import (
@@ -297,7 +296,11 @@ def schedule_window(sch: Schedule, config: WindowConfig) -> Iterator[str]:
     yield "accumulated_in_registers"
     steps = split_reduction(sch, sums, inner=config.taps, tail=config.tail)
     sch.set_scope(padded, 0, "shared")
-    vector = _fold(sch, padded, config.each) if config.folded else 1
+    vector = 1
+    if config.folded:  # rows of as many elements as a thread computes, a vector apart
+        vector = find_vector(config.each, sch.get(padded).writes[0].source.dtype, most=VECTOR)
+        padding = vector if config.each > vector else 0
+        fold_tile(sch, padded, row=config.each, padding=padding)
     if config.in_registers:
         for operand, most in enumerate((vector, VECTOR)):
             fragment = cache_read_at(sch, sums, steps.outer, operand=operand, scope="local")
@@ -309,13 +312,6 @@ def schedule_window(sch: Schedule, config: WindowConfig) -> Iterator[str]:
     yield "window_in_shared_memory"
     decompose_reduction_at(sch, sums, steps.outer)
     yield "decomposed"
-
-
-def _fold(sch: Schedule, block: SBlockRV, each: int) -> int:
-    """Rows of as many elements as a thread computes, a vector apart; the elements of a vector."""
-    vector = find_vector(each, sch.get(block).writes[0].source.dtype, most=VECTOR)
-    fold_tile(sch, block, row=each, padding=vector if each > vector else 0)
-    return vector
 
 
 WINDOW = Family(

@@ -287,24 +287,17 @@ def fit_tile(sch: Schedule, result: SBlockRV, config: FusedConfig) -> FusedConfi
     """
     rows, columns = (get_extent(sch, it) or 1 for it in get_spatial_loops(sch, result)[-2:])
     if config.tail == "guard":
-        fitted = [
-            _fit(extent, *given)
-            for extent, *given in zip(
-                (rows, columns), config.threads, config.thread_tile, config.strips, strict=True
-            )
-        ]
+        given = zip((rows, columns), config.threads, config.thread_tile, config.strips, strict=True)
+        fitted = []
+        for extent, count, per_thread, strips in given:
+            strip = per_thread // strips
+            strips = min(strips, -(-extent // (count * strip)))
+            fitted.append((min(count, -(-extent // strip)), strips * strip))
         threads, thread_tile = zip(*fitted, strict=True)
         warp = config.warp if threads == config.threads else None
         config = replace(config, threads=threads, thread_tile=thread_tile, warp=warp)
     tiles = -(-rows // (config.threads[0] * config.thread_tile[0]))
     return replace(config, swizzle=largest_divisor(tiles, most=config.swizzle))
-
-
-def _fit(extent: int, threads: int, per_thread: int, strips: int) -> tuple[int, int]:
-    """The threads along a dimension, and the elements of each, that are not all behind its end."""
-    strip = per_thread // strips
-    strips = min(strips, -(-extent // (threads * strip)))
-    return min(threads, -(-extent // strip)), strips * strip
 
 
 def _make_family(

@@ -259,8 +259,12 @@ class Recipe:
                 self._place(refusal, last, generator)
                 raise refusal from error
             if name is None:
-                self._require_steps(index - 1)
-                self._require_unchanged(sch, module, last)
+                if index == 1:
+                    advice = "yield a name after each change that is to be looked at"
+                    raise TransformError(self.name, f"{self._line()} yields no step", advice)
+                if not (sch.mod.same_as(module) or tvm_ffi.structural_equal(sch.mod, module)):
+                    problem = f"{self._line()} changes the schedule behind its last step '{last}'"
+                    raise TransformError(self.name, problem, "yield a name at its end, too")
                 return
             inner = generator
             while inspect.isgenerator(inner.gi_yieldfrom):
@@ -300,17 +304,6 @@ class Recipe:
                 line = traceback.tb_lineno
             traceback = traceback.tb_next
         return f"{self._file()}:{line}"
-
-    def _require_steps(self, steps: int) -> None:
-        if steps == 0:
-            advice = "yield a name after each change that is to be looked at"
-            raise TransformError(self.name, f"{self._line()} yields no step", advice)
-
-    def _require_unchanged(self, sch: Schedule, module: tvm.IRModule, last: str) -> None:
-        """Refuse changes behind the last step, which nobody would see."""
-        if not (sch.mod.same_as(module) or tvm_ffi.structural_equal(sch.mod, module)):
-            problem = f"{self._line()} changes the schedule behind its last step '{last}'"
-            raise TransformError(self.name, problem, "yield a name at its end, too")
 
     def _require_new_name(self, name: object, names: set[str], line: str) -> None:
         """Refuse a step that could not be found by its name, nor have a golden of its own."""
@@ -439,9 +432,22 @@ def recipe(
                     f"the size '{parameter.name}' of '{name}' has no default",
                     f"give it one, {parameter.name}=8, say",
                 )
-        _require_known(choices or {}, examples, body.__name__, [it.name for it in parameters])
+        sizes = [it.name for it in parameters]
+        for size, values in (choices or {}).items():
+            if size not in sizes:
+                hint = suggest(size, sizes, f"it has {', '.join(sizes) or 'none'}")
+                raise TransformError("recipe", f"'{name}' has no size '{size}' to choose", hint)
+            if not isinstance(values, (tuple, list, range)):
+                problem = f"the choices of '{size}' are {show(values)}, which is no tuple"
+                raise TransformError("recipe", problem, f"write {size!r}: (32, 64), say")
+        for which, example in examples.items():
+            for size in example.config:
+                if size not in sizes:
+                    hint = suggest(size, sizes, f"it has {', '.join(sizes)}")
+                    problem = f"the config of {which} has '{size}', and '{name}' no such size"
+                    raise TransformError("recipe", problem, hint if sizes else "leave it out")
         return Recipe(
-            name=body.__name__,
+            name=name,
             doc=inspect.getdoc(body) or "",
             kernel=kernel,
             config={parameter.name: parameter.default for parameter in parameters},
@@ -457,30 +463,6 @@ def recipe(
         )
 
     return make
-
-
-def _require_known(
-    choices: Mapping[str, object], examples: Mapping[str, Example], body: str, known: Sequence[str]
-) -> None:
-    """Refuse choices and examples of sizes that a recipe does not have."""
-    _require_choices(choices, body, known)
-    for name, example in examples.items():
-        for knob in example.config:
-            if knob not in known:
-                hint = suggest(knob, known, f"it has {', '.join(known)}")
-                problem = f"the config of {name} has '{knob}', and '{body}' no such size"
-                raise TransformError("recipe", problem, hint if known else "leave it out")
-
-
-def _require_choices(choices: Mapping[str, object], body: str, known: Sequence[str]) -> None:
-    """Refuse choices of a size that a recipe does not have, and those that are no tuple."""
-    for name, values in choices.items():
-        if name not in known:
-            hint = suggest(name, known, f"it has {', '.join(known) or 'none'}")
-            raise TransformError("recipe", f"'{body}' has no size '{name}' to choose", hint)
-        if not isinstance(values, (tuple, list, range)):
-            problem = f"the choices of '{name}' are {show(values)}, which is no tuple"
-            raise TransformError("recipe", problem, f"write {name!r}: (32, 64), say")
 
 
 def _read_hints(annotated: Any) -> Mapping[str, object]:

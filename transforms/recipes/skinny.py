@@ -7,7 +7,7 @@ Of more rows than a thread has sums for, B is read several times.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -90,7 +90,14 @@ def schedule(sch: Schedule, config: SkinnyConfig) -> Iterator[str]:
     # The elements of a vector of A, of which a thread takes `steps` side by side in each row.
     a = sch.get(total).reads[-2].source
     widths = _find_lanes(a, math.gcd(get_row_lengths(sch, total)[0], config.steps), WIDEST), vector
-    block = yield from _cut(sch, total, config, vector)
+    block = total
+    if config.tail == "pad":
+        multiples = 1, config.threads * vector, config.steps * config.depth * config.split_k
+        pad_block(sch, total, multiples=multiples)
+        yield "padded"
+    if config.split_k > 1:
+        block = rfactor_reduction(sch, total, parts=config.split_k).block
+        yield "cut_in_parts"
     if config.depth > 1:
         # Give each row of a block's threads a slice of k, and add their sums in shared memory.
         slices = rfactor_reduction(sch, block, parts=config.depth)
@@ -168,21 +175,6 @@ def is_transposed(sch: Schedule, total: SBlockRV) -> bool:
     """Whether a row of B is along k, so that no vectors of it are columns."""
     node = sch.get(total)
     return is_used(node.iter_vars[-1].var, node.reads[-1].region[-1].min)
-
-
-def _cut(
-    sch: Schedule, total: SBlockRV, config: SkinnyConfig, vector: int
-) -> Generator[str, None, SBlockRV]:
-    """Pad with zeros, and cut k in slices; the block to tile."""
-    if config.tail == "pad":
-        multiples = 1, config.threads * vector, config.steps * config.depth * config.split_k
-        pad_block(sch, total, multiples=multiples)
-        yield "padded"
-    if config.split_k == 1:
-        return total
-    partial = rfactor_reduction(sch, total, parts=config.split_k)
-    yield "cut_in_parts"
-    return partial.block
 
 
 def _bind_grid(

@@ -246,24 +246,18 @@ def stage_fragments_at(
                 f"use {_CHUNK_BYTES // size} or a divisor of it",
             )
         sch.annotate(copy, _WANTED, 1)
-        if panels and (find_row_length(sch, copy) or 0) > (width := _find_panel_width(sch, copy)):
+        width = _PANEL_BYTES // size
+        if panels and length > width:
+            if length % width:
+                raise TransformError(
+                    f"the tile of block '{name}' has rows of {length} elements, which panels of "
+                    f"{width} do not divide",
+                    f"use a multiple of {width}, or fewer",
+                )
             sch.annotate(copy, _PANELS, width)
     lanes = (WARP // QUAD, QUAD) if in_quads else (WARP,)
     fetch_by_threads(sch, copy, (warps, *lanes), vector=vector, tail=tail)
     return copy
-
-
-def _find_panel_width(sch: Schedule, copy: SBlockRV) -> int:
-    """The elements of a row of 128 bytes, which the tile's rows must be a multiple of."""
-    width = _PANEL_BYTES // int(sch.get(copy).writes[0].source.dtype.itemsize)
-    length = find_row_length(sch, copy) or 0
-    if length > width and length % width:
-        raise TransformError(
-            f"the tile of block '{get_sblock_name(sch, copy)}' has rows of {length} elements, "
-            f"which panels of {width} do not divide",
-            f"use a multiple of {width}, or fewer",
-        )
-    return width
 
 
 @transform
