@@ -38,15 +38,24 @@ import pebble
 
 from tirstep.modules import Problem
 from tirstep.processes import count_cores
-from tirstep.strategies.players import MOVES, Player
-from tirstep.strategies.plays import Play, WrongError, judge, require_structure, shorten
+from tirstep.strategies.players import WITH_PRIMITIVES, Player
+from tirstep.strategies.plays import (
+    Play,
+    WrongError,
+    find_own_fault,
+    judge,
+    require_structure,
+    shorten,
+)
 from tirstep.strategies.problems import (
     PARTS,
+    PRIME,
     RARE,
     SIZES,
     Dice,
     draw_huge,
     draw_part,
+    draw_prime,
     draw_problem,
     draw_rare,
 )
@@ -81,7 +90,8 @@ class Session:
             problem, is_huge = self.draw(choice)
             play = Play(problem)
             self.counts["trials"] += 1
-            Player(choice, play).play_all(choice.one(range(3, 40), "tries"))
+            player = Player(choice, play, WITH_PRIMITIVES)
+            player.play_all(choice.one(range(3, 40), "tries"))
             self._judge(play, is_huge)
         except WrongError as wrong:
             assert play is not None
@@ -90,6 +100,9 @@ class Session:
             calls = shorten(
                 problem, play.all_calls, lambda it: self._is_wrong(it, kind, is_at_call=is_at_call)
             )
+            if kind == "wrong" and (own := find_own_fault(problem, calls)):
+                self.counts[f"TVM's own: {own.name}"] += 1
+                return
             log = "\n".join(f"  {call}" for call in calls)
             self.wrong.append(f"{wrong}\n{problem}\n{log}\n  again: {self.say_again(trial)}")
         finally:
@@ -109,6 +122,8 @@ class Session:
             return draw_rare(choice, self.only)
         if not self.only and choice.one(range(PART_ONES), "parts") == 0:
             return draw_part(choice, choice.one(list(PARTS), "part"))
+        if (not self.only or self.only in PRIME) and choice.one(range(4), "primes") == 0:
+            return draw_prime(choice, self.only or choice.one(list(PRIME), "kernel"))
         is_rare = choice.one((False, False, True), "rare")
         name = self.only or choice.one(list(RARE if is_rare else SIZES), "kernel")
         return (draw_rare if is_rare else draw_problem)(choice, name)
@@ -144,14 +159,16 @@ class Session:
     def summarize(self, seconds: float) -> str:
         """What was done, in lines."""
         counts = self.counts
-        done = sum(counts[f"done {name}"] for name in MOVES)
+        done = sum(counts[f"done {name}"] for name in dict.fromkeys(WITH_PRIMITIVES))
         refused = sum(number for key, number in counts.items() if key.startswith("refused "))
         ran = ", ".join(f"{counts[key]} {key}" for key in sorted(counts) if key.startswith("ran "))
-        never = [name for name in MOVES if not counts[f"done {name}"]]
+        never = [name for name in dict.fromkeys(WITH_PRIMITIVES) if not counts[f"done {name}"]]
+        own = ", ".join(f"{counts[key]} {key[11:]}" for key in sorted(counts) if key[:5] == "TVM's")
         return (
             f"seed {self.seed}: {counts['trials']} trials in {seconds:.0f} s: {done} transforms "
             f"done, {refused} refused; {ran or 'nothing ran'}; {counts['huge']} huge; "
             f"{len(self.wrong)} wrong\n  never done: {', '.join(never) or 'none'}"
+            f"\n  wrong by a primitive of TVM's itself: {own or 'none'}"
         )
 
 

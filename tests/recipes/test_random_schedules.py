@@ -14,17 +14,27 @@ from hypothesis import strategies as st
 from tirstep import transforms as tr
 from tirstep.modules import kernels
 from tirstep.strategies.module_strategies import Drawn
-from tirstep.strategies.players import MOVES, TABLE, Player
+from tirstep.strategies.players import MOVES, TABLE, WITH_PRIMITIVES, Player
 from tirstep.strategies.plays import (
     LIMIT,
     TOO_LONG,
     Play,
     find_kernels,
+    find_own_fault,
     is_finished,
     judge,
     require_structure,
 )
-from tirstep.strategies.problems import RARE, SIZES, Dice, draw_huge, draw_problem, draw_rare
+from tirstep.strategies.problems import (
+    PRIME,
+    RARE,
+    SIZES,
+    Dice,
+    draw_huge,
+    draw_prime,
+    draw_problem,
+    draw_rare,
+)
 
 EXAMPLES = max(6, settings().max_examples)
 ALL = pytest.mark.parametrize("name", SIZES)
@@ -48,6 +58,23 @@ def play_drawn(name: str, data: st.DataObject, device: str) -> None:
     play = Play(draw_problem(choice, name))
     Player(choice, play).play_all(data.draw(st.integers(2, 14), label="moves"))
     assert_right(play, device)
+
+
+@pytest.mark.share(4)
+@pytest.mark.parametrize("name", PRIME)
+@settings(max_examples=EXAMPLES)
+@given(data=st.data())
+def test_transforms_between_primitives_are_refused_or_right(name: str, data: st.DataObject) -> None:
+    """Kernels at prime sizes; what a primitive breaks by itself is TVM's own fault."""
+    choice = Drawn(data)
+    play = Play(draw_prime(choice, name))
+    Player(choice, play, WITH_PRIMITIVES).play_all(data.draw(st.integers(2, 14), label="moves"))
+    findings = judge(play.problem, play.module, ("cpu", "simulator")).findings
+    if findings and find_own_fault(play.problem, play.calls) is not None:
+        event("a primitive of TVM's is wrong by itself")
+    else:
+        calls = "\n".join(map(str, play.calls))
+        assert not findings, "\n".join([*findings, str(play.problem), calls])
 
 
 @pytest.mark.share(2)

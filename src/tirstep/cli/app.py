@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -93,11 +93,12 @@ def _print_version(is_asked: bool) -> None:
 
 @app.callback()
 def _callback(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
-        ),
-    ] = False,
+    version: bool = typer.Option(
+        False,
+        "--version",
+        callback=_print_version,
+        is_eager=True,
+        help="Print the version and exit.",
+    ),
 ) -> None:
     """Options before the command."""

@@ -8,14 +8,12 @@ import re
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from tirstep.programs.naming import is_program
 
 from .names import complete_ladder
-from .request import FunctionName, Seed
+from .request import FUNCTION_NAME, SEED, argument, flag, option
 from .streams import print_error
 from .wrong_use import UseError
 
@@ -31,56 +29,32 @@ VERDICTS = ("faster", "slower", "same")
 
 
 def command(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="NAME",
-            show_default=False,
-            help="Suites (matmul, half, tf32, eight-bit, fused, conv2d, attention, bandwidth, "
-            "convolution, product-shapes, row-shapes, tutorial, rungs), kernels or ladders, or "
-            "programs of yours: FILE.py, FILE.py:NAME, module:NAME, FILE.json. [default: all]",
-            autocompletion=complete_ladder,
-        ),
-    ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="FILE", help="Write the run to a file, after each case."),
-    ] = None,
-    save: Annotated[
-        Path | None,
-        typer.Option(
-            "--save",
-            metavar="DIR",
-            help="Write it into a folder instead, named after the GPU.",
-        ),
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="One shape of each entry, few rounds: does all run?")
-    ] = False,
-    shape: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--shape", metavar="SIZES", help="Only this shape, 1024x512x2048; may be repeated."
-        ),
-    ] = None,
-    dtype: Annotated[
-        str | None,
-        typer.Option("--dtype", metavar="TYPE", help="Only this data type, such as float16."),
-    ] = None,
-    recipe: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--recipe", metavar="RECIPE", help="Instead of the suite's recipes; may be repeated."
-        ),
-    ] = None,
-    function: FunctionName = None,
-    seed: Seed = 0,
-    compare: Annotated[
-        tuple[Path, Path] | None,
-        typer.Option(
-            "--compare", metavar="OLD NEW", help="Measure nothing; compare two files of --json."
-        ),
-    ] = None,
+    names: list[str] | None = argument(
+        "NAME",
+        "Suites (matmul, half, tf32, eight-bit, fused, conv2d, attention, bandwidth, "
+        "convolution, product-shapes, row-shapes, tutorial, rungs), kernels or ladders, or "
+        "programs of yours: FILE.py, FILE.py:NAME, module:NAME, FILE.json. [default: all]",
+        default=None,
+        show_default=False,
+        autocompletion=complete_ladder,
+    ),
+    file: Path | None = option("--json", "FILE", "Write the run to a file, after each case."),
+    save: Path | None = option(
+        "--save", "DIR", "Write it into a folder instead, named after the GPU."
+    ),
+    quick: bool = flag("--quick", "One shape of each entry, few rounds: does all run?"),
+    shape: list[str] | None = option(
+        "--shape", "SIZES", "Only this shape, 1024x512x2048; may be repeated."
+    ),
+    dtype: str | None = option("--dtype", "TYPE", "Only this data type, such as float16."),
+    recipe: list[str] | None = option(
+        "--recipe", "RECIPE", "Instead of the suite's recipes; may be repeated."
+    ),
+    function: str | None = FUNCTION_NAME,
+    seed: int = SEED,
+    compare: tuple[Path, Path] | None = option(
+        "--compare", "OLD NEW", "Measure nothing; compare two files of --json."
+    ),
 ) -> int:
     """Time recipes against PyTorch, Triton and dlight on a GPU.
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from .formatting import count, format_shape
 from .names import complete_recipe
 from .request import (
+    JSON,
     PROGRAMS,
     RECIPE_OPTIONS,
-    Json,
     Request,
-    at_least,
+    argument,
+    flag,
+    option,
     pick_each,
     spell_command,
     with_options,
@@ -37,37 +37,28 @@ SECONDS = 2.0
 
 @with_options("golden_dir", "device", "seed", *RECIPE_OPTIONS, "reference")
 def command(
+    *,
     request: Request,
-    recipes: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="RECIPE",
-            show_default=False,
-            help=f"Recipes (see tirstep list), {PROGRAMS}",
-            autocompletion=complete_recipe,
-        ),
-    ] = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Every recipe, and golden files that no recipe makes.")
-    ] = False,
-    runs: Annotated[
-        int | None,
-        typer.Option(
-            "--runs",
-            metavar="N",
-            parser=at_least("--runs", 0, int),
-            help=f"Other runs of each recipe. [default: {RUNS}, within {SECONDS:.0f} s]",
-        ),
-    ] = None,
-    write_goldens: Annotated[
-        bool,
-        typer.Option(
-            "--write-goldens",
-            help="Check nothing: write the goldens of these recipes, or of kernels' whole ladders, "
-            "again. Not under CI.",
-        ),
-    ] = False,
-    json: Json = False,
+    recipes: list[str] | None = argument(
+        "RECIPE",
+        f"Recipes (see tirstep list), {PROGRAMS}",
+        default=None,
+        show_default=False,
+        autocompletion=complete_recipe,
+    ),
+    everything: bool = flag("--all", "Every recipe, and golden files that no recipe makes."),
+    runs: int | None = option(
+        "--runs",
+        "N",
+        f"Other runs of each recipe. [default: {RUNS}, within {SECONDS:.0f} s]",
+        least=0,
+    ),
+    write_goldens: bool = flag(
+        "--write-goldens",
+        "Check nothing: write the goldens of these recipes, or of kernels' whole ladders, "
+        "again. Not under CI.",
+    ),
+    json: bool = JSON,
 ) -> int:
     """Hold each step against its golden and against NumPy.
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from .formatting import format_shape, get_dtype, join_alternatives, spell_config
 from .names import complete_either, explain_unknown
-from .request import Json, Request, at_least, parse_shape, with_options
+from .request import JSON, Request, argument, option, parse_shape, with_options
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
@@ -24,35 +22,22 @@ ROWS = ("row_sum", "softmax", "rms_norm", "layer_norm", "matvec")
 
 @with_options("shape", "dtype", "option")
 def command(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME",
-            help="A kernel that has such a recipe, matmul, say, or the recipe, matmul_best.",
-            autocompletion=complete_either,
-        ),
-    ],
+    *,
+    name: str = argument(
+        "NAME",
+        "A kernel that has such a recipe, matmul, say, or the recipe, matmul_best.",
+        autocompletion=complete_either,
+    ),
     request: Request,
-    device: Annotated[
-        str,
-        typer.Option(
-            "--device",
-            metavar="GPU",
-            help='A GPU by its name, or by its properties: "multiprocessors=84 megahertz=1695 '
-            'shared_kib=99 gigabytes=936 sm=86".',
-        ),
-    ] = "NVIDIA H200",
-    best: Annotated[
-        int,
-        typer.Option(
-            "--best",
-            metavar="N",
-            parser=at_least("--best", 1, int),
-            help="So many configs.",
-            show_default=True,
-        ),
-    ] = 5,
-    json: Json = False,
+    device: str = option(
+        "--device",
+        "GPU",
+        'A GPU by its name, or by its properties: "multiprocessors=84 megahertz=1695 '
+        'shared_kib=99 gigabytes=936 sm=86".',
+        default="NVIDIA H200",
+    ),
+    best: int = option("--best", "N", "So many configs.", default=5, least=1, show_default=True),
+    json: bool = JSON,
 ) -> int:
     """Say which configs should be fastest at a shape, and why.
 

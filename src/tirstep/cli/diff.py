@@ -6,19 +6,20 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from .names import complete_recipe
 from .request import (
+    CONTEXT,
+    JSON,
+    RECIPE_NAME,
     RECIPE_OPTIONS,
-    Context,
-    Json,
-    RecipeName,
+    TARGET_NAME,
     Request,
-    TargetName,
+    argument,
     do_tasks,
+    flag,
+    option,
     pick_each,
     pick_recipe,
     pick_step,
@@ -35,58 +36,37 @@ if TYPE_CHECKING:
 
     Place = tuple[Run, Step]
 
-Before = Annotated[
-    str | None,
-    typer.Argument(metavar="FROM", show_default=False, help="A step, by name or number."),
-]
-After = Annotated[
-    str | None,
-    typer.Argument(metavar="TO", show_default=False, help="Another. [default: the last]"),
-]
-Against = Annotated[
-    str | None,
-    typer.Option(
-        "--against",
-        metavar="OTHER",
-        help="Diff with a step of another recipe or program.",
-        autocompletion=complete_recipe,
-    ),
-]
-OwnStep = Annotated[
-    str | None,
-    typer.Option(
-        "--step", metavar="STEP", help="With --against: RECIPE's step. [default: the last]"
-    ),
-]
-OtherStep = Annotated[
-    str | None,
-    typer.Option(
-        "--against-step", metavar="STEP", help="With --against: OTHER's step. [default: the last]"
-    ),
-]
-Numbers = Annotated[
-    bool,
-    typer.Option(
-        "--numbers",
-        help="With --against: compare structure, numbers and facts, too; --device, --seed and "
-        "--target go with it.",
-    ),
-]
+BEFORE = argument("FROM", "A step, by name or number.", default=None, show_default=False)
+AFTER = argument("TO", "Another. [default: the last]", default=None, show_default=False)
+AGAINST = option(
+    "--against",
+    "OTHER",
+    "Diff with a step of another recipe or program.",
+    autocompletion=complete_recipe,
+)
+OWN_STEP = option("--step", "STEP", "With --against: RECIPE's step. [default: the last]")
+OTHER_STEP = option("--against-step", "STEP", "With --against: OTHER's step. [default: the last]")
+NUMBERS = flag(
+    "--numbers",
+    "With --against: compare structure, numbers and facts, too; --device, --seed and "
+    "--target go with it.",
+)
 
 
 @with_options("device", "seed", *RECIPE_OPTIONS)
 def command(
-    recipe: RecipeName,
+    *,
+    recipe: str = RECIPE_NAME,
     request: Request,
-    before: Before = None,
-    after: After = None,
-    against: Against = None,
-    step: OwnStep = None,
-    against_step: OtherStep = None,
-    numbers: Numbers = False,
-    target: TargetName = "cuda",
-    context: Context = 3,
-    json: Json = False,
+    before: str | None = BEFORE,
+    after: str | None = AFTER,
+    against: str | None = AGAINST,
+    step: str | None = OWN_STEP,
+    against_step: str | None = OTHER_STEP,
+    numbers: bool = NUMBERS,
+    target: str = TARGET_NAME,
+    context: int = CONTEXT,
+    json: bool = JSON,
 ) -> int:
     """Print the diff of each step, of any two, or of two programs.
 

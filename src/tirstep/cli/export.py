@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from tirstep.files import made_aside, write_file
 from tirstep.processes import run_alone
 
 from .formatting import format_shape
 from .request import (
+    RECIPE_NAME,
     RECIPE_OPTIONS,
-    RecipeName,
     Request,
+    argument,
+    flag,
+    option,
     pick_recipe,
     run_requested,
     with_options,
@@ -105,18 +106,12 @@ if not structural_equal(replay.replay().mod, expected):
 
 @with_options(*RECIPE_OPTIONS)
 def command(
-    recipe: RecipeName,
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Where to; a new folder, or an empty one.")
-    ],
-    form: Annotated[
-        str,
-        typer.Option("--as", metavar="|".join(FILES), help="What to write."),
-    ],
+    *,
+    recipe: str = RECIPE_NAME,
+    folder: Path = argument("DIR", "Where to; a new folder, or an empty one."),
+    form: str = option("--as", "|".join(FILES), "What to write.", default=...),
     request: Request,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace DIR, if an export made it.")
-    ] = False,
+    force: bool = flag("--force", "Replace DIR, if an export made it."),
 ) -> int:
     """Write a recipe as a schedule for projects without tirstep.
 

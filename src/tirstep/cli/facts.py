@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from .formatting import format_shape
 from .request import (
+    ARCHITECTURES,
+    JSON,
+    ONLY_STEP,
+    RECIPE_NAME,
     RECIPE_OPTIONS,
-    Architectures,
-    Json,
-    OnlyStep,
-    RecipeName,
+    TARGET_NAME,
     Request,
-    TargetName,
+    flag,
     pick_step,
     run_each,
     with_options,
@@ -34,22 +33,17 @@ if TYPE_CHECKING:
 
 @with_options(*RECIPE_OPTIONS)
 def command(
-    recipe: RecipeName,
+    *,
+    recipe: str = RECIPE_NAME,
     request: Request,
-    step: OnlyStep = None,
-    target: TargetName = "cuda",
-    arch: Architectures = None,
-    all_archs: Annotated[
-        bool, typer.Option("--all-archs", help="Compile for every architecture from sm_75 on.")
-    ] = False,
-    counts: Annotated[
-        bool,
-        typer.Option(
-            "--counts",
-            help="Count what the first GPU block does, on the simulator: seconds for each step.",
-        ),
-    ] = False,
-    json: Json = False,
+    step: str | None = ONLY_STEP,
+    target: str = TARGET_NAME,
+    arch: list[str] | None = ARCHITECTURES,
+    all_archs: bool = flag("--all-archs", "Compile for every architecture from sm_75 on."),
+    counts: bool = flag(
+        "--counts", "Count what the first GPU block does, on the simulator: seconds for each step."
+    ),
+    json: bool = JSON,
 ) -> int:
     """Say what the GPU gets of each step.
 

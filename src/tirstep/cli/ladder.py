@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from .formatting import get_dtype
 from .names import complete_ladder
 from .request import (
+    JSON,
     PROGRAMS,
     RECIPE_OPTIONS,
     ExampleName,
-    Json,
     Request,
+    argument,
+    flag,
     pick_ladder,
     with_options,
 )
@@ -32,17 +32,15 @@ SHAPES = {
 
 @with_options("golden_dir", "device", "seed", *RECIPE_OPTIONS)
 def command(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="LADDER",
-            help=f"A ladder, or a kernel's (see tirstep list), {PROGRAMS}",
-            autocompletion=complete_ladder,
-        ),
-    ],
+    *,
+    name: str = argument(
+        "LADDER",
+        f"A ladder, or a kernel's (see tirstep list), {PROGRAMS}",
+        autocompletion=complete_ladder,
+    ),
     request: Request,
-    steps: Annotated[bool, typer.Option("--steps", help="A row for each step, too.")] = False,
-    json: Json = False,
+    steps: bool = flag("--steps", "A row for each step, too."),
+    json: bool = JSON,
 ) -> int:
     """Judge all recipes of a ladder, slow to fast, in a table.
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from tirstep.programs.naming import is_program, read_spelling
 
 from .formatting import first_sentence, spell, spell_config
 from .names import complete_either, explain_unknown
-from .request import Json
+from .request import JSON, argument
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
@@ -22,17 +20,15 @@ if TYPE_CHECKING:
 
 
 def command(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="NAME",
-            show_default=False,
-            help="Only this kernel, ladder or recipe; or what is in a program of yours: FILE.py, "
-            "module, FILE.json, DATABASE/ or -.",
-            autocompletion=complete_either,
-        ),
-    ] = None,
-    json: Json = False,
+    name: str | None = argument(
+        "NAME",
+        "Only this kernel, ladder or recipe; or what is in a program of yours: FILE.py, "
+        "module, FILE.json, DATABASE/ or -.",
+        default=None,
+        show_default=False,
+        autocompletion=complete_either,
+    ),
+    json: bool = JSON,
 ) -> int:
     """List kernels, ladders and recipes, with knobs and steps.
 

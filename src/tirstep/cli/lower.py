@@ -5,18 +5,18 @@ TVM generates of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from .request import (
+    CONTEXT,
+    JSON,
+    RECIPE_NAME,
     RECIPE_OPTIONS,
-    Context,
-    Json,
-    RecipeName,
+    STEP_NAME,
+    TARGET_NAME,
     Request,
-    StepName,
-    TargetName,
+    flag,
+    option,
     pick_step,
     run_each,
     with_options,
@@ -32,31 +32,24 @@ LEXERS = {"cuda": "cuda", "opencl": "c", "llvm": "llvm"}
 
 @with_options(*RECIPE_OPTIONS)
 def command(
-    recipe: RecipeName,
+    *,
+    recipe: str = RECIPE_NAME,
     request: Request,
-    step: StepName = None,
-    target: TargetName = "cuda",
-    pass_name: Annotated[
-        str | None,
-        typer.Option(
-            "--pass",
-            metavar="PASS",
-            help="Print the module after this pass, by name or number; --diff for its diff.",
-        ),
-    ] = None,
-    source: Annotated[
-        bool,
-        typer.Option(
-            "--source",
-            help="Print the source that TVM generates instead: CUDA, OpenCL or LLVM IR; for llvm, "
-            "thread bindings are made serial.",
-        ),
-    ] = False,
-    diff: Annotated[
-        bool, typer.Option("--diff", help="Print the diffs of the passes that changed the module.")
-    ] = False,
-    context: Context = 3,
-    json: Json = False,
+    step: str | None = STEP_NAME,
+    target: str = TARGET_NAME,
+    pass_name: str | None = option(
+        "--pass",
+        "PASS",
+        "Print the module after this pass, by name or number; --diff for its diff.",
+    ),
+    source: bool = flag(
+        "--source",
+        "Print the source that TVM generates instead: CUDA, OpenCL or LLVM IR; for llvm, "
+        "thread bindings are made serial.",
+    ),
+    diff: bool = flag("--diff", "Print the diffs of the passes that changed the module."),
+    context: int = CONTEXT,
+    json: bool = JSON,
 ) -> int:
     """Show what TVM's lowering passes make of a step, or its source.
 

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from .formatting import count
+from .request import argument
 
 
 def command(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Where to; a new folder, or an empty one.")
-    ],
+    folder: Path = argument("DIR", "Where to; a new folder, or an empty one."),
 ) -> int:
     """Write a small project of your own, to start from.
 

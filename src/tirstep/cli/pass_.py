@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from .formatting import count
 from .guarding import note_tried
 from .request import (
-    Json,
+    JSON,
     Request,
-    at_least,
+    argument,
+    flag,
     make_request,
+    option,
     pick_recipes,
     run_requested,
     try_one,
@@ -38,86 +38,41 @@ SHRUNK = 6
 
 @with_options("seed")
 def command(
+    *,
     request: Request,
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[FILE.py:PASS] [MODULE]...",
-            show_default=False,
-            help="The pass, then recipes, ladders or FILE.py:NAME of a module. The file is run.",
-        ),
-    ] = None,
-    after: Annotated[
-        str | None,
-        typer.Option("--after", metavar="NAME", help="Put it behind this pass: s_tir.ThreadSync."),
-    ] = None,
-    before: Annotated[
-        str | None, typer.Option("--before", metavar="NAME", help="Put it in front of this pass.")
-    ] = None,
-    replace: Annotated[
-        str | None, typer.Option("--replace", metavar="NAME", help="Put it in this pass's place.")
-    ] = None,
-    drop: Annotated[
-        str | None,
-        typer.Option("--drop", metavar="NAME", help="Leave this pass out; no pass is given."),
-    ] = None,
-    pipeline: Annotated[
-        str | None,
-        typer.Option(
-            "--pipeline", metavar="FILE.py:NAME", help="A function that returns all the passes."
-        ),
-    ] = None,
-    corpus: Annotated[
-        int | None,
-        typer.Option(
-            "--corpus",
-            metavar="N",
-            parser=at_least("--corpus", 1, int),
-            help="Try it on N modules of the corpus: steps, drawn schedules and programs.",
-        ),
-    ] = None,
-    first: Annotated[
-        int,
-        typer.Option(
-            "--from",
-            metavar="TRIAL",
-            parser=at_least("--from", 0, int),
-            help="The first trial of the corpus.",
-        ),
-    ] = 0,
-    state: Annotated[
-        Path | None,
-        typer.Option("--state", metavar="FILE", help="Keep the trials here, and go on from it."),
-    ] = None,
-    audit: Annotated[
-        bool,
-        typer.Option("--audit", help="Hold each pass of TVM's against the interpreter instead."),
-    ] = False,
-    device: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--device",
-            metavar="NAME",
-            help="Besides the simulator: cpu or cuda. [default: cpu, and cuda if any]",
-        ),
-    ] = None,
-    arch: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--arch", metavar="ARCH", help="Compile for it, too: registers, spills, instructions."
-        ),
-    ] = None,
-    diff: Annotated[bool, typer.Option("--diff", help="Print what the pass changed.")] = False,
-    script: Annotated[
-        Path | None,
-        typer.Option(
-            "--script",
-            "-o",
-            metavar="FILE",
-            help="Where to write a counterexample. [default: wrong_PASS.py]",
-        ),
-    ] = None,
-    json: Json = False,
+    names: list[str] | None = argument(
+        "[FILE.py:PASS] [MODULE]...",
+        "The pass, then recipes, ladders or FILE.py:NAME of a module. The file is run.",
+        default=None,
+        show_default=False,
+    ),
+    after: str | None = option("--after", "NAME", "Put it behind this pass: s_tir.ThreadSync."),
+    before: str | None = option("--before", "NAME", "Put it in front of this pass."),
+    replace: str | None = option("--replace", "NAME", "Put it in this pass's place."),
+    drop: str | None = option("--drop", "NAME", "Leave this pass out; no pass is given."),
+    pipeline: str | None = option(
+        "--pipeline", "FILE.py:NAME", "A function that returns all the passes."
+    ),
+    corpus: int | None = option(
+        "--corpus",
+        "N",
+        "Try it on N modules of the corpus: steps, drawn schedules and programs.",
+        least=1,
+    ),
+    first: int = option("--from", "TRIAL", "The first trial of the corpus.", default=0, least=0),
+    state: Path | None = option("--state", "FILE", "Keep the trials here, and go on from it."),
+    audit: bool = flag("--audit", "Hold each pass of TVM's against the interpreter instead."),
+    device: list[str] | None = option(
+        "--device", "NAME", "Besides the simulator: cpu or cuda. [default: cpu, and cuda if any]"
+    ),
+    arch: list[str] | None = option(
+        "--arch", "ARCH", "Compile for it, too: registers, spills, instructions."
+    ),
+    diff: bool = flag("--diff", "Print what the pass changed."),
+    script: Path | None = option(
+        "--script -o", "FILE", "Where to write a counterexample. [default: wrong_PASS.py]"
+    ),
+    json: bool = JSON,
 ) -> int:
     """Try a TIR pass: is every answer the same with it?
 

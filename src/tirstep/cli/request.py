@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_type_hints
 
 import typer
 
@@ -35,129 +35,66 @@ if TYPE_CHECKING:
 GOLDEN_DIR = Path("tests/golden")
 
 ExampleName: TypeAlias = Literal["golden", "default"]
-Number = TypeVar("Number", int, float)
 
 
-def at_least(option: str, least: int, kind: Callable[[str], Number]) -> Callable[[object], Number]:
-    """A reader of numbers >= `least`; `kind` is int or float."""
-    noun = "an integer" if kind is int else "a number"
+def option(
+    names: str,
+    metavar: str | None,
+    text: str,
+    *,
+    default: Any = None,
+    least: int | None = None,
+    kind: Callable[[str], float] = int,
+    **more: Any,
+) -> Any:
+    """An option of a command, ``"--output -o"``; of a number one >= `least`, int or float."""
+    first, *others = names.split()
 
-    def read(value: object) -> Number:
-        text = str(value)  # typer has defaults read, too
+    def read(value: object) -> float:
+        given = str(value)  # typer has defaults read, too
         with contextlib.suppress(ValueError):
-            if least <= (number := kind(text)) < math.inf:
+            if least is not None and least <= (number := kind(given)) < math.inf:
                 return number
-        raise UseError(f"{option} {text}: must be {noun} >= {least}")
+        noun = "an integer" if kind is int else "a number"
+        raise UseError(f"{first} {given}: must be {noun} >= {least}")
 
-    return read
+    parser = None if least is None else read
+    return typer.Option(default, first, *others, metavar=metavar, help=text, parser=parser, **more)
+
+
+def flag(name: str, text: str, *, default: bool = False) -> Any:
+    """An option that is given or not."""
+    return option(name, None, text, default=default)
+
+
+def argument(metavar: str, text: str, *, default: Any = ..., **more: Any) -> Any:
+    """What stands without a name."""
+    return typer.Argument(default, metavar=metavar, help=text, **more)
 
 
 PROGRAMS = "or a program of yours: FILE.py, FILE.py:NAME, module:NAME, FILE.json, DATABASE/ or -."
 """What every command takes beside its names: see docs/own-programs.md."""
 
-RecipeName = Annotated[
-    str,
-    typer.Argument(
-        metavar="RECIPE",
-        help=f"A recipe (see tirstep list), {PROGRAMS}",
-        autocompletion=complete_recipe,
-    ),
-]
-FunctionName = Annotated[
-    str | None,
-    typer.Option(
-        "--function",
-        metavar="NAME",
-        help="Of a module of yours with several functions, only this one.",
-    ),
-]
-ReferenceName = Annotated[
-    str | None,
-    typer.Option(
-        "--reference",
-        metavar="FILE:NAME",
-        help="A function with the same arguments, as it was before it was scheduled, whose answers "
-        "a module of yours must have. [default: its own, in float64]",
-    ),
-]
-Shape = Annotated[
-    str | None,
-    typer.Option(
-        "--shape",
-        metavar="SIZES",
-        help="The kernel's sizes, 1024x512x2048 or m=64,n=48,k=32. [default: those of the "
-        "recipe's example]",
-    ),
-]
-Dtype = Annotated[
-    str | None,
-    typer.Option("--dtype", metavar="TYPE", help="The kernel's data type, such as float16."),
-]
-KernelOptions = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--option", metavar="NAME=VALUE", help="An option of the kernel: transpose_b=true."
-    ),
-]
-Config = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A size of the recipe: tile_k=8."),
-]
-OnlyStep = Annotated[
-    str | None,
-    typer.Option("--step", metavar="STEP", help="Only this step, by name or number."),
-]
-StepName = Annotated[
-    str | None,
-    typer.Option("--step", metavar="STEP", help="A step, by name or number. [default: the last]"),
-]
-TargetName = Annotated[
-    str,
-    typer.Option(
-        "--target", metavar="TARGET", help="cuda, opencl, llvm, sm_80 and the like, or TVM's tags."
-    ),
-]
-Architectures = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--arch",
-        metavar="ARCH",
-        help="Compile for this architecture, such as sm_80; may be given several times.",
-    ),
-]
-DeviceName = Annotated[
-    str,
-    typer.Option(
-        "--device",
-        metavar="NAME",
-        help="Where modules run: auto, cuda, simulator, cpu or rpc://HOST:PORT/KEY.",
-    ),
-]
-Seed = Annotated[
-    int,
-    typer.Option(
-        "--seed", metavar="N", parser=at_least("--seed", 0, int), help="Of the random inputs."
-    ),
-]
-Context = Annotated[
-    int,
-    typer.Option(
-        "--context",
-        metavar="N",
-        parser=at_least("--context", 0, int),
-        help="Lines around a change.",
-        show_default=True,
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
-GoldenDir = Annotated[
-    Path | None,
-    typer.Option(
-        "--golden-dir",
-        metavar="DIR",
-        help="The folder of the goldens. [default: tests/golden, if any]",
-    ),
-]
+RECIPE_NAME = argument(
+    "RECIPE", f"A recipe (see tirstep list), {PROGRAMS}", autocompletion=complete_recipe
+)
+FUNCTION_NAME = option(
+    "--function", "NAME", "Of a module of yours with several functions, only this one."
+)
+DTYPE = option("--dtype", "TYPE", "The kernel's data type, such as float16.")
+KERNEL_OPTIONS = option("--option", "NAME=VALUE", "An option of the kernel: transpose_b=true.")
+CONFIG = option("--set", "NAME=VALUE", "A size of the recipe: tile_k=8.")
+ONLY_STEP = option("--step", "STEP", "Only this step, by name or number.")
+STEP_NAME = option("--step", "STEP", "A step, by name or number. [default: the last]")
+TARGET_NAME = option(
+    "--target", "TARGET", "cuda, opencl, llvm, sm_80 and the like, or TVM's tags.", default="cuda"
+)
+ARCHITECTURES = option(
+    "--arch", "ARCH", "Compile for this architecture, such as sm_80; may be given several times."
+)
+SEED = option("--seed", "N", "Of the random inputs.", default=0, least=0)
+CONTEXT = option("--context", "N", "Lines around a change.", default=3, least=0, show_default=True)
+JSON = flag("--json", "Print one JSON document instead.")
 
 
 @dataclass(frozen=True)
@@ -216,18 +153,45 @@ def make_request(
 
 RECIPE_OPTIONS = ("shape", "dtype", "option", "config", "function")
 """What every command that runs a recipe takes."""
-_SHARED: Mapping[str, tuple[object, object]] = {
-    "shape": (Shape, None),
-    "dtype": (Dtype, None),
-    "option": (KernelOptions, None),
-    "config": (Config, None),
-    "golden_dir": (GoldenDir, None),
-    "device": (DeviceName, "auto"),
-    "seed": (Seed, 0),
-    "function": (FunctionName, None),
-    "reference": (ReferenceName, None),
+_SHARED: Mapping[str, tuple[object, Any]] = {
+    "shape": (
+        str | None,
+        option(
+            "--shape",
+            "SIZES",
+            "The kernel's sizes, 1024x512x2048 or m=64,n=48,k=32. [default: those of the "
+            "recipe's example]",
+        ),
+    ),
+    "dtype": (str | None, DTYPE),
+    "option": (list[str] | None, KERNEL_OPTIONS),
+    "config": (list[str] | None, CONFIG),
+    "golden_dir": (
+        Path | None,
+        option("--golden-dir", "DIR", "The folder of the goldens. [default: tests/golden, if any]"),
+    ),
+    "device": (
+        str,
+        option(
+            "--device",
+            "NAME",
+            "Where modules run: auto, cuda, simulator, cpu or rpc://HOST:PORT/KEY.",
+            default="auto",
+        ),
+    ),
+    "seed": (int, SEED),
+    "function": (str | None, FUNCTION_NAME),
+    "reference": (
+        str | None,
+        option(
+            "--reference",
+            "FILE:NAME",
+            "A function with the same arguments, as it was before it was scheduled, whose answers "
+            "a module of yours must have. [default: its own, in float64]",
+        ),
+    ),
 }
-"""The options of `make_request`, each with its default."""
+"""The options of `make_request`: the type of each, and what typer knows of it."""
 
 
 def with_options(*names: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
@@ -242,7 +206,7 @@ def with_options(*names: str) -> Callable[[Callable[..., int]], Callable[..., in
             request = make_request(**{name: given.pop(name) for name in names})
             return command(request=request, **given)
 
-        hints = get_type_hints(command, include_extras=True)
+        hints = get_type_hints(command)
         parameters: list[inspect.Parameter] = []
         for own in inspect.signature(command).parameters.values():
             shown = {own.name: (hints[own.name], own.default)}

@@ -7,23 +7,21 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from .bench import make_machine
 from .formatting import count, format_shape, get_dtype, join_alternatives, spell
 from .request import (
-    Config,
-    Dtype,
-    FunctionName,
-    KernelOptions,
-    RecipeName,
+    CONFIG,
+    DTYPE,
+    FUNCTION_NAME,
+    KERNEL_OPTIONS,
+    RECIPE_NAME,
+    SEED,
     Request,
-    Seed,
-    at_least,
     choose_config,
     make_request,
+    option,
     parse_shape,
     pick_recipe,
     separate_lists,
@@ -36,68 +34,50 @@ if TYPE_CHECKING:
 
     from .screen import Screen
 
-Shapes = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--shape",
-        metavar="SIZES",
-        help="The kernel's shape, 1024x512x2048; may be repeated. [default: those of the "
-        "recipe's tutorial]",
-    ),
-]
-Timeout = Annotated[
-    float,
-    typer.Option(
-        "--timeout",
-        metavar="SECONDS",
-        parser=at_least("--timeout", 1, float),
-        help="What one candidate may take to compile.",
-    ),
-]
-Into = Annotated[
-    Path | None,
-    typer.Option("--into", metavar="FILE", help="A table of the best configs to put winners into."),
-]
+SHAPES = option(
+    "--shape",
+    "SIZES",
+    "The kernel's shape, 1024x512x2048; may be repeated. [default: those of the recipe's tutorial]",
+)
+TIMEOUT = option(
+    "--timeout",
+    "SECONDS",
+    "What one candidate may take to compile.",
+    default=60,
+    least=1,
+    kind=float,
+)
+INTO = option("--into", "FILE", "A table of the best configs to put winners into.")
 
 
 def command(
-    recipe: RecipeName,
-    shape: Shapes = None,
-    dtype: Dtype = None,
-    option: KernelOptions = None,
-    config: Config = None,
-    function: FunctionName = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            "--limit",
-            metavar="N",
-            parser=at_least("--limit", 1, int),
-            help="So many candidates: the most promising by a model of time, where there is one, "
-            "and some at random. [default: all of them]",
-        ),
-    ] = None,
-    seed: Seed = 0,
-    timeout: Timeout = 60,
-    into: Into = None,
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            "--cluster",
-            metavar="ADDRESS",
-            help="Over the GPUs of a cluster of Ray's: auto joins this machine's or starts one, "
-            "local starts one, HOST:PORT joins that one. Who joins a cluster can run code on it.",
-        ),
-    ] = None,
-    trials: Annotated[
-        Path | None,
-        typer.Option(
-            "--trials",
-            metavar="DIR",
-            help="Keep every candidate in a folder as it comes; the same command goes on from "
-            "there.",
-        ),
-    ] = None,
+    recipe: str = RECIPE_NAME,
+    shape: list[str] | None = SHAPES,
+    dtype: str | None = DTYPE,
+    option: list[str] | None = KERNEL_OPTIONS,
+    config: list[str] | None = CONFIG,
+    function: str | None = FUNCTION_NAME,
+    limit: int | None = option(
+        "--limit",
+        "N",
+        "So many candidates: the most promising by a model of time, where there is one, "
+        "and some at random. [default: all of them]",
+        least=1,
+    ),
+    seed: int = SEED,
+    timeout: float = TIMEOUT,
+    into: Path | None = INTO,
+    cluster: str | None = option(
+        "--cluster",
+        "ADDRESS",
+        "Over the GPUs of a cluster of Ray's: auto joins this machine's or starts one, "
+        "local starts one, HOST:PORT joins that one. Who joins a cluster can run code on it.",
+    ),
+    trials: Path | None = option(
+        "--trials",
+        "DIR",
+        "Keep every candidate in a folder as it comes; the same command goes on from there.",
+    ),
 ) -> int:
     """Find a recipe's fastest config on a GPU.
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from .request import (
+    JSON,
+    ONLY_STEP,
+    RECIPE_NAME,
     RECIPE_OPTIONS,
-    Json,
-    OnlyStep,
-    RecipeName,
     Request,
+    flag,
     pick_step,
     run_each,
     with_options,
@@ -23,13 +22,12 @@ if TYPE_CHECKING:
 
 @with_options(*RECIPE_OPTIONS)
 def command(
-    recipe: RecipeName,
+    *,
+    recipe: str = RECIPE_NAME,
     request: Request,
-    step: OnlyStep = None,
-    trace: Annotated[
-        bool, typer.Option("--trace", help="Print the traces, as Python, and not the TIR.")
-    ] = False,
-    json: Json = False,
+    step: str | None = ONLY_STEP,
+    trace: bool = flag("--trace", "Print the traces, as Python, and not the TIR."),
+    json: bool = JSON,
 ) -> int:
     """Print the TIR of each step of a recipe, as TVMScript."""
 

@@ -6,28 +6,26 @@ import contextlib
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from tirstep.processes import count_cores
 
 from .formatting import count
 from .request import (
-    Config,
-    Dtype,
-    FunctionName,
-    KernelOptions,
-    RecipeName,
-    Seed,
-    TargetName,
-    at_least,
+    CONFIG,
+    DTYPE,
+    FUNCTION_NAME,
+    KERNEL_OPTIONS,
+    RECIPE_NAME,
+    SEED,
+    TARGET_NAME,
     make_request,
+    option,
     separate_lists,
 )
 from .search import (
-    Shapes,
-    Timeout,
+    SHAPES,
+    TIMEOUT,
     make_plans,
     show_config,
     show_none,
@@ -46,39 +44,28 @@ CPU = "llvm"
 
 
 def command(
-    recipe: RecipeName,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="DIR", help="The folder of the database; what is in it stays."
-        ),
-    ],
-    shape: Shapes = None,
-    dtype: Dtype = None,
-    option: KernelOptions = None,
-    config: Config = None,
-    function: FunctionName = None,
-    trials: Annotated[
-        int,
-        typer.Option(
-            "--trials",
-            metavar="N",
-            parser=at_least("--trials", 1, int),
-            help="Configs to build and time in all, those of an interrupted run included.",
-        ),
-    ] = 64,
-    target: TargetName = "cuda",
-    seed: Seed = 0,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            "--jobs",
-            metavar="N",
-            parser=at_least("--jobs", 1, int),
-            help="Processes that compile. [default: one a core]",
-        ),
-    ] = None,
-    timeout: Timeout = 60,
+    recipe: str = RECIPE_NAME,
+    output: Path = option(
+        "--output -o", "DIR", "The folder of the database; what is in it stays.", default=...
+    ),
+    shape: list[str] | None = SHAPES,
+    dtype: str | None = DTYPE,
+    option: list[str] | None = KERNEL_OPTIONS,
+    config: list[str] | None = CONFIG,
+    function: str | None = FUNCTION_NAME,
+    trials: int = option(
+        "--trials",
+        "N",
+        "Configs to build and time in all, those of an interrupted run included.",
+        default=64,
+        least=1,
+    ),
+    target: str = TARGET_NAME,
+    seed: int = SEED,
+    jobs: int | None = option(
+        "--jobs", "N", "Processes that compile. [default: one a core]", least=1
+    ),
+    timeout: float = TIMEOUT,
 ) -> int:
     """Tune a recipe's choices into a database of MetaSchedule's.
 

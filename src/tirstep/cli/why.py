@@ -7,17 +7,15 @@ from collections import Counter
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from .formatting import count, format_shape
 from .request import (
+    RECIPE_NAME,
     RECIPE_OPTIONS,
-    RecipeName,
     Request,
-    at_least,
     do_tasks,
+    option,
     pick_each,
     pick_recipe,
     run_requested,
@@ -31,34 +29,25 @@ if TYPE_CHECKING:
 
 @with_options("seed", *RECIPE_OPTIONS, "reference")
 def command(
-    recipe: RecipeName,
+    *,
+    recipe: str = RECIPE_NAME,
     request: Request,
-    script: Annotated[
-        Path | None,
-        typer.Option(
-            "--script",
-            "-o",
-            metavar="FILE",
-            help="Where to write what reproduces it. [default: why_RECIPE.py]",
-        ),
-    ] = None,
-    left_open: Annotated[
-        str | None,
-        typer.Option(
-            "--open",
-            metavar="SIZES",
-            help="Sizes that the module leaves open, m,n or all; it runs at --shape all the same.",
-        ),
-    ] = None,
-    timeout: Annotated[
-        float,
-        typer.Option(
-            "--timeout",
-            metavar="SECONDS",
-            parser=at_least("--timeout", 1, float),
-            help="For how long states are interpreted; what is left is said to be not run.",
-        ),
-    ] = 120,
+    script: Path | None = option(
+        "--script -o", "FILE", "Where to write what reproduces it. [default: why_RECIPE.py]"
+    ),
+    left_open: str | None = option(
+        "--open",
+        "SIZES",
+        "Sizes that the module leaves open, m,n or all; it runs at --shape all the same.",
+    ),
+    timeout: float = option(
+        "--timeout",
+        "SECONDS",
+        "For how long states are interpreted; what is left is said to be not run.",
+        default=120,
+        least=1,
+        kind=float,
+    ),
 ) -> int:
     """Name the step, or pass of TVM, that makes a recipe wrong.
 

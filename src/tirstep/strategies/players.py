@@ -49,12 +49,13 @@ class Player:
 
     Attributes
     ----------
+    moves : what is drawn from: `MOVES`, or `WITH_PRIMITIVES`
     at : the block that the call is about
     """
 
-    def __init__(self, choice: Choice, play: Play) -> None:
-        self.choice, self.play = choice, play
-        self.at = play.blocks()[0]
+    def __init__(self, choice: Choice, play: Play, moves: Sequence[str] = ()) -> None:
+        self.choice, self.play, self.moves = choice, play, moves or MOVES
+        self.at: Block = play.blocks()[0]
 
     def one(self, values: Iterable[Any], label: str) -> Any:
         return self.choice.one(list(values), label)
@@ -126,12 +127,15 @@ class Player:
         self.at = self.one(self.play.blocks(), "block")
         if not self.play.loops(self.at):
             return False
-        name = self.one(MOVES, "transform")
-        return self.play.call(self.draw(name))
+        name = self.one(self.moves, "transform")
+        try:
+            return self.play.call(self.draw(name))
+        except LookupError:  # a block within another one may have no loops
+            return False
 
     def draw(self, name: str) -> Call:
         """A call of a transform: its options, then where."""
-        move = TABLE[name]
+        move = TABLE[name] if name in TABLE else PRIMITIVES[name]
         if not move.where:
             return getattr(self, f"do_{name}")()
         options = {each: self._draw_option(each, drawn) for each, drawn in move.options.items()}
@@ -624,5 +628,39 @@ TABLE: dict[str, Move] = {
     "widen_sums": Move(2, "block"),
 }
 """Every public transform."""
+PRIMITIVES: dict[str, Move] = {
+    "sch.annotate": Move(
+        2,
+        "loop",
+        {
+            "ann_key": ("pragma_auto_unroll_max_step", "pragma_unroll_explicit"),
+            "ann_val": (0, 1, 16),
+        },
+    ),
+    "sch.blockize": Move(4, "loop"),
+    "sch.cache_read": Move(
+        4, "block", {"read_buffer_index": (0, 0, 1, 1, 2), "storage_scope": SCOPE}
+    ),
+    "sch.cache_write": Move(3, "block", {"write_buffer_index": (0,), "storage_scope": SCOPE}),
+    "sch.compute_at": Move(3, "elsewhere"),
+    "sch.decompose_reduction": Move(3, "block, loop"),
+    "sch.reindex": Move(2, "block", {"buffer": (("read", 0), ("read", 1), ("write", 0))}),
+    "sch.reverse_compute_at": Move(3, "elsewhere"),
+    "sch.rfactor": Move(3, "loop", {"factor_axis": (0, 0, 1, 2)}),
+    "sch.set_scope": Move(3, "block", {"buffer_index": (0,), "storage_scope": SCOPE}),
+    "sch.storage_align": Move(
+        2,
+        "block",
+        {
+            "buffer_index": (0,),
+            "axis": (0, -2, 1),
+            "factor": (2, 4, 8, 32),
+            "offset": (1, 1, 4, 8),
+        },
+    ),
+}
+"""TVM's primitives, as users call them between transforms."""
 MOVES = [name for name, move in TABLE.items() for _ in range(move.weight)]
 """The moves of a player."""
+WITH_PRIMITIVES = MOVES + [name for name, move in PRIMITIVES.items() for _ in range(move.weight)]
+"""The moves of the fuzzers."""

@@ -10,7 +10,7 @@ import contextlib
 import inspect
 import math
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -25,6 +25,7 @@ from tirstep import transforms as tr
 from tirstep.lowering_checks import DeviceError, check_numbers, get_device
 from tirstep.lowering_checks.compile.compiling import TARGET
 from tirstep.lowering_checks.compile.passes import lower_through_passes
+from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.lowering_checks.expectations import ARCHITECTURE
 from tirstep.lowering_checks.facts.compiled import find_source_error
 from tirstep.lowering_checks.facts.cuda_compilers import CompilerMissing
@@ -454,6 +455,29 @@ def require_structure(module: tvm.IRModule) -> None:
                     "structure",
                     f"block '{block.name_hint}' runs {runs} times, and {needed} are needed",
                 )
+
+
+def find_own_fault(problem: Problem, calls: Iterable[Call]) -> Call | None:
+    """The first primitive that makes a right module wrong by itself, which is TVM's own fault.
+
+    Both run as they stand, interpreted or on the CPU; what cannot be run blames nobody.
+    """
+
+    def ask(module: tvm.IRModule) -> Iterator[bool | None]:
+        for judge in (Interpreter(), get_device("cpu")):
+            try:
+                yield bool(check_numbers(problem, module, judge, where="as it stands"))
+            except Exception:  # of a module that may be anything
+                yield None
+
+    play = Play(problem)
+    for call in calls:
+        before = play.module
+        with contextlib.suppress(LookupError, WrongError):
+            is_own = play.call(call) and call.name.startswith(PRIMITIVE)
+            if is_own and (False, True) in zip(ask(before), ask(play.module), strict=True):
+                return call
+    return None
 
 
 def shorten(

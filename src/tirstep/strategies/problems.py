@@ -68,6 +68,13 @@ RARE_OPTIONS: dict[str, Choices] = {
     "attention": {"causal": (True,), "window": (None, 1, 3, 8), "scale": (None, 0.25)},
     "decode_attention": {"full": (False, False, True), "scale": (None, 0.25)},
 }
+PRIMES = (2, 3, 5, 7, 11, 13, 17, 23, 31)
+PRIME: dict[str, Choices] = {
+    name: dict.fromkeys(sizes, PRIMES)
+    for name, sizes in {**SIZES, **RARE}.items()
+    if name not in ("attention", "conv2d", "decode_attention", "depthwise_conv2d")
+}
+"""Kernels whose sizes may be any, at sizes that no tile divides."""
 DTYPES = ("float32", "float32", "float32", "float16", "int8")
 RARE_DTYPES = ("float32", "float32", "float16", "bfloat16", "int8", "int32", "float8_e4m3fn")
 HALVES: Choices = {
@@ -153,6 +160,11 @@ def draw_problem(choice: Choice, name: str) -> Problem:
 def draw_rare(choice: Choice, name: str) -> Problem:
     """A small problem of a kernel or form that the tests do not draw, in more types."""
     return _draw_kernel(choice, name, RARE, RARE_OPTIONS, RARE_DTYPES)
+
+
+def draw_prime(choice: Choice, name: str) -> Problem:
+    """A small problem all of whose sizes are primes."""
+    return _draw_kernel(choice, name, PRIME, {**RARE_OPTIONS, **OPTIONS}, DTYPES)
 
 
 def _draw_kernel(

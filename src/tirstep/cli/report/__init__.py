@@ -7,17 +7,17 @@ files of the folder `page`, put together as they are, without a build step and w
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from ..formatting import count
 from ..names import complete_either
 from ..request import (
     PROGRAMS,
     RECIPE_OPTIONS,
+    TARGET_NAME,
     Request,
-    TargetName,
+    argument,
+    flag,
+    option,
     pick_recipes,
     spell_request,
     with_options,
@@ -27,36 +27,29 @@ from ..wrong_use import UseError
 HEAD = 2000  # bytes of a page that hold its marker
 
 
-Output = Annotated[
-    Path, typer.Option("--output", "-o", metavar="FILE", help="The HTML file to write.")
-]
-Watch = Annotated[
-    bool,
-    typer.Option(
-        "--watch",
-        help="Serve the page on this machine, make it again when a file of the recipes or one "
-        "that they import changes, and reload it; Ctrl-C ends.",
-    ),
-]
+OUTPUT = option("--output -o", "FILE", "The HTML file to write.", default=Path("report.html"))
+WATCH = flag(
+    "--watch",
+    "Serve the page on this machine, make it again when a file of the recipes or one "
+    "that they import changes, and reload it; Ctrl-C ends.",
+)
 
 
 @with_options("golden_dir", "device", "seed", *RECIPE_OPTIONS, "reference")
 def command(
-    recipes: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RECIPE",
-            help=f"Recipes, or kernels for their whole ladders (see tirstep list), {PROGRAMS}",
-            autocompletion=complete_either,
-        ),
-    ],
+    *,
+    recipes: list[str] = argument(
+        "RECIPE",
+        f"Recipes, or kernels for their whole ladders (see tirstep list), {PROGRAMS}",
+        autocompletion=complete_either,
+    ),
     request: Request,
-    output: Output = Path("report.html"),
-    checks: Annotated[
-        bool, typer.Option("--checks/--no-checks", help="Check, count and time the steps, too.")
-    ] = True,
-    watch: Watch = False,
-    target: TargetName = "cuda",
+    output: Path = OUTPUT,
+    checks: bool = flag(
+        "--checks/--no-checks", "Check, count and time the steps, too.", default=True
+    ),
+    watch: bool = WATCH,
+    target: str = TARGET_NAME,
 ) -> int:
     """Write an HTML page of every step and every lowering pass.
 
