@@ -60,10 +60,11 @@ def list_configs(
 ) -> list[Sizes]:
     """All combinations of a recipe's choices, or `limit` of them at random; each once.
 
-    `fixed` knobs are the same in all of them, and those in `among` have these values in place of
-    the recipe's. The config that the recipe has by itself comes first, whether they are among its
-    choices or not: what is found is never slower than they. Where `among` has not its own value,
-    the first one there is taken. Raises `BenchError` for a recipe without choices.
+    `fixed` knobs are the same in all of them, as are those of the recipe's example that are no
+    choice, and those in `among` have these values in place of the recipe's. The config that the
+    recipe has by itself comes first, whether they are among its choices or not: what is found is
+    never slower than they. Where `among` has not its own value, the first one there is taken.
+    Raises `BenchError` for a recipe without choices.
     """
     choices = {name: it for name, it in get_choices(recipe, among).items() if name not in fixed}
     own = {name: recipe.default_example.config.get(name, recipe.config[name]) for name in choices}
@@ -78,7 +79,8 @@ def list_configs(
             place, rest = divmod(place, len(values))
             config[name] = values[rest]
         configs.append({name: config[name] for name in choices})
-    return _unique([{**config, **fixed} for config in configs])
+    example = {it: v for it, v in recipe.default_example.config.items() if it not in choices}
+    return _unique([{**config, **example, **fixed} for config in configs])
 
 
 def _unique(configs: list[Sizes]) -> list[Sizes]:

@@ -19,10 +19,7 @@ from .wrong_use import UseError
 
 if TYPE_CHECKING:
     from tirstep.bench.cases import CaseChoice, PlannedCase
-    from tirstep.bench.results import BenchRun, Case
     from tirstep.bench.torch_machine import TorchMachine
-
-    from .screen import Screen
 
 QUICK_ROUNDS = 5
 VERDICTS = ("faster", "slower", "same")
@@ -68,23 +65,38 @@ def command(
         raise UseError("--json and --save both say where the run is written; give one")
     if compare is not None:
         return show_comparison(*compare)
-    from tirstep.bench.cases import CaseChoice
+    from tirstep.bench.cases import LADDER_SUITES, SUITES, CaseChoice
     from tirstep.bench.results import require_run_or_nothing, write_run
     from tirstep.bench.session import Settings, run_bench
+    from tirstep.bench.tables import find_reasons, make_case_table, make_summary
     from tirstep.files import locked
 
     from .screen import Screen
+    from .tables import show_text_table
 
     own = [name for name in names or () if is_program(name)]
     if own and recipe:
         raise UseError(f"--recipe is for names; give {own[0]}:NAME instead")
     if function is not None and not own:
         raise UseError("--function is for modules of your own; leave it out")
-    shapes = [parse_sizes(text) for text in shape or []]
+    for text in shape or []:  # for which kernel it is, is not known yet
+        if not re.fullmatch(r"\d+([x×,]\d+)*", text):
+            raise UseError(f"--shape {text} is no shape; give it as 1024x512x2048")
+    shapes = [tuple(map(int, re.split("[x×,]", text))) for text in shape or []]
     choice = CaseChoice(names or [], shapes, dtype, recipe or [], quick)
     cases, machine, screen = plan_all(choice, function), make_machine("bench"), Screen()
-    if save is not None:
-        file = save / f"bench-{slug(str(machine.device['name']))}{make_suffix(choice)}.json"
+
+    def slug(name: str) -> str:
+        return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+    if save is not None:  # what of a choice goes into its name: nothing where it is all
+        words = [
+            str(machine.device["name"]),
+            *(it if it not in own else slug(it) for it in names or []),
+        ]
+        words += ["x".join(map(str, sizes)) for sizes in shapes]
+        words += [*([dtype] if dtype else []), *(recipe or []), *(["quick"] if quick else [])]
+        file = save / f"bench-{slug(words[0])}{''.join(f'-{word}' for word in words[1:])}.json"
     settings = Settings(seed=seed)
     if quick:
         settings = Settings(rounds=QUICK_ROUNDS, budget=settings.budget / 10, seed=seed)
@@ -94,12 +106,41 @@ def command(
             held.enter_context(locked(file, seconds=0))
         held.enter_context(screen.working())
         for run in run_bench(cases, machine, settings, screen.doing):
+            case, limits = run.cases[-1], run.ceilings
             if len(run.cases) == 1:
-                _show_machine(screen, run, len(cases))
-            _show_case(screen, run, run.cases[-1])
+                peaks = [f"{it} {flops / 1e12:.1f} TFLOP/s" for it, flops in limits.flops.items()]
+                for name, text in {
+                    "device": run.place,
+                    "versions": ", ".join(f"{key} {it}" for key, it in run.versions.items()),
+                    "ceilings": ", ".join([f"copy {limits.copy / 1e12:.2f} TB/s", *peaks]),
+                    "empty": f"{limits.empty_us:.1f} us for a kernel of nothing",
+                    "cases": str(len(cases)),
+                }.items():
+                    screen.line((f"{name:<10}", "dim"), text)
+            screen.line()
+            screen.line((case.title, "bold"), (f"  {case.suite}", "dim"))
+            if case.skipped:
+                screen.line(("skipped: ", "yellow"), case.skipped, wrap=True)
+            else:
+                with_before = case.suite in LADDER_SUITES
+                show_text_table(screen, make_case_table(case, limits, with_before=with_before))
+                for reason in find_reasons(case):
+                    screen.line((reason, "yellow"), wrap=True)
             if file is not None:
                 write_run(run, file)
-    failures = _show_end(screen, run)
+    for suite in SUITES:
+        if any(case.suite == suite and not case.skipped for case in run.cases):
+            screen.line()
+            screen.line((f"{suite}: the fastest recipe of each case", "bold"))
+            show_text_table(screen, make_summary(run, suite))
+    failures = [  # of our own: a peer's failure is not ours
+        (f"{case.title}: {outcome.candidate}: ", outcome.note)
+        for case in run.cases
+        for outcome in case.outcomes
+        if outcome.kind == "recipe" and outcome.status in ("wrong", "failed")
+    ]
+    for where, note in failures:
+        screen.line((where, "bold red"), note, wrap=True)
     if file is not None:
         screen.line((f"wrote {file}", "green"))
     return 1 if failures else 0
@@ -121,21 +162,6 @@ def plan_all(choice: CaseChoice, function: str | None) -> list[PlannedCase]:
         for sentence in left_out:
             print_error(f"left out: {sentence}")
     return planned
-
-
-def parse_sizes(text: str) -> tuple[int, ...]:
-    """``1024x512x2048``: which kernel it is for is not known yet."""
-    if not re.fullmatch(r"\d+([x×,]\d+)*", text):
-        raise UseError(f"--shape {text} is no shape; give it as 1024x512x2048")
-    return tuple(int(size) for size in re.split("[x×,]", text))
-
-
-def make_suffix(choice: CaseChoice) -> str:
-    """What of a choice goes into a file's name: nothing where it is all."""
-    shapes = ["x".join(map(str, shape)) for shape in choice.shapes]
-    names = [slug(name) if is_program(name) else name for name in choice.names]
-    words = [*names, *shapes, *([choice.dtype] if choice.dtype else []), *choice.recipes]
-    return "".join(f"-{word}" for word in [*words, *(["quick"] if choice.quick else [])])
 
 
 def make_machine(command: str) -> TorchMachine:
@@ -180,61 +206,3 @@ def show_comparison(old: Path, new: Path) -> int:
     counts = {word: sum(it.verdict == word for it in changes) for word in VERDICTS}
     screen.line(", ".join(f"{count} {word}" for word, count in counts.items()))
     return 0
-
-
-def slug(name: str) -> str:
-    """A name as part of a file's name: ``nvidia-h200``."""
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-
-
-def _show_machine(screen: Screen, run: BenchRun, cases: int) -> None:
-    ceilings = run.ceilings
-    peaks = [f"{dtype} {flops / 1e12:.1f} TFLOP/s" for dtype, flops in ceilings.flops.items()]
-    for name, text in {
-        "device": f"{run.device['name']} ({run.device['architecture']})",
-        "versions": ", ".join(f"{key} {version}" for key, version in run.versions.items()),
-        "ceilings": ", ".join([f"copy {ceilings.copy / 1e12:.2f} TB/s", *peaks]),
-        "empty": f"{ceilings.empty_us:.1f} us for a kernel of nothing",
-        "cases": str(cases),
-    }.items():
-        screen.line((f"{name:<10}", "dim"), text)
-
-
-def _show_case(screen: Screen, run: BenchRun, case: Case) -> None:
-    from tirstep.bench.cases import LADDER_SUITES
-    from tirstep.bench.tables import find_reasons, make_case_table
-
-    from .tables import show_text_table
-
-    screen.line()
-    screen.line((case.title, "bold"), (f"  {case.suite}", "dim"))
-    if case.skipped:
-        screen.line(("skipped: ", "yellow"), case.skipped, wrap=True)
-        return
-    with_before = case.suite in LADDER_SUITES
-    show_text_table(screen, make_case_table(case, run.ceilings, with_before=with_before))
-    for reason in find_reasons(case):
-        screen.line((reason, "yellow"), wrap=True)
-
-
-def _show_end(screen: Screen, run: BenchRun) -> int:
-    """Each suite's table; how much of our own was wrong or failed: a peer's failure is not ours."""
-    from tirstep.bench.cases import SUITES
-    from tirstep.bench.tables import make_summary
-
-    from .tables import show_text_table
-
-    for suite in SUITES:
-        if any(case.suite == suite and not case.skipped for case in run.cases):
-            screen.line()
-            screen.line((f"{suite}: the fastest recipe of each case", "bold"))
-            show_text_table(screen, make_summary(run, suite))
-    failures = [
-        (f"{case.title}: {outcome.candidate}: ", outcome.note)
-        for case in run.cases
-        for outcome in case.outcomes
-        if outcome.kind == "recipe" and outcome.status in ("wrong", "failed")
-    ]
-    for where, note in failures:
-        screen.line((where, "bold red"), note, wrap=True)
-    return len(failures)

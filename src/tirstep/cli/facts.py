@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .formatting import format_shape
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from tirstep.transforms.recipes import Step
 
     from .json_output import Document
-    from .screen import Screen
 
 
 @with_options(*RECIPE_OPTIONS)
@@ -59,14 +57,17 @@ def command(
     def show(run: Run) -> int:
         from tirstep.lowering_checks import DeviceError, count_accesses
         from tirstep.lowering_checks.facts import compile_everywhere, counted_rows, get_facts
+        from tirstep.lowering_checks.facts.compiled import MISSING_NVDISASM
+        from tirstep.lowering_checks.steps import step_label
 
-        from .json_output import print_document, run_keys
+        from .json_output import print_document, read_keys, run_keys
         from .screen import Screen
+        from .tables import show_facts_table
 
-        steps = run.steps if step is None else (pick_step(run, step),)
-        screen, found = Screen(), []
+        screen = Screen()
+        found: list[tuple[Step, Facts, Sequence[Fact] | str | None, Sequence[CompiledFacts]]] = []
         with screen.working():
-            for each in steps:
+            for each in run.steps if step is None else (pick_step(run, step),):
                 screen.doing(f"lowering {run.label(each)}")
                 facts = get_facts(each.module, target, problem=run.problem)
                 counted: Sequence[Fact] | str | None = None
@@ -81,12 +82,67 @@ def command(
                 if archs and facts.refusal is None and facts.language == "cuda":
                     screen.doing(f"compiling {run.label(each)}")
                     compiled = compile_everywhere(facts, archs)
-                found.append(_StepFacts(each, facts, counted, compiled))
+                found.append((each, facts, counted, compiled))
         if json:
-            documents = [_step_keys(facts) for facts in found]
+
+            def refused_or_rows(refusal: str | None, rows: Sequence[Fact]) -> Document:
+                return {"refused": refusal, "facts": [fact._asdict() for fact in rows]}
+
+            documents = [
+                {
+                    **read_keys(it, "number=index name source=location"),
+                    **refused_or_rows(facts.refusal, facts.rows() if facts.kernels else ()),
+                    "counted": refused_or_rows(counted, ())
+                    if isinstance(counted, str)
+                    else counted and refused_or_rows(None, counted),
+                    "compiled": [
+                        {
+                            **read_keys(each, "architecture compiler"),
+                            **refused_or_rows(each.refusal, each.rows()),
+                        }
+                        for each in compiled
+                    ],
+                }
+                for it, facts, counted, compiled in found
+            ]
             print_document("facts", **run_keys(run), target=target, steps=documents)
-        else:
-            _show(screen, run, found)
+            return 0
+        # A table of the steps that launch a kernel, one of each that was compiled, and what is
+        # missing below.
+        shape = format_shape(run.problem.shape)
+        screen.line((run.recipe.name, "bold"), (f"  {shape}" if shape else "", "dim"))
+        columns: dict[str, list[Fact]] = {}
+        remarks: list[tuple[str, str]] = []
+        first = next((step_label(it) for it, facts, *_ in found if facts.refusal is None), None)
+        for it, facts, counted, _ in found:
+            label, refusal = step_label(it), facts.refusal
+            if refusal is None:
+                rows = () if isinstance(counted, str) else counted or ()
+                columns[label] = [*facts.rows(), *rows]
+            else:
+                if first is not None and not columns and facts.lowered is not None:
+                    refusal += f" before step {first}"
+                remarks.append(("no facts", f"{label}: {refusal}"))
+            if isinstance(counted, str):
+                remarks.append(("no counts", f"{label}: {counted}"))
+        if columns:
+            show_facts_table(screen, columns)
+        for it, _, _, compiled in found:
+            if not compiled:
+                continue
+            screen.line()
+            screen.line((step_label(it), "bold"), (f"  compiled by {compiled[0].compiler}", "dim"))
+            if ran := {each.architecture: each.rows() for each in compiled if not each.refusal}:
+                show_facts_table(screen, ran)
+            for own in compiled:
+                if own.refusal is not None:
+                    screen.line(("refused  ", "bold red"), own.refusal, wrap=True)
+            if any(kernel.instructions is None for each in compiled for kernel in each.kernels):
+                screen.line(("no instructions  ", "dim"), MISSING_NVDISASM, wrap=True)
+        if remarks:
+            screen.line()
+        for word, sentence in remarks:
+            screen.line((f"{word}  ", "dim"), sentence, wrap=True)
         return 0
 
     return run_each(recipe, request, show, as_json=json, example="default")
@@ -104,90 +160,3 @@ def choose_architectures(names: Sequence[str], *, all_archs: bool = False) -> tu
     if chosen:
         get_compiler()
     return chosen
-
-
-@dataclass(frozen=True)
-class _StepFacts:
-    """The facts of a step.
-
-    Attributes
-    ----------
-    counted : what the simulator counted, or why there is none; None where nothing was to be counted
-    compiled : for each architecture that was asked for
-    """
-
-    step: Step
-    facts: Facts
-    counted: Sequence[Fact] | str | None
-    compiled: Sequence[CompiledFacts]
-
-
-def _show(screen: Screen, run: Run, found: Sequence[_StepFacts]) -> None:
-    """A table of the steps that launch a kernel, one of each that was compiled, and what is missing
-    below.
-    """
-    from tirstep.lowering_checks.facts.compiled import MISSING_NVDISASM
-    from tirstep.lowering_checks.steps import step_label
-
-    from .tables import show_facts_table
-
-    shape = format_shape(run.problem.shape)
-    screen.line((run.recipe.name, "bold"), (f"  {shape}" if shape else "", "dim"))
-    columns: dict[str, list[Fact]] = {}
-    remarks: list[tuple[str, str]] = []
-    first = next((step_label(it.step) for it in found if it.facts.refusal is None), None)
-    for it in found:
-        label, refusal = step_label(it.step), it.facts.refusal
-        if refusal is None:
-            counted = () if isinstance(it.counted, str) else it.counted or ()
-            columns[label] = [*it.facts.rows(), *counted]
-        else:
-            if first is not None and not columns and it.facts.lowered is not None:
-                refusal += f" before step {first}"
-            remarks.append(("no facts", f"{label}: {refusal}"))
-        if isinstance(it.counted, str):
-            remarks.append(("no counts", f"{label}: {it.counted}"))
-    if columns:
-        show_facts_table(screen, columns)
-    for it in found:
-        if not it.compiled:
-            continue
-        screen.line()
-        compiler = it.compiled[0].compiler
-        screen.line((step_label(it.step), "bold"), (f"  compiled by {compiler}", "dim"))
-        ran = {each.architecture: each.rows() for each in it.compiled if each.refusal is None}
-        if ran:
-            show_facts_table(screen, ran)
-        for each in it.compiled:
-            if each.refusal is not None:
-                screen.line(("refused  ", "bold red"), each.refusal, wrap=True)
-        if any(kernel.instructions is None for each in it.compiled for kernel in each.kernels):
-            screen.line(("no instructions  ", "dim"), MISSING_NVDISASM, wrap=True)
-    if remarks:
-        screen.line()
-    for word, sentence in remarks:
-        screen.line((f"{word}  ", "dim"), sentence, wrap=True)
-
-
-def _step_keys(found: _StepFacts) -> Document:
-    from .json_output import read_keys
-
-    counted: Document | None = None
-    if isinstance(found.counted, str):
-        counted = {"refused": found.counted, "facts": []}
-    elif found.counted is not None:
-        counted = {"refused": None, "facts": [fact._asdict() for fact in found.counted]}
-    own = found.facts.rows() if found.facts.kernels else ()
-    return {
-        **read_keys(found.step, "number=index name source=location"),
-        "refused": found.facts.refusal,
-        "facts": [fact._asdict() for fact in own],
-        "counted": counted,
-        "compiled": [
-            {
-                **read_keys(each, "architecture compiler refused=refusal"),
-                "facts": [fact._asdict() for fact in each.rows()],
-            }
-            for each in found.compiled
-        ],
-    }

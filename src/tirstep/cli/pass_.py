@@ -25,12 +25,9 @@ from .streams import print_error
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
-    from tirstep.experiments import Edit, Experiment, Subject, TryOptions
-    from tirstep.experiments.counterexample import Counterexample
+    from tirstep.experiments import Edit, Subject, Trial
     from tirstep.experiments.trials import TrialRecord
     from tirstep.transforms.recipes import Recipe
-
-    from .screen import Screen
 
 SHRUNK = 6
 """Wrong modules of which one is to be made small."""
@@ -107,12 +104,14 @@ def command(
     if not modules and corpus is None:
         raise UseError("name recipes, ladders or modules to try it on, or give --corpus N")
 
-    from tirstep.experiments import TryOptions
-    from tirstep.experiments.counterexample import require_place
+    from tirstep.experiments import Corpus, PromiseReport, TryOptions, try_change
+    from tirstep.experiments.counterexample import find_counterexample, require_place
     from tirstep.experiments.loading import load_experiment
-    from tirstep.experiments.trying import choose_devices
+    from tirstep.experiments.trials import TrialFile, hunt
+    from tirstep.experiments.trying import RIGHT, choose_devices
     from tirstep.lowering_checks.devices import DEVICES
 
+    from . import pass_screen as shown
     from .facts import choose_architectures
     from .screen import Screen
 
@@ -123,125 +122,80 @@ def command(
             raise UseError(f"--device {name}: choose {', '.join(DEVICES[1:])}")
     devices = tuple(name for name in device or choose_devices() if name != "simulator")
     options = TryOptions(devices, choose_architectures(arch or ()), with_facts=True)
-    screen = Screen(quiet=json)
+    screen, held, is_all, seed = Screen(quiet=json), PromiseReport(), True, request.seed
     place, anchor = next(iter(chosen.items()), ("", ""))
     with load_experiment(place, anchor, spec) as experiment:
-        name = (spec or anchor).rpartition(":")[2].rpartition(".")[2]
-        path = script or Path(f"wrong_{name.replace('#', '_')}.py")
+
+        def hold(trial: Trial) -> None:
+            """Hold a pass to its promises on a module that it changes and leaves right."""
+            if experiment.promises and experiment.edit is not None:
+                assert experiment.edit.made is not None, "what promises something is a pass"
+                held.changed += 1
+                held.hold(trial, experiment.edit.made, experiment.promises)
+
+        def attempt(subject: Subject) -> dict[str, str]:
+            note_tried(subject.label)
+            found = try_change(experiment, subject)
+            return {"status": found.status, "reason": found.reason, "what": found.what}
+
+        tried: list[Trial | TrialRecord]
+        keys: dict[str, object]
         if corpus is None:
-            return try_modules(screen, experiment, modules, request.seed, options, path, diff, json)
-        trials = range(first, first + corpus)
-        return try_corpus(screen, experiment, trials, request.seed, state, path, json)
-
-
-def try_modules(
-    screen: Screen,
-    experiment: Experiment,
-    names: Sequence[str],
-    seed: int,
-    options: TryOptions,
-    path: Path,
-    with_diff: bool,
-    as_json: bool,
-) -> int:
-    """Try a change on modules; 1 if it is wrong, 2 if a module cannot be run."""
-    from tirstep.experiments import PromiseReport, try_change
-
-    from . import pass_screen as shown
-
-    subjects, is_all = list_subjects(names, seed, experiment.edit)
-    trials = []
-    with screen.working():
-        for number, it in enumerate(subjects, 1):
-            screen.doing(f"{it.label} ({number} of {count(len(subjects), 'module')})")
-            note_tried(it.label)
-            trials.append(try_change(experiment, it, options))
-    bad = [each for each in trials if each.is_bad]
-    held = PromiseReport()
-    for trial in trials:
-        if trial.is_changed and not trial.is_bad:
-            shown.hold(held, trial, experiment)
-    shown.show_trials(screen, trials, experiment.title)
-    shown.show_promises(screen, held, experiment)
-    for trial in trials if with_diff else bad[:1]:
-        if trial.diff is not None and trial.diff.lines:
-            screen.line()
-            screen.line((f"# {trial.subject.label}", "bold"))
-            screen.diff(trial.diff.lines)
-    found = None
-    if bad:
-        screen.line()
-        shown.show_bad(screen, bad[0].status, f"{bad[0].subject.label}: {bad[0].reason}")
-        found = shrink(screen, experiment, [each.subject for each in bad], seed, path)
-    if as_json:
-        modules = [shown.spell_trial(each) for each in trials]
-        shown.print_json(experiment, held, found, trials, modules=modules)
+            subjects, is_all = list_subjects(modules, seed, experiment.edit)
+            trials: list[Trial] = []
+            with screen.working():
+                for number, it in enumerate(subjects, 1):
+                    screen.doing(f"{it.label} ({number} of {count(len(subjects), 'module')})")
+                    note_tried(it.label)
+                    trials.append(try_change(experiment, it, options))
+            wrong = [each for each in trials if each.is_bad]
+            for trial in trials:
+                if trial.is_changed and not trial.is_bad:
+                    hold(trial)
+            shown.show_trials(screen, trials, experiment.title)
+            shown.show_promises(screen, held, experiment)
+            for trial in trials if diff else wrong[:1]:
+                if trial.diff is not None and trial.diff.lines:
+                    screen.line()
+                    screen.line((f"# {trial.subject.label}", "bold"))
+                    screen.diff(trial.diff.lines)
+            if wrong:
+                screen.line()
+                text = f"{wrong[0].subject.label}: {wrong[0].reason}"
+                shown.show_bad(screen, wrong[0].status, text)
+            bad = [each.subject for each in wrong]
+            tried, keys = [*trials], {"modules": [shown.spell_trial(each) for each in trials]}
+        else:
+            drawn, numbers = Corpus(seed), range(first, first + corpus)
+            head = {"change": experiment.title, "seed": seed, "text": experiment.digest}
+            records: list[TrialRecord] = []
+            with screen.working():
+                for record in hunt(drawn, numbers, TrialFile(state, head), attempt):
+                    records.append(record)
+                    screen.doing(f"trial {record.trial}, {len(records)} of {len(numbers)}")
+                for record in records if experiment.promises else ():
+                    if record.status == RIGHT:
+                        screen.doing(f"the promises on trial {record.trial}")
+                        hold(try_change(experiment, drawn.draw(record.trial)))
+            # Drawn programs first, which are small already.
+            worst = sorted((it for it in records if it.is_bad), key=lambda it: it.kind != "program")
+            shown.show_records(screen, records, experiment.title, seed)
+            shown.show_promises(screen, held, experiment)
+            bad = [drawn.draw(each.trial) for each in worst[:SHRUNK]]
+            lines = [shown.spell_record(each) for each in records]
+            tried, keys = [*records], {"seed": seed, "trials": lines}
+        found = None
+        if bad:
+            name = (spec or anchor).rpartition(":")[2].rpartition(".")[2]
+            path = script or Path(f"wrong_{name.replace('#', '_')}.py")
+            with screen.working():
+                screen.doing("making it small")
+                note_tried("")  # many, for a minute and a half
+                found = find_counterexample(experiment, bad[:SHRUNK], path, seed=seed)
+            shown.show_counterexample(screen, found)
+        if json:
+            shown.print_json(experiment, held, found, tried, **keys)
     return 1 if bad or held.broken else 0 if is_all else 2
-
-
-def try_corpus(
-    screen: Screen,
-    experiment: Experiment,
-    trials: Sequence[int],
-    seed: int,
-    state: Path | None,
-    path: Path,
-    as_json: bool,
-) -> int:
-    """Try a change over the corpus; 1 if it is wrong."""
-    from tirstep.experiments import Corpus, PromiseReport, try_change
-    from tirstep.experiments.trials import TrialFile, hunt
-    from tirstep.experiments.trying import RIGHT
-
-    from . import pass_screen as shown
-
-    corpus = Corpus(seed)
-    head = {"change": experiment.title, "seed": seed, "text": experiment.digest}
-    file = TrialFile(state, head)
-    records: list[TrialRecord] = []
-
-    def attempt(subject: Subject) -> dict[str, str]:
-        note_tried(subject.label)
-        found = try_change(experiment, subject)
-        return {"status": found.status, "reason": found.reason, "what": found.what}
-
-    held = PromiseReport()
-    with screen.working():
-        for record in hunt(corpus, trials, file, attempt):
-            records.append(record)
-            screen.doing(f"trial {record.trial}, {len(records)} of {len(trials)}")
-        for record in records if experiment.promises else ():
-            if record.status == RIGHT:
-                screen.doing(f"the promises on trial {record.trial}")
-                shown.hold(held, try_change(experiment, corpus.draw(record.trial)), experiment)
-    # Drawn programs first, which are small already.
-    bad = sorted((each for each in records if each.is_bad), key=lambda it: it.kind != "program")
-    shown.show_records(screen, records, experiment.title, seed)
-    shown.show_promises(screen, held, experiment)
-    found = None
-    if bad:
-        subjects = [corpus.draw(each.trial) for each in bad[:SHRUNK]]
-        found = shrink(screen, experiment, subjects, seed, path)
-    if as_json:
-        lines = [shown.spell_record(each) for each in records]
-        shown.print_json(experiment, held, found, records, seed=seed, trials=lines)
-    return 1 if bad or held.broken else 0
-
-
-def shrink(
-    screen: Screen, experiment: Experiment, bad: Sequence[Subject], seed: int, path: Path
-) -> Counterexample | None:
-    """Make one of some wrong modules small, and show it."""
-    from tirstep.experiments.counterexample import find_counterexample
-
-    from .pass_screen import show_counterexample
-
-    with screen.working():
-        screen.doing("making it small")
-        note_tried("")  # many, for a minute and a half
-        found = find_counterexample(experiment, bad[:SHRUNK], path, seed=seed)
-    show_counterexample(screen, found)
-    return found
 
 
 def audit_passes(trials: Sequence[int], seed: int, state: Path | None, as_json: bool) -> int:

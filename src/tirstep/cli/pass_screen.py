@@ -29,14 +29,6 @@ MOST_SHOWN = 5
 """Broken promises, and wrong trials, that are printed."""
 
 
-def hold(held: PromiseReport, trial: Trial, experiment: Experiment) -> None:
-    """Hold a pass to its promises on a module that it changes and leaves right."""
-    if experiment.promises and experiment.edit is not None:
-        assert experiment.edit.made is not None, "what promises something is a pass"
-        held.changed += 1
-        held.hold(trial, experiment.edit.made, experiment.promises)
-
-
 def show_promises(screen: Screen, held: PromiseReport, experiment: Experiment) -> None:
     """A line for each promise that is broken or unchecked; one where all are kept."""
     for label, promise, how in held.broken[:MOST_SHOWN]:
@@ -56,7 +48,36 @@ def show_bad(screen: Screen, status: str, text: str) -> None:
 
 
 def show_trials(screen: Screen, trials: Sequence[Trial], title: str) -> None:
-    """A row for each module."""
+    """A row for each module, with the facts that differ, as ``barriers 2 → 1``, and times where
+    there is a clock.
+    """
+
+    def spell(value: Any) -> str:
+        return "0" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
+
+    def compare(before: Sequence[Fact], after: Sequence[Fact]) -> Iterator[str]:
+        known = {(fact.group, fact.name): fact.value for fact in before}
+        for fact in after:
+            old = known.pop((fact.group, fact.name), None)
+            if old != fact.value and not fact.name.endswith(DERIVED):
+                yield f"{fact.name} {spell(old)} → {spell(fact.value)}"
+        for (_, name), old in known.items():
+            if not name.endswith(DERIVED):
+                yield f"{name} {spell(old)} → 0"
+
+    def list_differences(trial: Trial) -> Iterator[str]:
+        yield from compare(*trial.facts)
+        for before, after in trial.compiled:
+            yield from (
+                f"{before.architecture} {it}" for it in compare(before.rows(), after.rows())
+            )
+            if after.refusal is not None and before.refusal is None:
+                yield f"{after.architecture} refuses it"
+        for verdict in trial.verdicts:
+            if verdict.times is not None:
+                one, other = (each.median * 1e6 for each in verdict.times)
+                yield f"{verdict.device} {one:.1f} → {other:.1f} us"
+
     table = Table(box=None, pad_edge=False)
     for heading in ("module", "change", "answer", "run on", "what differs"):
         table.add_column(heading, no_wrap=heading != "what differs")
@@ -71,7 +92,7 @@ def show_trials(screen: Screen, trials: Sequence[Trial], title: str) -> None:
             change,
             Text(each.status, STYLES.get(each.status, "yellow")),
             ", ".join(v.device for v in each.verdicts if v.after is not None),
-            "; ".join(_list_differences(each)) or reason,
+            "; ".join(list_differences(each)) or reason,
         )
     screen.line((title, "bold"))
     screen.table(table)
@@ -116,35 +137,6 @@ def show_audit(
 def _spell_counts(trials: Sequence[Trial | TrialRecord]) -> str:
     counts = Counter(each.status for each in trials)
     return ", ".join(f"{number} {status}" for status, number in counts.items())
-
-
-def _list_differences(trial: Trial) -> Iterator[str]:
-    """The facts that differ, as ``barriers 2 → 1``; times where there is a clock."""
-    yield from _compare(*trial.facts)
-    for before, after in trial.compiled:
-        for text in _compare(before.rows(), after.rows()):
-            yield f"{before.architecture} {text}"
-        if after.refusal is not None and before.refusal is None:
-            yield f"{after.architecture} refuses it"
-    for verdict in trial.verdicts:
-        if verdict.times is not None:
-            one, other = (each.median * 1e6 for each in verdict.times)
-            yield f"{verdict.device} {one:.1f} → {other:.1f} us"
-
-
-def _compare(before: Sequence[Fact], after: Sequence[Fact]) -> Iterator[str]:
-    known = {(fact.group, fact.name): fact.value for fact in before}
-    for fact in after:
-        old = known.pop((fact.group, fact.name), None)
-        if old != fact.value and not fact.name.endswith(DERIVED):
-            yield f"{fact.name} {_spell(old)} → {_spell(fact.value)}"
-    for (_, name), old in known.items():
-        if not name.endswith(DERIVED):
-            yield f"{name} {_spell(old)} → 0"
-
-
-def _spell(value: Any) -> str:
-    return "0" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def show_counterexample(screen: Screen, found: Counterexample | None) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tirstep.processes import count_cores
 
@@ -23,22 +21,8 @@ from .request import (
     option,
     separate_lists,
 )
-from .search import (
-    SHAPES,
-    TIMEOUT,
-    make_plans,
-    show_config,
-    show_none,
-    show_reasons,
-    show_time,
-    show_tried,
-)
+from .search import SHAPES, TIMEOUT, make_plans, show_result
 from .wrong_use import UseError
-
-if TYPE_CHECKING:
-    from tirstep.tuning.tuner import TunePlan, TuneResult
-
-    from .screen import Screen
 
 CPU = "llvm"
 
@@ -77,9 +61,17 @@ def command(
     """
     import tvm
     from tvm.support import cc
+    from tvm.tirx import For
 
+    from tirstep.bench.trials import Trials
+    from tirstep.files import locked
     from tirstep.lowering_checks.compile.compiling import get_target
-    from tirstep.tuning.tuner import make_plan
+    from tirstep.transforms.tir import find_all, get_axis
+    from tirstep.tuning import candidates
+    from tirstep.tuning.database import add_record, require_database
+    from tirstep.tuning.tuner import Tuner, make_plan
+
+    from .screen import Screen
 
     single, among = separate_lists(config or [])
     request = make_request(None, dtype, option, single, function=function)
@@ -97,78 +89,48 @@ def command(
         device = str(tvm.cuda(0).device_name)
     if cc.get_cc() is None:
         raise UseError("there is no C++ compiler here, which links candidates; install g++")
-    processes = jobs or count_cores()
+    processes, code = jobs or count_cores(), 0
     sizes = {"trials": trials, "seed": seed, "batch": max(4, 2 * processes)}
-    plans = [make_plan(search, goal, device=device, **sizes) for search in searches]
-    return max(_tune(plan, output, processes) for plan in plans)
-
-
-def _tune(plan: TunePlan, folder: Path, jobs: int) -> int:
-    """Tune at one shape, with processes that end with it; 1 where no candidate was right."""
-    from tirstep.bench.trials import Trials
-    from tirstep.files import locked
-    from tirstep.tuning import candidates
-    from tirstep.tuning.database import add_record, require_database
-    from tirstep.tuning.tuner import Tuner
-
-    from .screen import Screen
-
-    require_database(folder, plan.workload, plan.target)
-    screen = Screen()
-    file = Trials.locate(folder, plan.describe())
-    try:
-        with locked(file, seconds=0), screen.working(), contextlib.ExitStack() as ended:
-            trials = Trials(folder, plan.describe())
-            scratch = ended.enter_context(tempfile.TemporaryDirectory(prefix="tirstep-"))
-            limit, spelling = plan.compile_limit, plan.recipe.spelling
-            compiling = timing = candidates.start_processes(jobs, limit, spelling)
-            if jobs > 1:  # one process alone does both: it does not compile while it times
-                timing = candidates.start_processes(1, limit, spelling)
-            for processes in (compiling, timing):
-                ended.callback(processes.close)
-            builder = candidates.CandidateBuilder(Path(scratch), compiling)
-            runner = candidates.CandidateRunner(plan.problem, timing, plan.seed)
-            found = Tuner(plan, builder, runner, trials, screen.doing).run()
-    except TimeoutError:
-        raise UseError(
-            f"another process tunes this into {folder} now; wait until it has ended, or "
-            "give another folder"
-        ) from None
-    _show(screen, plan, found)
-    if found.winner is None:
-        return 1
-    with screen.working():
-        screen.doing("replaying it with TVM alone")
-        trace = found.winner.sch.trace
-        is_new = add_record(folder, plan.workload, trace, found.times, plan.target)
-    word = "wrote" if is_new else "it is already in"
-    screen.line((f"{word} {folder}", "green"), "  replayed with TVM alone")
-    return 0
-
-
-def _show(screen: Screen, plan: TunePlan, found: TuneResult) -> None:
-    from tvm.tirx import For
-
-    from tirstep.transforms.tir import find_all, get_axis
-
-    kept = f", {found.kept} of them by an earlier run" if found.kept else ""
-    tried = f"{count(found.tried, 'candidate')} of {found.total}{kept}"
-    show_tried(screen, plan, tried)
-    if found.stale:
+    for plan in [make_plan(search, goal, device=device, **sizes) for search in searches]:
+        require_database(output, plan.workload, plan.target)
+        screen, file = Screen(), Trials.locate(output, plan.describe())
+        try:
+            with locked(file, seconds=0), screen.working(), contextlib.ExitStack() as ended:
+                known = Trials(output, plan.describe())
+                scratch = ended.enter_context(tempfile.TemporaryDirectory(prefix="tirstep-"))
+                limits = plan.compile_limit, plan.recipe.spelling
+                compiling = timing = candidates.start_processes(processes, *limits)
+                if processes > 1:  # one process alone does both: it does not compile while it times
+                    timing = candidates.start_processes(1, *limits)
+                for each in (compiling, timing):
+                    ended.callback(each.close)
+                builder = candidates.CandidateBuilder(Path(scratch), compiling)
+                runner = candidates.CandidateRunner(plan.problem, timing, plan.seed)
+                found = Tuner(plan, builder, runner, known, screen.doing).run()
+        except TimeoutError:
+            raise UseError(
+                f"another process tunes this into {output} now; wait until it has ended, or "
+                "give another folder"
+            ) from None
+        kept = f", {found.kept} of them by an earlier run" if found.kept else ""
+        tried = f"{count(found.tried, 'candidate')} of {found.total}{kept}"
         stale = f"{count(found.stale, 'trial')} of an earlier run made another program"
-        screen.line((f"{stale}, and did not count", "yellow"))
-    show_reasons(screen, found)
-    if found.repeated:
-        screen.line((f"  {found.repeated:>5} the same program as another config", "dim"))
-    if found.winner is None:
-        most = max(found.tried, found.skipped.total())
-        show_none(screen, plan, replace(found, tried=most))
-        return
-    show_time(screen, "best", found.best)
-    show_time(screen, "as it is", found.default)
-    show_config(screen, found.winner.config)
-    loops = find_all(found.winner.sch.mod["main"].body, For)
-    if str(plan.target.kind.name) == CPU and any("Idx" in (get_axis(it) or "") for it in loops):
-        screen.line(
-            ("a GPU's threads ran one after the other: the times say nothing of a GPU", "yellow")
-        )
+        told = [(f"{stale}, and did not count", "yellow")] if found.stale else []
+        same = f"  {found.repeated:>5} the same program as another config" if found.repeated else ""
+        show_result(screen, plan, found, tried, before=told, after=same)
+        if found.winner is None:
+            code = 1
+            continue
+        if kind == CPU and any(
+            "Idx" in (get_axis(loop) or "")
+            for loop in find_all(found.winner.sch.mod["main"].body, For)
+        ):
+            serial = "a GPU's threads ran one after the other: the times say nothing of a GPU"
+            screen.line((serial, "yellow"))
+        with screen.working():
+            screen.doing("replaying it with TVM alone")
+            trace = found.winner.sch.trace
+            is_new = add_record(output, plan.workload, trace, found.times, plan.target)
+        word = "wrote" if is_new else "it is already in"
+        screen.line((f"{word} {output}", "green"), "  replayed with TVM alone")
+    return code

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tirstep.modules import get_kernel
 from tirstep.transforms.gpu_limits import MAX_SHARED_BYTES
+from tirstep.transforms.intrinsics.wgmma import ARCHITECTURE
 from tirstep.transforms.recipes import Recipe
 
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 31, 61)
@@ -58,16 +59,12 @@ def shapes(draw: st.DrawFn, recipe: Recipe, device: str = "cpu") -> dict[str, in
     return drawn
 
 
-WGMMA_ARCH = "sm_90a"
-"""Of recipes whose sums are not narrow."""
-
-
 @st.composite
 def options(draw: st.DrawFn, recipe: Recipe, device: str = "simulator") -> dict[str, object]:
     """Options of the recipe's kernel, in a form whose blocks the recipe schedules."""
     kernel = get_kernel(recipe.kernel)
     taken = recipe.dtypes or kernel.dtypes
-    sums, is_wgmma = kernel.meaning.accumulators, recipe.arch == WGMMA_ARCH
+    sums, is_wgmma = kernel.meaning.accumulators, recipe.arch == ARCHITECTURE
     dtypes = [dtype for dtype in taken if dtype in sums]
     if device == "cpu" or is_wgmma:  # whose sums of float8 are fp22, which some kernels allow
         allowed = "fp22" if is_wgmma else None
@@ -103,9 +100,19 @@ def sizes(draw: st.DrawFn, recipe: Recipe, tails: tuple[str, ...] = TAILS) -> di
         for name in recipe.config
         if name in recipe.choices
     }
-    _fit_warps(drawn)
-    _fit_warpgroups(drawn)
-    _fit_stages(drawn)
+    # Where a warp has rows of its own, a block is as high and as wide as a warp, or more. Tiles
+    # are kept small: large ones are padded to, and tell nothing new.
+    if "warp" in drawn and "threads" in drawn:
+        (rows, columns), warp = drawn["threads"], drawn["warp"]
+        drawn["thread_tile"] = (drawn["thread_tile"][0], min(drawn["thread_tile"][1], 8))
+        drawn["threads"] = (max(min(rows, 8), warp[0]), max(min(columns, 16), warp[1]))
+    if "tile" in drawn and "warpgroups" in drawn:
+        rows, columns = drawn["tile"]
+        drawn["tile"] = min(rows, 128), min(columns, 64)
+    # As many stages of tiles as shared memory has room for in the widest type, of 32 bits.
+    if "tile" in drawn and "stages" in drawn:
+        stage = sum(drawn["tile"]) * drawn["tile_k"] * 4
+        drawn["stages"] = max(1, min(drawn["stages"], MAX_SHARED_BYTES["shared.dyn"] // stage))
     threads = [
         drawn[name]
         for name in ("threads", "rows", "columns", "lanes", "block_y", "block_x")
@@ -119,28 +126,3 @@ def sizes(draw: st.DrawFn, recipe: Recipe, tails: tuple[str, ...] = TAILS) -> di
     if possible:
         drawn["tail"] = draw(st.sampled_from(possible))
     return drawn
-
-
-def _fit_stages(drawn: dict[str, Any]) -> None:
-    """As many stages of tiles as shared memory has room for in the widest type, of 32 bits."""
-    if "tile" in drawn and "stages" in drawn:
-        stage = sum(drawn["tile"]) * drawn["tile_k"] * 4
-        drawn["stages"] = max(1, min(drawn["stages"], MAX_SHARED_BYTES["shared.dyn"] // stage))
-
-
-def _fit_warpgroups(drawn: dict[str, Any]) -> None:
-    """Tiles of warpgroups are kept small, as those of warps are."""
-    if "tile" in drawn and "warpgroups" in drawn:
-        rows, columns = drawn["tile"]
-        drawn["tile"] = min(rows, 128), min(columns, 64)
-
-
-def _fit_warps(drawn: dict[str, Any]) -> None:
-    """Where a warp has rows of its own, a block is as high and as wide as a warp, or more.
-
-    Tiles are kept small: large ones are padded to, and tell nothing new.
-    """
-    if "warp" in drawn and "threads" in drawn:
-        (rows, columns), warp = drawn["threads"], drawn["warp"]
-        drawn["thread_tile"] = (drawn["thread_tile"][0], min(drawn["thread_tile"][1], 8))
-        drawn["threads"] = (max(min(rows, 8), warp[0]), max(min(columns, 16), warp[1]))

@@ -16,6 +16,7 @@ from tvm.s_tir import SBlock, Schedule
 from tvm.tirx import For, ForKind, SeqStmt
 
 from tirstep.transforms import queries, tir
+from tirstep.transforms.intrinsics.wgmma import ARCHITECTURE
 from tirstep.transforms.recipes import RECIPES, Recipe
 
 from .drawn_programs import Choice
@@ -99,7 +100,7 @@ class Player:
         config = {**recipe.golden.config, **drawn}
         if recipe.dtypes and self.mostly(True, False, "small"):
             small = {name: self.one(sides, name) for name, sides in SMALL.items() if name in config}
-            config |= {knob: each for knob, each in small.items() if recipe.arch != "sm_90a"}
+            config |= {knob: each for knob, each in small.items() if recipe.arch != ARCHITECTURE}
         if recipe.tails:
             config["tail"] = self.one(recipe.tails, "tail")
         return config
