@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tirstep.lowering_checks.steps import suggest
-from tirstep.modules import Kernel, Problem, get_kernel, kernels
+from tirstep.modules import Problem, get_kernel, kernels
 from tirstep.modules.dtypes import get_storage
 from tirstep.transforms.recipes import LADDERS, RECIPES, Recipe
 
@@ -145,17 +145,6 @@ def _on_tensor_cores(shapes: Shapes, *options: Options) -> SuiteEntry:
     return SuiteEntry("matmul", shapes, options, recipes, TORCH)
 
 
-def _list_row_shapes() -> Iterator[SuiteEntry]:
-    """Drawn rows, of all kernels by turns, and as many elements of those without rows."""
-    names = ROW_KERNELS + ELEMENT_KERNELS
-    options = tuple({"dtype": dtype} for dtype in ("float32", "float16", "bfloat16"))
-    for number, plane in enumerate(draw_planes()):
-        # Every other plane has odd rows: a kernel has both.
-        kernel = names[(number + number // len(names)) % len(names)]
-        peers = (PEERS["torch"], PEERS["triton"])
-        yield SuiteEntry(kernel, (plane,), options, (f"{kernel}_best",), peers)
-
-
 def _get_rung_options(recipe: Recipe) -> Options:
     """The types that a ladder is timed in, and what its first recipe computes."""
     example = recipe.default_example.options
@@ -163,36 +152,22 @@ def _get_rung_options(recipe: Recipe) -> Options:
     return {**(FLOAT16 if recipe.dtypes else FLOAT32), **meant}
 
 
-def _list_attention() -> Iterator[SuiteEntry]:
+LAYERS = _read("4096x4096x4096 8192x14336x4096")
+BATCHES = _read("128x512x512x64 64x1024x1024x128 16x4096x128x4096")
+BATCHED = tuple(f"batched_matmul_{it}" for it in ("mma_best", "wgmma", "wgmma_best"))
+CONVOLVED = ("conv2d_mma", "conv2d_wgmma", "conv2d_wgmma_best")
+# Images of 32, their channels and the size of the window: layers of a ResNet.
+WINDOWED = _read("32x56x56x64x64x3x3 32x14x14x256x256x3x3 32x28x28x128x128x3x3")
+ATTENDED: tuple[tuple[Options, tuple[str, ...]], ...] = tuple(
+    (causal, (mma, wgmma, "attention_wgmma_best"))
     for causal, mma, wgmma in (
         ({}, "attention_mma_exp2", "attention_wgmma_overlap"),
         ({"causal": True}, "attention_mma_causal_parted", "attention_wgmma_causal_parted"),
-    ):
-        options, recipes = {**ROUNDED, **causal}, (mma, wgmma, "attention_wgmma_best")
-        yield SuiteEntry("attention", ATTENTION, (options,), recipes, ATTENTION_PEERS)
-    # The next token of a sequence reads all of its keys and values once.
-    shapes = _read("64x32x8192x128 1x32x65536x128")
-    yield SuiteEntry("decode_attention", shapes, (BFLOAT16,), ("last",), TORCH)
-
-
-def _list_fused() -> Iterator[SuiteEntry]:
-    """The plain products first, with which those with a bias and a function are compared."""
-    for kernel in ("matmul", "matmul_bias_gelu", "matmul_bias_relu"):
-        shapes, recipes = _read("4096x4096x4096 8192x14336x4096"), (f"{kernel}_wgmma_best",)
-        yield SuiteEntry(kernel, shapes, (BFLOAT16,), recipes, TORCH)
-    shapes = _read("128x512x512x64 64x1024x1024x128 16x4096x128x4096")
-    batched = tuple(f"batched_matmul_{it}" for it in ("mma_best", "wgmma", "wgmma_best"))
-    yield SuiteEntry("batched_matmul", shapes, (BFLOAT16,), batched, TORCH)
-
-
-def _list_conv2d() -> Iterator[SuiteEntry]:
-    """Images of 32, their channels and the size of the window: layers of a ResNet."""
-    recipes = ("conv2d_mma", "conv2d_wgmma", "conv2d_wgmma_best")
-    windows = _read("32x56x56x64x64x3x3 32x14x14x256x256x3x3 32x28x28x128x128x3x3")
-    yield SuiteEntry("conv2d", windows, ({**BFLOAT16, "padding": 1},), recipes, TORCH)
-    yield SuiteEntry("conv2d", _read("32x14x14x1024x256x1x1"), (BFLOAT16,), recipes, TORCH)
-
-
+    )
+)
+NEXT_TOKEN = _read("64x32x8192x128 1x32x65536x128")
+IN_TURNS, ROW_PEERS = ROW_KERNELS + ELEMENT_KERNELS, (PEERS["torch"], PEERS["triton"])
+ROW_TYPES = tuple({"dtype": dtype} for dtype in ("float32", "float16", "bfloat16"))
 ANY = _read(
     "1024x512x2048 512x512x512 1024x1024x1024 2048x2048x2048 16x4096x4096 8192x128x8192 "
     "1000x777x333 1024x768x336"  # the last one is the nearest that tiles divide
@@ -216,9 +191,26 @@ SUITES: Mapping[str, tuple[SuiteEntry, ...]] = MappingProxyType(
         ),
         # Against PyTorch with its float32 precision "high".
         "tf32": (_on_tensor_cores(PRODUCTS, TF32, {**TF32, **TRANSPOSED}),),
-        "fused": tuple(_list_fused()),
-        "conv2d": tuple(_list_conv2d()),
-        "attention": tuple(_list_attention()),
+        # The plain products first, with which those with a bias and a function are compared.
+        "fused": (
+            *(
+                SuiteEntry(kernel, LAYERS, (BFLOAT16,), (f"{kernel}_wgmma_best",), TORCH)
+                for kernel in ("matmul", "matmul_bias_gelu", "matmul_bias_relu")
+            ),
+            SuiteEntry("batched_matmul", BATCHES, (BFLOAT16,), BATCHED, TORCH),
+        ),
+        "conv2d": (
+            SuiteEntry("conv2d", WINDOWED, ({**BFLOAT16, "padding": 1},), CONVOLVED, TORCH),
+            SuiteEntry("conv2d", _read("32x14x14x1024x256x1x1"), (BFLOAT16,), CONVOLVED, TORCH),
+        ),
+        "attention": (
+            *(
+                SuiteEntry("attention", ATTENTION, ({**ROUNDED, **causal},), rungs, ATTENTION_PEERS)
+                for causal, rungs in ATTENDED
+            ),
+            # The next token of a sequence reads all of its keys and values once.
+            SuiteEntry("decode_attention", NEXT_TOKEN, (BFLOAT16,), ("last",), TORCH),
+        ),
         # All recipes: which of a ladder's upper ones is the fastest depends on shape and type.
         "bandwidth": tuple(
             SuiteEntry(kernel, PLANES, options=(FLOAT32, FLOAT16), recipes=("all",))
@@ -234,7 +226,13 @@ SUITES: Mapping[str, tuple[SuiteEntry, ...]] = MappingProxyType(
             SuiteEntry("matmul", PRODUCTS_DRAWN, (FLOAT32,), ("matmul_best",), TORCH),
             SuiteEntry("matmul", PRODUCTS_DRAWN, (BFLOAT16,), ("matmul_wgmma_best",), TORCH),
         ),
-        ROW_SHAPES: tuple(_list_row_shapes()),
+        # Of all kernels by turns, and as many elements of those without rows. Every other plane has
+        # odd rows: a kernel has both.
+        ROW_SHAPES: tuple(
+            SuiteEntry(kernel, (plane,), ROW_TYPES, (f"{kernel}_best",), ROW_PEERS)
+            for number, plane in enumerate(draw_planes())
+            for kernel in [IN_TURNS[(number + number // len(IN_TURNS)) % len(IN_TURNS)]]
+        ),
         TUTORIAL: (
             SuiteEntry("matmul", SQUARES, recipes=("all",)),
             SuiteEntry("conv1d", CONV1D[:1], recipes=("all",)),
@@ -293,24 +291,8 @@ def plan_cases(
     Raises `BenchError` for a name that is neither suite nor kernel and for unknown recipes,
     `KernelError` for a shape that a kernel cannot have.
     """
-    _require_known(choice, suites)
-    cases: dict[object, PlannedCase] = {}
-    for suite, entry in _list_entries(choice, suites):
-        for planned in _expand(suite, entry, choice):
-            place = suite, planned.problem
-            if before := cases.get(place):
-                recipes = {it.name: it for it in (*before.recipes, *planned.recipes)}
-                peers = {it.name: it for it in (*before.peers, *planned.peers)}
-                planned = PlannedCase(*place, (*recipes.values(),), (*peers.values(),))
-            cases[place] = planned
-    if not cases:
-        raise BenchError("there is nothing to measure: no recipe fits; see tirstep list")
-    return list(cases.values())
-
-
-def _require_known(choice: CaseChoice, suites: Mapping[str, Sequence[SuiteEntry]]) -> None:
-    entries = [entry for suite in suites.values() for entry in suite]
-    known = dict.fromkeys([*suites, *(entry.kernel for entry in entries), *LADDERS])
+    every = [(suite, entry) for suite, entries in suites.items() for entry in entries]
+    known = dict.fromkeys([*suites, *(entry.kernel for _, entry in every), *LADDERS])
     for name in choice.names:
         if name in kernels() and name not in known:
             raise BenchError(
@@ -324,61 +306,54 @@ def _require_known(choice: CaseChoice, suites: Mapping[str, Sequence[SuiteEntry]
         if name not in RECIPES:
             hint = suggest(name, RECIPES, "see tirstep list")
             raise BenchError(f"there is no recipe '{name}'; {hint}")
-
-
-def _list_entries(
-    choice: CaseChoice, suites: Mapping[str, Sequence[SuiteEntry]]
-) -> Iterator[tuple[str, SuiteEntry]]:
+    entries: list[tuple[str, SuiteEntry]] = []
     for name in choice.names or suites:
-        if name in suites:
-            yield from ((name, entry) for entry in suites[name])
-            continue
-        if name in LADDERS and LADDERS[name].kernel != name:
-            ladder = LADDERS[name]
-            options = (_get_rung_options(ladder[0]),)
-            yield name, SuiteEntry(ladder.kernel, (tuple(ladder.shape.values()),), options, (name,))
-            continue
-        every = [(suite, entry) for suite, entries in suites.items() for entry in entries]
-        found = [(suite, entry) for suite, entry in every if entry.kernel == name]
+        found = [it for it in every if name in suites and it[0] == name]
+        if not found and name in LADDERS and (ladder := LADDERS[name]).kernel != name:
+            sizes, options = tuple(ladder.shape.values()), (_get_rung_options(ladder[0]),)
+            found = [(name, SuiteEntry(ladder.kernel, (sizes,), options, (name,)))]
+        found = found or [it for it in every if it[1].kernel == name]
         # A kernel that no suite has comes at the shapes of its ladders' examples.
-        known = [it.default_example.shape for it in RECIPES.values() if it.kernel == name]
-        shapes = dict.fromkeys(tuple(shape.values()) for shape in known)
-        yield from found or [(name, SuiteEntry(name, (*shapes,)))]
+        examples = [it.default_example.shape for it in RECIPES.values() if it.kernel == name]
+        shapes = dict.fromkeys(tuple(shape.values()) for shape in examples)
+        entries += found or [(name, SuiteEntry(name, (*shapes,)))]
+    cases: dict[object, PlannedCase] = {}
+    for suite, entry in entries:
+        for planned in _expand(suite, entry, choice):
+            place = suite, planned.problem
+            if before := cases.get(place):
+                recipes = {it.name: it for it in (*before.recipes, *planned.recipes)}
+                peers = {it.name: it for it in (*before.peers, *planned.peers)}
+                planned = PlannedCase(*place, (*recipes.values(),), (*peers.values(),))
+            cases[place] = planned
+    if not cases:
+        raise BenchError("there is nothing to measure: no recipe fits; see tirstep list")
+    return list(cases.values())
 
 
 def _expand(suite: str, entry: SuiteEntry, choice: CaseChoice) -> Iterator[PlannedCase]:
-    """An entry's cases, at the shapes, types and recipes that are chosen."""
+    """An entry's cases, at the shapes, types and recipes that are chosen; recipes are named, or a
+    ladder's, or ``first``, ``last`` or ``all`` of the kernel's, in order.
+    """
     kernel, shapes, every = get_kernel(entry.kernel), choice.shapes or entry.shapes, entry.options
     if choice.dtype is not None:
         every = ({**every[0], "dtype": choice.dtype, "out": choice.dtype},)
     if choice.quick:
         shapes, every = shapes[:1], every[:1]
-    recipes = tuple(_pick(entry.kernel, choice.recipes or entry.recipes))
-    for shape, options in itertools.product(shapes, every) if recipes else ():
+    known, words = [it for it in RECIPES.values() if it.kernel == entry.kernel], entry.recipes
+    words = (*choice.recipes,) or words
+    picked = {*words, *(it.name for word in words for it in LADDERS.get(word, ()))}
+    for word, some in {"all": known, "first": known[:1], "last": known[-1:]}.items():
+        picked |= {it.name for it in some if word in words}
+    recipes = [it for it in known if it.name in picked]
+    for shape, given in itertools.product(shapes, every) if recipes else ():
         fitted = (math.prod(shape),) if len(kernel.size_names) == 1 else shape
-        problem = kernel.problem(*fitted, **_known(kernel, options))
+        options: dict[str, Any] = {it: value for it, value in given.items() if it in kernel.options}
+        # Sums of integers do not go back into a narrow type, nor any into tf32.
+        own = str(options.get("dtype"))
+        if options.get("out") == own and (own.startswith("int") or get_storage(own) != own):
+            del options["out"]
+        problem = kernel.problem(*fitted, **options)
         dtype = problem.options["dtype"]
-        fitting = tuple(it for it in recipes if not it.dtypes or dtype in it.dtypes)
-        if fitting:
+        if fitting := tuple(it for it in recipes if not it.dtypes or dtype in it.dtypes):
             yield PlannedCase(suite, problem, fitting, entry.peers)
-
-
-def _pick(kernel: str, words: Sequence[str]) -> Iterator[Recipe]:
-    """A kernel's recipes by name, ladder, or ``first``, ``last``, ``all`` of them, in order."""
-    known = [recipe for recipe in RECIPES.values() if recipe.kernel == kernel]
-    picked = {recipe.name for recipe in known if recipe.name in words or "all" in words}
-    picked |= {recipe.name for word in words for recipe in LADDERS.get(word, ())}
-    if "first" in words:
-        picked.add(known[0].name)
-    if "last" in words:
-        picked.add(known[-1].name)
-    return (recipe for recipe in known if recipe.name in picked)
-
-
-def _known(kernel: Kernel, options: Mapping[str, object]) -> dict[str, Any]:
-    """The options that a kernel has; its output's type only where it is not the only one."""
-    known = {name: value for name, value in options.items() if name in kernel.options}
-    dtype = str(known.get("dtype"))
-    if known.get("out") == dtype and (dtype.startswith("int") or get_storage(dtype) != dtype):
-        del known["out"]  # sums of integers do not go back into a narrow type, nor any into tf32
-    return known

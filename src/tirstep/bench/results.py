@@ -156,27 +156,23 @@ def from_document(document: Any, source: str) -> BenchRun:
     try:
         if document["command"] != "bench" or document["version"] != VERSION:
             raise ValueError
-        cases = tuple(_read_case(case) for case in document["cases"])
+        cases = []
+        for case in document["cases"]:
+            outcomes = []
+            for it in case["outcomes"]:
+                it = {**it, "time": it["time"] and Time(**it["time"])}
+                if "contender" in it:  # as documents of 0.2 call it
+                    it["candidate"] = it.pop("contender")
+                outcomes.append(Outcome(**it))
+            cases.append(Case(**{**case, "outcomes": tuple(outcomes)}))
         ceilings = Ceilings(**document["ceilings"])
         about = {key: document[key] for key in ("device", "versions", "date", "method")}
-        return BenchRun(**about, ceilings=ceilings, cases=cases)
+        return BenchRun(**about, ceilings=ceilings, cases=tuple(cases))
     except (ValueError, LookupError, TypeError, AttributeError):
         raise BenchError(
             f"{source} is no document of tirstep bench in form {VERSION}; "
             "write it again on a GPU with: tirstep bench --json FILE"
         ) from None
-
-
-def _read_case(case: Mapping[str, Any]) -> Case:
-    return Case(**{**case, "outcomes": tuple(map(_read_outcome, case["outcomes"]))})
-
-
-def _read_outcome(outcome: Mapping[str, Any]) -> Outcome:
-    time = outcome["time"]
-    read = {**outcome, "time": None if time is None else Time(**time)}
-    if "contender" in read:  # as documents of 0.2 call it
-        read["candidate"] = read.pop("contender")
-    return Outcome(**read)
 
 
 def read_run(file: Path) -> BenchRun:
