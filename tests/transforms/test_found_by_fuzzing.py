@@ -323,3 +323,13 @@ def test_a_guard_of_quotients_made_a_tile_of_one_column():
         sch, "cache_write_at: TVM would make 'X_local_shared.dyn' smaller, as if each thr"
     ):
         tr.cache_write_at(sch, copy, place, scope="shared.dyn")
+
+
+def test_a_block_within_another_has_no_copy_of_its_own_sum():
+    """Of a reduction that a user made a block of, TVM's cache_read ends the process."""
+    sch = Schedule(matmul.problem(8, 8, 8).module)
+    sch.blockize(sch.get_loops(sch.get_sblock("C"))[1])
+    block = sch.get_sblock("C")
+    loop = sch.get_loops(block)[0]
+    with refuses(sch, "operand 0 of block 'C', 'C', is what the block writes itself"):
+        tr.cache_read_at(sch, block, loop, operand=0)
