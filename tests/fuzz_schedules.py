@@ -110,23 +110,19 @@ class Session:
 
     def draw(self, choice: Dice) -> tuple[Problem, bool]:
         """A problem, and whether it is a huge one, which is not run."""
-        is_huge = not self.only and choice.one(range(HUGE_ONES), "huge") == 0
-        return (draw_huge(choice) if is_huge else self._draw(choice)), is_huge
-
-    def _draw(self, choice: Dice) -> Problem:
-        if self.only in PARTS:
-            return draw_part(choice, self.only)
-        if self.only in SIZES and self.only not in RARE:
-            return draw_problem(choice, self.only)
-        if self.only in RARE and self.only not in SIZES:
-            return draw_rare(choice, self.only)
-        if not self.only and choice.one(range(PART_ONES), "parts") == 0:
-            return draw_part(choice, choice.one(list(PARTS), "part"))
-        if (not self.only or self.only in PRIME) and choice.one(range(4), "primes") == 0:
-            return draw_prime(choice, self.only or choice.one(list(PRIME), "kernel"))
-        is_rare = choice.one((False, False, True), "rare")
-        name = self.only or choice.one(list(RARE if is_rare else SIZES), "kernel")
-        return (draw_rare if is_rare else draw_problem)(choice, name)
+        only = self.only
+        if not only and choice.one(range(HUGE_ONES), "huge") == 0:
+            return draw_huge(choice), True
+        if only in PARTS or (not only and choice.one(range(PART_ONES), "parts") == 0):
+            return draw_part(choice, only or choice.one(list(PARTS), "part")), False
+        kinds = [
+            (draw_problem, SIZES),
+            (draw_problem, SIZES),
+            (draw_rare, RARE),
+            (draw_prime, PRIME),
+        ]
+        draw, known = choice.one([it for it in kinds if not only or only in it[1]], "kind")
+        return draw(choice, only or choice.one(list(known), "kernel")), False
 
     def _judge(self, play: Play, is_huge: bool) -> None:
         require_structure(play.module)

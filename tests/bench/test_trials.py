@@ -31,18 +31,6 @@ def test_another_problem_has_a_file_of_its_own(tmp_path: Path) -> None:
     assert Trials(tmp_path, ABOUT).known == [RIGHT, WRONG]
 
 
-@pytest.mark.parametrize("cut", range(1, 60, 7))
-def test_a_line_that_a_killed_process_left_is_dropped_and_no_other(
-    tmp_path: Path, cut: int
-) -> None:
-    file = write(tmp_path).file
-    file.write_bytes(file.read_bytes()[:-cut])
-    again = Trials(tmp_path, ABOUT)
-    assert again.known == [RIGHT]
-    again.add(WRONG)
-    assert Trials(tmp_path, ABOUT).known == [RIGHT, WRONG]
-
-
 def test_a_damaged_line_in_the_middle_is_no_trial(tmp_path: Path) -> None:
     file = write(tmp_path).file
     head, first, second = file.read_text().splitlines()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tirstep.files import made_aside, write_file
 from tirstep.processes import run_alone
@@ -123,7 +123,15 @@ def command(
     if form not in FILES:
         raise UseError(f"--as {form}: choose {' or '.join(FILES)}")
     picked = pick_recipe(recipe, request)
-    _require_room(folder, form, force=force)
+    if not folder.absolute().parent.is_dir():
+        raise UseError(f"there is no folder {folder.parent}; give DIR a folder in one that is")
+    if folder.exists() and not folder.is_dir():
+        raise UseError(f"{folder} is no folder; give another DIR")
+    there = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    if there - set(FILES[form]):
+        raise UseError(f"{folder} has files that no such export made; they stay: give another DIR")
+    if there and not force:
+        raise UseError(f"{folder} is an export already; replace it with --force")
     run, screen = run_requested(picked, request), Screen()
     with screen.working():
         screen.doing(f"replaying {run.recipe.name}")
@@ -137,63 +145,37 @@ def command(
     return 0
 
 
-def _require_room(folder: Path, form: str, *, force: bool) -> None:
-    """Refuse a place where something else stands."""
-    if not folder.absolute().parent.is_dir():
-        raise UseError(f"there is no folder {folder.parent}; give DIR a folder in one that is")
-    if not folder.exists():
-        return
-    if not folder.is_dir():
-        raise UseError(f"{folder} is no folder; give another DIR")
-    found = {path.name for path in folder.iterdir()}
-    if found - set(FILES[form]):
-        raise UseError(f"{folder} has files that no such export made; they stay: give another DIR")
-    if found and not force:
-        raise UseError(f"{folder} is an export already; replace it with --force")
-
-
 def make_files(run: Run, form: str) -> dict[str, str]:
     """The files of a form by their names."""
     import tvm
+    from tvm.s_tir.meta_schedule.database import JSONDatabase, TuningRecord
+
+    from tirstep.lowering_checks import print_module
+    from tirstep.programs.databases import mark_bools
 
     module, trace = run.steps[0].module, run.steps[-1].trace
     shape = format_shape(run.problem.shape)
     begin = _BEGIN.format(about=f"{run.recipe.name} of {run.recipe.kernel_name} at {shape}.")
-    if form == "python":
-        return {REPLAY: begin + _write_python(run) + _END}
     if form == "trace":
         return {
             REPLAY: begin + _FROM_TRACE + _END,
             _MODULE: tvm.ir.save_json(module),
             _TRACE: tvm.ir.save_json(trace.as_json()),
         }
-    return {REPLAY: begin + _FROM_DATABASE + _END, **_write_database(module, trace)}
-
-
-def _write_python(run: Run) -> str:
-    """The module as TVMScript, and the trace as calls of TVM's schedule."""
-    from tirstep.lowering_checks import print_module
-
-    script = print_module(run.steps[0].module)
+    if form == "database":
+        with tempfile.TemporaryDirectory(prefix="tirstep-") as scratch:
+            files = [Path(scratch) / name for name in (_WORKLOAD, _RECORD)]
+            database = JSONDatabase(*map(str, files))
+            workload = database.commit_workload(module)
+            database.commit_tuning_record(TuningRecord(trace, workload, run_secs=[_UNMEASURED]))
+            workloads, records = (file.read_text(encoding="utf-8") for file in files)
+        rows = {_WORKLOAD: workloads, _RECORD: mark_bools(records, trace)}
+        return {REPLAY: begin + _FROM_DATABASE + _END, **rows}
+    # The module as TVMScript, and the trace as calls of TVM's schedule, in whose text a bool is 1,
+    # and an index map has constants that it refuses.
+    script, lines = print_module(module), list[str]()
     named = re.search(r"^class (\w+):", script, re.MULTILINE)
-    calls = _write_calls(run.steps[-1].trace)
-    if named is None or "def apply_trace" not in calls:
-        raise UseError("TVM prints no program of this trace; export it --as trace")
-    replay = (
-        f'def replay() -> s_tir.Schedule:\n    """The module, with all calls applied."""\n'
-        f"    sch = s_tir.Schedule({named[1]})\n    apply_trace(sch)\n    return sch\n"
-    )
-    imports = (
-        "\nfrom tvm import s_tir\nfrom tvm.script import ir as I\n"
-        "from tvm.script import tirx as T\nfrom tvm.tirx import const\n\n\n"
-    )
-    return f"{imports}{script.rstrip()}\n\n\n{calls.rstrip()}\n\n\n{replay}"
-
-
-def _write_calls(trace: Any) -> str:
-    """TVM's text of a trace, which writes a bool as 1, and constants that an index map refuses."""
     values = [item.inputs[-1] for item in trace.insts if str(item.kind.name) == "Annotate"]
-    lines = []
     for line in str(trace).splitlines():
         if line.lstrip().startswith("sch.annotate("):
             value = values.pop(0)
@@ -206,22 +188,19 @@ def _write_calls(trace: Any) -> str:
             line = f"{before}index_map=lambda{mapping}{mark}{after}"
         if not line.startswith("#"):
             lines.append(line)
-    return "\n".join(lines)
-
-
-def _write_database(module: Any, trace: Any) -> dict[str, str]:
-    """The two files of a database of MetaSchedule's, with one workload and one record."""
-    from tvm.s_tir.meta_schedule.database import JSONDatabase, TuningRecord
-
-    from tirstep.programs.databases import mark_bools
-
-    with tempfile.TemporaryDirectory(prefix="tirstep-") as scratch:
-        files = [Path(scratch) / name for name in (_WORKLOAD, _RECORD)]
-        database = JSONDatabase(*map(str, files))
-        workload = database.commit_workload(module)
-        database.commit_tuning_record(TuningRecord(trace, workload, run_secs=[_UNMEASURED]))
-        workloads, records = (file.read_text(encoding="utf-8") for file in files)
-    return {_WORKLOAD: workloads, _RECORD: mark_bools(records, trace)}
+    calls = "\n".join(lines)
+    if named is None or "def apply_trace" not in calls:
+        raise UseError("TVM prints no program of this trace; export it --as trace")
+    replay = (
+        f'def replay() -> s_tir.Schedule:\n    """The module, with all calls applied."""\n'
+        f"    sch = s_tir.Schedule({named[1]})\n    apply_trace(sch)\n    return sch\n"
+    )
+    imports = (
+        "\nfrom tvm import s_tir\nfrom tvm.script import ir as I\n"
+        "from tvm.script import tirx as T\nfrom tvm.tirx import const\n\n\n"
+    )
+    parts = [begin + imports + script.rstrip(), calls.rstrip(), replay + _END]
+    return {REPLAY: "\n\n\n".join(parts)}
 
 
 def _verify(run: Run, files: dict[str, str], form: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tirstep.programs.naming import is_program, read_spelling
@@ -14,7 +13,7 @@ from .wrong_use import UseError
 
 if TYPE_CHECKING:
     from tirstep.modules import Kernel
-    from tirstep.transforms.recipes import Example, Recipe
+    from tirstep.transforms.recipes import Recipe
 
     from .screen import Screen
 
@@ -38,6 +37,9 @@ def command(
     """
     if name is not None and is_program(name):
         return list_programs(name, as_json=json)
+    from rich.table import Table
+    from rich.text import Text
+
     from tirstep.lowering_checks import run_golden
     from tirstep.modules import kernels
     from tirstep.transforms.recipes import LADDERS, RECIPES
@@ -87,12 +89,43 @@ def command(
             screen.line()
         _show_kernel(screen, kernel)
         if steps is not None:
-            _show_recipe(screen, RECIPES[str(name)], steps)
+            recipe = RECIPES[str(name)]
+            tutorial, golden = (
+                spell_config({**it.shape, **it.options, **it.config})
+                for it in (recipe.default_example, recipe.golden)
+            )
+            screen.line()
+            screen.line((recipe.name, "bold cyan"))
+            for line in recipe.doc.splitlines():
+                screen.line(f"  {line}".rstrip())
+            screen.line()
+            rows = {
+                "adds": f"{spell_config(recipe.delta)} to {recipe.base}" if recipe.base else "",
+                "config": spell_config(recipe.config) or "none",
+                "steps": " → ".join(steps),
+                "tutorial": tutorial,
+                "golden": golden,
+            }
+            for label, text in rows.items():
+                if text:
+                    screen.line((f"  {label:<10}", "dim"), text)
             continue
         for ladder, recipes in found:
             if len(found) > 1 or ladder != kernel.name:
                 screen.line((f"  ladder {ladder}", "bold dim"))
-            _show_ladder(screen, recipes)
+            # A row for each recipe: what it adds, or what it is, and its knobs.
+            table = Table.grid(padding=(0, 2, 0, 0))
+            table.add_column(justify="right", style="dim", min_width=4)
+            table.add_column(style="cyan", no_wrap=True)
+            table.add_column()
+            for number, it in enumerate(recipes, 1):
+                about = Text(first_sentence(it.doc))
+                if it.delta:
+                    about = Text.assemble((f"{spell_config(it.delta)}  ", "bold"), about)
+                elif it.config:
+                    about.append(f"\n{spell_config(it.config)}", "dim")
+                table.add_row(str(number), it.name, about)
+            screen.prose_table(table)
     if name is None and screen.is_terminal:
         screen.line()
         screen.line(("tirstep list NAME tells more of a kernel or a recipe.", "dim"))
@@ -103,59 +136,18 @@ def _show_kernel(screen: Screen, kernel: Kernel) -> None:
     sizes, about = ", ".join(kernel.size_names), f"  {first_sentence(kernel.__doc__)}"
     screen.line((kernel.name, "bold"), f"({sizes})", (about, "dim"), wrap=True)
     screen.line(("  dtype    ", "dim"), ", ".join(kernel.dtypes))
-    told = [_describe_option(kernel, name) for name in kernel.options if name != "dtype"]
+    told = []
+    for name, default in kernel.options.items():
+        choices = kernel.meaning.choices.get(name)
+        text = name if default is None else f"{name}={spell(default)}"
+        others = [spell(it) for it in choices or () if it != default]
+        if isinstance(choices, range):
+            text += f" ({choices[0]} to {choices[-1]})"
+        elif others:
+            text += f" (or {', '.join(others)})"
+        told += [text] if name != "dtype" else []
     if told:
         screen.line(("  options  ", "dim"), ", ".join(told))
-
-
-def _describe_option(kernel: Kernel, name: str) -> str:
-    default, choices = kernel.options[name], kernel.meaning.choices.get(name)
-    text = name if default is None else f"{name}={spell(default)}"
-    if isinstance(choices, range):
-        return f"{text} ({choices[0]} to {choices[-1]})"
-    others = [spell(choice) for choice in choices or () if choice != default]
-    return f"{text} (or {', '.join(others)})" if others else text
-
-
-def _show_ladder(screen: Screen, recipes: Sequence[Recipe]) -> None:
-    """A row for each recipe: what it adds, or what it is, and its knobs."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(justify="right", style="dim", min_width=4)
-    table.add_column(style="cyan", no_wrap=True)
-    table.add_column()
-    for number, recipe in enumerate(recipes, 1):
-        about = Text(first_sentence(recipe.doc))
-        if recipe.delta:
-            about = Text.assemble((f"{spell_config(recipe.delta)}  ", "bold"), about)
-        elif recipe.config:
-            about.append(f"\n{spell_config(recipe.config)}", "dim")
-        table.add_row(str(number), recipe.name, about)
-    screen.prose_table(table)
-
-
-def _show_recipe(screen: Screen, recipe: Recipe, steps: Sequence[str]) -> None:
-    screen.line()
-    screen.line((recipe.name, "bold cyan"))
-    for line in recipe.doc.splitlines():
-        screen.line(f"  {line}".rstrip())
-    screen.line()
-    rows = {
-        "adds": f"{spell_config(recipe.delta)} to {recipe.base}" if recipe.base else "",
-        "config": spell_config(recipe.config) or "none",
-        "steps": " → ".join(steps),
-        "tutorial": _describe_example(recipe.default_example),
-        "golden": _describe_example(recipe.golden),
-    }
-    for label, text in rows.items():
-        if text:
-            screen.line((f"  {label:<10}", "dim"), text)
-
-
-def _describe_example(example: Example) -> str:
-    return spell_config({**example.shape, **example.options, **example.config})
 
 
 def list_programs(text: str, *, as_json: bool) -> int:

@@ -40,7 +40,21 @@ def load_database(path: Path) -> dict[str, Any]:
 
     `path` is a folder with the two files, or one of them; workloads need no records.
     """
-    workloads_file, records_file = _find_files(path)
+    if path.is_dir():
+        files = sorted(path.glob(f"*{WORKLOADS}*.json"))
+        if len(files) != 1:
+            raise ProgramError(
+                f"{path} is no folder of MetaSchedule's: it has {len(files)} files "
+                f"*{WORKLOADS}*.json; give one that has database_workload.json, or a file"
+            )
+        (path,) = files
+    workloads_file = path.with_name(path.name.replace(RECORDS, WORKLOADS))
+    if WORKLOADS not in workloads_file.name or not workloads_file.is_file():
+        raise ProgramError(
+            f"{path} has JSON lines, and beside it is no file of workloads; give MetaSchedule's "
+            "database_workload.json with its database_tuning_record.json beside it"
+        )
+    records_file = path.with_name(workloads_file.name.replace(WORKLOADS, RECORDS))
     from tvm.s_tir.meta_schedule.database import TuningRecord, Workload
 
     workloads = [_read(Workload.from_json, line, at) for line, at in _read_lines(workloads_file)]
@@ -71,25 +85,6 @@ def mark_bools(record: str, trace: Trace) -> str:
         if str(item.kind.name) == "Annotate" and isinstance(item.inputs[-1], bool):
             written[1][-1] = bool(item.inputs[-1])
     return json.dumps([number, row]) + "\n"
-
-
-def _find_files(path: Path) -> tuple[Path, Path]:
-    if path.is_dir():
-        found = sorted(path.glob(f"*{WORKLOADS}*.json"))
-        if len(found) != 1:
-            raise ProgramError(
-                f"{path} is no folder of MetaSchedule's: it has {len(found)} files "
-                f"*{WORKLOADS}*.json; give one that has database_workload.json, or a file"
-            )
-        (path,) = found
-    text = str(path.with_name(path.name.replace(RECORDS, WORKLOADS)))
-    workloads = Path(text)
-    if WORKLOADS not in workloads.name or not workloads.is_file():
-        raise ProgramError(
-            f"{path} has JSON lines, and beside it is no file of workloads; give MetaSchedule's "
-            "database_workload.json with its database_tuning_record.json beside it"
-        )
-    return workloads, workloads.with_name(workloads.name.replace(WORKLOADS, RECORDS))
 
 
 def _read_lines(file: Path) -> Iterator[tuple[Any, str]]:

@@ -74,23 +74,33 @@ def find_programs(loaded: Loaded) -> list[Found]:
     for name, value in loaded.values.items():
         if name.startswith("__") or id(value) in seen:
             continue
-        kind = _find_kind(value)
-        if kind is None or not _is_own(kind, name, value, loaded):
+        kind = next((kind for kind, cls in KINDS.items() if isinstance(value, cls)), None)
+        if kind is None and isinstance(value, type):
+            kind = "pass" if issubclass(value, Pass) else None
+        elif kind is None and inspect.isfunction(value):
+            is_schedule = not hasattr(value, DECLARED) and takes_schedule(value)
+            kind = "schedule" if is_schedule else "pass" if hasattr(value, DECLARED) else None
+        if kind is None:
+            continue
+        # The Python function of a program, if there is one.
+        function: Any = value.body if kind == "recipe" else value
+        function = value.factory if kind == "kernel" else function
+        is_function, is_here = inspect.isfunction(function), name in loaded.lines
+        is_homed = is_function or inspect.isclass(function)
+        is_own = is_here or (is_homed and function.__module__ == loaded.module)
+        if loaded.module and not is_own:
             continue
         seen.add(id(value))
-        programs.append(_describe(kind, name, value, loaded))
+        location = loaded.locate(name)
+        if is_function and not is_here:
+            code = function.__code__
+            location = f"{show_path(code.co_filename)}:{code.co_firstlineno}"
+        doc = (inspect.getdoc(function) if is_function else None) or ""
+        if kind in ("recipe", "ladder"):
+            doc = value.doc if kind == "recipe" else value.title
+        functions = list_functions(value) if kind == "module" else ()
+        programs.append(Found(kind, name, value, location, doc or "", functions))
     return programs
-
-
-def _find_kind(value: object) -> str | None:
-    for kind, cls in KINDS.items():
-        if isinstance(value, cls):
-            return kind
-    if isinstance(value, type):
-        return "pass" if issubclass(value, Pass) else None
-    if inspect.isfunction(value) and hasattr(value, DECLARED):
-        return "pass"
-    return "schedule" if inspect.isfunction(value) and takes_schedule(value) else None
 
 
 def takes_schedule(function: Any) -> bool:
@@ -104,35 +114,6 @@ def takes_schedule(function: Any) -> bool:
         return first.name in ("sch", "schedule")
     hint = first.annotation
     return hint is Schedule or (isinstance(hint, str) and hint.rpartition(".")[2] == "Schedule")
-
-
-def _is_own(kind: str, name: str, value: Any, loaded: Loaded) -> bool:
-    if not loaded.module:
-        return True
-    function = _get_function(kind, value)
-    is_function = inspect.isfunction(function) or inspect.isclass(function)
-    return name in loaded.lines or (is_function and function.__module__ == loaded.module)
-
-
-def _get_function(kind: str, value: Any) -> Any:
-    """The Python function behind a program, if there is one."""
-    if kind == "kernel":
-        return value.factory
-    return value.body if kind == "recipe" else value
-
-
-def _describe(kind: str, name: str, value: Any, loaded: Loaded) -> Found:
-    function = _get_function(kind, value)
-    doc = inspect.getdoc(function) if inspect.isfunction(function) else None
-    location = loaded.locate(name)
-    if inspect.isfunction(function) and name not in loaded.lines:
-        code = function.__code__
-        location = f"{show_path(code.co_filename)}:{code.co_firstlineno}"
-    functions = list_functions(value) if kind == "module" else ()
-    told = value.doc if kind == "recipe" else doc
-    if kind == "ladder":
-        told = value.title
-    return Found(kind, name, value, location, told or "", functions)
 
 
 def list_functions(module: tvm.IRModule) -> tuple[str, ...]:

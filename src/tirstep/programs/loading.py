@@ -8,6 +8,7 @@ import ast
 import functools
 import importlib
 import importlib.util
+import re
 import sys
 import tokenize
 from collections.abc import Mapping
@@ -61,7 +62,8 @@ def _load_place(place: str, folder: str) -> Loaded:
     if spelling.is_module:
         return _import_module(place)
     path = spelling.path
-    if path.is_dir() or _is_database(path):
+    # Each line of MetaSchedule's files is a JSON list.
+    if path.is_dir() or (path.suffix == ".json" and path.read_bytes()[:1] == b"["):
         from .databases import load_database
 
         return Loaded(load_database(path), {}, place)
@@ -69,21 +71,36 @@ def _load_place(place: str, folder: str) -> Loaded:
         text = _read_text(path)
     except (UnicodeDecodeError, SyntaxError):
         raise ProgramError(f"{place} is no text in UTF-8; give {KNOWN_FILES}") from None
-    if path.suffix == ".py":
-        return _load_python(text, path, place)
-    return load_text(text, place, path.stem)
-
-
-def _is_database(path: Path) -> bool:
-    """By its first byte: each line of MetaSchedule's files is a JSON list."""
-    with path.open("rb") as file:
-        return path.suffix == ".json" and file.read(1) == b"["
+    if path.suffix != ".py":
+        return load_text(text, place, path.stem)
+    tree = _parse(text, place)
+    if is_script(tree):
+        return _read_script(text, tree, place)
+    path = path.resolve()
+    is_packaged = (path.parent / "__init__.py").is_file()
+    module = (_run_in_package if is_packaged else _run_file)(path, place)
+    return _describe_module(module, tree, place)
 
 
 def load_text(text: str, place: str, name: str) -> Loaded:
     """What is neither run nor in a file of Python: JSON, or a script as TVM prints it."""
     if text.lstrip().startswith("{"):
-        return Loaded({name: _read_json(text, place)}, {}, place)
+        import tvm
+        from tvm.tirx import PrimFunc
+
+        try:
+            value = tvm.ir.load_json(text)
+        except (
+            Exception
+        ) as error:  # TVM's own errors, and Python's of values that it did not expect
+            told = describe_error(error)
+            raise ProgramError(f"{place} is no JSON of tvm.ir.save_json: {told}") from None
+        if not isinstance(value, tvm.IRModule | PrimFunc):
+            kind = type(value).__name__
+            raise ProgramError(
+                f"{place} is JSON of a {kind}; give that of an IRModule or a PrimFunc"
+            )
+        return Loaded({name: value}, {}, place)
     if not text.strip():
         raise ProgramError(f"{place} is empty; give a script as .script() prints it, or JSON")
     tree = _parse(text, place)
@@ -101,22 +118,6 @@ def _parse(text: str, place: str) -> ast.Module:
     except SyntaxError as error:
         where = place if error.lineno is None else f"{place}:{error.lineno}"
         raise ProgramError(f"{where}: {error.msg}") from None
-
-
-def _read_json(text: str, place: str) -> Any:
-    import tvm
-    from tvm.tirx import PrimFunc
-
-    try:
-        value = tvm.ir.load_json(text)
-    except Exception as error:  # TVM's own errors, and Python's of values that it did not expect
-        told = describe_error(error)
-        raise ProgramError(f"{place} is no JSON of tvm.ir.save_json: {told}") from None
-    if not isinstance(value, tvm.IRModule | PrimFunc):
-        raise ProgramError(
-            f"{place} is JSON of a {type(value).__name__}; give that of an IRModule or a PrimFunc"
-        )
-    return value
 
 
 def is_script(tree: ast.Module) -> bool:
@@ -167,29 +168,12 @@ def _read_script(text: str, tree: ast.Module, place: str) -> Loaded:
         try:
             values[node.name] = from_source(part)
         except Exception as error:  # TVM's own, and what Python raises of a wrong expression
-            raise ProgramError(_spell_parser_error(error, place)) from None
+            # TVM's diagnostic has a place of its own: ``--> <str>:13:17``.
+            arrow = re.search(r"^\s*-->.*:(\d+):\d+\s*$", str(error), re.MULTILINE)
+            where = f"{place}:{arrow[1]}" if arrow else place
+            told = describe_error(error)
+            raise ProgramError(f"{where}: TVM does not parse it: {told}") from None
     return Loaded(values, {node.name: node.lineno for node in nodes}, place)
-
-
-def _spell_parser_error(error: Exception, place: str) -> str:
-    """TVM's diagnostic ``--> <str>:13:17`` with the place of the user."""
-    lines = [row.strip() for row in str(error).splitlines() if row.strip()]
-    arrow = next((row for row in lines if row.startswith("-->")), None)
-    line = arrow.rsplit(":", 2)[1] if arrow else None
-    where = f"{place}:{line}" if line else place
-    return f"{where}: TVM does not parse it: {describe_error(error)}"
-
-
-def _load_python(text: str, path: Path, place: str) -> Loaded:
-    tree = _parse(text, place)
-    if is_script(tree):
-        return _read_script(text, tree, place)
-    path = path.resolve()
-    if (path.parent / "__init__.py").is_file():
-        module = _run_in_package(path, place)
-    else:
-        module = _run_file(path, place)
-    return _describe_module(module, tree, place)
 
 
 def _run_file(path: Path, place: str) -> ModuleType:

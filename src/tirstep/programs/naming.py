@@ -55,22 +55,18 @@ def is_program(text: str) -> bool:
 
 def read_spelling(text: str) -> Spelling:
     """The place and the names of a text; raises `ProgramError` for a file that is not there."""
-    place, names = _split(text)
+    # At the colons; a path that has some itself is taken as it is.
+    place, *names = parts = text.split(":")
+    for end in range(len(parts), 0, -1):
+        path = ":".join(parts[:end])
+        if path and (path == STDIN or Path(path).exists()):
+            place, names = path, parts[end:]
+            break
     if not place or any(not name for name in names):
         raise ProgramError(f"'{text}' has an empty name; a program is {FORMS}")
-    spelling = Spelling(text, place, names)
+    spelling = Spelling(text, place, tuple(names))
     if place == STDIN or spelling.is_module:
         return spelling
     if not spelling.path.exists():
         raise ProgramError(f"there is no file {place}; a program is {FORMS}")
     return spelling
-
-
-def _split(text: str) -> tuple[str, tuple[str, ...]]:
-    """At the colons; a path that has some itself is taken as it is."""
-    parts = text.split(":")
-    for end in range(len(parts), 0, -1):
-        place = ":".join(parts[:end])
-        if place and (place == STDIN or Path(place).exists()):
-            return place, tuple(parts[end:])
-    return parts[0], tuple(parts[1:])

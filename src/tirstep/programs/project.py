@@ -22,22 +22,6 @@ def make_project(folder: Path) -> int:
 
     Raises `ProgramError`, and `OSError` where it cannot be written: then the folder is as it was.
     """
-    name = _choose_name(folder)
-    _require_room(folder)
-    sources = [path for path in TEMPLATE.rglob("*") if path.is_file() and path.suffix != ".pyc"]
-    with made_aside(folder) as made:
-        for source in sources:
-            relative = source.relative_to(TEMPLATE).as_posix()
-            target = made / relative.replace(NAME, name)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            text = source.read_text(encoding="utf-8").replace(NAME, name)
-            mode = 0o755 if relative in PROGRAMS else None
-            write_file(target, text, mode=mode, durable=False)
-    return len(sources)
-
-
-def _choose_name(folder: Path) -> str:
-    """The package's name, out of the folder's."""
     name = re.sub(r"\W+", "_", folder.absolute().name.lower()).strip("_")
     if not name.isidentifier() or keyword.iskeyword(name):
         raise ProgramError(
@@ -48,13 +32,19 @@ def _choose_name(folder: Path) -> str:
             f"there is a package '{name}' already, which the project's own would be taken for; "
             "give DIR another name"
         )
-    return name
-
-
-def _require_room(folder: Path) -> None:
     if not folder.absolute().parent.is_dir():
         raise ProgramError(f"there is no folder {folder.absolute().parent}; make it first")
     if folder.exists() and not folder.is_dir():
         raise ProgramError(f"{folder} is no folder; give another DIR")
     if folder.is_dir() and any(folder.iterdir()):
         raise ProgramError(f"{folder} has files, and they stay; give a new DIR, or an empty one")
+    sources = [path for path in TEMPLATE.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    with made_aside(folder) as made:
+        for source in sources:
+            relative = source.relative_to(TEMPLATE).as_posix()
+            target = made / relative.replace(NAME, name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            text = source.read_text(encoding="utf-8").replace(NAME, name)
+            mode = 0o755 if relative in PROGRAMS else None
+            write_file(target, text, mode=mode, durable=False)
+    return len(sources)
