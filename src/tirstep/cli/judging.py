@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -172,30 +172,24 @@ class Judge:
                     rung.error = error
         return rungs
 
-    def _find_goldens(self, run: Run) -> GoldenStore | None:
-        """What a run is held against; for a program of the user's nothing, where nothing of it is
-        in the folder and the folder was not asked for.
-        """
-        store = None if self.folder_findings else self.store
-        is_asked = not run.recipe.spelling or self.request.golden_dir is not None
-        if store is None or is_asked:
-            return store
-        files = store.get_files(run_golden(run.recipe))
-        return store if any(file.is_file() for file in files) else None
-
     def judge(
         self, rung: JudgedRecipe, tell: Tell, *, timed: bool, others: Iterable[OtherRun] = ()
     ) -> Iterator[Verdict]:
         """Judge a planned rung: the verdict of each step, and of the last one in other runs, as it
         comes, which the rung keeps.
         """
-        run = rung.run
+        run, store = rung.run, None if self.folder_findings else self.store
         if run is None:
             return
+        # A program of the user's is held against nothing, where nothing of it is in the folder and
+        # the folder was not asked for.
+        if store is not None and run.recipe.spelling and self.request.golden_dir is None:
+            files = store.get_files(run_golden(run.recipe))
+            store = store if any(file.is_file() for file in files) else None
         verdicts = judge_run(
             run,
             self.device,
-            store=self._find_goldens(run),
+            store=store,
             seed=self.request.seed,
             timed=timed,
             others=others,
@@ -228,13 +222,9 @@ def compute_speedup(rung: JudgedRecipe, baseline: JudgedRecipe | None) -> float 
         return None
     if rung.timing is None or baseline.timing is None:
         return None
-    if _shape_and_dtype(rung.run) != _shape_and_dtype(baseline.run):
-        return None
-    return baseline.timing.median / rung.timing.median
-
-
-def _shape_and_dtype(run: Run) -> tuple[Mapping[str, int], object]:
-    return dict(run.problem.shape), get_dtype(run.problem)
+    ours, theirs = rung.run.problem, baseline.run.problem
+    is_alike = dict(ours.shape) == dict(theirs.shape) and get_dtype(ours) == get_dtype(theirs)
+    return baseline.timing.median / rung.timing.median if is_alike else None
 
 
 def get_common_shape(rungs: Sequence[JudgedRecipe]) -> str | None:
@@ -281,39 +271,36 @@ def show_findings(screen: Screen, findings: Sequence[Finding], *, apart: bool = 
 def rung_documents(rungs: Sequence[JudgedRecipe]) -> list[Document]:
     """RECIPE of `json_output`, for each rung."""
     baseline = find_baseline(rungs)
-    return [_recipe_keys(rung, compute_speedup(rung, baseline)) for rung in rungs]
-
-
-def _recipe_keys(rung: JudgedRecipe, ratio: float | None) -> Document:
-    recipe = rung.recipe
-    steps = [
+    return [
         {
-            **read_keys(verdict.step, "number=index name source=location"),
-            "golden": golden_word([verdict]),
-            "numbers": numbers_word([verdict]),
-            "checked_on": verdict.checked_on,
-            **read_keys(verdict.diff, "added removed"),
-            **_time_keys(rung, verdict.timing),
-            "findings": verdict.findings,
+            **run_keys(rung.run),
+            "recipe": rung.recipe.name,
+            "summary": first_sentence(rung.recipe.doc),
+            **read_keys(rung.recipe, "base delta"),
+            "status": rung.status,
+            "reason": rung.refusal,
+            "golden": golden_word(rung.verdicts),
+            "numbers": numbers_word(rung.verdicts),
+            "checked_on": rung.checked_on,
+            **read_keys(rung.change, "added removed"),
+            **_time_keys(rung, rung.timing),
+            "speedup": compute_speedup(rung, baseline),
+            "findings": rung.findings,
+            "steps": [
+                {
+                    **read_keys(verdict.step, "number=index name source=location"),
+                    "golden": golden_word([verdict]),
+                    "numbers": numbers_word([verdict]),
+                    "checked_on": verdict.checked_on,
+                    **read_keys(verdict.diff, "added removed"),
+                    **_time_keys(rung, verdict.timing),
+                    "findings": verdict.findings,
+                }
+                for verdict in rung.verdicts
+            ],
         }
-        for verdict in rung.verdicts
+        for rung in rungs
     ]
-    return {
-        **run_keys(rung.run),
-        "recipe": recipe.name,
-        "summary": first_sentence(recipe.doc),
-        **read_keys(recipe, "base delta"),
-        "status": rung.status,
-        "reason": rung.refusal,
-        "golden": golden_word(rung.verdicts),
-        "numbers": numbers_word(rung.verdicts),
-        "checked_on": rung.checked_on,
-        **read_keys(rung.change, "added removed"),
-        **_time_keys(rung, rung.timing),
-        "speedup": ratio,
-        "findings": rung.findings,
-        "steps": steps,
-    }
 
 
 def _time_keys(rung: JudgedRecipe, timing: Timing | None) -> Document:

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tirstep.bench.tables import Table as TextTable
-from tirstep.lowering_checks import Counts, Device, Verdict
+from tirstep.lowering_checks import Device, Verdict
 from tirstep.lowering_checks.devices import Timing
 from tirstep.lowering_checks.facts import Fact
 from tirstep.lowering_checks.steps import step_label
@@ -22,6 +22,8 @@ from .screen import WORD_STYLES, Screen, change_words
 NO_DEVICE = "no device"
 TOLD_BY_TEXT = ("_loads", "_stores", "load_bytes", "store_bytes")
 """So end the keys of numbers that are in a row of text, too."""
+COUNTS = ("wavefronts/request", "bank conflicts", "barriers")
+"""Of a ladder on the simulator, where times would say nothing."""
 PROSE = ("recipe", "adds", "golden", "numbers", "shape")
 """The columns that are no numbers."""
 
@@ -38,10 +40,45 @@ def show_ladder_table(
         *(() if device.has_clock else ("time us", "GFLOP/s", "speed-up")),
         *(() if has_counts else ("traffic", *COUNTS)),
     }
-    rows = []
+    rows: list[dict[str, Text]] = []
     for rung in rungs:
-        rows.append(_rung_cells(rung, compute_speedup(rung, baseline)))
-        rows += [_step_cells(rung, verdict) for verdict in rung.verdicts if with_steps]
+        run, counts, is_judged = rung.run, rung.counts, rung.error is None
+        numbers = _numbers(rung.verdicts, rung.checked_on) if is_judged else Text()
+        numbers = _styled("failed") if is_judged and rung.own_findings else numbers
+        least = 0 if run is None else run.problem.bytes
+        shared = counts and counts.scopes.get("shared")
+        counted = {
+            COUNTS[0]: f"{shared.wavefronts_per_request:.1f}" if shared else "",
+            COUNTS[1]: str(shared.bank_conflicts) if shared else "",
+            COUNTS[2]: str(counts.barriers) if counts else "",
+        }
+        rows.append(
+            {
+                "recipe": Text(rung.recipe.name, "dim" if rung.status == "skipped" else "cyan"),
+                "adds": Text(spell_config(rung.recipe.delta)),
+                "steps": Text("" if run is None else str(len(run.steps) - 1)),
+                "golden": _styled((golden_word(rung.verdicts) or "") if is_judged else "skipped"),
+                "numbers": numbers,
+                "lines": Text.assemble(*change_words(rung.change)),
+                "shape": Text("" if run is None else format_shape(run.problem.shape)),
+                **_time_cells(rung, rung.timing),
+                "speed-up": _number(compute_speedup(rung, baseline), "x"),
+                "traffic": _number(counts.traffic / least if counts and least else None, "x"),
+                **{name: Text(cell) for name, cell in counted.items()},
+            }
+        )
+        for verdict in rung.verdicts if with_steps else ():
+            golden = (golden_word([verdict]) or "") if is_judged else "skipped"
+            own = _numbers([verdict], [verdict.checked_on]) if is_judged else Text()
+            rows.append(
+                {
+                    "recipe": Text(f"  {step_label(verdict.step)}", "dim"),
+                    "golden": _styled(golden),
+                    "numbers": own,
+                    "lines": Text.assemble(*change_words(verdict.diff)),
+                    **_time_cells(rung, verdict.timing),
+                }
+            )
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", show_edge=False, padding=(0, 1, 0, 0))
     columns = [name for name in rows[0] if name not in left_out]
     for name in columns:
@@ -67,45 +104,6 @@ def show_ladder_table(
         screen.line()
     for note in notes:
         screen.line((note, "dim"), wrap=True)
-
-
-def _rung_cells(rung: JudgedRecipe, speedup: float | None) -> dict[str, Text]:
-    """All cells of a row, by column."""
-    run, counts = rung.run, rung.counts
-    golden = "skipped" if rung.error is not None else golden_word(rung.verdicts) or ""
-    numbers = Text()
-    if rung.error is None:
-        numbers = _numbers(rung.verdicts, rung.checked_on)
-        if rung.own_findings:
-            numbers = _styled("failed")
-    least = 0 if run is None else run.problem.bytes
-    shape = "" if run is None else format_shape(run.problem.shape)
-    return {
-        "recipe": Text(rung.recipe.name, "dim" if rung.status == "skipped" else "cyan"),
-        "adds": Text(spell_config(rung.recipe.delta)),
-        "steps": Text("" if run is None else str(len(run.steps) - 1)),
-        "golden": _styled(golden),
-        "numbers": numbers,
-        "lines": Text.assemble(*change_words(rung.change)),
-        "shape": Text(shape),
-        **_time_cells(rung, rung.timing),
-        "speed-up": _number(speedup, "x"),
-        "traffic": _number(counts.traffic / least if counts and least else None, "x"),
-        **{name: Text(_count(counts, name)) for name in COUNTS},
-    }
-
-
-def _step_cells(rung: JudgedRecipe, verdict: Verdict) -> dict[str, Text]:
-    """The cells that a step has."""
-    golden = "skipped" if rung.error is not None else golden_word([verdict]) or ""
-    numbers = _numbers([verdict], [verdict.checked_on])
-    return {
-        "recipe": Text(f"  {step_label(verdict.step)}", "dim"),
-        "golden": _styled(golden),
-        "numbers": Text() if rung.error is not None else numbers,
-        "lines": Text.assemble(*change_words(verdict.diff)),
-        **_time_cells(rung, verdict.timing),
-    }
 
 
 def _name_device(place: str) -> str:
@@ -135,21 +133,6 @@ def _styled(word: str) -> Text:
     return Text(word, WORD_STYLES.get(word, ""))
 
 
-COUNTS = ("wavefronts/request", "bank conflicts", "barriers")
-"""Of a ladder on the simulator, where times would say nothing."""
-
-
-def _count(counts: Counts | None, name: str) -> str:
-    if counts is None:
-        return ""
-    if name == "barriers":
-        return str(counts.barriers)
-    shared = counts.scopes.get("shared")
-    if name == "bank conflicts":
-        return "" if shared is None else str(shared.bank_conflicts)
-    return "" if shared is None else f"{shared.wavefronts_per_request:.1f}"
-
-
 def show_facts_table(screen: Screen, columns: Mapping[str, Sequence[Fact]]) -> None:
     """Print tables one below the other, each with as many columns as the terminal takes."""
     parts: list[dict[str, Sequence[Fact]]] = [{}]
@@ -176,21 +159,22 @@ def _make_facts_table(columns: Mapping[str, Sequence[Fact]]) -> Table:
     for heading in columns:
         table.add_column(heading, justify="right", no_wrap=True)
     for group, rows in groups.items():
-        worth = {name: it for name, it in rows.items() if any(map(_is_worth_a_row, it.values()))}
+        # Zeros say nothing, but for spills and bank conflicts; and ``2 × 16 B`` says what other
+        # rows say again.
+        worth = {
+            name: cells
+            for name, cells in rows.items()
+            if any(
+                it.key.startswith(("spill", "bank"))
+                or (it.value and not it.key.endswith(TOLD_BY_TEXT))
+                for it in cells.values()
+            )
+        }
         if worth:
             table.add_row(Text(group, "bold"))
         for name, cells in worth.items():
             table.add_row(f"  {name}", *(_format_fact(cells.get(heading)) for heading in columns))
     return table
-
-
-def _is_worth_a_row(fact: Fact) -> bool:
-    """Zeros say nothing, but for spills and bank conflicts; and ``2 × 16 B`` says what other rows
-    say again.
-    """
-    if fact.key.startswith(("spill", "bank")):
-        return True
-    return bool(fact.value and not fact.key.endswith(TOLD_BY_TEXT))
 
 
 def _format_fact(fact: Fact | None) -> str:

@@ -17,7 +17,7 @@ import tvm
 from tvm.s_tir import SBlock
 
 from tirstep.lowering_checks import Finding
-from tirstep.lowering_checks.bisect.bisection import CODE_GENERATION, Check, ModuleBisection
+from tirstep.lowering_checks.bisect.bisection import CODE_GENERATION, ModuleBisection
 from tirstep.lowering_checks.compile.compiling import using_pipeline
 from tirstep.lowering_checks.device import DeviceError
 from tirstep.lowering_checks.devices import CpuDevice, Device
@@ -70,37 +70,29 @@ def audit(subject: Subject) -> Mapping[str, Any]:
         # one place. The simulator, which merges them itself, runs what becomes of these.
         try:
             for each in check(subject.module, SimulatorDevice())[:1]:
-                at, finding = _name_sharing_pass(subject, check), each
+                # `SHARES_PLACES` where it is right without that, and else the merging behind it.
+                at, finding = SHARES_PLACES, each
+                with Experiment("apart", Edit("drop", SHARES_PLACES)) as experiment:
+                    with using_pipeline(experiment.name_pipeline(get_pipeline(subject.module))):
+                        at = NEXT_PASS if check(subject.module, SimulatorDevice()) else at
         except Exception as error:  # a module that a pass has spoiled may be anything
             return {**found, "status": UNJUDGED, "reason": explain_failure(error)}
     elif finding is None and search.lowered is None:
         return {**found, "status": UNJUDGED, "reason": "; ".join(search.not_run)}
     if finding is None:
         return {**found, "status": RIGHT}
-    if _is_in_global_memory(finding, subject.module):
+    # No pass of TVM puts barriers where threads race for a buffer of global memory that is no
+    # argument, so that whoever made the program has to order it.
+    named = re.match(r"race: (?:load of|store to) (\w+)\[", finding.message)
+    if named is not None and any(
+        str(buffer.name) == named[1] and buffer.scope() == "global"
+        for function in subject.module.functions.values()
+        for block in find_all(function.body, SBlock)
+        for buffer in block.alloc_buffers
+    ):
         return {**found, "status": LEFT_OUT, "reason": f"the schedule itself: {finding.message}"}
     what = get_kind(finding, subject.module)
     return {**found, "status": WRONG, "reason": finding.message, "what": what, "at": at}
-
-
-def _name_sharing_pass(subject: Subject, check: Check) -> str:
-    """`SHARES_PLACES` where a module is right without it, and else the merging behind it."""
-    with Experiment("apart", Edit("drop", SHARES_PLACES)) as experiment:
-        with using_pipeline(experiment.name_pipeline(get_pipeline(subject.module))):
-            return NEXT_PASS if check(subject.module, SimulatorDevice()) else SHARES_PLACES
-
-
-def _is_in_global_memory(finding: Finding, module: tvm.IRModule) -> bool:
-    """Whether threads race for a buffer of global memory that is no argument: no pass of TVM puts
-    barriers there, so that whoever made the program has to order it.
-    """
-    named = re.match(r"race: (?:load of|store to) (\w+)\[", finding.message)
-    return named is not None and any(
-        str(buffer.name) == named[1] and buffer.scope() == "global"
-        for function in module.functions.values()
-        for block in find_all(function.body, SBlock)
-        for buffer in block.alloc_buffers
-    )
 
 
 @dataclass(frozen=True)

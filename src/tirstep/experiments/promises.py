@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 import tvm
-import tvm_ffi
 from tvm.ir.transform import Pass
 from tvm.tirx import Evaluate, SeqStmt
 from tvm_ffi import structural_map
@@ -24,17 +22,21 @@ from .corpus import KINDS, Corpus, UndrawnError
 from .editing import Edit, ExperimentError, get_pass, list_places
 from .shrinking import shrink_trial
 from .subject import Subject
-from .trying import LEFT_OUT, WRONG, Experiment, Trial, find_marked, have_same_bits, try_change
+from .trying import (
+    LEFT_OUT,
+    WRONG,
+    Experiment,
+    Trial,
+    find_marked,
+    have_same_bits,
+    is_same,
+    try_change,
+)
 
 NUMBERS = "changes no numbers"
 SECONDS = 30.0
 """Of making a program small."""
 _Made = TypeVar("_Made")
-
-
-def _keeps_bits(trial: Trial, _made: Pass) -> str:
-    has_others = have_same_bits(trial) is False
-    return "an output has other bits than without it" if has_others else ""
 
 
 def _adds_no_barriers(trial: Trial, _made: Pass) -> str:
@@ -48,16 +50,9 @@ def _adds_no_barriers(trial: Trial, _made: Pass) -> str:
 def _drops_barriers_only(trial: Trial, made: Pass) -> str:
     for each in _get_runs(trial):
         one, other = (drop_barriers(module) for module in (each.before, each.module))
-        if not tvm_ffi.structural_equal(one, other, map_free_vars=True):
+        if not is_same(one, other):
             return _adds_no_barriers(trial, made) or "it changes something else than barriers"
     return _adds_no_barriers(trial, made)
-
-
-def _is_done_at_once(trial: Trial, made: Pass) -> str:
-    for each in _get_runs(trial):
-        if not tvm_ffi.structural_equal(each.module, made(each.module), map_free_vars=True):
-            return "run twice, it changes the module twice"
-    return ""
 
 
 def _get_runs(trial: Trial) -> list[RunPass]:
@@ -92,10 +87,16 @@ def drop_barriers(module: tvm.IRModule) -> tvm.IRModule:
 PROMISES: Mapping[str, Callable[[Trial, Pass], str]] = MappingProxyType(
     {
         NUMBERS: lambda trial, _: trial.reason if trial.is_bad else "",
-        "changes no bits": _keeps_bits,
+        "changes no bits": lambda trial, _: (
+            "an output has other bits than without it" if have_same_bits(trial) is False else ""
+        ),
         "drops barriers only": _drops_barriers_only,
         "adds no barriers": _adds_no_barriers,
-        "is done at once": _is_done_at_once,
+        "is done at once": lambda trial, made: (
+            "run twice, it changes the module twice"
+            if any(not is_same(it.module, made(it.module)) for it in _get_runs(trial))
+            else ""
+        ),
     }
 )
 """Each says in a sentence how it is broken; "" where it is kept."""
@@ -203,7 +204,12 @@ def assert_keeps_promises(
     name = str(getattr(made, "__name__", "") or getattr(getattr(made, "info", None), "name", made))
     run, report = get_pass(made, name), PromiseReport()
     with Experiment(name, Edit(declared.place, declared.anchor, run)) as experiment:
-        for subject in _list_subjects(corpus, Corpus(seed, tuple(kinds))):
+        drawn = Corpus(seed, tuple(kinds))
+        for each in range(corpus) if isinstance(corpus, int) else corpus:
+            try:
+                subject = drawn.draw(each) if isinstance(each, int) else each
+            except UndrawnError:
+                continue
             trial = try_change(experiment, subject)
             report.tried += 1
             report.changed += trial.is_changed and trial.status != LEFT_OUT
@@ -226,12 +232,3 @@ def assert_keeps_promises(
             "give a larger corpus, or may_do_nothing=True"
         )
     return report
-
-
-def _list_subjects(corpus: int | Sequence[Subject], drawn: Corpus) -> Iterator[Subject]:
-    if not isinstance(corpus, int):
-        yield from corpus
-        return
-    for trial in range(corpus):
-        with contextlib.suppress(UndrawnError):
-            yield drawn.draw(trial)

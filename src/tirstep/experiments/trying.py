@@ -14,7 +14,7 @@ import tvm
 import tvm_ffi
 
 from tirstep.lowering_checks import CheckError, Diff, Finding, diff_modules
-from tirstep.lowering_checks.bisect.stages import ORDERS_THREADS, Stage, find_stages
+from tirstep.lowering_checks.bisect.stages import ORDERS_THREADS, find_stages
 from tirstep.lowering_checks.compile.compiling import MAIN, using_pipeline
 from tirstep.lowering_checks.compile.launches import SPLIT_PASS
 from tirstep.lowering_checks.compile.passes import Lowering, Pass, lower_through_passes
@@ -140,31 +140,25 @@ class LoweredDevice(Device):
         is_ordered = any(each.name == ORDERS_THREADS for each in lowering.passes)
 
         def run(arguments: Arrays) -> tuple[Arrays, Sequence[DeviceFinding]]:
-            return _run_last(chosen, arguments, is_ordered=is_ordered)
+            """Those stages that cannot be run are taken off the list."""
+            reason = "no state of the module behind the change can be interpreted"
+            end = time.monotonic() + SECONDS
+            while chosen:
+                stage = chosen[-1]
+                try:
+                    in_order = stage.is_in_order and is_ordered
+                    device = Interpreter(in_order=in_order, is_compact=stage.is_compact)
+                    device.deadline = end
+                    program = device.compile(stage.program)
+                    return program(arguments), program.findings
+                except Exception as error:  # a module that a pass has spoiled may be anything
+                    is_late = time.monotonic() > end
+                    late = f"it takes more than {SECONDS:g} s to run"
+                    reason = late if is_late else explain_failure(error)
+                chosen.pop()
+            raise DeviceError(reason)
 
         return Program(run)
-
-
-def _run_last(
-    stages: list[Stage], arguments: Arrays, *, is_ordered: bool
-) -> tuple[Arrays, Sequence[DeviceFinding]]:
-    """Run the last stage that can be run; those that cannot are taken off the list."""
-    reason = "no state of the module behind the change can be interpreted"
-    end = time.monotonic() + SECONDS
-    while stages:
-        stage = stages[-1]
-        try:
-            in_order = stage.is_in_order and is_ordered
-            device = Interpreter(in_order=in_order, is_compact=stage.is_compact)
-            device.deadline = end
-            program = device.compile(stage.program)
-            return program(arguments), program.findings
-        except Exception as error:  # a module that a pass has spoiled may be anything
-            is_late = time.monotonic() > end
-            late = f"it takes more than {SECONDS:g} s to run"
-            reason = late if is_late else explain_failure(error)
-        stages.pop()
-    raise DeviceError(reason)
 
 
 @dataclass(frozen=True)
@@ -256,10 +250,14 @@ def try_change(experiment: Experiment, subject: Subject, options: TryOptions = F
     if without.failed is not None:
         return Trial(subject, LEFT_OUT, f"TVM refuses it without the change: {without.failed}")
     found = lower_through_passes(subject.module, target, pipeline=pipelines[1])
-    refusal = str(found.failed or _explain_lost(subject.module, get_end(found)))
+    refusal = str(found.failed or "")
+    known = {str(variable.name_hint) for variable in get_end(found).get_global_vars()}
+    names = [str(variable.name_hint) for variable in subject.module.get_global_vars()]
+    if not refusal and (lost := [name for name in names if name not in known]):
+        refusal = f"the module has no function '{lost[0]}' behind it"
     has_same_source = without.language != "cuda" or without.source == found.source
     is_other = not (
-        found.failed is None and has_same_source and _is_same(get_end(without), get_end(found))
+        found.failed is None and has_same_source and is_same(get_end(without), get_end(found))
     )
     ours = find_marked(found)
     diffs = [each.diff() for each in ours if each.changed]
@@ -282,16 +280,37 @@ def try_change(experiment: Experiment, subject: Subject, options: TryOptions = F
     if not is_other:
         return trial
 
-    given, first = _find_change(without, found)
+    # The last pass that both have and that changes something, in front of the first that one alone
+    # has or that makes another module; and that one, with the change.
+    given = first = 0
+    for one, other in zip(without.passes, found.passes, strict=False):
+        first = other.number
+        is_apart = one.name != other.name or one.changed != other.changed
+        if is_apart or not is_same(one.module, other.module):
+            break
+        given = one.number if one.changed else given
     pairs: list[tuple[Device, Device]] = [
         (LoweredDevice(target, without, given), LoweredDevice(target, found, first))
     ]
-    names = [name for name in options.devices if name != "cuda" or is_gpu]
+    devices = [name for name in options.devices if name != "cuda" or is_gpu]
     if isinstance(subject.oracle, ModuleOracle) and is_gpu:
-        names = [name for name in names if name != "cpu"]  # its threads are no loops
-    pairs += [(get_device(name), get_device(name)) for name in names]
+        devices = [name for name in devices if name != "cpu"]  # its threads are no loops
+    pairs += [(get_device(name), get_device(name)) for name in devices]
     verdicts = [_judge(subject, pair, pipelines) for pair in pairs]
-    trial = _conclude(replace(trial, verdicts=tuple(verdicts)))
+    judged = [each for each in verdicts if each.before == ()]
+    if bad := next((each for each in judged if each.after), None):
+        assert bad.after
+        status, what = WRONG, get_kind(bad.after[0], subject.module)
+        reason = f"{bad.device}: {bad.after[0].message}"
+    elif any(each.after == () for each in judged):
+        status, reason, what = RIGHT, "", ""
+    elif judged:
+        status, reason, what = UNJUDGED, judged[0].note, ""
+    else:
+        status, reason, what = LEFT_OUT, verdicts[0].note, ""
+        if wrong := verdicts[0].before:
+            reason = f"wrong without the change: {wrong[0].message}"
+    trial = replace(trial, verdicts=tuple(verdicts), status=status, reason=reason, what=what)
     if trial.status == LEFT_OUT or not options.with_facts or not is_gpu:
         return trial
     facts = [facts_of_lowering(each, problem=subject.problem) for each in (without, found)]
@@ -336,37 +355,6 @@ def _check(subject: Subject, device: Device) -> tuple[tuple[Finding, ...] | None
         return None, str(error)
 
 
-def _conclude(trial: Trial) -> Trial:
-    """The trial with what its devices say."""
-    judged = [each for each in trial.verdicts if each.before == ()]
-    for each in judged:
-        if each.after:
-            kind = get_kind(each.after[0], trial.subject.module)
-            reason = f"{each.device}: {each.after[0].message}"
-            return replace(trial, status=WRONG, reason=reason, what=kind)
-    if any(each.after == () for each in judged):
-        return replace(trial, status=RIGHT)
-    if judged:
-        return replace(trial, status=UNJUDGED, reason=judged[0].note)
-    first = trial.verdicts[0]
-    wrong = f"wrong without the change: {first.before[0].message}" if first.before else first.note
-    return replace(trial, status=LEFT_OUT, reason=wrong)
-
-
-def _find_change(without: Lowering, found: Lowering) -> tuple[int, int]:
-    """The number of the last pass that both have and that changes something, in front of the first
-    that one alone has or that makes another module; and the number of that one, with the change.
-    """
-    given = number = 0
-    for one, other in zip(without.passes, found.passes, strict=False):
-        number = other.number
-        is_other = one.name != other.name or one.changed != other.changed
-        if is_other or not _is_same(one.module, other.module):
-            return given, number
-        given = one.number if one.changed else given
-    return given, number
-
-
 def find_marked(lowering: Lowering) -> list[Pass]:
     """The user's pass, each time that it ran, with what it was given.
 
@@ -389,15 +377,9 @@ def get_end(lowering: Lowering) -> tvm.IRModule:
     return split[-1].module if split else lowering.passes[-1].module
 
 
-def _is_same(module: tvm.IRModule, other: tvm.IRModule) -> bool:
+def is_same(module: tvm.IRModule, other: tvm.IRModule) -> bool:
+    """Whether two modules differ in names alone."""
     return bool(tvm_ffi.structural_equal(module, other, map_free_vars=True))
-
-
-def _explain_lost(module: tvm.IRModule, lowered: tvm.IRModule) -> str:
-    """A sentence where the passes left a function out; "" where all are there."""
-    names = {str(variable.name_hint) for variable in lowered.get_global_vars()}
-    lost = [it for it in (str(v.name_hint) for v in module.get_global_vars()) if it not in names]
-    return f"the module has no function '{lost[0]}' behind it" if lost else ""
 
 
 def get_kind(finding: Finding, module: tvm.IRModule) -> str:
