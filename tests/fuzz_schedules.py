@@ -82,8 +82,8 @@ class Session:
     counts: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
 
-    def play(self, trial: int) -> None:
-        """Play one trial, and note it with as few calls as show it if it is wrong."""
+    def play(self, trial: int) -> Session:
+        """Play one trial, and note it with as few calls as show it if it is wrong; the session."""
         play: Play | None = None
         try:
             choice = Dice(f"{self.seed}:{trial}")
@@ -102,11 +102,12 @@ class Session:
             )
             if kind == "wrong" and (own := find_own_fault(problem, calls)):
                 self.counts[f"TVM's own: {own.name}"] += 1
-                return
+                return self
             log = "\n".join(f"  {call}" for call in calls)
             self.wrong.append(f"{wrong}\n{problem}\n{log}\n  again: {self.say_again(trial)}")
         finally:
             self.counts.update(play.counts if play else {})
+        return self
 
     def draw(self, choice: Dice) -> tuple[Problem, bool]:
         """A problem, and whether it is a huge one, which is not run."""
@@ -179,12 +180,6 @@ def limit_worker() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (limit if most < 0 else min(limit, most), most))
 
 
-def play_one(session: Session, trial: int) -> Session:
-    """Play a trial, in a worker."""
-    session.play(trial)
-    return session
-
-
 def take(session: Session, future: Future[Session], trial: int) -> None:
     """Add what came of a trial; a worker that died is a finding."""
     try:
@@ -216,7 +211,7 @@ def play_in_workers(session: Session, wishes: argparse.Namespace) -> None:
                     end = 0.0
                     break
                 fresh = Session(session.seed, session.devices, session.only)
-                future = pool.schedule(play_one, (fresh, trial), timeout=LONGEST)
+                future = pool.schedule(fresh.play, (trial,), timeout=LONGEST)
                 running[future] = trial
             if not running:
                 return

@@ -111,7 +111,7 @@ def test_a_file_does_not_get_the_number_of_a_closed_stream(tmp_path: Path):
     script = tmp_path / "script.py"
     script.write_text(
         "import os, sys\n"
-        "from tirstep.cli.streams import standard_streams\n"
+        "from tirstep.printing import standard_streams\n"
         "with standard_streams():\n"
         f"    print(os.open({str(script)!r}, os.O_RDONLY))\n"
     )

@@ -7,7 +7,7 @@ from tvm.s_tir import Schedule
 
 from tirstep.experiments import list_steps, make_subject
 from tirstep.experiments.audit import audit, tabulate
-from tirstep.experiments.trials import TrialRecord
+from tirstep.experiments.corpus import TrialRecord
 from tirstep.lowering_checks.steps import run_golden
 from tirstep.strategies.drawn_programs import parse_program
 from tirstep.transforms import set_pipeline

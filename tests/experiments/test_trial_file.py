@@ -8,7 +8,7 @@ import pytest
 
 from tirstep import files
 from tirstep.experiments import Corpus, ExperimentError
-from tirstep.experiments.trials import TrialFile, TrialRecord, hunt
+from tirstep.experiments.corpus import TrialFile, TrialRecord, hunt
 
 HEAD = {"change": "mine", "seed": 0}
 

@@ -7,8 +7,7 @@ import pytest
 from golden_runs import run_golden
 
 from tirstep.cli.report import links
-from tirstep.cli.report.links import link_source, note_lines
-from tirstep.cli.report.python_source import find_python
+from tirstep.cli.report.origins import find_python, link_source, note_lines
 from tirstep.lowering_checks import print_module
 from tirstep.lowering_checks.compile.passes import lower_through_passes
 from tirstep.transforms.recipes import RECIPES

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from report_data import unpack_document
 
-from tirstep.cli.report.model import RecipePart, Report
-from tirstep.cli.report.render import SCRIPTS, render_report
+from tirstep.cli.report.document import SCRIPTS, RecipePart, Report, render_report
 
 PAGE = Path(__file__).resolve().parents[2] / "src" / "tirstep" / "cli" / "report" / "page"
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from golden_runs import run_golden
 
-from tirstep.cli.report.model import RecipePart, Report, StepPart
-from tirstep.cli.report.render import render_report
+from tirstep.cli.report.document import RecipePart, Report, StepPart, render_report
 from tirstep.lowering_checks import print_module
 from tirstep.transforms.recipes import RECIPES
 

@@ -8,9 +8,8 @@ from pathlib import Path
 from golden_runs import run_golden
 from report_data import unpack_document
 
+from tirstep.cli.report.document import SCRIPTS, STYLES, Report, Text, as_document, render_report
 from tirstep.cli.report.jobs import RecipeJob, do_job
-from tirstep.cli.report.model import Report, Text, as_document
-from tirstep.cli.report.render import SCRIPTS, STYLES, render_report
 from tirstep.cli.request import make_request
 from tirstep.cli.screen import Screen
 from tirstep.lowering_checks import print_module

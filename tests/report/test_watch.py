@@ -14,8 +14,7 @@ import pytest
 
 from tirstep.cli import main
 from tirstep.cli.report import watch
-from tirstep.cli.report.model import Report
-from tirstep.cli.report.render import render_report
+from tirstep.cli.report.document import Report, render_report
 from tirstep.cli.report.watch import (
     PageServer,
     list_named_files,

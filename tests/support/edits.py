@@ -6,11 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import tvm
-from tvm.ir import TensorLoad
-from tvm.tirx import AttrStmt, BufferLoad, BufferStore, Evaluate
+from tvm.tirx import AttrStmt, BufferStore, Evaluate
 from tvm_ffi import structural_map
 
-WAIT, COMMIT = "async_wait_inflight_count", "async_commit_queue_scope"
+WAIT = "async_wait_inflight_count"
 NOTHING = Evaluate(tvm.tirx.const(0, "int32"))
 
 
@@ -50,23 +49,6 @@ def drop_store(module: tvm.IRModule, buffer: str) -> tvm.IRModule:
     return edit(module, BufferStore, lambda node: node.buffer.name == buffer, lambda _: NOTHING)
 
 
-def shift_load(module: tvm.IRModule, buffer: str, by: int) -> tvm.IRModule:
-    """The module with the first load of a buffer at another index."""
-    return edit(
-        module,
-        TensorLoad,
-        lambda node: node.source.name == buffer,
-        lambda node: BufferLoad(node.source, [node.indices[0] + by]),
-    )
-
-
 def edit_wait(module: tvm.IRModule, which: int, change: Callable[[Any], Any]) -> tvm.IRModule:
     """The module with one of the waits of a pipeline changed."""
     return edit(module, AttrStmt, lambda node: node.attr_key == WAIT, change, which)
-
-
-def drop_commit(module: tvm.IRModule, which: int) -> tvm.IRModule:
-    """The module with the copies of one group left to the next."""
-    return edit(
-        module, AttrStmt, lambda node: node.attr_key == COMMIT, lambda node: node.body, which
-    )

@@ -189,15 +189,6 @@ ScaleAnyLength = parse_kernel("""
 """)
 
 
-# B = 2 A, of one element and without a loop.
-ScaleOne = parse_kernel("""
-    A (1,), B (1,)
-    with T.sblock("B"):
-        vi = T.axis.spatial(1, 0)
-        B[vi] = A[vi] * T.float32(2)
-""")
-
-
 # B = A.
 Copy = parse_kernel("""
     A (8,), B (8,)
@@ -211,9 +202,6 @@ def make_row_sums(rows: int, columns: int, dtype: str = "float32") -> tvm.IRModu
         A ({rows}, {columns}) {dtype}, B ({rows},) {dtype}
         i:{rows} k:{columns}  B[i] += A[i, k]
     """)
-
-
-RowSum = make_row_sums(5, 192)
 
 
 @I.ir_module
@@ -234,17 +222,6 @@ class OpenMatmul:
                 C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
 
 
-# A block inside of a block.
-Nested = parse_kernel("""
-    A (32, 20), B (32, 20)
-    for i, j in T.grid(8, 5):
-        with T.sblock("outer", "SS", i, j):
-            for x, y in T.grid(4, 4):
-                with T.sblock("inner", "SS", x, y):
-                    B[vi * 4 + vx, vj * 4 + vy] = A[vi * 4 + vx, vj * 4 + vy]
-""")
-
-
 # Two blocks under one loop.
 TwoInOneLoop = parse_kernel("""
     A (6, 64), B (6, 64), C (6, 64)
@@ -255,17 +232,6 @@ TwoInOneLoop = parse_kernel("""
         for j in range(64):
             with T.sblock("C", "SS", i, j):
                 C[vi, vj] = A[vi, vj] + T.float32(1)
-""")
-
-
-# 32 threads for 30 elements, and no guard: the last two are out of bounds.
-BeyondTheEnd = parse_kernel("""
-    A (30,), B (30,)
-    for block in T.thread_binding(4, thread="blockIdx.x"):
-        for thread in T.thread_binding(8, thread="threadIdx.x"):
-            with T.sblock("B"):
-                vi = T.axis.spatial(32, block * 8 + thread)
-                B[vi] = A[vi]
 """)
 
 

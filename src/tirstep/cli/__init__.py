@@ -19,9 +19,10 @@ PIPE_CLOSED = 128 + 13
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line, by default on the arguments of this process; return the exit code."""
+    from tirstep.printing import OutputError, print_error, standard_streams
+
     from .app import call
     from .guarding import begin_guarded, is_guarded, run_guarded
-    from .streams import OutputError, print_error, standard_streams
     from .wrong_use import find_sentence
 
     try:

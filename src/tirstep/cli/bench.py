@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tirstep.printing import print_error
 from tirstep.programs.naming import is_program
 
-from .names import complete_ladder
+from .formatting import complete_ladder
 from .request import FUNCTION_NAME, SEED, argument, flag, option
-from .streams import print_error
 from .wrong_use import UseError
 
 if TYPE_CHECKING:

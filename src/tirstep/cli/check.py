@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .formatting import count, format_shape
-from .names import complete_recipe
+from tirstep.printing import print_error
+
+from .formatting import complete_recipe, count, format_shape
 from .request import (
     JSON,
     PROGRAMS,
@@ -20,7 +21,6 @@ from .request import (
     spell_command,
     with_options,
 )
-from .streams import print_error
 from .wrong_use import UseError
 
 if TYPE_CHECKING:

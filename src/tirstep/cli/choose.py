@@ -5,8 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .formatting import format_shape, get_dtype, join_alternatives, spell_config
-from .names import complete_either, explain_unknown
+from .formatting import (
+    complete_either,
+    explain_unknown,
+    format_shape,
+    get_dtype,
+    join_alternatives,
+    spell_config,
+)
 from .request import JSON, Request, argument, option, parse_shape, with_options
 from .wrong_use import UseError
 

@@ -8,7 +8,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from .names import complete_recipe
+from tirstep.printing import print_error
+
+from .formatting import complete_recipe
 from .request import (
     CONTEXT,
     JSON,
@@ -27,7 +29,6 @@ from .request import (
     run_requested,
     with_options,
 )
-from .streams import print_error
 from .wrong_use import UseError
 
 if TYPE_CHECKING:

@@ -18,9 +18,8 @@ import sys
 import threading
 from collections.abc import Sequence
 
+from tirstep.printing import print_error
 from tirstep.programs.naming import is_program
-
-from .streams import print_error
 
 PASS = "pass"
 """The command that runs so."""

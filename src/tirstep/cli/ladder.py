@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .formatting import get_dtype
-from .names import complete_ladder
+from .formatting import complete_ladder, get_dtype
 from .request import (
     JSON,
     PROGRAMS,

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from tirstep.programs.naming import is_program, read_spelling
 
-from .formatting import first_sentence, spell, spell_config
-from .names import complete_either, explain_unknown
+from .formatting import complete_either, explain_unknown, first_sentence, spell, spell_config
 from .request import JSON, argument
 from .wrong_use import UseError
 

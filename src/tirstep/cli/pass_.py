@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tirstep.printing import print_error
+
 from .formatting import count
 from .guarding import note_tried
 from .request import (
@@ -21,12 +23,11 @@ from .request import (
     try_one,
     with_options,
 )
-from .streams import print_error
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
     from tirstep.experiments import Edit, Subject, Trial
-    from tirstep.experiments.trials import TrialRecord
+    from tirstep.experiments.corpus import TrialRecord
     from tirstep.transforms.recipes import Recipe
 
 SHRUNK = 6
@@ -105,9 +106,9 @@ def command(
         raise UseError("name recipes, ladders or modules to try it on, or give --corpus N")
 
     from tirstep.experiments import Corpus, PromiseReport, TryOptions, try_change
+    from tirstep.experiments.corpus import TrialFile, hunt
     from tirstep.experiments.counterexample import find_counterexample, require_place
     from tirstep.experiments.loading import load_experiment
-    from tirstep.experiments.trials import TrialFile, hunt
     from tirstep.experiments.trying import RIGHT, choose_devices
     from tirstep.lowering_checks.devices import DEVICES
 
@@ -202,7 +203,7 @@ def audit_passes(trials: Sequence[int], seed: int, state: Path | None, as_json: 
     """Hold TVM's own passes against the interpreter, over the corpus; 1 if one is wrong."""
     from tirstep.experiments import Corpus, list_passes
     from tirstep.experiments.audit import audit, tabulate
-    from tirstep.experiments.trials import TrialFile, hunt
+    from tirstep.experiments.corpus import TrialFile, hunt
 
     from . import pass_screen as shown
     from .screen import Screen

@@ -17,8 +17,8 @@ from .screen import Screen
 if TYPE_CHECKING:
     from tirstep.experiments import Experiment, PromiseReport, Trial
     from tirstep.experiments.audit import AuditRow
+    from tirstep.experiments.corpus import TrialRecord
     from tirstep.experiments.counterexample import Counterexample
-    from tirstep.experiments.trials import TrialRecord
     from tirstep.lowering_checks.facts import Fact
 
 DERIVED = (", vectors", ", scalars", ", widest")

@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_type_hints
 
 import typer
 
+from tirstep.printing import print_error
 from tirstep.programs.naming import is_program
 
-from .formatting import count, join_alternatives, spell, suggest
+from .formatting import complete_recipe, count, explain_unknown, join_alternatives, spell, suggest
 from .guarding import quiet_crashes
-from .names import complete_recipe, explain_unknown
-from .streams import print_error
 from .wrong_use import UseError, find_sentence
 
 if TYPE_CHECKING:

@@ -25,9 +25,9 @@ from tirstep.lowering_checks.devices.simulator import NEXT_PASS, SimulatorDevice
 from tirstep.transforms import get_pipeline
 from tirstep.transforms.tir import find_all
 
+from .corpus import TrialRecord
 from .editing import Edit
 from .subject import HOST, ModuleOracle, Subject, explain_failure
-from .trials import TrialRecord
 from .trying import LEFT_OUT, REFUSED, RIGHT, UNJUDGED, WRONG, Experiment, get_kind
 
 OURS = "tirstep."

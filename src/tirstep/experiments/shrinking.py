@@ -1,19 +1,304 @@
-"""Makes a program small that shows something: greedily, one reduction after the other."""
+"""Makes a program small that shows something: greedily, one reduction after the other.
+
+Reductions are edits of TVMScript's text, through Python's own syntax tree, coarse ones first. One
+changes the tree in place, yields, and changes it back. Most edits make no program, or one that
+means something else: what counts is whether the smaller one still shows what the larger one showed.
+"""
 
 from __future__ import annotations
 
+import ast
+import copy
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from tirstep.printing import silenced_stderr
 from tirstep.strategies.drawn_programs import parse_program
 
 from .editing import is_of_ours
-from .reductions import REDUCTIONS, parse_script, print_script
 from .subject import ModuleOracle, Subject, make_subject
 from .trying import Experiment, Trial, try_change
+
+LIKE_CHOICES = ("Select", "if_then_else")
+SIMPLER_TYPES = ("float32", "int32")
+TYPES = ("bfloat16", "float16", "float64", "int8", "int16", "int64", "float32", "int32", "bool")
+DECLARATIONS = ("T.reads(", "T.writes(", "T.where(", "T.sblock_attr(")
+LOOPS = ("range", "grid", "thread_binding", "unroll", "vectorized", "parallel")
+NOTHING = "T.evaluate(0)"
+Reduction = Callable[[ast.Module], Iterator[None]]
+
+
+def parse_script(text: str) -> ast.Module:
+    """The tree of a script with one function, without its module's class."""
+    tree = ast.parse(text)
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            functions = [each for each in node.body if isinstance(each, ast.FunctionDef)]
+            tree.body = [*functions]
+    tree.body = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    return tree
+
+
+def print_script(tree: ast.Module) -> str:
+    """The text of a tree, as TVM parses it."""
+    return f"# from tvm.script import tirx as T\n{ast.unparse(ast.fix_missing_locations(tree))}\n"
+
+
+def _bodies(tree: ast.AST) -> list[list[ast.stmt]]:
+    """The lists of statements within functions, in a fixed order."""
+    found = []
+    for node in ast.walk(tree):
+        for name in ("body", "orelse"):
+            body = getattr(node, name, None)
+            if isinstance(body, list) and body and not isinstance(node, ast.Module):
+                found.append(body)
+    return found
+
+
+def _drop_chunks(tree: ast.Module) -> Iterator[None]:
+    """Statements that stand together: all of a body, then half of it, then each alone."""
+    for body in _bodies(tree):
+        whole, size = body[:], len(body)
+        while size:
+            for start in range(0, len(whole), size):
+                if any(ast.unparse(each) != NOTHING for each in whole[start : start + size]):
+                    body[start : start + size] = []
+                    body[:] = body or ast.parse(NOTHING).body
+                    yield
+                    body[:] = whole
+            size //= 2
+
+
+def _unwrap_all(tree: ast.Module) -> Iterator[None]:
+    """A loop, branch or block without what is around its body."""
+    compounds = [
+        (body, place)
+        for body in _bodies(tree)
+        for place, statement in enumerate(body)
+        if isinstance(statement, ast.For | ast.If | ast.With)
+    ]
+    for body, place in compounds:
+        statement: Any = body[place]
+        whole, other = body[:], getattr(statement, "orelse", [])
+        for inside in [statement.body, other] if other else [statement.body]:
+            body[place : place + 1] = _open(statement, copy.deepcopy(inside))
+            yield
+            body[:] = whole
+        if other and isinstance(statement, ast.If):
+            statement.orelse = []
+            yield
+            statement.orelse = other
+
+
+def _open(statement: ast.stmt, inside: list[ast.stmt]) -> list[ast.stmt]:
+    """What stands in a statement: a loop's variables are 0, the axes of a block their bindings."""
+    if isinstance(statement, ast.For):
+        names = [each.id for each in ast.walk(statement.target) if isinstance(each, ast.Name)]
+        return [_substitute(each, dict.fromkeys(names, ast.Constant(0))) for each in inside]
+    if not isinstance(statement, ast.With):
+        return inside
+    values: dict[str, ast.expr] = {}
+    kept = []
+    for each in inside:
+        if isinstance(each, ast.Assign) and _is_axis(each.value):
+            values.update(_read_axes(each))
+        elif not ast.unparse(each).startswith(DECLARATIONS):
+            kept.append(_substitute(each, values))
+    return kept
+
+
+def _is_axis(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and ".axis." in ast.unparse(value.func)
+
+
+def _read_axes(statement: ast.Assign) -> dict[str, ast.expr]:
+    target, value = statement.targets[0], statement.value
+    assert isinstance(value, ast.Call)
+    names = target.elts if isinstance(target, ast.Tuple) else [target]
+    bindings = value.args[-1]
+    values = bindings.elts if isinstance(bindings, ast.List) else [bindings]
+    pairs = zip(names, values, strict=False)
+    return {name.id: bound for name, bound in pairs if isinstance(name, ast.Name)}
+
+
+class _Substitution(ast.NodeTransformer):
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.values = values
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        if isinstance(node.ctx, ast.Load) and node.id in self.values:
+            return copy.deepcopy(self.values[node.id])
+        return node
+
+
+def _substitute(node: Any, values: dict[str, Any]) -> Any:
+    return _Substitution(values).visit(node)
+
+
+def _numbers(tree: ast.AST) -> list[Any]:
+    return [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and type(node.value) in (int, float)
+    ]
+
+
+def _smaller(value: Any) -> list[int]:
+    """Smaller numbers to try for one."""
+    number = int(value)
+    tried = [1, 2, 4, number // 2, number - 1] if number > 1 else [0] if number == 1 else [1]
+    return list(
+        dict.fromkeys(each for each in tried if 0 <= each < max(2, number) and each != value)
+    )
+
+
+def _change_numbers_everywhere(tree: ast.Module) -> Iterator[None]:
+    """A number that stands in several places, in all of them: an extent and its loops."""
+    numbers = _numbers(tree)
+    values: list[Any] = sorted({n.value for n in numbers if n.value > 1}, reverse=True)
+    for value in values:
+        places = [n for n in numbers if n.value == value and type(n.value) is type(value)]
+        for smaller in filter(None, _smaller(value)):
+            yield from _set_values(places, type(value)(smaller))
+
+
+def _change_numbers(tree: ast.Module) -> Iterator[None]:
+    for node in _numbers(tree):
+        for smaller in _smaller(node.value):
+            yield from _set_values([node], type(node.value)(smaller))
+
+
+def _set_values(nodes: list[Any], value: Any) -> Iterator[None]:
+    kept = nodes[0].value
+    for node in nodes:
+        node.value = value
+    yield
+    for node in nodes:
+        node.value = kept
+
+
+def _drop_parameters(tree: ast.Module) -> Iterator[None]:
+    for function in tree.body:
+        assert isinstance(function, ast.FunctionDef)
+        yield from _drop_each(function.args.args)
+
+
+def _drop_keywords(tree: ast.Module) -> Iterator[None]:
+    """Options of calls: annotations of loops, say."""
+    for call in [node for node in ast.walk(tree) if isinstance(node, ast.Call)]:
+        yield from _drop_each(call.keywords, kept=("thread", "scope"))
+
+
+def _drop_each(items: list[Any], kept: tuple[str, ...] = ()) -> Iterator[None]:
+    for at, item in enumerate(items[:]):
+        if item.arg not in kept:
+            del items[at]
+            yield
+            items.insert(at, item)
+
+
+def _change_types(tree: ast.Module) -> Iterator[None]:
+    """A simpler type in all places of another one."""
+    for name in TYPES:
+        fields = {ast.Constant: "value", ast.Attribute: "attr"}
+        typed = [(node, fields[type(node)]) for node in ast.walk(tree) if type(node) in fields]
+        places = [(node, field) for node, field in typed if getattr(node, field) == name]
+        for simpler in SIMPLER_TYPES:
+            if places and name != simpler:
+                for node, field in places:
+                    setattr(node, field, simpler)
+                yield
+                for node, field in places:
+                    setattr(node, field, name)
+
+
+def _inline_names(tree: ast.Module) -> Iterator[None]:
+    """A let, or another name of a value, in its places."""
+    for body in _bodies(tree):
+        whole = body[:]
+        for place, node in enumerate(whole):
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                values = {node.target.id: node.value}
+                body[place:] = [
+                    _substitute(each, values) for each in copy.deepcopy(whole[place + 1 :])
+                ]
+                yield
+                body[:] = whole
+
+
+def _simplify_expressions(tree: ast.Module) -> Iterator[None]:
+    """An operand in the place of an operation, and 0 in the place of an index."""
+    for parent, name, place in _expressions(tree):
+        value = getattr(parent, name)
+        node = value if place is None else value[place]
+        simpler = list(_parts(node))
+        is_index = isinstance(parent, ast.Subscript) and name == "slice"
+        if (is_index or isinstance(parent, ast.Tuple)) and not isinstance(node, ast.Constant):
+            simpler.append(ast.Constant(0))
+        for each in simpler:
+            _put(parent, name, place, each)
+            yield
+            _put(parent, name, place, node)
+
+
+def _expressions(tree: ast.AST) -> list[tuple[Any, str, int | None]]:
+    """Each place of an expression: its parent, the field, and the place in a list."""
+    found: list[tuple[Any, str, int | None]] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.arg):
+            continue
+        for name, value in ast.iter_fields(node):
+            if name in ("func", "target", "targets", "annotation", "optional_vars"):
+                continue
+            if isinstance(value, ast.expr):
+                found.append((node, name, None))
+            elif isinstance(value, list):
+                found += [
+                    (node, name, at) for at, each in enumerate(value) if isinstance(each, ast.expr)
+                ]
+    return found
+
+
+def _parts(node: ast.expr) -> list[ast.expr]:
+    """The expressions that may stand in the place of one."""
+    if isinstance(node, ast.BinOp):
+        return [node.left, node.right]
+    if isinstance(node, ast.UnaryOp):
+        return [node.operand]
+    if isinstance(node, ast.BoolOp):
+        return node.values
+    if isinstance(node, ast.Call):
+        called = getattr(node.func, "attr", "")
+        if called in LIKE_CHOICES:
+            return node.args[1:]
+        if called not in LOOPS:
+            return [each for each in node.args if not isinstance(each, ast.Constant)]
+    return []
+
+
+def _put(parent: Any, name: str, place: int | None, node: ast.expr) -> None:
+    if place is None:
+        setattr(parent, name, node)
+    else:
+        getattr(parent, name)[place] = node
+
+
+REDUCTIONS: tuple[Reduction, ...] = (
+    _change_numbers_everywhere,
+    _drop_chunks,
+    _unwrap_all,
+    _drop_parameters,
+    _change_types,
+    _inline_names,
+    _simplify_expressions,
+    _change_numbers,
+    _drop_keywords,
+)
+"""The largest steps come first."""
+
 
 SECONDS = 90.0
 

@@ -1,6 +1,6 @@
 """``tirstep report``: judges the recipes, builds the report, and writes the page.
 
-`jobs` judges and lowers, `build` makes the values of `model`, and `render` the page of them: the
+`jobs` judges and lowers, `build` makes the values of `document`, which has the page of them: the
 files of the folder `page`, put together as they are, without a build step and without a network.
 """
 
@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..formatting import count
-from ..names import complete_either
+from ..formatting import complete_either, count
 from ..request import (
     PROGRAMS,
     RECIPE_OPTIONS,
@@ -80,8 +79,8 @@ def command(
     from tirstep.lowering_checks.compile.compiling import get_target
 
     from .build import build_report
+    from .document import render_report
     from .jobs import RecipeJob, do_jobs
-    from .render import render_report
     from .watch import leave_files
 
     among = tuple(it.spelling or it.name for it in pick_recipes(recipes, request))
@@ -122,7 +121,7 @@ def require_replaceable(path: Path) -> None:
     """Refuse, before the work, to write where there is no folder or over another's file."""
     from tirstep.files import require_writable
 
-    from .render import MARKER
+    from .document import MARKER
 
     if not path.parent.is_dir():
         raise UseError(f"there is no folder {path.parent}; give --output a file in one that is")

@@ -18,8 +18,7 @@ from tirstep.transforms.recipes import Step
 
 from ..formatting import describe_recipe, format_shape, get_dtype
 from ..judging import JudgedRecipe, Tell
-from .links import link_source, note_lines
-from .model import (
+from .document import (
     ChecksPart,
     FactsPart,
     PassPart,
@@ -31,7 +30,7 @@ from .model import (
     Text,
     TimePart,
 )
-from .python_source import find_python
+from .origins import find_python, link_source, note_lines
 
 LINKED = ("cuda", "opencl")
 """Languages whose sources have a line or more for each statement."""

@@ -24,7 +24,7 @@ from ..request import ExampleName, Request, pick_recipe
 from ..screen import Screen
 from ..wrong_use import UseError, find_sentence
 from .build import build_recipe, read_counts
-from .model import RecipePart
+from .document import RecipePart
 
 MOST_PROCESSES = 4  # each loads TVM: some hundred MB
 INSTALLED = ("site-packages", "dist-packages")

@@ -1,13 +1,20 @@
-"""What a report shows, as values: `as_document` makes of them the JSON that the page reads.
+"""What a report shows, as values, and the page of them: its template, styles and scripts from the
+folder `page`, and the data as JSON.
 
 Where something was not measured or is not there, it is None.
 """
 
 from __future__ import annotations
 
+import base64
 import dataclasses
+import html
+import json
+import re
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import Any
 
 from tirstep.lowering_checks import Finding
@@ -209,3 +216,47 @@ def as_document(report: Report) -> dict[str, Any]:
     document = as_json(report)
     places = [[lines[line] for line in text.lines] for text in texts]
     return {**document, "lines": [*lines], "texts": places}
+
+
+STYLES = (
+    "theme",
+    "base",
+    "layout",
+    "tree",
+    "step",
+    "code",
+    "lines",
+    "panels",
+    "overview",
+    "dialogs",
+)
+SCRIPTS = (
+    *("start", "dom", "data", "lines", "route", "diff", "highlight", "code", "panels"),
+    *("overview", "tree", "step", "search", "keyboard"),
+)
+MARKER = '<meta name="generator" content="tirstep report">'
+
+
+def render_report(report: Report) -> str:
+    """One HTML file that needs nothing else."""
+    page = files(__package__) / "page"
+
+    def read(name: str) -> str:
+        return (page / name).read_text(encoding="utf-8")
+
+    script = "\n".join(read(f"{name}.js") for name in SCRIPTS)
+    parts = {
+        "generator": MARKER,
+        "title": html.escape(f"{report.title} · tirstep"),
+        "style": "\n".join(read(f"{name}.css") for name in STYLES),
+        "data": pack_document(as_document(report)),
+        "script": f'(async () => {{\n"use strict";\n{script}\n}})();',
+    }
+    # In one go: what is put in is not searched again.
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], read("page.html"))
+
+
+def pack_document(document: object) -> str:
+    """JSON, deflated and in base64: small, and no text in it can be taken for markup."""
+    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+    return base64.b64encode(zlib.compress(text.encode(), level=9)).decode("ascii")
