@@ -52,9 +52,9 @@ def command(
     from tirstep.modules import get_kernel
     from tirstep.transforms import TransformError
     from tirstep.transforms.recipes import RECIPES, matmul_best
-    from tirstep.transforms.recipes.forecast import keep_tiles, read_product
     from tirstep.transforms.recipes.gpus import read_gpu
-    from tirstep.transforms.recipes.rows import rank_rows
+    from tirstep.transforms.recipes.matmul_best import keep_tiles, read_product
+    from tirstep.transforms.recipes.row_ladders import rank_rows
 
     from .json_output import print_document, read_keys
     from .screen import Screen

@@ -96,8 +96,8 @@ def command(
     from tirstep.bench.session import Settings
     from tirstep.bench.trials import Trials, describe_search
     from tirstep.bench.workers import LocalWorkers
-    from tirstep.transforms.recipes.forecast import make_forecast
     from tirstep.transforms.recipes.gpus import GPUS, H200
+    from tirstep.transforms.recipes.matmul_best import make_forecast
 
     from .screen import Screen
 
