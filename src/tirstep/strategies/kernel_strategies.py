@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tirstep.modules import get_kernel
 from tirstep.transforms.gpu_limits import MAX_SHARED_BYTES
-from tirstep.transforms.intrinsics.wgmma import ARCHITECTURE
+from tirstep.transforms.hopper.wgmma_intrinsics import ARCHITECTURE
 from tirstep.transforms.recipes import Recipe
 
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 31, 61)

@@ -16,7 +16,7 @@ from tvm.s_tir import SBlock, Schedule
 from tvm.tirx import For, ForKind, SeqStmt
 
 from tirstep.transforms import queries, tir
-from tirstep.transforms.intrinsics.wgmma import ARCHITECTURE
+from tirstep.transforms.hopper.wgmma_intrinsics import ARCHITECTURE
 from tirstep.transforms.recipes import RECIPES, Recipe
 
 from .drawn_programs import Choice
