@@ -108,7 +108,7 @@ def test_what_needs_tirstep_is_not_written(command: Command, tmp_path: Path) -> 
 def test_a_wrong_replay_is_not_written(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export, "_write_calls", lambda trace: "def apply_trace(sch): pass")
+    monkeypatch.setattr(export, "_END", "\ndef replay():\n    return s_tir.Schedule(Module)\n")
     result = command("export", "vector_add_bound", tmp_path / "out", "--as", "python")
     assert "does not replay with TVM alone as python: it makes another module; export" in result.err
     assert not (tmp_path / "out").exists()
