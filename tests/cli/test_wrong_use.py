@@ -161,13 +161,6 @@ def test_what_a_command_cannot_do_is_one_sentence(
     assert [path.name for path in folder.iterdir() if path.name[0] != "_"] == ["right.py"]
 
 
-def test_a_name_within_another_is_missing():
-    sentence = "there is no recipe 'matmul_nave'; did you mean matmul_naive? give --steps"
-    assert find_missing(sentence, "matmul_nave matmul nave --step steps matmul_naive") == [
-        *("matmul", "nave", "--step", "steps")
-    ]
-
-
 def test_cuda_without_a_gpu(command: Command, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tirstep.lowering_checks.devices.cuda.is_cuda_available", lambda: False)
     result = command("ladder", "vector_add", "--device", "cuda")

@@ -93,3 +93,9 @@ def test_shared_memory_that_no_gpu_has(elements: int) -> None:
     else:
         with pytest.raises(UnsupportedError, match="'S' has 4294967296 elements of float32, more"):
             run_kernel(arrays, body)
+
+
+def test_a_view_of_a_wider_type_needs_a_multiple_of_its_bytes() -> None:
+    arrays = {"A": np.zeros(3, "float16"), "B": np.zeros(1, "float32")}
+    with pytest.raises(UnsupportedError, match="of A, whose 6 bytes must be a multiple of 4"):
+        run_kernel(arrays, 'W = T.decl_buffer((1,), "float32", data=A.data)\n---\nB[tx] = W[tx]')

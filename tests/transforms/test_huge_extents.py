@@ -12,10 +12,14 @@ from typing import Any
 import pytest
 import tvm
 from kernels import parse_kernel
+from pairs import refuses
+from tvm.s_tir import Schedule
 
+from tirstep import transforms as tr
 from tirstep.lowering_checks.legality.lowered_memory import find_missing_barriers
 from tirstep.lowering_checks.legality.pipelines import find_broken_pipelines
 from tirstep.lowering_checks.legality.reads import find_lost_reads
+from tirstep.modules import transpose
 
 HUGE = 2**31 - 8
 SECONDS = 20
@@ -114,3 +118,10 @@ def test_threads_that_no_gpu_takes_are_not_asked_for_races():
                 B[vt] = S[1023 - vt % 1024]
     """)
     assert find_missing_barriers(Threads) == []
+
+
+def test_a_store_of_a_huge_tile_is_refused_at_once() -> None:
+    sch = Schedule(transpose.problem(46340, 46340).module)
+    block = sch.get_sblock("B")
+    with refuses(sch, "copies more elements than shared memory has room for"):
+        tr.store_by_tma(sch, block)

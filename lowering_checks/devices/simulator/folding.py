@@ -27,7 +27,7 @@ def fold(kind: str, node: Any) -> Any:
     may_fold = (kind in _OF_EQUALS and structural_equal(node.a, node.b)) or (
         kind in _OF_ZEROS and (_is_zero(node.a) or (kind != "Div" and _is_zero(node.b)))
     )
-    if not may_fold or _are_constants(node):
+    if not may_fold or (isinstance(node.a, FloatImm) and isinstance(node.b, FloatImm)):
         return node
     return Analyzer().simplify(node)
 
@@ -46,7 +46,3 @@ def _round_to_zero(kind: str, node: Any) -> Any:
 
 def _is_zero(node: Any) -> bool:
     return isinstance(node, FloatImm) and float(node.value) == 0
-
-
-def _are_constants(node: Any) -> bool:
-    return isinstance(node.a, FloatImm) and isinstance(node.b, FloatImm)

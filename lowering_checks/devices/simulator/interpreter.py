@@ -107,7 +107,14 @@ class Interpreter(Device):
         except UnsupportedError as error:
             raise DeviceError(str(error)) from error
         self.has_spread, self.has_wide_loops = flat.has_spread, flat.has_wide_loops
-        _require_small(flat.body)
+        counts = {"host": 0, "launch": 0}
+        _add_stores(flat.body, 1, 0, counts)
+        for place, count in counts.items():  # declined: it would take minutes
+            if count > MAX_STORES[place]:
+                raise DeviceError(
+                    f"the module stores {count} times, which is too much to interpret; "
+                    "choose a smaller shape"
+                )
         return flat
 
     def _run(
@@ -242,22 +249,6 @@ class _HostMemory(SharedMemory):
         self.state.log.add(kind, self.name, location, wrong, describe)
 
 
-def _require_small(body: Any) -> None:
-    """Decline what would take minutes."""
-    for place, count in _count_stores(body).items():
-        if count > MAX_STORES[place]:
-            raise DeviceError(
-                f"the module stores {count} times, which is too much to interpret; "
-                "choose a smaller shape"
-            )
-
-
-def _count_stores(body: Any) -> dict[str, int]:
-    counts = {"host": 0, "launch": 0}
-    _add_stores(body, 1, 0, counts)
-    return counts
-
-
 def _add_stores(node: Any, times: int, threads: int, counts: dict[str, int]) -> None:
     """`threads` are those of a launch, all of which run all of it; 0 on the host."""
     kind = type(node).__name__
@@ -269,17 +260,13 @@ def _add_stores(node: Any, times: int, threads: int, counts: dict[str, int]) -> 
         _add_stores(node.body, times * int(extent), threads, counts)
     elif kind == "AttrStmt":
         if node.attr_key == THREAD_EXTENT and not threads:
-            threads = _count_threads(node)
+            axes = {
+                str(it.node.thread_tag): int(getattr(it.value, "value", 1))
+                for it in find_axes(node)
+            }
+            threads = math.prod(axes.values())
         _add_stores(node.body, times, threads, counts)
     elif kind == "IfThenElse":
         _add_stores(node.then_case, times, threads, counts)
     elif kind == "BufferStore":
         counts["launch" if threads else "host"] += times * max(threads, 1)
-
-
-def _count_threads(launch: Any) -> int:
-    axes = {
-        str(node.node.thread_tag): int(getattr(node.value, "value", 1))
-        for node in find_axes(launch)
-    }
-    return math.prod(axes.values())

@@ -165,7 +165,10 @@ class Memory:
         """
         lanes = (self.state.batch.lanes, 1)
         given = index.shape if isinstance(index, np.ndarray) else (1, 1)
-        shape = given if mask is None and given == lanes else _join_shapes(given, mask, lanes)
+        shape = given
+        if mask is not None or given != lanes:
+            own = (1, 1) if mask is None else mask.shape
+            shape = np.broadcast_shapes(given or (1, 1), own, lanes)
         active = get_everywhere(shape) if mask is None else spread_to(mask, shape)
         places = spread_to(index, shape)
         if mask is not None:
@@ -184,12 +187,6 @@ class Memory:
             self.state.log.add("out of bounds", self.name, location, wrong, describe)
             return np.clip(places, self.low, end - 1), active
         return places, active
-
-
-def _join_shapes(
-    given: tuple[int, ...], mask: Array | None, lanes: tuple[int, int]
-) -> tuple[int, ...]:
-    return np.broadcast_shapes(given or (1, 1), (1, 1) if mask is None else mask.shape, lanes)
 
 
 class VectorMemory(Memory):

@@ -36,24 +36,19 @@ def find_written_buffers(body: Any) -> set[Var]:
     seen when they happen.
     """
     bases = {node.buffer: find_base(node.data) for node in find_all(body, DeclBuffer)}
-    written = {node.buffer for node in find_all(body, BufferStore)} | _find_pointed_to(body)
-    found: set[Var] = set()
-    for buffer in written:
-        while bases.get(buffer) is not None:
-            buffer = bases[buffer]
-        found.add(buffer)
-    return found
-
-
-def _find_pointed_to(body: Any) -> set[Var]:
-    """The buffers of access pointers that may be stored through."""
-    return {
+    written = {node.buffer for node in find_all(body, BufferStore)} | {
         base
         for call in find_all(body, Call)
         if get_op_name(call) == "tirx.tvm_access_ptr"
         and (constant(call.args[4]) or 0) & _WRITES
         and (base := find_base(call.args[1])) is not None
     }
+    found: set[Var] = set()
+    for buffer in written:
+        while bases.get(buffer) is not None:
+            buffer = bases[buffer]
+        found.add(buffer)
+    return found
 
 
 def find_base(data: Any) -> Var | None:

@@ -9,7 +9,7 @@ takes an address or a condition from memory runs as it is, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,7 +58,7 @@ def find_periods(kernel: Any) -> dict[Any, Period]:
     """The loops of a kernel's body that have a period, each of which is less than half of it."""
     if is_decided_by_memory(kernel) or find_all(kernel, While):
         return {}
-    calls = [_name(call) for call in find_all(kernel, Call)]
+    calls = [get_op_name(call) for call in find_all(kernel, Call)]
     if any("thread_return" in name or "mbarrier" in name for name in calls):
         return {}  # threads that are gone, and phases, make iterations differ
     bound, found = _Bindings(kernel), {}
@@ -119,7 +119,8 @@ def list_indices(statement: Any) -> Iterator[tuple[int, Any]]:
         buffer = node.buffer if isinstance(node, BufferStore) else node.source
         if hasattr(buffer, "scope") and str(buffer.scope()) != "local":
             for index in node.indices:
-                yield _count_bytes(buffer.dtype), _get_first_lane(index)
+                size = int(buffer.dtype.bits) * int(buffer.dtype.lanes) // 8
+                yield max(1, size), _get_first_lane(index)
     for call in find_all(statement, Call):
         if not is_choice(call):
             yield from ((1, each) for each in call.args if _is_integer(each))
@@ -134,17 +135,8 @@ def _get_first_lane(index: Any) -> Any:
     return index.value if isinstance(index, Broadcast) else index
 
 
-def _count_bytes(dtype: Any) -> int:
-    """The bytes of one element; of less than a byte, 1."""
-    return max(1, int(dtype.bits) * int(dtype.lanes) // 8)
-
-
 def _is_integer(expression: Any) -> bool:
     return str(getattr(getattr(expression, "ty", None), "dtype", "")).startswith(("int", "uint"))
-
-
-def _name(call: Any) -> str:
-    return get_op_name(call)
 
 
 def _find_period(loop: Any, bound: _Bindings) -> Period | None:
@@ -160,34 +152,20 @@ def _find_period(loop: Any, bound: _Bindings) -> Period | None:
             if head + tail + 2 * period > count:
                 break
             span = Range.from_min_extent(loop.min + head, count - head - tail - period)
-            analyzer = _make_analyzer({**bound.ranges, loop.loop_var: span})
+            analyzer = Analyzer()
+            for variable, range_of in {**bound.ranges, loop.loop_var: span}.items():
+                analyzer.bind(variable, range_of)
             later = {loop.loop_var: loop.loop_var + period}
-            if _is_periodic(analyzer, later, moving, changing):
+            moved = [
+                (size, constant(analyzer.simplify(substitute(index, later) - index)))
+                for size, index in moving
+            ]
+            if all(step is not None and step * size % SPAN == 0 for size, step in moved) and all(
+                analyzer.can_prove_equal(substitute(condition, later), condition)
+                if _is_integer(condition)
+                else str(analyzer.simplify(substitute(condition, later)))
+                == str(analyzer.simplify(condition))
+                for condition in changing
+            ):
                 return Period(head, period, tail)
     return None
-
-
-def _make_analyzer(ranges: Mapping[Any, Any]) -> Any:
-    analyzer = Analyzer()
-    for variable, span in ranges.items():
-        analyzer.bind(variable, span)
-    return analyzer
-
-
-def _is_periodic(
-    analyzer: Any,
-    later: dict[Any, Any],
-    moving: Sequence[tuple[int, Any]],
-    changing: Sequence[Any],
-) -> bool:
-    for size, index in moving:
-        moved = constant(analyzer.simplify(substitute(index, later) - index))
-        if moved is None or moved * size % SPAN:
-            return False
-    return all(
-        analyzer.can_prove_equal(substitute(condition, later), condition)
-        if _is_integer(condition)
-        else str(analyzer.simplify(substitute(condition, later)))
-        == str(analyzer.simplify(condition))
-        for condition in changing
-    )

@@ -119,6 +119,11 @@ class SharedMemory(Memory):
                 f"the simulator does not support {name}, a view of type {dtype} of {self.name}, "
                 f"which is viewed in units of {self.shadow.unit} bytes"
             )
+        if (size_of_block := self.span * self.data.itemsize) % dtype.itemsize:
+            raise UnsupportedError(
+                f"the simulator does not support {name}, a view of type {dtype} of {self.name}, "
+                f"whose {size_of_block} bytes must be a multiple of {dtype.itemsize}"
+            )
         view = self.data.view(dtype)
         return SharedMemory(name, view, self.shadow, low=low, size=size, buffer_id=buffer_id)
 

@@ -347,7 +347,15 @@ class SimulatedGpu:
         self.turns.run_together([functools.partial(run_part, part) for part in parts])
         self.values, self.memories, self.location = before
         self.part = None
-        _merge_values(self.values, ended)
+        values = self.values  # each lane has the variables that its part of the kernel has bound
+        for key in {key for _, own in ended for key in own}:
+            bound = [(part, own[key]) for part, own in ended if key in own]
+            for part, value in [it for it in bound if it[1] is not values.get(key)]:
+                other: Any = values.get(key)
+                if other is None or not isinstance(value, np.ndarray | np.number | int | float):
+                    values[key] = value
+                elif np.ndim(value) or np.ndim(other) or value != other:
+                    values[key] = np.where(part, value, other)
 
     def let_others_run(self) -> bool:
         """Another part of the kernel goes on; False where none can, because all wait already."""
@@ -521,16 +529,3 @@ class SimulatedGpu:
             used[kind] = used.get(kind, 0) + count
         for sentence in find_excess_memory(used):
             self.state.log.add_sentence("launch", sentence)
-
-
-def _merge_values(values: dict[int, Any], parts: Sequence[tuple[Array, dict[int, Any]]]) -> None:
-    """Give each lane the variables that its part of the kernel has bound."""
-    for key in {key for _, own in parts for key in own}:
-        bound = [(part, own[key]) for part, own in parts if key in own]
-        bound = [(part, value) for part, value in bound if value is not values.get(key)]
-        for part, value in bound:
-            other: Any = values.get(key)
-            if other is None or not isinstance(value, np.ndarray | np.number | int | float):
-                values[key] = value
-            elif np.ndim(value) or np.ndim(other) or value != other:
-                values[key] = np.where(part, value, other)

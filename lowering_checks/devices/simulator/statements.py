@@ -17,7 +17,7 @@ from tirstep.tvm_compat import get_op_name
 from ...device import Array
 from .apart import APART
 from .async_copies import CP_ASYNC
-from .expressions import Address, Evaluate, restrict, translate
+from .expressions import Address, restrict, translate
 from .mbarriers import WAITS
 from .memory import BufferKey, count_lanes, get_numpy_dtype
 from .operators import as_stored, is_narrow
@@ -64,59 +64,45 @@ def _sequence(node: Any) -> Execute:
 def _attribute(node: Any) -> Execute:
     body = translate_statement(node.body)
     if node.attr_key == THREAD_EXTENT:
-        return _enter_axis(node.node.var, str(node.node.thread_tag), body)
+        variable, axis = node.node.var, str(node.node.thread_tag)
+        key, dtype = hash(variable), get_numpy_dtype(variable.ty.dtype)
+
+        def enter(gpu: SimulatedGpu, mask: Array | None) -> None:
+            places = gpu.state.batch.coordinates[axis]
+            gpu.values[key] = places.astype(dtype, copy=False)
+            body(gpu, mask)
+
+        return enter
     if node.attr_key == APART:
         threads = int(node.value)
         return lambda gpu, mask: gpu.run_apart(mask, body, threads=threads)
     if node.attr_key == "reduce_scope":
-        return _mute_uninitialized(body)
+
+        def mute(gpu: SimulatedGpu, mask: Array | None) -> None:
+            """TVM's own reduction: lanes that do not count shuffle what they never stored."""
+            gpu.state.log.muted = "uninitialized read"
+            body(gpu, mask)
+            gpu.state.log.muted = ""
+
+        return mute
     if node.attr_key == "async_commit_queue_scope":
-        return _commit(body)
+
+        def commit(gpu: SimulatedGpu, mask: Array | None) -> None:
+            """TVM's code generator closes a group of copies behind the body."""
+            body(gpu, mask)
+            gpu.get_queue(CP_ASYNC).commit(gpu.state.get_active(mask))
+
+        return commit
     if node.attr_key == "async_wait_inflight_count":
-        return _wait(translate(node.value), body)
+        in_flight = translate(node.value)
+
+        def wait(gpu: SimulatedGpu, mask: Array | None) -> None:
+            """TVM's code generator waits in front of the body."""
+            gpu.get_queue(CP_ASYNC).wait(gpu.state.get_active(mask), in_flight(gpu, mask))
+            body(gpu, mask)
+
+        return wait
     return body
-
-
-def _enter_axis(variable: Any, axis: str, body: Execute) -> Execute:
-    key, dtype = hash(variable), get_numpy_dtype(variable.ty.dtype)
-
-    def run(gpu: SimulatedGpu, mask: Array | None) -> None:
-        places = gpu.state.batch.coordinates[axis]
-        gpu.values[key] = places.astype(dtype, copy=False)
-        body(gpu, mask)
-
-    return run
-
-
-def _commit(body: Execute) -> Execute:
-    """TVM's code generator closes a group of copies behind the body."""
-
-    def run(gpu: SimulatedGpu, mask: Array | None) -> None:
-        body(gpu, mask)
-        gpu.get_queue(CP_ASYNC).commit(gpu.state.get_active(mask))
-
-    return run
-
-
-def _wait(in_flight: Evaluate, body: Execute) -> Execute:
-    """TVM's code generator waits in front of the body."""
-
-    def run(gpu: SimulatedGpu, mask: Array | None) -> None:
-        gpu.get_queue(CP_ASYNC).wait(gpu.state.get_active(mask), in_flight(gpu, mask))
-        body(gpu, mask)
-
-    return run
-
-
-def _mute_uninitialized(body: Execute) -> Execute:
-    """TVM's own reduction over threads: lanes that do not count shuffle what they never stored."""
-
-    def run(gpu: SimulatedGpu, mask: Array | None) -> None:
-        gpu.state.log.muted = "uninitialized read"
-        body(gpu, mask)
-        gpu.state.log.muted = ""
-
-    return run
 
 
 def _loop(node: Any) -> Execute:

@@ -223,8 +223,8 @@ def _multiply(threads: Threads, *arguments: Any) -> None:
     left, right = (it.arrange(values) for it, values in zip(matrices, read, strict=True))
     wide = np.int64 if shape.kinds[0] == "s8" else np.float64
     product = np.matmul(_widen(left, wide, shape), _widen(right, wide, shape))
-    shares = _distribute(product, shape.columns)
-    terms = threads.spread(groups, shares)
+    row, column = _place_sums(shape.columns)  # as shares of its warpgroup: (groups, 128, elements)
+    terms = threads.spread(groups, product[:, row, column])
     keep = _cut_off if shape.kinds[0] in ("e4m3", "e5m2") else np.asarray
     memory.begin_update(cells, terms, bool(is_added), mask, threads.location, keep)
 
@@ -316,7 +316,9 @@ def _locate(
     address = address ^ ((address >> _BANK_BIT & width // _UNIT - 1) << 4)
     elements = (address // item).reshape(len(groups), -1)
     share = -(-elements.shape[1] // WARPGROUP)
-    shares = _pad(elements, share).reshape(len(groups), WARPGROUP, share)
+    # As many as all lanes of a warpgroup take, the first ones again.
+    taken = elements[:, np.arange(WARPGROUP * share) % elements.shape[1]]
+    shares = taken.reshape(len(groups), WARPGROUP, share)
     mask = threads.get_mask(groups)
     index = threads.spread(groups, shares)
     index[~mask[:, 0]] = memory.low
@@ -357,12 +359,6 @@ def _read_descriptors(threads: Threads, groups: Array, descriptor: Any) -> _Desc
     return _Described(memory, _WIDTHS[code], start, leading, stride)
 
 
-def _pad(elements: Array, share: int) -> Array:
-    """As many elements as all lanes of a warpgroup take, the first ones again."""
-    count = elements.shape[1]
-    return elements[:, np.arange(WARPGROUP * share) % count]
-
-
 def _find_bytes(row: Array, byte: Array, leading: Array, stride: Array, width: int) -> Array:
     """Where bytes along k of a row lie, before they are exchanged."""
     at = row % 8 * width + row // 8 * stride
@@ -391,12 +387,6 @@ def _widen(values: Array, wide: Any, shape: _Shape) -> Array:
 def _cut_off(sums: Array) -> Array:
     """What is kept of sums of float8: 14 bits, with the hidden one."""
     return (np.ascontiguousarray(sums).view(np.uint32) & 0xFFFFFC00).view(np.float32)
-
-
-def _distribute(product: Array, columns: int) -> Array:
-    """Matrices of 64 rows as shares of their warpgroup: (groups, 128, elements)."""
-    row, column = _place_sums(columns)
-    return product[:, row, column]
 
 
 @functools.cache

@@ -106,7 +106,10 @@ class _Widening:
 
     def _widen_nest(self, loop: For, lanes: int) -> Any:
         """The nest with the wide loops innermost; None where none can be, or is worth it."""
-        nest = list(_find_nest(loop))
+        nest, node = [loop], loop.body
+        while isinstance(node, For):
+            nest.append(node)
+            node = node.body
         if any(constant(each.min) is None or not constant(each.extent) for each in nest):
             return None
         region = _Region.read(nest[-1].body, in_order=self.in_order)
@@ -120,24 +123,11 @@ class _Widening:
                 chosen.append(each)
         if math.prod(map(_extent, chosen)) < 2:
             return None
-        return _reorder(nest, [each for each in nest if any(map(each.same_as, chosen))])
-
-
-def _reorder(nest: Sequence[For], wide: Sequence[For]) -> For:
-    """A nest with these loops innermost, and wide."""
-    body = nest[-1].body
-    for each in reversed(wide):
-        body = _copy(each, body, is_wide=True)
-    for each in reversed([each for each in nest if not any(map(each.same_as, wide))]):
-        body = _copy(each, body)
-    return body
-
-
-def _find_nest(loop: For) -> Iterator[For]:
-    node: Any = loop
-    while isinstance(node, For):
-        yield node
-        node = node.body
+        is_wide = [any(map(each.same_as, chosen)) for each in nest]
+        for wide in (True, False):
+            for each, own in reversed([*zip(nest, is_wide, strict=True)]):
+                node = _copy(each, node, is_wide=wide) if own == wide else node
+        return node
 
 
 def _extent(loop: For) -> int:
@@ -185,7 +175,8 @@ class _Region:
                 if node.var in bound:
                     return None
                 bound[node.var] = substitute(node.value, bound)
-        if any(get_op_name(call).rsplit(".", 1)[-1] not in _PURE for call in _find_calls(body)):
+        calls = [call for call in find_all(body, Call) if not _is_barrier(call)]
+        if any(get_op_name(call).rsplit(".", 1)[-1] not in _PURE for call in calls):
             return None
         stores = find_all(body, BufferStore)
         loads = find_all(body, TensorLoad)
@@ -239,10 +230,6 @@ def _is_plain(node: Any, *, in_order: bool) -> bool:
 
 def _is_barrier(value: Any) -> bool:
     return str(getattr(getattr(value, "op", None), "name", "")).endswith("tvm_storage_sync")
-
-
-def _find_calls(body: Any) -> list[Any]:
-    return [call for call in find_all(body, Call) if not _is_barrier(call)]
 
 
 def _find_variables(expression: Any) -> set[Var]:
