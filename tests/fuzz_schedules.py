@@ -2,15 +2,15 @@
 
     python tests/fuzz_schedules.py SEED SECONDS [--jobs N] [--device cuda] [--only KERNEL]
 
-The moves are those of tests/recipes/test_random_schedules.py, with TVM's primitives between them,
-drawn by Python's `random`. Then numbers are checked on the CPU and, where every block is spread over
-the threads of its kernel, on the simulator and on the other devices named. At the first wrong trial
-it ends with exit code 1 and as few calls as show it; what a primitive breaks by itself is counted.
-Trials are played in worker processes: one that dies, of a program that writes where it may not, of
-too much memory or of too much time, is a finding of its trial. ``--trial N`` plays one trial again,
-in this process. ``--only`` draws one kernel, or "fragments" or "warpgroups": products of whole
-fragments, or whole tiles of a warpgroup, in the types of tensor cores; or "quads" and "rows":
-attention of whole fragments, or of whole rows of a warpgroup; or "streams" and "streamed rows".
+The moves are those of tests/recipes/test_random_schedules.py, with TVM's primitives in between,
+drawn by Python's `random`. Then numbers are checked on the CPU and, where every block is spread
+over the threads of its kernel, on the simulator and on the other devices named. At the first wrong
+trial it ends with exit code 1 and as few calls as show it; what a primitive breaks by itself is
+counted. Trials are played in workers: one that dies, of a store where none may be, of too much
+memory or time, is a finding. ``--trial N`` plays one again, in this process. ``--only`` draws one
+kernel, or "fragments" or "warpgroups": products of whole fragments, or tiles of a warpgroup, in the
+types of tensor cores; or "quads" and "rows": attention of whole fragments, or of whole rows of a
+warpgroup; or "streams" and "streamed rows": sums of several parts.
 """
 
 from __future__ import annotations
@@ -60,8 +60,7 @@ from tirstep.strategies.problems import (
     draw_rare,
 )
 
-PART_ONES = 4  # one trial of so many is of one of these
-HUGE_ONES = 20  # one trial of so many is of a huge problem
+PART_ONES, HUGE_ONES = 4, 20  # one trial of so many is of `PARTS`, or of a huge problem
 LONGEST = 600  # seconds of a trial, after which its process is ended
 GIBIBYTES = 8  # of memory, in each worker
 
