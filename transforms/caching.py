@@ -69,7 +69,8 @@ def cache_read_at(
         ``shared.dyn`` or ``local``; a loop around the block, not vectorized; a block that no
         pipeline copies asynchronously; a copy inside of the operand: where the loops of the block
         that writes it were fused and split with a guard, TVM may copy rows behind its end; an
-        operand whose place the block does not read from data behind a guard
+        operand whose place the block does not read from data behind a guard, and which it does not
+        write itself
     guarded: an operand that is no register buffer of other threads, nor shared memory of another
         GPU block
     """
@@ -126,13 +127,18 @@ def place_copy_at(
 
 
 def require_operand(sch: Schedule, block: SBlockRV, operand: int) -> None:
-    """Refuse a number that counts none of the buffers that a block reads."""
-    reads = [str(region.source.name) for region in sch.get(block).reads]
+    """Refuse a number that counts none of the buffers that a block reads, or one that it writes."""
+    node, name = sch.get(block), get_sblock_name(sch, block)
+    reads = [str(region.source.name) for region in node.reads]
     if not 0 <= operand < len(reads):
+        listed = ", ".join(f"{index}: {it}" for index, it in enumerate(reads))
+        advice = "count the operands from 0"
+        raise TransformError(f"block '{name}' has no operand {operand}, it reads {listed}", advice)
+    if any(it.source.same_as(node.reads[operand].source) for it in node.writes):
         raise TransformError(
-            f"block '{get_sblock_name(sch, block)}' has no operand {operand}, it reads "
-            f"{', '.join(f'{index}: {name}' for index, name in enumerate(reads))}",
-            "count the operands from 0",
+            f"operand {operand} of block '{name}', '{reads[operand]}', is what the block writes "
+            "itself, and TVM puts the copy behind it",
+            "choose an operand that the block only reads",
         )
 
 

@@ -84,7 +84,7 @@ def test_wrong_kernel(command: Command, wrong_vector_add: None):
     assert result.code == 1
     assert "golden failed   numbers failed on cpu 1024" in result.out
     assert "\n+                C[vi] = A[vi] - B[vi]\n" in result.out
-    assert re.search(r"vector_add_bound 01_split \[elementwise\.py:\d+\]: C\[", result.out)
+    assert re.search(r"vector_add_bound 01_split \[element_ladders\.py:\d+\]: C\[", result.out)
     assert "elements are wrong (integers, seed 0)" in result.out
 
 
@@ -225,7 +225,7 @@ def test_check_as_json(command: Command, goldens: Path):
     (finding,) = recipe["findings"]
     assert set(finding) == {"check", "where", "source", "message", "detail"}
     assert finding["where"] == "vector_add_bound 01_split"
-    assert re.fullmatch(r"elementwise\.py:\d+", finding["source"])
+    assert re.fullmatch(r"element_ladders\.py:\d+", finding["source"])
 
 
 QUOTIENTS = """

@@ -306,6 +306,9 @@ def store_by_tma(sch: Schedule, write: SBlockRV, *, arch: str | None = None) -> 
             )
     # Where a block's own loops go in its tile, as far as conditions let them.
     chosen = [range(constant(loop.extent) or 0) for loop in own]
+    if math.prod(map(len, chosen)) > 8 * MAX_SHARED_BYTES[SCOPE]:
+        problem = f"block '{name}' copies more elements than shared memory has room for"
+        raise TransformError(problem, "tile it first")
     points = {*map(tuple, try_iterations([*places.values()], conditions, own, chosen).tolist())}
     extents = {
         variable: 1 + max((point[at] for point in points), default=0)
