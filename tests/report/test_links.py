@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from golden_runs import run_golden
 
+from tirstep.cli.report import origins
 from tirstep.cli.report.origins import find_python, link_source, note_lines
 from tirstep.lowering_checks import print_module
 from tirstep.lowering_checks.compile.passes import lower_through_passes
