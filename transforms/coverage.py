@@ -189,7 +189,8 @@ def require_single_terms(sch: Schedule, block: SBlockRV, name: str = "") -> None
 
 def find_repetition(sch: Schedule, block: SBlockRV) -> For | None:
     """A loop that has a reduction take its terms again; None for maxima, which do not mind."""
-    if _is_idempotent(sch.get(block)):
+    stores = find_all(sch.get(block).body, BufferStore)
+    if all(isinstance(store.value, (Max, Min, And, Or)) for store in stores):
         return None
     realize = get_realize(sch, block)
     return find_repeating_loop(realize, _find_summing_loops(sch, block, realize))
@@ -217,12 +218,6 @@ def find_repeating_loop(realize: SBlockRealize, loops: list[For]) -> For | None:
     return None
 
 
-def _is_idempotent(block: SBlock) -> bool:
-    """Whether a term that is taken twice changes nothing."""
-    stores = find_all(block.body, BufferStore)
-    return all(isinstance(store.value, (Max, Min, And, Or)) for store in stores)
-
-
 def _find_summing_loops(sch: Schedule, block: SBlockRV, realize: SBlockRealize) -> list[For]:
     """The loops around a block over which it adds to sums that were initialized once."""
     reducing = [
@@ -234,27 +229,21 @@ def _find_summing_loops(sch: Schedule, block: SBlockRV, realize: SBlockRealize) 
         return []
     loops = get_outer_loops(sch, block)
     if realize.block.init is None:
-        starts = _find_starts(sch, block)
-        return [loop for loop in loops if not any(_holds(loop, start) for start in starts)]
+        # The other blocks that write what it sums up: they initialize it.
+        node, outputs = sch.get(block), [region.source for region in sch.get(block).writes]
+        starts = [
+            other
+            for other in find_all(get_root(sch, block), SBlock)
+            if not other.same_as(node)
+            and any(is_among(region.source, outputs) for region in other.writes)
+        ]
+        return [
+            loop for loop in loops if not any(is_among(it, find_all(loop, SBlock)) for it in starts)
+        ]
     for place, loop in enumerate(loops):
         if any(is_used(loop.loop_var, value) for value in reducing):
             return loops[place:]
     return []
-
-
-def _find_starts(sch: Schedule, block: SBlockRV) -> list[SBlock]:
-    """The other blocks that write what a block sums up: they initialize it."""
-    node, outputs = sch.get(block), [region.source for region in sch.get(block).writes]
-    return [
-        other
-        for other in find_all(get_root(sch, block), SBlock)
-        if not other.same_as(node)
-        and any(is_among(region.source, outputs) for region in other.writes)
-    ]
-
-
-def _holds(loop: For, block: SBlock) -> bool:
-    return is_among(block, find_all(loop, SBlock))
 
 
 def _group(values: list[Any], names: list[Any]) -> list[list[Any]]:

@@ -56,14 +56,14 @@ def stay_in_lanes(buffer: Any, writer: Place, reader: Place) -> bool:
     """
     if not has_lane_rows(buffer):
         return False
-    plain = [place for place in (writer, reader) if not _is_instruction(place)]
+    plain = [
+        place
+        for place in (writer, reader)
+        if all(get_axis(loop) is None for loop in find_all(place.block.body, For))
+    ]
     return bool(plain) and all(map(uses_own_lane, plain))
 
 
 def drop_lane(ranges: Sequence[Any]) -> list[Any]:
     """The ranges of an access to a fragment, of any lane as if it were the first one."""
     return [*ranges[:-2], Range.from_min_extent(0, 1), ranges[-1]]
-
-
-def _is_instruction(place: Place) -> bool:
-    return any(get_axis(loop) is not None for loop in find_all(place.block.body, For))

@@ -60,7 +60,9 @@ def test_a_source_that_is_written_otherwise_with_marks_is_not_linked(
     noted, lines = note_lines(run_golden(RECIPES["relu_bound"]).steps[-1].module)
     lowering = lower_through_passes(noted)
     assert any(link_source(lowering, lines))
-    monkeypatch.setattr("tirstep.cli.report.origins.MARK", "another_name")  # the marks then stay in the source
+    monkeypatch.setattr(
+        "tirstep.cli.report.origins.MARK", "another_name"
+    )  # the marks then stay in the source
     assert link_source(lowering, lines) == ()
 
 
