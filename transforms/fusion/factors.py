@@ -104,14 +104,18 @@ def _compile(node: Any) -> Compute:
 
 def _read(node: Any) -> Compute:
     if isinstance(node, Var):
-        return functools.partial(_get_value, node.__chandle__(), str(node.name))
+        address, unknown = node.__chandle__(), f"'{node.name}'"
+
+        def get(values: Mapping[int, float], _load: Load) -> Any:
+            if address not in values:  # a parameter, an open size, or what a statement binds
+                raise UnknownOperationError(unknown)
+            return values[address]
+
+        return get
     if isinstance(node, TensorLoad):
         return lambda values, load: load(node)
-    if isinstance(node, Select) or is_choice(node):
-        parts = (
-            node.args if is_choice(node) else (node.condition, node.true_value, node.false_value)
-        )
-        asked, first, second = map(_compile, parts)
+    if choice := _read_choice(node):
+        asked, first, second = map(_compile, choice)
         # The arm that is not chosen is not computed.
         return lambda values, load: (first if asked(values, load) else second)(values, load)
     if isinstance(getattr(node, "value", None), (int, float)):
@@ -145,10 +149,11 @@ def _read(node: Any) -> Compute:
     return call
 
 
-def _get_value(address: int, name: str, values: Mapping[int, float], _load: Load) -> Any:
-    if address not in values:  # a parameter, an open size, or what a statement binds
-        raise UnknownOperationError(f"'{name}'")
-    return values[address]
+def _read_choice(node: Any) -> list[Any]:
+    """The condition of a choice and both of its values; nothing of another node."""
+    if isinstance(node, Select):
+        return [node.condition, node.true_value, node.false_value]
+    return list(node.args) if is_choice(node) else []
 
 
 def get_operation(node: Any) -> str:
@@ -175,10 +180,6 @@ def _divide_integers(a: float, b: float) -> float:
 
 def _choose(choose: Callable[[float, float], float], a: float, b: float) -> float:
     return NAN if math.isnan(a) or math.isnan(b) else choose(a, b)
-
-
-def _power(base: float, exponent: float) -> float:
-    return INFINITY if base == 0 and exponent < 0 else math.pow(base, exponent)
 
 
 def _log(value: float) -> float:
@@ -211,7 +212,7 @@ _FUNCTIONS: dict[str, Callable[..., float]] = {
     "log2": lambda value: _log(value) / math.log(2.0),
     "sqrt": math.sqrt,
     "rsqrt": lambda value: INFINITY if value == 0 else 1.0 / math.sqrt(value),
-    "pow": _power,
+    "pow": lambda a, b: INFINITY if a == 0 and b < 0 else math.pow(a, b),
     "fabs": abs,
     "tanh": math.tanh,
     "sigmoid": lambda value: 0.5 + 0.5 * math.tanh(0.5 * value),
@@ -368,10 +369,8 @@ def _find_alike(term: Any, running: Running, what: str, find: Callable[..., Any]
     """
     if isinstance(term, (Max, Min)) or (what == "factor" and isinstance(term, (Add, Sub))):
         parts = [term.a, term.b]
-    elif isinstance(term, Select) or is_choice(term):
-        condition, *parts = (
-            term.args if is_choice(term) else (term.condition, term.true_value, term.false_value)
-        )
+    elif choice := _read_choice(term):
+        condition, *parts = choice
         if running.is_in(condition):
             raise NoRepairError(condition, "is a condition, which may be another later")
     else:
@@ -515,7 +514,7 @@ def split_factor(term: Any, varies: Callable[[Any], bool]) -> Parts:
         combine = operator.truediv if isinstance(term, Div) else operator.mul
         first, second = (split_factor(part, varies) for part in (term.a, term.b))
         return Parts(*(_join(combine, *pair) for pair in zip(first, second, strict=True)))
-    if isinstance(term, Cast) and all("float" in str(it.ty.dtype) for it in (term, term.value)):
+    if isinstance(term, Cast) and _is_between_floats(term):
         inner = split_factor(term.value, varies)
         if inner.factor is None:
             return Parts(None, term)
