@@ -16,10 +16,15 @@ from ..recipes.gemm import GemmConfig
 from ..recipes.mma import MmaConfig
 from ..recipes.row_ladders import RowConfig
 from ..recipes.wgmma import WgmmaConfig
-from .convolution_plan import match_convolution, schedule_convolution
 from .flat import match_flat, schedule_flat
 from .plan import schedule_function
-from .product_plan import MatmulConfig, match_matmul, schedule_matmul
+from .product_plan import (
+    MatmulConfig,
+    match_convolution,
+    match_matmul,
+    schedule_convolution,
+    schedule_matmul,
+)
 from .roles import Mismatch, Roles
 from .row_plan import match_rows, schedule_rows
 

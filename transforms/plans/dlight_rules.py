@@ -25,8 +25,8 @@ from ..recipes.rungs import Rung, read_pairs
 from ..recipes.wgmma import WgmmaConfig
 from ..schedule import TransformError, describe_error
 from ..tir import find_all, replace_fields
-from .convolution_plan import CONVOLUTION
 from .plan import FLAT_PLAN, MATMUL, ROWS, Plan
+from .product_plan import CONVOLUTION
 from .roles import DEVICE, Mismatch, Roles, list_sblocks, make_roles
 from .targets import find_unsupported, narrow_indices
 

@@ -13,14 +13,17 @@ from tvm.target import Target
 
 from ..queries import get_sblock_name, is_reduction
 from ..schedule import TransformError, inlines, transform
-from .convolution_plan import (
+from .flat import LEFT_OVER, choose_flat, match_flat, schedule_flat
+from .product_plan import (
     CONVOLUTION,
     choose_convolution,
+    choose_matmul,
+    is_by_vector,
     match_convolution,
+    match_matmul,
     schedule_convolution,
+    schedule_matmul,
 )
-from .flat import LEFT_OVER, choose_flat, match_flat, schedule_flat
-from .product_plan import choose_matmul, is_by_vector, match_matmul, schedule_matmul
 from .roles import DEVICE, Mismatch, Roles, inline_others, is_bound, list_sblocks
 from .row_plan import choose_row_configs, match_rows, schedule_rows
 from .targets import find_gather, find_unsupported
