@@ -19,6 +19,7 @@ from .legality.merged_memory import find_overwritten
 from .legality.open_sizes import close_sizes
 from .legality.reads import find_foreign_reads, find_leaks, find_lost_reads
 from .legality.stores import find_unowned
+from .legality.sums import find_lost_terms
 from .steps import Finding
 
 
@@ -75,6 +76,11 @@ def _ask_rules(module: tvm.IRModule) -> Iterator[str]:
                 "written by then; let it write all that is read, in the same iteration of the "
                 "loops around both"
             )
+    for block, buffer, axis in find_lost_terms(module).values():
+        yield (
+            f"block '{block}' adds each thread's terms on '{axis}' to a register '{buffer}' of its "
+            "own, and none has the sum; let it keep its initialization, or reduce in one thread"
+        )
     for buffer in find_missing_barriers(module, is_last=True):
         yield (
             f"threads share elements of the shared buffer '{buffer}' with no barrier between: TVM "

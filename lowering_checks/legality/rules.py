@@ -34,7 +34,7 @@ from .pipelines import find_broken_pipelines
 from .reads import LostRead, find_foreign_reads, find_lost_reads, find_settled_foreign_reads
 from .repairs import find_broken_repairs
 from .stores import find_unowned
-from .sums import find_late_beginnings, find_lost_guards, find_unordered_sums
+from .sums import find_late_beginnings, find_lost_guards, find_lost_terms, find_unordered_sums
 from .virtual_threads import find_partial_virtual_threads
 
 _REPORT = "report it, with the steps that led here"
@@ -217,6 +217,14 @@ OF_LOWERING = (
         "sums of outputs that do not exist into '{buffer}'",
         "keep the sums in registers (cache_write_at), which all blocks read at the place where "
         "they are written, or use sizes that divide",
+    ),
+    Rule(
+        "terms of other threads lost",
+        find_lost_terms,
+        "block '{block}' would add each thread's terms on '{axis}' to a register '{buffer}' of its "
+        "own, and none would have the sum",
+        "let the block keep its initialization, so that TVM adds up over threads, or bind a loop "
+        "that feeds no reduction",
     ),
     Rule("late initialization", _by_problem(find_late_beginnings)),
     Rule("broken pipeline", _by_problem(find_broken_pipelines)),

@@ -247,6 +247,40 @@ def _is_shuffled(buffer: Any) -> bool:
     return buffer.dtype.bits >= WARP or str(buffer.dtype) == "float16"
 
 
+class LostTerms(NamedTuple):
+    """A block whose threads add to a register each, and the axis that they are on."""
+
+    block: str
+    buffer: str
+    axis: str
+
+
+@cached_by_module(2)  # what one transform leaves behind, the next one finds
+def find_lost_terms(module: IRModule) -> dict[str, LostTerms]:
+    """The reductions over threads without an initialization, by the block's name.
+
+    TVM adds up over threads where the block has its own. Otherwise each thread adds its terms to a
+    register of its own, and none has the sum.
+    """
+    found: dict[str, LostTerms] = {}
+    for _, function in module.functions_items():
+        for place in get_places(function.body) if isinstance(function, PrimFunc) else ():
+            if place.block.init is not None or place.block.match_buffers or not place.is_innermost:
+                continue
+            terms, outputs = (_find_values(place, reduced=each) for each in (True, False))
+            for loop in place.find_bound("threadIdx"):
+                adds = any(is_used(loop.loop_var, term) for term in terms)
+                if constant(loop.extent) == 1 or not adds:
+                    continue
+                for region in place.block.writes:
+                    own = [substitute(part.min, place.values) for part in region.region]
+                    is_apart = any(is_used(loop.loop_var, each) for each in (*own, *outputs))
+                    if region.source.scope() == "local" and not is_apart:
+                        axis, name = str(get_axis(loop)), str(region.source.name)
+                        found[place.name] = LostTerms(place.name, name, axis)
+    return found
+
+
 class LostGuard(NamedTuple):
     """A block whose sums are stored without its guard, and what it stores them into."""
 

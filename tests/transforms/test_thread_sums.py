@@ -13,10 +13,25 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.script import from_source
 
 from tirstep import transforms as tr
-from tirstep.lowering_checks import get_device
+from tirstep.lowering_checks import check_ownership, get_device
 from tirstep.lowering_checks.legality.sums import find_unordered_sums
 from tirstep.modules import Problem, layer_norm, row_sum
 from tirstep.transforms.recipes import RECIPES
+
+
+def test_terms_of_threads_whose_initialization_is_taken_out():
+    """Each thread would add up its own; TVM's primitive takes out what the transform leaves in."""
+    problem = row_sum.problem(8, 16)
+    sch, block, i, k = at_block(problem.module, "B")
+    tr.bind_loop(sch, i, axis="blockIdx.x")
+    tr.cache_write_at(sch, block, i)
+    tr.bind_loop(sch, k, axis="threadIdx.x")
+    raw = sch.copy()
+    raw.decompose_reduction(block, k)
+    assert find_wrong(problem, raw)
+    assert ["none has the sum" in it.message for it in check_ownership(raw.mod)] == [True]
+    with refuses(sch, "decompose_reduction_at: "):
+        tr.decompose_reduction_at(sch, block, k)
 
 
 def split_among(roles: str, dtype: str = "float32") -> tuple[Schedule, dict[str, LoopRV]]:
