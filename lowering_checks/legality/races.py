@@ -12,11 +12,11 @@ What is asked is enumerated: two uses of a buffer clash where one thread's eleme
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from tvm.ir import Call, TensorLoad
 from tvm.sym import detect_linear_equation
@@ -44,14 +44,14 @@ def find_races(uses: Uses) -> Iterator[str]:
         and use.launch
         and all(index.ty.dtype.lanes == 1 for index in use.indices)
     ]
-    known = _Known.of(uses)
+    memo: dict[Any, Any] = {}  # what is known of one pair serves thousands of others
     for first, last in itertools.combinations_with_replacement(shared, 2):
         if first.launch != last.launch or not first.buffer.same_as(last.buffer):
             continue
         if not _needs_barrier(first, last):
             continue
         try:
-            if _Pair(uses, first, last, known).races():
+            if _Pair(uses, first, last, memo).races():
                 yield str(first.buffer.name)
         except TypeError:
             continue  # an expression that is not known, a loaded one, say, or too many threads
@@ -68,113 +68,83 @@ def _needs_barrier(first: Use, last: Use) -> bool:
     )
 
 
-@dataclass
-class _Touched:
-    """What is known of a use beside others in the same loops.
-
-    Attributes
-    ----------
-    own : the iterations of loops that it does not share
-    cells : its elements in iterations of the shared loops
-    elements : all that are in `cells`, once those of all iterations are
-    """
-
-    own: dict[Any, list[int]] | None = None
-    cells: dict[tuple[int, ...], _Cells] = field(default_factory=dict)
-    elements: set[tuple[int, ...]] | None = None
-
-
-class _View(NamedTuple):
-    """The places of the thread axes and of the common loops that decide what a use touches."""
-
-    axes: list[int]
-    moving: list[int]
-
-
-@dataclass
-class _Known:
-    """What was found for one pair of uses, and serves others: there are thousands of them.
-
-    Attributes
-    ----------
-    written : the buffers that something is stored into, each once
-    copies : of each use, what `_read_copy` says of its value
-    touched, views : of a use beside others in the same loops
-    chosen : of the loops around both uses, the iterations that are tried
-    """
-
-    written: list[Any]
-    copies: dict[int, tuple[Any, ...] | None] = field(default_factory=dict)
-    touched: dict[Any, _Touched] = field(default_factory=dict)
-    views: dict[Any, _View] = field(default_factory=dict)
-    chosen: dict[Any, list[list[int]]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, uses: Uses) -> _Known:
-        written: list[Any] = []
-        for use in uses.uses:
-            if use.is_write and not is_among(use.buffer, written):
-                written.append(use.buffer)
-        return cls(written)
-
-    def read_copy(self, use: Use) -> tuple[Any, ...] | None:
-        """What the value of a use copies."""
-        if id(use) not in self.copies:
-            self.copies[id(use)] = _read_copy(use.value)
-        return self.copies[id(use)]
-
-    def choose(self, key: Any, loops: Sequence[For], room: int) -> list[list[int]]:
-        """The iterations of common loops that are tried."""
-        if key not in self.chosen:
-            self.chosen[key] = [list(values) for values in choose_values(loops, max(2, room))]
-        return self.chosen[key]
-
-
 class _Pair:
     """Two uses of a buffer, the first one earlier in the program, or a store and itself.
-
-    What is `known` of each serves its pairs with all copies of an unrolled loop's body.
 
     Of loops and of threads those are tried that decide what a use touches. Threads along other
     axes all do the same, and are `several` where there are any.
     """
 
-    def __init__(self, uses: Uses, first: Use, last: Use, known: _Known) -> None:
-        self.uses, self.first, self.last = uses, first, last
+    def __init__(self, uses: Uses, first: Use, last: Use, memo: dict[Any, Any]) -> None:
+        self.uses, self.first, self.last, self._memo = uses, first, last, memo
         self.common = [loop for loop in first.loops if is_among(loop, last.loops)]
-        self._sources = self._get_sources(known)
+        self._sources = self._get_sources()
         if any(constant(loop.min) != 0 for loop in (*first.loops, *last.loops)):
             raise TypeError("loops that begin elsewhere are not tried")
         extents = uses.threads[first.launch]
         count = math.prod(extents.values())
         if count > MAX_THREADS:
             raise TypeError("threads that no GPU takes are not tried")
-        around = tuple(map(id, self.common))
-        self._chosen = known.choose((first.launch, around), self.common, _ROOM // count)
-        views = {id(use): self._view(use, known, around) for use in (first, last)}
-        self._moving = {use: view.moving for use, view in views.items()}
-        places = {place for view in views.values() for place in view.axes}
-        self._axes = [axis for place, axis in enumerate(extents) if place in places]
-        self._counts = [extents[axis] for axis in self._axes]
-        self._several = count > math.prod(self._counts)
-        beside = (around, tuple(sorted(places)), bool(self._sources))
-        self._known = {
-            id(use): known.touched.setdefault((id(use), *beside), _Touched())
-            for use in (first, last)
-        }
+        around, room = tuple(map(id, self.common)), max(2, _ROOM // count)
+        self._chosen = self._recall((around, room), lambda: choose_values(self.common, room))
+        views = [self._view(use, around) for use in (first, last)]
+        places = sorted({place for axes, _ in views for place in axes})
+        axes = [axis for place, axis in enumerate(extents) if place in places]
+        self._counts = {axis: range(extents[axis]) for axis in axes}
+        self._several = count > math.prod(map(len, self._counts.values()))
+        self._moving = {id(use): view[1] for use, view in zip((first, last), views, strict=True)}
+        self._beside = (around, *places, bool(self._sources))
 
-    def _view(self, use: Use, known: _Known, around: tuple[int, ...]) -> _View:
-        """What decides about a use, the same beside all others in the same loops."""
-        key = (id(use), around, bool(self._sources))
-        if key not in known.views:
-            asked = self._find_asked(use)
-            axes, loops = self.uses.threads[use.launch], [loop.loop_var for loop in self.common]
-            known.views[key] = _View(*(_find_used(each, asked) for each in (axes, loops)))
-        return known.views[key]
+    def _recall(self, key: Any, make: Callable[[], Any]) -> Any:
+        if key not in self._memo:
+            self._memo[key] = make()
+        return self._memo[key]
+
+    def _view(self, use: Use, around: tuple[int, ...]) -> tuple[list[int], list[int]]:
+        """The places of the thread axes and of the common loops that decide what a use touches."""
+        axes, loops = self.uses.threads[use.launch], [loop.loop_var for loop in self.common]
+        asked = self._find_asked(use)
+        return self._recall(
+            ("view", id(use), around, bool(self._sources)),
+            lambda: tuple(_find_used(each, asked) for each in (axes, loops)),
+        )
 
     def _find_asked(self, use: Use) -> tuple[Any, ...]:
         """The expressions that decide what a use touches."""
         return (*use.indices, *use.guards, *self._sources.get(id(use), ()))
+
+    def _get_cells(self, use: Use) -> dict[tuple[int, ...], _Cells]:
+        return self._recall((id(use), *self._beside), lambda: self._collect(use))
+
+    def _collect(self, use: Use) -> dict[tuple[int, ...], _Cells]:
+        """The elements of a use, and of copies their sources, by iterations of common loops.
+
+        Of loops that decide nothing one iteration is tried.
+        """
+        loops = [loop for loop in use.loops if not is_among(loop, self.common)]
+        asked = self._find_asked(use)
+        moving = self._moving[id(use)]
+        tried = [v if at in moving else v[:1] for at, v in enumerate(self._chosen)]
+        for loop, values in zip(loops, choose_values(loops, 8), strict=True):
+            moves = any(is_used(loop.loop_var, each) for each in asked)
+            tried.append(values if moves else values[:1])
+        names = [loop.loop_var for loop in (*self.common, *loops)]
+        number: Any = 0
+        for axis, count in self._counts.items():
+            number = number * len(count) + axis
+        common = [names[at] for at in moving]
+        columns = [*common, number, *use.indices, *self._sources.get(id(use), ())]
+        variables = dict(zip(names, tried, strict=True)) | self._counts
+        rows = tabulate(columns, use.guards, variables, others=0)
+        if rows is None:
+            raise TypeError("an expression that is not known, a loaded one, say")
+        first, last = len(common), len(common) + 1 + len(use.indices)
+        found: dict[tuple[int, ...], _Cells] = {}
+        for row in rows.tolist():
+            element, source = tuple(row[first + 1 : last]), tuple(row[last:])
+            cells = found.setdefault(tuple(row[:first]), {}).setdefault(element, {})
+            cells.setdefault(source, set()).add(row[first])
+        return found
 
     def races(self) -> bool:
         """Whether some thread uses an element too early or too late for another one."""
@@ -202,17 +172,11 @@ class _Pair:
         """Whether both are stores, and use no element in common: copies of a loop's body do so."""
         if not (self.first.is_write and self.last.is_write) or self.first.place == self.last.place:
             return False
-        return self._list_elements(self.first).isdisjoint(self._list_elements(self.last))
-
-    def _list_elements(self, use: Use) -> set[tuple[int, ...]]:
-        """All elements of a use that are tried."""
-        known = self._known[id(use)]
-        if known.elements is None:
-            moving = self._moving[id(use)]
-            tried = [v if at in moving else v[:1] for at, v in enumerate(self._chosen)]
-            found = (self._find_cells(use, at) for at in itertools.product(*tried))
-            known.elements = set(itertools.chain.from_iterable(found))
-        return known.elements
+        first, last = (
+            set(itertools.chain.from_iterable(self._get_cells(use).values()))
+            for use in (self.first, self.last)
+        )
+        return first.isdisjoint(last)
 
     def _choose(self) -> list[list[int]]:
         """The iterations of each common loop that are tried: of those that decide nothing, one."""
@@ -230,16 +194,19 @@ class _Pair:
             structural_equal(first, last) and isinstance(first, IntImm | FloatImm)
         )
 
-    def _get_sources(self, known: _Known) -> dict[int, tuple[Any, ...]]:
+    def _get_sources(self) -> dict[int, tuple[Any, ...]]:
         """What decides about the value of each store, where both copy one buffer; empty otherwise.
 
         Stores of one element with the same source write the same. A buffer that is written, too,
         may hold something else by then.
         """
-        early, late = known.read_copy(self.first), known.read_copy(self.last)
-        if early is None or late is None:
+        early, late = (
+            self._recall(("copy", id(use)), functools.partial(_read_copy, use.value))
+            for use in (self.first, self.last)
+        )
+        if early is None or late is None or not early[0].same_as(late[0]):
             return {}
-        if not early[0].same_as(late[0]) or is_among(early[0], known.written):
+        if any(use.is_write and use.buffer.same_as(early[0]) for use in self.uses.uses):
             return {}
         return {id(self.first): early[1:], id(self.last): late[1:]}
 
@@ -323,38 +290,8 @@ class _Pair:
 
     def _find_cells(self, use: Use, at: Sequence[int]) -> _Cells:
         """The elements of a use, and of copies their sources, in one iteration of common loops."""
-        known = self._known[id(use)].cells
         key = tuple(at[depth] for depth in self._moving[id(use)])
-        if key not in known:
-            known[key] = self._collect(use, at)
-        return known[key]
-
-    def _collect(self, use: Use, at: Sequence[int]) -> _Cells:
-        known = self._known[id(use)]
-        if known.own is None:  # of loops that decide nothing one iteration is tried
-            loops = [loop for loop in use.loops if not is_among(loop, self.common)]
-            asked = self._find_asked(use)
-            known.own = {
-                loop.loop_var: values
-                if any(is_used(loop.loop_var, each) for each in asked)
-                else values[:1]
-                for loop, values in zip(loops, choose_values(loops, 8), strict=True)
-            }
-        common = {loop.loop_var: [value] for loop, value in zip(self.common, at, strict=True)}
-        counts = dict(zip(self._axes, map(range, self._counts), strict=True))
-        number: Any = 0
-        for axis, count in counts.items():
-            number = number * len(count) + axis
-        columns = [number, *use.indices, *self._sources.get(id(use), ())]
-        rows = tabulate(columns, use.guards, {**common, **known.own, **counts}, others=0)
-        if rows is None:
-            raise TypeError("an expression that is not known, a loaded one, say")
-        width = 1 + len(use.indices)
-        found: _Cells = {}
-        for thread, *row in rows.tolist():
-            element, source = tuple(row[: width - 1]), tuple(row[width - 1 :])
-            found.setdefault(element, {}).setdefault(source, set()).add(thread)
-        return found
+        return self._get_cells(use).get(key, {})
 
 
 def _find_used(variables: Iterable[Any], expressions: Sequence[Any]) -> list[int]:
