@@ -16,13 +16,13 @@ from tvm.tirx import BufferLoad, BufferStore, Cast, Mul, const, floormod
 from .coverage import require_single_terms
 from .fusion.factors import read_lone_sum
 from .loops import Split, Tail, require_factors, require_serial
+from .placement import require_around
 from .queries import (
     get_loop_name,
     get_outer_loops,
     get_realize,
     get_reduction_loops,
     get_sblock_name,
-    is_around,
     is_reduction,
 )
 from .rewriting import edit_block, replace_blocks
@@ -85,11 +85,7 @@ def decompose_reduction_at(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBlo
             f"block '{name}' has no initialization to take out",
             "call this once, on a block with T.init",
         )
-    if not is_around(sch, loop, block):
-        raise TransformError(
-            f"loop '{get_loop_name(sch, loop)}' is not around block '{name}'",
-            "choose one of sch.get_loops(block)",
-        )
+    require_around(sch, loop, block)
     outer = get_outer_loops(sch, loop)
     for reduction in get_reduction_loops(sch, block):
         if any(node.same_as(sch.get(reduction)) for node in outer):

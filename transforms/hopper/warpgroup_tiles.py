@@ -54,6 +54,7 @@ from ..tensor_cores.mma_tiles import (
     require_matmul_loops,
     require_parts,
     require_register_store,
+    require_tf32,
     tile_copy,
 )
 from ..tir import bind_ranges, constant, replace_fields, substitute
@@ -433,11 +434,7 @@ def tensorize_warpgroups(
     is_tile = TILE_STORE in sch.get(store).annotations  # which may do more than to convert
     result = sch.get(store).writes[0].source if is_tile else require_register_store(sch, store)[1]
     tile = _read_tile(sch, block, store, in_flight)
-    if not tf32 and tile.dtype == "float32":
-        raise TransformError(
-            "float32 operands would be rounded to the 10 bits of TF32",
-            "pass tf32=True where that is meant",
-        )
+    require_tf32(tile.dtype, tf32)
     if not fp22 and tile.dtype.startswith("float8"):
         raise TransformError(
             f"sums of {tile.dtype} would keep 13 bits of a float32's 23, as wgmma adds them up",

@@ -314,11 +314,7 @@ def tensorize_fragments(
             "pass the block that accumulate_in_registers or store_through_shared returned",
         )
     dtype = operands[0].dtype
-    if not tf32 and str(dtype) == "float32":
-        raise TransformError(
-            "float32 operands would be rounded to the 10 bits of TF32",
-            "pass tf32=True where that is meant",
-        )
+    require_tf32(str(dtype), tf32)
     _, result = require_register_store(sch, store)
     is_transposed = is_along_k(find_all(product.body, SBlock)[0], -1)
     intrinsics = get_mma_intrinsics(
@@ -475,6 +471,15 @@ def require_tile_loops(
             f"warps={warps} are not the {get_extent(sch, warp_loop)} of loop "
             f"'{get_loop_name(sch, warp_loop)}'",
             "give the number of warps of the tile",
+        )
+
+
+def require_tf32(dtype: str, is_meant: bool) -> None:
+    """Refuse operands that tensor cores round, unless that is meant."""
+    if not is_meant and dtype == "float32":
+        raise TransformError(
+            "float32 operands would be rounded to the 10 bits of TF32",
+            "pass tf32=True where that is meant",
         )
 
 
