@@ -365,14 +365,10 @@ class Pipeline:
         self.alternates = TMA_PINGPONG in self.loop.annotations
         self.blocks = int(self.loop.annotations.get(TMA_BLOCKS, 1))
         # A buffer of several stages, in dynamic memory: CUDA aligns static arrays to 64 bytes only.
+        targets = [tile.target for tile in self.tiles]
         self.staged = [
-            decl_buffer(
-                (self.stages, *tile.target.shape),
-                tile.target.dtype,
-                str(tile.target.name),
-                scope=SCOPE,
-            )
-            for tile in self.tiles
+            decl_buffer((self.stages, *it.shape), it.dtype, str(it.name), scope=SCOPE)
+            for it in targets
         ]
         self.barriers = decl_buffer((ROOM,), "uint64", "tma_barriers", scope=SCOPE)
         self.maps = [
@@ -383,11 +379,8 @@ class Pipeline:
     @property
     def notes(self) -> dict[str, Any]:
         """What others say of the loop."""
-        return {
-            key: value
-            for key, value in self.loop.annotations.items()
-            if not str(key).startswith(TMA_PREFIX)
-        }
+        notes = self.loop.annotations.items()
+        return {key: value for key, value in notes if not str(key).startswith(TMA_PREFIX)}
 
     def make_tensor_maps(self) -> list[Any]:
         """What the host does before the kernel: two statements for each tensor."""
@@ -421,20 +414,17 @@ class Pipeline:
         """
         sources = [tile.source for tile in self.tiles]
         made = [source for source in sources if not is_among(source, self.parameters)]
-        named = [Evaluate(source.access_ptr(READ)) for source in [*made, *find_shared(others)]]
-        body = join([body, *named])
+        made += [buffer for buffer in others if str(buffer.scope()).startswith("shared")]
+        body = join([body, *(Evaluate(buffer.access_ptr(READ)) for buffer in made)])
         others = [*others, *(self.find_others() if self.overlaps else [])]
         buffers = [*self.staged, self.barriers, *others]
         return SBlockRealize([], True, SBlock([], [], [], "", body, alloc_buffers=buffers))
 
     def initialize(self, counts: list[int]) -> list[Any]:
         """Make mbarriers, each for a number of arrivals."""
-        inits = [
-            Evaluate(T.ptx.mbarrier.init.shared.b64(self.point_to(at), count))
-            for at, count in enumerate(counts)
-        ]
-        fence = Evaluate(T.ptx["fence.mbarrier_init.release.cluster"]())
-        made = if_elected(self.threads, [*inits, fence])
+        init, fence = T.ptx.mbarrier.init.shared.b64, T.ptx["fence.mbarrier_init.release.cluster"]
+        inits = [Evaluate(init(self.point_to(at), count)) for at, count in enumerate(counts)]
+        made = if_elected(self.threads, [*inits, Evaluate(fence())])
         return [*self._fence_stores(), made, make_barrier()]
 
     def fence_others(self) -> list[Any]:
@@ -462,9 +452,8 @@ class Pipeline:
 
     def invalidate(self, count: int) -> list[Any]:
         """The place of the mbarriers may become another buffer's, or theirs again."""
-        calls = [
-            Evaluate(T.ptx["mbarrier.inval.shared.b64"](self.point_to(at))) for at in range(count)
-        ]
+        invalidate = T.ptx["mbarrier.inval.shared.b64"]
+        calls = [Evaluate(invalidate(self.point_to(at))) for at in range(count)]
         return [make_barrier(), if_elected(self.threads, calls)]
 
     def count(self, step: Any) -> Any:
@@ -474,9 +463,8 @@ class Pipeline:
     def wait_for_tile(self) -> Evaluate:
         """Wait until an iteration's tiles have arrived."""
         step = self.count(self.loop.loop_var)
-        round_ = FloorDiv(step, self.stages)
         place = self.point_to(FloorMod(step, self.stages))
-        return Evaluate(T.cuda.mbarrier_wait(place, FloorMod(round_, 2)))
+        return Evaluate(T.cuda.mbarrier_wait(place, FloorMod(FloorDiv(step, self.stages), 2)))
 
     def wait_for_groups(self) -> list[Any]:
         """Behind the loop, tiles become another buffer's memory, and no group may read them."""
@@ -499,18 +487,13 @@ class Pipeline:
     def find_others(self) -> list[Any]:
         """The buffers that the loop's body allocates beside the tiles."""
         own = [tile.target for tile in self.tiles]
-        return [
-            buffer
-            for buffer in self.block.alloc_buffers
-            if not any(buffer.same_as(each) for each in own)
-        ]
+        return [buffer for buffer in self.block.alloc_buffers if not is_among(buffer, own)]
 
     def loop_over(self, statements: list[Any]) -> For:
         """The loop, with other statements in its body and without the tiles' buffers."""
-        name = self.block.name_hint
-        block = SBlock([], [], [], name, SeqStmt(statements), alloc_buffers=self.find_others())
+        name, body, loop = self.block.name_hint, SeqStmt(statements), self.loop
+        block = SBlock([], [], [], name, body, alloc_buffers=self.find_others())
         realized = SBlockRealize([], True, block)
-        loop = self.loop
         return For(loop.loop_var, loop.min, loop.extent, ForKind.SERIAL, realized, None, self.notes)
 
     def _copy_within(self, step: int) -> Any:
@@ -537,20 +520,13 @@ class Pipeline:
                 start = [substitute_step(index, self.loop.loop_var, step) for index in start]
                 place = stage * (size * tile.panels) + panel * size
                 target = buffer.access_ptr(READ, offset=place, extent=size)
-                load = T.ptx[_LOAD.format(len(start))]
-                calls.append(
-                    Evaluate(load(target, T.address_of(variable), *reversed(start), arrived))
-                )
+                load, described = T.ptx[_LOAD.format(len(start))], T.address_of(variable)
+                calls.append(Evaluate(load(target, described, *reversed(start), arrived)))
         return SeqStmt(calls)
 
     def point_to(self, stage: Any) -> Any:
         """A pointer to an mbarrier: those of the stages come first."""
         return self.barriers.access_ptr(READ, offset=stage, extent=1)
-
-
-def find_shared(buffers: Sequence[Any]) -> list[Any]:
-    """Those in shared memory."""
-    return [buffer for buffer in buffers if str(buffer.scope()).startswith("shared")]
 
 
 def if_elected(
@@ -662,22 +638,18 @@ def drop_fences(parts: list[Any]) -> list[Any]:
 def use_stage(statement: Any, stages: dict[Any, Any], stage: Any) -> Any:
     """A statement that uses one stage of buffers that have several now."""
 
-    def find(buffer: Any) -> Any:
-        return stages.get(buffer)
-
     def load(node: Any) -> Any:
-        made = find(node.source)
+        made = stages.get(node.source)
         return node if made is None else BufferLoad(made, [stage, *node.indices])
 
     def store(node: Any) -> Any:
-        made = find(node.buffer)
+        made = stages.get(node.buffer)
         return node if made is None else BufferStore(made, node.value, [stage, *node.indices])
 
     def region(node: Any) -> Any:
-        made = find(node.source)
-        if made is None:
-            return node
-        return BufferRegion(made, [Range.from_min_extent(stage, 1), *node.region])
+        one = Range.from_min_extent(stage, 1)
+        made = stages.get(node.source)
+        return node if made is None else BufferRegion(made, [one, *node.region])
 
     callbacks: list[tuple[type, Callable[[Any], Any]]] = [
         (TensorLoad, load),

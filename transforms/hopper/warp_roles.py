@@ -195,14 +195,11 @@ def _guard(statement: Any, pipeline: Pipeline, computes: Any, registers: list[in
         return SeqStmt(_run_with_roles(pipeline, computes, registers))
     loops = find_all(statement, For)
     if not any(loop.loop_var.same_as(pipeline.loop.loop_var) for loop in loops):
-        # Whether a statement does nothing but to compute in a thread's own registers.
-        # All warps may do that; under a condition, CUDA would keep arrays in local memory.
-        used = [str(buffer.scope()) for buffer, _ in get_elements(statement)]
-        return (
-            statement
-            if (not find_all(statement, Call) and all(scope == "local" for scope in used))
-            else IfThenElse(computes, statement, None)
-        )
+        # All warps may compute in a thread's own registers, if a statement does nothing but that;
+        # under a condition, CUDA would keep arrays in local memory.
+        scopes = {str(buffer.scope()) for buffer, _ in get_elements(statement)}
+        is_own = not find_all(statement, Call) and scopes <= {"local"}
+        return statement if is_own else IfThenElse(computes, statement, None)
     if isinstance(statement, SBlockRealize):
         inner = _guard(statement.block.body, pipeline, computes, registers)
         block = replace_fields(statement.block, body=inner)
