@@ -114,12 +114,7 @@ def test_other_types_are_refused(name: str, dtype: str) -> None:
 def test_more_shared_memory_than_there_is_is_refused() -> None:
     message = "6 stages of tiles of .128, 256. by tile_k=64 take 288 KiB of shared memory, and a bl"
     with pytest.raises(TransformError, match=message):
-        LAST(
-            Schedule(matmul(128, 256, 512, dtype="float16")),
-            tile=(128, 256),
-            tile_k=64,
-            stages=6,
-        )
+        LAST(Schedule(matmul(128, 256, 512, dtype="float16")), tile=(128, 256), tile_k=64, stages=6)
 
 
 @pytest.mark.parametrize(

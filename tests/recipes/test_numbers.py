@@ -220,9 +220,7 @@ def test_numbers_of_the_three_steps_at_their_sizes_on_cuda(name: str, size: int)
 
 @pytest.mark.share(3)
 @pytest.mark.parametrize(
-    "recipe",
-    [recipe for recipe in DRAWN if recipe.tails],
-    ids=lambda recipe: recipe.name,
+    "recipe", [recipe for recipe in DRAWN if recipe.tails], ids=lambda recipe: recipe.name
 )
 @given(data=st.data())
 def test_a_size_that_does_not_divide_is_refused_or_right(

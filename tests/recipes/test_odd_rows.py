@@ -29,8 +29,7 @@ def choose(m: int, n: int, k: int):
 
 
 @pytest.mark.parametrize(
-    ("shape", "ladder", "kernels"),
-    [((12, 20, 23), MmaConfig, 1), ((12, 20, 130), GemmConfig, 1)],
+    ("shape", "ladder", "kernels"), [((12, 20, 23), MmaConfig, 1), ((12, 20, 130), GemmConfig, 1)]
 )
 def test_what_reads_odd_rows_as_they_lie_is_chosen_and_right(shape, ladder, kernels):
     """By mma.sync where k is one step."""

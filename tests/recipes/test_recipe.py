@@ -21,14 +21,7 @@ from tirstep.lowering_checks import run_recipe
 from tirstep.lowering_checks.legality import guard
 from tirstep.modules import depthwise_conv2d, get_kernel, matmul, matmul_bias_relu, relu, vector_add
 from tirstep.transforms import TransformError, bind_loop, cache_read_at, split_loop, unguarded
-from tirstep.transforms.recipes import (
-    LADDERS,
-    RECIPES,
-    Example,
-    Recipe,
-    Rung,
-    recipe,
-)
+from tirstep.transforms.recipes import LADDERS, RECIPES, Example, Recipe, Rung, recipe
 from tirstep.transforms.schedule import transform
 from tirstep.transforms.tir import find_all
 
@@ -65,9 +58,7 @@ def test_a_copy_for_some_of_several_readers_survives_the_simplified_trace() -> N
 
     @T.prim_func(s_tir=True)
     def two_readers(
-        a: T.Buffer((64,), "float32"),
-        b: T.Buffer((64,), "float32"),
-        c: T.Buffer((64,), "float32"),
+        a: T.Buffer((64,), "float32"), b: T.Buffer((64,), "float32"), c: T.Buffer((64,), "float32")
     ) -> None:
         for i in range(64):
             with T.sblock("B"):
@@ -390,10 +381,7 @@ def test_the_lowering_of_a_recipe_of_ours_is_asked_about_once_and_a_refusal_name
     assert first.same_as(module)
     assert last.same_as(steps[-1].module)
     sch = Schedule(module)
-    for run in (
-        lambda: widening.steps(module, lanes=8),
-        lambda: widening(sch, lanes=8),
-    ):
+    for run in (lambda: widening.steps(module, lanes=8), lambda: widening(sch, lanes=8)):
         with pytest.raises(TransformError, match=r"^widen: loop '\w+' would make ") as refused:
             run()
         assert (refused.value.recipe, refused.value.step) == ("widening", "bound")

@@ -5,12 +5,7 @@ from compilers import needs_compiler
 from golden_runs import DEVICES, require_right
 from tvm.s_tir import Schedule
 
-from tirstep.lowering_checks import (
-    check_numbers,
-    get_device,
-    run_golden,
-    run_recipe,
-)
+from tirstep.lowering_checks import check_numbers, get_device, run_golden, run_recipe
 from tirstep.lowering_checks.facts import compile_facts, get_facts
 from tirstep.lowering_checks.facts.lowered import count_accesses
 from tirstep.modules import matmul

@@ -13,11 +13,7 @@ from tirstep.transforms.passes.cp_async import LowerAsyncDMA
 from tirstep.transforms.recipes import find_recipe
 
 NAME = "s_tir.LowerAsyncDMA"
-ASYNCHRONOUS = [
-    "matmul_mma_async",
-    "matmul_wgmma_wide",
-    "attention_wgmma_async",
-]
+ASYNCHRONOUS = ["matmul_mma_async", "matmul_wgmma_wide", "attention_wgmma_async"]
 
 
 def within(function: PrimFunc, axes: int) -> tvm.IRModule:

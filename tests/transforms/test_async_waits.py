@@ -36,10 +36,7 @@ def in_default_pipeline(module: tvm.IRModule) -> tvm.IRModule:
     ("name", "told"),
     [
         ("matmul_wgmma_in_flight", "'k_0', of asynchronous copies behind products, waits for too"),
-        (
-            "matmul_wgmma_tma",
-            "'k_0' would be plain ones, over tiles that wgmma still reads, in",
-        ),
+        ("matmul_wgmma_tma", "'k_0' would be plain ones, over tiles that wgmma still reads, in"),
         ("matmul_wgmma_async", ""),
         ("matmul_mma_tma", ""),
     ],

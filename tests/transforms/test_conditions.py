@@ -26,13 +26,7 @@ INSIDE = "T.And(t >= 1, t < 9)"
 
 
 @pytest.mark.parametrize(
-    "outer",
-    [
-        "t == 1",
-        "r < 1",
-        "T.Or(T.And(t == 0, r < 1), T.And(t == 8, r == 3))",
-        "t < 2",
-    ],
+    "outer", ["t == 1", "r < 1", "T.Or(T.And(t == 0, r < 1), T.And(t == 8, r == 3))", "t < 2"]
 )
 def test_a_condition_that_the_inner_one_may_meet_is_kept(outer):
     module = make_choice(outer, INSIDE)

@@ -8,11 +8,7 @@ from kernels import parse_kernel
 from pairs import run_on_cpu
 from tvm.s_tir import Schedule
 
-from tirstep.transforms import (
-    TransformError,
-    cache_read_at,
-    split_loop,
-)
+from tirstep.transforms import TransformError, cache_read_at, split_loop
 
 ROWS = """
     A (8, 4), Y (8, 4)

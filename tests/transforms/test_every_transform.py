@@ -88,8 +88,5 @@ def test_planted_gaps_are_found():
     assert find_tests([source], "check_pair") == ["test_split_loop_x"]
     assert (
         find_untested(["split_loop", "fuse_loops", "split"], ["test_split_loop_x"])
-        == [
-            "fuse_loops",
-        ]
-        + ["split"] * 0
+        == ["fuse_loops"] + ["split"] * 0
     )

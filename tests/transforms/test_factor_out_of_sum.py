@@ -86,11 +86,7 @@ DEPENDS = "each factor of the term .* of block 'C' depends on 'vk', over which"
         ("x * s", "(x + s)", DEPENDS),
         ("x * s", "T.exp(x * s)", DEPENDS),
         ("C[vi] + x * s", "T.max(C[vi], x * s)", "block 'C' is a maximum of float32 that begins"),
-        (
-            "C[vi] + x * s",
-            "C[vi] * (x * s)",
-            "block 'C' is a product of float32 that",
-        ),
+        ("C[vi] + x * s", "C[vi] * (x * s)", "block 'C' is a product of float32 that"),
         ("T.float32(0)", "T.float32(1)", "with T.float32.1.0., and no sum of floats that begins"),
     ],
 )

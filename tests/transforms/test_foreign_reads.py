@@ -10,10 +10,7 @@ from tvm.s_tir import Schedule
 
 from tirstep.lowering_checks import get_device
 from tirstep.lowering_checks.legality.reads import find_foreign_reads
-from tirstep.transforms import (
-    bind_loop,
-    reverse_compute_block_at,
-)
+from tirstep.transforms import bind_loop, reverse_compute_block_at
 
 SIMULATOR = get_device("simulator")
 

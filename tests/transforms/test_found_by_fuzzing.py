@@ -113,10 +113,7 @@ def test_a_tile_of_which_tvm_keeps_the_elements_of_one_thread(row: int, first: s
 
     def fold(sch: Schedule, copy: SBlockRV) -> None:
         sch.transform_layout(
-            copy,
-            ("write", 0),
-            lambda i, k: (i, k // row, k % row),
-            assume_injective_transform=True,
+            copy, ("write", 0), lambda i, k: (i, k // row, k % row), assume_injective_transform=True
         )
 
     sch = Schedule(problem.module)

@@ -43,8 +43,7 @@ def test_a_failed_check_inside_of_tvm_is_one_sentence_too():
     sch, block, *_ = at_block(conv1d(20, 5), "B")
     outer = sch.get_loops(sch.cache_read(block, 0, "local"))[0]
     with refuses(
-        sch,
-        r"TVM refuses: (Tensor|Buffer)Region pattern match failed: vi - vr; the indices are",
+        sch, r"TVM refuses: (Tensor|Buffer)Region pattern match failed: vi - vr; the indices are"
     ):
         tr.reverse_compute_block_at(sch, block, outer)
 

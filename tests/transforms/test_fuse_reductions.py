@@ -3,14 +3,7 @@
 import numpy as np
 import pytest
 from pairs import assert_dead, check_pair, refuses, run_on_cpu
-from plain_attention import (
-    HEADS,
-    QUERIES,
-    WIDTH,
-    compute_attention,
-    draw_attention,
-    make_attention,
-)
+from plain_attention import HEADS, QUERIES, WIDTH, compute_attention, draw_attention, make_attention
 from reduction_pairs import LEAST, Plain, draw, find_blocks, fuse_pair, make_pair, run_pair
 from tvm.s_tir import Schedule
 from tvm.script import from_source

@@ -8,10 +8,7 @@ from kernels import parse_blocks
 from tvm.ir import IRModule
 
 from tirstep.lowering_checks import check_ownership, get_device
-from tirstep.lowering_checks.legality.reads import (
-    find_foreign_reads,
-    find_settled_foreign_reads,
-)
+from tirstep.lowering_checks.legality.reads import find_foreign_reads, find_settled_foreign_reads
 from tirstep.lowering_checks.legality.stores import find_unowned
 
 SIMULATOR = get_device("simulator")

@@ -121,11 +121,7 @@ def test_parts_of_rows_whose_reader_takes_whole_rows(
     [((20, 5, 5), (4, 3), 2, 3, "[4, 4]"), ((12, 20, 2), (2, 8), 1, 1, "[0, 16]")],
 )
 def test_a_fetch_that_is_copied_out_at_its_own_steps(
-    shape: tuple[int, int, int],
-    threads: tuple[int, int],
-    vector: int,
-    depth: int,
-    element: str,
+    shape: tuple[int, int, int], threads: tuple[int, int], vector: int, depth: int, element: str
 ):
     """A row is copied out in another step than it was fetched in."""
     problem = matmul.problem(*shape)

@@ -5,10 +5,7 @@ from pairs import check_pair, refuses
 from tvm.s_tir import Schedule
 from tvm.script import from_source
 
-from tirstep.transforms import (
-    get_pass_options,
-    set_pass_option,
-)
+from tirstep.transforms import get_pass_options, set_pass_option
 
 CopyWithOption = parse_kernel("""
     A (8,), B (8,)

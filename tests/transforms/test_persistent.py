@@ -10,14 +10,7 @@ from pairs import check_pair, find_kinds, refuses
 from tvm.ir import TensorLoad
 from tvm.s_tir import Schedule
 from tvm.script import tirx as T
-from tvm.tirx import (
-    AllocBuffer,
-    AttrStmt,
-    BufferLoad,
-    BufferStore,
-    Evaluate,
-    IfThenElse,
-)
+from tvm.tirx import AllocBuffer, AttrStmt, BufferLoad, BufferStore, Evaluate, IfThenElse
 from tvm_ffi import structural_map
 
 from tirstep.lowering_checks import check_numbers, get_device, run_golden, run_recipe

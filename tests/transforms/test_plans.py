@@ -74,8 +74,7 @@ TABLE = [row.split(" | ") for row in FUNCTIONS.replace("\n    |", " |").strip().
 
 
 @pytest.mark.parametrize(
-    ("plans", "result", "tensors"),
-    [pytest.param(*row[1:], id=row[0]) for row in TABLE],
+    ("plans", "result", "tensors"), [pytest.param(*row[1:], id=row[0]) for row in TABLE]
 )
 def test_functions_of_models_are_scheduled_and_right(plans: str, result: str, tensors: str) -> None:
     given = eval(f"({tensors})")

@@ -41,16 +41,7 @@ def test_the_index_of_the_thread_is_dropped():
     assert DropThreadDimensions(module).script() == Dropped.script()
 
 
-@pytest.mark.parametrize(
-    "second",
-    [
-        "(t + 1) % 16",
-        "15 - t",
-        "r",
-        "t // 2 + r",
-        "T.int32(3)",
-    ],
-)
+@pytest.mark.parametrize("second", ["(t + 1) % 16", "15 - t", "r", "t // 2 + r", "T.int32(3)"])
 def test_another_index_anywhere_keeps_the_dimension(second):
     module = make_registers("t", second)
     assert_structural_equal(DropThreadDimensions(module), module)

@@ -364,10 +364,7 @@ def test_padded_extents_beyond_the_integer_type():
 @pytest.mark.parametrize(
     ("call", "product"),
     [
-        (
-            lambda sch, _, chain: tr.fuse_loops(sch, chain),
-            r"'i' \(2048\) \* 'j' \(2048\) ",
-        ),
+        (lambda sch, _, chain: tr.fuse_loops(sch, chain), r"'i' \(2048\) \* 'j' \(2048\) "),
         (
             lambda sch, block, _: tr.tile_block(
                 sch, block, threads=(2**16, 2**16), fuse_threads=True, tail="guard"

@@ -234,9 +234,7 @@ def sum_outermost(sch: Schedule, block: SBlockRV) -> LoopRV:
 
 
 @pytest.mark.parametrize("make", [sum_all, sum_outermost])
-def test_a_sum_over_the_outermost_threads(
-    make: Callable[[Schedule, SBlockRV], LoopRV],
-) -> None:
+def test_a_sum_over_the_outermost_threads(make: Callable[[Schedule, SBlockRV], LoopRV]) -> None:
     problem = row_sum.problem(1 if make is sum_all else 3, 8)
     sch, block, _ = start(problem, "B")
     loop = make(sch, block)
