@@ -221,7 +221,7 @@ OF_LOWERING = (
     Rule(
         "terms of other threads lost",
         find_lost_terms,
-        "block '{block}' would add each thread's terms on '{axis}' to a register '{buffer}' of its "
+        "block '{0}' would add each thread's terms on '{2}' to a register '{1}' of its "
         "own, and none would have the sum",
         "let the block keep its initialization, so that TVM adds up over threads, or bind a loop "
         "that feeds no reduction",

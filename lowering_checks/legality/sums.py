@@ -247,22 +247,14 @@ def _is_shuffled(buffer: Any) -> bool:
     return buffer.dtype.bits >= WARP or str(buffer.dtype) == "float16"
 
 
-class LostTerms(NamedTuple):
-    """A block whose threads add to a register each, and the axis that they are on."""
-
-    block: str
-    buffer: str
-    axis: str
-
-
 @cached_by_module(2)  # what one transform leaves behind, the next one finds
-def find_lost_terms(module: IRModule) -> dict[str, LostTerms]:
-    """The reductions over threads without an initialization, by the block's name.
+def find_lost_terms(module: IRModule) -> dict[str, tuple[str, str, str]]:
+    """The reductions over threads without an initialization, with their buffers and axes.
 
     TVM adds up over threads where the block has its own. Otherwise each thread adds its terms to a
     register of its own, and none has the sum.
     """
-    found: dict[str, LostTerms] = {}
+    found: dict[str, tuple[str, str, str]] = {}
     for _, function in module.functions_items():
         for place in get_places(function.body) if isinstance(function, PrimFunc) else ():
             if place.block.init is not None or place.block.match_buffers or not place.is_innermost:
@@ -276,8 +268,8 @@ def find_lost_terms(module: IRModule) -> dict[str, LostTerms]:
                     own = [substitute(part.min, place.values) for part in region.region]
                     is_apart = any(is_used(loop.loop_var, each) for each in (*own, *outputs))
                     if region.source.scope() == "local" and not is_apart:
-                        axis, name = str(get_axis(loop)), str(region.source.name)
-                        found[place.name] = LostTerms(place.name, name, axis)
+                        name = str(region.source.name)
+                        found[place.name] = (place.name, name, str(get_axis(loop)))
     return found
 
 

@@ -1,7 +1,7 @@
 """Copies that would go beyond the end of a buffer, where TVM forgets a guard of its writer."""
 
 import pytest
-from kernels import at_block, parse_kernel
+from kernels import parse_kernel
 from pairs import refuses
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
@@ -84,34 +84,3 @@ def test_rows_that_a_guard_keeps_inside_and_data_that_nobody_knows():
                     A[vi * 3 + vj] = A[P[vi * 3 + vj]]
 
     assert find_outside(Inside) == {}
-
-
-NESTED = """
-A (30, 8), B (30, 8)
-for i in T.thread_binding(30, thread="blockIdx.x"):
-    for t in range(1):
-        with T.sblock("row"):
-            vi = T.axis.spatial(30, i + t)
-            T.where(i + t < 29)
-            T.reads(A[vi, 0:8])
-            T.writes(B[vi, 0:8])
-            for j in range(8):
-                with T.sblock("B"):
-                    vj = T.axis.spatial(8, j)
-                    B[vi, vj] = A[vi, vj] + T.float32(1)
-"""
-
-
-def test_shared_memory_of_a_block_behind_a_guard_which_ends_tvm_s_process():
-    for text, is_refused in (
-        (NESTED, True),
-        (NESTED.replace("T.where(i + t < 29)", "pass"), False),
-    ):
-        sch, block, *_ = at_block(parse_kernel(text), "B")
-        loop = sch.get_loops(block)[0]
-        cache_read_at(sch.copy(), block, loop, operand=0, scope="local")
-        if is_refused:
-            with refuses(sch, "'A_shared' would be shared memory of block 'row', which stands beh"):
-                cache_read_at(sch, block, loop, operand=0)
-        else:
-            cache_read_at(sch, block, loop, operand=0)

@@ -145,3 +145,16 @@ def test_a_copy_in_a_block_of_each_thread_is_shared_by_all_of_them():
         scope = "local" if text is NESTED else "shared"
         tr.cache_read_at(sch, block, sch.get_loops(block)[0], operand=0, scope=scope)
         assert check_ownership(sch.mod) == []
+
+
+def test_shared_memory_of_a_block_behind_a_guard_which_ends_tvm_s_process():
+    whole = NESTED.replace('T.thread_binding(4, thread="threadIdx.x")', "range(1)")
+    for guard, is_refused in (("T.where(i * 4 + t < 29)", True), ("pass", False)):
+        text = whole.replace("T.reads(A", f"{guard}\n            T.reads(A")
+        sch, block, loop, *_ = at_block(parse_kernel(text), "B")
+        tr.cache_read_at(sch.copy(), block, loop, operand=0, scope="local")
+        if is_refused:
+            with refuses(sch, "'A_shared' would be shared memory of block 'row', which stands beh"):
+                tr.cache_read_at(sch, block, loop, operand=0)
+        else:
+            tr.cache_read_at(sch, block, loop, operand=0)
