@@ -280,9 +280,12 @@ class Problem(AnyProblem):
     @functools.cached_property
     def is_exact(self) -> bool:
         """Whether any legal schedule gives the same bits on `integer_inputs`: where the program
-        divides no floats, and calls no functions of them.
+        neither divides nor subtracts floats, and calls no functions of them: their magnitudes are
+        the reference of the inputs' then.
         """
-        return self.kernel.meaning.error is None and not _finds_floats(self, tirx.Div, Call)
+        return self.kernel.meaning.error is None and not _finds_floats(
+            self, tirx.Div, tirx.Sub, Call
+        )
 
     @functools.cached_property
     def multiplies(self) -> bool:
@@ -300,10 +303,7 @@ class Problem(AnyProblem):
     @property
     def ranges(self) -> Mapping[int, tuple[int, int]]:
         """The least and the largest value of inputs that have a range, by place."""
-        found: Mapping[int, tuple[int, int]] = self.kernel.ask(
-            "ranges", **self.shape, **self.options
-        )
-        return found
+        return dict(self.kernel.ask("ranges", **self.shape, **self.options))
 
     @property
     def flops(self) -> int:
@@ -403,9 +403,8 @@ class Problem(AnyProblem):
         sums and any fusing of multiplications and additions, in the type of the accumulator; or it
         is the kernel's own `error`. Where a sum has so many terms that nothing can be promised, it
         is infinite: a float16 sum of 2048 terms may stop growing. Such a problem is checked by
-        `integer_inputs` alone. Operands of type tf32 may lose all but 11 bits, each 2^-10 of
-        itself, before they are multiplied. Rounding is taken to be to nearest; an integer type has
-        the bound 0. Raises `KernelError` for a reference of which nothing is known.
+        `integer_inputs` alone. Rounding is taken to be to nearest; an integer type has the bound 0.
+        Raises `KernelError` for a reference of which nothing is known.
         """
         right = self.reference(inputs)
         return list(zip(right, numeric.bound_computing(self, inputs), strict=True))

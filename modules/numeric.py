@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tirstep.modules.dtypes import DType, dtype_facts
-from tirstep.modules.rounded import Rounded, bound_sums
+from tirstep.modules.rounded import Rounded, UnknownRoundingError, bound_sums
+from tirstep.modules.validation import KernelError
 
 if TYPE_CHECKING:
     from tirstep.modules.kernel import Problem
@@ -25,12 +26,10 @@ TURNS = 64
 
 @dataclass(frozen=True)
 class Measured:
-    """What inputs come to: whether any legal order of the sums gives the same bits, and the largest
-    ratio of a magnitude to what its type holds.
-    """
+    """What inputs come to."""
 
-    is_exact: bool
-    overflow: float
+    is_exact: bool  # whether any legal order of the sums gives the same bits
+    overflow: float  # the largest ratio of a magnitude to what its type holds
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,24 +266,22 @@ def bound_computing(problem: "Problem", inputs: Sequence[Array]) -> list[Array]:
         found = problem.kernel.ask("error", *doubles, **units, **constants)
         return problem.take_results("error", found)
     if problem.is_exact:
-        present = [(double != 0).astype(np.float64) for double in doubles]
-        pairs = zip(
-            problem.reference([np.abs(double) for double in doubles]),
-            problem.reference(present),
-            strict=True,
-        )
-        return [bound_exact(problem, *pair) for pair in pairs]
+        magnitudes = problem.reference([np.abs(double) for double in doubles])
+        terms = problem.reference([double != 0 for double in doubles])
+        return [bound_exact(problem, *pair) for pair in zip(magnitudes, terms, strict=True)]
     rounded: list[Any] = [
         double if place in problem.ranges else Rounded(double, acc)
         for place, double in enumerate(doubles)
     ]
     with np.errstate(invalid="ignore", over="ignore"):
-        found = problem.kernel.ask("reference", *rounded, **constants)
+        try:
+            found = problem.kernel.ask("reference", *rounded, **constants)
+        except UnknownRoundingError as error:
+            raise KernelError(f"{problem}: {error}") from None
         results = [each.closed for each in (found if isinstance(found, tuple) else (found,))]
-        errors = [np.broadcast_to(each.error, each.shape) for each in results]
     return [
-        np.where(np.isnan(error) & ~np.isnan(each.value), np.inf, error)
-        for each, error in zip(results, errors, strict=True)
+        np.where(np.isnan(it.error) & ~np.isnan(it.value), np.inf, it.error + np.zeros(it.shape))
+        for it in results
     ]
 
 

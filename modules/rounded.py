@@ -22,7 +22,6 @@ import numpy as np
 
 from tirstep.modules.dtypes import DType, dtype_facts
 from tirstep.modules.float_errors import DIVISION, FLOAT_FUNCTIONS, LARGEST_DIVISOR, FloatFunction
-from tirstep.modules.validation import KernelError
 
 ANY_UNIT = 2.0**600
 """The power of two that 0 and the infinities are taken to be multiples of."""
@@ -301,8 +300,12 @@ def _known(errors: Any) -> Any:
     return np.where(np.isnan(errors), math.inf, errors)
 
 
-def _refuse(what: str) -> KernelError:
-    return KernelError(
+class UnknownRoundingError(Exception):
+    """A meaning does something of which nobody here knows the error."""
+
+
+def _refuse(what: str) -> UnknownRoundingError:
+    return UnknownRoundingError(
         f"its reference uses {what}, and how far off that may be is not known; write it with sums, "
         "products, quotients, maxima and exponentials, or give the kernel its error"
     )

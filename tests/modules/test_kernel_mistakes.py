@@ -175,3 +175,23 @@ def test_a_maximum_without_its_last_column_is_found() -> None:
     assert "T.grid(2, 500)" in text
     wrong = tvm.script.from_source(text.replace("T.grid(2, 500)", "T.grid(2, 499)"))
     assert check_numbers(problem, wrong, CpuDevice(), where="")
+
+
+def difference(n: int) -> tvm.IRModule:
+    """A - B * B."""
+    return parse_kernel(f"A ({n},), B ({n},), C ({n},)\ni:{n}  C[i] = A[i] - B[i] * B[i]")
+
+
+def test_a_difference_is_no_sum_of_magnitudes() -> None:
+    """The reference of magnitudes would be near 0 where it cancels, and nothing be allowed."""
+    rules = make(reference=lambda a, b, **_: a - b * b, outputs=1).meaning
+    problem = rules(difference).problem(257)
+    (bound,) = problem.error_bound(problem.float_inputs(0))
+    assert not problem.is_exact
+    assert (bound > 0).all()
+    assert not check_numbers(problem, problem.module, CpuDevice(), where="")
+    unknown = make(reference=lambda a, b, **_: a - np.sort(b * b), outputs=1).meaning
+    with pytest.raises(
+        KernelError, match=r"^difference\(n=257\): its reference uses sort of NumPy"
+    ):
+        unknown(difference).problem(257).error_bound(problem.float_inputs(0))

@@ -10,6 +10,7 @@ from tirstep.modules import (
     depthwise_conv2d,
     gelu,
     get_kernel,
+    kernels,
     layer_norm,
     matmul,
     matmul_bias_relu,
@@ -89,24 +90,11 @@ def test_whole_numbers_are_as_various_as_fits() -> None:
     assert vector_add.problem(1).integer_inputs(0)[0] != 0
 
 
-@pytest.mark.parametrize(
-    ("kernel", "sizes"),
-    [
-        (row_sum, (5, 3)),
-        (matvec, (5, 3)),
-        (window_sum, (9,)),
-        (conv1d, (9, 4)),
-        (matmul, (5, 3, 4)),
-        (matmul_bias_relu, (5, 3, 4)),
-        (depthwise_conv2d, (1, 1, 5, 5, 5)),
-        (conv2d, (1, 4, 5, 2, 3, 3, 1)),
-    ],
-    ids=str,
-)
-def test_some_output_has_nothing_but_zeros_to_sum(kernel, sizes) -> None:
+def test_kernels_that_sum_have_inputs_of_nothing_but_zeros() -> None:
     """Whatever is added to a sum shows there, however small."""
-    drawn = [inputs[0] for inputs in kernel.problem(*sizes).planted_inputs(2)]
-    assert any((row == 0).all() for each in drawn for row in (each if each.ndim == 2 else [each]))
+    for name, kernel in kernels().items():
+        drawn = {corner.name for corner in kernel.meaning.corners}
+        assert "nothing" in drawn or not drawn & {"few terms", "thinning"}, name
 
 
 def test_thinning_leaves_something_of_every_input() -> None:
@@ -135,9 +123,6 @@ def test_every_term_of_a_sum_in_half_counts_in_some_round(kernel, sizes) -> None
         assert sums.max() <= 2048
     columns = [(inputs[0] != 0).reshape(-1, inputs[0].shape[-1]).any(axis=0) for inputs in rounds]
     assert np.any(columns, axis=0).all()
-    assert all(
-        np.array_equal(*pair) for pair in zip(problem.integer_inputs(0), rounds[0], strict=True)
-    )
     places = np.random.default_rng(1).integers(0, len(columns[0]), 22)
     for place in (0, len(columns[0]) - 1, *places):
         assert any(_shows_loss(problem, inputs, place) for inputs in rounds), place
