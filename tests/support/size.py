@@ -19,16 +19,16 @@ from pathlib import Path
 
 FOLDERS = ("modules", "transforms", "lowering_checks", "src/tirstep")
 BUDGETS = {
-    "modules": 4_258,
+    "modules": 4_257,
     "transforms": 26_787,
     "lowering_checks": 22_357,
     "src/tirstep": 17_045,
-    "source": 70_447,
-    "code": 49_604,
+    "source": 70_446,
+    "code": 49_602,
     "transforms/binding.py stands on": 2_938,
     "file names of several files": 9,
     "private helpers with one caller": 605,
-    "tests": 54_823,
+    "tests": 54_821,
     "goldens": 34_254,
     "pages of docs": 53,
     "changelog": 93,
