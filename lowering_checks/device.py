@@ -287,11 +287,6 @@ def blank(tensor: Tensor) -> Array:
     return np.full(tensor.shape, filler, dtype=facts.numpy)
 
 
-def is_blank(data: Array) -> bool:
-    """Whether an array is as `blank` makes an output, and no argument that is read and written."""
-    return data.tobytes() == blank(Tensor("", data.shape, str(data.dtype))).tobytes()
-
-
 def find_excess_extents(extents: Mapping[str, int]) -> Iterator[str]:
     """A sentence for each limit of a GPU that a launch's extents of thread axes exceed."""
     for axis, extent in extents.items():

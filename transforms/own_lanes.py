@@ -6,10 +6,9 @@ which instructions of the warp take the first row of each lane for its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
-from tvm.ir import Range
 from tvm.tirx import For
 
 from .gpu_limits import WARP
@@ -62,8 +61,3 @@ def stay_in_lanes(buffer: Any, writer: Place, reader: Place) -> bool:
         if all(get_axis(loop) is None for loop in find_all(place.block.body, For))
     ]
     return bool(plain) and all(map(uses_own_lane, plain))
-
-
-def drop_lane(ranges: Sequence[Any]) -> list[Any]:
-    """The ranges of an access to a fragment, of any lane as if it were the first one."""
-    return [*ranges[:-2], Range.from_min_extent(0, 1), ranges[-1]]

@@ -90,19 +90,10 @@ def find_location(node: Any) -> tuple[str, int] | None:
     return None if span is None else (str(span.source_name.name), int(span.line))
 
 
-def is_less(analyzer: Analyzer, one: Any, other: Any) -> bool:
-    """Whether one end of an interval is proven less than another; an infinite one is neither."""
-    return _are_finite(one, other) and bool(analyzer.can_prove(one < other))
-
-
 def is_at_most(analyzer: Analyzer, one: Any, other: Any) -> bool:
-    """The same of less or equal."""
-    return _are_finite(one, other) and bool(analyzer.can_prove(one <= other))
-
-
-def _are_finite(*ends: Any) -> bool:
-    """Whether ends are numbers: an infinite one is a symbol."""
-    return not any(getattr(end, "name", "") in ("pos_inf", "neg_inf") for end in ends)
+    """Whether one end of an interval is proven at most another; an infinite one, a symbol, is not."""
+    is_finite = not any(getattr(it, "name", "") in ("pos_inf", "neg_inf") for it in (one, other))
+    return is_finite and bool(analyzer.can_prove(one <= other))
 
 
 def bind_ranges(loops: Iterable[For]) -> Analyzer:
