@@ -91,7 +91,7 @@ def find_location(node: Any) -> tuple[str, int] | None:
 
 
 def is_at_most(analyzer: Analyzer, one: Any, other: Any) -> bool:
-    """Whether an end of an interval is proven at most another; an infinite one, a symbol, is not."""
+    """Whether one end of an interval is proven at most another; infinite ones are symbols."""
     is_finite = not any(getattr(it, "name", "") in ("pos_inf", "neg_inf") for it in (one, other))
     return is_finite and bool(analyzer.can_prove(one <= other))
 
