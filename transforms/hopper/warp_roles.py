@@ -156,7 +156,7 @@ def give_roles(body: Any, pipeline: Pipeline) -> Any:
     def rewrite(loop: For) -> Any:
         if loop.loop_var.same_as(within.loop_var):
             kernel = _guard(loop.body, pipeline, computes, registers)
-            if pipeline.blocks > 1:  # a multiprocessor has several at once: __launch_bounds__
+            if pipeline.blocks != 1:  # a multiprocessor has several at once: __launch_bounds__
                 several = IntImm("int32", pipeline.blocks)
                 kernel = AttrStmt(IntImm("int32", 0), MIN_BLOCKS, several, kernel)
             others = find_lasting(loop.body, pipeline)

@@ -95,7 +95,7 @@ def schedule(sch: Schedule, config: SkinnyConfig) -> Iterator[str]:
         multiples = 1, config.threads * vector, config.steps * config.depth * config.split_k
         pad_block(sch, total, multiples=multiples)
         yield "padded"
-    if config.split_k > 1:
+    if config.split_k != 1:
         block = rfactor_reduction(sch, total, parts=config.split_k).block
         yield "cut_in_parts"
     if config.depth > 1:
