@@ -17,9 +17,7 @@ from typing import Any, NamedTuple
 from pages import spell_shape
 from plots import draw_bars, find_runs
 
-from tirstep.bench.peers import PEERS
-from tirstep.bench.results import BenchRun, Case, Outcome, read_run
-from tirstep.bench.tables import (
+from tirstep.bench.metrics import (
     NOTHING,
     Table,
     find_reasons,
@@ -32,6 +30,8 @@ from tirstep.bench.tables import (
     name_base,
     speedup,
 )
+from tirstep.bench.peers import PEERS
+from tirstep.bench.results import BenchRun, Case, Outcome, read_run
 from tirstep.cli.formatting import first_sentence, spell_config
 from tirstep.cli.wrong_use import UseError
 from tirstep.lowering_checks.diff import diff_texts

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import tirstep.transforms
-from tirstep.bench.tables import Table
+from tirstep.bench.metrics import Table
 from tirstep.cli.formatting import first_sentence, spell, spell_config
 from tirstep.files import write_file
 from tirstep.modules import Kernel, get_kernel

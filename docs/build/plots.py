@@ -9,15 +9,15 @@ import itertools
 from html import escape
 from pathlib import Path
 
-from tirstep.bench.peers import PEERS, show_name
-from tirstep.bench.results import BenchRun
-from tirstep.bench.tables import (
+from tirstep.bench.metrics import (
     format_rate,
     format_share,
     format_time,
     get_fastest_recipe,
     share,
 )
+from tirstep.bench.peers import PEERS, show_name
+from tirstep.bench.results import BenchRun
 
 FONT = "system-ui, 'Segoe UI', Helvetica, Arial, sans-serif"
 INK, QUIET, RULE, PAPER = "#1f2328", "#59636e", "#d1d9e0", "#ffffff"

@@ -26,9 +26,7 @@ from shapes_page import find_shapes_writers
 
 from tirstep.bench import BenchError
 from tirstep.bench.cases import LADDER_SUITES, NOT_MEASURED, SUITES
-from tirstep.bench.peers import SUITE_PEERS
-from tirstep.bench.results import BenchRun, Case, read_run
-from tirstep.bench.tables import (
+from tirstep.bench.metrics import (
     Row,
     Table,
     compute_ratio,
@@ -41,6 +39,8 @@ from tirstep.bench.tables import (
     make_summary,
     share,
 )
+from tirstep.bench.peers import SUITE_PEERS
+from tirstep.bench.results import BenchRun, Case, read_run
 from tirstep.cli.screen import Screen
 from tirstep.cli.wrong_use import UseError
 from tirstep.files import write_file

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from tirstep.bench.metrics import NOTHING, Table, geometric_mean
 from tirstep.bench.peers import PEERS
 from tirstep.bench.results import read_run
-from tirstep.bench.tables import NOTHING, Table, geometric_mean
 from tirstep.transforms.recipes.costs import read_costs, read_table
 from tirstep.transforms.recipes.matmul_best import list_tiles
 

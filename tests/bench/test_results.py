@@ -8,6 +8,15 @@ from typing import Any
 import pytest
 
 from tirstep.bench import BenchError
+from tirstep.bench.metrics import (
+    compute_floor,
+    get_bases,
+    get_fastest_recipe,
+    get_first_rung,
+    share,
+    share_of_copy,
+    speedup,
+)
 from tirstep.bench.results import (
     BenchRun,
     Case,
@@ -21,15 +30,6 @@ from tirstep.bench.results import (
     summarize,
     to_document,
     write_run,
-)
-from tirstep.bench.tables import (
-    compute_floor,
-    get_bases,
-    get_fastest_recipe,
-    get_first_rung,
-    share,
-    share_of_copy,
-    speedup,
 )
 
 CEILINGS = Ceilings(4e12, {"float32": 6e13}, 2.0, {})

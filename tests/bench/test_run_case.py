@@ -10,6 +10,7 @@ from fake_machine import FakeMachine
 from tirstep.bench import BenchError
 from tirstep.bench.cases import PlannedCase
 from tirstep.bench.machine import order_turns, plan_repeats
+from tirstep.bench.metrics import make_case_table
 from tirstep.bench.peers import PEERS, Peer, wrap_function
 from tirstep.bench.session import (
     Settings,
@@ -18,7 +19,6 @@ from tirstep.bench.session import (
     list_configs_of,
     run_case,
 )
-from tirstep.bench.tables import make_case_table
 from tirstep.modules import attention, conv1d, conv2d, matmul
 from tirstep.transforms.recipes import RECIPES
 

@@ -7,11 +7,11 @@ import pytest
 from readme import find_newest
 
 from tirstep.bench import BenchError
-from tirstep.bench.results import read_run, write_run
-from tirstep.bench.tables import (
+from tirstep.bench.metrics import (
     make_case_table,
     make_summary,
 )
+from tirstep.bench.results import read_run, write_run
 
 from .test_results import CEILINGS, make_case, make_run
 

@@ -16,7 +16,7 @@ from tirstep.experiments import (
 )
 from tirstep.experiments.counterexample import find_counterexample
 from tirstep.experiments.editing import get_pass
-from tirstep.experiments.loading import load_experiment
+from tirstep.experiments.promises import load_experiment
 from tirstep.strategies.drawn_programs import parse_program
 
 NEIGHBOUR = """

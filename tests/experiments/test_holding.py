@@ -17,7 +17,7 @@ from tirstep.experiments import (
     make_subject,
     pass_experiment,
 )
-from tirstep.experiments.loading import load_value
+from tirstep.experiments.promises import load_value
 from tirstep.strategies.drawn_programs import parse_program
 from tirstep.transforms.recipes import RECIPES
 

@@ -66,9 +66,9 @@ def command(
     if compare is not None:
         return show_comparison(*compare)
     from tirstep.bench.cases import LADDER_SUITES, SUITES, CaseChoice
+    from tirstep.bench.metrics import find_reasons, make_case_table, make_summary
     from tirstep.bench.results import require_run_or_nothing, write_run
     from tirstep.bench.session import Settings, run_bench
-    from tirstep.bench.tables import find_reasons, make_case_table, make_summary
     from tirstep.files import locked
 
     from .screen import Screen
@@ -185,9 +185,9 @@ def make_machine(command: str) -> TorchMachine:
 
 def show_comparison(old: Path, new: Path) -> int:
     """Compare two files, candidate by candidate."""
+    from tirstep.bench.metrics import Table, format_ratio
     from tirstep.bench.peers import show_name
     from tirstep.bench.results import compare_runs, list_differences, read_run
-    from tirstep.bench.tables import Table, format_ratio
 
     from .screen import Screen
     from .tables import show_text_table

@@ -108,7 +108,7 @@ def command(
     from tirstep.experiments import Corpus, PromiseReport, TryOptions, try_change
     from tirstep.experiments.corpus import TrialFile, hunt
     from tirstep.experiments.counterexample import find_counterexample, require_place
-    from tirstep.experiments.loading import load_experiment
+    from tirstep.experiments.promises import load_experiment
     from tirstep.experiments.trying import RIGHT, choose_devices
     from tirstep.lowering_checks.devices import DEVICES
 

@@ -8,7 +8,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from tirstep.bench.tables import Table as TextTable
+from tirstep.bench.metrics import Table as TextTable
 from tirstep.lowering_checks import Device, Verdict
 from tirstep.lowering_checks.devices import Timing
 from tirstep.lowering_checks.facts import Fact

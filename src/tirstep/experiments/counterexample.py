@@ -13,7 +13,7 @@ from tirstep.lowering_checks.bisect.reproducer import quote
 from tirstep.strategies.drawn_programs import parse_program
 
 from .editing import ExperimentError
-from .loading import load_experiment
+from .promises import load_experiment
 from .shrinking import SECONDS, Shrunk, shrink_trial
 from .subject import Subject, make_subject
 from .trying import Experiment, try_change

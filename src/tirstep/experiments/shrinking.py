@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tirstep.printing import silenced_stderr
@@ -27,6 +28,7 @@ SIMPLER_TYPES = ("float32", "int32")
 TYPES = ("bfloat16", "float16", "float64", "int8", "int16", "int64", "float32", "int32", "bool")
 DECLARATIONS = ("T.reads(", "T.writes(", "T.where(", "T.sblock_attr(")
 LOOPS = ("range", "grid", "thread_binding", "unroll", "vectorized", "parallel")
+UNTOUCHED = ("func", "target", "targets", "annotation", "optional_vars")
 NOTHING = "T.evaluate(0)"
 Reduction = Callable[[ast.Module], Iterator[None]]
 
@@ -84,44 +86,34 @@ def _unwrap_all(tree: ast.Module) -> Iterator[None]:
         statement: Any = body[place]
         whole, other = body[:], getattr(statement, "orelse", [])
         for inside in [statement.body, other] if other else [statement.body]:
-            body[place : place + 1] = _open(statement, copy.deepcopy(inside))
+            # A loop's variables are 0, the axes of a block their bindings.
+            values: dict[str, Any] = {}
+            if isinstance(statement, ast.For):
+                names = [it.id for it in ast.walk(statement.target) if isinstance(it, ast.Name)]
+                values = dict.fromkeys(names, ast.Constant(0))
+            kept = []
+            for each in copy.deepcopy(inside):
+                if not isinstance(statement, ast.With):
+                    kept.append(_substitute(each, values) if values else each)
+                elif (
+                    isinstance(each, ast.Assign)
+                    and isinstance(each.value, ast.Call)
+                    and ".axis." in ast.unparse(each.value.func)
+                ):
+                    target, bound = each.targets[0], each.value.args[-1]
+                    axes = target.elts if isinstance(target, ast.Tuple) else [target]
+                    bindings = bound.elts if isinstance(bound, ast.List) else [bound]
+                    pairs = zip(axes, bindings, strict=False)
+                    values |= {it.id: to for it, to in pairs if isinstance(it, ast.Name)}
+                elif not ast.unparse(each).startswith(DECLARATIONS):
+                    kept.append(_substitute(each, values))
+            body[place : place + 1] = kept
             yield
             body[:] = whole
         if other and isinstance(statement, ast.If):
             statement.orelse = []
             yield
             statement.orelse = other
-
-
-def _open(statement: ast.stmt, inside: list[ast.stmt]) -> list[ast.stmt]:
-    """What stands in a statement: a loop's variables are 0, the axes of a block their bindings."""
-    if isinstance(statement, ast.For):
-        names = [each.id for each in ast.walk(statement.target) if isinstance(each, ast.Name)]
-        return [_substitute(each, dict.fromkeys(names, ast.Constant(0))) for each in inside]
-    if not isinstance(statement, ast.With):
-        return inside
-    values: dict[str, ast.expr] = {}
-    kept = []
-    for each in inside:
-        if isinstance(each, ast.Assign) and _is_axis(each.value):
-            values.update(_read_axes(each))
-        elif not ast.unparse(each).startswith(DECLARATIONS):
-            kept.append(_substitute(each, values))
-    return kept
-
-
-def _is_axis(value: ast.expr) -> bool:
-    return isinstance(value, ast.Call) and ".axis." in ast.unparse(value.func)
-
-
-def _read_axes(statement: ast.Assign) -> dict[str, ast.expr]:
-    target, value = statement.targets[0], statement.value
-    assert isinstance(value, ast.Call)
-    names = target.elts if isinstance(target, ast.Tuple) else [target]
-    bindings = value.args[-1]
-    values = bindings.elts if isinstance(bindings, ast.List) else [bindings]
-    pairs = zip(names, values, strict=False)
-    return {name.id: bound for name, bound in pairs if isinstance(name, ast.Name)}
 
 
 class _Substitution(ast.NodeTransformer):
@@ -155,49 +147,37 @@ def _smaller(value: Any) -> list[int]:
     )
 
 
-def _change_numbers_everywhere(tree: ast.Module) -> Iterator[None]:
-    """A number that stands in several places, in all of them: an extent and its loops."""
+def _change_numbers(tree: ast.Module, *, is_everywhere: bool) -> Iterator[None]:
+    """A number in one place, or, above 1, in all: an extent and its loops."""
     numbers = _numbers(tree)
-    values: list[Any] = sorted({n.value for n in numbers if n.value > 1}, reverse=True)
-    for value in values:
-        places = [n for n in numbers if n.value == value and type(n.value) is type(value)]
-        for smaller in filter(None, _smaller(value)):
-            yield from _set_values(places, type(value)(smaller))
+    places = [[node] for node in numbers]
+    if is_everywhere:
+        values: list[Any] = sorted({n.value for n in numbers if n.value > 1}, reverse=True)
+        places = [
+            [n for n in numbers if n.value == value and type(n.value) is type(value)]
+            for value in values
+        ]
+    for nodes in places:
+        kept = nodes[0].value
+        for smaller in _smaller(kept):
+            if smaller or not is_everywhere:
+                for node in nodes:
+                    node.value = type(kept)(smaller)
+                yield
+                for node in nodes:
+                    node.value = kept
 
 
-def _change_numbers(tree: ast.Module) -> Iterator[None]:
-    for node in _numbers(tree):
-        for smaller in _smaller(node.value):
-            yield from _set_values([node], type(node.value)(smaller))
-
-
-def _set_values(nodes: list[Any], value: Any) -> Iterator[None]:
-    kept = nodes[0].value
+def _drop_arguments(tree: ast.Module, kind: type) -> Iterator[None]:
+    """Parameters of functions, or options of calls: annotations of loops, say."""
+    nodes: list[Any] = [each for each in ast.walk(tree) if isinstance(each, kind)]
     for node in nodes:
-        node.value = value
-    yield
-    for node in nodes:
-        node.value = kept
-
-
-def _drop_parameters(tree: ast.Module) -> Iterator[None]:
-    for function in tree.body:
-        assert isinstance(function, ast.FunctionDef)
-        yield from _drop_each(function.args.args)
-
-
-def _drop_keywords(tree: ast.Module) -> Iterator[None]:
-    """Options of calls: annotations of loops, say."""
-    for call in [node for node in ast.walk(tree) if isinstance(node, ast.Call)]:
-        yield from _drop_each(call.keywords, kept=("thread", "scope"))
-
-
-def _drop_each(items: list[Any], kept: tuple[str, ...] = ()) -> Iterator[None]:
-    for at, item in enumerate(items[:]):
-        if item.arg not in kept:
-            del items[at]
-            yield
-            items.insert(at, item)
+        items = node.keywords if isinstance(node, ast.Call) else node.args.args
+        for at, item in enumerate(items[:]):
+            if item.arg not in ("thread", "scope"):
+                del items[at]
+                yield
+                items.insert(at, item)
 
 
 def _change_types(tree: ast.Module) -> Iterator[None]:
@@ -231,10 +211,30 @@ def _inline_names(tree: ast.Module) -> Iterator[None]:
 
 def _simplify_expressions(tree: ast.Module) -> Iterator[None]:
     """An operand in the place of an operation, and 0 in the place of an index."""
-    for parent, name, place in _expressions(tree):
+    # Each place of an expression: its parent, the field, and the place in a list.
+    places: list[tuple[Any, str, int | None]] = []
+    for holder in ast.walk(tree):
+        for name, value in ast.iter_fields(holder):
+            if isinstance(holder, ast.FunctionDef | ast.arg) or name in UNTOUCHED:
+                continue
+            several = enumerate(value) if isinstance(value, list) else [(None, value)]
+            places += [(holder, name, at) for at, each in several if isinstance(each, ast.expr)]
+    for parent, name, place in places:
         value = getattr(parent, name)
         node = value if place is None else value[place]
-        simpler = list(_parts(node))
+        called = getattr(node.func, "attr", "") if isinstance(node, ast.Call) else ""
+        simpler: list[ast.expr] = []
+        match node:
+            case ast.BinOp(left=left, right=right):
+                simpler = [left, right]
+            case ast.UnaryOp(operand=operand):
+                simpler = [operand]
+            case ast.BoolOp(values=operands):
+                simpler = [*operands]
+            case ast.Call(args=given) if called in LIKE_CHOICES:
+                simpler = given[1:]
+            case ast.Call(args=given) if called not in LOOPS:
+                simpler = [each for each in given if not isinstance(each, ast.Constant)]
         is_index = isinstance(parent, ast.Subscript) and name == "slice"
         if (is_index or isinstance(parent, ast.Tuple)) and not isinstance(node, ast.Constant):
             simpler.append(ast.Constant(0))
@@ -242,41 +242,6 @@ def _simplify_expressions(tree: ast.Module) -> Iterator[None]:
             _put(parent, name, place, each)
             yield
             _put(parent, name, place, node)
-
-
-def _expressions(tree: ast.AST) -> list[tuple[Any, str, int | None]]:
-    """Each place of an expression: its parent, the field, and the place in a list."""
-    found: list[tuple[Any, str, int | None]] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.arg):
-            continue
-        for name, value in ast.iter_fields(node):
-            if name in ("func", "target", "targets", "annotation", "optional_vars"):
-                continue
-            if isinstance(value, ast.expr):
-                found.append((node, name, None))
-            elif isinstance(value, list):
-                found += [
-                    (node, name, at) for at, each in enumerate(value) if isinstance(each, ast.expr)
-                ]
-    return found
-
-
-def _parts(node: ast.expr) -> list[ast.expr]:
-    """The expressions that may stand in the place of one."""
-    if isinstance(node, ast.BinOp):
-        return [node.left, node.right]
-    if isinstance(node, ast.UnaryOp):
-        return [node.operand]
-    if isinstance(node, ast.BoolOp):
-        return node.values
-    if isinstance(node, ast.Call):
-        called = getattr(node.func, "attr", "")
-        if called in LIKE_CHOICES:
-            return node.args[1:]
-        if called not in LOOPS:
-            return [each for each in node.args if not isinstance(each, ast.Constant)]
-    return []
 
 
 def _put(parent: Any, name: str, place: int | None, node: ast.expr) -> None:
@@ -287,15 +252,15 @@ def _put(parent: Any, name: str, place: int | None, node: ast.expr) -> None:
 
 
 REDUCTIONS: tuple[Reduction, ...] = (
-    _change_numbers_everywhere,
+    partial(_change_numbers, is_everywhere=True),
     _drop_chunks,
     _unwrap_all,
-    _drop_parameters,
+    partial(_drop_arguments, kind=ast.FunctionDef),
     _change_types,
     _inline_names,
     _simplify_expressions,
-    _change_numbers,
-    _drop_keywords,
+    partial(_change_numbers, is_everywhere=False),
+    partial(_drop_arguments, kind=ast.Call),
 )
 """The largest steps come first."""
 

@@ -11,6 +11,7 @@ nothing is linked.
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import inspect
 import linecache
@@ -86,41 +87,29 @@ def note_lines(module: tvm.IRModule) -> tuple[tvm.IRModule, StepLines]:
     noted = noted.with_attrs(module.attrs) if module.attrs else noted
     if not tvm_ffi.structural_equal(noted, module):
         return module, StepLines()
-    return noted, StepLines(_list_loops(noted, lines), _list_buffers(lines))
-
-
-def _find(function: Any, kind: type) -> list[Any]:
-    return find_all(function.body, kind) if hasattr(function, "body") else []
-
-
-def _list_loops(
-    module: tvm.IRModule, lines: Sequence[str]
-) -> list[tuple[Any, int, frozenset[int]]]:
-    """Loops are printed in the order of the tree, several in a line as ``for i, j in T.grid``."""
+    # Loops are printed in the order of the tree, several in a line as ``for i, j in T.grid``.
     printed = [
         (name, line)
         for line, text in enumerate(lines, 1)
         if (found := _LOOP.match(text)) is not None
         for name in found[1].split(", ")
     ]
-    loops = [loop for _, each in module.functions_items() for loop in _find(each, For)]
-    if len(loops) != len(printed) or any(
-        not name.startswith(str(loop.loop_var.name))
+    loops = [loop for _, each in noted.functions_items() for loop in _find(each, For)]
+    is_known = len(loops) == len(printed) and all(
+        name.startswith(str(loop.loop_var.name))
         for loop, (name, _) in zip(loops, printed, strict=True)
-    ):
-        return []
-    return [
+    )
+    nests = [
         (loop.loop_var, line, get_lines_within(loop))
-        for loop, (_, line) in zip(loops, printed, strict=True)
+        for loop, (_, line) in zip(loops, printed if is_known else (), strict=False)
     ]
+    made = [(it[1], at) for at, text in enumerate(lines, 1) if (it := _ALLOCATION.match(text))]
+    names = [name for name, _ in made]
+    return noted, StepLines(nests, {name: at for name, at in made if names.count(name) == 1})
 
 
-def _list_buffers(lines: Sequence[str]) -> dict[str, int]:
-    found = [
-        (match[1], line) for line, text in enumerate(lines, 1) if (match := _ALLOCATION.match(text))
-    ]
-    names = [name for name, _ in found]
-    return {name: line for name, line in found if names.count(name) == 1}
+def _find(function: Any, kind: type) -> list[Any]:
+    return find_all(function.body, kind) if hasattr(function, "body") else []
 
 
 def get_lines_within(statement: Any) -> frozenset[int]:
@@ -140,10 +129,16 @@ def link_source(lowering: Lowering, step: StepLines) -> tuple[int, ...]:
 
     Empty lines around the source do not count.
     """
-    device = _find_device_module(lowering)
-    if device is None:
+    # What TVM's code generator for the device was given, and the target.
+    for each in reversed(lowering.passes):
+        module = each.module
+        targets = [function.attrs.get("target") for _, function in module.functions_items()]
+        kinds = {str(target.kind.name) for target in targets if target is not None}
+        if targets and None not in targets and kinds == {lowering.language}:
+            break
+    else:
         return ()
-    module, target = device
+    target = targets[0]
     statements: list[Any] = []
     marked = tvm.IRModule(
         {
@@ -153,18 +148,36 @@ def link_source(lowering: Lowering, step: StepLines) -> tuple[int, ...]:
         attrs=module.attrs,
     )
     build = tvm.get_global_func(f"target.build.{target.kind.name}")
-    source = str(build(marked, target).inspect_source())
-    return _read_marks(source, lowering.source, [_find_line(each, step) for each in statements])
-
-
-def _find_device_module(lowering: Lowering) -> tuple[tvm.IRModule, Any] | None:
-    """What TVM's code generator for the device was given, and the target."""
-    for each in reversed(lowering.passes):
-        targets = [function.attrs.get("target") for _, function in each.module.functions_items()]
-        kinds = {str(target.kind.name) for target in targets if target is not None}
-        if targets and None not in targets and kinds == {lowering.language}:
-            return each.module, targets[0]
-    return None
+    places: list[int] = []
+    for statement in statements:
+        place = 0
+        if isinstance(statement, BufferStore):
+            place = get_line(statement)
+        elif isinstance(statement, AllocBuffer):
+            place = step.buffers.get(str(statement.buffer.name), 0)
+        elif isinstance(statement, For):
+            within, variable = get_lines_within(statement), statement.loop_var
+            around = [it for it in step.loops if within and within <= it[2]]
+            same = [line for other, line, _ in around if other.same_as(variable)]
+            named = [line for other, line, _ in around if str(other.name) == str(variable.name)]
+            found = set(same or named)
+            place = found.pop() if len(found) == 1 else 0
+        places.append(place)
+    # A line belongs to the mark before it, unless it only opens or closes a block.
+    plain, links, place = list[str](), list[int](), 0
+    for text in str(build(marked, target).inspect_source()).splitlines():
+        if (mark := _MARKED.match(text)) is not None:
+            place = places[int(mark[1])]
+            continue
+        if text.endswith("{") and "__global__" in text:
+            place = 0
+        plain.append(text)
+        links.append(0 if _BRACE.match(text) else place)
+    source = lowering.source
+    if plain != source.splitlines():
+        return ()
+    first = len(source) - len(source.lstrip("\n"))
+    return tuple(links[first:][: len(source.strip("\n").splitlines())])
 
 
 def _make_marker(statements: list[Any]) -> list[Any]:
@@ -185,40 +198,6 @@ def _make_marker(statements: list[Any]) -> list[Any]:
     return [*((kind, mark) for kind in kinds), (SeqStmt, flatten)]
 
 
-def _find_line(statement: Any, step: StepLines) -> int:
-    if isinstance(statement, BufferStore):
-        return get_line(statement)
-    if isinstance(statement, AllocBuffer):
-        return step.buffers.get(str(statement.buffer.name), 0)
-    if isinstance(statement, For):
-        within, variable = get_lines_within(statement), statement.loop_var
-        around = [each for each in step.loops if within and within <= each[2]]
-        same = [line for other, line, _ in around if other.same_as(variable)]
-        named = [line for other, line, _ in around if str(other.name) == str(variable.name)]
-        found = set(same or named)
-        return found.pop() if len(found) == 1 else 0
-    return 0
-
-
-def _read_marks(marked: str, source: str, places: Sequence[int]) -> tuple[int, ...]:
-    """A line belongs to the mark before it, unless it only opens or closes a block."""
-    plain: list[str] = []
-    links: list[int] = []
-    place = 0
-    for text in marked.splitlines():
-        if (found := _MARKED.match(text)) is not None:
-            place = places[int(found[1])]
-            continue
-        if text.endswith("{") and "__global__" in text:
-            place = 0
-        plain.append(text)
-        links.append(0 if _BRACE.match(text) else place)
-    if plain != source.splitlines():
-        return ()
-    first = len(source) - len(source.lstrip("\n"))
-    return tuple(links[first:][: len(source.strip("\n").splitlines())])
-
-
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -228,50 +207,41 @@ def find_python(run: Run) -> list[PythonPart | None]:
     Of the input it is the kernel's function, or the class or function of TVMScript of a module. A
     recipe that hands on to another function has the lines of that one.
     """
-    parts: list[PythonPart | None] = [_find_kernel(run)]
+    parts: list[PythonPart | None] = []
+    if not isinstance(run.problem.kernel, Kernel):  # the definition that its location names
+        step = run.steps[0]
+        known = _find_definition(step.path, _read_line(step)) if step.path else None
+        if known is not None:
+            first, last = known.lineno, known.end_lineno or known.lineno
+            text = Text(
+                tuple(it.rstrip("\n") for it in linecache.getlines(step.path)[first - 1 : last])
+            )
+            path = show_path(step.path)
+            parts.append(PythonPart(path, known.name, first, first, last, text))
+    else:
+        factory = inspect.unwrap(run.problem.kernel.factory)
+        with contextlib.suppress(OSError, TypeError):
+            path = show_path(inspect.getfile(factory))
+            rows, first = inspect.getsourcelines(factory)
+            text, last = Text(tuple(it.rstrip("\n") for it in rows)), first + len(rows) - 1
+            parts.append(PythonPart(path, factory.__name__, first, first, last, text))
+    parts = parts or [None]
     for before, step in zip(run.steps, run.steps[1:], strict=False):
-        parts.append(_find_step(step, before))
+        line = _read_line(step)
+        function = _find_definition(step.path, line)
+        if function is None:
+            parts.append(None)
+            continue
+        first, last = function.lineno, function.end_lineno or line
+        earlier = _read_line(before) if before.path == step.path and before.index else 0
+        body = function.body[min(1, len(function.body) - 1) if ast.get_docstring(function) else 0]
+        start = earlier + 1 if body.lineno <= earlier < line else body.lineno
+        lines = [each.rstrip("\n") for each in linecache.getlines(step.path)]
+        while start < line and not lines[start - 1].strip():
+            start += 1
+        text, path = Text(tuple(lines[first - 1 : last])), show_path(step.path)
+        parts.append(PythonPart(path, function.name, first, start, line, text))
     return parts
-
-
-def _find_kernel(run: Run) -> PythonPart | None:
-    if not isinstance(run.problem.kernel, Kernel):
-        return _find_definition_at(run.steps[0])
-    factory = inspect.unwrap(run.problem.kernel.factory)
-    try:
-        path = inspect.getfile(factory)
-        lines, first = inspect.getsourcelines(factory)
-    except (OSError, TypeError):
-        return None
-    text = Text(tuple(line.rstrip("\n") for line in lines))
-    return PythonPart(show_path(path), factory.__name__, first, first, first + len(lines) - 1, text)
-
-
-def _find_definition_at(step: Step) -> PythonPart | None:
-    """The definition that a step's location names."""
-    found = _find_definition(step.path, _read_line(step)) if step.path else None
-    if found is None:
-        return None
-    first, last = found.lineno, found.end_lineno or found.lineno
-    lines = linecache.getlines(step.path)[first - 1 : last]
-    text = Text(tuple(line.rstrip("\n") for line in lines))
-    return PythonPart(show_path(step.path), found.name, first, first, last, text)
-
-
-def _find_step(step: Step, before: Step) -> PythonPart | None:
-    line = _read_line(step)
-    function = _find_definition(step.path, line)
-    if function is None:
-        return None
-    first, last = function.lineno, function.end_lineno or line
-    earlier = _read_line(before) if before.path == step.path and before.index else 0
-    body = function.body[min(1, len(function.body) - 1) if ast.get_docstring(function) else 0]
-    start = earlier + 1 if body.lineno <= earlier < line else body.lineno
-    lines = [each.rstrip("\n") for each in linecache.getlines(step.path)]
-    while start < line and not lines[start - 1].strip():
-        start += 1
-    text = Text(tuple(lines[first - 1 : last]))
-    return PythonPart(show_path(step.path), function.name, first, start, line, text)
 
 
 def _read_line(step: Step) -> int:
