@@ -102,25 +102,6 @@ def measure_ceilings(
     import torch
 
     how: dict[str, str] = {}
-    copy, how["copy"] = _measure_copy(machine)
-    flops: dict[str, float] = {}
-    for dtype in dict.fromkeys(dtypes):
-        if dtype == "float32":
-            flops[dtype], how[dtype] = _measure_fma(machine, properties.multi_processor_count)
-        elif dtype in PRODUCTS:
-            flops[dtype], how[dtype] = _measure_product(machine, dtype)
-    number = torch.empty(1, device="cuda")
-    (empty,) = _time(machine, functools.partial(number.fill_, 1.0))
-    how["empty"] = "a kernel of PyTorch's that writes one number"
-    fitting = [size for size in moved if 2 * size <= machine.free_bytes()]
-    copies = {str(size): 1e6 * min(_time_copies(machine, size // 8)) for size in fitting}
-    how["copies_us"] = "by the driver or by a kernel with another sign, whichever is faster"
-    machine.clear()
-    return Ceilings(copy, flops, 1e6 * empty, how, copies)
-
-
-def _measure_copy(machine: Machine) -> tuple[float, str]:
-    """The fastest of several."""
     rates = {}
     for size in COPY_BYTES:
         words = min(size, machine.free_bytes() // 8) // 4
@@ -128,8 +109,39 @@ def _measure_copy(machine: Machine) -> tuple[float, str]:
         mebibytes = 4 * words >> 20
         rates[f"a copy of {mebibytes} MiB by the driver"] = 8 * words / by_driver
         rates[f"a kernel that copies {mebibytes} MiB with another sign"] = 8 * words / by_kernel
-    how = max(rates, key=lambda name: rates[name])
-    return rates[how], f"{how}, bytes read and written: the fastest of {len(rates)} copies"
+    fastest = max(rates, key=lambda name: rates[name])
+    how["copy"] = f"{fastest}, bytes read and written: the fastest of {len(rates)} copies"
+    flops: dict[str, float] = {}
+    for dtype in dict.fromkeys(dtypes):
+        if dtype == "float32":
+            blocks = BLOCKS_PER_SM * properties.multi_processor_count
+            x = torch.tensor([0.999, 0.001], device="cuda")
+            y = torch.empty(blocks * THREADS, device="cuda")
+            (took,) = _time(machine, machine.compile(make_fma_kernel(blocks, FMA_STEPS), [x, y]))
+            flops[dtype] = count_fma_operations(blocks, FMA_STEPS) / took
+            chains = "eight independent chains for each thread"
+            how[dtype] = f"multiplications with additions in registers, {chains}"
+        elif dtype in PRODUCTS:
+            problem = matmul.problem(MATRIX, MATRIX, MATRIX, dtype=dtype, **PRODUCTS[dtype])
+            sizes, output = (2, MATRIX, MATRIX), problem.outputs[0]
+            if dtype == "int8":
+                a, b = torch.randint(-128, 128, sizes, device="cuda").to(torch.int8)
+            else:
+                stored = getattr(torch, problem.inputs[0].dtype)
+                a, b = torch.rand(*sizes, device="cuda").sub_(0.5).to(stored)
+            out = torch.empty(*output.shape, dtype=getattr(torch, output.dtype), device="cuda")
+            launch = PEERS["torch"].get_function("matmul")([a, b], out, problem)
+            (took,) = _time(machine, launch)
+            flops[dtype] = problem.flops / took
+            how[dtype] = f"PyTorch's product of {MATRIX}×{MATRIX}×{MATRIX}, random values"
+    number = torch.empty(1, device="cuda")
+    (empty,) = _time(machine, functools.partial(number.fill_, 1.0))
+    how["empty"] = "a kernel of PyTorch's that writes one number"
+    fitting = [size for size in moved if 2 * size <= machine.free_bytes()]
+    copies = {str(size): 1e6 * min(_time_copies(machine, size // 8)) for size in fitting}
+    how["copies_us"] = "by the driver or by a kernel with another sign, whichever is faster"
+    machine.clear()
+    return Ceilings(rates[fastest], flops, 1e6 * empty, how, copies)
 
 
 def _time_copies(machine: Machine, words: int) -> tuple[float, float]:
@@ -148,35 +160,6 @@ def _time_copies(machine: Machine, words: int) -> tuple[float, float]:
     )
     by_driver, by_kernel = _time(machine, *launches)
     return by_driver, by_kernel
-
-
-def _measure_fma(machine: Machine, multiprocessors: int) -> tuple[float, str]:
-    import torch
-
-    blocks = BLOCKS_PER_SM * multiprocessors
-    x = torch.tensor([0.999, 0.001], device="cuda")
-    y = torch.empty(blocks * THREADS, device="cuda")
-    (seconds,) = _time(machine, machine.compile(make_fma_kernel(blocks, FMA_STEPS), [x, y]))
-    how = "multiplications with additions in registers, eight independent chains for each thread"
-    return count_fma_operations(blocks, FMA_STEPS) / seconds, how
-
-
-def _measure_product(machine: Machine, dtype: str) -> tuple[float, str]:
-    import torch
-
-    problem = matmul.problem(MATRIX, MATRIX, MATRIX, dtype=dtype, **PRODUCTS[dtype])
-    sizes = (2, MATRIX, MATRIX)
-    if dtype == "int8":
-        a, b = torch.randint(-128, 128, sizes, device="cuda").to(torch.int8)
-    else:
-        stored = getattr(torch, problem.inputs[0].dtype)
-        a, b = torch.rand(*sizes, device="cuda").sub_(0.5).to(stored)
-    output = problem.outputs[0]
-    out = torch.empty(*output.shape, dtype=getattr(torch, output.dtype), device="cuda")
-    launch = PEERS["torch"].get_function("matmul")([a, b], out, problem)
-    (seconds,) = _time(machine, launch)
-    how = f"PyTorch's product of {MATRIX}×{MATRIX}×{MATRIX}, random values"
-    return problem.flops / seconds, how
 
 
 def _time(machine: Machine, *launches: Launch) -> list[float]:

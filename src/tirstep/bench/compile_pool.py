@@ -248,7 +248,16 @@ def compile_job(job: CompileJob, spelled: Mapping[str, object]) -> str:
         module, workspaces = lift_workspaces(run.steps[-1].module)
         executable = compile_module(module, tvm.target.Target(spelled))
         if job.library:
-            _export(executable, workspaces, Path(job.library))
+            # Under another name first: whoever finds the file finds all of it.
+            file = Path(job.library)
+            partial = file.with_name(f"partial-{file.name}")
+            try:
+                executable.export_library(str(partial))
+            except (RuntimeError, OSError):  # no linker: whoever wants it compiles it again
+                partial.unlink(missing_ok=True)
+            else:
+                write_workspaces(workspaces, file)
+                partial.replace(file)
     except Exception as error:  # TVM, NVRTC and ptxas each have errors of their own
         return f"failed: {shorten(error)}"
     return ""
@@ -261,15 +270,3 @@ def find_recipe_of(text: str) -> Recipe:
     from tirstep.programs.picking import pick_programs
 
     return pick_programs(text)[0]
-
-
-def _export(executable: Any, workspaces: Sequence[Workspace], file: Path) -> None:
-    """Under another name first: whoever finds the file finds all of it."""
-    partial = file.with_name(f"partial-{file.name}")
-    try:
-        executable.export_library(str(partial))
-    except (RuntimeError, OSError):  # no linker: whoever wants it compiles it again
-        partial.unlink(missing_ok=True)
-        return
-    write_workspaces(workspaces, file)
-    partial.replace(file)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from tirstep.lowering_checks import GoldenStore, run_golden
 from tirstep.lowering_checks.golden import INPUTS, VERSION_FILE
@@ -23,7 +22,25 @@ def write_goldens(names: Sequence[str], request: Request, *, as_json: bool) -> i
 
     Raises `CheckError` for writing under CI.
     """
-    store, screen = _find_store(request.golden_dir), Screen(quiet=as_json)
+    folder, root = request.golden_dir, request.golden_dir or GOLDEN_DIR
+    if folder is None and not root.parent.is_dir():
+        raise UseError(
+            f"there is no folder {root.parent} here; run this at the top of the repository, "
+            "or give --golden-dir"
+        )
+    if root.exists() and not root.is_dir():
+        raise UseError(f"{root} is no folder; give --golden-dir the folder of the goldens")
+    if root.is_dir() and not (root / VERSION_FILE).is_file():
+        # Goldens whose writing was ended before the version of TVM, which comes last, are no
+        # other things.
+        left = (".tirstep-", f".{VERSION_FILE}")  # of processes that were killed
+        others = {path.name for path in root.iterdir()} - {INPUTS, *recipes.RECIPES}
+        if not all(name.startswith(left) for name in others):
+            raise UseError(
+                f"{root} has files but no {VERSION_FILE}, so it may be no folder of goldens; give "
+                "--golden-dir another folder, a new one or an empty one"
+            )
+    store, screen = GoldenStore(root), Screen(quiet=as_json)
     runs = []
     with screen.working():
         for recipe in pick_recipes(names or [*recipes.RECIPES], request):
@@ -50,26 +67,3 @@ def write_goldens(names: Sequence[str], request: Request, *, as_json: bool) -> i
             findings=findings,
         )
     return 1 if findings else 0
-
-
-def _find_store(folder: Path | None) -> GoldenStore:
-    """The goldens of a folder, to be written: never a folder of other things."""
-    root = folder or GOLDEN_DIR
-    if folder is None and not root.parent.is_dir():
-        raise UseError(
-            f"there is no folder {root.parent} here; run this at the top of the repository, "
-            "or give --golden-dir"
-        )
-    if root.exists() and not root.is_dir():
-        raise UseError(f"{root} is no folder; give --golden-dir the folder of the goldens")
-    if root.is_dir() and not (root / VERSION_FILE).is_file():
-        # Goldens whose writing was ended before the version of TVM, which comes last, are no
-        # other things.
-        left = (".tirstep-", f".{VERSION_FILE}")  # of processes that were killed
-        names = {path.name for path in root.iterdir()} - {INPUTS, *recipes.RECIPES}
-        if not all(name.startswith(left) for name in names):
-            raise UseError(
-                f"{root} has files but no {VERSION_FILE}, so it may be no folder of goldens; give "
-                "--golden-dir another folder, a new one or an empty one"
-            )
-    return GoldenStore(root)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .formatting import complete_ladder, get_dtype
@@ -20,7 +19,7 @@ from .request import (
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
-    from .judging import JudgedRecipe
+    pass
 
 SHAPES = {
     "option": "as given with --shape",
@@ -49,6 +48,7 @@ def command(
     CPU that of its goldens. A size given with --set goes to every recipe that has it.
     """
     from tirstep.lowering_checks import count_accesses
+    from tirstep.modules import KernelError
 
     from .json_output import print_document, read_keys
     from .judging import (
@@ -68,7 +68,12 @@ def command(
     shape_from = example if request.shape is None else "option"
     with screen.working():
         rungs = judge.plan(ladder, screen.doing, example=example)
-        _require_any(name, rungs)
+        first = rungs[0].error
+        if first is not None and all(rung.error is not None for rung in rungs):
+            if isinstance(first, KernelError) or rungs[0].is_broken:
+                raise first
+            told = f"no recipe of {name} takes this; {rungs[0].recipe.name} says: {first}"
+            raise UseError(told)
         shape, where = get_common_shape(rungs), SHAPES[shape_from]
         title = f" at {shape}, {where}" if shape else f", each recipe at {where}"
         dtypes = {get_dtype(rung.run.problem): None for rung in rungs if rung.run}
@@ -115,15 +120,3 @@ def command(
         screen.line(*words, wrap=True)
     show_findings(screen, [it for rung in rungs for it in rung.findings], apart=True)
     return code
-
-
-def _require_any(name: str, rungs: Sequence[JudgedRecipe]) -> None:
-    """Where every recipe refuses, the user asked for what cannot be."""
-    from tirstep.modules import KernelError
-
-    first = rungs[0].error
-    if first is None or any(rung.error is None for rung in rungs):
-        return
-    if isinstance(first, KernelError) or rungs[0].is_broken:
-        raise first
-    raise UseError(f"no recipe of {name} takes this; {rungs[0].recipe.name} says: {first}")

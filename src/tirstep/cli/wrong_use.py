@@ -6,7 +6,7 @@ import copy
 import errno
 import re
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import typer
@@ -50,7 +50,12 @@ def find_sentence(error: BaseException) -> str | None:
     if isinstance(error, UseError | ProgramError):
         return str(error)
     if isinstance(error, _PARSING_ERROR):
-        return _describe_parsing_error(error)
+        message = str(getattr(error, "format_message", error.__str__)()).strip()
+        context = getattr(error, "ctx", None)
+        # Where its last word is a question, it has its own end.
+        joint = " See" if message.endswith("?") else "; see"
+        see = f"{joint} {context.command_path} --help" if context is not None else ""
+        return f"{message.rstrip('.')}{see}" if see else message
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, OSError) and error.errno in _OF_THE_SYSTEM:
@@ -90,7 +95,18 @@ def spell_error(error: TransformError) -> str:
         spelt.kernel_line = f"{show_path(file)}:{line}"
     if error.knobs:
         spelt.problem = _spell_settings(error.problem, error.knobs)
-        spelt.advice = _spell_settings(_choose_advice(error.advice, error.knobs), error.knobs)
+        advice = error.advice
+        if 'tail="' in advice and not advice.startswith("use tail="):
+            # Of advice that names a tail, the alternatives that a user of the recipe has.
+            tails = [f'tail="{it}"' for it in error.knobs.get("tail", ()) if it != "refuse"]
+            kept = []
+            for choice in re.split(r",? or |, ", advice):
+                if 'tail="' in choice:
+                    kept += [f"pass {join_alternatives(tails)}"] if tails else []
+                elif "pad_block" not in choice:
+                    kept.append(choice)
+            advice = join_alternatives(kept or ["choose other sizes"])
+        spelt.advice = _spell_settings(advice, error.knobs)
     return str(spelt)
 
 
@@ -101,27 +117,3 @@ def _spell_settings(text: str, knobs: Collection[str]) -> str:
         return f"--set {found[1]}={found[3]}" if found[1] in knobs else found[0]
 
     return re.sub(r"""\b(\w+)=(["'])(\w+)\2""", spell, text)
-
-
-def _choose_advice(advice: str, knobs: Mapping[str, Sequence[str]]) -> str:
-    """Of advice that names a tail, the alternatives that a user of the recipe has."""
-    if 'tail="' not in advice or advice.startswith("use tail="):
-        return advice
-    tails = [f'tail="{tail}"' for tail in knobs.get("tail", ()) if tail != "refuse"]
-    kept = []
-    for choice in re.split(r",? or |, ", advice):
-        if 'tail="' in choice:
-            kept += [f"pass {join_alternatives(tails)}"] if tails else []
-        elif "pad_block" not in choice:
-            kept.append(choice)
-    return join_alternatives(kept or ["choose other sizes"])
-
-
-def _describe_parsing_error(error: BaseException) -> str:
-    message = str(getattr(error, "format_message", error.__str__)()).strip()
-    context = getattr(error, "ctx", None)
-    if context is None:
-        return message
-    # Where its last word is a question, it has its own end.
-    joint = " See" if message.endswith("?") else "; see"
-    return f"{message.rstrip('.')}{joint} {context.command_path} --help"

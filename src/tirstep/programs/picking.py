@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import inspect
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,7 +70,17 @@ class ProgramRecipe(Recipe):
             changes: dict[str, Any] = {}
             if self.whole is not None:
                 changes["module"] = make_main(step.module[str(self.function)])
-                changes["trace"] = _rename_to_main(step.trace, str(self.function))
+                # A trace looks blocks up by their names and that of their function.
+                renamed, decisions = [], {}
+                for item in step.trace.insts:
+                    new, name = item, str(item.kind.name)
+                    if name == "GetSBlock" and str(item.attrs[1]) == self.function:
+                        attributes = [item.attrs[0], "main"]
+                        new = Instruction(item.kind, item.inputs, attributes, item.outputs)
+                    renamed.append(new)
+                    if item in step.trace.decisions:
+                        decisions[new] = step.trace.decisions[item]
+                changes["trace"] = Trace(renamed, decisions)
             if not inspect.isgeneratorfunction(self.body):
                 # Of a record there is no file.
                 path = inspect.getfile(self.body) if self.trace is None else ""
@@ -95,22 +105,6 @@ def _do_nothing(sch: Schedule) -> Iterator[str]:
     yield from ()
 
 
-def _rename_to_main(trace: Trace, function: str) -> Trace:
-    """The trace for a module that has one of its functions alone, as its `main`.
-
-    A trace looks blocks up by their names and that of their function.
-    """
-    renamed, decisions = [], {}
-    for item in trace.insts:
-        new = item
-        if str(item.kind.name) == "GetSBlock" and str(item.attrs[1]) == function:
-            new = Instruction(item.kind, item.inputs, [item.attrs[0], "main"], item.outputs)
-        renamed.append(new)
-        if item in trace.decisions:
-            decisions[new] = trace.decisions[item]
-    return Trace(renamed, decisions)
-
-
 def pick_programs(
     text: str, function: str | None = None, reference: str | None = None
 ) -> list[Recipe]:
@@ -130,26 +124,22 @@ def pick_programs(
             "or a function whose first parameter is a Schedule"
         )
     found = list({recipe.name: recipe for recipe in recipes}.values())
-    return found if reference is None else _hold_against(found, reference)
-
-
-def _hold_against(recipes: Sequence[Recipe], text: str) -> list[Recipe]:
-    """The recipes, of modules that are judged by the answers of what a text names."""
-    kernels_of = list({id(it.kernel): it.kernel for it in pick_programs(text)}.values())
-    if len(kernels_of) != 1 or not isinstance(kernels_of[0], ModuleKernel):
-        several = f"has {len(kernels_of)} programs" if len(kernels_of) > 1 else "is a kernel"
+    if reference is None:
+        return found
+    known = list({id(it.kernel): it.kernel for it in pick_programs(reference)}.values())
+    if len(known) != 1 or not isinstance(known[0], ModuleKernel):
+        several = f"has {len(known)} programs" if len(known) > 1 else "is a kernel"
         raise ProgramError(
-            f"--reference {text} {several}, and a reference is one function of TIR; give FILE:NAME"
+            f"--reference {reference} {several}, and a reference is one function of TIR; give "
+            "FILE:NAME"
         )
-    for recipe in recipes:
+    for recipe in found:
         if not isinstance(recipe.kernel, ModuleKernel):
             raise ProgramError(
                 f"{recipe.name} is of the kernel {recipe.kernel_name}, which has a reference; "
                 "leave --reference out"
             )
-    return [
-        dataclasses.replace(it, kernel=it.kernel.with_reference(kernels_of[0])) for it in recipes
-    ]
+    return [dataclasses.replace(it, kernel=it.kernel.with_reference(known[0])) for it in found]
 
 
 def pick_program_ladder(text: str, function: str | None = None) -> Ladder:
@@ -204,7 +194,10 @@ class Picker:
 
         A function of a schedule beside recipes, and of no module, is what these are written with.
         """
-        programs = [it for it in self.programs if not _has_no_function(it)] or self.programs
+        # A module of Relax alone stands beside what LegalizeOps made of it.
+        programs = [
+            it for it in self.programs if it.kind != "module" or list_functions(it.value)
+        ] or self.programs
         if self.function is None:
             if any(it.kind in ("recipe", "ladder") for it in programs) and not self.targets:
                 programs = [it for it in programs if it.kind != "schedule"]
@@ -371,7 +364,13 @@ class Picker:
         config: Mapping[str, object] | None = None,
         **changes: Any,
     ) -> Recipe:
-        example = _make_example(kernel)
+        if len(kernel.size_names) > len(SAMPLE_SIZES):
+            raise ProgramError(
+                f"the kernel '{kernel.name}' has {len(kernel.size_names)} sizes; give it a recipe "
+                "with an example"
+            )
+        # None was written; of a module it has the sizes that it leaves open.
+        example = Example(dict(zip(kernel.size_names, SAMPLE_SIZES, strict=False)))
         return ProgramRecipe(
             name=_make_name(name or found.name),
             doc=found.doc,
@@ -421,11 +420,6 @@ class Picker:
         return has_schedules and [found.name] == [it.name for it in self.targets]
 
 
-def _has_no_function(found: Found) -> bool:
-    """Whether it is a module of Relax alone, as it stands beside what LegalizeOps made of it."""
-    return found.kind == "module" and not list_functions(found.value)
-
-
 def _apply_trace(sch: Schedule) -> None:
     """The body of a tuning record, which has its trace beside it."""
 
@@ -433,13 +427,3 @@ def _apply_trace(sch: Schedule) -> None:
 def _make_name(*parts: str) -> str:
     """A name that can be a folder's and a file's."""
     return re.sub(r"\W", "_", "_".join(part for part in parts if part))
-
-
-def _make_example(kernel: Kernel | ModuleKernel) -> Example:
-    """Of a kernel for which none was written; of a module, the sizes that it leaves open."""
-    if len(kernel.size_names) > len(SAMPLE_SIZES):
-        raise ProgramError(
-            f"the kernel '{kernel.name}' has {len(kernel.size_names)} sizes; give it a recipe with "
-            "an example"
-        )
-    return Example(dict(zip(kernel.size_names, SAMPLE_SIZES, strict=False)))
