@@ -185,7 +185,11 @@ class Lowering:
         wanted = str(name).strip()
         if wanted.isdecimal():
             return self._get_number(int(wanted))
-        found = [each for each in self.passes if wanted.lower() in _spellings(each)]
+        found = []
+        for each in self.passes:
+            low = each.name.lower()
+            spellings = low, low.rpartition(".")[2], f"{each.number} {low}", f"{each.number}_{low}"
+            found += [each] if wanted.lower() in spellings else []
         if not found:
             raise CheckError(
                 f"there is no pass '{wanted}' for the target {self.target}; "
@@ -236,31 +240,18 @@ def lower_through_passes(
             raise
         if not is_run:  # for the usual reason
             return lower_through_passes(module, target, pipeline=pipeline)
-        failed = _describe_failure(log, module, language, error)
-    source = "" if executable is None else _read_source(executable, language)
+        number, name = 0, BEFORE_PASSES
+        if log.running:
+            number, name = log.running[-1].number, log.running[-1].name
+        unbound = [] if language == "llvm" else find_unbound_sblocks(module)
+        reason = f"not bound yet: {', '.join(unbound)}" if unbound else get_reason(error)
+        failed = Failure(number, name, reason)
+    source = ""
+    if executable is not None and language == "llvm":
+        source = str(executable.mod.inspect_source("ll"))
+    elif executable is not None:
+        source = "".join(str(imported.inspect_source()) for imported in executable.mod.imports)
     return Lowering(module, target, language, log.passes(), source, executable, failed)
-
-
-def _describe_failure(
-    log: PassLog, module: tvm.IRModule, language: str, error: Exception
-) -> Failure:
-    number, name = 0, BEFORE_PASSES
-    if log.running:
-        number, name = log.running[-1].number, log.running[-1].name
-    unbound = [] if language == "llvm" else find_unbound_sblocks(module)
-    reason = f"not bound yet: {', '.join(unbound)}" if unbound else get_reason(error)
-    return Failure(number, name, reason)
-
-
-def _read_source(executable: Any, language: str) -> str:
-    if language == "llvm":
-        return str(executable.mod.inspect_source("ll"))
-    return "".join(str(imported.inspect_source()) for imported in executable.mod.imports)
-
-
-def _spellings(found: Pass) -> tuple[str, ...]:
-    name = found.name.lower()
-    return name, name.rpartition(".")[2], f"{found.number} {name}", f"{found.number}_{name}"
 
 
 def _suggest_pass(wanted: str, known: Iterable[str]) -> str:

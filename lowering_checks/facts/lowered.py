@@ -6,6 +6,7 @@ generated helpers of ``T.cuda.func_call`` by their source.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -113,35 +114,54 @@ def _read_kernels(lowered: tvm.IRModule) -> tuple[tuple[KernelFacts, ...], list[
     there = {str(variable.name_hint) for variable, _ in lowered.functions_items()}
     absent = [name for name in extents if name not in there]
     found = {name: sizes for name, sizes in extents.items() if name in there}
-    return tuple(
-        _read_kernel(name, lowered[name].body, each) for name, each in found.items()
-    ), absent
-
-
-def _read_kernel(name: str, body: Any, extents: Mapping[str, int | None]) -> KernelFacts:
-    """The facts of one kernel, launched with `extents` by axis."""
-    calls = count_matrix_calls(body)
-    barriers = [
-        (loops, count)
-        for statement, loops in _visit(body, ())
-        if (count := count_barriers(statement))
-    ]
-    return KernelFacts(
-        name=name,
-        grid=_pick_axes(extents, "blockIdx"),
-        block=_pick_axes(extents, "threadIdx"),
-        static_shared_bytes=_count_shared(body),
-        dynamic_shared_bytes=extents.get(DYNAMIC_SHARED, 0),
-        barriers=sum(count for _, count in barriers),
-        barriers_per_step=_count_per_step(barriers),
-        barriers_executed=_count_executed(barriers),
-        accesses=tuple(_read_accesses(body)),
-        copies=count_async_copies(body),
-        ldmatrix=calls["ldmatrix"],
-        mma=calls["mma"],
-        wgmma=calls["wgmma"],
-        guards=_count_guards(body),
-    )
+    facts: list[KernelFacts] = []
+    for name, sizes in found.items():
+        body = lowered[name].body
+        calls = count_matrix_calls(body)
+        barriers = [
+            (loops, count)
+            for statement, loops in _visit(body, ())
+            if (count := count_barriers(statement))
+        ]
+        accesses: list[Accesses] = []
+        nodes = {"load": find_all(body, TensorLoad), "store": find_all(body, BufferStore)}
+        for scope, (kind, touched) in itertools.product(SCOPES, nodes.items()):
+            places = [_read_access(node) for node in touched if _get_scope(node) == scope]
+            widths = Counter(size * lanes for size, lanes in places)
+            vectors = sum(lanes > 1 for _, lanes in places)
+            if places:
+                scalars = len(places) - vectors
+                accesses.append(Accesses(scope, kind, dict(widths), vectors, scalars))
+        # Conditions that decide over an access to memory that is not the thread's own.
+        decided = [node.then_case for node in find_all(body, IfThenElse)]
+        decided += [call.args[1] for call in find_all(body, Call) if is_choice(call)]
+        guards = sum(
+            bool(count_async_copies(node))
+            or any(
+                _get_scope(it) in SCOPES
+                for it in (*find_all(node, TensorLoad), *find_all(node, BufferStore))
+            )
+            for node in decided
+        )
+        facts.append(
+            KernelFacts(
+                name=name,
+                grid=_pick_axes(sizes, "blockIdx"),
+                block=_pick_axes(sizes, "threadIdx"),
+                static_shared_bytes=_count_shared(body),
+                dynamic_shared_bytes=sizes.get(DYNAMIC_SHARED, 0),
+                barriers=sum(count for _, count in barriers),
+                barriers_per_step=_count_per_step(barriers),
+                barriers_executed=_count_executed(barriers),
+                accesses=tuple(accesses),
+                copies=count_async_copies(body),
+                ldmatrix=calls["ldmatrix"],
+                mma=calls["mma"],
+                wgmma=calls["wgmma"],
+                guards=guards,
+            )
+        )
+    return tuple(facts), absent
 
 
 def count_unrolled_loops(before: tvm.IRModule, after: tvm.IRModule) -> int:
@@ -209,17 +229,6 @@ def _count_shared(body: Any) -> int | None:
     return total
 
 
-def _read_accesses(body: Any) -> Iterator[Accesses]:
-    nodes = {"load": find_all(body, TensorLoad), "store": find_all(body, BufferStore)}
-    for scope in SCOPES:
-        for kind, found in nodes.items():
-            places = [_read_access(node) for node in found if _get_scope(node) == scope]
-            widths = Counter(size * lanes for size, lanes in places)
-            vectors = sum(lanes > 1 for _, lanes in places)
-            if places:
-                yield Accesses(scope, kind, dict(widths), vectors, len(places) - vectors)
-
-
 def _get_scope(node: Any) -> str:
     """The scope of an access; static and dynamic shared memory are one."""
     buffer = node.source if isinstance(node, TensorLoad) else node.buffer
@@ -239,18 +248,6 @@ def _read_access(node: Any) -> tuple[int, int]:
     return count_item_bytes(buffer) // lanes, lanes
 
 
-def _count_guards(body: Any) -> int:
-    """Conditions that decide over an access to memory that is not the thread's own."""
-    statements = [node.then_case for node in find_all(body, IfThenElse)]
-    values = [call.args[1] for call in find_all(body, Call) if is_choice(call)]
-    return sum(_accesses_memory(node) for node in (*statements, *values))
-
-
-def _accesses_memory(node: Any) -> bool:
-    touched = [*find_all(node, TensorLoad), *find_all(node, BufferStore)]
-    return bool(count_async_copies(node)) or any(_get_scope(access) in SCOPES for access in touched)
-
-
 def _pick_axes(extents: Mapping[str, int | None], kind: str) -> dict[str, int | None]:
     """The axes of one kind, x first."""
     return {axis: extents[f"{kind}.{axis}"] for axis in "xyz" if f"{kind}.{axis}" in extents}
@@ -260,7 +257,7 @@ def count_matrix_calls(body: Any) -> Counter[str]:
     """How many calls of ``"ldmatrix"``, ``"mma"`` and ``"wgmma"``."""
     found: Counter[str] = Counter()
     for call in find_all(body, Call):
-        name = _name(call)
+        name = get_op_name(call)
         if name == HELPER:
             text = _helper_text(call).replace('"', " ")
             found.update(key for key, word in IN_HELPERS.items() if word in text)
@@ -271,23 +268,24 @@ def count_matrix_calls(body: Any) -> Counter[str]:
 
 def count_async_copies(body: Any) -> dict[int, int]:
     """How many asynchronous copies from global to shared memory, by bytes."""
-    copies = (call for call in find_all(body, Call) if _is_copy(call))
-    return dict(Counter(_copied_bytes(call) for call in copies))
+    found: Counter[int] = Counter()
+    for call in find_all(body, Call):
+        if get_op_name(call).rpartition(".")[2].startswith(_COPIES):
+            # The last argument that can be a copy's size: sizes stand behind the places.
+            sizes = [constant(argument) for argument in call.args]
+            found[next((size for size in reversed(sizes) if size in COPY_BYTES), 0)] += 1
+    return dict(found)
 
 
 def count_barriers(statement: Any) -> int:
     """The barriers of the GPU block that a statement runs into."""
     total = 0
     for call in find_all(statement, Call):
-        if _name(call) == "tirx.tvm_storage_sync":
+        if get_op_name(call) == "tirx.tvm_storage_sync":
             total += str(getattr(call.args[0], "value", call.args[0])) in BLOCK_BARRIERS
-        elif _name(call) == HELPER:
+        elif get_op_name(call) == HELPER:
             total += _helper_text(call).count("__syncthreads()")
     return total
-
-
-def _name(call: Any) -> str:
-    return get_op_name(call)
 
 
 def _classify(name: str) -> list[str]:
@@ -297,16 +295,6 @@ def _classify(name: str) -> list[str]:
         return ["wgmma"] if name.endswith(_GROUP_PRODUCTS) else []
     is_product = name.startswith(_MATRIX_PRODUCTS) and not name.startswith(_NO_PRODUCTS)
     return ["mma"] if is_product else []
-
-
-def _is_copy(call: Any) -> bool:
-    return _name(call).rpartition(".")[2].startswith(_COPIES)
-
-
-def _copied_bytes(call: Any) -> int:
-    """The last argument that can be a copy's size: sizes stand behind the places."""
-    sizes = [constant(argument) for argument in call.args]
-    return next((size for size in reversed(sizes) if size in COPY_BYTES), 0)
 
 
 def _helper_text(call: Any) -> str:
