@@ -91,19 +91,7 @@ def add_record(
     """
     with tempfile.TemporaryDirectory(prefix="tirstep-") as alone:
         _commit(JSONDatabase(work_dir=alone), Path(alone), workload, trace, seconds, target)
-        # The one record is replayed in a process without tirstep.
-        expected = tvm.s_tir.Schedule(workload)
-        trace.apply_to_schedule(expected, remove_postproc=False)
-        with tempfile.TemporaryDirectory(prefix="tirstep-") as scratch:
-            for name, module in (("workload.json", workload), ("expected.json", expected.mod)):
-                write_file(Path(scratch) / name, tvm.ir.save_json(module), durable=False)
-            done = run_alone(_CHECK, alone, scratch)
-        if done.returncode:
-            reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-            raise BenchError(
-                f"the fastest config does not replay with TVM alone: {reason}; the database is as "
-                "it was, and the trials are kept"
-            )
+        _verify(Path(alone), workload, trace)
     with locked(folder / RECORD_FILE), tempfile.TemporaryDirectory(prefix="tirstep-") as scratch:
         made, before = Path(scratch), _read(folder / RECORD_FILE)
         line = _commit(_copy(folder, made), made, workload, trace, seconds, target)
@@ -149,3 +137,19 @@ def _read(file: Path) -> str:
 
 def _has_lines(file: Path) -> bool:
     return file.is_file() and bool(file.read_text(encoding="utf-8").strip())
+
+
+def _verify(folder: Path, workload: tvm.IRModule, trace: Trace) -> None:
+    """Replay the one record of a database in a process without tirstep."""
+    expected = tvm.s_tir.Schedule(workload)
+    trace.apply_to_schedule(expected, remove_postproc=False)
+    with tempfile.TemporaryDirectory(prefix="tirstep-") as scratch:
+        for name, module in (("workload.json", workload), ("expected.json", expected.mod)):
+            write_file(Path(scratch) / name, tvm.ir.save_json(module), durable=False)
+        done = run_alone(_CHECK, str(folder), scratch)
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise BenchError(
+            f"the fastest config does not replay with TVM alone: {reason}; the database is as it "
+            "was, and the trials are kept"
+        )
