@@ -70,7 +70,8 @@ class _Facts(NamedTuple):
 
 @cached_by_module(2)  # what one transform leaves behind, the next one finds
 def summarize(module: IRModule) -> Summary:
-    functions = [(v, f) for v, f in module.functions_items() if isinstance(f, PrimFunc)]
+    items = module.functions_items()  # a function of statements has no blocks
+    functions = [(v, f) for v, f in items if isinstance(f, PrimFunc) and get_places(f.body)]
     summary = Summary(Counter(), set(), *({} for _ in range(10)))
     for variable, function in functions:
         prefix = f"{variable.name_hint}." if len(functions) > 1 else ""

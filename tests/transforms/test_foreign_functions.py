@@ -96,6 +96,12 @@ def of_macros(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
     add_one_everywhere(B, A)
 
 
+@T.prim_func
+def cleared(A: T.Buffer((64,), "float32")):
+    for i in range(64):
+        A[i] = T.float32(0)
+
+
 def bind_rows(function: tvm.tirx.PrimFunc) -> Schedule:
     sch = Schedule(function)
     tr.bind_loop(sch, sch.get_loops(sch.get_sblock("B"))[0], axis="blockIdx.x")
@@ -103,11 +109,12 @@ def bind_rows(function: tvm.tirx.PrimFunc) -> Schedule:
 
 
 def bind_elements(function: tvm.tirx.PrimFunc) -> tvm.IRModule:
-    sch = Schedule(function)
+    """Bound, with a function beside it that has statements and no blocks."""
+    sch = Schedule(tvm.IRModule({"main": function, "cleared": cleared}))
     outer, inner = tr.split_loop(sch, sch.get_loops(sch.get_sblock("B"))[0], inner=16)
     tr.bind_loop(sch, outer, axis="blockIdx.x")
     tr.bind_loop(sch, inner, axis="threadIdx.x")
-    return sch.mod
+    return tvm.IRModule({"main": sch.mod["main"]})
 
 
 def test_a_conditional_store_is_not_cached():
