@@ -70,8 +70,7 @@ class _Facts(NamedTuple):
 
 @cached_by_module(2)  # what one transform leaves behind, the next one finds
 def summarize(module: IRModule) -> Summary:
-    items = module.functions_items()  # a function of statements has no blocks
-    functions = [(v, f) for v, f in items if isinstance(f, PrimFunc) and get_places(f.body)]
+    functions = [(v, f) for v, f in module.functions_items() if isinstance(f, PrimFunc)]
     summary = Summary(Counter(), set(), *({} for _ in range(10)))
     for variable, function in functions:
         prefix = f"{variable.name_hint}." if len(functions) > 1 else ""
@@ -85,10 +84,10 @@ def _count_function(function: PrimFunc, prefix: str, summary: Summary) -> None:
     loops = find_all(function.body, For)
     written: set[Any] = set()
     read: dict[Any, str] = {}
-    large = False
     # The root block is another after each change; the others mostly stay what they were.
     others = [_read_block(block) for block in blocks[1:]]
-    for facts in [*(_read_facts(block) for block in blocks[:1]), *others]:
+    every = [*map(_read_facts, blocks[:1]), *others]
+    for facts in every:
         summary.blocks[prefix + facts.name] += 1
         written |= facts.written
         read.update(dict.fromkeys(facts.read, prefix + facts.name))
@@ -96,13 +95,13 @@ def _count_function(function: PrimFunc, prefix: str, summary: Summary) -> None:
         for name, scope, needed in facts.moved:
             block = prefix + facts.name
             summary.moved[f"{block}/{name}"] = (block, name, scope, needed)
-        large = large or facts.points > LARGEST_INDEX
     parameters = set(function.params)
     summary.outputs.update(prefix + str(item.name) for item in parameters & written)
     for buffer in read.keys() - written - parameters:
         summary.unwritten[prefix + str(buffer.name)] = read[buffer]
     lanes = [(other.name, other.registers, other.has_lanes) for other in others]
-    if OWN_LANES in blocks[0].annotations and any(other.has_lanes for other in others):
+    roots = blocks[:1]  # none in a function of statements
+    if any(OWN_LANES in it.annotations for it in roots) and any(it.has_lanes for it in others):
         lanes = [
             (name, registers, has_lanes or uses_own_lane(place))
             for (name, registers, has_lanes), place in zip(lanes, places[1:], strict=True)
@@ -112,7 +111,7 @@ def _count_function(function: PrimFunc, prefix: str, summary: Summary) -> None:
         mixed.update((prefix + str(buffer.name), two) for buffer, two in _find_mixed(uses))
     summary.skewed.update((prefix + str(it.name), two) for it, two in _find_skewed(others))
     summary.unrolled.update(_find_unrolled_kernels(loops, prefix))
-    if large:
+    if any(facts.points > LARGEST_INDEX for facts in every):
         _count_points(blocks, loops, prefix, summary)
     _count_iterations(loops, places, prefix, summary)
 

@@ -9,25 +9,17 @@ from tirstep import transforms as tr
 # One producer, one consumer with a window of three.
 Blur = parse_kernel("""
     A (18,), C (16,)
-    B = T.sblock_alloc_buffer((18,))
-    for i in range(18):
-        with T.sblock("B", "S", i):
-            B[vi] = A[vi] * T.float32(2)
-    for i in range(16):
-        with T.sblock("C", "S", i):
-            C[vi] = B[vi] + B[vi + 2]
+    B (18,)
+    i:18  B[i] = A[i] * T.float32(2)
+    i:16  C[i] = B[i] + B[i + 2]
 """)
 
 
 MatmulBias = parse_kernel("""
     A (16, 6), B (6, 12), bias (12,), D (16, 12)
-    C = T.sblock_alloc_buffer((16, 12))
-    for i, j, k in T.grid(16, 12, 6):
-        with T.sblock("C", "SSR", i, j, k):
-            C[vi, vj] += A[vi, vk] * B[vk, vj]
-    for i, j in T.grid(16, 12):
-        with T.sblock("D", "SS", i, j):
-            D[vi, vj] = C[vi, vj] + bias[vj]
+    C (16, 12)
+    i:16 j:12 k:6  C[i, j] += A[i, k] * B[k, j]
+    i:16 j:12  D[i, j] = C[i, j] + bias[j]
 """)
 
 
