@@ -340,9 +340,10 @@ class Problem(AnyProblem):
         Where the kernel is no sum of products (not `is_exact`), they are whole numbers from -4 to
         4, and results are within `error_bound`. Raises `KernelError` where even few overflow.
         """
+        if not self.is_exact:
+            return [self._maker.draw_small(seed)]
         rounds = list(self._maker.draw_exact(seed))
-        if self.is_exact:
-            self._refuse_overflow(rounds[0])
+        self._refuse_overflow(rounds[0])
         return rounds
 
     def float_inputs(self, seed: int) -> list[Array]:

@@ -103,8 +103,7 @@ class InputMaker:
         if tensor.name in self.ranges or tensor.dtype == "bool":
             low, high = self.ranges.get(tensor.name, (0, 1))
             high = min(high, int(facts.largest))
-            drawn = np.asarray(rng.integers(low, high, tensor.shape, endpoint=True))
-            return np.asarray(drawn.astype(facts.numpy))
+            return np.asarray(rng.integers(low, high, tensor.shape, endpoint=True), facts.numpy)
         values = draw_whole_numbers(rng, tensor.shape, reach, facts)
         return np.abs(values) if facts.smallest == 0 else values
 
