@@ -295,7 +295,6 @@ def test_a_file_system_without_locks_is_no_harm(tmp_path: Path, monkeypatch: pyt
 WRITERS = {
     "src/tirstep/files.py": "the writer itself",
     "docs/build/readme.py": "a program in a temporary folder",
-    "src/tirstep/cli/streams.py": "/dev/null in the place of a closed stream",
     "src/tirstep/bench/compile_pool.py": "libraries in a process's own folder",
     "src/tirstep/printing.py": "the null device, in the place of standard error",
     "src/tirstep/tuning/candidates.py": "the null device, in the place of standard output",

@@ -88,10 +88,14 @@ def write_reference() -> str:
     told: set[str] = set()
     for package in PACKAGES:
         module = import_module(package)
-        names = set(module.__all__)
-        options = ":members:", ":imported-members:", f":exclude-members: {', '.join(told & names)}"
+        names = set(getattr(module, "__all__", ())) or {
+            name
+            for name, it in vars(module).items()
+            if not name.startswith("_") and str(getattr(it, "__module__", "")).startswith(package)
+        }
+        options = f":members: {', '.join(sorted(names - told))}", ":imported-members:"
         directive = "\n   ".join([f".. automodule:: {package}", *options])
-        objects = "".join(write_object(module, name) for name in module.__all__)
+        objects = "".join(write_object(module, name) for name in sorted(names))
         parts.append(f"\n## {package}\n\n```{{eval-rst}}\n{directive}\n{objects}```\n")
         told |= names
     return "".join(parts)

@@ -108,10 +108,7 @@ class CpuDevice(Device):
         module = name_main(module)
         serial = self.make_serial(module)
         with convert_tvm_errors("LLVM does not compile the module"):
-            # LLVM optimizes what runs long.
-            runs = sum(count_iterations(it.body) for _, it in serial.functions_items())
-            target = {"kind": "llvm", **({} if runs >= LONG else {"opt-level": 0})}
-            executable = compile_module(serial, tvm.target.Target(target))
+            executable = compile_module(serial, _choose_target(serial))
         return load_program(executable, module[MAIN].params)
 
 
@@ -127,3 +124,9 @@ def load_program(executable: Any, parameters: Sequence[Any]) -> Program:
             )
 
     return Program(run, parameters)
+
+
+def _choose_target(module: tvm.IRModule) -> tvm.target.Target:
+    """LLVM, which optimizes what runs long."""
+    runs = sum(count_iterations(function.body) for _, function in module.functions_items())
+    return tvm.target.Target({"kind": "llvm", **({} if runs >= LONG else {"opt-level": 0})})

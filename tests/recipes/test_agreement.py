@@ -9,14 +9,13 @@ from hypothesis import strategies as st
 
 from tirstep.lowering_checks import get_device, run_recipe
 from tirstep.lowering_checks.devices import run
-from tirstep.lowering_checks.steps import Run
-from tirstep.modules import get_kernel
+from tirstep.lowering_checks.steps import Run, make_golden_problem
 from tirstep.strategies.kernel_strategies import options, shapes, sizes
 from tirstep.transforms.recipes import RECIPES, Recipe
 
 pytestmark = pytest.mark.gpu
 # An exponential or a root has other bits on a GPU: those are compared within their bounds.
-EXACT = [recipe for recipe in RECIPES.values() if get_kernel(recipe.kernel).meaning.error is None]
+EXACT = [recipe for recipe in RECIPES.values() if make_golden_problem(recipe).is_exact]
 ALL = pytest.mark.parametrize("recipe", EXACT, ids=lambda recipe: recipe.name)
 OFTEN = pytest.mark.parametrize(
     "recipe", [it for it in EXACT if it in DRAWN], ids=lambda recipe: recipe.name
