@@ -179,7 +179,7 @@ class Rounded(np.lib.mixins.NDArrayOperatorsMixin):
         quotient, left = np.where(np.isinf(size), 0.0, np.abs(value)), size - two.error
         passed = one.error + np.where(two.error == 0, 0.0, quotient * two.error)
         error = np.where(left > 0, passed / np.where(left > 0, left, 1.0), math.inf)
-        error = np.where((passed == 0) | np.isinf(size), 0.0, error)
+        error = np.where((passed == 0) | (np.isinf(size) & np.isfinite(two.error)), 0.0, error)
         lost = np.where(two.largest > LARGEST_DIVISOR, quotient, 0.0)
         rounded = Rounded(value, self.facts, error)._round(DIVISION, lost)
         # A quotient by 1 is its dividend: the reciprocal is a 1 that rounds nothing.

@@ -24,6 +24,7 @@ from tirstep.modules import (
     window_sum,
 )
 from tirstep.modules.dtypes import dtype_facts
+from tirstep.modules.elementwise import compute_gelu
 from tirstep.modules.rounded import Rounded
 from tirstep.modules.rows import EPSILON
 
@@ -463,3 +464,10 @@ def test_a_convolution_that_sees_nothing_but_its_padding_has_whole_numbers() -> 
     problem = get_kernel("conv2d").problem(2, 3, 1, 2, 2, 1, 1, stride=3, padding=4)
     assert not np.any(problem.reference(problem.integer_inputs(0))[0])
     assert all(np.any(array) for array in problem.integer_inputs(0))
+
+
+def test_gelu_of_a_sum_whose_sign_is_not_known_may_be_anything():
+    """Its exponential is 0 or infinite; in a product of 4096 each way two of 16 million were so."""
+    sums = Rounded(np.array([-1e28, -5.0]), dtype_facts("float32"), np.array([2e28, 0.0]))
+    with np.errstate(over="ignore", invalid="ignore"):
+        assert np.isinf(compute_gelu(sums).closed.error).tolist() == [True, False]
