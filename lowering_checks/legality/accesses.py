@@ -391,14 +391,19 @@ def find_idle(place: Place, *, is_last: bool = False) -> tuple[For, ...]:
 
 def find_summed(place: Place) -> tuple[str, ...]:
     """The axes over whose threads TVM adds up what a block computes: it stores complete sums."""
-    reduced = [
-        place.values[iterator.var]
-        for iterator in place.block.iter_vars
-        if iterator.iter_type == IterVar.CommReduce
-    ]
+    reduced = find_values(place, reduced=True)
     loops = place.find_bound("threadIdx") if place.block.init is not None else []
     return tuple(
         get_axis(loop) or ""
         for loop in loops
         if any(is_used(loop.loop_var, value) for value in reduced)
     )
+
+
+def find_values(place: Place, *, reduced: bool) -> list[Any]:
+    """The values of a block's iterators that reduce, or of the others."""
+    return [
+        place.values[iterator.var]
+        for iterator in place.block.iter_vars
+        if (iterator.iter_type == IterVar.CommReduce) == reduced
+    ]

@@ -33,7 +33,7 @@ from tirstep.transforms.tir import (
     substitute,
 )
 
-from .accesses import list_elements
+from .accesses import find_values, list_elements
 
 _AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 _SYMMETRIC = (Add, Mul, Max, Min)
@@ -67,16 +67,8 @@ def _has_sums(function: PrimFunc) -> bool:
     return any(place.block.init is not None for place in get_places(function.body))
 
 
-def _find_values(place: Place, *, reduced: bool) -> list[Any]:
-    return [
-        place.values[iterator.var]
-        for iterator in place.block.iter_vars
-        if _is_reduced(iterator) == reduced
-    ]
-
-
 def _find_mixing_loop(place: Place, *, serial: bool = False) -> For | None:
-    outputs, terms = (_find_values(place, reduced=item) for item in (False, True))
+    outputs, terms = (find_values(place, reduced=item) for item in (False, True))
     for loop in place.loops:
         fed = [any(is_used(loop.loop_var, each) for each in part) for part in (outputs, terms)]
         if all(fed) and constant(loop.extent) != 1 and not (serial and get_axis(loop)):
@@ -86,17 +78,14 @@ def _find_mixing_loop(place: Place, *, serial: bool = False) -> For | None:
 
 def _begins_late(place: Place) -> bool:
     """Whether a term is seen to be added before the initialization, within one whole sum."""
-    terms = _find_values(place, reduced=True)
+    terms = find_values(place, reduced=True)
     feeding = [any(is_used(loop.loop_var, term) for term in terms) for loop in place.loops]
     loops = list(place.loops[feeding.index(True) :])
-    firsts = [iterator.dom.min for iterator in place.block.iter_vars if _is_reduced(iterator)]
+    reduced = (it for it in place.block.iter_vars if it.iter_type == IterVar.CommReduce)
+    firsts = [iterator.dom.min for iterator in reduced]
     left = [term - first for term, first in zip(terms, firsts, strict=True)]
-    outputs = _find_values(place, reduced=False)
+    outputs = find_values(place, reduced=False)
     return begins_late(outputs, left, all_of(True, *place.guards), loops)
-
-
-def _is_reduced(iterator: IterVar) -> bool:
-    return bool(iterator.iter_type == IterVar.CommReduce)
 
 
 @cached_by_module(2)  # what one transform leaves behind, the next one finds
@@ -123,7 +112,7 @@ def _has_threads(function: PrimFunc) -> bool:
 
 def _find_axes(place: Place) -> dict[str, int]:
     """The threads that a block sums over, along each axis; none where it has begun elsewhere."""
-    reduced = _find_values(place, reduced=True)
+    reduced = find_values(place, reduced=True)
     if place.block.init is None or not reduced:
         return {}
     return {
@@ -259,7 +248,7 @@ def find_lost_terms(module: IRModule) -> dict[str, tuple[str, str, str]]:
         for place in get_places(function.body) if isinstance(function, PrimFunc) else ():
             if place.block.init is not None or place.block.match_buffers or not place.is_innermost:
                 continue
-            terms, outputs = (_find_values(place, reduced=each) for each in (True, False))
+            terms, outputs = (find_values(place, reduced=each) for each in (True, False))
             for loop in place.find_bound("threadIdx"):
                 adds = any(is_used(loop.loop_var, term) for term in terms)
                 if constant(loop.extent) == 1 or not adds:
@@ -324,7 +313,7 @@ def _loses_guard(place: Place) -> bool:
 
 def _find_reduced_loops(place: Place) -> list[For]:
     """The loops over which a block reduces, outermost first."""
-    values = _find_values(place, reduced=True)
+    values = find_values(place, reduced=True)
     return [loop for loop in place.loops if any(is_used(loop.loop_var, value) for value in values)]
 
 
