@@ -32,7 +32,7 @@ from ..schedule import TransformError
 from ..thread_rows import find_vector, spread_over_threads
 from ..vectorize import vectorize_copy
 from .recipe import Example, recipe
-from .rungs import Family, Ladder, knob, order
+from .rungs import Family, knob, order
 
 WINDOW_SUM = Example({"n": 1024})
 OVER_FILTER = Example({"m": 16384, "n": 32}, {"over": "filter"})
@@ -369,11 +369,11 @@ coalesced = narrow.plus(
     why="The sums go through shared memory, so that adjacent threads store adjacent outputs",
     expects={"decomposed": ("barriers == 3", "spills == 0 on sm_90a")},
 )
-CONV1D = Ladder(
-    name="conv1d",
-    kernel="conv1d",
-    title="a window in shared memory, then in registers",
-    recipes=(window, runs, deeper, spread, registers, folded, longer, narrow, coalesced),
-    shape={"m": 1 << 24, "n": 32},
+LADDERS = (
+    TUTORIAL,
+    order(
+        "a window in shared memory, then in registers",
+        *WINDOW.rungs,
+        shape={"m": 1 << 24, "n": 32},
+    ),
 )
-LADDERS = (TUTORIAL, CONV1D)

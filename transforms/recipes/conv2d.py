@@ -31,7 +31,7 @@ from . import mma, wgmma
 from .matmul_best import find_gpu, rank_wgmma_gathered
 from .products import get_whole_types
 from .recipe import Example, recipe
-from .rungs import Family, Ladder
+from .rungs import Family, order
 from .tiled_product import VECTOR_BYTES, Engine, WholeTail
 from .time_model import read_sizes
 
@@ -265,13 +265,7 @@ def conv2d_wgmma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator
 
 
 CONV2D = (
-    Ladder("conv2d_mma", "conv2d", "implicit GEMM by mma.sync", (of_mma,), IMAGES.shape),
-    Ladder(
-        "conv2d_wgmma",
-        "conv2d",
-        "implicit GEMM by Hopper's wgmma",
-        (of_wgmma, conv2d_wgmma_best),
-        IMAGES.shape,
-    ),
-    Ladder("conv2d", "conv2d", "one element for each thread", (conv2d_naive,), IMAGES.shape),
+    order("implicit GEMM by mma.sync", of_mma, name="conv2d_mma"),
+    order("implicit GEMM by Hopper's wgmma", of_wgmma, conv2d_wgmma_best, name="conv2d_wgmma"),
+    order("one element for each thread", conv2d_naive),
 )

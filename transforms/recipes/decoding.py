@@ -25,7 +25,7 @@ from ..tir import constant, is_among
 from ..vectorize import vectorize_loop
 from .fused_chains import ElementsConfig, bind_elements, share_rows
 from .recipe import Example, get_sblocks
-from .rungs import Family, Ladder, knob
+from .rungs import Family, knob, order
 
 BLOCKS = "scores max exp sum weighted Y"
 LONGEST, BLOCKS_OF_A_GPU = 2048, 1024
@@ -369,10 +369,8 @@ filled = split.plus(
     ranges=None,
     why="As many ranges as fill the GPU: of 2,048 keys at most, and on 1,024 blocks at least",
 )
-DECODE_ATTENTION = Ladder(
-    "decode_attention",
-    "decode_attention",
+DECODE_ATTENTION = order(
     "one query: a kernel for each block, and one that reads keys and values once",
-    (one_by_one, by_warps, fused, wide, ahead, grouped, split, filled),
-    DECODED,
+    *DECODING.rungs,
+    *BY_RANGES.rungs,
 )

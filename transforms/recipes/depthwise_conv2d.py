@@ -30,7 +30,7 @@ from ..thread_rows import find_vector, spread_over_threads
 from ..vectorize import align_vectors, vectorize_copy, vectorize_loop
 from ..warp_tiling import largest_divisor
 from .recipe import Example, recipe
-from .rungs import Family, Ladder, Pair, knob, order, pairs
+from .rungs import Family, Pair, knob, order, pairs
 
 EXAMPLE = Example({"b": 3, "c": 4, "h": 16, "w": 32, "k": 7})
 SMALL = Example({"b": 5, "c": 2, "h": 6, "w": 8, "k": 3})
@@ -404,11 +404,12 @@ strips = STRIPS.root(
     why="A strip of pixels for each thread, whose window comes straight into registers, in vectors",
     expects={"decomposed": ("barriers == 0", "scalar_stores == 0", "spills == 0 on sm_90a")},
 )
-DEPTHWISE = Ladder(
-    name="depthwise_conv2d",
-    kernel="depthwise_conv2d",
-    title="tiles of the padded image, then strips in registers",
-    recipes=(shared, narrow, tiled, registers, several, spread, by_rows, strips),
-    shape={**EXAMPLE.shape, "b": 4096},
+LADDERS = (
+    TUTORIAL,
+    order(
+        "tiles of the padded image, then strips in registers",
+        *TILES.rungs,
+        *STRIPS.rungs,
+        shape={**EXAMPLE.shape, "b": 4096},
+    ),
 )
-LADDERS = (TUTORIAL, DEPTHWISE)

@@ -22,7 +22,7 @@ from ..thread_rows import find_vector, find_widest, spread_over_threads
 from ..tir import constant, find_all
 from ..vectorize import WIDEST, vectorize_loop
 from .recipe import Example, Recipe, get_sblocks, recipe
-from .rungs import Family, Ladder, Rung, knob
+from .rungs import Family, Ladder, Rung, knob, order
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,9 +149,8 @@ def _make_ladder(first: Recipe, vectors: Rung) -> Ladder:
         # As many blocks as 132 multiprocessors run: they do not divide.
         changes={"default_example": dataclasses.replace(TENSOR, config={"tail": "guard"})},
     )
-    recipes = (first, vectors, wide, batches, persistent)
     title = "vectors, and several of them for each thread"
-    return Ladder(vectors.kernel, vectors.kernel, title, recipes, TENSOR.shape)
+    return order(title, first, vectors, wide, batches, persistent)
 
 
 def _begin(kernel: str) -> tuple[Rung, Rung]:
@@ -214,7 +213,7 @@ def _make_best(kernel: str, block: str) -> Ladder:
         golden=Example({"n": 1536}),
         expects={"bound": ("scalar_loads == 0", "scalar_stores == 0")},
     )(best)
-    return Ladder(best.__name__, kernel, "any number of elements", (made,), TENSOR.shape)
+    return order("any number of elements", made, name=made.name)
 
 
 ELEMENTWISE_BEST = tuple(

@@ -41,7 +41,7 @@ from ..vectorize import vectorize_copy
 from ..warp_tiling import largest_divisor, tile_in_warps
 from .gemm import STRIP
 from .recipe import Example, get_sblocks
-from .rungs import Family, Ladder, Pair, Rung, knob, pairs
+from .rungs import Family, Pair, Rung, knob, order, pairs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -373,12 +373,10 @@ swiglu_fused = FUSED_SWIGLU.root(
     why="One kernel: both products under one loop, in registers, and silu where they are stored",
     expects={"decomposed": ("kernels == 1", "barriers == 0")},
 )
-MLP_SWIGLU = Ladder(
-    "mlp_swiglu",
-    "mlp_swiglu",
+MLP_SWIGLU = order(
     "from a kernel for each block to one",
-    (*_begin(SWIGLU, 3, tiled=3, products=2, why=""), *_climb(swiglu_fused, tile_bytes=12288)),
-    SHAPE,
+    *_begin(SWIGLU, 3, tiled=3, products=2, why=""),
+    *_climb(swiglu_fused, tile_bytes=12288),
 )
 NORM_PRODUCT = _make_family(
     "rms_norm_matmul", "sum R C C_cast", NormProductConfig, schedule_norm_product
@@ -401,11 +399,9 @@ norm_fused = FUSED_NORM_PRODUCT.root(
     "are summed under one loop",
     expects={"decomposed": ("kernels == 1", "barriers == 0")},
 )
-RMS_NORM_MATMUL = Ladder(
-    "rms_norm_matmul",
-    "rms_norm_matmul",
+RMS_NORM_MATMUL = order(
     "from a kernel for each block to one",
-    (norm_naive, norm_tiled, norm_rows, *_climb(norm_fused, tile_bytes=12352)),
-    SHAPE,
+    *NORM_PRODUCT.rungs,
+    *_climb(norm_fused, tile_bytes=12352),
 )
 LADDERS = (MLP_SWIGLU, RMS_NORM_MATMUL)

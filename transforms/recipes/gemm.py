@@ -304,18 +304,3 @@ stream = split.plus(
     searched=("prefetch_fragments", "inner_strips"),
     expects={"steps_shared": ("barriers_per_step == 1",), "parts_added": ("kernels == 2",)},
 )
-RUNGS = (
-    fragments,
-    strips,
-    deeper,
-    padded,
-    warps,
-    interleaved,
-    swizzled,
-    prefetched,
-    copied,
-    inner_rows,
-    split,
-    stream,
-)
-"""The fast ladder of matmul, slow to fast; `matmul_best` puts the recipe behind it that chooses."""

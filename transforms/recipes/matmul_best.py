@@ -31,7 +31,7 @@ from .gemm import STRIP, GemmConfig
 from .gpus import GPUS, H200, Gpu, read_gpu
 from .mma import MmaConfig
 from .recipe import Example, Recipe, recipe
-from .rungs import Expects, Family, Ladder, Rung, read_pairs
+from .rungs import Expects, Family, Rung, order, read_pairs
 from .skinny import SkinnyConfig
 from .tiled_product import VECTOR_BYTES
 from .time_model import (
@@ -433,27 +433,26 @@ def fits(sch: Schedule, config: GemmConfig) -> bool:
 
 _LARGE = {"m": 4096, "n": 4096, "k": 4096}
 LADDERS = (
-    Ladder(
-        "matmul_mma",
-        "matmul",
+    order(
         "tensor cores by mma.sync, one knob a rung",
-        (*mma.RUNGS, matmul_mma_best),
-        _LARGE,
+        *mma.MMA.rungs,
+        matmul_mma_best,
+        name="matmul_mma",
+        shape=_LARGE,
     ),
-    Ladder(
-        "matmul_wgmma",
-        "matmul",
+    order(
         "Hopper's tensor cores by wgmma, one knob a rung",
-        (*wgmma.RUNGS, matmul_wgmma_best),
-        _LARGE,
+        *wgmma.WGMMA.rungs,
+        matmul_wgmma_best,
+        name="matmul_wgmma",
+        shape=_LARGE,
     ),
     skinny.LADDER,
-    Ladder(  # the last of its kernel: its last recipe is for all types
-        "matmul",
-        "matmul",
+    order(  # the last of its kernel: its last recipe is for all types
         "tiles in registers, fed by a pipeline, one knob a rung",
-        (*gemm.RUNGS, matmul_best),
-        _LARGE,
+        *gemm.GEMM.rungs,
+        matmul_best,
+        shape=_LARGE,
     ),
 )
 

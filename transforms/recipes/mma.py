@@ -365,6 +365,3 @@ roles = tma.plus(
     "slower for large products",
     expects={"warps_specialized": ON_HOPPER},
 )
-
-RUNGS = (plain, swizzled, piped, ahead, first, block_swizzle, rows, split, tma, roles)
-"""The ladder by mma.sync, slow to fast; `matmul_best` puts the recipe behind it that chooses."""

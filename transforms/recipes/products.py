@@ -69,8 +69,7 @@ def _make_ladder(
         recipes.append(family.root(kind or "prefetched", why=why, **told))
     if kind:
         recipes.append(make_best(family, kind, _EXPECTS[kind]))
-    name = f"{kernel}_{kind}" if kind else kernel
-    return Ladder(name, kernel, title, tuple(recipes), example.shape)
+    return order(title, *recipes, name=f"{kernel}_{kind}" if kind else "")
 
 
 BATCHED_MATMUL = (

@@ -41,7 +41,7 @@ from ..vectorize import MAX_VECTOR_BYTES, WIDEST, vectorize_loop
 from .costs import read_table
 from .gpus import H200, Gpu, read_gpu
 from .recipe import Example, Recipe, get_sblocks, recipe
-from .rungs import Family, Ladder, Rung, knob
+from .rungs import Family, Ladder, Rung, knob, order
 
 RESIDENT = 2048
 """Threads that a multiprocessor has at a time."""
@@ -485,8 +485,7 @@ def _make_ladder(kernel: str, names: str, online: str | None = None) -> Ladder:
         why="One row for each block, whose threads reduce it by warp shuffles",
         expects={"spread_over_threads": ("barriers >= 2",)},
     )
-    rungs = (naive, threads, *_climb(threads, online))
-    return Ladder(kernel, kernel, "threads that share a row", rungs, MATRIX.shape)
+    return order("threads that share a row", naive, threads, *_climb(threads, online))
 
 
 def _climb(threads: Rung, sblocks_online: str | None) -> list[Rung]:
@@ -635,13 +634,7 @@ def rank_configs(
 
 
 ROWS_BEST = tuple(
-    Ladder(
-        f"{kernel}_best",
-        kernel,
-        "rows of any length and number",
-        (_make_best(kernel, names),),
-        MATRIX.shape,
-    )
+    order("rows of any length and number", _make_best(kernel, names), name=f"{kernel}_best")
     for kernel, names, *_ in KERNELS
 )
 """For each kernel over rows the recipe that chooses for any shape."""

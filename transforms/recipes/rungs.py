@@ -14,7 +14,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, TypeVar, get_args, get_type_hints, overload
 
@@ -57,6 +57,7 @@ class Family:
     tiles : the knobs that every rung may be searched by, before a rung sets them
     options : of the kernel, which a rung may set in place of a knob
     dtypes, arch : of the recipes
+    rungs : all that were made of it, in order
     """
 
     kernel: str
@@ -70,6 +71,7 @@ class Family:
     options: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ()
     arch: str = ""
+    rungs: list[Rung] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def root(self, name: str, *, why: str, **declared: Any) -> Rung:
         """The first rung, ``<kernel>_<name>``: the config's defaults, with any number of knobs set.
@@ -133,51 +135,37 @@ class Rung(Recipe):
         family = self.family
         option = {name: value for name, value in delta.items() if name in family.options}
         knobs = {} if option else delta
-        self._require_one(name, delta, knobs, golden)
-        config = {**self.config, **knobs}
-        small = {**self.config, **self.golden.config, **knobs, **golden}
-        small = {knob: value for knob, value in small.items() if value != config[knob]}
-        made = dataclasses.replace(
-            self,
-            name=f"{family.kernel}_{name}",
-            config=config,
-            default_example=_with_options(self.default_example, option),
-            golden=dataclasses.replace(_with_options(self.golden, option), config=small),
-            choices=family.find_choices([*self.choices, *delta, *searched]),
-            expects=self.expects if expects is None else read_expectations(expects),
-            base=self.name or None,
-            delta=MappingProxyType(delta if self.name else {}),
-            why=why,
-        )
-        return made.describe(changes)
-
-    def _require_one(
-        self,
-        name: str,
-        delta: Mapping[str, object],
-        knobs: Mapping[str, object],
-        golden: Mapping[str, object],
-    ) -> None:
-        """Refuse a rung that changes nothing, more than one thing, or another one in its golden."""
-        if not self.name:
-            return
-        is_new = set(knobs) <= set(self.config) and not (
+        is_same = not set(knobs) <= set(self.config) or (
             knobs and knobs.items() <= self.config.items()
         )
-        if len(delta) != 1 or not is_new or not set(golden) <= set(knobs):
+        if self.name and (len(delta) != 1 or is_same or not set(golden) <= set(knobs)):
             sets = {**delta, "golden": dict(golden)} if golden else dict(delta)
             raise TransformError(
                 "plus", f"the rung '{name}' sets {sets}", "set one knob to another value"
             )
-
-    def describe(self, changes: Mapping[str, object]) -> Rung:
-        """With a docstring out of what is declared."""
-        knobs = dataclasses.fields(self.family.config)
-        added = ", ".join(f"{name}={value!r}" for name, value in self.delta.items())
-        parts = [f"{self.why}.", f"Adds {added} to {self.base}." if self.base else ""]
-        parts.append("\n".join(f"{knob.name}: {knob.metadata['about']}" for knob in knobs))
-        changed: Any = {"doc": "\n\n".join(filter(None, parts)), **changes}
-        return dataclasses.replace(self, **changed)
+        config = {**self.config, **knobs}
+        small = {**self.config, **self.golden.config, **knobs, **golden}
+        added = ", ".join(f"{knob}={value!r}" for knob, value in delta.items())
+        told = [f"{why}.", *([f"Adds {added} to {self.name}."] if self.name else [])]
+        abouts = [f"{it.name}: {it.metadata['about']}" for it in dataclasses.fields(family.config)]
+        declared: dict[str, Any] = {
+            "name": f"{family.kernel}_{name}",
+            "doc": "\n\n".join([*told, "\n".join(abouts)]),
+            "config": config,
+            "default_example": _with_options(self.default_example, option),
+            "golden": replace(
+                _with_options(self.golden, option),
+                config={knob: value for knob, value in small.items() if value != config[knob]},
+            ),
+            "choices": family.find_choices([*self.choices, *delta, *searched]),
+            "expects": self.expects if expects is None else read_expectations(expects),
+            "base": self.name or None,
+            "delta": MappingProxyType(delta if self.name else {}),
+            "why": why,
+        }
+        made = replace(self, **{**declared, **changes})
+        family.rungs.append(made)
+        return made
 
     @property
     def _annotated(self) -> object:
@@ -229,7 +217,7 @@ def _is_pair(value: object, least: int | None) -> bool:
 
 
 def _with_options(example: Example, option: Mapping[str, object]) -> Example:
-    return dataclasses.replace(example, options={**example.options, **option})
+    return replace(example, options={**example.options, **option})
 
 
 def read_pairs(config: Mapping[str, object]) -> dict[str, object]:
@@ -264,7 +252,11 @@ class Ladder(Sequence[Recipe]):
         return len(self.recipes)
 
 
-def order(title: str, *recipes: Recipe, name: str = "") -> Ladder:
-    """A ladder at the shape of its last recipe's example; named after its kernel by default."""
-    kernel, shape = recipes[-1].kernel_name, recipes[-1].default_example.shape
-    return Ladder(name or kernel, kernel, title, recipes, shape)
+def order(
+    title: str, *recipes: Recipe, name: str = "", shape: Mapping[str, int] | None = None
+) -> Ladder:
+    """A ladder, named after its kernel and at the shape of its last recipe's example by default."""
+    kernel = recipes[-1].kernel_name
+    return Ladder(
+        name or kernel, kernel, title, recipes, shape or recipes[-1].default_example.shape
+    )

@@ -32,7 +32,7 @@ from ..warp_tiling import largest_divisor
 from .gemm import STATIC_SHARED_BYTES
 from .gpus import Gpu
 from .recipe import Example
-from .rungs import Family, Ladder, knob
+from .rungs import Family, knob, order
 from .tiled_product import SUM_VECTOR, VECTOR_BYTES, add_parts, get_row_lengths
 from .time_model import Sizes
 
@@ -236,17 +236,11 @@ shared = batches.plus(
     why="Rows of threads of a block share k, and add their sums in shared memory",
     golden={"depth": 2},
 )
-split = shared.plus(
+shared.plus(
     "skinny_split_k",
     split_k=8,
     why="Slices of k fill all multiprocessors, however few the columns are",
     golden={"split_k": 2},
     expects={"unrolled": ("scalar_loads == 0",), "parts_added": ("kernels == 2",)},
 )
-LADDER = Ladder(
-    name="matmul_skinny",
-    kernel="matmul",
-    title="few rows: B is read once, by vectors",
-    recipes=(columns, vectors, batches, shared, split),
-    shape=SHAPE,
-)
+LADDER = order("few rows: B is read once, by vectors", *SKINNY.rungs, name="matmul_skinny")

@@ -20,7 +20,7 @@ from ..queries import get_extent
 from ..thread_rows import find_vector, spread_over_threads
 from ..vectorize import vectorize_copy
 from .recipe import Example, get_sblocks, recipe
-from .rungs import Family, Ladder, knob
+from .rungs import Family, knob, order
 
 EXAMPLE = Example({"m": 4096, "n": 4096})
 
@@ -144,10 +144,4 @@ vectors = padded.plus(
     why="Threads transpose squares in registers, so that all accesses are vectors",
     expects={"squares_in_registers": ("scalar_loads == 0",)},
 )
-LADDER = Ladder(
-    name="transpose",
-    kernel="transpose",
-    title="tiles through shared memory",
-    recipes=(transpose_naive, shared, wide, padded, vectors),
-    shape=EXAMPLE.shape,
-)
+LADDER = order("tiles through shared memory", transpose_naive, *TRANSPOSE.rungs)

@@ -430,20 +430,3 @@ pingpong = narrow.plus(
 REUSED = 512
 """Rows of A from which on a kernel that transposes B is worth it: at 256x4096x2048 in TF32 it was
 not on an H100, 41.7 us for 36.9."""
-RUNGS = (
-    plain,
-    swizzled,
-    piped,
-    flying,
-    wide,
-    block_swizzle,
-    rows,
-    split,
-    tma,
-    roles,
-    tma_store,
-    persistent,
-    narrow,
-    pingpong,
-)
-"""The ladder by wgmma, slow to fast; `matmul_best` puts the recipe behind it that chooses."""
