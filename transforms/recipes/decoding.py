@@ -7,7 +7,7 @@ these: in a block of threads, and in a second kernel (Flash-Decoding, T. Dao and
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from tvm.s_tir import Schedule
@@ -78,79 +78,95 @@ class RangesConfig:
 
 def schedule_ranges(sch: Schedule, config: RangesConfig) -> Iterator[str]:
     """Keys and values are read once, and what their ranges come to is combined."""
-    count = _choose_ranges(sch, config) if config.ranges is None else config.ranges
-    config = replace(config, ranges=count)
     scores, largest, _, total, weighted, result = get_sblocks(sch)
+    queries, keys = (region.source for region in sch.get(scores).reads[:2])
+    batches, heads, count = (constant(extent) or 1 for extent in keys.shape[:3])
+    # The fewest ranges, a power of two, that are short enough and make blocks enough.
+    parts, tile = config.ranges or 1, config.groups * config.keys
+    while config.ranges is None and count % (2 * parts * tile) == 0:
+        if count <= LONGEST * parts and batches * heads * parts >= BLOCKS_OF_A_GPU:
+            break
+        parts *= 2
     whole: Sums = (largest, total, weighted)
-    ranges = _split(sch, whole, count)
+    ranges = _split(sch, whole, parts)
     groups = _split(sch, ranges, config.groups)
     if groups is not whole:
         yield "split"
-    nest = _fuse(sch, scores, groups, config)
+    # One loop over tiles of keys, and the heads of queries that share these inside.
+    largest, total, weighted = groups
+    batch, head, query, *cut, key = sch.get_loops(largest)
+    shared = (constant(queries.shape[1]) or 1) // heads
+    steps, each_key = split_loop(sch, key, inner=config.keys)
+    if shared > 1:
+        head, each = split_loop(sch, head, inner=shared)
+        reorder_loops(sch, [head, query, *cut, steps, each, each_key])
+    tiles, _ = fuse_reductions(sch, largest, total, steps)
+    _, (power,) = fuse_reductions(sch, largest, weighted, steps)
+    compute_block_at(sch, scores, steps)
     yield "fused"
-    _bind(sch, nest, config)
-    stores = _combine(sch, (whole, ranges, groups), result, nest)
-    _spread(sch, nest, stores, config)
+    grid = {"blockIdx.y": batch, "blockIdx.x": head}
+    home = query  # the innermost loop outside of groups
+    if parts != 1:
+        home = grid["blockIdx.z"] = cut[0]
+    group = cut[-1] if config.groups > 1 else None
+    for axis, loop in {**grid, **({} if group is None else {"threadIdx.y": group})}.items():
+        bind_loop(sch, loop, axis=axis)
+    # Groups are combined in shared memory, and what a block of threads comes to is written.
+    to_shared: Sums = ()
+    if group is not None:
+        for block in ranges:
+            reverse_compute_block_at(sch, block, home)
+        to_shared = _publish(sch, groups, ranges, group, "shared")
+    single: Sums = ()
+    rows = result
+    if ranges is whole:
+        reverse_compute_block_at(sch, result, home)
+    else:
+        *single, rows = _publish(sch, ranges, whole, home, "global")
+    # Each thread holds its share of keys, values and results in registers.
+    vector = find_vector(constant(keys.shape[-1]), keys.dtype, most=16) if config.wide else 1
+    spread_over_threads(sch, scores, threads=config.lanes, vector=vector)
+    _spread_row(sch, weighted, config.lanes, vector)
+    if to_shared:
+        *numbers, row = to_shared
+        for copy in numbers:
+            _bind_both(sch, sch.add_unit_loop(copy), config.lanes, 1)
+        elements = _spread_row(sch, row, config.lanes, vector)
+        if vector > 1:
+            vectorize_loop(sch, split_loop(sch, elements, inner=min(vector, 4)).inner)
+        for block in (ranges[2], rows):
+            _bind_both(sch, get_spatial_loops(sch, block)[-1], config.lanes, config.groups)
+    else:
+        _spread_row(sch, rows, config.lanes, vector)
+    for copy in single:  # one thread stores what all of a block have
+        _bind_both(sch, sch.add_unit_loop(copy), config.lanes, config.groups)
+    for block in (scores, *groups, *tiles, power):
+        keep_in_registers(sch, block)
+    for block in ranges if to_shared else ():
+        sch.set_scope(block, 0, "local")
+    cache_row_at(sch, scores, group or home, operand=0)
+    cache_row_at(sch, scores, steps, operand=1)
+    cache_row_at(sch, weighted, steps, operand=3, ahead=config.ahead)
     yield "in_registers"
-    _unroll(sch, nest)
+    for block in (scores, weighted):  # what lies in registers has constant places
+        outermost = [it for it in get_own_loops(sch, block) if sch.get(it).kind == ForKind.SERIAL]
+        suggest_unrolling(sch, outermost[0])
     yield "unrolled"
     if ranges is not whole:
-        _combine_ranges(sch, whole, result)
+        # One more kernel, of a thread for each column of a row, which goes over the ranges once.
+        largest, total, weighted = whole
+        batch, head, query, over_parts = sch.get_loops(largest)
+        for block in (total, weighted):
+            fuse_reductions(sch, largest, block, over_parts)
+        reverse_compute_block_at(sch, result, query)
+        bind_loop(sch, batch, axis="blockIdx.y")
+        bind_loop(sch, head, axis="blockIdx.x")
+        for block in (weighted, result):
+            bind_loop(sch, get_spatial_loops(sch, block)[-1], axis="threadIdx.x")
+        for block in whole:
+            for place in range(len(sch.get(block).writes)):
+                sch.set_scope(block, place, "local")
         yield "ranges_combined"
-
-
-@dataclass(frozen=True)
-class _Nest:
-    """What is fused in one loop over tiles of keys.
-
-    Attributes
-    ----------
-    grid : the loops over batches, heads of keys and ranges of keys, as far as there are some
-    home : the innermost loop outside of groups
-    group : over groups of threads; None without
-    steps : over tiles
-    scores, sums : blocks of tiles
-    others : between these
-    """
-
-    grid: dict[str, LoopRV]
-    home: LoopRV
-    group: LoopRV | None
-    steps: LoopRV
-    scores: SBlockRV
-    sums: Sums
-    others: tuple[SBlockRV, ...]
-
-
-@dataclass(frozen=True)
-class _Stores:
-    """What is behind the loop over tiles.
-
-    Attributes
-    ----------
-    to_shared : of what groups come to: the copies to shared memory
-    combined : the blocks that combine these
-    single : copies of single numbers to global memory
-    rows : the block that writes rows to global memory
-    """
-
-    to_shared: Sums
-    combined: Sums
-    single: Sums
-    rows: SBlockRV
-
-
-def _choose_ranges(sch: Schedule, config: RangesConfig) -> int:
-    """The fewest ranges, a power of two, that are short enough and make blocks enough."""
-    scores, *_ = get_sblocks(sch)
-    operand = sch.get(scores).reads[1].source
-    batch, heads, keys = (constant(extent) or 1 for extent in operand.shape[:3])
-    ranges, tile = 1, config.groups * config.keys
-    while keys > LONGEST * ranges or batch * heads * ranges < BLOCKS_OF_A_GPU:
-        if keys % (2 * ranges * tile):
-            break
-        ranges *= 2
-    return ranges
 
 
 def _split(sch: Schedule, sums: Sums, parts: int) -> Sums:
@@ -159,96 +175,18 @@ def _split(sch: Schedule, sums: Sums, parts: int) -> Sums:
     return tuple(split_reductions(sch, sums[0], sums[1:], parts=parts).parts)
 
 
-def _fuse(sch: Schedule, scores: SBlockRV, sums: Sums, config: RangesConfig) -> _Nest:
-    """One loop over tiles of keys, and the heads of queries that share these inside."""
-    largest, total, weighted = sums
-    batch, head, query, *ranges, key = sch.get_loops(largest)
-    queries, keys = (region.source for region in sch.get(scores).reads[:2])
-    shared = (constant(queries.shape[1]) or 1) // (constant(keys.shape[1]) or 1)
-    steps, tile = split_loop(sch, key, inner=config.keys)
-    if shared > 1:
-        head, each = split_loop(sch, head, inner=shared)
-        reorder_loops(sch, [head, query, *ranges, steps, each, tile])
-    tiles, _ = fuse_reductions(sch, largest, total, steps)
-    _, (power,) = fuse_reductions(sch, largest, weighted, steps)
-    compute_block_at(sch, scores, steps)
-    grid = {"blockIdx.y": batch, "blockIdx.x": head}
-    if config.ranges != 1:
-        grid["blockIdx.z"] = ranges[0]
-    home = ranges[0] if "blockIdx.z" in grid else query
-    group = ranges[-1] if config.groups > 1 else None
-    return _Nest(grid, home, group, steps, scores, sums, (*tiles, power))
-
-
-def _bind(sch: Schedule, nest: _Nest, config: RangesConfig) -> None:
-    for axis, loop in nest.grid.items():
-        bind_loop(sch, loop, axis=axis)
-    if nest.group is not None:
-        bind_loop(sch, nest.group, axis="threadIdx.y")
-
-
-def _combine(
-    sch: Schedule, levels: tuple[Sums, Sums, Sums], result: SBlockRV, nest: _Nest
-) -> _Stores:
-    """Combine groups in shared memory, and write what a block of threads comes to."""
-    whole, ranges, groups = levels
-    to_shared: Sums = ()
-    if nest.group is not None:
-        for block in ranges:
-            reverse_compute_block_at(sch, block, nest.home)
-        to_shared = _publish(sch, groups, ranges, nest.group, "shared")
-    combined = ranges if to_shared else ()
-    if ranges is whole:
-        reverse_compute_block_at(sch, result, nest.home)
-        return _Stores(to_shared, combined, (), result)
-    *single, rows = _publish(sch, ranges, whole, nest.home, "global")
-    return _Stores(to_shared, combined, tuple(single), rows)
-
-
-def _publish(
-    sch: Schedule, sums: Sums, readers: Sums, loop: LoopRV, scope: str
-) -> tuple[SBlockRV, ...]:
+def _publish(sch: Schedule, sums: Sums, readers: Sums, loop: LoopRV, scope: str) -> Sums:
     """Copies under a loop of what ranges come to, which readers behind it read."""
     copies = []
     for block in sums:
         buffer = sch.get(block).writes[0].source
-        reads = {
-            at: [it.source for it in sch.get(reader).reads] for at, reader in enumerate(readers)
-        }
-        users = [readers[at] for at, sources in reads.items() if is_among(buffer, sources)]
-        operands = [region.source for region in sch.get(users[0]).reads]
-        place = next(at for at, source in enumerate(operands) if source.same_as(buffer))
+        operands = [[it.source for it in sch.get(reader).reads] for reader in readers]
+        users = [it for it, reads in zip(readers, operands, strict=True) if is_among(buffer, reads)]
+        reads = [it.source for it in sch.get(users[0]).reads]
+        place = next(at for at, source in enumerate(reads) if source.same_as(buffer))
         copies.append(sch.cache_read(users[0], place, scope, users))
         reverse_compute_block_at(sch, copies[-1], loop)
     return tuple(copies)
-
-
-def _spread(sch: Schedule, nest: _Nest, stores: _Stores, config: RangesConfig) -> None:
-    """Spread keys, values and results over threads, each of which holds its share in registers."""
-    keys = sch.get(nest.scores).reads[1].source
-    vector = find_vector(constant(keys.shape[-1]), keys.dtype, most=16) if config.wide else 1
-    spread_over_threads(sch, nest.scores, threads=config.lanes, vector=vector)
-    _spread_row(sch, nest.sums[2], config.lanes, vector)
-    if stores.to_shared:
-        *single, row = stores.to_shared
-        for copy in single:
-            _write_once(sch, copy, config.lanes, 1)
-        elements = _spread_row(sch, row, config.lanes, vector)
-        if vector > 1:
-            vectorize_loop(sch, split_loop(sch, elements, inner=min(vector, 4)).inner)
-        for block in (stores.combined[2], stores.rows):
-            _spread_among_groups(sch, block, config)
-    else:
-        _spread_row(sch, stores.rows, config.lanes, vector)
-    for copy in stores.single:
-        _write_once(sch, copy, config.lanes, config.groups)
-    for block in (nest.scores, *nest.sums, *nest.others):
-        keep_in_registers(sch, block)
-    for block in stores.combined:
-        sch.set_scope(block, 0, "local")
-    cache_row_at(sch, nest.scores, nest.group or nest.home, operand=0)
-    cache_row_at(sch, nest.scores, nest.steps, operand=1)
-    cache_row_at(sch, nest.sums[2], nest.steps, operand=3, ahead=config.ahead)
 
 
 def _spread_row(sch: Schedule, block: SBlockRV, threads: int, vector: int) -> LoopRV:
@@ -259,46 +197,13 @@ def _spread_row(sch: Schedule, block: SBlockRV, threads: int, vector: int) -> Lo
     return elements
 
 
-def _spread_among_groups(sch: Schedule, block: SBlockRV, config: RangesConfig) -> None:
-    """Spread the columns of a row over all threads of a block."""
-    column = get_spatial_loops(sch, block)[-1]
-    _bind_both(sch, column, config.lanes, config.groups)
-
-
-def _write_once(sch: Schedule, copy: SBlockRV, lanes: int, groups: int) -> None:
-    """Let one thread store what all of them have: of a key's threads, or of a block's."""
-    _bind_both(sch, sch.add_unit_loop(copy), lanes, groups)
-
-
 def _bind_both(sch: Schedule, loop: LoopRV, lanes: int, groups: int) -> None:
+    """Spread a loop over all threads of a block, or have one of them do what is done once."""
     rest, lane = split_loop(sch, loop, inner=lanes, tail="guard")
     bind_loop(sch, lane, axis="threadIdx.x")
     if groups > 1:
         _, group = split_loop(sch, rest, inner=groups, tail="guard")
         bind_loop(sch, group, axis="threadIdx.y")
-
-
-def _unroll(sch: Schedule, nest: _Nest) -> None:
-    """Let what a thread does for a tile be unrolled: what lies in registers has constant places."""
-    for block in (nest.scores, nest.sums[2]):
-        outermost = [it for it in get_own_loops(sch, block) if sch.get(it).kind == ForKind.SERIAL]
-        suggest_unrolling(sch, outermost[0])
-
-
-def _combine_ranges(sch: Schedule, sums: Sums, result: SBlockRV) -> None:
-    """One more kernel, of a thread for each column of a row, which goes over the ranges once."""
-    largest, total, weighted = sums
-    batch, head, query, parts = sch.get_loops(largest)
-    for block in (total, weighted):
-        fuse_reductions(sch, largest, block, parts)
-    reverse_compute_block_at(sch, result, query)
-    bind_loop(sch, batch, axis="blockIdx.y")
-    bind_loop(sch, head, axis="blockIdx.x")
-    for block in (weighted, result):
-        bind_loop(sch, get_spatial_loops(sch, block)[-1], axis="threadIdx.x")
-    for block in sums:
-        for place in range(len(sch.get(block).writes)):
-            sch.set_scope(block, place, "local")
 
 
 DECODED = {"batch": 16, "heads": 32, "keys": 8192, "dim": 128}
