@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tvm.ir import Range, TensorLoad
@@ -49,6 +48,7 @@ from .tir import (
     constant,
     find_all,
     get_axis,
+    get_elements,
     get_loops_around,
     get_places,
     get_regions,
@@ -91,27 +91,21 @@ def count_parts(tiles: int, steps: int, each: int) -> int:
 def share_steps(tiles: int, steps: int, parts: int, workers: int) -> Shares | None:
     """The smallest equal shares for so many workers at most, of which no more than `parts` meet in
     a tile; None where there are fewer workers than parts.
+
+    Of tiles whose many steps begin anywhere in a share, it is one that is known to do.
     """
     if workers < parts:
         return None
     # As many as there are, with all parts of the last tile, and as many as a tile has parts.
     others = (tiles - 1) * steps // (workers - parts + 1) + 1
     least = max(-(-tiles * steps // workers), others, -(-steps // parts))
-    each = _find_share(tiles, steps, parts, least)
-    return Shares(tiles, steps, parts, each, (tiles - 1) * steps // each + parts)
-
-
-def _find_share(tiles: int, steps: int, parts: int, least: int) -> int:
-    """The smallest share, of so many steps at least, of which no more than `parts` meet; of tiles
-    whose many steps begin anywhere in a share, one that is known to do.
-    """
     if parts == 1:  # which ends where a tile does
-        return -(-least // steps) * steps
-    enough = max(least, -(-(steps - 1) // (parts - 1)))
-    if tiles * steps > _COUNTED:
-        return enough
-    tried = (it for it in range(least, enough) if count_parts(tiles, steps, it) <= parts)
-    return next(tried, enough)
+        each = -(-least // steps) * steps
+    else:
+        each = max(least, -(-(steps - 1) // (parts - 1)))
+        tried = range(least, each if tiles * steps <= _COUNTED else least)
+        each = next((it for it in tried if count_parts(tiles, steps, it) <= parts), each)
+    return Shares(tiles, steps, parts, each, (tiles - 1) * steps // each + parts)
 
 
 def find_other_use(body: Any, kernel: For, buffer: Any, at: int) -> str | None:
@@ -120,10 +114,10 @@ def find_other_use(body: Any, kernel: For, buffer: Any, at: int) -> str | None:
     `at` is the dimension of parts, `kernel` what writes them, in a function's body.
     """
     inside = find_all(kernel, SBlock)
-    places = [place for place in get_places(body) if not is_among(place.block, inside)]
-    using = [place for place in places if place.is_innermost and _uses(place.block, buffer)]
+    places = [it for it in get_places(body) if it.is_innermost and not is_among(it.block, inside)]
+    using = [place for place in places if _uses(place.block, buffer)]
     for place in using:
-        if not _adds_up(place, buffer, at) or _is_read_meanwhile(place, at, places):
+        if not _adds_up_all(place, buffer, at, [it for it in places if it is not place]):
             return f"block '{place.name}'"
     own = [*(place.block.body.value.b for place in using), *find_all(kernel, TensorLoad)]
     loads = [it for it in find_all(body, TensorLoad) if it.source.same_as(buffer)]
@@ -143,58 +137,43 @@ def _uses(block: SBlock, buffer: Any) -> bool:
     """Whether a block reads or writes a buffer, by what it declares or by what it does."""
     used = [region.source for region in get_regions(block)]
     used += [matched.source.source for matched in block.match_buffers]
-    used += [store.buffer for store in find_all(block, BufferStore)]
-    used += [load.source for load in find_all(block, TensorLoad)]
-    return is_among(buffer, used)
+    return is_among(buffer, [*used, *(it for it, _ in get_elements(block))])
 
 
-def _adds_up(place: Place, buffer: Any, at: int) -> bool:
-    """Whether a block adds up all parts, each as often, and uses them for nothing else."""
-    store = place.block.body
-    if not isinstance(store, BufferStore) or not is_sum(store):
+def _adds_up_all(place: Place, buffer: Any, at: int, others: list[Place]) -> bool:
+    """Whether a block adds up all parts, each as often, and uses them for nothing else, while no
+    other block uses a sum to which not all of them have been added.
+    """
+    block, store = place.block, place.block.body
+    if not isinstance(store, BufferStore) or not is_sum(store) or block.match_buffers:
         return False
-    load, loads = store.value.b, find_all(place.block, TensorLoad)
+    load, loads = store.value.b, find_all(block, TensorLoad)
     if [it for it in loads if it.source.same_as(buffer)] != [load]:
         return False
     index = load.indices[at]
-    others = [it for n, it in enumerate(load.indices) if n != at]
-    reduced = [it.var for it in place.block.iter_vars if it.iter_type == IterVar.CommReduce]
-    return (
-        not place.block.match_buffers
-        and is_among(index, reduced)
-        and not any(is_used(index, it) for it in others)
-        and _takes_all(place, index, constant(buffer.shape[at]))
-    )
-
-
-def _takes_all(place: Place, index: Any, count: int | None) -> bool:
-    """Whether an iterator has each of so many values as often, whatever the others have."""
-    loops = _find_deciding(place, index)
-    variables = [loop.loop_var for loop in loops]
-    items = [item.var for item in place.block.iter_vars if not item.var.same_as(index)]
-    if any(is_used(it, place.values[item]) for item in items for it in variables):
+    reduced = [it.var for it in block.iter_vars if it.iter_type == IterVar.CommReduce]
+    beside = any(is_used(index, it) for n, it in enumerate(load.indices) if n != at)
+    if beside or not is_among(index, reduced):
         return False
+    # The iterator has each value as often, whatever the others have.
+    loops = [it for it in place.loops if is_used(it.loop_var, place.values[index])]
+    variables = [loop.loop_var for loop in loops]
+    rest = [place.values[it.var] for it in block.iter_vars if not it.var.same_as(index)]
     guards = [it for it in place.guards if any(is_used(each, it) for each in variables)]
+    if any(is_used(it, value) for value in rest for it in variables):
+        return False
     if not all(is_of(variables, it) for it in guards):
         return False
     times = count_values(place.values[index], guards, loops)
-    return set(times) == set(range(count or 0)) and len(set(times.values())) == 1
-
-
-def _is_read_meanwhile(place: Place, at: int, places: list[Place]) -> bool:
-    """Whether another block uses a sum to which not all parts have been added."""
-    store = place.block.body
-    loops = _find_deciding(place, store.value.b.indices[at])
-    others = [it for it in places if it.is_innermost and it is not place]
-    return any(
-        _uses(other.block, store.buffer) and any(is_among(it, loops) for it in other.loops)
-        for other in others
+    takes_all = set(times) == set(range(constant(buffer.shape[at]) or 0))
+    return (
+        takes_all
+        and len(set(times.values())) == 1
+        and not any(
+            _uses(other.block, store.buffer) and any(is_among(it, loops) for it in other.loops)
+            for other in others
+        )
     )
-
-
-def _find_deciding(place: Place, index: Any) -> list[For]:
-    """The loops that decide over an iterator."""
-    return [it for it in place.loops if is_used(it.loop_var, place.values[index])]
 
 
 STREAMS = "tirstep_streams"
@@ -202,44 +181,14 @@ STREAMS = "tirstep_streams"
 PARTS_AXIS, TILES_AXIS = "blockIdx.y", "blockIdx.x"
 
 
-@dataclass
-class Stream:
-    """A kernel whose GPU blocks are to share steps.
-
-    Attributes
-    ----------
-    parts, tiles, steps : its loops; those of parts and of tiles follow each other
-    shares : of the GPU blocks
-    written : the buffers that blocks under the loops write
-    private : those of GPU blocks and threads, which come to lie inside of the kernel
-    own : the buffers that the function allocates
-    apart : those that have a dimension of parts, and which that is
-    """
-
-    parts: For
-    tiles: For
-    steps: For
-    shares: Shares
-    written: list[Any]
-    private: list[Any]
-    own: list[Any]
-    apart: list[tuple[Any, int]] = field(default_factory=list)
-
-    @property
-    def nest(self) -> tuple[For, For]:
-        """The loops of parts and of tiles, the outer one first."""
-        is_outer = self.parts.body.same_as(self.tiles)
-        return (self.parts, self.tiles) if is_outer else (self.tiles, self.parts)
-
-
-def plan_stream(body: Any, loop: For, workers: int) -> tuple[Stream, For]:
-    """What a loop over steps is part of, and what its kernel becomes.
+def plan_stream(body: Any, loop: For, workers: int) -> tuple[For, For]:
+    """The nest of parts and tiles around a loop over steps, and what that kernel becomes.
 
     `body` is the function's. Raises `TransformError` where that cannot be.
     """
-    stream = _read(body, loop, workers)
+    stream = _Stream(body, loop, workers)
     _require_terms(body, stream)
-    kernel = _write(stream)
+    kernel = stream.write()
     for buffer, at in stream.apart:
         user = find_other_use(body, stream.nest[0], buffer, at)
         if user is not None:
@@ -247,56 +196,21 @@ def plan_stream(body: Any, loop: For, workers: int) -> tuple[Stream, For]:
                 f"{user} does not add up all parts of '{buffer.name}', or does more with them",
                 "leave the parts as they are",
             )
-    return stream, kernel
+    return stream.nest[0], kernel
 
 
-def _read(body: Any, loop: For, workers: int) -> Stream:
-    name = loop.loop_var.name
-    around = {get_axis(it): it for it in get_loops_around(loop, find_all(body, For))}
-    parts, tiles = around.get(PARTS_AXIS), around.get(TILES_AXIS)
-    if (
-        parts is None
-        or tiles is None
-        or not (parts.body.same_as(tiles) or tiles.body.same_as(parts))
-    ):
-        raise TransformError(
-            f"loop '{name}' is not under parts on {PARTS_AXIS} and tiles on {TILES_AXIS}, one "
-            "directly under the other",
-            "cut the sum with rfactor_reduction, and bind its parts and its tiles",
-        )
-    extents = [constant(it.extent) for it in (tiles, loop, parts)]
-    starts = [constant(it.min) for it in (tiles, loop, parts)]
-    if None in extents or any(starts) or loop.kind != ForKind.SERIAL or extents[1] == 1:
-        raise TransformError(
-            f"loop '{name}' is no serial loop of two steps or more, with tiles and parts around it "
-            "that are constant in number",
-            "split the sum of a part into steps, and leave them serial",
-        )
-    if any(str(key).startswith(TMA_PREFIX) for it in find_all(loop, For) for key in it.annotations):
-        raise TransformError(
-            f"loop '{name}' waits for bulk copies, whose barriers count the steps of one tile",
-            "let threads copy tiles: prefetch_asynchronously",
-        )
-    count, steps, number = (extent or 1 for extent in extents)
-    if (shares := share_steps(count, steps * number, number, workers)) is None:
-        raise TransformError(
-            f"{workers} GPU blocks are fewer than the {number} parts of a sum",
-            f"use {number} or more, or fewer parts",
-        )
-    written = [it.buffer for it in find_all(tiles, BufferStore)]
-    written += [it.source for block in find_all(tiles, SBlock) for it in block.writes]
-    allocated = list_allocated(body)
-    private = [it for it in allocated if str(it.scope()) != "global"]
-    allocated += [it.buffer for it in find_all(body, AllocBuffer)]
-    return Stream(parts, tiles, loop, shares, written, private, allocated)
-
-
-@dataclass
-class _Rewriting:
-    """The kernel's body, whose steps are those of all parts.
+class _Stream:
+    """A kernel whose GPU blocks are to share steps, and its body with the steps of all parts.
 
     Attributes
     ----------
+    parts, tiles, steps : its loops; those of parts and of tiles follow each other
+    nest : the loops of parts and of tiles, the outer one first
+    shares : of the GPU blocks
+    written : the buffers that blocks under the loops write
+    private : those of GPU blocks and threads, which come to lie inside of the kernel
+    own : the buffers that the function allocates
+    apart : those that have a dimension of parts, and which that is
     first : a worker's first step in a tile, or the iterator that has it
     values : of iterators, in the loops of before
     zeros : the part, in variables that tell it
@@ -304,174 +218,224 @@ class _Rewriting:
     moved : iterators that tell a step, and count from the first one already
     """
 
-    stream: Stream
-    first: Any
-    values: dict[Any, Any] = field(default_factory=dict)
-    zeros: dict[Any, Any] = field(default_factory=dict)
-    loose: list[Any] = field(default_factory=list)
-    moved: list[Any] = field(default_factory=list)
+    def __init__(self, body: Any, loop: For, workers: int) -> None:
+        name = loop.loop_var.name
+        around = {get_axis(it): it for it in get_loops_around(loop, find_all(body, For))}
+        parts, tiles = around.get(PARTS_AXIS), around.get(TILES_AXIS)
+        if (
+            parts is None
+            or tiles is None
+            or not (parts.body.same_as(tiles) or tiles.body.same_as(parts))
+        ):
+            raise TransformError(
+                f"loop '{name}' is not under parts on {PARTS_AXIS} and tiles on {TILES_AXIS}, one "
+                "directly under the other",
+                "cut the sum with rfactor_reduction, and bind its parts and its tiles",
+            )
+        extents = [constant(it.extent) for it in (tiles, loop, parts)]
+        starts = [constant(it.min) for it in (tiles, loop, parts)]
+        if None in extents or any(starts) or loop.kind != ForKind.SERIAL or extents[1] == 1:
+            raise TransformError(
+                f"loop '{name}' is no serial loop of two steps or more, with tiles and parts "
+                "around it that are constant in number",
+                "split the sum of a part into steps, and leave them serial",
+            )
+        inner = find_all(loop, For)
+        if any(str(key).startswith(TMA_PREFIX) for it in inner for key in it.annotations):
+            raise TransformError(
+                f"loop '{name}' waits for bulk copies, whose barriers count the steps of one tile",
+                "let threads copy tiles: prefetch_asynchronously",
+            )
+        count, self.each, number = (extent or 1 for extent in extents)
+        shares = share_steps(count, self.each * number, number, workers)
+        if shares is None:
+            raise TransformError(
+                f"{workers} GPU blocks are fewer than the {number} parts of a sum",
+                f"use {number} or more, or fewer parts",
+            )
+        self.parts, self.tiles, self.steps, self.shares = parts, tiles, loop, shares
+        self.nest = (parts, tiles) if parts.body.same_as(tiles) else (tiles, parts)
+        self.written = [it.buffer for it in find_all(tiles, BufferStore)]
+        self.written += [it.source for block in find_all(tiles, SBlock) for it in block.writes]
+        self.own = list_allocated(body)
+        self.private = [it for it in self.own if str(it.scope()) != "global"]
+        self.own += [it.buffer for it in find_all(body, AllocBuffer)]
+        self.apart: list[tuple[Any, int]] = []
+        self.first: Any = None
+        self.values: dict[Any, Any] = {}
+        self.zeros: dict[Any, Any] = {parts.loop_var: const(0, parts.loop_var.ty.dtype)}
+        self.loose: list[Any] = [parts.loop_var, loop.loop_var]
+        self.moved: list[Any] = []
 
-    def __post_init__(self) -> None:
-        part, step = self.stream.parts.loop_var, self.stream.steps.loop_var
-        self.zeros[part] = const(0, part.ty.dtype)
-        self.loose += [part, step]
+    def write(self) -> For:
+        """The kernel with a worker on each GPU block, which goes through its tiles."""
+        tile, part, step = (it.loop_var for it in (self.tiles, self.parts, self.steps))
+        tiles, steps, parts, each, workers = self.shares
+        worker, visit = Var("worker", tile.ty), Var("visit", tile.ty)
+        simplify = Analyzer().simplify
+        begin = larger((worker - (parts - 1)) * each + steps - 1, const(0))
+        begin = simplify(floordiv(begin, steps))
+        end = smaller(floordiv((worker + 1) * each - 1, const(steps)) + 1, const(tiles))
+        first = smaller(larger(worker * each - tile * steps, const(0)), const(steps))
+        count = smaller((worker + 1) * each - tile * steps, const(steps)) - first
+
+        def shorten(loop: For) -> For:
+            if not loop.loop_var.same_as(step):
+                return loop
+            kept = {key: it for key, it in loop.annotations.items() if key != STREAMS}
+            return For(step, const(0), count, loop.kind, loop.body, None, kept)
+
+        self.first = first
+        nest = structural_map(self.rewrite(self.nest[1].body), (For, shorten))
+        nest = substitute(nest, {part: worker - floordiv(tile * steps, const(each))})
+        nest = substitute(nest, {tile: begin + visit})
+        nest = For(visit, const(0), simplify(end - begin), ForKind.SERIAL, nest)
+        bound = self.tiles.thread_binding
+        span = None if bound.dom is None else Range.from_min_extent(0, workers)
+        axis = IterVar(span, Var(bound.var.name, bound.var.ty), bound.iter_type, bound.thread_tag)
+        kept = self.tiles.annotations
+        return For(worker, const(0), const(workers), ForKind.THREAD_BINDING, nest, axis, kept)
 
     def rewrite(self, node: Any) -> Any:
         if isinstance(node, For):
-            if any(self._is_loose(it) for it in (node.min, node.extent)):
-                raise self._refuse(node.extent)
+            if any(self.is_loose(it) for it in (node.min, node.extent)):
+                raise self.refuse(node.extent)
             return edit_loop(node, body=self.rewrite(node.body))
         if isinstance(node, SeqStmt):
             return SeqStmt([self.rewrite(part) for part in node.seq])
         if isinstance(node, SBlockRealize):
-            return self._rewrite_block(node)
+            return self.rewrite_block(node)
         if isinstance(node, IfThenElse):
-            raise self._refuse(node.condition)
-        return self._rewrite_statement(node)
+            raise self.refuse(node.condition)
+        return self.rewrite_statement(node)
 
-    def _is_loose(self, expression: Any) -> bool:
+    def is_loose(self, expression: Any) -> bool:
         return any(is_used(it, expression) for it in self.loose)
 
-    def _refuse(self, expression: Any) -> TransformError:
+    def refuse(self, expression: Any) -> TransformError:
         return TransformError(
             f"{expression} depends on the part, or on the step within it, in a way of its own",
             "leave the parts as they are",
         )
 
-    def _find_factors(self, expression: Any) -> tuple[int, int]:
+    def find_factors(self, expression: Any) -> tuple[int, int]:
         """By how much an expression grows with the part, and with the step."""
         whole = substitute(expression, self.values)
-        loops = [self.stream.parts.loop_var, self.stream.steps.loop_var]
+        loops = [self.parts.loop_var, self.steps.loop_var]
         factors = [constant(it) for it in detect_linear_equation(whole, loops)[:2]]
         if len(factors) != 2 or None in factors:
-            raise self._refuse(whole)
+            raise self.refuse(whole)
         return factors[0] or 0, factors[1] or 0
 
-    def _is_step(self, part: int, step: int) -> bool:
-        number = constant(self.stream.steps.extent) or 1
-        return step != 0 and part == number * step
+    def is_step(self, part: int, step: int) -> bool:
+        return step != 0 and part == self.each * step
 
-    def _move(self, expression: Any, step: int) -> Any:
+    def move(self, expression: Any, step: int) -> Any:
         """What grows with the step, counted from the first step of the tile, not of the part."""
         if any(is_used(it, expression) for it in self.moved):
-            raise self._refuse(substitute(expression, self.values))
-        moved = self._put_zeros(expression) + self.first * step
-        return Analyzer().simplify(moved)
+            raise self.refuse(substitute(expression, self.values))
+        return Analyzer().simplify(self.put_zeros(expression) + self.first * step)
 
-    def _put_zeros(self, expression: Any) -> Any:
+    def put_zeros(self, expression: Any) -> Any:
         return Analyzer().simplify(substitute(expression, self.zeros))
 
-    def _place(self, index: Any, buffer: Any = None, at: int = 0) -> Any:
+    def place(self, index: Any, buffer: Any = None, at: int = 0) -> Any:
         """An index in a buffer."""
-        if not self._is_loose(index):
+        if not self.is_loose(index):
             return index
-        part, step = self._find_factors(index)
-        if self._is_step(part, step):
-            return self._move(index, step)
-        if (part, step) != (1, 0) or not is_among(buffer, self.stream.written):
-            raise self._refuse(substitute(index, self.values))
-        if is_among(buffer, self.stream.private):
-            return self._put_zeros(index)  # a worker has one part there at a time
+        part, step = self.find_factors(index)
+        if self.is_step(part, step):
+            return self.move(index, step)
+        if (part, step) != (1, 0) or not is_among(buffer, self.written):
+            raise self.refuse(substitute(index, self.values))
+        if is_among(buffer, self.private):
+            return self.put_zeros(index)  # a worker has one part there at a time
         if str(buffer.scope()) != "global":
             raise TransformError(
                 f"'{buffer.name}' in {buffer.scope()} memory is allocated by no block, and may be "
                 "one for all parts",
                 "allocate it with T.sblock_alloc_buffer",
             )
-        if not is_among(buffer, self.stream.own):
+        if not is_among(buffer, self.own):
             raise TransformError(
                 f"parts of '{buffer.name}' are seen outside of the function, which is given it",
                 "leave the parts as they are",
             )
-        self.stream.apart.append((buffer, at))
+        self.apart.append((buffer, at))
         return index
 
-    def _rewrite_block(self, realize: SBlockRealize) -> Any:
+    def rewrite_block(self, realize: SBlockRealize) -> Any:
         block, around = realize.block, self.first
-        if self._is_loose(realize.predicate):
-            raise self._refuse(realize.predicate)
-        pairs = zip(block.iter_vars, realize.iter_values, strict=True)
-        bound = [self._bind(item, value) for item, value in pairs]
-        items, values = [item for item, _ in bound], [value for _, value in bound]
-        if self.first is around and self._reduces_steps(block):
+        if self.is_loose(realize.predicate):
+            raise self.refuse(realize.predicate)
+        items, values = list[IterVar](), list[Any]()
+        for item, value in zip(block.iter_vars, realize.iter_values, strict=True):
+            new, domain = value, item.dom
+            if self.is_loose(value):
+                part, step = self.find_factors(value)
+                if self.is_step(part, step):
+                    new = self.move(value, step)
+                    self.moved.append(item.var)
+                elif part == 0:
+                    self.loose.append(item.var)
+                    extent = domain.extent * self.shares.parts
+                    domain = Range.from_min_extent(domain.min, extent)
+                elif (part, step) == (1, 0):
+                    self.loose.append(item.var)
+                    self.zeros[item.var] = const(0, item.var.ty.dtype)
+                else:
+                    raise self.refuse(value)
+            self.values[item.var] = substitute(value, self.values)
+            items.append(IterVar(domain, item.var, item.iter_type, item.thread_tag))
+            values.append(new)
+        reduced = [it.var for it in block.iter_vars if it.iter_type == IterVar.CommReduce]
+        if self.first is around and any(
+            self.is_loose(it) and self.find_factors(it)[1] for it in reduced
+        ):
             # Sums lie where the loops of their reductions are: a step alone is one of these.
-            steps = self.stream.shares.steps
-            first = Var("vfirst", self.stream.steps.loop_var.ty)
-            items.append(IterVar(Range.from_min_extent(0, steps), first, IterVar.DataPar))
+            first = Var("vfirst", self.steps.loop_var.ty)
+            domain = Range.from_min_extent(0, self.shares.steps)
+            items.append(IterVar(domain, first, IterVar.DataPar))
             values.append(around)
             self.first = first
-        self._require_sum(block)
+        if any(self.find_factors(it)[1] for it in reduced):
+            adds_up = not isinstance(block.body, BufferStore) or is_sum(block.body)
+            if block.init is not None or not adds_up:
+                raise TransformError(
+                    f"block '{block.name_hint}' "
+                    + ("does not add up" if block.init is None else "begins with the first step"),
+                    "take the initialization of a sum out in front of its steps: "
+                    "decompose_reduction_at",
+                )
         changed = replace_fields(
             block,
             iter_vars=items,
-            reads=[self._place_region(it) for it in block.reads],
-            writes=[self._place_region(it) for it in block.writes],
+            reads=[self.place_region(it) for it in block.reads],
+            writes=[self.place_region(it) for it in block.writes],
             body=self.rewrite(block.body),
-            init=None if block.init is None else self._rewrite_statement(block.init),
+            init=None if block.init is None else self.rewrite_statement(block.init),
             match_buffers=[
-                MatchBufferRegion(it.buffer, self._place_region(it.source))
+                MatchBufferRegion(it.buffer, self.place_region(it.source))
                 for it in block.match_buffers
             ],
         )
         self.first = around
         return SBlockRealize(values, realize.predicate, changed)
 
-    def _bind(self, item: IterVar, value: Any) -> tuple[IterVar, Any]:
-        """An iterator and its value; notes what of the part and the step it tells."""
-        new, domain = value, item.dom
-        if self._is_loose(value):
-            part, step = self._find_factors(value)
-            if self._is_step(part, step):
-                new = self._move(value, step)
-                self.moved.append(item.var)
-            elif part == 0:
-                self.loose.append(item.var)
-                extent = domain.extent * (constant(self.stream.parts.extent) or 1)
-                domain = Range.from_min_extent(domain.min, extent)
-            elif (part, step) == (1, 0):
-                self.loose.append(item.var)
-                self.zeros[item.var] = const(0, item.var.ty.dtype)
-            else:
-                raise self._refuse(value)
-        self.values[item.var] = substitute(value, self.values)
-        return IterVar(domain, item.var, item.iter_type, item.thread_tag), new
-
-    def _reduces_steps(self, block: SBlock) -> bool:
-        reduced = (it.var for it in block.iter_vars if it.iter_type == IterVar.CommReduce)
-        return any(self._is_loose(it) and self._find_factors(it)[1] for it in reduced)
-
-    def _require_sum(self, block: SBlock) -> None:
-        """Refuse a block that reduces over steps, and not by a sum or by an instruction, and one
-        that begins with its first step."""
-        if not any(
-            item.iter_type == IterVar.CommReduce and self._find_factors(item.var)[1]
-            for item in block.iter_vars
-        ):
-            return
-        body = block.body
-        adds_up = not isinstance(body, BufferStore) or is_sum(body)
-        if block.init is not None or not adds_up:
-            raise TransformError(
-                f"block '{block.name_hint}' "
-                + ("does not add up" if block.init is None else "begins with the first step"),
-                "take the initialization of a sum out in front of its steps: "
-                "decompose_reduction_at",
-            )
-
-    def _place_region(self, region: Any) -> Any:
+    def place_region(self, region: Any) -> Any:
         ranges = [
-            Range.from_min_extent(self._place(it.min, region.source, at), it.extent)
+            Range.from_min_extent(self.place(it.min, region.source, at), it.extent)
             for at, it in enumerate(region.region)
         ]
         return BufferRegion(region.source, ranges)
 
-    def _rewrite_statement(self, statement: Any) -> Any:
-        if not self._is_loose(statement):
+    def rewrite_statement(self, statement: Any) -> Any:
+        if not self.is_loose(statement):
             return statement
         bare = _replace_indices(statement, lambda _index, _buffer, _at: const(0))
-        if self._is_loose(bare):
-            raise self._refuse(bare)
-        return _replace_indices(statement, self._place)
+        if self.is_loose(bare):
+            raise self.refuse(bare)
+        return _replace_indices(statement, self.place)
 
 
 def _replace_indices(statement: Any, replace: Callable[[Any, Any, int], Any]) -> Any:
@@ -486,99 +450,55 @@ def _replace_indices(statement: Any, replace: Callable[[Any, Any, int], Any]) ->
     return structural_map(statement, [(TensorLoad, load), (BufferStore, store)])
 
 
-def _require_terms(body: Any, stream: Stream) -> None:
+def _require_terms(body: Any, stream: _Stream) -> None:
     """Refuse a kernel whose steps do more than to add terms of their own to sums, or use what the
     step before left; and one whose other blocks do more with the sums than to copy them.
     """
-    inside = _find_outermost(stream.steps.body)
-    updates = [it.block for it in inside if _reduces(it, stream.steps)]
+
+    def require_not(is_used_there: bool, block: SBlock, buffer: Any) -> None:
+        if is_used_there:
+            raise TransformError(
+                f"block '{block.name_hint}' computes with '{buffer.name}', which other steps "
+                "change",
+                "leave the parts as they are",
+            )
+
+    def list_read(block: SBlock) -> list[Any]:  # of a sum, what its terms do, too
+        if isinstance(block.body, BufferStore):
+            return [it.source for it in find_all(block.body, TensorLoad)]
+        return [it.source for it in block.reads]
+
+    found = find_all(stream.steps.body, SBlockRealize)
+    nested = [it for each in found for it in find_all(each.block.body, SBlockRealize)]
+    inside = [it for it in found if not is_among(it, nested)]
+    updates = [
+        it.block
+        for it in inside
+        if any(
+            item.iter_type == IterVar.CommReduce and is_used(stream.steps.loop_var, value)
+            for item, value in zip(it.block.iter_vars, it.iter_values, strict=True)
+        )
+    ]
     sums = [region.source for block in updates for region in block.writes]
     later = [region.source for it in inside for region in it.block.writes]
     made: list[Any] = []
     for block in (it.block for it in inside):
         own = [it.source for it in block.writes] if is_among(block, updates) else []
-        for buffer in _list_read(block):
+        for buffer in list_read(block):
             is_left = is_among(buffer, later) and not is_among(buffer, made)
-            if is_left and not is_among(buffer, own):
-                raise _refuse_use(block, buffer)
+            require_not(is_left and not is_among(buffer, own), block, buffer)
         made += [] if own else [it.source for it in block.writes]
     under = find_all(stream.steps, SBlock)
     for block in find_all(body, SBlock):
         is_around = any(it.same_as(stream.steps) for it in find_all(block, For))
-        if is_around or is_among(block, under):
-            continue
-        for buffer in _list_read(block):
-            if is_among(buffer, made) and not is_among(buffer, sums):
-                raise _refuse_use(block, buffer)
+        for buffer in [] if is_around or is_among(block, under) else list_read(block):
+            require_not(is_among(buffer, made) and not is_among(buffer, sums), block, buffer)
     for block in find_all(stream.tiles, SBlock):
-        if not is_among(block, under):
-            _require_copies(block, stream)
-
-
-def _require_copies(block: SBlock, stream: Stream) -> None:
-    for store in find_all(block, BufferStore):
-        used = [it.source for it in find_all(store.value, TensorLoad)]
-        used = [it for it in used if is_among(it, stream.written)]
-        if used and not isinstance(store.value, TensorLoad):
-            raise _refuse_use(block, used[0])
-
-
-def _find_outermost(body: Any) -> list[SBlockRealize]:
-    """The blocks that are in no other one."""
-    found = find_all(body, SBlockRealize)
-    inner = [it for each in found for it in find_all(each.block.body, SBlockRealize)]
-    return [it for it in found if not is_among(it, inner)]
-
-
-def _reduces(realize: SBlockRealize, loop: For) -> bool:
-    pairs = zip(realize.block.iter_vars, realize.iter_values, strict=True)
-    return any(
-        item.iter_type == IterVar.CommReduce and is_used(loop.loop_var, value)
-        for item, value in pairs
-    )
-
-
-def _list_read(block: SBlock) -> list[Any]:
-    """What a block reads; of a sum, what its terms do, too."""
-    if isinstance(block.body, BufferStore):
-        return [it.source for it in find_all(block.body, TensorLoad)]
-    return [it.source for it in block.reads]
-
-
-def _refuse_use(block: SBlock, buffer: Any) -> TransformError:
-    return TransformError(
-        f"block '{block.name_hint}' computes with '{buffer.name}', which other steps change",
-        "leave the parts as they are",
-    )
-
-
-def _write(stream: Stream) -> For:
-    """The kernel with a worker on each GPU block, which goes through its tiles."""
-    tile, part, step = (it.loop_var for it in (stream.tiles, stream.parts, stream.steps))
-    tiles, steps, parts, each, workers = stream.shares
-    worker, visit = Var("worker", tile.ty), Var("visit", tile.ty)
-    simplify = Analyzer().simplify
-    begin = simplify(floordiv(larger((worker - (parts - 1)) * each + steps - 1, const(0)), steps))
-    end = smaller(floordiv((worker + 1) * each - 1, const(steps)) + 1, const(tiles))
-    first = smaller(larger(worker * each - tile * steps, const(0)), const(steps))
-    count = smaller((worker + 1) * each - tile * steps, const(steps)) - first
-
-    def shorten(loop: For) -> For:
-        if not loop.loop_var.same_as(step):
-            return loop
-        kept = {key: it for key, it in loop.annotations.items() if key != STREAMS}
-        return For(step, const(0), count, loop.kind, loop.body, None, kept)
-
-    nest = _Rewriting(stream, first).rewrite(stream.nest[1].body)
-    nest = structural_map(nest, (For, shorten))
-    nest = substitute(nest, {part: worker - floordiv(tile * steps, const(each))})
-    nest = substitute(nest, {tile: begin + visit})
-    nest = For(visit, const(0), simplify(end - begin), ForKind.SERIAL, nest)
-    bound = stream.tiles.thread_binding
-    span = None if bound.dom is None else Range.from_min_extent(0, workers)
-    axis = IterVar(span, Var(bound.var.name, bound.var.ty), bound.iter_type, bound.thread_tag)
-    kept = stream.tiles.annotations
-    return For(worker, const(0), const(workers), ForKind.THREAD_BINDING, nest, axis, kept)
+        for store in [] if is_among(block, under) else find_all(block, BufferStore):
+            used = [it.source for it in find_all(store.value, TensorLoad)]
+            used = [it for it in used if is_among(it, stream.written)]
+            for buffer in used:
+                require_not(not isinstance(store.value, TensorLoad), block, buffer)
 
 
 @transform
@@ -639,13 +559,12 @@ def StreamSteps(function: Any, *_: Any) -> Any:  # noqa: N802 - named like TVM's
             continue
         try:
             workers = constant(loop.annotations[STREAMS]) or 1
-            stream, kernel = plan_stream(function.body, loop, workers)
+            nest, kernel = plan_stream(function.body, loop, workers)
         except TransformError:
             kept.append(loop.loop_var)
             continue
-        outer = stream.nest[0].loop_var
 
-        def replace(node: For, outer: Any = outer, kernel: Any = kernel) -> For:
+        def replace(node: For, outer: Any = nest.loop_var, kernel: Any = kernel) -> For:
             return kernel if node.loop_var.same_as(outer) else node
 
         function = function.with_body(structural_map(function.body, (For, replace)))
