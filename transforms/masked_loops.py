@@ -7,9 +7,8 @@ masks hide all that is left, or split it where they begin.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from tvm.ir import Call, TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
@@ -26,7 +25,6 @@ from tvm.tirx import (
     For,
     ForKind,
     Let,
-    Select,
     SeqStmt,
     Var,
     const,
@@ -45,6 +43,7 @@ from .tir import (
     bind_ranges,
     constant,
     find_all,
+    find_choices,
     get_axis,
     get_iterator_values,
     get_loops_around,
@@ -83,59 +82,40 @@ def find_growing_axis(loop: For, around: list[For], count: Any) -> For | None:
     return axes[0] if last > first else None
 
 
-def read_masks(loop: For, around: list[For]) -> Masks:
-    """The masks under a loop, of which some of `around` are the threads of a block."""
-    threads = [each for each in around if (get_axis(each) or "").startswith("threadIdx")]
-    inner = [each for each in find_all(loop.body, For) if not is_among(each, threads)]
-    return Masks(loop, [*threads, *inner], around)
-
-
-@dataclass
-class Masks:
-    """The conditions under a loop, and those that hide all behind some iteration.
+class Masks(NamedTuple):
+    """The conditions under a loop that hide all behind some iteration.
 
     Attributes
     ----------
-    inside : the loops of which a bound must hold for all iterations
-    around : those around the loop
+    iterations : those in which some mask lets something through, one at least; None without a bound
+    hiding : the conditions
     """
 
-    loop: For
-    inside: list[For]
-    around: list[For]
-    hiding: list[Any] = field(default_factory=list)
+    iterations: Any | None
+    hiding: list[Any]
 
-    def count_iterations(self) -> Any | None:
-        """Those in which some mask lets something through, one at least; None without a bound."""
-        blocks = find_all(self.loop.body, SBlockRealize)
-        bounds = [bound for block in blocks for bound in self.find_bounds(block)]
-        if not bounds:
-            return None
-        bound = const(1)
-        for other in bounds:
-            bound = larger(bound, other)
-        return Analyzer().simplify(smaller(self.loop.extent, bound))
 
-    def find_bounds(self, block: SBlockRealize) -> Iterator[Any]:
-        """For each mask of a block, how many iterations it lets something through."""
-        values = get_iterator_values(self.loop.body)
-        for choice in find_choices(block.block):
-            condition = get_condition(choice)
-            parts = get_operands(condition, And)
-            found = [self._find_bound(substitute(part, values)) for part in parts]
-            bounds = [bound for bound in found if bound is not None]
-            if bounds:
-                self.hiding.append(condition)
-                yield bounds[0]
-
-    def _find_bound(self, condition: Any) -> Any | None:
-        """The iterations in which a comparison may hold; None where that is no first so many."""
-        parts = _read_comparison(condition, self.loop, self.inside, min)
-        if parts is None or any(constant(each.extent) is None for each in self.inside):
-            return None
-        step, rest, is_strict = parts
-        bound = (1 - is_strict - rest + step - 1) // step
-        return bound if is_known_before(bound, self.loop, self.around) else None
+def read_masks(loop: For, around: list[For]) -> Masks:
+    """The masks under a loop, of which some of `around` are the threads of a block."""
+    threads = [each for each in around if (get_axis(each) or "").startswith("threadIdx")]
+    inside = [*threads, *(it for it in find_all(loop.body, For) if not is_among(it, threads))]
+    values, hiding, least = get_iterator_values(loop.body), [], const(1)
+    is_bounded = all(constant(each.extent) is not None for each in inside)
+    for realize in find_all(loop.body, SBlockRealize) if is_bounded else ():
+        for condition, *_ in find_choices(realize.block):
+            for part in get_operands(condition, And):
+                # Of each mask the first comparison that may hold in first iterations alone.
+                read = _read_comparison(substitute(part, values), loop, inside, min)
+                if read is None:
+                    continue
+                step, rest, is_strict = read
+                bound = (1 - is_strict - rest + step - 1) // step
+                if is_known_before(bound, loop, around):
+                    hiding.append(condition)
+                    least = larger(least, bound)
+                    break
+    count = Analyzer().simplify(smaller(loop.extent, least)) if hiding else None
+    return Masks(count, hiding)
 
 
 def _read_comparison(
@@ -187,21 +167,6 @@ def is_known_before(bound: Any, loop: For, around: list[For]) -> bool:
         )
         for load in find_all(bound, TensorLoad)
     )
-
-
-def find_choices(block: Any) -> list[Any]:
-    nodes = [*find_all(block.body, Call), *find_all(block.body, Select)]
-    if block.init is not None:
-        nodes += [*find_all(block.init, Call), *find_all(block.init, Select)]
-    return [node for node in nodes if is_choice_or_select(node)]
-
-
-def is_choice_or_select(node: Any) -> bool:
-    return isinstance(node, Select) or is_choice(node)
-
-
-def get_condition(choice: Any) -> Any:
-    return choice.condition if isinstance(choice, Select) else choice.args[0]
 
 
 @transform
@@ -257,7 +222,7 @@ def launch_longest_first(sch: Schedule, loop: LoopRV) -> None:
             "call end_loop_at_mask first, and this once",
         )
     around = get_enclosing_loops(sch, loop)
-    count = read_masks(node, around).count_iterations()
+    count = read_masks(node, around).iterations
     if count is None or find_growing_axis(node, around, count) is None:
         raise TransformError(
             f"loop '{name}' does not become longer along one axis of GPU blocks alone",
@@ -283,7 +248,7 @@ def split_loop_at_mask(sch: Schedule, loop: LoopRV) -> None:
     require_serial(sch, loop)
     require_constant(sch, loop)
     node = sch.get(loop)
-    if read_masks(node, get_enclosing_loops(sch, loop)).count_iterations() is None:
+    if read_masks(node, get_enclosing_loops(sch, loop)).iterations is None:
         raise TransformError(
             f"no condition under loop '{get_loop_name(sch, loop)}' holds up to some iteration",
             "leave the loop as it is, or choose the serial loop over what a mask hides",
@@ -310,7 +275,7 @@ def EndLoopsAtMasks(function: Any, *_: Any) -> Any:  # noqa: N802 - named like T
     for loop in loops:
         if ENDS_AT_MASK in loop.annotations:
             around = get_loops_around(loop, loops)
-            count = counts[loop.loop_var] = read_masks(loop, around).count_iterations()
+            count = counts[loop.loop_var] = read_masks(loop, around).iterations
             axis = None if count is None else find_growing_axis(loop, around, count)
             if axis is not None and LONGEST_FIRST in loop.annotations:
                 turned.append(axis.loop_var)
@@ -346,18 +311,21 @@ def SplitLoopsAtMasks(function: Any, *_: Any) -> Any:  # noqa: N802 - named like
             return loop
         kept = {key: it for key, it in loop.annotations.items() if key != SPLITS_AT_MASKS}
         around = get_loops_around(loop, loops)
-        masks = [
-            (choice, whole)
-            for choice, whole in _find_masks(loop, [*threads, *find_all(loop.body, For)])
-            if is_known_before(whole, loop, around)
-        ]
-        if not masks or loop.kind != ForKind.SERIAL or constant(loop.min) != 0:
+        # The choices, and how many of the first iterations choose the first value.
+        inside, count, whole = [*threads, *find_all(loop.body, For)], loop.extent, {}
+        for choice in find_all(loop.body, Call):
+            if not is_choice(choice) or not is_used(loop.loop_var, choice.args[0]):
+                continue
+            parts = list(get_operands(choice.args[0], And))
+            read = [_read_comparison(part, loop, inside, max) for part in parts]
+            bounds = [(-it[2] - it[1]) // it[0] + 1 for it in read if it is not None]
+            if len(bounds) == len(read):
+                bound = functools.reduce(smaller, bounds)
+                if is_known_before(bound, loop, around):
+                    whole[choice], count = choice.args[1], smaller(count, bound)
+        if not whole or loop.kind != ForKind.SERIAL or constant(loop.min) != 0:
             return edit_loop(loop, annotations=kept)
-        count: Any = loop.extent
-        for _, whole in masks:
-            count = smaller(count, whole)
         count = Analyzer().simplify(larger(count, const(0)))
-        whole = {choice: choice.args[1] for choice, _ in masks}
         first = structural_map(loop.body, (Call, lambda node: whole.get(node, node)))
         variable = Var(loop.loop_var.name, loop.loop_var.ty)
         rest = substitute(loop.body, {loop.loop_var: variable + count})
@@ -369,14 +337,3 @@ def SplitLoopsAtMasks(function: Any, *_: Any) -> Any:  # noqa: N802 - named like
         )
 
     return function.with_body(structural_map(function.body, (For, split)))
-
-
-def _find_masks(loop: For, inside: list[For]) -> Iterator[tuple[Call, Any]]:
-    """The choices under a loop, and how many of its first iterations choose the first value."""
-    for choice in find_all(loop.body, Call):
-        if is_choice(choice) and is_used(loop.loop_var, choice.args[0]):
-            parts = list(get_operands(choice.args[0], And))
-            read = [_read_comparison(part, loop, inside, max) for part in parts]
-            bounds = [(-it[2] - it[1]) // it[0] + 1 for it in read if it is not None]
-            if len(bounds) == len(read):
-                yield choice, functools.reduce(smaller, bounds)

@@ -13,15 +13,9 @@ from tvm.tirx import BufferLoad, BufferStore, Cast, For, ForKind, IterVar, Selec
 from tvm_ffi import structural_map
 
 from tirstep.transforms.fusion.factors import UnknownOperationError, compile_expression
-from tirstep.transforms.masked_loops import (
-    ENDS_AT_MASK,
-    Masks,
-    get_condition,
-    is_choice_or_select,
-    read_masks,
-)
+from tirstep.transforms.masked_loops import ENDS_AT_MASK, Masks, read_masks
 from tirstep.transforms.schedule import Fault
-from tirstep.transforms.tir import find_all, is_among, is_used
+from tirstep.transforms.tir import find_all, is_among, is_choice, is_used
 from tirstep.tvm_compat import get_op_name
 
 _INSTRUCTIONS = re.compile(r".*\.(mma|ldmatrix|wgmma_\w+_[rs]s)")
@@ -33,7 +27,7 @@ def find_end_fault(body: Any, loop: For, around: list[For]) -> Fault | None:
     """Why a loop of a function's body could not end at its masks."""
     name = loop.loop_var.name
     masks = read_masks(loop, around)
-    if loop.kind != ForKind.SERIAL or masks.count_iterations() is None:
+    if loop.kind != ForKind.SERIAL or masks.iterations is None:
         return Fault(
             f"no condition under loop '{name}' hides all that comes behind some iteration",
             "leave the loop as it is, or choose the serial loop over what a mask hides",
@@ -183,11 +177,12 @@ class _Trial:
     def _hide(self, expression: Any) -> Any:
         """The expression with what is there in the place of what masks hide."""
 
-        def close(choice: Any) -> Any:
-            if not is_choice_or_select(choice):
-                return choice
-            if not any(get_condition(choice).same_as(it) for it in self.masks.hiding):
-                return choice
-            return choice.false_value if isinstance(choice, Select) else choice.args[2]
+        hiding = self.masks.hiding
 
-        return structural_map(expression, [(Call, close), (Select, close)])
+        def close(node: Any) -> Any:
+            return node.args[2] if is_choice(node) and is_among(node.args[0], hiding) else node
+
+        def close_select(node: Any) -> Any:
+            return node.false_value if is_among(node.condition, hiding) else node
+
+        return structural_map(expression, [(Call, close), (Select, close_select)])

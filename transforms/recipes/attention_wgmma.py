@@ -22,13 +22,13 @@ from ..hopper.warpgroup_tiles import stage_swizzled_at
 from ..hopper.wgmma_intrinsics import ROWS
 from ..hopper.wgmma_rows import WARPS, order_product, tensorize_warp_rows
 from ..loops import suggest_unrolling
-from ..masked_loops import end_loop_at_mask, find_choices, launch_longest_first, split_loop_at_mask
+from ..masked_loops import end_loop_at_mask, launch_longest_first, split_loop_at_mask
 from ..pipelining import prefetch_asynchronously
 from ..queries import get_extent, get_own_loops
 from ..schedule import TransformError
 from ..tensor_cores.fragments import SIDE
 from ..tensor_cores.quads import lay_in_quads, round_operand, spread_over_quads
-from ..tir import constant
+from ..tir import constant, find_choices
 from ..vectorize import vectorize_loop
 from .attention import BLOCKS
 from .attention_mma import (
