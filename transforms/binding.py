@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from tvm.s_tir import Schedule
+from tvm.ir import Call, TensorLoad
+from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.tirx import Add, BufferStore, For, IterVar, Max, Min, Mul, max_value, min_value
+from tvm_ffi import structural_equal
+
+from tirstep.tvm_compat import get_op_name
 
 from .annotations import STAGE
 from .coverage import require_single_terms
-from .gpu_limits import MAX_THREADS
+from .gpu_limits import MAX_EXTENTS, MAX_THREADS, WARP
 from .loops import (
     Tail,
     fuse_loops,
@@ -19,14 +25,24 @@ from .loops import (
     require_factors,
     require_serial,
 )
-from .queries import get_loop_name, get_reduction_loops, get_sblock_name, get_spatial_loops
+from .queries import (
+    get_enclosing_kernel,
+    get_enclosing_loops,
+    get_loop_name,
+    get_reduction_loops,
+    get_root,
+    get_sblock_name,
+    get_spatial_loops,
+)
 from .schedule import Int64, TransformError, transform
-from .threads import (
-    require_axis_free,
-    require_axis_limit,
-    require_same_extents,
-    require_sound_reduction,
-    require_thread_limit,
+from .tir import (
+    constant,
+    find_all,
+    get_axis,
+    get_fed_iterators,
+    get_places,
+    is_among,
+    is_used,
 )
 
 THREAD_AXES = tuple(
@@ -76,21 +92,207 @@ def require_bindable(
 ) -> None:
     """Refuse what `bind_loop` refuses, but for what only shows once the loop is bound."""
     require_serial(sch, loop)
+    node, name = sch.get(loop), get_loop_name(sch, loop)
     # Iterations of a pipeline overlap, and TVM lowers none over threads.
-    if STAGE in sch.get(loop).annotations:
+    if STAGE in node.annotations:
         raise TransformError(
-            f"loop '{get_loop_name(sch, loop)}' prefetches for its next iteration, which has to "
+            f"loop '{name}' prefetches for its next iteration, which has to "
             "come after it in the same thread",
             "bind another loop, or bind before prefetching",
         )
     if not axis.startswith("blockIdx"):
         require_constant(sch, loop)
-    require_axis_free(sch, loop, axis)
-    extents = require_same_extents(sch, loop, axis)
-    require_thread_limit(sch, loop, extents, max_threads)
-    require_axis_limit(sch, loop, axis)
+    lineage = [*get_enclosing_loops(sch, loop), *find_all(node.body, For)]
+    if rivals := [other for other in lineage if get_axis(other) == axis]:
+        _require_axis_free(sch, loop, axis, rivals)
+    # One loop for each axis of the kernel, the new one included.
+    first = {axis: node}
+    for inner in find_all(get_enclosing_kernel(sch, loop), For):
+        used = get_axis(inner)
+        if used is None or used.startswith("vthread"):
+            continue
+        other = first.setdefault(used, inner)
+        sizes = constant(inner.extent), constant(other.extent)
+        is_same = sizes[0] == sizes[1]
+        if sizes[0] is None:
+            is_same = structural_equal(inner.extent, other.extent)
+        if not is_same:
+            raise TransformError(
+                f"loop '{other.loop_var.name}' runs {other.extent} times, and '{used}' has the "
+                f"extent {inner.extent} at loop '{inner.loop_var.name}' of the same kernel",
+                "split the loop so that both have one extent",
+            )
+    threads = {
+        used: constant(each.extent) or 1
+        for used, each in first.items()
+        if used.startswith("threadIdx")
+    }
+    total = math.prod(threads.values())
+    if total > max_threads:
+        product = " * ".join(f"{used}={size}" for used, size in sorted(threads.items()))
+        raise TransformError(
+            f"loop '{name}' would make a block of {total} threads "
+            f"({product}), more than max_threads={max_threads}",
+            "split the loop and bind its inner part",
+        )
+    # The launch would fail.
+    extent, limit = constant(node.extent), MAX_EXTENTS.get(axis)
+    if extent is not None and limit is not None and extent > limit:
+        wide = axis[:-1] + "x"
+        advice = "split it and bind the inner part"
+        if extent <= MAX_EXTENTS[wide]:
+            advice = f"put the larger loop on {wide}, or {advice}"
+        raise TransformError(
+            f"loop '{name}' runs {extent} times, and a GPU takes {limit} on '{axis}' at most",
+            advice,
+        )
     if axis.startswith("threadIdx"):
-        require_sound_reduction(sch, loop)
+        _require_sound_reduction(sch, loop)
+
+
+def _require_axis_free(sch: Schedule, loop: LoopRV, axis: str, rivals: list[For]) -> None:
+    """Refuse an axis on which another loop of the same block, one of `rivals`, runs already."""
+    node = sch.get(loop)
+    name = f"loop '{node.loop_var.name}'"
+    if axis.startswith("vthread"):
+        raise TransformError(
+            f"{name}: '{axis}' already drives loop "
+            f"'{rivals[0].loop_var.name}' around or inside, and a virtual thread would do its own "
+            "share of both only",
+            "bind it to another axis, or leave it serial",
+        )
+    for place in get_places(get_root(sch, loop)):
+        guards = place.find_real_guards() if is_among(node, place.loops) else []
+        # What decides what a block works on, or whether it runs: guards are uses, too.
+        used = [
+            it
+            for it in ((node, *rivals) if is_among(node, place.loops) else ())
+            if place.is_fed(it) or any(is_used(it.loop_var, guard) for guard in guards)
+        ]
+        if not is_among(node, used):
+            continue
+        own = find_all(place.block.body, For)
+        if place.is_innermost and any(is_among(rival, own) for rival in rivals):
+            raise TransformError(
+                f"{name}: block '{place.name}' is an instruction of all threads "
+                f"on '{axis}', of which each would do its own share of the loop only",
+                "bind it to another axis, or leave it serial",
+            )
+        for rival in rivals:
+            if not is_among(rival, place.loops) or not is_among(rival, used):
+                continue
+            what = f"{name}: '{axis}' already drives loop "
+            what += f"'{rival.loop_var.name}' of block '{place.name}', "
+            guarded = [item.loop_var for item in (node, rival) if not place.is_fed(item)]
+            if not guarded:
+                raise TransformError(
+                    f"{what}so that only the diagonal would run",
+                    "bind it to another axis, or fuse the two loops first",
+                )
+            guard = next(guard for guard in guards if is_used(guarded[0], guard))
+            raise TransformError(
+                f"{what}where '{guarded[0].name}' decides through the guard {guard} alone which "
+                "threads run: "
+                "each would do its own share, and those that the guard keeps out none",
+                "bind it to another axis, or bind the outer loop first, and fetch or spread what "
+                "is inside of it afterwards",
+            )
+
+
+def _require_sound_reduction(sch: Schedule, loop: LoopRV) -> None:
+    """Refuse a reduction over threads that TVM lowers to something else."""
+    node = sch.get(loop)
+    outer = get_enclosing_loops(sch, loop)
+    on_host = not any("Idx" in (get_axis(item) or "") for item in outer)
+    for realize in find_all(node, SBlockRealize):
+        block = realize.block
+        types = {iterator.iter_type for iterator in get_fed_iterators(realize, node)}
+        if IterVar.CommReduce not in types:
+            continue
+        what = f"loop '{node.loop_var.name}' is a reduction of block '{block.name_hint}'"
+        if len(types) > 1:
+            raise TransformError(
+                f"{what} and goes over its outputs as well: TVM would sum over all threads of the "
+                "loop, whichever output they work on",
+                "bind the spatial loops and the reduction apart, without fusing them",
+            )
+        _require_constant_beginning(block, what)
+        if find_all(block.body, SBlock):
+            raise TransformError(
+                f"{what}, which holds a block of its own, and TVM adds up over threads only what "
+                "one block computes",
+                "bind the reduction of a block without others in it",
+            )
+        extent = constant(node.extent) or 1
+        if extent > WARP and extent % WARP:
+            raise TransformError(
+                f"{what} over {extent} threads: TVM's last steps would take for granted that the "
+                "threads of a warp wait for one another",
+                f"use up to {WARP} threads, or a multiple of {WARP}",
+            )
+        if on_host:
+            where, advice = "with no loop around it", "bind a spatial loop around it first"
+            if outer:
+                where = f"inside of loop '{outer[0].loop_var.name}', which is bound to nothing"
+                advice = "bind the outer loop first"
+            raise TransformError(
+                f"{what} {where}: its threads would share one cell for their sums", advice
+            )
+        # Where a thread has a serial loop, or a guard, TVM lets it begin with the maximum of
+        # nothing, which is finite. Otherwise its part is the element itself, and of two parts of
+        # -inf the scales of a sum of powers are exp(-inf - -inf).
+        is_begun = (
+            constant(realize.predicate) != 1
+            or len(block.reads) != 1
+            or any(
+                get_axis(each) is None and it.iter_type == IterVar.CommReduce
+                for each in (*outer, *find_all(node.body, For))
+                for it in get_fed_iterators(realize, each)
+            )
+        )
+        has_powers = any(get_op_name(it).endswith(".exp") for it in find_all(block.body, Call))
+        if not is_begun and len(block.writes) == 2 and has_powers:
+            raise TransformError(
+                f"{what}, of which each thread would take one element and begin with it instead "
+                "of the maximum of nothing: elements of -inf, which are masked, would make a NaN",
+                "split it and leave a part serial, with inner=1 at least",
+            )
+
+
+def _require_constant_beginning(block: SBlock, what: str) -> None:
+    """Refuse sums that begin otherwise than TVM's reducer: with a tensor's elements, or another
+    constant than its own.
+
+    What begins with its own elements repairs them, which has a sentence of its own (`repairs`).
+    """
+    if (begin := block.init) is None:
+        return
+    own = [store.buffer for store in find_all(begin, BufferStore)]
+    loads = find_all(begin, TensorLoad)
+    if loads and not any(is_among(load.source, own) for load in loads):
+        raise TransformError(
+            f"{what}, which begins with elements of '{loads[0].source.name}', and TVM adds up over "
+            "threads from a constant alone",
+            "let it begin with 0 and add them in a block of their own behind it",
+        )
+    store = block.body
+    if not isinstance(store, BufferStore) or not isinstance(begin, BufferStore):
+        return
+    first, dtype = getattr(begin.value, "value", None), str(store.buffer.dtype)
+    identities: dict[type, Callable[[], float]] = {
+        Add: lambda: 0,
+        Mul: lambda: 1,
+        Max: lambda: min_value(dtype).value,
+        Min: lambda: max_value(dtype).value,
+    }
+    find_identity = identities.get(type(store.value))
+    if first is None or find_identity is None or dtype == "bool":  # which has no least value
+        return
+    if first != (identity := find_identity()):
+        raise TransformError(
+            f"{what}, which begins with {first}, and TVM's threads begin with {identity} alone",
+            f"let it begin with {identity}, and bring {first} in with a block behind it",
+        )
 
 
 @transform
@@ -159,7 +361,22 @@ def tile_block(
         (threads * per_thread) divides its extent, or ``tail="guard"``
     guarded: as for `bind_loop`
     """
-    sizes, letters, loops = _read_tile(sch, block, threads, per_thread, axes)
+    spatial, count = get_spatial_loops(sch, block), len(threads)
+    if not 1 <= count <= min(3, len(spatial)):
+        raise TransformError(
+            f"threads has {count} entries, and block '{get_sblock_name(sch, block)}' has "
+            f"{len(spatial)} spatial loops",
+            "give one entry for each loop to be tiled, at most three",
+        )
+    of_thread = [1] * count if per_thread is None else list(per_thread)
+    letters = list("xyz"[:count][::-1]) if axes is None else list(axes)
+    for what, given in (("per_thread", of_thread), ("axes", letters)):
+        if len(given) != count:
+            raise TransformError(
+                f"{what} has {len(given)} entries and threads has {count}",
+                "give one entry for each loop to be tiled",
+            )
+    loops, sizes = spatial[-count:], list(zip(threads, of_thread, strict=True))
     for loop, (many, each) in zip(loops, sizes, strict=True):
         require_serial(sch, loop)
         require_factors(sch, loop, {"threads": many, "per_thread": each}, tail)
@@ -181,29 +398,3 @@ def tile_block(
     for letter, loop in zip("x" if fuse_threads else letters, inside, strict=True):
         bind_loop(sch, loop, axis=f"threadIdx.{letter}")
     return Tile(blocks, inside, elements)
-
-
-def _read_tile(
-    sch: Schedule,
-    block: SBlockRV,
-    threads: Sequence[int],
-    per_thread: Sequence[int] | None,
-    axes: Sequence[str] | None,
-) -> tuple[list[tuple[int, int]], Sequence[str], list[LoopRV]]:
-    spatial = get_spatial_loops(sch, block)
-    count = len(threads)
-    if not 1 <= count <= min(3, len(spatial)):
-        raise TransformError(
-            f"threads has {count} entries, and block '{get_sblock_name(sch, block)}' has "
-            f"{len(spatial)} spatial loops",
-            "give one entry for each loop to be tiled, at most three",
-        )
-    each = [1] * count if per_thread is None else list(per_thread)
-    letters = list("xyz"[:count][::-1]) if axes is None else list(axes)
-    for what, given in (("per_thread", each), ("axes", letters)):
-        if len(given) != count:
-            raise TransformError(
-                f"{what} has {len(given)} entries and threads has {count}",
-                "give one entry for each loop to be tiled",
-            )
-    return list(zip(threads, each, strict=True)), letters, spatial[-count:]
