@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tvm.ir import Range
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
@@ -33,8 +32,13 @@ from .tir import (
     substitute,
 )
 
-_Description = tuple[list[Range], dict[Any, Range], Any]
-"""A region in loop variables, the domains of the loops that vary, and a predicate."""
+
+class _Described(NamedTuple):
+    """A region in loop variables, the domains of the loops that vary, and a predicate."""
+
+    region: list[Range]
+    domains: dict[Any, Range]
+    predicate: Any
 
 
 def require_computed(sch: Schedule, writer: SBlockRV, reader: SBlockRV) -> None:
@@ -43,106 +47,78 @@ def require_computed(sch: Schedule, writer: SBlockRV, reader: SBlockRV) -> None:
     Behind a guard TVM may read more than the guard lets be written; and where a block reads at
     ``(i + 3) // 4``, TVM may take it for one that reads at ``i // 4``, without a guard.
     """
-    predicate = get_realize(sch, writer).predicate
-    for region in sch.get(writer).writes:
-        for used in sch.get(reader).reads:
-            if not used.source.same_as(region.source):
-                continue
-            is_guarded = constant(predicate) != 1
-            if not is_guarded and _is_shared(sch, writer, region.source):
-                continue
-            excess = _find_excess(sch, writer, region, reader, used)
-            if not excess:
-                continue
-            own, name = get_sblock_name(sch, writer), get_sblock_name(sch, reader)
-            if not is_guarded:
-                raise TransformError(
-                    f"block '{name}' would use elements of '{used.source.name}' that block '{own}' "
-                    f"does not compute {excess}",
-                    "choose a loop further out",
-                )
-            raise TransformError(
-                f"block '{own}' computes only elements of '{used.source.name}' where {predicate}, "
-                f"and block '{name}' would use more of them, {excess}",
-                "do this before the loops are split with a guard, or choose sizes that divide",
-            )
-
-
-def _is_shared(sch: Schedule, writer: SBlockRV, buffer: Any) -> bool:
-    """Whether another block writes a buffer, too."""
-    node = sch.get(writer)
+    predicate, node = get_realize(sch, writer).predicate, sch.get(writer)
     others = [item for item in find_all(get_root(sch, writer), SBlock) if not item.same_as(node)]
-    return any(region.source.same_as(buffer) for other in others for region in other.writes)
+    written = [region.source for other in others for region in other.writes]
+    for region, used in itertools.product(node.writes, sch.get(reader).reads):
+        is_guarded = constant(predicate) != 1
+        is_shared = not is_guarded and is_among(region.source, written)
+        if not used.source.same_as(region.source) or is_shared:
+            continue
+        excess = _find_excess(sch, (writer, region), (reader, used), is_guarded=is_guarded)
+        if not excess:
+            continue
+        own, name = get_sblock_name(sch, writer), get_sblock_name(sch, reader)
+        if not is_guarded:
+            raise TransformError(
+                f"block '{name}' would use elements of '{used.source.name}' that block '{own}' "
+                f"does not compute {excess}",
+                "choose a loop further out",
+            )
+        raise TransformError(
+            f"block '{own}' computes only elements of '{used.source.name}' where {predicate}, "
+            f"and block '{name}' would use more of them, {excess}",
+            "do this before the loops are split with a guard, or choose sizes that divide",
+        )
 
 
-def _find_excess(sch: Schedule, writer: SBlockRV, region: Any, reader: SBlockRV, used: Any) -> str:
+def _find_excess(
+    sch: Schedule,
+    writing: tuple[SBlockRV, Any],
+    reading: tuple[SBlockRV, Any],
+    *,
+    is_guarded: bool,
+) -> str:
     """How a reader uses more of a buffer than its writer computes, or "".
 
     What is compared is what both do in one iteration of the loops that they share, with their
     predicates; what lies behind the buffer's end does not count, and what cannot be told from the
     writer's indices is taken for whole. Of a writer without a guard only what is tried counts.
     """
-    outer, around = get_outer_loops(sch, writer), get_outer_loops(sch, reader)
+    outer, around = (get_outer_loops(sch, block) for block, _ in (writing, reading))
     shared = [loop for loop in outer if is_among(loop, around)]
-    have, need = (
-        _describe_region(sch, writer, region, shared),
-        _describe_region(sch, reader, used, shared),
-    )
-    if escapes(_begin(need), _begin(have), shared):
+    have, need = (_describe_region(sch, *it, shared) for it in (writing, reading))
+    # In the first iteration of the loops that are their own.
+    first = [
+        substitute(it.predicate, {var: domain.min for var, domain in it.domains.items()})
+        for it in (need, have)
+    ]
+    if escapes(*first, shared):
         return "in iterations in which it computes none"
-    own_loops = ([item for item in each if not is_among(item, shared)] for each in (outer, around))
-    loops = [shared, *own_loops]
-    is_known, excess = _estimate_excess(have, need, shared, region.source.shape)
-    is_guarded = constant(get_realize(sch, writer).predicate) != 1
-    if not is_known or (excess and not is_guarded):
-        is_missed = _misses(have, need, loops, region.source.shape)
-        return "in the same iteration of the loops around both" if is_missed else ""
-    return excess
-
-
-def _estimate_excess(
-    have: _Description, need: _Description, shared: list[For], shape: Sequence[Any]
-) -> tuple[bool, str]:
-    """Whether TVM can estimate what a writer computes, and how a reader may use more than that."""
-    analyzer = bind_ranges(shared)
+    analyzer, shape, excess = bind_ranges(shared), writing[1].source.shape, ""
     own = estimate_region_lower_bound(*have, analyzer)
     needed = estimate_region_upper_bound(*need, analyzer)
     for dimension, (mine, theirs) in enumerate(zip(own or [], needed or [], strict=False)):
         begins = is_at_most(analyzer, mine.min_value, theirs.min_value)
         ends = [*_find_least(theirs.max_value), shape[dimension] - 1]
-        if not (begins and _reaches(analyzer, mine.max_value, ends)):
-            return True, f"along dimension {dimension}"
-    return own is not None, ""
-
-
-def _misses(
-    have: _Description, need: _Description, loops: list[list[For]], shape: Sequence[Any]
-) -> bool:
-    """Whether a reader uses single elements that a writer does not compute, tried one by one.
-
-    `loops` are those that both share, then the writer's own and the reader's.
-    """
+        reaches = all(  # the minimum of several expressions
+            any(is_at_most(analyzer, expression, least) for expression in ends)
+            for least in _find_least(mine.max_value)
+        )
+        if not (begins and reaches):
+            excess = f"along dimension {dimension}"
+            break
+    if own is not None and (is_guarded or not excess):
+        return excess
+    # Single elements are tried one by one.
     extents = [constant(extent) for extent in shape]
-    ranges = [each for described in (have, need) for each in described[0]]
-    if None in extents or any(constant(each.extent) != 1 for each in ranges):
-        return False
-    written, needed = ([*(each.min for each in item[0]), item[2]] for item in (have, need))
-    shared, *own = loops
-    return misses(written, needed, shared, own, [extent or 0 for extent in extents])
-
-
-def _begin(described: _Description) -> Any:
-    """A block's predicate in the first iteration of the loops that are its own."""
-    _, domains, predicate = described
-    return substitute(predicate, {var: domain.min for var, domain in domains.items()})
-
-
-def _reaches(analyzer: Analyzer, have: Any, needed: list[Any]) -> bool:
-    """Whether a minimum is at least the minimum of several expressions."""
-    return all(
-        any(is_at_most(analyzer, expression, least) for expression in needed)
-        for least in _find_least(have)
-    )
+    if None in extents or any(constant(it.extent) != 1 for it in (*have.region, *need.region)):
+        return ""
+    elements = ([*(it.min for it in each.region), each.predicate] for each in (have, need))
+    loops = [[item for item in each if not is_among(item, shared)] for each in (outer, around)]
+    if misses(*elements, shared, loops, [extent or 0 for extent in extents]):
+        return "in the same iteration of the loops around both"
+    return ""
 
 
 def _find_least(expression: Any) -> list[Any]:
@@ -160,7 +136,7 @@ def _find_least(expression: Any) -> list[Any]:
     return [expression]
 
 
-def _describe_region(sch: Schedule, block: SBlockRV, region: Any, fixed: list[For]) -> _Description:
+def _describe_region(sch: Schedule, block: SBlockRV, region: Any, fixed: list[For]) -> _Described:
     """What a block uses of a buffer, in iterations of the loops that are fixed."""
     values = get_iterator_values(get_root(sch, block))
     domains = {
@@ -169,7 +145,7 @@ def _describe_region(sch: Schedule, block: SBlockRV, region: Any, fixed: list[Fo
         if not is_among(loop, fixed)
     }
     predicate = substitute(get_realize(sch, block).predicate, values)
-    return [substitute(each, values) for each in region.region], domains, predicate
+    return _Described([substitute(each, values) for each in region.region], domains, predicate)
 
 
 def require_single_terms(sch: Schedule, block: SBlockRV, name: str = "") -> None:
@@ -192,8 +168,31 @@ def find_repetition(sch: Schedule, block: SBlockRV) -> For | None:
     stores = find_all(sch.get(block).body, BufferStore)
     if all(isinstance(store.value, (Max, Min, And, Or)) for store in stores):
         return None
-    realize = get_realize(sch, block)
-    return find_repeating_loop(realize, _find_summing_loops(sch, block, realize))
+    # The loops around a block over which it adds to sums that were initialized once.
+    realize, node, loops = get_realize(sch, block), sch.get(block), get_outer_loops(sch, block)
+    reducing = [
+        value
+        for iterator, value in zip(node.iter_vars, realize.iter_values, strict=True)
+        if iterator.iter_type == IterVar.CommReduce
+    ]
+    if not reducing:
+        return None
+    if node.init is None:
+        # The other blocks that write what it sums up: they initialize it.
+        outputs = [region.source for region in node.writes]
+        starts = [
+            other
+            for other in find_all(get_root(sch, block), SBlock)
+            if not other.same_as(node)
+            and any(is_among(region.source, outputs) for region in other.writes)
+        ]
+        summing = [
+            loop for loop in loops if not any(is_among(it, find_all(loop, SBlock)) for it in starts)
+        ]
+    else:
+        feeds = [any(is_used(loop.loop_var, value) for value in reducing) for loop in loops]
+        summing = loops[feeds.index(True) :] if any(feeds) else []
+    return find_repeating_loop(realize, summing)
 
 
 def find_repeating_loop(realize: SBlockRealize, loops: list[For]) -> For | None:
@@ -210,40 +209,18 @@ def find_repeating_loop(realize: SBlockRealize, loops: list[For]) -> For | None:
             loop for loop in running if any(is_used(loop.loop_var, value) for value in values)
         ]
         left = [loop for loop in left if not is_among(loop, feeding)]
-        if not _is_injective(values, feeding) and meets_again(values, realize.predicate, feeding):
+        domains = {it.loop_var: Range.from_min_extent(it.min, it.extent) for it in feeding}
+        is_shown = (  # that each iteration has values of its own
+            not feeding
+            or len(detect_iter_map(values, domains, True, "bijective").indices)
+            or (len(values) == 1 and _is_mixed_radix(values[0], feeding))
+        )
+        if not is_shown and meets_again(values, realize.predicate, feeding):
             return feeding[0]
     for loop in left:
         if meets_again([], realize.predicate, [loop]):
             return loop
     return None
-
-
-def _find_summing_loops(sch: Schedule, block: SBlockRV, realize: SBlockRealize) -> list[For]:
-    """The loops around a block over which it adds to sums that were initialized once."""
-    reducing = [
-        value
-        for iterator, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
-        if iterator.iter_type == IterVar.CommReduce
-    ]
-    if not reducing:
-        return []
-    loops = get_outer_loops(sch, block)
-    if realize.block.init is None:
-        # The other blocks that write what it sums up: they initialize it.
-        node, outputs = sch.get(block), [region.source for region in sch.get(block).writes]
-        starts = [
-            other
-            for other in find_all(get_root(sch, block), SBlock)
-            if not other.same_as(node)
-            and any(is_among(region.source, outputs) for region in other.writes)
-        ]
-        return [
-            loop for loop in loops if not any(is_among(it, find_all(loop, SBlock)) for it in starts)
-        ]
-    for place, loop in enumerate(loops):
-        if any(is_used(loop.loop_var, value) for value in reducing):
-            return loops[place:]
-    return []
 
 
 def _group(values: list[Any], names: list[Any]) -> list[list[Any]]:
@@ -256,14 +233,6 @@ def _group(values: list[Any], names: list[Any]) -> list[list[Any]]:
         merged = [item for group in near for item in group[0]], [v for g in near for v in g[1]]
         groups.append(([*merged[0], value], [*merged[1], *used]))
     return [group[0] for group in groups]
-
-
-def _is_injective(values: list[Any], loops: list[For]) -> bool:
-    """Whether it can be shown that each iteration of the loops has values of its own."""
-    domains = {loop.loop_var: Range.from_min_extent(loop.min, loop.extent) for loop in loops}
-    if not loops or len(detect_iter_map(values, domains, True, "bijective").indices):
-        return True
-    return len(values) == 1 and _is_mixed_radix(values[0], loops)
 
 
 def _is_mixed_radix(value: Any, loops: list[For]) -> bool:
