@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import tvm_ffi
 from tvm.ir import Call, Range, TensorLoad
@@ -82,16 +82,13 @@ def find_unwritten(place: Place) -> Iterator[tuple[For, str]]:
     converted to integers. What has a condition of its own for each element is taken apart.
     """
     for loop in place.loops if place.kernel is not None else ():
-        if loop.kind == ForKind.VECTORIZED and _may_be_unwritten(place, loop):
-            lanes = constant(loop.extent) or 1
+        if loop.kind != ForKind.VECTORIZED:
+            continue
+        # Vectors of four, of all types but the narrow ones, are CUDA's.
+        lanes, elements = constant(loop.extent) or 1, get_elements(place.block.body)
+        dtypes = {str(buffer.dtype) for buffer, _ in elements}
+        if lanes > _MOST or any(it in _MOST_LOADED or it.startswith(_FLOAT8) for it in dtypes):
             yield from ((loop, what) for what in _find_unwritten(place, loop, lanes))
-
-
-def _may_be_unwritten(place: Place, loop: For) -> bool:
-    """A cheap answer: vectors of four, of all types but the narrow ones, are CUDA's."""
-    dtypes = {str(buffer.dtype) for buffer, _ in get_elements(place.block.body)}
-    narrow = any(dtype in _MOST_LOADED or dtype.startswith(_FLOAT8) for dtype in dtypes)
-    return narrow or (constant(loop.extent) or 1) > _MOST
 
 
 def find_longest_vector(place: Place, loop: For, lanes: int) -> int:
@@ -100,81 +97,49 @@ def find_longest_vector(place: Place, loop: For, lanes: int) -> int:
     return next((most for most in fitting if not any(_find_unwritten(place, loop, most))), 1)
 
 
-class _Lane(NamedTuple):
-    """A loop that is vectorized, around a block."""
-
-    loop: For
-    place: Place
-    analyzer: Analyzer
-
-    @classmethod
-    def of(cls, place: Place, loop: For) -> _Lane:
-        analyzer = bind_ranges(place.loops)
-        return cls(loop, place, analyzer)
-
-    def changes(self, expression: Any) -> bool:
-        """Whether an expression of the block differs along the loop, as TVM simplifies it."""
-        variable = self.loop.loop_var
-        inner = substitute(expression, self.place.values)
-        return is_used(variable, inner) and is_used(variable, self.analyzer.simplify(inner))
-
-
 def _find_unwritten(place: Place, loop: For, lanes: int) -> Iterator[str]:
-    lane = _Lane.of(place, loop)
-    for store in find_all(place.block.body, BufferStore):
-        choices = [node.args[0] for node in find_all(store.value, Call) if is_choice(node)]
-        if not any(map(lane.changes, store.indices)) or any(map(lane.changes, choices)):
-            continue
-        for value in _find_repeated(store.value, lane):
-            dtype = str(value.ty.dtype)
-            if lanes > _find_most(value, dtype):
-                yield f"{lanes} elements of {dtype} out of one value"
-    for node in find_all(place.block.body, Select):
-        if lanes > _MOST_CONDITIONS and lane.changes(node.condition):
-            yield f"{lanes} conditions"
-    for kind in (Cast, *_COMPUTING):
-        for node in find_all(place.block.body, kind):
-            fault = _find_float8_fault(node, lanes)
-            if fault and lane.changes(node):
-                yield fault
+    analyzer, body = bind_ranges(place.loops), place.block.body
 
+    def changes(expression: Any) -> bool:
+        """Whether an expression of the block differs along the loop, as TVM simplifies it."""
+        inner = substitute(expression, place.values)
+        return is_used(loop.loop_var, inner) and is_used(loop.loop_var, analyzer.simplify(inner))
 
-def _find_float8_fault(node: Any, lanes: int) -> str:
-    """What CUDA's vectors of float8 do not do of an expression, or ""."""
-    if isinstance(node, Cast):
-        dtypes = [str(node.value.ty.dtype), str(node.ty.dtype)]
-        narrow = [dtype for dtype in dtypes if dtype.startswith(_FLOAT8)]
-        if narrow and (lanes > _MOST or any("int" in dtype for dtype in dtypes)):
-            return f"{lanes} elements that are converted from {dtypes[0]} to {dtypes[1]}"
-    elif isinstance(node, _COMPUTING) and str(node.ty.dtype).startswith(_FLOAT8):
-        return f"{lanes} elements of {node.ty.dtype} that are computed with"
-    return ""
-
-
-def _find_most(value: Any, dtype: str) -> int:
-    """The elements of the longest vector of one value."""
-    most = REPEATED.get(dtype, _MOST)
-    is_constant = isinstance(value, (IntImm, FloatImm))
-    return most if is_constant else min(most, _MOST_LOADED.get(dtype, most))
-
-
-def _find_repeated(value: Any, lane: _Lane) -> Iterator[Any]:
-    """The largest parts of a value that are the same all along a loop, which TVM repeats."""
-    if isinstance(value, TensorLoad):
-        if not any(map(lane.changes, value.indices)):
+    def find_repeated(value: Any) -> Iterator[Any]:
+        """The largest parts of a value that are the same all along a loop, which TVM repeats."""
+        if isinstance(value, TensorLoad):
+            yield from [] if any(map(changes, value.indices)) else [value]
+        elif not is_used(loop.loop_var, substitute(value, place.values)):
             yield value
-    elif not is_used(lane.loop.loop_var, substitute(value, lane.place.values)):
-        yield value
-    else:
-        parts = value.args[1:] if is_choice(value) else _get_parts(value)
-        yield from (found for part in parts for found in _find_repeated(part, lane))
+        else:  # the expressions of which it is made, but for conditions
+            names = ("a", "b", "value", "true_value", "false_value", "body")
+            parts = [getattr(value, name, None) for name in names]
+            parts = [*(part for part in parts if hasattr(part, "ty")), *getattr(value, "args", ())]
+            for part in parts[1:] if is_choice(value) else parts:
+                yield from find_repeated(part)
 
-
-def _get_parts(value: Any) -> list[Any]:
-    """The expressions of which an expression is made, but for conditions."""
-    names = ("a", "b", "value", "true_value", "false_value", "body")
-    parts = [getattr(value, name, None) for name in names]
-    return [*(part for part in parts if hasattr(part, "ty")), *getattr(value, "args", ())]
+    for store in find_all(body, BufferStore):
+        choices = [node.args[0] for node in find_all(store.value, Call) if is_choice(node)]
+        if not any(map(changes, store.indices)) or any(map(changes, choices)):
+            continue
+        for value in find_repeated(store.value):
+            dtype = str(value.ty.dtype)
+            most = REPEATED.get(dtype, _MOST)
+            if not isinstance(value, (IntImm, FloatImm)):
+                most = min(most, _MOST_LOADED.get(dtype, most))
+            if lanes > most:
+                yield f"{lanes} elements of {dtype} out of one value"
+    for node in find_all(body, Select):
+        if lanes > _MOST_CONDITIONS and changes(node.condition):
+            yield f"{lanes} conditions"
+    for node in find_all(body, Cast):
+        dtypes = [str(it.ty.dtype) for it in (node.value, node)]
+        is_narrow = any(dtype.startswith(_FLOAT8) for dtype in dtypes)
+        if is_narrow and (lanes > _MOST or any("int" in it for it in dtypes)) and changes(node):
+            yield f"{lanes} elements that are converted from {dtypes[0]} to {dtypes[1]}"
+    for node in (it for kind in _COMPUTING for it in find_all(body, kind)):
+        if str(node.ty.dtype).startswith(_FLOAT8) and changes(node):
+            yield f"{lanes} elements of {node.ty.dtype} that are computed with"
 
 
 def find_taken_apart(sch: Schedule, block: SBlockRV) -> Iterator[tuple[str, Any]]:
@@ -184,8 +149,13 @@ def find_taken_apart(sch: Schedule, block: SBlockRV) -> Iterator[tuple[str, Any]
     known but whether they take neighbours; and where lanes have conditions of their own, there are
     vectors of what is aligned alone (`SplitGuardedVectors`).
     """
-    conditions = _find_conditions(sch, block)
     loops, values = get_enclosing_loops(sch, block), get_iterator_values(get_root(sch, block))
+    body = sch.get(block).body
+    # The conditions around and in the block, in loop variables alone.
+    inside = [node.condition for node in find_all(body, IfThenElse)]
+    inside += [node.args[0] for node in find_all(body, Call) if is_choice(node)]
+    conditions = [substitute(condition, values) for condition in inside]
+    conditions.append(get_realize(sch, block).predicate)
     for loop, buffer, indices, analyzer in _find_vectors(loops, sch.get(block), values):
         if not any(is_used(loop.loop_var, index) for index in indices):
             continue
@@ -195,15 +165,6 @@ def find_taken_apart(sch: Schedule, block: SBlockRV) -> Iterator[tuple[str, Any]
             yield "are no neighbours", buffer
         elif is_known and not begin_aligned(buffer, indices, loop, analyzer):
             yield "do not begin at multiples of a vector", buffer
-
-
-def _find_conditions(sch: Schedule, block: SBlockRV) -> list[Any]:
-    """The conditions around and in a block, in loop variables alone."""
-    values, body = get_iterator_values(get_root(sch, block)), sch.get(block).body
-    conditions = [node.condition for node in find_all(body, IfThenElse)]
-    conditions += [node.args[0] for node in find_all(body, Call) if is_choice(node)]
-    predicate = get_realize(sch, block).predicate
-    return [predicate, *(substitute(condition, values) for condition in conditions)]
 
 
 def _find_vectors(
