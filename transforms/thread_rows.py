@@ -10,9 +10,9 @@ lets all lanes of a group reduce together instead.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import tvm_ffi
@@ -259,19 +259,25 @@ def ExchangeByButterflies(function: Any, *_: Any) -> Any:  # noqa: N802 - named 
         return function
     axes = find_axes(function.body)
     inner = {each.node.var for axis in axes for each in find_axes(axis.body)}
-    kernels = {axis.node.var: _Lanes(axis) for axis in axes if axis.node.var not in inner}
+    outermost = [axis.node.var for axis in axes if axis.node.var not in inner]
 
     def rewrite(node: AttrStmt) -> Any:
-        if node.attr_key != THREAD_EXTENT or node.node.var not in kernels:
+        if node.attr_key != THREAD_EXTENT or not is_among(node.node.var, outermost):
             return node
-        return structural_map(node, (SeqStmt, kernels[node.node.var].rewrite))
+        return structural_map(node, (SeqStmt, functools.partial(_exchange, _Lanes(node))))
 
     body = structural_map(function.body, (AttrStmt, rewrite))
     return function if body.same_as(function.body) else function.with_body(body)
 
 
 class _Lanes:
-    """The numbers of a kernel's threads."""
+    """The numbers of a kernel's threads, and what shuffles bring there.
+
+    Attributes
+    ----------
+    loads, combined : how often each buffer is loaded, and how often with what a shuffle has brought
+        directly before, to be combined with a lane's own value
+    """
 
     def __init__(self, kernel: AttrStmt) -> None:
         axes = {str(axis.node.thread_tag): axis for axis in find_axes(kernel)}
@@ -280,56 +286,54 @@ class _Lanes:
         self.number, self.analyzer = number_threads(threads)
         self.named = {bind.var: bind.value for bind in find_all(kernel, Bind)}
         self.loads = Counter(load.source for load in find_all(kernel, TensorLoad))
-        self.combined = Counter(_find_combined(kernel))
+        pairs = (it for each in find_all(kernel, SeqStmt) for it in itertools.pairwise(each.seq))
+        self.combined = Counter(
+            down.buffer
+            for part, following in pairs
+            if (down := _read_shuffle(part, DOWN)) is not None
+            if isinstance(following, BufferStore) and isinstance(following.value, COMMUTATIVE)
+            if _is_at(following.value.b, down)
+        )
 
-    def rewrite(self, sequence: SeqStmt) -> Any:
-        """A sequence with butterflies, where it has all shuffles of a group."""
-        parts = list(sequence.seq)
-        for place, part in enumerate(parts):
-            if (last := _read_shuffle(part, SHUFFLE)) is None:
-                continue
-            made = self._exchange(parts[:place], last)
-            if made is not None:
-                return SeqStmt([*made, *parts[place + 1 :]])
-        return sequence
-
-    def _exchange(self, before: list[Any], last: BufferStore) -> list[Any] | None:
-        """The statements before a group's last shuffle, as they are without it; None if others."""
-        made, size = list(before), 1
-        for at in range(len(before) - 2, -1, -2):
-            down = _read_shuffle(before[at], DOWN)
-            if down is None or not _combines(before[at + 1], down, last):
-                break
-            if self.loads[down.buffer] != self.combined[down.buffer]:
-                break  # what was brought is used elsewhere, too
-            mask, value, distance, *rest = down.value.args
-            if constant(distance) != size or not _is_same(value, last.value.args[1]):
-                break
-            exchanged = T.tvm_warp_shuffle_xor(mask, value, distance, *rest)
-            made[at] = BufferStore(down.buffer, exchanged, down.indices)
-            size *= 2
-        is_small = 1 < size <= MOST
-        return made if is_small and self._is_first(last.value.args[2], size) else None
-
-    def _is_first(self, lane: Any, size: int) -> bool:
-        """Whether a shuffle reads the first lane of a thread's group of so many lanes."""
-        while named := {
-            each: self.named[each] for each in find_all(lane, Var) if each in self.named
-        }:
+    def is_first(self, lane: Any, size: int) -> bool:
+        """Whether a lane is the first one of a thread's group of so many lanes."""
+        while named := {it: self.named[it] for it in find_all(lane, Var) if it in self.named}:
             lane = substitute(lane, named)
         first = self.number - self.number % size
         return bool(self.analyzer.can_prove((lane - first) % WARP == 0))
 
 
-def _find_combined(kernel: AttrStmt) -> Iterator[Any]:
-    """The buffer of each value that a shuffle brings and the next statement combines."""
-    for sequence in find_all(kernel, SeqStmt):
-        for part, following in itertools.pairwise(sequence.seq):
-            down = _read_shuffle(part, DOWN)
-            if down is None or not isinstance(following, BufferStore):
-                continue
-            if isinstance(following.value, COMMUTATIVE) and _is_element(following.value.b, down):
-                yield down.buffer
+def _exchange(lanes: _Lanes, sequence: SeqStmt) -> Any:
+    """A sequence with butterflies, and without the last shuffle, where it has all of a group."""
+    parts = list(sequence.seq)
+    for place, part in enumerate(parts):
+        if (last := _read_shuffle(part, SHUFFLE)) is None:
+            continue
+        size = 1
+        for at in range(place - 2, -1, -2):
+            down, update = _read_shuffle(parts[at], DOWN), parts[at + 1]
+            combines = (  # a lane's own value with the one that was brought
+                down is not None
+                and isinstance(update, BufferStore)
+                and isinstance(update.value, COMMUTATIVE)
+                and _is_at(update.value.a, last)
+                and _is_at(update.value.b, down)
+                and _is_at(update, last)
+            )
+            # What was brought may be used elsewhere, too.
+            if not combines or lanes.loads[down.buffer] != lanes.combined[down.buffer]:
+                break
+            mask, value, distance, *rest = down.value.args
+            is_same = tvm_ffi.structural_equal(value, last.value.args[1])
+            if constant(distance) != size or not is_same:
+                break
+            exchanged = T.tvm_warp_shuffle_xor(mask, value, distance, *rest)
+            parts[at] = BufferStore(down.buffer, exchanged, down.indices)
+            size *= 2
+        if 1 < size <= MOST and lanes.is_first(last.value.args[2], size):
+            return SeqStmt([*parts[:place], *parts[place + 1 :]])
+        parts = list(sequence.seq)
+    return sequence
 
 
 def _read_shuffle(statement: Any, name: str) -> BufferStore | None:
@@ -341,27 +345,10 @@ def _read_shuffle(statement: Any, name: str) -> BufferStore | None:
     return statement if whole else None
 
 
-def _combines(statement: Any, brought: BufferStore, last: BufferStore) -> bool:
-    """Whether a statement combines a lane's own value with the one that was brought."""
-    if not isinstance(statement, BufferStore) or not isinstance(statement.value, COMMUTATIVE):
+def _is_at(element: Any, store: BufferStore) -> bool:
+    """Whether a load, or a store, is of the element that a statement stores to."""
+    if not isinstance(element, (TensorLoad, BufferStore)):
         return False
-    own, other = statement.value.a, statement.value.b
-    return (
-        _is_element(own, last)
-        and _is_element(other, brought)
-        and _is_at(statement.buffer, statement.indices, last)
-    )
-
-
-def _is_element(value: Any, store: BufferStore) -> bool:
-    """Whether a value is loaded from where a statement stores."""
-    return isinstance(value, TensorLoad) and _is_at(value.source, value.indices, store)
-
-
-def _is_at(buffer: Any, indices: Any, store: BufferStore) -> bool:
-    """Whether an element is the one that a statement stores."""
-    return bool(buffer.same_as(store.buffer) and _is_same(indices, store.indices))
-
-
-def _is_same(value: Any, other: Any) -> bool:
-    return bool(tvm_ffi.structural_equal(value, other))
+    buffer = element.source if isinstance(element, TensorLoad) else element.buffer
+    same = tvm_ffi.structural_equal(element.indices, store.indices)
+    return bool(buffer.same_as(store.buffer) and same)
