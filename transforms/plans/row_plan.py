@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -128,41 +129,32 @@ def match_rows(sch: Schedule) -> Roles | Mismatch:
         reason = "no block reduces"
     if reason:
         return Mismatch(ROWS, reason)
-    trial = sch.copy()
-    dear = [block for block in every if _is_dear(trial, block)]
-    left = inline_others(trial, every, kept=dear)
+    trial, kept = sch.copy(), []
+    for block in every:  # what costs more than its store and load, for several readers
+        calls = (get_op_name(it) for it in find_all(sch.get(block).body, Call))
+        called = {name.rpartition(".")[2] for name in calls}
+        if called & set(_DEAR) and len(sch.get_consumers(block)) > 1:
+            kept.append(block)
+    left = inline_others(trial, every, kept=kept)
     left = left[_count_results_before(trial, left) :]
     reason = _find_difference(trial, left)
-    if reason and (folded := _fold_end(sch, every, dear)):
-        trial, left = folded
-        reason = _find_difference(trial, left)
+    # What reads a reduction's result, and is neither one itself nor the last block.
+    finish = [
+        block
+        for block in every
+        if sch.get_consumers(block) and not is_reduction(sch, block)
+        if any(is_reduction(sch, it) for it in sch.get_producers(block))
+    ]
+    if reason and len(finish) == 1:  # the last block may become part of that
+        folded = sch.copy()
+        rest = inline_others(folded, every, kept=[*kept, *finish])
+        rest = rest[_count_results_before(folded, rest) :]
+        if _is_behind(folded, rest, finish):
+            with contextlib.suppress(ScheduleError, InternalError, ValueError):
+                folded.reverse_compute_inline(rest[-1])
+                trial, left = folded, rest[:-1]
+                reason = _find_difference(trial, left)
     return Mismatch(ROWS, reason) if reason else make_roles(trial, ROWS, left)
-
-
-def _fold_end(
-    sch: Schedule, every: Sequence[SBlockRV], dear: Sequence[SBlockRV]
-) -> tuple[Schedule, list[SBlockRV]] | None:
-    """A copy whose last block became part of what finishes the rows before it, and what is left."""
-    finish = [block for block in every if _is_finish(sch, block)]
-    if len(finish) != 1:
-        return None
-    trial = sch.copy()
-    left = inline_others(trial, every, kept=[*dear, *finish])
-    left = left[_count_results_before(trial, left) :]
-    if not _is_behind(trial, left, finish):
-        return None
-    try:
-        trial.reverse_compute_inline(left[-1])
-    except (ScheduleError, InternalError, ValueError):
-        return None
-    return trial, left[:-1]
-
-
-def _is_finish(sch: Schedule, block: SBlockRV) -> bool:
-    """Whether a block reads a reduction's result, and is neither one itself nor the last block."""
-    producers = sch.get_producers(block)
-    is_read = bool(sch.get_consumers(block)) and any(is_reduction(sch, it) for it in producers)
-    return is_read and not is_reduction(sch, block)
 
 
 def _is_behind(sch: Schedule, left: Sequence[SBlockRV], blocks: Sequence[SBlockRV]) -> bool:
@@ -172,13 +164,6 @@ def _is_behind(sch: Schedule, left: Sequence[SBlockRV], blocks: Sequence[SBlockR
     result = sch.get(blocks[-1])
     is_other = not sch.get(end).same_as(result) and not is_reduction(sch, end)
     return is_other and bool(producers) and all(it.same_as(result) for it in producers)
-
-
-def _is_dear(sch: Schedule, block: SBlockRV) -> bool:
-    """Whether a block computes what costs more than its store and load, for several readers."""
-    calls = {get_op_name(it) for it in find_all(sch.get(block).body, Call)}
-    called = {name.rpartition(".")[2] for name in calls}
-    return bool(called & set(_DEAR)) and len(sch.get_consumers(block)) > 1
 
 
 def _list_results(sch: Schedule, blocks: Sequence[SBlockRV]) -> list[object]:
@@ -213,7 +198,20 @@ def _find_difference(sch: Schedule, blocks: Sequence[SBlockRV]) -> str:
                 f"block '{node.name_hint}' reduces{several}, not as TVM knows it over threads: "
                 "x = x + term, say, with x in front, or two such sums"
             )
-        if is_reduction(sch, block) and _reuses_all(node):
+        # Whether what is read over all of a reduction is read again for other results: a product by
+        # a vector reuses the vector alone, and what it is read once for is its time.
+        spatial, reduced = (
+            [it.var for it in node.iter_vars if it.iter_type == kind]
+            for kind in (IterVar.DataPar, IterVar.CommReduce)
+        )
+        long = [it.var for it in node.iter_vars if constant(it.dom.extent) != 1]
+        written, reused = [region.source for region in node.writes], list[bool]()
+        for buffer, indices in get_elements(node.body):
+            used = [var for index in indices for var in undefined_vars(index)]
+            missed = [var for var in long if not is_among(var, used)]
+            if not is_among(buffer, written) and not any(is_among(it, reduced) for it in missed):
+                reused.append(any(is_among(it, spatial) for it in missed))
+        if is_reduction(sch, block) and len(reused) > 1 and all(reused):
             return (
                 f"block '{node.name_hint}' reads each element of several tensors again for other "
                 "results, as a convolution does, and threads of a row keep none for these"
@@ -225,26 +223,6 @@ def _find_difference(sch: Schedule, blocks: Sequence[SBlockRV]) -> str:
                 f"the rows of block '{node.name_hint}' are not those of block '{first.name_hint}'"
             )
     return ""
-
-
-def _reuses_all(node: SBlock) -> bool:
-    """Whether a reduction reads two tensors or more over all of it, each again for other results.
-
-    A product by a vector reuses the vector alone, and what it is read once for is its time.
-    """
-    spatial, reduced = (
-        [it.var for it in node.iter_vars if it.iter_type == kind and constant(it.dom.extent) != 1]
-        for kind in (IterVar.DataPar, IterVar.CommReduce)
-    )
-    written = [region.source for region in node.writes]
-    reused = []
-    for buffer, indices in get_elements(node.body):
-        if is_among(buffer, written):
-            continue
-        used = [var for index in indices for var in undefined_vars(index)]
-        if all(is_among(var, used) for var in reduced):
-            reused.append(not all(is_among(var, used) for var in spatial))
-    return len(reused) > 1 and all(reused)
 
 
 def _is_known(node: SBlock) -> bool:

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import tvm
-from tvm.ir import Call, IRModule, Range
+from tvm.ir import Call, IRModule
 from tvm.s_tir import SBlock
-from tvm.sym import Analyzer
 from tvm.target import Target
 from tvm.tirx import (
     Add,
@@ -38,7 +37,6 @@ from tirstep.tvm_compat import get_op_name
 from ..hopper.wgmma_intrinsics import ARCHITECTURE
 from ..pass_options import get_pass_options
 from ..tir import (
-    Place,
     bind_ranges,
     constant,
     find_all,
@@ -76,26 +74,18 @@ def narrow_indices(function: PrimFunc) -> PrimFunc:
             return function
         if str(buffer.dtype) in _WIDE:
             return function
-    if not _fits(function.body):
-        return function
-    narrowed = tvm.tirx.transform.ForceNarrowIndexToInt32()(tvm.IRModule({"main": function}))
-    return narrowed["main"]
-
-
-def _fits(body: Any) -> bool:
-    """Whether all integers of 64 bits that a function computes are known to have 32."""
-    analyzer = Analyzer()
-    for loop in find_all(body, For):
-        analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
-    for block in find_all(body, SBlock):
+    # All integers of 64 bits that it computes must be known to have 32.
+    analyzer = bind_ranges(find_all(function.body, For))
+    for block in find_all(function.body, SBlock):
         for iterator in block.iter_vars:
             analyzer.bind(iterator.var, iterator.dom)
     for kinds, most in ((_GROWING, _LIMIT // _ROOM), (_OTHERS, _LIMIT)):
-        values = [it for kind in kinds for it in find_all(body, kind) if _is_wide(it)]
+        values = [it for kind in kinds for it in find_all(function.body, kind) if _is_wide(it)]
         for bound in map(analyzer.const_int_bound, values):
             if bound.min_value < -most or bound.max_value >= most:
-                return False
-    return True
+                return function
+    narrowed = tvm.tirx.transform.ForceNarrowIndexToInt32()(tvm.IRModule({"main": function}))
+    return narrowed["main"]
 
 
 def _is_wide(value: Any) -> bool:
@@ -117,12 +107,9 @@ def find_unsupported(module: IRModule, target: Target) -> str:
     Known are the kinds opencl, metal and webgpu; on cuda nothing is missing but threads, and wgmma
     on another architecture than sm_90a, where the target names one.
     """
-    kind = str(target.kind.name)
-    for function in module.functions.values():
-        if isinstance(function, PrimFunc):
-            for reason in _list_reasons(module, function.body, kind, target):
-                return reason
-    return ""
+    functions = [it for it in module.functions.values() if isinstance(it, PrimFunc)]
+    reasons = (reason for it in functions for reason in _list_reasons(module, it.body, target))
+    return next(reasons, "")
 
 
 def find_gather(body: Any) -> str:
@@ -137,7 +124,10 @@ def find_gather(body: Any) -> str:
             lanes, bits = constant(loop.extent) or 1, int(buffer.dtype.bits)
             if lanes <= _MOST_GATHERED or bits != 16 or is_among(buffer, written):
                 continue
-            if not _is_repeated(place, loop, buffer):
+            analyzer, lane = bind_ranges(place.loops), loop.loop_var
+            reads = [it for read, it in get_elements(place.block.body) if read.same_as(buffer)]
+            inner = [substitute(index, place.values) for it in reads for index in it]
+            if any(is_used(lane, it) and is_used(lane, analyzer.simplify(it)) for it in inner):
                 return (
                     f"block '{place.name}' gathers vectors of {lanes} elements of 16 bits out of "
                     f"'{buffer.name}', where they do not lie side by side"
@@ -145,79 +135,51 @@ def find_gather(body: Any) -> str:
     return ""
 
 
-def _is_repeated(place: Place, loop: For, buffer: Any) -> bool:
-    """Whether all lanes of a vector read the same element of a buffer."""
-    analyzer, lane = bind_ranges(place.loops), loop.loop_var
-    for read, indices in get_elements(place.block.body):
-        for index in indices if read.same_as(buffer) else ():
-            inner = substitute(index, place.values)
-            if is_used(lane, inner) and is_used(lane, analyzer.simplify(inner)):
-                return False
-    return True
-
-
-def _list_reasons(module: IRModule, body: Any, kind: str, target: Target) -> Iterator[str]:
+def _list_reasons(module: IRModule, body: Any, target: Target) -> Iterator[str]:
+    kind, loops, blocks = str(target.kind.name), find_all(body, For), find_all(body, SBlock)
     # The most threads of a block; the larger of both names that TVM has for it.
     given = [target.attrs.get(name, None) for name in ("max_num_threads", "max_threads_per_block")]
-    most, threads = (
-        max((int(number) for number in given if number is not None), default=None),
-        count_threads(body),
-    )
+    most = max((int(number) for number in given if number is not None), default=None)
+    # The threads of a GPU block, over all axes: the most of any kernel; 1 of a loop on none.
+    kernels: dict[Any, dict[Any, int]] = {}
+    for place in get_places(body):
+        axes = kernels.setdefault(place.kernel, {})
+        for loop in place.find_bound("threadIdx"):
+            axis = get_axis(loop)
+            axes[axis] = max(axes.get(axis, 1), constant(loop.extent) or 1)
+    threads = max((math.prod(axes.values()) for axes in kernels.values()), default=1)
+    calls = [get_op_name(call) for call in find_all(body, Call)]
     if most is not None and threads > most:
         yield f"it runs {threads} threads in a block, and the target '{kind}' takes {most}"
     if kind == CUDA:
         arch = str(target.attrs.get("arch", ""))
-        if arch and arch != ARCHITECTURE and any("wgmma" in name for name in _list_calls(body)):
+        if arch and arch != ARCHITECTURE and any("wgmma" in name for name in calls):
             yield f"it uses wgmma, which {arch} has not"
         return
-    if name := _find_instruction(module, body):
+    notes = [name for node in (*loops, *blocks) for name in node.annotations]
+    is_async = get_pass_options(module).get("tirx.use_async_copy", False)
+    used = [
+        f"the instruction {name.removeprefix('tirx.')}"
+        for name in calls
+        if any(part in name for part in _INSTRUCTIONS)
+    ]
+    if any("tma" in name for name in notes):
+        used.append("bulk copies (prefetch_by_tma)")
+    if is_async and "software_pipeline_async_stages" in notes:
+        used.append("asynchronous copies (prefetch_asynchronously)")
+    for name in used:
         yield f"it uses {name}, which GPUs other than NVIDIA's have not"
-    allocated = [buffer for block in find_all(body, SBlock) for buffer in block.alloc_buffers]
+    allocated = [buffer for block in blocks for buffer in block.alloc_buffers]
     dynamic = [str(buffer.name) for buffer in allocated if buffer.scope() == "shared.dyn"]
     if kind == "metal" and dynamic:
         yield f"'{dynamic[0]}' is in scope 'shared.dyn', which TVM's Metal does not know"
-    if kind == "webgpu" and any(get_axis(loop) == "blockIdx.z" for loop in find_all(body, For)):
+    if kind == "webgpu" and any(get_axis(loop) == "blockIdx.z" for loop in loops):
         yield "it runs on blockIdx.z, which TVM's WebGPU keeps for itself"
-    if kind in _NARROW and (lanes := _find_lanes(body)) > _NARROW[kind]:
-        yield f"it has vectors of {lanes} elements of 16 bits, and {kind} has {_NARROW[kind]}"
-
-
-def count_threads(body: Any) -> int:
-    """The threads of a GPU block, over all axes: the most of any kernel; 1 of a loop on none."""
-    kernels: dict[Any, dict[str, int]] = {}
-    for place in get_places(body):
-        most = kernels.setdefault(place.kernel, {})
-        for loop in place.find_bound("threadIdx"):
-            axis = str(get_axis(loop))
-            most[axis] = max(most.get(axis, 1), constant(loop.extent) or 1)
-    return max((math.prod(most.values()) for most in kernels.values()), default=1)
-
-
-def _list_calls(body: Any) -> Iterator[str]:
-    """The names of the operators that a body calls."""
-    return (get_op_name(call) for call in find_all(body, Call))
-
-
-def _find_instruction(module: IRModule, body: Any) -> str:
-    for name in _list_calls(body):
-        if any(part in name for part in _INSTRUCTIONS):
-            return f"the instruction {name.removeprefix('tirx.')}"
-    loops, blocks = find_all(body, For), find_all(body, SBlock)
-    notes = [name for node in (*loops, *blocks) for name in node.annotations]
-    if any("tma" in name for name in notes):
-        return "bulk copies (prefetch_by_tma)"
-    is_async = get_pass_options(module).get("tirx.use_async_copy", False)
-    if is_async and "software_pipeline_async_stages" in notes:
-        return "asynchronous copies (prefetch_asynchronously)"
-    return ""
-
-
-def _find_lanes(body: Any) -> int:
-    """The most lanes of a vector that is stored to elements of 16 bits."""
     lanes = [
         constant(loop.extent) or 1
-        for loop in find_all(body, For)
+        for loop in loops
         if loop.kind == ForKind.VECTORIZED
-        and any(str(it.buffer.dtype).endswith("16") for it in find_all(loop.body, BufferStore))
+        if any(str(it.buffer.dtype).endswith("16") for it in find_all(loop.body, BufferStore))
     ]
-    return max(lanes, default=1)
+    if kind in _NARROW and (widest := max(lanes, default=1)) > _NARROW[kind]:
+        yield f"it has vectors of {widest} elements of 16 bits, and {kind} has {_NARROW[kind]}"
