@@ -89,11 +89,11 @@ def _find_excess(
     shared = [loop for loop in outer if is_among(loop, around)]
     have, need = (_describe_region(sch, *it, shared) for it in (writing, reading))
     # In the first iteration of the loops that are their own.
-    first = [
+    needs, has = (
         substitute(it.predicate, {var: domain.min for var, domain in it.domains.items()})
         for it in (need, have)
-    ]
-    if escapes(*first, shared):
+    )
+    if escapes(needs, has, shared):
         return "in iterations in which it computes none"
     analyzer, shape, excess = bind_ranges(shared), writing[1].source.shape, ""
     own = estimate_region_lower_bound(*have, analyzer)
@@ -114,9 +114,9 @@ def _find_excess(
     extents = [constant(extent) for extent in shape]
     if None in extents or any(constant(it.extent) != 1 for it in (*have.region, *need.region)):
         return ""
-    elements = ([*(it.min for it in each.region), each.predicate] for each in (have, need))
+    written, needs = ([*(it.min for it in each.region), each.predicate] for each in (have, need))
     loops = [[item for item in each if not is_among(item, shared)] for each in (outer, around)]
-    if misses(*elements, shared, loops, [extent or 0 for extent in extents]):
+    if misses(written, needs, shared, loops, [extent or 0 for extent in extents]):
         return "in the same iteration of the loops around both"
     return ""
 

@@ -312,9 +312,10 @@ def _exchange(lanes: _Lanes, sequence: SeqStmt) -> Any:
         size = 1
         for at in range(place - 2, -1, -2):
             down, update = _read_shuffle(parts[at], DOWN), parts[at + 1]
+            if down is None:
+                break
             combines = (  # a lane's own value with the one that was brought
-                down is not None
-                and isinstance(update, BufferStore)
+                isinstance(update, BufferStore)
                 and isinstance(update.value, COMMUTATIVE)
                 and _is_at(update.value.a, last)
                 and _is_at(update.value.b, down)

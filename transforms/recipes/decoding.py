@@ -6,7 +6,7 @@ these: in a block of threads, and in a second kernel (Flash-Decoding, T. Dao and
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -117,7 +117,7 @@ def schedule_ranges(sch: Schedule, config: RangesConfig) -> Iterator[str]:
         for block in ranges:
             reverse_compute_block_at(sch, block, home)
         to_shared = _publish(sch, groups, ranges, group, "shared")
-    single: Sums = ()
+    single: Sequence[SBlockRV] = ()
     rows = result
     if ranges is whole:
         reverse_compute_block_at(sch, result, home)
