@@ -232,32 +232,39 @@ class Recipe:
     def run(self, sch: Schedule, **config: object) -> Iterator[Step]:
         """Run step by step on a schedule; a `TransformError` says after which step it came."""
         try:
-            yield from self._run(sch, config)
+            self.require_config(config)
+            self._require_blocks(sch)
+            yield from self._run(sch, self._start(sch, config))
         except TransformError as error:
             words = self.words
             error.knobs = {name: tuple(map(str, words.get(name, ()))) for name in self.config}
             raise
 
-    def _run(self, sch: Schedule, config: Mapping[str, object]) -> Iterator[Step]:
-        self.require_config(config)
-        self._require_blocks(sch)
-        generator: Any = self._start(sch, config)
-        last, names, module = "input", {"input"}, sch.mod
+    def _run(self, sch: Schedule, generator: Any) -> Iterator[Step]:
+        last, names, module, code = "input", {"input"}, sch.mod, self.body.__code__
         for index in range(1, 1000):
             try:
                 with one_change(sch, name=self.name) if self._is_ours else contextlib.nullcontext():
                     name = next(generator, None)
-            except TransformError as error:
-                self._place(error, last, generator)
-                raise
-            except ScheduleError as error:
-                if not self._is_ours:
+            except (TransformError, ScheduleError) as raised:
+                refusal = raised
+                if isinstance(raised, ScheduleError):
+                    if not self._is_ours:
+                        raise
+                    reason = describe_error(raised)  # of one of TVM's own primitives
+                    refusal = TransformError(self.name, f"TVM refuses: {reason}", advise(reason))
+                # In the body, or at the yield behind a step that is not whole.
+                traceback, frame = raised.__traceback__, getattr(generator, "gi_frame", None)
+                line = code.co_firstlineno if frame is None else frame.f_lineno
+                while traceback is not None:
+                    line = traceback.tb_lineno if traceback.tb_frame.f_code is code else line
+                    traceback = traceback.tb_next
+                refusal.recipe = refusal.recipe or self.name
+                refusal.step = refusal.step or last
+                refusal.line = refusal.line or f"{Path(inspect.getfile(self.body)).name}:{line}"
+                if refusal is raised:
                     raise
-                reason = describe_error(error)  # of one of TVM's own primitives
-                refusal = TransformError(self.name, f"TVM refuses: {reason}", advise(reason))
-                refusal.__traceback__ = error.__traceback__
-                self._place(refusal, last, generator)
-                raise refusal from error
+                raise refusal from raised
             if name is None:
                 if index == 1:
                     advice = "yield a name after each change that is to be looked at"
@@ -271,7 +278,17 @@ class Recipe:
                 inner = inner.gi_yieldfrom
             path = inner.gi_code.co_filename
             location = f"{Path(path).name}:{inner.gi_frame.f_lineno}"
-            self._require_new_name(name, names, location)
+            # A step is found by its name, and has a golden of its own.
+            if not isinstance(name, str) or not name.isidentifier() or name in names:
+                shown, new = repr(name), "tiled"
+                shown = shown if len(shown) <= LONGEST else f"a value of type {type(name).__name__}"
+                problem = f"{location} yields {shown}, which is no name of a step"
+                if isinstance(name, str) and name in names:
+                    problem = f"{location} yields '{name}', and an earlier step has that name"
+                    tried = (f"{name}_{count}" for count in itertools.count(2))
+                    new = next(it for it in tried if it not in names)
+                advice = f"yield a new name for each step, as '{new}'"
+                raise TransformError(self.name, problem, advice)
             names.add(name)
             module, last = sch.mod, name
             yield Step(index, name, module, _copy_trace(sch), location, path)
@@ -281,41 +298,8 @@ class Recipe:
         """Whether its steps are tirstep's: of others, a refusal may be caught at its transform."""
         return str(getattr(self.body, "__module__", "")).startswith(_OURS)
 
-    def _place(self, error: TransformError, last: str, generator: Any) -> None:
-        """Have an error say where in the recipe it came: after which step, and at which line."""
-        error.recipe = error.recipe or self.name
-        error.step = error.step or last
-        error.line = error.line or self._failing_line(error, generator)
-
     def _line(self) -> str:
-        return f"{self._file()}:{self.body.__code__.co_firstlineno}"
-
-    def _file(self) -> str:
-        return Path(inspect.getfile(self.body)).name
-
-    def _failing_line(self, error: TransformError, generator: Any) -> str:
-        """Where it was refused: in the body, or at the yield behind a step that is not whole."""
-        code = self.body.__code__
-        traceback = error.__traceback__
-        frame = getattr(generator, "gi_frame", None)
-        line = code.co_firstlineno if frame is None else frame.f_lineno
-        while traceback is not None:
-            if traceback.tb_frame.f_code is code:
-                line = traceback.tb_lineno
-            traceback = traceback.tb_next
-        return f"{self._file()}:{line}"
-
-    def _require_new_name(self, name: object, names: set[str], line: str) -> None:
-        """Refuse a step that could not be found by its name, nor have a golden of its own."""
-        shown = repr(name)
-        shown = shown if len(shown) <= LONGEST else f"a value of type {type(name).__name__}"
-        problem, example = f"{line} yields {shown}, which is no name of a step", "tiled"
-        if isinstance(name, str) and name in names:
-            problem = f"{line} yields '{name}', and an earlier step has that name"
-            example = next(new for i in itertools.count(2) if (new := f"{name}_{i}") not in names)
-        elif isinstance(name, str) and name.isidentifier():
-            return
-        raise TransformError(self.name, problem, f"yield a new name for each step, as '{example}'")
+        return f"{Path(inspect.getfile(self.body)).name}:{self.body.__code__.co_firstlineno}"
 
     def require_config(self, config: Mapping[str, object]) -> None:
         """Refuse knobs that this does not have, and words that they do not take."""
