@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock, Schedule
@@ -74,8 +73,7 @@ def cache_read_at(
     guarded: an operand that is no register buffer of other threads, nor shared memory of another
         GPU block
     """
-    copy = place_copy_at(sch, block, loop, operand=operand, scope=scope)
-    return copy
+    return place_copy_at(sch, block, loop, operand=operand, scope=scope)
 
 
 def place_copy_at(
@@ -194,15 +192,34 @@ def cache_write_at(
     require_around(sch, loop, block)
     require_outside_reductions(sch, loop, block)
     require_scalar_place(sch, loop)
-    _require_known_elements(sch, block)
+    # Refuse a block that writes one element of a region: the copy would write all of that.
+    node, name = sch.get(block), get_sblock_name(sch, block)
+    stores = find_all(node.body, BufferStore)
+    for branch in find_all(node.body, IfThenElse) if node.init is None else ():
+        arms = [branch.then_case, branch.else_case]
+        storing = [arm is not None and bool(find_all(arm, BufferStore)) for arm in arms]
+        if any(storing) and not all(storing):
+            raise TransformError(
+                f"block '{name}' stores to '{node.writes[0].source.name}' only "
+                f"where {branch.condition}, and the copy would write all of it",
+                "write both cases, as T.if_then_else(condition, value, what is there before), or "
+                "leave the result where it is",
+            )
+    is_plain = len(stores) == 1 and not find_all(node.body, For) and not node.match_buffers
+    if is_plain and any(constant(part.extent) != 1 for part in node.writes[0].region):
+        raise TransformError(
+            f"block '{name}' writes one element at a time of a region of "
+            f"'{stores[0].buffer.name}' that its indices do not tell, and the copy would write all",
+            "cache before its elements change places, by stage_swizzled_at or transform_layout",
+        )
     copy = sch.cache_write(block, 0, scope)
     # What a block adds to is not there: its own memory begins with no values.
     node = sch.get(block)
     made = node.writes[0].source
     if node.init is None and any(it.source.same_as(made) for it in find_all(node.body, TensorLoad)):
-        name = str(sch.get(sch.get_consumers(block)[0]).writes[0].source.name)
+        changed = str(sch.get(sch.get_consumers(block)[0]).writes[0].source.name)
         raise TransformError(
-            f"block '{get_sblock_name(sch, block)}' changes '{name}' in place, and what is there "
+            f"block '{name}' changes '{changed}' in place, and what is there "
             "before would not be in the faster memory",
             "leave the result where it is, or let the block write to another buffer",
         )
@@ -232,7 +249,7 @@ def cache_write_at(
         raise TransformError(
             f"the copy of '{target.name}', which has {elements} elements, would run {runs} times "
             f"in each iteration of loop '{get_loop_name(sch, loop)}', and block "
-            f"'{get_sblock_name(sch, block)}' {own} times: TVM estimates the tile of loops that "
+            f"'{name}' {own} times: TVM estimates the tile of loops that "
             "were split with guards and reordered",
             "cache the result before its loops are split, or at a loop further in",
         )
@@ -266,37 +283,6 @@ def accumulate_in_registers(sch: Schedule, block: SBlockRV, loop: LoopRV) -> SBl
     if epilogue is None:
         return cache_write_at(sch, block, loop, scope="local")
     return fuse_epilogue_at(sch, block, epilogue, loop)
-
-
-def _require_known_elements(sch: Schedule, block: SBlockRV) -> None:
-    """Refuse a block that writes one element of a region: the copy would write all of that."""
-    node = sch.get(block)
-    stores = find_all(node.body, BufferStore)
-    if node.init is None and (condition := _find_condition(node.body)) is not None:
-        raise TransformError(
-            f"block '{get_sblock_name(sch, block)}' stores to '{node.writes[0].source.name}' only "
-            f"where {condition}, and the copy would write all of it",
-            "write both cases, as T.if_then_else(condition, value, what is there before), or leave "
-            "the result where it is",
-        )
-    if len(stores) != 1 or find_all(node.body, For) or node.match_buffers:
-        return
-    if any(constant(part.extent) != 1 for part in node.writes[0].region):
-        raise TransformError(
-            f"block '{get_sblock_name(sch, block)}' writes one element at a time of a region of "
-            f"'{stores[0].buffer.name}' that its indices do not tell, and the copy would write all",
-            "cache before its elements change places, by stage_swizzled_at or transform_layout",
-        )
-
-
-def _find_condition(body: Any) -> Any:
-    """The condition of a branch in which something is stored, and in the other one nothing."""
-    for branch in find_all(body, IfThenElse):
-        arms = [branch.then_case, branch.else_case]
-        stores = [bool(arm is not None and find_all(arm, BufferStore)) for arm in arms]
-        if any(stores) and not all(stores):
-            return branch.condition
-    return None
 
 
 def _require_scope(scope: str) -> None:
@@ -390,7 +376,27 @@ def fetch_by_threads(
         )
     for loop in own:
         require_serial(sch, loop)
-    _require_whole_shares(sch, block, own, math.prod(shape), vector, tail)
+    extents = [get_extent(sch, loop) for loop in own]
+    elements = None if None in extents else math.prod(extent or 0 for extent in extents)
+    share = math.prod(shape) * vector
+    if tail != "guard" and (elements is None or elements % share):
+        raise TransformError(
+            f"the tile of block '{name}' has {elements or 'a symbolic number of'} elements, which "
+            f"threads * vector = {share} does not divide",
+            'use fewer threads, a shorter vector or a larger tile, or pass tail="guard"',
+        )
+    # How many elements of a tile lie side by side: a row, or several if rows are whole.
+    run, root = 1, get_root(sch, block)
+    for extent, whole in zip(extents[::-1], target.shape[::-1], strict=False):
+        run *= extent or 1
+        if extent != constant(whole) or find_row_stride(root, target) is not None:
+            break
+    if tail != "guard" and run % vector:
+        raise TransformError(
+            f"the tile of block '{name}' lies in runs of {run} elements, which vector={vector} "
+            "does not divide, so that TVM would load the elements one by one",
+            'use a shorter vector or longer rows, or pass tail="guard"',
+        )
     require_countable(sch, own)
     if whole_rows and vector > 1:
         *front, last = own
@@ -401,25 +407,16 @@ def fetch_by_threads(
         fused = own[0] if len(own) == 1 else sch.fuse(*own)
         pieces = sch.split(fused, [None, *shape, vector] if vector > 1 else [None, *shape])
     if vector > 1 and not (tail == "guard" and find_float8_fault(sch, pieces[-1])):
-        _vectorize(sch, block, pieces[-1], tail)
+        inner, longest = pieces[-1], get_extent(sch, pieces[-1]) or 1
+        if tail == "guard":  # of zeros for what is not there, say, a part that CUDA has
+            places = get_places(get_root(sch, block).body)
+            (place,) = (each for each in places if each.block.same_as(sch.get(block)))
+            longest = find_longest_vector(place, sch.get(inner), longest)
+        if longest > 1:
+            whole = longest == get_extent(sch, inner)
+            vectorize_loop(sch, inner if whole else sch.split(inner, [None, longest])[1])
     for letter, loop in zip("xyz"[: len(shape)][::-1], pieces[1:], strict=False):
         bind_loop(sch, loop, axis=f"threadIdx.{letter}")
-
-
-def _vectorize(sch: Schedule, block: SBlockRV, loop: LoopRV, tail: Tail) -> None:
-    """Vectorize a loop; of zeros for what is not there, say, a part of it that CUDA has."""
-    extent = get_extent(sch, loop) or 1
-    if tail == "guard":
-        (place,) = (
-            each
-            for each in get_places(get_root(sch, block).body)
-            if each.block.same_as(sch.get(block))
-        )
-        longest = find_longest_vector(place, sch.get(loop), extent)
-        if longest == 1:
-            return
-        loop = loop if longest == extent else sch.split(loop, [None, longest])[1]
-    vectorize_loop(sch, loop)
 
 
 @transform
@@ -466,32 +463,3 @@ def can_inline_producers(sch: Schedule, block: SBlockRV) -> bool:
     except TransformError:
         return False
     return True
-
-
-def _require_whole_shares(
-    sch: Schedule, block: SBlockRV, own: list[LoopRV], threads: int, vector: int, tail: str
-) -> None:
-    name = get_sblock_name(sch, block)
-    if tail == "guard":
-        return
-    extents = [get_extent(sch, loop) for loop in own]
-    elements = None if None in extents else math.prod(extent or 0 for extent in extents)
-    if elements is None or elements % (threads * vector):
-        raise TransformError(
-            f"the tile of block '{name}' has {elements or 'a symbolic number of'} elements, which "
-            f"threads * vector = {threads * vector} does not divide",
-            'use fewer threads, a shorter vector or a larger tile, or pass tail="guard"',
-        )
-    # How many elements of a tile lie side by side: a row, or several if rows are whole.
-    target = sch.get(block).writes[0].source
-    run = 1
-    for extent, whole in zip(extents[::-1], target.shape[::-1], strict=False):
-        run *= extent or 1
-        if extent != constant(whole) or find_row_stride(get_root(sch, block), target) is not None:
-            break
-    if run % vector:
-        raise TransformError(
-            f"the tile of block '{name}' lies in runs of {run} elements, which vector={vector} "
-            "does not divide, so that TVM would load the elements one by one",
-            'use a shorter vector or longer rows, or pass tail="guard"',
-        )

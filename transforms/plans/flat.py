@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tvm.ir import Call, IRModule
+from tvm.ir import Call
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import For, ForKind
@@ -49,6 +49,13 @@ def schedule_flat(sch: Schedule, block: SBlockRV, *, config: FlatConfig) -> None
         raise TransformError(reason, "take vectors of 4 elements or fewer")
 
 
+def schedule_results(sch: Schedule, roles: Roles, config: FlatConfig) -> None:
+    """Spread each of the roles' blocks over threads, and inline all others."""
+    inline_others(sch, list_sblocks(sch), kept=roles.blocks)
+    for block in roles.blocks:
+        schedule_flat(sch, block, config=config)
+
+
 def match_flat(sch: Schedule) -> Roles | Mismatch:
     """The results of a function that reduces nothing, a kernel each, or why there are none.
 
@@ -76,26 +83,21 @@ def choose_flat(sch: Schedule, roles: Roles, *_: object) -> list[FlatConfig]:
     if any(map(is_choice, find_all(get_root(sch, roles.blocks[0]).body, Call))):
         trial = sch.copy()
         try:
-            inline_others(trial, list_sblocks(trial), kept=roles.blocks)
-            for block in roles.blocks:
-                schedule_flat(trial, block, config=LEFT_OVER)
+            schedule_results(trial, roles, LEFT_OVER)
         except TransformError:
             return [single]
-        if tells_elements_apart(trial.mod):
+        around = lower_around(trial.mod, [_VECTORS])
+        functions = around[_VECTORS].before.functions.values() if around else ()
+        vectors = [
+            loop
+            for function in functions
+            for loop in find_all(function.body, For)
+            if loop.kind == ForKind.VECTORIZED
+        ]
+        if any(
+            is_choice(call) and is_used(loop.loop_var, call.args[0])
+            for loop in vectors
+            for call in find_all(loop.body, Call)
+        ):
             return [single, LEFT_OVER]
     return [LEFT_OVER, single]
-
-
-def tells_elements_apart(module: IRModule) -> bool:
-    """Whether a vector of a module has a condition for each element when TVM makes vectors."""
-    around = lower_around(module, [_VECTORS])
-    if _VECTORS not in around:
-        return False
-    for function in around[_VECTORS].before.functions.values():
-        for loop in find_all(function.body, For):
-            if loop.kind == ForKind.VECTORIZED and any(
-                is_choice(call) and is_used(loop.loop_var, call.args[0])
-                for call in find_all(loop.body, Call)
-            ):
-                return True
-    return False

@@ -13,7 +13,7 @@ from tvm.target import Target
 
 from ..queries import get_sblock_name, is_reduction
 from ..schedule import TransformError, inlines, transform
-from .flat import LEFT_OVER, choose_flat, match_flat, schedule_flat
+from .flat import LEFT_OVER, choose_flat, match_flat, schedule_flat, schedule_results
 from .product_plan import (
     CONVOLUTION,
     choose_convolution,
@@ -24,7 +24,7 @@ from .product_plan import (
     schedule_convolution,
     schedule_matmul,
 )
-from .roles import DEVICE, Mismatch, Roles, inline_others, is_bound, list_sblocks
+from .roles import DEVICE, Mismatch, Roles, is_bound, list_sblocks
 from .row_plan import choose_row_configs, match_rows, schedule_rows
 from .targets import find_gather, find_unsupported
 
@@ -117,12 +117,6 @@ def schedule_by_plan(
         raise TransformError(reason, f"choose a config that {target.kind.name} takes")
 
 
-def _run_flat(sch: Schedule, roles: Roles, config: Any) -> None:
-    inline_others(sch, list_sblocks(sch), kept=roles.blocks)
-    for block in roles.blocks:
-        schedule_flat(sch, block, config=config)
-
-
 MATMUL = Plan(
     "matmul",
     match_matmul,
@@ -141,7 +135,7 @@ CONVOLUTION_PLAN = Plan(
     lambda sch, roles, config: schedule_convolution(sch, roles.blocks[0], config=config),
     choose_convolution,
 )
-FLAT_PLAN = Plan("flat", match_flat, _run_flat, choose_flat)
+FLAT_PLAN = Plan("flat", match_flat, schedule_results, choose_flat)
 
 
 def _match_several_rows(sch: Schedule) -> Roles | Mismatch:

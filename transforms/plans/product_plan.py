@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from tvm.ir import TensorLoad
-from tvm.s_tir import SBlock, Schedule
+from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import Add, BufferStore, Cast, FloorDiv, IterVar, Mul, Var
 from tvm.tirx.analysis import undefined_vars
@@ -75,8 +75,13 @@ def schedule_matmul(sch: Schedule, block: SBlockRV, *, config: MatmulConfig) -> 
         if is_reduction(sch, producer) or is_bound(sch, producer):
             continue
         inline_chain(sch, producer, kept=[])
+        # Elements that several share a word or a scale of, and no reshape.
+        body = sch.get(producer).body
+        loads, stores = find_all(body, TensorLoad), find_all(body, BufferStore)
+        shares = any(find_all(index, FloorDiv) for load in loads for index in load.indices)
+        computes = not all(isinstance(store.value, TensorLoad) for store in stores)
         is_async = not isinstance(config, gemm.GemmConfig) and config.stages > 1
-        if is_async and _dequantizes(sch.get(producer)):
+        if is_async and shares and computes:
             schedule_flat(sch, producer, config=LEFT_OVER)
     if config.tail == "pad":
         # A copy stands for an operand that several of a batch share, heads of queries one of keys:
@@ -94,15 +99,6 @@ def schedule_matmul(sch: Schedule, block: SBlockRV, *, config: MatmulConfig) -> 
         sch.cache_write(block, 0, "global")  # what repeats the results is a kernel of its own
     for _ in ENGINES[type(config)](sch, config).schedule(block):
         pass
-
-
-def _dequantizes(node: SBlock) -> bool:
-    """Whether a block computes its elements of what several of them share: a word, or a scale."""
-    stores = find_all(node.body, BufferStore)
-    if all(isinstance(store.value, TensorLoad) for store in stores):
-        return False  # a reshape
-    loads = find_all(node.body, TensorLoad)
-    return any(find_all(index, FloorDiv) for load in loads for index in load.indices)
 
 
 def _count_dimensions(sch: Schedule, block: SBlockRV) -> int:
@@ -261,13 +257,8 @@ def schedule_convolution(sch: Schedule, block: SBlockRV, *, config: MatmulConfig
     if swapped:
         # Let a block read its second operand first: products are the same either way.
         node = sch.get(block)
-
-        def swap(product: Mul) -> Any:
-            return Mul(product.b, product.a)
-
-        made = replace_fields(
-            node, body=structural_map(node.body, (Mul, swap)), reads=[node.reads[1], node.reads[0]]
-        )
+        body = structural_map(node.body, (Mul, lambda product: Mul(product.b, product.a)))
+        made = replace_fields(node, body=body, reads=[node.reads[1], node.reads[0]])
         replace_blocks(sch, block, {node: made}, [], who="schedule_convolution")
     for producer in sch.get_producers(block):
         inline_chain(sch, producer, kept=[])
@@ -311,7 +302,15 @@ def _find_difference_of_sum(sch: Schedule, block: SBlockRV) -> str:
         return f"block '{name}' has indices of {node.iter_vars[0].var.ty.dtype}, not of int32"
     if node.init is None or len(node.writes) != 1 or len(node.reads) != 2:
         return f"block '{name}' reads {len(node.reads)} tensors, and a convolution two"
-    if not _adds_products(node):
+    factors, zero = find_factors(node.body), node.init
+    sources = [] if factors is None else [it.source for it in factors]
+    if (
+        not sources
+        or sources[0].same_as(sources[1])
+        or is_among(node.body.buffer, sources)
+        or not isinstance(zero, BufferStore)
+        or getattr(zero.value, "value", None) != 0
+    ):
         return f"block '{name}' does not add up products of two operands, from zero on"
     written = list(node.body.indices)
     spatial = [it.var for it in node.iter_vars if it.iter_type == IterVar.DataPar]
@@ -325,7 +324,6 @@ def _find_difference_of_sum(sch: Schedule, block: SBlockRV) -> str:
             "of none"
         )
     # Rows and columns, in whatever order, and steps.
-    first, _ = _find_owners(node)
     counts = [1, 1, 1]
     for it in node.iter_vars:
         group = 2 if it.iter_type != IterVar.DataPar else int(not is_among(it.var, first))
@@ -336,16 +334,6 @@ def _find_difference_of_sum(sch: Schedule, block: SBlockRV) -> str:
     if max(rows, columns) * steps >= _MOST_ELEMENTS:
         return f"block '{name}' is a product of {sizes}, whose matrices 32 bits do not number"
     return ""
-
-
-def _adds_products(node: Any) -> bool:
-    """Whether a block adds up products of what it loads of two tensors, from zero on."""
-    factors, zero = find_factors(node.body), node.init
-    if factors is None or not isinstance(zero, BufferStore):
-        return False
-    first, second = (it.source for it in factors)
-    apart = not first.same_as(second) and not is_among(node.body.buffer, (first, second))
-    return apart and getattr(zero.value, "value", None) == 0
 
 
 def _find_owners(node: Any) -> tuple[list[Any], list[Any]]:
@@ -362,15 +350,12 @@ def _read_groups(sch: Schedule, block: SBlockRV) -> tuple[Groups, bool]:
     The columns are of the operand whose iterator numbers neighbours in the result.
     """
     node = sch.get(block)
-    first, second = _find_owners(node)
-    last = node.body.indices[-1]
-    swapped = is_among(last, first)
-    mine, other = (second, first) if swapped else (first, second)
-    places = {"rows": mine, "columns": other}
+    owners = _find_owners(node)
+    swapped = is_among(node.body.indices[-1], owners[0])
     spatial = [at for at, it in enumerate(node.iter_vars) if it.iter_type == IterVar.DataPar]
     rows, columns = (
-        tuple(at for at in spatial if is_among(node.iter_vars[at].var, places[name]))
-        for name in ("rows", "columns")
+        tuple(at for at in spatial if is_among(node.iter_vars[at].var, owner))
+        for owner in owners[:: -1 if swapped else 1]
     )
     steps = tuple(at for at in range(len(node.iter_vars)) if at not in spatial)
     region = node.reads[0 if swapped else 1].region[-1].min
