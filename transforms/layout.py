@@ -298,30 +298,51 @@ def pad_block(sch: Schedule, block: SBlockRV, *, multiples: Sequence[int]) -> Pa
         if (constant(iterator.dom.extent) or 1) % multiple
     ]
     # Zeros count in (A - mean) ** 2, say, or a maximum.
-    body = sch.get(block).body
+    node = sch.get(block)
+    body, value = node.body, getattr(node.body, "value", None)
+    terms = [(value.a, value.b), (value.b, value.a)] if isinstance(value, Add) else []
+    added = [  # a store adds to its own element
+        term
+        for before, term in terms
+        if isinstance(body, BufferStore) and isinstance(before, TensorLoad)
+        if before.source.same_as(body.buffer) and structural_equal(before.indices, body.indices)
+    ]
     reduced = [it.var for it, _ in padded if it.iter_type == IterVar.CommReduce]
-    alone = [isinstance(body, BufferStore) and _is_zero_sum(body, [item]) for item in reduced]
-    if not all(alone):
+    if not all(added and _is_zero(added[0], [item]) for item in reduced):
         names = ", ".join(f"'{var.name}'" for var in reduced)
         raise TransformError(
-            f"block '{get_sblock_name(sch, block)}' reduces over {names}, and the zeros that would "
+            f"block '{name}' reduces over {names}, and the zeros that would "
             "be padded there count: it is no sum of products of the padded operands",
             'pad its other iterators only (a multiple of 1), and split the rest with tail="guard"',
         )
     # An output would be the same along an iterator that goes over none of its dimensions.
-    node = sch.get(block)
     indices = [part.min for region in node.writes for part in region.region]
     for iterator, multiple in padded:
         is_spatial = iterator.iter_type != IterVar.CommReduce
         if is_spatial and not is_among(iterator.var, indices):
-            added = -(constant(iterator.dom.extent) or 1) % multiple
+            more = -(constant(iterator.dom.extent) or 1) % multiple
             raise TransformError(
                 f"iterator '{iterator.var.name}' is no index of what block "
-                f"'{get_sblock_name(sch, block)}' writes, and its {added} new "
-                "iterations would store over the old ones",
+                f"'{name}' writes, and its {more} new iterations would store over the old ones",
                 "pad its other iterators only (a multiple of 1)",
             )
-    _require_whole_tensors(sch, block, padded)
+    # What lies behind a part of a tensor is there already, and no zero: TVM pads up to the tensor's
+    # length, and takes what is longer as it is.
+    analyzer = Analyzer()
+    for iterator, _ in padded:
+        extent, reduces = iterator.dom.extent, iterator.iter_type == IterVar.CommReduce
+        for region in node.reads if reduces else node.writes:
+            for part, length in zip(region.region, region.source.shape, strict=True):
+                if not part.min.same_as(iterator.var) or analyzer.can_prove_equal(length, extent):
+                    continue
+                does = "read and summed" if reduces else "stored over"
+                raise TransformError(
+                    f"iterator '{iterator.var.name}' of block '{name}' goes "
+                    f"over {extent} of the {length} elements of '{region.source.name}', and those "
+                    f"behind would be {does} in place of padding",
+                    "pad its other iterators only (a multiple of 1), and split the rest with "
+                    'tail="guard"',
+                )
     old = find_all(get_root(sch, block), SBlock)
     sch.pad_einsum(block, list(multiples))
     operands = _find_new(sch, sch.get_producers(block), old)
@@ -348,63 +369,22 @@ def require_own_loops(sch: Schedule, block: SBlockRV, advice: str) -> None:
         others = [str(node.name_hint) for node in get_sblocks_under(sch, strange)]
         others.remove(get_sblock_name(sch, block))
         fault = f"shares loop '{sch.get(strange).loop_var.name}' with block '{others[0]}'"
-    elif not _is_plain(realize, [sch.get(loop) for loop in own]):
-        count = len(realize.iter_values)
-        fault = f"does not have one loop for each of its {count} iterators"
+    else:
+        # Each loop goes over one iterator, and over its whole domain.
+        left, count = [sch.get(loop) for loop in own], len(realize.iter_values)
+        is_plain = len(own) == count and constant(realize.predicate) == 1
+        for iterator, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+            fed = [it for it in left if it.loop_var.same_as(value)]
+            is_plain &= bool(fed) and structural_equal(fed[0].extent, iterator.dom.extent)
+            left = [it for it in left if not is_among(it, fed)]
+        if not is_plain:
+            fault = f"does not have one loop for each of its {count} iterators"
     for node in map(sch.get, own):
         if not fault and (node.kind != ForKind.SERIAL or len(node.annotations)):
             state = get_kind(node) if node.kind != ForKind.SERIAL else "annotated"
             fault = f"has the {state} loop '{node.loop_var.name}'"
     if fault:
         raise TransformError(f"block '{get_sblock_name(sch, block)}' {fault}", advice)
-
-
-def _is_plain(realize: Any, loops: list[For]) -> bool:
-    """Whether loops go over a block's iterators, each one over its whole domain."""
-    if len(loops) != len(realize.iter_values) or constant(realize.predicate) != 1:
-        return False
-    left = list(loops)
-    for iterator, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
-        feeding = next((loop for loop in left if loop.loop_var.same_as(value)), None)
-        if feeding is None or not structural_equal(feeding.extent, iterator.dom.extent):
-            return False
-        left = [loop for loop in left if loop is not feeding]
-    return True
-
-
-def _require_whole_tensors(sch: Schedule, block: SBlockRV, padded: Sequence[_Padded]) -> None:
-    """Refuse to pad over a part of a tensor: what lies behind it is there already, and no zero.
-
-    TVM pads up to the tensor's length, and takes what is longer as it is.
-    """
-    node = sch.get(block)
-    analyzer = Analyzer()
-    for iterator, _ in padded:
-        extent, reduces = iterator.dom.extent, iterator.iter_type == IterVar.CommReduce
-        for region in node.reads if reduces else node.writes:
-            for part, length in zip(region.region, region.source.shape, strict=True):
-                if not part.min.same_as(iterator.var) or analyzer.can_prove_equal(length, extent):
-                    continue
-                does = "read and summed" if reduces else "stored over"
-                raise TransformError(
-                    f"iterator '{iterator.var.name}' of block '{get_sblock_name(sch, block)}' goes "
-                    f"over {extent} of the {length} elements of '{region.source.name}', and those "
-                    f"behind would be {does} in place of padding",
-                    "pad its other iterators only (a multiple of 1), and split the rest with "
-                    'tail="guard"',
-                )
-
-
-def _is_zero_sum(store: BufferStore, padded: list[Any]) -> bool:
-    """Whether a store adds to its element what is zero where the padded operands are."""
-    value = store.value
-    if not isinstance(value, Add):
-        return False
-    for sum_so_far, term in ((value.a, value.b), (value.b, value.a)):
-        is_same = isinstance(sum_so_far, TensorLoad) and sum_so_far.source.same_as(store.buffer)
-        if is_same and structural_equal(sum_so_far.indices, store.indices):
-            return _is_zero(term, padded)
-    return False
 
 
 def _is_zero(term: Any, padded: list[Any]) -> bool:

@@ -295,8 +295,7 @@ def require_factors(sch: Schedule, loop: LoopRV, factors: dict[str, int], tail: 
         )
     if tail == "guard":
         if extent is None or extent % product:
-            _require_kept_guard(sch, loop, given)
-            _require_guarded_loads(node)
+            _require_guardable(sch, loop, given)
         return
     if extent is None:
         if Analyzer().can_prove_equal(floormod(node.extent, product), 0):
@@ -313,38 +312,13 @@ def require_factors(sch: Schedule, loop: LoopRV, factors: dict[str, int], tail: 
         )
 
 
-def _require_guarded_loads(node: For) -> None:
-    """Refuse a guard where a condition or an extent outside of the blocks loads by the loop.
-
-    The guard is the blocks': the condition would be asked beyond the loop's end, out of bounds.
-    """
-    within = [it for block in find_all(node, SBlock) for it in _find_asking(block)]
-    for each in _find_asking(node.body):
-        asked = each.condition if isinstance(each, IfThenElse) else each.extent
-        loads = [it for it in find_all(asked, TensorLoad) if is_used(node.loop_var, it)]
-        if loads and not is_among(each, within):
-            raise TransformError(
-                f"loop '{node.loop_var.name}' runs {node.extent} times, and {asked}, outside of "
-                f"its blocks, would load '{loads[0].source.name}' beyond its end, where no guard "
-                "stands",
-                "choose a size that divides, or move the condition into the block",
-            )
-
-
-def _find_asking(statement: Any) -> list[Any]:
-    """The statements that ask something before they do what is in them."""
-    return [*find_all(statement, For), *find_all(statement, IfThenElse)]
-
-
-def _require_kept_guard(sch: Schedule, loop: LoopRV, given: str) -> None:
-    """Refuse a guard on the outputs of a reduction over threads, where it would be the only one.
-
-    TVM leaves it out where the sums are stored, and stores those of outputs that do not exist.
-    """
+def _require_guardable(sch: Schedule, loop: LoopRV, given: str) -> None:
+    """Refuse a guard that TVM loses, or that comes too late."""
     node = sch.get(loop)
-    inside = find_all(node, For)
-    bound = [item for item in [*get_enclosing_loops(sch, loop), *inside] if get_axis(item)]
+    bound = [it for it in [*get_enclosing_loops(sch, loop), *find_all(node, For)] if get_axis(it)]
     for realize in find_all(node, SBlockRealize) if bound else ():
+        # Where it is the only guard of a reduction's outputs over threads, TVM leaves it out where
+        # the sums are stored, and stores those of outputs that do not exist.
         reduced = [fed for item in bound for fed in get_fed_iterators(realize, item)]
         over_threads = any(iterator.iter_type == IterVar.CommReduce for iterator in reduced)
         fed = {iterator.iter_type for iterator in get_fed_iterators(realize, node)}
@@ -355,6 +329,23 @@ def _require_kept_guard(sch: Schedule, loop: LoopRV, given: str) -> None:
                 f"the guard of loop '{node.loop_var.name}', which runs {node.extent} times and "
                 f"which {given} does not divide",
                 "choose a divisor, or pad the block first with pad_block",
+            )
+
+    def find_asking(statement: Any) -> list[Any]:  # before they do what is in them
+        return [*find_all(statement, For), *find_all(statement, IfThenElse)]
+
+    # The guard is the blocks': a condition, or an extent, outside of these would be asked beyond
+    # the loop's end, out of bounds.
+    within = [it for block in find_all(node, SBlock) for it in find_asking(block)]
+    for each in find_asking(node.body):
+        asked = each.condition if isinstance(each, IfThenElse) else each.extent
+        loads = [it for it in find_all(asked, TensorLoad) if is_used(node.loop_var, it)]
+        if loads and not is_among(each, within):
+            raise TransformError(
+                f"loop '{node.loop_var.name}' runs {node.extent} times, and {asked}, outside of "
+                f"its blocks, would load '{loads[0].source.name}' beyond its end, where no guard "
+                "stands",
+                "choose a size that divides, or move the condition into the block",
             )
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
-from typing import Any
 
 from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.tirx import For, ForKind, SeqStmt
+from tvm.tirx import ForKind, SeqStmt
 
 from .annotations import STAGE
 from .coverage import require_computed, require_single_terms
@@ -28,7 +26,6 @@ from .queries import (
 )
 from .schedule import TransformError, transform
 from .tir import (
-    Place,
     constant,
     find_all,
     find_row_stride,
@@ -255,21 +252,15 @@ def require_in_iteration(sch: Schedule, block: SBlockRV, loop: LoopRV) -> None:
     for writer in places if left else ():
         if writer.block.same_as(node):
             continue
-        for buffer, it in _find_overwritten(writer, left):
-            if is_among(buffer, reads):
+        outer = [it for it in left if is_among(it, writer.loops) and writer.is_fed(it)]
+        for region, it in itertools.product(writer.block.writes, outer):
+            buffer = region.source
+            begins = [substitute(part.min, writer.values) for part in region.region]
+            is_anew = not any(is_used(it.loop_var, begin) for begin in begins)
+            if is_anew and is_among(buffer, reads):
                 raise TransformError(
                     f"block '{reader.name}' reads '{buffer.name}' in each iteration of loop "
                     f"'{it.loop_var.name}', where block '{writer.name}' overwrites it, and outside "
                     "of that loop it would find what the last one left",
                     "place it at a loop inside of that one",
                 )
-
-
-def _find_overwritten(writer: Place, loops: list[For]) -> Iterator[tuple[Any, For]]:
-    """What a block writes anew, and otherwise, in each iteration of some loops around it."""
-    outer = [it for it in loops if is_among(it, writer.loops) and writer.is_fed(it)]
-    for region in writer.block.writes:
-        begins = [substitute(part.min, writer.values) for part in region.region]
-        for it in outer:
-            if not any(is_used(it.loop_var, begin) for begin in begins):
-                yield region.source, it

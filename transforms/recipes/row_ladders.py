@@ -41,7 +41,7 @@ from ..vectorize import MAX_VECTOR_BYTES, WIDEST, vectorize_loop
 from .costs import read_table
 from .gpus import H200, Gpu, read_gpu
 from .recipe import Example, Recipe, get_sblocks, recipe
-from .rungs import Family, Ladder, Rung, knob, order
+from .rungs import Family, Ladder, knob, order
 
 RESIDENT = 2048
 """Threads that a multiprocessor has at a time."""
@@ -391,9 +391,22 @@ def _fit(sch: Schedule, blocks: Sequence[SBlockRV], config: RowConfig) -> _Fit:
     height, extent = (get_extent(sch, loop) for loop in sch.get_loops(blocks[0])[:2])
     dtype = sch.get(blocks[0]).reads[0].source.dtype
     vector = find_vector(extent, dtype, most=config.vector)
-    threads = config.threads
-    if threads is None:
-        threads = _choose_threads(extent, dtype.itemsize, vector, config.tail)
+    threads = config.threads or MAX_THREADS // 4
+    if config.threads is None and extent is not None:
+        # A power of two between a warp and the largest block. Where the row has to be divided, it
+        # may be down to a quarter of what would be best.
+        threads = 1 << max(extent * dtype.itemsize // SHARE_BYTES - 1, 0).bit_length()
+        threads = min(max(threads, WARP), MAX_THREADS)
+        vectors, tried = extent // vector, (threads // 4, threads // 2, threads)
+        dividing = [each for each in tried if vectors % each == 0]
+        if config.tail != "guard" and not dividing:
+            raise TransformError(
+                "schedule_rows",
+                f"a row of {extent} elements in vectors of {vector} does not divide among "
+                f"{' or '.join(map(str, tried))} threads, which suit its length",
+                f'pass tail="guard", or choose threads that divide {vectors}',
+            )
+        threads = threads if config.tail == "guard" else dividing[-1]
     if config.tail == "guard" and extent is not None:
         # A power of two, which TVM reduces by shuffles, and no more than there are vectors.
         threads = min(threads, 1 << (extent // vector - 1).bit_length())
@@ -403,30 +416,6 @@ def _fit(sch: Schedule, blocks: Sequence[SBlockRV], config: RowConfig) -> _Fit:
         if config.tail == "refuse":
             rows = math.gcd(rows, height or 1)
     return _Fit(threads, vector, rows)
-
-
-def _choose_threads(extent: int | None, item_bytes: int, vector: int, tail: Tail) -> int:
-    """A power of two between a warp and the largest block.
-
-    Where the row has to be divided, it may be down to a quarter of what would be best; refuses rows
-    that none of these divides.
-    """
-    if extent is None:
-        return MAX_THREADS // 4
-    wanted = 1 << max(extent * item_bytes // SHARE_BYTES - 1, 0).bit_length()
-    wanted = min(max(wanted, WARP), MAX_THREADS)
-    if tail == "guard":
-        return wanted
-    vectors, tried = extent // vector, (wanted // 4, wanted // 2, wanted)
-    dividing = [threads for threads in tried if vectors % threads == 0]
-    if not dividing:
-        raise TransformError(
-            "schedule_rows",
-            f"a row of {extent} elements in vectors of {vector} does not divide among "
-            f"{' or '.join(map(str, tried))} threads, which suit its length",
-            f'pass tail="guard", or choose threads that divide {vectors}',
-        )
-    return dividing[-1]
 
 
 def _compute_row_at(sch: Schedule, producers: Sequence[SBlockRV], row: LoopRV) -> None:
@@ -458,37 +447,35 @@ MATRIX, SMALL = Example({"m": 4096, "n": 4096}), {"m": 6, "n": 64}
 
 def _make_ladder(kernel: str, names: str, online: str | None = None) -> Ladder:
     """The ladder of a kernel; `names` are those of its sblocks, `online` of its online form."""
-    naive = Family(
-        kernel=kernel,
+    declared: dict[str, Any] = {
+        "kernel": kernel,
+        "blocks": (names,),
+        "default_example": MATRIX,
+        "tiles": ("threads",),
+    }
+    single = Family(
         config=RowPerThreadConfig,
         schedule=schedule_row_per_thread,
-        blocks=(names,),
-        default_example=MATRIX,
         small=Example(SMALL, config={"threads": 2}),
-        tiles=("threads",),
-    ).root(
+        **declared,
+    )
+    shared = Family(
+        config=RowConfig,
+        schedule=schedule_rows,
+        small=Example(SMALL, config={"threads": 8}),
+        options=("online",),
+        **declared,
+    )
+    single.root(
         "naive",
         why="One row for each thread: adjacent threads read a whole row apart",
         expects={"bound": ("barriers == 0",)},
     )
-    threads = Family(
-        kernel=kernel,
-        config=RowConfig,
-        schedule=schedule_rows,
-        blocks=(names,),
-        default_example=MATRIX,
-        small=Example(SMALL, config={"threads": 8}),
-        tiles=("threads",),
-        options=("online",),
-    ).root(
+    threads = shared.root(
         "threads",
         why="One row for each block, whose threads reduce it by warp shuffles",
         expects={"spread_over_threads": ("barriers >= 2",)},
     )
-    return order("threads that share a row", naive, threads, *_climb(threads, online))
-
-
-def _climb(threads: Rung, sblocks_online: str | None) -> list[Rung]:
     cached = threads.plus(
         "cached",
         in_registers=True,
@@ -511,15 +498,14 @@ def _climb(threads: Rung, sblocks_online: str | None) -> list[Rung]:
         rows=None,
         why="Several short rows for each block; a row of 32 threads needs no barrier",
     )
-    if sblocks_online is None:
-        return [cached, vectors, fitted, rows]
-    online = rows.plus(
-        "online",
-        online=True,
-        why="Maximum and sum in one reduction: half the barriers, and three exponentials each",
-        changes={"blocks": (sblocks_online,)},
-    )
-    return [cached, vectors, fitted, rows, online]
+    if online is not None:
+        rows.plus(
+            "online",
+            online=True,
+            why="Maximum and sum in one reduction: half the barriers, and three exponentials each",
+            changes={"blocks": (online,)},
+        )
+    return order("threads that share a row", *single.rungs, *shared.rungs)
 
 
 KERNELS = (
