@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
-from tvm.s_tir import SBlock, Schedule
+from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm_ffi import structural_equal
 
@@ -149,10 +149,16 @@ def copy_operands(sch: Schedule, block: SBlockRV) -> None:
         if any(get_axis(loop) is not None for loop in get_outer_loops(sch, copy)):
             continue
         node = sch.get(copy)
-        before, after = (region[0].source.shape for region in (node.reads, node.writes))
-        if structural_equal(tuple(before), tuple(after)):
+        source, region = node.reads[0].source, node.reads[0].region
+        # Of fewer bits than 16 an element TVM's vectors are narrow under a guard.
+        row = (constant(source.shape[-1]) or 1) * source.dtype.itemsize
+        has_whole_rows = source.dtype.itemsize > 1 and row % MAX_VECTOR_BYTES == 0
+        is_plain = len(region) == len(node.iter_vars) and all(
+            one.min.same_as(it.var) for one, it in zip(region, node.iter_vars, strict=True)
+        )
+        if structural_equal(tuple(source.shape), tuple(node.writes[0].source.shape)):
             sch.compute_inline(copy)
-        elif not _pads_whole_rows(node):
+        elif not (has_whole_rows and is_plain):
             # Spread a copy over blocks of threads with some elements each, a block of threads
             # apart.
             *rows, columns = sch.get_loops(copy)
@@ -174,20 +180,6 @@ def copy_operands(sch: Schedule, block: SBlockRV) -> None:
             bind_loop(sch, blocks, axis="blockIdx.x")
             bind_loop(sch, lanes, axis="threadIdx.x")
             unroll_loop(sch, each_loop)
-
-
-def _pads_whole_rows(node: SBlock) -> bool:
-    """Whether a block puts rows of whole vectors between zeros, of 16 bits an element or more.
-
-    Of fewer bits TVM's vectors are narrow under a guard.
-    """
-    (region,) = node.reads
-    source = region.source
-    is_plain = len(region.region) == len(node.iter_vars) and all(
-        one.min.same_as(it.var) for one, it in zip(region.region, node.iter_vars, strict=True)
-    )
-    row = (constant(source.shape[-1]) or 1) * source.dtype.itemsize
-    return is_plain and source.dtype.itemsize > 1 and row % MAX_VECTOR_BYTES == 0
 
 
 def add_parts(sch: Schedule, total: SBlockRV, tail: WholeTail) -> None:

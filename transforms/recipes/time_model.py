@@ -305,11 +305,26 @@ def estimate(
     if not together:
         times = math.inf, 0, math.inf, math.inf, 0.0, costs.launch_us
         return Estimate(tile, parts, workers, *times, tiles, together)
-    full = slower * steps * _count_flops(product, tile, step, costs)
+    # Products of a step of a tile, and what its loads take: of vectors of 16 bytes, or of fewer
+    # where rows are odd.
+    (rows, columns), lengths = tile.tile, (product.k, product.n)
+    wide = VECTOR_BYTES // product.size
+    pairs = zip(lengths, tile.tile, strict=True)
+    loads = sum(extent * step / math.gcd(length, wide) for length, extent in pairs)
+    full = slower * steps * (2 * rows * columns * step + costs.load_flops * loads)
     full /= costs.flops_per_us / gpu.multiprocessors
     waiting = steps * costs.step_us / max(1, min(tile.stages, steps) - 1)
     alone, crowded = max(full / tile.rate, waiting), full / (tile.crowded or tile.rate)
-    store, warps = _store(product, tile, parts, costs), max(1, tile.threads // WARP)
+    # A tile's result, or a slice of it, on its way to memory: through shared memory all of it, and
+    # else in proportion to what each thread stores. Neighbouring threads may store elements that
+    # lie apart: none do where these are neighbours or whole vectors, and all where each has a
+    # vector of its own, which it stores one by one. Slices are whole vectors.
+    stored = float(rows * columns)
+    if not tile.is_staged:
+        stored = min(product.m, rows) * min(product.n, columns) * _STORING_THREADS / tile.threads
+    apart = max(0.0, tile.strip / math.gcd(product.n, _WIDE) - 1) / (_WIDE - 1)
+    scattered = 1 + costs.scatter * apart * (parts == 1)
+    store, warps = costs.store_us * tile.store * stored * scattered, max(1, tile.threads // WARP)
 
     def run(count: int) -> float:
         """So many tiles on each multiprocessor: the longer one of a tile's own time and that of
@@ -330,7 +345,15 @@ def estimate(
         compute = costs.fill_us + waves * max(alone + store, together * crowded)
     else:
         compute = waves * run(together) + (run(rest) if rest else 0.0)
-    memory, sums = _move(product, tile, costs), 0.0
+    # Memory has each tensor once from DRAM, or all tiles through the L2 cache.
+    read = product.size * product.batch * (product.m + product.n) * product.k
+    fetched, sums = 0.0, 0.0
+    for extent, size, length in zip((product.m, product.n), tile.tile, lengths, strict=True):
+        is_astride = length * product.size % _LINE > 0
+        fetched += min(extent, size) * (costs.astride if is_astride else 1.0)
+    fetched *= count_tiles(product, tile, 1) * product.k * product.size
+    least = (read + product.result_bytes * product.cells) / costs.dram_bytes_per_us
+    memory = max(least, fetched / costs.l2_bytes_per_us)
     if parts > 1:
         moved = 2 * _RESULT_BYTES * product.cells * parts / costs.sums_bytes_per_us
         sums = costs.sums_us + moved + costs.sums_step_us * -(-parts // 16)
@@ -392,42 +415,3 @@ def count_tiles(product: Product, tile: TileRate, parts: int) -> int:
     """The blocks of threads."""
     rows, columns = tile.tile
     return -(-product.m // rows) * -(-product.n // columns) * parts * product.batch
-
-
-def _count_flops(product: Product, tile: TileRate, step: int, costs: Costs) -> float:
-    """Those of a step of a tile, and what its loads take: of vectors of 16 bytes, or of fewer where
-    rows are odd.
-    """
-    wide = 16 // product.size
-    rows = zip((product.k, product.n), tile.tile, strict=True)
-    loads = sum(extent * step / math.gcd(length, wide) for length, extent in rows)
-    return 2 * tile.tile[0] * tile.tile[1] * step + costs.load_flops * loads
-
-
-def _store(product: Product, tile: TileRate, parts: int, costs: Costs) -> float:
-    """What a tile's result, or a slice of it, takes on its way to memory.
-
-    Through shared memory it is all of a tile, and else in proportion to what each of its threads
-    stores, as by 256 of them. Neighbouring threads may store elements that lie apart: none do
-    where these are neighbours or whole vectors, and all where each has a vector of its own, which
-    it stores one by one. Slices are whole vectors.
-    """
-    stored = float(tile.tile[0] * tile.tile[1])
-    if not tile.is_staged:
-        rows, columns = min(product.m, tile.tile[0]), min(product.n, tile.tile[1])
-        stored = rows * columns * _STORING_THREADS / tile.threads
-    apart = max(0.0, tile.strip / math.gcd(product.n, _WIDE) - 1) / (_WIDE - 1)
-    return costs.store_us * tile.store * stored * (1 + costs.scatter * apart * (parts == 1))
-
-
-def _move(product: Product, tile: TileRate, costs: Costs) -> float:
-    """What memory takes: each tensor once from DRAM, or all tiles through the L2 cache."""
-    read = product.size * product.batch * (product.m + product.n) * product.k
-    least = (read + product.result_bytes * product.cells) / costs.dram_bytes_per_us
-    fetched = 0.0
-    sides = zip((product.m, product.n), tile.tile, (product.k, product.n), strict=True)
-    for extent, size, length in sides:
-        is_astride = length * product.size % _LINE > 0
-        fetched += min(extent, size) * (costs.astride if is_astride else 1.0)
-    fetched *= count_tiles(product, tile, 1) * product.k * product.size
-    return max(least, fetched / costs.l2_bytes_per_us)
