@@ -139,22 +139,66 @@ matmul_wgmma_best = make_best(wgmma.WGMMA, "wgmma", {"tensorized": wgmma.ON_TENS
 
 
 def choose(sch: Schedule, recipe_name: str, device: str) -> Choice:
-    """What a recipe that chooses takes for a schedule of its product, at block "C"."""
-    if recipe_name == "matmul_best":
-        return _choose_gemm(sch, device)
+    """What a recipe that chooses takes for a schedule of its product, at block "C".
+
+    Without tensor cores it is a tile that a search found or the model expects to be fastest, or
+    none for few rows. Operands of 16 bits whose rows are no multiples of 16 bytes are read as they
+    lie: by mma.sync for a short k and for few columns, and else without tensor cores, but where the
+    fastest tile of wgmma is faster, with the kernels that copy operands for it. Times are compared
+    by models, but for one step of k. What the constants say was measured at 19 products on an H100.
+    """
     kind = "wgmma" if "wgmma" in recipe_name else "mma"
     is_plain = recipe_name == f"matmul_{kind}_best"
     instead = f"matmul_{kind}_block_swizzle" if is_plain else "constant sizes"
+    if recipe_name == "matmul_best":
+        read_gpu(device)
+        instead = "matmul_prefetched with sizes"
     sizes, gpu = read_sizes(sch, sch.get_sblock("C"), recipe_name, instead), find_gpu(device)
-    other = None
-    if is_plain and not sizes.has_whole_rows and sizes.across_k:
-        if sizes.m <= _FEW_UNALIGNED:
-            other = Choice(skinny.choose_config(sch, sizes, gpu), FEW_ROWS)
-        elif kind == "wgmma" and sizes.dtype.bits == 16:
-            other = _choose_unaligned(sch, sizes, gpu)
+    product = sizes.product
+    if recipe_name == "matmul_best":
+        given = find_tuned("matmul", device=device, dtype=str(sizes.dtype), shape=sizes.shape)
+        tuned = [] if given is None else [_read_config(given)]
+        for config in [*tuned, *(replace(it, tail="pad") for it in tuned)]:
+            if fits(sch, config):
+                return Choice(config, SEARCHED)
+        if not tuned and sizes.m <= _FEW_ROWS and sizes.k >= _LONG and sizes.across_k:
+            return Choice(skinny.choose_config(sch, sizes, gpu), FEW_ROWS)
+        ranked = [it.config for it in rank_gemm(product, gpu)]
+        if (
+            str(sizes.dtype) != "float32"
+        ):  # types of other sizes have rules of their own for vectors
+            ranked = [next((it for it in ranked if fits(sch, it)), ranked[0])]
+        return Choice(ranked[0])
     # With a bias and a function a product is tiled as without.
-    kernel = "batched_matmul" if sizes.outer else "matmul"
-    return other or choose_for(sizes, f"{kernel}_{kind}", device)
+    table = f"{'batched_matmul' if sizes.outer else 'matmul'}_{kind}"
+    if not is_plain or sizes.has_whole_rows or not sizes.across_k:
+        return choose_for(sizes, table, device)
+    if sizes.m <= _FEW_UNALIGNED:
+        return Choice(skinny.choose_config(sch, sizes, gpu), FEW_ROWS)
+    if kind == "mma" or sizes.dtype.bits != 16:
+        return choose_for(sizes, table, device)
+    by_mma: Any = {**mma.rows.config, "warp": (16, 16), "tile_k": SHORT_K, "tail": "pad"}
+    tiles = math.ceil(sizes.m / 32) * math.ceil(sizes.n / 32)
+    if sizes.k <= SHORT_K and tiles <= _FEW_TILES * gpu.multiprocessors:
+        by_mma |= {"tile": (32, 32), "stages": 1}
+        return Choice(MmaConfig(**by_mma), UNALIGNED + "matmul_mma")
+    most = rank_wgmma(product, gpu)[0].choice.us + count_copies(product, gpu)
+    chosen = None
+    if sizes.n <= _FEW_COLUMNS:  # slices of k for all, each of which reads rows of A once
+        costs, read = read_costs("matmul"), sizes.m * sizes.k * product.size / _READ_BYTES_PER_US
+        slower = H200.gigabytes / gpu.gigabytes
+        us = costs.launch_us + _READ_US + slower * read + costs.sums_us
+        if us < most:
+            wanted = int(_BLOCKS_READING * gpu.multiprocessors / math.ceil(sizes.m / 64))
+            by_mma["split_k"] = max(1, min(wanted, sizes.k // SHORT_K))
+            by_mma |= {"tile": (64, 16), "stages": 2, "layout": "padded"}
+            most, chosen = us, Choice(MmaConfig(**by_mma), UNALIGNED + "matmul_mma")
+    for it in rank_gemm(product, gpu):
+        if _SLOWER * it.choice.us >= most:
+            break
+        if fits(sch, it.config):
+            return Choice(it.config, UNALIGNED + "matmul")
+    return chosen or choose_for(sizes, table, device)
 
 
 def rank_configs(recipe_name: str, product: Product, gpu: Gpu) -> list[Ranked]:
@@ -167,24 +211,6 @@ def rank_configs(recipe_name: str, product: Product, gpu: Gpu) -> list[Ranked]:
 def find_gpu(device: str) -> Gpu:
     """The GPU of a name or a description; an H200 for a name that is not known."""
     return read_gpu(device) if device in GPUS or "=" in device else H200
-
-
-def _choose_gemm(sch: Schedule, device: str) -> Choice:
-    """A tile that a search found or the model expects to be fastest, or none for few rows."""
-    total, gpu = sch.get_sblock("C"), read_gpu(device)
-    sizes = read_sizes(sch, total, "matmul_best", "matmul_prefetched with sizes")
-    given = find_tuned("matmul", device=device, dtype=str(sizes.dtype), shape=sizes.shape)
-    if given is not None:
-        tuned = _read_config(given)
-        for config in (tuned, replace(tuned, tail="pad")):
-            if fits(sch, config):
-                return Choice(config, SEARCHED)
-    elif sizes.m <= _FEW_ROWS and sizes.k >= _LONG and sizes.across_k:
-        return Choice(skinny.choose_config(sch, sizes, gpu), FEW_ROWS)
-    ranked = [it.config for it in rank_gemm(sizes.product, gpu)]
-    if str(sizes.dtype) != "float32":  # types of other sizes have rules of their own for vectors
-        ranked = [next((it for it in ranked if fits(sch, it)), ranked[0])]
-    return Choice(ranked[0])
 
 
 def choose_for(sizes: Sizes, table: str, device: str) -> Choice:
@@ -214,35 +240,6 @@ def choose_for(sizes: Sizes, table: str, device: str) -> Choice:
     return Choice(replace(config, tail=tail), "" if given is None else SEARCHED)
 
 
-def _choose_unaligned(sch: Schedule, sizes: Sizes, gpu: Gpu) -> Choice | None:
-    """What reads operands of 16 bits as they lie, whose rows are no multiples of 16 bytes; None
-    where the fastest tile of wgmma is faster, with the kernels that copy them for it.
-
-    By mma.sync for a short k and for few columns, and else without tensor cores. Times are compared
-    by models, but for one step of k. What the constants say was measured at 19 products on an H100.
-    """
-    tiles = math.ceil(sizes.m / 32) * math.ceil(sizes.n / 32)
-    if sizes.k <= SHORT_K and tiles <= _FEW_TILES * gpu.multiprocessors:
-        return Choice(_make_mma_config((32, 32), stages=1), UNALIGNED + "matmul_mma")
-    product, slower = sizes.product, H200.gigabytes / gpu.gigabytes
-    most = rank_wgmma(product, gpu)[0].choice.us + count_copies(product, gpu)
-    chosen = None
-    if sizes.n <= _FEW_COLUMNS:  # slices of k for all, each of which reads rows of A once
-        costs, read = read_costs("matmul"), sizes.m * sizes.k * product.size / _READ_BYTES_PER_US
-        us = costs.launch_us + _READ_US + slower * read + costs.sums_us
-        if us < most:
-            wanted = int(_BLOCKS_READING * gpu.multiprocessors / math.ceil(sizes.m / 64))
-            parts = max(1, min(wanted, sizes.k // SHORT_K))
-            config = _make_mma_config((64, 16), stages=2, split_k=parts, layout="padded")
-            most, chosen = us, Choice(config, UNALIGNED + "matmul_mma")
-    for it in rank_gemm(product, gpu):
-        if _SLOWER * it.choice.us >= most:
-            break
-        if fits(sch, it.config):
-            return Choice(it.config, UNALIGNED + "matmul")
-    return chosen
-
-
 def count_copies(product: Product, gpu: Gpu) -> float:
     """The microseconds of the kernels that copy operands, whose rows are no whole vectors."""
     us = 0.0
@@ -251,11 +248,6 @@ def count_copies(product: Product, gpu: Gpu) -> float:
             moved = 2 * rows * length * product.size / COPY_BYTES_PER_US
             us += COPY_US + moved * H200.gigabytes / gpu.gigabytes
     return us
-
-
-def _make_mma_config(tile: tuple[int, int], **knobs: Any) -> MmaConfig:
-    known: Any = {**mma.rows.config, "warp": (16, 16), "tile_k": SHORT_K, "tail": "pad"}
-    return MmaConfig(**{**known, "tile": tile, **knobs})
 
 
 def rank_gemm(product: Product, gpu: Gpu) -> list[Ranked]:
@@ -301,8 +293,27 @@ def rank_wgmma(product: Product, gpu: Gpu) -> list[Ranked]:
     """The configs by wgmma that are tried for a product on a GPU, the fastest first: the TMA copies
     and stores tiles where that is fastest.
     """
-    fitted = (_fit_wgmma(product, rate) for rate in read_tiles("matmul_wgmma"))
-    tiles = [rate for rate in fitted if rate is not None]
+    length, tiles = product.k * product.size, []
+    for rate in read_tiles("matmul_wgmma"):
+        if rate.row_bytes > 128 and length < _SHORT:
+            continue
+        if not rate.stays:
+            # Of 8 bits, sums of 32 bits and roles without blocks that stay ptxas waits for one
+            # product after the other.
+            is_serial = rate.roles and math.prod(rate.part) > 1 and product.result_bytes > 2
+            tiles += [] if is_serial and product.size == 1 else [rate]
+            continue
+        if length <= rate.row_bytes and rate.tile[1] != 192:  # whose vectors then have guards
+            rate = rate._replace(row_bytes=rate.row_bytes // 2)
+        # A pipeline has two steps or more, and blocks that stay have their stages beside the
+        # result, of rows that the TMA can write.
+        stages = rate.stages * sum(rate.tile) * rate.row_bytes
+        row = rate.tile[1] * product.result_bytes
+        stored = rate.tile[0] * (count_slot_bytes(row) if rate.stays == 1 else row)
+        has_room = stages + stored + ATOM <= MAX_SHARED_BYTES["shared.dyn"] // rate.stays
+        is_whole = product.n * product.result_bytes % PITCH == 0
+        if is_whole and length > rate.row_bytes and has_room:
+            tiles.append(rate)
     return _rank(product, gpu, "matmul_wgmma", tiles, _WGMMA_PARTS)
 
 
@@ -352,29 +363,6 @@ def get_costs(table: str, size: int, gpu: Gpu) -> Costs:
     if table.endswith("wgmma"):
         costs = replace(costs, flops_per_us=costs.flops_per_us * 2 / size)
     return costs.scale(gpu)
-
-
-def _fit_wgmma(product: Product, rate: TileRate) -> TileRate | None:
-    """A tile for the depth of a product; None where it is none for it.
-
-    A pipeline has two steps or more, and blocks that stay have their stages beside the result, of
-    rows that the TMA can write. Of 8 bits, sums of 32 bits and roles without them ptxas waits for
-    one product after the other.
-    """
-    length = product.k * product.size
-    if rate.row_bytes > 128 and length < _SHORT:
-        return None
-    if not rate.stays:
-        is_serial = rate.roles and math.prod(rate.part) > 1 and product.result_bytes > 2
-        return None if is_serial and product.size == 1 else rate
-    if length <= rate.row_bytes and rate.tile[1] != 192:  # whose vectors then have guards
-        rate = rate._replace(row_bytes=rate.row_bytes // 2)
-    stages = rate.stages * sum(rate.tile) * rate.row_bytes
-    row = rate.tile[1] * product.result_bytes
-    stored = rate.tile[0] * (count_slot_bytes(row) if rate.stays == 1 else row)
-    has_room = stages + stored + ATOM <= MAX_SHARED_BYTES["shared.dyn"] // rate.stays
-    is_whole = product.n * product.result_bytes % PITCH == 0
-    return rate if is_whole and length > rate.row_bytes and has_room else None
 
 
 def describe_tile(config: GemmConfig | MmaConfig | WgmmaConfig, size: int) -> TileRate:
