@@ -20,8 +20,7 @@ from tvm.s_tir import SBlock, Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import For
 
-from .annotations import computes_first
-from .hopper.tma_tiles import TMA_IN_FLIGHT
+from .annotations import TMA_IN_FLIGHT, computes_first
 from .own_lanes import OWN_LANES
 from .schedule import Int64, TransformError, query, suggest, transform
 from .tir import cached_by_module, find_all

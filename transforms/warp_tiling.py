@@ -17,6 +17,8 @@ from .schedule import TransformError, transform
 
 Inner = Literal["columns", "rows"]
 """Which loop of a tile is the innermost."""
+STRIP = 4
+"""Elements of a thread's strip, one vector."""
 
 
 class WarpTile(NamedTuple):

@@ -14,6 +14,7 @@ from tvm.s_tir import SBlock
 from tvm.sym import Analyzer
 from tvm.tirx import LT, And, FloorDiv, FloorMod, const
 
+from ..annotations import TMA_IN_FLIGHT as TMA_IN_FLIGHT
 from ..schedule import TransformError
 from ..tir import constant, get_operands, is_choice, substitute
 from .wgmma_intrinsics import SWIZZLES as ROWS_OF_TILES
@@ -24,8 +25,6 @@ TMA_COPY = "tirstep_tma_copy"
 """Our annotation of a block that the TMA copies, by a `CopyShape`."""
 TMA_STAGES = "tirstep_tma_stages"
 """Our annotation of a loop whose tiles go through as many stages, each behind an mbarrier."""
-TMA_IN_FLIGHT = "tirstep_tma_in_flight"
-"""Our annotation of such a loop: how many groups of wgmma may read tiles of iterations before."""
 TMA_ROLES = "tirstep_tma_roles"
 """Our annotation of such a loop whose copies warps of their own issue: how many threads these
 are, and the registers of a thread of theirs and of the others; 0 for as the compiler chooses."""

@@ -25,10 +25,9 @@ from ..hopper.wgmma_intrinsics import ARCHITECTURE, ROWS
 from ..inlining import inline_chain, inline_epilogue
 from ..queries import get_sblock_name, is_reduction
 from ..recipes import gemm, mma, wgmma
-from ..recipes.conv2d import Groups, group_iterators
 from ..recipes.gpus import read_gpu
-from ..recipes.matmul_best import choose_for, rank_gemm
-from ..recipes.tiled_product import Engine
+from ..recipes.matmul_best import ENGINES, choose_for, rank_gemm
+from ..recipes.tiled_product import Groups, group_iterators
 from ..recipes.time_model import Sizes
 from ..reduction import HALVES, widen_sums
 from ..rewriting import replace_blocks
@@ -42,11 +41,6 @@ OPEN_MATMUL = gemm.GemmConfig(
     threads=(8, 16), thread_tile=(8, 4), tile_k=16, warp=(4, 8), stages=2, tail="pad"
 )
 """Tiles of 64 rows and columns: of sizes that are not known when it is compiled."""
-ENGINES: dict[type, type[Engine]] = {
-    gemm.GemmConfig: gemm.GemmEngine,
-    mma.MmaConfig: mma.MmaEngine,
-    wgmma.WgmmaConfig: wgmma.WgmmaEngine,
-}
 _TRIED = 3
 MatmulConfig = gemm.GemmConfig | mma.MmaConfig | wgmma.WgmmaConfig
 

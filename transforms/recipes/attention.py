@@ -17,6 +17,7 @@ from tvm.tirx import ForKind
 from ..binding import bind_loop
 from ..caching import cache_read_at, fetch_cooperatively, stage_operand_at
 from ..fusion.fuse import fuse_reductions
+from ..gpu_limits import MAX_SHARED_BYTES
 from ..layout import pad_longer_rows
 from ..loops import Tail, reorder_loops, split_loop, suggest_unrolling
 from ..masked_loops import end_loop_at_mask
@@ -28,7 +29,6 @@ from ..schedule import TransformError
 from ..thread_rows import keep_in_registers, spread_over_threads
 from ..tir import LARGEST_INDEX, constant
 from .fused_chains import TilesConfig, bind_elements, share_rows, tile_product
-from .gemm import STATIC_SHARED_BYTES
 from .recipe import Example, get_sblocks
 from .rungs import Family, Ladder, Pair, knob, pairs
 
@@ -252,7 +252,7 @@ def _choose_scope(sch: Schedule, scores: SBlockRV, config: TileConfig) -> str:
     tile, keys = rows * each, columns * wide
     operands = (tile * dim + keys * (2 * dim + config.padding)) * queries.dtype.itemsize
     power = tile * keys * sch.get(scores).writes[0].source.dtype.itemsize
-    return "shared.dyn" if operands + power > STATIC_SHARED_BYTES else "shared"
+    return "shared.dyn" if operands + power > MAX_SHARED_BYTES["shared"] else "shared"
 
 
 def _spread_columns(sch: Schedule, block: SBlockRV, threads: int) -> None:

@@ -10,14 +10,12 @@ images, with zeros for the rim.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
-from tvm.tirx import IndexMap, const
 
 from ..binding import bind_loop
 from ..caching import accumulate_in_registers
@@ -25,117 +23,14 @@ from ..inlining import inline_producers
 from ..loops import fuse_loops, split_loop
 from ..queries import find_epilogue
 from ..reduction import decompose_reduction_at
-from ..schedule import TransformError
 from ..tir import constant
 from . import mma, wgmma
-from .matmul_best import find_gpu, rank_wgmma_gathered
+from .matmul_best import ENGINES, find_gpu, rank_wgmma_gathered
 from .products import get_whole_types
 from .recipe import Example, recipe
 from .rungs import Family, order
-from .tiled_product import VECTOR_BYTES, Engine, WholeTail
+from .tiled_product import VECTOR_BYTES, Groups, WholeTail, group_iterators
 from .time_model import read_sizes
-
-
-class Groups(NamedTuple):
-    """The iterators of a block, by their places, that make rows, columns and k of a product.
-
-    Attributes
-    ----------
-    rows, columns : those that the first and those that the second operand has alone
-    steps : those that are summed over
-    across_k : whether the second operand lies as (k, columns), and not as (columns, k)
-    """
-
-    rows: tuple[int, ...]
-    columns: tuple[int, ...]
-    steps: tuple[int, ...]
-    across_k: bool = False
-
-
-def group_iterators(sch: Schedule, block: SBlockRV, groups: Groups) -> tuple[SBlockRV, SBlockRV]:
-    """Make a block the product of two matrices, and the block that stores its results one too.
-
-    Returns the blocks that write the matrices, which may be inlined where tiles are fetched.
-
-    rewrite: ``for i, j, k, l: C[i, j] += A[i, k, l] * B[k, l, j]`` -> ``a[r, s] = A[...]; b[c, s]
-        = B[...]; for r, c, s: sums[r, c] += a[r, s] * b[c, s]; C = sums``
-    requires: constant sizes, of which more than one element in each group
-    """
-    extents = [constant(iterator.dom.extent) for iterator in sch.get(block).iter_vars]
-    if None in extents:
-        raise TransformError(
-            "make_product", f"the shape {extents} is not constant", "use constant sizes"
-        )
-    sizes = [size or 1 for size in extents]
-    rows, columns, steps, across_k = groups
-    counts = [math.prod(sizes[it] for it in group) for group in (rows, columns, steps)]
-    if 1 in counts:
-        raise TransformError(
-            "make_product",
-            f"the product of {' by '.join(map(str, counts))} has a dimension of one element, along "
-            "which TVM has no index to tile",
-            "use conv2d_naive",
-        )
-    epilogue = find_epilogue(sch, block)
-    copies = []
-    for operand, own in enumerate(
-        ((rows, steps), (steps, columns) if across_k else (columns, steps))
-    ):
-        copy = sch.reindex(block, ("read", operand))
-        index_map = _join(own, sizes, _find_used(sch, block, copy))
-        sch.transform_layout(copy, ("write", 0), index_map)
-        inline_producers(sch, copy)
-        sch.transform_block_layout(copy, index_map)
-        copies.append(copy)
-    store = sch.reindex(block, ("write", 0))
-    of_result = _join((rows, columns), sizes, _find_used(sch, block, store))
-    sch.transform_layout(store, ("read", 0), of_result)
-    if epilogue is not None:
-        sch.compute_inline(store)
-        store = epilogue
-        of_result = _join((rows, columns), sizes, sorted([*rows, *columns]))
-    sch.transform_block_layout(store, of_result)
-    whole = sorted([*rows, *columns, *steps])
-    sch.transform_block_layout(block, _join((rows, columns, steps), sizes, whole))
-    return copies[0], copies[1]
-
-
-def _find_used(sch: Schedule, block: SBlockRV, copy: SBlockRV) -> list[int]:
-    """The iterators of a block that are a buffer's indices, which TVM made out of them.
-
-    It leaves out those of one iteration that it finds in a sum of others.
-    """
-    node, buffers = sch.get(block), [*sch.get(copy).reads, *sch.get(copy).writes]
-    (region,) = (
-        region
-        for region in (*node.reads, *node.writes)
-        if any(region.source.same_as(other.source) for other in buffers)
-    )
-    return [
-        place
-        for index in region.region
-        for place, iterator in enumerate(node.iter_vars)
-        if iterator.var.same_as(index.min)
-    ]
-
-
-def _join(groups: Sequence[Sequence[int]], sizes: Sequence[int], used: Sequence[int]) -> IndexMap:
-    """The map of used iterators to one index for each group of them, the last of which varies
-    most.
-    """
-
-    def place(*at: Any) -> tuple[Any, ...]:
-        values = dict(zip(used, at, strict=True))
-        joined = []
-        for group in groups:
-            index: Any = const(0, "int32")
-            for iterator in group:
-                index = index * sizes[iterator] + values.get(iterator, 0)
-            joined.append(index)
-        return tuple(joined)
-
-    return IndexMap.from_func(place, ndim=len(used), index_dtype="int32")
-
 
 PIXELS, CHANNELS, TAPS = (0, 1, 2), (3,), (4, 5, 6)
 """The iterators of block "Y" that make rows, columns and k."""
@@ -147,8 +42,12 @@ IMAGES = Example(
 SMALL = {"n": 4, "h": 6, "w": 5, "ci": 8, "co": 32, "kh": 3, "kw": 2}
 
 
-def make_product(sch: Schedule) -> SBlockRV:
+def make_product(sch: Schedule, tail: WholeTail) -> tuple[SBlockRV, WholeTail]:
     """Make block "Y" of conv2d the product of two matrices, and the block that stores it one too.
+
+    Returns the block, and what happens where a tile does not divide. Whole vectors of 16 bytes lie
+    in one tap where the input channels are a multiple of that. Elsewhere a kernel of its own writes
+    the matrix of windows, padded. Since pixels and taps rarely divide, ``"refuse"`` pads, too.
 
     rewrite: ``for n, y, x, o, i, j, c: Y[n, y, x, o] += padded[...] * F[o, i, j, c]`` ->
         ``windows = padded[...]; filters = F; for p, o, k: sums[p, o] += windows[p, k] *
@@ -157,29 +56,18 @@ def make_product(sch: Schedule) -> SBlockRV:
     """
     block = sch.get_sblock("Y")
     group_iterators(sch, block, Groups(PIXELS, CHANNELS, TAPS))
-    return block
-
-
-def _begin(sch: Schedule, tail: WholeTail) -> tuple[SBlockRV, WholeTail]:
-    """The block of the product, and what happens where a tile does not divide.
-
-    Whole vectors of 16 bytes lie in one tap where the input channels are a multiple of that.
-    Elsewhere a kernel of its own writes the matrix of windows, padded. Since pixels and taps rarely
-    divide, ``"refuse"`` pads, too.
-    """
-    block = make_product(sch)
     source = sch.get(sch.get_producers(block)[0]).reads[0].source
     is_whole = (constant(source.shape[-1]) or 1) * source.dtype.itemsize % VECTOR_BYTES == 0
     return block, "pad" if is_whole and tail != "copy" else "copy"
 
 
-def _make_family(of: Family, engine: type[Engine]) -> Family:
+def _make_family(of: Family) -> Family:
     """The family of conv2d on the schedule of one of matmul."""
 
     def schedule(sch: Schedule, config: Any) -> Iterator[str]:
-        block, tail = _begin(sch, config.tail)
+        block, tail = make_product(sch, config.tail)
         yield "product_of_matrices"
-        yield from engine(sch, replace(config, tail=tail)).schedule(block)
+        yield from ENGINES[of.config](sch, replace(config, tail=tail)).schedule(block)
 
     return replace(
         of,
@@ -192,8 +80,8 @@ def _make_family(of: Family, engine: type[Engine]) -> Family:
     )
 
 
-BY_MMA = _make_family(mma.MMA, mma.MmaEngine)
-BY_WGMMA = _make_family(wgmma.WGMMA, wgmma.WgmmaEngine)
+BY_MMA = _make_family(mma.MMA)
+BY_WGMMA = _make_family(wgmma.WGMMA)
 _GATHERED = "cp_async_bytes == 16"
 
 
@@ -255,7 +143,7 @@ def conv2d_wgmma_best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator
     The product is that of pixels by output channels by taps and input channels. Knobs: device, the
     name of a GPU that the model knows, or as for an H200.
     """
-    block, tail = _begin(sch, "pad")
+    block, tail = make_product(sch, "pad")
     yield "product_of_matrices"
     sizes = read_sizes(sch, block, "conv2d_wgmma_best", "constant sizes")
     (best, *_) = rank_wgmma_gathered(sizes.product, find_gpu(device))

@@ -38,8 +38,7 @@ from ..queries import find_row_length, get_extent, get_own_loops, get_spatial_lo
 from ..reduction import decompose_reduction_at, split_reduction
 from ..thread_rows import spread_over_threads
 from ..vectorize import vectorize_copy
-from ..warp_tiling import largest_divisor, tile_in_warps
-from .gemm import STRIP
+from ..warp_tiling import STRIP, largest_divisor, tile_in_warps
 from .recipe import Example, get_sblocks
 from .rungs import Family, Pair, Rung, knob, order, pairs
 

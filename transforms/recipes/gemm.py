@@ -20,6 +20,7 @@ from ..caching import (
     can_inline_producers,
     fetch_cooperatively,
 )
+from ..gpu_limits import MAX_SHARED_BYTES
 from ..inlining import inline_producers
 from ..layout import pad_longer_rows, transpose_tile
 from ..loops import suggest_unrolling
@@ -30,19 +31,15 @@ from ..reduction import decompose_reduction_at, split_reduction
 from ..stream_k import stream_steps
 from ..tir import constant
 from ..vectorize import vectorize_copy
-from ..warp_tiling import Inner, tile_in_warps
+from ..warp_tiling import STRIP, Inner, tile_in_warps
 from .recipe import Example
 from .rungs import Family, Pair, knob, pairs
 from .tiled_product import Engine, WholeTail
 
-STATIC_SHARED_BYTES = 48 << 10
-"""What CUDA gives a kernel without being asked; beyond it the scope is ``shared.dyn``."""
 WORD_BYTES = 4
 """Of a bank of shared memory."""
 INDICES = 4
 """Of 64 bits, as open sizes have them, that CUDA has a vector type for."""
-STRIP = 4
-"""Elements of a thread's strip, one vector."""
 INNER = ("columns", "rows")
 
 
@@ -169,7 +166,7 @@ class GemmEngine(Engine):
         width = config.tile[0] + padding + config.tile[1]
         used = width * config.tile_k * config.stages * dtype.itemsize
         # Asynchronous copies and more than 48 KiB want the dynamic shared memory.
-        scope = "shared.dyn" if config.stages > 2 or used > STATIC_SHARED_BYTES else "shared"
+        scope = "shared.dyn" if config.stages > 2 or used > MAX_SHARED_BYTES["shared"] else "shared"
         copy = cache_read_at(sch, self.block, steps, operand=operand, scope=scope)
         is_guarded = config.tail == "pad"
         if config.tail != "copy":

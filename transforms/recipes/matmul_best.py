@@ -25,15 +25,16 @@ from ..gpu_limits import MAX_SHARED_BYTES, WARP
 from ..hopper.tma_tiles import ATOM, PITCH
 from ..hopper.wgmma_intrinsics import THREADS
 from ..schedule import TransformError
+from ..warp_tiling import STRIP
 from . import gemm, mma, skinny, wgmma
 from .costs import read_costs, read_table, read_tiles
-from .gemm import STRIP, GemmConfig
+from .gemm import GemmConfig
 from .gpus import GPUS, H200, Gpu, read_gpu
 from .mma import MmaConfig
 from .recipe import Example, Recipe, recipe
 from .rungs import Expects, Family, Rung, order, read_pairs
 from .skinny import SkinnyConfig
-from .tiled_product import VECTOR_BYTES
+from .tiled_product import VECTOR_BYTES, Engine
 from .time_model import (
     Costs,
     Product,
@@ -76,6 +77,14 @@ _BLOCKS_READING = 6.5
 """Blocks of a multiprocessor that read A at the same time."""
 
 
+ENGINES: Mapping[type, type[Engine]] = {
+    GemmConfig: gemm.GemmEngine,
+    MmaConfig: mma.MmaEngine,
+    WgmmaConfig: wgmma.WgmmaEngine,
+}
+"""What multiplies the tiles of a config."""
+
+
 class Choice(NamedTuple):
     """A config, of whichever schedule, and why it is not the model's first; "" where it is."""
 
@@ -100,13 +109,10 @@ def make_best(family: Family, kind: str, expects: Expects, golden: Example | Non
 
     def best(sch: Schedule, *, device: str = "NVIDIA H200") -> Iterator[str]:
         config = choose(sch, best.__name__, device).config
-        schedules: dict[type, Callable[[Schedule, Any], Iterator[str]]] = {
-            SkinnyConfig: skinny.schedule,
-            GemmConfig: gemm.schedule,
-            MmaConfig: mma.schedule,
-            WgmmaConfig: wgmma.schedule,
-        }
-        yield from schedules[type(config)](sch, config)
+        if isinstance(config, SkinnyConfig):
+            yield from skinny.schedule(sch, config)
+        else:
+            yield from ENGINES[type(config)](sch, config).schedule(sch.get_sblock("C"))
 
     best.__name__ = "_".join(filter(None, (family.kernel, kind, "best")))
     best.__doc__ = (

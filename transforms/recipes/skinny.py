@@ -16,7 +16,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from ..binding import bind_loop
 from ..caching import accumulate_in_registers, cache_read_at
-from ..gpu_limits import WARP
+from ..gpu_limits import MAX_SHARED_BYTES, WARP
 from ..inlining import inline_producers
 from ..layout import pad_block
 from ..loops import fuse_loops, reorder_loops, split_loop, unroll_loop
@@ -29,7 +29,6 @@ from ..thread_rows import find_vector
 from ..tir import is_used
 from ..vectorize import WIDEST, vectorize_copy, vectorize_loop
 from ..warp_tiling import largest_divisor
-from .gemm import STATIC_SHARED_BYTES
 from .gpus import Gpu
 from .recipe import Example
 from .rungs import Family, knob, order
@@ -103,7 +102,9 @@ def schedule(sch: Schedule, config: SkinnyConfig) -> Iterator[str]:
         slices = rfactor_reduction(sch, block, parts=config.depth)
         blocks, own_rows, inside = _bind_grid(sch, block, config, vector)
         cells = config.depth * (get_extent(sch, own_rows) or 1) * config.threads * vector
-        is_large = cells * sch.get(block).writes[0].source.dtype.itemsize > STATIC_SHARED_BYTES
+        is_large = (
+            cells * sch.get(block).writes[0].source.dtype.itemsize > MAX_SHARED_BYTES["shared"]
+        )
         sch.set_scope(slices.block, 0, "shared.dyn" if is_large else "shared")
         compute_block_at(sch, slices.block, blocks)
         cells = fuse_loops(sch, [own_rows, inside])
