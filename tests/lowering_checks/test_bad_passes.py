@@ -422,7 +422,6 @@ ROWS = ("row_sum_threads", {"m": 4, "n": 64})
 def test_a_wrong_pass_near_a_reduction_over_threads(
     monkeypatch: pytest.MonkeyPatch, behind: str
 ) -> None:
-    """From the barriers on, to the pass that makes shuffles of it, the reduction cannot be run."""
     run = make_run(*ROWS)
     module, problem = run.steps[-1].module, run.problem
     inputs = problem.integer_inputs(0)
@@ -430,13 +429,7 @@ def test_a_wrong_pass_near_a_reduction_over_threads(
     plant(monkeypatch, behind, broken.spoil_one_block, which=1 if behind == "ThreadSync" else 0)
     found = find_bad_pass(module, [*inputs, np.zeros_like(right)], [right], GPU)
     assert found is not None
-    truth = number_of(module)
-    if behind == "ThreadSync":
-        assert found.kind == "between"
-        require_truth_between(found.label, truth)
-        assert any("'tvm_thread_allreduce'" in text for text in found.not_run)
-    else:
-        assert (found.kind, found.name, found.number) == ("pass", NAME, truth)
+    assert (found.kind, found.name, found.number) == ("pass", NAME, number_of(module))
 
 
 @pytest.mark.parametrize("name", ["row_sum_threads", "softmax_online", "row_sum_rows"])

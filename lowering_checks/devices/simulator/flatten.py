@@ -15,7 +15,7 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm.ir import Call, PrimType, TensorLoad
+from tvm.ir import Call, PrimType, StringImm, TensorLoad
 from tvm.s_tir import SBlock
 from tvm.sym import detect_iter_map
 from tvm.tirx import (
@@ -39,10 +39,9 @@ from tvm_ffi import structural_map
 
 from tirstep.transforms.gpu_limits import MAX_EXTENTS
 from tirstep.transforms.tir import THREAD_EXTENT, constant, find_all, find_axes, get_elements
-from tirstep.tvm_compat import find_buffer_arguments
+from tirstep.tvm_compat import find_buffer_arguments, get_op_name
 
-from ...device import BLOCK_AXES, CLUSTER_AXIS, THREAD_AXES, is_scalar
-from .allreduce import ThreadAxis, integer, is_allreduce, make_allreduce
+from ...device import BLOCK_AXES, CLUSTER_AXIS, is_scalar
 from .run_state import IN_ORDER, UnsupportedError
 from .wide_loops import has_wide_loops, widen_loops
 
@@ -91,13 +90,12 @@ class _Flattener:
     def __init__(self, body: Any, *, in_order: bool, at_once: bool) -> None:
         self.in_order, self.at_once = in_order, at_once
         self.is_launched = self.has_spread = False
-        axes = _name_axes(body)
-        self.has_threads, self.thread_axes = bool(axes), axes & set(THREAD_AXES)
+        bindings = [loop.thread_binding for loop in find_all(body, For)]
+        self.has_threads = bool(find_axes(body)) or any(it is not None for it in bindings)
         self.has_allreduce = any(is_allreduce(call) for call in find_all(body, Call))
         self.buffers = _FlatBuffers()
         self.threads: dict[Var, dict[Var, int]] = {}  # thread axes that a variable depends on
-        self.axes: list[ThreadAxis] = []  # of a thread block's threads, around a statement
-        self.reducer: Any = None
+        self.axes: dict[Var, str] = {}
         self.pending: list[Var] = []  # buffers of a thread block, declared around the launch
 
     def statement(self, node: Any) -> Any:
@@ -178,26 +176,21 @@ class _Flattener:
     def _flatten_attrstmt(self, node: Any) -> Any:
         if node.attr_key == THREAD_EXTENT:
             return self._launch(node.node.var, str(node.node.thread_tag), node.value, node.body)
-        if node.attr_key == "reduce_scope":
-            self.reducer = node.node
         body = self.statement(node.body)
         if node.attr_key == "virtual_thread":
             return For(node.node.var, integer(0), node.value, ForKind.SERIAL, body)
-        return AttrStmt(node.node, node.attr_key, node.value, body)
+        made = AttrStmt(node.node, node.attr_key, node.value, body)
+        is_reduction = node.attr_key == "reduce_scope" and isinstance(body, Evaluate)
+        return self._add_barrier(made) if is_reduction else made
 
     def _launch(self, variable: Var, axis: str, extent: Any, inside: Any) -> Any:
         if axis not in MAX_EXTENTS and axis != CLUSTER_AXIS:
             axes = ", ".join(MAX_EXTENTS)
             raise UnsupportedError(f"a GPU has no thread axis '{axis}'; choose one of {axes}")
         size = _require_constant(extent)
-        self.threads[variable] = {variable: size}
-        around = self.axes
-        if axis in THREAD_AXES:
-            self.axes = [*(other for other in around if other.name != axis)]
-            self.axes.append(ThreadAxis(axis, variable, size))
+        self.threads[variable], self.axes[variable] = {variable: size}, axis
         is_outermost, self.is_launched = not self.is_launched, True
         body = self.statement(inside)
-        self.axes = around
         if is_outermost:
             self.is_launched = False
             used = set(_find_accessed(body))
@@ -224,20 +217,13 @@ class _Flattener:
         return Bind(node.var, self.expression(node.value))
 
     def _flatten_evaluate(self, node: Any) -> Any:
-        if is_allreduce(node.value) and self.in_order:
-            return self._reduce(node.value)
         statement = Evaluate(self.expression(node.value))
+        if is_allreduce(node.value):  # with the axes' names for the variables
+            call = statement.value
+            arguments = [StringImm(self.axes[it]) if it in self.axes else it for it in call.args]
+            return Evaluate(Call(call.op, arguments, ret_ty=call.ty))
         # A call without a buffer may end what hardware reads on its own, which is an access, too.
         return self._add_barrier(statement) if isinstance(node.value, Call) else statement
-
-    def _reduce(self, call: Any) -> Any:
-        """TVM's reduction over threads in registers; all of a thread block's must take part."""
-        if {axis.name for axis in self.axes} != self.thread_axes:
-            raise UnsupportedError("the interpreter does not reduce over some threads of a block")
-        flat = Call(call.op, [self.expression(argument) for argument in call.args], ret_ty=call.ty)
-        cells, statement = make_allreduce(flat, self.reducer, self.axes, self._add_barrier)
-        self.pending += cells
-        return statement
 
     def _add_barrier(self, statement: Any) -> Any:
         """A statement that accesses memory; all threads wait for it while they are in order."""
@@ -281,10 +267,14 @@ class _Flattener:
         return found
 
 
-def _name_axes(body: Any) -> set[str]:
-    bindings = (loop.thread_binding for loop in find_all(body, For))
-    extents = [axis.node for axis in find_axes(body)]
-    return {str(place.thread_tag) for place in [*bindings, *extents] if place is not None}
+def is_allreduce(value: Any) -> bool:
+    """Whether an expression is TVM's reduction over threads in registers."""
+    return isinstance(value, Call) and get_op_name(value) == "tirx.tvm_thread_allreduce"
+
+
+def integer(value: int) -> Any:
+    """A constant of TIR, of the type of indices."""
+    return tvm.tirx.const(value, "int32")
 
 
 def _find_accessed(body: Any) -> list[Var]:

@@ -7,17 +7,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tvm.ir import Call
+from tvm.ir import Call, TensorLoad
 from tvm.sym import Analyzer
 from tvm.tirx import Broadcast, Ramp
 
 from tirstep.transforms.tir import THREAD_EXTENT, constant, find_all
 from tirstep.tvm_compat import get_op_name
 
-from ...device import Array
+from ...device import THREAD_AXES, Array
 from .apart import APART
 from .async_copies import CP_ASYNC
 from .expressions import Address, restrict, translate
+from .flatten import is_allreduce
 from .mbarriers import WAITS
 from .memory import BufferKey, count_lanes, get_numpy_dtype
 from .operators import as_stored, is_narrow
@@ -62,7 +63,11 @@ def _sequence(node: Any) -> Execute:
 
 
 def _attribute(node: Any) -> Execute:
-    body = translate_statement(node.body)
+    inside = node.body
+    if is_allreduce(getattr(inside, "value", None)):
+        body = _allreduce(inside.value, node.node)
+    else:
+        body = translate_statement(inside)
     if node.attr_key == THREAD_EXTENT:
         variable, axis = node.node.var, str(node.node.thread_tag)
         key, dtype = hash(variable), get_numpy_dtype(variable.ty.dtype)
@@ -105,6 +110,56 @@ def _attribute(node: Any) -> Execute:
     return body
 
 
+def _allreduce(call: Any, reducer: Any) -> Execute:
+    """Each thread, one after the other, combines what there is with its own values; all get the
+    result. TVM has it as one call between LowerCrossThreadReduction and LowerThreadAllreduce; its
+    last arguments are names of axes here.
+    """
+    count = int(call.args[0].value)
+    values, condition = [translate(it) for it in call.args[1 : 1 + count]], call.args[1 + count]
+    holds, results = translate(condition), list(call.args[2 + count : 2 + 2 * count])
+    names = [getattr(axis, "value", None) for axis in call.args[2 + 2 * count :]]
+    if not names or None in names or not all(isinstance(it, TensorLoad) for it in results):
+        raise UnsupportedError("the interpreter does not support this reduction over threads")
+    zeros = [translate(zero) for zero in reducer.identity_element]
+    combine = [translate(result) for result in reducer.result]
+    left, right = ([hash(variable) for variable in side] for side in (reducer.lhs, reducer.rhs))
+    stores = [(BufferKey(it.source), translate(it.indices[0]), it.ty.dtype) for it in results]
+    location = get_location(call)
+
+    def run(gpu: SimulatedGpu, mask: Array | None) -> None:
+        batch, active = gpu.state.batch, gpu.state.get_active(mask)
+        group, step = batch.block, np.zeros_like(batch.lane)  # a group is reduced, step by step
+        for axis in THREAD_AXES[::-1]:
+            if axis in gpu.state.extents:
+                place, extent = batch.coordinates[axis], gpu.state.extents[axis]
+                if axis in names:
+                    step = step * extent + place
+                else:
+                    group = group * extent + place
+        shape, taken = (batch.lanes, 1), holds(gpu, mask)
+        empty = [zero(gpu, mask) for zero in zeros]
+        own = [
+            np.broadcast_to(np.where(taken, value(gpu, mask), zero), shape)
+            for value, zero in zip(values, empty, strict=True)
+        ]
+        sums = [
+            np.full((int(group.max()) + 1, 1), zero, get_numpy_dtype(dtype))
+            for zero, (*_, dtype) in zip(empty, stores, strict=True)
+        ]
+        for number in np.unique(step[active]):
+            lanes = np.flatnonzero(active & (step == number))
+            groups = group[lanes, 0]
+            gpu.values.update(zip(left, [it[groups] for it in sums], strict=True))
+            gpu.values.update(zip(right, [it[lanes] for it in own], strict=True))
+            for there, new in zip(sums, [each(gpu, None) for each in combine], strict=True):
+                there[groups] = new
+        for there, (key, index, _) in zip(sums, stores, strict=True):
+            gpu.memories[key].store(index(gpu, mask), there[group[:, 0]], mask, location)
+
+    return run
+
+
 def _loop(node: Any) -> Execute:
     if is_wide(node):
         return _wide_loop(node)
@@ -115,18 +170,12 @@ def _loop(node: Any) -> Execute:
         start, count = first(gpu, mask), extent(gpu, mask)
         is_uniform = not isinstance(count, np.ndarray)
 
-        def run_iteration(step: int) -> None:
+        for step in range(int(count if is_uniform else count.max())):
             running = _drop_exited(gpu, mask if is_uniform else restrict(mask, step < count))
             gpu.require_time()
             gpu.values[key] = start + step
             if running is not False:
                 body(gpu, running)
-
-        if (period := gpu.periods.get(node)) is not None:
-            gpu.run_periodic(period, int(count), run_iteration)
-            return
-        for step in range(int(count if is_uniform else count.max())):
-            run_iteration(step)
 
     return run
 
