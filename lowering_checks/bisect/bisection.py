@@ -231,18 +231,16 @@ class ModuleBisection:
         """The findings; raises `DeviceError` where the module cannot be run.
 
         Iterations that ran at once and are found wrong run one after the other, too: whether they
-        may run at once is what the module declares, which may be wrong. Where it is proven for each
-        thread, threads may race with one another that wait in between.
+        may run at once is what the module declares, which may be wrong.
         """
         device = Interpreter(**modes)
         found = self._run(module, device)
-        races = [finding for finding in found if finding.message.startswith("race")]
-        if not (found and device.has_spread) and not (races and device.has_wide_loops):
+        if not (found and device.has_spread):
             return found
         try:
-            return self._run(module, Interpreter(**modes, at_once=False, widens=not races))
+            return self._run(module, Interpreter(**modes, at_once=False))
         except DeviceError:
-            if len(races) == len(found):
+            if all(finding.message.startswith("race") for finding in found):
                 raise
             return found
 

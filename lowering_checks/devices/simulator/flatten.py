@@ -43,7 +43,6 @@ from tirstep.tvm_compat import find_buffer_arguments, get_op_name
 
 from ...device import BLOCK_AXES, CLUSTER_AXIS, is_scalar
 from .run_state import IN_ORDER, UnsupportedError
-from .wide_loops import has_wide_loops, widen_loops
 
 
 @dataclass(frozen=True)
@@ -53,24 +52,19 @@ class FlatFunction:
     Attributes
     ----------
     has_spread : whether iterations of a data-parallel block are run at once, because it says so
-    has_wide_loops : whether iterations of a loop are run at once, since they are proven to be apart
     """
 
     body: Any
     parameters: tuple[Var, ...]
     has_spread: bool = False
-    has_wide_loops: bool = False
 
 
-def flatten(
-    function: Any, *, in_order: bool, at_once: bool = True, widens: bool = True
-) -> FlatFunction:
+def flatten(function: Any, *, in_order: bool, at_once: bool = True) -> FlatFunction:
     """A function in flat statements.
 
     `in_order`: TVM has not ordered the threads yet, so that every store is followed by a barrier,
     which is what a schedule means. `at_once`: loops of data-parallel blocks are bound to thread
-    axes that are free (see `bind_parallel_loops`). `widens`: see `widen_loops`. Raises
-    `UnsupportedError` for what is not known.
+    axes that are free (see `bind_parallel_loops`). Raises `UnsupportedError` for what is not known.
     """
     flattener = _Flattener(function.body, in_order=in_order, at_once=at_once)
     for parameter in function.params:
@@ -81,9 +75,7 @@ def flatten(
         for parameter in function.params
     )
     body = flattener.statement(function.body)
-    if widens:
-        body = widen_loops(body, in_order=in_order)
-    return FlatFunction(body, parameters, flattener.has_spread, has_wide_loops(body))
+    return FlatFunction(body, parameters, flattener.has_spread)
 
 
 class _Flattener:

@@ -49,12 +49,11 @@ class Interpreter(Device):
     another after every store. `is_compact`: it stands behind the pass that makes buffers as small
     as a thread block needs, so that shared memory can be counted; by default where it is not
     `in_order`. `at_once`: iterations of data-parallel blocks run at once where there are few
-    threads (see `flatten.bind_parallel_loops`). `widens`: a thread runs iterations of a loop at
-    once that are proven to be apart (see `wide_loops.widen_loops`).
+    threads (see `flatten.bind_parallel_loops`).
 
     Attributes
     ----------
-    has_spread, has_wide_loops : whether it did that in the module that was compiled last
+    has_spread : whether it did that in the module that was compiled last
     deadline : by `time.monotonic`, when a run gives up; None for never
     """
 
@@ -67,11 +66,10 @@ class Interpreter(Device):
         in_order: bool = True,
         is_compact: bool | None = None,
         at_once: bool = True,
-        widens: bool = True,
     ) -> None:
-        self.in_order, self.at_once, self.widens = in_order, at_once, widens
+        self.in_order, self.at_once = in_order, at_once
         self.is_compact = not in_order if is_compact is None else is_compact
-        self.has_spread = self.has_wide_loops = False
+        self.has_spread = False
         self.deadline: float | None = None
 
     def find_obstacle(self, module: tvm.IRModule) -> str | None:
@@ -101,12 +99,10 @@ class Interpreter(Device):
 
     def _flatten(self, function: Any) -> FlatFunction:
         try:
-            flat = flatten(
-                function, in_order=self.in_order, at_once=self.at_once, widens=self.widens
-            )
+            flat = flatten(function, in_order=self.in_order, at_once=self.at_once)
         except UnsupportedError as error:
             raise DeviceError(str(error)) from error
-        self.has_spread, self.has_wide_loops = flat.has_spread, flat.has_wide_loops
+        self.has_spread = flat.has_spread
         counts = {"host": 0, "launch": 0}
         _add_stores(flat.body, 1, 0, counts)
         for place, count in counts.items():  # declined: it would take minutes

@@ -210,7 +210,6 @@ class RunState:
         did is known to the lane through mbarriers; None where there were none
     known_reads : the same of what tensor cores read for that thread, of which it also knows through
         mbarriers that release or acquire no more; None where there are no clusters
-    is_wide : rows of values are those of several iterations, and not of vectors
     """
 
     log: FindingLog = field(default_factory=FindingLog)
@@ -226,7 +225,6 @@ class RunState:
     launch: int = 0
     known: Array | None = None
     known_reads: Array | None = None
-    is_wide: bool = False
     _fences: dict[str, Fences] = field(default_factory=dict)
 
     def get_fences(self, kind: str) -> Fences:

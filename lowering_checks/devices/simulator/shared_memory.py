@@ -494,7 +494,7 @@ class SharedMemory(Memory):
         One that is spread over several rows is as many accesses as it has elements.
         """
         elements, lanes = access.elements, access.elements.shape[1]
-        if lanes > 1 and not self.state.is_wide:
+        if lanes > 1:
             neighbours = (np.diff(elements, axis=1) == 1).all(axis=1, keepdims=True)
             wrong = neighbours & (elements[:, :1] % self.span % lanes != 0)
             rule = f"({lanes} elements must begin at a multiple of {lanes})"

@@ -11,7 +11,7 @@ from tvm.ir import Call, TensorLoad
 from tvm.sym import Analyzer
 from tvm.tirx import Broadcast, Ramp
 
-from tirstep.transforms.tir import THREAD_EXTENT, constant, find_all
+from tirstep.transforms.tir import THREAD_EXTENT, find_all
 from tirstep.tvm_compat import get_op_name
 
 from ...device import THREAD_AXES, Array
@@ -23,7 +23,6 @@ from .mbarriers import WAITS
 from .memory import BufferKey, count_lanes, get_numpy_dtype
 from .operators import as_stored, is_narrow
 from .run_state import IN_ORDER, UnsupportedError, get_location
-from .wide_loops import is_wide
 
 if TYPE_CHECKING:
     from .simulated_gpu import SimulatedGpu
@@ -161,8 +160,6 @@ def _allreduce(call: Any, reducer: Any) -> Execute:
 
 
 def _loop(node: Any) -> Execute:
-    if is_wide(node):
-        return _wide_loop(node)
     first, extent = translate(node.min), translate(node.extent)
     body, key = translate_statement(node.body), hash(node.loop_var)
 
@@ -176,30 +173,6 @@ def _loop(node: Any) -> Execute:
             gpu.values[key] = start + step
             if running is not False:
                 body(gpu, running)
-
-    return run
-
-
-def _wide_loop(node: Any) -> Execute:
-    """A nest of wide loops: its variables are rows of all their values, at once."""
-    nest = []
-    while is_wide(node):
-        nest.append(node)
-        node = node.body
-    body, keys = translate_statement(node), [hash(loop.loop_var) for loop in nest]
-    starts = [constant(loop.min) or 0 for loop in nest]
-    places = np.indices([constant(loop.extent) or 0 for loop in nest])
-    rows = [
-        (start + place.reshape(1, -1)).astype(get_numpy_dtype(loop.loop_var.ty.dtype))
-        for loop, start, place in zip(nest, starts, places, strict=True)
-    ]
-
-    def run(gpu: SimulatedGpu, mask: Array | None) -> None:
-        gpu.require_time()
-        gpu.values.update(zip(keys, rows, strict=True))
-        before, gpu.state.is_wide = gpu.state.is_wide, True
-        body(gpu, mask)
-        gpu.state.is_wide = before
 
     return run
 
