@@ -5,38 +5,15 @@ An address of mapa is a number: of the memory, of the block in its cluster, and 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ...device import Array
 from .function_semantics import Pointer, Threads
-from .memory import Memory
 from .run_state import UnsupportedError
 
 UNDEFINED = "undefined operation"
 _BYTE_BITS, _RANK_BITS = 19, 4
-
-
-class BlockPointer(NamedTuple):
-    """A pointer of one lane, into the memory of the block of a rank in its cluster."""
-
-    memory: Memory
-    place: int
-    rank: int
-
-    @property
-    def name(self) -> str:
-        """The buffer's name."""
-        return self.memory.name
-
-    def get_index(self, lane: int) -> int:
-        """The element of the buffer that it points at."""
-        return self.place - self.memory.low
-
-    def locate(self, lane: int) -> tuple[Any, int]:
-        """What names that element among those of all thread blocks."""
-        return self.memory.locate_cell(self.place, lane, rank=self.rank)
 
 
 def get_lanes(threads: Threads) -> list[int]:
@@ -66,14 +43,13 @@ def map_address(
     result.store(0, np.broadcast_to(value, (threads.lanes, 1)).astype(np.uint32))
 
 
-def find_pointer(threads: Threads, address: Any, lane: int) -> BlockPointer | None:
+def find_pointer(threads: Threads, address: Any, lane: int) -> Pointer | None:
     """What a lane's address of mapa points at; None, and a finding, where there is no block."""
     value = int(pick(address, lane))
     rank = value >> _BYTE_BITS & (1 << _RANK_BITS) - 1
     memory = threads.gpu.get_numbered_memory(value >> _BYTE_BITS + _RANK_BITS)
     place = (value & (1 << _BYTE_BITS) - 1) // memory.dtype.itemsize
-    found = BlockPointer(memory, place, rank)
-    return found if has_block(threads, rank, lane) else None
+    return Pointer(threads, memory, place, rank) if has_block(threads, rank, lane) else None
 
 
 def has_block(threads: Threads, rank: int, lane: int) -> bool:
@@ -85,6 +61,5 @@ def has_block(threads: Threads, rank: int, lane: int) -> bool:
         f"{threads.name} to block {rank} of a cluster of {size} by "
         f"{threads.state.describe_lane(lane)}"
     )
-    one: Array = np.ones(1, bool)
-    threads.state.log.add(UNDEFINED, threads.name, threads.location, one, lambda _: message)
+    threads.report(UNDEFINED, threads.name, message)
     return False

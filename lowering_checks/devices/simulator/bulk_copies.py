@@ -11,15 +11,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ...device import Array
-from .addresses import BlockPointer, get_lanes, has_block, pick
+from .addresses import get_lanes, has_block, pick
 from .function_semantics import Pointer, Semantics, Threads
 from .memory import Memory
 from .run_state import UnsupportedError
+from .shared_memory import BULK_LOAD, Rows, SharedMemory
 
 BULK = "cp.async.bulk"
 """The queue of bulk stores: of what they read in shared memory."""
@@ -103,19 +105,15 @@ class TensorMap:
 
 def _load_tensor(threads: Threads, target: Pointer, tensor_map: TensorMap, *rest: Any) -> None:
     """A tile arrives in shared memory, with zeros where it lies outside of the tensor."""
-    source = _require_encoded(threads, tensor_map)
-    rank = len(tensor_map.box)
-    starts, barrier = rest[:rank], rest[rank]
-    masks, others = _split_mask(rest[rank + 1 :])
+    source, rank = _require_encoded(threads, tensor_map), len(tensor_map.box)
+    starts, barrier, (masks, others) = rest[:rank], rest[rank], _split_mask(rest[rank + 1 :])
     _require_plain(threads, others, ("async", "bulk", "tensor", f"{rank}d"))
     for lane in get_lanes(threads):
-        start = [int(pick(each, lane)) for each in starts]
-        elements, inside = tensor_map.find_elements(start)
+        elements = tensor_map.find_elements([int(pick(each, lane)) for each in starts])
         first = target.get_place(lane)
         _check_aligned(threads, target, first, lane, "tensor")
         places = tensor_map.place_in_shared(first, target.dtype.itemsize)
-        to = (target, places), _find_places(threads, lane, barrier, masks)
-        _begin_load(threads, lane, to, (source, elements, inside))
+        _begin_load(threads, lane, (target, places), (barrier, masks), source, *elements)
     threads.gpu.begin_step()
 
 
@@ -124,16 +122,18 @@ def _load(threads: Threads, target: Pointer, source: Pointer, size: Any, *rest: 
     barrier, (masks, others) = rest[0], _split_mask(rest[1:])
     _require_plain(threads, others, ("async", "bulk"))
     for lane in get_lanes(threads):
-        whole = int(pick(size, lane))
-        _check_size(threads, target, whole, lane)
-        count = whole // target.dtype.itemsize
+        whole, unit = int(pick(size, lane)), ALIGNMENT["linear"]
+        if whole % unit:
+            what = f"{threads.name} of {whole} bytes by {threads.state.describe_lane(lane)}"
+            message = f"{what} (must be a multiple of {unit} bytes)"
+            threads.report("misaligned access", target.name, message)
         first, begin = target.get_place(lane), source.get_place(lane)
         _check_aligned(threads, target, first, lane, "linear")
         _check_aligned(threads, source, begin, lane, "linear")
-        inside, steps = np.ones(count, bool), np.arange(count)
+        steps = np.arange(whole // target.dtype.itemsize)
+        to, inside = (target, first + steps), np.ones(steps.shape, bool)
         memory = source.memory.reinterpret(target.dtype)
-        to = (target, first + steps), _find_places(threads, lane, barrier, masks)
-        _begin_load(threads, lane, to, (memory, begin + steps, inside))
+        _begin_load(threads, lane, to, (barrier, masks), memory, begin + steps, inside)
     threads.gpu.begin_step()
 
 
@@ -146,114 +146,98 @@ def _split_mask(rest: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
     return rest[0], [*others, *(word for word in words if word != MULTICAST)]
 
 
-def _find_places(
-    threads: Threads, lane: int, barrier: Pointer, masks: Any
-) -> list[tuple[int | None, Pointer | BlockPointer]]:
-    """The blocks that a lane's copy goes to, by their ranks, and the mbarrier in each."""
-    if masks is None:
-        return [(None, barrier)]
-    mask, place = int(pick(masks, lane)), barrier.get_place(lane)
-    ranks = [rank for rank in range(mask.bit_length()) if mask >> rank & 1]
-    return [
-        (rank, BlockPointer(barrier.memory, place, rank))
-        for rank in ranks
-        if has_block(threads, rank, lane)
-    ]
-
-
 def _begin_load(
     threads: Threads,
     lane: int,
-    to: tuple[tuple[Pointer, Array], list[tuple[int | None, Pointer | BlockPointer]]],
-    of: tuple[Memory, Array, Array],
+    to: tuple[Pointer, Array],
+    at: tuple[Pointer, Any],
+    memory: Memory,
+    elements: Array,
+    inside: Array,
 ) -> None:
-    """Ask for a copy to places in the shared memory of blocks, `of` elements that are inside."""
-    ((target, places), blocks), (source, elements, inside) = to, of
-    _check_proxy(threads, source, lane, elements[inside], "asynchronous load of")
-    values = source.load_rows([lane], elements[None], inside[None], threads.location)
+    """Ask for a copy `to` places in shared memory, of elements that are `inside` of a memory.
 
-    def check_source() -> None:
-        source.check_rows([lane], elements[None], inside[None], values, threads.location)
-
+    It goes to the own block, or to those of a mask, and arrives `at` the mbarrier of each.
+    """
+    (target, places), (barrier, masks), mbarriers = to, at, threads.gpu.mbarriers
+    source, taken = (
+        _require_shared(memory),
+        Rows([lane], elements[None], inside[None], threads.location),
+    )
+    _require_fence(threads, source, taken, "asynchronous load of")
+    values = source.load_rows(taken, BULK_LOAD)
     brought = np.where(inside, values, 0).astype(source.dtype, copy=False)
     if brought.dtype != target.dtype:
         brought = np.ascontiguousarray(brought).view(target.dtype)
-    for rank, barrier in blocks:
-        _begin_store_to(threads, lane, (target, places, brought), (rank, barrier), check_source)
+    blocks: list[tuple[int | None, Pointer]] = [(None, barrier)]
+    if masks is not None:
+        mask, place = int(pick(masks, lane)), barrier.get_place(lane)
+        blocks = [
+            (rank, Pointer(threads, barrier.memory, place, rank))
+            for rank in range(mask.bit_length())
+            if mask >> rank & 1 and has_block(threads, rank, lane)
+        ]
+    for rank, pointer in blocks:
+        found = mbarriers.get(threads, pointer, lane)
+        if found is None:
+            continue
+        if not found.is_fenced:
+            text = "that no fence after its initialization made visible to bulk copies"
+            mbarriers.report(threads, pointer, lane, text)
+        stored = _take_row(threads, lane, places, None if rank is None else [rank])
+        shared = _require_shared(target.memory)
+        for before in ("stored", "loaded"):
+            _require_fence(threads, shared, stored, "asynchronous store to", before)
+        bring = shared.begin_store_rows(stored, brought)
+
+        def arrive(bring: Callable[[], None] = bring) -> None:
+            source.check_rows(taken, values)
+            bring()
+
+        found.arriving.append((lane, arrive))
+        found.bytes -= places.size * target.dtype.itemsize
+        mbarriers.progress += 1
     threads.count_once(lane, "bulk_copies")
-
-
-def _begin_store_to(
-    threads: Threads,
-    lane: int,
-    what: tuple[Pointer, Array, Array],
-    where: tuple[int | None, Pointer | BlockPointer],
-    check_source: Callable[[], None],
-) -> None:
-    """What a copy does in one block, at whose mbarrier it arrives."""
-    mbarriers, (target, places, values), (rank, barrier) = threads.gpu.mbarriers, what, where
-    found = mbarriers.get(threads, barrier, lane)
-    if found is None:
-        return
-    if not found.is_fenced:
-        text = "that no fence after its initialization made visible to bulk copies"
-        mbarriers.report(threads, barrier, lane, text)
-    memory, at = target.memory, (lane, places)
-    _check_proxy(threads, memory, *at, "asynchronous store to", rank=rank)
-    _report_unfenced(
-        threads,
-        memory,
-        lane,
-        memory.find_unordered_load(*at, rank=rank),
-        ("asynchronous store to", "loaded"),
-    )
-    bring = memory.begin_store_rows([lane], places[None], values, threads.location, rank=rank)
-
-    def arrive() -> None:
-        check_source()
-        bring()
-
-    found.arriving.append((lane, arrive))
-    found.bytes -= places.size * target.dtype.itemsize
-    mbarriers.progress += 1
 
 
 def _store_tensor(threads: Threads, tensor_map: TensorMap, *rest: Any) -> None:
     """A tile goes to the tensor, as far as it lies inside of it."""
-    target = _require_encoded(threads, tensor_map)
-    rank = len(tensor_map.box)
-    starts, source = rest[:rank], rest[rank]
+    rank, memory = len(tensor_map.box), _require_encoded(threads, tensor_map)
+    starts, pointer = rest[:rank], rest[rank]
     _require_plain(threads, rest[rank + 1 :], ("async", "bulk", "tensor", f"{rank}d", "tile"))
     for lane in get_lanes(threads):
         start = [int(pick(each, lane)) for each in starts]
         elements, inside = tensor_map.find_elements(start)
-        first = source.get_place(lane)
-        _check_aligned(threads, source, first, lane, "tensor")
-        places = tensor_map.place_in_shared(first, source.dtype.itemsize)
-        _begin_store(threads, lane, (target, elements, inside), (source, places))
+        first = pointer.get_place(lane)
+        _check_aligned(threads, pointer, first, lane, "tensor")
+        places = tensor_map.place_in_shared(first, pointer.dtype.itemsize)
+        source, target = _require_shared(pointer.memory), _require_shared(memory)
+        taken, stored = (_take_row(threads, lane, it) for it in (places, elements[inside]))
+        _require_fence(threads, source, taken, "asynchronous load of")
+        values = source.load_rows(taken, BULK_LOAD)
+        bring = target.begin_store_rows(stored, values[:, inside].view(target.dtype))
+        ends: list[Callable[[], None]] = [partial(source.check_rows, taken, values), bring]
+        for queue, end in zip((BULK, WRITTEN), ends, strict=True):
+            threads.defer(queue, partial(_end, end), threads.get_mask(np.array([lane])))
+        threads.count_once(lane, "bulk_copies")
         target.mark_stored_by_map(elements[inside])
     threads.gpu.begin_step()
 
 
-def _begin_store(
-    threads: Threads, lane: int, to: tuple[Memory, Array, Array], of: tuple[Pointer, Array]
-) -> None:
-    (target, elements, inside), (source, places) = to, of
-    everywhere = np.ones(places.shape, bool)
-    _check_proxy(threads, source.memory, lane, places, "asynchronous load of")
-    values = source.memory.load_rows([lane], places[None], everywhere[None], threads.location)
-    kept = values[:, inside].view(target.dtype)
-    bring = target.begin_store_rows([lane], elements[inside][None], kept, threads.location)
+def _end(end: Callable[[], None], lanes: Array) -> None:
+    end()
 
-    def end_reading(lanes: Array) -> None:
-        rows = [lane], places[None], everywhere[None], values
-        source.memory.check_rows(*rows, threads.location)
 
-    alone = np.zeros((threads.lanes, 1), bool)
-    alone[lane] = True
-    threads.defer(BULK, end_reading, alone)
-    threads.defer(WRITTEN, lambda lanes: bring(), alone)
-    threads.count_once(lane, "bulk_copies")
+def _take_row(threads: Threads, lane: int, places: Array, ranks: list[int] | None = None) -> Rows:
+    return Rows([lane], places[None], np.ones((1, *places.shape), bool), threads.location, ranks)
+
+
+def _require_shared(memory: Memory) -> SharedMemory:
+    if not isinstance(memory, SharedMemory):
+        raise UnsupportedError(
+            f"bulk copies are between global and shared memory, not {memory.name}"
+        )
+    return memory
 
 
 def _require_encoded(threads: Threads, tensor_map: Any) -> Memory:
@@ -274,62 +258,27 @@ def _require_plain(threads: Threads, rest: Sequence[Any], known: Sequence[str]) 
 def _check_aligned(threads: Threads, pointer: Pointer, place: int, lane: int, kind: str) -> None:
     size = ALIGNMENT[kind]
     if place * pointer.dtype.itemsize % size:
-        message = (
-            f"{threads.name} at {pointer.name}[{pointer.get_index(lane)}] by "
-            f"{threads.state.describe_lane(lane)} (must begin at a multiple of {size} bytes)"
-        )
-        wrong = np.ones(1, bool)
-        threads.state.log.add(
-            "misaligned access", pointer.name, threads.location, wrong, lambda at: message
-        )
+        where = f"{pointer.name}[{pointer.get_index(lane)}] by {threads.state.describe_lane(lane)}"
+        message = f"{threads.name} at {where} (must begin at a multiple of {size} bytes)"
+        threads.report("misaligned access", pointer.name, message)
 
 
-def _check_size(threads: Threads, pointer: Pointer, size: int, lane: int) -> None:
-    unit = ALIGNMENT["linear"]
-    if size % unit:
-        message = (
-            f"{threads.name} of {size} bytes by {threads.state.describe_lane(lane)} (must be a "
-            f"multiple of {unit} bytes)"
-        )
-        wrong = np.ones(1, bool)
-        threads.state.log.add(
-            "misaligned access", pointer.name, threads.location, wrong, lambda at: message
-        )
-
-
-def _check_proxy(
-    threads: Threads,
-    memory: Memory,
-    lane: int,
-    places: Array,
-    what: str,
-    *,
-    rank: int | None = None,
+def _require_fence(
+    threads: Threads, memory: SharedMemory, rows: Rows, what: str, before: str = "stored"
 ) -> None:
-    """What threads stored must be behind their fence, or one of this thread after a barrier."""
-    found = memory.find_unseen_store(lane, places, rank=rank)
-    _report_unfenced(threads, memory, lane, found, (what, "stored"))
-
-
-def _report_unfenced(
-    threads: Threads,
-    memory: Memory,
-    lane: int,
-    found: tuple[int, int] | None,
-    words: tuple[str, str],
-) -> None:
-    """Record that a thread accessed an element before, with no fence; `words` are both accesses."""
-    if found is None:
-        return
-    (thread, place), (what, before) = found, words
-    message = (
-        f"{what} {memory.name}[{place}] by {threads.state.describe_lane(lane)}, which "
-        f"{threads.state.describe_thread(thread)} {before} without fence.proxy.async after it"
-    )
-    wrong = np.ones(1, bool)
-    threads.state.log.add(
-        "missing proxy fence", memory.name, threads.location, wrong, lambda at: message
-    )
+    """What threads stored or loaded must be behind their fence, or one of this thread after a
+    barrier."""
+    found = memory.find_unfenced(rows, loads=before == "loaded")
+    if found is not None:
+        who, other = (
+            threads.state.describe_lane(rows.lanes[0]),
+            threads.state.describe_thread(found[0]),
+        )
+        message = (
+            f"{what} {memory.name}[{found[1]}] by {who}, which {other} {before} without "
+            "fence.proxy.async after it"
+        )
+        threads.report("missing proxy fence", memory.name, message)
 
 
 def _commit(threads: Threads, *modifiers: str) -> None:

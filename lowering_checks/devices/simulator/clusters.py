@@ -16,8 +16,9 @@ import numpy as np
 from ...device import Array
 from .addresses import UNDEFINED, find_pointer, get_lanes, map_address
 from .function_semantics import Pointer, Semantics, Threads
-from .memory import Memory
+from .memory import LOAD
 from .run_state import UnsupportedError
+from .shared_memory import Rows, SharedMemory
 
 if TYPE_CHECKING:
     from .simulated_gpu import SimulatedGpu
@@ -167,40 +168,41 @@ def _meet(threads: Threads) -> None:
     _wait(threads)
 
 
-def _locate(threads: Threads, address: Any) -> Iterator[tuple[Memory, list[int], Array, list[int]]]:
-    """The lanes of a call by the memory that their addresses lie in: places and ranks there."""
-    found: dict[int, tuple[Memory, list[int], list[int], list[int]]] = {}
+def _locate(threads: Threads, address: Any) -> Iterator[tuple[SharedMemory, Rows]]:
+    """The lanes of a call by the memory that their addresses lie in."""
+    found: dict[int, list[tuple[int, Pointer]]] = {}
     for lane in get_lanes(threads):
         pointer = find_pointer(threads, address, lane)
-        if pointer is None:
-            continue
-        block = threads.state.batch.get_block(lane, pointer.rank)
-        threads.gpu.meetings.reach(threads, lane, block)
-        row = found.setdefault(id(pointer.memory), (pointer.memory, [], [], []))
-        for column, value in zip(row[1:], (lane, pointer.place, pointer.rank), strict=True):
-            column.append(value)
-    for memory, lanes, places, ranks in found.values():
-        yield memory, lanes, np.array(places)[:, None], ranks
+        if pointer is not None and pointer.rank is not None:
+            block = threads.state.batch.get_block(lane, pointer.rank)
+            threads.gpu.meetings.reach(threads, lane, block)
+            found.setdefault(id(pointer.memory), []).append((lane, pointer))
+    for pairs in found.values():
+        memory = pairs[0][1].memory
+        if not isinstance(memory, SharedMemory):
+            raise UnsupportedError(f"{memory.name} is not in shared memory, which blocks can reach")
+        places = np.array([[pointer.get_place(lane)] for lane, pointer in pairs])
+        ranks = [pointer.rank or 0 for _, pointer in pairs]
+        lanes, active = [lane for lane, _ in pairs], np.ones(places.shape, bool)
+        yield memory, Rows(lanes, places, active, threads.location, ranks)
 
 
 def _load(threads: Threads, result: Pointer, address: Any, *modifiers: str) -> None:
     """ld.shared::cluster"""
     _require_of_cluster(threads, address, modifiers)
-    for memory, lanes, places, ranks in _locate(threads, address):
-        values = memory.load_apart(lanes, places, ranks, threads.location)
-        rows = np.zeros((threads.lanes, 1), values.dtype)
-        rows[lanes] = values
-        active = np.zeros((threads.lanes, 1), bool)
-        active[lanes] = True
-        result.store(0, rows, active)
+    for memory, rows in _locate(threads, address):
+        values = memory.load_rows(rows, LOAD)
+        column, lanes = np.zeros((threads.lanes, 1), values.dtype), np.array(rows.lanes)
+        column[lanes] = values
+        result.store(0, column, threads.get_mask(lanes))
 
 
 def _store(threads: Threads, address: Any, value: Any, *modifiers: str) -> None:
     """st.shared::cluster"""
     _require_of_cluster(threads, address, modifiers)
     values = np.broadcast_to(value, (threads.lanes, 1))
-    for memory, lanes, places, ranks in _locate(threads, address):
-        memory.store_apart(lanes, places, ranks, values[lanes], threads.location)
+    for memory, rows in _locate(threads, address):
+        memory.store_rows(rows, values[rows.lanes])
 
 
 def _require_of_cluster(threads: Threads, address: Any, modifiers: Sequence[str]) -> None:

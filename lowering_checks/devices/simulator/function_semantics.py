@@ -156,6 +156,10 @@ class Threads:
         """Wait for a queue's committed groups, but for the last `in_flight` ones."""
         self.gpu.get_queue(queue).wait(self.active, in_flight)
 
+    def report(self, kind: str, buffer: str, message: str) -> None:
+        """Record a finding of one lane, in words."""
+        self.state.log.add(kind, buffer, self.location, np.ones(1, bool), lambda at: message)
+
     def count_once(self, lane: int, name: str) -> None:
         """Count what one lane does in `Counts`, if it is of the first thread block."""
         batch, counts = self.state.batch, self.state.counts
@@ -175,11 +179,14 @@ class Pointer:
 
     Offsets count elements of the pointer's type: a number or an array of shape (n,), the same for
     all threads, or an array of shape (lanes, n). Neighbours in a row are one vector access, which
-    must be aligned to its size. `lanes` narrows an access to a mask of shape (lanes, 1).
+    must be aligned to its size. `lanes` narrows an access to a mask of shape (lanes, 1). One into
+    the shared memory of another block has the `rank` of that in its cluster.
     """
 
-    def __init__(self, threads: Threads, memory: Memory, offset: Any) -> None:
-        self._threads, self._memory, self._offset = threads, memory, offset
+    def __init__(
+        self, threads: Threads, memory: Memory, offset: Any, rank: int | None = None
+    ) -> None:
+        self._threads, self._memory, self._offset, self.rank = threads, memory, offset, rank
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -219,7 +226,7 @@ class Pointer:
 
     def locate(self, lane: int) -> tuple[Any, int]:
         """What names that element among those of all thread blocks."""
-        return self._memory.locate_cell(self.get_place(lane), lane)
+        return self._memory.locate_cell(self.get_place(lane), lane, rank=self.rank)
 
     def shift(self, offset: Any) -> Pointer:
         """The pointer so many elements further on, for each thread."""
@@ -227,7 +234,7 @@ class Pointer:
 
     def load(self, offset: Any = 0, lanes: Array | None = None) -> Array:
         """The elements at an offset: an array of shape (lanes, n)."""
-        values = self._memory.load_vector(*self._get_access(offset, lanes))
+        values = self._memory.load(*self._get_access(offset, lanes), is_vector=True)
         return np.broadcast_to(values, (self._threads.lanes, values.shape[1]))
 
     def store(self, offset: Any, value: Any, lanes: Array | None = None) -> None:

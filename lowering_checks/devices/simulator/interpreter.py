@@ -186,9 +186,11 @@ class _StructuredGpu(SimulatedGpu):
 class _HostMemory(SharedMemory):
     """Global memory, which the host loads and stores element by element."""
 
-    def load(self, index: Any, mask: Array | None, location: str) -> Any:
+    def load(
+        self, index: Any, mask: Array | None, location: str, *, is_vector: bool = False
+    ) -> Any:
         if self.state.running is not None:
-            return super().load(index, mask, location)
+            return super().load(index, mask, location, is_vector=is_vector)
         cells = self._clip(index, mask, location, LOAD)
         written = self.shadow.written
         if written.size and not are_all(known := written[cells]):
@@ -196,9 +198,11 @@ class _HostMemory(SharedMemory):
             self._report_host(kind, wrong, mask, cells, location, LOAD, "before any store to it")
         return self.data[cells]
 
-    def store(self, index: Any, value: Any, mask: Array | None, location: str) -> None:
+    def store(
+        self, index: Any, value: Any, mask: Array | None, location: str, *, is_vector: bool = True
+    ) -> None:
         if self.state.running is not None:
-            super().store(index, value, mask, location)
+            super().store(index, value, mask, location, is_vector=is_vector)
             return
         cells = self._clip(index, mask, location, STORE)
         if isinstance(cells, np.ndarray) and mask is not None:
@@ -208,12 +212,6 @@ class _HostMemory(SharedMemory):
         self.data[cells] = np.ravel(value)[-1] if is_one else value
         if self.shadow.written.size:
             self.shadow.written[cells] = True
-
-    def store_elements(self, index: Any, value: Any, mask: Array | None, location: str) -> None:
-        if self.state.running is not None:
-            super().store_elements(index, value, mask, location)
-        else:
-            self.store(index, value, mask, location)
 
     def _clip(self, index: Any, mask: Array | None, location: str, access: str) -> Any:
         if not isinstance(index, np.ndarray):

@@ -21,7 +21,7 @@ import numpy as np
 from tirstep.transforms.gpu_limits import WARP
 
 from ...device import Array
-from .addresses import BlockPointer, find_pointer, get_lanes, pick
+from .addresses import find_pointer, get_lanes, pick
 from .function_semantics import Pointer, Semantics, Threads
 from .shadow import GLOBAL_PROXY, PROXY
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 KIND = "mbarrier"
 """Of findings about the use of mbarriers."""
 DEADLOCK = "deadlock"
-AnyPointer = Pointer | BlockPointer
 MAX_COUNT = 2**20 - 1
 _BYTES = 8
 _REGISTERS = 1 << 16
@@ -105,12 +104,12 @@ class MBarriers:
         self._made: dict[tuple[int, int], MBarrier] = {}
         self._asked: dict[tuple[int, int], list[int]] = {}
 
-    def find(self, threads: Threads, pointer: AnyPointer, lane: int) -> tuple[int, int]:
+    def find(self, threads: Threads, pointer: Pointer, lane: int) -> tuple[int, int]:
         """What names the mbarrier that a lane's pointer points at."""
         shadow, cell = pointer.locate(lane)
         return id(shadow), cell
 
-    def get(self, threads: Threads, pointer: AnyPointer, lane: int) -> MBarrier | None:
+    def get(self, threads: Threads, pointer: Pointer, lane: int) -> MBarrier | None:
         """The mbarrier of a lane's pointer; None, and a finding, where there is none."""
         found = self._made.get(self.find(threads, pointer, lane))
         if found is None:
@@ -166,7 +165,7 @@ class MBarriers:
     def arrive(
         self,
         threads: Threads,
-        pointer: AnyPointer,
+        pointer: Pointer,
         lane: int,
         count: int,
         size: int,
@@ -244,15 +243,12 @@ class MBarriers:
         return True
 
     def report(
-        self, threads: Threads, pointer: AnyPointer, lane: int, text: str, kind: str = KIND
+        self, threads: Threads, pointer: Pointer, lane: int, text: str, kind: str = KIND
     ) -> None:
         """A finding about what a lane does to an mbarrier."""
         place = f"{pointer.name}[{pointer.get_index(lane)}]"
         thread = threads.state.describe_lane(lane)
-        message = f"{threads.name} of {place} by {thread}, {text}"
-        threads.state.log.add(
-            kind, pointer.name, threads.location, np.ones(1, bool), lambda at: message
-        )
+        threads.report(kind, pointer.name, f"{threads.name} of {place} by {thread}, {text}")
 
     def ask_registers(self, threads: Threads, group: Array, count: int) -> None:
         """A warpgroup asks for so many registers a thread."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -49,21 +49,20 @@ class Memory:
     ) -> None:
         self.name, self.size, self.dtype, self.state, self.low = name, size, dtype, state, low
 
-    def load(self, index: Any, mask: Array | None, location: str) -> Any:
-        """The values at an index of shape (lanes or 1, vector), for the lanes of a mask."""
+    def load(
+        self, index: Any, mask: Array | None, location: str, *, is_vector: bool = False
+    ) -> Any:
+        """The values at an index of shape (lanes or 1, vector), for the lanes of a mask.
+
+        With `is_vector` as one instruction of the GPU: neighbours in a row must be aligned.
+        """
         raise NotImplementedError
 
-    def load_vector(self, index: Any, mask: Array | None, location: str) -> Any:
-        """The same, as one instruction of the GPU: neighbours in a row must be aligned."""
-        return self.load(index, mask, location)
-
-    def store(self, index: Any, value: Any, mask: Array | None, location: str) -> None:
-        """Store values at an index, for the lanes of a mask."""
+    def store(
+        self, index: Any, value: Any, mask: Array | None, location: str, *, is_vector: bool = True
+    ) -> None:
+        """Store values at an index, for the lanes of a mask; alignment as of `load`."""
         raise NotImplementedError
-
-    def store_elements(self, index: Any, value: Any, mask: Array | None, location: str) -> None:
-        """The same, one element of a vector after the other: no place has to be aligned."""
-        self.store(index, value, mask, location)
 
     def begin_store(self, index: Any, value: Any, mask: Array | None, location: str) -> Arrive:
         """Begin a store that hardware does asynchronously."""
@@ -72,65 +71,9 @@ class Memory:
             "lies elsewhere"
         )
 
-    def load_rows(self, lanes: Sequence[int], elements: Array, active: Array, location: str) -> Any:
-        """What a bulk copy loads for a few lanes: elements of shape (lanes, n), where active."""
-        raise UnsupportedError(f"bulk copies are between global and shared memory, not {self.name}")
-
-    def begin_store_rows(
-        self,
-        lanes: Sequence[int],
-        elements: Array,
-        values: Array,
-        location: str,
-        *,
-        rank: int | None = None,
-    ) -> Callable[[], None]:
-        """Begin what a bulk copy stores for a few lanes; returns what makes it arrive.
-
-        With a `rank` in the shared memory of that block of each lane's cluster.
-        """
-        raise UnsupportedError(f"bulk copies are between global and shared memory, not {self.name}")
-
-    def mark_stored_by_map(self, elements: Array) -> None:
-        """A tensor map's store changes elements in the launch that runs, which no compiler sees."""
-
-    def check_rows(
-        self, lanes: Sequence[int], elements: Array, active: Array, values: Array, location: str
-    ) -> None:
-        """Record where the elements are no longer what a bulk copy began to load."""
-
-    def find_unseen_store(
-        self, lane: int, elements: Array, *, rank: int | None = None
-    ) -> tuple[int, int] | None:
-        """A thread that stored to elements with no proxy fence since, and one of them; or None."""
-        return None
-
-    def find_unordered_load(
-        self, lane: int, elements: Array, *, rank: int | None = None
-    ) -> tuple[int, int] | None:
-        """A thread that loaded elements with no proxy fence since, and one of them; or None."""
-        return None
-
     def locate_cell(self, element: int, lane: int, *, rank: int | None = None) -> tuple[Any, int]:
         """What names an element of a lane's thread block: the shadow, and the cell in it."""
         raise UnsupportedError(f"{self.name} lies in registers, where no mbarrier can be")
-
-    def load_apart(
-        self, lanes: Sequence[int], places: Array, ranks: Sequence[int], location: str
-    ) -> Array:
-        """What lanes load in the shared memory of blocks of their cluster, by rank; (lanes, 1)."""
-        raise UnsupportedError(f"{self.name} is not in shared memory, which blocks can reach")
-
-    def store_apart(
-        self,
-        lanes: Sequence[int],
-        places: Array,
-        ranks: Sequence[int],
-        values: Array,
-        location: str,
-    ) -> None:
-        """What lanes store there; of shape (lanes, 1)."""
-        raise UnsupportedError(f"{self.name} is not in shared memory, which blocks can reach")
 
     def check_unchanged(self, index: Any, value: Any, mask: Array | None, location: str) -> None:
         """Record where a value that hardware loads asynchronously is another one by now."""
@@ -196,10 +139,14 @@ class VectorMemory(Memory):
         super().__init__(scalars.name, scalars.size // lanes, scalars.dtype, scalars.state)
         self.scalars, self.lanes = scalars, lanes
 
-    def load(self, index: Any, mask: Array | None, location: str) -> Any:
+    def load(
+        self, index: Any, mask: Array | None, location: str, *, is_vector: bool = False
+    ) -> Any:
         return self.scalars.load(self._spread(index), mask, location)
 
-    def store(self, index: Any, value: Any, mask: Array | None, location: str) -> None:
+    def store(
+        self, index: Any, value: Any, mask: Array | None, location: str, *, is_vector: bool = True
+    ) -> None:
         self.scalars.store(self._spread(index), value, mask, location)
 
     def _spread(self, index: Any) -> Array:
@@ -226,7 +173,9 @@ class LocalMemory(Memory):
         self._used = "adds to"
         self._last_use = 0
 
-    def load(self, index: Any, mask: Array | None, location: str) -> Any:
+    def load(
+        self, index: Any, mask: Array | None, location: str, *, is_vector: bool = False
+    ) -> Any:
         self._use(LOAD, index, mask, location)
         rows = self._find_rows(index)
         if rows is not None:
@@ -241,7 +190,9 @@ class LocalMemory(Memory):
         self._report_uninitialized(wrong, spread_to(cells, wrong.shape), location)
         return np.where(written, values, get_garbage(self.dtype))
 
-    def store(self, index: Any, value: Any, mask: Array | None, location: str) -> None:
+    def store(
+        self, index: Any, value: Any, mask: Array | None, location: str, *, is_vector: bool = True
+    ) -> None:
         self._use(STORE, index, mask, location)
         rows = self._find_rows(index) if mask is None else None
         if rows is not None:
@@ -369,7 +320,9 @@ class WarpMemory(Memory):
         self.data = np.full(batch.blocks * per_block * size, get_garbage(dtype), dtype)
         self.written = np.zeros(self.data.size, bool)
 
-    def load(self, index: Any, mask: Array | None, location: str) -> Any:
+    def load(
+        self, index: Any, mask: Array | None, location: str, *, is_vector: bool = False
+    ) -> Any:
         places, active = self._locate(index, mask, location, LOAD)
         cells = places + self._first
 
@@ -381,7 +334,9 @@ class WarpMemory(Memory):
         self.state.log.add("uninitialized read", self.name, location, wrong, describe)
         return self.data[cells]
 
-    def store(self, index: Any, value: Any, mask: Array | None, location: str) -> None:
+    def store(
+        self, index: Any, value: Any, mask: Array | None, location: str, *, is_vector: bool = True
+    ) -> None:
         places, active = self._locate(index, mask, location, STORE)
         cells = (places + self._first)[active]
         self.data[cells] = spread_to(value, active.shape)[active]

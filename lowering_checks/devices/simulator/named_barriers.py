@@ -118,11 +118,9 @@ class NamedBarriers:
 
     def report(self, threads: Threads, lane: int, number: int, text: str, kind: str = KIND) -> None:
         """A finding about what a lane does at a barrier."""
-        message = (
-            f"{threads.name} of barrier {number} by {threads.state.describe_lane(lane)} {text}"
-        )
-        one = np.ones(1, bool)
-        threads.state.log.add(kind, f"barrier {number}", threads.location, one, lambda _: message)
+        who = threads.state.describe_lane(lane)
+        message = f"{threads.name} of barrier {number} by {who} {text}"
+        threads.report(kind, f"barrier {number}", message)
 
     def report_left(self) -> None:
         """Findings about barriers at which threads have come, and that nobody waits for."""

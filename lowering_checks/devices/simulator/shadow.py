@@ -69,6 +69,7 @@ class Shadow:
         self._incoming: Array | None = None
         self._co_writers = CoWriters()
         self._stored: Array | None = None
+        self._loaded: Array | None = None
         self.by_proxy: Array | None = None
         self.loader: Array | None = None
         self.opaque: Array | None = None
@@ -127,7 +128,7 @@ class Shadow:
             self._launch_reader = self._other_block_reader = self._launch_co_writer = None
         self._co_writers.clear()
         self._pending.clear()
-        self._copier = self.loader = self._stored = None
+        self._copier = self.loader = self._loaded = self._stored = None
 
     def end_batch(self) -> None:
         """Other thread blocks follow: global accesses of these are in no order with theirs."""
@@ -253,47 +254,33 @@ class Shadow:
     def _remember(self, cells: Array, threads: Array) -> None:
         self._co_writers.add(cells, threads, self.state.interval, self.state.batch.threads)
 
-    def find_unfenced(self, cells: Array, lanes: Array) -> Array:
+    def find_unfenced(self, cells: Array, lanes: Array, *, loads: bool = False) -> Array:
         """Where a thread stored to a cell, and no proxy fence makes that visible to lanes' copies.
 
         Its own fence after it does, and so does one that a lane passed when it knew of the store.
+        With `loads`, where a thread loaded a cell itself, and no fence orders the copies behind it.
         """
-        if self._stored is None:
+        fenced_at = self._loaded if loads else self._stored
+        if fenced_at is None:
             return np.zeros(cells.shape, bool)
-        stored, writers = self._stored[cells], self.writer[cells]
-        batch = self.state.batch  # blocks before it are in no order at all
-        ours = writers >= batch.first * batch.threads
-        behind = self._is_fenced(writers, stored, self._write_time[cells], lanes)
-        unfenced: Array = (stored != NO_THREAD) & ours & ~behind
-        return unfenced if self.by_proxy is None else unfenced & ~self.by_proxy[cells]
+        accessors = self.loader if loads else self.writer
+        assert accessors is not None
+        threads = accessors[cells]
+        counts, times = fenced_at[cells], (self._load_time if loads else self._write_time)[cells]
+        fences, batch = self.state.get_fences(self._proxy), self.state.batch
+        inside = threads - batch.first * batch.threads  # blocks before are in no order at all
+        own = fences.last[np.maximum(inside, 0), 0] > counts
+        known = fences.get_known(lanes, threads % batch.group) > times
+        unfenced: Array = (counts != NO_THREAD) & (inside >= 0) & ~own & ~known
+        return unfenced if loads or self.by_proxy is None else unfenced & ~self.by_proxy[cells]
 
     def mark_loaded(self, cells: Array, threads: Array) -> None:
         """Note that threads loaded these cells themselves, and not by a bulk copy or wgmma."""
-        if self.loader is None:
+        if self.loader is None or self._loaded is None:
             self.loader, self._loaded = self._no_threads(), self._no_threads()
             self._load_time = self._no_threads()
         self.loader[cells], self._load_time[cells] = threads, self.state.interval
         self._loaded[cells] = self.state.get_fences(PROXY).count
-
-    def find_unfenced_loads(self, cells: Array, lanes: Array) -> Array:
-        """Where a thread loaded a cell itself, and no proxy fence orders lanes' copies behind that.
-
-        As for stores its own fence does, or one that a lane passed when it knew of the load.
-        """
-        if self.loader is None:
-            return np.zeros(cells.shape, bool)
-        loaders = self.loader[cells]
-        behind = self._is_fenced(loaders, self._loaded[cells], self._load_time[cells], lanes)
-        unfenced: Array = (loaders != NO_THREAD) & ~behind
-        return unfenced
-
-    def _is_fenced(self, threads: Array, counts: Array, times: Array, lanes: Array) -> Array:
-        """Whether a proxy fence stands between what threads did and what lanes do."""
-        fences, batch = self.state.get_fences(self._proxy), self.state.batch
-        own = fences.last[np.maximum(threads - batch.first * batch.threads, 0), 0] > counts
-        known = fences.get_known(lanes, threads % batch.group) > times
-        fenced: Array = own | known
-        return fenced
 
     def find_readers(self, cells: Array, threads: Array) -> Array | None:
         """Another thread that loaded a cell in no order with these threads; NO_THREAD elsewhere.

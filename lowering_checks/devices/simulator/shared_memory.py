@@ -68,6 +68,21 @@ class _CellAccess(NamedTuple):
         )
 
 
+class Rows(NamedTuple):
+    """Elements of a few lanes, a row for each lane: of shape (lanes, n), and which are accessed.
+
+    Attributes
+    ----------
+    ranks : of the blocks in their cluster in whose shared memory they lie; None for lanes' own
+    """
+
+    lanes: Sequence[int]
+    elements: Array
+    active: Array
+    location: str
+    ranks: Sequence[int] | None = None
+
+
 class SharedMemory(Memory):
     """Cells that threads share: within a thread block ("shared"), or over the grid ("global").
 
@@ -127,12 +142,12 @@ class SharedMemory(Memory):
         view = self.data.view(dtype)
         return SharedMemory(name, view, self.shadow, low=low, size=size, buffer_id=buffer_id)
 
-    def load(self, index: Any, mask: Array | None, location: str) -> Any:
-        return self._load(self._locate_cells(LOAD, index, mask, location))
-
-    def load_vector(self, index: Any, mask: Array | None, location: str) -> Any:
+    def load(
+        self, index: Any, mask: Array | None, location: str, *, is_vector: bool = False
+    ) -> Any:
         access = self._locate_cells(LOAD, index, mask, location)
-        self._check_aligned(access)
+        if is_vector:
+            self._check_aligned(access)
         return self._load(access)
 
     def _load(self, access: _CellAccess) -> Any:
@@ -155,12 +170,10 @@ class SharedMemory(Memory):
                 shadow.mark_loaded(*access.pick_cells(cells, threads))
         return self.data[access.elements]
 
-    def store(self, index: Any, value: Any, mask: Array | None, location: str) -> None:
-        self._store(*self._prepare_store(index, value, mask, location))
-
-    def store_elements(self, index: Any, value: Any, mask: Array | None, location: str) -> None:
-        access = self._locate_cells(STORE, index, mask, location)
-        self._store(access, self._convert(access, value))
+    def store(
+        self, index: Any, value: Any, mask: Array | None, location: str, *, is_vector: bool = True
+    ) -> None:
+        self._store(*self._prepare_store(index, value, mask, location, is_vector=is_vector))
 
     def _store(self, access: _CellAccess, values: Array) -> None:
         changes = self._check_store(access, values)
@@ -228,23 +241,19 @@ class SharedMemory(Memory):
         if self.shadow.is_tracked:
             self.shadow.record_read(*access.pick_cells(access.cells, access.threads))
 
-    # ---- Bulk copies, of many elements for a few lanes
+    # ---- What a few lanes access, each a row of elements
 
-    def load_rows(self, lanes: Sequence[int], elements: Array, active: Array, location: str) -> Any:
-        return self._load(self._locate_rows(BULK_LOAD, lanes, elements, active, location))
+    def load_rows(self, rows: Rows, kind: str) -> Array:
+        """The elements of shape (lanes, n)."""
+        return np.asarray(self._load(self._locate_rows(kind, rows)))
 
-    def begin_store_rows(
-        self,
-        lanes: Sequence[int],
-        elements: Array,
-        values: Array,
-        location: str,
-        *,
-        rank: int | None = None,
-    ) -> Callable[[], None]:
-        active = np.ones(elements.shape, bool)
-        access = self._locate_rows(BULK_STORE, lanes, elements, active, location, rank=rank)
-        stored = values.reshape(elements.shape)
+    def store_rows(self, rows: Rows, values: Array) -> None:
+        """Store to the shared memory of other blocks."""
+        self._store(self._locate_rows(STORE, rows), values.astype(self.dtype, copy=False))
+
+    def begin_store_rows(self, rows: Rows, values: Array) -> Callable[[], None]:
+        """Begin what a bulk copy stores; returns what makes it arrive."""
+        access, stored = self._locate_rows(BULK_STORE, rows), values.reshape(rows.elements.shape)
         self._occupy(access, stored)
 
         def arrive() -> None:
@@ -254,70 +263,42 @@ class SharedMemory(Memory):
         return arrive
 
     def mark_stored_by_map(self, elements: Array) -> None:
+        """A tensor map's store changes elements in the launch that runs, which no compiler sees."""
         if self._stored_by_map is None:
             self._stored_by_map = np.zeros(self.data.size, np.int32)
         inside = np.clip(elements, self.low, self.low + self.size - 1)
         self._stored_by_map[inside] = self.state.launch
 
-    def check_rows(
-        self, lanes: Sequence[int], elements: Array, active: Array, values: Array, location: str
-    ) -> None:
+    def check_rows(self, rows: Rows, values: Array) -> None:
+        """Record where the elements are no longer what a bulk copy began to load."""
         if self.shadow.is_tracked:
-            access = self._locate_rows(COPY, lanes, elements, active, location)
+            access = self._locate_rows(COPY, rows)
             changed = self._per_cell(differ(self.data[access.elements], values))
             self._report_race(access, changed, self.shadow.writer, DURING_STORE)
 
-    def find_unseen_store(
-        self, lane: int, elements: Array, *, rank: int | None = None
-    ) -> tuple[int, int] | None:
-        if not self.shadow.is_tracked:
-            return None
-        cells = self._find_cells(BULK_LOAD, lane, elements, rank)
-        unfenced = self.shadow.find_unfenced(cells, np.full(cells.shape, lane))
-        return self._pick_first(unfenced, self.shadow.writer, cells, elements)
-
-    def find_unordered_load(
-        self, lane: int, elements: Array, *, rank: int | None = None
-    ) -> tuple[int, int] | None:
-        cells = self._find_cells(BULK_STORE, lane, elements, rank)
-        unfenced = self.shadow.find_unfenced_loads(cells, np.full(cells.shape, lane))
-        return self._pick_first(unfenced, self.shadow.loader, cells, elements)
-
-    def _find_cells(self, kind: str, lane: int, elements: Array, rank: int | None) -> Array:
-        rows = [lane], elements[None], np.ones(elements[None].shape, bool)
-        access = self._locate_rows(kind, *rows, "", is_checked=True, rank=rank)
-        return access.cells.ravel()
-
-    def _pick_first(
-        self, wrong: Array, accessors: Array | None, cells: Array, elements: Array
-    ) -> tuple[int, int] | None:
-        """The thread that accessed the first cell that is wrong, and the element; None for none."""
-        if accessors is None or not is_any(wrong):
+    def find_unfenced(self, rows: Rows, *, loads: bool) -> tuple[int, int] | None:
+        """A thread that stored to, or loaded, elements of a lane with no proxy fence since, and one
+        of them; None for none."""
+        access, shadow = self._locate_rows("", rows), self.shadow
+        cells = access.cells[access.touched]
+        wrong = shadow.find_unfenced(cells, np.full(cells.shape, rows.lanes[0]), loads=loads)
+        if not is_any(wrong):
             return None
         at = int(np.argmax(wrong))
-        return int(accessors[cells[at]]), int(elements[at // self.ratio]) - self.low
+        accessors = shadow.loader if loads else shadow.writer
+        assert accessors is not None
+        element = rows.elements[rows.active][at // self.ratio]
+        return int(accessors[cells[at]]), int(element) - self.low
 
     def locate_cell(self, element: int, lane: int, *, rank: int | None = None) -> tuple[Any, int]:
-        block = 0 if self.shadow.is_global else int(self._find_blocks([lane], rank)[0, 0])
+        ranks = None if rank is None else [rank]
+        block = 0 if self.shadow.is_global else int(self._find_blocks([lane], ranks)[0, 0])
         return self.shadow, (element + block * self.span) * self.ratio
 
-    def _locate_rows(
-        self,
-        kind: str,
-        lanes: Sequence[int],
-        elements: Array,
-        active: Array,
-        location: str,
-        *,
-        is_checked: bool = False,
-        rank: int | Sequence[int] | None = None,
-    ) -> _CellAccess:
-        """An access of a few lanes, each to a row of elements; within bounds, and counted.
-
-        With a `rank` to the shared memory of that block of a lane's cluster, instead of its own.
-        """
-        batch, is_global = self.state.batch, self.shadow.is_global
-        end = self.low + self.size
+    def _locate_rows(self, kind: str, rows: Rows) -> _CellAccess:
+        """Rows within bounds, and counted; without the name of an access, that comes later."""
+        batch, is_global, lanes = self.state.batch, self.shadow.is_global, rows.lanes
+        elements, active, end = rows.elements, rows.active, self.low + self.size
         wrong = active & ((elements < self.low) | (elements >= end))
 
         def describe(at: tuple[int, ...]) -> str:
@@ -325,62 +306,32 @@ class SharedMemory(Memory):
             place = f"{self.name}[{elements[at] - self.low}]"
             return f"{kind} {place} by {thread} ({self.name} has {self.size} elements)"
 
-        self.state.log.add("out of bounds", self.name, location, wrong, describe)
-        elements = np.clip(elements, self.low, end - 1)
-        if batch.first == 0 and kind != COPY and not is_checked:
+        if kind:
+            self.state.log.add("out of bounds", self.name, rows.location, wrong, describe)
+        places = np.clip(elements, self.low, end - 1)
+        if batch.first == 0 and kind not in ("", COPY):
             for row in range(len(lanes)):
                 if lanes[row] < batch.threads:
-                    scope = "global" if is_global else "shared"
-                    picked = elements[row][active[row]]
+                    scope, picked = "global" if is_global else "shared", places[row][active[row]]
                     self.state.counts.add_bulk_access(scope, picked, self.dtype.itemsize)
         if not is_global:
-            elements = elements + self._find_blocks(lanes, rank) * self.span
-        cells, touched = elements, self._per_cell(active)
-        if self.ratio > 1:
-            cells = elements[:, :, None] * self.ratio + np.arange(self.ratio)
-            cells = cells.reshape(len(elements), -1)
-        threads = spread_to(batch.thread[lanes], cells.shape)
-        return _CellAccess(kind, location, active, elements, active, cells, threads, touched)
+            places = places + self._find_blocks(lanes, rows.ranks) * self.span
+        return self._access(kind, rows.location, active, places, active, batch.thread[lanes])
 
-    def _find_blocks(self, lanes: Sequence[int], rank: int | Sequence[int] | None) -> Array:
+    def _find_blocks(self, lanes: Sequence[int], ranks: Sequence[int] | None) -> Array:
         """The blocks whose copies of shared memory lanes access; of shape (lanes, 1)."""
         batch = self.state.batch
-        if rank is None:
+        if ranks is None:
             return batch.block[lanes]
-        ranks = [rank] * len(lanes) if isinstance(rank, int) else rank
-        pairs = zip(lanes, ranks, strict=True)
-        return np.array([[batch.get_block(*pair)] for pair in pairs])
-
-    # ---- Threads of a cluster, in the shared memory of another of its blocks
-
-    def load_apart(
-        self, lanes: Sequence[int], places: Array, ranks: Sequence[int], location: str
-    ) -> Array:
-        active = np.ones(places.shape, bool)
-        access = self._locate_rows(LOAD, lanes, places, active, location, rank=ranks)
-        return np.asarray(self._load(access))
-
-    def store_apart(
-        self,
-        lanes: Sequence[int],
-        places: Array,
-        ranks: Sequence[int],
-        values: Array,
-        location: str,
-    ) -> None:
-        active = np.ones(places.shape, bool)
-        access = self._locate_rows(STORE, lanes, places, active, location, rank=ranks)
-        self._store(access, values.astype(self.dtype, copy=False))
+        return np.array([[batch.get_block(*pair)] for pair in zip(lanes, ranks, strict=True)])
 
     def _prepare_store(
-        self, index: Any, value: Any, mask: Array | None, location: str
+        self, index: Any, value: Any, mask: Array | None, location: str, *, is_vector: bool = True
     ) -> tuple[_CellAccess, Array]:
         access = self._locate_cells(STORE, index, mask, location)
-        self._check_aligned(access)
-        return access, self._convert(access, value)
-
-    def _convert(self, access: _CellAccess, value: Any) -> Array:
-        return spread_to(value, access.elements.shape).astype(self.dtype, copy=False)
+        if is_vector:
+            self._check_aligned(access)
+        return access, spread_to(value, access.elements.shape).astype(self.dtype, copy=False)
 
     def _check_store(self, access: _CellAccess, values: Array) -> Array:
         """No other thread may access the cells at the same time, unless nothing changes.
@@ -477,12 +428,23 @@ class SharedMemory(Memory):
             counts = self.state.counts
             counts.add_access(scope, elements[first], active[first], self.dtype.itemsize)
         elements = elements if is_global else elements + batch.block * self.span
+        return self._access(kind, location, mask, elements, active, batch.thread)
+
+    def _access(
+        self,
+        kind: str,
+        location: str,
+        mask: Array | None,
+        elements: Array,
+        active: Array,
+        thread: Array,
+    ) -> _CellAccess:
+        """An access of places in the memory, with those in its shadow."""
         cells = elements
         if self.ratio > 1:
             cells = elements[:, :, None] * self.ratio + np.arange(self.ratio)
             cells = cells.reshape(len(elements), -1)
-        threads = spread_to(batch.thread, cells.shape)
-        touched = self._per_cell(active)
+        threads, touched = spread_to(thread, cells.shape), self._per_cell(active)
         return _CellAccess(kind, location, mask, elements, active, cells, threads, touched)
 
     def _per_cell(self, per_element: Array) -> Array:

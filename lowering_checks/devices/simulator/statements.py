@@ -241,9 +241,7 @@ def _store(node: Any) -> Execute:
         stored = value(gpu, mask)
         if is_one_place and np.ndim(stored):
             stored = stored[..., -1:]
-        memory = gpu.memories[key]
-        store = memory.store if is_vector else memory.store_elements
-        store(index(gpu, mask), stored, mask, location)
+        gpu.memories[key].store(index(gpu, mask), stored, mask, location, is_vector=is_vector)
 
     return run
 
