@@ -105,7 +105,7 @@ def test_co_writers_are_those_of_a_list_of_all_stores() -> None:
         kind, cells = dice.integers(10), dice.integers(0, 3, dice.integers(1, 12)) * 7
         threads = dice.integers(0, 4 + time // 20, cells.size)
         if kind < 6:
-            co_writers.add(cells, threads, time, per_block)
+            co_writers.add(cells, threads, time)
             stores += zip(cells.tolist(), threads.tolist(), [time] * cells.size, strict=True)
         elif kind == 6:
             co_writers.drop(cells[:1])

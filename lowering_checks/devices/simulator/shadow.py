@@ -252,7 +252,7 @@ class Shadow:
             self._remember(np.concatenate([cells, cells]), both)
 
     def _remember(self, cells: Array, threads: Array) -> None:
-        self._co_writers.add(cells, threads, self.state.interval, self.state.batch.threads)
+        self._co_writers.add(cells, threads, self.state.interval)
 
     def find_unfenced(self, cells: Array, lanes: Array, *, loads: bool = False) -> Array:
         """Where a thread stored to a cell, and no proxy fence makes that visible to lanes' copies.
