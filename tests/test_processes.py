@@ -19,11 +19,11 @@ def test_what_this_process_can_import_from_elsewhere(
         (folder / f"{name}.py").write_text("value = 7\n")
     monkeypatch.chdir(here)
     monkeypatch.setattr(sys, "path", ["", str(here), str(elsewhere), *sys.path])
-    done = run_alone("import only_there, sys; print(only_there.value, *sys.argv[1:])", "a", "b c")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "7 a b c\n", "")
-    done = run_alone("import only_here")
-    assert done.returncode == 1
-    assert "No module named 'only_here'" in done.stderr
+    script = "import only_there, sys; sys.exit(f'{only_there.value} {sys.argv[1:]}')"
+    assert run_alone(script, "a", "b c") == "7 ['a', 'b c']"
+    assert run_alone("import only_there") == ""
+    assert "No module named 'only_here'" in run_alone("import only_here")
+    assert run_alone("import sys; sys.exit(3)") == "no reason given"
 
 
 def test_what_a_library_writes_past_python_is_not_shown(capfd: pytest.CaptureFixture[str]):

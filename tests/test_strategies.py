@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
 from tirstep.modules import get_kernel
-from tirstep.strategies.kernel_strategies import (
+from tirstep.strategies.hypothesis_strategies import (
     EXTENT,
     open_sizes,
     options,

@@ -15,8 +15,9 @@ def count_cores() -> int:
     return os.cpu_count() or 1
 
 
-def run_alone(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a script that imports what this process can, wherever that lies, but from this folder.
+def run_alone(script: str, *arguments: str) -> str:
+    """Run a script that imports what this process can, wherever that lies, but from this folder;
+    the last line of why it fails, "" where it does not.
 
     Settings of Python's in the environment do not count, as with ``python -I``; PYTHONPATH, by
     which this process may have found TVM, counts as it did here.
@@ -24,9 +25,7 @@ def run_alone(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     here = Path.cwd()
     folders = [str(Path(it).resolve()) for it in sys.path if it and Path(it).resolve() != here]
     found = f"import sys\nsys.path += [it for it in {folders!r} if it not in sys.path]\n"
-    return subprocess.run(
-        [sys.executable, "-I", "-c", found + script, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-I", "-c", found + script, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = done.stderr.strip().splitlines() or ["no reason given"]
+    return lines[-1] if done.returncode else ""

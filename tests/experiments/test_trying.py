@@ -6,7 +6,7 @@ import pytest
 import tvm
 
 from tirstep.cli.pass_ import list_subjects
-from tirstep.experiments import Edit, Experiment, TryOptions, trying
+from tirstep.experiments import Edit, Experiment, trying
 from tirstep.experiments.editing import get_pass
 from tirstep.experiments.trying import DeviceVerdict, try_change
 
@@ -18,7 +18,7 @@ def run(*modules: str, drop: str) -> list[DeviceVerdict]:
     edit = Edit("drop", drop)
     subjects, _ = list_subjects(modules, 0, edit)
     with Experiment("drop", edit) as experiment:
-        return list(try_change(experiment, subjects[-1], TryOptions(("cpu",))).verdicts)
+        return list(try_change(experiment, subjects[-1], devices=("cpu",)).verdicts)
 
 
 def test_a_state_in_front_of_the_change_is_no_answer():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tirstep.lowering_checks import get_device, run_recipe
 from tirstep.lowering_checks.devices import run
 from tirstep.lowering_checks.steps import Run, make_golden_problem
-from tirstep.strategies.kernel_strategies import options, shapes, sizes
+from tirstep.strategies.hypothesis_strategies import options, shapes, sizes
 from tirstep.transforms.recipes import RECIPES, Recipe
 
 pytestmark = pytest.mark.gpu

@@ -20,7 +20,7 @@ from tirstep.lowering_checks import (
 )
 from tirstep.lowering_checks.numeric import check_program
 from tirstep.lowering_checks.steps import Run
-from tirstep.strategies.kernel_strategies import (
+from tirstep.strategies.hypothesis_strategies import (
     SIMULATED,
     TAILS,
     open_sizes,

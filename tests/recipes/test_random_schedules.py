@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tirstep import transforms as tr
 from tirstep.modules import kernels
-from tirstep.strategies.module_strategies import Drawn
+from tirstep.strategies.hypothesis_strategies import Drawn
 from tirstep.strategies.players import MOVES, TABLE, WITH_PRIMITIVES, Player
 from tirstep.strategies.plays import (
     LIMIT,

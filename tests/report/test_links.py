@@ -69,12 +69,13 @@ def test_a_source_that_is_written_otherwise_with_marks_is_not_linked(
 def test_the_python_of_a_step_is_what_ran_since_the_step_before():
     run = run_golden(RECIPES["matmul_warps"])
     parts = find_python(run)
-    assert parts[0].function == "matmul"
+    assert parts[0]["function"] == "matmul"
     for step, part in zip(run.steps[1:], parts[1:], strict=True):
         lines = Path(step.path).read_text(encoding="utf-8").splitlines()
-        assert step.location == f"{Path(step.path).name}:{part.stop}"
-        assert "yield" in lines[part.stop - 1]
+        assert step.location == f"{Path(step.path).name}:{part['stop']}"
+        assert "yield" in lines[part["stop"] - 1]
         assert (
-            list(part.text.lines) == lines[part.first - 1 : part.first - 1 + len(part.text.lines)]
+            list(part["text"].lines)
+            == lines[part["first"] - 1 : part["first"] - 1 + len(part["text"].lines)]
         )
-    assert {part.function for part in parts[1:]} == {"schedule", "multiply"}
+    assert {part["function"] for part in parts[1:]} == {"schedule", "multiply"}

@@ -13,15 +13,10 @@ from .peers import show_name
 from .results import BenchRun, Case, Ceilings, Outcome, Time
 
 
-def get_outcome(case: Case, candidate: str) -> Outcome | None:
-    """A candidate's outcome; None if it did not take part."""
-    return next((outcome for outcome in case.outcomes if outcome.candidate == candidate), None)
-
-
 def get_time(case: Case, candidate: str) -> float | None:
     """A candidate's median in microseconds; None without one."""
-    outcome = get_outcome(case, candidate)
-    return None if outcome is None or outcome.time is None else outcome.time.median_us
+    timed = ((it.candidate, it.time) for it in case.outcomes if it.time is not None)
+    return next((time.median_us for name, time in timed if name == candidate), None)
 
 
 def compute_floor(case: Case, ceilings: Ceilings) -> tuple[float, str]:

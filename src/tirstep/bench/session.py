@@ -26,14 +26,7 @@ from tirstep.transforms.schedule import TransformError
 from . import BenchError, PeerMissing, shorten
 from .cases import MEANINGS, PlannedCase
 from .compile_pool import CompileJob, compile_all, name_library
-from .machine import (
-    Launch,
-    Reference,
-    Replay,
-    plan_repeats,
-    require_alive,
-    take_results,
-)
+from .machine import Launch, Reference, Replay, plan_repeats, require_alive, take_results
 from .peers import Peer
 from .results import BenchRun, Case, Outcome, summarize
 

@@ -14,7 +14,7 @@ from tirstep.printing import print_error
 from tirstep.programs.naming import is_program
 
 from .formatting import complete_ladder
-from .request import FUNCTION_NAME, SEED, argument, flag, option
+from .request import argument, flag, option, with_options
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ QUICK_ROUNDS = 5
 VERDICTS = ("faster", "slower", "same")
 
 
+@with_options()
 def command(
+    *,
     names: list[str] | None = argument(
         "NAME",
         "Suites (matmul, half, tf32, eight-bit, fused, conv2d, attention, bandwidth, "
@@ -47,8 +49,8 @@ def command(
     recipe: list[str] | None = option(
         "--recipe", "RECIPE", "Instead of the suite's recipes; may be repeated."
     ),
-    function: str | None = FUNCTION_NAME,
-    seed: int = SEED,
+    function: str | None,
+    seed: int,
     compare: tuple[Path, Path] | None = option(
         "--compare", "OLD NEW", "Measure nothing; compare two files of --json."
     ),

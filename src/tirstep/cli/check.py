@@ -10,7 +10,6 @@ from tirstep.printing import print_error
 
 from .formatting import complete_recipe, count, format_shape
 from .request import (
-    JSON,
     PROGRAMS,
     RECIPE_OPTIONS,
     Request,
@@ -58,7 +57,7 @@ def command(
         "Check nothing: write the goldens of these recipes, or of kernels' whole ladders, "
         "again. Not under CI.",
     ),
-    json: bool = JSON,
+    json: bool,
 ) -> int:
     """Hold each step against its golden and against NumPy.
 

@@ -13,7 +13,7 @@ from .formatting import (
     join_alternatives,
     spell_config,
 )
-from .request import JSON, Request, argument, option, parse_shape, with_options
+from .request import Request, argument, option, parse_shape, with_options
 from .wrong_use import UseError
 
 ROWS = ("row_sum", "softmax", "rms_norm", "layer_norm", "matvec")
@@ -37,7 +37,7 @@ def command(
         default="NVIDIA H200",
     ),
     best: int = option("--best", "N", "So many configs.", default=5, least=1, show_default=True),
-    json: bool = JSON,
+    json: bool,
 ) -> int:
     """Say which configs should be fastest at a shape, and why.
 

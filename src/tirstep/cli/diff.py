@@ -12,11 +12,7 @@ from tirstep.printing import print_error
 
 from .formatting import complete_recipe
 from .request import (
-    CONTEXT,
-    JSON,
-    RECIPE_NAME,
     RECIPE_OPTIONS,
-    TARGET_NAME,
     Request,
     argument,
     do_tasks,
@@ -37,37 +33,38 @@ if TYPE_CHECKING:
 
     Place = tuple[Run, Step]
 
-BEFORE = argument("FROM", "A step, by name or number.", default=None, show_default=False)
-AFTER = argument("TO", "Another. [default: the last]", default=None, show_default=False)
-AGAINST = option(
-    "--against",
-    "OTHER",
-    "Diff with a step of another recipe or program.",
-    autocompletion=complete_recipe,
-)
-OWN_STEP = option("--step", "STEP", "With --against: RECIPE's step. [default: the last]")
-OTHER_STEP = option("--against-step", "STEP", "With --against: OTHER's step. [default: the last]")
-NUMBERS = flag(
-    "--numbers",
-    "With --against: compare structure, numbers and facts, too; --device, --seed and "
-    "--target go with it.",
-)
-
 
 @with_options("device", "seed", *RECIPE_OPTIONS)
 def command(
     *,
-    recipe: str = RECIPE_NAME,
+    recipe: str,
     request: Request,
-    before: str | None = BEFORE,
-    after: str | None = AFTER,
-    against: str | None = AGAINST,
-    step: str | None = OWN_STEP,
-    against_step: str | None = OTHER_STEP,
-    numbers: bool = NUMBERS,
-    target: str = TARGET_NAME,
-    context: int = CONTEXT,
-    json: bool = JSON,
+    before: str | None = argument(
+        "FROM", "A step, by name or number.", default=None, show_default=False
+    ),
+    after: str | None = argument(
+        "TO", "Another. [default: the last]", default=None, show_default=False
+    ),
+    against: str | None = option(
+        "--against",
+        "OTHER",
+        "Diff with a step of another recipe or program.",
+        autocompletion=complete_recipe,
+    ),
+    step: str | None = option(
+        "--step", "STEP", "With --against: RECIPE's step. [default: the last]"
+    ),
+    against_step: str | None = option(
+        "--against-step", "STEP", "With --against: OTHER's step. [default: the last]"
+    ),
+    numbers: bool = flag(
+        "--numbers",
+        "With --against: compare structure, numbers and facts, too; --device, --seed and "
+        "--target go with it.",
+    ),
+    target: str,
+    context: int,
+    json: bool,
 ) -> int:
     """Print the diff of each step, of any two, or of two programs.
 

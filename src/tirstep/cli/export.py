@@ -12,7 +12,6 @@ from tirstep.processes import run_alone
 
 from .formatting import format_shape
 from .request import (
-    RECIPE_NAME,
     RECIPE_OPTIONS,
     Request,
     argument,
@@ -107,7 +106,7 @@ if not structural_equal(replay.replay().mod, expected):
 @with_options(*RECIPE_OPTIONS)
 def command(
     *,
-    recipe: str = RECIPE_NAME,
+    recipe: str,
     folder: Path = argument("DIR", "Where to; a new folder, or an empty one."),
     form: str = option("--as", "|".join(FILES), "What to write.", default=...),
     request: Request,
@@ -213,8 +212,7 @@ def _verify(run: Run, files: dict[str, str], form: str) -> None:
         for name, text in files.items():
             write_file(folder / name, text)
         write_file(expected, tvm.ir.save_json(run.steps[-1].module))
-        done = run_alone(_CHECK, str(folder), str(expected))
-    if done.returncode:
-        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        reason = run_alone(_CHECK, str(folder), str(expected))
+    if reason:
         told = f"{run.recipe.name} does not replay with TVM alone as {form}: {reason}"
         raise UseError(f"{told}; export it --as trace" if form == "python" else told)

@@ -6,19 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .formatting import format_shape
-from .request import (
-    ARCHITECTURES,
-    JSON,
-    ONLY_STEP,
-    RECIPE_NAME,
-    RECIPE_OPTIONS,
-    TARGET_NAME,
-    Request,
-    flag,
-    pick_step,
-    run_each,
-    with_options,
-)
+from .request import RECIPE_OPTIONS, Request, flag, option, pick_step, run_each, with_options
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
@@ -32,16 +20,20 @@ if TYPE_CHECKING:
 @with_options(*RECIPE_OPTIONS)
 def command(
     *,
-    recipe: str = RECIPE_NAME,
+    recipe: str,
     request: Request,
-    step: str | None = ONLY_STEP,
-    target: str = TARGET_NAME,
-    arch: list[str] | None = ARCHITECTURES,
+    step: str | None,
+    target: str,
+    arch: list[str] | None = option(
+        "--arch",
+        "ARCH",
+        "Compile for this architecture, such as sm_80; may be given several times.",
+    ),
     all_archs: bool = flag("--all-archs", "Compile for every architecture from sm_75 on."),
     counts: bool = flag(
         "--counts", "Count what the first GPU block does, on the simulator: seconds for each step."
     ),
-    json: bool = JSON,
+    json: bool,
 ) -> int:
     """Say what the GPU gets of each step.
 

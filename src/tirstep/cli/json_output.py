@@ -84,7 +84,7 @@ if TYPE_CHECKING:
     from tirstep.lowering_checks import Run
 
 Document = dict[str, object]
-_FIELDS = {
+FIELDS = {
     "Diff": "before after added removed",
     "Example": "shape options config",
     "Finding": "check where source=location message detail",
@@ -123,11 +123,11 @@ def run_keys(run: Run | None) -> Document:
 
 
 def _encode(value: object) -> object:
-    """What JSON has no word for: mappings, the values of `_FIELDS`, and all else as its text."""
+    """What JSON has no word for: mappings, the values of `FIELDS`, and all else as its text."""
     if isinstance(value, Mapping):
         return dict(value)
     kind = type(value).__name__
-    if kind not in _FIELDS:
+    if kind not in FIELDS:
         return str(value)
-    keys = read_keys(value, _FIELDS[kind])
+    keys = read_keys(value, FIELDS[kind])
     return {**keys, "diff": str(value)} if kind == "Diff" else keys

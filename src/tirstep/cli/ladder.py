@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from .formatting import complete_ladder, get_dtype
 from .request import (
-    JSON,
     PROGRAMS,
     RECIPE_OPTIONS,
     ExampleName,
@@ -38,7 +37,7 @@ def command(
     ),
     request: Request,
     steps: bool = flag("--steps", "A row for each step, too."),
-    json: bool = JSON,
+    json: bool,
 ) -> int:
     """Judge all recipes of a ladder, slow to fast, in a table.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tirstep.programs.naming import is_program, read_spelling
 
 from .formatting import complete_either, explain_unknown, first_sentence, spell, spell_config
-from .request import JSON, argument
+from .request import argument, with_options
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from .screen import Screen
 
 
+@with_options()
 def command(
+    *,
     name: str | None = argument(
         "NAME",
         "Only this kernel, ladder or recipe; or what is in a program of yours: FILE.py, "
@@ -26,7 +28,7 @@ def command(
         show_default=False,
         autocompletion=complete_either,
     ),
-    json: bool = JSON,
+    json: bool,
 ) -> int:
     """List kernels, ladders and recipes, with knobs and steps.
 

@@ -5,22 +5,9 @@ TVM generates of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from .request import (
-    CONTEXT,
-    JSON,
-    RECIPE_NAME,
-    RECIPE_OPTIONS,
-    STEP_NAME,
-    TARGET_NAME,
-    Request,
-    flag,
-    option,
-    pick_step,
-    run_each,
-    with_options,
-)
+from .request import RECIPE_OPTIONS, Request, flag, option, pick_step, run_each, with_options
 from .wrong_use import UseError
 
 if TYPE_CHECKING:
@@ -33,10 +20,10 @@ LEXERS = {"cuda": "cuda", "opencl": "c", "llvm": "llvm"}
 @with_options(*RECIPE_OPTIONS)
 def command(
     *,
-    recipe: str = RECIPE_NAME,
+    recipe: str,
     request: Request,
-    step: str | None = STEP_NAME,
-    target: str = TARGET_NAME,
+    step: str | None = option("--step", "STEP", "A step, by name or number. [default: the last]"),
+    target: str,
     pass_name: str | None = option(
         "--pass",
         "PASS",
@@ -48,8 +35,8 @@ def command(
         "thread bindings are made serial.",
     ),
     diff: bool = flag("--diff", "Print the diffs of the passes that changed the module."),
-    context: int = CONTEXT,
-    json: bool = JSON,
+    context: int,
+    json: bool,
 ) -> int:
     """Show what TVM's lowering passes make of a step, or its source.
 
@@ -60,7 +47,6 @@ def command(
         raise UseError("--source is what comes of all passes; give it without --pass and --diff")
 
     def show(run: Run) -> int:
-        from rich.table import Table
         from rich.text import Text
 
         from tirstep.lowering_checks import CheckError, print_module
@@ -68,7 +54,7 @@ def command(
         from tirstep.lowering_checks.steps import step_label
 
         from .json_output import print_document, read_keys, run_keys
-        from .screen import Screen, change_words, step_heading
+        from .screen import Screen, change_words, make_table, step_heading
 
         at, screen = pick_step(run, step), Screen(quiet=json)
         with screen.working():
@@ -130,21 +116,19 @@ def command(
                 else:
                     screen.program(print_module(each.module))
         else:
-            table = Table(box=None, pad_edge=False)
-            for column in ("", "pass", "lines", "ms"):
-                side: Literal["left", "right"] = "left" if column == "pass" else "right"
-                table.add_column(column, justify=side, no_wrap=True)
+            rows, width = [], max((len(str(it.number)) for it in passes), default=0)
             for each in sorted(passes, key=lambda each: each.number):
                 shown = Text(each.name, "cyan" if each.changed else "dim")
                 lines = Text.assemble(*change_words(found.get(each.number)))
-                table.add_row(str(each.number), shown, lines, f"{each.seconds * 1e3:.2f}")
+                spent_ms = f"{each.seconds * 1e3:.2f}"
+                rows.append((f"{each.number:>{width}}", shown, lines, spent_ms))
             screen.line((run.label(at), "bold"), (f"  for {lowering.target}", "dim"))
             screen.line()
-            screen.table(table)
+            screen.table(make_table(("", "pass"), ("lines", "ms"), rows))
             screen.line()
-            spent_ms = sum(each.seconds for each in lowering.passes) * 1e3
+            all_ms = sum(each.seconds for each in lowering.passes) * 1e3
             counts = f"{len(lowering.passes)} passes, {len(lowering.changed)} changed the module"
-            screen.line(f"{counts}, {spent_ms:.1f} ms")
+            screen.line(f"{counts}, {all_ms:.1f} ms")
         if lowering.failed is not None:
             screen.line(("refused  ", "bold red"), str(lowering.failed), wrap=True)
         return 1 if lowering.failed is not None else 0

@@ -12,7 +12,6 @@ from tirstep.printing import print_error
 from .formatting import count
 from .guarding import note_tried
 from .request import (
-    JSON,
     Request,
     argument,
     flag,
@@ -70,7 +69,7 @@ def command(
     script: Path | None = option(
         "--script -o", "FILE", "Where to write a counterexample. [default: wrong_PASS.py]"
     ),
-    json: bool = JSON,
+    json: bool,
 ) -> int:
     """Try a TIR pass: is every answer the same with it?
 
@@ -105,7 +104,7 @@ def command(
     if not modules and corpus is None:
         raise UseError("name recipes, ladders or modules to try it on, or give --corpus N")
 
-    from tirstep.experiments import Corpus, PromiseReport, TryOptions, try_change
+    from tirstep.experiments import Corpus, PromiseReport, try_change
     from tirstep.experiments.corpus import TrialFile, hunt
     from tirstep.experiments.counterexample import find_counterexample, require_place
     from tirstep.experiments.promises import load_experiment
@@ -122,7 +121,12 @@ def command(
         if name not in DEVICES or name == "auto":
             raise UseError(f"--device {name}: choose {', '.join(DEVICES[1:])}")
     devices = tuple(name for name in device or choose_devices() if name != "simulator")
-    options = TryOptions(devices, choose_architectures(arch or ()), with_facts=True)
+    look = partial(
+        try_change,
+        devices=devices,
+        architectures=choose_architectures(arch or ()),
+        with_facts=True,
+    )
     screen, held, is_all, seed = Screen(quiet=json), PromiseReport(), True, request.seed
     place, anchor = next(iter(chosen.items()), ("", ""))
     with load_experiment(place, anchor, spec) as experiment:
@@ -148,7 +152,7 @@ def command(
                 for number, it in enumerate(subjects, 1):
                     screen.doing(f"{it.label} ({number} of {count(len(subjects), 'module')})")
                     note_tried(it.label)
-                    trials.append(try_change(experiment, it, options))
+                    trials.append(look(experiment, it))
             wrong = [each for each in trials if each.is_bad]
             for trial in trials:
                 if trial.is_changed and not trial.is_bad:

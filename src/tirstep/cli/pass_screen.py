@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
 from rich.text import Text
 
 from .formatting import count
 from .json_output import Document, print_document, read_keys
-from .screen import Screen
+from .screen import Screen, make_table
 
 if TYPE_CHECKING:
     from tirstep.experiments import Experiment, PromiseReport, Trial
@@ -78,39 +77,32 @@ def show_trials(screen: Screen, trials: Sequence[Trial], title: str) -> None:
                 one, other = (each.median * 1e6 for each in verdict.times)
                 yield f"{verdict.device} {one:.1f} → {other:.1f} us"
 
-    table = Table(box=None, pad_edge=False)
-    for heading in ("module", "change", "answer", "run on", "what differs"):
-        table.add_column(heading, no_wrap=heading != "what differs")
+    rows = []
     for each in trials:
         change = ""
         if each.diff is not None and each.is_changed:
             gone = "" if each.is_changed_in_the_end else ", the same in the end"
             change = f"+{each.diff.added} −{each.diff.removed}{gone}"
         reason = each.reason if len(each.reason) <= 100 else f"{each.reason[:99]}…"
-        table.add_row(
-            each.subject.label,
-            change,
-            Text(each.status, STYLES.get(each.status, "yellow")),
-            ", ".join(v.device for v in each.verdicts if v.after is not None),
-            "; ".join(list_differences(each)) or reason,
-        )
+        devices = ", ".join(it.device for it in each.verdicts if it.after is not None)
+        answer = Text(each.status, STYLES.get(each.status, "yellow"))
+        differs = "; ".join(list_differences(each)) or reason
+        rows.append((each.subject.label, change, answer, devices, differs))
     screen.line((title, "bold"))
-    screen.table(table)
+    headings = ("module", "change", "answer", "run on", "what differs")
+    screen.table(make_table(headings, (), rows))
     screen.line((f"{count(len(trials), 'module')}: ", "dim"), _spell_counts(trials))
 
 
 def show_records(screen: Screen, records: Sequence[TrialRecord], title: str, seed: int) -> None:
     """How many trials of each kind ended how."""
-    table = Table(box=None, pad_edge=False)
     statuses = list(dict.fromkeys(each.status for each in records))
-    table.add_column("")
-    for status in statuses:
-        table.add_column(status, justify="right")
+    rows = []
     for kind in dict.fromkeys(each.kind for each in records):
         counts = Counter(each.status for each in records if each.kind == kind)
-        table.add_row(kind, *(str(counts[status] or "") for status in statuses))
+        rows.append((kind, *(str(counts[status] or "") for status in statuses)))
     screen.line((title, "bold"), (f"  {count(len(records), 'trial')}, seed {seed}", "dim"))
-    screen.table(table)
+    screen.table(make_table([""], statuses, rows))
     for each in [each for each in records if each.is_bad][:MOST_SHOWN]:
         show_bad(screen, each.status, f"trial {each.trial}, {each.label}: {each.reason}")
 
@@ -119,16 +111,13 @@ def show_audit(
     screen: Screen, records: Sequence[TrialRecord], rows: Sequence[AuditRow], seed: int
 ) -> None:
     """A row for each pass of TVM's that changed something."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column("pass")
-    for heading in ("changed", "first wrong", "refused"):
-        table.add_column(heading, justify="right")
+    cells = []
     for row in rows:
         wrong = ", ".join(f"{number} {what}" for what, number in row.wrong.items())
-        table.add_row(row.name, str(row.changed or ""), wrong, str(row.refused or ""))
+        cells.append((row.name, str(row.changed or ""), wrong, str(row.refused or "")))
     about = f"  {count(len(records), 'module')}, seed {seed}"
     screen.line(("TVM's passes", "bold"), (about, "dim"))
-    screen.table(table)
+    screen.table(make_table(["pass"], ("changed", "first wrong", "refused"), cells))
     screen.line(_spell_counts(records))
     for each in [each for each in records if each.status == "wrong"][:MOST_SHOWN]:
         show_bad(screen, each.at, f"trial {each.trial}, {each.label}: {each.reason}")

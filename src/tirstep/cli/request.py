@@ -74,27 +74,6 @@ def argument(metavar: str, text: str, *, default: Any = ..., **more: Any) -> Any
 PROGRAMS = "or a program of yours: FILE.py, FILE.py:NAME, module:NAME, FILE.json, DATABASE/ or -."
 """What every command takes beside its names: see docs/own-programs.md."""
 
-RECIPE_NAME = argument(
-    "RECIPE", f"A recipe (see tirstep list), {PROGRAMS}", autocompletion=complete_recipe
-)
-FUNCTION_NAME = option(
-    "--function", "NAME", "Of a module of yours with several functions, only this one."
-)
-DTYPE = option("--dtype", "TYPE", "The kernel's data type, such as float16.")
-KERNEL_OPTIONS = option("--option", "NAME=VALUE", "An option of the kernel: transpose_b=true.")
-CONFIG = option("--set", "NAME=VALUE", "A size of the recipe: tile_k=8.")
-ONLY_STEP = option("--step", "STEP", "Only this step, by name or number.")
-STEP_NAME = option("--step", "STEP", "A step, by name or number. [default: the last]")
-TARGET_NAME = option(
-    "--target", "TARGET", "cuda, opencl, llvm, sm_80 and the like, or TVM's tags.", default="cuda"
-)
-ARCHITECTURES = option(
-    "--arch", "ARCH", "Compile for this architecture, such as sm_80; may be given several times."
-)
-SEED = option("--seed", "N", "Of the random inputs.", default=0, least=0)
-CONTEXT = option("--context", "N", "Lines around a change.", default=3, least=0, show_default=True)
-JSON = flag("--json", "Print one JSON document instead.")
-
 
 @dataclass(frozen=True)
 class Request:
@@ -134,11 +113,7 @@ def make_request(
     dtype: str | None = None,
     option: Sequence[str] | None = None,
     config: Sequence[str] | None = None,
-    golden_dir: Path | None = None,
-    device: str = "auto",
-    seed: int = 0,
-    function: str | None = None,
-    reference: str | None = None,
+    **others: Any,
 ) -> Request:
     """The request of the options ``--shape``, ``--dtype``, ``--option``, ``--set`` and so on."""
     chosen = _parse_settings("--option", option or ())
@@ -146,55 +121,68 @@ def make_request(
         if chosen.get("dtype", dtype) != dtype:
             raise UseError(f"--dtype {dtype} and --option dtype={chosen['dtype']}; give one")
         chosen["dtype"] = dtype
-    settings = _parse_settings("--set", config or ())
-    return Request(shape, chosen, settings, golden_dir, device, seed, function, reference=reference)
+    return Request(shape, chosen, _parse_settings("--set", config or ()), **others)
 
 
 RECIPE_OPTIONS = ("shape", "dtype", "option", "config", "function")
 """What every command that runs a recipe takes."""
-_SHARED: Mapping[str, tuple[object, Any]] = {
-    "shape": (
-        str | None,
-        option(
-            "--shape",
-            "SIZES",
-            "The kernel's sizes, 1024x512x2048 or m=64,n=48,k=32. [default: those of the "
-            "recipe's example]",
-        ),
-    ),
-    "dtype": (str | None, DTYPE),
-    "option": (list[str] | None, KERNEL_OPTIONS),
-    "config": (list[str] | None, CONFIG),
-    "golden_dir": (
-        Path | None,
-        option("--golden-dir", "DIR", "The folder of the goldens. [default: tests/golden, if any]"),
-    ),
-    "device": (
-        str,
-        option(
-            "--device",
-            "NAME",
-            "Where modules run: auto, cuda, simulator, cpu or rpc://HOST:PORT/KEY.",
-            default="auto",
-        ),
-    ),
-    "seed": (int, SEED),
-    "function": (str | None, FUNCTION_NAME),
-    "reference": (
-        str | None,
-        option(
-            "--reference",
-            "FILE:NAME",
-            "A function with the same arguments, as it was before it was scheduled, whose answers "
-            "a module of yours must have. [default: its own, in float64]",
-        ),
-    ),
+_TYPES: dict[str, Any] = {
+    "option": list[str] | None,
+    "config": list[str] | None,
+    "golden_dir": Path | None,
 }
-"""The options of `make_request`: the type of each, and what typer knows of it."""
+_TYPES |= {"device": str, "seed": int}
+"""Of the options that make a request, but for those that are a text or not given."""
+_SHARED: Mapping[str, Any] = {
+    "recipe": argument(
+        "RECIPE", f"A recipe (see tirstep list), {PROGRAMS}", autocompletion=complete_recipe
+    ),
+    "shape": option(
+        "--shape",
+        "SIZES",
+        "The kernel's sizes, 1024x512x2048 or m=64,n=48,k=32. [default: those of the "
+        "recipe's example]",
+    ),
+    "dtype": option("--dtype", "TYPE", "The kernel's data type, such as float16."),
+    "option": option("--option", "NAME=VALUE", "An option of the kernel: transpose_b=true."),
+    "config": option("--set", "NAME=VALUE", "A size of the recipe: tile_k=8."),
+    "golden_dir": option(
+        "--golden-dir", "DIR", "The folder of the goldens. [default: tests/golden, if any]"
+    ),
+    "device": option(
+        "--device",
+        "NAME",
+        "Where modules run: auto, cuda, simulator, cpu or rpc://HOST:PORT/KEY.",
+        default="auto",
+    ),
+    "seed": option("--seed", "N", "Of the random inputs.", default=0, least=0),
+    "function": option(
+        "--function", "NAME", "Of a module of yours with several functions, only this one."
+    ),
+    "reference": option(
+        "--reference",
+        "FILE:NAME",
+        "A function with the same arguments, as it was before it was scheduled, whose answers "
+        "a module of yours must have. [default: its own, in float64]",
+    ),
+    "step": option("--step", "STEP", "Only this step, by name or number."),
+    "target": option(
+        "--target",
+        "TARGET",
+        "cuda, opencl, llvm, sm_80 and the like, or TVM's tags.",
+        default="cuda",
+    ),
+    "context": option(
+        "--context", "N", "Lines around a change.", default=3, least=0, show_default=True
+    ),
+    "json": flag("--json", "Print one JSON document instead."),
+}
+"""What typer knows of the parameters that commands share, by name."""
 
 
 def with_options(*names: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """A command with these shared options in place of its parameter `request`, which they make.
+    """A command with these shared options in place of its parameter `request`, which they make;
+    its own parameters that have no default are shared ones, too.
 
     typer reads the options off a function's signature.
     """
@@ -202,18 +190,19 @@ def with_options(*names: str) -> Callable[[Callable[..., int]], Callable[..., in
     def decorate(command: Callable[..., int]) -> Callable[..., int]:
         @functools.wraps(command)
         def run(**given: Any) -> int:
-            request = make_request(**{name: given.pop(name) for name in names})
-            return command(request=request, **given)
+            made = {name: given.pop(name) for name in names}
+            return command(**({"request": make_request(**made)} if names else {}), **given)
 
         hints = get_type_hints(command)
         parameters: list[inspect.Parameter] = []
         for own in inspect.signature(command).parameters.values():
-            shown = {own.name: (hints[own.name], own.default)}
+            default = _SHARED.get(own.name) if own.default is own.empty else own.default
+            shown = {own.name: (hints[own.name], default)}
             if own.name == "request":
-                shown = {name: _SHARED[name] for name in names}
+                shown = {name: (_TYPES.get(name, str | None), _SHARED[name]) for name in names}
             parameters += [
-                inspect.Parameter(name, own.KEYWORD_ONLY, annotation=hint, default=default)
-                for name, (hint, default) in shown.items()
+                inspect.Parameter(name, own.KEYWORD_ONLY, annotation=hint, default=info)
+                for name, (hint, info) in shown.items()
             ]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {it.name: it.annotation for it in parameters}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rich.console import Console
 from rich.status import Status
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 if TYPE_CHECKING:
@@ -74,6 +74,17 @@ def show_diffs(
         if has_headings:
             screen.line(*diff_heading(diff, step))
         screen.diff(diff.lines)
+
+
+def make_table(
+    left: Sequence[str], right: Sequence[str], rows: Iterable[Sequence[str | Text]], **look: Any
+) -> Table:
+    """A table whose columns are aligned to the left and to the right, as rich's `look` has it."""
+    numbers = (Column(heading, justify="right") for heading in right)
+    table = Table(*left, *numbers, **{"box": None, "pad_edge": False, **look})
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 class Screen:

@@ -12,12 +12,6 @@ from typing import TYPE_CHECKING, Any
 from .bench import make_machine
 from .formatting import count, format_shape, get_dtype, join_alternatives, spell
 from .request import (
-    CONFIG,
-    DTYPE,
-    FUNCTION_NAME,
-    KERNEL_OPTIONS,
-    RECIPE_NAME,
-    SEED,
     Request,
     choose_config,
     make_request,
@@ -25,6 +19,7 @@ from .request import (
     parse_shape,
     pick_recipe,
     separate_lists,
+    with_options,
 )
 
 if TYPE_CHECKING:
@@ -48,13 +43,15 @@ TIMEOUT = option(
 INTO = option("--into", "FILE", "A table of the best configs to put winners into.")
 
 
+@with_options()
 def command(
-    recipe: str = RECIPE_NAME,
+    *,
+    recipe: str,
     shape: list[str] | None = SHAPES,
-    dtype: str | None = DTYPE,
-    option: list[str] | None = KERNEL_OPTIONS,
-    config: list[str] | None = CONFIG,
-    function: str | None = FUNCTION_NAME,
+    dtype: str | None,
+    option: list[str] | None,
+    config: list[str] | None,
+    function: str | None,
     limit: int | None = option(
         "--limit",
         "N",
@@ -62,7 +59,7 @@ def command(
         "and some at random. [default: all of them]",
         least=1,
     ),
-    seed: int = SEED,
+    seed: int,
     timeout: float = TIMEOUT,
     into: Path | None = INTO,
     cluster: str | None = option(

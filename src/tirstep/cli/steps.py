@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .request import (
-    JSON,
-    ONLY_STEP,
-    RECIPE_NAME,
-    RECIPE_OPTIONS,
-    Request,
-    flag,
-    pick_step,
-    run_each,
-    with_options,
-)
+from .request import RECIPE_OPTIONS, Request, flag, pick_step, run_each, with_options
 
 if TYPE_CHECKING:
     from tirstep.lowering_checks import Run
@@ -23,11 +13,11 @@ if TYPE_CHECKING:
 @with_options(*RECIPE_OPTIONS)
 def command(
     *,
-    recipe: str = RECIPE_NAME,
+    recipe: str,
     request: Request,
-    step: str | None = ONLY_STEP,
+    step: str | None,
     trace: bool = flag("--trace", "Print the traces, as Python, and not the TIR."),
-    json: bool = JSON,
+    json: bool,
 ) -> int:
     """Print the TIR of each step of a recipe, as TVMScript."""
 

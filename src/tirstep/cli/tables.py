@@ -17,7 +17,7 @@ from tirstep.lowering_checks.verdict import golden_word, numbers_word
 
 from .formatting import format_shape, spell_config
 from .judging import JudgedRecipe, compute_speedup, find_baseline, get_common_shape
-from .screen import WORD_STYLES, Screen, change_words
+from .screen import WORD_STYLES, Screen, change_words, make_table
 
 NO_DEVICE = "no device"
 TOLD_BY_TEXT = ("_loads", "_stores", "load_bytes", "store_bytes")
@@ -82,7 +82,7 @@ def show_ladder_table(
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", show_edge=False, padding=(0, 1, 0, 0))
     columns = [name for name in rows[0] if name not in left_out]
     for name in columns:
-        table.add_column(name, justify="left" if name in PROSE else "right", no_wrap=True)
+        table.add_column(name, justify="left" if name in PROSE else "right")
     for row in rows:
         table.add_row(*(row.get(name, "") for name in columns))
     screen.table(table)
@@ -154,27 +154,24 @@ def _make_facts_table(columns: Mapping[str, Sequence[Fact]]) -> Table:
         for fact in facts:
             name = f"{fact.name}, {fact.unit}" if fact.unit else fact.name
             groups.setdefault(fact.group, {}).setdefault(name, {})[heading] = fact
-    table = Table(box=None, pad_edge=False)
-    table.add_column("")
-    for heading in columns:
-        table.add_column(heading, justify="right", no_wrap=True)
+    cells: list[Sequence[str | Text]] = []
     for group, rows in groups.items():
         # Zeros say nothing, but for spills and bank conflicts; and ``2 × 16 B`` says what other
         # rows say again.
         worth = {
-            name: cells
-            for name, cells in rows.items()
+            name: own
+            for name, own in rows.items()
             if any(
                 it.key.startswith(("spill", "bank"))
                 or (it.value and not it.key.endswith(TOLD_BY_TEXT))
-                for it in cells.values()
+                for it in own.values()
             )
         }
         if worth:
-            table.add_row(Text(group, "bold"))
-        for name, cells in worth.items():
-            table.add_row(f"  {name}", *(_format_fact(cells.get(heading)) for heading in columns))
-    return table
+            cells.append([Text(group, "bold")])
+        for name, facts_of in worth.items():
+            cells.append([f"  {name}", *(_format_fact(facts_of.get(it)) for it in columns)])
+    return make_table([""], [*columns], cells)
 
 
 def _format_fact(fact: Fact | None) -> str:
@@ -189,10 +186,7 @@ def _format_fact(fact: Fact | None) -> str:
 
 def show_text_table(screen: Screen, table: TextTable) -> None:
     """A table of text in columns."""
-    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for place, header in enumerate(table.header):
-        is_number = place >= len(table.header) - table.right
-        shown.add_column(header, justify="right" if is_number else "left", no_wrap=True)
-    for row in table.rows:
-        shown.add_row(*(cell.strip("`") for cell in row))
-    screen.table(shown)
+    count = len(table.header) - table.right
+    rows = ([cell.strip("`") for cell in row] for row in table.rows)
+    left, right = table.header[:count], table.header[count:]
+    screen.table(make_table(left, right, rows, padding=(0, 2, 0, 0)))

@@ -9,34 +9,25 @@ from pathlib import Path
 from tirstep.processes import count_cores
 
 from .formatting import count
-from .request import (
-    CONFIG,
-    DTYPE,
-    FUNCTION_NAME,
-    KERNEL_OPTIONS,
-    RECIPE_NAME,
-    SEED,
-    TARGET_NAME,
-    make_request,
-    option,
-    separate_lists,
-)
+from .request import make_request, option, separate_lists, with_options
 from .search import SHAPES, TIMEOUT, make_plans, show_result
 from .wrong_use import UseError
 
 CPU = "llvm"
 
 
+@with_options()
 def command(
-    recipe: str = RECIPE_NAME,
+    *,
+    recipe: str,
     output: Path = option(
         "--output -o", "DIR", "The folder of the database; what is in it stays.", default=...
     ),
     shape: list[str] | None = SHAPES,
-    dtype: str | None = DTYPE,
-    option: list[str] | None = KERNEL_OPTIONS,
-    config: list[str] | None = CONFIG,
-    function: str | None = FUNCTION_NAME,
+    dtype: str | None,
+    option: list[str] | None,
+    config: list[str] | None,
+    function: str | None,
     trials: int = option(
         "--trials",
         "N",
@@ -44,8 +35,8 @@ def command(
         default=64,
         least=1,
     ),
-    target: str = TARGET_NAME,
-    seed: int = SEED,
+    target: str,
+    seed: int,
     jobs: int | None = option(
         "--jobs", "N", "Processes that compile. [default: one a core]", least=1
     ),

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from .formatting import count, format_shape
 from .request import (
-    RECIPE_NAME,
     RECIPE_OPTIONS,
     Request,
     do_tasks,
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 @with_options("seed", *RECIPE_OPTIONS, "reference")
 def command(
     *,
-    recipe: str = RECIPE_NAME,
+    recipe: str,
     request: Request,
     script: Path | None = option(
         "--script -o", "FILE", "Where to write what reproduces it. [default: why_RECIPE.py]"

@@ -15,7 +15,7 @@ from .promises import (
     pass_experiment,
 )
 from .subject import Subject, make_subject
-from .trying import Experiment, Trial, TryOptions, try_change
+from .trying import Experiment, Trial, try_change
 
 __all__ = [
     "PROMISES",
@@ -27,7 +27,6 @@ __all__ = [
     "PromiseReport",
     "Subject",
     "Trial",
-    "TryOptions",
     "assert_keeps_promises",
     "get_declaration",
     "list_passes",

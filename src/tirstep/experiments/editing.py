@@ -108,19 +108,24 @@ def get_pass(value: Any, name: str = "") -> Pass:
 
     Raises `ExperimentError` for anything else.
     """
-    shown = name or getattr(value, "__name__", repr(value))
-    if isinstance(value, Pass):
-        return value
-    if callable(value):
-        needed = _count_needed(value)
-        if needed == 0:
-            made = value()
-            if isinstance(made, Pass):
-                return made
-            if inspect.isclass(value) and callable(made) and _count_needed(made) == 1:
-                return _wrap_function(made, shown)
-        elif needed == 1 and not inspect.isclass(value):
-            return _wrap_function(value, shown)
+    shown, is_class = name or getattr(value, "__name__", repr(value)), inspect.isclass(value)
+    made = value
+    if callable(value) and not isinstance(value, Pass) and _count_needed(value) == 0:
+        made = value()
+    if isinstance(made, Pass):
+        return made
+    if callable(made) and (made is value) != is_class and _count_needed(made) == 1:
+
+        @tvm.transform.module_pass(opt_level=0, name=shown)
+        def run(module: tvm.IRModule, _context: Any) -> tvm.IRModule:
+            changed = made(module)
+            if not isinstance(changed, tvm.IRModule):
+                kind = type(changed).__name__
+                returned = "nothing" if changed is None else f"a value of type {kind}"
+                raise TypeError(f"it returns {returned}; let it return an IRModule")
+            return changed
+
+        return run
     raise ExperimentError(
         f"{shown} is no pass; give a pass of TVM, a function without parameters that returns one, "
         "or what is called with an IRModule alone and returns one"
@@ -134,18 +139,6 @@ def _count_needed(value: Any) -> int:
         return 0
     free = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
     return sum(each.default is each.empty and each.kind not in free for each in parameters)
-
-
-def _wrap_function(function: Callable[[tvm.IRModule], tvm.IRModule], name: str) -> Pass:
-    @tvm.transform.module_pass(opt_level=0, name=name)
-    def run(module: tvm.IRModule, _context: Any) -> tvm.IRModule:
-        changed = function(module)
-        if not isinstance(changed, tvm.IRModule):
-            returned = "nothing" if changed is None else f"a value of type {type(changed).__name__}"
-            raise TypeError(f"it returns {returned}; let it return an IRModule")
-        return changed
-
-    return run
 
 
 def watch(made: Pass) -> Pass:

@@ -20,6 +20,7 @@ from tvm.tirx import Evaluate, SeqStmt
 from tvm_ffi import structural_map
 
 from tirstep.lowering_checks.compile.passes import Pass as RunPass
+from tirstep.lowering_checks.steps import suggest
 from tirstep.programs.found import DECLARED
 from tirstep.programs.loading import load_place
 from tirstep.programs.naming import read_spelling
@@ -48,33 +49,23 @@ SECONDS = 30.0
 _Made = TypeVar("_Made")
 
 
-def _adds_no_barriers(trial: Trial, _made: Pass) -> str:
-    for each in _get_runs(trial):
-        before, after = (count_barriers(module) for module in (each.before, each.module))
+def _compare_barriers(trial: Trial, *, drops_only: bool) -> str:
+    """How a promise about barriers is broken; "" where it is kept."""
+
+    def count(module: tvm.IRModule) -> int:
+        bodies = [function.body for function in module.functions.values()]
+        return sum(is_barrier(node) for body in bodies for node in find_all(body, Evaluate))
+
+    runs = [(each.before, each.module) for each in _get_runs(trial)]
+    for before, after in [map(count, pair) for pair in runs]:
         if after > before:
             return f"there are {after} barriers behind it, and {before} before"
-    return ""
-
-
-def _drops_barriers_only(trial: Trial, made: Pass) -> str:
-    for each in _get_runs(trial):
-        one, other = (drop_barriers(module) for module in (each.before, each.module))
-        if not is_same(one, other):
-            return _adds_no_barriers(trial, made) or "it changes something else than barriers"
-    return _adds_no_barriers(trial, made)
+    is_other = drops_only and not all(is_same(*map(drop_barriers, pair)) for pair in runs)
+    return "it changes something else than barriers" if is_other else ""
 
 
 def _get_runs(trial: Trial) -> list[RunPass]:
     return [] if trial.lowered is None else [e for e in find_marked(trial.lowered[1]) if e.changed]
-
-
-def count_barriers(module: tvm.IRModule) -> int:
-    """The barriers of a GPU block in a module."""
-    return sum(
-        is_barrier(node)
-        for function in module.functions.values()
-        for node in find_all(function.body, Evaluate)
-    )
 
 
 def drop_barriers(module: tvm.IRModule) -> tvm.IRModule:
@@ -99,8 +90,8 @@ PROMISES: Mapping[str, Callable[[Trial, Pass], str]] = MappingProxyType(
         "changes no bits": lambda trial, _: (
             "an output has other bits than without it" if have_same_bits(trial) is False else ""
         ),
-        "drops barriers only": _drops_barriers_only,
-        "adds no barriers": _adds_no_barriers,
+        "drops barriers only": lambda trial, _: _compare_barriers(trial, drops_only=True),
+        "adds no barriers": lambda trial, _: _compare_barriers(trial, drops_only=False),
         "is done at once": lambda trial, made: (
             "run twice, it changes the module twice"
             if any(not is_same(it.module, made(it.module)) for it in _get_runs(trial))
@@ -254,8 +245,7 @@ def load_value(text: str) -> Any:
         raise ExperimentError(str(error)) from error
     if name not in values:
         known = [each for each in values if not each.startswith("_")]
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else "name what it defines"
+        hint = suggest(name, known, "name what it defines")
         raise ExperimentError(f"{place} has no '{name}'; {hint}")
     return values[name]
 

@@ -1,8 +1,8 @@
 """Makes a program small that shows something: greedily, one reduction after the other.
 
-Reductions are edits of TVMScript's text, through Python's own syntax tree, coarse ones first. One
-changes the tree in place, yields, and changes it back. Most edits make no program, or one that
-means something else: what counts is whether the smaller one still shows what the larger one showed.
+Reductions are edits of TVMScript's text, through Python's own syntax tree, coarse ones first: each
+gives fields of nodes other values. Most edits make no program, or one that means something else:
+what counts is whether the smaller one still shows what the larger one showed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tirstep.printing import silenced_stderr
 from tirstep.strategies.drawn_programs import parse_program
 
 from .editing import is_of_ours
-from .subject import ModuleOracle, Subject, make_subject
+from .subject import ModuleOracle, make_subject
 from .trying import Experiment, Trial, try_change
 
 LIKE_CHOICES = ("Select", "if_then_else")
@@ -30,7 +30,9 @@ DECLARATIONS = ("T.reads(", "T.writes(", "T.where(", "T.sblock_attr(")
 LOOPS = ("range", "grid", "thread_binding", "unroll", "vectorized", "parallel")
 UNTOUCHED = ("func", "target", "targets", "annotation", "optional_vars")
 NOTHING = "T.evaluate(0)"
-Reduction = Callable[[ast.Module], Iterator[None]]
+Edit = list[tuple[Any, str, Any]]
+"""Nodes with a field of each, and the value that it gets."""
+Reduction = Callable[[ast.Module], Iterator[Edit]]
 
 
 def parse_script(text: str) -> ast.Module:
@@ -49,42 +51,39 @@ def print_script(tree: ast.Module) -> str:
     return f"# from tvm.script import tirx as T\n{ast.unparse(ast.fix_missing_locations(tree))}\n"
 
 
-def _bodies(tree: ast.AST) -> list[list[ast.stmt]]:
-    """The lists of statements within functions, in a fixed order."""
-    found = []
-    for node in ast.walk(tree):
-        for name in ("body", "orelse"):
-            body = getattr(node, name, None)
-            if isinstance(body, list) and body and not isinstance(node, ast.Module):
-                found.append(body)
-    return found
+def _bodies(tree: ast.AST) -> list[tuple[Any, str, list[ast.stmt]]]:
+    """The lists of statements within functions, in a fixed order: node, field and list."""
+    return [
+        (node, name, body)
+        for node in ast.walk(tree)
+        for name in ("body", "orelse")
+        if isinstance(body := getattr(node, name, None), list) and body
+        if not isinstance(node, ast.Module)
+    ]
 
 
-def _drop_chunks(tree: ast.Module) -> Iterator[None]:
+def _drop_chunks(tree: ast.Module) -> Iterator[Edit]:
     """Statements that stand together: all of a body, then half of it, then each alone."""
-    for body in _bodies(tree):
-        whole, size = body[:], len(body)
+    for node, name, body in _bodies(tree):
+        size = len(body)
         while size:
-            for start in range(0, len(whole), size):
-                if any(ast.unparse(each) != NOTHING for each in whole[start : start + size]):
-                    body[start : start + size] = []
-                    body[:] = body or ast.parse(NOTHING).body
-                    yield
-                    body[:] = whole
+            for start in range(0, len(body), size):
+                if any(ast.unparse(each) != NOTHING for each in body[start : start + size]):
+                    kept = body[:start] + body[start + size :]
+                    yield [(node, name, kept or ast.parse(NOTHING).body)]
             size //= 2
 
 
-def _unwrap_all(tree: ast.Module) -> Iterator[None]:
+def _unwrap_all(tree: ast.Module) -> Iterator[Edit]:
     """A loop, branch or block without what is around its body."""
     compounds = [
-        (body, place)
-        for body in _bodies(tree)
+        (node, name, body, place, statement)
+        for node, name, body in _bodies(tree)
         for place, statement in enumerate(body)
         if isinstance(statement, ast.For | ast.If | ast.With)
     ]
-    for body, place in compounds:
-        statement: Any = body[place]
-        whole, other = body[:], getattr(statement, "orelse", [])
+    for node, name, body, place, statement in compounds:
+        other = getattr(statement, "orelse", [])
         for inside in [statement.body, other] if other else [statement.body]:
             # A loop's variables are 0, the axes of a block their bindings.
             values: dict[str, Any] = {}
@@ -107,13 +106,9 @@ def _unwrap_all(tree: ast.Module) -> Iterator[None]:
                     values |= {it.id: to for it, to in pairs if isinstance(it, ast.Name)}
                 elif not ast.unparse(each).startswith(DECLARATIONS):
                     kept.append(_substitute(each, values))
-            body[place : place + 1] = kept
-            yield
-            body[:] = whole
+            yield [(node, name, body[:place] + kept + body[place + 1 :])]
         if other and isinstance(statement, ast.If):
-            statement.orelse = []
-            yield
-            statement.orelse = other
+            yield [(statement, "orelse", [])]
 
 
 class _Substitution(ast.NodeTransformer):
@@ -130,26 +125,10 @@ def _substitute(node: Any, values: dict[str, Any]) -> Any:
     return _Substitution(values).visit(node)
 
 
-def _numbers(tree: ast.AST) -> list[Any]:
-    return [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and type(node.value) in (int, float)
-    ]
-
-
-def _smaller(value: Any) -> list[int]:
-    """Smaller numbers to try for one."""
-    number = int(value)
-    tried = [1, 2, 4, number // 2, number - 1] if number > 1 else [0] if number == 1 else [1]
-    return list(
-        dict.fromkeys(each for each in tried if 0 <= each < max(2, number) and each != value)
-    )
-
-
-def _change_numbers(tree: ast.Module, *, is_everywhere: bool) -> Iterator[None]:
-    """A number in one place, or, above 1, in all: an extent and its loops."""
-    numbers = _numbers(tree)
+def _change_numbers(tree: ast.Module, *, is_everywhere: bool) -> Iterator[Edit]:
+    """A smaller number in one place, or, above 1, in all: an extent and its loops."""
+    constants = [node for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    numbers: list[Any] = [node for node in constants if type(node.value) in (int, float)]
     places = [[node] for node in numbers]
     if is_everywhere:
         values: list[Any] = sorted({n.value for n in numbers if n.value > 1}, reverse=True)
@@ -158,58 +137,47 @@ def _change_numbers(tree: ast.Module, *, is_everywhere: bool) -> Iterator[None]:
             for value in values
         ]
     for nodes in places:
-        kept = nodes[0].value
-        for smaller in _smaller(kept):
-            if smaller or not is_everywhere:
-                for node in nodes:
-                    node.value = type(kept)(smaller)
-                yield
-                for node in nodes:
-                    node.value = kept
+        kept, number = nodes[0].value, int(nodes[0].value)
+        tried = [1, 2, 4, number // 2, number - 1] if number > 1 else [0] if number == 1 else [1]
+        for smaller in dict.fromkeys(tried):
+            is_known = not 0 <= smaller < max(2, number) or smaller == kept
+            if not is_known and (smaller or not is_everywhere):
+                yield [(node, "value", type(kept)(smaller)) for node in nodes]
 
 
-def _drop_arguments(tree: ast.Module, kind: type) -> Iterator[None]:
+def _drop_arguments(tree: ast.Module, kind: type) -> Iterator[Edit]:
     """Parameters of functions, or options of calls: annotations of loops, say."""
     nodes: list[Any] = [each for each in ast.walk(tree) if isinstance(each, kind)]
     for node in nodes:
-        items = node.keywords if isinstance(node, ast.Call) else node.args.args
-        for at, item in enumerate(items[:]):
+        holder, name = (node, "keywords") if isinstance(node, ast.Call) else (node.args, "args")
+        items = getattr(holder, name)
+        for at, item in enumerate(items):
             if item.arg not in ("thread", "scope"):
-                del items[at]
-                yield
-                items.insert(at, item)
+                yield [(holder, name, items[:at] + items[at + 1 :])]
 
 
-def _change_types(tree: ast.Module) -> Iterator[None]:
+def _change_types(tree: ast.Module) -> Iterator[Edit]:
     """A simpler type in all places of another one."""
+    fields = {ast.Constant: "value", ast.Attribute: "attr"}
     for name in TYPES:
-        fields = {ast.Constant: "value", ast.Attribute: "attr"}
         typed = [(node, fields[type(node)]) for node in ast.walk(tree) if type(node) in fields]
         places = [(node, field) for node, field in typed if getattr(node, field) == name]
         for simpler in SIMPLER_TYPES:
             if places and name != simpler:
-                for node, field in places:
-                    setattr(node, field, simpler)
-                yield
-                for node, field in places:
-                    setattr(node, field, name)
+                yield [(node, field, simpler) for node, field in places]
 
 
-def _inline_names(tree: ast.Module) -> Iterator[None]:
+def _inline_names(tree: ast.Module) -> Iterator[Edit]:
     """A let, or another name of a value, in its places."""
-    for body in _bodies(tree):
-        whole = body[:]
-        for place, node in enumerate(whole):
+    for holder, name, body in _bodies(tree):
+        for place, node in enumerate(body):
             if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
                 values = {node.target.id: node.value}
-                body[place:] = [
-                    _substitute(each, values) for each in copy.deepcopy(whole[place + 1 :])
-                ]
-                yield
-                body[:] = whole
+                rest = [_substitute(each, values) for each in copy.deepcopy(body[place + 1 :])]
+                yield [(holder, name, body[:place] + rest)]
 
 
-def _simplify_expressions(tree: ast.Module) -> Iterator[None]:
+def _simplify_expressions(tree: ast.Module) -> Iterator[Edit]:
     """An operand in the place of an operation, and 0 in the place of an index."""
     # Each place of an expression: its parent, the field, and the place in a list.
     places: list[tuple[Any, str, int | None]] = []
@@ -239,16 +207,8 @@ def _simplify_expressions(tree: ast.Module) -> Iterator[None]:
         if (is_index or isinstance(parent, ast.Tuple)) and not isinstance(node, ast.Constant):
             simpler.append(ast.Constant(0))
         for each in simpler:
-            _put(parent, name, place, each)
-            yield
-            _put(parent, name, place, node)
-
-
-def _put(parent: Any, name: str, place: int | None, node: ast.expr) -> None:
-    if place is None:
-        setattr(parent, name, node)
-    else:
-        getattr(parent, name)[place] = node
+            whole = each if place is None else [*value[:place], each, *value[place + 1 :]]
+            yield [(parent, name, whole)]
 
 
 REDUCTIONS: tuple[Reduction, ...] = (
@@ -289,30 +249,10 @@ class Shrunk:
 def shrink_trial(
     experiment: Experiment, trial: Trial, *, seed: int = 0, seconds: float = SECONDS
 ) -> Shrunk | None:
-    """The smallest program found that a change makes wrong as it does the module of a trial.
+    """The smallest program found that a change makes wrong as it does the module of a trial, its
+    reference being itself.
 
     None where that shows it only against its kernel's own reference.
-    """
-
-    def attempt(subject: Subject) -> Trial | None:
-        found = try_change(experiment, subject)
-        return found if (found.status, found.what) == (trial.status, trial.what) else None
-
-    keeps = is_of_ours(experiment.edit)
-    return shrink(trial.subject, attempt, seed=seed, seconds=seconds, keeps_pipeline=keeps)
-
-
-def shrink(
-    subject: Subject,
-    attempt: Callable[[Subject], Trial | None],
-    *,
-    seed: int = 0,
-    seconds: float = SECONDS,
-    keeps_pipeline: bool = False,
-) -> Shrunk | None:
-    """The smallest program found of which an attempt gives a trial, its reference being itself.
-
-    Without `keeps_pipeline` it does not ask for tirstep's, which TVM alone does not know.
     """
 
     def try_text(candidate: str) -> Trial | None:
@@ -322,13 +262,14 @@ def shrink(
                 made = make_subject("the shrunk program", parse_program(candidate), seed)
             assert isinstance(made.oracle, ModuleOracle)
             _ = made.oracle.arguments, made.oracle.expected
-            return attempt(made)
+            found = try_change(experiment, made)
         except Exception:
             return None
+        return found if (found.status, found.what) == (trial.status, trial.what) else None
 
     end = time.monotonic() + seconds
-    text = str(subject.module.script())
-    if not keeps_pipeline:
+    text = str(trial.subject.module.script())
+    if not is_of_ours(experiment.edit):  # TVM alone does not know tirstep's
         text = re.sub(r'"tir_pipeline": "\w+"(, )?', "", text)
     text = print_script(parse_script(text))
     small = try_text(text)
@@ -342,10 +283,17 @@ def shrink(
             place: int | None = 0
             while place is not None:
                 tree, begin, place = parse_script(last), place, None
-                for at, _ in enumerate(reduction(tree)):
+                for at, edit in enumerate(reduction(tree)):
                     if time.monotonic() > end:
                         return Shrunk(last, small, len(seen) - 1)
-                    candidate = print_script(tree) if at >= begin else last
+                    if at < begin:
+                        continue
+                    before_it = [getattr(node, name) for node, name, _ in edit]
+                    for node, name, value in edit:
+                        setattr(node, name, value)
+                    candidate = print_script(tree)
+                    for (node, name, _), value in zip(edit, before_it, strict=True):
+                        setattr(node, name, value)
                     if candidate in seen:
                         continue
                     seen.add(candidate)

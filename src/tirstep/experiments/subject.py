@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import zlib
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,13 +79,13 @@ class ModuleOracle:
     @functools.cached_property
     def expected(self) -> Arrays:
         try:
-            return _interpret(self.module)(self.arguments)
+            return _interpret(self.module, self.arguments)
         except DeviceError as error:
             # A sum over threads in registers, say, which one thread after the other adds up.
             if WRONG_AS_IT_STANDS in str(error):
                 raise
             with contextlib.suppress(DeviceError):
-                return _interpret(make_threads_serial(self.module))(self.arguments)
+                return _interpret(make_threads_serial(self.module), self.arguments)
             raise error
 
     def check(self, program: Program, device: str, where: str) -> list[Finding]:
@@ -97,22 +96,18 @@ class ModuleOracle:
         return [*faults, *compare_outputs(after, expected, names=names, where=where)]
 
 
-def _interpret(module: tvm.IRModule) -> Callable[[Arrays], Arrays]:
-    """What runs a module as it stands; it raises `DeviceError` where that finds something wrong."""
-
-    def run(arguments: Arrays) -> Arrays:
-        try:
-            program = Interpreter().compile(module)
-            after = program(arguments)
-        except DeviceError:
-            raise
-        except Exception as error:  # a module that was cut down may be anything
-            raise DeviceError(explain_failure(error)) from error
-        if program.findings:
-            raise DeviceError(f"{WRONG_AS_IT_STANDS}: {program.findings[0]}")
-        return after
-
-    return run
+def _interpret(module: tvm.IRModule, arguments: Arrays) -> Arrays:
+    """Run a module as it stands; raises `DeviceError` where that finds something wrong."""
+    try:
+        program = Interpreter().compile(module)
+        after = program(arguments)
+    except DeviceError:
+        raise
+    except Exception as error:  # a module that was cut down may be anything
+        raise DeviceError(explain_failure(error)) from error
+    if program.findings:
+        raise DeviceError(f"{WRONG_AS_IT_STANDS}: {program.findings[0]}")
+    return after
 
 
 def explain_failure(error: Exception) -> str:
@@ -123,24 +118,21 @@ def explain_failure(error: Exception) -> str:
 
 
 def make_arguments(module: tvm.IRModule, seed: int) -> Arrays:
-    """Whole numbers for each parameter, by its name: a parameter more changes no other's."""
+    """Integers from `SMALLEST` to `LARGEST` for each parameter, by its name: a parameter more
+    changes no other's. Unsigned ones and truths are from 0 on.
+    """
 
     def draw(parameter: Any) -> Any:
-        if is_scalar(parameter):
-            return draw_array(str(parameter.name), (), str(parameter.ty), seed)
-        shape = [int(size) for size in parameter.shape]
-        return draw_array(str(parameter.name), shape, str(parameter.dtype), seed)
+        has_shape, name = not is_scalar(parameter), str(parameter.name)
+        dtype = str(parameter.dtype if has_shape else parameter.ty)
+        random = np.random.default_rng([seed, zlib.crc32(name.encode())])
+        low = 0 if dtype.startswith(("u", "bool")) else SMALLEST
+        high = 1 if dtype == "bool" else LARGEST
+        shape = tuple(int(size) for size in parameter.shape) if has_shape else ()
+        drawn = random.integers(low, high + 1, size=shape)
+        return drawn.astype("bool" if dtype == "bool" else dtype_facts(dtype).numpy)
 
     return [draw(each) for each in module[MAIN].params]
-
-
-def draw_array(name: str, shape: Sequence[int], dtype: str, seed: int) -> Any:
-    """Whole numbers from `SMALLEST` to `LARGEST`, of a type; unsigned ones and truths from 0 on."""
-    random = np.random.default_rng([seed, zlib.crc32(name.encode())])
-    low = 0 if dtype.startswith(("u", "bool")) else SMALLEST
-    high = 1 if dtype == "bool" else LARGEST
-    drawn = random.integers(low, high + 1, size=tuple(shape))
-    return drawn.astype("bool" if dtype == "bool" else dtype_facts(dtype).numpy)
 
 
 Oracle = ProblemOracle | ModuleOracle

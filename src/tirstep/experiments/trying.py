@@ -18,13 +18,7 @@ from tirstep.lowering_checks.bisect.stages import ORDERS_THREADS, find_stages
 from tirstep.lowering_checks.compile.compiling import MAIN, using_pipeline
 from tirstep.lowering_checks.compile.launches import SPLIT_PASS
 from tirstep.lowering_checks.compile.passes import Lowering, Pass, lower_through_passes
-from tirstep.lowering_checks.device import (
-    Arrays,
-    DeviceError,
-    DeviceFinding,
-    Program,
-    Timing,
-)
+from tirstep.lowering_checks.device import Arrays, DeviceError, DeviceFinding, Program, Timing
 from tirstep.lowering_checks.devices import Device, get_device, is_cuda_available
 from tirstep.lowering_checks.devices.simulator.interpreter import Interpreter
 from tirstep.lowering_checks.facts import CompiledFacts, Fact, compile_everywhere, facts_of_lowering
@@ -213,35 +207,24 @@ class Trial:
         return self.status in BAD
 
 
-@dataclass(frozen=True)
-class TryOptions:
-    """How a change is tried.
-
-    Attributes
-    ----------
-    devices : besides the simulator or the interpreter: ``"cpu"``, ``"cuda"``
-    architectures : to compile for
-    with_facts : whether facts are read at all
-    """
-
-    devices: Sequence[str] = ()
-    architectures: Sequence[str] = ()
-    with_facts: bool = False
-
-
-FAST = TryOptions()
-
-
 def choose_devices() -> tuple[str, ...]:
     """The devices that there are, besides the simulator."""
     return ("cpu", "cuda") if is_cuda_available() else ("cpu",)
 
 
-def try_change(experiment: Experiment, subject: Subject, options: TryOptions = FAST) -> Trial:
+def try_change(
+    experiment: Experiment,
+    subject: Subject,
+    *,
+    devices: Sequence[str] = (),
+    architectures: Sequence[str] = (),
+    with_facts: bool = False,
+) -> Trial:
     """Run a module without a change of the pipeline and with it.
 
-    A module that is not right without it, or that TVM refuses, is left out. It raises nothing for
-    what the change does: that is in the trial.
+    `devices` run it besides the simulator or the interpreter, ``"cpu"`` or ``"cuda"``, and it is
+    compiled for `architectures`. A module that is not right without the change, or that TVM
+    refuses, is left out. It raises nothing for what the change does: that is in the trial.
     """
     base = get_pipeline(subject.module)
     pipelines = base, experiment.name_pipeline(base)
@@ -292,10 +275,10 @@ def try_change(experiment: Experiment, subject: Subject, options: TryOptions = F
     pairs: list[tuple[Device, Device]] = [
         (LoweredDevice(target, without, given), LoweredDevice(target, found, first))
     ]
-    devices = [name for name in options.devices if name != "cuda" or is_gpu]
+    left_out = () if is_gpu else ("cuda",)
     if isinstance(subject.oracle, ModuleOracle) and is_gpu:
-        devices = [name for name in devices if name != "cpu"]  # its threads are no loops
-    pairs += [(get_device(name), get_device(name)) for name in devices]
+        left_out = ("cpu",)  # its threads are no loops
+    pairs += [(get_device(name), get_device(name)) for name in devices if name not in left_out]
     verdicts = [_judge(subject, pair, pipelines) for pair in pairs]
     judged = [each for each in verdicts if each.before == ()]
     if bad := next((each for each in judged if each.after), None):
@@ -311,12 +294,12 @@ def try_change(experiment: Experiment, subject: Subject, options: TryOptions = F
         if wrong := verdicts[0].before:
             reason = f"wrong without the change: {wrong[0].message}"
     trial = replace(trial, verdicts=tuple(verdicts), status=status, reason=reason, what=what)
-    if trial.status == LEFT_OUT or not options.with_facts or not is_gpu:
+    if trial.status == LEFT_OUT or not with_facts or not is_gpu:
         return trial
     facts = [facts_of_lowering(each, problem=subject.problem) for each in (without, found)]
     compiled: tuple[Any, ...] = ()
-    if options.architectures and all(each.refusal is None for each in facts):
-        both = [compile_everywhere(each, options.architectures) for each in facts]
+    if architectures and all(each.refusal is None for each in facts):
+        both = [compile_everywhere(each, architectures) for each in facts]
         compiled = tuple(zip(*both, strict=True))
     rows = tuple(each.rows_to_compare() if each.refusal is None else () for each in facts)
     return replace(trial, facts=(rows[0], rows[1]), compiled=compiled)

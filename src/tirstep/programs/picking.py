@@ -16,6 +16,7 @@ from tvm.s_tir.schedule import Instruction, Trace
 
 from tirstep.lowering_checks.compile.compiling import make_main
 from tirstep.lowering_checks.reference import ModuleKernel
+from tirstep.lowering_checks.steps import suggest
 from tirstep.modules import Kernel, kernels
 from tirstep.transforms.recipes import Example, Ladder, Recipe, Step
 
@@ -23,7 +24,7 @@ from .databases import Record
 from .found import Found, find_programs, list_functions
 from .loading import Loaded, load_place
 from .naming import Spelling, read_spelling
-from .program_error import ProgramError, hint_near
+from .program_error import ProgramError
 
 SAMPLE_SIZES = (64, 48, 32, 24, 20, 12)
 """Of a kernel without recipes, where no shape is given: small, and pairwise different."""
@@ -215,7 +216,7 @@ class Picker:
             return having
         parts = list(dict.fromkeys(part for it in programs for part in list_parts(it)))
         known = f"it has {', '.join(parts)}" if parts else "it has no modules"
-        hint = hint_near(self.function, parts, known)
+        hint = suggest(self.function, parts, known)
         raise ProgramError(f"{self.spelling.place} has no PrimFunc '{self.function}'; {hint}")
 
     def get_program(self, name: str) -> Found:
@@ -232,7 +233,7 @@ class Picker:
             return found[0]
         within = [f"{it.name}.{name}" for it in programs.values() if name in it.functions]
         known = f"it has {', '.join(programs)}" if programs else "it has no programs"
-        hint = hint_near(name, programs, known)
+        hint = suggest(name, programs, known)
         if within:
             hint = f"did you mean {' or '.join(within)}?"
         problem = f"{self.spelling.place} has no '{name}'"
@@ -286,7 +287,7 @@ class Picker:
         here = {it.name: it for it in self.loaded.values.values() if isinstance(it, Kernel)}
         known: dict[str, Any] = {**kernels(), **here}
         if recipe.kernel not in known:
-            hint = hint_near(recipe.kernel, known, "define it with @kernel")
+            hint = suggest(recipe.kernel, known, "define it with @kernel")
             raise ProgramError(
                 f"{location}: the recipe '{recipe.name}' schedules a kernel '{recipe.kernel}', "
                 f"which is neither here nor tirstep's; {hint}"
@@ -338,7 +339,7 @@ class Picker:
                 "Relax, apply relax.transform.LegalizeOps() first"
             )
         if function is not None and function not in names:
-            hint = hint_near(function, names, f"it has {', '.join(names)}")
+            hint = suggest(function, names, f"it has {', '.join(names)}")
             raise ProgramError(
                 f"{found.location}: the module '{found.name}' has no PrimFunc '{function}'; {hint}"
             )

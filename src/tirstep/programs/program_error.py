@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 
@@ -54,12 +52,6 @@ def show_path(file: str | Path) -> str:
         return str(Path(os.path.abspath(file)).relative_to(Path.cwd()))
     except (ValueError, OSError):
         return str(file)
-
-
-def hint_near(name: str, known: Iterable[str], otherwise: str) -> str:
-    """What to do about an unknown name: the names that look like it, or else something."""
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    return f"did you mean {' or '.join(near)}?" if near else otherwise
 
 
 def find_line(traceback: TracebackType | None, file: str) -> int | None:

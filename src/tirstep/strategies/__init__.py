@@ -14,27 +14,32 @@ schedules from a seed, without it.
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
-_HOMES = {
-    "kernel_strategies": ("EXTENT", "open_sizes", "options", "shapes", "sizes"),
-    "module_strategies": ("Drawn", "kernels", "programs", "recipe_steps", "schedules"),
-}
-__all__ = [name for names in _HOMES.values() for name in names]
+__all__ = [
+    "EXTENT",
+    "Drawn",
+    "kernels",
+    "open_sizes",
+    "options",
+    "programs",
+    "recipe_steps",
+    "schedules",
+    "shapes",
+    "sizes",
+]
 
 
 def __getattr__(name: str) -> Any:
     """A strategy, imported when it is asked for: `players` and `plays` need no Hypothesis."""
-    homes = [home for home, names in _HOMES.items() if name in names]
-    if not homes:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        home = importlib.import_module(f".{homes[0]}", __name__)
+        from . import hypothesis_strategies
     except ModuleNotFoundError as error:
         if error.name != "hypothesis":
             raise
         raise ImportError(
             f"tirstep.strategies.{name} needs Hypothesis: pip install 'tirstep[strategies]'"
         ) from error
-    return getattr(home, name)
+    return getattr(hypothesis_strategies, name)

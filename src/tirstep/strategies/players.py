@@ -26,8 +26,7 @@ from .plays import (
     Call,
     Loop,
     Play,
-    bound_loops,
-    find_kernels,
+    find_kernel,
     find_missing_axes,
     is_for_threads,
     record,
@@ -232,7 +231,7 @@ class Player:
 
     def extents(self) -> dict[str, int]:
         """The thread axes that there are."""
-        found = bound_loops(self.play.module["main"].body)
+        found = tir.find_all(self.play.module["main"].body, For)
         axes = {tir.get_axis(loop): tir.constant(loop.extent) for loop in found}
         return {str(a): e for a, e in axes.items() if e and str(a).startswith("threadIdx")}
 
@@ -269,25 +268,25 @@ class Player:
     def do_split_loop(self) -> Call:
         large = (1024,) if self.play.problem.flops > 2**30 else ()
         inner = self.one((1, 2, 3, 4, 5, 8, 16, *large), "inner")
-        return Call("split_loop", (self.loop(serial=True),), {"inner": inner, "tail": self.tail()})
+        return _call("split_loop", self.loop(serial=True), inner=inner, tail=self.tail())
 
     def do_fuse_loops(self) -> Call:
         count = len(self.play.loops(self.at))
         first = self.one(range(count), "first")
         last = min(count, first + self.one((1, 2, 2, 3), "count"))
-        return Call("fuse_loops", ([Loop(self.at, index) for index in range(first, last)],))
+        return _call("fuse_loops", [Loop(self.at, index) for index in range(first, last)])
 
     def do_merge_loops(self) -> Call:
         other = self.block()
         depth = min(len(self.play.loops(it)) for it in (self.at, other))
         index = self.one(range(max(1, depth)), "depth")
-        return Call("merge_loops", ([Loop(self.at, index), Loop(other, index)],))
+        return _call("merge_loops", [Loop(self.at, index), Loop(other, index)])
 
     def do_reorder_loops(self) -> Call:
         left = list(range(len(self.play.loops(self.at))))
         count = self.one(range(1, len(left) + 1), "count")
         drawn = [left.pop(self.one(range(len(left)), "next")) for _ in range(count)]
-        return Call("reorder_loops", ([Loop(self.at, index) for index in drawn],))
+        return _call("reorder_loops", [Loop(self.at, index) for index in drawn])
 
     def do_bind_loop(self) -> Call:
         axis, loop, extents = self.one(AXES, "axis"), self.loop(serial=True), self.extents()
@@ -300,61 +299,59 @@ class Player:
                 and self.play.sch.get(loop).kind == ForKind.SERIAL
             ]
             loop = self.one(fitting, "loop") if fitting else loop
-        return Call("bind_loop", (loop,), {"axis": axis})
+        return _call("bind_loop", loop, axis=axis)
 
     def do_tile_block(self) -> Call:
         count = self.one((1, 2, 2), "count")
         axes = self.one((None, None, ("x", "y")), "axes") if count == 2 else None
         each = [self.one((1, 2, 3), "each") for _ in range(count)]
-        options = {
-            "threads": [self.one((1, 2, 3, 4, 8), "threads") for _ in range(count)],
-            "per_thread": self.one((None, each), "per_thread"),
-            "axes": axes,
-            "fuse_threads": self.one((False, False, True), "fuse"),
-            "tail": self.tail(),
-        }
-        return Call("tile_block", (self.at,), options)
+        return _call(
+            "tile_block",
+            self.at,
+            threads=[self.one((1, 2, 3, 4, 8), "threads") for _ in range(count)],
+            per_thread=self.one((None, each), "per_thread"),
+            axes=axes,
+            fuse_threads=self.one((False, False, True), "fuse"),
+            tail=self.tail(),
+        )
 
     def do_tile_in_warps(self) -> Call:
         strips = self.one(((1, 1), (2, 1), (1, 2), (2, 2)), "strips")
         threads = ((4, 8), (8, 4), (2, 4), (4, 2), (8, 8), (16, 2))
-        options = {
-            "threads": self.one(threads, "threads"),
-            "per_thread": tuple(strip * self.one((1, 2), "each") for strip in strips),
-            "strips": strips,
-            "warp": self.one((None, (4, 8), (8, 4)), "warp"),
-            "interleave": self.one((1, 1, 2), "interleave"),
-            "inner": self.one(("columns", "rows"), "inner"),
-            "inner_strips": self.one(("columns", "rows"), "inner_strips"),
-            "swizzle": self.one((1, 1, 2), "swizzle"),
-            "tail": self.tail(),
-        }
-        return Call("tile_in_warps", (self.at,), options)
+        return _call(
+            "tile_in_warps",
+            self.at,
+            threads=self.one(threads, "threads"),
+            per_thread=tuple(strip * self.one((1, 2), "each") for strip in strips),
+            strips=strips,
+            warp=self.one((None, (4, 8), (8, 4)), "warp"),
+            interleave=self.one((1, 1, 2), "interleave"),
+            inner=self.one(("columns", "rows"), "inner"),
+            inner_strips=self.one(("columns", "rows"), "inner_strips"),
+            swizzle=self.one((1, 1, 2), "swizzle"),
+            tail=self.tail(),
+        )
 
     def do_vectorize_loop(self) -> Call:
         last = Loop(self.at, len(self.play.loops(self.at)) - 1)
-        return Call("vectorize_loop", (self.one((last, self.loop(serial=True)), "which"),))
+        return _call("vectorize_loop", self.one((last, self.loop(serial=True)), "which"))
 
     def do_split_reductions(self) -> Call:
         consumers = [self.block() for _ in range(self.one((0, 1, 1, 2), "count"))]
-        parts = self.one((2, 3, 4), "parts")
-        return Call("split_reductions", (self.at, consumers), {"parts": parts})
+        return _call("split_reductions", self.at, consumers, parts=self.one((2, 3, 4), "parts"))
 
     def do_pad_block(self) -> Call:
         count = len(self.play.node(self.at).iter_vars)
         multiples = [self.one((1, 2, 4, 8), "multiple") for _ in range(count)]
-        return Call("pad_block", (self.at,), {"multiples": multiples})
+        return _call("pad_block", self.at, multiples=multiples)
 
     def do_fold_tile(self) -> Call:
         row = self.one((1, 2, 4, 8), "row")
-        return Call(
-            "fold_tile", (self.at,), {"row": row, "padding": self.one(range(row), "padding")}
-        )
+        return _call("fold_tile", self.at, row=row, padding=self.one(range(row), "padding"))
 
     def do_align_vectors(self) -> Call:
         vector = self.one((2, 4), "vector")
-        options = {"vector": vector, "offset": self.one(range(vector), "off")}
-        return Call("align_vectors", (self.at,), options)
+        return _call("align_vectors", self.at, vector=vector, offset=self.one(range(vector), "off"))
 
     def do_lay_in_quads(self) -> Call:
         """The last two dimensions of what a block writes mostly, or one of rows."""
@@ -368,7 +365,7 @@ class Player:
             ],
             "dimensions",
         )
-        return Call("lay_in_quads", (self.at,), {"rows": rows, "columns": columns})
+        return _call("lay_in_quads", self.at, rows=rows, columns=columns)
 
     # The finishing phase.
 
@@ -390,12 +387,9 @@ class Player:
     def _missing(self, block: Block) -> dict[str, int] | None:
         """The axes that a block does not run on, with their extents; None outside of kernels."""
         node = self.play.node(block)
-        for kernel in find_kernels(self.play.module):
-            if tir.is_among(node, tir.find_all(kernel, SBlock)):
-                loops = {tir.get_axis(loop): loop for loop in bound_loops(kernel)}
-                missing = find_missing_axes(kernel, node)
-                return {axis: tir.constant(loops[axis].extent) or 1 for axis in missing}
-        return None
+        places = tir.get_places(self.play.module["main"].body)
+        place = next(it for it in places if it.block.same_as(node))
+        return None if find_kernel(place) is None else find_missing_axes(place)
 
     def _serial(self, block: Block) -> list[Loop]:
         """The serial spatial loops of a block, outermost first."""
@@ -408,10 +402,10 @@ class Player:
         return found
 
     def _bind(self, loop: Loop, axis: str) -> bool:
-        return self.play.call(Call("bind_loop", (loop,), {"axis": axis}))
+        return self.play.call(_call("bind_loop", loop, axis=axis))
 
     def _split(self, loop: Loop, inner: int) -> bool:
-        return self.play.call(Call("split_loop", (loop,), {"inner": inner, "tail": "guard"}))
+        return self.play.call(_call("split_loop", loop, inner=inner, tail="guard"))
 
     def _begin_kernel(self, block: Block) -> bool:
         """Bind a block's outermost loop to the grid, and mostly a part of it to threads."""
@@ -430,8 +424,8 @@ class Player:
         node = self.play.node(block)
         is_fetch = any(region.source.scope().startswith("shared") for region in node.writes)
         if is_fetch and all(axis.startswith("threadIdx") for axis in missing):
-            options = {"threads": self.threads(), "tail": "guard"}
-            if self.play.call(Call("fetch_cooperatively", (block,), options)):
+            fetch = _call("fetch_cooperatively", block, threads=self.threads(), tail="guard")
+            if self.play.call(fetch):
                 return True
         axis, extent = next(iter(missing.items()))
         loops = self._serial(block)
@@ -441,6 +435,10 @@ class Player:
         if not loops or not self._split(loops[-1], extent):
             return False
         return self._bind(Loop(block, loops[-1].index + 1), axis)
+
+
+def _call(name: str, *places: Any, **options: Any) -> Call:
+    return Call(name, places, options)
 
 
 class Move(NamedTuple):
@@ -454,8 +452,12 @@ class Move(NamedTuple):
     """
 
     weight: int
-    where: str = ""
-    options: Mapping[str, Sequence[Any] | Callable[[Player], Any]] = {}
+    where: str
+    options: Mapping[str, Sequence[Any] | Callable[[Player], Any]]
+
+
+def _move(weight: int, where: str = "", /, **options: Any) -> Move:
+    return Move(weight, where, options)
 
 
 def _quads(player: Player) -> tuple[Any, ...]:
@@ -488,176 +490,138 @@ SMALL: dict[str, Sequence[Any]] = {"tile": PAIRS[1:], "warp": PAIRS[:1]}
 TILES = ((64, 64), (64, 64), (64, 32), (128, 32), (64, 16), (64, 8))
 """Rows and columns of tiles of warpgroups."""
 VECTORS, ONCE = (1, 2, 4, 8), (1, 1, 1, 2)
-TABLE: dict[str, Move] = {
-    "accumulate_in_registers": Move(3, "block, loop"),
-    "align_vectors": Move(2),
-    "alternate_tiles": Move(
-        1,
-        "sequence",
-        {"warpgroups": (2, 2, 2, 3), "registers": (None, None, (40, 232), (32, 160))},
+TABLE = {
+    "accumulate_in_registers": _move(3, "block, loop"),
+    "align_vectors": _move(2),
+    "alternate_tiles": _move(
+        1, "sequence", warpgroups=(2, 2, 2, 3), registers=(None, None, (40, 232), (32, 160))
     ),
-    "alternate_warpgroups": Move(1, "sequence"),
-    "bind_batch": Move(1, "block", {"axis": ("blockIdx.y", "blockIdx.z"), "kept": (0, 1, 1, 2)}),
-    "bind_loop": Move(6),
-    "cache_read_at": Move(5, "block, loop", {"operand": (0, 0, 1, 1, 2), "scope": SCOPE}),
-    "cache_row_at": Move(2, "block, loop", {"operand": (0, 0, 1)}),
-    "cache_write_at": Move(4, "block, loop", {"scope": SCOPE}),
-    "compute_block_at": Move(4, "elsewhere"),
-    "decompose_reduction_at": Move(3, "block, loop"),
-    "end_loop_at_mask": Move(1, "loop"),
-    "factor_out_of_sum": Move(2, "block"),
-    "fetch_cooperatively": Move(
-        4, "block", {"vector": (1, 1, 2, 4), "threads": THREADS, "tail": TAIL}
-    ),
-    "fold_tile": Move(2),
-    "fuse_epilogue_at": Move(2, "two blocks"),
-    "fuse_exponents": Move(1, "block"),
-    "fuse_loops": Move(3),
-    "fuse_reductions": Move(2, "two blocks", {"accumulate": ("in place", "apart")}),
-    "inline_epilogue": Move(1, "block"),
-    "inline_producers": Move(2, "block"),
-    "keep_in_registers": Move(3, "block"),
-    "launch_longest_first": Move(1, "loop"),
-    "lay_in_panels": Move(1, "block", {"width": (1, 4, 8, 16, 64)}),
-    "lay_in_quads": Move(2),
-    "make_persistent": Move(1, "sequence", {"blocks": (1, 2, 3), "stages": (None, None, 3, 5)}),
-    "merge_loops": Move(2),
-    "order_product": Move(1, "block"),
-    "overlap_products": Move(1, "sequence"),
-    "pad_block": Move(2),
-    "pad_shared_rows": Move(3, "block", {"elements": (1, 2, 4)}),
-    "prefetch_asynchronously": Move(3, "copies", {"stages": (2, 2, 3, 4)}),
-    "prefetch_by_tma": Move(2, "copies", {"stages": (2, 2, 2, 3, 4)}),
-    "prefetch_fragments": Move(2, "sequence"),
-    "prefetch_through_registers": Move(3, "copies"),
-    "reorder_loops": Move(3),
-    "reverse_compute_block_at": Move(4, "elsewhere"),
-    "rfactor_reduction": Move(3, "block", {"parts": (2, 3, 4)}),
-    "round_operand": Move(2, "block", {"operand": (0, 0, 1, 1, 2, 3)}),
-    "set_pass_option": Move(
-        1, "nowhere", {"name": ("tirx.disable_storage_rewrite",), "value": (True,)}
-    ),
-    "set_pipeline": Move(1, "nowhere", {"name": ("tirstep", "default")}),
-    "specialize_warps": Move(2, "sequence", {"registers": (None, None, (24, 64), (40, 240))}),
-    "split_loop": Move(4),
-    "split_loop_at_mask": Move(1, "loop"),
-    "split_reduction": Move(3, "block", {"inner": (1, 2, 3, 4, 8), "tail": TAIL}),
-    "split_reductions": Move(2),
-    "spread_over_quads": Move(2, "block", {"columns": (True, True, False)}),
-    "spread_over_threads": Move(
-        4, "block", {"threads": (2, 4, 8, 32), "vector": (1, 1, 2, 4), "tail": TAIL}
-    ),
-    "stage_fragments_at": Move(
+    "alternate_warpgroups": _move(1, "sequence"),
+    "bind_batch": _move(1, "block", axis=("blockIdx.y", "blockIdx.z"), kept=(0, 1, 1, 2)),
+    "bind_loop": _move(6),
+    "cache_read_at": _move(5, "block, loop", operand=(0, 0, 1, 1, 2), scope=SCOPE),
+    "cache_row_at": _move(2, "block, loop", operand=(0, 0, 1)),
+    "cache_write_at": _move(4, "block, loop", scope=SCOPE),
+    "compute_block_at": _move(4, "elsewhere"),
+    "decompose_reduction_at": _move(3, "block, loop"),
+    "end_loop_at_mask": _move(1, "loop"),
+    "factor_out_of_sum": _move(2, "block"),
+    "fetch_cooperatively": _move(4, "block", vector=(1, 1, 2, 4), threads=THREADS, tail=TAIL),
+    "fold_tile": _move(2),
+    "fuse_epilogue_at": _move(2, "two blocks"),
+    "fuse_exponents": _move(1, "block"),
+    "fuse_loops": _move(3),
+    "fuse_reductions": _move(2, "two blocks", accumulate=("in place", "apart")),
+    "inline_epilogue": _move(1, "block"),
+    "inline_producers": _move(2, "block"),
+    "keep_in_registers": _move(3, "block"),
+    "launch_longest_first": _move(1, "loop"),
+    "lay_in_panels": _move(1, "block", width=(1, 4, 8, 16, 64)),
+    "lay_in_quads": _move(2),
+    "make_persistent": _move(1, "sequence", blocks=(1, 2, 3), stages=(None, None, 3, 5)),
+    "merge_loops": _move(2),
+    "order_product": _move(1, "block"),
+    "overlap_products": _move(1, "sequence"),
+    "pad_block": _move(2),
+    "pad_shared_rows": _move(3, "block", elements=(1, 2, 4)),
+    "prefetch_asynchronously": _move(3, "copies", stages=(2, 2, 3, 4)),
+    "prefetch_by_tma": _move(2, "copies", stages=(2, 2, 2, 3, 4)),
+    "prefetch_fragments": _move(2, "sequence"),
+    "prefetch_through_registers": _move(3, "copies"),
+    "reorder_loops": _move(3),
+    "reverse_compute_block_at": _move(4, "elsewhere"),
+    "rfactor_reduction": _move(3, "block", parts=(2, 3, 4)),
+    "round_operand": _move(2, "block", operand=(0, 0, 1, 1, 2, 3)),
+    "set_pass_option": _move(1, "nowhere", name=("tirx.disable_storage_rewrite",), value=(True,)),
+    "set_pipeline": _move(1, "nowhere", name=("tirstep", "default")),
+    "specialize_warps": _move(2, "sequence", registers=(None, None, (24, 64), (40, 240))),
+    "split_loop": _move(4),
+    "split_loop_at_mask": _move(1, "loop"),
+    "split_reduction": _move(3, "block", inner=(1, 2, 3, 4, 8), tail=TAIL),
+    "split_reductions": _move(2),
+    "spread_over_quads": _move(2, "block", columns=(True, True, False)),
+    "spread_over_threads": _move(4, "block", threads=(2, 4, 8, 32), vector=(1, 1, 2, 4), tail=TAIL),
+    "stage_fragments_at": _move(
         3,
         "block, loop",
-        {
-            "operand": (0, 1),
-            "warps": WARPS,
-            "vector": VECTORS,
-            "layout": ("rows", "padded", "swizzled"),
-            "tail": TAIL,
-        },
+        operand=(0, 1),
+        warps=WARPS,
+        vector=VECTORS,
+        layout=("rows", "padded", "swizzled"),
+        tail=TAIL,
     ),
-    "stage_operand_at": Move(
+    "stage_operand_at": _move(
         4,
         "block, loop",
-        {
-            "operand": (0, 1),
-            "threads": THREADS,
-            "vector": (1, 1, 2, 4),
-            "scope": SHARED,
-            "tail": TAIL,
-        },
+        operand=(0, 1),
+        threads=THREADS,
+        vector=(1, 1, 2, 4),
+        scope=SHARED,
+        tail=TAIL,
     ),
-    "stage_swizzled_at": Move(
+    "stage_swizzled_at": _move(
         2,
         "block, loop",
-        {
-            "operand": (0, 1),
-            "warpgroups": WARPS,
-            "vector": VECTORS,
-            "swizzle": (16, 32, 64, 128),
-            "tail": TAIL,
-        },
+        operand=(0, 1),
+        warpgroups=WARPS,
+        vector=VECTORS,
+        swizzle=(16, 32, 64, 128),
+        tail=TAIL,
     ),
-    "store_by_tma": Move(1, "block"),
-    "store_through_shared": Move(
-        2, "tile loops", {"columns": (16, 32), "warps": WARPS, "vector": (1, 2, 4)}
+    "store_by_tma": _move(1, "block"),
+    "store_through_shared": _move(2, "tile loops", columns=(16, 32), warps=WARPS, vector=(1, 2, 4)),
+    "store_through_tiles": _move(
+        1, "tile loops", warps=WARPS, lanes=(128, 128, 32), vector=VECTORS
     ),
-    "store_through_tiles": Move(
-        1, "tile loops", {"warps": WARPS, "lanes": (128, 128, 32), "vector": VECTORS}
+    "stream_steps": _move(1, "loop", workers=(2, 3, 5)),
+    "suggest_unrolling": _move(1, "serial"),
+    "tensorize_fragments": _move(3, "roles", tf32=(False, False, True)),
+    "tensorize_in_quads": _move(2, "quads"),
+    "tensorize_warp_rows": _move(1, "block"),
+    "tensorize_warpgroups": _move(
+        1, "warpgroup", in_flight=(0, 0, 0, 1), tf32=Player.is_tf32, fp22=Player.is_fp22
     ),
-    "stream_steps": Move(1, "loop", {"workers": (2, 3, 5)}),
-    "suggest_unrolling": Move(1, "serial"),
-    "tensorize_fragments": Move(3, "roles", {"tf32": (False, False, True)}),
-    "tensorize_in_quads": Move(2, "quads"),
-    "tensorize_warp_rows": Move(1, "block"),
-    "tensorize_warpgroups": Move(
-        1,
-        "warpgroup",
-        {"in_flight": (0, 0, 0, 1), "tf32": Player.is_tf32, "fp22": Player.is_fp22},
-    ),
-    "tile_block": Move(4),
-    "tile_in_fragments": Move(
+    "tile_block": _move(4),
+    "tile_in_fragments": _move(
         2,
         "block",
-        {
-            "tile": PAIRS,
-            "warp": (*PAIRS, *PAIRS[:1] * 4),
-            "tile_k": Player.tile_k,
-            "depth": Player.depth,
-            "swizzle": ONCE,
-        },
+        tile=PAIRS,
+        warp=(*PAIRS, *PAIRS[:1] * 4),
+        tile_k=Player.tile_k,
+        depth=Player.depth,
+        swizzle=ONCE,
     ),
-    "tile_in_warpgroups": Move(
-        1,
-        "block",
-        {
-            "tile": TILES,
-            "warpgroup": TILES,
-            "tile_k": (32, 64, 64, 64, 16),
-            "swizzle": (*ONCE, 1),
-        },
+    "tile_in_warpgroups": _move(
+        1, "block", tile=TILES, warpgroup=TILES, tile_k=(32, 64, 64, 64, 16), swizzle=(*ONCE, 1)
     ),
-    "tile_in_warps": Move(2),
-    "tile_product": Move(2, "block"),
-    "transpose_tile": Move(2, "block"),
-    "unroll_loop": Move(1, "serial", {"limit": (64,)}),
-    "use_powers_of_two": Move(1, "block"),
-    "vectorize_copy": Move(2, "block", {"vector": VECTORS}),
-    "vectorize_loop": Move(3),
-    "widen_sums": Move(2, "block"),
+    "tile_in_warps": _move(2),
+    "tile_product": _move(2, "block"),
+    "transpose_tile": _move(2, "block"),
+    "unroll_loop": _move(1, "serial", limit=(64,)),
+    "use_powers_of_two": _move(1, "block"),
+    "vectorize_copy": _move(2, "block", vector=VECTORS),
+    "vectorize_loop": _move(3),
+    "widen_sums": _move(2, "block"),
 }
 """Every public transform."""
-PRIMITIVES: dict[str, Move] = {
-    "sch.annotate": Move(
+PRIMITIVES = {
+    "sch.annotate": _move(
         2,
         "loop",
-        {
-            "ann_key": ("pragma_auto_unroll_max_step", "pragma_unroll_explicit"),
-            "ann_val": (0, 1, 16),
-        },
+        ann_key=("pragma_auto_unroll_max_step", "pragma_unroll_explicit"),
+        ann_val=(0, 1, 16),
     ),
-    "sch.blockize": Move(4, "loop"),
-    "sch.cache_read": Move(
-        4, "block", {"read_buffer_index": (0, 0, 1, 1, 2), "storage_scope": SCOPE}
-    ),
-    "sch.cache_write": Move(3, "block", {"write_buffer_index": (0,), "storage_scope": SCOPE}),
-    "sch.compute_at": Move(3, "elsewhere"),
-    "sch.decompose_reduction": Move(3, "block, loop"),
-    "sch.reindex": Move(2, "block", {"buffer": (("read", 0), ("read", 1), ("write", 0))}),
-    "sch.reverse_compute_at": Move(3, "elsewhere"),
-    "sch.rfactor": Move(3, "loop", {"factor_axis": (0, 0, 1, 2)}),
-    "sch.set_scope": Move(3, "block", {"buffer_index": (0,), "storage_scope": SCOPE}),
-    "sch.storage_align": Move(
-        2,
-        "block",
-        {
-            "buffer_index": (0,),
-            "axis": (0, -2, 1),
-            "factor": (2, 4, 8, 32),
-            "offset": (1, 1, 4, 8),
-        },
+    "sch.blockize": _move(4, "loop"),
+    "sch.cache_read": _move(4, "block", read_buffer_index=(0, 0, 1, 1, 2), storage_scope=SCOPE),
+    "sch.cache_write": _move(3, "block", write_buffer_index=(0,), storage_scope=SCOPE),
+    "sch.compute_at": _move(3, "elsewhere"),
+    "sch.decompose_reduction": _move(3, "block, loop"),
+    "sch.reindex": _move(2, "block", buffer=(("read", 0), ("read", 1), ("write", 0))),
+    "sch.reverse_compute_at": _move(3, "elsewhere"),
+    "sch.rfactor": _move(3, "loop", factor_axis=(0, 0, 1, 2)),
+    "sch.set_scope": _move(3, "block", buffer_index=(0,), storage_scope=SCOPE),
+    "sch.storage_align": _move(
+        2, "block", buffer_index=(0,), axis=(0, -2, 1), factor=(2, 4, 8, 32), offset=(1, 1, 4, 8)
     ),
 }
 """TVM's primitives, as users call them between transforms."""

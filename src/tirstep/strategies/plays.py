@@ -17,7 +17,7 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm.s_tir import SBlock, SBlockRealize, Schedule
+from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import For
 
@@ -33,6 +33,7 @@ from tirstep.lowering_checks.ownership import check_ownership
 from tirstep.modules import Problem
 from tirstep.transforms import TransformError, queries, tir
 from tirstep.transforms.recipes import RECIPES, Recipe
+from tirstep.transforms.tir import Place
 
 PREFIX, PRIMITIVE = "prefix", "sch."
 """The first steps of a recipe as one call; and what begins the name of one of TVM's primitives."""
@@ -305,32 +306,31 @@ def replay(problem: Problem, calls: Iterable[Call]) -> Play:
     return play
 
 
-def bound_loops(statement: Any) -> list[For]:
-    """The loops of a statement that are bound to a GPU's blocks or threads."""
-    loops = tir.find_all(statement, For)
-    return [loop for loop in loops if "Idx" in (tir.get_axis(loop) or "")]
+def find_kernel(place: Place) -> For | None:
+    """The outermost loop around a block that is bound to a GPU's blocks or threads."""
+    return next((loop for loop in place.loops if "Idx" in (tir.get_axis(loop) or "")), None)
 
 
 def find_kernels(module: tvm.IRModule) -> list[For]:
-    """The outermost bound loops: each is a kernel of its own."""
-    bound = bound_loops(module["main"].body)
-    inner = [each for outer in bound for each in bound_loops(outer.body)]
-    return [loop for loop in bound if not tir.is_among(loop, inner)]
+    """Those loops: each is a kernel of its own."""
+    found = map(find_kernel, tir.get_places(module["main"].body))
+    return list(dict.fromkeys(loop for loop in found if loop is not None))
 
 
-def find_missing_axes(kernel: For, block: Any) -> list[str]:
-    """The thread axes of a kernel on which a block of it does not run, of extents above 1.
+def find_missing_axes(place: Place) -> dict[str, int]:
+    """The thread axes of a block's kernel on which it does not run, of extents above 1.
 
     An instruction of a warp has the loop over its lanes within.
     """
-    axes: dict[str, bool] = {}
-    own = bound_loops(block.body)
-    for loop in bound_loops(kernel):
-        if tir.constant(loop.extent) != 1:
-            axis = tir.get_axis(loop) or ""
-            within = tir.is_among(block, tir.find_all(loop, SBlock)) or tir.is_among(loop, own)
-            axes[axis] = axes.get(axis, False) or within
-    return [axis for axis, within in axes.items() if not within]
+
+    def list_axes(loops: Iterable[For]) -> dict[str, int]:
+        long = [loop for loop in loops if tir.constant(loop.extent) != 1]
+        axes = {str(tir.get_axis(loop)): tir.constant(loop.extent) or 1 for loop in long}
+        return {axis: extent for axis, extent in axes.items() if "Idx" in axis}
+
+    within = {**list_axes(place.loops), **list_axes(tir.find_all(place.block.body, For))}
+    axes = list_axes(tir.find_all(find_kernel(place), For))
+    return {axis: extent for axis, extent in axes.items() if axis not in within}
 
 
 def is_finished(module: tvm.IRModule) -> bool:
@@ -339,12 +339,11 @@ def is_finished(module: tvm.IRModule) -> bool:
     A block that is not yet runs once for each thread, which is no fault of the last transform, and
     none at all where it writes registers: lanes of a quad have each their own copy of their rows.
     """
-    kernels = find_kernels(module)
-    return bool(kernels) and not any(
-        find_missing_axes(kernel, block)
-        for kernel in kernels
-        for block in tir.find_all(kernel, SBlock)
-        if any(region.source.scope() != "local" for region in block.writes)
+    places = [it for it in tir.get_places(module["main"].body) if find_kernel(it) is not None]
+    return bool(places) and not any(
+        find_missing_axes(place)
+        for place in places
+        if any(region.source.scope() != "local" for region in place.block.writes)
     )
 
 
@@ -407,16 +406,14 @@ def judge(problem: Problem, module: tvm.IRModule, devices: Sequence[str]) -> Jud
 
 def count_steps(module: tvm.IRModule) -> int:
     """How many statements the simulator goes through: threads at once, all else in turn."""
-    loops = tir.find_all(module["main"].body, For)
-    serial = [loop for loop in loops if "threadIdx" not in (tir.get_axis(loop) or "")]
     return sum(
-        math.prod(tir.constant(loop.extent) or 1 for loop in _list_around(serial, block))
-        for block in tir.find_all(module["main"].body, SBlock)
+        _count_runs(loop for loop in place.loops if "threadIdx" not in (tir.get_axis(loop) or ""))
+        for place in tir.get_places(module["main"].body)
     )
 
 
-def _list_around(loops: Iterable[For], block: SBlock) -> list[For]:
-    return [loop for loop in loops if tir.is_among(block, tir.find_all(loop, SBlock))]
+def _count_runs(loops: Iterable[For]) -> int:
+    return math.prod(tir.constant(loop.extent) or 1 for loop in loops)
 
 
 def _find_no_source(module: tvm.IRModule) -> str | None:
@@ -438,18 +435,15 @@ def require_structure(module: tvm.IRModule) -> None:
     block that writes an output.
     """
     function = module["main"]
-    loops = tir.find_all(function.body, For)
-    for loop in loops:
+    for loop in tir.find_all(function.body, For):
         extent = tir.constant(loop.extent)
         bits = str(loop.loop_var.ty.dtype if hasattr(loop.loop_var.ty, "dtype") else "int32")
         if extent is not None and not 1 <= extent <= (INT32 if bits == "int32" else 2**63 - 1):
             raise WrongError("structure", f"loop '{loop.loop_var.name}' runs {extent} times")
-    for realize in tir.find_all(function.body, SBlockRealize):
-        block = realize.block
+    for place in tir.get_places(function.body):
+        block, runs = place.block, _count_runs(place.loops)
         if any(tir.is_among(region.source, function.params) for region in block.writes):
             needed = math.prod(tir.constant(it.dom.extent) or 1 for it in block.iter_vars)
-            around = _list_around(loops, block)
-            runs = math.prod(tir.constant(loop.extent) or 1 for loop in around)
             if runs < needed:
                 raise WrongError(
                     "structure",

@@ -146,9 +146,8 @@ def _verify(folder: Path, workload: tvm.IRModule, trace: Trace) -> None:
     with tempfile.TemporaryDirectory(prefix="tirstep-") as scratch:
         for name, module in (("workload.json", workload), ("expected.json", expected.mod)):
             write_file(Path(scratch) / name, tvm.ir.save_json(module), durable=False)
-        done = run_alone(_CHECK, str(folder), scratch)
-    if done.returncode:
-        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        reason = run_alone(_CHECK, str(folder), scratch)
+    if reason:
         raise BenchError(
             f"the fastest config does not replay with TVM alone: {reason}; the database is as it "
             "was, and the trials are kept"

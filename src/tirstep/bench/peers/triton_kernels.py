@@ -23,39 +23,40 @@ def bench_briefly(call: Callable[[], object], quantiles: Sequence[float]) -> Any
     return triton.testing.do_bench(call, warmup=5, rep=20, quantiles=quantiles)
 
 
-def _matmul_configs(dtype: torch.dtype) -> list[triton.Config]:
-    """Tiles (m, n, k), warps, stages: FMA units want other ones than tensor cores."""
-    fma = (
-        (128, 128, 16, 8, 2),
-        (128, 128, 16, 4, 3),
-        (128, 64, 16, 4, 3),
-        (128, 64, 32, 8, 2),
-        (64, 128, 16, 4, 3),
-        (64, 64, 32, 4, 3),
-        (64, 64, 16, 4, 3),
-        (64, 32, 32, 4, 3),
-        (32, 64, 32, 4, 3),
-        (32, 32, 32, 2, 4),
-        (16, 64, 64, 4, 3),
-        (16, 32, 64, 2, 4),
-    )
-    tensor_cores = (
-        (128, 256, 64, 8, 3),
-        (256, 128, 64, 8, 3),
-        (128, 128, 64, 4, 4),
-        (128, 128, 64, 8, 4),
-        (128, 128, 32, 4, 4),
-        (128, 64, 64, 4, 4),
-        (64, 128, 64, 4, 4),
-        (64, 64, 64, 4, 4),
-        (64, 32, 64, 4, 5),
-        (32, 64, 64, 4, 5),
-        (16, 64, 128, 4, 4),
-    )
-    return [
-        triton.Config({"BM": m, "BN": n, "BK": k, "GROUP": 8}, num_warps=warps, num_stages=stages)
-        for m, n, k, warps, stages in (fma if dtype == torch.float32 else tensor_cores)
-    ]
+def _tune(function: Any, configs: Sequence[tuple[Mapping[str, int], int, int]], *key: str) -> Any:
+    """A kernel tuned over sizes, warps and stages, anew for other values of the `key`."""
+    known = [triton.Config({**it}, num_warps=warps, num_stages=n) for it, warps, n in configs]
+    return triton.autotune(known, key=[*key], do_bench=bench_briefly)(triton.jit(function))
+
+
+# Tiles (m, n, k), warps, stages: FMA units want other ones than tensor cores.
+ON_FMA_UNITS = (
+    (128, 128, 16, 8, 2),
+    (128, 128, 16, 4, 3),
+    (128, 64, 16, 4, 3),
+    (128, 64, 32, 8, 2),
+    (64, 128, 16, 4, 3),
+    (64, 64, 32, 4, 3),
+    (64, 64, 16, 4, 3),
+    (64, 32, 32, 4, 3),
+    (32, 64, 32, 4, 3),
+    (32, 32, 32, 2, 4),
+    (16, 64, 64, 4, 3),
+    (16, 32, 64, 2, 4),
+)
+ON_TENSOR_CORES = (
+    (128, 256, 64, 8, 3),
+    (256, 128, 64, 8, 3),
+    (128, 128, 64, 4, 4),
+    (128, 128, 64, 8, 4),
+    (128, 128, 32, 4, 4),
+    (128, 64, 64, 4, 4),
+    (64, 128, 64, 4, 4),
+    (64, 64, 64, 4, 4),
+    (64, 32, 64, 4, 5),
+    (32, 64, 64, 4, 5),
+    (16, 64, 128, 4, 4),
+)
 
 
 def _matmul_kernel(
@@ -98,53 +99,39 @@ def _matmul_kernel(
     tl.store(c, total.to(c_ptr.dtype.element_ty), mask=mask)
 
 
-_matmul_jitted = triton.jit(_matmul_kernel)
-_tuned: dict[torch.dtype, Any] = {}
+@functools.cache
+def _tune_matmul(dtype: torch.dtype) -> Any:
+    tiles = ON_FMA_UNITS if dtype == torch.float32 else ON_TENSOR_CORES
+    sizes = [({"BM": m, "BN": n, "BK": k, "GROUP": 8}, w, s) for m, n, k, w, s in tiles]
+    return _tune(_matmul_kernel, sizes, "m", "n", "k")
 
 
 def _matmul(inputs: Sequence[Any], out: Any, problem: Problem) -> Callable[[], Any]:
     a, b = inputs
     (m, k), n = a.shape, out.shape[1]
-    transposed = bool(problem.options.get("transpose_b"))
-    rows, columns = (1, k) if transposed else (n, 1)
-    if a.dtype not in _tuned:
-        _tuned[a.dtype] = triton.autotune(
-            _matmul_configs(a.dtype), key=["m", "n", "k"], do_bench=bench_briefly
-        )(_matmul_jitted)
+    steps = (1, k) if problem.options.get("transpose_b") else (n, 1)
 
     def grid(sizes: Mapping[str, int]) -> tuple[int]:
         return (triton.cdiv(m, sizes["BM"]) * triton.cdiv(n, sizes["BN"]),)
 
+    return _launch(_tune_matmul(a.dtype), grid, out, a, b, out, m, n, k, *steps)
+
+
+def _launch(kernel: Any, grid: Any, out: Any, *given: Any, **sizes: int) -> Callable[[], Any]:
+    """A launch of a tuned kernel, which returns the output."""
+
     def launch() -> Any:
-        _tuned[a.dtype][grid](a, b, out, m, n, k, rows, columns)
+        kernel[grid](*given, **sizes)
         return out
 
     return launch
 
 
+STAGES = 3
+"""What Triton takes where a kernel has no loop to pipeline."""
 ROW_WARPS = (2, 4, 8, 16, 32)
 MOST_EACH = 64
 """Elements of a row that a thread holds, at most: more compile for minutes, and spill."""
-
-
-def _tune_rows(function: Any) -> Callable[[int], Any]:
-    """What tunes the warps of a program, which holds a whole row, for rows of up to so many
-    elements.
-    """
-    jitted = triton.jit(function)
-
-    @functools.cache
-    def tune(power: int) -> Any:
-        known = [warps for warps in ROW_WARPS if power <= MOST_EACH * 32 * warps]
-        if not known:
-            raise PeerMissing(
-                f"a program holds a whole row, and one of {power} elements compiles for minutes"
-            )
-        fitting = [warps for warps in known if 32 * warps <= power] or known[:1]
-        configs = [triton.Config({}, num_warps=warps) for warps in fitting]
-        return triton.autotune(configs, key=["n"], do_bench=bench_briefly)(jitted)
-
-    return tune
 
 
 def _row_sum_kernel(x, y, n, N: tl.constexpr):
@@ -191,21 +178,23 @@ def _matvec_kernel(x, v, y, n, N: tl.constexpr):
     tl.store(y + row, tl.sum(values, axis=0).to(y.dtype.element_ty))
 
 
-def _prepare_rows(function: Any, *, with_eps: bool = False) -> Prepare:
-    tune = _tune_rows(function)
+def _prepare_rows(function: Any, *constants: float) -> Prepare:
+    """A program holds a whole row: its warps are tuned for rows of up to so many elements."""
+
+    @functools.cache
+    def tune(power: int) -> Any:
+        known = [warps for warps in ROW_WARPS if power <= MOST_EACH * 32 * warps]
+        if not known:
+            raise PeerMissing(
+                f"a program holds a whole row, and one of {power} elements compiles for minutes"
+            )
+        fitting = [warps for warps in known if 32 * warps <= power] or known[:1]
+        return _tune(function, [({}, warps, STAGES) for warps in fitting], "n")
 
     def prepare(inputs: Sequence[Any], out: Any, problem: Problem) -> Callable[[], Any]:
-        x = inputs[0]
-        rows, n = x.shape
+        rows, n = inputs[0].shape
         power = triton.next_power_of_2(n)
-        kernel = tune(power)
-        eps = (EPSILON,) if with_eps else ()
-
-        def launch() -> Any:
-            kernel[(rows,)](*inputs, out, n, *eps, N=power)
-            return out
-
-        return launch
+        return _launch(tune(power), (rows,), out, *inputs, out, n, *constants, N=power)
 
     return prepare
 
@@ -242,27 +231,22 @@ def _transpose_kernel(x, y, rows, n, BM: tl.constexpr, BN: tl.constexpr):
     tl.store(y + column[:, None] * rows + row[None, :], tl.trans(values), mask=turned)
 
 
-_transpose_tuned = triton.autotune(
-    [triton.Config({"BM": m, "BN": n}, num_warps=warps) for m, n, warps in MAP_TILES],
-    key=["rows", "n"],
-    do_bench=bench_briefly,
-)(triton.jit(_transpose_kernel))
-
-
 def _prepare_map(function: Any) -> Prepare:
-    configs = [triton.Config({"BLOCK": size}, num_warps=warps) for size, warps in MAP_BLOCKS]
-    kernel = triton.autotune(configs, key=["n"], do_bench=bench_briefly)(triton.jit(function))
+    kernel = _tune(function, [({"BLOCK": size}, warps, STAGES) for size, warps in MAP_BLOCKS], "n")
 
     def prepare(inputs: Sequence[Any], out: Any, problem: Problem) -> Callable[[], Any]:
         n = out.numel()
 
-        def launch() -> Any:
-            kernel[lambda sizes: (triton.cdiv(n, sizes["BLOCK"]),)](*inputs, out, n)
-            return out
+        def grid(sizes: Mapping[str, int]) -> tuple[int]:
+            return (triton.cdiv(n, sizes["BLOCK"]),)
 
-        return launch
+        return _launch(kernel, grid, out, *inputs, out, n)
 
     return prepare
+
+
+_TILES = [({"BM": m, "BN": n}, warps, STAGES) for m, n, warps in MAP_TILES]
+_transpose_tuned = _tune(_transpose_kernel, _TILES, "rows", "n")
 
 
 def _transpose(inputs: Sequence[Any], out: Any, problem: Problem) -> Callable[[], Any]:
@@ -272,11 +256,7 @@ def _transpose(inputs: Sequence[Any], out: Any, problem: Problem) -> Callable[[]
     def grid(sizes: Mapping[str, int]) -> tuple[int, int]:
         return triton.cdiv(rows, sizes["BM"]), triton.cdiv(n, sizes["BN"])
 
-    def launch() -> Any:
-        _transpose_tuned[grid](x, out, rows, n)
-        return out
-
-    return launch
+    return _launch(_transpose_tuned, grid, out, x, out, rows, n)
 
 
 FUNCTIONS: Mapping[str, Prepare] = MappingProxyType(
@@ -284,8 +264,8 @@ FUNCTIONS: Mapping[str, Prepare] = MappingProxyType(
         "matmul": _matmul,
         "row_sum": _prepare_rows(_row_sum_kernel),
         "softmax": _prepare_rows(_softmax_kernel),
-        "layer_norm": _prepare_rows(_layer_norm_kernel, with_eps=True),
-        "rms_norm": _prepare_rows(_rms_norm_kernel, with_eps=True),
+        "layer_norm": _prepare_rows(_layer_norm_kernel, EPSILON),
+        "rms_norm": _prepare_rows(_rms_norm_kernel, EPSILON),
         "matvec": _prepare_rows(_matvec_kernel),
         "vector_add": _prepare_map(_add_kernel),
         "relu": _prepare_map(_relu_kernel),

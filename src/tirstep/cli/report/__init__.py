@@ -12,7 +12,6 @@ from ..formatting import complete_either, count
 from ..request import (
     PROGRAMS,
     RECIPE_OPTIONS,
-    TARGET_NAME,
     Request,
     argument,
     flag,
@@ -48,7 +47,7 @@ def command(
         "--checks/--no-checks", "Check, count and time the steps, too.", default=True
     ),
     watch: bool = WATCH,
-    target: str = TARGET_NAME,
+    target: str,
 ) -> int:
     """Write an HTML page of every step and every lowering pass.
 
@@ -110,7 +109,7 @@ def command(
         if part.refusal is not None:
             screen.line((f"{part.name} skipped: ", "yellow"), part.refusal, wrap=True)
             code = 2 if part.status == "failed" else code
-        of_steps = [it for step in part.steps if step.checks for it in step.checks.findings]
+        of_steps = [it for step in part.steps if step.checks for it in step.checks["findings"]]
         for finding in (*of_steps, *part.findings):
             screen.line((f"{finding.where}: ", "bold red"), finding.message, wrap=True)
             code = max(code, 1)

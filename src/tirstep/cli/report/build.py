@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import tvm
 
@@ -17,19 +18,9 @@ from tirstep.lowering_checks.verdict import golden_word, numbers_word
 from tirstep.transforms.recipes import Step
 
 from ..formatting import describe_recipe, format_shape, get_dtype
+from ..json_output import read_keys
 from ..judging import JudgedRecipe, Tell
-from .document import (
-    ChecksPart,
-    FactsPart,
-    PassPart,
-    PythonPart,
-    RecipePart,
-    Report,
-    SourcePart,
-    StepPart,
-    Text,
-    TimePart,
-)
+from .document import Keys, RecipePart, Report, StepPart, Text
 from .origins import find_python, link_source, note_lines
 
 LINKED = ("cuda", "opencl")
@@ -92,7 +83,7 @@ def build_recipe(
 def _build_step(
     run: Run,
     step: Step,
-    python: PythonPart | None,
+    python: Keys | None,
     verdict: Verdict | None,
     counts: Counts | None,
     target: str,
@@ -113,37 +104,31 @@ def _build_step(
             printed[functions] = Text.of(print_module(module))
         return printed[functions]
 
-    source = Text.of(lowering.source)
+    source, missing = Text.of(lowering.source), str(lowering.failed or "there is no device code")
+    device_source: dict[str, Any] = {"language": lowering.language, "missing": missing}
     if source.lines:
         links = link_source(lowering, lines) if lowering.language in LINKED else ()
-        device_source = SourcePart(lowering.language, source, None, links)
-    else:
-        missing = str(lowering.failed) if lowering.failed else "there is no device code"
-        device_source = SourcePart(lowering.language, None, missing)
+        device_source = {"language": lowering.language, "text": source, "links": links}
     try:
         facts = facts_of_lowering(lowering, problem=run.problem)
         counted = () if counts is None else counted_rows(counts, run.problem.bytes)
         rows = (*facts.rows(), *counted) if facts.kernels else ()
-        facts_part = FactsPart(rows, facts.refusal)
+        of_facts: dict[str, Any] = {"rows": rows, "missing": facts.refusal}
     except CheckError as error:
-        facts_part = FactsPart((), str(error))
+        of_facts = {"missing": str(error)}
     checks = time = None
     if verdict is not None:
-        checks = ChecksPart(
-            golden=golden_word([verdict]),
-            numbers=numbers_word([verdict]),
-            checked_on=verdict.checked_on,
-            findings=tuple(verdict.findings),
-            reference=run.problem.reference_name,
-        )
+        checks = {
+            "golden": golden_word([verdict]),
+            "numbers": numbers_word([verdict]),
+            "checked_on": verdict.checked_on,
+            "findings": tuple(verdict.findings),
+            "reference": run.problem.reference_name,
+        }
     if verdict is not None and (timing := verdict.timing) is not None:
-        time = TimePart(
-            median=timing.median * 1e6,
-            lower=timing.lower * 1e6,
-            upper=timing.upper * 1e6,
-            repeats=timing.repeats,
-            gflops=(run.problem.flops or 0) / timing.median / 1e9,
-        )
+        time = {it: 1e6 * getattr(timing, it) for it in ("median", "lower", "upper")}
+        gflops = (run.problem.flops or 0) / timing.median / 1e9
+        time |= {"repeats": timing.repeats, "gflops": gflops}
     return StepPart(
         label=step_label(step),
         name=step.name,
@@ -153,17 +138,16 @@ def _build_step(
         trace=Text.of(str(step.trace)),
         device_source=device_source,
         passes=tuple(
-            PassPart(
-                each.number,
-                each.name,
-                round(each.seconds * 1e3, 3),
-                print_once(each.before),
-                print_once(each.module),
-            )
-            for each in lowering.changed
+            {
+                **read_keys(it, "number name"),
+                "milliseconds": round(it.seconds * 1e3, 3),
+                "before": print_once(it.before),
+                "after": print_once(it.module),
+            }
+            for it in lowering.changed
         ),
         pass_count=len(lowering.passes),
-        facts=facts_part,
+        facts=of_facts,
         checks=checks,
         time=time,
     )

@@ -20,6 +20,8 @@ from typing import Any
 from tirstep.lowering_checks import Finding
 from tirstep.lowering_checks.facts import Fact
 
+from ..json_output import FIELDS, read_keys
+
 
 @dataclass(frozen=True)
 class Text:
@@ -33,87 +35,8 @@ class Text:
         return cls(tuple(text.strip("\n").splitlines()))
 
 
-@dataclass(frozen=True)
-class TimePart:
-    """Times of one call in microseconds: the median of `repeats`, and the quartiles."""
-
-    median: float
-    lower: float
-    upper: float
-    repeats: int
-    gflops: float
-
-
-@dataclass(frozen=True)
-class ChecksPart:
-    """The verdict of a step: "ok", "failed" or None where a check was not made; `reference` says
-    whose numbers it was held against.
-    """
-
-    golden: str | None
-    numbers: str | None
-    checked_on: str
-    findings: tuple[Finding, ...]
-    reference: str = "NumPy"
-
-
-@dataclass(frozen=True)
-class FactsPart:
-    """The facts of a step, or why there are none. Those of two steps meet by their keys."""
-
-    rows: tuple[Fact, ...]
-    missing: str | None
-
-
-@dataclass(frozen=True)
-class PassPart:
-    """A pass of TVM that changed a step's module.
-
-    Attributes
-    ----------
-    number, name : its place among all passes of the compilation, and TVM's name for it
-    before, after : what it was given, and what it made
-    """
-
-    number: int
-    name: str
-    milliseconds: float
-    before: Text
-    after: Text
-
-
-@dataclass(frozen=True)
-class SourcePart:
-    """The device source of a step, or why there is none.
-
-    Attributes
-    ----------
-    links : for each line the line of the step's TIR that it comes from, or 0; empty where that is
-        not known
-    """
-
-    language: str
-    text: Text | None
-    missing: str | None
-    links: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class PythonPart:
-    """The Python of a step: `text` is the function that makes it.
-
-    Attributes
-    ----------
-    first : the line of its file at which the function begins
-    start, stop : the first and the last line of the file that are the step's
-    """
-
-    path: str
-    function: str
-    first: int
-    start: int
-    stop: int
-    text: Text
+Keys = Mapping[str, Any]
+"""An object of the page's data; keys that hold nothing are left out of it."""
 
 
 @dataclass(frozen=True)
@@ -123,23 +46,29 @@ class StepPart:
     Attributes
     ----------
     label : number and name, ``01_bound``
+    device_source : language and text, or why it is missing; `links` has for each line that of the
+        TIR that it comes from, or 0; it is empty where that is not known
+    facts : their rows, or why they are missing; those of two steps meet by their keys
     source : ``file:line`` of the recipe where the step ends
-    python : the recipe's lines; None where they cannot be read
-    passes, pass_count : those that changed the module, and how many there were
+    python : of `find_python`; None where it cannot be read
+    passes, pass_count : those that changed the module, with the texts before and after, and how
+        many there were
+    checks : the verdict, and whose numbers they were held against
+    time : of one call in microseconds
     """
 
     label: str
     name: str
     tir: Text
-    device_source: SourcePart
-    facts: FactsPart
+    device_source: Keys
+    facts: Keys
     source: str = ""
-    python: PythonPart | None = None
+    python: Keys | None = None
     trace: Text = Text(())
-    passes: tuple[PassPart, ...] = ()
+    passes: tuple[Keys, ...] = ()
     pass_count: int = 0
-    checks: ChecksPart | None = None
-    time: TimePart | None = None
+    checks: Keys | None = None
+    time: Keys | None = None
 
 
 @dataclass(frozen=True)
@@ -196,19 +125,13 @@ def as_document(report: Report) -> dict[str, Any]:
                 lines.setdefault(line, len(lines))
             return texts.setdefault(value, len(texts))
         if isinstance(value, Fact):
-            named = value._replace(key=value.key or value.name)._asdict()
-            return {name: item for name, item in named.items() if item is not None and item != ""}
-        if dataclasses.is_dataclass(value):
-            pairs = {it.name: getattr(value, it.name) for it in dataclasses.fields(value)}
-            if isinstance(value, Finding):
-                pairs["source"] = pairs.pop("location")
-            return {
-                name: as_json(item)
-                for name, item in pairs.items()
-                if item is not None and item not in ("", ())
-            }
+            value = value._replace(key=value.key or value.name)._asdict()
+        elif isinstance(value, Finding):
+            value = read_keys(value, FIELDS["Finding"])
+        elif dataclasses.is_dataclass(value):
+            value = {it.name: getattr(value, it.name) for it in dataclasses.fields(value)}
         if isinstance(value, Mapping):
-            return {name: as_json(item) for name, item in value.items()}
+            return {it: as_json(kept) for it, kept in value.items() if kept not in (None, "", ())}
         if isinstance(value, tuple):
             return [as_json(item) for item in value]
         return value

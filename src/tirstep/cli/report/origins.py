@@ -33,7 +33,7 @@ from tirstep.programs.program_error import show_path
 from tirstep.transforms.recipes import Step
 from tirstep.transforms.tir import find_all, find_location
 
-from .document import PythonPart, Text
+from .document import Keys, Text
 
 ORIGIN = "tirstep: a line of the step"
 TAG = "tirstep-store-"
@@ -201,30 +201,33 @@ def _make_marker(statements: list[Any]) -> list[Any]:
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
-def find_python(run: Run) -> list[PythonPart | None]:
+def find_python(run: Run) -> list[Keys | None]:
     """Of each step of a run; None where there is no file, as for what was typed in.
 
-    Of the input it is the kernel's function, or the class or function of TVMScript of a module. A
-    recipe that hands on to another function has the lines of that one.
+    The text is that of the function that makes the step: its `path`, its name, the `first` line of
+    its file, and the lines of that file at which the step has its `start` and `stop`. Of the input
+    it is the kernel's function, or the class or function of TVMScript of a module. A recipe that
+    hands on to another function has the lines of that one.
     """
-    parts: list[PythonPart | None] = []
+
+    def tell(path: str, name: str, first: int, rows: Sequence[str], *own: int) -> Keys:
+        start, stop = own or (first, first + len(rows) - 1)
+        text, about = Text(tuple(row.rstrip("\n") for row in rows)), {"start": start, "stop": stop}
+        return {"path": show_path(path), "function": name, "first": first, **about, "text": text}
+
+    parts: list[Keys | None] = []
     if not isinstance(run.problem.kernel, Kernel):  # the definition that its location names
         step = run.steps[0]
         known = _find_definition(step.path, _read_line(step)) if step.path else None
         if known is not None:
             first, last = known.lineno, known.end_lineno or known.lineno
-            text = Text(
-                tuple(it.rstrip("\n") for it in linecache.getlines(step.path)[first - 1 : last])
-            )
-            path = show_path(step.path)
-            parts.append(PythonPart(path, known.name, first, first, last, text))
+            rows = linecache.getlines(step.path)[first - 1 : last]
+            parts.append(tell(step.path, known.name, first, rows))
     else:
         factory = inspect.unwrap(run.problem.kernel.factory)
         with contextlib.suppress(OSError, TypeError):
-            path = show_path(inspect.getfile(factory))
-            rows, first = inspect.getsourcelines(factory)
-            text, last = Text(tuple(it.rstrip("\n") for it in rows)), first + len(rows) - 1
-            parts.append(PythonPart(path, factory.__name__, first, first, last, text))
+            path, (rows, first) = inspect.getfile(factory), inspect.getsourcelines(factory)
+            parts.append(tell(path, factory.__name__, first, rows))
     parts = parts or [None]
     for before, step in zip(run.steps, run.steps[1:], strict=False):
         line = _read_line(step)
@@ -236,11 +239,10 @@ def find_python(run: Run) -> list[PythonPart | None]:
         earlier = _read_line(before) if before.path == step.path and before.index else 0
         body = function.body[min(1, len(function.body) - 1) if ast.get_docstring(function) else 0]
         start = earlier + 1 if body.lineno <= earlier < line else body.lineno
-        lines = [each.rstrip("\n") for each in linecache.getlines(step.path)]
+        lines = linecache.getlines(step.path)
         while start < line and not lines[start - 1].strip():
             start += 1
-        text, path = Text(tuple(lines[first - 1 : last])), show_path(step.path)
-        parts.append(PythonPart(path, function.name, first, start, line, text))
+        parts.append(tell(step.path, function.name, first, lines[first - 1 : last], start, line))
     return parts
 
 
