@@ -6,7 +6,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tirstep.experiments.subject import make_subject
+from tirstep.experiments.trying import make_subject
 from tirstep.lowering_checks import get_device
 from tirstep.lowering_checks.device import DeviceError
 from tirstep.modules import Problem

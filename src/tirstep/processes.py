@@ -1,11 +1,18 @@
-"""Processes: how many to start at once, and one with this one's packages alone."""
+"""Processes: how many to start at once, some that work for this one, and one that is alone."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
 
 
 def count_cores() -> int:
@@ -29,3 +36,47 @@ def run_alone(script: str, *arguments: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     lines = done.stderr.strip().splitlines() or ["no reason given"]
     return lines[-1] if done.returncode else ""
+
+
+class WorkerProcesses:
+    """Processes that may crash or hang alone; they start when the first work comes.
+
+    Parameters
+    ----------
+    number : of processes
+    limit : seconds that one call may take; 0 for any time
+    begin : what each process does first, with its arguments
+    """
+
+    def __init__(self, number: int, limit: float, begin: Callable[..., None], *given: str) -> None:
+        self.number, self.limit, self._begin = number, limit, (begin, given)
+        self._pool: Any = None
+
+    def submit(self, function: Callable[..., Result], *arguments: object) -> Future[Result]:
+        """Call a function of a module in a process when its turn comes."""
+        if self._pool is None:
+            import pebble
+
+            begin, given = self._begin
+            self._pool = pebble.ProcessPool(
+                max_workers=self.number,
+                initializer=begin,
+                initargs=given,
+                context=multiprocessing.get_context("spawn"),  # TVM's threads survive no fork
+            )
+        # The threads that start processes, and these, leave Ctrl-C to who called: each process
+        # would tell where it was.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            future: Future[Result]
+            future = self._pool.schedule(function, arguments, timeout=self.limit or None)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return future
+
+    def close(self) -> None:
+        """End all processes, whatever they do."""
+        if self._pool is not None:
+            self._pool.stop()
+            self._pool.join()
+            self._pool = None

@@ -13,8 +13,7 @@ from fake_pool import compile_here, search_here
 
 from tirstep.bench import BenchError
 from tirstep.bench.cluster import connected, require_reachable
-from tirstep.bench.search import SearchPlan
-from tirstep.bench.trials import Trials, describe_search, spell_config
+from tirstep.bench.search import SearchPlan, Trials, describe_search, spell_config
 from tirstep.bench.workers import Trial
 
 DEVICE = {"name": "Test GPU"}

@@ -20,7 +20,6 @@ from golden_runs import run_golden
 from tirstep.bench import BenchError
 from tirstep.bench.compile_pool import (
     CompileJob,
-    WorkerProcesses,
     compile_all,
     compile_job,
     lift_workspaces,
@@ -30,6 +29,7 @@ from tirstep.bench.compile_pool import (
     write_workspaces,
 )
 from tirstep.lowering_checks.devices import get_device
+from tirstep.processes import WorkerProcesses
 from tirstep.transforms.recipes import RECIPES
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from fake_machine import FakeMachine
 
-from tirstep.bench.machine import Expectation, Reference
+from tirstep.bench.session import Expectation, Reference
 from tirstep.modules import Problem, conv1d, depthwise_conv2d, matmul, vector_add
 from tirstep.modules.numeric import bound_exact, bound_storing
 

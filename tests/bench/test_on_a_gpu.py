@@ -8,11 +8,10 @@ import pytest
 from fake_pool import search_here
 
 from tirstep.bench.cases import CaseChoice, PlannedCase, plan_cases
-from tirstep.bench.machine import Reference
 from tirstep.bench.peers import PEERS
 from tirstep.bench.results import from_document, to_document
 from tirstep.bench.search import SearchPlan
-from tirstep.bench.session import Settings, run_bench, run_case
+from tirstep.bench.session import Reference, Settings, run_bench, run_case
 from tirstep.lowering_checks import run_recipe
 from tirstep.modules import (
     Kernel,

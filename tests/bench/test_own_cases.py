@@ -17,7 +17,7 @@ from tirstep.cli import main
 from tirstep.cli.bench import plan_all
 from tirstep.modules import KernelError
 from tirstep.programs.benching import find_peer, plan_program
-from tirstep.programs.program_error import ProgramError
+from tirstep.programs.naming import ProgramError
 
 
 @pytest.fixture(autouse=True)

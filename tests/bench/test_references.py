@@ -7,8 +7,7 @@ import pytest
 from fake_machine import FakeMachine
 
 from tirstep.bench.cases import PlannedCase
-from tirstep.bench.machine import Reference
-from tirstep.bench.session import Settings, run_bench
+from tirstep.bench.session import Reference, Settings, run_bench
 from tirstep.modules import Problem, matmul, row_sum
 from tirstep.modules.dtypes import dtype_facts
 from tirstep.transforms.recipes import RECIPES

@@ -9,7 +9,6 @@ from fake_machine import FakeMachine
 
 from tirstep.bench import BenchError
 from tirstep.bench.cases import PlannedCase
-from tirstep.bench.machine import order_turns, plan_repeats
 from tirstep.bench.metrics import make_case_table
 from tirstep.bench.peers import PEERS, Peer, wrap_function
 from tirstep.bench.session import (
@@ -17,6 +16,8 @@ from tirstep.bench.session import (
     compute_needed_bytes,
     get_options,
     list_configs_of,
+    order_turns,
+    plan_repeats,
     run_case,
 )
 from tirstep.modules import attention, conv1d, conv2d, matmul

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tirstep.bench import BenchError
-from tirstep.bench.trials import Trials
+from tirstep.bench.search import Trials
 from tirstep.bench.workers import Trial
 
 ABOUT = {"recipe": "mine", "shape": {"n": 64}, "options": {}, "target": "llvm"}

@@ -16,7 +16,7 @@ from fake_pool import compile_here
 from own_files import HEAD, make_module
 
 from tirstep.bench.compile_pool import CompileJob
-from tirstep.bench.machine import Launch
+from tirstep.bench.session import Launch
 from tirstep.cli.app import COMMANDS, MODULES
 from tirstep.tuning.candidates import CandidateBuilder, CandidateRunner
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from tirstep.programs.naming import ProgramError
 from tirstep.programs.picking import pick_programs
-from tirstep.programs.program_error import ProgramError
 
 from .conftest import HEAD, Command
 

@@ -10,7 +10,7 @@ import tvm
 from inline_workers import InlineWorkers
 from tvm.s_tir.meta_schedule.database import JSONDatabase
 
-from tirstep.bench.trials import FOLDER
+from tirstep.bench.search import FOLDER
 from tirstep.files import locked
 from tirstep.tuning import candidates, database
 

@@ -8,8 +8,7 @@ import pytest
 from own_files import HEAD, MODULE, make_function
 
 from tirstep.programs.loading import is_script, load_place
-from tirstep.programs.naming import is_program, read_spelling
-from tirstep.programs.program_error import ProgramError, describe_error
+from tirstep.programs.naming import ProgramError, describe_error, is_program, read_spelling
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from browser import NoBrowserError, open_browser
 
-from tirstep.cli.report.build import build_report
 from tirstep.cli.report.document import Report, render_report
-from tirstep.cli.report.jobs import RecipeJob, do_job
+from tirstep.cli.report.jobs import RecipeJob, build_report, do_job
 from tirstep.cli.request import make_request
 from tirstep.cli.screen import Screen
 from tirstep.lowering_checks import get_device

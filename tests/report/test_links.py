@@ -74,8 +74,6 @@ def test_the_python_of_a_step_is_what_ran_since_the_step_before():
         lines = Path(step.path).read_text(encoding="utf-8").splitlines()
         assert step.location == f"{Path(step.path).name}:{part['stop']}"
         assert "yield" in lines[part["stop"] - 1]
-        assert (
-            list(part["text"].lines)
-            == lines[part["first"] - 1 : part["first"] - 1 + len(part["text"].lines)]
-        )
+        text, first = list(part["text"].lines), part["first"] - 1
+        assert text == lines[first : first + len(text)]
     assert {part["function"] for part in parts[1:]} == {"schedule", "multiply"}

@@ -8,7 +8,7 @@ from pathlib import Path
 from golden_runs import run_golden
 from report_data import unpack_document
 
-from tirstep.cli.report.document import SCRIPTS, STYLES, Report, Text, as_document, render_report
+from tirstep.cli.report.document import SCRIPTS, Report, Text, as_document, render_report
 from tirstep.cli.report.jobs import RecipeJob, do_job
 from tirstep.cli.request import make_request
 from tirstep.cli.screen import Screen
@@ -61,7 +61,7 @@ def test_the_page_is_one_file_that_names_no_other(report: Report):
     assert re.findall(r'\b(?:src|href)="([^"]*)"', page) == ["data:,", "#main"]
     assert not re.search(r"https?://|@import|url\(", page)
     assert page == render_report(report)
-    named = {f"{name}.js" for name in SCRIPTS} | {f"{name}.css" for name in STYLES} | {"page.html"}
+    named = {*(f"{name}.js" for name in SCRIPTS), "page.css", "page.html"}
     assert {path.name for path in PAGE.iterdir()} == named
 
 

@@ -17,9 +17,8 @@ from fake_pool import FakePool
 
 from tirstep.bench import workers
 from tirstep.bench.compile_pool import CompileJob
-from tirstep.bench.machine import Launch, Replay, order_turns
 from tirstep.bench.search import SearchPlan
-from tirstep.bench.session import Settings
+from tirstep.bench.session import Launch, Replay, Settings, order_turns
 from tirstep.modules import matmul
 from tirstep.transforms.recipes import RECIPES
 

@@ -10,9 +10,9 @@ import numpy as np
 import tvm
 
 from tirstep.bench import PeerMissing
-from tirstep.bench.machine import Expectation, Launch, Reference, Replay, order_turns, take_results
 from tirstep.bench.peers import PEERS, Peer
 from tirstep.bench.results import Ceilings
+from tirstep.bench.session import Expectation, Launch, Reference, Replay, order_turns, take_results
 from tirstep.lowering_checks.devices import CpuDevice
 from tirstep.modules import Problem
 

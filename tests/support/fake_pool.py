@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from tirstep.bench.compile_pool import CompileJob
-from tirstep.bench.search import SearchPlan, SearchResult, search
+from tirstep.bench.search import SearchPlan, SearchResult, Trials, search
 from tirstep.bench.session import Settings, Tell
-from tirstep.bench.trials import Trials
 from tirstep.bench.workers import LocalWorkers
 
 

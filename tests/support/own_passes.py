@@ -17,7 +17,7 @@ from tvm_ffi import structural_map
 
 from tirstep.experiments import Declaration, Edit, Experiment, Subject, list_steps, try_change
 from tirstep.experiments.editing import get_pass as make_pass
-from tirstep.experiments.subject import make_subject
+from tirstep.experiments.trying import make_subject
 from tirstep.files import write_file
 from tirstep.lowering_checks.steps import Run, run_recipe
 from tirstep.modules import row_sum

@@ -158,7 +158,7 @@ def count_threads() -> int:
 def import_commands() -> None:
     """What the commands of tirstep import as they run; processes that they spawn are Python's."""
     importlib.import_module("multiprocessing.spawn")
-    for name in ("app", "check", "judging", "tables", "screen", "report.jobs", "report.document"):
+    for name in ("app", "check", "judging", "screen", "report.jobs", "report.document"):
         importlib.import_module(f"tirstep.cli.{name}")
 
 

@@ -11,7 +11,7 @@ from tvm.s_tir.meta_schedule.database import JSONDatabase
 from tvm.s_tir.schedule import Trace
 
 from tirstep.bench import BenchError
-from tirstep.programs.program_error import ProgramError
+from tirstep.programs.naming import ProgramError
 from tirstep.tuning import database
 from tirstep.tuning.database import RECORD_FILE, WORKLOAD_FILE, add_record, require_database
 from tirstep.tuning.tuner import NORMALIZE, schedule

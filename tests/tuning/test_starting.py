@@ -10,7 +10,7 @@ from tvm.s_tir import Schedule
 from tvm_ffi import structural_equal
 
 from tirstep.bench.results import summarize
-from tirstep.bench.trials import Trials
+from tirstep.bench.search import Trials
 from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import find_recipe
 from tirstep.transforms.recipes.gpus import GPUS

@@ -16,7 +16,7 @@ from tvm.ir import assert_structural_equal
 from tvm.s_tir import Schedule
 
 from tirstep.bench import BenchError
-from tirstep.bench.trials import Trials
+from tirstep.bench.search import Trials
 from tirstep.lowering_checks import check_numbers, get_device
 from tirstep.modules import get_kernel
 from tirstep.transforms.recipes import find_recipe

@@ -1,6 +1,6 @@
 """Times of recipes against peers, on one GPU and in one process.
 
-`cases` says what is measured, `session` runs it case by case, on a `machine`, `search`
+`cases` says what is measured, `session` runs it case by case on a machine, `search`
 looks for a recipe's fastest config. `results` are what comes out, and go into JSON; `tables` are
 made of them. PyTorch and Triton (the extra ``bench``) are imported only by `torch_machine`, when
 `ceilings` are measured, and by the peers' own modules.

@@ -13,9 +13,9 @@ from tvm.script import tirx as T
 
 from tirstep.modules import matmul
 
-from .machine import Launch
 from .peers import PEERS
 from .results import Ceilings, summarize
+from .session import Launch
 
 if TYPE_CHECKING:
     from .torch_machine import TorchMachine as Machine

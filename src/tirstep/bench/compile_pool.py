@@ -11,16 +11,14 @@ import errno
 import functools
 import itertools
 import json
-import multiprocessing
 import os
-import signal
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, TimeoutError, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import pebble
 import tvm
@@ -29,7 +27,7 @@ from tvm.s_tir import SBlockRealize
 from tirstep.lowering_checks import run_recipe
 from tirstep.lowering_checks.compile.compiling import compile_module, register_compiler
 from tirstep.modules import KernelError
-from tirstep.processes import count_cores
+from tirstep.processes import WorkerProcesses, count_cores
 from tirstep.programs.naming import is_program
 from tirstep.transforms.recipes import Recipe, find_recipe
 from tirstep.transforms.schedule import TransformError
@@ -89,9 +87,6 @@ def read_workspaces(library: Path) -> list[Workspace]:
     return [Workspace(tuple(shape), dtype) for shape, dtype in workspaces]
 
 
-Result = TypeVar("Result")
-
-
 @dataclass(frozen=True)
 class CompileJob:
     """A recipe to compile: names and values, since it goes to another process.
@@ -108,47 +103,6 @@ class CompileJob:
     options: Mapping[str, object]
     config: Mapping[str, object]
     library: str = ""
-
-
-class WorkerProcesses:
-    """Processes that may crash or hang alone; they start when the first work comes.
-
-    Parameters
-    ----------
-    number : of processes
-    limit : seconds that one call may take
-    begin : what each process does first, with its arguments
-    """
-
-    def __init__(self, number: int, limit: float, begin: Callable[..., None], *given: str) -> None:
-        self.number, self.limit, self._begin = number, limit, (begin, given)
-        self._pool: pebble.ProcessPool | None = None
-
-    def submit(self, function: Callable[..., Result], *arguments: object) -> Future[Result]:
-        """Call a function of a module in a process when its turn comes."""
-        if self._pool is not None:
-            return self._pool.schedule(function, arguments, timeout=self.limit)
-        begin, given = self._begin
-        self._pool = pebble.ProcessPool(
-            max_workers=self.number,
-            initializer=begin,
-            initargs=given,
-            context=multiprocessing.get_context("spawn"),  # TVM's threads do not survive a fork
-        )
-        # The threads that start processes, and these, leave Ctrl-C to who called: each process
-        # would tell where it was.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            return self._pool.schedule(function, arguments, timeout=self.limit)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-    def close(self) -> None:
-        """End all processes, whatever they do."""
-        if self._pool is not None:
-            self._pool.stop()
-            self._pool.join()
-            self._pool = None
 
 
 def take_result(future: Future[Any], limit: float, doing: str) -> tuple[Any, str]:

@@ -31,10 +31,10 @@ from tirstep.modules.numeric import Array, bound_exact, bound_storing
 from tirstep.processes import count_cores
 
 from .compile_pool import Workspace, lift_workspaces, prepare_compiler, read_workspaces
-from .machine import Expectation, Launch, Reference, Replay, order_turns, take_results
 from .peers import PEERS, Peer
 from .peers.torch_functions import FUNCTIONS
 from .results import Ceilings
+from .session import Expectation, Launch, Reference, Replay, order_turns, take_results
 
 
 def to_torch(array: Array) -> Any:

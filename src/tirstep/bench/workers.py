@@ -13,10 +13,19 @@ from tirstep.processes import count_cores
 
 from . import BenchError
 from .compile_pool import CompileJob, CompilePool, name_library
-from .machine import Reference, Replay
 from .peers import PEERS
 from .results import Time, summarize
-from .session import Runner, Settings, Tell, Tried, describe_shortage, prepare_peer, prepare_recipe
+from .session import (
+    Reference,
+    Replay,
+    Runner,
+    Settings,
+    Tell,
+    Tried,
+    describe_shortage,
+    prepare_peer,
+    prepare_recipe,
+)
 
 if TYPE_CHECKING:
     from .search import SearchPlan

@@ -73,8 +73,7 @@ def command(
     from tirstep.bench.session import Settings, run_bench
     from tirstep.files import locked
 
-    from .screen import Screen
-    from .tables import show_text_table
+    from .screen import Screen, show_text_table
 
     own = [name for name in names or () if is_program(name)]
     if own and recipe:
@@ -191,8 +190,7 @@ def show_comparison(old: Path, new: Path) -> int:
     from tirstep.bench.peers import show_name
     from tirstep.bench.results import compare_runs, list_differences, read_run
 
-    from .screen import Screen
-    from .tables import show_text_table
+    from .screen import Screen, show_text_table
 
     before, after, screen = read_run(old), read_run(new), Screen()
     for sentence in list_differences(before, after):

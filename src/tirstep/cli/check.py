@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tirstep.printing import print_error
 
-from .formatting import complete_recipe, count, format_shape
+from .formatting import complete_recipe, count
 from .request import (
+    GOLDEN_DIR,
     PROGRAMS,
     RECIPE_OPTIONS,
     Request,
@@ -17,6 +19,7 @@ from .request import (
     flag,
     option,
     pick_each,
+    pick_recipes,
     spell_command,
     with_options,
 )
@@ -77,9 +80,7 @@ def command(
                 "--write-goldens writes what recipes make at their examples; of the other options "
                 "it takes --all, --golden-dir, --function and --json"
             )
-        from .goldens import write_goldens as write
-
-        return write(names, request, as_json=json)
+        return _write_goldens(names, request, as_json=json)
     if everything and not request.is_of_examples:
         raise UseError("--all checks every recipe at its example; name recipes for another config")
     return _check(names, request, runs, as_json=json)
@@ -97,11 +98,11 @@ def _check(names: Sequence[str], request: Request, runs: int | None, *, as_json:
     from tirstep.transforms.recipes import RECIPES
 
     from .json_output import print_document, read_keys, run_keys
-    from .judging import make_judge, rung_documents, show_findings, show_judge
+    from .judging import Judge, rung_documents, show_findings, show_judge
     from .screen import Screen
 
     picked = [it for name in dict.fromkeys(names) for it in pick_each(name, request)]
-    judge, screen = make_judge(request), Screen(quiet=as_json)  # a program may register a device
+    judge, screen = Judge(request), Screen(quiet=as_json)  # a program may register a device
     findings = list(judge.folder_findings)
     with screen.working():
         rungs = judge.plan(picked or [*RECIPES.values()], screen.doing, example="golden")
@@ -193,8 +194,7 @@ def _check_recipe(rung: JudgedRecipe, judge: Judge, screen: Screen, runs: int | 
     for verdict in judge.judge(rung, screen.doing, timed=False, others=others):
         if len(rung.verdicts) == 1 and not rung.others:
             screen.line()
-            shape = format_shape(run.problem.shape)
-            screen.line((rung.recipe.name, "bold"), (f"  {shape}" if shape else "", "dim"))
+            screen.title(rung.recipe.name, run.problem.shape_text)
         if verdict.about is None:
             screen.line(f"  {step_label(verdict.step):<{width}}   ", *verdict_words(verdict))
         else:
@@ -237,7 +237,67 @@ def _make_request_of(run: Run, request: Request) -> Request:
     defaults = {**run.recipe.config, **example.config}
     return replace(
         request,
-        shape=format_shape(problem.shape),
+        shape=problem.shape_text,
         options=chosen,
         config={name: it for name, it in config.items() if it != defaults[name]},
     )
+
+
+def _write_goldens(names: Sequence[str], request: Request, *, as_json: bool) -> int:
+    """Write the goldens of recipes or ladders, or of all of ours; 1 for files that no recipe makes.
+
+    Raises `CheckError` for writing under CI.
+    """
+    from tirstep.lowering_checks import GoldenStore, run_golden
+    from tirstep.lowering_checks.golden import INPUTS, VERSION_FILE
+    from tirstep.transforms.recipes import RECIPES
+
+    from .json_output import print_document
+    from .judging import show_findings
+    from .screen import Screen
+
+    folder, root = request.golden_dir, request.golden_dir or GOLDEN_DIR
+    if folder is None and not root.parent.is_dir():
+        raise UseError(
+            f"there is no folder {root.parent} here; run this at the top of the repository, "
+            "or give --golden-dir"
+        )
+    if root.exists() and not root.is_dir():
+        raise UseError(f"{root} is no folder; give --golden-dir the folder of the goldens")
+    if root.is_dir() and not (root / VERSION_FILE).is_file():
+        # Goldens whose writing was ended before the version of TVM, which comes last, are no
+        # other things.
+        left = (".tirstep-", f".{VERSION_FILE}")  # of processes that were killed
+        others = {path.name for path in root.iterdir()} - {INPUTS, *RECIPES}
+        if not all(name.startswith(left) for name in others):
+            raise UseError(
+                f"{root} has files but no {VERSION_FILE}, so it may be no folder of goldens; give "
+                "--golden-dir another folder, a new one or an empty one"
+            )
+    store, screen = GoldenStore(root), Screen(quiet=as_json)
+    runs = []
+    with screen.working():
+        for recipe in pick_recipes(names or [*RECIPES], request):
+            screen.doing(recipe.name)
+            runs.append(run_golden(recipe))
+        changed = store.write(runs, environment=os.environ)
+    ours = {run.recipe.name for run in runs}
+    orphans = store.find_orphans(runs)
+    findings = [each for each in orphans if not names or each.where.partition("/")[0] in ours]
+    for path in changed:
+        word, style = ("wrote  ", "green") if path.exists() else ("deleted", "red")
+        screen.line((word, style), f" {path}")
+    if changed:
+        screen.line(f"{count(len(changed), 'file')} changed in {store.root}; read them in git")
+    else:
+        screen.line(f"nothing changed in {store.root}")
+    show_findings(screen, findings)
+    if as_json:
+        print_document(
+            "check",
+            golden_dir=str(store.root),
+            ok=not findings,
+            changed=[str(path) for path in changed],
+            findings=findings,
+        )
+    return 1 if findings else 0

@@ -5,14 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .formatting import (
-    complete_either,
-    explain_unknown,
-    format_shape,
-    get_dtype,
-    join_alternatives,
-    spell_config,
-)
+from .formatting import complete_either, explain_unknown, get_dtype, join_alternatives, spell_config
 from .request import Request, argument, option, parse_shape, with_options
 from .wrong_use import UseError
 
@@ -126,7 +119,7 @@ def command(
         )
         return 0
     screen = Screen()
-    what = f"{recipe.name} at {format_shape(problem.shape)}, {get_dtype(problem)}"
+    what = f"{recipe.name} at {problem.shape_text}, {get_dtype(problem)}"
     screen.line((what, "bold"), f" on {gpu.name}")
     if why:
         screen.line(why)

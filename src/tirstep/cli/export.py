@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from tirstep.files import made_aside, write_file
 from tirstep.processes import run_alone
 
-from .formatting import format_shape
 from .request import (
     RECIPE_OPTIONS,
     Request,
@@ -153,7 +152,7 @@ def make_files(run: Run, form: str) -> dict[str, str]:
     from tirstep.programs.databases import mark_bools
 
     module, trace = run.steps[0].module, run.steps[-1].trace
-    shape = format_shape(run.problem.shape)
+    shape = run.problem.shape_text
     begin = _BEGIN.format(about=f"{run.recipe.name} of {run.recipe.kernel_name} at {shape}.")
     if form == "trace":
         return {

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .formatting import format_shape
 from .request import RECIPE_OPTIONS, Request, flag, option, pick_step, run_each, with_options
 from .wrong_use import UseError
 
@@ -53,8 +52,7 @@ def command(
         from tirstep.lowering_checks.steps import step_label
 
         from .json_output import print_document, read_keys, run_keys
-        from .screen import Screen
-        from .tables import show_facts_table
+        from .screen import Screen, show_facts_table
 
         screen = Screen()
         found: list[tuple[Step, Facts, Sequence[Fact] | str | None, Sequence[CompiledFacts]]] = []
@@ -101,8 +99,7 @@ def command(
             return 0
         # A table of the steps that launch a kernel, one of each that was compiled, and what is
         # missing below.
-        shape = format_shape(run.problem.shape)
-        screen.line((run.recipe.name, "bold"), (f"  {shape}" if shape else "", "dim"))
+        screen.title(run.recipe.name, run.problem.shape_text)
         columns: dict[str, list[Fact]] = {}
         remarks: list[tuple[str, str]] = []
         first = next((step_label(it) for it, facts, *_ in found if facts.refusal is None), None)

@@ -43,11 +43,6 @@ def spell_config(config: Mapping[str, object]) -> str:
     return " ".join(f"{name}={spell(value)}" for name, value in config.items())
 
 
-def format_shape(shape: Mapping[str, int]) -> str:
-    """A shape as ``--shape`` takes it."""
-    return "x".join(map(str, shape.values()))
-
-
 def get_dtype(problem: AnyProblem) -> str:
     """The data type of a problem: its option, or where there is none that of its first output; ""
     of a program that has no output.

@@ -8,6 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
 from tirstep.lowering_checks import (
     Counts,
     Device,
@@ -28,14 +32,19 @@ from tirstep.modules import KernelError
 from tirstep.transforms.recipes import Recipe
 from tirstep.transforms.schedule import TransformError
 
-from .formatting import first_sentence, format_shape, get_dtype
+from .formatting import first_sentence, get_dtype, spell_config
 from .json_output import Document, read_keys, run_keys
-from .request import GOLDEN_DIR, ExampleName, Request, find_store, run_requested
-from .screen import WORD_STYLES, Part, Screen
+from .request import GOLDEN_DIR, ExampleName, Request, run_requested
+from .screen import WORD_STYLES, Part, Screen, change_words
 from .wrong_use import UseError, find_sentence
 
 Tell = Callable[[str], None]
 """Takes a line of progress."""
+NO_DEVICE = "no device"
+COUNTS = ("wavefronts/request", "bank conflicts", "barriers")
+"""Of a ladder on the simulator, where times would say nothing."""
+PROSE = ("recipe", "adds", "golden", "numbers", "shape")
+"""The columns that are no numbers."""
 
 
 @dataclass
@@ -121,26 +130,27 @@ class JudgedRecipe:
         return self.run.problem.flops / timing.median
 
 
-@dataclass(frozen=True)
 class Judge:
-    """What recipes are held against.
+    """What recipes are held against: the device and the goldens that a request asks for.
 
     Attributes
     ----------
     store : None where there is no folder of goldens
     folder_findings : of that folder as a whole: its version of TVM. If there are any, its files
         are not looked at: they would all differ.
+    golden_dir : the folder, as it was given
     """
 
-    request: Request
-    device: Device
-    store: GoldenStore | None
-    folder_findings: list[Finding]
-
-    @property
-    def golden_dir(self) -> str | None:
-        """The folder of goldens, as it was given."""
-        return None if self.store is None else str(self.store.root)
+    def __init__(self, request: Request) -> None:
+        self.request, self.device = request, get_device(request.device)
+        folder = request.golden_dir or (GOLDEN_DIR if GOLDEN_DIR.is_dir() else None)
+        if folder is not None and not folder.is_dir():
+            raise UseError(
+                f"there is no folder {folder}; give --golden-dir the folder of the goldens"
+            )
+        self.store = None if folder is None else GoldenStore(folder)
+        self.folder_findings = [] if self.store is None else self.store.check_version()
+        self.golden_dir = None if self.store is None else str(self.store.root)
 
     def plan(
         self,
@@ -203,14 +213,6 @@ class Judge:
             yield verdict
 
 
-def make_judge(request: Request) -> Judge:
-    """Find the device and the goldens that are asked for."""
-    device, store = get_device(request.device), find_store(request.golden_dir)
-    if store is None:
-        return Judge(request, device, None, [])
-    return Judge(request, device, store, store.check_version())
-
-
 def find_baseline(rungs: Sequence[JudgedRecipe]) -> JudgedRecipe | None:
     """What speed-ups are over: the first rung that has a time."""
     return next((rung for rung in rungs if rung.timing is not None), None)
@@ -229,7 +231,7 @@ def compute_speedup(rung: JudgedRecipe, baseline: JudgedRecipe | None) -> float 
 
 def get_common_shape(rungs: Sequence[JudgedRecipe]) -> str | None:
     """The shape of all rungs that run, as ``--shape`` takes it; None where they differ."""
-    shapes = {format_shape(rung.run.problem.shape) for rung in rungs if rung.run is not None}
+    shapes = {rung.run.problem.shape_text for rung in rungs if rung.run is not None}
     return shapes.pop() if len(shapes) == 1 else None
 
 
@@ -266,6 +268,111 @@ def show_findings(screen: Screen, findings: Sequence[Finding], *, apart: bool = 
         screen.line((f"{finding.place}: ", "bold red"), finding.message, wrap=True)
         if finding.detail:
             screen.diff(finding.detail.splitlines())
+
+
+def show_ladder_table(
+    screen: Screen, rungs: Sequence[JudgedRecipe], device: Device, *, with_steps: bool
+) -> None:
+    """A row for each rung, and for each of its steps if asked; times where there is a clock."""
+    baseline = find_baseline(rungs)
+    has_counts = any(rung.counts is not None for rung in rungs)
+    left_out = {
+        *(() if any(rung.recipe.delta for rung in rungs) else ("adds",)),
+        *(("shape",) if get_common_shape(rungs) is not None else ()),
+        *(() if device.has_clock else ("time us", "GFLOP/s", "speed-up")),
+        *(() if has_counts else ("traffic", *COUNTS)),
+    }
+    rows: list[dict[str, Text]] = []
+    for rung in rungs:
+        run, counts, is_judged = rung.run, rung.counts, rung.error is None
+        numbers = _numbers(rung.verdicts, rung.checked_on) if is_judged else Text()
+        numbers = _styled("failed") if is_judged and rung.own_findings else numbers
+        least = 0 if run is None else run.problem.bytes
+        shared = counts and counts.scopes.get("shared")
+        counted = {
+            COUNTS[0]: f"{shared.wavefronts_per_request:.1f}" if shared else "",
+            COUNTS[1]: str(shared.bank_conflicts) if shared else "",
+            COUNTS[2]: str(counts.barriers) if counts else "",
+        }
+        rows.append(
+            {
+                "recipe": Text(rung.recipe.name, "dim" if rung.status == "skipped" else "cyan"),
+                "adds": Text(spell_config(rung.recipe.delta)),
+                "steps": Text("" if run is None else str(len(run.steps) - 1)),
+                "golden": _styled((golden_word(rung.verdicts) or "") if is_judged else "skipped"),
+                "numbers": numbers,
+                "lines": Text.assemble(*change_words(rung.change)),
+                "shape": Text("" if run is None else run.problem.shape_text),
+                **_time_cells(rung, rung.timing),
+                "speed-up": _number(compute_speedup(rung, baseline), "x"),
+                "traffic": _number(counts.traffic / least if counts and least else None, "x"),
+                **{name: Text(cell) for name, cell in counted.items()},
+            }
+        )
+        for verdict in rung.verdicts if with_steps else ():
+            golden = (golden_word([verdict]) or "") if is_judged else "skipped"
+            own = _numbers([verdict], [verdict.checked_on]) if is_judged else Text()
+            rows.append(
+                {
+                    "recipe": Text(f"  {step_label(verdict.step)}", "dim"),
+                    "golden": _styled(golden),
+                    "numbers": own,
+                    "lines": Text.assemble(*change_words(verdict.diff)),
+                    **_time_cells(rung, verdict.timing),
+                }
+            )
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", show_edge=False, padding=(0, 1, 0, 0))
+    columns = [name for name in rows[0] if name not in left_out]
+    for name in columns:
+        table.add_column(name, justify="left" if name in PROSE else "right")
+    for row in rows:
+        table.add_row(*(row.get(name, "") for name in columns))
+    screen.table(table)
+    notes = []
+    if baseline is not None:
+        notes.append(
+            f"speed-up over {baseline.recipe.name}; GFLOP/s by the kernel's count of operations"
+        )
+    if has_counts:
+        notes.append(
+            "traffic: global memory that the last step touches, as a multiple of the least to move"
+        )
+        notes.append("the rest: of the first GPU block of its launches, a request for each warp")
+    devices = {_name_device(place) for rung in rungs for place in rung.checked_on}
+    for other in sorted(devices - {device.name, NO_DEVICE}):
+        skipped = f"steps that {device.name} cannot run yet"
+        notes.append(f"numbers on {other}: of {skipped}, at the shape of their goldens")
+    if notes:
+        screen.line()
+    for note in notes:
+        screen.line((note, "dim"), wrap=True)
+
+
+def _name_device(place: str) -> str:
+    """``cpu`` of ``cpu 64x48``; ``no device`` where a step was run nowhere, without the reason."""
+    return NO_DEVICE if place.startswith(NO_DEVICE) else place.split()[0]
+
+
+def _numbers(verdicts: Sequence[Verdict], places: Sequence[str]) -> Text:
+    devices = dict.fromkeys(map(_name_device, places))
+    cell = _styled(numbers_word(verdicts) or "")
+    return cell.append(f" on {', '.join(devices)}", "dim") if devices else cell
+
+
+def _time_cells(rung: JudgedRecipe, timing: Timing | None) -> dict[str, Text]:
+    flops = rung.flops_per_second(timing)
+    return {
+        "time us": _number(None if timing is None else timing.median * 1e6),
+        "GFLOP/s": _number(None if flops is None else flops / 1e9),
+    }
+
+
+def _number(number: float | None, unit: str = "") -> Text:
+    return Text("" if number is None else f"{number:,.1f}{unit}")
+
+
+def _styled(word: str) -> Text:
+    return Text(word, WORD_STYLES.get(word, ""))
 
 
 def rung_documents(rungs: Sequence[JudgedRecipe]) -> list[Document]:

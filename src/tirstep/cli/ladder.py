@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from .formatting import complete_ladder, get_dtype
 from .request import (
     PROGRAMS,
@@ -16,9 +14,6 @@ from .request import (
     with_options,
 )
 from .wrong_use import UseError
-
-if TYPE_CHECKING:
-    pass
 
 SHAPES = {
     "option": "as given with --shape",
@@ -51,18 +46,18 @@ def command(
 
     from .json_output import print_document, read_keys
     from .judging import (
+        Judge,
         find_baseline,
         get_common_shape,
-        make_judge,
         rung_documents,
         show_findings,
         show_judge,
+        show_ladder_table,
     )
     from .screen import Screen
-    from .tables import show_ladder_table
 
     ladder = pick_ladder(name, request)
-    judge, screen = make_judge(request), Screen(quiet=json)
+    judge, screen = Judge(request), Screen(quiet=json)
     example: ExampleName = "default" if judge.device.has_clock else "golden"
     shape_from = example if request.shape is None else "option"
     with screen.working():

@@ -90,7 +90,10 @@ def command(
     if audit and (chosen or modules):
         raise UseError("--audit is of TVM's own pipeline; give --corpus and --seed alone")
     if audit:
-        return audit_passes(range(first, first + (corpus or 100)), request.seed, state, json)
+        from .pass_screen import audit_passes
+
+        trials = range(first, first + (corpus or 100))
+        return audit_passes(trials, request.seed, state, as_json=json)
     if len(chosen) > 1:
         raise UseError("give one of --after, --before, --replace, --drop and --pipeline")
     takes_pass = not {"drop", "pipeline"} & chosen.keys()
@@ -147,19 +150,19 @@ def command(
         keys: dict[str, object]
         if corpus is None:
             subjects, is_all = list_subjects(modules, seed, experiment.edit)
-            trials: list[Trial] = []
+            tries: list[Trial] = []
             with screen.working():
                 for number, it in enumerate(subjects, 1):
                     screen.doing(f"{it.label} ({number} of {count(len(subjects), 'module')})")
                     note_tried(it.label)
-                    trials.append(look(experiment, it))
-            wrong = [each for each in trials if each.is_bad]
-            for trial in trials:
+                    tries.append(look(experiment, it))
+            wrong = [each for each in tries if each.is_bad]
+            for trial in tries:
                 if trial.is_changed and not trial.is_bad:
                     hold(trial)
-            shown.show_trials(screen, trials, experiment.title)
+            shown.show_trials(screen, tries, experiment.title)
             shown.show_promises(screen, held, experiment)
-            for trial in trials if diff else wrong[:1]:
+            for trial in tries if diff else wrong[:1]:
                 if trial.diff is not None and trial.diff.lines:
                     screen.line()
                     screen.line((f"# {trial.subject.label}", "bold"))
@@ -169,7 +172,7 @@ def command(
                 text = f"{wrong[0].subject.label}: {wrong[0].reason}"
                 shown.show_bad(screen, wrong[0].status, text)
             bad = [each.subject for each in wrong]
-            tried, keys = [*trials], {"modules": [shown.spell_trial(each) for each in trials]}
+            tried, keys = [*tries], {"modules": [shown.spell_trial(each) for each in tries]}
         else:
             drawn, numbers = Corpus(seed), range(first, first + corpus)
             head = {"change": experiment.title, "seed": seed, "text": experiment.digest}
@@ -201,33 +204,6 @@ def command(
         if json:
             shown.print_json(experiment, held, found, tried, **keys)
     return 1 if bad or held.broken else 0 if is_all else 2
-
-
-def audit_passes(trials: Sequence[int], seed: int, state: Path | None, as_json: bool) -> int:
-    """Hold TVM's own passes against the interpreter, over the corpus; 1 if one is wrong."""
-    from tirstep.experiments import Corpus, list_passes
-    from tirstep.experiments.audit import audit, tabulate
-    from tirstep.experiments.corpus import TrialFile, hunt
-
-    from . import pass_screen as shown
-    from .screen import Screen
-
-    def attempt(subject: Subject) -> dict[str, object]:
-        note_tried(subject.label)
-        return dict(audit(subject))
-
-    screen = Screen(quiet=as_json)
-    records: list[TrialRecord] = []
-    file = TrialFile(state, {"audit": True, "seed": seed})
-    with screen.working():
-        for record in hunt(Corpus(seed), trials, file, attempt):
-            records.append(record)
-            screen.doing(f"{len(records)} of {len(trials)} trials")
-    rows = tabulate(records, list_passes())
-    shown.show_audit(screen, records, rows, seed)
-    if as_json:
-        shown.print_audit(records, rows, seed)
-    return 1 if any(each.status == "wrong" for each in records) else 0
 
 
 def list_subjects(

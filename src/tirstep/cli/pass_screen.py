@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from rich.text import Text
 
+from tirstep.experiments import Corpus, Experiment, PromiseReport, Subject, Trial, list_passes
+from tirstep.experiments.audit import audit, tabulate
+from tirstep.experiments.corpus import TrialFile, TrialRecord, hunt
+from tirstep.experiments.counterexample import Counterexample
+from tirstep.lowering_checks.facts import Fact
+
 from .formatting import count
+from .guarding import note_tried
 from .json_output import Document, print_document, read_keys
 from .screen import Screen, make_table
-
-if TYPE_CHECKING:
-    from tirstep.experiments import Experiment, PromiseReport, Trial
-    from tirstep.experiments.audit import AuditRow
-    from tirstep.experiments.corpus import TrialRecord
-    from tirstep.experiments.counterexample import Counterexample
-    from tirstep.lowering_checks.facts import Fact
 
 DERIVED = (", vectors", ", scalars", ", widest")
 """Ends of the names of facts that another one tells, too."""
@@ -107,20 +108,44 @@ def show_records(screen: Screen, records: Sequence[TrialRecord], title: str, see
         show_bad(screen, each.status, f"trial {each.trial}, {each.label}: {each.reason}")
 
 
-def show_audit(
-    screen: Screen, records: Sequence[TrialRecord], rows: Sequence[AuditRow], seed: int
-) -> None:
-    """A row for each pass of TVM's that changed something."""
-    cells = []
+def audit_passes(trials: Sequence[int], seed: int, state: Path | None, *, as_json: bool) -> int:
+    """Hold TVM's own passes against the interpreter, over the corpus, and show a row for each that
+    changed something; 1 if one is wrong.
+    """
+
+    def attempt(subject: Subject) -> dict[str, object]:
+        note_tried(subject.label)
+        return dict(audit(subject))
+
+    screen, records = Screen(quiet=as_json), list[TrialRecord]()
+    file = TrialFile(state, {"audit": True, "seed": seed})
+    with screen.working():
+        for record in hunt(Corpus(seed), trials, file, attempt):
+            records.append(record)
+            screen.doing(f"{len(records)} of {len(trials)} trials")
+    rows, cells = tabulate(records, list_passes()), []
     for row in rows:
-        wrong = ", ".join(f"{number} {what}" for what, number in row.wrong.items())
-        cells.append((row.name, str(row.changed or ""), wrong, str(row.refused or "")))
+        told = ", ".join(f"{number} {what}" for what, number in row.wrong.items())
+        cells.append((row.name, str(row.changed or ""), told, str(row.refused or "")))
     about = f"  {count(len(records), 'module')}, seed {seed}"
     screen.line(("TVM's passes", "bold"), (about, "dim"))
     screen.table(make_table(["pass"], ("changed", "first wrong", "refused"), cells))
     screen.line(_spell_counts(records))
-    for each in [each for each in records if each.status == "wrong"][:MOST_SHOWN]:
+    wrong = [each for each in records if each.status == "wrong"]
+    for each in wrong[:MOST_SHOWN]:
         show_bad(screen, each.at, f"trial {each.trial}, {each.label}: {each.reason}")
+    if as_json:
+        print_document(
+            "pass",
+            audit=True,
+            seed=seed,
+            ok=not wrong,
+            counts=Counter(each.status for each in records),
+            kinds=Counter(each.kind for each in records),
+            passes=[asdict(row) for row in rows],
+            trials=[spell_record(each) for each in records if each.status != "right"],
+        )
+    return 1 if wrong else 0
 
 
 def _spell_counts(trials: Sequence[Trial | TrialRecord]) -> str:
@@ -173,20 +198,6 @@ def print_json(
             "broken": broken,
         },
         counterexample=small,
-    )
-
-
-def print_audit(records: Sequence[TrialRecord], rows: Sequence[AuditRow], seed: int) -> None:
-    """The document of an audit."""
-    print_document(
-        "pass",
-        audit=True,
-        seed=seed,
-        ok=not any(each.status == "wrong" for each in records),
-        counts=Counter(each.status for each in records),
-        kinds=Counter(each.kind for each in records),
-        passes=[asdict(row) for row in rows],
-        trials=[spell_record(each) for each in records if each.status != "right"],
     )
 
 

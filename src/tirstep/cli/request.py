@@ -28,7 +28,7 @@ from .guarding import quiet_crashes
 from .wrong_use import UseError, find_sentence
 
 if TYPE_CHECKING:
-    from tirstep.lowering_checks import GoldenStore, Run
+    from tirstep.lowering_checks import Run
     from tirstep.transforms.recipes import Ladder, Recipe, Step
 
 GOLDEN_DIR = Path("tests/golden")
@@ -458,17 +458,6 @@ def run_requested(
         config={**base.config, **chosen},
         symbolic=request.symbolic,
     )
-
-
-def find_store(folder: Path | None) -> GoldenStore | None:
-    """The goldens of a folder, by default of tests/golden if the current folder has it."""
-    from tirstep.lowering_checks import GoldenStore
-
-    if folder is None:
-        return GoldenStore(GOLDEN_DIR) if GOLDEN_DIR.is_dir() else None
-    if not folder.is_dir():
-        raise UseError(f"there is no folder {folder}; give --golden-dir the folder of the goldens")
-    return GoldenStore(folder)
 
 
 def spell_command(name: str, run: Run, request: Request) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from rich.console import Console
@@ -13,7 +13,9 @@ from rich.table import Column, Table
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from tirstep.bench.metrics import Table as TextTable
     from tirstep.lowering_checks import Diff, Run
+    from tirstep.lowering_checks.facts import Fact
     from tirstep.transforms.recipes import Step
 
 Part = str | tuple[str, str]
@@ -26,6 +28,8 @@ DIFF_STYLES = (
     ("-", "red"),
     ("+", "green"),
 )
+TOLD_BY_TEXT = ("_loads", "_stores", "load_bytes", "store_bytes")
+"""So end the keys of numbers that are in a row of text, too."""
 WORD_STYLES = {"ok": "green", "failed": "bold red", "skipped": "yellow", "none": "dim"}
 """Of the words of a verdict."""
 
@@ -119,6 +123,10 @@ class Screen:
         """Print one line; a sentence may wrap at the terminal's width, a program may not."""
         self._print(Text.assemble(*parts), soft_wrap=not wrap)
 
+    def title(self, name: str, shape: str) -> None:
+        """Print the line above what is told of a program at a shape."""
+        self.line((name, "bold"), (f"  {shape}" if shape else "", "dim"))
+
     def program(self, text: str, language: str = "python") -> None:
         """Print a program, highlighted in a terminal; `language` is a name that Pygments knows."""
         shown = Text(text.rstrip("\n"))
@@ -183,3 +191,62 @@ class Screen:
         # Cells are filled up with spaces, which only a terminal has a use for.
         for line in captured.get().splitlines():
             self._print(Text(line.rstrip()), soft_wrap=True)
+
+
+def show_facts_table(screen: Screen, columns: Mapping[str, Sequence[Fact]]) -> None:
+    """Print tables one below the other, each with as many columns as the terminal takes."""
+    parts: list[dict[str, Sequence[Fact]]] = [{}]
+    for heading, facts in columns.items():
+        wider = {**parts[-1], heading: facts}
+        if parts[-1] and screen.measure(_make_facts_table(wider)) > screen.width:
+            parts.append({heading: facts})
+        else:
+            parts[-1] = wider
+    for part in parts:
+        screen.line()
+        screen.table(_make_facts_table(part))
+
+
+def _make_facts_table(columns: Mapping[str, Sequence[Fact]]) -> Table:
+    """A row for each fact of any column, by group, in the order in which they come."""
+    groups: dict[str, dict[str, dict[str, Fact]]] = {}
+    for heading, facts in columns.items():
+        for fact in facts:
+            name = f"{fact.name}, {fact.unit}" if fact.unit else fact.name
+            groups.setdefault(fact.group, {}).setdefault(name, {})[heading] = fact
+    cells: list[Sequence[str | Text]] = []
+    for group, rows in groups.items():
+        # Zeros say nothing, but for spills and bank conflicts; and ``2 × 16 B`` says what other
+        # rows say again.
+        worth = {
+            name: own
+            for name, own in rows.items()
+            if any(
+                it.key.startswith(("spill", "bank"))
+                or (it.value and not it.key.endswith(TOLD_BY_TEXT))
+                for it in own.values()
+            )
+        }
+        if worth:
+            cells.append([Text(group, "bold")])
+        for name, facts_of in worth.items():
+            cells.append([f"  {name}", *(_format_fact(facts_of.get(it)) for it in columns)])
+    return make_table([""], [*columns], cells)
+
+
+def _format_fact(fact: Fact | None) -> str:
+    if fact is None:
+        return ""
+    if fact.key == "occupancy" and isinstance(fact.value, float):
+        return f"{fact.value:.0%}"
+    if isinstance(fact.value, float):
+        return f"{fact.value:.3g}"
+    return f"{fact.value:,}" if isinstance(fact.value, int) else str(fact.value or "?")
+
+
+def show_text_table(screen: Screen, table: TextTable) -> None:
+    """A table of text in columns."""
+    count = len(table.header) - table.right
+    rows = ([cell.strip("`") for cell in row] for row in table.rows)
+    left, right = table.header[:count], table.header[count:]
+    screen.table(make_table(left, right, rows, padding=(0, 2, 0, 0)))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .bench import make_machine
-from .formatting import count, format_shape, get_dtype, join_alternatives, spell
+from .formatting import count, get_dtype, join_alternatives, spell
 from .request import (
     Request,
     choose_config,
@@ -89,9 +89,8 @@ def command(
 
     from tirstep.bench.best_table import record_best, require_table
     from tirstep.bench.cluster import connected
-    from tirstep.bench.search import count_configs, search
+    from tirstep.bench.search import Trials, count_configs, describe_search, search
     from tirstep.bench.session import Settings
-    from tirstep.bench.trials import Trials, describe_search
     from tirstep.bench.workers import LocalWorkers
     from tirstep.transforms.recipes.gpus import GPUS, H200
     from tirstep.transforms.recipes.matmul_best import make_forecast
@@ -208,7 +207,7 @@ def show_result(
     sentence of each kind; the times of the best; or why there is none: the commonest reason, and
     the tail that would let sizes run.
     """
-    shape, peer = format_shape(plan.problem.shape), plan.peer.name
+    shape, peer = plan.problem.shape_text, plan.peer.name
     name = f"{plan.recipe.name}{shape and f' at {shape}'}, {get_dtype(plan.problem)}"
     screen.line((name, "bold"))
     for part in ((f"tried {tried}", "dim"), *before):

@@ -54,7 +54,7 @@ def command(
     from tvm.support import cc
     from tvm.tirx import For
 
-    from tirstep.bench.trials import Trials
+    from tirstep.bench.search import Trials
     from tirstep.files import locked
     from tirstep.lowering_checks.compile.compiling import get_target
     from tirstep.transforms.tir import find_all, get_axis

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .formatting import count, format_shape
+from .formatting import count
 from .request import (
     RECIPE_OPTIONS,
     Request,
@@ -93,7 +93,7 @@ def explain(recipe: Recipe, request: Request, script: Path | None, timeout: floa
     with screen.working():
         screen.doing(f"running the steps of {run.recipe.name}")
         found = bisect_run(run, seed=request.seed, timeout=timeout)
-    place = f"{run.recipe.name}  {format_shape(run.problem.shape)}, seed {request.seed}"
+    place = f"{run.recipe.name}  {run.problem.shape_text}, seed {request.seed}"
     place = place.replace("  ,", ",")  # a module has no sizes
     bad = found.first_bad
 

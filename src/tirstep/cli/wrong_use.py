@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tirstep.programs.program_error import ProgramError, explain_error, show_path
+from tirstep.programs.naming import ProgramError, explain_error, show_path
 
 from .formatting import join_alternatives
 
@@ -23,21 +23,17 @@ if TYPE_CHECKING:
 _PARSING_ERROR = typer.BadParameter.__mro__[2]
 
 
-_OF_THE_SYSTEM = tuple(
-    getattr(errno, name)
-    for name in [
-        "ENOSPC",
-        "EDQUOT",
-        "EFBIG",
-        "EROFS",
-        "EIO",
-        "EMFILE",
-        "ENFILE",
-        "ENOMEM",
-        "EAGAIN",
-    ]
-    if hasattr(errno, name)
-)
+_OF_THE_SYSTEM = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EROFS,
+    errno.EIO,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+    errno.EAGAIN,
+}
 """What no call of ours can fix."""
 
 

@@ -27,8 +27,19 @@ from tirstep.transforms.tir import find_all
 
 from .corpus import TrialRecord
 from .editing import Edit
-from .subject import HOST, ModuleOracle, Subject, explain_failure
-from .trying import LEFT_OUT, REFUSED, RIGHT, UNJUDGED, WRONG, Experiment, get_kind
+from .trying import (
+    HOST,
+    LEFT_OUT,
+    REFUSED,
+    RIGHT,
+    UNJUDGED,
+    WRONG,
+    Experiment,
+    ModuleOracle,
+    Subject,
+    explain_failure,
+    get_kind,
+)
 
 OURS = "tirstep."
 """What the names of this package's passes begin with, which some schedules bring along."""

@@ -25,8 +25,7 @@ from tirstep.transforms import TransformError
 from tirstep.transforms.recipes import RECIPES
 
 from .editing import ExperimentError
-from .subject import ModuleOracle, Oracle, ProblemOracle, Subject, make_subject
-from .trying import BAD
+from .trying import BAD, ModuleOracle, Oracle, ProblemOracle, Subject, make_subject
 
 PROGRAM, STEP, SCHEDULE = KINDS = ("program", "step", "schedule")
 ORDER = (PROGRAM, STEP, PROGRAM, PROGRAM, PROGRAM, SCHEDULE, PROGRAM, PROGRAM)

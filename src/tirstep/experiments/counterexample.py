@@ -15,8 +15,7 @@ from tirstep.strategies.drawn_programs import parse_program
 from .editing import ExperimentError
 from .promises import load_experiment
 from .shrinking import SECONDS, Shrunk, shrink_trial
-from .subject import Subject, make_subject
-from .trying import Experiment, try_change
+from .trying import Experiment, Subject, make_subject, try_change
 
 FIRST_LINE = "# Written by `tirstep pass`: it may be overwritten."
 SCRIPT = '''{first_line}
@@ -91,8 +90,8 @@ def require_place(path: Path) -> None:
 
 
 def _make_script(experiment: Experiment, shrunk: Shrunk, label: str, seed: int) -> str:
-    named = []
-    for text in (experiment.anchor, experiment.spec):
+    original, named = experiment.named, []
+    for text in original[1:]:
         place, colon, name = text.rpartition(":")
         named.append(f"{Path(place).resolve()}:{name}" if place.endswith(".py") and colon else text)
     about = shrunk.trial.reason.replace("\\", "/").replace('"""', "'''")
@@ -104,7 +103,7 @@ def _make_script(experiment: Experiment, shrunk: Shrunk, label: str, seed: int) 
         label=label,
         lines=shrunk.lines,
         program=quote("PROGRAM", shrunk.text),
-        place=experiment.place,
+        place=original[0],
         anchor=named[0],
         spec=named[1],
         seed=seed,

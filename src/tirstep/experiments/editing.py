@@ -22,7 +22,7 @@ from tvm.ir.transform import Pass, Sequential
 from tvm.tirx import compilation_pipeline
 
 from tirstep.lowering_checks import CheckError
-from tirstep.programs.program_error import explain_error
+from tirstep.programs.naming import explain_error
 from tirstep.transforms.pass_options import PIPELINE, get_pipeline
 from tirstep.transforms.pipeline import name_passes
 

@@ -23,19 +23,18 @@ from tirstep.lowering_checks.compile.passes import Pass as RunPass
 from tirstep.lowering_checks.steps import suggest
 from tirstep.programs.found import DECLARED
 from tirstep.programs.loading import load_place
-from tirstep.programs.naming import read_spelling
-from tirstep.programs.program_error import ProgramError
+from tirstep.programs.naming import ProgramError, read_spelling
 from tirstep.transforms.passes.barriers import is_barrier
 from tirstep.transforms.tir import find_all
 
 from .corpus import KINDS, Corpus, UndrawnError
 from .editing import Edit, ExperimentError, get_pass, list_places, make_whole
 from .shrinking import shrink_trial
-from .subject import Subject
 from .trying import (
     LEFT_OUT,
     WRONG,
     Experiment,
+    Subject,
     Trial,
     find_marked,
     have_same_bits,

@@ -20,8 +20,7 @@ from tirstep.printing import silenced_stderr
 from tirstep.strategies.drawn_programs import parse_program
 
 from .editing import is_of_ours
-from .subject import ModuleOracle, make_subject
-from .trying import Experiment, Trial, try_change
+from .trying import Experiment, ModuleOracle, Trial, make_subject, try_change
 
 LIKE_CHOICES = ("Select", "if_then_else")
 SIMPLER_TYPES = ("float32", "int32")

@@ -17,9 +17,8 @@ from tirstep.modules import KernelError, get_kernel, kernels
 from tirstep.transforms.recipes import Recipe
 
 from .loading import load_place
-from .naming import read_spelling
+from .naming import ProgramError, read_spelling
 from .picking import pick_programs
-from .program_error import ProgramError
 
 FUNCTIONS = "TORCH"
 

@@ -11,7 +11,7 @@ from typing import Any
 import tvm
 from tvm.s_tir.schedule import Trace
 
-from .program_error import ProgramError, describe_error
+from .naming import ProgramError, describe_error
 
 WORKLOADS, RECORDS = "workload", "tuning_record"
 """What the names of the two files have; a folder has ``database_workload.json`` and so on."""

@@ -17,7 +17,7 @@ from tirstep.transforms.recipes import Ladder, Recipe
 
 from .databases import Record
 from .loading import Loaded
-from .program_error import show_path
+from .naming import show_path
 
 COMMANDS = "check, why, steps, diff, lower, facts, ladder, bench, report, export"
 DECLARED = "__experiment__"

@@ -5,13 +5,15 @@ prints it is parsed and not run, and JSON is read.
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import importlib
 import importlib.util
 import re
 import sys
 import tokenize
-from collections.abc import Mapping
+import traceback
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -19,8 +21,7 @@ from typing import Any
 
 from tirstep.printing import printing_beside
 
-from .naming import STDIN, Spelling
-from .program_error import ProgramError, describe_error, find_line, show_path, watch_file
+from .naming import STDIN, ProgramError, Spelling, describe_error, show_path, watch_file
 
 KNOWN_FILES = "a .py file, TVM's JSON of a module, or a folder of MetaSchedule's"
 
@@ -90,9 +91,7 @@ def load_text(text: str, place: str, name: str) -> Loaded:
 
         try:
             value = tvm.ir.load_json(text)
-        except (
-            Exception
-        ) as error:  # TVM's own errors, and Python's of values that it did not expect
+        except Exception as error:  # TVM's own, and Python's of values that it did not expect
             told = describe_error(error)
             raise ProgramError(f"{place} is no JSON of tvm.ir.save_json: {told}") from None
         if not isinstance(value, tvm.IRModule | PrimFunc):
@@ -176,6 +175,23 @@ def _read_script(text: str, tree: ast.Module, place: str) -> Loaded:
     return Loaded(values, {node.name: node.lineno for node in nodes}, place)
 
 
+@contextlib.contextmanager
+def _importing(place: str, path: Path) -> Iterator[None]:
+    """While a file is run: what it prints goes beside, and what it raises is told with its line."""
+    watch_file(path)
+    try:
+        with printing_beside():
+            yield
+    except (Exception, SystemExit) as error:
+        if isinstance(error, SyntaxError):
+            where = f"{show_path(error.filename or place)}:{error.lineno}"
+            raise ProgramError(f"{where}: {error.msg}") from error
+        walked = traceback.walk_tb(error.__traceback__)
+        lines = [line for frame, line in walked if frame.f_code.co_filename == str(path)]
+        where = ":".join([place, *map(str, lines[-1:])])
+        raise ProgramError(f"{where}: it does not import: {describe_error(error)}") from error
+
+
 def _run_file(path: Path, place: str) -> ModuleType:
     """Run a file as ``import`` would, with its folder where imports look first."""
     known = sys.modules.get(path.stem)
@@ -189,17 +205,15 @@ def _run_file(path: Path, place: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ProgramError(f"Python cannot import {place}; give {KNOWN_FILES}")
-    module = importlib.util.module_from_spec(spec)
-    watch_file(path)
-    sys.modules[name] = module
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
     if str(path.parent) not in sys.path:
         sys.path.insert(0, str(path.parent))
     try:
-        with printing_beside():
+        with _importing(place, path):
             spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
+    except ProgramError:
         del sys.modules[name]
-        raise ProgramError(_spell_import_error(error, place, path)) from error
+        raise
     return module
 
 
@@ -210,13 +224,9 @@ def _run_in_package(path: Path, place: str) -> ModuleType:
         top = top.parent
     parts = path.relative_to(top.parent).with_suffix("").parts
     name = ".".join(parts[:-1] if path.stem == "__init__" else parts)
-    watch_file(path)
     sys.path.insert(0, str(top.parent))
-    try:
-        with printing_beside():
-            module = importlib.import_module(name)
-    except (Exception, SystemExit) as error:
-        raise ProgramError(_spell_import_error(error, place, path)) from error
+    with _importing(place, path):
+        module = importlib.import_module(name)
     if not _has_file(module, path):
         other = getattr(module, "__file__", None)
         raise ProgramError(f"{place} is {name} to Python, and so is {other}; rename one of them")
@@ -226,15 +236,6 @@ def _run_in_package(path: Path, place: str) -> ModuleType:
 def _has_file(module: ModuleType, path: Path) -> bool:
     file = getattr(module, "__file__", None)
     return file is not None and Path(file).resolve() == path
-
-
-def _spell_import_error(error: BaseException, place: str, path: Path) -> str:
-    line = find_line(error.__traceback__, str(path))
-    if isinstance(error, SyntaxError):
-        where = f"{show_path(error.filename or place)}:{error.lineno}"
-        return f"{where}: {error.msg}"
-    where = place if line is None else f"{place}:{line}"
-    return f"{where}: it does not import: {describe_error(error)}"
 
 
 def _import_module(name: str) -> Loaded:
@@ -251,12 +252,11 @@ def _import_module(name: str) -> Loaded:
                 f"there is no module {name} to import from here; a file is given as FILE.py"
             ) from None
         # The innermost line that neither is ours nor the import system's.
-        where, traceback = name, error.__traceback__
-        while traceback is not None:
-            code = Path(traceback.tb_frame.f_code.co_filename)
+        where = name
+        for frame, line in traceback.walk_tb(error.__traceback__):
+            code = Path(frame.f_code.co_filename)
             if code.is_file() and code != Path(__file__) and "importlib" not in code.parts:
-                where = f"{show_path(code)}:{traceback.tb_lineno}"
-            traceback = traceback.tb_next
+                where = f"{show_path(code)}:{line}"
         told = f"{where}: {name} does not import: {describe_error(error)}"
         raise ProgramError(told) from error
     file = getattr(module, "__file__", None)

@@ -1,4 +1,5 @@
-"""What a text on the command line names: a name of `tirstep list`, or a program of the user's.
+"""What a text on the command line names: a name of `tirstep list`, or a program of the user's, and
+what is wrong with one, in one sentence with its file and line.
 
 A name of the list has letters, digits, ``_`` and ``-``. A program has a ``.``, ``/`` or ``:``
 in its text, or is ``-``: ``FILE.py``, ``FILE.py:NAME``, ``package.module:NAME``, ``FILE.json``, a
@@ -7,11 +8,11 @@ folder of MetaSchedule's, written ``FOLDER/``, and ``-`` for standard input.
 
 from __future__ import annotations
 
+import os
 import re
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
-
-from .program_error import ProgramError
 
 STDIN = "-"
 FORMS = "FILE.py, FILE.py:NAME, package.module:NAME, FILE.json, a database's FOLDER/, or -"
@@ -70,3 +71,49 @@ def read_spelling(text: str) -> Spelling:
     if not spelling.path.exists():
         raise ProgramError(f"there is no file {place}; a program is {FORMS}")
     return spelling
+
+
+_FILES: set[str] = set()
+
+
+class ProgramError(Exception):
+    """A text names no program, or one that cannot be used: one sentence with advice."""
+
+
+def watch_file(file: Path) -> None:
+    """From now on, an error that comes out of this file is its writer's, see `explain_error`."""
+    _FILES.add(str(file))
+
+
+def explain_error(error: BaseException) -> str | None:
+    """``FILE:LINE: what`` of an error that came out of a watched file; None of any other.
+
+    The line is the innermost of such a file, so that of a call into TVM or NumPy that failed.
+    """
+    place = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        file = os.path.abspath(frame.f_code.co_filename)
+        if file in _FILES:
+            place = f"{show_path(file)}:{line}"
+    return None if place is None else f"{place}: {describe_error(error)}"
+
+
+def describe_error(error: BaseException) -> str:
+    """An error in one line: TVM's schedule errors are a page, of which the last line says it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    kind = type(error).__name__
+    if not lines:
+        return kind
+    told = [line for line in lines if line.startswith("Error message:")]
+    text = told[-1].removeprefix("Error message:").strip() if told else lines[0]
+    text = text.removeprefix("error: ")
+    is_plain = kind in ("ScheduleError", "DiagnosticError", "TransformError", "KernelError")
+    return text if is_plain else f"{kind}: {text}"
+
+
+def show_path(file: str | Path) -> str:
+    """A path as its user would write it: from the current folder, if it is below that."""
+    try:
+        return str(Path(os.path.abspath(file)).relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return str(file)

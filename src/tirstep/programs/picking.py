@@ -23,8 +23,7 @@ from tirstep.transforms.recipes import Example, Ladder, Recipe, Step
 from .databases import Record
 from .found import Found, find_programs, list_functions
 from .loading import Loaded, load_place
-from .naming import Spelling, read_spelling
-from .program_error import ProgramError
+from .naming import ProgramError, Spelling, read_spelling
 
 SAMPLE_SIZES = (64, 48, 32, 24, 20, 12)
 """Of a kernel without recipes, where no shape is given: small, and pairwise different."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tirstep.files import made_aside, write_file
 
-from .program_error import ProgramError
+from .naming import ProgramError
 
 TEMPLATE = Path(__file__).with_name("template")
 NAME = "my_kernels"

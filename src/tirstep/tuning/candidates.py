@@ -18,7 +18,7 @@ from typing import Any
 
 import tvm
 
-from tirstep.bench.compile_pool import WorkerProcesses, spell_target, take_result
+from tirstep.bench.compile_pool import spell_target, take_result
 from tirstep.lowering_checks.compile.compiling import compile_module
 from tirstep.lowering_checks.device import (
     Arrays,
@@ -31,6 +31,7 @@ from tirstep.lowering_checks.device import (
 from tirstep.lowering_checks.devices.guard_zones import GuardedTensor, run_in_guard_zones
 from tirstep.lowering_checks.numeric import check_program
 from tirstep.modules import AnyProblem
+from tirstep.processes import WorkerProcesses
 from tirstep.programs.loading import load_place
 from tirstep.programs.naming import is_program, read_spelling
 from tirstep.transforms.passes.serial import make_threads_serial

@@ -26,14 +26,15 @@ from tirstep.bench.search import (
     OWN,
     SearchPlan,
     SearchResult,
+    Trials,
     count_configs,
     list_candidates,
     list_configs,
+    spell_config,
 )
 from tirstep.bench.session import Tell
-from tirstep.bench.trials import Trials, spell_config
 from tirstep.bench.workers import Trial
-from tirstep.programs.program_error import describe_error
+from tirstep.programs.naming import describe_error
 from tirstep.transforms.recipes import Recipe
 from tirstep.transforms.recipes.gemm import GemmConfig
 from tirstep.transforms.recipes.gpus import GPUS, H200

@@ -1,6 +1,6 @@
 """``tirstep report``: judges the recipes, builds the report, and writes the page.
 
-`jobs` judges and lowers, `build` makes the values of `document`, which has the page of them: the
+`jobs` judges and lowers, and makes the values of `document`, which has the page of them: the
 files of the folder `page`, put together as they are, without a build step and without a network.
 """
 
@@ -77,9 +77,8 @@ def command(
     from tirstep.lowering_checks import get_device
     from tirstep.lowering_checks.compile.compiling import get_target
 
-    from .build import build_report
     from .document import render_report
-    from .jobs import RecipeJob, do_jobs
+    from .jobs import RecipeJob, build_report, do_jobs
     from .watch import leave_files
 
     among = tuple(it.spelling or it.name for it in pick_recipes(recipes, request))

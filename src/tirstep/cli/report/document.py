@@ -141,22 +141,7 @@ def as_document(report: Report) -> dict[str, Any]:
     return {**document, "lines": [*lines], "texts": places}
 
 
-STYLES = (
-    "theme",
-    "base",
-    "layout",
-    "tree",
-    "step",
-    "code",
-    "lines",
-    "panels",
-    "overview",
-    "dialogs",
-)
-SCRIPTS = (
-    *("start", "dom", "data", "lines", "route", "diff", "highlight", "code", "panels"),
-    *("overview", "tree", "step", "search", "keyboard"),
-)
+SCRIPTS = ("dom", "data", "route", "diff", "code", "pages", "keys")
 MARKER = '<meta name="generator" content="tirstep report">'
 
 
@@ -171,7 +156,7 @@ def render_report(report: Report) -> str:
     parts = {
         "generator": MARKER,
         "title": html.escape(f"{report.title} · tirstep"),
-        "style": "\n".join(read(f"{name}.css") for name in STYLES),
+        "style": read("page.css"),
         "data": pack_document(as_document(report)),
         "script": f'(async () => {{\n"use strict";\n{script}\n}})();',
     }

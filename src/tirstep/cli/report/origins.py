@@ -29,7 +29,7 @@ from tvm_ffi import structural_map
 from tirstep.lowering_checks import Run
 from tirstep.lowering_checks.compile.passes import Lowering
 from tirstep.modules import Kernel
-from tirstep.programs.program_error import show_path
+from tirstep.programs.naming import show_path
 from tirstep.transforms.recipes import Step
 from tirstep.transforms.tir import find_all, find_location
 

@@ -19,7 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from tirstep.files import write_file
-from tirstep.programs.program_error import show_path
+from tirstep.programs.naming import show_path
 
 FILES_VARIABLE = "TIRSTEP_OWN_FILES"
 """The environment variable that names where a page's process leaves the files that it imported."""

@@ -74,3 +74,66 @@ function statusOf(step) {
   if (!step.checks) return null;
   return step.checks.findings.length ? "failed" : step.checks.numbers;
 }
+
+// TIR and device source side by side: lines that belong together are marked.
+
+const PANES = ["tir", "source"];
+const TINTS = 6;
+
+function linesPanel({ step }) {
+  const links = step.device_source.links ?? [];
+  const titles = { tir: "TIR", source: languageOf(step) };
+  const order = [...new Set(links)].filter(Boolean).sort((a, b) => a - b);
+  const tint = new Map(order.map((line, at) => [line, at % TINTS]));
+  const panes = h("div", { class: "panes" }, PANES.map((pane) => {
+    const text = programOf(step, pane);
+    if (text.missing) return h("section", { class: "pane" }, h("p", { class: "empty" }, `No ${titles[pane]}: ${text.missing}.`));
+    const makeRow = (line, at) => {
+      const origin = pane === "tir" ? at + 1 : links[at];
+      return h("tr", { "data-line": at + 1, "data-pane": pane, class: tint.has(origin) ? `tied tint-${tint.get(origin)}` : null },
+        numberCell(at, "fresh"), codeCell(line, tokensOf(line, text.language)));
+    };
+    return h("section", { class: "pane", "data-pane": pane }, h("h2", {}, titles[pane]), codeBox(titles[pane], wholeLines(text, makeRow)));
+  }));
+  panes.addEventListener("mouseover", (event) => tieLines(panes, links, event.target.closest("tr[data-line]")));
+  panes.addEventListener("click", (event) => {
+    const row = event.target.closest("tr[data-line]");
+    if (!row) return;
+    stay({ line: Number(row.dataset.line), pane: row.dataset.pane });
+    showTarget(row);
+  });
+  const linked = links.filter(Boolean).length;
+  const words = step.device_source.text === undefined ? "Nothing belongs together yet: there is no device source."
+    : !linked ? "Which lines belong together is not known here: TVM's code generator writes this source otherwise with marks in it."
+    : `${plural(linked, "line")} of ${titles.source} ${linked === 1 ? "comes" : "come"} from a line of the step; the others are TVM's own. Click a line for its address.`;
+  return [h("p", { class: "codebar dim" }, words), panes];
+}
+
+// Mark what belongs to a row, and bring it into view in the other pane.
+function tieLines(panes, links, row, scroll = false) {
+  if (!row) return;
+  const [pane, line] = [row.dataset.pane, Number(row.dataset.line)];
+  const other = pane === "tir" ? "source" : "tir";
+  const found = pane === "source" ? [links[line - 1]] : links.flatMap((at, index) => at === line ? [index + 1] : []);
+  for (const one of panes.querySelectorAll("tr.tie")) one.classList.remove("tie");
+  const rows = found.map((at) => panes.querySelector(`tr[data-pane="${other}"][data-line="${at}"]`)).filter(Boolean);
+  for (const one of [row, ...rows]) one.classList.add("tie");
+  if (!scroll || !rows.length) return;
+  const box = rows[0].closest(".codebox");
+  box.scrollTop = rows[0].offsetTop - box.clientHeight / 3;
+}
+
+// The line of the address, in its pane and with all that belongs to it.
+function showTarget(clicked = null) {
+  const panes = document.querySelector(".panes");
+  if (!panes || !here.line) return;
+  const pane = here.pane ?? "tir";
+  const find = () => panes.querySelector(`tr[data-pane="${pane}"][data-line="${here.line}"]`);
+  if (!find()) panes.querySelector(`.pane[data-pane="${pane}"] tr.fold button`)?.click();
+  const row = clicked ?? find();
+  if (!row) return;
+  for (const one of panes.querySelectorAll("tr.target")) one.classList.remove("target");
+  row.classList.add("target");
+  if (!clicked) row.closest(".codebox").scrollTop = row.offsetTop - 80;
+  tieLines(panes, here.step.device_source.links ?? [], row, true);
+}
