@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import Future
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -57,6 +58,7 @@ class WorkerProcesses:
         if self._pool is None:
             import pebble
 
+            resource_tracker.ensure_running()  # which else lets signals through again, below
             begin, given = self._begin
             self._pool = pebble.ProcessPool(
                 max_workers=self.number,

@@ -78,11 +78,11 @@ from pathlib import Path
 sys.path.insert(0, {support!r})
 from inline_workers import InlineWorkers
 from tirstep.cli import main
-from tirstep.bench import trials
+from tirstep.bench import search
 from tirstep.tuning import candidates
 
 candidates.WorkerProcesses = InlineWorkers
-add, left = trials.Trials.add, [3]
+add, left = search.Trials.add, [3]
 
 
 def adding(self, trial):
@@ -95,7 +95,7 @@ def adding(self, trial):
     add(self, trial)
 
 
-trials.Trials.add = adding
+search.Trials.add = adding
 sys.argv = ["tirstep", *sys.argv[1:]]
 sys.exit(main())
 """
