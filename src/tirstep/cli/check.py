@@ -80,7 +80,7 @@ def command(
                 "--write-goldens writes what recipes make at their examples; of the other options "
                 "it takes --all, --golden-dir, --function and --json"
             )
-        return _write_goldens(names, request, as_json=json)
+        return write_goldens_of(names, request, as_json=json)
     if everything and not request.is_of_examples:
         raise UseError("--all checks every recipe at its example; name recipes for another config")
     return _check(names, request, runs, as_json=json)
@@ -243,7 +243,7 @@ def _make_request_of(run: Run, request: Request) -> Request:
     )
 
 
-def _write_goldens(names: Sequence[str], request: Request, *, as_json: bool) -> int:
+def write_goldens_of(names: Sequence[str], request: Request, *, as_json: bool) -> int:
     """Write the goldens of recipes or ladders, or of all of ours; 1 for files that no recipe makes.
 
     Raises `CheckError` for writing under CI.

@@ -112,7 +112,7 @@ def command(
         pair = ((run, pick_step(run, step)), (other, pick_step(other, against_step)))
         if not numbers:
             return _print_diffs([pair], run, against, context, as_json=json)
-        return _compare(pair, request, context, target, as_json=json)
+        return compare(pair, request, context, target, as_json=json)
 
     pairs = _pair_up(recipe, against, request)
     tasks = [(recipes[0].name, partial(show_both, recipes)) for recipes in pairs]
@@ -171,7 +171,7 @@ def _pair_up(first: str, second: str, request: Request) -> list[tuple[Recipe, ..
     raise UseError(f"{first} and {second} have no program of the same name; name one of each")
 
 
-def _compare(
+def compare(
     pair: tuple[Place, Place], request: Request, context: int, target: str, *, as_json: bool
 ) -> int:
     """Compare two steps, and print what was found; 1 where the numbers of one are wrong.
